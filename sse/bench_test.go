@@ -1,0 +1,85 @@
+package sse_test
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// chunk has the size and the look of a delta of a chat completion.
+var chunk = []byte(`{"id":"chatcmpl-0123456789","object":"chat.completion.chunk","created":1795249642,"model":"gpt-5",` +
+	`"choices":[{"index":0,"delta":{"content":"hello"},"finish_reason":null}]}`)
+
+// discard is a response writer with every method a Writer uses and no effect.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header            { return d.header }
+func (discard) Write(p []byte) (int, error)      { return len(p), nil }
+func (discard) WriteHeader(int)                  {}
+func (discard) FlushError() error                { return nil }
+func (discard) SetWriteDeadline(time.Time) error { return nil }
+func discarded(o sse.WriterOptions) *sse.Writer  { return sse.NewWriter(discard{http.Header{}}, o) }
+func oneFrame(w *sse.Writer, typ string) error {
+	return errors.Join(w.WriteEvent(typ, chunk), w.Flush())
+}
+func options() sse.WriterOptions {
+	return sse.WriterOptions{WriteTimeout: time.Minute, Keepalive: time.Minute}
+}
+
+// TestNoAllocations: the way of a frame to the client allocates nothing.
+func TestNoAllocations(t *testing.T) {
+	w := discarded(options())
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := []byte("a\nb\r\nc")
+	n := testing.AllocsPerRun(1000, func() {
+		err := errors.Join(w.WriteData(chunk), w.WriteData(lines), oneFrame(w, "response.output_text.delta"))
+		if _, again := w.Keepalive(); err != nil || again != nil {
+			t.Fatal(err, again)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations a frame, want none", n)
+	}
+}
+
+func BenchmarkWriteFlush(b *testing.B) {
+	w := discarded(options())
+	b.ReportAllocs()
+	b.SetBytes(int64(len(chunk)))
+	for b.Loop() {
+		if err := oneFrame(w, ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkWriteBatch(b *testing.B) {
+	w := discarded(options())
+	b.ReportAllocs()
+	b.SetBytes(int64(len(chunk)))
+	for b.Loop() {
+		if err := w.WriteData(chunk); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReader(b *testing.B) {
+	stream := bytes.Repeat([]byte("event: response.output_text.delta\ndata: "+string(chunk)+"\n\n"), 1000)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(stream)))
+	for b.Loop() {
+		r := sse.NewReader(bytes.NewReader(stream), 0)
+		for range 1000 {
+			if _, err := r.Next(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

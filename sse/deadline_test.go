@@ -1,0 +1,171 @@
+package sse_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// pipes is a listener whose connections are pipes within the process, so that
+// a test bubble with its own clock can hold both ends. A pipe buffers nothing:
+// a client that does not read blocks the server at once.
+type pipes struct {
+	conns chan net.Conn
+	dials atomic.Int64
+	once  sync.Once
+	done  chan struct{}
+}
+
+func newPipes() *pipes {
+	return &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	p.dials.Add(1)
+	client, server := net.Pipe()
+	select {
+	case p.conns <- server:
+		return client, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// serve runs h behind pipes for the length of the test, and returns a client
+// that speaks the given protocol, with the number of its connections.
+func serve(t *testing.T, http2 bool, h http.HandlerFunc) (client *http.Client, dialled func() int64) {
+	t.Helper()
+	listener := newPipes()
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(!http2)
+	protocols.SetUnencryptedHTTP2(http2)
+	server := &http.Server{Handler: h, Protocols: protocols}
+	ended := make(chan error)
+	go func() { ended <- server.Serve(listener) }()
+	transport := &http.Transport{DialContext: listener.dial, Protocols: protocols}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if err := server.Close(); err != nil {
+			t.Errorf("closing the server: %v", err)
+		}
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	return &http.Client{Transport: transport}, listener.dials.Load
+}
+
+// TestStalledClient: a client that stops reading ends the stream after the
+// write timeout, on either protocol.
+func TestStalledClient(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		t.Run(map[bool]string{false: "HTTP1", true: "HTTP2"}[http2], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testStalledClient(t, http2) })
+		})
+	}
+}
+
+func testStalledClient(t *testing.T, http2 bool) {
+	type outcome struct {
+		err   error
+		after time.Duration
+	}
+	result := make(chan outcome, 1)
+	client, _ := serve(t, http2, func(rw http.ResponseWriter, _ *http.Request) {
+		w := sse.NewWriter(rw, sse.WriterOptions{WriteTimeout: 10 * time.Second})
+		if err := w.Start(); err != nil {
+			result <- outcome{err, 0}
+			return
+		}
+		begin := time.Now()
+		frame := bytes.Repeat([]byte("x"), 64<<10)
+		for {
+			if err := errors.Join(w.WriteData(frame), w.Flush()); err != nil {
+				result <- outcome{err, time.Since(begin)}
+				return
+			}
+		}
+	})
+	resp, err := client.Get("http://pipe/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got := <-result
+	if !errors.Is(got.err, sse.ErrStalled) {
+		t.Errorf("the writer ended with %v", got.err)
+	}
+	if got.after != 10*time.Second {
+		t.Errorf("the writer ended after %v, want 10s", got.after)
+	}
+}
+
+// TestIdleStream: silence longer than the write timeout, also before the first
+// frame, costs nothing, and the next request on the connection neither.
+func TestIdleStream(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		t.Run(map[bool]string{false: "HTTP1", true: "HTTP2"}[http2], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testIdleStream(t, http2) })
+		})
+	}
+}
+
+func testIdleStream(t *testing.T, http2 bool) {
+	client, dialled := serve(t, http2, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/plain" {
+			time.Sleep(time.Minute)
+			_, _ = io.WriteString(rw, "plain")
+			return
+		}
+		w := sse.NewWriter(rw, sse.WriterOptions{WriteTimeout: time.Second})
+		for _, f := range []func() error{w.Start, w.WriteDone, w.Flush, w.Close} {
+			if err := f(); err != nil {
+				t.Errorf("the idle stream: %v", err)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+	requests := []struct{ path, want string }{{"/events", "data: [DONE]\n\n"}, {"/plain", "plain"}}
+	for _, request := range requests {
+		resp, err := client.Get("http://pipe" + request.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || string(body) != request.want {
+			t.Errorf("%s: read %q, %v", request.path, body, err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := dialled(); n != 1 {
+		t.Errorf("%d connections, want one for both requests", n)
+	}
+}
