@@ -1,0 +1,250 @@
+package codexrpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// maxAbandoned bounds the calls that were given up and whose late answers
+// still need something done.
+const maxAbandoned = 1024
+
+// overloadRetries is how often a call refused as overloaded is tried again,
+// with pauses that double from overloadPause.
+const (
+	overloadRetries = 5
+	overloadPause   = 20 * time.Millisecond
+)
+
+// call is one method to be called.
+type call struct {
+	method string
+	params any
+	result any // decoded into, unless nil
+	// sent, if not nil, is told once the call is on its way.
+	sent func()
+	// answered, if not nil, gets the answer in the reader's goroutine, before
+	// the caller does: what it changes holds for all later messages. late says
+	// that the caller has gone. It must not wait.
+	answered func(answer message, late bool)
+}
+
+// pendingCall waits for one answer. Its state is guarded by the connection's
+// lock.
+type pendingCall struct {
+	answered func(answer message, late bool)
+	ready    chan message // capacity 1
+	slot     bool         // it counts as in flight
+	settled  bool         // the answer has come, or will not be waited for
+	gone     bool         // the caller has left without it
+	expiry   *time.Timer  // set when gone: frees the slot if no answer comes
+}
+
+// call calls a method. It waits for a free slot, retries a refusal for
+// overload, and gives up when ctx ends or after callTimeout. Errors:
+// *CallError, or one that matches ErrClosed, ErrTimeout or the context's.
+func (c *Conn) call(ctx context.Context, do call) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("%s: %w", do.method, ErrTimeout))
+	defer cancel()
+	id := strconv.FormatInt(c.lastID.Add(1), 10)
+	line, err := encodeCall(id, do.method, do.params)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", do.method, err)
+	}
+	for attempt := 0; ; attempt++ {
+		// A refused call is over, so that its id and its line serve again.
+		err := c.attempt(ctx, id, line, do)
+		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) {
+			return err
+		}
+		pause := overloadPause << attempt
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-c.done:
+			timer.Stop()
+			return c.Err()
+		}
+	}
+}
+
+// attempt sends a call once and waits for its answer.
+func (c *Conn) attempt(ctx context.Context, id string, line []byte, do call) error {
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.done:
+		return c.Err()
+	}
+	p := &pendingCall{answered: do.answered, ready: make(chan message, 1), slot: true}
+	if err := c.register(id, p); err != nil {
+		return err // the connection has ended, and with it the slots' use
+	}
+	if err := c.enqueue(ctx, line); err != nil {
+		c.forget(id, p)
+		return err
+	}
+	if do.sent != nil {
+		do.sent()
+	}
+	select {
+	case answer := <-p.ready:
+		return decodeAnswer(do.method, answer, do.result)
+	case <-ctx.Done():
+		if c.abandon(id, p, errors.Is(context.Cause(ctx), ErrTimeout)) {
+			return context.Cause(ctx)
+		}
+		return decodeAnswer(do.method, <-p.ready, do.result)
+	case <-c.done:
+		select {
+		case answer := <-p.ready: // it came before the end
+			return decodeAnswer(do.method, answer, do.result)
+		default:
+			return c.Err()
+		}
+	}
+}
+
+// register makes the answer to id reach p.
+func (c *Conn) register(id string, p *pendingCall) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	c.calls[id] = p
+	return nil
+}
+
+// enqueue hands a call's line to the writer once there is room for it.
+func (c *Conn) enqueue(ctx context.Context, line []byte) error {
+	for {
+		full := c.out.offer(line)
+		if full == nil {
+			return nil
+		}
+		select {
+		case <-full:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.done:
+			return c.Err()
+		}
+	}
+}
+
+// abandon gives a call up, unless its answer has just come: false. The
+// app-server still works on the call, so that it goes on to count as in
+// flight, but for one that is lost: it has waited for the whole timeout.
+func (c *Conn) abandon(id string, p *pendingCall, lost bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.settled {
+		return false
+	}
+	p.gone = true
+	switch {
+	case lost:
+		c.expire(id, p)
+	case c.err == nil:
+		p.expiry = time.AfterFunc(callTimeout, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.expire(id, p)
+		})
+	}
+	return true
+}
+
+// expire frees the slot of a call whose answer will hardly come any more. The
+// call stays known if a late answer matters. The lock is held.
+func (c *Conn) expire(id string, p *pendingCall) {
+	if p.settled {
+		return
+	}
+	c.freeSlot(p)
+	if p.answered == nil || len(c.calls) > maxAbandoned {
+		p.settled = true
+		delete(c.calls, id)
+	}
+}
+
+// forget drops a call that was never sent.
+func (c *Conn) forget(id string, p *pendingCall) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.settled = true
+	c.freeSlot(p)
+	delete(c.calls, id)
+}
+
+// freeSlot lets the next call go. The lock is held.
+func (c *Conn) freeSlot(p *pendingCall) {
+	if p.slot {
+		p.slot = false
+		<-c.slots // it has an element of this call's: no wait
+	}
+}
+
+// settle hands an answer to its call.
+func (c *Conn) settle(m message) {
+	c.mu.Lock()
+	p := c.calls[m.id]
+	if p == nil {
+		c.mu.Unlock()
+		c.stats.unknownAnswers.Add(1)
+		return
+	}
+	delete(c.calls, m.id)
+	p.settled = true
+	c.freeSlot(p)
+	late := p.gone
+	if p.expiry != nil {
+		p.expiry.Stop()
+	}
+	c.mu.Unlock()
+	if late {
+		c.stats.lateAnswers.Add(1)
+	}
+	if p.answered != nil {
+		p.answered(m, late)
+	}
+	p.ready <- m // capacity 1, and one answer for each registration
+}
+
+func decodeAnswer(method string, answer message, result any) error {
+	if answer.err.Type != gjson.Null {
+		return callError(method, answer.err)
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(answer.result.Raw), result); err != nil {
+		return fmt.Errorf("reading the answer to %s: %w", method, err)
+	}
+	return nil
+}
+
+// send writes a notification without parameters.
+func (c *Conn) send(method string) error {
+	line, err := encode(outgoing{Method: method})
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", method, err)
+	}
+	if err := c.out.reply(line); err != nil {
+		c.fail(err)
+		return c.Err()
+	}
+	return nil
+}

@@ -1,0 +1,316 @@
+package codexrpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// listModels calls a method that needs nothing.
+func listModels(ctx context.Context, c *Conn) <-chan error {
+	return async(func() error {
+		_, err := c.Models(ctx)
+		return err
+	})
+}
+
+// The app-server loses requests when too many wait: the 65th is not sent
+// before one of the 64 is answered.
+func TestCallsInFlightAreCapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		var done []<-chan error
+		for range maxInFlight + 1 {
+			done = append(done, listModels(t.Context(), c))
+		}
+		var calls []heard
+		for range maxInFlight {
+			calls = append(calls, p.expect(methodModelList))
+		}
+		p.silent()
+		p.answer(calls[0], `{"data":[]}`)
+		calls = append(calls[1:], p.expect(methodModelList))
+		for _, call := range calls {
+			p.answer(call, `{"data":[]}`)
+		}
+		for _, d := range done {
+			if err := <-d; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A call whose caller has left is still work for the app-server: it keeps its
+// place among those in flight until it is answered, or its time is over.
+func TestAbandonedCallsKeepTheirPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls []heard
+		for range maxInFlight {
+			done := listModels(ctx, c)
+			calls = append(calls, p.expect(methodModelList))
+			defer func() { <-done }()
+		}
+		cancel()
+		waiting := listModels(t.Context(), c)
+		p.silent()
+		p.answer(calls[0], `{"data":[]}`)
+		p.answer(p.expect(methodModelList), `{"data":[]}`)
+		if err := <-waiting; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(callTimeout) // the others are never answered
+		last := listModels(t.Context(), c)
+		p.answer(p.expect(methodModelList), `{"data":[]}`)
+		if err := <-last; err != nil {
+			t.Error(err)
+		}
+		if got := c.Stats(); got.LateAnswers != 1 || got.UnknownAnswers != 0 {
+			t.Errorf("counted %+v", got)
+		}
+		synctest.Wait()
+		if n := len(c.calls); n != 0 {
+			t.Errorf("%d calls are still known", n)
+		}
+	})
+}
+
+func TestCallTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		begin := time.Now()
+		done := listModels(t.Context(), c)
+		call := p.expect(methodModelList)
+		err := <-done
+		if !errors.Is(err, ErrTimeout) || time.Since(begin) != callTimeout {
+			t.Errorf("ended with %v after %s", err, time.Since(begin))
+		}
+		p.answer(call, `{"data":[]}`)
+		synctest.Wait()
+		if got := c.Stats(); got.UnknownAnswers != 1 {
+			t.Errorf("counted %+v", got)
+		}
+		if n := len(c.slots); n != 0 {
+			t.Errorf("%d slots are taken", n)
+		}
+	})
+}
+
+// Waiting for a slot has an end, too.
+func TestTimeoutWithoutASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		var done []<-chan error
+		for range maxInFlight + 3 {
+			done = append(done, listModels(t.Context(), c))
+		}
+		for range maxInFlight {
+			p.expect(methodModelList)
+		}
+		for _, d := range done {
+			if err := <-d; !errors.Is(err, ErrTimeout) {
+				t.Errorf("ended with %v", err)
+			}
+		}
+	})
+}
+
+func TestCallEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		reason := errors.New("the client left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := listModels(ctx, c)
+		p.expect(methodModelList)
+		cancel(reason)
+		if err := <-done; !errors.Is(err, reason) {
+			t.Errorf("ended with %v", err)
+		}
+		if err := c.Err(); err != nil {
+			t.Errorf("and so did the connection: %v", err)
+		}
+	})
+}
+
+func TestRefusedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := listModels(t.Context(), c)
+		p.say(`{"id":%s,"error":{"code":-32602,"message":"too long","data":{"kind":"input_too_large"}}}`, p.hear().ID)
+		err := <-done
+		var refused *CallError
+		if !errors.As(err, &refused) {
+			t.Fatalf("ended with %v", err)
+		}
+		want := CallError{Method: methodModelList, Code: -32602, Message: "too long", Data: json.RawMessage(`{"kind":"input_too_large"}`)}
+		if fmt.Sprint(*refused) != fmt.Sprint(want) || errors.Is(err, ErrOverloaded) {
+			t.Errorf("got %+v", refused)
+		}
+		if text := err.Error(); text != "codex model/list: too long (-32602)" {
+			t.Errorf("it reads %q", text)
+		}
+	})
+}
+
+// An answer that came before the end of the connection is one, whichever the
+// caller sees first.
+func TestAnswerBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 50 {
+			c, p := dial(t)
+			done := listModels(t.Context(), c)
+			id := p.hear().ID
+			p.say(`{"id":%s,"result":{"data":[]}}`, id)
+			close(p.toClient)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A null error beside a result is no refusal.
+func TestNullErrorIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := listModels(t.Context(), c)
+		p.say(`{"id":%s,"result":{"data":[]},"error":null}`, p.hear().ID)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnswerOfAnotherShape(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, answer := range []string{`{"id":%s,"result":{"data":7}}`, `{"id":%s}`} {
+			c, p := dial(t)
+			done := listModels(t.Context(), c)
+			p.say(answer, p.hear().ID)
+			if err := <-done; err == nil {
+				t.Errorf("%s was taken for an answer", answer)
+			}
+		}
+	})
+}
+
+func TestOverloadIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := listModels(t.Context(), c)
+		begin := time.Now()
+		for range overloadRetries {
+			p.refuse(p.expect(methodModelList), codeOverloaded, "Server overloaded; retry later.")
+		}
+		p.answer(p.expect(methodModelList), `{"data":[]}`)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		// The pauses double, with jitter between a half and one and a half.
+		sum := overloadPause * (1<<overloadRetries - 1)
+		if took := time.Since(begin); took < sum/2 || took >= sum*3/2 {
+			t.Errorf("the pauses took %s, want about %s", took, sum)
+		}
+	})
+}
+
+func TestOverloadThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := listModels(t.Context(), c)
+		for range overloadRetries + 1 {
+			p.refuse(p.expect(methodModelList), codeOverloaded, "Server overloaded; retry later.")
+		}
+		if err := <-done; !errors.Is(err, ErrOverloaded) {
+			t.Errorf("ended with %v", err)
+		}
+		p.silent()
+	})
+}
+
+// The pause of a retry ends with the caller, and with the connection.
+func TestOverloadPauseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, end := range map[string]func(*Conn, context.CancelFunc){
+			"context":    func(_ *Conn, cancel context.CancelFunc) { cancel() },
+			"connection": func(c *Conn, _ context.CancelFunc) { _ = c.Close() },
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c, p := dial(t)
+			done := listModels(ctx, c)
+			p.refuse(p.hear(), codeOverloaded, "Server overloaded; retry later.")
+			synctest.Wait()
+			begin := time.Now()
+			end(c, cancel)
+			if err := <-done; err == nil || time.Since(begin) != 0 {
+				t.Errorf("%s: ended with %v after %s", name, err, time.Since(begin))
+			}
+		}
+	})
+}
+
+// A caller that leaves while its call waits for room takes it along: nothing
+// is sent.
+func TestCallThatWasNeverSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		c.out.limit = 1 << 10
+		thread := openThread(t, c, p, "thr-1")
+		huge := []json.RawMessage{json.RawMessage(`"` + strings.Repeat("0", c.out.limit) + `"`)}
+		first := async(func() error { return thread.InjectItems(t.Context(), huge) })
+		synctest.Wait() // it is being written
+		ctx, cancel := context.WithCancel(t.Context())
+		second := async(func() error { return thread.StartTurn(ctx, TurnStartParams{}) })
+		synctest.Wait()
+		cancel()
+		if err := <-second; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		if thread.running() {
+			t.Error("a turn runs that was never asked for")
+		}
+		p.answer(p.expect(methodThreadInject), `{}`)
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		p.silent()
+		if len(c.slots) != 0 || len(c.calls) != 0 {
+			t.Errorf("%d slots and %d calls are left", len(c.slots), len(c.calls))
+		}
+	})
+}
+
+// Large calls wait for each other instead of piling up, and all get through.
+func TestLargeCallsWaitForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		c.out.limit = 3 << 10
+		thread := openThread(t, c, p, "thr-1")
+		item := []json.RawMessage{json.RawMessage(`"` + strings.Repeat("0", c.out.limit/3) + `"`)}
+		const calls = 9
+		done := make(chan error, calls)
+		for range calls {
+			go func() { done <- thread.InjectItems(t.Context(), item) }()
+		}
+		synctest.Wait()
+		if n := c.out.bytes; n == 0 || n > c.out.limit {
+			t.Errorf("%d bytes wait to be written, want some up to %d", n, c.out.limit)
+		}
+		for range calls {
+			p.answer(p.expect(methodThreadInject), `{}`)
+		}
+		for range calls {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,305 @@
+package codexrpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scriptConfig is a configuration whose program is a shell script with the
+// given body. It is read by the shell, not executed: another test's fork may
+// hold a file open that was just written.
+func scriptConfig(t *testing.T, body string) *ProcessConfig {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "codex.sh")
+	if err := os.WriteFile(script, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &ProcessConfig{Command: []string{"/bin/sh", script, "-c", "a=b", "app-server", "--listen", "stdio"}}
+}
+
+func TestWithoutOwnTools(t *testing.T) {
+	const added = `"tool_mode":"direct","apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,"supports_search_tool":false`
+	for _, test := range []struct{ name, in, want string }{
+		{
+			"present",
+			`{"models":[{"slug":"a","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","experimental_supported_tools":["clock",{"x":[1]}],"multi_agent_version":"v2","supports_search_tool":true}]}`,
+			`{"models":[{"slug":"a",` + added + `}]}`,
+		},
+		{"absent", `{"models":[{"slug":"a"}]}`, `{"models":[{"slug":"a",` + added + `}]}`},
+		{"no_members", `{"models":[{}]}`, `{"models":[{` + added + `}]}`},
+		{
+			"some_absent",
+			`{"models":[{"tool_mode":null,"slug":"a","supports_search_tool":true}]}`,
+			`{"models":[{"tool_mode":"direct","slug":"a","supports_search_tool":false,"apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null}]}`,
+		},
+		{
+			"twice",
+			`{"models":[{"tool_mode":"x","tool_mode":{"y":1},"apply_patch_tool_type":1,"experimental_supported_tools":2,"multi_agent_version":3,"supports_search_tool":4}]}`,
+			`{"models":[{"tool_mode":"direct","tool_mode":"direct","apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,"supports_search_tool":false}]}`,
+		},
+		{
+			// Only members of a model count; numbers, escapes, white space and
+			// the order of members are nobody's to change.
+			"all_else",
+			"\n{ \"v\" : 1.0e2,\"tool_mode\":\"x\",\"models\" :\t[ {\"slug\":\"\\u00e4\\/ü\", \"n\": 10000000000000000000001,\"deep\":{\"tool_mode\":\"x\",\"list\":[{\"tool_mode\":\"y\"}]}," +
+				" \"tool_mode\" : \"x\" } ,\n{\"multi_agent_version\":\"v1\"}], \"new\":[ ]}\n",
+			"\n{ \"v\" : 1.0e2,\"tool_mode\":\"x\",\"models\" :\t[ {\"slug\":\"\\u00e4\\/ü\", \"n\": 10000000000000000000001,\"deep\":{\"tool_mode\":\"x\",\"list\":[{\"tool_mode\":\"y\"}]}," +
+				" \"tool_mode\" : \"direct\" ,\"apply_patch_tool_type\":null,\"experimental_supported_tools\":[],\"multi_agent_version\":null,\"supports_search_tool\":false} ,\n" +
+				"{\"multi_agent_version\":null,\"tool_mode\":\"direct\",\"apply_patch_tool_type\":null,\"experimental_supported_tools\":[],\"supports_search_tool\":false}], \"new\":[ ]}\n",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := withoutOwnTools([]byte(test.in))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+			if !json.Valid(got) {
+				t.Error("it is not JSON any more")
+			}
+			if again, err := withoutOwnTools(got); err != nil || string(again) != test.want {
+				t.Errorf("a second time made %s (%v)", again, err)
+			}
+		})
+	}
+}
+
+func TestNoCatalogue(t *testing.T) {
+	for in, want := range map[string]string{
+		``:                           "not JSON",
+		`{"models":[{"slug":"a"}`:    "not JSON",
+		`{"models":[]} {}`:           "not JSON",
+		`[]`:                         `no list "models"`,
+		`{"data":[]}`:                `no list "models"`,
+		`{"models":{"slug":"a"}}`:    `no list "models"`,
+		`{"models":null}`:            `no list "models"`,
+		`{"models":[]}`:              "no models",
+		`{"models":[{"a":1},"b"]}`:   "model 1 is not an object",
+		`{"models":[["tool_mode"]]}`: "model 0 is not an object",
+	} {
+		if got, err := withoutOwnTools([]byte(in)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
+			t.Errorf("%s: got %q, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+func FuzzWithoutOwnTools(f *testing.F) {
+	f.Add([]byte(`{"models":[{"slug":"a","tool_mode":"x"},{}]}`))
+	f.Add([]byte(`{"models":[ { "\u0074ool_mode" : [1, {"b":"}"}] } ] }`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		got, err := withoutOwnTools(in)
+		if err != nil {
+			return
+		}
+		if !json.Valid(got) {
+			t.Fatalf("%q became %q", in, got)
+		}
+		if again, err := withoutOwnTools(got); err != nil || string(again) != string(got) {
+			t.Fatalf("%q became %q, then %q (%v)", in, got, again, err)
+		}
+	})
+}
+
+// The program is run as the app-server is, up to what it is to do.
+func TestWriteCatalogue(t *testing.T) {
+	t.Setenv("CODEXRPC_INHERITED", "yes")
+	cfg := scriptConfig(t, `
+		printf '%s\n' "$@" >args
+		printf '%s\n' "$CODEX_HOME" "$OWN" "$CODEXRPC_INHERITED" >env
+		echo 'a warning' >&2
+		cat catalogue`)
+	cfg.Home = "/the/codex/home"
+	cfg.Env = map[string]string{"OWN": "1"}
+	for name, dir := range map[string]string{"of_the_file": "", "of_the_operator": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			own := *cfg
+			own.Dir = dir
+			files := t.TempDir()
+			path := filepath.Join(files, "models.json")
+			if dir == "" {
+				dir = files
+			}
+			writeTestFile(t, filepath.Join(dir, "catalogue"), `{"models":[{"slug":"a","supports_search_tool":true}]}`)
+			writeTestFile(t, path, "of an earlier start")
+			if err := os.Chmod(path, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := own.writeCatalogueWithin(t.Context(), path, patience); err != nil {
+				t.Fatal(err)
+			}
+			checkTestFile(t, filepath.Join(dir, "args"), "-c\na=b\ndebug\nmodels\n-c\ncli_auth_credentials_store=\"ephemeral\"\n")
+			checkTestFile(t, filepath.Join(dir, "env"), "/the/codex/home\n1\nyes\n")
+			checkTestFile(t, path, `{"models":[{"slug":"a","supports_search_tool":false,"tool_mode":"direct",`+
+				`"apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null}]}`)
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the file is %v (%v)", info.Mode(), err)
+			}
+		})
+	}
+	if want := []string{"-c", "a=b", "app-server", "--listen", "stdio"}; !slices.Equal(cfg.Command[2:], want) {
+		t.Errorf("the command itself became %q", cfg.Command)
+	}
+}
+
+func writeTestFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkTestFile(t *testing.T, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s is %q (%v); want %q", filepath.Base(path), got, err, want)
+	}
+}
+
+// A catalogue that cannot be made leaves the one before alone, and nothing
+// else behind.
+func TestWriteCatalogueFails(t *testing.T) {
+	for _, test := range []struct {
+		name, script string
+		want         []string
+	}{
+		{"exit_code", `echo 'Error: broken = [' >&2; echo '  at line 7' >&2; echo >&2; echo 'Stack backtrace:' >&2; echo ' 0: <unknown>' >&2; echo '{"models":[{}]}'; exit 3`,
+			[]string{"debug models", "exit status 3", "it said: Error: broken = [ at line 7"}},
+		{"exit_code_without_a_word", `exit 4`, []string{"exit status 4"}},
+		{"unknown_subcommand", `echo "error: unrecognized subcommand 'models'" >&2; exit 2`, []string{"exit status 2", "unrecognized subcommand"}},
+		{"says_much", `yes complaint | head -n 100000 >&2; exit 5`, []string{"exit status 5", "complaint complaint", "…"}},
+		{"signal", `kill -9 $$`, []string{"signal: killed"}},
+		{"garbage", `echo 'Models: gpt-6'`, []string{"not JSON"}},
+		{"nothing", ``, []string{"not JSON"}},
+		{"empty_list", `echo '{"models":[]}'`, []string{"no models"}},
+		{"huge", `echo '{"models":[{"slug":"a"}], "x":"'; exec yes`, []string{"printed more than 16777216 bytes"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			files := t.TempDir()
+			path := filepath.Join(files, "models.json")
+			writeTestFile(t, path, "of an earlier start")
+			_, err := scriptConfig(t, test.script).writeCatalogueWithin(t.Context(), path, patience)
+			for _, part := range test.want {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("got %v, without %q", err, part)
+				}
+			}
+			if err != nil && (strings.Contains(err.Error(), "<unknown>") || len(err.Error()) > 1000) {
+				t.Errorf("it says too much: %v", err)
+			}
+			checkTestFile(t, path, "of an earlier start")
+			checkOnly(t, files, "models.json")
+		})
+	}
+}
+
+// checkOnly wants exactly these files in a directory.
+func checkOnly(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the directory has %q; want %q", got, want)
+	}
+}
+
+func TestWriteCatalogueWhereItCannot(t *testing.T) {
+	cfg := scriptConfig(t, `echo '{"models":[{}]}'`)
+	cfg.Dir = t.TempDir()
+	if _, err := cfg.writeCatalogueWithin(t.Context(), filepath.Join(t.TempDir(), "none", "models.json"), patience); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "writing the catalogue") {
+		t.Errorf("got %v", err)
+	}
+	taken := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(taken, "models.json", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cfg.writeCatalogueWithin(t.Context(), filepath.Join(taken, "models.json"), patience); err == nil {
+		t.Error("a directory was replaced")
+	}
+	checkOnly(t, taken, "models.json")
+}
+
+func TestCatalogueCommand(t *testing.T) {
+	for _, command := range [][]string{nil, {"codex"}, {"wrapper.sh", "start"}, {"app-server"}} {
+		cfg := ProcessConfig{Command: command}
+		_, err := cfg.writeCatalogue(t.Context(), filepath.Join(t.TempDir(), "models.json"))
+		if err == nil || !strings.Contains(err.Error(), `"app-server"`) {
+			t.Errorf("%q: got %v", command, err)
+		}
+	}
+	cfg := ProcessConfig{Command: []string{"codex-of-no-such-name", "app-server"}}
+	_, err := cfg.writeCatalogue(t.Context(), filepath.Join(t.TempDir(), "models.json"))
+	if err == nil || !strings.Contains(err.Error(), "codex-of-no-such-name debug models") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A program that hangs is ended, with what it has started, whoever has lost
+// patience with it.
+func TestCatalogueOfAProgramThatHangs(t *testing.T) {
+	dir := t.TempDir()
+	cfg := scriptConfig(t, `sleep 1000 & echo $! >pid; wait`)
+	reason := errors.New("the server ends")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	got := make(chan error, 1)
+	go func() {
+		_, err := cfg.readCatalogue(ctx, dir, patience)
+		got <- err
+	}()
+	pid := readPID(t, filepath.Join(dir, "pid"))
+	cancel(reason)
+	if err := <-got; !errors.Is(err, reason) {
+		t.Errorf("got %v", err)
+	}
+	awaitGone(t, pid)
+
+	_, err := cfg.readCatalogue(t.Context(), dir, 50*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "did not end within 50ms") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// One that ends but leaves a child with its output open is not waited for.
+func TestCatalogueWithAnOpenEnd(t *testing.T) {
+	dir := t.TempDir()
+	cfg := scriptConfig(t, `sleep 1000 & echo $! >pid; echo '{"models":[{}]}'`)
+	if _, err := cfg.readCatalogue(t.Context(), dir, patience); err == nil {
+		t.Error("output that may go on was taken for whole")
+	}
+	awaitGone(t, readPID(t, filepath.Join(dir, "pid")))
+}
+
+// TestCatalogueKnows: a model is known by its name or as a dated version of
+// one. For others, that only the provider knows, the catalogue must not be
+// used: Codex would take them for something else.
+func TestCatalogueKnows(t *testing.T) {
+	program := scriptConfig(t, `echo '{"models":[{"slug":"gpt-9"},{"slug":""},{"name":"x"},{"slug":"gpt-9-mini"}]}'`)
+	models, err := program.writeCatalogueWithin(t.Context(), filepath.Join(t.TempDir(), "models.json"), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]bool{
+		"gpt-9": true, "gpt-9-2026-01-01": true, "gpt-9-mini": true, "gpt-90": false, "gpt-8": false, "": false, "-": false,
+	} {
+		if models.knows(model) != want {
+			t.Errorf("%q is known: %t", model, !want)
+		}
+	}
+	if (&catalogue{}).knows("gpt-9") {
+		t.Error("no catalogue knows a model")
+	}
+}

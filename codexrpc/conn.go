@@ -1,0 +1,219 @@
+package codexrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The bounds of a connection.
+const (
+	// maxInFlight caps the calls that wait for an answer. Above some hundred
+	// the app-server loses requests without a word; 64 were never lost.
+	maxInFlight = 64
+	// callTimeout is how long a call may wait for its answer.
+	callTimeout = 30 * time.Second
+	// writeTimeout is how long one message may take to be written.
+	writeTimeout = 30 * time.Second
+)
+
+// Conn is one connection to an app-server. All methods are safe for concurrent
+// use.
+type Conn struct {
+	transport Transport
+	logger    func() *slog.Logger
+	out       *outbox
+	slots     chan struct{} // holds one element for each call in flight
+	stats     counters
+	lastID    atomic.Int64
+	done      chan struct{}
+	loops     sync.WaitGroup // the reader and the writer
+	closers   sync.WaitGroup // threads being unloaded in the background
+	scratch   Event          // the reader's own, so that no event is made twice
+
+	mu      sync.Mutex
+	err     error // why the connection ended; set before done is closed
+	calls   map[string]*pendingCall
+	threads map[string]*Thread
+}
+
+// NewConn makes a connection over t and starts its reader and writer. It owns
+// t. [Conn.Close] ends both; so does the transport's end.
+func NewConn(t Transport, logger *slog.Logger) *Conn {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return newConn(t, func() *slog.Logger { return logger })
+}
+
+// newConn is NewConn with a logger that may be replaced while it runs.
+func newConn(t Transport, logger func() *slog.Logger) *Conn {
+	c := &Conn{
+		transport: t,
+		logger:    logger,
+		out:       newOutbox(maxOutbox),
+		slots:     make(chan struct{}, maxInFlight),
+		done:      make(chan struct{}),
+		calls:     make(map[string]*pendingCall),
+		threads:   make(map[string]*Thread),
+	}
+	c.loops.Add(2)
+	go c.readLoop()
+	go c.writeLoop()
+	return c
+}
+
+// Done is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err says why the connection ended; it matches [ErrClosed]. It is nil before.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Stats returns the counts so far.
+func (c *Conn) Stats() Stats { return c.stats.snapshot() }
+
+// Threads returns how many threads of ours are open on this connection.
+func (c *Conn) Threads() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.threads)
+}
+
+// Close ends the connection and waits for its goroutines.
+func (c *Conn) Close() error {
+	c.fail(errors.New("closed by this client"))
+	err := c.transport.Close()
+	c.loops.Wait()
+	c.closers.Wait()
+	return err
+}
+
+// fail ends the connection once: every call and every turn gets the reason.
+func (c *Conn) fail(cause error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	err := fmt.Errorf("%w: %w", ErrClosed, cause)
+	c.err = err
+	threads, calls := c.threads, c.calls
+	c.threads, c.calls = nil, nil // read as empty, and never written again
+	for _, p := range calls {
+		if p.expiry != nil {
+			p.expiry.Stop()
+		}
+	}
+	c.mu.Unlock()
+	close(c.done)
+	for _, t := range threads {
+		t.queue.fail(err)
+	}
+}
+
+// readLoop takes messages until the transport ends. It waits for nobody.
+func (c *Conn) readLoop() {
+	defer c.loops.Done()
+	for {
+		line, err := c.transport.Read()
+		switch {
+		case errors.Is(err, ErrMessageTooLarge):
+			c.stats.tooLarge.Add(1)
+			c.logger().Warn("skipped a message of the codex app-server", "error", err)
+		case err != nil:
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the app-server closed its output")
+			}
+			c.fail(err)
+			return
+		case !c.isEcho(line):
+			c.dispatch(line)
+		}
+	}
+}
+
+// dispatch routes one message to whom it concerns.
+func (c *Conn) dispatch(line []byte) {
+	m, err := parseMessage(line)
+	switch {
+	case err != nil:
+		c.stats.garbage.Add(1)
+		c.logger().LogAttrs(context.Background(), slog.LevelDebug, "unreadable line from the codex app-server",
+			slog.Int("bytes", len(line)))
+	case m.method == "":
+		c.settle(m)
+	case m.id != "":
+		c.serve(m)
+	default:
+		c.notify(m)
+	}
+}
+
+// notify routes a notification to its thread by id, and only by id.
+func (c *Conn) notify(m message) {
+	decode, ok := decoders[m.method]
+	if !ok {
+		if !expected[m.method] {
+			c.stats.unknownNotifications.Add(1)
+		}
+		return
+	}
+	e := &c.scratch
+	*e = Event{size: m.size}
+	decode(m.params, e)
+	if e.Kind == 0 {
+		return
+	}
+	t := c.thread(e.threadID)
+	if t == nil {
+		c.stats.unrouted.Add(1)
+		return
+	}
+	switch err := t.accept(e); {
+	case errors.Is(err, errForeign):
+		c.stats.unrouted.Add(1)
+	case errors.Is(err, ErrTooSlow):
+		c.stats.overflowed.Add(1)
+	}
+}
+
+func (c *Conn) thread(id string) *Thread {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.threads[id]
+}
+
+// writeLoop writes what is queued, in order, until the connection ends.
+func (c *Conn) writeLoop() {
+	defer c.loops.Done()
+	defer c.out.close()
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-c.out.wake:
+		}
+		for {
+			message, ok := c.out.next()
+			if !ok {
+				break
+			}
+			if err := c.transport.Write(message, writeTimeout); err != nil {
+				c.fail(fmt.Errorf("writing to the app-server: %w", err))
+				// The reader waits in Read; closing is what ends it.
+				_ = c.transport.Close()
+				return
+			}
+			c.out.written()
+		}
+	}
+}

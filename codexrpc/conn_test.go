@@ -1,0 +1,233 @@
+package codexrpc
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A server's request may carry the id of a call of ours: the id spaces are
+// separate.
+func TestIDSpacesAreSeparate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := async(func() error {
+			_, err := c.Account(t.Context())
+			return err
+		})
+		call := p.expect(methodAccountRead)
+		p.say(`{"id":%s,"method":"item/fileChange/requestApproval","params":{}}`, call.ID)
+		if h := p.hear(); string(h.ID) != string(call.ID) || h.Result == nil {
+			t.Errorf("answered %+v", h)
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("the call ended with %v at a request of the server's", err)
+		default:
+		}
+		p.answer(call, `{"account":null,"requiresOpenaiAuth":false}`)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The server's ids come back as they were, whether number or string.
+func TestServerIDsAreEchoedVerbatim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p := dial(t)
+		for _, id := range []string{`0`, `-7`, `9007199254740993`, `1e3`, `"0"`, `"a \"quoted\" id ☃"`, `""`} {
+			p.say(`{"id":%s,"method":"item/commandExecution/requestApproval","params":{}}`, id)
+			if h := p.hear(); string(h.ID) != id {
+				t.Errorf("id %s was answered as %s", id, h.ID)
+			}
+		}
+	})
+}
+
+// Nobody is there to approve anything: each request for it is refused.
+func TestApprovalsAreRefused(t *testing.T) {
+	for method, want := range map[string]string{
+		"applyPatchApproval":                    `{"decision":"abort"}`,
+		"execCommandApproval":                   `{"decision":"abort"}`,
+		"item/commandExecution/requestApproval": `{"decision":"decline"}`,
+		"item/fileChange/requestApproval":       `{"decision":"decline"}`,
+		"item/permissions/requestApproval":      `{"permissions":{},"scope":"turn"}`,
+		"item/tool/requestUserInput":            `{"answers":{}}`,
+		"mcpServer/elicitation/request":         `{"_meta":null,"action":"decline","content":null}`,
+		"item/tool/call":                        `{"contentItems":[],"success":false}`,
+	} {
+		t.Run(strings.ReplaceAll(method, "/", "_"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, p := dial(t)
+				p.say(`{"id":0,"method":%q,"params":{"threadId":"nobody's","turnId":"t"}}`, method)
+				if h := p.hear(); string(h.Result) != want || h.Error != nil {
+					t.Errorf("answered %s (%v), want %s", h.Result, h.Error, want)
+				}
+			})
+		})
+	}
+}
+
+func TestCurrentTimeIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p := dial(t)
+		p.say(`{"id":0,"method":"currentTime/read","params":{"threadId":"a"}}`)
+		var result struct {
+			CurrentTimeAt int64 `json:"currentTimeAt"`
+		}
+		if err := json.Unmarshal(p.hear().Result, &result); err != nil || result.CurrentTimeAt != time.Now().Unix() {
+			t.Errorf("told %d (%v), want %d", result.CurrentTimeAt, err, time.Now().Unix())
+		}
+	})
+}
+
+func TestUnknownServerRequestIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		p.say(`{"id":"x","method":"future/request","params":{}}`)
+		if h := p.hear(); h.Error == nil || h.Error.Code != codeMethodNotFound || string(h.ID) != `"x"` {
+			t.Errorf("answered %+v", h)
+		}
+		if n := c.Stats().UnknownRequests; n != 1 {
+			t.Errorf("counted %d", n)
+		}
+	})
+}
+
+// What is not understood is counted, and the connection goes on.
+func TestOddLinesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		for _, garbage := range []string{
+			"codex: starting up", "{", `{"method":`, "null", "17", `"text"`, "[]", "{}", `[{"method":"error"}]`,
+			`{"id":{},"result":{}}`, `{"id":null,"result":{}}`, `{"method":5}`, "\x00\xff\xfe", `{"id":1}}`,
+		} {
+			p.say("%s", garbage)
+		}
+		p.notify("thread/future/thing", `{"threadId":"thr-1"}`)
+		p.notify("thread/started", `{"thread":{"id":"thr-1"}}`)
+		p.notify("warning", `{"threadId":"thr-1","message":"known and of no use"}`)
+		p.notify("warning", `"not even an object"`)
+		p.say(`{"id":4711,"result":{}}`)
+		p.say(`{"id":"1","result":{}}`)
+		p.say(`{"id":4712,"error":{"code":-32600,"message":"of no call"}}`)
+		p.delta("nobody's", "trn-1", "lost")
+		p.delta("thr-1", "trn-1", "kept")
+		if got := texts(t, thread); got != "kept" {
+			t.Errorf("took %q", got)
+		}
+		want := Stats{Garbage: 14, UnknownNotifications: 2, UnknownAnswers: 3, Unrouted: 1}
+		if got := c.Stats(); got != want {
+			t.Errorf("counted %+v\nwant    %+v", got, want)
+		}
+	})
+}
+
+// The end of the transport ends every call and turn, with its reason.
+func TestEndOfTransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		call := async(func() error {
+			_, err := c.Models(t.Context())
+			return err
+		})
+		p.expect(methodModelList)
+		p.delta("thr-1", "trn-1", "the last")
+		close(p.toClient)
+		if err := <-call; !errors.Is(err, ErrClosed) {
+			t.Errorf("the call ended with %v", err)
+		}
+		if got := texts(t, thread); got != "the last" {
+			t.Errorf("took %q: what came before the end is lost", got)
+		}
+		if _, err := thread.Take(nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("the turn ended with %v", err)
+		}
+		if _, err := c.StartThread(t.Context(), ThreadStartParams{}); !errors.Is(err, ErrClosed) {
+			t.Errorf("a thread was started: %v", err)
+		}
+		<-c.Done()
+		if err := c.Err(); !strings.Contains(err.Error(), "closed its output") {
+			t.Errorf("the reason is %q", err)
+		}
+	})
+}
+
+// An app-server that does not read its input is as good as dead: the write's
+// deadline ends the connection.
+func TestStuckInputEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := dial(t) // nobody hears
+		begin := time.Now()
+		_, err := c.Account(t.Context())
+		if !errors.Is(err, ErrClosed) && !errors.Is(err, ErrTimeout) {
+			t.Errorf("the call ended with %v", err)
+		}
+		<-c.Done()
+		if !errors.Is(c.Err(), os.ErrDeadlineExceeded) {
+			t.Errorf("the connection ended with %v", c.Err())
+		}
+		if took := time.Since(begin); took != writeTimeout {
+			t.Errorf("it took %s, want %s", took, writeTimeout)
+		}
+	})
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		if n := c.Threads(); n != 1 {
+			t.Errorf("%d threads", n)
+		}
+		if err := c.Err(); err != nil {
+			t.Errorf("before the end there is %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := thread.Take(nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("the turn ended with %v", err)
+		}
+		if n := c.Threads(); n != 0 {
+			t.Errorf("%d threads are left", n)
+		}
+		_ = c.Close() // again
+	})
+}
+
+// tooLarge is a transport that skips one message and then ends.
+type tooLarge struct {
+	*peer
+	skipped bool
+}
+
+func (l *tooLarge) Read() ([]byte, error) {
+	if !l.skipped {
+		l.skipped = true
+		return nil, ErrMessageTooLarge
+	}
+	return nil, io.EOF
+}
+
+func TestTooLargeMessageIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &tooLarge{peer: &peer{t: t, closed: make(chan struct{})}}
+		c := NewConn(p, nil)
+		<-c.Done()
+		if n := c.Stats().TooLarge; n != 1 {
+			t.Errorf("counted %d", n)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

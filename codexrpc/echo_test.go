@@ -1,0 +1,105 @@
+package codexrpc
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// newTestConn is a connection without goroutines, whose reader is the test.
+func newTestConn() *Conn {
+	return &Conn{
+		logger:  func() *slog.Logger { return slog.New(slog.DiscardHandler) },
+		out:     newOutbox(maxOutbox),
+		slots:   make(chan struct{}, maxInFlight),
+		done:    make(chan struct{}),
+		calls:   make(map[string]*pendingCall),
+		threads: make(map[string]*Thread),
+	}
+}
+
+// openTestTurn gives a connection without goroutines a thread with a turn.
+func openTestTurn(c *Conn, id, turn string) *Thread {
+	t := c.adopt(id)
+	t.markSent()
+	t.begin(turn)
+	return t
+}
+
+func TestIsEcho(t *testing.T) {
+	long := strings.Repeat("x", bulky)
+	item := func(method, turn, kind string) string {
+		return fmt.Sprintf(`{"method":%q,"params":{"threadId":"thr-1","turnId":%q,"item":{"type":%q,"text":%q}}}`, method, turn, kind, long)
+	}
+	c := newTestConn()
+	openTestTurn(c, "thr-1", "trn-1")
+	for line, want := range map[string]bool{
+		item(methodRawItemCompleted, "auto-compact-0", "message"):                     true,
+		item(methodRawItemCompleted, "auto-compact-0", "function_call_output"):        true,
+		item(methodRawItemCompleted, "auto-compact-0", "function_call"):               true,
+		item(methodRawItemCompleted, "trn-1", "function_call"):                        false,
+		item(methodRawItemCompleted, "trn-1", "message"):                              true,
+		item(methodItemStarted, "trn-1", "userMessage"):                               true,
+		item(methodItemCompleted, "trn-1", "userMessage"):                             true,
+		item(methodItemCompleted, "trn-1", "agentMessage"):                            false,
+		item(methodTextDelta, "trn-1", ""):                                            false,
+		`{"id":1,"result":"` + long + `"}`:                                            false,
+		long:                                                                          false,
+		`{"method":"rawResponseItem/completed","params":{"item":{"type":"message"}}}`: false, // too short to look at
+	} {
+		if got := c.isEcho([]byte(line)); got != want {
+			t.Errorf("%.120s…: %t", line, got)
+		}
+	}
+	other := strings.Replace(item(methodRawItemCompleted, "trn-1", "function_call"), "thr-1", "thr-9", 1)
+	if !c.isEcho([]byte(other)) {
+		t.Error("a call on a thread that is not ours is worth a copy")
+	}
+}
+
+// An injected history of 32 MB comes back without costing its size again.
+func TestEchoIsNotCopied(t *testing.T) {
+	c := newTestConn()
+	thread := openTestTurn(c, "thr-1", "trn-1")
+	for _, kind := range []string{"message", "function_call", "function_call_output"} {
+		line := fmt.Appendf(nil, `{"method":"rawResponseItem/completed","params":{"threadId":"thr-1","turnId":"auto-compact-0","item":{"type":%q,"text":"%s"}}}`,
+			kind, strings.Repeat("x", 32<<20))
+		const rounds = 5
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range rounds {
+			if !c.isEcho(line) {
+				c.dispatch(line)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if bytes := (after.TotalAlloc - before.TotalAlloc) / rounds; bytes > 64<<10 {
+			t.Errorf("%s: %d bytes are allocated for an echo", kind, bytes)
+		}
+	}
+	if events, err := thread.Take(nil); len(events) != 0 || err != nil {
+		t.Errorf("took %d events (%v)", len(events), err)
+	}
+}
+
+// A history of function calls that comes back before the turn's id is known
+// does not fill the queue, either.
+func TestEchoedCallsDoNotFillTheQueue(t *testing.T) {
+	c := newTestConn()
+	thread := c.adopt("thr-1")
+	thread.markSent()
+	for _, size := range []int{100, bulky} {
+		line := fmt.Appendf(nil, `{"method":"rawResponseItem/completed","params":{"threadId":"thr-1","turnId":"auto-compact-0","item":{"type":"function_call","arguments":"%s"}}}`,
+			strings.Repeat("x", size))
+		for range 100 {
+			if !c.isEcho(line) {
+				c.dispatch(line)
+			}
+		}
+	}
+	if thread.queue.bytes != 0 {
+		t.Errorf("%d bytes are queued", thread.queue.bytes)
+	}
+}

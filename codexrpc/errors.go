@@ -1,0 +1,74 @@
+package codexrpc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrClosed is matched by what every call and turn of a connection gets
+	// once that connection has ended: the app-server exited, or closed its
+	// pipe, or was stopped.
+	ErrClosed = errors.New("the codex app-server connection has ended")
+
+	// ErrTooSlow ends a turn whose consumer fell behind by more than the bound
+	// of the turn's queue.
+	ErrTooSlow = errors.New("the turn's events were not consumed fast enough")
+
+	// ErrTimeout is matched by a call that the app-server did not answer in
+	// time.
+	ErrTimeout = errors.New("the codex app-server did not answer in time")
+
+	// ErrOverloaded is matched by a call that the app-server refused as
+	// overloaded (-32001) until the retries were used up.
+	ErrOverloaded = errors.New("the codex app-server is overloaded")
+)
+
+// The JSON-RPC error codes that this client reads or writes.
+const (
+	codeMethodNotFound = -32601
+	codeOverloaded     = -32001
+)
+
+// CallError is the app-server's refusal of a call: the error member of its
+// answer.
+type CallError struct {
+	Method  string          // what was called
+	Code    int             // the JSON-RPC code, for example -32600
+	Message string          // the app-server's own text
+	Data    json.RawMessage // the error's data member, verbatim; often absent
+}
+
+// Error names the method, the app-server's message and the code.
+func (e *CallError) Error() string {
+	return fmt.Sprintf("codex %s: %s (%d)", e.Method, e.Message, e.Code)
+}
+
+// Is makes a refusal for overload match [ErrOverloaded].
+func (e *CallError) Is(target error) bool {
+	return target == ErrOverloaded && e.Code == codeOverloaded
+}
+
+// NotReadyError says that there is no app-server to talk to now, and why.
+type NotReadyError struct {
+	State State // the process's state
+	// Reason is a sentence for an operator: what failed and what to do. It
+	// carries what the operating system or the app-server said.
+	Reason string
+	// RetryAfter is when the next start is due; 0 when it is under way.
+	RetryAfter time.Duration
+}
+
+// Error gives the state and the reason.
+func (e *NotReadyError) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("the codex app-server is not ready (%s)", e.State)
+	}
+	return fmt.Sprintf("the codex app-server is not ready (%s): %s", e.State, e.Reason)
+}
+
+// ErrNotLoggedIn says that the model provider needs a login and nobody is
+// logged in. Without this check a turn would retry for ever.
+var ErrNotLoggedIn = errors.New("codex is not logged in")

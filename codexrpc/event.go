@@ -1,0 +1,67 @@
+package codexrpc
+
+// EventKind says what an [Event] is.
+type EventKind uint8
+
+const (
+	// EventItemStarted is item/started: ItemType and ItemID are set.
+	EventItemStarted EventKind = iota + 1
+	// EventTextDelta is item/agentMessage/delta: ItemID and Text.
+	EventTextDelta
+	// EventReasoningDelta is item/reasoning/summaryTextDelta: ItemID, Index
+	// (the summary's part) and Text.
+	EventReasoningDelta
+	// EventItemCompleted is item/completed: ItemType and ItemID, and for an
+	// agentMessage Text, its whole text.
+	EventItemCompleted
+	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
+	// CallID, Name and Text, the arguments as the model wrote them.
+	EventFunctionCall
+	// EventResponseCompleted is rawResponse/completed, the end of one model
+	// response: Usage is that response's, and may be nil.
+	EventResponseCompleted
+	// EventTokenUsage is thread/tokenUsage/updated: Usage is the thread's total.
+	EventTokenUsage
+	// EventError is the notification error: Err, and WillRetry when Codex tries
+	// again by itself.
+	EventError
+	// EventTurnCompleted is turn/completed, the last event of a turn: Status,
+	// and Err when it failed.
+	EventTurnCompleted
+	// eventTurnStarted is turn/started. It tells the turn's id, which comes with
+	// the answer to turn/start as well, but often later, and is not passed on.
+	eventTurnStarted
+)
+
+// The values of [Event].Status.
+const (
+	StatusCompleted   = "completed"
+	StatusInterrupted = "interrupted"
+	StatusFailed      = "failed"
+)
+
+// The values of [Event].ItemType that this client acts on.
+const (
+	ItemAgentMessage      = "agentMessage"
+	ItemContextCompaction = "contextCompaction"
+)
+
+// Event is one notification of a turn. Kind says which fields are set. Its
+// strings may share memory with the message they came in: copy what is kept.
+type Event struct {
+	Kind      EventKind
+	Index     int
+	WillRetry bool
+	ItemType  string
+	ItemID    string
+	CallID    string
+	Name      string
+	Text      string
+	Status    string
+	Usage     *Usage
+	Err       *TurnError
+
+	threadID string // whose event it is
+	turnID   string
+	size     int // bytes that it holds, for the queue's bound
+}

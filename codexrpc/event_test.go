@@ -1,0 +1,140 @@
+package codexrpc
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Each notification that is used, in the app-server's own shape.
+func TestDecodeNotifications(t *testing.T) {
+	const ids = `"threadId":"thr-1","turnId":"trn-1"`
+	for _, test := range []struct {
+		name, method, params string
+		want                 Event
+	}{
+		{
+			"text", methodTextDelta, `{` + ids + `,"itemId":"m1","delta":"Grüße \u4f60\ud83d\udc4b \"<use_tool>\""}`,
+			Event{Kind: EventTextDelta, ItemID: "m1", Text: `Grüße 你👋 "<use_tool>"`},
+		},
+		{
+			"reasoning", methodReasoningDelta, `{` + ids + `,"itemId":"r1","delta":"thinking","summaryIndex":2}`,
+			Event{Kind: EventReasoningDelta, ItemID: "r1", Index: 2, Text: "thinking"},
+		},
+		{
+			"item started", methodItemStarted, `{"item":{"type":"contextCompaction","id":"c1"},` + ids + `,"startedAtMs":0}`,
+			Event{Kind: EventItemStarted, ItemType: ItemContextCompaction, ItemID: "c1"},
+		},
+		{
+			"message completed", methodItemCompleted, `{"item":{"type":"agentMessage","id":"m1","text":"whole","phase":null},` + ids + `}`,
+			Event{Kind: EventItemCompleted, ItemType: ItemAgentMessage, ItemID: "m1", Text: "whole"},
+		},
+		{
+			"another item completed", methodItemCompleted, `{"item":{"type":"dynamicToolCall","id":"c1","text":"not a message"},` + ids + `}`,
+			Event{Kind: EventItemCompleted, ItemType: "dynamicToolCall", ItemID: "c1"},
+		},
+		{
+			"call", methodRawItemCompleted,
+			`{` + ids + `,"item":{"type":"function_call","id":"fc","name":"find","arguments":"{ \"q\" : \"a\\n\" }","call_id":"call-1"}}`,
+			Event{Kind: EventFunctionCall, ItemID: "fc", CallID: "call-1", Name: "find", Text: `{ "q" : "a\n" }`},
+		},
+		{
+			"response completed", methodResponseCompleted,
+			`{` + ids + `,"responseId":"r","usage":{"totalTokens":168,"inputTokens":123,"cachedInputTokens":23,"cacheWriteInputTokens":1,"outputTokens":45,"reasoningOutputTokens":5}}`,
+			Event{Kind: EventResponseCompleted, Usage: &Usage{168, 123, 23, 45, 5}},
+		},
+		{
+			"response without usage", methodResponseCompleted, `{` + ids + `,"responseId":"r","usage":null}`,
+			Event{Kind: EventResponseCompleted},
+		},
+		{
+			"the thread's total", methodTokenUsage, `{` + ids + `,"tokenUsage":{"total":{"totalTokens":9,"inputTokens":8,"outputTokens":1},"last":{"totalTokens":1}}}`,
+			Event{Kind: EventTokenUsage, Usage: &Usage{TotalTokens: 9, InputTokens: 8, OutputTokens: 1}},
+		},
+		{
+			"an error that is retried", methodError,
+			`{"error":{"message":"Reconnecting... 2/5","codexErrorInfo":{"responseStreamDisconnected":{"httpStatusCode":null}},"additionalDetails":"why"},"willRetry":true,` + ids + `}`,
+			Event{Kind: EventError, WillRetry: true, Err: &TurnError{"Reconnecting... 2/5", "responseStreamDisconnected", 0, "why"}},
+		},
+		{
+			"turn completed", methodTurnCompleted, `{"threadId":"thr-1","turn":{"id":"trn-1","items":[],"status":"completed","error":null}}`,
+			Event{Kind: EventTurnCompleted, Status: StatusCompleted},
+		},
+		{
+			"turn failed", methodTurnCompleted,
+			`{"threadId":"thr-1","turn":{"id":"trn-1","status":"failed","error":{"message":"m","codexErrorInfo":"usageLimitExceeded","additionalDetails":null}}}`,
+			Event{Kind: EventTurnCompleted, Status: StatusFailed, Err: &TurnError{"m", "usageLimitExceeded", 0, ""}},
+		},
+	} {
+		t.Run(strings.ReplaceAll(test.name, " ", "_"), func(t *testing.T) {
+			c := newTestConn()
+			thread := openTestTurn(c, "thr-1", "trn-1")
+			line := []byte(`{"method":"` + test.method + `","params":` + test.params + `,"emittedAtMs":1}`)
+			c.dispatch(line)
+			events, err := thread.Take(nil)
+			if err != nil || len(events) != 1 {
+				t.Fatalf("took %d events (%v)", len(events), err)
+			}
+			test.want.threadID, test.want.turnID, test.want.size = "thr-1", "trn-1", len(line)
+			if !reflect.DeepEqual(events[0], test.want) {
+				t.Errorf("got  %+v\nwant %+v", events[0], test.want)
+			}
+		})
+	}
+}
+
+// codexErrorInfo is a bare name, or an object whose key is the name.
+func TestTurnErrorShapes(t *testing.T) {
+	for text, want := range map[string]*TurnError{
+		`{"message":"m","codexErrorInfo":"contextWindowExceeded"}`:                          {"m", "contextWindowExceeded", 0, ""},
+		`{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}`:  {"m", "httpConnectionFailed", 401, ""},
+		`{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":null}}}`: {"m", "httpConnectionFailed", 0, ""},
+		`{"message":"m","codexErrorInfo":{"future":null}}`:                                  {"m", "future", 0, ""},
+		`{"message":"m","codexErrorInfo":{}}`:                                               {"m", "other", 0, ""},
+		`{"message":"m","codexErrorInfo":null,"additionalDetails":"d"}`:                     {"m", "other", 0, "d"},
+		`{"codexErrorInfo":7}`: {"", "other", 0, ""},
+		`null`:                 nil,
+		`"text"`:               nil,
+	} {
+		e := Event{}
+		m, err := parseMessage([]byte(`{"method":"error","params":{"error":` + text + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		decodeError(m.params, &e)
+		if !reflect.DeepEqual(e.Err, want) {
+			t.Errorf("%s: %+v, want %+v", text, e.Err, want)
+		}
+	}
+	if got := (&TurnError{Message: "no more", Code: "other"}).Error(); got != "codex: no more (other)" {
+		t.Errorf("it reads %q", got)
+	}
+}
+
+func TestUserInputVariants(t *testing.T) {
+	for want, in := range map[string]UserInput{
+		`{"type":"text","text":"a","text_elements":[]}`:                       {Type: "text", Text: "a"},
+		`{"type":"image","url":"data:image/png;base64,AA=="}`:                 {Type: "image", URL: "data:image/png;base64,AA=="},
+		`{"type":"image","url":"data:image/png;base64,AA==","detail":"high"}`: {Type: "image", URL: "data:image/png;base64,AA==", Detail: "high"},
+	} {
+		if got, err := json.Marshal(in); err != nil || string(got) != want {
+			t.Errorf("got %s (%v), want %s", got, err, want)
+		}
+	}
+}
+
+func TestUsageAdds(t *testing.T) {
+	if got, want := (Usage{1, 2, 3, 4, 5}).Add(Usage{10, 20, 30, 40, 50}), (Usage{11, 22, 33, 44, 55}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// The notifications that are opted out of must not be ones that are used.
+func TestNothingUsedIsOptedOut(t *testing.T) {
+	for _, method := range unused {
+		if decoders[method] != nil || expected[method] {
+			t.Errorf("%s is used", method)
+		}
+	}
+}

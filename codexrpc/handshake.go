@@ -1,0 +1,102 @@
+package codexrpc
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// The oldest release that does all that this client needs: injected history,
+// an empty input after tool results, and the marked end of a model response.
+const (
+	oldestMajor = 0
+	oldestMinor = 150
+)
+
+// Initialize shakes hands: initialize, the notification initialized, and a
+// look at who is logged in. It returns the app-server's version, for example
+// "0.169.0". It fails on a release that is too old, and with [ErrNotLoggedIn]
+// when the model provider needs a login that is missing.
+func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
+	params := initializeParams{
+		ClientInfo: info,
+		Capabilities: initializeCapabilities{
+			ExperimentalAPI:           true, // for dynamicTools, environments and raw events
+			OptOutNotificationMethods: unused,
+		},
+	}
+	var result initializeResult
+	if err := c.call(ctx, call{method: methodInitialize, params: params, result: &result}); err != nil {
+		return "", err
+	}
+	version, err = supportedVersion(result.UserAgent)
+	if err != nil {
+		return version, err
+	}
+	if err := c.send(methodInitialized); err != nil {
+		return version, err
+	}
+	account, err := c.Account(ctx)
+	if err != nil {
+		return version, err
+	}
+	if !account.LoggedIn() {
+		return version, fmt.Errorf("%w (CODEX_HOME %s): run `codex login` for the user and CODEX_HOME of this server", ErrNotLoggedIn, result.CodexHome)
+	}
+	return version, nil
+}
+
+// Account reads who is logged in.
+func (c *Conn) Account(ctx context.Context) (Account, error) {
+	var account Account
+	err := c.call(ctx, call{method: methodAccountRead, params: struct{}{}, result: &account})
+	return account, err
+}
+
+// Models lists the models that Codex offers, hidden ones included.
+func (c *Conn) Models(ctx context.Context) ([]Model, error) {
+	var models []Model
+	params := struct {
+		IncludeHidden bool   `json:"includeHidden"`
+		Cursor        string `json:"cursor,omitempty"`
+	}{IncludeHidden: true}
+	for range maxModelPages {
+		var page struct {
+			Data       []Model `json:"data"`
+			NextCursor string  `json:"nextCursor"`
+		}
+		if err := c.call(ctx, call{method: methodModelList, params: params, result: &page}); err != nil {
+			return nil, err
+		}
+		models = append(models, page.Data...)
+		if params.Cursor = page.NextCursor; params.Cursor == "" {
+			break
+		}
+	}
+	return models, nil
+}
+
+// maxModelPages bounds a listing whose cursor never ends.
+const maxModelPages = 50
+
+var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
+
+// supportedVersion finds the release in a user agent of the form
+// "name/0.169.0 (…)". One that cannot be read is trusted.
+func supportedVersion(userAgent string) (string, error) {
+	m := versionPattern.FindStringSubmatch(userAgent)
+	if m == nil {
+		return "unknown", nil
+	}
+	version := m[0][1:]
+	major, errMajor := strconv.Atoi(m[1])
+	minor, errMinor := strconv.Atoi(m[2])
+	if errMajor != nil || errMinor != nil {
+		return version, nil
+	}
+	if major == oldestMajor && minor < oldestMinor {
+		return version, fmt.Errorf("codex %s is too old: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, oldestMajor, oldestMinor)
+	}
+	return version, nil
+}

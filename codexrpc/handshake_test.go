@@ -1,0 +1,157 @@
+package codexrpc
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// shake plays a handshake with an app-server that answers as told.
+func shake(t *testing.T, userAgent, account string) (version string, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := async(func() (err error) {
+			version, err = c.Initialize(t.Context(), ClientInfo{Name: "test", Version: "1"})
+			return err
+		})
+		p.answer(p.expect(methodInitialize), `{"userAgent":"`+userAgent+`","codexHome":"/home/u/.codex"}`)
+		if account != "" {
+			if h := p.expect(methodInitialized); h.ID != nil || h.Params != nil {
+				t.Errorf("heard %+v", h)
+			}
+			p.answer(p.expect(methodAccountRead), account)
+		}
+		err = <-done
+	})
+	return version, err
+}
+
+func TestHandshake(t *testing.T) {
+	for account, want := range map[string]bool{
+		`{"account":null,"requiresOpenaiAuth":false}`:                                  true,
+		`{"account":{"type":"chatgpt","email":"a@b"},"requiresOpenaiAuth":true}`:       true,
+		`{"account":null,"requiresOpenaiAuth":true}`:                                   false,
+		`{"requiresOpenaiAuth":true}`:                                                  false,
+		`{"account":{"type":"apiKey"},"requiresOpenaiAuth":true,"future":{"more":[]}}`: true,
+	} {
+		version, err := shake(t, "test/0.169.0 (Linux; x86_64)", account)
+		if version != "0.169.0" {
+			t.Errorf("the version is %q", version)
+		}
+		if want && err != nil || !want && !errors.Is(err, ErrNotLoggedIn) {
+			t.Errorf("%s: %v", account, err)
+		}
+		if !want && !strings.Contains(err.Error(), "codex login") {
+			t.Errorf("%q does not say what to do", err)
+		}
+	}
+}
+
+func TestHandshakeRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := async(func() error {
+			_, err := c.Initialize(t.Context(), ClientInfo{})
+			return err
+		})
+		p.refuse(p.expect(methodInitialize), -32600, "no")
+		if err, refused := <-done, (*CallError)(nil); !errors.As(err, &refused) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// What the app-server is asked for at the start.
+func TestInitializeParams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := async(func() error {
+			_, err := c.Initialize(t.Context(), ClientInfo{Name: "caddy-codex", Version: "1.2.3"})
+			return err
+		})
+		call := p.expect(methodInitialize)
+		var params initializeParams
+		if err := json.Unmarshal(call.Params, &params); err != nil {
+			t.Fatal(err)
+		}
+		if params.ClientInfo != (ClientInfo{Name: "caddy-codex", Version: "1.2.3"}) || !params.Capabilities.ExperimentalAPI {
+			t.Errorf("asked for %s", call.Params)
+		}
+		if !slices.Contains(params.Capabilities.OptOutNotificationMethods, "thread/started") {
+			t.Error("opted out of nothing")
+		}
+		p.refuse(call, -32600, "enough")
+		<-done
+	})
+}
+
+func TestSupportedVersion(t *testing.T) {
+	for userAgent, want := range map[string]struct {
+		version string
+		ok      bool
+	}{
+		"caddy-codex/0.169.0 (Ubuntu 24.4.0; x86_64) unknown": {"0.169.0", true},
+		"caddy-codex/0.150.0":        {"0.150.0", true},
+		"caddy-codex/0.149.9 (…)":    {"0.149.9", false},
+		"caddy-codex/0.89.0":         {"0.89.0", false},
+		"caddy-codex/1.0.0":          {"1.0.0", true},
+		"caddy-codex/1.2.3-alpha.4":  {"1.2.3", true},
+		"something else":             {"unknown", true},
+		"":                           {"unknown", true},
+		"x/99999999999999999999.1.1": {"99999999999999999999.1.1", true},
+	} {
+		version, err := supportedVersion(userAgent)
+		if version != want.version || (err == nil) != want.ok {
+			t.Errorf("%q: %q, %v", userAgent, version, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "0.150.0 or newer") {
+			t.Errorf("%q does not say what is needed", err)
+		}
+	}
+	if version, err := shake(t, "test/0.120.0", ""); version != "0.120.0" || err == nil {
+		t.Errorf("an old release shook hands: %q, %v", version, err)
+	}
+}
+
+func TestModelsAreListedToTheLastPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		var models []Model
+		done := async(func() (err error) {
+			models, err = c.Models(t.Context())
+			return err
+		})
+		first := p.expect(methodModelList)
+		if string(first.Params) != `{"includeHidden":true}` {
+			t.Errorf("asked with %s", first.Params)
+		}
+		p.answer(first, `{"data":[{"id":"a","model":"a","displayName":"A","hidden":false,"isDefault":true,"supportedReasoningEfforts":[{"reasoningEffort":"low","description":"d"}],"defaultReasoningEffort":"low"}],"nextCursor":"page 2"}`)
+		second := p.expect(methodModelList)
+		if string(second.Params) != `{"includeHidden":true,"cursor":"page 2"}` {
+			t.Errorf("asked with %s", second.Params)
+		}
+		p.answer(second, `{"data":[{"id":"b","hidden":true}],"nextCursor":null}`)
+		if err := <-done; err != nil || len(models) != 2 || !models[0].IsDefault || models[0].SupportedReasoningEfforts[0].ReasoningEffort != "low" || !models[1].Hidden {
+			t.Errorf("listed %+v (%v)", models, err)
+		}
+	})
+}
+
+// A cursor that never ends does not list for ever.
+func TestModelsHaveAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := listModels(t.Context(), c)
+		for range maxModelPages {
+			p.answer(p.expect(methodModelList), `{"data":[{"id":"a"}],"nextCursor":"more"}`)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		p.silent()
+	})
+}

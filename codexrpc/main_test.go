@@ -1,0 +1,18 @@
+package codexrpc
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain lets the test binary be the child process of the process tests, and
+// checks that no goroutine outlives the tests.
+func TestMain(m *testing.M) {
+	// Set, if empty: a child that ran the tests would start children of its own.
+	if mode, ok := os.LookupEnv(childEnv); ok {
+		os.Exit(runChild(mode))
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,99 @@
+package codexrpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// message is one line of the app-server's, taken apart. Its strings share the
+// line's memory.
+type message struct {
+	id     string // the raw JSON of the id: a number or a string
+	method string
+	params gjson.Result
+	result gjson.Result
+	err    gjson.Result
+	size   int
+}
+
+var errGarbage = errors.New("not a message of the protocol")
+
+// parseMessage takes a line apart in one pass after a check that it is JSON.
+func parseMessage(line []byte) (message, error) {
+	if !gjson.ValidBytes(line) {
+		return message{}, errGarbage
+	}
+	m := message{size: len(line)}
+	gjson.Parse(string(line)).ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "id":
+			if value.Type == gjson.Number || value.Type == gjson.String {
+				m.id = value.Raw
+			}
+		case "method":
+			m.method = value.Str
+		case "params":
+			m.params = value
+		case "result":
+			m.result = value
+		case "error":
+			m.err = value
+		}
+		return true
+	})
+	if m.method == "" && m.id == "" {
+		return message{}, errGarbage
+	}
+	return m, nil
+}
+
+// callError reads the error member of an answer.
+func callError(method string, v gjson.Result) *CallError {
+	e := &CallError{
+		Method:  method,
+		Code:    int(v.Get("code").Int()),
+		Message: strings.Clone(v.Get("message").String()),
+	}
+	if data := v.Get("data"); data.Exists() {
+		e.Data = json.RawMessage(data.Raw)
+	}
+	return e
+}
+
+// outgoing is what this client writes. There is no "jsonrpc" member.
+type outgoing struct {
+	ID     json.RawMessage `json:"id,omitempty"`
+	Method string          `json:"method,omitempty"`
+	Params any             `json:"params,omitempty"`
+	Result any             `json:"result,omitempty"`
+	Error  *outgoingError  `json:"error,omitempty"`
+}
+
+type outgoingError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// encode writes a value on one line without escaping what JSON does not
+// require, since histories are full of <, > and &.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// encodeCall writes a call on one line.
+func encodeCall(id, method string, params any) ([]byte, error) {
+	if items, ok := params.(injectParams); ok {
+		return items.encode(id, method)
+	}
+	return encode(outgoing{ID: json.RawMessage(id), Method: method, Params: params})
+}

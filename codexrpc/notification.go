@@ -1,0 +1,187 @@
+package codexrpc
+
+import "github.com/tidwall/gjson"
+
+// The notifications that this client uses.
+const (
+	methodTextDelta         = "item/agentMessage/delta"
+	methodReasoningDelta    = "item/reasoning/summaryTextDelta"
+	methodItemStarted       = "item/started"
+	methodItemCompleted     = "item/completed"
+	methodRawItemCompleted  = "rawResponseItem/completed"
+	methodResponseCompleted = "rawResponse/completed"
+	methodTokenUsage        = "thread/tokenUsage/updated"
+	methodError             = "error"
+	methodTurnStarted       = "turn/started"
+	methodTurnCompleted     = "turn/completed"
+)
+
+// unused are the notifications that the app-server is asked not to send.
+var unused = []string{
+	"account/rateLimits/updated",
+	"account/updated",
+	"app/list/updated",
+	"command/exec/outputDelta",
+	"hook/completed",
+	"hook/started",
+	"item/commandExecution/outputDelta",
+	"item/fileChange/outputDelta",
+	"item/fileChange/patchUpdated",
+	"item/mcpToolCall/progress",
+	"item/plan/delta",
+	"item/reasoning/summaryPartAdded",
+	"item/reasoning/textDelta",
+	"mcpServer/startupStatus/updated",
+	"remoteControl/status/changed",
+	"serverRequest/resolved",
+	"skills/changed",
+	"thread/closed",
+	"thread/settings/updated",
+	"thread/started",
+	"thread/status/changed",
+	"turn/diff/updated",
+	"turn/plan/updated",
+}
+
+// expected are notifications that arrive and need no action.
+var expected = map[string]bool{
+	"configWarning":     true,
+	"deprecationNotice": true,
+	"guardianWarning":   true,
+	"model/rerouted":    true,
+	"thread/compacted":  true, // item/started contextCompaction says the same, earlier
+	"warning":           true,
+}
+
+// decoders turn the params of the notifications that this client uses into
+// events, with the ids of their thread and turn. One that means nothing to a
+// client, such as the echo of an input item, leaves the event's Kind at 0.
+var decoders = map[string]func(params gjson.Result, e *Event){
+	methodTextDelta:         decodeTextDelta,
+	methodReasoningDelta:    decodeReasoningDelta,
+	methodItemStarted:       decodeItemStarted,
+	methodItemCompleted:     decodeItemCompleted,
+	methodRawItemCompleted:  decodeRawItem,
+	methodResponseCompleted: decodeResponse,
+	methodTokenUsage:        decodeTokenUsage,
+	methodError:             decodeError,
+	methodTurnStarted:       decodeTurnStarted,
+	methodTurnCompleted:     decodeTurnCompleted,
+}
+
+func decodeTextDelta(params gjson.Result, e *Event) {
+	e.Kind = EventTextDelta
+	decodeDelta(params, e)
+}
+
+func decodeReasoningDelta(params gjson.Result, e *Event) {
+	e.Kind = EventReasoningDelta
+	decodeDelta(params, e)
+}
+
+// decodeDelta reads the params of a delta. They are the hot path, so that
+// their members are read in one pass.
+func decodeDelta(params gjson.Result, e *Event) {
+	params.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "threadId":
+			e.threadID = value.Str
+		case "turnId":
+			e.turnID = value.Str
+		case "itemId":
+			e.ItemID = value.Str
+		case "delta":
+			e.Text = value.Str
+		case "summaryIndex":
+			e.Index = int(value.Int())
+		}
+		return true
+	})
+}
+
+// decodeIDs reads whose event it is.
+func decodeIDs(params gjson.Result, e *Event) {
+	e.threadID = params.Get("threadId").Str
+	e.turnID = params.Get("turnId").Str
+}
+
+func decodeItemStarted(params gjson.Result, e *Event) {
+	e.Kind = EventItemStarted
+	decodeIDs(params, e)
+	item := params.Get("item")
+	e.ItemType = item.Get("type").Str
+	e.ItemID = item.Get("id").Str
+}
+
+func decodeItemCompleted(params gjson.Result, e *Event) {
+	decodeItemStarted(params, e)
+	e.Kind = EventItemCompleted
+	if e.ItemType == ItemAgentMessage {
+		e.Text = params.Get("item.text").Str
+	}
+}
+
+// itemFunctionCall is the type of a raw item that calls a function.
+const itemFunctionCall = "function_call"
+
+// decodeRawItem keeps function calls, whose raw item alone has the arguments
+// as the model wrote them. Other raw items repeat what items say.
+func decodeRawItem(params gjson.Result, e *Event) {
+	item := params.Get("item")
+	if item.Get("type").Str != itemFunctionCall {
+		return
+	}
+	e.Kind = EventFunctionCall
+	decodeIDs(params, e)
+	e.ItemID = item.Get("id").Str
+	e.CallID = item.Get("call_id").Str
+	e.Name = item.Get("name").Str
+	e.Text = item.Get("arguments").Str
+}
+
+func decodeResponse(params gjson.Result, e *Event) {
+	e.Kind = EventResponseCompleted
+	decodeIDs(params, e)
+	e.Usage = parseUsage(params.Get("usage"))
+}
+
+func decodeTokenUsage(params gjson.Result, e *Event) {
+	e.Kind = EventTokenUsage
+	decodeIDs(params, e)
+	e.Usage = parseUsage(params.Get("tokenUsage.total"))
+}
+
+func decodeError(params gjson.Result, e *Event) {
+	e.Kind = EventError
+	decodeIDs(params, e)
+	e.WillRetry = params.Get("willRetry").Bool()
+	e.Err = parseTurnError(params.Get("error"))
+}
+
+func decodeTurnStarted(params gjson.Result, e *Event) {
+	e.Kind = eventTurnStarted
+	e.threadID = params.Get("threadId").Str
+	e.turnID = params.Get("turn.id").Str
+}
+
+func decodeTurnCompleted(params gjson.Result, e *Event) {
+	e.Kind = EventTurnCompleted
+	e.threadID = params.Get("threadId").Str
+	turn := params.Get("turn")
+	e.turnID = turn.Get("id").Str
+	e.Status = turn.Get("status").Str
+	e.Err = parseTurnError(turn.Get("error"))
+}
+
+func parseUsage(v gjson.Result) *Usage {
+	if !v.IsObject() {
+		return nil
+	}
+	return &Usage{
+		TotalTokens:           v.Get("totalTokens").Int(),
+		InputTokens:           v.Get("inputTokens").Int(),
+		CachedInputTokens:     v.Get("cachedInputTokens").Int(),
+		OutputTokens:          v.Get("outputTokens").Int(),
+		ReasoningOutputTokens: v.Get("reasoningOutputTokens").Int(),
+	}
+}

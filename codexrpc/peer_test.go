@@ -1,0 +1,205 @@
+package codexrpc
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// peer is the app-server's side of a connection, played by a test: a Transport
+// whose two ends are channels. It belongs in a synctest bubble, so that a
+// message that never comes is a deadlock there and not a hanging test.
+type peer struct {
+	t          *testing.T
+	toClient   chan []byte
+	fromClient chan []byte
+	closed     chan struct{}
+	once       sync.Once
+}
+
+// Read gives the client what the test says.
+func (p *peer) Read() ([]byte, error) {
+	select {
+	case line, ok := <-p.toClient:
+		if !ok {
+			return nil, io.EOF
+		}
+		return line, nil
+	case <-p.closed:
+		return nil, os.ErrClosed
+	}
+}
+
+// Write waits until the test hears the message, as a pipe does that nobody
+// reads.
+func (p *peer) Write(message []byte, timeout time.Duration) error {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case p.fromClient <- append([]byte(nil), message...):
+		return nil
+	case <-timer.C:
+		return os.ErrDeadlineExceeded
+	case <-p.closed:
+		return os.ErrClosed
+	}
+}
+
+// Close ends the transport.
+func (p *peer) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+// heard is a message of the client's.
+type heard struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *outgoingError  `json:"error"`
+}
+
+// hear waits for the client's next message.
+func (p *peer) hear() heard {
+	p.t.Helper()
+	line := <-p.fromClient
+	var h heard
+	if err := json.Unmarshal(line, &h); err != nil {
+		p.t.Fatalf("the client wrote %q: %v", line, err)
+	}
+	return h
+}
+
+// expect waits for a call of a method.
+func (p *peer) expect(method string) heard {
+	p.t.Helper()
+	h := p.hear()
+	if h.Method != method {
+		p.t.Fatalf("heard %s %s, want %s", h.Method, h.Params, method)
+	}
+	return h
+}
+
+// silent checks that the client has nothing to say by now.
+func (p *peer) silent() {
+	p.t.Helper()
+	synctest.Wait()
+	select {
+	case line := <-p.fromClient:
+		p.t.Fatalf("heard %.300s, want nothing", line)
+	default:
+	}
+}
+
+// say sends one line.
+func (p *peer) say(format string, args ...any) {
+	p.t.Helper()
+	line := fmt.Appendf(nil, format, args...)
+	select {
+	case p.toClient <- line:
+	case <-p.closed:
+		p.t.Fatalf("the client hung up before %.200s", line)
+	}
+}
+
+// answer gives a call its result, a JSON text.
+func (p *peer) answer(h heard, result string) {
+	p.t.Helper()
+	p.say(`{"id":%s,"result":%s}`, h.ID, result)
+}
+
+// refuse gives a call an error.
+func (p *peer) refuse(h heard, code int, message string) {
+	p.t.Helper()
+	p.say(`{"id":%s,"error":{"code":%d,"message":%q}}`, h.ID, code, message)
+}
+
+// notify sends a notification.
+func (p *peer) notify(method, params string) {
+	p.t.Helper()
+	p.say(`{"method":%q,"params":%s,"emittedAtMs":0}`, method, params)
+}
+
+// delta sends a piece of a message.
+func (p *peer) delta(thread, turn, text string) {
+	p.t.Helper()
+	p.notify(methodTextDelta, fmt.Sprintf(`{"threadId":%q,"turnId":%q,"itemId":"msg-1","delta":%q}`, thread, turn, text))
+}
+
+// completed ends a turn.
+func (p *peer) completed(thread, turn, status string) {
+	p.t.Helper()
+	p.notify(methodTurnCompleted, fmt.Sprintf(`{"threadId":%q,"turn":{"id":%q,"status":%q,"error":null}}`, thread, turn, status))
+}
+
+// dial makes a connection to a peer. Both end with the test.
+func dial(t *testing.T) (*Conn, *peer) {
+	p := &peer{
+		t:          t,
+		toClient:   make(chan []byte),
+		fromClient: make(chan []byte),
+		closed:     make(chan struct{}),
+	}
+	c := NewConn(p, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { _ = c.Close() })
+	return c, p
+}
+
+// async runs a call of the client's beside the test, which plays the peer.
+func async(f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	return done
+}
+
+// openThread starts a thread with the given id.
+func openThread(t *testing.T, c *Conn, p *peer, id string) *Thread {
+	t.Helper()
+	var thread *Thread
+	done := async(func() (err error) {
+		thread, err = c.StartThread(t.Context(), ThreadStartParams{})
+		return err
+	})
+	p.answer(p.expect(methodThreadStart), fmt.Sprintf(`{"thread":{"id":%q}}`, id))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return thread
+}
+
+// openTurn starts a thread and a turn on it.
+func openTurn(t *testing.T, c *Conn, p *peer, id, turn string) *Thread {
+	t.Helper()
+	thread := openThread(t, c, p, id)
+	done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+	p.answer(p.expect(methodTurnStart), fmt.Sprintf(`{"turn":{"id":%q}}`, turn))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return thread
+}
+
+// texts takes what is there and joins the deltas' texts with a bar.
+func texts(t *testing.T, thread *Thread) string {
+	t.Helper()
+	synctest.Wait()
+	events, err := thread.Take(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for _, e := range events {
+		if e.Kind == EventTextDelta {
+			parts = append(parts, e.Text)
+		}
+	}
+	return strings.Join(parts, "|")
+}

@@ -1,0 +1,152 @@
+package codexrpc
+
+import "encoding/json"
+
+// The methods of the app-server that this client calls.
+const (
+	methodInitialize        = "initialize"
+	methodInitialized       = "initialized"
+	methodAccountRead       = "account/read"
+	methodModelList         = "model/list"
+	methodThreadStart       = "thread/start"
+	methodThreadInject      = "thread/inject_items"
+	methodThreadUnsubscribe = "thread/unsubscribe"
+	methodTurnStart         = "turn/start"
+	methodTurnInterrupt     = "turn/interrupt"
+)
+
+// ClientInfo names this client to the app-server (InitializeParams.clientInfo).
+type ClientInfo struct {
+	Name    string `json:"name"`
+	Title   string `json:"title,omitempty"`
+	Version string `json:"version"`
+}
+
+type initializeParams struct {
+	ClientInfo   ClientInfo             `json:"clientInfo"`
+	Capabilities initializeCapabilities `json:"capabilities"`
+}
+
+type initializeCapabilities struct {
+	ExperimentalAPI           bool     `json:"experimentalApi"`
+	RequestAttestation        bool     `json:"requestAttestation"`
+	OptOutNotificationMethods []string `json:"optOutNotificationMethods,omitempty"`
+}
+
+type initializeResult struct {
+	UserAgent string `json:"userAgent"`
+	CodexHome string `json:"codexHome"`
+}
+
+// Account is the answer to account/read.
+type Account struct {
+	// Account describes who is logged in; null when nobody is.
+	Account json.RawMessage `json:"account"`
+	// RequiresOpenAIAuth says whether the configured model provider needs a
+	// login at all.
+	RequiresOpenAIAuth bool `json:"requiresOpenaiAuth"`
+}
+
+// LoggedIn reports whether turns can reach a model: somebody is logged in, or
+// the provider needs no login.
+func (a Account) LoggedIn() bool {
+	return !a.RequiresOpenAIAuth || (len(a.Account) > 0 && string(a.Account) != "null")
+}
+
+// Model is one entry of model/list.
+type Model struct {
+	ID                        string                  `json:"id"`
+	Model                     string                  `json:"model"`
+	DisplayName               string                  `json:"displayName"`
+	Description               string                  `json:"description"`
+	Hidden                    bool                    `json:"hidden"`
+	IsDefault                 bool                    `json:"isDefault"`
+	DefaultReasoningEffort    string                  `json:"defaultReasoningEffort"`
+	SupportedReasoningEfforts []ReasoningEffortOption `json:"supportedReasoningEfforts"`
+}
+
+// ReasoningEffortOption is one effort that a [Model] supports.
+type ReasoningEffortOption struct {
+	ReasoningEffort string `json:"reasoningEffort"`
+	Description     string `json:"description"`
+}
+
+// ThreadStartParams are the parameters of thread/start. Empty fields are left
+// out, so that the app-server's own configuration applies.
+type ThreadStartParams struct {
+	Model                 string         `json:"model,omitempty"`
+	BaseInstructions      string         `json:"baseInstructions,omitempty"`
+	DeveloperInstructions string         `json:"developerInstructions,omitempty"`
+	Cwd                   string         `json:"cwd,omitempty"`
+	ApprovalPolicy        string         `json:"approvalPolicy,omitempty"`
+	Sandbox               string         `json:"sandbox,omitempty"`
+	Ephemeral             bool           `json:"ephemeral"`
+	ExperimentalRawEvents bool           `json:"experimentalRawEvents"`
+	Environments          []struct{}     `json:"environments"` // empty: no access to the host
+	Config                map[string]any `json:"config,omitempty"`
+	DynamicTools          []DynamicTool  `json:"dynamicTools,omitempty"`
+}
+
+// DynamicTool declares a tool of the client's. The app-server requires
+// Description and InputSchema to be present, though they may be empty.
+type DynamicTool struct {
+	Type        string          `json:"type"` // always "function"
+	Name        string          `json:"name"` // ^[a-zA-Z0-9_-]{1,128}$
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"` // a JSON Schema object
+}
+
+// UserInput is one part of a turn's input: a text or an image.
+type UserInput struct {
+	Type   string // "text" or "image"
+	Text   string // of a text
+	URL    string // of an image: a data URL, since the app-server refuses others
+	Detail string // of an image: auto, high or original; empty means auto
+}
+
+// MarshalJSON writes the variant that Type names.
+func (u UserInput) MarshalJSON() ([]byte, error) {
+	if u.Type == "image" {
+		return json.Marshal(struct {
+			Type   string `json:"type"`
+			URL    string `json:"url"`
+			Detail string `json:"detail,omitempty"`
+		}{u.Type, u.URL, u.Detail})
+	}
+	return json.Marshal(struct {
+		Type         string     `json:"type"`
+		Text         string     `json:"text"`
+		TextElements []struct{} `json:"text_elements"`
+	}{"text", u.Text, []struct{}{}})
+}
+
+// TurnStartParams are the parameters of turn/start. An empty Input is allowed:
+// after injected tool results the model simply goes on.
+type TurnStartParams struct {
+	ThreadID     string          `json:"threadId"`
+	Input        []UserInput     `json:"input"`
+	Effort       string          `json:"effort,omitempty"`
+	Summary      string          `json:"summary,omitempty"` // auto, concise, detailed or none
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+}
+
+// Usage counts tokens, of one model response or of a thread
+// (TokenUsageBreakdown).
+type Usage struct {
+	TotalTokens           int64 `json:"totalTokens"`
+	InputTokens           int64 `json:"inputTokens"`
+	CachedInputTokens     int64 `json:"cachedInputTokens"`
+	OutputTokens          int64 `json:"outputTokens"`
+	ReasoningOutputTokens int64 `json:"reasoningOutputTokens"`
+}
+
+// Add returns the sum of u and v.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		TotalTokens:           u.TotalTokens + v.TotalTokens,
+		InputTokens:           u.InputTokens + v.InputTokens,
+		CachedInputTokens:     u.CachedInputTokens + v.CachedInputTokens,
+		OutputTokens:          u.OutputTokens + v.OutputTokens,
+		ReasoningOutputTokens: u.ReasoningOutputTokens + v.ReasoningOutputTokens,
+	}
+}

@@ -1,0 +1,142 @@
+package codexrpc
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"unsafe"
+)
+
+// A consumer that never reads loses its own turn and nothing else.
+func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		slow, other := openTurn(t, c, p, "thr-1", "trn-1"), openTurn(t, c, p, "thr-2", "trn-2")
+		piece := strings.Repeat("x", 1<<20)
+		for range maxQueued>>20 + 3 {
+			p.delta("thr-1", "trn-1", piece)
+		}
+		p.delta("thr-2", "trn-2", "still served")
+		if got := texts(t, other); got != "still served" {
+			t.Errorf("the other took %.100q", got)
+		}
+		if events, err := slow.Take(nil); !errors.Is(err, ErrTooSlow) || events != nil {
+			t.Errorf("the slow one took %d events (%v)", len(events), err)
+		}
+		if n := c.Stats().Overflowed; n != 1 {
+			t.Errorf("counted %d", n)
+		}
+		if n := cap(slow.queue.events); n != 0 {
+			t.Errorf("room for %d events is still held", n)
+		}
+		// The end of the turn is noted all the same: it needs no interrupt.
+		p.completed("thr-1", "trn-1", StatusCompleted)
+		synctest.Wait()
+		slow.Close(nil)
+		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+	})
+}
+
+// Small events count for what they take, not for their text.
+func TestManySmallEventsAreBounded(t *testing.T) {
+	q := newQueue()
+	n := 0
+	for q.push(&Event{size: 1}) {
+		n++
+	}
+	if most := maxQueued / eventOverhead; n > most {
+		t.Errorf("held %d events, want %d at most", n, most)
+	}
+	if size := int(unsafe.Sizeof(Event{})); size > eventOverhead {
+		t.Errorf("an event takes %d bytes, more than the %d that count", size, eventOverhead)
+	}
+}
+
+// Batches swap: what is pushed while one is read waits for the next take, in
+// order, and the memory of a spent batch holds nothing.
+func TestQueueSwapsBatches(t *testing.T) {
+	q := newQueue()
+	push := func(texts ...string) {
+		for _, text := range texts {
+			q.push(&Event{Kind: EventTextDelta, Text: text})
+		}
+	}
+	push("a", "b", "c")
+	first, err := q.take(nil)
+	if err != nil || len(first) != 3 {
+		t.Fatalf("took %d (%v)", len(first), err)
+	}
+	push("d")
+	second, err := q.take(first)
+	if err != nil || len(second) != 1 || second[0].Text != "d" {
+		t.Fatalf("took %+v (%v)", second, err)
+	}
+	if first[0].Text != "" || first[2].Text != "" {
+		t.Error("a spent batch holds its events")
+	}
+	if third, err := q.take(second); err != nil || third != nil {
+		t.Errorf("took %+v (%v) from an empty queue", third, err)
+	}
+	push("e")
+	if &first[:1][0] != &q.events[:1][0] && &second[:1][0] != &q.events[:1][0] {
+		t.Error("the memory of a spent batch was not used again")
+	}
+}
+
+// What came before a failure is taken before it.
+func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
+	q := newQueue()
+	cause, later := errors.New("cause"), errors.New("later")
+	q.push(&Event{Kind: EventTextDelta})
+	q.fail(cause)
+	q.fail(later)
+	if !q.push(&Event{Kind: EventTextDelta}) {
+		t.Error("an event after the end counts as an overflow")
+	}
+	if err := q.ended(); err != nil {
+		t.Errorf("ended with %v though something is left", err)
+	}
+	if events, err := q.take(nil); len(events) != 1 || err != nil {
+		t.Errorf("took %d (%v)", len(events), err)
+	}
+	for range 2 {
+		if events, err := q.take(nil); len(events) != 0 || !errors.Is(err, cause) {
+			t.Errorf("took %d (%v)", len(events), err)
+		}
+	}
+	if err := q.ended(); !errors.Is(err, cause) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// A consumer that waits after each batch hears of the end, too, even if one
+// wake stood for the last event and the end.
+func TestQueueWakesForTheEnd(t *testing.T) {
+	q := newQueue()
+	q.push(&Event{Kind: EventTextDelta})
+	q.fail(errors.New("the end"))
+	<-q.wake
+	if events, err := q.take(nil); len(events) != 1 || err != nil {
+		t.Errorf("took %d (%v)", len(events), err)
+	}
+	select {
+	case <-q.wake:
+	default:
+		t.Error("nobody is woken for the end")
+	}
+}
+
+// own keeps the order, and lets go of what it drops.
+func TestOwnKeepsOneTurn(t *testing.T) {
+	events := []Event{{turnID: "x", Text: "1"}, {turnID: "a", Text: "2"}, {turnID: "y", Text: "3"}, {turnID: "a", Text: "4"}}
+	kept := own(events, "a")
+	if len(kept) != 2 || kept[0].Text != "2" || kept[1].Text != "4" {
+		t.Errorf("kept %+v", kept)
+	}
+	for _, e := range events[2:] {
+		if e.Text != "" {
+			t.Errorf("%+v is still held", e)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package codexrpc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MaxMessage bounds one message from the app-server, in bytes. The largest
+// legitimate ones are echoes of injected history, as long as the request that
+// brought it.
+const MaxMessage = 96 << 20
+
+// ErrMessageTooLarge is matched by the error for a message above [MaxMessage].
+// The message was skipped; the stream goes on.
+var ErrMessageTooLarge = errors.New("message too large")
+
+// readBuffer fits nearly every line, so that a line costs no copy.
+const readBuffer = 64 << 10
+
+// keptLine is how large a buffer for long lines is kept for the next one.
+const keptLine = 1 << 20
+
+// Stdio is the transport over a pair of pipes: one JSON object a line.
+type Stdio struct {
+	r     io.ReadCloser
+	w     io.WriteCloser
+	br    *bufio.Reader
+	long  []byte // a line that did not fit into br
+	limit int
+	once  sync.Once
+	err   error
+}
+
+// NewStdio makes a transport that reads lines from r and writes lines to w.
+// A write timeout needs a w with SetWriteDeadline, as an *os.File of a pipe
+// has it; without, writes may wait for ever.
+func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
+	return &Stdio{r: r, w: w, br: bufio.NewReaderSize(r, readBuffer), limit: MaxMessage}
+}
+
+// Read returns the next line that is not blank, without its end.
+func (s *Stdio) Read() ([]byte, error) {
+	if cap(s.long) > keptLine {
+		s.long = nil // the line of the Read before
+	}
+	for {
+		line, err := s.readLine()
+		if err != nil {
+			return nil, err
+		}
+		if line = trimSpace(line); len(line) > 0 {
+			return line, nil
+		}
+	}
+}
+
+// readLine returns one line. A last line without an end is given as it is:
+// it is cut JSON, which the connection counts.
+func (s *Stdio) readLine() ([]byte, error) {
+	line, err := s.br.ReadSlice('\n')
+	if err == nil {
+		return line, nil
+	}
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		if len(line) > 0 && errors.Is(err, io.EOF) {
+			return line, nil
+		}
+		return nil, err
+	}
+	s.long = append(s.long[:0], line...)
+	skipping := false
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, err = s.br.ReadSlice('\n')
+		if skipping = skipping || len(s.long)+len(line) > s.limit; !skipping {
+			if len(line) > cap(s.long)-len(s.long) {
+				s.long = slices.Grow(s.long, len(s.long)) // doubles: append grows large ones by a quarter
+			}
+			s.long = append(s.long, line...)
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if skipping {
+		s.long = nil
+		return nil, fmt.Errorf("a line of more than %d bytes: %w", s.limit, ErrMessageTooLarge)
+	}
+	return s.long, nil
+}
+
+// Write sends one message and the end of its line, for which it may use the
+// message's spare capacity.
+func (s *Stdio) Write(message []byte, timeout time.Duration) error {
+	if d, ok := s.w.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		// A file that knows no deadlines says so; then there is none.
+		if err := d.SetWriteDeadline(time.Now().Add(timeout)); err != nil && !isNoDeadline(err) {
+			return err
+		}
+	}
+	// One write for each message. The line's end goes into the spare capacity
+	// that encode leaves, so that a large message is not copied for it.
+	_, err := s.w.Write(append(message, '\n'))
+	return err
+}
+
+// Close closes the writing side, which asks a child to end, then the reading
+// side, which ends a Read under way.
+func (s *Stdio) Close() error {
+	s.once.Do(func() { s.err = errors.Join(s.w.Close(), s.r.Close()) })
+	return s.err
+}
+
+// trimSpace drops blanks and line ends around a line.
+func trimSpace(line []byte) []byte {
+	for len(line) > 0 && line[len(line)-1] <= ' ' {
+		line = line[:len(line)-1]
+	}
+	for len(line) > 0 && line[0] <= ' ' {
+		line = line[1:]
+	}
+	return line
+}

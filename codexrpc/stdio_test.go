@@ -1,0 +1,236 @@
+package codexrpc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// readAll reads messages to the end and counts those that were too large.
+func readAll(s *Stdio) (lines []string, skipped int, err error) {
+	for {
+		line, err := s.Read()
+		switch {
+		case errors.Is(err, ErrMessageTooLarge):
+			skipped++
+		case errors.Is(err, io.EOF):
+			return lines, skipped, nil
+		case err != nil:
+			return lines, skipped, err
+		default:
+			lines = append(lines, string(line))
+		}
+	}
+}
+
+// pieces reads from text in pieces of random size.
+type pieces struct {
+	text []byte
+	most int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.text) == 0 {
+		return 0, io.EOF
+	}
+	n := min(1+rand.N(p.most), len(b), len(p.text))
+	copy(b, p.text[:n])
+	p.text = p.text[n:]
+	return n, nil
+}
+
+// However the stream is cut, the messages are the same.
+func TestAnyChunkingGivesTheSameMessages(t *testing.T) {
+	var want []string
+	var stream bytes.Buffer
+	for i := range 200 {
+		line := fmt.Sprintf(`{"n":%d,"text":"%s"}`, i, strings.Repeat("é☃😀", rand.N(40)))
+		switch i {
+		case 50:
+			line = `{"long":"` + strings.Repeat("x", 2*readBuffer+17) + `"}`
+		case 51:
+			line = `{"exact":"` + strings.Repeat("y", readBuffer-len(`{"exact":""}`)-1) + `"}`
+		}
+		want = append(want, line)
+		stream.WriteString(line)
+		stream.WriteString([]string{"\n", "\r\n", "\n\n", " \n\t\n"}[rand.N(4)])
+	}
+	want = append(want, `{"cut`)
+	stream.WriteString(`{"cut`) // the process died here
+	for _, most := range []int{1, 2, 3, 5, 7, 8, 100, 5000, 1 << 20} {
+		r := &pieces{text: bytes.Clone(stream.Bytes()), most: most}
+		got, skipped, err := readAll(NewStdio(io.NopCloser(r), nil))
+		if err != nil || skipped != 0 || !slices.Equal(got, want) {
+			t.Errorf("in pieces of up to %d: %d lines, %d skipped, %v; want %d", most, len(got), skipped, err, len(want))
+		}
+	}
+}
+
+var exes = strings.Repeat("x", readBuffer)
+
+// endless is a line of a given length that is never held as a whole.
+type endless struct{ left int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, exes[:min(e.left, len(exes))])
+	e.left -= n
+	return n, nil
+}
+
+// A line of 100 MB is skipped without being held, and the next one is read.
+func TestHugeLineIsSkipped(t *testing.T) {
+	r := io.MultiReader(strings.NewReader("first\n"), &endless{left: 100 << 20}, strings.NewReader("\nlast\n"))
+	s := NewStdio(io.NopCloser(r), nil)
+	got, skipped, err := readAll(s)
+	if err != nil || skipped != 1 || !slices.Equal(got, []string{"first", "last"}) {
+		t.Errorf("read %q, skipped %d (%v)", got, skipped, err)
+	}
+	if cap(s.long) > keptLine {
+		t.Errorf("%d bytes are kept", cap(s.long))
+	}
+}
+
+// The bound is the message's: one of just that size is read.
+func TestLineAtTheBound(t *testing.T) {
+	const limit = 3 * readBuffer
+	for _, test := range []struct{ size, skipped int }{{limit - 1, 0}, {limit + 1, 1}} {
+		s := NewStdio(io.NopCloser(io.MultiReader(&endless{left: test.size}, strings.NewReader("\nnext\n"))), nil)
+		s.limit = limit
+		got, skipped, err := readAll(s)
+		if err != nil || skipped != test.skipped || len(got) != 2-test.skipped || got[len(got)-1] != "next" {
+			t.Errorf("%d bytes: read %d lines, skipped %d (%v)", test.size, len(got), skipped, err)
+		}
+	}
+}
+
+// A buffer for a long line is let go with the next read.
+func TestLongLineIsNotKept(t *testing.T) {
+	s := NewStdio(io.NopCloser(io.MultiReader(&endless{left: 4 * keptLine}, strings.NewReader("\nnext\n"))), nil)
+	if line, err := s.Read(); err != nil || len(line) != 4*keptLine {
+		t.Fatalf("read %d bytes (%v)", len(line), err)
+	}
+	if _, err := s.Read(); err != nil {
+		t.Fatal(err)
+	}
+	if s.long != nil {
+		t.Errorf("%d bytes are kept", cap(s.long))
+	}
+}
+
+func TestReadErrorIsTheEnd(t *testing.T) {
+	broken := errors.New("broken")
+	for _, head := range []string{"", "half a li", strings.Repeat("x", readBuffer+1)} {
+		s := NewStdio(io.NopCloser(io.MultiReader(strings.NewReader(head), iotest.ErrReader(broken))), nil)
+		if line, err := s.Read(); !errors.Is(err, broken) {
+			t.Errorf("after %.20q read %.20q (%v)", head, line, err)
+		}
+	}
+}
+
+// The last line of a process that died may be long as well.
+func TestLongLastLineWithoutAnEnd(t *testing.T) {
+	s := NewStdio(io.NopCloser(&endless{left: 2 * readBuffer}), nil)
+	got, _, err := readAll(s)
+	if err != nil || len(got) != 1 || len(got[0]) != 2*readBuffer {
+		t.Errorf("read %d lines (%v)", len(got), err)
+	}
+}
+
+// pipe is a pair of pipes as a child process has them.
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
+	return r, w
+}
+
+func TestWriteMakesOneLine(t *testing.T) {
+	r, toChild := pipe(t)
+	fromChild, _ := pipe(t)
+	s := NewStdio(fromChild, toChild)
+	for _, m := range []string{`{"a":1}`, `{"b":2}`} {
+		if err := s.Write([]byte(m), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	got, err := io.ReadAll(r)
+	if err != nil || string(got) != "{\"a\":1}\n{\"b\":2}\n" {
+		t.Errorf("wrote %q (%v)", got, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closing again: %v", err)
+	}
+}
+
+// A pipe that nobody reads fills up; then the deadline ends the write.
+func TestWriteDeadline(t *testing.T) {
+	_, toChild := pipe(t)
+	fromChild, _ := pipe(t)
+	s := NewStdio(fromChild, toChild)
+	err := s.Write(make([]byte, 1<<20), time.Millisecond)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// Regular files know no deadlines and need none.
+func TestWriteWithoutDeadlines(t *testing.T) {
+	f, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewStdio(io.NopCloser(strings.NewReader("")), f)
+	if err := s.Write([]byte("{}"), time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Close ends a Read under way.
+func TestCloseEndsRead(t *testing.T) {
+	fromChild, _ := pipe(t)
+	_, toChild := pipe(t)
+	s := NewStdio(fromChild, toChild)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Read()
+		ended <- err
+	}()
+	runtime.Gosched()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, os.ErrClosed) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// chunked reads a whole stream in pieces of random size.
+func chunked(t *testing.T, stream []byte, most int) []string {
+	t.Helper()
+	lines, skipped, err := readAll(NewStdio(io.NopCloser(&pieces{text: stream, most: most}), nil))
+	if err != nil || skipped != 0 {
+		t.Fatalf("skipped %d (%v)", skipped, err)
+	}
+	return lines
+}

@@ -1,0 +1,278 @@
+package codexrpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// The wire of a whole turn, from the parameters to the last event.
+func TestTurnOnTheWire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		var thread *Thread
+		done := async(func() (err error) {
+			thread, err = c.StartThread(t.Context(), ThreadStartParams{
+				Model: "gpt-5", Cwd: "/workspace", Ephemeral: true, ExperimentalRawEvents: true,
+				Environments: []struct{}{},
+				DynamicTools: []DynamicTool{{Type: "function", Name: "find", InputSchema: json.RawMessage(`{}`)}},
+			})
+			if err != nil {
+				return err
+			}
+			if err := thread.InjectItems(t.Context(), []json.RawMessage{json.RawMessage(`{"type":"message"}`), json.RawMessage("{\n}")}); err != nil {
+				return err
+			}
+			return thread.StartTurn(t.Context(), TurnStartParams{Effort: "low"})
+		})
+		for _, step := range []struct{ method, params, result string }{
+			{
+				methodThreadStart,
+				`{"model":"gpt-5","cwd":"/workspace","ephemeral":true,"experimentalRawEvents":true,"environments":[],` +
+					`"dynamicTools":[{"type":"function","name":"find","description":"","inputSchema":{}}]}`,
+				`{"thread":{"id":"thr-1"}}`,
+			},
+			{methodThreadInject, `{"threadId":"thr-1","items":[{"type":"message"},{}]}`, `{}`},
+			{methodTurnStart, `{"threadId":"thr-1","input":[],"effort":"low"}`, `{"turn":{"id":"trn-1"}}`},
+		} {
+			call := p.expect(step.method)
+			if string(call.Params) != step.params {
+				t.Errorf("%s got %s\nwant %s", step.method, call.Params, step.params)
+			}
+			p.answer(call, step.result)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if thread.ID() != "thr-1" {
+			t.Errorf("the thread is %q", thread.ID())
+		}
+	})
+}
+
+// Notifications of a turn may come before the answer to turn/start.
+func TestEventsBeforeTheAnswer(t *testing.T) {
+	for _, started := range []bool{true, false} {
+		t.Run(fmt.Sprintf("turn_started_%t", started), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, p := dial(t)
+				thread := openThread(t, c, p, "thr-1")
+				done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+				call := p.expect(methodTurnStart)
+				if started {
+					p.notify(methodTurnStarted, `{"threadId":"thr-1","turn":{"id":"trn-1"}}`)
+				}
+				p.delta("thr-1", "trn-1", "early")
+				p.delta("thr-1", "auto-compact-0", "another turn's")
+				if got := texts(t, thread); started && got != "early" || !started && got != "" {
+					t.Errorf("before the answer took %q", got)
+				}
+				drain(thread.Ready())
+				p.answer(call, `{"turn":{"id":"trn-1"}}`)
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				if !started {
+					<-thread.Ready() // what has waited is announced
+					if got := texts(t, thread); got != "early" {
+						t.Errorf("after the answer took %q", got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// drain takes the element of a channel, if there is one.
+func drain(c <-chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
+}
+
+// Injected items come back as raw items of a turn that is nobody's: they are
+// not calls of the model's, whenever they come.
+func TestReplaysAreDropped(t *testing.T) {
+	replay := `{"threadId":"thr-1","turnId":"auto-compact-0","item":{"type":"function_call","id":"fc","call_id":"tool_0_0","name":"find","arguments":"{}"}}`
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openThread(t, c, p, "thr-1")
+		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+		call := p.expect(methodTurnStart)
+		p.notify(methodRawItemCompleted, replay)
+		p.answer(call, `{"turn":{"id":"trn-1"}}`)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		p.notify(methodRawItemCompleted, replay)
+		p.notify(methodRawItemCompleted, strings.Replace(strings.Replace(replay, "auto-compact-0", "trn-1", 1), "tool_0_0", "call-1", 1))
+		p.notify(methodRawItemCompleted, `{"threadId":"thr-1","turnId":"trn-1","item":{"type":"message","id":"m"}}`)
+		synctest.Wait()
+		events, err := thread.Take(nil)
+		if err != nil || len(events) != 1 || events[0].CallID != "call-1" {
+			t.Errorf("took %+v (%v)", events, err)
+		}
+		if n := c.Stats().Unrouted; n != 2 {
+			t.Errorf("counted %d", n)
+		}
+	})
+}
+
+// Two threads at once: each gets its own events, in order, and no others.
+func TestEventsReachTheirThreadOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		one, two := openTurn(t, c, p, "thr-1", "trn-1"), openTurn(t, c, p, "thr-2", "trn-2")
+		for i := range 3 {
+			p.delta("thr-1", "trn-1", fmt.Sprint("a", i))
+			p.delta("thr-2", "trn-2", fmt.Sprint("b", i))
+			p.delta("thr-2", "trn-1", "a turn of another thread")
+		}
+		if got := texts(t, one); got != "a0|a1|a2" {
+			t.Errorf("the first took %q", got)
+		}
+		if got := texts(t, two); got != "b0|b1|b2" {
+			t.Errorf("the second took %q", got)
+		}
+		if n := c.Stats().Unrouted; n != 3 {
+			t.Errorf("counted %d", n)
+		}
+	})
+}
+
+// A thread id that is in use already would mix up two callers.
+func TestThreadIDInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		first := openTurn(t, c, p, "thr-1", "trn-1")
+		for _, result := range []string{`{"thread":{"id":"thr-1"}}`, `{"thread":{}}`, `{}`, `null`} {
+			done := async(func() error {
+				_, err := c.StartThread(t.Context(), ThreadStartParams{})
+				return err
+			})
+			p.answer(p.expect(methodThreadStart), result)
+			if err := <-done; err == nil {
+				t.Errorf("%s made a thread", result)
+			}
+		}
+		p.delta("thr-1", "trn-1", "mine")
+		if got := texts(t, first); got != "mine" {
+			t.Errorf("took %q", got)
+		}
+	})
+}
+
+// A caller that leaves during thread/start is let go at once; its thread is
+// unloaded when the answer comes.
+func TestLateThreadIsUnloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := async(func() error {
+			_, err := c.StartThread(ctx, ThreadStartParams{})
+			return err
+		})
+		call := p.expect(methodThreadStart)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		p.answer(call, `{"thread":{"id":"thr-late"}}`)
+		unload := p.expect(methodThreadUnsubscribe)
+		if string(unload.Params) != `{"threadId":"thr-late"}` {
+			t.Errorf("unloaded %s", unload.Params)
+		}
+		p.answer(unload, `{}`)
+		if n := c.Threads(); n != 0 {
+			t.Errorf("%d threads", n)
+		}
+	})
+}
+
+// The same for an answer that comes after the call's own timeout.
+func TestThreadAfterTheTimeoutIsUnloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		done := async(func() error {
+			_, err := c.StartThread(t.Context(), ThreadStartParams{})
+			return err
+		})
+		call := p.expect(methodThreadStart)
+		if err := <-done; !errors.Is(err, ErrTimeout) {
+			t.Errorf("ended with %v", err)
+		}
+		p.answer(call, `{"thread":{"id":"thr-late"}}`)
+		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+	})
+}
+
+// What is kept of abandoned calls has a bound.
+func TestAbandonedCallsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range maxAbandoned + 100 {
+			pending := &pendingCall{answered: func(message, bool) {}, ready: make(chan message, 1)}
+			id := fmt.Sprint(c.lastID.Add(1))
+			if err := c.register(id, pending); err != nil {
+				t.Fatal(err)
+			}
+			c.abandon(id, pending, true)
+		}
+		if n := len(c.calls); n > maxAbandoned {
+			t.Errorf("%d calls are known", n)
+		}
+		_, err := c.StartThread(ctx, ThreadStartParams{})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		_ = p.Close()
+	})
+}
+
+// A turn that was refused is none: closing the thread interrupts nothing.
+func TestRefusedTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openThread(t, c, p, "thr-1")
+		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+		p.refuse(p.expect(methodTurnStart), -32602, "input too large")
+		if err, refused := <-done, (*CallError)(nil); !errors.As(err, &refused) || refused.Code != -32602 {
+			t.Errorf("ended with %v", err)
+		}
+		thread.Close(nil)
+		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+	})
+}
+
+func TestTurnWithoutAnID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openThread(t, c, p, "thr-1")
+		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+		p.answer(p.expect(methodTurnStart), `{"turn":null}`)
+		if err := <-done; err == nil {
+			t.Error("it was taken for a turn")
+		}
+	})
+}
+
+// An item that is not JSON would break the stream for everybody.
+func TestBrokenItemsAreNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openThread(t, c, p, "thr-1")
+		for _, item := range []string{``, `{`, `{"a":1}}`, `{"a":1},{"b":2}`, "nonsense"} {
+			if err := thread.InjectItems(t.Context(), []json.RawMessage{json.RawMessage(`{}`), json.RawMessage(item)}); err == nil {
+				t.Errorf("%q was taken", item)
+			}
+		}
+		p.silent()
+	})
+}

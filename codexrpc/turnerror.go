@@ -1,0 +1,52 @@
+package codexrpc
+
+import (
+	"fmt"
+
+	"github.com/tidwall/gjson"
+)
+
+// TurnError is why a turn failed, as the app-server tells it (TurnError). It
+// is an error so that it can travel as one.
+type TurnError struct {
+	// Message is Codex's own text.
+	Message string
+	// Code is the name of the codexErrorInfo variant, for example
+	// "contextWindowExceeded", "httpConnectionFailed" or "other".
+	Code string
+	// HTTPStatus is the upstream's status where the variant carries one, else 0.
+	HTTPStatus int
+	// Details is additionalDetails, often empty.
+	Details string
+}
+
+// Error gives Codex's message with its code.
+func (e *TurnError) Error() string {
+	return fmt.Sprintf("codex: %s (%s)", e.Message, e.Code)
+}
+
+// parseTurnError reads a TurnError object. codexErrorInfo is either a bare
+// string or an object with one key, the variant, whose value may hold
+// httpStatusCode.
+func parseTurnError(v gjson.Result) *TurnError {
+	if !v.IsObject() {
+		return nil
+	}
+	e := &TurnError{
+		Message: v.Get("message").String(),
+		Details: v.Get("additionalDetails").String(),
+		Code:    "other",
+	}
+	info := v.Get("codexErrorInfo")
+	switch {
+	case info.Type == gjson.String:
+		e.Code = info.String()
+	case info.IsObject():
+		info.ForEach(func(variant, body gjson.Result) bool {
+			e.Code = variant.String()
+			e.HTTPStatus = int(body.Get("httpStatusCode").Int())
+			return false
+		})
+	}
+	return e
+}

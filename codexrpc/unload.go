@@ -1,0 +1,102 @@
+package codexrpc
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// closeTimeout bounds what Close does to get a thread unloaded.
+	closeTimeout = 20 * time.Second
+	// finishTimeout is the part of it in which the turn has to end.
+	finishTimeout = 15 * time.Second
+	// refusedGrace is how long the end of a turn may take to be heard of once
+	// its interruption was refused: mostly it has just ended by itself.
+	refusedGrace = time.Second
+)
+
+// Close ends the thread in the background: an unfinished turn is interrupted
+// and its end awaited, parked tool calls are answered, and the thread is
+// unloaded. It returns at once and may be called once. released, if not nil,
+// is called when all that is done or has failed; it may end the connection.
+func (t *Thread) Close(released func()) {
+	t.conn.background(t.unload, released)
+}
+
+// background runs f as one of the connection's own goroutines, under a
+// deadline and until the connection's end, and then, which may be nil, after
+// it. Once the connection has ended both run at once: f's calls all fail then.
+func (c *Conn) background(f func(context.Context), then func()) {
+	c.mu.Lock()
+	ended := c.err != nil
+	if !ended {
+		c.closers.Add(1)
+	}
+	c.mu.Unlock()
+	run := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		f(ctx)
+	}
+	if ended {
+		run()
+		if then != nil {
+			then()
+		}
+		return
+	}
+	go func() {
+		if then != nil {
+			// After Done, since it may wait for the connection's own goroutines.
+			defer then()
+		}
+		defer c.closers.Done()
+		run()
+	}()
+}
+
+func (t *Thread) unload(ctx context.Context) {
+	t.queue.drop(errClosedThread)
+	if t.running() {
+		t.finish(ctx)
+	}
+	for _, id := range t.unpark() {
+		t.conn.reply(outgoing{ID: id, Result: toolCallFailed})
+	}
+	t.conn.unsubscribe(ctx, t.id)
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	if t.conn.threads[t.id] == t {
+		delete(t.conn.threads, t.id)
+	}
+}
+
+var errClosedThread = errors.New("the thread was closed")
+
+// finish interrupts the turn and waits until it has ended.
+func (t *Thread) finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	if err := t.Interrupt(ctx); err != nil {
+		t.conn.logger().Debug("interrupting a turn", "thread", t.id, "error", err)
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, refusedGrace)
+		defer stop()
+	}
+	select {
+	case <-t.ended:
+	case <-t.conn.done:
+	case <-ctx.Done():
+	}
+}
+
+// unsubscribe lets the app-server unload a thread.
+func (c *Conn) unsubscribe(ctx context.Context, id string) {
+	params := struct {
+		ThreadID string `json:"threadId"`
+	}{id}
+	if err := c.call(ctx, call{method: methodThreadUnsubscribe, params: params}); err != nil {
+		c.logger().Debug("unloading a thread", "thread", id, "error", err)
+	}
+}

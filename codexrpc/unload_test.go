@@ -1,0 +1,258 @@
+package codexrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// closing closes a thread and tells when, and how often, it was released.
+func closing(thread *Thread) <-chan struct{} {
+	released := make(chan struct{}, 2)
+	thread.Close(func() { released <- struct{}{} })
+	return released
+}
+
+// releasedOnce waits for the release and checks that there is no second one.
+func releasedOnce(t *testing.T, released <-chan struct{}) {
+	t.Helper()
+	<-released
+	synctest.Wait()
+	select {
+	case <-released:
+		t.Error("released twice")
+	default:
+	}
+}
+
+func TestCloseOfAnIdleThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		released := closing(openThread(t, c, p, "thr-1"))
+		unload := p.expect(methodThreadUnsubscribe)
+		if len(released) != 0 || c.Threads() != 1 {
+			t.Error("released before the thread was unloaded")
+		}
+		p.answer(unload, `{}`)
+		releasedOnce(t, released)
+		if n := c.Threads(); n != 0 {
+			t.Errorf("%d threads are left", n)
+		}
+	})
+}
+
+// A turn that has ended needs no interrupt, whether or not its last event was
+// consumed.
+func TestCloseAfterTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		p.completed("thr-1", "trn-1", StatusCompleted)
+		synctest.Wait()
+		released := closing(thread)
+		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+		releasedOnce(t, released)
+	})
+}
+
+// The order of an abandoned turn with tool calls: interrupt, the turn's end,
+// only then the answers to the calls, and the unloading.
+func TestCloseInATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		toolCall := `{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1","turnId":"trn-1","callId":"c","tool":"find","arguments":{}}}`
+		p.say(toolCall, 0)
+		p.say(toolCall, 1)
+		p.silent()
+		released := closing(thread)
+		interrupt := p.expect(methodTurnInterrupt)
+		if string(interrupt.Params) != `{"threadId":"thr-1","turnId":"trn-1"}` {
+			t.Errorf("interrupted %s", interrupt.Params)
+		}
+		p.say(toolCall, 2) // the model was not finished
+		p.delta("thr-1", "trn-1", "nobody takes it")
+		p.completed("thr-1", "another turn", StatusCompleted)
+		p.answer(interrupt, `{}`)
+		p.silent()
+		p.completed("thr-1", "trn-1", StatusInterrupted)
+		for id := range 3 {
+			if h := p.hear(); string(h.ID) != fmt.Sprint(id) || string(h.Result) != `{"contentItems":[],"success":false}` {
+				t.Errorf("answered %+v", h)
+			}
+		}
+		unload := p.expect(methodThreadUnsubscribe)
+		p.say(toolCall, 3) // too late to wait
+		if h := p.hear(); string(h.ID) != "3" {
+			t.Errorf("answered %+v", h)
+		}
+		p.answer(unload, `{}`)
+		releasedOnce(t, released)
+		if _, err := thread.Take(nil); err == nil {
+			t.Error("a closed thread has events")
+		}
+	})
+}
+
+// A caller that leaves before the turn has an id interrupts whatever runs.
+func TestInterruptBeforeTheTurnHasAnID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openThread(t, c, p, "thr-1")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := async(func() error { return thread.StartTurn(ctx, TurnStartParams{}) })
+		start := p.expect(methodTurnStart)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		released := closing(thread)
+		interrupt := p.expect(methodTurnInterrupt)
+		if string(interrupt.Params) != `{"threadId":"thr-1","turnId":""}` {
+			t.Errorf("interrupted %s", interrupt.Params)
+		}
+		p.answer(start, `{"turn":{"id":"trn-1"}}`)
+		p.answer(interrupt, `{}`)
+		p.silent()
+		p.completed("thr-1", "trn-1", StatusInterrupted)
+		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+		releasedOnce(t, released)
+	})
+}
+
+// When turn/start is refused after its caller has left, no end is waited for.
+func TestRefusalAfterTheCallerLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openThread(t, c, p, "thr-1")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := async(func() error { return thread.StartTurn(ctx, TurnStartParams{}) })
+		start := p.expect(methodTurnStart)
+		cancel()
+		<-done
+		released := closing(thread)
+		begin := time.Now()
+		interrupt := p.expect(methodTurnInterrupt)
+		p.refuse(start, -32602, "input too large")
+		p.refuse(interrupt, -32600, "no active turn")
+		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+		releasedOnce(t, released)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// A turn that ends by itself refuses the interrupt; its end may come a little
+// later, or never.
+func TestRefusedInterrupt(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		t.Run(fmt.Sprintf("end_comes_%t", late), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, p := dial(t)
+				thread := openTurn(t, c, p, "thr-1", "trn-1")
+				released := closing(thread)
+				begin := time.Now()
+				p.refuse(p.expect(methodTurnInterrupt), -32600, "no active turn")
+				p.silent()
+				if late {
+					p.completed("thr-1", "trn-1", StatusCompleted)
+				}
+				p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+				releasedOnce(t, released)
+				if took := time.Since(begin); late && took != 0 || !late && took != refusedGrace {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
+
+// A turn that does not end is left alone after a while: unloaded, it ends
+// first.
+func TestTurnThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		p.say(`{"id":0,"method":"item/tool/call","params":{"threadId":"thr-1"}}`)
+		begin := time.Now()
+		released := closing(thread)
+		p.answer(p.expect(methodTurnInterrupt), `{}`)
+		if h := p.hear(); string(h.ID) != "0" || time.Since(begin) != finishTimeout {
+			t.Errorf("answered %+v after %s", h, time.Since(begin))
+		}
+		p.expect(methodThreadUnsubscribe) // and that is not answered, either
+		releasedOnce(t, released)
+		if took := time.Since(begin); took != closeTimeout {
+			t.Errorf("it took %s, want %s", took, closeTimeout)
+		}
+		if n := c.Threads(); n != 0 {
+			t.Errorf("%d threads are left", n)
+		}
+	})
+}
+
+// The release comes also when the connection ends, or has ended.
+func TestCloseOnADeadConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		one, two := openTurn(t, c, p, "thr-1", "trn-1"), openTurn(t, c, p, "thr-2", "trn-2")
+		released := closing(one)
+		p.expect(methodTurnInterrupt)
+		close(p.toClient)
+		releasedOnce(t, released)
+		releasedOnce(t, closing(two))
+	})
+}
+
+// The release may end the connection itself: it is often what stops the
+// process.
+func TestReleaseMayCloseTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		closed := make(chan error, 1)
+		openThread(t, c, p, "thr-1").Close(func() { closed <- c.Close() })
+		p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Interrupt is also for a caller that wants to see the turn's end itself.
+func TestInterruptThatIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		done := async(func() error { return thread.Interrupt(t.Context()) })
+		p.answer(p.expect(methodTurnInterrupt), `{}`)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		p.completed("thr-1", "trn-1", StatusInterrupted)
+		synctest.Wait()
+		events, err := thread.Take(nil)
+		if err != nil || len(events) != 1 || events[0].Status != StatusInterrupted {
+			t.Errorf("took %+v (%v)", events, err)
+		}
+	})
+}
+
+// More parked calls than anybody needs are answered at once.
+func TestParkedCallsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		openTurn(t, c, p, "thr-1", "trn-1")
+		for id := range maxParked {
+			p.say(`{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1"}}`, id)
+		}
+		p.silent()
+		p.say(`{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1"}}`, maxParked)
+		if h := p.hear(); string(h.ID) != fmt.Sprint(maxParked) {
+			t.Errorf("answered %+v", h)
+		}
+	})
+}
