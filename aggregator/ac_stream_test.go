@@ -1,0 +1,274 @@
+package aggregator
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestAC01_StreamingPartials(t *testing.T) {
+	a := New()
+	first := one(t, a.Ingest(0, []byte(itemAdded(0, 0, "fc_1", "call_1", "webSearch"))))
+	if first.Name != "webSearch" || !first.First || first.Arguments != "" {
+		t.Fatalf("the name alone: %+v", first)
+	}
+	for i, part := range []string{`{"q`, `uery":"`, `caddy"`} {
+		d := one(t, a.Ingest(0, []byte(argumentsDelta(i+1, 0, "fc_1", part))))
+		if d.ID != first.ID || d.First || d.Fragment != part {
+			t.Fatalf("part %d: %+v", i, d)
+		}
+	}
+	wantCalls(t, a, 0, "webSearch", `{"query":"caddy"`)
+}
+
+func TestAC04_MultiCallOrdering(t *testing.T) {
+	a := New()
+	deltas := feed(a, 0,
+		itemAdded(0, 0, "fc_1", "call_1", "b"), itemAdded(1, 1, "fc_2", "call_2", "a"),
+		argumentsDelta(2, 1, "fc_2", "2"), itemAdded(3, 2, "fc_3", "call_3", "b"),
+		argumentsDelta(4, 0, "fc_1", "1"), argumentsDelta(5, 2, "fc_3", "3"))
+	wantCalls(t, a, 0, "b", "1", "a", "2", "b", "3")
+	wantFolded(t, a, 0, deltas)
+	ids := map[string]bool{}
+	for i, r := range a.Snapshot(0) {
+		ids[r.ID] = true
+		if r.BackendID != fmt.Sprintf("call_%d", i+1) {
+			t.Errorf("call %d kept the backend's id %q", i, r.BackendID)
+		}
+	}
+	if len(ids) != 3 {
+		t.Errorf("ids are not distinct: %v", ids)
+	}
+}
+
+func TestAC05_ChoiceAwareState(t *testing.T) {
+	a := New()
+	if a.HasCalls(0) {
+		t.Fatal("a new aggregator has calls")
+	}
+	feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "first"), argumentsDelta(1, 0, "fc_1", "{}"))
+	feed(a, 1, itemAdded(0, 0, "fc_1", "call_1", "second"), argumentsDelta(1, 0, "fc_1", "[]"))
+	wantCalls(t, a, 0, "first", "{}")
+	wantCalls(t, a, 1, "second", "[]")
+	if a.HasCalls(2) || a.Snapshot(2) != nil {
+		t.Error("a choice without events has calls")
+	}
+	// A chunk names its choices itself.
+	chunk := object("object", "chat.completion.chunk", "choices", []any{
+		raw(object("index", 1, "delta", raw(chatHead(0, "c", "chunked", "1")))),
+		raw(object("index", 3, "delta", raw(chatHead(0, "c", "chunked", "3")))),
+	})
+	deltas := a.Ingest(0, []byte(chunk)).Deltas
+	if len(deltas) != 2 || deltas[0].Choice != 1 || deltas[1].Choice != 3 {
+		t.Fatalf("deltas of a chunk with two choices: %+v", deltas)
+	}
+	wantCalls(t, a, 0, "first", "{}")
+	wantCalls(t, a, 1, "second", "[]", "chunked", "1")
+	wantCalls(t, a, 3, "chunked", "3")
+	a.ResetTurn()
+	for choice := range 4 {
+		if a.HasCalls(choice) {
+			t.Errorf("choice %d has calls after ResetTurn", choice)
+		}
+	}
+}
+
+func TestAC09_IDStability(t *testing.T) {
+	a := New()
+	want := []string{"tool_2_0", "tool_2_1"}
+	feed(a, 2, itemAdded(0, 0, "fc_1", "call_1", "f"))
+	d := one(t, a.Ingest(2, []byte(chatHead(7, "call_2", "g", "{"))))
+	if d.ID != want[1] || d.Index != 1 || d.BackendID != "call_2" {
+		t.Fatalf("delta: %+v", d)
+	}
+	feed(a, 2, argumentsDelta(1, 0, "fc_1", "{}"), chatNext(7, "}"))
+	for i, r := range a.Snapshot(2) {
+		if r.ID != want[i] {
+			t.Errorf("call %d has the id %q, want %q", i, r.ID, want[i])
+		}
+	}
+
+	suffixed := New(WithIDSuffixFunc(func(choice, ordinal int) string { return fmt.Sprint(choice+10, ordinal) }))
+	if id := one(t, suffixed.Ingest(1, []byte(chatHead(0, "c", "f", "")))).ID; id != "tool_1_0_11 0" {
+		t.Errorf("id with a suffix of its own: %q", id)
+	}
+	fixed := New(WithIDSuffix("k3v9"))
+	if id := one(t, fixed.Ingest(0, []byte(chatHead(0, "c", "f", "")))).ID; id != "tool_0_0_k3v9" {
+		t.Errorf("id with a suffix: %q", id)
+	}
+	fixed.ResetTurn()
+	if id := one(t, fixed.Ingest(0, []byte(chatHead(0, "d", "f", "")))).ID; id != "tool_0_0_k3v9" {
+		t.Errorf("ids begin again with the turn, got %q", id)
+	}
+}
+
+func TestAC11_IdempotentDeltas(t *testing.T) {
+	events := []string{
+		itemAdded(0, 0, "fc_1", "call_1", "f"),
+		argumentsDelta(1, 0, "fc_1", `{"s":"`),
+		argumentsDelta(2, 0, "fc_1", "ll"),
+		argumentsDelta(3, 0, "fc_1", "aa"),
+		argumentsDelta(4, 0, "fc_1", "aa"), // another event with the same text
+		argumentsDelta(5, 0, "fc_1", `"}`),
+		argumentsDone(6, 0, "fc_1", "f", `{"s":"llaaaa"}`),
+		itemDone(7, 0, "fc_1", "call_1", "f", `{"s":"llaaaa"}`),
+	}
+	a := New()
+	for _, e := range events {
+		a.Ingest(0, []byte(e))
+		wantNothing(t, a.Ingest(0, []byte(e)))
+	}
+	for _, e := range events {
+		wantNothing(t, a.Ingest(0, []byte(e)))
+	}
+	wantCalls(t, a, 0, "f", `{"s":"llaaaa"}`)
+	// Only the call that changed is in the result.
+	feed(a, 0, itemAdded(8, 1, "fc_2", "call_2", "g"))
+	if d := one(t, a.Ingest(0, []byte(argumentsDelta(9, 1, "fc_2", "{")))); d.Name != "g" {
+		t.Errorf("delta of another call: %+v", d)
+	}
+}
+
+func TestAC12_NameFirstEmission(t *testing.T) {
+	for shape, event := range map[string]string{
+		"responses":     itemAdded(0, 0, "fc_1", "call_1", "f"),
+		"app-server":    itemStarted("call_1", "f", `{"k":8}`),
+		"tool_calls":    chatHead(0, "call_1", "f", ""),
+		"function_call": object("function_call", raw(object("name", "f"))),
+	} {
+		d := one(t, New().Ingest(0, []byte(event)))
+		if d.ID != "tool_0_0" || d.Type != "function" || d.Name != "f" || d.Arguments != "" || !d.First {
+			t.Errorf("%s: %+v", shape, d)
+		}
+	}
+	// Fragments before the name wait, and come with it.
+	a := New()
+	wantNothing(t, a.Ingest(0, []byte(chatNext(0, `{"a"`))))
+	if a.HasCalls(0) || a.Snapshot(0) != nil {
+		t.Fatal("a call without a name shows")
+	}
+	d := one(t, a.Ingest(0, []byte(chatHead(0, "call_1", "f", ""))))
+	if d.Arguments != `{"a"` || d.Fragment != `{"a"` || !d.First {
+		t.Fatalf("the name behind a fragment: %+v", d)
+	}
+}
+
+func TestAC13_NoCrossCallInterleaving(t *testing.T) {
+	a := New()
+	feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "f"), itemAdded(1, 1, "fc_2", "call_2", "f"),
+		chatHead(0, "call_3", "f", ""), chatHead(1, "call_4", "f", ""))
+	var want [4]strings.Builder
+	for i := range 200 {
+		part := string(rune('a' + i%26))
+		switch i % 4 {
+		case 0, 1:
+			feed(a, 0, argumentsDelta(2+i, i%4, fmt.Sprintf("fc_%d", i%4+1), part))
+		default:
+			feed(a, 0, chatNext(i%4-2, part))
+		}
+		want[i%4].WriteString(part)
+	}
+	wantCalls(t, a, 0, "f", want[0].String(), "f", want[1].String(), "f", want[2].String(), "f", want[3].String())
+
+	// Without any id the call created last is meant; without one, none is.
+	b := New()
+	noID := object("type", eventArgumentsDelta, "delta", "x")
+	wantNothing(t, b.Ingest(0, []byte(noID)))
+	feed(b, 0, itemAdded(0, 0, "fc_1", "call_1", "f"), itemAdded(1, 1, "fc_2", "call_2", "g"), noID)
+	wantCalls(t, b, 0, "f", "", "g", "x")
+}
+
+func TestAC16_DuplicateAndUnknownEvents(t *testing.T) {
+	a := New()
+	feed(a, 0,
+		`{"type":"response.output_text.delta","delta":"hello"}`,
+		itemAdded(0, 0, "fc_1", "call_1", "f"),
+		`{"method":"item/agentMessage/delta","params":{"itemId":"m","delta":"hi"}}`,
+		itemAdded(0, 0, "fc_1", "call_1", "f"),
+		argumentsDelta(1, 0, "fc_1", "{"),
+		`{"type":"from.the.future","call_id":"call_1","arguments":"boom"}`,
+		itemAdded(7, 0, "fc_1", "call_1", "f"), // announced again, under a new number
+		argumentsDelta(8, 0, "fc_1", "}"))
+	wantCalls(t, a, 0, "f", "{}")
+	if got := a.Snapshot(0)[0]; got.Done {
+		t.Error("a call without its done event is complete")
+	}
+	want := Stats{Events: 8, Unknown: 3, Duplicates: 2}
+	if got := a.Stats(); got != want {
+		t.Errorf("stats %+v, want %+v", got, want)
+	}
+	// After the end nothing is added.
+	feed(a, 0, argumentsDone(9, 0, "fc_1", "f", "{}"))
+	wantNothing(t, a.Ingest(0, []byte(argumentsDelta(10, 0, "fc_1", "!"))))
+	wantCalls(t, a, 0, "f", "{}")
+	if late := a.Stats().Late; late != 1 {
+		t.Errorf("late fragments: %d", late)
+	}
+}
+
+func TestAC17_CumulativeArguments(t *testing.T) {
+	a := New()
+	deltas := feed(a, 0, chatHead(0, "c", "f", `{"`), chatNext(0, "l"), chatNext(0, "l"), chatNext(0, "ll"),
+		chatNext(0, "aa"), chatNext(0, "aa"), chatNext(0, `":1}`))
+	var cumulative []string
+	for _, d := range deltas {
+		cumulative = append(cumulative, d.Arguments)
+	}
+	want := `{" {"l {"ll {"llll {"llllaa {"llllaaaa {"llllaaaa":1}`
+	if got := strings.Join(cumulative, " "); got != want {
+		t.Errorf("cumulative arguments:\n got %s\nwant %s", got, want)
+	}
+	wantFolded(t, a, 0, deltas)
+}
+
+func TestAC20_ResetTurn(t *testing.T) {
+	a := New()
+	if err := a.RegisterTextPattern("at", atPattern); err != nil {
+		t.Fatal(err)
+	}
+	feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "f"), argumentsDelta(5, 0, "fc_1", "old"))
+	a.IngestEvent(1, 9, []byte(chatHead(0, "c", "g", "old")))
+	a.ResetTurn()
+	if a.HasCalls(0) || a.HasCalls(1) {
+		t.Fatal("calls after ResetTurn")
+	}
+	if got := a.ExtractBlocks(`@f({})`); len(got) != 1 {
+		t.Errorf("the text pattern is gone: %v", got)
+	}
+	// The same ids and numbers belong to new events now.
+	feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "f"), argumentsDelta(1, 0, "fc_1", "new"))
+	wantCalls(t, a, 0, "f", "new")
+	if !a.IngestEvent(1, 1, []byte(chatHead(0, "c", "g", "new"))).Updated {
+		t.Error("a position of the last turn counts in this one")
+	}
+}
+
+func TestAC20_ConcurrentUse(t *testing.T) {
+	const workers, parts = 8, 200
+	shared := New()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			id := fmt.Sprint("call_", w)
+			own := New()
+			for i := range parts {
+				c := Call{BackendID: id, Name: "f", Arguments: fmt.Sprint(i), Fragment: true}
+				shared.IngestCall(0, c)
+				own.IngestCall(0, c)
+				shared.Snapshot(0)
+				shared.ExtractBlocks("<use_tool><name>f</name></use_tool>")
+			}
+			wantLen := len(own.Snapshot(0)[0].Function.Arguments)
+			for _, r := range shared.Snapshot(0) {
+				if r.BackendID == id && len(r.Function.Arguments) != wantLen {
+					t.Errorf("%s has %d bytes, want %d", id, len(r.Function.Arguments), wantLen)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := len(shared.Snapshot(0)); got != workers {
+		t.Errorf("%d calls, want %d", got, workers)
+	}
+}

@@ -1,0 +1,61 @@
+package aggregator
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// ActionKey names what a call does; see [Action].
+type ActionKey [sha256.Size]byte
+
+// Action returns a key that is equal for two calls if they do the same: they
+// call the same tool with the same arguments, whatever form the calls came in.
+// A model that writes a <use_tool> block and makes the same call as a
+// structured one means one action. The order of the arguments, their white
+// space and null ones do not count, and neither do aliases of the canon, nor
+// whether a number stands as a number or, as in every block, as text.
+// Arguments that are not a JSON object are compared as they are.
+func Action(name, arguments string) ActionKey {
+	hash := sha256.New()
+	field := func(text string) {
+		// The length before the text: no text can pass for two. A hash takes
+		// everything.
+		_, _ = fmt.Fprintf(hash, "%d:", len(text))
+		_, _ = io.WriteString(hash, text)
+	}
+	field(name)
+	params, err := Shape(name, arguments)
+	if err != nil {
+		field(strings.TrimSpace(arguments))
+		return ActionKey(hash.Sum(nil))
+	}
+	slices.SortFunc(params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
+	for _, p := range params {
+		if p.Value != "null" {
+			field(p.Name)
+			field(plainValue(p.Value))
+		}
+	}
+	return ActionKey(hash.Sum(nil))
+}
+
+// plainValue is a raw JSON value as a block would show it.
+func plainValue(raw string) string {
+	var text string
+	if strings.HasPrefix(raw, `"`) && json.Unmarshal([]byte(raw), &text) == nil {
+		raw = strings.TrimSpace(text)
+	}
+	if !strings.HasPrefix(raw, "{") && !strings.HasPrefix(raw, "[") {
+		return raw
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, []byte(raw)) != nil {
+		return raw
+	}
+	return compact.String()
+}

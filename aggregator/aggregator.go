@@ -1,0 +1,139 @@
+package aggregator
+
+import "sync"
+
+// Aggregator assembles the tool calls of one turn. The zero value is not usable;
+// New makes one.
+//
+// All methods may be called from several goroutines at once. Each call of a
+// method is one step, so what a goroutine ingests is never mixed into an event of
+// another; the order of events is the order of the calls. Two Aggregators share
+// nothing (story 2.8, AC 20).
+type Aggregator struct {
+	mu       sync.Mutex
+	cfg      config
+	choices  map[int]*choiceState
+	patterns []textPattern // replaced, never changed: it is read without the lock
+	stats    Stats
+}
+
+// New returns an empty Aggregator that knows the <use_tool> pattern.
+func New(opts ...Option) *Aggregator {
+	return &Aggregator{
+		cfg:      newConfig(opts),
+		choices:  make(map[int]*choiceState),
+		patterns: []textPattern{{name: UseToolPattern, match: UseToolBlocks}},
+	}
+}
+
+// Ingest takes one event of a choice, as JSON, and returns what it changed. The
+// package documentation lists the shapes. Events without a call, and broken ones,
+// change nothing and are counted in Stats (story 2.8, AC 7 and 16).
+//
+// choice is the index of the choice; a chat.completion.chunk, and an element of
+// its choices that has an index, name their choice themselves, and choice is not
+// used. The event is not kept.
+func (a *Aggregator) Ingest(choice int, event []byte) Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ingest(choice, event, ingestOptions{})
+}
+
+// IngestEvent is Ingest with the identity that chat deltas lack: the position of
+// the event in the choice's stream, from 1 and rising. An event whose position is
+// not above those seen is a repeat and changes nothing (story 2.8, AC 11). Position
+// 0 stands for none.
+func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.choice(choice); s != nil && position > 0 {
+		if position <= s.position {
+			a.stats.Events++
+			a.stats.Duplicates++
+			return Result{}
+		}
+		s.position = position
+	}
+	return a.ingest(choice, event, ingestOptions{})
+}
+
+// IngestMessage takes a complete message: an assistant message, an object with
+// such a message or with the choices of a chat.completion, a Responses object or
+// one of its items, or an agentMessage item of the app-server. What the deltas
+// have brought already adds nothing. Calls whose arguments are missing have the
+// arguments "" and malformed ones stay as they are (story 2.8, AC 2 and 14).
+//
+// Text in the message makes calls only with SynthesizeCalls.
+func (a *Aggregator) IngestMessage(choice int, message []byte, opts ...MessageOption) Result {
+	o := ingestOptions{message: true}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ingest(choice, message, o)
+}
+
+// IngestCall takes a call that the caller has read already: the way for events
+// that arrive typed, without JSON in between.
+func (a *Aggregator) IngestCall(choice int, c Call) Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stats.Events++
+	in := ingestion{agg: a}
+	in.typedCall(choice, c)
+	return in.result()
+}
+
+// Snapshot returns the calls of a choice in the order in which their names became
+// known, the order of their indexes (story 2.8, AC 2 and 15). Calls without a name
+// are not in it. It is a value of the caller; nil if there are none.
+func (a *Aggregator) Snapshot(choice int) []Record {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.choices[choice]
+	if s == nil || len(s.calls) == 0 {
+		return nil
+	}
+	records := make([]Record, len(s.calls))
+	for i, c := range s.calls {
+		records[i] = c.record(choice)
+	}
+	return records
+}
+
+// HasCalls reports whether Snapshot would return any.
+func (a *Aggregator) HasCalls(choice int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.choices[choice]
+	return s != nil && len(s.calls) > 0
+}
+
+// ResetTurn forgets the calls of all choices and frees their memory. Text
+// patterns, options and Stats stay (story 2.8, AC 5 and 20).
+func (a *Aggregator) ResetTurn() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.choices = make(map[int]*choiceState)
+}
+
+// Stats returns the counts so far.
+func (a *Aggregator) Stats() Stats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stats
+}
+
+// choice returns the state of a choice, made at need; nil if there may be none.
+func (a *Aggregator) choice(index int) *choiceState {
+	if s := a.choices[index]; s != nil {
+		return s
+	}
+	if index < 0 || len(a.choices) >= MaxChoices {
+		return nil
+	}
+	s := &choiceState{index: index, keys: make(map[key]*call), room: a.cfg.maxBytes}
+	a.choices[index] = s
+	return s
+}

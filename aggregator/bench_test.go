@@ -1,0 +1,83 @@
+package aggregator
+
+import (
+	"strings"
+	"testing"
+)
+
+func BenchmarkFragments(b *testing.B) {
+	for _, shape := range []string{"typed", "responses", "chat"} {
+		for _, n := range []int{manyFragments / 10, manyFragments} {
+			feed := feeds(n)[shape]
+			b.Run(shape+"/"+map[bool]string{true: "117000", false: "11700"}[n == manyFragments], func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					feed(New())
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/fragment")
+			})
+		}
+	}
+}
+
+func BenchmarkLargeArgument(b *testing.B) {
+	for name, size := range map[string]int{"1MB": 1 << 20, "10MB": largeArgument} {
+		text := `{"content":"` + strings.Repeat("line\n", size/5) + `"}`
+		event := []byte(rawItem("call_1", "writeToFile", text))
+		b.Run("typed/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				New().IngestCall(0, Call{BackendID: "call_1", Name: "writeToFile", Arguments: text, Done: true})
+			}
+		})
+		b.Run("item/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				New().Ingest(0, event)
+			}
+		})
+	}
+}
+
+func BenchmarkRecordedTurn(b *testing.B) {
+	events := recording(b, "tool-burst.jsonl")
+	b.ReportAllocs()
+	for b.Loop() {
+		a := New()
+		for _, event := range events {
+			a.Ingest(0, event)
+		}
+	}
+}
+
+func BenchmarkParseBlock(b *testing.B) {
+	for name, inner := range map[string]string{
+		"note":    "<path>a.md</path><content>" + strings.Repeat("a line with <br> and R&D\n", 40_000) + "</content>",
+		"openers": strings.Repeat("<a>", 333_000),
+		"names":   strings.Repeat("<a><b><c><d>", 80_000) + strings.Repeat("</d></c>", 10_000),
+	} {
+		block := "<use_tool><name>f</name>" + inner + "</use_tool>"
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(block)))
+			for b.Loop() {
+				if _, _, err := parseBlock(block); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkRenderXML(b *testing.B) {
+	call := record("writeToFile", object("path", "a.md", "content", strings.Repeat("a line with <b>tags</b> and R&D\n", 3_000)))
+	b.ReportAllocs()
+	b.SetBytes(int64(len(call.Function.Arguments)))
+	for b.Loop() {
+		if _, err := RenderXML(call); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

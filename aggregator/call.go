@@ -1,0 +1,122 @@
+package aggregator
+
+import "strings"
+
+// source says where the argument text of a call comes from, the more trusted
+// ones last. A complete text replaces only what came from a lesser source; so the
+// order in which the renditions of one call arrive, and their repetition, do not
+// change what it ends up with.
+type source uint8
+
+const (
+	sourceNone    source = iota
+	sourceParsed         // JSON that Codex rendered from the parsed arguments
+	sourceStream         // fragments
+	sourceMessage        // a complete text: a message, an arguments.done event
+	sourceItem           // the complete item as the model's response holds it
+)
+
+// noSequence is the number of an event that has none.
+const noSequence = -1
+
+// call is one tool call of a choice.
+type call struct {
+	ordinal   int    // place among the named calls; -1 before there is a name
+	id        string // tool_<choice>_<ordinal>[_<rand>]; empty before
+	backendID string
+	itemID    string // of the Responses item; empty while none is known
+	name      string
+	textual   bool // made from a block of text
+
+	args        strings.Builder
+	source      source
+	provisional string // rendered arguments, while no text is known
+	sequence    int64  // the highest number of an event seen
+	header      int    // length of what a chat header brought; -1: none did
+	headerAt    int    // where in args that is
+	done        bool
+	truncated   bool
+
+	emitted  int  // bytes of args that deltas have carried
+	replaced bool // args was replaced since the last delta
+}
+
+func newCall() *call { return &call{ordinal: -1, sequence: noSequence, header: -1} }
+
+// announced reports whether the call has left in a delta.
+func (c *call) announced() bool { return c.ordinal >= 0 }
+
+// dirty reports whether the call has something that no delta has carried.
+func (c *call) dirty() bool { return c.replaced || c.emitted < c.args.Len() }
+
+// delta takes what no delta has carried yet. Arguments and Fragment are views of
+// the buffer, whose written bytes never change: it is only appended to, and a
+// replacement begins a new one.
+func (c *call) delta(choice int, first bool) Delta {
+	text := c.args.String()
+	d := Delta{
+		Choice: choice, Index: c.ordinal, ID: c.id, Type: CallType, BackendID: c.backendID,
+		Name: c.name, Arguments: text, Fragment: text[c.emitted:],
+		First: first, Replaced: c.replaced, Done: c.done,
+	}
+	c.emitted, c.replaced = len(text), false
+	return d
+}
+
+// record returns the call as it stands.
+func (c *call) record(choice int) Record {
+	r := Record{
+		ID: c.id, Type: CallType, Function: Function{Name: c.name, Arguments: c.args.String()},
+		Choice: choice, Index: c.ordinal, BackendID: c.backendID,
+		Done: c.done, Truncated: c.truncated, Provisional: c.source == sourceParsed,
+	}
+	if c.source == sourceNone && c.provisional != "" {
+		r.Function.Arguments, r.Provisional = c.provisional, true
+	}
+	return r
+}
+
+// grow appends a fragment as far as the choice has room for it.
+func (c *call) grow(text jsonString, s *choiceState) (whole bool) {
+	before := c.args.Len()
+	whole = text.appendTo(&c.args, s.room)
+	s.room -= c.args.Len() - before
+	if !whole {
+		c.truncated = true
+	}
+	if c.source < sourceStream {
+		c.source = sourceStream
+	}
+	return whole
+}
+
+// settle makes a complete text the call's own. It reports whether the text is
+// new, and whether it contradicts what was there.
+func (c *call) settle(text string, from source, s *choiceState) (changed, conflict bool) {
+	have := c.args.String()
+	if text == have || text == "" || c.truncated && strings.HasPrefix(text, have) {
+		c.source = max(c.source, from)
+		return false, false
+	}
+	if from <= c.source {
+		return false, true
+	}
+	rest, longer := strings.CutPrefix(text, have)
+	if !longer {
+		conflict = true
+		c.replace(s)
+		rest = text
+	}
+	c.source = from
+	c.grow(plainString(rest), s)
+	return true, conflict
+}
+
+// replace empties the call for another text. A buffer that views may exist of is
+// left to them.
+func (c *call) replace(s *choiceState) {
+	s.room += c.args.Len()
+	c.args = strings.Builder{}
+	c.replaced = c.emitted > 0
+	c.emitted, c.header, c.truncated = 0, -1, false
+}

@@ -1,0 +1,231 @@
+package aggregator
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+const (
+	manyFragments = 117_000
+	largeArgument = 10 << 20
+)
+
+// allocated returns how many bytes and how many objects f allocates.
+func allocated(f func()) (size, objects uint64) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs
+}
+
+// feeds are the ways in which one-character fragments arrive, ready made.
+func feeds(n int) map[string]func(a *Aggregator) string {
+	responses, chat := make([][]byte, n), make([][]byte, n)
+	letters := `abc"\` // every fifth fragment is written with an escape, and another
+	for i := range n {
+		letter := letters[i%len(letters) : i%len(letters)+1]
+		responses[i] = []byte(argumentsDelta(i+1, 0, "fc_1", letter))
+		chat[i] = []byte(chatNext(0, letter))
+	}
+	each := func(head string, events [][]byte) func(a *Aggregator) string {
+		return func(a *Aggregator) (last string) {
+			a.Ingest(0, []byte(head))
+			for _, event := range events {
+				last = a.Ingest(0, event).Deltas[0].Arguments
+			}
+			return last
+		}
+	}
+	return map[string]func(a *Aggregator) string{
+		"responses": each(itemAdded(0, 0, "fc_1", "call_1", "f"), responses),
+		"chat":      each(chatHead(0, "call_1", "f", ""), chat),
+		"typed": func(a *Aggregator) (last string) {
+			a.IngestCall(0, Call{BackendID: "call_1", Name: "f"})
+			for i := range n {
+				letter := letters[i%len(letters) : i%len(letters)+1]
+				r := a.IngestCall(0, Call{BackendID: "call_1", Arguments: letter, Fragment: true})
+				last = r.Deltas[0].Arguments
+			}
+			return last
+		},
+	}
+}
+
+// TestFragmentCost: each of 117,000 fragments of one character costs at most two
+// allocations and a bounded number of bytes, though its delta has all of the
+// arguments. Copies of them would be some 6.8 GB.
+func TestFragmentCost(t *testing.T) {
+	for shape, feed := range feeds(manyFragments) {
+		var got string
+		size, objects := allocated(func() { got = feed(New()) })
+		if len(got) != manyFragments {
+			t.Fatalf("%s: %d bytes", shape, len(got))
+		}
+		if perFragment := float64(objects) / manyFragments; perFragment > maxFragmentAllocs {
+			t.Errorf("%s: %.3f allocations a fragment", shape, perFragment)
+		}
+		if perFragment := float64(size) / manyFragments; perFragment > 600 {
+			t.Errorf("%s: %.0f bytes a fragment", shape, perFragment)
+		}
+	}
+}
+
+// TestLargeArgumentCost: an argument of 10 MB costs a few copies of itself, whole
+// or in parts.
+func TestLargeArgumentCost(t *testing.T) {
+	text := `{"content":"` + strings.Repeat("line\n", largeArgument/5) + `"}`
+	whole := []byte(rawItem("call_1", "writeToFile", text))
+	parts := cutText(text, []byte{255, 99})
+	for shape, feed := range map[string]func(a *Aggregator){
+		"typed": func(a *Aggregator) {
+			a.IngestCall(0, Call{BackendID: "call_1", Name: "writeToFile", Arguments: text, Done: true})
+		},
+		"raw item": func(a *Aggregator) { a.Ingest(0, whole) },
+		"parts": func(a *Aggregator) {
+			for _, part := range parts {
+				a.IngestCall(0, Call{BackendID: "call_1", Name: "writeToFile", Arguments: part, Fragment: true})
+			}
+		},
+	} {
+		a := New()
+		size, _ := allocated(func() { feed(a) })
+		if got := a.Snapshot(0)[0].Function.Arguments; got != text {
+			t.Fatalf("%s: %d bytes, want %d", shape, len(got), len(text))
+		}
+		if copies := float64(size) / float64(len(text)); copies > 8 {
+			t.Errorf("%s: %.1f times its size", shape, copies)
+		}
+	}
+}
+
+// TestManyCalls: of a million calls those within the limit are kept, and the rest
+// costs nothing that stays.
+func TestManyCalls(t *testing.T) {
+	const calls = 1_000_000
+	a := New()
+	for i := range calls {
+		a.IngestCall(0, Call{BackendID: fmt.Sprint("call_", i), Name: "f", Arguments: "{}"})
+	}
+	if got := len(a.Snapshot(0)); got != DefaultMaxCalls {
+		t.Errorf("%d calls kept", got)
+	}
+	if got := a.Stats().OverLimit; got != calls-DefaultMaxCalls {
+		t.Errorf("%d calls over the limit", got)
+	}
+	a.ResetTurn()
+	if !a.IngestCall(0, Call{BackendID: "call", Name: "f"}).Updated {
+		t.Error("no room after ResetTurn")
+	}
+
+	// One message with as many, fragments of calls that were never named, and one
+	// call under ever new names for itself.
+	b := New(WithMaxCalls(10))
+	b.IngestMessage(0, []byte(`{"tool_calls":[`+strings.Repeat(`{"function":{"name":"f"}},`, 99_999)+`{"function":{"name":"f"}}]}`))
+	for i := range 10_000 {
+		feed(b, 1, argumentsDelta(i, i, fmt.Sprint("fc_", i), "x"))
+		feed(b, 2, itemAdded(i, i, fmt.Sprint("fc_", i), "call_1", "f"))
+	}
+	if got := len(b.Snapshot(0)); got != 10 {
+		t.Errorf("%d calls kept of a message", got)
+	}
+	for choice := range 3 {
+		s := b.choices[choice]
+		if s.created > 10 || len(s.keys) > 10*keysPerCall {
+			t.Errorf("choice %d holds %d calls and %d keys", choice, s.created, len(s.keys))
+		}
+	}
+}
+
+func TestManyChoices(t *testing.T) {
+	a := New()
+	for choice := range 10_000 {
+		feed(a, choice, chatHead(0, "c", "f", ""))
+	}
+	wantNothing(t, a.Ingest(-1, []byte(chatHead(0, "c", "f", ""))))
+	want := Stats{Events: 10_001, OverLimit: 10_000 - MaxChoices, Malformed: 1}
+	if got := a.Stats(); got != want {
+		t.Errorf("stats %+v, want %+v", got, want)
+	}
+	if !a.HasCalls(MaxChoices-1) || a.HasCalls(MaxChoices) {
+		t.Error("other choices than the first ones were kept")
+	}
+}
+
+// TestLongNames: what is too long for a name or an id is none.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("n", maxNameBytes+1)
+	a := New()
+	wantNothing(t, a.Ingest(0, []byte(chatHead(0, "c", long, ""))))
+	wantNothing(t, a.IngestCall(0, Call{BackendID: "c", Name: long}))
+	wantNothing(t, a.IngestMessage(1, []byte(object("content", "<use_tool><name>"+long+"</name></use_tool>")), SynthesizeCalls()))
+	if got := a.Stats().Malformed; got != 3 {
+		t.Errorf("%d malformed names counted", got)
+	}
+}
+
+// TestBlockCost: twice the text of a block costs twice the memory, in what is hard
+// to match as in what is easy.
+func TestBlockCost(t *testing.T) {
+	const n = 1 << 12
+	deep := func(n int) string { return strings.Repeat("<a>", n) + strings.Repeat("</a>", n) }
+	for name, inner := range map[string]func(n int) string{
+		"openers":      func(n int) string { return strings.Repeat("<a>", n) },
+		"closers":      func(n int) string { return strings.Repeat("</a>", n) },
+		"brackets":     func(n int) string { return strings.Repeat("<", n) },
+		"pairs":        func(n int) string { return strings.Repeat("<a>1</a>", n) },
+		"nested pairs": deep,
+		"items":        func(n int) string { return "<a>" + strings.Repeat("<item>1</item>", n) + "</a>" },
+	} {
+		cost := func(n int) float64 {
+			block := "<use_tool><name>f</name>" + inner(n) + "</use_tool>"
+			size, _ := allocated(func() {
+				if _, _, err := parseBlock(block); err != nil {
+					t.Fatal(err)
+				}
+			})
+			return float64(size)
+		}
+		if once, twice := cost(n), cost(2*n); twice > 3*once {
+			t.Errorf("%s: %.0f bytes for one, %.0f for two", name, once, twice)
+		}
+	}
+}
+
+func TestLimitOptions(t *testing.T) {
+	for _, n := range []int{-1, 0} {
+		cfg := newConfig([]Option{WithMaxCalls(n), WithMaxArgumentBytes(n)})
+		if cfg.maxCalls != DefaultMaxCalls || cfg.maxBytes != DefaultMaxArgumentBytes {
+			t.Errorf("%d means %+v", n, cfg)
+		}
+	}
+	// A second call has only the room that the first one left.
+	a := New(WithMaxArgumentBytes(5))
+	feed(a, 0, chatHead(0, "c1", "f", "abc"), itemStarted("c2", "g", `{"long":1}`), chatHead(2, "c3", "h", "defg"))
+	wantCalls(t, a, 0, "f", "abc", "g", "", "h", "de")
+	if r := a.Snapshot(0); r[0].Truncated || !r[1].Truncated || !r[2].Truncated {
+		t.Errorf("truncated: %+v", r)
+	}
+	// A text that is replaced gives its room back.
+	b := New(WithMaxArgumentBytes(4))
+	feed(b, 0, chatHead(0, "c1", "f", "abc"), rawItem("c1", "f", "wxyz"))
+	wantCalls(t, b, 0, "f", "wxyz")
+}
+
+// TestRoomThatComesLate: what found no room is not taken up when it comes again
+// and there is some, or the same event would change something twice.
+func TestRoomThatComesLate(t *testing.T) {
+	a := New(WithMaxArgumentBytes(5))
+	cut, rendered := rawItem("c2", "g", "defgh"), itemStarted("c3", "h", `{"a":1}`)
+	feed(a, 0, chatHead(0, "c1", "f", "abc"), cut, rendered, rawItem("c1", "f", "x"))
+	wantNothing(t, a.Ingest(0, []byte(cut)))
+	wantNothing(t, a.Ingest(0, []byte(rendered)))
+	wantNothing(t, a.Ingest(0, []byte(itemStarted("c3", "h", "{}"))))
+	wantCalls(t, a, 0, "f", "x", "g", "de", "h", "")
+	if s := a.Stats(); s.Conflicts != 1 || s.Duplicates != 3 || s.OverLimit != 2 {
+		t.Errorf("stats %+v", s)
+	}
+}

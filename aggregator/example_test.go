@@ -1,0 +1,124 @@
+package aggregator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/aggregator"
+)
+
+// A streaming handler hands each event over and sends the deltas that come of it.
+func ExampleAggregator_Ingest() {
+	agg := aggregator.New()
+	for _, event := range []string{
+		`{"type":"response.output_item.added","output_index":0,"sequence_number":1,
+		  "item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"webSearch","arguments":""}}`,
+		`{"type":"response.output_text.delta","delta":"not a call"}`,
+		`{"type":"response.function_call_arguments.delta","item_id":"fc_1","sequence_number":2,"delta":"{\"q\":"}`,
+		`{"type":"response.function_call_arguments.delta","item_id":"fc_1","sequence_number":3,"delta":"1}"}`,
+		`{"type":"response.function_call_arguments.delta","item_id":"fc_1","sequence_number":3,"delta":"1}"}`,
+	} {
+		for _, d := range agg.Ingest(0, []byte(event)).Deltas {
+			fmt.Printf("%d %s %s first=%v fragment=%s arguments=%s\n", d.Index, d.ID, d.Name, d.First, d.Fragment, d.Arguments)
+		}
+	}
+	// Output:
+	// 0 tool_0_0 webSearch first=true fragment= arguments=
+	// 0 tool_0_0 webSearch first=false fragment={"q": arguments={"q":
+	// 0 tool_0_0 webSearch first=false fragment=1} arguments={"q":1}
+}
+
+// A handler that has read the event already needs no JSON.
+func ExampleAggregator_IngestCall() {
+	agg := aggregator.New(aggregator.WithIDSuffix("k3v9"))
+	result := agg.IngestCall(0, aggregator.Call{
+		BackendID: "call_1", Name: "localSearch", Arguments: `{"query":"caddy"}`, Done: true,
+	})
+	d := result.Deltas[0]
+	fmt.Println(d.ID, d.BackendID, d.Name, d.Arguments, d.Done)
+	// Output: tool_0_0_k3v9 call_1 localSearch {"query":"caddy"} true
+}
+
+// A non-streaming handler takes the message and builds tool_calls, or the older
+// function_call, of the snapshot.
+func ExampleAggregator_IngestMessage() {
+	agg := aggregator.New()
+	agg.IngestMessage(0, []byte(`{"role":"assistant","content":null,
+		"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]}`))
+	records := agg.Snapshot(0)
+	toolCalls, _ := json.Marshal(records)
+	functionCall, _ := json.Marshal(records[0].Function)
+	fmt.Println(string(toolCalls))
+	fmt.Println(string(functionCall))
+	// Output:
+	// [{"id":"tool_0_0","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]
+	// {"name":"f","arguments":"{\"a\": 1}"}
+}
+
+// Text makes calls only where that is asked for.
+func ExampleSynthesizeCalls() {
+	agg := aggregator.New()
+	message := []byte(`{"role":"assistant","content":
+		"I look. <use_tool><name>webSearch</name><args>{\"q\":\"caddy\",\"k\":8}</args></use_tool>"}`)
+	agg.IngestMessage(0, message)
+	fmt.Println(agg.HasCalls(0))
+	agg.IngestMessage(0, message, aggregator.SynthesizeCalls())
+	fmt.Println(agg.HasCalls(0), agg.Snapshot(0)[0].Function)
+	// Output:
+	// false
+	// true {webSearch {"q":"caddy","k":8}}
+}
+
+// A pattern of one's own stands beside <use_tool> everywhere.
+func ExampleAggregator_RegisterTextPattern() {
+	agg := aggregator.New()
+	err := agg.RegisterTextPattern("ping", func(text string) []aggregator.Block {
+		at := strings.Index(text, "@ping")
+		if at < 0 {
+			return nil
+		}
+		return []aggregator.Block{{Start: at, End: at + len("@ping"), Name: "ping", Arguments: "{}"}}
+	})
+	fmt.Println(err)
+	text := "first @ping, then <use_tool><name>getFileTree</name></use_tool> and a tail"
+	for _, b := range agg.ExtractBlocks(text) {
+		fmt.Printf("%s %s %s %q\n", b.Pattern, b.Name, b.Arguments, text[b.End:])
+	}
+	// Output:
+	// <nil>
+	// ping ping {} ", then <use_tool><name>getFileTree</name></use_tool> and a tail"
+	// use_tool getFileTree {} " and a tail"
+}
+
+// A structured call becomes the text that Obsidian Copilot reads.
+func ExampleRenderXML() {
+	agg := aggregator.New()
+	agg.IngestCall(0, aggregator.Call{
+		BackendID: "call_1", Name: "localSearch", Done: true,
+		Arguments: `{"k":8,"salientTerms":["R&D","plan"],"query":"R&D <2026>"}`,
+	})
+	record := agg.Snapshot(0)[0]
+	literal, err := aggregator.RenderXML(record)
+	fmt.Println(literal, err)
+	entities, err := aggregator.RenderXML(record, aggregator.WithEscaping(aggregator.EscapeEntities))
+	fmt.Println(entities, err)
+	// Output:
+	// <use_tool>
+	// <name>localSearch</name>
+	// <query>R&D <2026></query>
+	// <salientTerms>["R\u0026D","plan"]</salientTerms>
+	// </use_tool> <nil>
+	// <use_tool>
+	// <name>localSearch</name>
+	// <query>R&amp;D &lt;2026&gt;</query>
+	// <salientTerms>["R\u0026D","plan"]</salientTerms>
+	// </use_tool> <nil>
+}
+
+// The arguments of a tool of the canon, in its order and under its names.
+func ExampleShape() {
+	params, err := aggregator.Shape("readNote", `{"mode":"fast","chunkIndex":2,"path":"Plan.md"}`)
+	fmt.Println(params, err)
+	// Output: [{notePath "Plan.md"} {chunkIndex 2}] <nil>
+}

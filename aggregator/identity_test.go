@@ -1,0 +1,167 @@
+package aggregator
+
+import "testing"
+
+func TestChatDeltaIdentity(t *testing.T) {
+	head, part := chatHead(0, "call_1", "f", `{"s":"`), chatNext(0, "aa")
+	t.Run("a head is a head once", func(t *testing.T) {
+		a := New()
+		feed(a, 0, head, part)
+		wantNothing(t, a.Ingest(0, []byte(head)))
+		wantCalls(t, a, 0, "f", `{"s":"aa`)
+	})
+	t.Run("fragments have no identity", func(t *testing.T) {
+		a := New()
+		feed(a, 0, head, part, part)
+		wantCalls(t, a, 0, "f", `{"s":"aaaa`)
+	})
+	t.Run("unless the caller gives them one", func(t *testing.T) {
+		a := New()
+		stream := []string{head, part, part, chatNext(0, `"}`)}
+		for again := range 2 {
+			for i, event := range stream {
+				r := a.IngestEvent(0, uint64(i+1), []byte(event))
+				if r.Updated != (again == 0) {
+					t.Errorf("round %d, event %d: %+v", again, i, r)
+				}
+			}
+		}
+		wantCalls(t, a, 0, "f", `{"s":"aaaa"}`)
+		if got := a.Stats().Duplicates; got != 4 {
+			t.Errorf("%d duplicates", got)
+		}
+		// Another choice has positions of its own, and 0 is none.
+		if !a.IngestEvent(1, 1, []byte(head)).Updated || !a.IngestEvent(0, 0, []byte(chatHead(1, "c2", "g", ""))).Updated {
+			t.Error("positions of one stream count in another")
+		}
+	})
+	t.Run("function_call", func(t *testing.T) {
+		legacyHead := `{"function_call":{"name":"f","arguments":"{"}}`
+		a := New()
+		feed(a, 0, legacyHead, legacyHead, `{"function_call":{"arguments":"}"}}`, legacyHead)
+		feed(a, 0, `{"function_call":{"name":"g","arguments":"[]"}}`, legacyHead)
+		wantCalls(t, a, 0, "f", "{}", "g", "[]")
+	})
+}
+
+func TestTypedCalls(t *testing.T) {
+	a := New()
+	whole := Call{BackendID: "call_1", Name: "f", Arguments: "{}"}
+	if d := one(t, a.IngestCall(0, whole)); !d.Done || !d.First || d.Fragment != "{}" || d.BackendID != "call_1" {
+		t.Errorf("a whole call: %+v", d)
+	}
+	wantNothing(t, a.IngestCall(0, whole))
+
+	fragment := Call{BackendID: "call_2", Name: "g", Arguments: "aa", Fragment: true, Sequence: 1}
+	one(t, a.IngestCall(0, fragment))
+	wantNothing(t, a.IngestCall(0, fragment))
+	fragment.Sequence = 2
+	one(t, a.IngestCall(0, fragment))
+	one(t, a.IngestCall(0, Call{BackendID: "call_2", Arguments: "!", Fragment: true, Done: true, Sequence: 3}))
+	wantNothing(t, a.IngestCall(0, Call{BackendID: "call_2", Arguments: "late", Fragment: true, Sequence: 4}))
+	wantCalls(t, a, 0, "f", "{}", "g", "aaaa!")
+
+	// Without ids the order of creation tells.
+	b := New()
+	b.IngestCall(0, Call{Name: "f"})
+	b.IngestCall(0, Call{Arguments: "1", Fragment: true})
+	b.IngestCall(0, Call{Name: "g", Arguments: "2", Fragment: true})
+	b.IngestCall(0, Call{Arguments: "3", Fragment: true, Done: true})
+	wantNothing(t, b.IngestCall(0, Call{Arguments: "4", Fragment: true}))
+	wantCalls(t, b, 0, "f", "1", "g", "23")
+}
+
+func TestConflicts(t *testing.T) {
+	a := New()
+	feed(a, 0, chatHead(0, "call_1", "f", "{"))
+	d := one(t, a.Ingest(0, []byte(rawItem("call_1", "g", "[]")))) // another name, another text
+	if d.Name != "f" || !d.Replaced || d.Arguments != "[]" || d.Fragment != "[]" || d.ID != "tool_0_0" {
+		t.Errorf("delta %+v", d)
+	}
+	wantNothing(t, a.IngestMessage(0, []byte(`{"tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"[1]"}}]}`)))
+	wantCalls(t, a, 0, "f", "[]")
+	if got := a.Stats().Conflicts; got != 3 {
+		t.Errorf("%d conflicts", got)
+	}
+}
+
+// TestSnapshotsAddNothing: a message made of a snapshot, as it is now or was, is
+// no news, and completes nothing.
+func TestSnapshotsAddNothing(t *testing.T) {
+	a := New()
+	feed(a, 0, chatHead(0, "call_1", "f", "a"))
+	snapshot := `{"id":"tool_0_0","type":"function","function":{"name":"f","arguments":"a"}}`
+	feed(a, 0, chatNext(0, "b"))
+	wantNothing(t, a.IngestMessage(0, []byte(`{"tool_calls":[`+snapshot+`]}`)))
+	wantNothing(t, a.Ingest(0, []byte(`{"tool_calls":[`+snapshot+`]}`)))
+	wantNothing(t, a.Ingest(0, []byte(`{"type":"function_call","call_id":"tool_0_0","name":"f","arguments":"a"}`)))
+	feed(a, 0, chatNext(0, "c"))
+	wantCalls(t, a, 0, "f", "abc")
+}
+
+// TestIDsStayWithTheirCall: a backend that tells of one call as of two, and then
+// says that they are one, does not move the text of one into the other.
+func TestIDsStayWithTheirCall(t *testing.T) {
+	a := New()
+	turn := []string{
+		argumentsDone(1, 0, "fc_1", "f", "1"), // known by its item
+		rawItem("x", "f", "2"),                // known by its call id
+		itemDone(2, 0, "fc_1", "x", "f", "2"), // one and the same
+	}
+	feed(a, 0, turn...)
+	feed(a, 0, turn...)
+	wantCalls(t, a, 0, "f", "1", "f", "2")
+}
+
+// TestIncompleteEntries: entries of messages and deltas that lack what names a call.
+func TestIncompleteEntries(t *testing.T) {
+	a := New()
+	noName := `{"tool_calls":[{"id":"call_1","function":{"arguments":"{}"}}]}`
+	wantNothing(t, a.IngestMessage(0, []byte(noName)))
+	if got := a.Stats().Malformed; got != 1 {
+		t.Errorf("a message with a call without a name: %d malformed", got)
+	}
+	feed(a, 0, chatHead(0, "call_1", "f", ""))
+	one(t, a.IngestMessage(0, []byte(noName)))
+	wantCalls(t, a, 0, "f", "{}")
+	// The id of another call at the same index is another call, which waits.
+	other := `{"tool_calls":[{"index":0,"id":"call_2","function":{"arguments":"[]"}}]}`
+	wantNothing(t, a.Ingest(0, []byte(other)))
+	d := one(t, a.Ingest(0, []byte(chatHead(0, "call_2", "g", ""))))
+	if d.Arguments != "[]" || d.ID != "tool_0_1" {
+		t.Errorf("delta %+v", d)
+	}
+	// A fragment without text makes no call, and arguments may be an object.
+	wantNothing(t, a.Ingest(0, []byte(chatNext(5, ""))))
+	one(t, a.IngestMessage(0, []byte(`{"tool_calls":[{"id":"call_3","function":{"name":"h","arguments":{"k": 1}}}]}`)))
+	one(t, a.Ingest(0, []byte(`{"method":"item/tool/call","params":{"callId":"call_4","tool":"i","arguments":null}}`)))
+	wantCalls(t, a, 0, "f", "{}", "g", "[]", "h", `{"k": 1}`, "i", "")
+}
+
+func TestAnnouncedItems(t *testing.T) {
+	// An item may be announced with the beginning of its arguments. The same
+	// announcement under another number brings them no second time.
+	a := New()
+	added := func(number int) string {
+		return object("type", eventItemAdded, "sequence_number", number, "output_index", 0, "item", raw(
+			`{"type":"function_call","id":"fc_1","call_id":"call_1","name":"f","arguments":"{","status":"in_progress"}`))
+	}
+	feed(a, 0, added(1))
+	wantNothing(t, a.Ingest(0, []byte(added(2))))
+	feed(a, 0, argumentsDelta(3, 0, "fc_1", "}"))
+	wantCalls(t, a, 0, "f", "{}")
+
+	// Another item at the same output index is another call: its fragments wait.
+	wantNothing(t, a.Ingest(0, []byte(argumentsDelta(4, 0, "fc_2", "[]"))))
+	feed(a, 0, itemAdded(5, 0, "fc_2", "call_2", "g"))
+	wantCalls(t, a, 0, "f", "{}", "g", "[]")
+}
+
+// TestBothForms: function_call beside tool_calls is the same call in the older
+// form, in a delta as in a message.
+func TestBothForms(t *testing.T) {
+	a := New()
+	feed(a, 0, `{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"a"}}],"function_call":{"name":"f","arguments":"a"}}`,
+		`{"tool_calls":[{"index":0,"function":{"arguments":"a"}}],"function_call":{"arguments":"a"}}`)
+	wantCalls(t, a, 0, "f", "aa")
+}

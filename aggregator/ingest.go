@@ -1,0 +1,235 @@
+package aggregator
+
+import "strings"
+
+// ingestOptions say how one ingest reads its input.
+type ingestOptions struct {
+	message    bool // top-level calls are complete, not deltas
+	synthesize bool
+}
+
+// ingestion is one ingest under way: it collects the deltas.
+type ingestion struct {
+	agg    *Aggregator
+	opts   ingestOptions
+	deltas []Delta
+	calls  bool // a call was found in the input, whatever became of it
+
+	chat [1]chatCall // room for what nearly every chat delta holds: one entry
+}
+
+func (in *ingestion) result() Result {
+	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas}
+}
+
+// choice is Aggregator.choice with the refusals counted.
+func (in *ingestion) choice(index int) *choiceState {
+	in.calls = true
+	s := in.agg.choice(index)
+	switch {
+	case s != nil:
+	case index < 0:
+		in.agg.stats.Malformed++
+	default:
+		in.agg.stats.OverLimit++
+	}
+	return s
+}
+
+// update is what one event says of one call, whatever its shape.
+type update struct {
+	name string
+	text jsonString // the arguments: a fragment, or the whole if from is complete
+	from source     // sourceNone: the event brings no arguments
+	done bool
+
+	callID string
+	itemID string
+	output int // -1: none
+
+	sequence int64 // noSequence: none
+}
+
+// newUpdate returns an update that says nothing yet.
+func newUpdate() update { return update{output: -1, sequence: noSequence} }
+
+// outcome says what became of an update.
+type outcome uint8
+
+const (
+	unchanged outcome = iota
+	changed
+	refused // and counted
+)
+
+// apply does to a call what an update says, and emits the delta. It returns
+// whether anything came of it; what changed nothing counts as a duplicate.
+func (in *ingestion) apply(s *choiceState, c *call, u *update) {
+	outcome := in.rename(c, u.name)
+	if text := in.arguments(s, c, u); text > outcome {
+		outcome = text
+	}
+	c.sequence = max(c.sequence, u.sequence)
+	if u.done && !c.done {
+		c.done = true
+		outcome = max(outcome, changed)
+	}
+	if outcome == unchanged {
+		in.agg.stats.Duplicates++
+	}
+	in.emit(s, c)
+}
+
+// rename gives a call its name. The first name stays.
+func (in *ingestion) rename(c *call, name string) outcome {
+	switch {
+	case name == "" || name == c.name:
+		return unchanged
+	case c.name == "":
+		c.name = strings.Clone(name)
+		return changed
+	}
+	in.agg.stats.Conflicts++
+	return refused
+}
+
+// arguments gives a call its arguments.
+func (in *ingestion) arguments(s *choiceState, c *call, u *update) outcome {
+	switch u.from {
+	case sourceStream:
+		return in.fragment(s, c, u)
+	case sourceParsed:
+		return in.rendered(s, c, u)
+	case sourceMessage, sourceItem:
+		return in.whole(s, c, u.text.String(), u.from)
+	}
+	return unchanged
+}
+
+// fragment appends the next part. A part whose number was seen is a repeat; one
+// without a number always counts, for text is no identity.
+func (in *ingestion) fragment(s *choiceState, c *call, u *update) outcome {
+	switch {
+	case u.text.raw == "":
+		return unchanged
+	case u.sequence != noSequence && u.sequence <= c.sequence:
+		return unchanged
+	case c.done:
+		in.agg.stats.Late++
+		return refused
+	case c.truncated || !c.grow(u.text, s):
+		in.agg.stats.OverLimit++
+		return refused
+	}
+	return changed
+}
+
+// whole gives a call its complete text.
+func (in *ingestion) whole(s *choiceState, c *call, text string, from source) outcome {
+	wasCut := c.truncated
+	news, conflict := c.settle(text, from, s)
+	if conflict {
+		in.agg.stats.Conflicts++
+	}
+	if c.truncated && !wasCut {
+		in.agg.stats.OverLimit++
+	}
+	switch {
+	case news:
+		return changed
+	case conflict:
+		return refused
+	}
+	return unchanged
+}
+
+// rendered keeps arguments that Codex parsed and wrote again. They stand in for
+// the text only until it comes: in snapshots at once, in deltas when the call is
+// complete and no text was seen.
+func (in *ingestion) rendered(s *choiceState, c *call, u *update) outcome {
+	if c.source != sourceNone || c.truncated {
+		return unchanged
+	}
+	if c.provisional == "" && u.text.raw != "" {
+		if len(u.text.raw) > s.room {
+			c.truncated = true
+			in.agg.stats.OverLimit++
+			return refused
+		}
+		c.provisional = strings.Clone(u.text.raw)
+	}
+	if !u.done {
+		return unchanged
+	}
+	text := c.provisional
+	c.provisional = ""
+	return in.whole(s, c, text, sourceParsed)
+}
+
+// emit appends the delta of a call that has news and a name. Its ordinal and id
+// are those of the moment in which the name is known (story 2.8, AC 12).
+func (in *ingestion) emit(s *choiceState, c *call) {
+	if c.name == "" {
+		return
+	}
+	first := !c.announced()
+	if !first && !c.dirty() {
+		return
+	}
+	if first {
+		c.ordinal = len(s.calls)
+		c.id = in.agg.cfg.callID(s.index, c.ordinal)
+		s.calls = append(s.calls, c)
+		in.bind(s, c, keyOwnID, c.id, 0)
+	}
+	in.deltas = append(in.deltas, c.delta(s.index, first))
+}
+
+// create adds a call to a choice; nil if the choice is full.
+func (in *ingestion) create(s *choiceState) *call {
+	if s.created >= in.agg.cfg.maxCalls {
+		in.agg.stats.OverLimit++
+		return nil
+	}
+	c := newCall()
+	s.created++
+	s.last = c
+	return c
+}
+
+// bind is choiceState.bind with the refusals counted.
+func (in *ingestion) bind(s *choiceState, c *call, kind keyKind, text string, place int) {
+	if !s.bind(c, kind, text, place, keysPerCall*in.agg.cfg.maxCalls) {
+		in.agg.stats.OverLimit++
+	}
+}
+
+// bindID binds the id that a backend gave a call, and keeps it as the call's own
+// if it is the first.
+func (in *ingestion) bindID(s *choiceState, c *call, id string) {
+	if id == "" {
+		return
+	}
+	if c.backendID == "" {
+		c.backendID = strings.Clone(id)
+	}
+	in.bind(s, c, keyCallID, id, 0)
+}
+
+// byID finds a call by an id of the backend's.
+func (s *choiceState) byID(id string) *call {
+	if id == "" {
+		return nil
+	}
+	return s.lookup(keyCallID, id, 0)
+}
+
+// echo reports whether an id is one that was given out here and no backend's: what
+// carries it was made of a snapshot, old or new, and can add nothing.
+func (in *ingestion) echo(s *choiceState, id string) bool {
+	if id == "" || s.byID(id) != nil || s.lookup(keyOwnID, id, 0) == nil {
+		return false
+	}
+	in.agg.stats.Duplicates++
+	return true
+}

@@ -1,0 +1,241 @@
+package aggregator
+
+// legacySlot is the place of delta.function_call and message.function_call, of
+// which a message has one, beside the indexes of tool_calls.
+const legacySlot = -1
+
+// chatBody is a chat delta or a chat message: raw values.
+type chatBody struct {
+	content, toolCalls, functionCall, text string
+}
+
+// take reads a member, if it is one of the body's.
+func (b *chatBody) take(key, value string) {
+	switch key {
+	case "content":
+		b.content = value
+	case "tool_calls":
+		b.toolCalls = value
+	case "function_call":
+		b.functionCall = value
+	case "text": // an agentMessage item of the app-server
+		b.text = value
+	}
+}
+
+// readChatBody reads an object.
+func readChatBody(object string) chatBody {
+	var b chatBody
+	for w := walk(object); w.next(); {
+		b.take(w.key, w.value)
+	}
+	return b
+}
+
+// chatCall is an element of tool_calls, or function_call, read.
+type chatCall struct {
+	slot int // index, or place in the array, or legacySlot
+	id   string
+	name string
+	text jsonString
+	from source
+}
+
+// ownChoice is the index that a choice object names, else the caller's.
+func (in *ingestion) ownChoice(choice int, index string) int {
+	if n := in.number(index); n >= 0 {
+		return int(n)
+	}
+	return choice
+}
+
+// chatChoices reads the choices of a chat.completion.chunk or a chat.completion.
+func (in *ingestion) chatChoices(choice int, id, choices string) {
+	for w := walk(choices); w.next(); {
+		var index, delta, message string
+		for m := walk(w.value); m.next(); {
+			switch m.key {
+			case "index":
+				index = m.value
+			case "delta":
+				delta = m.value
+			case "message":
+				message = m.value
+			}
+		}
+		switch own := in.ownChoice(choice, index); {
+		case isObject(delta):
+			in.chatDelta(own, readChatBody(delta))
+		case isObject(message):
+			in.chatMessage(own, id, readChatBody(message))
+		}
+	}
+}
+
+// chatCalls reads the calls of a body. function_call beside tool_calls is the same
+// call again, in the older form, and not read.
+func (in *ingestion) chatCalls(b chatBody, from source) []chatCall {
+	calls := in.chat[:0]
+	for w := walk(b.toolCalls); w.next(); {
+		if !isObject(w.value) {
+			in.calls = true
+			in.agg.stats.Malformed++
+			continue
+		}
+		c := in.readToolCall(w.value, from)
+		if c.slot < 0 {
+			c.slot = len(calls)
+		}
+		calls = append(calls, c)
+	}
+	if len(calls) == 0 && isObject(b.functionCall) {
+		c := chatCall{}
+		in.readFunction(&c, b.functionCall, from)
+		c.slot = legacySlot
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// readToolCall reads an element of tool_calls.
+func (in *ingestion) readToolCall(object string, from source) chatCall {
+	c := chatCall{slot: -1}
+	for w := walk(object); w.next(); {
+		switch w.key {
+		case "index":
+			c.slot = int(in.number(w.value))
+		case "id":
+			c.id = in.identifier(w.value)
+		case "function":
+			in.readFunction(&c, w.value, from)
+		}
+	}
+	return c
+}
+
+// readFunction reads the function of a tool call, or a function_call.
+func (in *ingestion) readFunction(c *chatCall, object string, from source) {
+	for w := walk(object); w.next(); {
+		switch w.key {
+		case "name":
+			c.name = in.identifier(w.value)
+		case "arguments":
+			c.text, c.from = in.argumentText(w.value, from)
+		}
+	}
+}
+
+// chatDelta takes the calls of a delta. Chat deltas have no identity of their own.
+// What stands in for it: an entry with a name is the head of its call, and a call
+// has one head, so the same head again is a repeat; an entry without a name is the
+// next fragment of the call at its index and always counts.
+func (in *ingestion) chatDelta(choice int, b chatBody) {
+	for _, cc := range in.chatCalls(b, sourceStream) {
+		s := in.choice(choice)
+		if s == nil {
+			return
+		}
+		switch {
+		case in.echo(s, cc.id):
+		case cc.name == "":
+			in.chatFragment(s, cc)
+		default:
+			in.chatHeader(s, cc)
+		}
+	}
+}
+
+// chatFragment appends to the call that an entry without a name continues.
+func (in *ingestion) chatFragment(s *choiceState, cc chatCall) {
+	c := s.continued(cc)
+	if c == nil {
+		if cc.text.raw == "" && cc.id == "" {
+			in.agg.stats.Duplicates++
+			return
+		}
+		if c = in.create(s); c == nil {
+			return
+		}
+		s.structured++
+		in.bind(s, c, keySlot, "", cc.slot)
+	}
+	in.bindID(s, c, cc.id)
+	in.apply(s, c, &update{text: cc.text, from: cc.from, output: -1, sequence: noSequence})
+}
+
+// continued finds the call of an entry without a name: by id, by index, by order
+// of creation.
+func (s *choiceState) continued(cc chatCall) *call {
+	if c := s.byID(cc.id); c != nil {
+		return c
+	}
+	c := s.lookup(keySlot, "", cc.slot)
+	if c == nil {
+		c = s.placed(cc.slot)
+	}
+	if c != nil && cc.id != "" && c.backendID != "" {
+		return nil // another call
+	}
+	return c
+}
+
+// chatHeader takes the head of a call. Backends that repeat the head with every
+// fragment are told from repeated events by the fragment: one that is not the one
+// the head had before is new.
+func (in *ingestion) chatHeader(s *choiceState, cc chatCall) {
+	c := in.headed(s, cc)
+	if c == nil {
+		return
+	}
+	u := update{name: cc.name, text: cc.text, from: cc.from, output: -1, sequence: noSequence}
+	if c.source != sourceNone && cc.from == sourceStream {
+		repeat := c.header < 0 || c.args.String()[c.headerAt:c.headerAt+c.header] == cc.text.String()
+		if repeat {
+			u.from = sourceNone
+		}
+	}
+	at := c.args.Len()
+	in.apply(s, c, &u)
+	if c.header < 0 {
+		c.headerAt, c.header = at, c.args.Len()-at
+	}
+}
+
+// headed finds the call of an entry with a name, or makes it, and binds its id and
+// place to it. nil: there is no room for another call.
+func (in *ingestion) headed(s *choiceState, cc chatCall) *call {
+	c := s.named(cc)
+	if c == nil {
+		if c = in.create(s); c == nil {
+			return nil
+		}
+		s.structured++
+	}
+	if cc.id == "" {
+		in.bind(s, c, keyHeader, cc.name, cc.slot)
+	}
+	in.bind(s, c, keySlot, "", cc.slot)
+	in.bindID(s, c, cc.id)
+	return c
+}
+
+// named finds the call of an entry with a name: by id; without one by place and
+// name; else the call at the place, if that still waits for the id or the name.
+func (s *choiceState) named(cc chatCall) *call {
+	if c := s.byID(cc.id); c != nil {
+		return c
+	}
+	if cc.id == "" {
+		if c := s.lookup(keyHeader, cc.name, cc.slot); c != nil {
+			return c
+		}
+	}
+	c := s.lookup(keySlot, "", cc.slot)
+	if c == nil || c.name != "" && c.name != cc.name {
+		c = s.placed(cc.slot)
+	}
+	if c == nil || c.name != "" && c.name != cc.name || cc.id != "" && c.backendID != "" {
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,164 @@
+package aggregator
+
+import "strings"
+
+// envelope is the outermost object of an event, with the members that tell the
+// shapes apart. All but kind, method and id are raw JSON values.
+type envelope struct {
+	kind   string // "type": Responses events and items
+	method string // app-server messages
+	id     string // of a message or a completion
+
+	params, item, items, response string // containers of items
+	choices, delta, message       string // containers of chat deltas and messages
+	index                         string // of a chat choice
+	chat                          chatBody
+	event                         responsesEvent
+}
+
+// readEnvelope reads an object once. Which members matter is decided afterwards.
+func (in *ingestion) readEnvelope(object string) envelope {
+	e := envelope{event: responsesEvent{output: -1, sequence: noSequence}}
+	for w := walk(object); w.next(); {
+		switch w.key {
+		case "type":
+			e.kind = in.tag(w.value)
+		case "method":
+			e.method = in.tag(w.value)
+		case "id":
+			e.id = in.looseID(w.value)
+		case "params":
+			e.params = w.value
+		case "item":
+			e.item = w.value
+		case "output":
+			e.items = w.value
+		case "response":
+			e.response = w.value
+		case "choices":
+			e.choices = w.value
+		case "delta":
+			e.delta = w.value
+			e.event.delta = w.value
+		case "message":
+			e.message = w.value
+		case "index":
+			e.index = w.value
+		case "role", "content", "tool_calls", "function_call", "text":
+			e.chat.take(w.key, w.value)
+		default:
+			e.event.take(in, w.key, w.value)
+		}
+	}
+	return e
+}
+
+// ingest reads one event and hands it to the reader of its shape.
+func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result {
+	a.stats.Events++
+	in := ingestion{agg: a, opts: opts}
+	text, ok := validJSON(event)
+	if !ok || !isObject(text) {
+		a.stats.Malformed++
+		return Result{}
+	}
+	refusedBefore := a.stats.Malformed
+	in.dispatch(choice, in.readEnvelope(text), text)
+	if !in.calls && a.stats.Malformed == refusedBefore {
+		a.stats.Unknown++
+	}
+	return in.result()
+}
+
+// dispatch tells the shapes apart by members that no two of them share.
+func (in *ingestion) dispatch(choice int, e envelope, object string) {
+	switch {
+	case e.method != "":
+		in.notification(choice, e.method, e.params)
+	case strings.HasPrefix(e.kind, "response."):
+		in.responsesEvent(choice, &e)
+	case e.kind != "" && e.kind != itemMessage:
+		in.item(choice, object, itemSettled)
+	case isObject(e.item):
+		in.item(choice, e.item, itemSettled)
+	case e.choices != "":
+		in.chatChoices(choice, e.id, e.choices)
+	case isObject(e.delta):
+		in.chatDelta(in.ownChoice(choice, e.index), readChatBody(e.delta))
+	case isObject(e.message):
+		in.chatMessage(in.ownChoice(choice, e.index), e.id, readChatBody(e.message))
+	case e.event.toolCall():
+		in.toolCall(choice, &e.event)
+	case isObject(e.response):
+		in.responseObject(choice, e.response)
+	case e.items != "":
+		in.outputItems(choice, e.items)
+	case in.opts.message:
+		in.chatMessage(choice, e.id, e.chat)
+	default:
+		in.chatDelta(choice, e.chat)
+	}
+}
+
+// tag reads a string that tells a shape; anything else is none.
+func (in *ingestion) tag(value string) string {
+	text, _ := asString(value)
+	return text.String()
+}
+
+// looseID reads an id that is only compared: a string, or else nothing.
+func (in *ingestion) looseID(value string) string {
+	text, ok := asString(value)
+	if !ok || len(text.raw) > maxNameBytes {
+		return ""
+	}
+	return text.String()
+}
+
+// identifier reads a name or an id of a call. null is none; another type, and a
+// text beyond all names, is malformed and none as well.
+func (in *ingestion) identifier(value string) string {
+	text, ok := asString(value)
+	switch {
+	case ok && len(text.raw) <= maxNameBytes:
+		return text.String()
+	case value != "" && value != "null":
+		in.agg.stats.Malformed++
+	}
+	return ""
+}
+
+// argumentText reads arguments: text as the model wrote it, or, where a backend
+// has parsed it, the JSON of an object.
+func (in *ingestion) argumentText(value string, from source) (jsonString, source) {
+	text, ok := asString(value)
+	switch {
+	case ok:
+		return text, from
+	case isObject(value):
+		return plainString(value), sourceParsed
+	case value != "" && value != "null":
+		in.agg.stats.Malformed++
+	}
+	return jsonString{}, sourceNone
+}
+
+// number reads a count from 0. Anything else is -1.
+func (in *ingestion) number(value string) int64 {
+	n := int64(0)
+	if value == "" || value == "null" {
+		return -1
+	}
+	if len(value) > 18 {
+		in.agg.stats.Malformed++
+		return -1
+	}
+	for i := range len(value) {
+		if value[i] < '0' || value[i] > '9' {
+			in.agg.stats.Malformed++
+			return -1
+		}
+		n = n*10 + int64(value[i]-'0')
+	}
+	return n
+}

@@ -1,0 +1,91 @@
+package aggregator
+
+// The kinds of items that matter here, in the Responses API and, in camel case, in
+// the app-server's protocol v2.
+const (
+	itemFunctionCall    = "function_call"
+	itemMessage         = "message"
+	itemDynamicToolCall = "dynamicToolCall"
+	itemAgentMessage    = "agentMessage"
+)
+
+// itemPhase says what the event around an item says of it.
+type itemPhase uint8
+
+const (
+	itemBegun   itemPhase = iota // announced; more of it is to come
+	itemSettled                  // complete, unless its own status says otherwise
+)
+
+// item is what an item of any kind may hold.
+type item struct {
+	kind, id, status string
+	arguments        string // raw
+	chat             chatBody
+	update           update
+}
+
+// readItem reads an item, whatever its kind.
+func (in *ingestion) readItem(object string) item {
+	it := item{update: newUpdate()}
+	for w := walk(object); w.next(); {
+		switch w.key {
+		case "type":
+			it.kind = in.tag(w.value)
+		case "status":
+			it.status = in.tag(w.value)
+		case "id":
+			it.id = in.looseID(w.value)
+		case "call_id":
+			it.update.callID = in.identifier(w.value)
+		case "name", "tool":
+			it.update.name = in.identifier(w.value)
+		case "arguments":
+			it.arguments = w.value
+		default:
+			it.chat.take(w.key, w.value)
+		}
+	}
+	return it
+}
+
+// item reads an item that stands for itself.
+func (in *ingestion) item(choice int, object string, phase itemPhase) {
+	in.takeItem(choice, in.readItem(object), phase)
+}
+
+// takeItem hands an item to the reader of its kind. Other kinds hold no call.
+func (in *ingestion) takeItem(choice int, it item, phase itemPhase) {
+	switch it.kind {
+	case itemFunctionCall:
+		in.functionCall(choice, it, phase)
+	case itemDynamicToolCall:
+		in.dynamicToolCall(choice, it, phase)
+	case itemAgentMessage, itemMessage:
+		if in.opts.message {
+			in.chatMessage(choice, it.id, it.chat)
+		}
+	}
+}
+
+// functionCall reads a Responses function_call: the model's own text of the
+// arguments. Arguments that an announced item has already are its first fragment,
+// which only the announcement itself brings, not its repetition.
+func (in *ingestion) functionCall(choice int, it item, phase itemPhase) {
+	in.calls = true
+	u := it.update
+	u.itemID = it.id
+	if phase == itemSettled && it.status != "in_progress" || it.status == "completed" {
+		u.text, u.from = in.argumentText(it.arguments, sourceItem)
+		u.done = true
+		in.takeUpdate(choice, &u)
+		return
+	}
+	u.text, u.from = in.argumentText(it.arguments, sourceStream)
+	if s := in.agg.choices[choice]; s != nil {
+		if c := s.find(&u); c != nil && (c.announced() || c.args.Len() > 0) {
+			u.text, u.from = jsonString{}, sourceNone
+		}
+	}
+	in.takeUpdate(choice, &u)
+}

@@ -1,0 +1,104 @@
+package aggregator
+
+import (
+	"strings"
+)
+
+// MessageOption changes how IngestMessage reads a message.
+type MessageOption func(*ingestOptions)
+
+// SynthesizeCalls makes calls of the blocks in a message's text, by every
+// registered text pattern, if the choice has no structured call: the emitIfMissing
+// of story 2.8. A block is known by its message's id and its place in the text, so
+// the same message again, or more of it, adds no call twice; identical blocks are
+// so many calls.
+func SynthesizeCalls() MessageOption {
+	return func(o *ingestOptions) { o.synthesize = true }
+}
+
+// chatMessage takes a complete message: its calls, and the blocks of its text if
+// that is asked for.
+func (in *ingestion) chatMessage(choice int, id string, b chatBody) {
+	for _, cc := range in.chatCalls(b, sourceMessage) {
+		s := in.choice(choice)
+		if s == nil {
+			return
+		}
+		if !in.echo(s, cc.id) {
+			in.completeCall(s, cc)
+		}
+	}
+	if in.opts.synthesize {
+		in.textCalls(choice, id, b.wholeText())
+	}
+}
+
+// completeCall takes one call of a message. One without a name can only be a call
+// that is known.
+func (in *ingestion) completeCall(s *choiceState, cc chatCall) {
+	var c *call
+	if cc.name != "" {
+		c = in.headed(s, cc)
+	} else if c = s.continued(cc); c == nil {
+		in.agg.stats.Malformed++
+	}
+	if c == nil {
+		return
+	}
+	in.apply(s, c, &update{
+		name: cc.name, text: cc.text, from: cc.from, done: true, output: -1, sequence: noSequence,
+	})
+}
+
+// textCalls makes calls of the blocks of a text.
+func (in *ingestion) textCalls(choice int, id, text string) {
+	blocks := in.agg.blocks(text)
+	if len(blocks) == 0 {
+		return
+	}
+	s := in.choice(choice)
+	if s == nil || s.structured > 0 {
+		return
+	}
+	for _, b := range blocks {
+		if len(b.Name) > maxNameBytes {
+			in.agg.stats.Malformed++
+			continue
+		}
+		// The name keeps apart two messages without ids that have a block each
+		// at the same place.
+		label := id + "\x00" + b.Name
+		c := s.lookup(keyBlock, label, b.Start)
+		if c == nil {
+			if c = in.create(s); c == nil {
+				return
+			}
+			c.textual = true
+			in.bind(s, c, keyBlock, label, b.Start)
+		}
+		in.apply(s, c, &update{
+			name: b.Name, text: plainString(b.Arguments), from: sourceMessage, done: true,
+			output: -1, sequence: noSequence,
+		})
+	}
+}
+
+// wholeText returns the text of a message: its content, if that is a string, or
+// the text of its parts, one behind the other.
+func (b chatBody) wholeText() string {
+	if text, ok := asString(b.text); ok {
+		return text.String()
+	}
+	if text, ok := asString(b.content); ok {
+		return text.String()
+	}
+	var out strings.Builder
+	for w := walk(b.content); w.next(); {
+		for m := walk(w.value); m.next(); {
+			if text, ok := asString(m.value); ok && m.key == "text" {
+				out.WriteString(text.String())
+			}
+		}
+	}
+	return out.String()
+}

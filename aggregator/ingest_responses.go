@@ -1,0 +1,160 @@
+package aggregator
+
+import "strings"
+
+// The streaming events of OpenAI's Responses API that carry calls.
+const (
+	eventItemAdded      = "response.output_item.added"
+	eventItemDone       = "response.output_item.done"
+	eventArgumentsDelta = "response.function_call_arguments.delta"
+	eventArgumentsDone  = "response.function_call_arguments.done"
+)
+
+// responsesEvent holds the members of a Responses event beside its type and item,
+// and those of the app-server's item/tool/call, which look alike.
+type responsesEvent struct {
+	itemID, callID, name, tool string
+	delta, arguments           string // raw
+	output                     int
+	sequence                   int64
+}
+
+// take reads a member, if it is one of the event's.
+func (e *responsesEvent) take(in *ingestion, key, value string) {
+	switch key {
+	case "item_id":
+		e.itemID = in.identifier(value)
+	case "call_id", "callId":
+		e.callID = in.identifier(value)
+	case "name":
+		e.name = in.identifier(value)
+	case "tool":
+		e.tool = in.identifier(value)
+	case "arguments":
+		e.arguments = value
+	case "output_index":
+		e.output = int(in.number(value))
+	case "sequence_number":
+		e.sequence = in.number(value)
+	}
+}
+
+// responsesEvent reads one event of a Responses stream.
+func (in *ingestion) responsesEvent(choice int, e *envelope) {
+	switch e.kind {
+	case eventItemAdded:
+		in.outputItem(choice, e, itemBegun)
+	case eventItemDone:
+		in.outputItem(choice, e, itemSettled)
+	case eventArgumentsDelta:
+		in.argumentsEvent(choice, &e.event, e.event.delta, sourceStream)
+	case eventArgumentsDone:
+		in.argumentsEvent(choice, &e.event, e.event.arguments, sourceMessage)
+	default:
+		if isObject(e.response) { // response.completed and its like hold all items
+			in.responseObject(choice, e.response)
+		}
+	}
+}
+
+// outputItem reads response.output_item.added and .done.
+func (in *ingestion) outputItem(choice int, e *envelope, phase itemPhase) {
+	it := in.readItem(e.item)
+	it.update.output = e.event.output
+	it.update.sequence = e.event.sequence
+	in.takeItem(choice, it, phase)
+}
+
+// argumentsEvent reads response.function_call_arguments.delta and .done. A
+// fragment for an item that nobody announced waits for its name.
+func (in *ingestion) argumentsEvent(choice int, e *responsesEvent, arguments string, from source) {
+	in.calls = true
+	u := update{
+		name: e.name, callID: e.callID, itemID: e.itemID, output: e.output, sequence: e.sequence,
+		done: from != sourceStream,
+	}
+	u.text, u.from = in.argumentText(arguments, from)
+	if u.from == sourceParsed || !u.done && u.from == sourceNone {
+		in.agg.stats.Malformed++
+		return
+	}
+	in.takeUpdate(choice, &u)
+}
+
+// responseObject reads a whole Response: its output items are complete.
+func (in *ingestion) responseObject(choice int, response string) {
+	for w := walk(response); w.next(); {
+		if w.key == "output" {
+			in.outputItems(choice, w.value)
+		}
+	}
+}
+
+// outputItems reads an array of Responses items.
+func (in *ingestion) outputItems(choice int, items string) {
+	for w := walk(items); w.next(); {
+		in.item(choice, w.value, itemSettled)
+	}
+}
+
+// takeUpdate finds the call that an update speaks of, or makes it, and applies
+// the update to it.
+func (in *ingestion) takeUpdate(choice int, u *update) {
+	s := in.choice(choice)
+	if s == nil || in.echo(s, u.callID) {
+		return
+	}
+	c := s.find(u)
+	if c == nil {
+		if u.callID == "" && u.itemID == "" && u.output < 0 && u.name == "" {
+			in.agg.stats.Malformed++
+			return
+		}
+		if c = in.create(s); c == nil {
+			return
+		}
+		s.structured++
+	}
+	in.bindUpdate(s, c, u)
+	in.apply(s, c, u)
+}
+
+// find looks a call up by its ids, then by the place of its item, then, for an
+// event that says nothing at all, in the order of creation (story 2.8, AC 13).
+func (s *choiceState) find(u *update) *call {
+	if c := s.byID(u.callID); c != nil {
+		return c
+	}
+	if u.itemID != "" {
+		if c := s.lookup(keyItemID, u.itemID, 0); c != nil {
+			return c
+		}
+	}
+	if u.output >= 0 {
+		c := s.lookup(keyOutput, "", u.output)
+		if c != nil && (u.itemID == "" || c.itemID == "") && (u.callID == "" || c.backendID == "") {
+			return c
+		}
+	}
+	if u.callID == "" && u.itemID == "" && u.output < 0 && s.last != nil && !s.last.done {
+		if u.name == "" || s.last.name == "" || s.last.name == u.name {
+			return s.last
+		}
+	}
+	return nil
+}
+
+// bindUpdate remembers every way in which an update names its call. An output
+// index is taken over by the newest item: it starts again with each response.
+func (in *ingestion) bindUpdate(s *choiceState, c *call, u *update) {
+	in.bindID(s, c, u.callID)
+	if u.itemID != "" {
+		if c.itemID == "" {
+			c.itemID = strings.Clone(u.itemID)
+		}
+		in.bind(s, c, keyItemID, u.itemID, 0)
+	}
+	if u.output >= 0 {
+		in.bind(s, c, keyOutput, "", u.output)
+	}
+}

@@ -1,0 +1,91 @@
+package aggregator
+
+import "strconv"
+
+const (
+	// DefaultMaxCalls is the number of calls that a choice may hold unless
+	// WithMaxCalls says otherwise.
+	DefaultMaxCalls = 1024
+	// DefaultMaxArgumentBytes is the number of bytes of arguments, of all calls
+	// together, that a choice may hold unless WithMaxArgumentBytes says otherwise.
+	DefaultMaxArgumentBytes = 64 << 20
+	// MaxChoices is the number of choices that an Aggregator keeps apart: the most
+	// that OpenAI's n allows.
+	MaxChoices = 128
+
+	// maxNameBytes bounds each name and id that is kept. Codex allows names of 128
+	// characters; what is a thousandfold of any real one is not a name.
+	maxNameBytes = 4 << 10
+	// keysPerCall bounds how many ways of naming a call are remembered: its call
+	// id, item id, output index, own id, chat index and chat header, and two spare
+	// for those that a backend changes on the way.
+	keysPerCall = 8
+)
+
+// Option sets up an Aggregator in New.
+type Option func(*config)
+
+type config struct {
+	maxCalls int
+	maxBytes int
+	suffix   func(choice, ordinal int) string
+}
+
+func newConfig(opts []Option) config {
+	c := config{maxCalls: DefaultMaxCalls, maxBytes: DefaultMaxArgumentBytes}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return c
+}
+
+// WithIDSuffix adds "_" and the suffix to every call id, so that the ids of the
+// turns of one conversation differ (story 2.8, AC 9: the optional short random
+// part). The caller makes the randomness; an empty suffix adds nothing. Default:
+// none.
+func WithIDSuffix(suffix string) Option {
+	return WithIDSuffixFunc(func(int, int) string { return suffix })
+}
+
+// WithIDSuffixFunc is WithIDSuffix with one suffix for each call. The function is
+// called once for each call, when its name becomes known, and must not call the
+// Aggregator.
+func WithIDSuffixFunc(suffix func(choice, ordinal int) string) Option {
+	return func(c *config) { c.suffix = suffix }
+}
+
+// WithMaxCalls limits the calls of a choice. Further ones are ignored with all
+// their fragments and counted in Stats.OverLimit. Values below 1 mean the
+// default, DefaultMaxCalls.
+func WithMaxCalls(n int) Option {
+	return func(c *config) {
+		c.maxCalls = n
+		if n < 1 {
+			c.maxCalls = DefaultMaxCalls
+		}
+	}
+}
+
+// WithMaxArgumentBytes limits the bytes of arguments that a choice holds, over
+// all its calls. A call that meets the limit keeps the bytes that had room, gets
+// no more, and is marked Truncated. Values below 1 mean the default,
+// DefaultMaxArgumentBytes.
+func WithMaxArgumentBytes(n int) Option {
+	return func(c *config) {
+		c.maxBytes = n
+		if n < 1 {
+			c.maxBytes = DefaultMaxArgumentBytes
+		}
+	}
+}
+
+// callID builds the id of a call: tool_<choice>_<ordinal>[_<suffix>].
+func (c *config) callID(choice, ordinal int) string {
+	id := "tool_" + strconv.Itoa(choice) + "_" + strconv.Itoa(ordinal)
+	if c.suffix != nil {
+		if suffix := c.suffix(choice, ordinal); suffix != "" {
+			id += "_" + suffix
+		}
+	}
+	return id
+}

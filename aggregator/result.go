@@ -1,0 +1,98 @@
+package aggregator
+
+// CallType is the type of every call, OpenAI's "function".
+const CallType = "function"
+
+// Result is what one ingest changed. It is a value of the caller.
+type Result struct {
+	// Updated is true if there are Deltas.
+	Updated bool
+	// Deltas holds the calls that changed, in the order of the change. Nil if
+	// nothing did (story 2.8, AC 11).
+	Deltas []Delta
+}
+
+// Delta is one change of one call: that its name became known, that its arguments
+// grew, or both (story 2.8, AC 1, 12 and 17).
+type Delta struct {
+	// Choice is the index of the choice that the call belongs to.
+	Choice int
+	// Index is the place of the call among those of its choice, from 0: OpenAI's
+	// tool_calls[].index.
+	Index int
+	// ID is the call's id, tool_<choice>_<ordinal>[_<rand>]. It does not change
+	// within a turn.
+	ID string
+	// Type is CallType.
+	Type string
+	// BackendID is the id that the backend gave the call (Codex: call_id, callId),
+	// by which its answer has to be addressed. Empty while none is known.
+	BackendID string
+	// Name is the name of the function. It is never empty.
+	Name string
+	// Arguments is the whole argument text so far, as the backend wrote it. It need
+	// not be complete JSON.
+	Arguments string
+	// Fragment is the new end of Arguments: the Fragments of a call, one behind the
+	// other, are its Arguments.
+	Fragment string
+	// First is true on the first delta of a call, which announces its id and name.
+	First bool
+	// Replaced is true if what came before was not the truth (see the package
+	// documentation): Fragment is then all of Arguments and what was sent earlier
+	// is void.
+	Replaced bool
+	// Done is true if the call is complete with this delta.
+	Done bool
+}
+
+// Record is a call as it stands. Its JSON is an element of OpenAI's
+// message.tool_calls, and the JSON of its Function is the older
+// message.function_call, so one Record serves both forms (story 2.8, AC 3).
+type Record struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"`
+	Function Function `json:"function"`
+
+	// Choice and Index are those of Delta.
+	Choice int `json:"-"`
+	Index  int `json:"-"`
+	// BackendID is that of Delta.
+	BackendID string `json:"-"`
+	// Done is true if the backend said that the arguments are complete.
+	Done bool `json:"-"`
+	// Truncated is true if arguments were lost to the limit of the choice.
+	Truncated bool `json:"-"`
+	// Provisional is true if the arguments are not the text that the model wrote
+	// but the JSON into which Codex rendered it: no better was seen.
+	Provisional bool `json:"-"`
+}
+
+// Function is the name of a call and its arguments: JSON text as the model wrote
+// it, neither parsed nor repaired (story 2.8, AC 14).
+type Function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// Call is what a caller knows of a call that needs no reading of JSON: the input
+// of IngestCall.
+type Call struct {
+	// BackendID is the backend's id of the call: its identity. Without one the
+	// text belongs to the call created last, if that is not complete; a Name that
+	// differs from that call's opens a new call.
+	BackendID string
+	// Name is the name of the function. It may be empty once it is known.
+	Name string
+	// Arguments is argument text: the whole of it, or the next Fragment.
+	Arguments string
+	// Fragment says that Arguments is the next part. Otherwise a non-empty
+	// Arguments is the whole text and completes the call.
+	Fragment bool
+	// Done says that the call is complete with this text.
+	Done bool
+	// Sequence is the number of the fragment within its call, from 1 and rising;
+	// a fragment whose number is not above those seen is a repeat. 0: the
+	// fragment has no identity and always counts.
+	Sequence uint64
+}

@@ -1,0 +1,149 @@
+package aggregator
+
+// marker is the first tag that was seen inside a string of the JSON value in
+// progress: the tag that ends the block if the value turns out not to be JSON.
+type marker struct {
+	kind  tagEvent     // tagClosed or tagOpened; tagNothing: none was seen
+	end   int          // bytes of the block up to it, a closing tag included
+	fence fenceTracker // the state at end
+}
+
+// blockByte looks at byte i inside a block. It returns the index of the last
+// byte looked at, which is before i if there are bytes to look at again.
+func (s *Scanner) blockByte(i int) int {
+	b := s.text[i]
+	s.blockFence(b)
+	if s.pending(i+1) > s.opts.MaxBlock {
+		return s.overflow(s.tag.step(b, true), i)
+	}
+	switch s.args.step(b) {
+	case argsDone:
+		// The tags in its strings were none, nor is one that began there.
+		s.tag, s.mark = tagMatcher{}, marker{}
+	case argsBroken:
+		if s.mark.kind != tagNothing {
+			return s.lookAgain(i)
+		}
+	}
+	event := s.tag.step(b, true)
+	switch {
+	case event == tagArgs && !s.args.active():
+		s.args.begin()
+	case event != tagClosed && event != tagOpened:
+	case s.args.active():
+		s.remember(event, i)
+	case event == tagClosed:
+		s.closeBlock(s.pending(i + 1))
+	default:
+		s.nested(event, i)
+	}
+	return i
+}
+
+// blockFence keeps up with the code fences of the text that the block is going
+// to be if it is given up.
+func (s *Scanner) blockFence(b byte) {
+	if !s.opts.SkipFenced {
+		return
+	}
+	if b == '<' {
+		s.tagFence = s.fence
+	}
+	s.fence.step(b)
+	if b == '<' {
+		s.tagSkipped = s.fence.inside()
+	}
+}
+
+// remember notes a tag inside a JSON string that ends with byte i, if it is the
+// first one.
+func (s *Scanner) remember(event tagEvent, i int) {
+	switch {
+	case s.mark.kind != tagNothing:
+	case event == tagClosed:
+		s.mark = marker{kind: event, end: s.pending(i + 1), fence: s.fence}
+	default:
+		s.mark = marker{kind: event, end: s.pending(i+1) - s.tag.n, fence: s.tagFence}
+	}
+}
+
+// lookAgain ends the block at its marker and has the text behind it, up to byte
+// i, looked at once more.
+func (s *Scanner) lookAgain(i int) int {
+	s.resolve()
+	last := s.again()
+	s.looks += int64(i - last)
+	return last
+}
+
+// resolve ends the block at its marker.
+func (s *Scanner) resolve() {
+	mark := s.mark
+	s.fence = mark.fence
+	if mark.kind == tagClosed {
+		s.closeBlock(mark.end)
+		return
+	}
+	s.abort(AbortNested, nil)
+	s.emitSegment(mark.end)
+}
+
+// closeBlock gives out the first n pending bytes, from <use_tool to
+// </use_tool>: as a block if they are one.
+func (s *Scanner) closeBlock(n int) {
+	offset := s.at
+	text := s.take(n)
+	s.leave()
+	name, arguments, err := parseBlock(text)
+	switch {
+	case err != nil:
+		s.emit(Segment{Kind: SegmentAborted, Reason: AbortMalformed, Err: err, Offset: offset})
+	case s.opts.Accept != nil && !s.opts.Accept(name):
+		s.emit(Segment{Kind: SegmentUndeclared, Name: name, Offset: offset})
+	default:
+		s.fence = fenceTracker{line: lineRest} // what it holds is no Markdown
+		s.emit(Segment{Kind: SegmentBlock, Text: text, Name: name, Arguments: arguments, Offset: offset})
+		return
+	}
+	s.emit(Segment{Kind: SegmentText, Text: text, Offset: offset})
+}
+
+// nested gives the open block up for the one whose opening tag ends with byte
+// i. If that tag stands in a code fence, it is text as well.
+func (s *Scanner) nested(event tagEvent, i int) {
+	inner := s.tag
+	s.abort(AbortNested, nil)
+	if !s.tagSkipped {
+		s.tag = inner
+		s.begin(event, i)
+	}
+}
+
+// overflow gives up the block that has grown too large with byte i; unless it
+// can be ended earlier. An opening tag that is coming in, or complete with this
+// byte, is not lost.
+func (s *Scanner) overflow(event tagEvent, i int) int {
+	if s.mark.kind != tagNothing {
+		return s.lookAgain(i)
+	}
+	inner := s.tag
+	s.abort(AbortTooLarge, nil)
+	opening := inner.opening() || event == tagOpened || event == tagSelfClosed
+	if opening && !s.tagSkipped {
+		s.tag = inner
+		s.begin(event, i)
+	}
+	return i
+}
+
+// abort gives the open block up. Its bytes stay pending and go out as text.
+func (s *Scanner) abort(reason AbortReason, err error) {
+	s.emit(Segment{Kind: SegmentAborted, Reason: reason, Err: err, Offset: s.at})
+	s.leave()
+}
+
+// leave goes back to the state outside a block.
+func (s *Scanner) leave() {
+	s.open = false
+	s.tag, s.args, s.mark = tagMatcher{}, argsLexer{}, marker{}
+}

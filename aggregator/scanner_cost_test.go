@@ -1,0 +1,200 @@
+package aggregator
+
+import (
+	"strings"
+	"testing"
+)
+
+const tenMB = 10 << 20
+
+// costTexts are long texts that are dear to a scanner that goes back.
+func costTexts() map[string]string {
+	return map[string]string{
+		"less-than signs":       strings.Repeat("<", tenMB),
+		"begun openers":         strings.Repeat("<use_tool", tenMB/9),
+		"begun attributes":      strings.Repeat("<use_tool ", tenMB/10),
+		"100000 less-than":      strings.Repeat(strings.Repeat("text ", 20)+"<", 100_000),
+		"one open block":        "<use_tool>" + strings.Repeat("x", tenMB),
+		"openers":               strings.Repeat("<use_tool>", tenMB/100),
+		"closers in one string": "<use_tool><args>{\"" + strings.Repeat("</use_tool>", tenMB/11),
+		"broken values":         strings.Repeat("<use_tool><args>{\"</use_tool>", tenMB/100),
+		"values in two phases":  strings.Repeat("<use_tool><args>{\"</use_tool>", 2) + strings.Repeat("\":\":\",\",", tenMB/8),
+		"fences":                strings.Repeat("```\n<use_tool>\n```\n", tenMB/100),
+	}
+}
+
+// Ten megabytes cost two looks at each byte at most, be they one piece or many.
+// Of pieces of seven bytes one megabyte is enough to show it.
+func TestScannerLinear(t *testing.T) {
+	for name, text := range costTexts() {
+		t.Run(name, func(t *testing.T) {
+			opts := ScannerOptions{SkipFenced: name == "fences"}
+			checkCost(t, opts, text, len(text))
+			checkCost(t, opts, text, 4096)
+			checkCost(t, opts, text[:len(text)/10], 7)
+		})
+	}
+}
+
+// checkCost feeds a text in pieces of size bytes and checks what that costs.
+func checkCost(t *testing.T, opts ScannerOptions, text string, size int) {
+	s := NewScanner(opts)
+	var segments []Segment
+	given := 0
+	for from := 0; from < len(text); from += size {
+		fed := min(from+size, len(text))
+		segments = s.Feed(text[from:fed], segments[:0])
+		given += textBytes(segments)
+		if given+s.Held() != fed {
+			t.Fatalf("pieces of %d: %d bytes given and %d held, of %d", size, given, s.Held(), fed)
+		}
+		if s.Held() > DefaultMaxBlock {
+			t.Fatalf("pieces of %d: %d bytes are held", size, s.Held())
+		}
+	}
+	if given += textBytes(s.Finish("", segments[:0])); given != len(text) {
+		t.Errorf("pieces of %d: %d bytes given, of %d", size, given, len(text))
+	}
+	if s.looks > 2*int64(len(text)) {
+		t.Errorf("pieces of %d: %d looks at %d bytes", size, s.looks, len(text))
+	}
+	if most := 2 * (DefaultMaxBlock + size); cap(s.held) > most {
+		t.Errorf("pieces of %d: the buffer has grown to %d bytes", size, cap(s.held))
+	}
+}
+
+func textBytes(segments []Segment) int {
+	n := 0
+	for _, segment := range segments {
+		n += len(segment.Text)
+	}
+	return n
+}
+
+// Without a broken JSON value each byte is looked at just once.
+func TestScannerLooksOnce(t *testing.T) {
+	text := strings.Repeat("text < "+useTool("a", `<args>{"a":"</use_tool>"}</args>`)+"<use_tool>", 50)
+	for _, size := range []int{1, 5, len(text)} {
+		s := NewScanner(ScannerOptions{})
+		for _, piece := range chunks(text, size) {
+			s.Feed(piece, nil)
+		}
+		s.Finish("", nil)
+		if s.looks != int64(len(text)) {
+			t.Errorf("pieces of %d: %d looks at %d bytes", size, s.looks, len(text))
+		}
+	}
+}
+
+// Behind a broken value the text from its first tag on is looked at again, be
+// it held or new.
+func TestScannerLooksAgain(t *testing.T) {
+	const block, tail = `<use_tool><args>{"a":"</use_tool>`, "0123456789\n"
+	for _, size := range []int{1, 5, len(block), len(block) + len(tail)} {
+		s := NewScanner(ScannerOptions{})
+		for _, piece := range chunks(block+tail, size) {
+			s.Feed(piece, nil)
+		}
+		if want := int64(len(block) + 2*len(tail)); s.looks != want {
+			t.Errorf("pieces of %d: %d looks, want %d", size, s.looks, want)
+		}
+	}
+}
+
+// A call whose arguments come as 117,000 one-character pieces.
+func TestScannerManySmallPieces(t *testing.T) {
+	value := `{"a":"` + strings.Repeat("</use_tool>", 117_000/11) + `"}`
+	text := useTool("a", "<args>"+value+"</args>")
+	segments := scanPieces(t, ScannerOptions{}, "", chunks(text, 1)...)
+	if got, want := show(segments), "+ [a "+value+"]"; got != want {
+		t.Errorf("%d bytes, want %d", len(got), len(want))
+	}
+}
+
+func TestScannerAllocations(t *testing.T) {
+	block := useTool("a", "")
+	parsing := testing.AllocsPerRun(100, func() {
+		if _, _, err := parseBlock(block); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, c := range []struct {
+		name   string
+		pieces []string
+		want   float64
+	}{
+		{"plain", []string{"some plain text, é included"}, 0},
+		{"less-than signs", []string{"a < b << c <use <use_tools>"}, 0},
+		{"a begun tag", []string{"a <use_", "text"}, 0},
+		{"a block at once", []string{"a" + block + "b"}, parsing},
+		{"a block in two pieces", []string{block[:12], block[12:]}, parsing + 1},
+		{"a cut rune", []string{"a\xe2\x82", "\xacb"}, 1},
+	} {
+		s := NewScanner(ScannerOptions{})
+		out := make([]Segment, 0, 16)
+		feed := func() {
+			for _, piece := range c.pieces {
+				out = s.Feed(piece, out[:0])
+			}
+		}
+		if got := testing.AllocsPerRun(100, feed); got > c.want {
+			t.Errorf("%s: %v allocations, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// benchmarkScan feeds a text in pieces of size bytes.
+func benchmarkScan(b *testing.B, text string, size int, opts ScannerOptions) {
+	b.ReportAllocs()
+	b.SetBytes(int64(len(text)))
+	var out []Segment
+	for b.Loop() {
+		s := NewScanner(opts)
+		for from := 0; from < len(text); from += size {
+			out = s.Feed(text[from:min(from+size, len(text))], out[:0])
+		}
+		out = s.Finish("", out[:0])
+	}
+}
+
+func BenchmarkScannerPlainDeltas(b *testing.B) {
+	benchmarkScan(b, strings.Repeat("text ", 200_000), 5, ScannerOptions{})
+}
+
+func BenchmarkScannerPlainDeltasFenced(b *testing.B) {
+	benchmarkScan(b, strings.Repeat("text ", 200_000), 5, ScannerOptions{SkipFenced: true})
+}
+
+func BenchmarkScannerLessThan(b *testing.B) {
+	benchmarkScan(b, costTexts()["less-than signs"], tenMB, ScannerOptions{})
+}
+
+func BenchmarkScannerLessThanDeltas(b *testing.B) {
+	benchmarkScan(b, costTexts()["less-than signs"], 5, ScannerOptions{})
+}
+
+func BenchmarkScannerBegunOpeners(b *testing.B) {
+	benchmarkScan(b, costTexts()["begun openers"], tenMB, ScannerOptions{})
+}
+
+func BenchmarkScannerBegunOpenersDeltas(b *testing.B) {
+	benchmarkScan(b, costTexts()["begun openers"], 5, ScannerOptions{})
+}
+
+func BenchmarkScannerTextWithLessThan(b *testing.B) {
+	benchmarkScan(b, costTexts()["100000 less-than"], 4096, ScannerOptions{})
+}
+
+func BenchmarkScannerOpenBlock(b *testing.B) {
+	benchmarkScan(b, costTexts()["one open block"], 5, ScannerOptions{})
+}
+
+func BenchmarkScannerBlocks(b *testing.B) {
+	block := "text " + useTool("writeToFile", "<path>a.md</path><content>"+strings.Repeat("text ", 20)+"</content>")
+	benchmarkScan(b, strings.Repeat(block, 1000), 5, ScannerOptions{})
+}
+
+func BenchmarkScannerBlocksWhole(b *testing.B) {
+	block := "text " + useTool("writeToFile", "<path>a.md</path><content>"+strings.Repeat("text ", 20)+"</content>")
+	benchmarkScan(b, strings.Repeat(block, 1000), tenMB, ScannerOptions{})
+}

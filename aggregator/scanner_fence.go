@@ -1,0 +1,98 @@
+package aggregator
+
+// lineState says what the line so far is to a [fenceTracker].
+type lineState uint8
+
+const (
+	lineStart lineState = iota // nothing, or up to three spaces
+	lineRun                    // and then ` or ~, all the same
+	lineInfo                   // an opening fence, and what comes behind its marks
+	lineTail                   // a closing fence, and white space
+	lineRest                   // anything else: no fence
+)
+
+const (
+	minFence  = 3 // marks of an opening fence
+	maxIndent = 3 // spaces before a fence
+)
+
+// fenceTracker knows whether a place in Markdown is inside a fenced code block.
+// A fence opens with three or more ` or ~ at the start of a line, indented by
+// three spaces at most; behind ` the rest of the line must have no other `. It
+// closes with a line of at least as many of the same mark, and nothing else; or
+// never. Fences within quotes and lists are not looked for.
+type fenceTracker struct {
+	line   lineState
+	indent int  // spaces, in lineStart
+	mark   byte // of this line's run
+	run    int  // marks in this line's run
+
+	open byte // the mark of the open fence, 0: none is open
+	size int  // marks of the open fence
+}
+
+// inside reports whether the byte of the last step stands in a fenced code
+// block or, behind the marks, on the line that opens one.
+func (t *fenceTracker) inside() bool {
+	return t.open != 0 || t.line == lineInfo
+}
+
+// step looks at one byte.
+func (t *fenceTracker) step(b byte) {
+	if b == '\n' || b == '\r' {
+		t.endLine()
+		return
+	}
+	switch t.line {
+	case lineStart:
+		t.begin(b)
+	case lineRun:
+		t.goOn(b)
+	case lineInfo:
+		if b == '`' && t.mark == '`' {
+			t.line = lineRest
+		}
+	case lineTail:
+		if b != ' ' && b != '\t' {
+			t.line = lineRest
+		}
+	}
+}
+
+// begin looks at a byte before which the line has nothing but spaces.
+func (t *fenceTracker) begin(b byte) {
+	switch {
+	case b == ' ' && t.indent < maxIndent:
+		t.indent++
+	case (b == '`' || b == '~') && (t.open == 0 || t.open == b):
+		t.line, t.mark, t.run = lineRun, b, 1
+	default:
+		t.line = lineRest
+	}
+}
+
+// goOn looks at a byte before which the line has nothing but marks.
+func (t *fenceTracker) goOn(b byte) {
+	switch {
+	case b == t.mark:
+		t.run++
+	case t.open == 0 && t.run >= minFence:
+		t.line = lineInfo
+	case t.open != 0 && t.run >= t.size && (b == ' ' || b == '\t'):
+		t.line = lineTail
+	default:
+		t.line = lineRest
+	}
+}
+
+// endLine opens or closes a fence with a line that is one. An LF behind a CR
+// ends an empty line, which is none.
+func (t *fenceTracker) endLine() {
+	switch {
+	case t.open == 0 && (t.line == lineInfo || t.line == lineRun && t.run >= minFence):
+		t.open, t.size = t.mark, t.run
+	case t.open != 0 && (t.line == lineTail || t.line == lineRun && t.run >= t.size):
+		t.open, t.size = 0, 0
+	}
+	t.line, t.indent = lineStart, 0
+}

@@ -1,0 +1,114 @@
+package aggregator
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// scanTokens are what the texts of the random tests are made of: the words of
+// the grammar, pieces of them, and what may come between.
+var scanTokens = []string{
+	"<use_tool>", "</use_tool>", "<use_tool>", "</use_tool>", "<name>a</name>", "<name>b</name>", "<args>", "</args>",
+	"<args>{\"", "\"}</args>", "{", "}", "[", "]", "\"", "\"", ":", ",", "\":\"", "\",\"", "\\", "\\\"", "\\u00e9", "\\u1", "true", "1",
+	"<use_tool", " x=\"1\"", ">", "/", "/>", "<use_tool ", "<use_tool/>", "<", "</", "</use_", "<a", "<args", "us", "e_tool>",
+	"\n", "\r\n", "\r", "```", "```\n", "\n```\n", "~~~~", "`", "    ", " ", "\t", "x", "use_tools", "<x>", "</x>",
+	"é", "€", "😀", "\xe2\x82", "\xf0", "\x80", "\x00", "\xed\xa0\x80", "\ufeff", strings.Repeat("y", MaxOpener/2),
+}
+
+// tokenText makes a text of one token a byte.
+func tokenText(program []byte) string {
+	var text strings.Builder
+	for _, b := range program {
+		text.WriteString(scanTokens[int(b)%len(scanTokens)])
+	}
+	return text.String()
+}
+
+// fuzzOptions makes options of a byte: small limits, fences, names.
+func fuzzOptions(flags byte) ScannerOptions {
+	opts := ScannerOptions{
+		MaxBlock:   []int{0, 5, 16, 33, 48, 64, 100, 300}[flags&7],
+		SkipFenced: flags&8 != 0,
+	}
+	if flags&16 != 0 {
+		opts.Accept = func(name string) bool { return name == "a" }
+	}
+	return opts
+}
+
+// cutAt cuts a text into pieces as long as the bytes of sizes say, in turns.
+func cutAt(text string, sizes []byte) []string {
+	var pieces []string
+	for i := 0; len(sizes) > 0 && text != "" && i < 1<<12; i++ {
+		n := min(int(sizes[i%len(sizes)]), len(text))
+		pieces, text = append(pieces, text[:n]), text[n:]
+	}
+	return append(pieces, text)
+}
+
+// exact writes all fields of segments, one in a line.
+func exact(segments []Segment) string {
+	var lines strings.Builder
+	for _, s := range segments {
+		fmt.Fprintf(&lines, "%d %s %q %q %q %s %v\n", s.Offset, s.Kind, s.Text, s.Name, s.Arguments, s.Reason, s.Err)
+	}
+	return lines.String()
+}
+
+// compareScan checks that a text has the segments of the reference, whole and cut.
+func compareScan(t *testing.T, text string, sizes []byte, flags byte) {
+	t.Helper()
+	opts := fuzzOptions(flags)
+	want := exact(refScan(text, opts, AbortError))
+	for _, pieces := range [][]string{{text}, cutAt(text, sizes), chunks(text, 1)} {
+		got := exact(joined(scanPieces(t, opts, AbortError, pieces...)))
+		if got != want {
+			t.Fatalf("options %+v, pieces %q:\n%s\nthe reference has\n%s", opts, pieces, got, want)
+		}
+	}
+}
+
+// maxFuzzText keeps the reference, which is not linear, from taking long.
+const maxFuzzText = 4 << 10
+
+// FuzzScannerText compares the scanner with the reference on any text.
+func FuzzScannerText(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string, sizes []byte, flags byte) {
+		text = text[:min(len(text), maxFuzzText)]
+		compareScan(t, text, sizes, flags)
+	})
+}
+
+// FuzzScannerTokens does so on texts made of the grammar's words.
+func FuzzScannerTokens(f *testing.F) {
+	f.Fuzz(func(t *testing.T, program, sizes []byte, flags byte) {
+		text := tokenText(program)
+		compareScan(t, text[:min(len(text), maxFuzzText)], sizes, flags)
+	})
+}
+
+// TestScannerRandom does the same as FuzzScannerTokens, on the same texts each
+// time, so that every run of the tests compares some thousand.
+func TestScannerRandom(t *testing.T) {
+	random := rand.New(rand.NewPCG(2, 12))
+	ended := map[string]int{}
+	for range 6000 {
+		program := make([]byte, random.IntN(24))
+		for i := range program {
+			program[i] = byte(random.IntN(len(scanTokens)))
+		}
+		sizes := []byte{byte(random.IntN(9)), byte(1 + random.IntN(20))}
+		flags := byte(random.IntN(32))
+		compareScan(t, tokenText(program), sizes, flags)
+		for _, segment := range refScan(tokenText(program), fuzzOptions(flags), AbortError) {
+			ended[segment.Kind.String()+string(segment.Reason)]++
+		}
+	}
+	for _, kind := range []string{"block", "undeclared", "abortednested", "abortedmalformed", "abortedtoo_large", "abortederror"} {
+		if ended[kind] == 0 {
+			t.Errorf("none of the texts has a segment %q", kind)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package aggregator
+
+// SegmentKind says what a [Segment] is.
+type SegmentKind uint8
+
+// The kinds of segments. Text and Block carry the text; the others are notices
+// for whoever counts and warns (story 2.12, AC 4). Each Started is followed by
+// one Block, Aborted or Undeclared: the tool buffer was flushed or aborted.
+const (
+	// SegmentText is text that goes out as it is: outside of blocks, or that of a
+	// block that is none after all.
+	SegmentText SegmentKind = iota + 1
+
+	// SegmentStarted is a notice: an opening tag is complete, and text is held
+	// from now on.
+	SegmentStarted
+
+	// SegmentBlock is one whole block, which has a name, arguments and the text
+	// as the model wrote it. It also is the notice that a buffer was flushed.
+	SegmentBlock
+
+	// SegmentAborted is a notice: the begun block is given up for Reason. The
+	// text of it follows as SegmentText.
+	SegmentAborted
+
+	// SegmentUndeclared is a notice: the block is complete and in order, but
+	// [ScannerOptions].Accept refused Name. The text of it follows as
+	// SegmentText.
+	SegmentUndeclared
+)
+
+// String returns the kind as a lower-case word, as for a log.
+func (k SegmentKind) String() string {
+	switch k {
+	case SegmentText:
+		return "text"
+	case SegmentStarted:
+		return "started"
+	case SegmentBlock:
+		return "block"
+	case SegmentAborted:
+		return "aborted"
+	case SegmentUndeclared:
+		return "undeclared"
+	}
+	return "unknown"
+}
+
+// AbortReason says why a begun block is given up (story 2.12, AC 2). The values
+// are few and fixed, fit for a metric's label.
+type AbortReason string
+
+// The first four come from the [Scanner]; the others are for callers of
+// [Scanner.Finish], which know why the text ended.
+const (
+	// AbortNested is the reason of a block in which another one was opened.
+	AbortNested AbortReason = "nested"
+	// AbortMalformed is the reason of a closed block that holds no call.
+	AbortMalformed AbortReason = "malformed"
+	// AbortTooLarge is the reason of a block above [ScannerOptions].MaxBlock.
+	AbortTooLarge AbortReason = "too_large"
+	// AbortUnclosed is the reason of a block still open where the message ended
+	// of itself.
+	AbortUnclosed AbortReason = "unclosed"
+	// AbortDisconnect is for a client that went away within a block.
+	AbortDisconnect AbortReason = "disconnect"
+	// AbortInterrupted is for a turn that was interrupted within a block.
+	AbortInterrupted AbortReason = "interrupted"
+	// AbortError is for a turn that failed within a block.
+	AbortError AbortReason = "error"
+)
+
+// Segment is one result of a [Scanner].
+type Segment struct {
+	// Kind says which of the other fields are set.
+	Kind SegmentKind
+
+	// Text is the text of a SegmentText or SegmentBlock, byte for byte; never
+	// empty there and always empty elsewhere. It may share memory with the piece
+	// of text that was fed.
+	Text string
+
+	// Name is the tool's name, of a SegmentBlock or SegmentUndeclared.
+	Name string
+
+	// Arguments is the JSON object with the arguments, of a SegmentBlock.
+	Arguments string
+
+	// Reason is that of a SegmentAborted.
+	Reason AbortReason
+
+	// Err says what is wrong with a block, if the reason is AbortMalformed.
+	Err error
+
+	// Offset is the position of Text in the whole text that was fed, in bytes
+	// from 0; for a notice that of the opening tag.
+	Offset int64
+}

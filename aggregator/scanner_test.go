@@ -1,0 +1,506 @@
+package aggregator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// scanPieces feeds the pieces to a new Scanner and returns all segments.
+func scanPieces(t testing.TB, opts ScannerOptions, reason AbortReason, pieces ...string) []Segment {
+	t.Helper()
+	s := NewScanner(opts)
+	var segments []Segment
+	for _, piece := range pieces {
+		segments = s.Feed(piece, segments)
+		if limit := max(s.opts.MaxBlock, MaxOpener); s.Held() > limit {
+			t.Fatalf("%d bytes are held, of at most %d", s.Held(), limit)
+		}
+	}
+	segments = s.Finish(reason, segments)
+	text := strings.Join(pieces, "")
+	checkSegments(t, text, segments)
+	if s.Open() || s.Held() != 0 {
+		t.Errorf("after Finish: open %t, %d bytes held", s.Open(), s.Held())
+	}
+	if limit := 2 * int64(len(text)); s.looks > limit {
+		t.Errorf("%d looks at %d bytes, more than two each", s.looks, len(text))
+	}
+	return segments
+}
+
+// checkSegments checks what holds for the segments of any text.
+func checkSegments(t testing.TB, text string, segments []Segment) {
+	t.Helper()
+	var given strings.Builder
+	begun, valid := false, utf8.ValidString(text)
+	for i, segment := range segments {
+		if segment.Offset != int64(given.Len()) {
+			t.Errorf("segment %d (%s) is at %d, should be at %d", i, segment.Kind, segment.Offset, given.Len())
+		}
+		given.WriteString(segment.Text)
+		notice := segment.Kind != SegmentText && segment.Kind != SegmentBlock
+		if notice != (segment.Text == "") {
+			t.Errorf("segment %d (%s) has the text %q", i, segment.Kind, segment.Text)
+		}
+		if segment.Kind == SegmentText {
+			if rest := text[min(given.Len(), len(text)):]; valid && rest != "" && !utf8.RuneStart(rest[0]) {
+				t.Errorf("segment %d ends inside a rune: %q", i, segment.Text)
+			}
+			continue
+		}
+		if starts := segment.Kind == SegmentStarted; starts == begun {
+			t.Errorf("segment %d is %s, a block being begun: %t", i, segment.Kind, begun)
+		}
+		begun = !begun
+	}
+	if begun {
+		t.Error("a block was begun and never ended")
+	}
+	if given.String() != text {
+		t.Errorf("the segments are the text %q, not %q", given.String(), text)
+	}
+}
+
+// joined joins adjacent segments of text.
+func joined(segments []Segment) []Segment {
+	var whole []Segment
+	for _, segment := range segments {
+		last := len(whole) - 1
+		if last >= 0 && segment.Kind == SegmentText && whole[last].Kind == SegmentText {
+			whole[last].Text += segment.Text
+			continue
+		}
+		whole = append(whole, segment)
+	}
+	return whole
+}
+
+// show writes segments in one line: |text| +begun [name arguments] !reason
+// ?undeclared.
+func show(segments []Segment) string {
+	var words []string
+	for _, segment := range joined(segments) {
+		switch segment.Kind {
+		case SegmentText:
+			words = append(words, "|"+segment.Text+"|")
+		case SegmentStarted:
+			words = append(words, "+")
+		case SegmentBlock:
+			words = append(words, "["+segment.Name+" "+segment.Arguments+"]")
+		case SegmentAborted:
+			words = append(words, "!"+string(segment.Reason))
+		case SegmentUndeclared:
+			words = append(words, "?"+segment.Name)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// chunks cuts a text into pieces of size bytes.
+func chunks(text string, size int) []string {
+	var pieces []string
+	for len(text) > size {
+		pieces, text = append(pieces, text[:size]), text[size:]
+	}
+	return append(pieces, text)
+}
+
+// cuttings calls f with the text cut in two at every place, and into pieces of
+// several sizes.
+func cuttings(text string, f func(how string, pieces []string)) {
+	f("whole", []string{text})
+	for i := range len(text) + 1 {
+		f(fmt.Sprintf("cut at %d", i), []string{text[:i], text[i:]})
+	}
+	for _, size := range []int{1, 2, 3, 5, 7, 8} {
+		f(fmt.Sprintf("pieces of %d", size), chunks(text, size))
+	}
+}
+
+// scanCase is a text and the segments that it has, as show writes them.
+type scanCase struct {
+	name string
+	opts ScannerOptions
+	text string
+	want string
+}
+
+// useTool is a block that names a tool, of inner more text.
+func useTool(name, inner string) string {
+	return "<use_tool><name>" + name + "</name>" + inner + "</use_tool>"
+}
+
+// runCases runs each case over every cutting, against the expectation and
+// against the reference.
+func runCases(t *testing.T, cases []scanCase) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if got := show(refScan(c.text, c.opts, AbortUnclosed)); got != c.want {
+				t.Errorf("the reference has\n%s\nwant\n%s", got, c.want)
+			}
+			cuttings(c.text, func(how string, pieces []string) {
+				got := show(scanPieces(t, c.opts, "", pieces...))
+				if got != c.want {
+					t.Fatalf("%s:\n%s\nwant\n%s", how, got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestScannerText(t *testing.T) {
+	texts := map[string]string{
+		"nothing":                 "",
+		"plain":                   "No tool is needed.",
+		"a lone <":                "a < b",
+		"< at the end":            "a <",
+		"tag begun at the end":    "see <use_to",
+		"name at the end":         "see <use_tool",
+		"attributes at the end":   "see <use_tool for=\"x\"",
+		"slash at the end":        "see <use_tool/",
+		"look-alikes":             "<use_tools><user>< use_tool><USE_TOOL><use_tool_x><use_tool-x></use_tool><use_toolé>",
+		"slash and more":          "<use_tool/x><use_tool/ ><use_tool//>",
+		"tag in attributes":       "<use_tool a=\"<\">",
+		"tag after a slash":       "<use_tool/<b>",
+		"closers alone":           "</use_tool></args></name>",
+		"args alone":              "<args>{\"a\":\"<b>\"}</args>",
+		"CR LF":                   "a\r\nb\r\n",
+		"BOM":                     "\ufeffa",
+		"NUL":                     "\x00<\x00",
+		"multibyte":               "é€😀 <é <use_€ 😀",
+		"invalid UTF-8":           "\x80\xff\xe2\x82<\xf0\x9f\x98\xe2",
+		"cut rune at the end":     "a\xf0\x9f\x98",
+		"encoded lone surrogates": "\xed\xa0\x80 \xed\xb0\x80",
+		"opener of MaxOpener+1":   "<use_tool " + strings.Repeat("a", MaxOpener-10) + ">x</use_tool>",
+		"é across MaxOpener":      "<use_tool " + strings.Repeat("a", MaxOpener-11) + "é€>",
+		"many <":                  strings.Repeat("<", 30),
+		"openers begun":           strings.Repeat("<use_tool", 9),
+		"openers with a space":    strings.Repeat("<use_tool ", 9),
+	}
+	var cases []scanCase
+	for name, text := range texts {
+		want := "|" + text + "|"
+		if text == "" {
+			want = ""
+		}
+		cases = append(cases, scanCase{name: name, text: text, want: want})
+	}
+	runCases(t, cases)
+}
+
+func TestScannerBlocks(t *testing.T) {
+	a, b := useTool("a", ""), useTool("b", "<x>1</x>")
+	runCases(t, []scanCase{
+		{name: "alone", text: a, want: "+ [a {}]"},
+		{name: "text around", text: "before " + a + " after", want: "|before | + [a {}] | after|"},
+		{name: "two, text between", text: "1" + a + "2\n" + b + "3",
+			want: `|1| + [a {}] |2
+| + [b {"x":"1"}] |3|`},
+		{name: "two at once", text: a + b, want: `+ [a {}] + [b {"x":"1"}]`},
+		{name: "identical", text: b + b, want: `+ [b {"x":"1"}] + [b {"x":"1"}]`},
+		{name: "attributes", text: `<use_tool id="1" x='/'><name>a</name></use_tool>`, want: "+ [a {}]"},
+		{name: "space in the opener", text: "<use_tool \r\n\t><name>a</name></use_tool>", want: "+ [a {}]"},
+		{name: "opener of MaxOpener", text: "<use_tool " + strings.Repeat("a", MaxOpener-11) + "><name>a</name></use_tool>",
+			want: "+ [a {}]"},
+		{name: "self-closed", text: "x<use_tool/>y", want: "|x| + !malformed |<use_tool/>y|"},
+		{name: "self-closed with attributes", text: `<use_tool a="b" / /><use_tool />`,
+			want: `+ !malformed |<use_tool a="b" / />| + !malformed |<use_tool />|`},
+		{name: "self-closed inside", text: useTool("a", "<x><use_tool/></x>"), want: `+ [a {"x":"<use_tool/>"}]`},
+		{name: "two <", text: "<" + a, want: "|<| + [a {}]"},
+		{name: "opener in an opener", text: "<use" + a, want: "|<use| + [a {}]"},
+		{name: "opener in attributes", text: "<use_tool x" + a, want: "|<use_tool x| + [a {}]"},
+		{name: "opener behind a slash", text: "<use_tool/" + a, want: "|<use_tool/| + [a {}]"},
+		{name: "CR LF and BOM", text: "\ufeff<use_tool>\r\n<name>a</name>\r\n<x>1\r\n2</x>\r\n</use_tool>\r\n",
+			want: "|\ufeff| + [a {\"x\":\"1\\r\\n2\"}] |\r\n|"},
+		{name: "multibyte", text: "é" + useTool("a", "<x>€😀</x>") + "é", want: `|é| + [a {"x":"€😀"}] |é|`},
+		{name: "invalid UTF-8 before", text: "\xe2\x82" + a + "\xf0\x9f", want: "|\xe2\x82| + [a {}] |\xf0\x9f|"},
+		{name: "entities and CDATA", text: useTool("a", "<x>R&amp;D</x><y><![CDATA[1&2]]></y>"),
+			want: `+ [a {"x":"R&amp;D","y":"<![CDATA[1&2]]>"}]`},
+		{name: "other case inside", text: useTool("a", "<x><USE_TOOL></x><y></Use_Tool></y>"),
+			want: `+ [a {"x":"<USE_TOOL>","y":"</Use_Tool>"}]`},
+		{name: "closer with a space", text: useTool("a", "<x>1</use_tool ></x>"), want: `+ [a {"x":"1</use_tool >"}]`},
+		{name: "closer begun twice", text: "<use_tool><name>a</name></use_</use_tool>", want: "+ [a {}]"},
+		{name: "a hundred", text: strings.Repeat(a, 100), want: strings.TrimSpace(strings.Repeat("+ [a {}] ", 100))},
+	})
+}
+
+func TestScannerNames(t *testing.T) {
+	runCases(t, []scanCase{
+		{name: "no name", text: "<use_tool><x>1</x></use_tool>.", want: "+ !malformed |<use_tool><x>1</x></use_tool>.|"},
+		{name: "empty name", text: useTool("", ""), want: "+ !malformed |<use_tool><name></name></use_tool>|"},
+		{name: "white name", text: useTool(" \n", ""), want: "+ !malformed |<use_tool><name> \n</name></use_tool>|"},
+		{name: "name behind the parameters", text: "<use_tool><x>1</x><name>a</name></use_tool>", want: `+ [a {"x":"1"}]`},
+		{name: "two names", text: useTool("a", "<name>b</name>"), want: `+ [a {"name":"b"}]`},
+		{name: "space around", text: useTool(" a\n", ""), want: "+ [a {}]"},
+		{name: "nothing inside", text: "<use_tool></use_tool>", want: "+ !malformed |<use_tool></use_tool>|"},
+		{name: "malformed, then well-formed", text: "<use_tool></use_tool>" + useTool("a", ""),
+			want: "+ !malformed |<use_tool></use_tool>| + [a {}]"},
+	})
+}
+
+func TestScannerAborted(t *testing.T) {
+	a := useTool("a", "")
+	runCases(t, []scanCase{
+		{name: "unclosed", text: "x<use_tool><name>a</name>", want: "|x| + !unclosed |<use_tool><name>a</name>|"},
+		{name: "unclosed at once", text: "<use_tool>", want: "+ !unclosed |<use_tool>|"},
+		{name: "closer begun", text: "<use_tool></use_tool", want: "+ !unclosed |<use_tool></use_tool|"},
+		{name: "inner opener begun", text: "<use_tool>x<use_tool ", want: "+ !unclosed |<use_tool>x<use_tool |"},
+		{name: "cut rune inside", text: "<use_tool>\xe2\x82", want: "+ !unclosed |<use_tool>\xe2\x82|"},
+		{name: "nested", text: "<use_tool><name>x" + a + ".", want: "+ !nested |<use_tool><name>x| + [a {}] |.|"},
+		{name: "nested twice", text: "<use_tool><use_tool>" + a,
+			want: "+ !nested |<use_tool>| + !nested |<use_tool>| + [a {}]"},
+		{name: "nested with attributes", text: "<use_tool><use_tool\nx><name>a</name></use_tool>",
+			want: "+ !nested |<use_tool>| + [a {}]"},
+		{name: "nested with two <", text: "<use_tool><" + a, want: "+ !nested |<use_tool><| + [a {}]"},
+		{name: "nested, unclosed", text: "<use_tool>1<use_tool>2", want: "+ !nested |<use_tool>1| + !unclosed |<use_tool>2|"},
+		{name: "a value that speaks of it",
+			text: useTool("writeToFile", "<path>a.md</path><content>Use <use_tool> so.</content>") + ".",
+			want: "+ !nested |<use_tool><name>writeToFile</name><path>a.md</path><content>Use |" +
+				" + !malformed |<use_tool> so.</content></use_tool>.|"},
+	})
+}
+
+func TestScannerReasons(t *testing.T) {
+	const text = "x<use_tool>é"
+	for _, reason := range []AbortReason{AbortUnclosed, AbortDisconnect, AbortInterrupted, AbortError} {
+		want := "|x| + !" + string(reason) + " |<use_tool>é|"
+		cuttings(text, func(how string, pieces []string) {
+			if got := show(scanPieces(t, ScannerOptions{}, reason, pieces...)); got != want {
+				t.Errorf("%s, %s:\n%s\nwant\n%s", reason, how, got, want)
+			}
+		})
+	}
+}
+
+func TestScannerArgs(t *testing.T) {
+	values := map[string]string{
+		"object":             `{"a":1}`,
+		"closer of args":     `{"a":"</args>"}`,
+		"closer":             `{"a":"</use_tool>"}`,
+		"opener":             `{"a":"<use_tool>"}`,
+		"opener with space":  `{"a":"<use_tool x=1>"}`,
+		"opener begun":       `{"a":"<use_tool "}`,
+		"> behind it":        `{"a":"<use_tool "} >`,
+		"whole block":        `{"a":"<use_tool><name>b</name></use_tool>"}`,
+		"two strings":        `{"</use_tool>":["<use_tool>","</use_tool>"],"b":"c"}`,
+		"escaped quote":      `{"a":"\"</use_tool>\""}`,
+		"escaped backslash":  `{"a":"\\","b":"</use_tool>\\"}`,
+		"escaped letters":    `{"a":"\u0000\u00E9\ud800</use_tool>\/\b\f\n\r\t"}`,
+		"white space":        "\r\n\t {\n\"a\" : \"</use_tool>\" ,\t\"b\" : [ -1.5E+3 , true , false , null ]\n}\n",
+		"array":              `["</use_tool>",{"a":[]}]`,
+		"string":             `"{\"a\":\"</use_tool>\"}"`,
+		"multibyte":          `{"é":"€😀</use_tool>"}`,
+		"invalid UTF-8":      "{\"a\":\"\xff</use_tool>\xe2\x82\"}",
+		"text behind":        `{"a":"</use_tool>"} and "a quote`,
+		"no JSON":            `query="</x>`,
+		"no JSON, one quote": `it's "so`,
+		"trailing comma":     `{"a":"</use_tool>",}`,
+		"break in a string":  "{\"a\":\"1\n2\"}",
+		"quote in a string":  `{"a":"he said "no"."}`,
+		"empty":              "",
+	}
+	for name, value := range values {
+		text := useTool("a", "<args>"+value+"</args>")
+		arguments := strings.TrimSpace(value)
+		if value == "" {
+			arguments = "{}"
+		}
+		t.Run(name, func(t *testing.T) {
+			want := "|x| + [a " + arguments + "] |y|"
+			runCases(t, []scanCase{{name: "closed", text: "x" + text + "y", want: want}})
+		})
+	}
+}
+
+func TestScannerArgsBroken(t *testing.T) {
+	// A quote is missing: the string goes on over the closing tags.
+	missing := useTool("a", `<args>{"q":"x}</args>`)
+	parsed := `+ [a {"q":"x}]`
+	b := useTool("b", "")
+	runCases(t, []scanCase{
+		{name: "at the end", text: missing, want: parsed},
+		{name: "text behind", text: missing + " and so on", want: parsed + " | and so on|"},
+		{name: "a line behind", text: missing + "\nand so on", want: parsed + " |\nand so on|"},
+		{name: "a quote behind", text: missing + ` he said "no" and`, want: parsed + ` | he said "no" and|`},
+		{name: "an escape behind", text: missing + ` \d \u12x`, want: parsed + ` | \d \u12x|`},
+		{name: "a block behind", text: missing + " " + b + "\n", want: parsed + " | | + [b {}] |\n|"},
+		{name: "the same behind", text: missing + missing + `",",":"` + missing,
+			want: parsed + " " + parsed + ` |",",":"| ` + parsed},
+		{name: "an unclosed one behind", text: missing + `<use_tool>"`, want: parsed + ` + !unclosed |<use_tool>"|`},
+		{name: "opener in the string", text: `<use_tool><args>{"q":"x ` + b + "\n",
+			want: `+ !nested |<use_tool><args>{"q":"x | + [b {}] |` + "\n|"},
+		{name: "opener in the string, at the end", text: `<use_tool><args>{"q":"<use_tool x>`,
+			want: `+ !nested |<use_tool><args>{"q":"| + !unclosed |<use_tool x>|`},
+		{name: "opener with the break in it", text: "<use_tool><args>{\"q\":\"<use_tool\n><name>b</name></use_tool>",
+			want: `+ !nested |<use_tool><args>{"q":"| + [b {}]`},
+		{name: "opener across strings", text: `<use_tool><args>["<use_tool ",">` + "\n",
+			want: `+ !nested |<use_tool><args>["| + !unclosed |<use_tool ",">` + "\n|"},
+		{name: "unclosed without a tag", text: `<use_tool><args>{"q":"x}</args>`,
+			want: `+ !unclosed |<use_tool><args>{"q":"x}</args>|`},
+		{name: "cut short", text: useTool("a", `<args>{"q":["x"</args>`), want: `+ [a {"q":["x"]`},
+		{name: "cut short behind a tag", text: `<use_tool><args>{"q":["</use_tool>"</args></use_tool>`,
+			want: `+ !malformed |<use_tool><args>{"q":["</use_tool>"</args></use_tool>|`},
+		{name: "three digits", text: `<use_tool><args>{"\u123","</use_tool>":1}`,
+			want: `+ !malformed |<use_tool><args>{"\u123","</use_tool>":1}|`},
+		{name: "string behind a string", text: `<use_tool><args>{"a""</use_tool>":1}`,
+			want: `+ !malformed |<use_tool><args>{"a""</use_tool>":1}|`},
+		{name: "string behind a number", text: `<use_tool><args>[1"</use_tool>"]`,
+			want: `+ !malformed |<use_tool><args>[1"</use_tool>"]|`},
+		{name: "word behind a string", text: `<use_tool><args>["a"true,"</use_tool>"]`,
+			want: `+ !malformed |<use_tool><args>["a"true,"</use_tool>"]|`},
+		{name: "args again", text: `<use_tool><args>{"q"x <args>{"</use_tool>":1}</args></use_tool>`,
+			want: `+ !malformed |<use_tool><args>{"q"x <args>{"</use_tool>":1}</args></use_tool>|`},
+		{name: "args again in the string", text: "<use_tool><args>{\"<args>{\x01\"</use_tool>\"</use_tool>\n",
+			want: "+ !malformed |<use_tool><args>{\"<args>{\x01\"</use_tool>\"</use_tool>\n|"},
+	})
+}
+
+func TestScannerMaxBlock(t *testing.T) {
+	a := useTool("a", "<x>1</x>")
+	n := len(a)
+	runCases(t, []scanCase{
+		{name: "as large as allowed", opts: ScannerOptions{MaxBlock: n}, text: a, want: `+ [a {"x":"1"}]`},
+		{name: "one byte more", opts: ScannerOptions{MaxBlock: n - 1}, text: a + ".", want: "+ !too_large |" + a + ".|"},
+		{name: "scanning goes on", opts: ScannerOptions{MaxBlock: n},
+			text: useTool("a", "<x>11</x>") + a, want: "+ !too_large |" + useTool("a", "<x>11</x>") + `| + [a {"x":"1"}]`},
+		{name: "opener across the limit", opts: ScannerOptions{MaxBlock: n},
+			text: "<use_tool>" + strings.Repeat("y", n-15) + a,
+			want: "+ !too_large |<use_tool>" + strings.Repeat("y", n-15) + `| + [a {"x":"1"}]`},
+		{name: "opener complete behind the limit", opts: ScannerOptions{MaxBlock: n},
+			text: "<use_tool>" + strings.Repeat("y", n-19) + a,
+			want: "+ !too_large |<use_tool>" + strings.Repeat("y", n-19) + `| + [a {"x":"1"}]`},
+		{name: "opener complete at the limit", opts: ScannerOptions{MaxBlock: n},
+			text: "<use_tool>" + strings.Repeat("y", n-20) + a,
+			want: "+ !nested |<use_tool>" + strings.Repeat("y", n-20) + `| + [a {"x":"1"}]`},
+		{name: "self-closed across the limit", opts: ScannerOptions{MaxBlock: 20}, text: "<use_tool>yyyyyy<use_tool/>",
+			want: "+ !too_large |<use_tool>yyyyyy| + !malformed |<use_tool/>|"},
+		{name: "rune across the limit", opts: ScannerOptions{MaxBlock: 12}, text: "<use_tool>x😀y",
+			want: "+ !too_large |<use_tool>x😀y|"},
+		{name: "closer in a string", opts: ScannerOptions{MaxBlock: 60},
+			text: useTool("a", `<args>{"q":"x}</args>`) + strings.Repeat("z", 70) + a,
+			want: `+ [a {"q":"x}] |` + strings.Repeat("z", 70) + `| + [a {"x":"1"}]`},
+		{name: "value ends behind the limit", opts: ScannerOptions{MaxBlock: 37},
+			text: `<use_tool><args>{"q":"</use_tool>abcd"}</args></use_tool>`,
+			want: `+ !malformed |<use_tool><args>{"q":"</use_tool>abcd"}</args></use_tool>|`},
+		{name: "smaller than an opener", opts: ScannerOptions{MaxBlock: 9}, text: "1<use_tool>" + a,
+			want: "|1| + !too_large |<use_tool>| + !too_large |" + a + "|"},
+	})
+}
+
+func TestScannerAccept(t *testing.T) {
+	opts := ScannerOptions{Accept: func(name string) bool { return name == "a" }}
+	a, b := useTool("a", ""), useTool("b", "")
+	runCases(t, []scanCase{
+		{name: "both", opts: opts, text: "1" + a + "2" + b + "3" + a, want: "|1| + [a {}] |2| + ?b |" + b + "3| + [a {}]"},
+		{name: "no name", opts: opts, text: "<use_tool></use_tool>", want: "+ !malformed |<use_tool></use_tool>|"},
+		{name: "unclosed", opts: opts, text: "<use_tool><name>b", want: "+ !unclosed |<use_tool><name>b|"},
+	})
+}
+
+// Repeated and empty pieces are text like any other.
+func TestScannerRepeatedPieces(t *testing.T) {
+	pieces := []string{"l", "l", "", "ll", "aa", "aa", "", "<", "", "<", "use_tool", "", ">", ""}
+	got := show(scanPieces(t, ScannerOptions{}, "", pieces...))
+	if want := "|llllaaaa<| + !unclosed |<use_tool>|"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestScannerMalformedError(t *testing.T) {
+	for text, want := range map[string]error{
+		"<use_tool/>":                        errSelfClosed,
+		"<use_tool></use_tool>":              errNoName,
+		"<use_tool><name></name></use_tool>": errEmptyName,
+	} {
+		segments := scanPieces(t, ScannerOptions{}, "", text)
+		if got := segments[1]; got.Kind != SegmentAborted || got.Err != want {
+			t.Errorf("%s: %s, error %v, want %v", text, got.Kind, got.Err, want)
+		}
+	}
+}
+
+// What can go out goes out: outside a block only a begun tag or rune is held.
+func TestScannerHolds(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		held int
+		open bool
+	}{
+		{"", 0, false},
+		{"abc", 0, false},
+		{"a\n```\n", 0, false},
+		{"a <", 1, false},
+		{"a <<", 1, false},
+		{"a </", 0, false},
+		{"a </use_tool", 0, false},
+		{"a <args", 0, false},
+		{"a <b", 0, false},
+		{"a <use", 4, false},
+		{"a <use_tool", 9, false},
+		{"a <use_tools", 0, false},
+		{"a <use_tool/", 10, false},
+		{"a <use_tool x", 11, false},
+		{"a <use_tool x<", 1, false},
+		{"a <use_tool " + strings.Repeat("x", MaxOpener-11), MaxOpener - 1, false},
+		{"a <use_tool " + strings.Repeat("x", MaxOpener-10), 0, false},
+		{"a <use_tool " + strings.Repeat("x", MaxOpener-11) + "\xc3", 1, false},
+		{"é", 0, false},
+		{"a\xc3", 1, false},
+		{"a\xf0\x9f\x98", 3, false},
+		{"a\xf0\x9f\x98x", 0, false},
+		{"a\xe2\x82<", 1, false},
+		{"a\x80\x80\x80\x80", 0, false},
+		{"\xe0\x80", 0, false},
+		{"a<use_tool>", 10, true},
+		{"a<use_tool>b<", 12, true},
+		{"a<use_tool>b<use_tool>", 10, true},
+		{"a<use_tool></use_tool>", 0, false},
+	} {
+		for _, size := range []int{1, 2, max(1, len(c.text))} {
+			s := NewScanner(ScannerOptions{})
+			for _, piece := range chunks(c.text, size) {
+				s.Feed(piece, nil)
+			}
+			if s.Held() != c.held || s.Open() != c.open {
+				t.Errorf("%q by %d: %d bytes held, open %t; want %d, %t", c.text, size, s.Held(), s.Open(), c.held, c.open)
+			}
+		}
+	}
+}
+
+// A message ends with Finish: the next one begins anew, at the next offset.
+func TestScannerMessages(t *testing.T) {
+	s := NewScanner(ScannerOptions{SkipFenced: true})
+	var segments []Segment
+	for _, message := range []string{"a <use", "_tool>\n```\n", useTool("a", ""), "<use_tool>\n<na", "me>b</name></use_tool>"} {
+		segments = s.Feed(message, segments)
+		segments = s.Finish(AbortError, segments)
+		segments = s.Finish(AbortError, segments)
+	}
+	checkSegments(t, "a <use_tool>\n```\n"+useTool("a", "")+"<use_tool>\n<name>b</name></use_tool>", segments)
+	want := "|a <use_tool>\n```\n| + [a {}] + !error |<use_tool>\n<name>b</name></use_tool>|"
+	if got := show(segments); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+func TestScannerAppends(t *testing.T) {
+	first := []Segment{{Kind: SegmentText, Text: "first"}}
+	s := NewScanner(ScannerOptions{})
+	got := s.Finish("", s.Feed("a<", first))
+	if want := "|firsta<|"; show(got) != want || !slices.Equal(got[:1], first) {
+		t.Errorf("%s, want %s", show(got), want)
+	}
+}
+
+func TestSegmentKindString(t *testing.T) {
+	want := []string{"unknown", "text", "started", "block", "aborted", "undeclared", "unknown"}
+	for kind, word := range want {
+		if got := SegmentKind(kind).String(); got != word {
+			t.Errorf("kind %d is %q, want %q", kind, got, word)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package aggregator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrArguments says that the arguments of a call are not a JSON object, so that no
+// parameters can be told in them: cut off, malformed, or of another type.
+var ErrArguments = errors.New("aggregator: the arguments are not a JSON object")
+
+// Param is one argument of a call.
+type Param struct {
+	// Name is the parameter, by its canonical name.
+	Name string
+	// Value is the argument as raw JSON, spelled as it was.
+	Value string
+}
+
+// Shape turns the arguments of a call into the parameters of its tool (story 2.8,
+// AC 22 and 23): in canonical order, under canonical names, without unknown ones,
+// and without those that are missing; none is made up, required or not. The
+// arguments of a tool outside the canon are kept, all and in their order. Of a
+// name that stands twice the last value counts, and before an alias the name
+// itself. Empty arguments, and null, are those of a call without any.
+//
+// The error is ErrArguments.
+func Shape(name, arguments string) ([]Param, error) {
+	given, err := readArguments(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("shaping the arguments of %q: %w", name, err)
+	}
+	tool, known := LookupTool(name)
+	if !known {
+		return given, nil
+	}
+	values := make(map[string]string, len(given))
+	for _, p := range given {
+		values[p.Name] = p.Value
+	}
+	var shaped []Param
+	for _, p := range tool.Params {
+		value, ok := values[p.Name]
+		if !ok && p.Alias != "" {
+			value, ok = values[p.Alias]
+		}
+		if ok {
+			shaped = append(shaped, Param{Name: p.Name, Value: value})
+		}
+	}
+	return shaped, nil
+}
+
+// ShapeJSON is Shape with the parameters written as one JSON object again, for
+// clients that take the canonical arguments as JSON.
+func ShapeJSON(name, arguments string) (string, error) {
+	params, err := Shape(name, arguments)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	out.WriteByte('{')
+	for i, p := range params {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(quoteJSON(p.Name))
+		out.WriteByte(':')
+		out.WriteString(p.Value)
+	}
+	out.WriteByte('}')
+	return out.String(), nil
+}
+
+// readArguments lists the members of arguments in order, each name once.
+func readArguments(arguments string) ([]Param, error) {
+	arguments = strings.TrimSpace(arguments)
+	if arguments == "" || arguments == "null" {
+		return nil, nil
+	}
+	if !isObject(arguments) || !json.Valid([]byte(arguments)) {
+		return nil, ErrArguments
+	}
+	var params []Param
+	place := make(map[string]int)
+	for w := walk(arguments); w.next(); {
+		at, twice := place[w.key]
+		if !twice {
+			at = len(params)
+			place[w.key] = at
+			params = append(params, Param{Name: w.key})
+		}
+		params[at].Value = w.value
+	}
+	return params, nil
+}

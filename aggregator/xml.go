@@ -1,0 +1,151 @@
+package aggregator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrToolName says that a call cannot be written as a block: its name is empty or
+// holds markup.
+var ErrToolName = errors.New("aggregator: the name of the tool cannot stand in a block")
+
+// Escaping says how text stands in a block.
+type Escaping uint8
+
+const (
+	// EscapeLiteral writes text as it is: Obsidian Copilot decodes nothing, so that
+	// "R&D" has to be written "R&D". Only closing tags that would end the parameter
+	// or make a pair get a space before their '>': no form without any loss exists
+	// for them. This is the default.
+	EscapeLiteral Escaping = iota
+	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt; (story 2.8, AC 24, to
+	// the letter), for readers that decode them.
+	EscapeEntities
+)
+
+// XMLOption changes what RenderXML writes.
+type XMLOption func(*xmlConfig)
+
+type xmlConfig struct{ escaping Escaping }
+
+// WithEscaping chooses how text is written. Default: EscapeLiteral.
+func WithEscaping(e Escaping) XMLOption {
+	return func(c *xmlConfig) { c.escaping = e }
+}
+
+// RenderXML writes a call as the <use_tool> block that Obsidian Copilot reads
+// (story 2.8, AC 21 and 24): the name, then a tag for each parameter of Shape.
+//
+//	<use_tool>
+//	<name>localSearch</name>
+//	<query>planning & review</query>
+//	<salientTerms>["planning","review"]</salientTerms>
+//	</use_tool>
+//
+// Strings are written by Escaping, arrays and objects as compact JSON with <, > and
+// & as \u003c, \u003e and \u0026, numbers and booleans bare. A null has no tag, nor
+// has a member whose name cannot be one: empty, use_tool, or with white space or
+// one of <>/&"'= in it.
+//
+// The error is ErrToolName or ErrArguments; there is no block then.
+func RenderXML(r Record, opts ...XMLOption) (string, error) {
+	var cfg xmlConfig
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	name := r.Function.Name
+	if strings.TrimSpace(name) == "" || strings.ContainsAny(name, "<>") {
+		return "", fmt.Errorf("rendering call %s: %w", r.ID, ErrToolName)
+	}
+	params, err := Shape(name, r.Function.Arguments)
+	if err != nil {
+		return "", fmt.Errorf("rendering call %s: %w", r.ID, err)
+	}
+	var out strings.Builder
+	out.WriteString(blockOpener + ">\n" + nameOpener)
+	out.WriteString(cfg.text(name, "name"))
+	out.WriteString(nameCloser + "\n")
+	for _, p := range params {
+		if p.Value == "null" || !isTagName(p.Name) {
+			continue
+		}
+		out.WriteString("<" + p.Name + ">")
+		out.WriteString(cfg.value(p))
+		out.WriteString("</" + p.Name + ">\n")
+	}
+	out.WriteString(blockCloser)
+	return out.String(), nil
+}
+
+// maxCloserSpaces bounds the spaces in a closing tag, and by that the size of a
+// text made of nothing but tags that call for them. Past it a pair stays a pair.
+const maxCloserSpaces = 16
+
+// isTagName reports whether a name can be a tag without attributes.
+func isTagName(name string) bool {
+	return name != "" && name != blockTag && !strings.ContainsAny(name, " \t\r\n\f\v<>/&\"'=")
+}
+
+// value writes the value of a parameter.
+func (c xmlConfig) value(p Param) string {
+	if text, ok := asString(p.Value); ok {
+		return c.text(text.String(), p.Name)
+	}
+	switch p.Value[0] {
+	case '{', '[':
+		return compactJSON(p.Value)
+	}
+	return p.Value
+}
+
+// text writes a string that stands between the tags of a name.
+func (c xmlConfig) text(text, name string) string {
+	if c.escaping == EscapeEntities {
+		return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+	}
+	return spaceClosers(text, name)
+}
+
+// compactJSON writes JSON without white space and without anything like a tag: the
+// client takes a value with a tag in it for markup, not for JSON.
+func compactJSON(value string) string {
+	var compact, escaped bytes.Buffer
+	// The value is valid JSON, so Compact cannot fail.
+	_ = json.Compact(&compact, []byte(value))
+	json.HTMLEscape(&escaped, compact.Bytes())
+	return escaped.String()
+}
+
+// spaceClosers puts spaces into the closing tags of a text that the client would
+// act on: those of the parameter and of the block that the text stands in, and
+// those that end a pair with an opening tag before them. With one space, </b > ends
+// no <b>; where the text has a <b > as well, it takes two, and so on.
+func spaceClosers(text, name string) string {
+	if !strings.Contains(text, "</") {
+		return text
+	}
+	opened := map[string]bool{name: true, blockTag: true}
+	var out strings.Builder
+	copied := 0
+	for _, t := range tagsOf(text) {
+		if !t.closer {
+			opened[t.name] = true
+			continue
+		}
+		if !opened[t.name] {
+			continue
+		}
+		spaces := " "
+		for opened[t.name+spaces] && len(spaces) < maxCloserSpaces {
+			spaces += " "
+		}
+		out.WriteString(text[copied : t.end-1])
+		out.WriteString(spaces)
+		copied = t.end - 1
+	}
+	out.WriteString(text[copied:])
+	return out.String()
+}
