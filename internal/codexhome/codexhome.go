@@ -1,0 +1,44 @@
+// Package codexhome writes a CODEX_HOME whose Codex talks to a model server on
+// this machine instead of OpenAI's: for tests, for recordings and for the demo.
+package codexhome
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Options say how Codex treats the model server.
+type Options struct {
+	// StreamRetries is how often Codex asks again after a stream was cut.
+	StreamRetries int
+	// More are further lines for the top level of config.toml.
+	More string
+}
+
+// Write writes config.toml into dir, which becomes the CODEX_HOME. baseURL is
+// that of the model server, with /v1. No account is needed.
+func Write(dir, baseURL string, opts Options) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	config := fmt.Sprintf(`model = "gpt-5"
+model_provider = "scripted"
+approval_policy = "never"
+sandbox_mode = "read-only"
+check_for_update_on_startup = false
+%s
+[analytics]
+enabled = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = %q
+wire_api = "responses"
+requires_openai_auth = false
+supports_websockets = false
+request_max_retries = 0
+stream_max_retries = %d
+`, opts.More, baseURL, opts.StreamRetries)
+	return os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600)
+}

@@ -1,0 +1,207 @@
+package scriptedmodel
+
+import (
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSplitDirectives(t *testing.T) {
+	cases := []struct {
+		prompt string
+		want   []directive
+		plain  string
+	}{
+		{"", nil, ""},
+		{"hello", nil, "hello"},
+		{"I say: hello", nil, "I say: hello"},
+		{"hang on", nil, "hang on"},
+		{"then what?", nil, "then what?"},
+		{"say:hello", []directive{{"say:", "hello"}}, ""},
+		{"  \n say: hello \n", []directive{{"say:", "hello"}}, ""},
+		{"say:a;b; c", []directive{{"say:", "a;b; c"}}, ""},
+		{"say:a; say:b", []directive{{"say:", "a"}, {"say:", "b"}}, ""},
+		{"say:a;say:b;", []directive{{"say:", "a"}, {"say:", "b"}}, ""},
+		{"say:a\nb\n\nc", []directive{{"say:", "a\nb\n\nc"}}, ""},
+		{"say:a\n  reason:b", []directive{{"say:", "a"}, {"reason:", "b"}}, ""},
+		{"say:a; hang", []directive{{"say:", "a"}, {"hang", ""}}, ""},
+		{"say:a; hang on", []directive{{"say:", "a; hang on"}}, ""},
+		{"cutoff ; say:a", []directive{{"cutoff", ""}, {"say:", "a"}}, ""},
+		{"say:what does it say: this", []directive{{"say:", "what does it say: this"}}, ""},
+		{"tool:1 f {\"a\":\n1}; then; say:b", []directive{{"tool:", "1 f {\"a\":\n1}"}, {"then", ""}, {"say:", "b"}}, ""},
+		{"chunk=7 delay=5ms; say:a", []directive{{"chunk=", "7"}, {"delay=", "5ms"}, {"say:", "a"}}, ""},
+		{"chunk=7", []directive{{"chunk=", "7"}}, ""},
+		{"chunk=7; what is\nthis; say:?", []directive{{"chunk=", "7"}}, "what is\nthis; say:?"},
+		{"usage:1,2,3,4\nsay:a", []directive{{"usage:", "1,2,3,4"}, {"say:", "a"}}, ""},
+		{"say:a; verbatim: b;say:c\nhang\n", []directive{{"say:", "a"}, {"verbatim:", " b;say:c\nhang\n"}}, ""},
+	}
+	for _, c := range cases {
+		got, plain := splitDirectives(c.prompt)
+		if !reflect.DeepEqual(got, c.want) || plain != c.plain {
+			t.Errorf("%q: %q and %q, want %q and %q", c.prompt, got, plain, c.want, c.plain)
+		}
+	}
+}
+
+// TestScripts: prompts become scripts.
+func TestScripts(t *testing.T) {
+	cases := []struct {
+		prompt string
+		want   Script
+	}{
+		{"chunk=7; delay=5ms; firstdelay=1s; usage:1,2,3,4; say:a", Script{
+			Output: []Output{Say("a")}, Chunk: 7, Delay: 5 * time.Millisecond, FirstDelay: time.Second, Usage: &Usage{1, 2, 3, 4}}},
+		{"chunk=all; say:a", Script{Output: []Output{Say("a")}, Chunk: ChunkAll}},
+		{`tool:2 f {"n":%d,"m":"%d"}`, Script{Output: []Output{Call{"f", `{"n":1,"m":"1"}`}, Call{"f", `{"n":2,"m":"2"}`}}}},
+		{"tool:f not JSON", Script{Output: []Output{Call{"f", "not JSON"}}}},
+		{"tool:nosuch", Script{Output: []Output{Call{"nosuch", `{"query":"example 1"}`}}}},
+		{"tool:2 declared", Script{Output: []Output{Call{"declared", `{"place":"example 1"}`}, Call{"declared", `{"place":"example 2"}`}}}},
+		{`usetool:2 f {"b":"x %d","a":[1]}`, Script{Output: []Output{Say(
+			"<use_tool>\n<name>f</name>\n<b>x 1</b>\n<a>[1]</a>\n</use_tool>\n<use_tool>\n<name>f</name>\n<b>x 2</b>\n<a>[1]</a>\n</use_tool>")}}},
+		{"usetool:f", Script{Output: []Output{Say("<use_tool>\n<name>f</name>\n<query>example 1</query>\n</use_tool>")}}},
+		{"http:503 20", Script{End: HTTPError{Status: 503, RetryAfter: 20 * time.Second}}},
+		{"fail:x y z", Script{End: Failed{"x", "y z"}}},
+		{"say:a; hang", Script{Output: []Output{Say("a")}, End: Hang{}}},
+		{"cutoff", Script{Output: []Output{Say("This answer stops in the middle of")}, End: Cut{}}},
+		{"incomplete:odd", Script{Output: []Output{Say("This answer stops in the middle of")}, End: Incomplete{"odd"}}},
+	}
+	s := New(Options{})
+	defer s.Close()
+	for _, c := range cases {
+		req := decoded(t, body(c.prompt, object{"tools": []any{object{
+			"type": "function", "name": "declared",
+			"parameters": object{"type": "object", "required": []string{"place"}, "properties": object{"place": object{"type": "string"}}},
+		}}}))
+		if got := s.choose(req); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%q: %+v, want %+v", c.prompt, got, c.want)
+		}
+	}
+}
+
+func decoded(t *testing.T, body string) Request {
+	t.Helper()
+	req, err := decodeRequest(1, nil, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func TestBadDirectives(t *testing.T) {
+	s := start(t, Options{})
+	for _, prompt := range []string{
+		"chunk=0", "chunk=-1", "chunk=x", "chunk=", "delay=5", "delay=-1s", "delay=24h", "firstdelay=x",
+		"usage:1,2,3", "usage:1,2,3,x", "usage:1,2,3,-4", "usage:",
+		"tool:", "tool:0 f", "tool:1001 f", "tool:3", "usetool:f [1]", "usetool:f {", `usetool:f {"a":`, `usetool:f {"a":1`,
+		"http:", "http:99", "http:200", "http:418 x", "http:499", "http:503 0", "http:503 x",
+		"fail:", "incomplete:", "incomplete:a b", "cutoff; hang", "http:500; fail:x", "hang\nsomething else", "cutoff\nx",
+		"then", "say:a; then; say:b", "tool:f; then\nx", "tool:f; then; then", "say:a; chunk=7 hello", "hang; chunk=7 hello",
+	} {
+		e, _ := s.refused(body(prompt, nil), 400)
+		text, _ := e.at("error", "message").(string)
+		if !strings.Contains(text, "directive") {
+			t.Errorf("%q: the message is %q", prompt, text)
+		}
+	}
+}
+
+// TestThen: a script goes on with the results of its calls, round by round.
+func TestThen(t *testing.T) {
+	s := start(t, Options{})
+	const script = `chunk=all; tool:2 f {"n":%d}; then; say:more; tool:g {}; then; say:done`
+	items := []any{object{"role": "user", "content": script}}
+	ask := func() answer {
+		a := s.ask(body("", object{"input": items}))
+		if a.err != io.EOF {
+			t.Fatal(a.err)
+		}
+		return a
+	}
+	answerCalls := func(a answer) {
+		for item := range doneItems(a) {
+			items = append(items, item)
+		}
+		for item := range doneItems(a) {
+			if item["type"] == "function_call" {
+				items = append(items, object{"type": "function_call_output", "call_id": item["call_id"], "output": "ok"})
+			}
+		}
+	}
+	first := ask()
+	if got := first.calls(); len(got) != 2 || got[1].Arguments != `{"n":2}` {
+		t.Fatalf("first round: %v", got)
+	}
+	answerCalls(first)
+	second := ask()
+	if got := second.calls(); second.text() != "more" || len(got) != 1 || got[0].Name != "g" {
+		t.Fatalf("second round: %q, %v", second.text(), got)
+	}
+	answerCalls(second)
+	if third := ask(); third.text() != "done" || len(third.calls()) != 0 || len(third.deltas("response.output_text.delta")) != 1 {
+		t.Errorf("third round: %q, %v", third.text(), third.calls())
+	}
+}
+
+// TestQuote: without "then" the results are told, with the settings of the
+// script.
+func TestQuote(t *testing.T) {
+	s := start(t, Options{})
+	result := func(output any) object {
+		return object{"type": "function_call_output", "call_id": "c", "output": output}
+	}
+	cases := []struct {
+		results []any
+		want    string
+	}{
+		{[]any{result("sunny")}, "The tool said: sunny"},
+		{[]any{result("one"), result([]any{object{"type": "input_text", "text": "two"}})}, "The tools said:\n- one\n- two"},
+		{[]any{result(strings.Repeat("ß", 3000))}, "The tool said: " + strings.Repeat("ß", 2000) + "…"},
+	}
+	for _, c := range cases {
+		items := append([]any{
+			object{"role": "user", "content": "chunk=all; tool:f"},
+			object{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+		}, c.results...)
+		a := s.prompt("", object{"input": items})
+		if deltas := a.deltas("response.output_text.delta"); len(deltas) != 1 || deltas[0] != c.want {
+			t.Errorf("answered %q, want %q", deltas, c.want)
+		}
+	}
+}
+
+// FuzzPrompt: any prompt has an answer, and it can be sent.
+func FuzzPrompt(f *testing.F) {
+	f.Add("say:a; tool:2 f {\"a\":%d}; then; hang")
+	f.Add("chunk=3 usetool:f {\"\":[]}; verbatim:\x00")
+	f.Add("What is the weather in “Köln”?")
+	s := New(Options{})
+	f.Cleanup(s.Close)
+	f.Fuzz(func(t *testing.T, prompt string) {
+		if len(prompt) > 1<<16 {
+			return
+		}
+		script := s.script(decoded(t, body(prompt, object{"tools": []any{object{
+			"type": "function", "name": "get_weather", "parameters": object{"required": []any{"city"}},
+		}}})))
+		if script.Chunk == 0 || script.End == nil && script.Output == nil && !strings.ContainsAny(prompt, "=:") {
+			t.Errorf("%q: %+v", prompt, script)
+		}
+		for _, out := range script.Output {
+			if text, ok := out.(Say); ok {
+				if got := joined(string(text), script.Chunk); got != string(text) {
+					t.Errorf("%q came in the pieces of %q", text, got)
+				}
+			}
+		}
+	})
+}
+
+func joined(text string, size int) string {
+	var b strings.Builder
+	for piece := range chunks(text, size) {
+		b.WriteString(piece)
+	}
+	return b.String()
+}

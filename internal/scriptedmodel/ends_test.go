@@ -1,0 +1,161 @@
+package scriptedmodel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+func TestHTTPErrors(t *testing.T) {
+	s := start(t, Options{})
+	codes := map[string]int{
+		"invalid_request": 400, "invalid_api_key": 401, "permission_denied": 403, "model_not_found": 404,
+		"rate_limit_exceeded": 429, "server_error": 500, "service_unavailable": 503,
+	}
+	for code, status := range codes {
+		e, header := s.refused(body("say:never; http:"+strconv.Itoa(status), nil), status)
+		if e.at("error", "code") != code || e.at("error", "message") != "scripted "+strconv.Itoa(status) {
+			t.Errorf("status %d: %v", status, e)
+		}
+		if got := header.Get("Retry-After"); got != "" {
+			t.Errorf("status %d: Retry-After %q", status, got)
+		}
+	}
+	if _, header := s.refused(body("http:429 7", nil), 429); header.Get("Retry-After") != "7" {
+		t.Errorf("Retry-After is %q", header.Get("Retry-After"))
+	}
+	if stats := s.Stats(); stats.Finished != 0 || stats.Requests != len(codes)+1 {
+		t.Errorf("stats %+v", stats)
+	}
+}
+
+func TestFailed(t *testing.T) {
+	s := start(t, Options{})
+	for _, code := range []string{"rate_limit_exceeded", "insufficient_quota", "context_length_exceeded", "server_error", "odd"} {
+		last := s.prompt("fail:"+code, nil).last()
+		if last.at("response", "error", "code") != code || last.at("response", "error", "message") == "" {
+			t.Errorf("%s: %v", code, last.at("response", "error"))
+		}
+		if last.at("response", "status") != "failed" {
+			t.Errorf("%s: status %v", code, last.at("response", "status"))
+		}
+	}
+	last := s.prompt("fail:server_error My own; words", nil).last()
+	if got := last.at("response", "error", "message"); got != "My own; words" {
+		t.Errorf("the message is %q", got)
+	}
+}
+
+func TestIncomplete(t *testing.T) {
+	s := start(t, Options{})
+	for _, reason := range []string{"max_output_tokens", "content_filter"} {
+		a := s.prompt("say:first; say:second; incomplete:"+reason, nil)
+		if got := a.last().at("response", "incomplete_details", "reason"); got != reason {
+			t.Errorf("the reason is %v, want %s", got, reason)
+		}
+		var statuses []string
+		for item := range doneItems(a) {
+			statuses = append(statuses, item["status"].(string))
+		}
+		if got := strings.Join(statuses, " "); got != "completed incomplete" {
+			t.Errorf("the items are %s", got)
+		}
+	}
+}
+
+// TestCutText: all text is there when the connection breaks.
+func TestCutText(t *testing.T) {
+	s := start(t, Options{Chunk: 1})
+	a := s.ask(body("say:Grüße; cutoff", nil))
+	if a.text() != "Grüße" || a.err != io.ErrUnexpectedEOF {
+		t.Errorf("read %q, %v", a.text(), a.err)
+	}
+	if stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Finished == 1 }); err != nil || stats.ClosedEarly != 0 {
+		t.Errorf("stats %+v, %v", stats, err)
+	}
+}
+
+// TestHang: the stream stands open until the client goes, and the server sees it
+// go.
+func TestHang(t *testing.T) {
+	s := start(t, Options{})
+	for i, c := range []struct {
+		prompt string
+		events int // that come before the silence
+	}{{"hang", 0}, {"say:first; hang", 5}, {"tool:f {}; hang", 4}} {
+		ctx, leave := context.WithCancel(deadline(t))
+		response := s.post(ctx, body(c.prompt, nil))
+		r := sse.NewReader(response.Body, 0)
+		for range c.events {
+			if _, err := next(t, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Open == 1 }); err != nil || stats.ClosedEarly != i {
+			t.Errorf("%s: stats %+v, %v", c.prompt, stats, err)
+		}
+		leave()
+		if e, err := next(t, r); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: read %v, %v after leaving", c.prompt, e, err)
+		}
+		_ = response.Body.Close()
+		if err := s.WaitClosed(deadline(t), i+1); err != nil {
+			t.Error(err)
+		}
+	}
+	if stats := s.Stats(); stats.Open != 0 || stats.Finished != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+}
+
+// TestClosedWhileSending: a client that goes in the middle of a long answer is
+// noticed, whether the server pauses or not.
+func TestClosedWhileSending(t *testing.T) {
+	s := start(t, Options{Chunk: 1})
+	long := strings.Repeat("x", 1<<20)
+	for i, prompt := range []string{"say:" + long, "delay=1m; say:" + long, "firstdelay=1m; say:" + long} {
+		ctx, leave := context.WithCancel(deadline(t))
+		response := s.post(ctx, body(prompt, nil))
+		if _, err := next(t, sse.NewReader(response.Body, 0)); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		_ = response.Body.Close()
+		if err := s.WaitClosed(deadline(t), i+1); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestServerClose: closing the server breaks hanging streams, and those to come.
+func TestServerClose(t *testing.T) {
+	s := start(t, Options{})
+	response := s.post(deadline(t), body("hang", nil))
+	defer response.Body.Close()
+	s.Close()
+	if text, err := io.ReadAll(response.Body); err == nil {
+		t.Errorf("the stream ended well after %q", text)
+	}
+	if a := s.ask(body("say:x", nil)); a.err != io.ErrUnexpectedEOF {
+		t.Errorf("a later stream ended with %v", a.err)
+	}
+	stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Open == 0 })
+	if err != nil || stats.ClosedEarly != 0 || stats.Finished != 0 {
+		t.Errorf("stats %+v, %v", stats, err)
+	}
+}
+
+// TestWaitGivesUp: a wait ends with its context.
+func TestWaitGivesUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	if err := New(Options{}).WaitClosed(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting ended with %v", err)
+	}
+}

@@ -1,0 +1,251 @@
+package scriptedmodel
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// required are the members that the API's schemas require of each event, beside
+// the type and the sequence number.
+var required = map[string][]string{
+	"response.created":                       {"response"},
+	"response.in_progress":                   {"response"},
+	"response.completed":                     {"response"},
+	"response.incomplete":                    {"response"},
+	"response.failed":                        {"response"},
+	"response.output_item.added":             {"output_index", "item"},
+	"response.output_item.done":              {"output_index", "item"},
+	"response.content_part.added":            {"item_id", "output_index", "content_index", "part"},
+	"response.content_part.done":             {"item_id", "output_index", "content_index", "part"},
+	"response.output_text.delta":             {"item_id", "output_index", "content_index", "delta", "logprobs"},
+	"response.output_text.done":              {"item_id", "output_index", "content_index", "text", "logprobs"},
+	"response.function_call_arguments.delta": {"item_id", "output_index", "delta"},
+	"response.function_call_arguments.done":  {"item_id", "output_index", "name", "arguments"},
+	"response.reasoning_summary_part.added":  {"item_id", "output_index", "summary_index", "part"},
+	"response.reasoning_summary_part.done":   {"item_id", "output_index", "summary_index", "part"},
+	"response.reasoning_summary_text.delta":  {"item_id", "output_index", "summary_index", "delta"},
+	"response.reasoning_summary_text.done":   {"item_id", "output_index", "summary_index", "text"},
+}
+
+var (
+	responseFields = []string{
+		"id", "object", "created_at", "status", "error", "incomplete_details", "instructions", "model", "tools", "output",
+		"parallel_tool_calls", "metadata", "tool_choice", "temperature", "top_p", "usage",
+	}
+	itemFields = map[string][]string{
+		"message":       {"id", "status", "role", "content"},
+		"function_call": {"id", "status", "call_id", "name", "arguments"},
+		"reasoning":     {"id", "status", "summary", "encrypted_content"},
+	}
+	partFields = map[string][]string{
+		"output_text":  {"text", "annotations", "logprobs"},
+		"summary_text": {"text"},
+	}
+)
+
+// checkEvents checks what holds for every stream: the members of the events,
+// gapless sequence numbers, the order of the items, ids that fit together.
+func checkEvents(t *testing.T, events []object) {
+	t.Helper()
+	var open string // id of the item that is being sent
+	items := 0
+	for i, e := range events {
+		typ, _ := e["type"].(string)
+		fields, known := required[typ]
+		if !known {
+			t.Errorf("event %d has the unknown type %q", i, typ)
+		}
+		if err := hasFields(map[string]any(e), fields...); err != nil {
+			t.Errorf("event %d: %v", i, err)
+		}
+		if e["sequence_number"] != float64(i) {
+			t.Errorf("event %d has the sequence number %v", i, e["sequence_number"])
+		}
+		checkKind(t, e["item"], itemFields)
+		checkKind(t, e["part"], partFields)
+		if r := e["response"]; r != nil {
+			if err := hasFields(r, responseFields...); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if e["output_index"] != float64(items) {
+			t.Errorf("event %d (%s) is of output %v, want %d", i, typ, e["output_index"], items)
+		}
+		switch id, _ := e.at("item", "id").(string); typ {
+		case "response.output_item.added":
+			open = id
+		case "response.output_item.done":
+			items++
+			if id != open {
+				t.Errorf("the item %q ends, %q is open", id, open)
+			}
+		default:
+			if e["item_id"] != open {
+				t.Errorf("event %d (%s) is of item %v, %q is open", i, typ, e["item_id"], open)
+			}
+		}
+	}
+}
+
+func checkKind(t *testing.T, value any, kinds map[string][]string) {
+	t.Helper()
+	if value == nil {
+		return
+	}
+	kind, _ := object(value.(map[string]any))["type"].(string)
+	fields, known := kinds[kind]
+	if !known {
+		t.Errorf("unknown kind %q", kind)
+	}
+	if err := hasFields(value, fields...); err != nil {
+		t.Error(err)
+	}
+}
+
+const (
+	begin   = "created in_progress "
+	message = "output_item.added content_part.added output_text.delta output_text.done content_part.done output_item.done "
+	call    = "output_item.added function_call_arguments.delta function_call_arguments.done output_item.done "
+	part    = "reasoning_summary_part.added reasoning_summary_text.delta reasoning_summary_text.done reasoning_summary_part.done "
+)
+
+// TestOrder: each kind of script has its events in the order of the API.
+func TestOrder(t *testing.T) {
+	reasoning := "output_item.added " + part + "output_item.done "
+	twoParts := "output_item.added " + part + part + "output_item.done "
+	openMessage := "output_item.added content_part.added output_text.delta"
+	cases := []struct{ prompt, want string }{
+		{"say:hello", begin + message + "completed"},
+		{"say:", begin + strings.Replace(message, "output_text.delta ", "", 1) + "completed"},
+		{"say:a\nsay:b", begin + message + message + "completed"},
+		{"reason:why; say:because", begin + reasoning + message + "completed"},
+		{"reason:one\n\ntwo", begin + twoParts + "completed"},
+		{"tool:f", begin + call + "completed"},
+		{"tool:3 f", begin + call + call + call + "completed"},
+		{"say:look; tool:f; say:done", begin + message + call + message + "completed"},
+		{"usage:1,2,3,4", begin + "completed"},
+		{"fail:server_error", begin + "failed"},
+		{"say:x; fail:server_error", begin + message + "failed"},
+		{"incomplete:max_output_tokens", begin + message + "incomplete"},
+		{"tool:f; incomplete:max_output_tokens", begin + call + "incomplete"},
+		{"cutoff", begin + openMessage},
+		{"say:a; say:b; cutoff", begin + message + openMessage},
+		{"tool:f; cutoff", begin + "output_item.added function_call_arguments.delta"},
+		{"reason:a\n\nb; cutoff", begin + "output_item.added " + part + "reasoning_summary_part.added reasoning_summary_text.delta"},
+	}
+	s := start(t, Options{})
+	for _, c := range cases {
+		t.Run(c.prompt, func(t *testing.T) {
+			a := (&site{s.Server, t, s.url, s.client}).ask(body(c.prompt, nil))
+			if got := a.types(); got != c.want {
+				t.Errorf("events\n%s\nwant\n%s", got, c.want)
+			}
+			want := io.EOF
+			if strings.Contains(c.prompt, "cutoff") {
+				want = io.ErrUnexpectedEOF
+			}
+			if a.err != want {
+				t.Errorf("the stream ended with %v, want %v", a.err, want)
+			}
+		})
+	}
+}
+
+// TestFinalResponse: the last event has the whole response.
+func TestFinalResponse(t *testing.T) {
+	s := start(t, Options{})
+	tool := object{"type": "function", "name": "f", "parameters": object{"type": "object"}, "x-own": 1}
+	a := s.prompt("reason:why; say:Grüße; tool:f {}", object{
+		"tools": []any{tool}, "instructions": "Be brief.", "parallel_tool_calls": false, "include": []any{"reasoning.encrypted_content"},
+	})
+	response := object(a.last()["response"].(map[string]any))
+	want := map[string]any{
+		"object": "response", "id": "resp_1", "status": "completed", "model": "gpt-5", "instructions": "Be brief.",
+		"parallel_tool_calls": false, "tool_choice": "auto", "error": nil, "incomplete_details": nil,
+	}
+	for name, value := range want {
+		if response[name] != value {
+			t.Errorf("%s is %v, want %v", name, response[name], value)
+		}
+	}
+	if got := object(response["tools"].([]any)[0].(map[string]any)); got["x-own"] != 1.0 {
+		t.Errorf("the tool came back as %v", got)
+	}
+	output := response["output"].([]any)
+	if len(output) != 3 {
+		t.Fatalf("output: %v", output)
+	}
+	for i, done := range slices.Collect(doneItems(a)) {
+		got := object(output[i].(map[string]any))
+		if got["id"] != done["id"] || got["status"] != "completed" {
+			t.Errorf("output %d is %v, the event had %v", i, got, done)
+		}
+	}
+	if got := object(output[0].(map[string]any))["encrypted_content"]; got != "scripted rs_1_0" {
+		t.Errorf("encrypted_content is %v", got)
+	}
+	checkUsage(t, a, DefaultUsage)
+	if total := a.last().at("response", "usage", "total_tokens"); total != 168.0 {
+		t.Errorf("%v tokens in total, want 168", total)
+	}
+}
+
+func doneItems(a answer) func(func(object) bool) {
+	return func(yield func(object) bool) {
+		for _, e := range a.events {
+			if e["type"] == "response.output_item.done" && !yield(object(e["item"].(map[string]any))) {
+				return
+			}
+		}
+	}
+}
+
+func checkUsage(t *testing.T, a answer, want Usage) {
+	t.Helper()
+	number := func(path ...string) int {
+		n, _ := a.last().at(append([]string{"response", "usage"}, path...)...).(float64)
+		return int(n)
+	}
+	got := Usage{
+		number("input_tokens"), number("input_tokens_details", "cached_tokens"),
+		number("output_tokens"), number("output_tokens_details", "reasoning_tokens"),
+	}
+	if got != want {
+		t.Errorf("usage %+v, want %+v", got, want)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	s := start(t, Options{})
+	checkUsage(t, s.prompt("usage:1000,500,70,30; say:x", nil), Usage{1000, 500, 70, 30})
+	checkUsage(t, s.prompt("incomplete:content_filter", nil), DefaultUsage)
+	if usage := s.prompt("fail:server_error", nil).last().at("response", "usage"); usage != nil {
+		t.Errorf("a failed response has the usage %v", usage)
+	}
+}
+
+// TestIDs: no two items of a server share an id, nor two calls their call id.
+func TestIDs(t *testing.T) {
+	s := start(t, Options{})
+	seen := map[string]bool{}
+	for range 2 {
+		for item := range doneItems(s.prompt("tool:3 f; say:x; tool:g", nil)) {
+			ids := []string{item["id"].(string)}
+			if callID, ok := item["call_id"].(string); ok {
+				ids = append(ids, callID)
+			}
+			for _, id := range ids {
+				if seen[id] {
+					t.Errorf("the id %q came twice", id)
+				}
+				seen[id] = true
+			}
+		}
+	}
+	if want := 2 * (5 + 4); len(seen) != want {
+		t.Errorf("%d ids, want %d", len(seen), want)
+	}
+}

@@ -1,0 +1,103 @@
+package scriptedmodel
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// UserText returns the text of the user's last message, empty if there is none.
+// Messages that Codex itself puts into the user's mouth, such as the note of an
+// interrupted turn, do not count.
+func (r Request) UserText() string {
+	if i := r.lastUser(); i >= 0 {
+		return r.Input[i].Content.String()
+	}
+	return ""
+}
+
+// lastUser is the index of the user's last message, or -1.
+func (r Request) lastUser() int {
+	for i := len(r.Input) - 1; i >= 0; i-- {
+		it := r.Input[i]
+		if it.Type == "message" && it.Role == "user" && !byCodex(it.Content.String()) {
+			return i
+		}
+	}
+	return -1
+}
+
+// byCodex tells the messages of role user that Codex adds by itself.
+func byCodex(text string) bool {
+	text = strings.TrimSpace(text)
+	for _, tag := range []string{"environment_context", "turn_aborted", "user_instructions"} {
+		if strings.HasPrefix(text, "<"+tag+">") && strings.HasSuffix(text, "</"+tag+">") {
+			return true
+		}
+	}
+	return false
+}
+
+// ToolResults returns the function_call_output items after the user's last
+// message if the history ends with one, in their order. Otherwise there is
+// nothing for the model to answer to, and it returns nil.
+func (r Request) ToolResults() []Item {
+	if n := len(r.Input); n == 0 || r.Input[n-1].Type != "function_call_output" {
+		return nil
+	}
+	var results []Item
+	for _, it := range r.Input[r.lastUser()+1:] {
+		if it.Type == "function_call_output" {
+			results = append(results, it)
+		}
+	}
+	return results
+}
+
+// InstructionText returns all instructions: the member of this name and the
+// messages of the roles system and developer, a line between them.
+func (r Request) InstructionText() string {
+	texts := []string{r.Instructions}
+	for _, it := range r.Input {
+		if it.Type == "message" && (it.Role == "developer" || it.Role == "system") {
+			texts = append(texts, it.Content.String())
+		}
+	}
+	return strings.TrimSpace(strings.Join(texts, "\n"))
+}
+
+// IsCompaction reports whether Codex asks for a summary with which to replace a
+// history that has grown too long. It is no turn of the client's: nobody should
+// ever see the answer.
+func (r Request) IsCompaction() bool {
+	var turn struct {
+		Kind string `json:"request_kind"`
+	}
+	// Metadata that does not parse tells nothing; the prompt below still may.
+	err := json.Unmarshal([]byte(r.Metadata["x-codex-turn-metadata"]), &turn)
+	if err == nil && turn.Kind != "" {
+		return turn.Kind == "compaction"
+	}
+	return strings.Contains(r.UserText(), "CONTEXT CHECKPOINT COMPACTION")
+}
+
+// Tool returns the declared tool of this name.
+func (r Request) Tool(name string) (Tool, bool) {
+	for _, t := range r.Tools {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return Tool{}, false
+}
+
+// ClientTools returns the functions that the request declares, without the one
+// that Codex always offers on its own account.
+func (r Request) ClientTools() []Tool {
+	var tools []Tool
+	for _, t := range r.Tools {
+		if t.Type == "function" && t.Name != "request_user_input" {
+			tools = append(tools, t)
+		}
+	}
+	return tools
+}

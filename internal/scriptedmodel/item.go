@@ -1,0 +1,146 @@
+package scriptedmodel
+
+import (
+	"fmt"
+	"slices"
+)
+
+// itemWriter sends the events of one output item.
+type itemWriter struct {
+	*player
+	index  int    // of the item among the output
+	status string // at its end
+	open   bool   // the item has no end: the script breaks off
+}
+
+// id makes an id that is unique on this server.
+func (it *itemWriter) id(prefix string) string {
+	return fmt.Sprintf("%s_%d_%d", prefix, it.number, it.index)
+}
+
+// added announces the item.
+func (it *itemWriter) added(item any) error {
+	return it.emit(event{Type: "response.output_item.added", OutputIndex: &it.index, Item: item})
+}
+
+// done ends the item and adds it to the response.
+func (it *itemWriter) done(item any) error {
+	it.response.Output = append(it.response.Output, item)
+	return it.emit(event{Type: "response.output_item.done", OutputIndex: &it.index, Item: item})
+}
+
+// sendDeltas sends text in pieces, each in a copy of the event.
+func (it *itemWriter) sendDeltas(e event, text string) error {
+	for piece := range chunks(text, it.script.Chunk) {
+		if err := it.pace(); err != nil {
+			return err
+		}
+		e.Delta = &piece
+		if err := it.emit(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emitAll sends events as far as they can be sent.
+func (it *itemWriter) emitAll(events ...event) error {
+	for _, e := range events {
+		if err := it.emit(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (it *itemWriter) message(text string) error {
+	item := messageItem{ID: it.id("msg"), Type: "message", Status: "in_progress", Role: "assistant", Content: []textPart{}}
+	if err := it.added(item); err != nil {
+		return err
+	}
+	of := func(typ string) event {
+		return event{Type: typ, ItemID: item.ID, OutputIndex: &it.index, ContentIndex: new(0)}
+	}
+	part := of("response.content_part.added")
+	part.Part = newTextPart("")
+	if err := it.emit(part); err != nil {
+		return err
+	}
+	delta := of("response.output_text.delta")
+	delta.Logprobs = &[]any{}
+	if err := it.sendDeltas(delta, text); err != nil || it.open {
+		return err
+	}
+	done := of("response.output_text.done")
+	done.Text, done.Logprobs = &text, &[]any{}
+	part = of("response.content_part.done")
+	part.Part = newTextPart(text)
+	if err := it.emitAll(done, part); err != nil {
+		return err
+	}
+	item.Status = it.status
+	item.Content = []textPart{newTextPart(text)}
+	return it.done(item)
+}
+
+func (it *itemWriter) call(call Call) error {
+	item := callItem{
+		ID: it.id("fc"), Type: "function_call", Status: "in_progress",
+		CallID: fmt.Sprintf("call_%d_%d", it.number, it.calls), Name: call.Name,
+	}
+	if err := it.added(item); err != nil {
+		return err
+	}
+	delta := event{Type: "response.function_call_arguments.delta", ItemID: item.ID, OutputIndex: &it.index}
+	if err := it.sendDeltas(delta, call.Arguments); err != nil || it.open {
+		return err
+	}
+	err := it.emit(event{
+		Type: "response.function_call_arguments.done", ItemID: item.ID, OutputIndex: &it.index,
+		Name: call.Name, Arguments: &call.Arguments,
+	})
+	if err != nil {
+		return err
+	}
+	item.Status = it.status
+	item.Arguments = call.Arguments
+	return it.done(item)
+}
+
+func (it *itemWriter) reasoning(parts []string) error {
+	item := reasoningItem{ID: it.id("rs"), Type: "reasoning", Status: "in_progress", Summary: []summaryPart{}}
+	if err := it.added(item); err != nil {
+		return err
+	}
+	for i, text := range parts {
+		open := it.open && i == len(parts)-1
+		if err := it.summaryPart(item.ID, i, text, open); err != nil || open {
+			return err
+		}
+		item.Summary = append(item.Summary, summaryPart{Type: "summary_text", Text: text})
+	}
+	item.Status = it.status
+	if slices.Contains(it.include, "reasoning.encrypted_content") {
+		item.EncryptedContent = new("scripted " + item.ID)
+	}
+	return it.done(item)
+}
+
+func (it *itemWriter) summaryPart(itemID string, index int, text string, open bool) error {
+	of := func(typ string) event {
+		return event{Type: "response.reasoning_summary_" + typ, ItemID: itemID, OutputIndex: &it.index, SummaryIndex: &index}
+	}
+	added := of("part.added")
+	added.Part = summaryPart{Type: "summary_text"}
+	if err := it.emit(added); err != nil {
+		return err
+	}
+	if err := it.sendDeltas(of("text.delta"), text); err != nil || open {
+		return err
+	}
+	done := of("text.done")
+	done.Text = &text
+	partDone := of("part.done")
+	partDone.Part = summaryPart{Type: "summary_text", Text: text}
+	return it.emitAll(done, partDone)
+}

@@ -1,0 +1,155 @@
+package scriptedmodel
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestModels(t *testing.T) {
+	s := start(t, Options{Models: []string{"gpt-5", "o-demo"}})
+	response, err := s.client.Get(s.url + "/v1/models")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var list struct {
+		Object string
+		Data   []map[string]any
+	}
+	if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
+		t.Fatal(err)
+	}
+	if list.Object != "list" || len(list.Data) != 2 || list.Data[1]["id"] != "o-demo" {
+		t.Errorf("the list is %+v", list)
+	}
+	for _, m := range list.Data {
+		if err := hasFields(m, "id", "object", "created", "owned_by"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	s := start(t, Options{})
+	cases := []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"GET", "/v1/responses", 405, "POST"},
+		{"POST", "/v1/models", 405, "GET"},
+		{"GET", "/", 404, ""},
+		{"POST", "/v1/chat/completions", 404, ""},
+	}
+	for _, c := range cases {
+		request, err := http.NewRequestWithContext(deadline(t), c.method, s.url+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := s.client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != c.status || response.Header.Get("Allow") != c.allow || !json.Valid(text) {
+			t.Errorf("%s %s: %d, allow %q: %s", c.method, c.path, response.StatusCode, response.Header.Get("Allow"), text)
+		}
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	s := start(t, Options{})
+	for _, text := range []string{
+		``, `{`, `[]`, `{"stream":true,"input":7}`, `{"stream":true,"input":[7]}`, `{"stream":true,"input":[{"content":7}]}`,
+		`{"stream":true,"input":"x","tools":[7]}`, `{"stream":"yes"}`, `{"input":"say:no stream"}`,
+	} {
+		s.refused(text, 400)
+	}
+	if stats := s.Stats(); stats.Requests != 9 || stats.Finished != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+}
+
+// spaces is a body without an end.
+type spaces struct{}
+
+func (spaces) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func TestBodies(t *testing.T) {
+	cases := []struct {
+		name   string
+		body   io.Reader
+		status int
+	}{
+		{"endless", spaces{}, http.StatusRequestEntityTooLarge},
+		{"broken", iotest.ErrReader(io.ErrUnexpectedEOF), http.StatusBadRequest},
+	}
+	s := New(Options{})
+	defer s.Close()
+	for _, c := range cases {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/responses", c.body))
+		if w.Code != c.status || !strings.Contains(w.Body.String(), "could not be read") {
+			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
+		}
+	}
+	if stats := s.Stats(); stats.Requests != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+}
+
+// TestOn: the function registered last is asked first, each may decline, and is
+// gone after its removal.
+func TestOn(t *testing.T) {
+	s := start(t, Options{})
+	say := func(key, text string) func() {
+		return s.On(func(r Request) (Script, bool) {
+			return Script{Output: []Output{Say(text)}}, strings.Contains(r.UserText(), key)
+		})
+	}
+	want := func(prompt, want string) {
+		t.Helper()
+		if got := s.prompt(prompt, nil).text(); got != want {
+			t.Errorf("%q is answered with %q, want %q", prompt, got, want)
+		}
+	}
+	removeFirst := say("key", "first")
+	removeSecond := say("key two", "second")
+	want("key", "first")
+	want("key two", "second")
+	want("say:own", "own")
+	want("say:own key", "first")
+	removeSecond()
+	removeSecond()
+	want("key two", "first")
+	removeFirst()
+	want("say:key", "key")
+}
+
+// TestOnAny: what the functions return is played as it is.
+func TestOnAny(t *testing.T) {
+	s := start(t, Options{})
+	defer s.On(func(Request) (Script, bool) {
+		return Script{End: HTTPError{Status: 404, Code: "not_here", Message: "gone"}}, true
+	})()
+	if e, _ := s.refused(body("x", nil), 404); e.at("error", "code") != "not_here" || e.at("error", "message") != "gone" {
+		t.Errorf("refused with %v", e)
+	}
+	defer s.On(func(Request) (Script, bool) {
+		return Script{Output: []Output{Call{Name: "f"}}}, true
+	})()
+	if calls := s.prompt("x", nil).calls(); len(calls) != 1 || calls[0] != (Call{"f", ""}) {
+		t.Errorf("the calls are %v", calls)
+	}
+}

@@ -1,0 +1,194 @@
+package scriptedmodel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// writeTimeout is how long a client may take to read.
+const writeTimeout = 30 * time.Second
+
+// errCut ends a stream whose connection is to be broken.
+var errCut = errors.New("the script cuts the connection")
+
+// stream answers req with the events of the script.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, req Request, script Script) {
+	ctx, cancel := context.WithTimeout(r.Context(), maxStream)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	if s.ctx.Err() != nil {
+		cancel() // at once, AfterFunc takes a moment
+	}
+
+	s.log.update(func(stats *Stats) { stats.Open++ })
+	p := &player{
+		ctx:      ctx,
+		w:        sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout}),
+		script:   script,
+		response: newResponse(fmt.Sprintf("resp_%d", req.Number), time.Now().Unix(), req),
+		number:   req.Number,
+		include:  req.Include,
+	}
+	err := p.play()
+	s.log.update(func(stats *Stats) {
+		stats.Open--
+		switch {
+		case err == nil || err == errCut:
+			stats.Finished++
+		case s.ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
+			stats.ClosedEarly++
+		}
+	})
+	if err != nil {
+		// The one way to end a response so that the client sees it broken.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// player plays one script.
+type player struct {
+	ctx      context.Context
+	w        *sse.Writer
+	script   Script
+	response *response
+	number   int      // of the request
+	include  []string // of the request
+	sequence int      // of the next event
+	calls    int      // so far
+	deltas   int      // so far
+}
+
+// play returns nil when the whole response has been sent, errCut when it is to be
+// broken, else why it could not be sent.
+func (p *player) play() error {
+	if err := p.w.Start(); err != nil {
+		return err
+	}
+	if _, hang := p.script.End.(Hang); hang && len(p.script.Output) == 0 {
+		return p.hang()
+	}
+	for _, typ := range []string{"response.created", "response.in_progress"} {
+		if err := p.emit(event{Type: typ, Response: p.response}); err != nil {
+			return err
+		}
+	}
+	if err := p.w.Flush(); err != nil {
+		return err
+	}
+	if err := p.pause(p.script.FirstDelay); err != nil {
+		return err
+	}
+	for i, out := range p.script.Output {
+		if err := p.output(out, i == len(p.script.Output)-1); err != nil {
+			return err
+		}
+		if err := p.w.Flush(); err != nil {
+			return err
+		}
+	}
+	return p.end()
+}
+
+// output sends one output item.
+func (p *player) output(out Output, last bool) error {
+	it := &itemWriter{player: p, index: len(p.response.Output), status: "completed"}
+	if last {
+		it.open = breaksOff(p.script.End)
+		if _, ok := p.script.End.(Incomplete); ok {
+			it.status = "incomplete"
+		}
+	}
+	switch out := out.(type) {
+	case Say:
+		return it.message(string(out))
+	case Reason:
+		return it.reasoning(strings.Split(string(out), "\n\n"))
+	case Call:
+		p.calls++
+		return it.call(out)
+	}
+	return fmt.Errorf("unknown output %T", out)
+}
+
+// end sends the last event, if the response is to have one.
+func (p *player) end() error {
+	r := p.response
+	switch e := p.script.End.(type) {
+	case Cut:
+		return errCut
+	case Hang:
+		return p.hang()
+	case Failed:
+		r.Status = "failed"
+		r.Error = &responseError{Code: e.Code, Message: e.Message}
+	case Incomplete:
+		r.Status = "incomplete"
+		r.IncompleteDetails = &incompleteReason{e.Reason}
+		r.Usage = p.usage()
+	default:
+		r.Status = "completed"
+		r.Usage = p.usage()
+	}
+	if err := p.emit(event{Type: "response." + r.Status, Response: r}); err != nil {
+		return err
+	}
+	return p.w.Close()
+}
+
+func (p *player) usage() *wireUsage {
+	if p.script.Usage != nil {
+		return p.script.Usage.wire()
+	}
+	return DefaultUsage.wire()
+}
+
+// emit writes the event with the next sequence number.
+func (p *player) emit(e event) error {
+	e.SequenceNumber = p.sequence
+	p.sequence++
+	data, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", e.Type, err)
+	}
+	return p.w.WriteEvent(e.Type, data)
+}
+
+// pace makes the pause before a delta.
+func (p *player) pace() error {
+	p.deltas++
+	if p.deltas == 1 || p.script.Delay <= 0 {
+		return p.ctx.Err()
+	}
+	if err := p.w.Flush(); err != nil {
+		return err
+	}
+	return p.pause(p.script.Delay)
+}
+
+// pause waits, but not longer than the client stays.
+func (p *player) pause(d time.Duration) error {
+	if d <= 0 {
+		return p.ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	}
+}
+
+// hang waits for the client to go.
+func (p *player) hang() error {
+	<-p.ctx.Done()
+	return p.ctx.Err()
+}

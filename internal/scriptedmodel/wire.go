@@ -1,0 +1,146 @@
+package scriptedmodel
+
+import "encoding/json"
+
+// event is an event of the stream: the union of all that are sent. Pointers tell
+// a member that is zero or empty from one that the event does not have.
+type event struct {
+	Type           string    `json:"type"`
+	SequenceNumber int       `json:"sequence_number"`
+	Response       *response `json:"response,omitempty"`
+	ItemID         string    `json:"item_id,omitempty"`
+	OutputIndex    *int      `json:"output_index,omitempty"`
+	ContentIndex   *int      `json:"content_index,omitempty"`
+	SummaryIndex   *int      `json:"summary_index,omitempty"`
+	Item           any       `json:"item,omitempty"`
+	Part           any       `json:"part,omitempty"`
+	Name           string    `json:"name,omitempty"`
+	Delta          *string   `json:"delta,omitempty"`
+	Text           *string   `json:"text,omitempty"`
+	Arguments      *string   `json:"arguments,omitempty"`
+	Logprobs       *[]any    `json:"logprobs,omitempty"`
+}
+
+// response is the response object in the first and last events of a stream.
+type response struct {
+	ID                string            `json:"id"`
+	Object            string            `json:"object"`
+	CreatedAt         int64             `json:"created_at"` // seconds since 1970
+	Status            string            `json:"status"`
+	Error             *responseError    `json:"error"`
+	IncompleteDetails *incompleteReason `json:"incomplete_details"`
+	Instructions      *string           `json:"instructions"`
+	Model             string            `json:"model"`
+	Tools             []json.RawMessage `json:"tools"`
+	Output            []any             `json:"output"`
+	ParallelToolCalls bool              `json:"parallel_tool_calls"`
+	Metadata          map[string]string `json:"metadata"`
+	ToolChoice        json.RawMessage   `json:"tool_choice"`
+	Temperature       float64           `json:"temperature"`
+	TopP              float64           `json:"top_p"`
+	Usage             *wireUsage        `json:"usage"`
+}
+
+type responseError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type incompleteReason struct {
+	Reason string `json:"reason"`
+}
+
+type wireUsage struct {
+	InputTokens        int           `json:"input_tokens"`
+	InputTokensDetails inputDetails  `json:"input_tokens_details"`
+	OutputTokens       int           `json:"output_tokens"`
+	OutputDetails      outputDetails `json:"output_tokens_details"`
+	TotalTokens        int           `json:"total_tokens"`
+}
+
+type inputDetails struct {
+	CachedTokens int `json:"cached_tokens"`
+}
+
+type outputDetails struct {
+	ReasoningTokens int `json:"reasoning_tokens"`
+}
+
+func (u Usage) wire() *wireUsage {
+	return &wireUsage{
+		InputTokens:        u.Input,
+		InputTokensDetails: inputDetails{u.Cached},
+		OutputTokens:       u.Output,
+		OutputDetails:      outputDetails{u.Reasoning},
+		TotalTokens:        u.Input + u.Output,
+	}
+}
+
+type messageItem struct {
+	ID      string     `json:"id"`
+	Type    string     `json:"type"`
+	Status  string     `json:"status"`
+	Role    string     `json:"role"`
+	Content []textPart `json:"content"`
+}
+
+type textPart struct {
+	Type        string `json:"type"`
+	Text        string `json:"text"`
+	Annotations []any  `json:"annotations"`
+	Logprobs    []any  `json:"logprobs"`
+}
+
+func newTextPart(text string) textPart {
+	return textPart{Type: "output_text", Text: text, Annotations: []any{}, Logprobs: []any{}}
+}
+
+type callItem struct {
+	ID        string `json:"id"`
+	Type      string `json:"type"`
+	Status    string `json:"status"`
+	CallID    string `json:"call_id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+type reasoningItem struct {
+	ID               string        `json:"id"`
+	Type             string        `json:"type"`
+	Status           string        `json:"status"`
+	Summary          []summaryPart `json:"summary"`
+	EncryptedContent *string       `json:"encrypted_content"`
+}
+
+type summaryPart struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// newResponse returns the response object with which the answer to req begins.
+func newResponse(id string, createdAt int64, req Request) *response {
+	r := &response{
+		ID:                id,
+		Object:            "response",
+		CreatedAt:         createdAt,
+		Status:            "in_progress",
+		Model:             req.Model,
+		Tools:             make([]json.RawMessage, 0, len(req.Tools)),
+		Output:            []any{},
+		ParallelToolCalls: req.ParallelToolCalls == nil || *req.ParallelToolCalls,
+		Metadata:          map[string]string{},
+		ToolChoice:        req.ToolChoice,
+		Temperature:       1,
+		TopP:              1,
+	}
+	for _, t := range req.Tools {
+		r.Tools = append(r.Tools, t.Raw)
+	}
+	if req.Instructions != "" {
+		r.Instructions = &req.Instructions
+	}
+	if len(r.ToolChoice) == 0 {
+		r.ToolChoice = json.RawMessage(`"auto"`)
+	}
+	return r
+}
