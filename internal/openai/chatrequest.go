@@ -1,0 +1,301 @@
+package openai
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ChatRequest is a checked body of POST /v1/chat/completions
+// (CreateChatCompletionRequest). It holds views into the body it was decoded
+// from, which must not be changed as long as the request is in use.
+type ChatRequest struct {
+	model    string
+	messages []message
+	tools    []tool
+	choice   toolChoice
+	format   responseFormat
+	effort   string
+	ignored  []string
+
+	serialTools  bool // parallel_tool_calls is false
+	stream       bool
+	hasOptions   bool // stream_options are given
+	includeUsage bool
+	hasInput     bool // there is an input, as in the Responses API
+}
+
+// DecodeChat reads and checks the body of a chat completion request. The error
+// is always an invalid_request_error with status 400.
+//
+// Refused are, besides values of a wrong type or form, what Codex cannot do:
+// more than one choice, log probabilities, audio, files, images that are not data
+// URLs, and the functions that tools have replaced. Fields without use are
+// accepted; [Plan.Ignored] names those that matter. Unknown fields are skipped.
+func DecodeChat(body []byte) (*ChatRequest, *Error) {
+	lone, syntax := checkJSON(body)
+	if syntax != nil {
+		return nil, notJSON(syntax.Error())
+	}
+	if lone != nil {
+		body = replaceLoneSurrogates(body, lone)
+	}
+	root := value(body[skipSpace(body, 0):])
+	if root.kind() != kindObject {
+		return nil, notJSON("it is " + string(root.kind()) + ", not an object")
+	}
+	r := new(ChatRequest)
+	for name, v := range root.members() {
+		read, known := chatFields[string(name)]
+		if !known {
+			continue
+		}
+		if f := read(r, v); f != nil {
+			return nil, f.in(string(name)).toError()
+		}
+	}
+	if f := r.check(); f != nil {
+		return nil, f.toError()
+	}
+	return r, nil
+}
+
+func notJSON(problem string) *Error {
+	return &Error{
+		Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_json",
+		Message: "The request body could not be read as a JSON object: " + problem + ".",
+	}
+}
+
+// Model is the model that the client asked for.
+func (r *ChatRequest) Model() string { return r.model }
+
+// InstructionsContain reports whether s occurs in a system or developer message
+// or in an assistant message that opens the conversation, which is where some
+// clients put their prompt.
+func (r *ChatRequest) InstructionsContain(s string) bool {
+	for i, m := range r.messages {
+		if !m.role.instructs() && (i > 0 || m.role != roleAssistant) {
+			continue
+		}
+		for p := range m.parts() {
+			if p.kind == partText && strings.Contains(p.text.text(), s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// chatFields are the readers of the fields that are looked at.
+var chatFields = map[string]func(*ChatRequest, value) *fault{
+	"model":               (*ChatRequest).readModel,
+	"messages":            (*ChatRequest).readMessages,
+	"tools":               (*ChatRequest).readTools,
+	"tool_choice":         (*ChatRequest).readToolChoice,
+	"parallel_tool_calls": (*ChatRequest).readParallelToolCalls,
+	"response_format":     (*ChatRequest).readResponseFormat,
+	"reasoning_effort":    (*ChatRequest).readReasoningEffort,
+	"stream":              (*ChatRequest).readStream,
+	"stream_options":      (*ChatRequest).readStreamOptions,
+	"n":                   (*ChatRequest).readN,
+	"logprobs":            (*ChatRequest).readLogprobs,
+	"top_logprobs":        (*ChatRequest).readTopLogprobs,
+	"modalities":          (*ChatRequest).readModalities,
+	"audio":               (*ChatRequest).readAudio,
+	"functions":           replacedBy("tools"),
+	"function_call":       replacedBy("tool_choice"),
+	"input":               (*ChatRequest).readInput,
+
+	"temperature":           unused("temperature", "1", kindNumber),
+	"top_p":                 unused("top_p", "1", kindNumber),
+	"max_tokens":            unused("max_tokens", "", kindNumber),
+	"max_completion_tokens": unused("max_completion_tokens", "", kindNumber),
+	"stop":                  unused("stop", "[]", kindString, kindArray),
+	"seed":                  unused("seed", "", kindNumber),
+	"presence_penalty":      unused("presence_penalty", "0", kindNumber),
+	"frequency_penalty":     unused("frequency_penalty", "0", kindNumber),
+	"logit_bias":            unused("logit_bias", "{}", kindObject),
+	"service_tier":          unused("service_tier", `"auto"`, kindString),
+	"prediction":            unused("prediction", "", kindObject),
+	"verbosity":             unused("verbosity", `"medium"`, kindString),
+	"web_search_options":    unused("web_search_options", "", kindObject),
+	"store":                 unused("", "", kindBool),
+	"metadata":              unused("", "", kindObject),
+	"user":                  unused("", "", kindString),
+	"safety_identifier":     unused("", "", kindString),
+	"prompt_cache_key":      unused("", "", kindString),
+}
+
+// unused reads a field without a counterpart in Codex: it may be null or of one
+// of the kinds. If it would change the answer it is noted under the given name,
+// unless its value is the neutral one.
+func unused(name, neutral string, kinds ...kind) func(*ChatRequest, value) *fault {
+	return func(r *ChatRequest, v value) *fault {
+		if !v.given() {
+			return nil
+		}
+		if !slices.Contains(kinds, v.kind()) {
+			return wrongType(kinds[0], v)
+		}
+		if name != "" && string(v) != neutral && !slices.Contains(r.ignored, name) {
+			r.ignored = append(r.ignored, name)
+		}
+		return nil
+	}
+}
+
+// replacedBy refuses a field that OpenAI itself has given up.
+func replacedBy(name string) func(*ChatRequest, value) *fault {
+	return func(_ *ChatRequest, v value) *fault {
+		if !v.given() {
+			return nil
+		}
+		return unsupported("is not supported; use '%s' instead", name)
+	}
+}
+
+// check looks at what needs more than one field.
+func (r *ChatRequest) check() *fault {
+	switch {
+	case r.messages == nil && r.hasInput:
+		return (&fault{
+			problem: "is required; a body with 'input' belongs to POST /v1/responses",
+			code:    codeMissing,
+		}).in("messages")
+	case r.model == "":
+		return missing().in("model")
+	case r.messages == nil:
+		return missing().in("messages")
+	case r.hasOptions && !r.stream:
+		return wrongValue("is only allowed when 'stream' is true").in("stream_options")
+	}
+	return r.choice.check(r.tools).in("tool_choice")
+}
+
+func (r *ChatRequest) readModel(v value) *fault {
+	if f := expect(kindString, v); f != nil {
+		return f
+	}
+	if r.model = v.text(); r.model == "" {
+		return wrongValue("must not be empty")
+	}
+	return nil
+}
+
+func (r *ChatRequest) readParallelToolCalls(v value) *fault {
+	f := optional(kindBool, v)
+	r.serialTools = v.kind() == kindBool && !v.isTrue()
+	return f
+}
+
+// efforts are the values of reasoning_effort (ReasoningEffort).
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+func (r *ChatRequest) readReasoningEffort(v value) *fault {
+	r.effort = ""
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindString, v); f != nil {
+		return f
+	}
+	if r.effort = v.text(); !slices.Contains(efforts, r.effort) {
+		return wrongValue("must be one of %s", strings.Join(efforts, ", "))
+	}
+	return nil
+}
+
+func (r *ChatRequest) readStream(v value) *fault {
+	f := optional(kindBool, v)
+	r.stream = v.isTrue()
+	return f
+}
+
+func (r *ChatRequest) readStreamOptions(v value) *fault {
+	r.hasOptions, r.includeUsage = v.given(), false
+	if !r.hasOptions {
+		return nil
+	}
+	if f := expect(kindObject, v); f != nil {
+		return f
+	}
+	for name, v := range v.members() {
+		if string(name) == "include_usage" {
+			if f := optional(kindBool, v); f != nil {
+				return f.in("include_usage")
+			}
+			r.includeUsage = v.isTrue()
+		}
+	}
+	return nil
+}
+
+func (r *ChatRequest) readN(v value) *fault {
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindNumber, v); f != nil {
+		return f
+	}
+	if n, err := strconv.ParseFloat(string(v), 64); err != nil || n != 1 {
+		return wrongValue("must be 1: several choices are not supported")
+	}
+	return nil
+}
+
+func (r *ChatRequest) readLogprobs(v value) *fault {
+	if f := optional(kindBool, v); f != nil {
+		return f
+	}
+	if v.isTrue() {
+		return unsupported("is not supported: Codex gives no log probabilities")
+	}
+	return nil
+}
+
+func (r *ChatRequest) readTopLogprobs(v value) *fault {
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindNumber, v); f != nil {
+		return f
+	}
+	return unsupported("is not supported: Codex gives no log probabilities")
+}
+
+func (r *ChatRequest) readModalities(v value) *fault {
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.elements() {
+		if f := expect(kindString, v); f != nil {
+			return f.at(i)
+		}
+		if !v.is("text") {
+			return unsupported("is not supported: answers are text").at(i)
+		}
+	}
+	return nil
+}
+
+func (r *ChatRequest) readAudio(v value) *fault {
+	if !v.given() {
+		return nil
+	}
+	return unsupported("is not supported: answers are text")
+}
+
+// readInput notes a field of the Responses API, to be able to say so.
+func (r *ChatRequest) readInput(v value) *fault {
+	r.hasInput = v.given()
+	return nil
+}
+
+// DeclaresTools reports whether the request brings tools of its own, whatever
+// its tool_choice makes of them.
+func (r *ChatRequest) DeclaresTools() bool { return len(r.tools) > 0 }

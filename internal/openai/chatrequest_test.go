@@ -1,0 +1,372 @@
+package openai
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pngURL is a valid data URL of an image.
+const pngURL = "data:image/png;base64,iVBORw0KGgo="
+
+// withFields is a valid request with more fields.
+func withFields(fields string) string {
+	return `{"model":"m","messages":[{"role":"user","content":"hi"}],` + fields + `}`
+}
+
+// withMessages is a valid request but for its messages.
+func withMessages(messages string) string {
+	return `{"model":"m","messages":[` + messages + `]}`
+}
+
+// withTool is a request that declares one tool.
+func withTool(function, more string) string {
+	return withFields(`"tools":[{"type":"function","function":` + function + `}]` + more)
+}
+
+// manyTools are n tools with names of their own.
+func manyTools(n int) string {
+	tools := make([]string, n)
+	for i := range tools {
+		tools[i] = fmt.Sprintf(`{"type":"function","function":{"name":"f%d"}}`, i)
+	}
+	return strings.Join(tools, ",")
+}
+
+const readNote = `{"name":"readNote"}`
+
+func mustDecode(t *testing.T, body string) *ChatRequest {
+	t.Helper()
+	r, err := DecodeChat([]byte(body))
+	if err != nil {
+		t.Fatalf("%s\nrefused: %v", body, err)
+	}
+	return r
+}
+
+func mustPlan(t *testing.T, body string) *Plan {
+	t.Helper()
+	p, err := mustDecode(t, body).Plan(PlanOptions{})
+	if err != nil {
+		t.Fatalf("%s\nno plan: %v", body, err)
+	}
+	return p
+}
+
+// TestDecodeChatTypes gives every field a value of every wrong type.
+func TestDecodeChatTypes(t *testing.T) {
+	samples := map[kind]string{
+		kindNull: "null", kindBool: "true", kindNumber: "7", kindString: `"x"`, kindArray: "[]", kindObject: "{}",
+	}
+	const (
+		user      = `{"role":"user","content":"hi"}`
+		assistant = `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+	)
+	assistantWith := func(old string) string { return withMessages(strings.Replace(assistant, old, "%", 1)) }
+	for _, c := range []struct {
+		body  string // % is the place of the value
+		param string
+		right []kind
+	}{
+		{`{"messages":[` + user + `],"model":%}`, "model", []kind{kindString}},
+		{`{"model":"m","messages":%}`, "messages", []kind{kindArray}},
+		{withMessages(`%`), "messages[0]", []kind{kindObject}},
+		{withMessages(`{"role":%,"content":"x"}`), "messages[0].role", []kind{kindString}},
+		{withMessages(`{"role":"user","content":%}`), "messages[0].content", []kind{kindString, kindArray}},
+		{withMessages(`{"role":"system","content":%}`), "messages[0].content", []kind{kindString, kindArray}},
+		{withMessages(`{"role":"developer","content":%}`), "messages[0].content", []kind{kindString, kindArray}},
+		{withMessages(`{"role":"assistant","content":%}`), "messages[0].content", []kind{kindString, kindArray, kindNull}},
+		{withMessages(assistant + `,{"role":"tool","tool_call_id":"c","content":%}`), "messages[1].content", []kind{kindString, kindArray, kindNull}},
+		{withMessages(assistant + `,{"role":"tool","content":"r","tool_call_id":%}`), "messages[1].tool_call_id", []kind{kindString}},
+		{withMessages(`{"role":"user","content":"x","name":%}`), "messages[0].name", []kind{kindString, kindNull}},
+		{withMessages(`{"role":"assistant","refusal":%}`), "messages[0].refusal", []kind{kindString, kindNull}},
+		{withMessages(`{"role":"assistant","tool_calls":%}`), "messages[0].tool_calls", []kind{kindArray, kindNull}},
+		{withMessages(`{"role":"assistant","tool_calls":[%]}`), "messages[0].tool_calls[0]", []kind{kindObject}},
+		{assistantWith(`"c"`), "messages[0].tool_calls[0].id", []kind{kindString}},
+		{assistantWith(`"function"`), "messages[0].tool_calls[0].type", []kind{kindString, kindNull}},
+		{assistantWith(`{"name":"f","arguments":"{}"}`), "messages[0].tool_calls[0].function", []kind{kindObject}},
+		{assistantWith(`"f"`), "messages[0].tool_calls[0].function.name", []kind{kindString}},
+		{assistantWith(`"{}"`), "messages[0].tool_calls[0].function.arguments", []kind{kindString}},
+		{withMessages(`{"role":"user","content":[%]}`), "messages[0].content[0]", []kind{kindObject}},
+		{withMessages(`{"role":"user","content":[{"type":%,"text":"x"}]}`), "messages[0].content[0].type", []kind{kindString}},
+		{withMessages(`{"role":"user","content":[{"type":"text","text":%}]}`), "messages[0].content[0].text", []kind{kindString}},
+		{withMessages(`{"role":"assistant","content":[{"type":"refusal","refusal":%}]}`), "messages[0].content[0].refusal", []kind{kindString}},
+		{withMessages(`{"role":"user","content":[{"type":"image_url","image_url":%}]}`), "messages[0].content[0].image_url", []kind{kindObject}},
+		{withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":%}}]}`), "messages[0].content[0].image_url.url", []kind{kindString}},
+		{withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":%}}]}`), "messages[0].content[0].image_url.detail", []kind{kindString, kindNull}},
+		{withFields(`"tools":%`), "tools", []kind{kindArray, kindNull}},
+		{withFields(`"tools":[%]`), "tools[0]", []kind{kindObject}},
+		{withFields(`"tools":[{"type":%,"function":` + readNote + `}]`), "tools[0].type", []kind{kindString}},
+		{withTool(`%`, ""), "tools[0].function", []kind{kindObject}},
+		{withTool(`{"name":%}`, ""), "tools[0].function.name", []kind{kindString}},
+		{withTool(`{"name":"f","description":%}`, ""), "tools[0].function.description", []kind{kindString, kindNull}},
+		{withTool(`{"name":"f","parameters":%}`, ""), "tools[0].function.parameters", []kind{kindObject, kindNull}},
+		{withTool(`{"name":"f","strict":%}`, ""), "tools[0].function.strict", []kind{kindBool, kindNull}},
+		{withTool(readNote, `,"tool_choice":%`), "tool_choice", []kind{kindString, kindObject, kindNull}},
+		{withTool(readNote, `,"tool_choice":{"type":%}`), "tool_choice.type", []kind{kindString}},
+		{withTool(readNote, `,"tool_choice":{"type":"function","function":%}`), "tool_choice.function", []kind{kindObject}},
+		{withTool(readNote, `,"tool_choice":{"type":"function","function":{"name":%}}`), "tool_choice.function.name", []kind{kindString}},
+		{withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":%}`), "tool_choice.allowed_tools", []kind{kindObject}},
+		{withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"tools":[],"mode":%}}`), "tool_choice.allowed_tools.mode", []kind{kindString}},
+		{withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":%}}`), "tool_choice.allowed_tools.tools", []kind{kindArray}},
+		{withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[%]}}`), "tool_choice.allowed_tools.tools[0]", []kind{kindObject}},
+		{withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":%}]}}`), "tool_choice.allowed_tools.tools[0].type", []kind{kindString}},
+		{withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":%}]}}`), "tool_choice.allowed_tools.tools[0].function", []kind{kindObject}},
+		{withFields(`"parallel_tool_calls":%`), "parallel_tool_calls", []kind{kindBool, kindNull}},
+		{withFields(`"response_format":%`), "response_format", []kind{kindObject, kindNull}},
+		{withFields(`"response_format":{"type":%}`), "response_format.type", []kind{kindString}},
+		{withFields(`"response_format":{"type":"json_schema","json_schema":%}`), "response_format.json_schema", []kind{kindObject}},
+		{withFields(`"response_format":{"type":"json_schema","json_schema":{"schema":{},"name":%}}`), "response_format.json_schema.name", []kind{kindString}},
+		{withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":%}}`), "response_format.json_schema.schema", []kind{kindObject}},
+		{withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{},"strict":%}}`), "response_format.json_schema.strict", []kind{kindBool, kindNull}},
+		{withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{},"description":%}}`), "response_format.json_schema.description", []kind{kindString, kindNull}},
+		{withFields(`"reasoning_effort":%`), "reasoning_effort", []kind{kindString, kindNull}},
+		{withFields(`"stream":%`), "stream", []kind{kindBool, kindNull}},
+		{withFields(`"stream":true,"stream_options":%`), "stream_options", []kind{kindObject, kindNull}},
+		{withFields(`"stream":true,"stream_options":{"include_usage":%}`), "stream_options.include_usage", []kind{kindBool, kindNull}},
+		{withFields(`"n":%`), "n", []kind{kindNumber, kindNull}},
+		{withFields(`"logprobs":%`), "logprobs", []kind{kindBool, kindNull}},
+		{withFields(`"top_logprobs":%`), "top_logprobs", []kind{kindNumber, kindNull}},
+		{withFields(`"modalities":%`), "modalities", []kind{kindArray, kindNull}},
+		{withFields(`"modalities":[%]`), "modalities[0]", []kind{kindString}},
+		{withFields(`"temperature":%`), "temperature", []kind{kindNumber, kindNull}},
+		{withFields(`"top_p":%`), "top_p", []kind{kindNumber, kindNull}},
+		{withFields(`"max_tokens":%`), "max_tokens", []kind{kindNumber, kindNull}},
+		{withFields(`"max_completion_tokens":%`), "max_completion_tokens", []kind{kindNumber, kindNull}},
+		{withFields(`"stop":%`), "stop", []kind{kindString, kindArray, kindNull}},
+		{withFields(`"seed":%`), "seed", []kind{kindNumber, kindNull}},
+		{withFields(`"presence_penalty":%`), "presence_penalty", []kind{kindNumber, kindNull}},
+		{withFields(`"frequency_penalty":%`), "frequency_penalty", []kind{kindNumber, kindNull}},
+		{withFields(`"logit_bias":%`), "logit_bias", []kind{kindObject, kindNull}},
+		{withFields(`"service_tier":%`), "service_tier", []kind{kindString, kindNull}},
+		{withFields(`"prediction":%`), "prediction", []kind{kindObject, kindNull}},
+		{withFields(`"verbosity":%`), "verbosity", []kind{kindString, kindNull}},
+		{withFields(`"web_search_options":%`), "web_search_options", []kind{kindObject, kindNull}},
+		{withFields(`"store":%`), "store", []kind{kindBool, kindNull}},
+		{withFields(`"metadata":%`), "metadata", []kind{kindObject, kindNull}},
+		{withFields(`"user":%`), "user", []kind{kindString, kindNull}},
+		{withFields(`"safety_identifier":%`), "safety_identifier", []kind{kindString, kindNull}},
+		{withFields(`"prompt_cache_key":%`), "prompt_cache_key", []kind{kindString, kindNull}},
+	} {
+		for k, sample := range samples {
+			body := strings.Replace(c.body, "%", sample, 1)
+			_, err := DecodeChat([]byte(body))
+			if slices.Contains(c.right, k) {
+				if err != nil && err.Code == codeInvalidType {
+					t.Errorf("%s\n%s is a right type, got %v", body, k, err)
+				}
+				continue
+			}
+			if err == nil {
+				t.Errorf("%s\naccepted %s in %s", body, k, c.param)
+				continue
+			}
+			wantCode := codeInvalidType
+			if c.param == "messages[0].tool_calls[0].type" {
+				wantCode = codeUnsupported
+			}
+			if err.Status != http.StatusBadRequest || err.Type != typeInvalidRequest || err.Param != c.param || err.Code != wantCode {
+				t.Errorf("%s\ngot %+v, want param %s and code %s", body, err, c.param, wantCode)
+			}
+			if !strings.HasPrefix(err.Message, c.param+": ") || !strings.Contains(err.Message, string(k)) && wantCode == codeInvalidType {
+				t.Errorf("%s\nmessage %q does not say what is wrong where", body, err.Message)
+			}
+		}
+	}
+}
+
+// TestDecodeChatRefuses holds requests of right types that are wrong all the same.
+func TestDecodeChatRefuses(t *testing.T) {
+	call := func(id string) string {
+		return `{"id":"` + id + `","type":"function","function":{"name":"f","arguments":"{}"}}`
+	}
+	calls := func(ids ...string) string {
+		for i, id := range ids {
+			ids[i] = call(id)
+		}
+		return `{"role":"assistant","tool_calls":[` + strings.Join(ids, ",") + `]}`
+	}
+	result := func(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"r"}` }
+	image := func(url string) string {
+		return withMessages(`{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"` + url + `"}}]}`)
+	}
+	const (
+		hi       = `{"role":"user","content":"hi"}`
+		imageURL = "messages[0].content[1].image_url.url"
+	)
+	for name, c := range map[string]struct {
+		body, param, code, says string
+	}{
+		"empty body":       {``, "", "invalid_json", "at byte 0"},
+		"truncated":        {`{"model":"m","messages":[`, "", "invalid_json", "unexpected end, expected a value, at byte 25"},
+		"trailing garbage": {withFields(`"n":1`) + `x`, "", "invalid_json", "unexpected data after the JSON value"},
+		"NUL byte":         {"{\"model\":\"a\x00b\"}", "", "invalid_json", "control character 0x00 in a string at byte 11"},
+		"invalid UTF-8":    {"{\"model\":\"a\xffb\"}", "", "invalid_json", "invalid UTF-8 at byte 11"},
+		"too deep":         {withFields(`"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200)), "", "invalid_json", "nested more than 127 deep"},
+		"array as body":    {`[]`, "", "invalid_json", "it is an array, not an object"},
+		"string as body":   {`"x"`, "", "invalid_json", "it is a string, not an object"},
+
+		"no model":             {`{"messages":[` + hi + `]}`, "model", codeMissing, "is required"},
+		"empty model":          {`{"model":"","messages":[` + hi + `]}`, "model", codeInvalidValue, "must not be empty"},
+		"no messages":          {`{"model":"m"}`, "messages", codeMissing, "is required"},
+		"empty messages":       {withMessages(``), "messages", codeInvalidValue, "at least one message"},
+		"Responses body":       {`{"model":"m","input":"hi"}`, "messages", codeMissing, "POST /v1/responses"},
+		"Responses, no model":  {`{"input":[]}`, "messages", codeMissing, "POST /v1/responses"},
+		"no role":              {withMessages(`{"content":"x"}`), "messages[0].role", codeMissing, "is required"},
+		"unknown role":         {withMessages(hi + `,{"role":"robot","content":"x"}`), "messages[1].role", codeInvalidValue, "must be one of"},
+		"function role":        {withMessages(`{"role":"function","name":"f","content":"x"}`), "messages[0].role", codeUnsupported, "use 'tool'"},
+		"no content":           {withMessages(`{"role":"user"}`), "messages[0].content", codeMissing, "is required"},
+		"no tool content":      {withMessages(calls("a") + `,{"role":"tool","tool_call_id":"a"}`), "messages[1].content", codeMissing, "is required"},
+		"empty parts":          {withMessages(`{"role":"user","content":[]}`), "messages[0].content", codeInvalidValue, "at least one part"},
+		"no part type":         {withMessages(`{"role":"user","content":[{"text":"x"}]}`), "messages[0].content[0].type", codeMissing, "is required"},
+		"unknown part":         {withMessages(`{"role":"user","content":[{"type":"video"}]}`), "messages[0].content[0].type", codeInvalidValue, "text or image_url"},
+		"audio part":           {withMessages(`{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}`), "messages[0].content[0].type", codeUnsupported, "audio"},
+		"file part":            {withMessages(`{"role":"user","content":[{"type":"file","file":{}}]}`), "messages[0].content[0].type", codeUnsupported, "send its text"},
+		"Responses part":       {withMessages(`{"role":"user","content":[{"type":"input_text","text":"x"}]}`), "messages[0].content[0].type", codeInvalidValue, "/v1/responses"},
+		"image in system":      {withMessages(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", codeInvalidValue, "must be text in a message of the role system"},
+		"image in assistant":   {withMessages(`{"role":"assistant","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", codeInvalidValue, "text or refusal"},
+		"refusal of a user":    {withMessages(`{"role":"user","content":[{"type":"refusal","refusal":"x"}]}`), "messages[0].content[0].type", codeInvalidValue, "text or image_url"},
+		"assistant audio":      {withMessages(`{"role":"assistant","audio":{"id":"a"}}`), "messages[0].audio", codeUnsupported, "audio"},
+		"old function call":    {withMessages(`{"role":"assistant","function_call":{"name":"f","arguments":""}}`), "messages[0].function_call", codeUnsupported, "use 'tool_calls'"},
+		"remote image":         {image("https://example.com/a.png"), imageURL, codeInvalidValue, "must be a data URL"},
+		"image without scheme": {image("iVBORw0KGgo="), imageURL, codeInvalidValue, "must be a data URL"},
+		"image not base64":     {image("data:image/png,abc"), imageURL, codeInvalidValue, "in base64"},
+		"image without data":   {image("data:image/png;base64"), imageURL, codeInvalidValue, "in base64"},
+		"svg image":            {image("data:image/svg+xml;base64,AAAA"), imageURL, codeInvalidValue, "png, jpeg, gif or webp"},
+		"bad base64":           {image("data:image/png;base64,AA*A"), imageURL, codeInvalidValue, "valid base64"},
+		"cut base64":           {image("data:image/png;base64,AAA"), imageURL, codeInvalidValue, "valid base64"},
+		"over-padded base64":   {image("data:image/png;base64,A==="), imageURL, codeInvalidValue, "valid base64"},
+		"empty image":          {image("data:image/png;base64,"), imageURL, codeInvalidValue, "valid base64"},
+		"image detail":         {withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"huge"}}]}`), "messages[0].content[0].image_url.detail", codeInvalidValue, "auto, low, high"},
+
+		"result without call":   {withMessages(hi + `,` + result("a")), "messages[1].tool_call_id", codeInvalidValue, `"a"`},
+		"result of another":     {withMessages(calls("a") + `,` + result("b")), "messages[1].tool_call_id", codeInvalidValue, `"b"`},
+		"result twice":          {withMessages(calls("a") + `,` + result("a") + `,` + result("a")), "messages[2].tool_call_id", codeInvalidValue, `"a"`},
+		"result too late":       {withMessages(calls("a") + `,` + result("a") + `,` + hi + `,` + result("a")), "messages[3].tool_call_id", codeInvalidValue, `"a"`},
+		"no tool_call_id":       {withMessages(calls("a") + `,{"role":"tool","content":"r"}`), "messages[1].tool_call_id", codeMissing, "is required"},
+		"call without result":   {withMessages(calls("a", "b", "c") + `,` + result("b") + `,` + hi), "messages[0].tool_calls[0].id", codeInvalidValue, "tool_call_id a, c"},
+		"call at the end":       {withMessages(hi + `,` + calls("a", "b") + `,` + result("a")), "messages[1].tool_calls[1].id", codeInvalidValue, "tool_call_id b"},
+		"many without result":   {withMessages(calls("a", "b", "c", "d", "e", "f", "g")), "messages[0].tool_calls[0].id", codeInvalidValue, "tool_call_id a, b, c, d, e, …"},
+		"user before result":    {withMessages(calls("a") + `,` + hi + `,` + result("a")), "messages[0].tool_calls[0].id", codeInvalidValue, "tool_call_id a"},
+		"same id twice":         {withMessages(calls("a", "a")), "messages[0].tool_calls[1].id", codeInvalidValue, "used twice"},
+		"empty call id":         {withMessages(calls("")), "messages[0].tool_calls[0].id", codeInvalidValue, "must not be empty"},
+		"custom call":           {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","type":"custom"}]}`), "messages[0].tool_calls[0].type", codeUnsupported, "function"},
+		"call of odd name":      {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"a.b","arguments":""}}]}`), "messages[0].tool_calls[0].function.name", codeInvalidValue, "letters, digits"},
+		"call without name":     {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"arguments":""}}]}`), "messages[0].tool_calls[0].function.name", codeMissing, "is required"},
+		"call without argument": {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f"}}]}`), "messages[0].tool_calls[0].function.arguments", codeMissing, "is required"},
+
+		"duplicate tools":   {withFields(`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"\u0066"}}]`), "tools[1].function.name", codeInvalidValue, "used twice"},
+		"tool name":         {withTool(`{"name":"a b"}`, ""), "tools[0].function.name", codeInvalidValue, "letters, digits"},
+		"tool name in dots": {withTool(`{"name":"web.run"}`, ""), "tools[0].function.name", codeInvalidValue, "letters, digits"},
+		"tool name accents": {withTool(`{"name":"prüfe"}`, ""), "tools[0].function.name", codeInvalidValue, "letters, digits"},
+		"empty tool name":   {withTool(`{"name":""}`, ""), "tools[0].function.name", codeInvalidValue, "must not be empty"},
+		"long tool name":    {withTool(`{"name":"`+strings.Repeat("a", 129)+`"}`, ""), "tools[0].function.name", codeInvalidValue, "at most 128"},
+		"no tool name":      {withTool(`{}`, ""), "tools[0].function.name", codeMissing, "is required"},
+		"too many tools":    {withFields(`"tools":[` + manyTools(maxTools+1) + `]`), "tools", codeInvalidValue, "at most 1024"},
+		"flat tool":         {withFields(`"tools":[{"type":"function","name":"f"}]`), "tools[0].function", codeMissing, "is required"},
+		"custom tool":       {withFields(`"tools":[{"type":"custom","custom":{}}]`), "tools[0].type", codeUnsupported, "function"},
+
+		"unknown choice":           {withTool(readNote, `,"tool_choice":"any"`), "tool_choice", codeInvalidValue, "none, auto, required"},
+		"required without tools":   {withFields(`"tool_choice":"required"`), "tool_choice", codeInvalidValue, "only allowed when 'tools'"},
+		"required, empty tools":    {withFields(`"tools":[],"tool_choice":"required"`), "tool_choice", codeInvalidValue, "only allowed when 'tools'"},
+		"named without tools":      {withFields(`"tool_choice":{"type":"function","function":{"name":"f"}}`), "tool_choice", codeInvalidValue, "only allowed when 'tools'"},
+		"named unknown":            {withTool(readNote, `,"tool_choice":{"type":"function","function":{"name":"f"}}`), "tool_choice", codeInvalidValue, `"f"`},
+		"named empty":              {withTool(readNote, `,"tool_choice":{"type":"function","function":{"name":""}}`), "tool_choice.function.name", codeInvalidValue, "must not be empty"},
+		"choice type":              {withTool(readNote, `,"tool_choice":{"type":"custom"}`), "tool_choice.type", codeUnsupported, "allowed_tools"},
+		"allowed unknown":          {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`), "tool_choice", codeInvalidValue, `"f"`},
+		"allowed none":             {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}`), "tool_choice.allowed_tools.tools", codeInvalidValue, "at least one"},
+		"allowed mode":             {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"none","tools":[]}}`), "tool_choice.allowed_tools.mode", codeInvalidValue, "auto or required"},
+		"allowed custom":           {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"custom"}]}}`), "tool_choice.allowed_tools.tools[0].type", codeUnsupported, "function"},
+		"format type":              {withFields(`"response_format":{"type":"xml"}`), "response_format.type", codeInvalidValue, "json_schema"},
+		"format without type":      {withFields(`"response_format":{}`), "response_format.type", codeMissing, "is required"},
+		"format without schema":    {withFields(`"response_format":{"type":"json_schema"}`), "response_format.json_schema", codeMissing, "is required"},
+		"schema without name":      {withFields(`"response_format":{"type":"json_schema","json_schema":{"schema":{}}}`), "response_format.json_schema.name", codeMissing, "is required"},
+		"schema without schema":    {withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n"}}`), "response_format.json_schema.schema", codeMissing, "is required"},
+		"unknown effort":           {withFields(`"reasoning_effort":"ultra"`), "reasoning_effort", codeInvalidValue, "xhigh"},
+		"options without stream":   {withFields(`"stream_options":{"include_usage":true}`), "stream_options", codeInvalidValue, "'stream' is true"},
+		"options, stream is false": {withFields(`"stream_options":{},"stream":false`), "stream_options", codeInvalidValue, "'stream' is true"},
+		"two choices":              {withFields(`"n":2`), "n", codeInvalidValue, "must be 1"},
+		"no choice":                {withFields(`"n":0`), "n", codeInvalidValue, "must be 1"},
+		"logprobs":                 {withFields(`"logprobs":true`), "logprobs", codeUnsupported, "log probabilities"},
+		"top_logprobs":             {withFields(`"top_logprobs":2`), "top_logprobs", codeUnsupported, "log probabilities"},
+		"audio answer":             {withFields(`"modalities":["text","audio"]`), "modalities[1]", codeUnsupported, "answers are text"},
+		"audio settings":           {withFields(`"audio":{"voice":"x"}`), "audio", codeUnsupported, "answers are text"},
+		"old functions":            {withFields(`"functions":[{"name":"f"}]`), "functions", codeUnsupported, "use 'tools'"},
+		"old choice":               {withFields(`"function_call":"auto"`), "function_call", codeUnsupported, "use 'tool_choice'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := DecodeChat([]byte(c.body))
+			if err == nil {
+				t.Fatalf("%.200s\naccepted", c.body)
+			}
+			if err.Status != http.StatusBadRequest || err.Type != typeInvalidRequest || err.Param != c.param || err.Code != c.code {
+				t.Errorf("got %+v, want param %q and code %q", err, c.param, c.code)
+			}
+			if !strings.Contains(err.Message, c.says) {
+				t.Errorf("message %q does not say %q", err.Message, c.says)
+			}
+		})
+	}
+}
+
+// TestDecodeChatAccepts holds requests that look odd and are none the less right.
+func TestDecodeChatAccepts(t *testing.T) {
+	for name, body := range map[string]string{
+		"space around":            " \n" + withFields(`"n":1`) + "\r\n ",
+		"unknown fields":          withFields(`"foo":{"bar":[1]},"x":null`),
+		"nulls":                   withFields(`"tools":null,"tool_choice":null,"stream":null,"stream_options":null,"n":null,"logprobs":null,"top_logprobs":null,"response_format":null,"reasoning_effort":null,"stop":null,"functions":null,"function_call":null,"audio":null,"modalities":null,"parallel_tool_calls":null`),
+		"no tools but a choice":   withFields(`"tools":[],"tool_choice":"auto"`),
+		"none without tools":      withFields(`"tool_choice":"none"`),
+		"logprobs false":          withFields(`"logprobs":false`),
+		"one choice as a float":   withFields(`"n":1.0`),
+		"text only":               withFields(`"modalities":["text"]`),
+		"both bodies":             withFields(`"input":"x"`),
+		"empty user message":      withMessages(`{"role":"user","content":""}`),
+		"only a system message":   withMessages(`{"role":"system","content":"x"}`),
+		"an assistant's last":     withMessages(`{"role":"user","content":"a"},{"role":"assistant","content":"b"}`),
+		"a silent assistant":      withMessages(`{"role":"user","content":"a"},{"role":"assistant","content":null},{"role":"user","content":"b"}`),
+		"empty calls":             withMessages(`{"role":"assistant","content":"x","tool_calls":[]}`),
+		"null in an assistant":    withMessages(`{"role":"assistant","content":"x","tool_calls":null,"function_call":null,"refusal":null,"audio":null,"name":null}`),
+		"results in other order":  withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":""}},{"id":"b","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"b","content":"r"},{"role":"tool","tool_call_id":"a","content":null}`),
+		"ids used again":          withMessages(strings.Repeat(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":"r"},`, 2) + `{"role":"user","content":"x"}`),
+		"many tools":              withFields(`"tools":[` + manyTools(maxTools) + `]`),
+		"128 letters":             withTool(`{"name":"`+strings.Repeat("a", 128)+`"}`, ""),
+		"escaped slashes":         withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image\/jpeg;base64,\/9j\/4AAQ"}}]}`),
+		"capital scheme":          withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"DATA:image/WebP;BASE64,AAA="}}]}`),
+		"image in a tool result":  withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`),
+		"the last of two models":  `{"model":"a","model":"m","messages":[{"role":"user","content":"x"}]}`,
+		"escaped member names":    `{"mod\u0065l":"m","messages":[{"r\u006fle":"user","content":"x"}]}`,
+		"a surrogate by itself":   withMessages(`{"role":"user","content":"cut \ud83d"}`),
+		"schema as deep as Codex": withTool(`{"name":"f","parameters":`+strings.Repeat(`{"a":`, 122)+`{}`+strings.Repeat(`}`, 122)+`}`, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r := mustDecode(t, body); r.Model() != "m" {
+				t.Errorf("model %q", r.Model())
+			}
+		})
+	}
+}
+
+func TestInstructionsContain(t *testing.T) {
+	for name, c := range map[string]struct {
+		messages string
+		want     bool
+	}{
+		"system":             {`{"role":"system","content":"speak of <use_tool>"}`, true},
+		"escaped":            {`{"role":"system","content":"\u003cuse_tool\u003e"}`, true},
+		"second part":        {`{"role":"developer","content":[{"type":"text","text":"a"},{"type":"text","text":"<use_tool>"}]}`, true},
+		"later developer":    {`{"role":"user","content":"a"},{"role":"developer","content":"<use_tool>"}`, true},
+		"first assistant":    {`{"role":"assistant","content":"<use_tool>"},{"role":"user","content":"a"}`, true},
+		"assistant's answer": {`{"role":"user","content":"a"},{"role":"assistant","content":"<use_tool>"}`, false},
+		"user":               {`{"role":"user","content":"<use_tool>"}`, false},
+		"other text":         {`{"role":"system","content":"<use_tools>"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := mustDecode(t, withMessages(c.messages)).InstructionsContain("<use_tool>"); got != c.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package openai
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+var (
+	testMeta  = Meta{ID: "chatcmpl-1", Model: "m", Created: 42}
+	testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2}
+)
+
+func textOut(s string) turn.Output      { return turn.Output{Kind: turn.OutputText, Text: s} }
+func reasoningOut(s string) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Text: s} }
+func startOut(call int, id, name string) turn.Output {
+	return turn.Output{Kind: turn.OutputCallStart, Call: call, ID: id, Name: name}
+}
+func argumentsOut(call int, id, s string) turn.Output {
+	return turn.Output{Kind: turn.OutputCallArguments, Call: call, ID: id, Text: s}
+}
+func endOut(call int, id string) turn.Output {
+	return turn.Output{Kind: turn.OutputCallEnd, Call: call, ID: id}
+}
+func finishOut(reason turn.FinishReason) turn.Output {
+	return turn.Output{Kind: turn.OutputFinish, Finish: reason, Usage: testUsage}
+}
+func failureOut(err error) turn.Output { return turn.Output{Kind: turn.OutputFailure, Err: err} }
+
+// chunks are the frames that outputs become.
+func chunks(t *testing.T, meta Meta, outs []turn.Output) []string {
+	t.Helper()
+	var frames []string
+	s := NewChatStream(meta, func(data []byte) error {
+		frames = append(frames, string(data))
+		return nil
+	})
+	for _, out := range outs {
+		if s.Done() {
+			t.Fatalf("done before %+v", out)
+		}
+		if err := s.Write(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.Done() {
+		t.Fatal("not done after the last output")
+	}
+	return frames
+}
+
+func TestChatStream(t *testing.T) {
+	// chunk is a frame with the given choices.
+	chunk := func(choices, more string) string {
+		return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":42,"model":"m","choices":[` + choices + `]` + more + `}`
+	}
+	delta := func(d string) string { return chunk(`{"index":0,"delta":`+d+`,"finish_reason":null}`, "") }
+	last := func(reason string) string { return chunk(`{"index":0,"delta":{},"finish_reason":"`+reason+`"}`, "") }
+	role, roleNull := delta(`{"role":"assistant","content":""}`), delta(`{"role":"assistant","content":null}`)
+
+	for name, c := range map[string]struct {
+		usage  bool
+		outs   []turn.Output
+		frames []string
+	}{
+		"text": {
+			outs:   []turn.Output{textOut("l"), textOut("l"), textOut("ll\n"), finishOut(turn.FinishStop)},
+			frames: []string{role, delta(`{"content":"l"}`), delta(`{"content":"l"}`), delta(`{"content":"ll\n"}`), last("stop")},
+		},
+		"nothing": {
+			outs:   []turn.Output{finishOut(turn.FinishStop)},
+			frames: []string{role, last("stop")},
+		},
+		"empty pieces": {
+			outs:   []turn.Output{textOut(""), reasoningOut(""), argumentsOut(0, "c", ""), finishOut(turn.FinishContentFilter)},
+			frames: []string{role, last("content_filter")},
+		},
+		"calls": {
+			outs: []turn.Output{
+				startOut(0, "c0", "f"), argumentsOut(0, "c0", `{"a"`), startOut(1, "c1", "g"), argumentsOut(1, "c1", "{}"),
+				argumentsOut(0, "c0", `:1}`), endOut(0, "c0"), endOut(1, "c1"), finishOut(turn.FinishToolCalls),
+			},
+			frames: []string{
+				roleNull,
+				delta(`{"tool_calls":[{"index":0,"id":"c0","type":"function","function":{"name":"f","arguments":""}}]}`),
+				delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]}`),
+				delta(`{"tool_calls":[{"index":1,"id":"c1","type":"function","function":{"name":"g","arguments":""}}]}`),
+				delta(`{"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}`),
+				delta(`{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`),
+				last("tool_calls"),
+			},
+		},
+		"reasoning, text, call": {
+			outs: []turn.Output{reasoningOut("hm"), textOut("ok"), startOut(0, "c", "f"), endOut(0, "c"), finishOut(turn.FinishToolCalls)},
+			frames: []string{
+				role, delta(`{"reasoning_content":"hm"}`), delta(`{"content":"ok"}`),
+				delta(`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`),
+				last("tool_calls"),
+			},
+		},
+		"usage": {
+			usage: true,
+			outs:  []turn.Output{textOut("x"), finishOut(turn.FinishLength)},
+			frames: []string{
+				chunk(`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}`, `,"usage":null`),
+				chunk(`{"index":0,"delta":{"content":"x"},"finish_reason":null}`, `,"usage":null`),
+				chunk(`{"index":0,"delta":{},"finish_reason":"length"}`, `,"usage":null`),
+				chunk(``, `,"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}`),
+			},
+		},
+		"failure later": {
+			usage: true,
+			outs:  []turn.Output{textOut("x"), failureOut(turn.ErrIdle)},
+			frames: []string{
+				chunk(`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}`, `,"usage":null`),
+				chunk(`{"index":0,"delta":{"content":"x"},"finish_reason":null}`, `,"usage":null`),
+				`{"error":{"message":"codex sent nothing for the idle timeout","type":"server_error","param":null,"code":"codex_idle_timeout"}}`,
+			},
+		},
+		"failure at once": {
+			outs:   []turn.Output{failureOut(turn.ErrCompacted)},
+			frames: []string{`{"error":{"message":"the conversation does not fit the model's context window","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := testMeta
+			meta.IncludeUsage = c.usage
+			if got := chunks(t, meta, c.outs); !slices.Equal(got, c.frames) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.frames, "\n"))
+			}
+		})
+	}
+}
+
+func TestChatStreamAfterTheEnd(t *testing.T) {
+	for _, last := range []turn.Output{finishOut(turn.FinishStop), failureOut(turn.ErrIdle)} {
+		count := 0
+		s := NewChatStream(testMeta, func([]byte) error { count++; return nil })
+		if err := s.Write(last); err != nil {
+			t.Fatal(err)
+		}
+		before := count
+		for _, out := range []turn.Output{textOut("x"), startOut(0, "c", "f"), last} {
+			if err := s.Write(out); err != nil || count != before {
+				t.Errorf("%+v after the end: %d chunks more, %v", out, count-before, err)
+			}
+		}
+	}
+}
+
+func TestChatStreamEmitFails(t *testing.T) {
+	gone := errors.New("the client has gone")
+	for fails := range 4 {
+		count := 0
+		meta := testMeta
+		meta.IncludeUsage = true
+		s := NewChatStream(meta, func([]byte) error {
+			if count++; count > fails {
+				return gone
+			}
+			return nil
+		})
+		var err error
+		for _, out := range []turn.Output{textOut("x"), finishOut(turn.FinishStop), textOut("y")} {
+			err = s.Write(out)
+		}
+		if !errors.Is(err, gone) || s.Done() || count != fails+1 {
+			t.Errorf("failing from frame %d: %v, done %v, %d frames tried", fails, err, s.Done(), count)
+		}
+	}
+}
+
+func TestChatStreamAllocatesNothing(t *testing.T) {
+	s := NewChatStream(testMeta, func([]byte) error { return nil })
+	outs := []turn.Output{textOut("a token"), reasoningOut("\"hm\"\n"), argumentsOut(0, "c", `{"a":"ü"}`)}
+	if n := testing.AllocsPerRun(100, func() {
+		for _, out := range outs {
+			if err := s.Write(out); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for three deltas", n)
+	}
+}

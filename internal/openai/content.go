@@ -1,0 +1,94 @@
+package openai
+
+// partKind says what a [part] is.
+type partKind uint8
+
+const (
+	partText partKind = iota
+	partImage
+)
+
+// part is one part of a message's content.
+type part struct {
+	kind   partKind
+	text   value  // of a text: the JSON string
+	url    value  // of an image: the JSON string of its data URL
+	detail string // of an image: auto, high, original; or empty
+}
+
+// readContent reads a content that must be there: a string or parts.
+func (m *message) readContent(v value) *fault {
+	switch v.kind() {
+	case kindString:
+		m.text = v
+		return nil
+	case kindArray:
+		return m.readParts(v).in("content")
+	}
+	return wrongType("a string or an array of parts", v).in("content")
+}
+
+func (m *message) readParts(v value) *fault {
+	for i, v := range v.elements() {
+		p, f := m.readPart(v)
+		if f != nil {
+			return f.at(i)
+		}
+		m.content = append(m.content, p)
+	}
+	if len(m.content) == 0 {
+		return wrongValue("must hold at least one part")
+	}
+	return nil
+}
+
+func (m *message) readPart(v value) (part, *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return part{}, f
+	}
+	var kind, text, refusal, image value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			kind = v
+		case "text":
+			text = v
+		case "refusal":
+			refusal = v
+		case "image_url":
+			image = v
+		}
+	}
+	if f := expect(kindString, kind); f != nil {
+		return part{}, f.in("type")
+	}
+	switch name := kind.text(); {
+	case name == "text":
+		return part{kind: partText, text: text}, expect(kindString, text).in("text")
+	case name == "refusal" && m.role == roleAssistant:
+		return part{kind: partText, text: refusal}, expect(kindString, refusal).in("refusal")
+	case name == "image_url" && (m.role == roleUser || m.role == roleTool):
+		return readImage(image)
+	default:
+		return part{}, m.unknownPart(name).in("type")
+	}
+}
+
+func (m *message) unknownPart(name string) *fault {
+	switch name {
+	case "input_audio":
+		return unsupported("'input_audio' is not supported: audio cannot be sent to Codex")
+	case "file":
+		return unsupported("'file' is not supported: send its text, or an image of it")
+	case "input_text", "output_text", "input_image":
+		return wrongValue("'%s' belongs to POST /v1/responses; here it is text or image_url", name)
+	}
+	want := "text"
+	switch m.role {
+	case roleUser, roleTool:
+		want = "text or image_url"
+	case roleAssistant:
+		want = "text or refusal"
+	}
+	return wrongValue("must be %s in a message of the role %s", want, m.role)
+}

@@ -1,0 +1,97 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// statusClientClosed is nginx's status for a client that has gone; nobody reads
+// it but logs and metrics.
+const statusClientClosed = 499
+
+// sentinels are the verdicts on errors without more to them than their kind, in
+// the order in which they are tried: an idle timeout may carry a failure of the
+// turn along.
+var sentinels = []struct {
+	err error
+	verdict
+}{
+	{turn.ErrIdle, verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: "codex_idle_timeout"}},
+	{turn.ErrCompacted, tooLong},
+	{turn.ErrInterrupted, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_interrupted", retry: soon}},
+	{codexrpc.ErrOverloaded, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_overloaded", retry: soon}},
+	{codexrpc.ErrClosed, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_exited", retry: soon}},
+	{codexrpc.ErrTooSlow, verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: "codex_too_slow"}},
+	{codexrpc.ErrTimeout, timedOut},
+}
+
+// FromFailure returns the error that tells a client of err: a
+// *codexrpc.TurnError, *codexrpc.CallError, *codexrpc.NotReadyError, a sentinel of
+// codexrpc or turn, a context's error, or an *[Error], which is returned as it
+// is. Anything else is a 500. FromFailure(nil) is nil.
+//
+// What Codex or the model's provider said reaches the client verbatim.
+func FromFailure(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known
+	}
+	if notReady, ok := errors.AsType[*codexrpc.NotReadyError](err); ok {
+		return fromNotReady(notReady)
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return s.error(err.Error())
+		}
+	}
+	if failed, ok := errors.AsType[*codexrpc.TurnError](err); ok {
+		return fromTurn(failed)
+	}
+	if refused, ok := errors.AsType[*codexrpc.CallError](err); ok {
+		return fromCall(refused)
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return verdict{status: statusClientClosed, kind: typeInvalidRequest, code: "client_closed_request"}.error(err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return timedOut.error(err.Error())
+	}
+	return verdict{status: http.StatusInternalServerError, kind: typeServer, code: "internal_error"}.error(err.Error())
+}
+
+// fromNotReady tells that there is no app-server for now, and when to come back.
+func fromNotReady(e *codexrpc.NotReadyError) *Error {
+	v := verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_not_ready"}
+	v.retry = max(soon, e.RetryAfter)
+	return v.error(strings.TrimSuffix(e.Error(), ".") + ". Please try again later; GET /readyz tells when it is ready.")
+}
+
+// codeInvalidRequest is JSON-RPC's code for a call that makes no sense, by which
+// the app-server refuses what a client asked for.
+const codeInvalidRequest = -32600
+
+// fromCall tells of a call that the app-server refused.
+func fromCall(e *codexrpc.CallError) *Error {
+	var data struct {
+		InputErrorCode string `json:"input_error_code"`
+	}
+	// Data of another shape, or none, leaves the field empty.
+	_ = json.Unmarshal(e.Data, &data)
+	switch {
+	case data.InputErrorCode == "input_too_large":
+		return tooLong.error(e.Message)
+	case e.Code == codeInvalidRequest:
+		v := badRequest
+		v.code = "codex_refused"
+		return v.error(e.Message)
+	}
+	return codexError.error(e.Error())
+}

@@ -1,0 +1,201 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// want is what a failure must become. A retry below zero means that trying again
+// is no use.
+type want struct {
+	status      int
+	kind, code  string
+	param       string
+	retry       time.Duration
+	message     string // empty: the error's own text
+	messageHead string // instead of message: how it begins
+}
+
+const noUse time.Duration = -1
+
+func checkFailure(t *testing.T, err error, w want) {
+	t.Helper()
+	e := FromFailure(err)
+	if e.Status != w.status || e.Type != w.kind || e.Code != w.code || e.Param != w.param {
+		t.Errorf("%v became %+v, want %+v", err, e, w)
+	}
+	if final := e.ShouldRetry != nil && !*e.ShouldRetry; final != (w.retry == noUse) {
+		t.Errorf("%v: trying again is no use: %v", err, final)
+	}
+	if e.RetryAfter != max(0, w.retry) {
+		t.Errorf("%v: retry after %v, want %v", err, e.RetryAfter, w.retry)
+	}
+	if w.message == "" && w.messageHead == "" {
+		w.message = err.Error()
+	}
+	if e.Message != w.message && (w.messageHead == "" || !strings.HasPrefix(e.Message, w.messageHead)) {
+		t.Errorf("message %q, want %q%q", e.Message, w.message, w.messageHead)
+	}
+}
+
+func turnErr(code string, status int, message string) *codexrpc.TurnError {
+	return &codexrpc.TurnError{Code: code, HTTPStatus: status, Message: message}
+}
+
+// TestFromFailureTurn holds every variant of CodexErrorInfo, with messages as
+// Codex 0.169 words them where they matter.
+func TestFromFailureTurn(t *testing.T) {
+	const (
+		invalid = typeInvalidRequest
+		second  = time.Second
+	)
+	for name, c := range map[string]struct {
+		err *codexrpc.TurnError
+		want
+	}{
+		"context":        {turnErr("contextWindowExceeded", 0, "ran out of room"), want{400, invalid, "context_length_exceeded", "messages", 0, "ran out of room", ""}},
+		"session budget": {turnErr("sessionBudgetExceeded", 0, "spent"), want{429, typeQuota, "insufficient_quota", "", noUse, "spent", ""}},
+		"usage limit":    {turnErr("usageLimitExceeded", 0, "Quota exceeded. Try again in 3m."), want{429, typeQuota, "insufficient_quota", "", noUse, "Quota exceeded. Try again in 3m.", ""}},
+		"rate limit":     {turnErr("rateLimitExceeded", 0, "Rate limit reached. Please try again in 11ms."), want{429, typeRateLimit, "rate_limit_exceeded", "", 11 * time.Millisecond, "Rate limit reached. Please try again in 11ms.", ""}},
+		"rate, no hint":  {turnErr("rateLimitExceeded", 0, "slow down"), want{429, typeRateLimit, "rate_limit_exceeded", "", second, "slow down", ""}},
+		"flex":           {turnErr("flexUnavailable", 0, "x"), want{503, typeServer, "server_overloaded", "", second, "x", ""}},
+		"overloaded":     {turnErr("serverOverloaded", 0, "x"), want{503, typeServer, "server_overloaded", "", second, "x", ""}},
+		"policy":         {turnErr("policyCapacityUnavailable", 0, "x"), want{503, typeServer, "server_overloaded", "", second, "x", ""}},
+		"model":          {turnErr("modelNotFound", 0, "x"), want{404, invalid, "model_not_found", "model", 0, "x", ""}},
+		"hook":           {turnErr("inferenceHookDenied", 0, "x"), want{403, typePermission, "codex_forbidden", "", noUse, "x", ""}},
+		"denials":        {turnErr("tooManyDenials", 0, "x"), want{403, typePermission, "codex_forbidden", "", noUse, "x", ""}},
+		"cyber":          {turnErr("cyberPolicy", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
+		"misalignment":   {turnErr("misalignmentPolicyViolation", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
+		"server error":   {turnErr("internalServerError", 0, "high demand"), want{500, typeServer, "upstream_error", "", 0, "high demand", ""}},
+		"unauthorized":   {turnErr("unauthorized", 0, "x"), want{401, typeAuthentication, "codex_unauthorized", "", noUse, "x", ""}},
+		"rollback":       {turnErr("threadRollbackFailed", 0, "x"), want{502, typeServer, "codex_error", "", 0, "x", ""}},
+		"sandbox":        {turnErr("sandboxError", 0, "x"), want{502, typeServer, "codex_error", "", 0, "x", ""}},
+		"steer":          {turnErr("activeTurnNotSteerable", 0, "x"), want{502, typeServer, "codex_error", "", 0, "x", ""}},
+		"something new":  {turnErr("quotaOfTheMoon", 0, "x"), want{502, typeServer, "codex_error", "", 0, "x", ""}},
+		"no words":       {turnErr("quotaOfTheMoon", 0, ""), want{502, typeServer, "codex_error", "", 0, "codex: quotaOfTheMoon", ""}},
+		"details":        {&codexrpc.TurnError{Code: "sandboxError", Message: "x", Details: "y z"}, want{502, typeServer, "codex_error", "", 0, "x y z", ""}},
+		"details within": {&codexrpc.TurnError{Code: "sandboxError", Message: "x: y z", Details: "y z"}, want{502, typeServer, "codex_error", "", 0, "x: y z", ""}},
+
+		"401":            {turnErr("httpConnectionFailed", 401, "unexpected status 401"), want{401, typeAuthentication, "codex_unauthorized", "", noUse, "unexpected status 401", ""}},
+		"402":            {turnErr("httpConnectionFailed", 402, "pay"), want{429, typeQuota, "insufficient_quota", "", noUse, "pay", ""}},
+		"403":            {turnErr("httpConnectionFailed", 403, "x"), want{403, typePermission, "codex_forbidden", "", noUse, "x", ""}},
+		"404":            {turnErr("httpConnectionFailed", 404, "x"), want{404, invalid, "model_not_found", "model", 0, "x", ""}},
+		"408":            {turnErr("httpConnectionFailed", 408, "x"), want{504, typeServer, "codex_timeout", "", 0, "x", ""}},
+		"413":            {turnErr("httpConnectionFailed", 413, "x"), want{400, invalid, "context_length_exceeded", "messages", 0, "x", ""}},
+		"418":            {turnErr("httpConnectionFailed", 418, "x"), want{502, typeServer, "upstream_error", "", 0, "x", ""}},
+		"429":            {turnErr("responseTooManyFailedAttempts", 429, "exceeded retry limit, try again in 1m"), want{429, typeRateLimit, "rate_limit_exceeded", "", time.Minute, "exceeded retry limit, try again in 1m", ""}},
+		"500":            {turnErr("responseStreamConnectionFailed", 500, "x"), want{500, typeServer, "upstream_error", "", 0, "x", ""}},
+		"502":            {turnErr("responseStreamConnectionFailed", 502, "x"), want{502, typeServer, "upstream_error", "", 0, "x", ""}},
+		"503":            {turnErr("httpConnectionFailed", 503, "x"), want{503, typeServer, "server_overloaded", "", second, "x", ""}},
+		"504":            {turnErr("httpConnectionFailed", 504, "x"), want{504, typeServer, "codex_timeout", "", 0, "x", ""}},
+		"no answer":      {turnErr("httpConnectionFailed", 0, "x"), want{502, typeServer, "upstream_disconnected", "", 0, "x", ""}},
+		"stream cut":     {turnErr("responseStreamDisconnected", 0, "x"), want{502, typeServer, "upstream_disconnected", "", 0, "x", ""}},
+		"stream cut, by": {turnErr("other", 0, "stream disconnected before completion: Transport error"), want{502, typeServer, "upstream_disconnected", "", 0, "stream disconnected before completion: Transport error", ""}},
+		"other":          {turnErr("other", 0, "no idea"), want{502, typeServer, "codex_error", "", 0, "no idea", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkFailure(t, c.err, c.want)
+			checkFailure(t, fmt.Errorf("wrapped: %w", c.err), c.want)
+		})
+	}
+}
+
+// TestFromFailureBadRequest holds the provider's 400, whose body is the message.
+func TestFromFailureBadRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		message string
+		want
+	}{
+		"OpenAI":        {`{"error": {"message": "Invalid schema", "type": "scripted", "param": "text.format.schema", "code": "invalid_json_schema"}}`, want{400, typeInvalidRequest, "invalid_json_schema", "text.format.schema", 0, "Invalid schema", ""}},
+		"nulls":         {`{"error":{"message":"m","type":"t","param":null,"code":null}}`, want{400, typeInvalidRequest, "", "", 0, "m", ""}},
+		"number code":   {`{"error":{"message":"m","code":400}}`, want{400, typeInvalidRequest, "", "", 0, "m", ""}},
+		"ChatGPT":       {`{"detail":"The 'x' model is not supported when using Codex with a ChatGPT account."}`, want{404, typeInvalidRequest, "model_not_found", "model", 0, "The 'x' model is not supported when using Codex with a ChatGPT account.", ""}},
+		"model's code":  {`{"error":{"message":"The requested model 'x' is gone","code":"model_not_found"}}`, want{404, typeInvalidRequest, "model_not_found", "model", 0, "The requested model 'x' is gone", ""}},
+		"context":       {`{"error":{"message":"too long","code":"context_length_exceeded"}}`, want{400, typeInvalidRequest, "context_length_exceeded", "messages", 0, "too long", ""}},
+		"no body":       {`{"foo":1}`, want{400, typeInvalidRequest, "", "", 0, `{"foo":1}`, ""}},
+		"truncated":     {`{"error":{"mess`, want{400, typeInvalidRequest, "", "", 0, `{"error":{"mess`, ""}},
+		"text is kept":  {`{"error":{"message":"try http://127.0.0.1:1/ and /home/x"}}`, want{400, typeInvalidRequest, "", "", 0, "try http://127.0.0.1:1/ and /home/x", ""}},
+		"parameter off": {`{"error":{"message":"Parameter p is not supported with this model","code":"unsupported_parameter","param":"p"}}`, want{400, typeInvalidRequest, "unsupported_parameter", "p", 0, "Parameter p is not supported with this model", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkFailure(t, turnErr("other", 0, c.message), c.want)
+			checkFailure(t, turnErr("badRequest", 0, c.message), c.want)
+		})
+	}
+	checkFailure(t, turnErr("badRequest", 0, "no JSON"), want{400, typeInvalidRequest, "", "", 0, "no JSON", ""})
+	checkFailure(t, turnErr("httpConnectionFailed", 400, `unexpected status 400 Bad Request: {"error":{"message":"m","code":"c"}}, url: http://x/`),
+		want{400, typeInvalidRequest, "c", "", 0, "m", ""})
+}
+
+func TestFromFailureCalls(t *testing.T) {
+	call := func(code int, message, data string) error {
+		return fmt.Errorf("start the turn: %w", &codexrpc.CallError{Method: "turn/start", Code: code, Message: message, Data: json.RawMessage(data)})
+	}
+	tooLarge := call(-32602, "Input exceeds the maximum length", `{"input_error_code":"input_too_large","max_chars":1048576}`)
+	checkFailure(t, tooLarge, want{400, typeInvalidRequest, "context_length_exceeded", "messages", 0, "Input exceeds the maximum length", ""})
+	checkFailure(t, call(-32600, "unknown model", ""), want{400, typeInvalidRequest, "codex_refused", "", 0, "unknown model", ""})
+	checkFailure(t, call(-32602, "missing field", `[1]`), want{502, typeServer, "codex_error", "", 0, "codex turn/start: missing field (-32602)", ""})
+	checkFailure(t, call(-32603, "broken", `null`), want{502, typeServer, "codex_error", "", 0, "codex turn/start: broken (-32603)", ""})
+	checkFailure(t, call(-32001, "busy", ""), want{503, typeServer, "codex_overloaded", "", time.Second, "", ""})
+}
+
+func TestFromFailureOthers(t *testing.T) {
+	complaint := turnErr("httpConnectionFailed", 401, "Reconnecting")
+	for name, c := range map[string]struct {
+		err error
+		want
+	}{
+		"idle":                  {turn.ErrIdle, want{504, typeServer, "codex_idle_timeout", "", 0, "", ""}},
+		"idle with a complaint": {fmt.Errorf("%w; last: %w", turn.ErrIdle, complaint), want{504, typeServer, "codex_idle_timeout", "", 0, "", ""}},
+		"compacted":             {turn.ErrCompacted, want{400, typeInvalidRequest, "context_length_exceeded", "messages", 0, "", ""}},
+		"interrupted":           {turn.ErrInterrupted, want{503, typeServer, "codex_interrupted", "", time.Second, "", ""}},
+		"overloaded":            {codexrpc.ErrOverloaded, want{503, typeServer, "codex_overloaded", "", time.Second, "", ""}},
+		"closed":                {fmt.Errorf("exit status 1: %w", codexrpc.ErrClosed), want{503, typeServer, "codex_exited", "", time.Second, "", ""}},
+		"too slow":              {codexrpc.ErrTooSlow, want{504, typeServer, "codex_too_slow", "", 0, "", ""}},
+		"timeout":               {fmt.Errorf("thread/start: %w", codexrpc.ErrTimeout), want{504, typeServer, "codex_timeout", "", 0, "", ""}},
+		"cancelled":             {context.Canceled, want{499, typeInvalidRequest, "client_closed_request", "", 0, "", ""}},
+		"deadline":              {context.DeadlineExceeded, want{504, typeServer, "codex_timeout", "", 0, "", ""}},
+		"starting":              {&codexrpc.NotReadyError{Reason: "it starts"}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
+		"restarting soon":       {&codexrpc.NotReadyError{RetryAfter: time.Millisecond}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
+		"restarting later":      {&codexrpc.NotReadyError{RetryAfter: 30 * time.Second}, want{503, typeServer, "codex_not_ready", "", 30 * time.Second, "", "the codex app-server is not ready"}},
+		"unknown":               {errors.New("?"), want{500, typeServer, "internal_error", "", 0, "", ""}},
+	} {
+		t.Run(name, func(t *testing.T) { checkFailure(t, c.err, c.want) })
+	}
+	if own := ModelNotFound("m"); FromFailure(fmt.Errorf("wrapped: %w", own)) != own {
+		t.Error("an error that is one already was made another")
+	}
+	if e := FromFailure(nil); e != nil {
+		t.Errorf("no failure became %v", e)
+	}
+	if e := FromFailure(&codexrpc.NotReadyError{Reason: "install codex."}); !strings.Contains(e.Message, "install codex. Please") || !strings.Contains(e.Message, "/readyz") {
+		t.Errorf("message %q", e.Message)
+	}
+}
+
+func TestRetryDelay(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"":                                      time.Second,
+		"try again later":                       time.Second,
+		"Please try again in 11ms.":             11 * time.Millisecond,
+		"TRY AGAIN IN 2.5S":                     2500 * time.Millisecond,
+		"try again in 1m":                       time.Minute,
+		"try again in 1m30.5s or so":            90*time.Second + 500*time.Millisecond,
+		"try again in 2h3m":                     2*time.Hour + 3*time.Minute,
+		"try again in 6 minutes":                time.Second,
+		"try again in 0s":                       time.Second,
+		"try again in 99999999999999999999999h": time.Second,
+	} {
+		if got := retryDelay(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}

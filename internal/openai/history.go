@@ -1,0 +1,131 @@
+package openai
+
+import "encoding/json"
+
+// itemOverhead is about what the frame of an item needs besides what it is made
+// of.
+const itemOverhead = 96
+
+// historyItems are the messages as items of the Responses API. Texts pass as the
+// JSON strings that they were.
+func historyItems(messages []message, names codexNames) []json.RawMessage {
+	if len(messages) == 0 {
+		return nil
+	}
+	size := itemOverhead * len(messages)
+	for i := range messages {
+		size += messages[i].size
+	}
+	h := history{
+		names: names,
+		buf:   make([]byte, 0, size),
+		items: make([]json.RawMessage, 0, len(messages)),
+	}
+	for i := range messages {
+		h.add(&messages[i])
+	}
+	return h.items
+}
+
+// history collects items in one buffer. When the buffer grows the items before
+// keep the old one, which nothing writes to any more.
+type history struct {
+	names codexNames
+	buf   []byte
+	items []json.RawMessage
+}
+
+// item adds what write appends as one item.
+func (h *history) item(write func(dst []byte) []byte) {
+	start := len(h.buf)
+	h.buf = write(h.buf)
+	h.items = append(h.items, json.RawMessage(h.buf[start:len(h.buf):len(h.buf)]))
+}
+
+func (h *history) add(m *message) {
+	switch m.role {
+	case roleTool:
+		h.item(m.appendResult)
+	case roleUser:
+		h.item(func(dst []byte) []byte { return m.appendMessage(dst, "user", "input_text") })
+	case roleSystem, roleDeveloper:
+		// Codex drops items of the role system without a word.
+		h.item(func(dst []byte) []byte { return m.appendMessage(dst, "developer", "input_text") })
+	case roleAssistant:
+		if m.text != nil || m.content != nil {
+			h.item(func(dst []byte) []byte { return m.appendMessage(dst, "assistant", "output_text") })
+		}
+		for _, call := range m.calls {
+			h.item(func(dst []byte) []byte { return call.append(dst, h.names.of(call.name)) })
+		}
+	}
+}
+
+// appendMessage appends a message item whose text parts are of the given type.
+func (m *message) appendMessage(dst []byte, role, textType string) []byte {
+	dst = append(dst, `{"type":"message","role":"`...)
+	dst = append(dst, role...)
+	dst = append(dst, `","content":`...)
+	dst = m.appendParts(dst, textType)
+	return append(dst, '}')
+}
+
+// appendResult appends a function_call_output item. Its output is a string where
+// the content was one.
+func (m *message) appendResult(dst []byte) []byte {
+	dst = append(dst, `{"type":"function_call_output","call_id":`...)
+	dst = append(dst, m.callID...)
+	dst = append(dst, `,"output":`...)
+	if m.text != nil {
+		dst = append(dst, m.text...)
+	} else {
+		dst = m.appendParts(dst, "input_text")
+	}
+	return append(dst, '}')
+}
+
+// append appends a function_call item under Codex's name of the tool. A model
+// reads arguments as JSON, so that none at all are an empty object.
+func (c *toolCall) append(dst []byte, name string) []byte {
+	dst = append(dst, `{"type":"function_call","call_id":`...)
+	dst = append(dst, c.id...)
+	dst = append(dst, `,"name":"`...)
+	dst = append(dst, name...) // needs no escapes, see isToolName
+	dst = append(dst, `","arguments":`...)
+	if len(c.arguments.rawText()) == 0 {
+		dst = append(dst, `"{}"`...)
+	} else {
+		dst = append(dst, c.arguments...)
+	}
+	return append(dst, '}')
+}
+
+// appendParts appends the content as an array of parts.
+func (m *message) appendParts(dst []byte, textType string) []byte {
+	separator := byte('[')
+	for p := range m.parts() {
+		dst = append(dst, separator)
+		separator = ','
+		if p.kind == partImage {
+			dst = p.appendImage(dst)
+			continue
+		}
+		dst = append(dst, `{"type":"`...)
+		dst = append(dst, textType...)
+		dst = append(dst, `","text":`...)
+		dst = append(dst, p.text...)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+func (p *part) appendImage(dst []byte) []byte {
+	dst = append(dst, `{"type":"input_image","image_url":`...)
+	dst = append(dst, p.url...)
+	if p.detail != "" {
+		dst = append(dst, `,"detail":"`...)
+		dst = append(dst, p.detail...)
+		dst = append(dst, '"')
+	}
+	return append(dst, '}')
+}

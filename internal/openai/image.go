@@ -1,0 +1,99 @@
+package openai
+
+import (
+	"bytes"
+	"slices"
+)
+
+// imageTypes are the media types that models read.
+var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// readImage reads the image_url of a part.
+func readImage(v value) (part, *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return part{}, f.in("image_url")
+	}
+	p := part{kind: partImage}
+	var detail value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "url":
+			p.url = v
+		case "detail":
+			detail = v
+		}
+	}
+	if f := checkImageURL(p.url); f != nil {
+		return part{}, f.in("url").in("image_url")
+	}
+	f := p.readDetail(detail)
+	return p, f.in("detail").in("image_url")
+}
+
+// readDetail reads how closely the model is to look. Codex replaces an image of
+// low detail by a sentence, so that low becomes auto.
+func (p *part) readDetail(v value) *fault {
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindString, v); f != nil {
+		return f
+	}
+	switch p.detail = v.text(); p.detail {
+	case "low":
+		p.detail = "auto"
+	case "auto", "high", "original":
+	default:
+		return wrongValue("must be auto, low, high or original")
+	}
+	return nil
+}
+
+// checkImageURL checks that a URL holds an image itself. What is in it is not
+// looked at: Codex puts a sentence in the place of an image it cannot read.
+func checkImageURL(v value) *fault {
+	if f := expect(kindString, v); f != nil {
+		return f
+	}
+	scheme, rest, _ := bytes.Cut(v.bytes(), []byte(":"))
+	if !bytes.EqualFold(scheme, []byte("data")) {
+		return wrongValue("must be a data URL (data:image/png;base64,…): images are not fetched from elsewhere")
+	}
+	header, data, ok := bytes.Cut(rest, []byte(","))
+	media, encoding, _ := bytes.Cut(header, []byte(";"))
+	if !ok || !bytes.EqualFold(encoding, []byte("base64")) {
+		return wrongValue("must be a data URL in base64, such as data:image/png;base64,…")
+	}
+	known := func(t string) bool { return bytes.EqualFold(media, []byte(t)) }
+	if !slices.ContainsFunc(imageTypes, known) {
+		return wrongValue("must be an image of the type png, jpeg, gif or webp")
+	}
+	if !isBase64(data) {
+		return wrongValue("does not hold valid base64")
+	}
+	return nil
+}
+
+// isBase64 reports whether data is standard base64 of at least one byte, with
+// its padding.
+func isBase64(data []byte) bool {
+	if len(data) == 0 || len(data)%4 != 0 {
+		return false
+	}
+	data = bytes.TrimSuffix(data, []byte("="))
+	data = bytes.TrimSuffix(data, []byte("="))
+	for _, b := range data {
+		if !base64Bytes[b] {
+			return false
+		}
+	}
+	return true
+}
+
+// base64Bytes is true for the bytes of base64's alphabet.
+var base64Bytes = func() (table [256]bool) {
+	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		table[b] = true
+	}
+	return table
+}()

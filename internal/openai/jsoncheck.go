@@ -1,0 +1,339 @@
+package openai
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep the arrays and objects of a body may be nested. Codex
+// reads messages of at most 127 levels and drops deeper ones without an answer. A
+// tool's schema, the deepest part of a request, sits as deep in thread/start as
+// it does in the body.
+const maxDepth = 127
+
+// syntaxError says what is wrong with a JSON text, and at which byte (from 0).
+type syntaxError struct {
+	offset  int
+	problem string
+}
+
+// Error names the byte.
+func (e *syntaxError) Error() string {
+	return fmt.Sprintf("%s at byte %d", e.problem, e.offset)
+}
+
+// checker reads a JSON text once and accepts it only if it is one value by RFC
+// 8259, in UTF-8 and not nested too deeply. Everything behind it may then rely
+// on that, and look at a value by its first byte.
+type checker struct {
+	data  []byte
+	pos   int
+	depth int
+	// lone are the offsets of escapes that are one half of a surrogate pair.
+	// JSON allows them, but no UTF-8 text can hold them, and Codex refuses them.
+	lone []int
+}
+
+// checkJSON checks data and returns the offsets of lone surrogate escapes in it.
+func checkJSON(data []byte) (lone []int, err *syntaxError) {
+	c := checker{data: data}
+	c.space()
+	if err := c.value(); err != nil {
+		return nil, err
+	}
+	c.space()
+	if c.pos < len(data) {
+		return nil, c.fail("unexpected data after the JSON value")
+	}
+	return c.lone, nil
+}
+
+func (c *checker) fail(problem string) *syntaxError {
+	return &syntaxError{c.pos, problem}
+}
+
+// unexpected complains of the byte at the position, or of the end.
+func (c *checker) unexpected(wanted string) *syntaxError {
+	if c.pos >= len(c.data) {
+		return c.fail("unexpected end, expected " + wanted + ",")
+	}
+	if b := c.data[c.pos]; b < ' ' || b >= utf8.RuneSelf {
+		return c.fail(fmt.Sprintf("unexpected character %#02x, expected %s,", b, wanted))
+	}
+	return c.fail(fmt.Sprintf("unexpected %q, expected %s,", c.data[c.pos], wanted))
+}
+
+// peek returns the byte at the position, 0 at the end. A NUL byte in the text
+// looks the same, and is as wrong wherever peek is asked.
+func (c *checker) peek() byte {
+	if c.pos < len(c.data) {
+		return c.data[c.pos]
+	}
+	return 0
+}
+
+func (c *checker) space() {
+	for c.pos < len(c.data) && isSpace(c.data[c.pos]) {
+		c.pos++
+	}
+}
+
+func (c *checker) value() *syntaxError {
+	switch b := c.peek(); {
+	case b == '"':
+		return c.str()
+	case b == '{':
+		return c.object()
+	case b == '[':
+		return c.array()
+	case b == '-' || isDigit(b):
+		return c.number()
+	case b == 't':
+		return c.literal("true")
+	case b == 'f':
+		return c.literal("false")
+	case b == 'n':
+		return c.literal("null")
+	}
+	return c.unexpected("a value")
+}
+
+func (c *checker) literal(word string) *syntaxError {
+	if !bytes.HasPrefix(c.data[c.pos:], []byte(word)) {
+		return c.fail("invalid literal, expected " + word + ",")
+	}
+	c.pos += len(word)
+	return nil
+}
+
+// enter goes past the opening bracket of a container.
+func (c *checker) enter() *syntaxError {
+	if c.depth++; c.depth > maxDepth {
+		return c.fail(fmt.Sprintf("nested more than %d deep", maxDepth))
+	}
+	c.pos++
+	c.space()
+	return nil
+}
+
+// leave goes past the closing bracket of a container.
+func (c *checker) leave() *syntaxError {
+	c.pos++
+	c.depth--
+	return nil
+}
+
+func (c *checker) array() *syntaxError {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	if c.peek() == ']' {
+		return c.leave()
+	}
+	for {
+		if err := c.value(); err != nil {
+			return err
+		}
+		c.space()
+		switch c.peek() {
+		case ']':
+			return c.leave()
+		case ',':
+			c.pos++
+			c.space()
+		default:
+			return c.unexpected("a comma or a closing bracket")
+		}
+	}
+}
+
+func (c *checker) object() *syntaxError {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	if c.peek() == '}' {
+		return c.leave()
+	}
+	for {
+		if err := c.member(); err != nil {
+			return err
+		}
+		c.space()
+		switch c.peek() {
+		case '}':
+			return c.leave()
+		case ',':
+			c.pos++
+			c.space()
+		default:
+			return c.unexpected("a comma or a closing brace")
+		}
+	}
+}
+
+// member checks one "name": value of an object.
+func (c *checker) member() *syntaxError {
+	if c.peek() != '"' {
+		return c.unexpected("a member's name in quotes")
+	}
+	if err := c.str(); err != nil {
+		return err
+	}
+	c.space()
+	if c.peek() != ':' {
+		return c.unexpected("a colon")
+	}
+	c.pos++
+	c.space()
+	return c.value()
+}
+
+func (c *checker) number() *syntaxError {
+	if c.peek() == '-' {
+		c.pos++
+	}
+	switch b := c.peek(); {
+	case b == '0':
+		c.pos++
+	case isDigit(b):
+		c.digits()
+	default:
+		return c.unexpected("a digit")
+	}
+	if c.peek() == '.' {
+		c.pos++
+		if !c.digits() {
+			return c.unexpected("a digit")
+		}
+	}
+	if b := c.peek(); b == 'e' || b == 'E' {
+		c.pos++
+		if b := c.peek(); b == '+' || b == '-' {
+			c.pos++
+		}
+		if !c.digits() {
+			return c.unexpected("a digit")
+		}
+	}
+	return nil
+}
+
+// digits goes past digits and reports whether there was any.
+func (c *checker) digits() bool {
+	start := c.pos
+	for isDigit(c.peek()) {
+		c.pos++
+	}
+	return c.pos > start
+}
+
+// str checks a string from its opening quote.
+func (c *checker) str() *syntaxError {
+	c.pos++
+	for c.pos < len(c.data) {
+		c.plain()
+		if c.pos == len(c.data) {
+			break
+		}
+		switch b := c.data[c.pos]; {
+		case b == '"':
+			c.pos++
+			return nil
+		case b == '\\':
+			if err := c.escape(); err != nil {
+				return err
+			}
+		case b < ' ':
+			return c.fail(fmt.Sprintf("control character %#02x in a string", b))
+		default:
+			r, size := utf8.DecodeRune(c.data[c.pos:])
+			if r == utf8.RuneError && size == 1 {
+				return c.fail("invalid UTF-8")
+			}
+			c.pos += size
+		}
+	}
+	return c.fail("unexpected end in a string")
+}
+
+// plain goes past the ASCII characters that stand for themselves. Nearly all of
+// a body is made of them.
+func (c *checker) plain() {
+	rest := c.data[c.pos:]
+	n := 0
+	for n < len(rest) && plainBytes[rest[n]] {
+		n++
+	}
+	c.pos += n
+}
+
+// plainBytes is true for the ASCII characters that need no escape in a string.
+var plainBytes = func() (table [256]bool) {
+	for b := byte(' '); b < utf8.RuneSelf; b++ {
+		table[b] = b != '"' && b != '\\'
+	}
+	return table
+}()
+
+// escape checks an escape sequence from its backslash.
+func (c *checker) escape() *syntaxError {
+	if c.pos+1 >= len(c.data) {
+		c.pos = len(c.data)
+		return c.fail("unexpected end in a string")
+	}
+	switch c.data[c.pos+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		c.pos += 2
+		return nil
+	case 'u':
+		return c.unicodeEscape()
+	}
+	return c.fail("invalid escape in a string")
+}
+
+func (c *checker) unicodeEscape() *syntaxError {
+	r, ok := unicodeEscape(c.data[c.pos:])
+	if !ok {
+		return c.fail("invalid \\u escape in a string")
+	}
+	switch {
+	case isLowSurrogate(r):
+		c.lone = append(c.lone, c.pos)
+	case isHighSurrogate(r):
+		if low, ok := unicodeEscape(c.data[c.pos+6:]); ok && isLowSurrogate(low) {
+			c.pos += 6
+		} else {
+			c.lone = append(c.lone, c.pos)
+		}
+	}
+	c.pos += 6
+	return nil
+}
+
+func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\n' || b == '\r' }
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
+
+func isHighSurrogate(r rune) bool { return 0xd800 <= r && r < 0xdc00 }
+func isLowSurrogate(r rune) bool  { return 0xdc00 <= r && r < 0xe000 }
+
+// unicodeEscape reads the code unit of an escape \uXXXX at the start of b.
+func unicodeEscape(b []byte) (rune, bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	var r rune
+	for _, d := range b[2:6] {
+		switch {
+		case isDigit(d):
+			r = r<<4 | rune(d-'0')
+		case 'a' <= d && d <= 'f':
+			r = r<<4 | rune(d-'a'+10)
+		case 'A' <= d && d <= 'F':
+			r = r<<4 | rune(d-'A'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}

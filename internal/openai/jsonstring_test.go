@@ -1,0 +1,81 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// asRead is what a reader gets of s: each byte that is not UTF-8 as U+FFFD.
+func asRead(s string) string { return string([]rune(s)) }
+
+func checkString(t *testing.T, s string) {
+	t.Helper()
+	encoded := appendString(nil, s)
+	if !utf8.Valid(encoded) {
+		t.Fatalf("%q: not UTF-8: %q", s, encoded)
+	}
+	var got string
+	if err := json.Unmarshal(encoded, &got); err != nil {
+		t.Fatalf("%q: %v in %q", s, err, encoded)
+	}
+	if got != asRead(s) {
+		t.Errorf("%q reads back as %q", s, got)
+	}
+	if strings.ContainsAny(string(encoded), "\u2028\u2029\x7f") {
+		t.Errorf("%q: not safe for old JavaScript: %q", s, encoded)
+	}
+	if _, err := checkJSON(encoded); err != nil {
+		t.Errorf("%q: %v", s, err)
+	}
+	if fromBytes := appendString(nil, []byte(s)); string(fromBytes) != string(encoded) {
+		t.Errorf("%q: bytes give %q, the string %q", s, fromBytes, encoded)
+	}
+}
+
+func TestAppendString(t *testing.T) {
+	for s, want := range map[string]string{
+		"":               `""`,
+		"plain":          `"plain"`,
+		"a\"b\\c":        `"a\"b\\c"`,
+		"\n\r\t":         `"\n\r\t"`,
+		"\x00\x1f\x7f":   `"\u0000\u001f\u007f"`,
+		"<a href='x'>&":  `"<a href='x'>&"`,
+		"ü😀":             `"ü😀"`,
+		"a\u2028b\u2029": `"a\u2028b\u2029"`,
+		"\xffx\xc3":      `"` + "\ufffdx\ufffd" + `"`,
+		"\xed\xa0\x80":   `"` + "\ufffd\ufffd\ufffd" + `"`,
+		"\ufffd":         `"` + "\ufffd" + `"`,
+	} {
+		if got := string(appendString(nil, s)); got != want {
+			t.Errorf("%q: %s, want %s", s, got, want)
+		}
+		checkString(t, s)
+	}
+}
+
+func TestAppendStringEveryByte(t *testing.T) {
+	for b := range 256 {
+		checkString(t, "a"+string([]byte{byte(b)})+"z")
+	}
+}
+
+func FuzzAppendString(f *testing.F) {
+	f.Add("a\xf0\x9f\x98")
+	f.Add("\u2028\x00\"")
+	f.Fuzz(checkString)
+}
+
+func TestAppendStringAllocatesNothing(t *testing.T) {
+	dst := make([]byte, 0, 256)
+	for _, s := range []string{"a token", "ü\n\"quoted\"\u2028 \xff"} {
+		if n := testing.AllocsPerRun(100, func() { dst = appendString(dst[:0], s) }); n != 0 {
+			t.Errorf("%q: %v allocations", s, n)
+		}
+		b := []byte(s)
+		if n := testing.AllocsPerRun(100, func() { dst = appendString(dst[:0], b) }); n != 0 {
+			t.Errorf("%q as bytes: %v allocations", s, n)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package openai
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// toAny reads a value by its own methods into what encoding/json makes of it.
+func toAny(v value) any {
+	switch v.kind() {
+	case kindObject:
+		m := map[string]any{}
+		for name, v := range v.members() {
+			m[string(name)] = toAny(v)
+		}
+		return m
+	case kindArray:
+		a := []any{}
+		for i, v := range v.elements() {
+			if i != len(a) {
+				panic("elements are counted wrongly")
+			}
+			a = append(a, toAny(v))
+		}
+		return a
+	case kindString:
+		return v.text()
+	case kindBool:
+		return v.isTrue()
+	case kindNumber:
+		return json.Number(v)
+	}
+	return nil
+}
+
+func sameAsEncodingJSON(t *testing.T, text string) {
+	t.Helper()
+	lone, syntax := checkJSON([]byte(text))
+	if syntax != nil {
+		t.Fatalf("%q: %v", text, syntax)
+	}
+	body := replaceLoneSurrogates([]byte(text), lone)
+	got := toAny(value(strings.Trim(string(body), " \t\r\n")))
+	var want any
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&want); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q: read %#v, want %#v", text, got, want)
+	}
+}
+
+func TestValue(t *testing.T) {
+	for _, text := range []string{
+		` { "a" : [ 1 , "x" , { } , [ ] , true , null ] , "b" : -1.5e9 } `,
+		`{"a":1,"a":2,"\u0061":3}`,
+		`"plain"`, `""`, `"\"\\\/\b\f\n\r\t"`, `"\\"`, `"\\\\\""`, `["\\",1]`, `{"\\":"\"","b":1}`,
+		`"é\u00e9\ud83d\ude00\u0000\u2028"`,
+		`["\ud800","\udc00","\ud800\u0041","\ud800\ud800\udc00","x\udfffy"]`,
+		`[1,2 ,3	]`, `[-0]`, `{"n":1}`, `[[],[[]],{"a":{}}]`, "{\n}", "[\n]",
+	} {
+		sameAsEncodingJSON(t, text)
+	}
+}
+
+func TestValueAbsent(t *testing.T) {
+	var absent value
+	if absent.kind() != kindAbsent || absent.given() || absent.isTrue() || absent.is("") {
+		t.Error("a value that is not there seems to be there")
+	}
+	if null := value("null"); null.given() || null.kind() != kindNull {
+		t.Error("null counts as given")
+	}
+}
+
+func FuzzValue(f *testing.F) {
+	f.Add(`{"a":["\ud83d\ude00",{"b":"\\\""},[]],"\u0061":null}`)
+	f.Add(`"\\\\"`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := checkJSON([]byte(text)); err == nil {
+			sameAsEncodingJSON(t, text)
+		}
+	})
+}

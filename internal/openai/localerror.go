@@ -1,0 +1,65 @@
+package openai
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// InvalidRequest is a 400 for a request that is wrong in the field param (or in
+// the header, or as a whole if param is empty).
+func InvalidRequest(param, message string) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: typeInvalidRequest, Param: param, Message: message}
+}
+
+// QueueFull is the 429 of the proxy's own queue: it is full, or the wait in it
+// took too long. Its code tells it from the limits of the provider.
+func QueueFull() *Error {
+	return &Error{
+		Status: http.StatusTooManyRequests, Type: typeRateLimit, Code: "codex_queue_full",
+		Message:    "Too many requests are running or waiting here. Please try again in a moment.",
+		RetryAfter: time.Second,
+	}
+}
+
+// PayloadTooLarge is the 413 of a body of more than limit bytes.
+func PayloadTooLarge(limit int64) *Error {
+	return &Error{
+		Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: "request_too_large",
+		Message: fmt.Sprintf("The request body is larger than the limit of %d bytes.", limit),
+	}
+}
+
+// Unauthorized is the 401 of a request without a key, or with a wrong one.
+func Unauthorized() *Error {
+	return &Error{
+		Status: http.StatusUnauthorized, Type: typeInvalidRequest, Code: "invalid_api_key",
+		Message: "The API key is missing or wrong. Send it as: Authorization: Bearer KEY.",
+	}
+}
+
+// NotFound is the 404 of a path that is no route.
+func NotFound(method, path string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url",
+		Message: fmt.Sprintf("Unknown request URL: %s %s.", method, path),
+	}
+}
+
+// ModelNotFound is the 404 of a model that is not offered.
+func ModelNotFound(model string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: "model", Code: "model_not_found",
+		Message: fmt.Sprintf("The model %q does not exist here. GET /v1/models lists those that do.", model),
+	}
+}
+
+// MethodNotAllowed is the 405 of a route that answers only to the methods in
+// allow, a list separated by commas.
+func MethodNotAllowed(method, path, allow string) *Error {
+	return &Error{
+		Status: http.StatusMethodNotAllowed, Type: typeInvalidRequest, Code: "method_not_allowed",
+		Message: fmt.Sprintf("%s is not a method of %s; use %s.", method, path, allow),
+		allow:   allow,
+	}
+}

@@ -1,0 +1,251 @@
+package openai
+
+import "iter"
+
+// role is who a message is from.
+type role string
+
+const (
+	roleSystem    role = "system"
+	roleDeveloper role = "developer"
+	roleUser      role = "user"
+	roleAssistant role = "assistant"
+	roleTool      role = "tool"
+)
+
+// instructs reports whether the role gives instructions to the model.
+func (r role) instructs() bool { return r == roleSystem || r == roleDeveloper }
+
+// readRole spares the known roles a string of their own.
+func readRole(v value) role {
+	for _, known := range []role{roleUser, roleAssistant, roleTool, roleSystem, roleDeveloper} {
+		if v.is(string(known)) {
+			return known
+		}
+	}
+	return role(v.text())
+}
+
+// message is one message of the conversation (ChatCompletionRequestMessage).
+type message struct {
+	role    role
+	text    value      // the content if it is a string, or else the refusal
+	content []part     // the content if it is parts
+	calls   []toolCall // of an assistant
+	callID  value      // of a tool's result: the call that it answers
+	size    int        // bytes of the message in the body
+}
+
+// toolCall is a call that an assistant made (ChatCompletionMessageToolCall).
+type toolCall struct {
+	id        value
+	name      string
+	arguments value
+}
+
+// parts are the parts of the content. A string is one text part; an assistant's
+// content that is absent, null or empty has none.
+func (m *message) parts() iter.Seq[part] {
+	return func(yield func(part) bool) {
+		if m.text != nil {
+			yield(part{kind: partText, text: m.text})
+			return
+		}
+		for _, p := range m.content {
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+func (r *ChatRequest) readMessages(v value) *fault {
+	if f := expect(kindArray, v); f != nil {
+		return f
+	}
+	r.messages = []message{}
+	for i, v := range v.elements() {
+		m, f := readMessage(v)
+		if f != nil {
+			return f.at(i)
+		}
+		r.messages = append(r.messages, m)
+	}
+	if len(r.messages) == 0 {
+		return wrongValue("must hold at least one message")
+	}
+	return checkCalls(r.messages)
+}
+
+// messageFields are the fields of a message as they stand in the body.
+type messageFields struct {
+	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio value
+}
+
+func readMessageFields(v value) (m messageFields) {
+	for name, v := range v.members() {
+		switch string(name) {
+		case "role":
+			m.role = v
+		case "content":
+			m.content = v
+		case "refusal":
+			m.refusal = v
+		case "name":
+			m.name = v
+		case "tool_calls":
+			m.toolCalls = v
+		case "tool_call_id":
+			m.toolCallID = v
+		case "function_call":
+			m.functionCall = v
+		case "audio":
+			m.audio = v
+		}
+	}
+	return m
+}
+
+func readMessage(v value) (message, *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return message{}, f
+	}
+	fields := readMessageFields(v)
+	if f := expect(kindString, fields.role); f != nil {
+		return message{}, f.in("role")
+	}
+	if f := optional(kindString, fields.name); f != nil {
+		return message{}, f.in("name")
+	}
+	m := message{role: readRole(fields.role), size: len(v)}
+	f := m.readFields(fields)
+	return m, f
+}
+
+// readFields reads what a message of its role has.
+func (m *message) readFields(fields messageFields) *fault {
+	switch m.role {
+	case roleSystem, roleDeveloper, roleUser:
+		return m.readContent(fields.content)
+	case roleAssistant:
+		return m.readAssistant(fields)
+	case roleTool:
+		return m.readResult(fields)
+	case "function":
+		return unsupported("'function' is not supported; use 'tool' instead").in("role")
+	}
+	return wrongValue("must be one of system, developer, user, assistant, tool").in("role")
+}
+
+// readAssistant reads what only an assistant's message has. One that says nothing
+// at all is let through, since clients keep such messages of answers that broke
+// off; it leaves no item in the history.
+func (m *message) readAssistant(fields messageFields) *fault {
+	if fields.functionCall.given() {
+		return unsupported("is not supported; use 'tool_calls' instead").in("function_call")
+	}
+	if fields.audio.given() {
+		return unsupported("is not supported: audio cannot be sent to Codex").in("audio")
+	}
+	if f := optional(kindString, fields.refusal); f != nil {
+		return f.in("refusal")
+	}
+	if fields.content.given() {
+		if f := m.readContent(fields.content); f != nil {
+			return f
+		}
+	} else if fields.refusal.given() {
+		m.text = fields.refusal
+	}
+	if m.text != nil && len(m.text.rawText()) == 0 {
+		m.text = nil
+	}
+	return m.readCalls(fields.toolCalls).in("tool_calls")
+}
+
+func (m *message) readCalls(v value) *fault {
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.elements() {
+		call, f := readCall(v)
+		if f != nil {
+			return f.at(i)
+		}
+		m.calls = append(m.calls, call)
+	}
+	return nil
+}
+
+func readCall(v value) (call toolCall, _ *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return call, f
+	}
+	var kind, function value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "id":
+			call.id = v
+		case "type":
+			kind = v
+		case "function":
+			function = v
+		}
+	}
+	if f := expectFilled(call.id); f != nil {
+		return call, f.in("id")
+	}
+	if kind.given() && !kind.is("function") {
+		return call, unsupported("must be 'function'").in("type")
+	}
+	f := call.readFunction(function)
+	return call, f.in("function")
+}
+
+func (c *toolCall) readFunction(v value) *fault {
+	if f := expect(kindObject, v); f != nil {
+		return f
+	}
+	var called value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "name":
+			called = v
+		case "arguments":
+			c.arguments = v
+		}
+	}
+	var f *fault
+	if c.name, f = readToolName(called); f != nil {
+		return f.in("name")
+	}
+	return expect(kindString, c.arguments).in("arguments")
+}
+
+// readResult reads a tool's result. Its content may be null: a tool that gives
+// nothing back has an empty result.
+func (m *message) readResult(fields messageFields) *fault {
+	if f := expectFilled(fields.toolCallID); f != nil {
+		return f.in("tool_call_id")
+	}
+	m.callID = fields.toolCallID
+	if fields.content.kind() == kindNull {
+		m.text = value(`""`)
+		return nil
+	}
+	return m.readContent(fields.content)
+}
+
+// expectFilled is the fault of a value that is not a string with a text in it.
+func expectFilled(v value) *fault {
+	if f := expect(kindString, v); f != nil {
+		return f
+	}
+	if len(v.rawText()) == 0 {
+		return wrongValue("must not be empty")
+	}
+	return nil
+}

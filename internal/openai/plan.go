@@ -1,0 +1,165 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// PlanOptions are what a plan needs to know besides the request.
+type PlanOptions struct {
+	// Cwd is the working directory of the thread, an absolute path. Empty: the
+	// app-server's own.
+	Cwd string
+	// NoReasoning asks Codex for no summaries of the model's reasoning.
+	NoReasoning bool
+}
+
+// Plan is a chat request in the app-server's terms: start a thread with Thread,
+// put History into it unless that is empty, start the turn with Turn (whose
+// ThreadID is the caller's to set) and read its outputs.
+type Plan struct {
+	// Thread are the parameters of thread/start.
+	Thread codexrpc.ThreadStartParams
+	// History are the items of thread/inject_items, in the Responses API's
+	// shapes, each a compact JSON object. They share one buffer.
+	History []json.RawMessage
+	// Turn are the parameters of turn/start. Its Input is never nil.
+	Turn codexrpc.TurnStartParams
+	// Tools maps the tool names that Codex uses back to the client's.
+	Tools ToolNames
+	// ParallelToolCalls is false if the client wants one tool call at most.
+	ParallelToolCalls bool
+	// Stream says that the client wants chunks, IncludeUsage that it wants the
+	// usage chunk as well.
+	Stream, IncludeUsage bool
+	// Model is the model as the client named it.
+	Model string
+	// Ignored names the parameters of the request that would change the answer
+	// but have no counterpart in Codex, in the order of the request.
+	Ignored []string
+}
+
+// defaultInstructions stand in for the instructions of a conversation without
+// any: Codex would put its own there, which make a coding agent of the model.
+const defaultInstructions = "You are a helpful assistant."
+
+// jsonInstruction is what remains of the response format json_object, which Codex
+// cannot ask a model for.
+const jsonInstruction = "Answer with a single JSON object and nothing else: no other text, no code fence."
+
+// maxInputChars is the number of characters that turn/start takes, over all
+// texts of its input (input_too_large).
+const maxInputChars = 1 << 20
+
+// Plan maps the request to the app-server's terms:
+//
+//   - The system and developer messages at the beginning, joined by blank lines,
+//     are the thread's instructions. Later ones stay in their place, as developer
+//     messages.
+//   - A user message at the end is the turn's input, even an empty one. If it is
+//     longer than turn/start allows it ends the history instead, like the end of
+//     any other conversation, and the input is empty: the model then answers to
+//     the history.
+//   - Everything between becomes the history. An assistant's text comes before
+//     its calls; a message without text and calls leaves nothing.
+//   - Tools keep their names unless Codex would not offer them so.
+//   - What Codex has no setting for, tool_choice and json_object, becomes a
+//     developer instruction.
+//
+// So far the error is always nil: what Codex cannot do is refused by [DecodeChat].
+func (r *ChatRequest) Plan(opts PlanOptions) (*Plan, *Error) {
+	names := newCodexNames(r.tools)
+	offered := r.choice.offered(r.tools)
+	instructions, rest := splitInstructions(r.messages)
+	history, input := splitInput(rest)
+	p := &Plan{
+		Thread: codexrpc.ThreadStartParams{
+			Model:                 r.model,
+			BaseInstructions:      instructions,
+			DeveloperInstructions: r.developerInstructions(names),
+			Cwd:                   opts.Cwd,
+			ApprovalPolicy:        "never",
+			Sandbox:               "read-only",
+			Ephemeral:             true,
+			ExperimentalRawEvents: true,
+			Environments:          []struct{}{},
+			Config:                threadConfig(),
+			DynamicTools:          dynamicTools(offered, names),
+		},
+		History: historyItems(history, names),
+		Turn: codexrpc.TurnStartParams{
+			Input:        input,
+			Effort:       r.effort,
+			Summary:      "auto",
+			OutputSchema: r.format.schema,
+		},
+		Tools:             clientNames(offered, names),
+		ParallelToolCalls: !r.serialTools,
+		Stream:            r.stream,
+		IncludeUsage:      r.includeUsage,
+		Model:             r.model,
+		Ignored:           r.ignored,
+	}
+	if opts.NoReasoning {
+		p.Turn.Summary = "none"
+	}
+	return p, nil
+}
+
+// splitInstructions takes the instructions off the beginning of a conversation.
+func splitInstructions(messages []message) (instructions string, rest []message) {
+	var texts []string
+	for len(messages) > 0 && messages[0].role.instructs() {
+		for p := range messages[0].parts() {
+			if text := p.text.text(); text != "" {
+				texts = append(texts, text)
+			}
+		}
+		messages = messages[1:]
+	}
+	if texts == nil {
+		return defaultInstructions, messages
+	}
+	return strings.Join(texts, "\n\n"), messages
+}
+
+// developerInstructions are the instructions that the request's settings make.
+func (r *ChatRequest) developerInstructions(names codexNames) string {
+	instruction := r.choice.instruction(names)
+	switch {
+	case !r.format.jsonObject:
+		return instruction
+	case instruction == "":
+		return jsonInstruction
+	}
+	return instruction + "\n\n" + jsonInstruction
+}
+
+func dynamicTools(tools []tool, names codexNames) []codexrpc.DynamicTool {
+	if len(tools) == 0 {
+		return nil
+	}
+	dynamic := make([]codexrpc.DynamicTool, len(tools))
+	for i, t := range tools {
+		dynamic[i] = codexrpc.DynamicTool{
+			Type:        "function",
+			Name:        names.of(t.name),
+			Description: t.description,
+			InputSchema: t.schema,
+		}
+	}
+	return dynamic
+}
+
+func clientNames(tools []tool, names codexNames) ToolNames {
+	if len(tools) == 0 {
+		return ToolNames{}
+	}
+	client := make(map[string]string, len(tools))
+	for _, t := range tools {
+		client[names.of(t.name)] = t.name
+	}
+	return ToolNames{client}
+}

@@ -1,0 +1,284 @@
+package openai
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+func text(s string) codexrpc.UserInput { return codexrpc.UserInput{Type: "text", Text: s} }
+
+// TestPlanConversation shows where each message goes.
+func TestPlanConversation(t *testing.T) {
+	const (
+		made = `{"role":"assistant","content":"let me see","tool_calls":[` +
+			`{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\": \"\\n\"}"}},` +
+			`{"id":"c2","type":"function","function":{"name":"g","arguments":""}}]}`
+		results = `{"role":"tool","tool_call_id":"c1","content":"one"},{"role":"tool","tool_call_id":"c2","content":null}`
+	)
+	madeItems := []string{
+		`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"let me see"}]}`,
+		`{"type":"function_call","call_id":"c1","name":"f","arguments":"{\"a\": \"\\n\"}"}`,
+		`{"type":"function_call","call_id":"c2","name":"g","arguments":"{}"}`,
+		`{"type":"function_call_output","call_id":"c1","output":"one"}`,
+		`{"type":"function_call_output","call_id":"c2","output":""}`,
+	}
+	for name, c := range map[string]struct {
+		messages     string
+		instructions string
+		history      []string
+		input        []codexrpc.UserInput
+	}{
+		"a user": {
+			`{"role":"user","content":"hi \u00fc\n"}`,
+			defaultInstructions, nil, []codexrpc.UserInput{text("hi ü\n")},
+		},
+		"instructions": {
+			`{"role":"system","content":"a"},{"role":"developer","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}]},{"role":"system","content":""},{"role":"user","content":"hi"}`,
+			"a\n\nb\n\nc", nil, []codexrpc.UserInput{text("hi")},
+		},
+		"empty instructions": {
+			`{"role":"system","content":""},{"role":"user","content":"hi"}`,
+			defaultInstructions, nil, []codexrpc.UserInput{text("hi")},
+		},
+		"instructions alone": {
+			`{"role":"system","content":"a"}`,
+			"a", nil, []codexrpc.UserInput{},
+		},
+		"later instructions stay": {
+			`{"role":"user","content":"a"},{"role":"system","content":"b"},{"role":"user","content":"c"},{"role":"developer","content":"d"}`,
+			defaultInstructions,
+			[]string{
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}`,
+				`{"type":"message","role":"developer","content":[{"type":"input_text","text":"b"}]}`,
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":"c"}]}`,
+				`{"type":"message","role":"developer","content":[{"type":"input_text","text":"d"}]}`,
+			},
+			[]codexrpc.UserInput{},
+		},
+		"ends in results": {made + `,` + results, defaultInstructions, madeItems, []codexrpc.UserInput{}},
+		"a user after results": {
+			made + `,` + results + `,{"role":"user","content":"go on"}`,
+			defaultInstructions, madeItems, []codexrpc.UserInput{text("go on")},
+		},
+		"ends in an assistant": {
+			`{"role":"user","content":"a"},{"role":"assistant","content":"b"}`,
+			defaultInstructions,
+			[]string{
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"b"}]}`,
+			},
+			[]codexrpc.UserInput{},
+		},
+		"assistant's parts and refusals": {
+			`{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"refusal","refusal":"b"}]},{"role":"assistant","content":null,"refusal":"c"},{"role":"user","content":"x"}`,
+			defaultInstructions,
+			[]string{
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"c"}]}`,
+			},
+			[]codexrpc.UserInput{text("x")},
+		},
+		"silent assistants leave nothing": {
+			`{"role":"assistant"},{"role":"assistant","content":null},{"role":"assistant","content":""},{"role":"user","content":"x"}`,
+			defaultInstructions, []string{}, []codexrpc.UserInput{text("x")},
+		},
+		"empty users stay": {
+			`{"role":"user","content":""},{"role":"user","content":""}`,
+			defaultInstructions,
+			[]string{`{"type":"message","role":"user","content":[{"type":"input_text","text":""}]}`},
+			[]codexrpc.UserInput{text("")},
+		},
+		"images": {
+			`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image\/png;base64,AAAA","detail":"low"}},{"type":"text","text":"a"}]},` +
+				`{"role":"user","content":[{"type":"text","text":"b"},{"type":"image_url","image_url":{"url":"data:image\/gif;base64,AAAA","detail":"high"}},{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"low"}},{"type":"text","text":"c"}]}`,
+			defaultInstructions,
+			[]string{`{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:image\/png;base64,AAAA","detail":"auto"},{"type":"input_text","text":"a"}]}`},
+			[]codexrpc.UserInput{
+				text("b"),
+				{Type: "image", URL: "data:image/gif;base64,AAAA", Detail: "high"},
+				{Type: "image", URL: pngURL, Detail: "auto"},
+				text("c"),
+			},
+		},
+		"parts of a result": {
+			`{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`,
+			defaultInstructions,
+			[]string{
+				`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`,
+				`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"` + pngURL + `"}]}`,
+			},
+			[]codexrpc.UserInput{},
+		},
+		"half a surrogate pair": {
+			`{"role":"user","content":"a\ud83d"},{"role":"user","content":"\ude00b \ud83d\ude00"}`,
+			defaultInstructions,
+			[]string{`{"type":"message","role":"user","content":[{"type":"input_text","text":"a\ufffd"}]}`},
+			[]codexrpc.UserInput{text("\ufffdb 😀")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPlan(t, withMessages(c.messages))
+			if p.Thread.BaseInstructions != c.instructions {
+				t.Errorf("instructions %q, want %q", p.Thread.BaseInstructions, c.instructions)
+			}
+			var history []string
+			for _, item := range p.History {
+				history = append(history, string(item))
+			}
+			if !slices.Equal(history, c.history) {
+				t.Errorf("history\n%s\nwant\n%s", strings.Join(history, "\n"), strings.Join(c.history, "\n"))
+			}
+			if !reflect.DeepEqual(p.Turn.Input, c.input) {
+				t.Errorf("input %#v, want %#v", p.Turn.Input, c.input)
+			}
+		})
+	}
+}
+
+// TestPlanLongInput sends texts around the limit of turn/start, in characters
+// and over all parts.
+func TestPlanLongInput(t *testing.T) {
+	part := func(s string) string { return `{"type":"text","text":"` + s + `"}` }
+	for name, c := range map[string]struct {
+		content string
+		input   bool
+	}{
+		"at the limit":       {`"` + strings.Repeat("a", maxInputChars) + `"`, true},
+		"beyond":             {`"` + strings.Repeat("a", maxInputChars+1) + `"`, false},
+		"beyond in parts":    {`[` + part(strings.Repeat("a", maxInputChars)) + `,` + part("b") + `]`, false},
+		"characters":         {`"` + strings.Repeat("é", maxInputChars) + `"`, true},
+		"too many":           {`"` + strings.Repeat("é", maxInputChars+1) + `"`, false},
+		"escaped characters": {`"` + strings.Repeat(`\u00e9`, maxInputChars) + `"`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPlan(t, withMessages(`{"role":"user","content":`+c.content+`}`))
+			if c.input {
+				if len(p.History) != 0 || len(p.Turn.Input) == 0 {
+					t.Errorf("%d items and %d inputs", len(p.History), len(p.Turn.Input))
+				}
+				return
+			}
+			if len(p.History) != 1 || p.Turn.Input == nil || len(p.Turn.Input) != 0 {
+				t.Errorf("%d items and input %v", len(p.History), p.Turn.Input)
+			}
+		})
+	}
+}
+
+func TestPlanThread(t *testing.T) {
+	r := mustDecode(t, withFields(`"stream":true,"stream_options":{"include_usage":true}`))
+	p, refusal := r.Plan(PlanOptions{Cwd: "/empty"})
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	got, err := json.Marshal(p.Thread)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"model":"m","baseInstructions":"You are a helpful assistant.","cwd":"/empty","approvalPolicy":"never","sandbox":"read-only",` +
+		`"ephemeral":true,"experimentalRawEvents":true,"environments":[],"config":{` +
+		`"agents":{"enabled":false},` +
+		`"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},"goals":false,"hooks":false,` +
+		`"image_generation":false,"memories":false,"multi_agent":false,"plugins":false,"shell_tool":false,"sleep_tool":false,` +
+		`"tool_suggest":false,"unified_exec":false,"view_image":false},` +
+		`"include_collaboration_mode_instructions":false,"include_environment_context":false,"include_permissions_instructions":false,` +
+		`"project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,` +
+		`"tools":{"experimental_request_user_input":{"enabled":false}},"web_search":"disabled"}}`
+	if string(got) != want {
+		t.Errorf("thread/start\n%s\nwant\n%s", got, want)
+	}
+	if !p.Stream || !p.IncludeUsage || p.Model != "m" || !p.ParallelToolCalls || p.Turn.Summary != "auto" {
+		t.Errorf("plan %+v", p)
+	}
+}
+
+func TestPlanSettings(t *testing.T) {
+	const f = `"tools":[{"type":"function","function":{"name":"f","description":"does f","parameters":{ "type": "object" }}},{"type":"function","function":{"name":"mcp__g"}}]`
+	toolF := codexrpc.DynamicTool{Type: "function", Name: "f", Description: "does f", InputSchema: json.RawMessage(`{"type":"object"}`)}
+	toolG := codexrpc.DynamicTool{Type: "function", Name: "client_mcp__g", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}
+	both := []codexrpc.DynamicTool{toolF, toolG}
+	mustCall := (&toolChoice{required: true}).instruction(codexNames{})
+	mustCallG := "In this reply you must call the tool client_mcp__g. Do not answer with text instead."
+	for name, c := range map[string]struct {
+		fields    string
+		tools     []codexrpc.DynamicTool
+		developer string
+		schema    string
+		effort    string
+		serial    bool
+		ignored   []string
+	}{
+		"nothing":          {fields: `"x":1`},
+		"tools":            {fields: f, tools: both},
+		"auto":             {fields: f + `,"tool_choice":"auto"`, tools: both},
+		"none":             {fields: f + `,"tool_choice":"none"`},
+		"required":         {fields: f + `,"tool_choice":"required"`, tools: both, developer: mustCall},
+		"required first":   {fields: `"tool_choice":"required",` + f, tools: both, developer: mustCall},
+		"named":            {fields: f + `,"tool_choice":{"type":"function","function":{"name":"mcp__g"}}`, tools: []codexrpc.DynamicTool{toolG}, developer: mustCallG},
+		"allowed auto":     {fields: f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`, tools: []codexrpc.DynamicTool{toolF}},
+		"allowed required": {fields: f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"mcp__g"}}]}}`, tools: both, developer: mustCall},
+		"allowed one":      {fields: f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"mcp__g"}}]}}`, tools: []codexrpc.DynamicTool{toolG}, developer: mustCallG},
+		"serial":           {fields: `"parallel_tool_calls":false`, serial: true},
+		"parallel":         {fields: `"parallel_tool_calls":true`},
+		"text":             {fields: `"response_format":{"type":"text"}`},
+		"json_object":      {fields: `"response_format":{"type":"json_object"}`, developer: jsonInstruction},
+		"json and calls":   {fields: f + `,"tool_choice":"required","response_format":{"type":"json_object"}`, tools: both, developer: mustCall + "\n\n" + jsonInstruction},
+		"json_schema":      {fields: `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{ "type" : "object" , "x": "<&>" }}}`, schema: `{"type":"object","x":"<&>"}`},
+		"effort":           {fields: `"reasoning_effort":"xhigh"`, effort: "xhigh"},
+		"no effort":        {fields: `"reasoning_effort":"none"`, effort: "none"},
+		"ignored": {
+			fields: `"verbosity":"low","temperature":0.2,"top_p":0.5,"max_tokens":1,"max_completion_tokens":2,"stop":"x","seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"service_tier":"flex","prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3`,
+			ignored: []string{"verbosity", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed", "presence_penalty",
+				"frequency_penalty", "logit_bias", "service_tier", "prediction", "web_search_options"},
+		},
+		"neutral values": {fields: `"temperature":1,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"stop":null,"logit_bias":{},"service_tier":"auto","n":1,"max_tokens":null`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPlan(t, withFields(c.fields))
+			if !reflect.DeepEqual(p.Thread.DynamicTools, c.tools) {
+				t.Errorf("tools %s\nwant  %s", p.Thread.DynamicTools, c.tools)
+			}
+			if p.Thread.DeveloperInstructions != c.developer {
+				t.Errorf("instructions %q, want %q", p.Thread.DeveloperInstructions, c.developer)
+			}
+			if string(p.Turn.OutputSchema) != c.schema || p.Turn.Effort != c.effort || p.ParallelToolCalls == c.serial {
+				t.Errorf("turn %+v, parallel %v", p.Turn, p.ParallelToolCalls)
+			}
+			if !slices.Equal(p.Ignored, c.ignored) {
+				t.Errorf("ignored %v, want %v", p.Ignored, c.ignored)
+			}
+			for _, tool := range c.tools {
+				want := strings.TrimPrefix(tool.Name, "client_")
+				if got, ok := p.Tools.ClientName(tool.Name); !ok || got != want {
+					t.Errorf("ClientName(%q) = %q, %v", tool.Name, got, ok)
+				}
+			}
+			if got, ok := p.Tools.ClientName("mcp__g"); ok {
+				t.Errorf("a name that Codex does not know leads to %q", got)
+			}
+		})
+	}
+}
+
+func TestPlanNoReasoning(t *testing.T) {
+	p, err := mustDecode(t, withFields(`"n":1`)).Plan(PlanOptions{NoReasoning: true})
+	if err != nil || p.Turn.Summary != "none" {
+		t.Errorf("summary %q, %v", p.Turn.Summary, err)
+	}
+}
+
+// TestPlanLeavesRoom makes sure that an item does not run into the next when a
+// caller appends to it.
+func TestPlanLeavesRoom(t *testing.T) {
+	p := mustPlan(t, withMessages(`{"role":"user","content":"a"},{"role":"user","content":"b"},{"role":"user","content":"c"}`))
+	second := string(p.History[1])
+	_ = append(p.History[0], "overwritten"...)
+	if string(p.History[1]) != second {
+		t.Errorf("the second item became %s", p.History[1])
+	}
+}

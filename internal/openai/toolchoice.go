@@ -1,0 +1,188 @@
+package openai
+
+// toolChoice is the tool_choice of a request. The zero value is auto.
+type toolChoice struct {
+	none     bool
+	required bool     // the model must call a tool
+	only     []string // offer these tools only; nil: all
+}
+
+func (r *ChatRequest) readToolChoice(v value) *fault {
+	r.choice = toolChoice{}
+	switch v.kind() {
+	case kindNull:
+		return nil
+	case kindString:
+		return r.choice.readMode(v.text())
+	case kindObject:
+		return r.choice.readObject(v)
+	}
+	return wrongType("a string or an object", v)
+}
+
+func (c *toolChoice) readMode(mode string) *fault {
+	switch mode {
+	case "auto":
+	case "none":
+		c.none = true
+	case "required":
+		c.required = true
+	default:
+		return wrongValue("must be none, auto, required or an object")
+	}
+	return nil
+}
+
+func (c *toolChoice) readObject(v value) *fault {
+	var kind, function, allowed value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			kind = v
+		case "function":
+			function = v
+		case "allowed_tools":
+			allowed = v
+		}
+	}
+	if f := expect(kindString, kind); f != nil {
+		return f.in("type")
+	}
+	switch kind.text() {
+	case "function":
+		name, f := readChosenName(function)
+		c.required, c.only = true, []string{name}
+		return f.in("function")
+	case "allowed_tools":
+		return c.readAllowed(allowed).in("allowed_tools")
+	}
+	return unsupported("must be function or allowed_tools").in("type")
+}
+
+// readChosenName reads {"name":…}.
+func readChosenName(v value) (string, *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return "", f
+	}
+	var chosen value
+	for name, v := range v.members() {
+		if string(name) == "name" {
+			chosen = v
+		}
+	}
+	if f := expectFilled(chosen); f != nil {
+		return "", f.in("name")
+	}
+	return chosen.text(), nil
+}
+
+// readAllowed reads a ChatCompletionAllowedTools.
+func (c *toolChoice) readAllowed(v value) *fault {
+	if f := expect(kindObject, v); f != nil {
+		return f
+	}
+	var mode, tools value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "mode":
+			mode = v
+		case "tools":
+			tools = v
+		}
+	}
+	if f := expect(kindString, mode); f != nil {
+		return f.in("mode")
+	}
+	if !mode.is("auto") && !mode.is("required") {
+		return wrongValue("must be auto or required").in("mode")
+	}
+	c.required = mode.is("required")
+	if f := expect(kindArray, tools); f != nil {
+		return f.in("tools")
+	}
+	c.only = []string{}
+	for i, v := range tools.elements() {
+		name, f := readAllowedTool(v)
+		if f != nil {
+			return f.at(i).in("tools")
+		}
+		c.only = append(c.only, name)
+	}
+	if len(c.only) == 0 {
+		return wrongValue("must hold at least one tool").in("tools")
+	}
+	return nil
+}
+
+// readAllowedTool reads {"type":"function","function":{"name":…}}.
+func readAllowedTool(v value) (string, *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return "", f
+	}
+	var kind, function value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			kind = v
+		case "function":
+			function = v
+		}
+	}
+	if f := expect(kindString, kind); f != nil {
+		return "", f.in("type")
+	}
+	if !kind.is("function") {
+		return "", unsupported("must be 'function'").in("type")
+	}
+	name, f := readChosenName(function)
+	return name, f.in("function")
+}
+
+// check compares the choice with the tools that there are.
+func (c *toolChoice) check(tools []tool) *fault {
+	if (c.required || c.only != nil) && len(tools) == 0 {
+		return wrongValue("is only allowed when 'tools' are given")
+	}
+	declared := make(map[string]bool, len(tools))
+	for _, t := range tools {
+		declared[t.name] = true
+	}
+	for _, name := range c.only {
+		if !declared[name] {
+			return wrongValue("there is no tool %.128q in 'tools'", name)
+		}
+	}
+	return nil
+}
+
+// offered are those of the tools that the model may call.
+func (c *toolChoice) offered(tools []tool) []tool {
+	if c.none {
+		return nil
+	}
+	if c.only == nil {
+		return tools
+	}
+	allowed := make(map[string]bool, len(c.only))
+	for _, name := range c.only {
+		allowed[name] = true
+	}
+	var offered []tool
+	for _, t := range tools {
+		if allowed[t.name] {
+			offered = append(offered, t)
+		}
+	}
+	return offered
+}
+
+// instruction tells the model what Codex has no setting for; empty if nothing.
+func (c *toolChoice) instruction(names codexNames) string {
+	switch {
+	case !c.required:
+		return ""
+	case len(c.only) == 1:
+		return "In this reply you must call the tool " + names.of(c.only[0]) + ". Do not answer with text instead."
+	}
+	return "In this reply you must call at least one of your tools. Do not answer with text instead."
+}

@@ -1,0 +1,145 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// maxToolName is the length that Codex allows. OpenAI's own limit is 64, but
+// there is no reason to refuse what works.
+const maxToolName = 128
+
+// maxTools is how many tools a request may declare. OpenAI documents 128; Codex
+// was seen to offer 512.
+const maxTools = 1024
+
+// emptySchema is the schema of a tool that declares no parameters.
+var emptySchema = json.RawMessage(`{"type":"object","properties":{}}`)
+
+// tool is a function that the client offers (ChatCompletionTool).
+type tool struct {
+	name        string
+	description string
+	schema      json.RawMessage
+}
+
+func (r *ChatRequest) readTools(v value) *fault {
+	r.tools = nil
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindArray, v); f != nil {
+		return f
+	}
+	seen := map[string]struct{}{}
+	for i, v := range v.elements() {
+		t, f := readTool(v)
+		if f != nil {
+			return f.at(i)
+		}
+		if _, twice := seen[t.name]; twice {
+			return wrongValue("the name %q is used twice", t.name).in("name").in("function").at(i)
+		}
+		seen[t.name] = struct{}{}
+		if len(r.tools) == maxTools {
+			return wrongValue("must hold at most %d tools", maxTools)
+		}
+		r.tools = append(r.tools, t)
+	}
+	return nil
+}
+
+func readTool(v value) (tool, *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return tool{}, f
+	}
+	var kind, function value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			kind = v
+		case "function":
+			function = v
+		}
+	}
+	if f := expect(kindString, kind); f != nil {
+		return tool{}, f.in("type")
+	}
+	if !kind.is("function") {
+		return tool{}, unsupported("must be 'function': tools of other types are not supported").in("type")
+	}
+	t, f := readToolFunction(function)
+	return t, f.in("function")
+}
+
+// readToolFunction reads a FunctionObject. Its strict is checked and without
+// effect: Codex offers all tools without it.
+func readToolFunction(v value) (t tool, _ *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return t, f
+	}
+	var toolName, description, parameters, strict value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "name":
+			toolName = v
+		case "description":
+			description = v
+		case "parameters":
+			parameters = v
+		case "strict":
+			strict = v
+		}
+	}
+	var f *fault
+	if t.name, f = readToolName(toolName); f != nil {
+		return t, f.in("name")
+	}
+	if f := optional(kindString, description); f != nil {
+		return t, f.in("description")
+	}
+	if description.given() {
+		t.description = description.text()
+	}
+	if f := optional(kindBool, strict); f != nil {
+		return t, f.in("strict")
+	}
+	t.schema = emptySchema
+	if parameters.given() {
+		if f := expect(kindObject, parameters); f != nil {
+			return t, f.in("parameters")
+		}
+		t.schema = compact(parameters)
+	}
+	return t, nil
+}
+
+// readToolName reads a name by the rule of OpenAI and Codex.
+func readToolName(v value) (string, *fault) {
+	if f := expectFilled(v); f != nil {
+		return "", f
+	}
+	name := v.text()
+	if !isToolName(name) {
+		return "", wrongValue("must consist of letters, digits, '_' and '-', at most %d of them", maxToolName)
+	}
+	return name, nil
+}
+
+func isToolName(s string) bool {
+	for _, b := range []byte(s) {
+		if !isDigit(b) && (b|0x20 < 'a' || b|0x20 > 'z') && b != '_' && b != '-' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxToolName
+}
+
+// compact is the text of a checked value without the space between its tokens.
+func compact(v value) json.RawMessage {
+	var buf bytes.Buffer
+	buf.Grow(len(v))
+	// A checked value is valid JSON, so that this cannot fail.
+	_ = json.Compact(&buf, v)
+	return buf.Bytes()
+}

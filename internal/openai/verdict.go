@@ -1,0 +1,78 @@
+package openai
+
+import (
+	"net/http"
+	"time"
+)
+
+// verdict is what a kind of failure means to a client: everything of an [Error]
+// but its message.
+type verdict struct {
+	status int
+	kind   string // the type
+	code   string
+	param  string
+	retry  time.Duration
+	final  bool // trying again is no use, whatever the status says
+}
+
+// soon is the advice where trying again helps and nobody knows when.
+const soon = time.Second
+
+// The verdicts that several failures share.
+var (
+	tooLong        = verdict{status: http.StatusBadRequest, kind: typeInvalidRequest, code: "context_length_exceeded", param: "messages"}
+	badRequest     = verdict{status: http.StatusBadRequest, kind: typeInvalidRequest}
+	noSuchModel    = verdict{status: http.StatusNotFound, kind: typeInvalidRequest, code: "model_not_found", param: "model"}
+	contentRefused = verdict{status: http.StatusBadRequest, kind: typeInvalidRequest, code: "content_policy_violation"}
+	unauthorized   = verdict{status: http.StatusUnauthorized, kind: typeAuthentication, code: "codex_unauthorized", final: true}
+	forbidden      = verdict{status: http.StatusForbidden, kind: typePermission, code: "codex_forbidden", final: true}
+	rateLimited    = verdict{status: http.StatusTooManyRequests, kind: typeRateLimit, code: "rate_limit_exceeded", retry: soon}
+	quotaSpent     = verdict{status: http.StatusTooManyRequests, kind: typeQuota, code: "insufficient_quota", final: true}
+	upstreamError  = verdict{status: http.StatusInternalServerError, kind: typeServer, code: "upstream_error"}
+	overloaded     = verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "server_overloaded", retry: soon}
+	disconnected   = verdict{status: http.StatusBadGateway, kind: typeServer, code: "upstream_disconnected"}
+	timedOut       = verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: "codex_timeout"}
+	codexError     = verdict{status: http.StatusBadGateway, kind: typeServer, code: "codex_error"}
+)
+
+// error completes the verdict by the message.
+func (v verdict) error(message string) *Error {
+	e := &Error{
+		Status: v.status, Message: message, Type: v.kind, Param: v.param, Code: v.code,
+		RetryAfter: v.retry,
+	}
+	if v.final {
+		e.ShouldRetry = new(bool)
+	}
+	return e
+}
+
+// ofStatus is the verdict on an HTTP status of the model's provider.
+func ofStatus(status int) verdict {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return badRequest
+	case http.StatusUnauthorized:
+		return unauthorized
+	case http.StatusPaymentRequired:
+		return quotaSpent
+	case http.StatusForbidden:
+		return forbidden
+	case http.StatusNotFound:
+		return noSuchModel
+	case http.StatusRequestEntityTooLarge:
+		return tooLong
+	case http.StatusTooManyRequests:
+		return rateLimited
+	case http.StatusInternalServerError:
+		return upstreamError
+	case http.StatusServiceUnavailable:
+		return overloaded
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return timedOut
+	case 0:
+		return disconnected
+	}
+	return verdict{status: http.StatusBadGateway, kind: typeServer, code: "upstream_error"}
+}

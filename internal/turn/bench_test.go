@@ -1,0 +1,111 @@
+package turn
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// lessThans is text of size bytes with n times "<", in deltas of a token's
+// size.
+func lessThans(size, n int) []codexrpc.Event {
+	piece := "<" + strings.Repeat("a", size/n-1)
+	text := strings.Repeat(piece, n)
+	events := make([]codexrpc.Event, 0, len(text)/16+1)
+	for len(text) > 0 {
+		k := min(16, len(text))
+		events = append(events, delta("msg_1", text[:k]))
+		text = text[k:]
+	}
+	return events
+}
+
+// BenchmarkLessThan is 10 MB of text with 100,000 times "<", in both modes.
+func BenchmarkLessThan(b *testing.B) {
+	for _, mode := range []Mode{ModeJSON, ModeXML} {
+		b.Run(string(mode), func(b *testing.B) {
+			events := lessThans(10_000_000, 100_000)
+			b.SetBytes(10_000_000)
+			b.ReportAllocs()
+			for b.Loop() {
+				consumeAll(New(Options{Textual: true, Mode: mode}), events)
+			}
+			b.ReportMetric(float64(len(events)), "deltas/op")
+		})
+	}
+}
+
+// BenchmarkBlocks is a turn of 1,000 blocks in deltas of a few bytes.
+func BenchmarkBlocks(b *testing.B) {
+	text := strings.Repeat(block("a rather long value of the parameter")+"\n", 1000)
+	events := said("m", text, 7)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		consumeAll(New(Options{Textual: true, Mode: ModeXML}), events)
+	}
+}
+
+// consumeAll feeds events one by one, and counts the bytes of text.
+func consumeAll(m *Machine, events []codexrpc.Event) (bytes int) {
+	for i := range events {
+		for _, o := range m.Feed(events[i : i+1]) {
+			bytes += len(o.Text)
+		}
+	}
+	return bytes
+}
+
+// TestCostOfText: a delta costs one allocation at most, and twice the text with
+// twice the deltas costs twice as many.
+func TestCostOfText(t *testing.T) {
+	for name, opts := range map[string]Options{
+		"plain":     {},
+		"JSON":      {Textual: true},
+		"XML":       {Textual: true, Mode: ModeXML},
+		"the tail":  {Textual: true, Mode: ModeXML, SuppressTail: true},
+		"not taken": {Textual: true, AcceptTextual: func(string) bool { return false }},
+	} {
+		var perDelta [2]float64
+		for i, size := range []int{100_000, 200_000} {
+			events := append([]codexrpc.Event{delta("msg_1", block("1"))}, lessThans(size, size/100)...)
+			allocs := testing.AllocsPerRun(1, func() { consumeAll(New(opts), events) })
+			perDelta[i] = allocs / float64(len(events))
+		}
+		if perDelta[0] > 1 || perDelta[1] > 1.1*perDelta[0] {
+			t.Errorf("%s: %.2f allocations for a delta, %.2f in twice the text", name, perDelta[0], perDelta[1])
+		}
+	}
+}
+
+// TestMemoryOfText: what a machine holds does not grow with the text, however
+// much of it looks like the beginning of a block.
+func TestMemoryOfText(t *testing.T) {
+	for _, filling := range []string{"<" + strings.Repeat("a", 99), "<", "<use_tool", "<use_tool>", "</use_tool>"} {
+		const size = 4_000_000
+		piece := strings.Repeat(filling, 1000/len(filling))
+		m := New(Options{Textual: true, Mode: ModeXML})
+		before := heap()
+		got := 0
+		for range size / len(piece) {
+			got += consumeAll(m, []codexrpc.Event{delta("m", piece)})
+		}
+		after := heap()
+		if got < size-3*len(piece) {
+			t.Errorf("%q: %d bytes came out", filling, got)
+		}
+		if after > before+1<<20 {
+			t.Errorf("%q: the machine holds %d bytes", filling, after-before)
+		}
+		runtime.KeepAlive(m)
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}

@@ -1,0 +1,144 @@
+package turn
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// TestReport: each begun block is flushed or aborted for its reason, and the
+// text of an aborted one is not lost.
+func TestReport(t *testing.T) {
+	const open = "<use_tool><name>find</name>"
+	declared := func(name string) bool { return name == "find" }
+	for name, c := range map[string]struct {
+		text    string
+		end     func(m *Machine) []Output // nil: the turn completes
+		started int
+		flushed int
+		reason  aggregator.AbortReason
+		lost    bool // nobody is left to get the text
+	}{
+		"flushed":      {block("1") + block("2"), nil, 2, 2, "", false},
+		"nested":       {open + block("1"), nil, 2, 1, aggregator.AbortNested, false},
+		"malformed":    {"<use_tool></use_tool>" + block("1"), nil, 2, 1, aggregator.AbortMalformed, false},
+		"too large":    {open + strings.Repeat("x", aggregator.DefaultMaxBlock), nil, 1, 0, aggregator.AbortTooLarge, false},
+		"unclosed":     {block("1") + open, nil, 2, 1, aggregator.AbortUnclosed, false},
+		"undeclared":   {strings.ReplaceAll(block("1"), "find", "seek"), nil, 1, 0, AbortUndeclared, false},
+		"interrupted":  {open, func(m *Machine) []Output { return m.Feed([]codexrpc.Event{ended(codexrpc.StatusInterrupted, nil)}) }, 1, 0, aggregator.AbortInterrupted, false},
+		"failed":       {open, func(m *Machine) []Output { return m.Feed([]codexrpc.Event{ended(codexrpc.StatusFailed, nil)}) }, 1, 0, aggregator.AbortError, false},
+		"lost":         {open, func(m *Machine) []Output { return m.Fail(codexrpc.ErrClosed) }, 1, 0, aggregator.AbortError, false},
+		"disconnected": {open, func(m *Machine) []Output { m.Abandon(); return nil }, 1, 0, aggregator.AbortDisconnect, true},
+		// Only the end of the text says that this one is a block; nobody gets it.
+		"disconnected within JSON": {brokenBlock, func(m *Machine) []Output { m.Abandon(); return nil }, 1, 0, aggregator.AbortDisconnect, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := New(Options{Textual: true, Mode: ModeXML, AcceptTextual: declared})
+			text := "before " + c.text
+			outputs := say(m.Feed([]codexrpc.Event{delta("m", text)}))
+			if c.end == nil {
+				c.end = func(m *Machine) []Output { return m.Feed([]codexrpc.Event{completed}) }
+			}
+			content := textOf(outputs) + textOf(say(c.end(m)))
+			if !m.Done() {
+				t.Error("the turn has not ended")
+			}
+			if c.lost {
+				text = "before "
+			}
+			if content != text {
+				t.Errorf("of %.200q the client got %.200q", text, content)
+			}
+			got, want := m.Report(), map[aggregator.AbortReason]int{c.reason: 1}
+			if c.reason == "" {
+				want = nil
+			}
+			if got.Started != c.started || got.Flushed != c.flushed || !maps.Equal(got.Aborted, want) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// textOf joins the texts among outputs that were written by say.
+func textOf(outputs string) string {
+	var b strings.Builder
+	for line := range strings.Lines(outputs) {
+		if quoted, ok := strings.CutPrefix(line, "text "); ok {
+			b.WriteString(unquote(strings.TrimSpace(quoted)))
+		}
+	}
+	return b.String()
+}
+
+// TestNames: a client gets its own names of tools, whichever the model uses. A
+// block that the model wrote stays as it is.
+func TestNames(t *testing.T) {
+	opts := Options{Textual: true, Mode: ModeXML, ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }}
+	theirs := strings.Replace(block("1"), "find", "codex_find", 1)
+	m := New(opts)
+	got := say(m.Feed([]codexrpc.Event{delta("m", theirs+block("2")), call("a", "codex_find", `{"q":"3"}`), completed}))
+	if n := strings.Count(got, " find\n"); n != 3 || textOf(got) != theirs+block("2")+written("(3)") {
+		t.Errorf("%d calls have the client's name:\n%s", n, got)
+	}
+}
+
+// TestLostAtTheLimit: when the connection is lost while only the usage is
+// missing, nothing is.
+func TestLostAtTheLimit(t *testing.T) {
+	m := New(Options{MaxCalls: 1})
+	m.Feed([]codexrpc.Event{
+		call("a", "find", `{"q":"1"}`), call("b", "find", `{"q":"2"}`),
+		{Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 9}},
+	})
+	if got := say(m.Fail(codexrpc.ErrClosed)); got != "finish tool_calls 9\n" {
+		t.Error(got)
+	}
+}
+
+// TestLongTail: a tail that outgrows its bound goes out, all of it and however
+// it was cut; so does white space that nothing visible follows.
+func TestLongTail(t *testing.T) {
+	for _, filling := range []string{"tail ", "\n"} {
+		tail := strings.Repeat(filling, maxTail/len(filling)+10)
+		text := block("1") + tail + block("2") + "short"
+		for _, size := range []int{1000, maxTail - 1, len(text)} {
+			opts := Options{Textual: true, SuppressTail: true}
+			got, report := run(opts, append(said("m", text, size), completed), oneByOne)
+			if want := "{0:1}" + tail + "{1:2}|tool_calls"; got != want || report.TailBytes != len("short") {
+				t.Errorf("%q in deltas of %d: %d bytes told, want %d; %d suppressed", filling, size, len(got), len(want), report.TailBytes)
+			}
+		}
+	}
+	// One byte less, and it is held to the end.
+	tail := strings.Repeat("x", maxTail)
+	got, report := run(Options{Textual: true, SuppressTail: true}, append(said("m", block("1")+tail, 999), completed), atOnce)
+	if got != "{0:1}|tool_calls" || report.TailBytes != maxTail {
+		t.Errorf("%.100q, %d bytes suppressed", got, report.TailBytes)
+	}
+}
+
+// TestCallsAreBounded: the calls of a turn and what is remembered of them.
+func TestCallsAreBounded(t *testing.T) {
+	var events []codexrpc.Event
+	for i := range 3 * aggregator.DefaultMaxCalls {
+		id := string(rune('a' + i))
+		events = append(events, call(id, "find", `{"q":"`+id+`"}`))
+	}
+	got, report := run(Options{}, append(events, response(1)), atOnce)
+	if report.Calls != aggregator.DefaultMaxCalls || !report.Truncated || !strings.HasSuffix(got, "|tool_calls") {
+		t.Errorf("%+v", report)
+	}
+}
+
+func unquote(quoted string) string {
+	text, err := strconv.Unquote(quoted)
+	if err != nil {
+		panic(err) // say quotes every text
+	}
+	return text
+}

@@ -1,0 +1,60 @@
+package turn
+
+import "github.com/caddy-codex/caddy-codex/codexrpc"
+
+// OutputKind says what an [Output] is.
+type OutputKind uint8
+
+const (
+	// OutputText is new text of the assistant's message, in Text.
+	OutputText OutputKind = iota + 1
+	// OutputReasoning is new text of the reasoning summary, in Text.
+	OutputReasoning
+	// OutputCallStart opens a tool call: Call, ID and Name are set. Name is the
+	// client's own name of the tool.
+	OutputCallStart
+	// OutputCallArguments is a new fragment of a call's arguments, in Text;
+	// Call and ID say of which call.
+	OutputCallArguments
+	// OutputCallEnd closes a tool call: no fragment of it follows.
+	OutputCallEnd
+	// OutputFinish is the last output of a turn that ended well: Finish and
+	// Usage are set.
+	OutputFinish
+	// OutputFailure is the last output of a turn that failed: Err is set.
+	OutputFailure
+)
+
+// FinishReason is the finish_reason of a choice (OpenAI chat completions).
+type FinishReason string
+
+// The reasons a turn can end for.
+const (
+	FinishStop          FinishReason = "stop"
+	FinishLength        FinishReason = "length"
+	FinishToolCalls     FinishReason = "tool_calls"
+	FinishContentFilter FinishReason = "content_filter"
+)
+
+// Output is one thing that a turn has to say to its client. The encoders of
+// every wire, streaming or not, are folds over a sequence of outputs, and
+// nothing else decides what a client sees: any number of text, reasoning and
+// call outputs, then exactly one OutputFinish or OutputFailure.
+type Output struct {
+	Kind OutputKind
+	// Text is the new part only, never cumulative.
+	Text string
+	// Call is the call's index within the choice, from 0 in order of creation.
+	Call int
+	// ID is the call's id on the wire.
+	ID string
+	// Name is the tool's name as the client declared it.
+	Name string
+	// Finish is why the turn ended.
+	Finish FinishReason
+	// Usage counts the turn's tokens.
+	Usage codexrpc.Usage
+	// Err is why the turn failed: a *codexrpc.TurnError, a *codexrpc.CallError,
+	// or one of the sentinel errors of this package and of codexrpc.
+	Err error
+}

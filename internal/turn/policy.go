@@ -1,0 +1,141 @@
+package turn
+
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/aggregator"
+)
+
+// maxTail bounds the text that waits for its fate, in bytes. Text above it
+// goes out: better a tail too many than memory without end.
+const maxTail = 1 << 20
+
+// policy decides what of a turn's text and calls the client gets: it is a
+// filter between what the model said and the outputs. It looks at the order of
+// texts and calls alone, never at how they were cut into deltas.
+type policy struct {
+	opts   *Options
+	calls  *calls
+	report *Report
+	put    func(Output)
+
+	tail   strings.Builder // text whose fate is open
+	flows  bool            // the tail outgrew its bound: text goes out until the next call
+	spoken bool            // something visible was said since the start or the last call
+}
+
+// text takes the next piece of text.
+func (p *policy) text(text string) {
+	switch {
+	case text == "":
+	case p.suppressing(), p.blankWaits() && isBlank(text):
+		p.tail.WriteString(text)
+		if p.tail.Len() > maxTail {
+			p.release()
+			p.flows = true
+		}
+	default:
+		p.release()
+		p.speak(text)
+	}
+}
+
+// suppressing reports whether text is held until it is known that another call
+// follows.
+func (p *policy) suppressing() bool {
+	return p.opts.SuppressTail && p.calls.count > 0 && !p.flows
+}
+
+// blankWaits reports whether white space is held: in ModeJSON blocks leave the
+// text, and the lines between them should not stay behind as content. Whether
+// it belongs to a text is not known before that text has come.
+func (p *policy) blankWaits() bool {
+	return p.opts.Textual && !p.opts.xml() && !p.spoken && !p.flows
+}
+
+func (p *policy) speak(text string) {
+	p.spoken = p.spoken || !isBlank(text)
+	p.put(Output{Kind: OutputText, Text: text})
+}
+
+// release lets the held text go out.
+func (p *policy) release() {
+	if p.tail.Len() > 0 {
+		text := p.tail.String()
+		p.tail.Reset()
+		p.speak(text)
+	}
+}
+
+// call takes the next call. It reports whether the client got it.
+func (p *policy) call(call *candidate) bool {
+	full := p.calls.count >= p.opts.limit()
+	if p.calls.duplicate(call, p.opts.Dedup, full) {
+		p.report.Duplicates++
+		return false
+	}
+	if full {
+		p.report.Truncated = true
+		return false
+	}
+	first := p.calls.count == 0
+	outputs := p.calls.outputs(call)
+	if len(outputs) == 0 {
+		p.text(call.block)
+		return false
+	}
+	p.beforeCall(first)
+	if p.opts.xml() {
+		p.put(Output{Kind: OutputText, Text: p.block(call)})
+	}
+	for _, o := range outputs {
+		p.put(o)
+	}
+	p.report.Calls = p.calls.count
+	p.spoken, p.flows = false, false
+	return true
+}
+
+// beforeCall lets out the text before a call, and what parts two blocks.
+func (p *policy) beforeCall(first bool) {
+	blank := !p.spoken && isBlank(p.tail.String())
+	if blank && !p.opts.xml() {
+		p.tail.Reset()
+	}
+	p.release()
+	if blank && p.opts.xml() && !first && p.opts.Delimiter != "" {
+		p.put(Output{Kind: OutputText, Text: p.opts.Delimiter})
+	}
+}
+
+// block is a call as text: the model's own, else one made of the call.
+func (p *policy) block(call *candidate) string {
+	if call.textual() {
+		return call.block
+	}
+	record := aggregator.Record{Function: aggregator.Function{Name: call.name, Arguments: call.arguments}}
+	xml, err := aggregator.RenderXML(record, aggregator.WithEscaping(p.opts.Escaping))
+	if err != nil {
+		// What has no parameters that could be shown is shown without any. Clients
+		// refuse such a call, and tell the model; its arguments, which are no JSON
+		// object, stand in tool_calls.
+		return "<use_tool>\n<name>" + noMarkup.Replace(call.name) + "</name>\n</use_tool>"
+	}
+	return xml
+}
+
+// noMarkup takes the brackets out of a name.
+var noMarkup = strings.NewReplacer("<", "", ">", "")
+
+// end decides about the text that is still held.
+func (p *policy) end() {
+	drop := p.calls.count > 0 && (p.opts.SuppressTail && !p.flows || !p.opts.xml() && isBlank(p.tail.String()))
+	if drop {
+		p.report.TailBytes += p.tail.Len()
+		p.tail.Reset()
+	}
+	p.release()
+}
+
+// isBlank reports whether a text shows nothing.
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }

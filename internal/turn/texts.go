@@ -1,0 +1,116 @@
+package turn
+
+import (
+	"hash/maphash"
+	"strings"
+)
+
+// messageGap parts two messages, or two parts of a reasoning summary, that
+// Codex sends as items of their own and a client sees as one text.
+const messageGap = "\n\n"
+
+// maxItems bounds the messages of one turn that are told apart. A turn has a
+// handful; beyond the bound, completed items no longer mend lost deltas.
+const maxItems = 1024
+
+// texts follows the agent messages of a turn. A message comes as deltas and
+// once more as a whole; the whole adds only what the deltas did not say.
+// Identity is the item's id, never its text: repeated text survives.
+type texts struct {
+	seed    maphash.Seed
+	items   map[string]*message
+	last    string // the message that was last put out
+	any     bool
+	summary summaryPart
+	thought bool
+}
+
+// message is what was put out of one item: its length, and its hash so that
+// the whole can be compared without being kept.
+type message struct {
+	length int
+	hash   maphash.Hash
+	done   bool
+}
+
+// summaryPart names a part of a reasoning summary.
+type summaryPart struct {
+	item  string
+	index int
+}
+
+// delta returns the gap and the text that a delta adds.
+func (t *texts) delta(item, text string) (gap, added string) {
+	if text == "" {
+		return "", ""
+	}
+	if m := t.item(item); m != nil {
+		if m.done {
+			return "", "" // after its end, an item has nothing more to say
+		}
+		m.length += len(text)
+		_, _ = m.hash.WriteString(text)
+	}
+	return t.gap(item), text
+}
+
+// completed returns what the whole text of an item adds to its deltas: all of
+// it if there were none, the rest if it begins with them. One that differs is
+// left alone, since what the client has seen cannot be taken back.
+func (t *texts) completed(item, whole string) (gap, added string) {
+	m := t.item(item)
+	if m == nil || m.done {
+		return "", ""
+	}
+	m.done = true
+	if len(whole) <= m.length || maphash.String(t.seed, whole[:m.length]) != m.hash.Sum64() {
+		return "", ""
+	}
+	return t.gap(item), whole[m.length:]
+}
+
+// gap returns what parts this item's text from that of the item before.
+func (t *texts) gap(item string) string {
+	changed := t.any && item != t.last
+	if item != t.last {
+		t.last = strings.Clone(item)
+	}
+	t.any = true
+	if changed {
+		return messageGap
+	}
+	return ""
+}
+
+// item finds or makes the state of an item; nil above the bound.
+func (t *texts) item(id string) *message {
+	if m := t.items[id]; m != nil {
+		return m
+	}
+	if len(t.items) >= maxItems {
+		return nil
+	}
+	if t.items == nil {
+		t.items = make(map[string]*message)
+		t.seed = maphash.MakeSeed()
+	}
+	m := &message{}
+	m.hash.SetSeed(t.seed)
+	t.items[strings.Clone(id)] = m
+	return m
+}
+
+// reasoning returns the gap before a delta of a reasoning summary.
+func (t *texts) reasoning(item string, index int) string {
+	part := summaryPart{item, index}
+	if t.thought && part == t.summary {
+		return ""
+	}
+	parted := t.thought
+	t.thought = true
+	t.summary = summaryPart{strings.Clone(item), index}
+	if parted {
+		return messageGap
+	}
+	return ""
+}

@@ -1,0 +1,116 @@
+package turn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// turnCase is a turn, without its end, and what it tells.
+type turnCase struct {
+	opts   Options
+	events []codexrpc.Event
+	want   string
+}
+
+// The settings of the cases below.
+var (
+	plainText = Options{Textual: true}
+	inXML     = Options{Textual: true, Mode: ModeXML}
+	offText   = Options{Textual: true, Stop: StopOff}
+	suppress  = Options{Textual: true, SuppressTail: true}
+	renamed   = Options{Textual: true, ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }}
+)
+
+// tooLong is the end of a turn whose response was cut.
+var tooLong = ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incompleteMark + "max_output_tokens"})
+
+func findCall(id, q string) codexrpc.Event { return call(id, "find", `{"q":"`+q+`"}`) }
+
+// textCases are texts, in messages or not.
+var textCases = map[string]turnCase{
+	"nothing but blocks":            {plainText, said("m", written("\n [1]\n\n[2]\r\n\u00a0"), 99), "{0:1}{1:2}|tool_calls"},
+	"nothing but white space":       {plainText, said("m", " \n\n ", 1), " \n\n |stop"},
+	"white space begins a text":     {plainText, said("m", " \n a \n", 1), " \n a \n|stop"},
+	"nothing at all":                {plainText, nil, "|stop"},
+	"a block and a text in a fence": {plainText, said("m", written("```\n[1]\n```\n[2]"), 99), "```\n[1]\n```\n{0:2}|tool_calls"},
+	"a fence ends with its message": {plainText, append(said("m", "```\ncode", 99), said("n", written("[1]"), 99)...), "```\ncode\n\n{0:1}|tool_calls"},
+	"a fence is nothing in XML":     {inXML, said("m", written("```\n[1]\n```"), 99), "```\n«[1]»{0:1}\n```|tool_calls"},
+	"a block ends with its message": {inXML, append(said("m", "<use_tool><name>find</name>", 99), said("n", "</use_tool>", 99)...), "<use_tool><name>find</name>\n\n</use_tool>|stop"},
+	"a tag ends with its message":   {inXML, append(said("m", "<use_", 99), said("n", "tool>", 99)...), "<use_\n\ntool>|stop"},
+	"two messages interleaved": {inXML, []codexrpc.Event{delta("m", "one"), delta("n", written("[1]")[:20]), whole("m", "one"), delta("n", written("[1]")[20:]), whole("n", written("[1]"))},
+		"one\n\n«[1]»{0:1}|tool_calls"},
+	"a block in a whole that knows more": {inXML, []codexrpc.Event{delta("m", "a <use_"), whole("m", written("a [1]"))}, "a «[1]»{0:1}|tool_calls"},
+	"a whole without deltas":             {inXML, []codexrpc.Event{whole("m", written("a [1]"))}, "a «[1]»{0:1}|tool_calls"},
+	"a completed message that repeats":   {inXML, append(said("m", written("a [1]"), 3), whole("m", written("a [1]")), delta("m", written("[1]"))), "a «[1]»{0:1}|tool_calls"},
+	"reasoning quotes a block":           {inXML, []codexrpc.Event{thought("r", 0, written("[1]"))}, written("~[1]~|stop")},
+}
+
+// twinCases are blocks and structured calls of the same action.
+var twinCases = map[string]turnCase{
+	"twins, the text first":       {suppress, append(said("m", written("Hm [1] so"), 99), findCall("a", "1"), response(1)), "Hm {0:1}|tool_calls"},
+	"twins, the text last":        {suppress, append([]codexrpc.Event{findCall("a", "1")}, append(said("m", written("Hm [1] so"), 99), response(1))...), "{0:1}|tool_calls"},
+	"twins in XML, text first":    {inXML, append(said("m", written("Hm [1]"), 99), findCall("a", "1"), response(1)), "Hm «[1]»{0:1}|tool_calls"},
+	"twins in XML, text last":     {inXML, append([]codexrpc.Event{findCall("a", "1")}, append(said("m", written("Hm [1]"), 99), response(1))...), "«(1)»{0:1}Hm |tool_calls"},
+	"a text that reads null":      {Options{Dedup: true}, []codexrpc.Event{findCall("a", "null"), call("b", "find", "{}"), response(1)}, "{0:null}{1:{}}|tool_calls"},
+	"two pairs of twins":          {plainText, append(said("m", written("[1][1]"), 99), findCall("a", "1"), findCall("b", "1"), response(1)), "{0:1}{1:1}|tool_calls"},
+	"one twin of two":             {plainText, append(said("m", written("[1]"), 99), findCall("a", "1"), findCall("b", "1"), response(1)), "{0:1}{1:1}|tool_calls"},
+	"twins when the model may go": {offText, append(said("m", written("[1]"), 99), findCall("a", "1"), response(1), delta("n", "late")), "{0:1}|tool_calls"},
+	"twins at the limit": {Options{Textual: true, MaxCalls: 1}, append(said("m", written("[1]"), 99), findCall("a", "1"), response(1)),
+		"{0:1}|tool_calls"},
+}
+
+// cutCases are answers that were cut.
+var cutCases = map[string]turnCase{
+	"length": {plainText, []codexrpc.Event{delta("m", "It stops be"), tooLong}, "It stops be|length"},
+	"length after a call": {inXML, append(said("m", written("[1] and "), 99), tooLong),
+		"«[1]»{0:1} and |tool_calls"},
+	"length within a block":         {inXML, []codexrpc.Event{delta("m", written("[1]<use_tool>")), tooLong}, "«[1]»{0:1}<use_tool>|length"},
+	"length within a whole message": {inXML, append(said("m", written("[1]<use_tool>"), 99), tooLong), "«[1]»{0:1}<use_tool>|length"},
+	"length after an open block":    {inXML, append(said("m", written("[1]<use_tool>"), 99), delta("n", "so"), tooLong), "«[1]»{0:1}<use_tool>\n\nso|tool_calls"},
+	"length within a second call":   {plainText, []codexrpc.Event{findCall("a", "1"), call("b", "find", `{"q":"`), tooLong}, "{0:1}{1:}|length"},
+	"length after a second call":    {plainText, []codexrpc.Event{findCall("a", "1"), findCall("b", "2"), tooLong}, "{0:1}{1:2}|tool_calls"},
+}
+
+// endCases are ends that close a block, or come too late to matter.
+var endCases = map[string]turnCase{
+	"the end closes a block":    {plainText, []codexrpc.Event{delta("m", brokenBlock)}, "{0:" + brokenArguments + "}|tool_calls"},
+	"the end of a message does": {plainText, []codexrpc.Event{delta("m", brokenBlock), whole("m", brokenBlock), delta("n", "x")}, "{0:" + brokenArguments + "}\n\nx|tool_calls"},
+	"the next message closes it": {Options{Textual: true, Stop: StopFirst, Mode: ModeXML}, []codexrpc.Event{delta("m", brokenBlock), delta("n", "x")},
+		"«" + brokenBlock + "»{0:" + brokenArguments + "}|tool_calls"},
+	"a failure closes it": {Options{Textual: true, Stop: StopFirst}, []codexrpc.Event{delta("m", brokenBlock), ended(codexrpc.StatusInterrupted, nil)},
+		"{0:" + brokenArguments + "}|tool_calls"},
+	"a failure after the limit": {Options{Textual: true, MaxCalls: 1}, []codexrpc.Event{delta("m", written("[1][2]")), complaint("again", true), ended(codexrpc.StatusFailed, nil)},
+		"{0:1}|tool_calls"},
+	"a failure that closes a block above the limit": {Options{Textual: true, MaxCalls: 1}, []codexrpc.Event{delta("m", block("1")+brokenBlock), ended(codexrpc.StatusFailed, nil)},
+		"{0:1}|tool_calls"},
+	"a failure flushes": {inXML, []codexrpc.Event{delta("m", "a <use_tool><name>f"), ended(codexrpc.StatusFailed, nil)}, "a <use_tool><name>f|failure"},
+}
+
+// oddCases are calls as no good model makes them.
+var oddCases = map[string]turnCase{
+	"no name that a client could be told": {inXML, said("m", longName, 999), "«" + longName + "»|stop"},
+	"no object in XML":                    {inXML, []codexrpc.Event{call("a", "find", `[true]`), response(1)}, "«<use_tool>\n<name>find</name>\n</use_tool>»{0:[true]}|tool_calls"},
+	"a block by Codex's name":             {renamed, said("m", strings.Replace(block("1"), "find", "codex_find", 1), 9), "{0:1}|tool_calls"},
+	"a call without an id":                {plainText, []codexrpc.Event{findCall("", "1"), findCall("", "2"), response(1)}, "{0:1}{1:2}|tool_calls"},
+}
+
+// TestTurns: what does not depend on the setting alone.
+func TestTurns(t *testing.T) {
+	for _, cases := range []map[string]turnCase{textCases, twinCases, cutCases, endCases, oddCases} {
+		for name, c := range cases {
+			t.Run(name, func(t *testing.T) { checkRun(t, c.opts, append(c.events, completed), c.want) })
+		}
+	}
+}
+
+// brokenBlock is a block only because the message ends there: until then the
+// closing tag might be part of a JSON string.
+const (
+	brokenBlock     = `<use_tool><name>find</name><args>{"q":"1}</args></use_tool>`
+	brokenArguments = `1}`
+)
+
+// longName is a block with a name that no API takes.
+var longName = "<use_tool><name>" + strings.Repeat("n", 5000) + "</name></use_tool>"
