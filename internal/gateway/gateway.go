@@ -1,0 +1,97 @@
+// Package gateway serves the OpenAI API over HTTP with the turns of an
+// app-server. It joins the parts: a request becomes a plan (internal/openai),
+// the plan a thread and a turn (codexrpc), the turn outputs (internal/turn),
+// and the outputs a stream or a body. It knows nothing of Caddy.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// Options are the limits of a [Gateway].
+type Options struct {
+	MaxBody       int64         // of a request, in bytes
+	MaxConcurrent int           // turns at once
+	IdleTimeout   time.Duration // silence of the app-server within a turn
+	Keepalive     time.Duration // silence of a stream before a comment; 0 or less: never
+	Tools         Tools
+	Observer      Observer
+	User          func(*http.Request) string // who asks, by whatever has authenticated the caller
+	Logger        *slog.Logger
+}
+
+// Lease is a request's hold on an app-server's process.
+type Lease struct {
+	Process *codexrpc.Process
+	Release func() // to be called once the request and its thread are done
+}
+
+// Upstream is where app-servers come from.
+type Upstream interface {
+	// Lease holds a process, which need not be ready.
+	Lease() (Lease, error)
+}
+
+// Gateway answers API requests. Its methods are safe for concurrent use.
+type Gateway struct {
+	upstream Upstream
+	opts     Options
+	slots    chan struct{} // one element for each running turn
+}
+
+// New makes a gateway.
+func New(upstream Upstream, opts Options) *Gateway {
+	return &Gateway{upstream: upstream, opts: opts, slots: make(chan struct{}, opts.MaxConcurrent)}
+}
+
+// startWait is how long a request waits for an app-server that is starting.
+const startWait = 10 * time.Second
+
+// conn waits for the leased process to be ready.
+func (g *Gateway) conn(ctx context.Context, lease Lease) (*codexrpc.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startWait, &codexrpc.NotReadyError{
+		State:      codexrpc.StateStarting,
+		Reason:     fmt.Sprintf("it has not answered for %s; try again in a moment", startWait),
+		RetryAfter: time.Second,
+	})
+	defer cancel()
+	return lease.Process.Conn(ctx)
+}
+
+// refuse answers a request that failed before its first output. A client that
+// has gone gets nothing.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
+	if r.Context().Err() != nil {
+		return
+	}
+	level := slog.LevelDebug
+	if e.Status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	g.opts.Logger.LogAttrs(r.Context(), level, "request refused",
+		slog.String("request_id", r.Header.Get("X-Request-Id")),
+		slog.Int("status", e.Status),
+		slog.String("code", e.Code),
+		slog.String("error", e.Message))
+	if err := e.Respond(w); err != nil {
+		g.lost(r, err)
+	}
+}
+
+// lost notes that an answer did not reach its client.
+func (g *Gateway) lost(r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the ordinary way for a client to go
+	}
+	g.opts.Logger.LogAttrs(r.Context(), slog.LevelDebug, "the client did not take the answer",
+		slog.String("request_id", r.Header.Get("X-Request-Id")),
+		slog.String("error", err.Error()))
+}

@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// Models serves GET /v1/models.
+func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
+	models, created, refusal := g.models(r)
+	if refusal != nil {
+		g.refuse(w, r, refusal)
+		return
+	}
+	_ = g.respond(w, r, http.StatusOK, openai.ModelsList(models, created))
+}
+
+// Model serves GET /v1/models/{id}.
+func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
+	models, created, refusal := g.models(r)
+	if refusal != nil {
+		g.refuse(w, r, refusal)
+		return
+	}
+	body, ok := openai.ModelObject(models, id, created)
+	if !ok {
+		g.refuse(w, r, openai.ModelNotFound(id))
+		return
+	}
+	_ = g.respond(w, r, http.StatusOK, body)
+}
+
+// models asks the app-server for its models. It answers at once, also offline.
+func (g *Gateway) models(r *http.Request) (models []codexrpc.Model, created int64, refusal *openai.Error) {
+	lease, err := g.upstream.Lease()
+	if err != nil {
+		return nil, 0, openai.FromFailure(err)
+	}
+	defer lease.Release()
+	conn, err := g.conn(r.Context(), lease)
+	if err != nil {
+		return nil, 0, openai.FromFailure(err)
+	}
+	models, err = conn.Models(r.Context())
+	if err != nil {
+		return nil, 0, openai.FromFailure(err)
+	}
+	return models, lease.Process.Status().Since.Unix(), nil
+}
+
+// respond writes a JSON body. The error says that the client did not take it.
+func (g *Gateway) respond(w http.ResponseWriter, r *http.Request, status int, body []byte) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, err := w.Write(body)
+	if err != nil {
+		g.lost(r, err)
+	}
+	return err
+}

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+func testEvents() (*chatEvents, *httptest.ResponseRecorder) {
+	w := httptest.NewRecorder()
+	meta := openai.Meta{ID: "chatcmpl-1", Model: "m"}
+	return newChatEvents(w, meta, 10*time.Second, turn.New(turn.Options{})), w
+}
+
+var (
+	textOutput    = turn.Output{Kind: turn.OutputText, Text: "hi"}
+	finishOutput  = turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop}
+	failureOutput = turn.Output{Kind: turn.OutputFailure, Err: codexrpc.ErrClosed}
+)
+
+// TestFailureBeforeOutput: it is an HTTP status, as long as no header was sent.
+func TestFailureBeforeOutput(t *testing.T) {
+	s, w := testEvents()
+	if err := s.Consume([]turn.Output{failureOutput}); err != nil {
+		t.Fatal(err)
+	}
+	if s.refusal == nil || s.refusal.Status != http.StatusServiceUnavailable || w.Body.Len() != 0 {
+		t.Errorf("refusal %v, body %q", s.refusal, w.Body)
+	}
+	if r := s.record(nil); r.Status != http.StatusServiceUnavailable || r.Code != "codex_exited" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestFailureAfterOutput(t *testing.T) {
+	for name, batches := range map[string][][]turn.Output{
+		"later":    {{textOutput}, {failureOutput}},
+		"at once":  {{textOutput, failureOutput}},
+		"awakened": {nil, {failureOutput}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, w := testEvents()
+				for _, batch := range batches {
+					if batch == nil {
+						time.Sleep(headerDelay)
+						if err := s.Wake(); err != nil {
+							t.Fatal(err)
+						}
+						continue
+					}
+					if err := s.Consume(batch); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if s.refusal != nil {
+					t.Error("a status after the header:", s.refusal)
+				}
+				if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `{"error":`) || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+					t.Errorf("%d %q", w.Code, body)
+				}
+			})
+		})
+	}
+}
+
+// TestHeaderAndKeepalives: the header waits for a second, then come comments.
+func TestHeaderAndKeepalives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := testEvents()
+		if got := s.NextWake(); got != headerDelay {
+			t.Errorf("the header is due in %s", got)
+		}
+		if err := s.Wake(); err != nil || w.Flushed {
+			t.Errorf("the header went out early: %v", err)
+		}
+		time.Sleep(s.NextWake())
+		if err := s.Wake(); err != nil || !w.Flushed || w.Code != 200 {
+			t.Errorf("the header is late: %v", err)
+		}
+		if got := w.Header().Get("Content-Type"); got != "text/event-stream" {
+			t.Errorf("content type %q", got)
+		}
+		time.Sleep(s.NextWake())
+		if err := s.Wake(); err != nil || w.Body.String() != ": keepalive\n\n" {
+			t.Errorf("%v, body %q", err, w.Body)
+		}
+	})
+}
+
+func TestConsumeFlushesOnce(t *testing.T) {
+	w := &flushCounter{ResponseRecorder: httptest.NewRecorder()}
+	s := newChatEvents(w, openai.Meta{}, time.Minute, turn.New(turn.Options{}))
+	if err := s.Consume([]turn.Output{textOutput, textOutput, textOutput, finishOutput}); err != nil {
+		t.Fatal(err)
+	}
+	if w.flushes != 1 || strings.Count(w.Body.String(), "data: ") != 6 {
+		t.Errorf("%d flushes of %q", w.flushes, w.Body)
+	}
+}
+
+// flushCounter counts flushes.
+type flushCounter struct {
+	*httptest.ResponseRecorder
+	flushes int
+}
+
+func (f *flushCounter) FlushError() error {
+	f.flushes++
+	return nil
+}
+
+func TestRecordOfALostClient(t *testing.T) {
+	var o outcome
+	o.see([]turn.Output{textOutput, finishOutput})
+	if r := o.record(errors.New("broken pipe")); r.Status != statusClientGone {
+		t.Errorf("%+v", r)
+	}
+}
