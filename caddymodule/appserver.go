@@ -1,0 +1,131 @@
+package caddymodule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// AppServer says how a `codex app-server` is run. Handlers whose app-servers
+// are configured alike share one process, also over reloads.
+type AppServer struct {
+	// The program and its arguments. Default: `codex app-server`.
+	Command []string `json:"command,omitempty"`
+
+	// CODEX_HOME: where Codex keeps its login and its config.toml. Default: that
+	// of Caddy's environment, else ~/.codex.
+	Home string `json:"home,omitempty"`
+
+	// The working directory. Default: a new, empty, private one.
+	Dir string `json:"dir,omitempty"`
+
+	// Variables added to Caddy's own environment.
+	Env map[string]string `json:"env,omitempty"`
+
+	// How long a start may take until the app-server answers. Default: `10s`.
+	StartTimeout caddy.Duration `json:"start_timeout,omitempty"`
+
+	// How long a stop may take before the process is killed. Default: `5s`.
+	StopTimeout caddy.Duration `json:"stop_timeout,omitempty"`
+}
+
+// defaultCommand is what runs when no command is configured.
+var defaultCommand = []string{"codex", "app-server"}
+
+// quietLog makes the app-server's log readable in Caddy's: no colours, and no
+// error for each tool call that ends its turn, as all of a client's do. What
+// the environment or the configuration says goes first.
+var quietLog = map[string]string{
+	"NO_COLOR": "1",
+	"RUST_LOG": "error,codex_core::tools::router=off",
+}
+
+// validate refuses what cannot work. A home whose variable is not set would be
+// that of another login, so that an empty placeholder is no default.
+func (a *AppServer) validate() error {
+	repl := caddy.NewReplacer()
+	for _, part := range a.Command {
+		if repl.ReplaceKnown(part, "") == "" {
+			return fmt.Errorf("app_server: the command has an empty part: %q", a.Command)
+		}
+	}
+	for name, path := range map[string]string{"home": a.Home, "dir": a.Dir} {
+		if _, err := repl.ReplaceOrErr(path, true, true); err != nil {
+			return fmt.Errorf("app_server: %s: %w", name, err)
+		}
+	}
+	for name := range a.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return fmt.Errorf("app_server: env: %q is not the name of a variable", name)
+		}
+	}
+	for name, d := range map[string]caddy.Duration{"start_timeout": a.StartTimeout, "stop_timeout": a.StopTimeout} {
+		if d < 0 {
+			return fmt.Errorf("app_server: %s must not be negative", name)
+		}
+	}
+	return nil
+}
+
+// resolve replaces placeholders, which a configuration may hold for paths and
+// secrets, and fills in the command. In the command and in variables, braces
+// that are no placeholder stay: a part may be JSON or a TOML table.
+func (a *AppServer) resolve(repl *caddy.Replacer) codexrpc.ProcessConfig {
+	cfg := codexrpc.ProcessConfig{
+		Home:         repl.ReplaceAll(a.Home, ""),
+		Dir:          repl.ReplaceAll(a.Dir, ""),
+		Env:          make(map[string]string, len(a.Env)),
+		StartTimeout: time.Duration(a.StartTimeout),
+		StopTimeout:  time.Duration(a.StopTimeout),
+		Client:       codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()},
+	}
+	for _, part := range a.Command {
+		cfg.Command = append(cfg.Command, repl.ReplaceKnown(part, ""))
+	}
+	if len(cfg.Command) == 0 {
+		cfg.Command = slices.Clone(defaultCommand)
+	}
+	cfg.Command[0] = absolute(cfg.Command[0])
+	for key, value := range quietLog {
+		if _, set := os.LookupEnv(key); !set {
+			cfg.Env[key] = value
+		}
+	}
+	for key, value := range a.Env {
+		cfg.Env[key] = repl.ReplaceKnown(value, "")
+	}
+	return cfg
+}
+
+// absolute makes a path to a program one from the root: it is meant from where
+// Caddy runs, and would be looked up from the app-server's own directory. A
+// bare name is looked up on the PATH and stays.
+func absolute(program string) string {
+	if filepath.Base(program) == program {
+		return program
+	}
+	if path, err := filepath.Abs(program); err == nil {
+		return path
+	}
+	return program
+}
+
+// processKey names a process by all that would make it another one.
+func processKey(cfg codexrpc.ProcessConfig) (string, error) {
+	encoded, err := json.Marshal(cfg)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:]), nil
+}

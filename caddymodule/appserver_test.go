@@ -1,0 +1,124 @@
+package caddymodule
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+func TestResolve(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CADDYMODULE_BIN", "/opt/codex")
+	t.Setenv("CADDYMODULE_HOME", "/srv/codex")
+	t.Setenv("CADDYMODULE_EMPTY", "")
+	for _, name := range []string{"NO_COLOR", "RUST_LOG"} {
+		unset(t, name)
+	}
+	server := AppServer{
+		Command: []string{"{env.CADDYMODULE_BIN}", "app-server", "-c", `a={b="c",d={}}`},
+		Home:    "{env.CADDYMODULE_HOME}/one",
+		Dir:     "{env.CADDYMODULE_HOME}",
+		Env: map[string]string{
+			"TOKEN": "{file." + secret + "}",
+			"EMPTY": "{env.CADDYMODULE_EMPTY}",
+			"JSON":  `{"a":{"b":1}}`,
+		},
+		StartTimeout: caddy.Duration(time.Second),
+		StopTimeout:  caddy.Duration(time.Minute),
+	}
+	got := server.resolve(caddy.NewReplacer())
+	// Braces that are no placeholder stay as they are.
+	if want := []string{"/opt/codex", "app-server", "-c", `a={b="c",d={}}`}; !slices.Equal(got.Command, want) {
+		t.Errorf("the command is %q, want %q", got.Command, want)
+	}
+	if got.Home != "/srv/codex/one" || got.Dir != "/srv/codex" {
+		t.Errorf("home %q, dir %q", got.Home, got.Dir)
+	}
+	if got.StartTimeout != time.Second || got.StopTimeout != time.Minute {
+		t.Errorf("timeouts %v and %v", got.StartTimeout, got.StopTimeout)
+	}
+	if got.Client.Name != "caddy-codex" || got.Client.Version == "" {
+		t.Errorf("the client is %+v", got.Client)
+	}
+	want := map[string]string{"TOKEN": "s3cret", "EMPTY": "", "JSON": `{"a":{"b":1}}`}
+	maps.Copy(want, quietLog)
+	if !maps.Equal(got.Env, want) {
+		t.Errorf("variables %q, want %q", got.Env, want)
+	}
+	if server.Home != "{env.CADDYMODULE_HOME}/one" || server.Command[0] != "{env.CADDYMODULE_BIN}" {
+		t.Errorf("the configuration itself was changed: %+v", server)
+	}
+}
+
+// An operator's own settings of the log go before the module's: first those of
+// the configuration, then those of the environment.
+func TestQuietLogGivesWay(t *testing.T) {
+	t.Setenv("RUST_LOG", "debug")
+	unset(t, "NO_COLOR")
+	if got := (&AppServer{}).resolve(caddy.NewReplacer()).Env; !maps.Equal(got, map[string]string{"NO_COLOR": "1"}) {
+		t.Errorf("beside the environment's RUST_LOG: %q", got)
+	}
+	server := AppServer{Env: map[string]string{"RUST_LOG": "trace", "NO_COLOR": ""}}
+	if got := server.resolve(caddy.NewReplacer()).Env; !maps.Equal(got, server.Env) {
+		t.Errorf("beside the configuration's: %q", got)
+	}
+}
+
+// unset takes a variable away until the test's end.
+func unset(t *testing.T, name string) {
+	t.Helper()
+	t.Setenv(name, "") // for its cleanup
+	if err := os.Unsetenv(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process is another one as soon as anything differs that it was started
+// with, and the same one otherwise.
+func TestProcessKey(t *testing.T) {
+	base := func() codexrpc.ProcessConfig {
+		return codexrpc.ProcessConfig{
+			Command: []string{"codex", "app-server"}, Home: "h", Dir: "d",
+			Env: map[string]string{"A": "1", "B": "2", "C": "3"}, StartTimeout: 1, StopTimeout: 2,
+		}
+	}
+	seen := make(map[string]string)
+	for name, change := range map[string]func(*codexrpc.ProcessConfig){
+		"as it is":            func(*codexrpc.ProcessConfig) {},
+		"another program":     func(c *codexrpc.ProcessConfig) { c.Command[0] = "x" },
+		"arguments joined":    func(c *codexrpc.ProcessConfig) { c.Command = []string{"codex app-server"} },
+		"another home":        func(c *codexrpc.ProcessConfig) { c.Home = "x" },
+		"another directory":   func(c *codexrpc.ProcessConfig) { c.Dir = "x" },
+		"another value":       func(c *codexrpc.ProcessConfig) { c.Env["A"] = "x" },
+		"one variable less":   func(c *codexrpc.ProcessConfig) { delete(c.Env, "A") },
+		"values exchanged":    func(c *codexrpc.ProcessConfig) { c.Env["A"], c.Env["B"] = c.Env["B"], c.Env["A"] },
+		"another start":       func(c *codexrpc.ProcessConfig) { c.StartTimeout = 9 },
+		"another stop":        func(c *codexrpc.ProcessConfig) { c.StopTimeout = 9 },
+		"another client name": func(c *codexrpc.ProcessConfig) { c.Client.Version = "2" },
+	} {
+		cfg, again := base(), base()
+		change(&cfg)
+		change(&again)
+		key, err := processKey(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, err := processKey(again); err != nil || second != key {
+			t.Errorf("%s: two keys for one configuration, %v", name, err)
+		}
+		if other, twice := seen[key]; twice {
+			t.Errorf("%s and %s have one key", name, other)
+		}
+		seen[key] = name
+	}
+}

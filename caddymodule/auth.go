@@ -1,0 +1,82 @@
+package caddymodule
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// APIKey lets a client in.
+type APIKey struct {
+	// The key. Placeholders are resolved when the configuration is loaded.
+	Key string `json:"key"`
+
+	// The name of the user who presents the key; it becomes
+	// {http.auth.user.id}, for logs, usage and handlers further on. Default: key-1
+	// for the first key, key-2 for the second, and so on.
+	User string `json:"user,omitempty"`
+}
+
+// keyring knows the keys by their hashes, so that comparing takes the same
+// time whatever is presented.
+type keyring []hashedKey
+
+type hashedKey struct {
+	sum  [sha256.Size]byte
+	user string
+}
+
+// newKeyring resolves the keys. An empty one is refused, and so is one with a
+// part that resolves to nothing, mostly because a variable is not set: what is
+// left would be a key that is easy to guess. The errors say nothing of a key.
+func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
+	var ring keyring
+	for i, k := range keys {
+		key, err := repl.ReplaceOrErr(k.Key, true, true)
+		if err != nil {
+			return nil, fmt.Errorf("api_key %d has a placeholder that is empty or unknown: is its variable or file set?", i+1)
+		}
+		if key = strings.TrimSpace(key); key == "" {
+			return nil, fmt.Errorf("api_key %d is empty", i+1)
+		}
+		user := repl.ReplaceAll(k.User, "")
+		if user == "" {
+			// So that the holders of two keys do not share an account.
+			user = fmt.Sprintf("key-%d", i+1)
+		}
+		ring = append(ring, hashedKey{sha256.Sum256([]byte(key)), user})
+	}
+	return ring, nil
+}
+
+// allows reports whether a request may pass: it presents one of the keys, or
+// none is configured. It compares with every key in constant time.
+func (ring keyring) allows(r *http.Request) bool {
+	if len(ring) == 0 {
+		return true
+	}
+	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	presented := sha256.Sum256([]byte(strings.TrimSpace(key)))
+	found := -1
+	for i := range ring {
+		if subtle.ConstantTimeCompare(presented[:], ring[i].sum[:]) == 1 {
+			found = i
+		}
+	}
+	if found < 0 || !strings.EqualFold(scheme, "Bearer") {
+		return false
+	}
+	setUser(r, ring[found].user)
+	return true
+}
+
+// setUser makes the user known to Caddy as its own authentication does.
+func setUser(r *http.Request, user string) {
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Set("http.auth.user.id", user)
+	}
+}

@@ -1,0 +1,149 @@
+package caddymodule
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// prepared is a request as Caddy's server hands it to handlers.
+func prepared(method, target string) (*http.Request, *caddy.Replacer) {
+	repl := caddy.NewReplacer()
+	return caddyhttp.PrepareRequest(httptest.NewRequest(method, target, nil), repl, nil, nil), repl
+}
+
+// ringOf makes a keyring that must be all right.
+func ringOf(t testing.TB, keys ...APIKey) keyring {
+	t.Helper()
+	ring, err := newKeyring(keys, caddy.NewReplacer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func TestAllows(t *testing.T) {
+	t.Setenv("CADDYMODULE_KEY", "sk-from-env")
+	t.Setenv("CADDYMODULE_USER", "carol")
+	ring := ringOf(t,
+		APIKey{Key: "sk-alice", User: "alice"},
+		APIKey{Key: "sk-nobody"},
+		APIKey{Key: " {env.CADDYMODULE_KEY}\n", User: "{env.CADDYMODULE_USER}"},
+	)
+	for _, test := range []struct {
+		header string
+		allow  bool
+		user   string
+	}{
+		{"Bearer sk-alice", true, "alice"},
+		{"Bearer sk-nobody", true, "key-2"},
+		{"Bearer sk-from-env", true, "carol"},
+		{"bearer sk-alice", true, "alice"},
+		{"BEARER sk-alice", true, "alice"},
+		{"Bearer   sk-alice ", true, "alice"},
+
+		{"", false, ""},
+		{"Bearer", false, ""},
+		{"Bearer ", false, ""},
+		{"sk-alice", false, ""},
+		{" sk-alice", false, ""},
+		{"Basic sk-alice", false, ""},
+		{"Bearer: sk-alice", false, ""},
+		{"Bearer sk-Alice", false, ""},
+		{"Bearer sk-alic", false, ""},
+		{"Bearer sk-alicee", false, ""},
+		{"Bearer sk-alice sk-nobody", false, ""},
+		{"Bearer Bearer sk-alice", false, ""},
+		{"Bearer {env.CADDYMODULE_KEY}", false, ""},
+	} {
+		t.Run(test.header, func(t *testing.T) {
+			r, repl := prepared(http.MethodGet, "/v1/models")
+			r.Header.Set("Authorization", test.header)
+			if got := ring.allows(r); got != test.allow {
+				t.Errorf("allowed: %t, want %t", got, test.allow)
+			}
+			if user, set := repl.GetString("http.auth.user.id"); user != test.user || set != (test.user != "") {
+				t.Errorf("the user is %q (set: %t), want %q", user, set, test.user)
+			}
+		})
+	}
+}
+
+// Without keys the handler leaves the check to others, whose user stays.
+func TestAllowsWithoutKeys(t *testing.T) {
+	for _, header := range []string{"", "Bearer anything", "Basic Ym9iOnNlY3JldA=="} {
+		r, repl := prepared(http.MethodGet, "/v1/models")
+		r.Header.Set("Authorization", header)
+		repl.Set("http.auth.user.id", "bob")
+		if !ringOf(t).allows(r) {
+			t.Errorf("%q is refused", header)
+		}
+		if user, _ := repl.GetString("http.auth.user.id"); user != "bob" {
+			t.Errorf("%q: the user became %q", header, user)
+		}
+	}
+}
+
+// Only hashes are kept: they are all of one length, so that comparing them
+// tells nothing of a key's, and a dump of the configuration shows none.
+func TestKeyringKeepsHashes(t *testing.T) {
+	for _, key := range []string{"k", "sk-alice", strings.Repeat("long", 1000)} {
+		ring := ringOf(t, APIKey{Key: key})
+		if ring[0].sum != sha256.Sum256([]byte(key)) {
+			t.Errorf("%.10q is kept as %x", key, ring[0].sum)
+		}
+		if len(key) > 1 && strings.Contains(fmt.Sprintf("%+v", ring), key) {
+			t.Errorf("%.10q is in the keyring", key)
+		}
+	}
+}
+
+// A key that is empty, or would be what is left beside a variable that is not
+// set, is refused, without a word of what it was.
+func TestRefusedKeys(t *testing.T) {
+	const secret = "sk-very-secret"
+	t.Setenv("CADDYMODULE_EMPTY", "")
+	t.Setenv("CADDYMODULE_BLANK", " \t")
+	for key, want := range map[string]string{
+		"":                                 "api_key 2 is empty",
+		"  ":                               "api_key 2 is empty",
+		"{env.CADDYMODULE_BLANK}":          "api_key 2 is empty",
+		"{env.CADDYMODULE_EMPTY}":          "api_key 2 has a placeholder that is empty",
+		"{file./no/such/file}":             "api_key 2 has a placeholder that is empty",
+		secret + "{env.CADDYMODULE_EMPTY}": "api_key 2 has a placeholder that is empty",
+		"{" + secret + "}":                 "api_key 2 has a placeholder that is empty or unknown",
+	} {
+		_, err := newKeyring([]APIKey{{Key: secret}, {Key: key}}, caddy.NewReplacer())
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", key, err, want)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("the error shows the key: %v", err)
+		}
+	}
+	for _, config := range []string{
+		`{"api_keys":["` + secret + `"]}`,
+		`{"api_keys":{"` + secret + `":"alice"}}`,
+		`{"api_keys":[{"key":"` + secret + `","user":5}]}`,
+		`{"api_keys":[{"key":"` + secret + `"},{"key":""}]}`,
+		`{"api_keys":[{"key":"` + secret + `"}],"max_body":-1}`,
+	} {
+		if err := refused(t, config); strings.Contains(err.Error(), secret) {
+			t.Errorf("the error shows the key: %v", err)
+		}
+	}
+}
+
+// A key with braces of its own is written with escapes, as Caddy has it.
+func TestKeyWithBraces(t *testing.T) {
+	r, _ := prepared(http.MethodGet, "/v1/models")
+	r.Header.Set("Authorization", "Bearer sk-{x}")
+	if !ringOf(t, APIKey{Key: `sk-\{x\}`}).allows(r) {
+		t.Error("it is refused")
+	}
+}

@@ -1,0 +1,124 @@
+package caddymodule
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// What is wrong with a directive is said with file and line, by the directive
+// itself and through the adapter.
+func TestDirectiveErrors(t *testing.T) {
+	const wrongCount = "wrong argument count or unexpected line ending after "
+	for name, test := range map[string]struct {
+		directive string
+		line      int
+		want      string
+	}{
+		"argument after the directive": {"codex now", 1, wrongCount + "'now'"},
+		"argument before the block":    {"codex now {\n}", 1, wrongCount + "'now'"},
+		"unknown option":               {"codex {\nmax_body 1MB\nno_such_option 1\n}", 3, `unknown option "no_such_option"`},
+		"option in capitals":           {"codex {\nMax_Body 1MB\n}", 2, `unknown option "Max_Body"`},
+		"unknown option of app_server": {"codex {\napp_server {\n\nno_such_option\n}\n}", 4, `unknown option "no_such_option"`},
+		"option of app_server outside": {"codex {\nhome /srv\n}", 2, `unknown option "home"`},
+		"option outside in app_server": {"codex {\napp_server {\napi_key k\n}\n}", 3, `unknown option "api_key"`},
+		"block of an option":           {"codex {\nmax_concurrent 1 {\nb c\n}\n}", 2, `unknown option "{"`},
+		"text behind the inner block":  {"codex {\napp_server {\nhome /srv\n} x\n}", 4, `"x"`},
+		"text behind an empty block":   {"codex {\napp_server {\n} x\n}", 3, wrongCount + "'x'"},
+
+		"app_server twice":     {"codex {\napp_server a\napp_server b\n}", 3, "app_server is given twice"},
+		"output_mode twice":    {"codex {\noutput_mode openai-json\noutput_mode openai-json\n}", 3, "output_mode is given twice"},
+		"max_body twice":       {"codex {\nmax_body 1MB\nmax_body 1MB\n}", 3, "max_body is given twice"},
+		"max_concurrent twice": {"codex {\nmax_concurrent 1\nmax_concurrent 1\n}", 3, "max_concurrent is given twice"},
+		"idle_timeout twice":   {"codex {\nidle_timeout 1s\nidle_timeout 1s\n}", 3, "idle_timeout is given twice"},
+		"keepalive twice":      {"codex {\nkeepalive off\nkeepalive 1s\n}", 3, "keepalive is given twice"},
+		"command twice":        {"codex {\napp_server {\ncommand a\ncommand b\n}\n}", 4, "command is given twice"},
+		"home twice":           {"codex {\napp_server {\nhome a\nhome b\n}\n}", 4, "home is given twice"},
+		"dir twice":            {"codex {\napp_server {\ndir a\ndir b\n}\n}", 4, "dir is given twice"},
+		"start_timeout twice":  {"codex {\napp_server {\nstart_timeout 1s\nstart_timeout 1s\n}\n}", 4, "start_timeout is given twice"},
+		"stop_timeout twice":   {"codex {\napp_server {\nstop_timeout 1s\nstop_timeout 1s\n}\n}", 4, "stop_timeout is given twice"},
+		"variable twice":       {"codex {\napp_server {\nenv A 1\nenv B 1\nenv A 2\n}\n}", 5, "env A is given twice"},
+		"two commands":         {"codex {\napp_server a {\ncommand b\n}\n}", 3, "the command is given twice: beside app_server and in its block"},
+
+		"command without a program": {"codex {\napp_server {\ncommand\n}\n}", 3, wrongCount + "'command'"},
+		"home without a value":      {"codex {\napp_server {\nhome\n}\n}", 3, wrongCount + "'home'"},
+		"dir without a value":       {"codex {\napp_server {\ndir\n}\n}", 3, wrongCount + "'dir'"},
+		"env without a value":       {"codex {\napp_server {\nenv A\n}\n}", 3, wrongCount + "'A'"},
+		"env without anything":      {"codex {\napp_server {\nenv\n}\n}", 3, wrongCount + "'env'"},
+		"api_key without a key":     {"codex {\napi_key\n}", 2, "api_key takes a key"},
+		"output_mode without one":   {"codex {\noutput_mode\n}", 2, wrongCount + "'output_mode'"},
+		"max_body without a size":   {"codex {\nmax_body\n}", 2, wrongCount + "'max_body'"},
+		"max_concurrent without":    {"codex {\nmax_concurrent\n}", 2, wrongCount + "'max_concurrent'"},
+		"idle_timeout without":      {"codex {\nidle_timeout\n}", 2, wrongCount + "'idle_timeout'"},
+		"keepalive without":         {"codex {\nkeepalive\n}", 2, wrongCount + "'keepalive'"},
+
+		"home and more":           {"codex {\napp_server {\nhome a b\n}\n}", 3, wrongCount + "'b'"},
+		"env and more":            {"codex {\napp_server {\nenv A b c\n}\n}", 3, wrongCount + "'c'"},
+		"api_key and more":        {"codex {\napi_key a b c\n}", 2, "api_key takes a key"},
+		"output_mode and more":    {"codex {\noutput_mode openai-json b\n}", 2, wrongCount + "'b'"},
+		"max_body and more":       {"codex {\nmax_body 1 MB\n}", 2, wrongCount + "'MB'"},
+		"max_concurrent and more": {"codex {\nmax_concurrent 1 2\n}", 2, wrongCount + "'2'"},
+		"idle_timeout and more":   {"codex {\nidle_timeout 1 s\n}", 2, wrongCount + "'s'"},
+		"keepalive and more":      {"codex {\nkeepalive off 1s\n}", 2, wrongCount + "'1s'"},
+
+		"size that is none":         {"codex {\nmax_body much\n}", 2, `"much" is not a size`},
+		"size of nothing":           {"codex {\nmax_body 0\n}", 2, `"0" is not a size`},
+		"negative size":             {"codex {\nmax_body -1MB\n}", 2, `"-1MB" is not a size`},
+		"size over all bounds":      {"codex {\nmax_body 9EiB\n}", 2, `"9EiB" is not a size`},
+		"number that is none":       {"codex {\nmax_concurrent many\n}", 2, `"many" is not a number`},
+		"number zero":               {"codex {\nmax_concurrent 0\n}", 2, `"0" is not a number`},
+		"negative number":           {"codex {\nmax_concurrent -3\n}", 2, `"-3" is not a number`},
+		"broken number":             {"codex {\nmax_concurrent 1.5\n}", 2, `"1.5" is not a number`},
+		"duration without a unit":   {"codex {\nidle_timeout 10\n}", 2, `"10" is not a duration`},
+		"duration of nothing":       {"codex {\nidle_timeout 0s\n}", 2, `"0s" is not a duration`},
+		"negative duration":         {"codex {\nidle_timeout -1s\n}", 2, `"-1s" is not a duration`},
+		"idle_timeout off":          {"codex {\nidle_timeout off\n}", 2, `"off" is not a duration`},
+		"keepalive of nothing":      {"codex {\nkeepalive 0\n}", 2, `"0" is not a duration`},
+		"negative keepalive":        {"codex {\nkeepalive -1s\n}", 2, `"-1s" is not a duration`},
+		"start_timeout of nothing":  {"codex {\napp_server {\nstart_timeout 0s\n}\n}", 3, `"0s" is not a duration`},
+		"stop_timeout that is none": {"codex {\napp_server {\nstop_timeout soon\n}\n}", 3, `"soon" is not a duration`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.directive))
+			wantError(t, err, test.want, "Testfile", test.line)
+
+			text := ":8080 {\n" + test.directive + "\n}\n"
+			_, _, err = caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": adaptFile})
+			wantError(t, err, test.want, adaptFile, test.line+1)
+		})
+	}
+}
+
+func wantError(t *testing.T, err error, want, file string, line int) {
+	t.Helper()
+	where := fmt.Sprintf("at %s:%d", file, line)
+	switch {
+	case err == nil:
+		t.Errorf("it is accepted; want %q", want)
+	case !strings.Contains(err.Error(), want):
+		t.Errorf("it says %q; want %q", err, want)
+	case !strings.HasSuffix(err.Error(), where):
+		t.Errorf("it says %q; want it %s", err, where)
+	}
+}
+
+// A key that stands where none belongs is not shown: errors are logged.
+func TestDirectiveErrorsHideKeys(t *testing.T) {
+	const secret = "sk-very-secret"
+	for _, options := range []string{
+		"api_key alice admin " + secret,
+		"api_key " + secret + " alice admin",
+		"api_key " + secret + " {\n}",
+		"api_key " + secret + "\nno_such_option",
+	} {
+		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}"))
+		if err == nil {
+			t.Errorf("%q is accepted", options)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: the error shows the key: %v", options, err)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package caddymodule
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+)
+
+// Each option, and the JSON that it stands for.
+func TestDirective(t *testing.T) {
+	for name, test := range map[string]struct{ directive, want string }{
+		"no block":                    {"codex", `{}`},
+		"empty block":                 {"codex {\n}", `{}`},
+		"app_server":                  {"codex {\napp_server /opt/codex app-server -c a=b\n}", `{"app_servers":[{"command":["/opt/codex","app-server","-c","a=b"]}]}`},
+		"app_server without anything": {"codex {\napp_server\n}", `{"app_servers":[{}]}`},
+		"app_server with a block beside the command": {
+			"codex {\napp_server codex app-server {\nhome /srv/codex\n}\n}",
+			`{"app_servers":[{"command":["codex","app-server"],"home":"/srv/codex"}]}`,
+		},
+		"everything in a block": {
+			`codex {
+				app_server {
+					command codex app-server
+					home /srv/codex
+					dir "/srv/an empty one"
+					env A 1
+					env B "two words"
+					env C ""
+					start_timeout 20s
+					stop_timeout 1d
+				}
+			}`,
+			`{"app_servers":[{"command":["codex","app-server"],"home":"/srv/codex","dir":"/srv/an empty one",
+				"env":{"A":"1","B":"two words","C":""},"start_timeout":20000000000,"stop_timeout":86400000000000}]}`,
+		},
+		"empty block of app_server": {"codex {\napp_server {\n}\nmax_concurrent 1\n}", `{"app_servers":[{}],"max_concurrent":1}`},
+		"quoted brace":              {"codex {\napp_server codex \"{\"\n}", `{"app_servers":[{"command":["codex","{"]}]}`},
+		"api_key":                   {"codex {\napi_key sk-1\n}", `{"api_keys":[{"key":"sk-1"}]}`},
+		"api_key with a user":       {"codex {\napi_key sk-1 alice\n}", `{"api_keys":[{"key":"sk-1","user":"alice"}]}`},
+		"several api_keys":          {"codex {\napi_key sk-1 alice\napi_key sk-2\n}", `{"api_keys":[{"key":"sk-1","user":"alice"},{"key":"sk-2"}]}`},
+		"placeholders": {
+			"codex {\napp_server {env.BIN} {\nhome {env.HOME}/x\nenv TOKEN {file./run/token}\n}\napi_key {env.KEY} {env.USER}\n}",
+			`{"app_servers":[{"command":["{env.BIN}"],"home":"{env.HOME}/x","env":{"TOKEN":"{file./run/token}"}}],
+				"api_keys":[{"key":"{env.KEY}","user":"{env.USER}"}]}`,
+		},
+		"output_mode":       {"codex {\noutput_mode openai-json\n}", `{"output_mode":"openai-json"}`},
+		"max_body in KiB":   {"codex {\nmax_body 512KiB\n}", `{"max_body":524288}`},
+		"max_body in MB":    {"codex {\nmax_body 1.5MB\n}", `{"max_body":1500000}`},
+		"max_body in bytes": {"codex {\nmax_body 10\n}", `{"max_body":10}`},
+		"max_concurrent":    {"codex {\nmax_concurrent 7\n}", `{"max_concurrent":7}`},
+		"idle_timeout":      {"codex {\nidle_timeout 1m30s\n}", `{"idle_timeout":90000000000}`},
+		"keepalive":         {"codex {\nkeepalive 5s\n}", `{"keepalive":5000000000}`},
+		"no keepalive":      {"codex {\nkeepalive off\n}", `{"keepalive":-1}`},
+		"comments":          {"codex {\n# nothing\nmax_concurrent 7 # that many\n}", `{"max_concurrent":7}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := new(Handler)
+			if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.directive)); err != nil {
+				t.Fatal(err)
+			}
+			sameJSON(t, "the directive", encode(t, h), test.want)
+
+			adapted := handlersIn(t, adapt(t, ":8080 {\n"+test.directive+"\n}\n"))
+			if len(adapted) != 1 || adapted[0]["handler"] != "codex" {
+				t.Fatalf("the adapter makes %v of it", adapted)
+			}
+			delete(adapted[0], "handler")
+			sameJSON(t, "the adapter", encode(t, adapted[0]), test.want)
+		})
+	}
+}
+
+// A matcher may stand before the block, as with any directive of a handler.
+func TestDirectiveWithMatcher(t *testing.T) {
+	handlers := handlersIn(t, adapt(t, ":8080 {\n@api header X-Api codex\ncodex @api {\nmax_concurrent 7\n}\ncodex /team/* {\nmax_concurrent 8\n}\n}\n"))
+	if len(handlers) != 2 {
+		t.Fatalf("%d handlers", len(handlers))
+	}
+	for _, h := range handlers {
+		if n := h["max_concurrent"]; n != 7.0 && n != 8.0 {
+			t.Errorf("a handler without its options: %v", h)
+		}
+	}
+}
+
+// The handler comes after those whose work it relies on, and before those that
+// answer everything, in whatever order a site names them.
+func TestDirectiveOrder(t *testing.T) {
+	text := `:8080 {
+		respond "something else"
+		file_server
+		reverse_proxy localhost:9
+		codex
+		encode gzip
+		basic_auth {
+			bob $2a$04$ZS0zAbndEt1Qsoxf8KouzOUXe9vUDfx73QTM240Aqqm0YqO4/qbMC
+		}
+		request_body {
+			max_size 1MB
+		}
+		header X-A b
+		rewrite /a /b
+	}
+	`
+	var order []string
+	for _, h := range handlersIn(t, adapt(t, text)) {
+		order = append(order, h["handler"].(string))
+	}
+	at := make(map[string]int)
+	for i, name := range order {
+		at[name] = i + 1
+	}
+	for _, before := range []string{"headers", "request_body", "rewrite", "authentication", "encode"} {
+		if at[before] == 0 || at[before] > at["codex"] {
+			t.Errorf("%s is not before codex: %q", before, order)
+		}
+	}
+	for _, after := range []string{"static_response", "reverse_proxy", "file_server"} {
+		if at[after] < at["codex"] {
+			t.Errorf("%s is not after codex: %q", after, order)
+		}
+	}
+	if at["codex"] == 0 {
+		t.Errorf("no codex: %q", order)
+	}
+}
+
+// adaptFile is the name that adapt gives a Caddyfile.
+const adaptFile = "some.caddyfile"
+
+func adapt(t testing.TB, text string) []byte {
+	t.Helper()
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": adaptFile})
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return config
+}
+
+// handlersIn lists the handlers of a configuration in the order in which a
+// request meets them.
+func handlersIn(t testing.TB, config []byte) []map[string]any {
+	t.Helper()
+	var root any
+	if err := json.Unmarshal(config, &root); err != nil {
+		t.Fatal(err)
+	}
+	var found []map[string]any
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, element := range v {
+				walk(element)
+			}
+		case map[string]any:
+			if name, ok := v["handler"].(string); ok && name != "subroute" {
+				found = append(found, v)
+				return
+			}
+			for _, element := range v { // at most one of a route's members has handlers
+				walk(element)
+			}
+		}
+	}
+	walk(root)
+	return found
+}
+
+// sameJSON compares two encodings but for their spaces and the order of keys.
+func sameJSON(t *testing.T, what string, got []byte, want string) {
+	t.Helper()
+	var canonical [2]bytes.Buffer
+	for i, text := range []string{string(got), want} {
+		var value any
+		if err := json.NewDecoder(strings.NewReader(text)).Decode(&value); err != nil {
+			t.Fatalf("%s: %v in %s", what, err, text)
+		}
+		if err := json.NewEncoder(&canonical[i]).Encode(value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if canonical[0].String() != canonical[1].String() {
+		t.Errorf("%s gives\n%swant\n%s", what, &canonical[0], &canonical[1])
+	}
+}

@@ -1,0 +1,157 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+func TestDefaults(t *testing.T) {
+	h := provision(t, new(Handler)).handlers[0]
+	if len(h.AppServers) != 1 || !reflect.DeepEqual(*h.AppServers[0], AppServer{}) {
+		t.Errorf("app_servers: %+v", h.AppServers)
+	}
+	if h.MaxBody != 32<<20 || h.MaxConcurrent != 64 {
+		t.Errorf("max_body %d, max_concurrent %d", h.MaxBody, h.MaxConcurrent)
+	}
+	if time.Duration(h.IdleTimeout) != 5*time.Minute || time.Duration(h.Keepalive) != 15*time.Second {
+		t.Errorf("idle_timeout %v, keepalive %v", time.Duration(h.IdleTimeout), time.Duration(h.Keepalive))
+	}
+	cfg := h.AppServers[0].resolve(caddy.NewReplacer())
+	if got := strings.Join(cfg.Command, " "); got != "codex app-server" || cfg.Home != "" || cfg.Dir != "" {
+		t.Errorf("the process runs %q in %q with the home %q", got, cfg.Dir, cfg.Home)
+	}
+}
+
+// What is set is not replaced by a default.
+func TestSetValuesStay(t *testing.T) {
+	config := `{"app_servers":[{"command":["x"],"start_timeout":"20s"}],"max_body":7,"max_concurrent":8,"idle_timeout":"9s","keepalive":-1}`
+	ctx, _ := newContext(t)
+	loaded, err := ctx.LoadModuleByID("http.handlers.codex", json.RawMessage(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := loaded.(*Handler)
+	if h.AppServers[0].Command[0] != "x" || time.Duration(h.AppServers[0].StartTimeout) != 20*time.Second ||
+		h.MaxBody != 7 || h.MaxConcurrent != 8 || time.Duration(h.IdleTimeout) != 9*time.Second || h.Keepalive != -1 {
+		t.Errorf("%+v with %+v", h, h.AppServers[0])
+	}
+}
+
+func TestRefusedConfigurations(t *testing.T) {
+	t.Setenv("CADDYMODULE_EMPTY", "")
+	for _, test := range []struct{ config, want string }{
+		{`{"no_such_option":1}`, `unknown field "no_such_option"`},
+		{`{"app_servers":[{"no_such_option":1}]}`, `unknown field "no_such_option"`},
+		{`{"api_keys":[{"key":"a","no_such_option":1}]}`, `unknown field "no_such_option"`},
+		{`{"max_body":"1MB"}`, "max_body"},
+		{`{"idle_timeout":"soon"}`, "duration"},
+		{`{"app_servers":[{},{}]}`, "only one is supported"},
+		{`{"app_servers":[null]}`, "must not be null"},
+		{`{"app_servers":[{"command":["codex",""]}]}`, "the command has an empty part"},
+		{`{"app_servers":[{"command":["{env.CADDYMODULE_EMPTY}"]}]}`, "the command has an empty part"},
+		{`{"app_servers":[{"home":"{env.CADDYMODULE_EMPTY}"}]}`, "{env.CADDYMODULE_EMPTY} is empty"},
+		{`{"app_servers":[{"home":"/srv/{env.CADDYMODULE_EMPTY}"}]}`, "app_server: home: "},
+		{`{"app_servers":[{"dir":"{no.such.placeholder}"}]}`, "app_server: dir: "},
+		{`{"app_servers":[{"env":{"":"x"}}]}`, `"" is not the name of a variable`},
+		{`{"app_servers":[{"env":{"A=B":"x"}}]}`, `"A=B" is not the name of a variable`},
+		{`{"app_servers":[{"start_timeout":-1}]}`, "start_timeout must not be negative"},
+		{`{"app_servers":[{"stop_timeout":"-1s"}]}`, "stop_timeout must not be negative"},
+		{`{"output_mode":"yaml"}`, `"yaml"`},
+		{`{"max_body":-1}`, "max_body: must be positive"},
+		{`{"max_concurrent":-1}`, "max_concurrent: must be positive"},
+		{`{"idle_timeout":-1}`, "idle_timeout: must be positive"},
+		{`{"api_keys":[{"user":"alice"}]}`, "api_key 1 is empty"},
+	} {
+		if err := refused(t, test.config); !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s is refused with %q; want %q", test.config, err, test.want)
+		}
+	}
+	if n := pooled(); n != 0 {
+		t.Errorf("%d processes were made", n)
+	}
+}
+
+// The app takes no configuration of its own.
+func TestAppTakesNoOptions(t *testing.T) {
+	ctx, _ := newContext(t)
+	if _, err := ctx.LoadModuleByID("codex", json.RawMessage(`{}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := ctx.LoadModuleByID("codex", json.RawMessage(`{"logger":1}`)); err == nil {
+		t.Error("an unknown field is accepted")
+	}
+}
+
+var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+
+// The documentation that Caddy's site shows is made of the comments at the
+// types and at their exported fields, under their names in JSON.
+func TestDocumentation(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]bool{"Handler": true, "AppServer": true, "APIKey": true, "App": true}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			types, ok := decl.(*ast.GenDecl)
+			if !ok || types.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range types.Specs {
+				spec := spec.(*ast.TypeSpec)
+				structure, ok := spec.Type.(*ast.StructType)
+				if !ok || !spec.Name.IsExported() {
+					continue
+				}
+				delete(missing, spec.Name.Name)
+				if !strings.HasPrefix(types.Doc.Text(), spec.Name.Name+" ") {
+					t.Errorf("%s has no comment of its own", spec.Name.Name)
+				}
+				checkFields(t, spec.Name.Name, structure)
+			}
+		}
+	}
+	for name := range missing {
+		t.Errorf("there is no type %s", name)
+	}
+}
+
+func checkFields(t *testing.T, name string, structure *ast.StructType) {
+	t.Helper()
+	for _, field := range structure.Fields.List {
+		for _, ident := range field.Names {
+			if !ident.IsExported() {
+				continue
+			}
+			if doc := strings.TrimSpace(field.Doc.Text()); !strings.HasSuffix(doc, ".") {
+				t.Errorf("%s.%s has no comment of whole sentences: %q", name, ident.Name, doc)
+			}
+			if field.Tag == nil {
+				t.Errorf("%s.%s has no tag", name, ident.Name)
+				continue
+			}
+			tag := reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("json")
+			if key, _, _ := strings.Cut(tag, ","); !snakeCase.MatchString(key) {
+				t.Errorf("%s.%s is %q in JSON", name, ident.Name, key)
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package caddymodule
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// fakeEnv makes the test binary an app-server. Its value is only a name: fakes
+// with different names are configured differently.
+const fakeEnv = "CADDYMODULE_FAKE_APP_SERVER"
+
+// lastWords is what a fake writes to its stderr when its stdin has ended.
+const lastWords = "the fake has ended"
+
+// slashedModel is the id of a model with a slash, which a fake offers.
+const slashedModel = "vendor/model one"
+
+// runFake answers what a start needs, and the list of models, until its input
+// ends.
+func runFake(in io.Reader, out, stderr io.Writer) int {
+	results := map[string]any{
+		"initialize":   map[string]any{"userAgent": "fake/0.169.0 (x)", "codexHome": "/x"},
+		"account/read": map[string]any{"account": nil, "requiresOpenaiAuth": false},
+		"model/list":   map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": slashedModel}}},
+	}
+	answers := json.NewEncoder(out)
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var message struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
+			fmt.Fprintln(stderr, err)
+			return 1
+		}
+		if message.ID == nil {
+			continue // a notification
+		}
+		answer := map[string]any{"id": message.ID, "result": results[message.Method]}
+		if results[message.Method] == nil {
+			answer = map[string]any{"id": message.ID, "error": map[string]any{"code": -32601, "message": "unknown method " + message.Method}}
+		}
+		if err := answers.Encode(answer); err != nil {
+			return 1
+		}
+	}
+	fmt.Fprintln(stderr, lastWords)
+	return 0
+}
+
+// fakeServer configures a fake.
+func fakeServer(t testing.TB, name string) *AppServer {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &AppServer{
+		Command: []string{program},
+		// Under the race detector a program otherwise sleeps before it exits.
+		Env:          map[string]string{fakeEnv: name, "GORACE": "atexit_sleep_ms=0"},
+		StartTimeout: caddy.Duration(patience),
+		StopTimeout:  caddy.Duration(patience),
+	}
+}
+
+// fakeHandler configures a handler with a fake of its name.
+func fakeHandler(t testing.TB, name string) *Handler {
+	t.Helper()
+	return &Handler{AppServers: []*AppServer{fakeServer(t, name)}}
+}

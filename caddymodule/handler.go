@@ -1,0 +1,171 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+)
+
+func init() {
+	caddy.RegisterModule(Handler{})
+}
+
+// The defaults of a [Handler].
+const (
+	defaultMaxBody       = 32 << 20
+	defaultMaxConcurrent = 64
+	defaultIdleTimeout   = 5 * time.Minute
+	defaultKeepalive     = 15 * time.Second
+)
+
+// Handler answers the OpenAI API with a managed `codex app-server`.
+//
+// It serves POST /v1/chat/completions, GET /v1/models, GET /v1/models/{id},
+// GET /v1/usage, GET /v1/usage/raw, GET /healthz and GET /readyz. Other paths below /v1/ get a 404 in OpenAI's
+// envelope, all others go to the next handler.
+type Handler struct {
+	// The app-servers to use. At present one; default: `codex app-server` with
+	// Caddy's own environment.
+	AppServers []*AppServer `json:"app_servers,omitempty"`
+
+	// The keys that clients may present as `Authorization: Bearer KEY`. None: the
+	// handler makes no check of its own, and every caller is served. Placeholders
+	// such as {env.KEY} and {file./path} are resolved when the configuration is
+	// loaded.
+	APIKeys []APIKey `json:"api_keys,omitempty"`
+
+	// The largest request body, in bytes. Default: 32 MiB.
+	MaxBody int64 `json:"max_body,omitempty"`
+
+	// How many turns this handler runs at once; requests above it get a 429 with
+	// the code codex_queue_full. Default: 64.
+	MaxConcurrent int `json:"max_concurrent,omitempty"`
+
+	// How long the app-server may be silent within a turn before the client gets
+	// a 504. Default: `5m`.
+	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty"`
+
+	// How long a stream may be silent before a comment keeps its connection
+	// open. Negative: never. Default: `15s`.
+	Keepalive caddy.Duration `json:"keepalive,omitempty"`
+
+	ToolOptions
+
+	keys    keyring
+	gateway *gateway.Gateway
+}
+
+// CaddyModule returns the Caddy module information.
+func (Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.codex",
+		New: func() caddy.Module { return new(Handler) },
+	}
+}
+
+// Provision sets the handler up. It starts nothing: that is the app's part.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	h.setDefaults()
+	if err := h.Validate(); err != nil {
+		return err // before anything is registered
+	}
+	repl := caddy.NewReplacer()
+	keys, err := newKeyring(h.APIKeys, repl)
+	if err != nil {
+		return err
+	}
+	h.keys = keys
+	app, err := ctx.App("codex")
+	if err != nil {
+		return fmt.Errorf("loading the codex app: %w", err)
+	}
+	up, err := app.(*App).register(h.AppServers[0].resolve(repl))
+	if err != nil {
+		return fmt.Errorf("registering the app-server: %w", err)
+	}
+	if err := registerMetrics(ctx); err != nil {
+		return fmt.Errorf("registering the metrics: %w", err)
+	}
+	h.gateway = gateway.New(up, gateway.Options{
+		MaxBody:       h.MaxBody,
+		MaxConcurrent: h.MaxConcurrent,
+		IdleTimeout:   time.Duration(h.IdleTimeout),
+		Keepalive:     time.Duration(h.Keepalive),
+		Tools:         h.tools(),
+		Observer:      observer{},
+		User:          userOf,
+		Logger:        ctx.Slogger(),
+	})
+	return nil
+}
+
+func (h *Handler) setDefaults() {
+	h.ToolOptions.setDefaults()
+	if len(h.AppServers) == 0 {
+		h.AppServers = []*AppServer{{}}
+	}
+	if h.MaxBody == 0 {
+		h.MaxBody = defaultMaxBody
+	}
+	if h.MaxConcurrent == 0 {
+		h.MaxConcurrent = defaultMaxConcurrent
+	}
+	if h.IdleTimeout == 0 {
+		h.IdleTimeout = caddy.Duration(defaultIdleTimeout)
+	}
+	if h.Keepalive == 0 {
+		h.Keepalive = caddy.Duration(defaultKeepalive)
+	}
+}
+
+// Validate refuses a configuration that cannot work.
+func (h *Handler) Validate() error {
+	if len(h.AppServers) > 1 {
+		return errors.New("app_server: only one is supported")
+	}
+	for _, a := range h.AppServers {
+		if a == nil {
+			return errors.New("app_server: must not be null")
+		}
+		if err := a.validate(); err != nil {
+			return err
+		}
+	}
+	if err := h.ToolOptions.validate(); err != nil {
+		return err
+	}
+	if h.MaxBody < 0 {
+		return errors.New("max_body: must be positive")
+	}
+	if h.MaxConcurrent < 0 {
+		return errors.New("max_concurrent: must be positive")
+	}
+	if h.IdleTimeout < 0 {
+		return errors.New("idle_timeout: must be positive")
+	}
+	return nil
+}
+
+// ServeHTTP answers the API's paths and passes others on.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	route, ok := routeOf(r.URL.Path)
+	if !ok {
+		return next.ServeHTTP(w, r)
+	}
+	setRequestID(w, r)
+	h.serve(route, w, r)
+	return nil // an error here would make Caddy append a page to what was sent
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddy.Validator             = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

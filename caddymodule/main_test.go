@@ -1,0 +1,84 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/goleak"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+)
+
+// patience bounds what must happen in the end, on a machine however busy.
+const patience = time.Minute
+
+// TestMain lets the test binary be the app-server of the tests, and looks for
+// what outlives them.
+func TestMain(m *testing.M) {
+	if os.Getenv(fakeEnv) != "" {
+		os.Exit(runFake(os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "caddy-storage-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	caddy.DefaultStorage.Path = dir // Caddy is not to write this machine's home
+	if code := m.Run(); code != 0 {
+		return code
+	}
+	if err := leftovers(); err != nil {
+		fmt.Fprintln(os.Stderr, "left after the tests:", err)
+		return 1
+	}
+	return 0
+}
+
+// leftovers finds references, processes and goroutines that nobody gave back.
+func leftovers() error {
+	if err := caddy.Stop(); err != nil {
+		return fmt.Errorf("stopping Caddy: %w", err)
+	}
+	stopping.Wait()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	if n := pooled(); n > 0 {
+		return fmt.Errorf("%d processes in the pool", n)
+	}
+	if err := childless(); err != nil {
+		return err
+	}
+	return goleak.Find(
+		// Caddy's certificate cache has no end once a configuration was loaded.
+		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*Cache).maintainAssets"),
+		// It ends a few seconds after its lock was given back.
+		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
+	)
+}
+
+// childless fails if this process has a child, alive or not waited for.
+func childless() error {
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+	if errors.Is(err, syscall.ECHILD) {
+		return nil
+	}
+	return fmt.Errorf("a child process: %d, %v", pid, err)
+}
+
+// pooled counts the processes of the pool.
+func pooled() int {
+	n := 0
+	processes.Range(func(_, _ any) bool { n++; return true })
+	return n
+}

@@ -1,0 +1,146 @@
+package caddymodule
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// configuration is one that is provisioned, but not run by Caddy.
+type configuration struct {
+	ctx      caddy.Context
+	app      *App
+	handlers []*Handler
+	cleanup  func() // what Caddy does when it drops the configuration
+}
+
+// provision does to handlers what Caddy does before it starts anything. The
+// end of the test cleans up, unless the test has done so.
+func provision(t testing.TB, handlers ...*Handler) *configuration {
+	t.Helper()
+	ctx, cleanup := newContext(t)
+	c := &configuration{ctx: ctx, cleanup: cleanup}
+	for _, h := range handlers {
+		loaded, err := ctx.LoadModuleByID("http.handlers.codex", encode(t, h))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.handlers = append(c.handlers, loaded.(*Handler))
+	}
+	app, err := ctx.App("codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.app = app.(*App)
+	return c
+}
+
+// refused provisions a handler from JSON and returns why that fails.
+func refused(t *testing.T, config string) error {
+	t.Helper()
+	ctx, _ := newContext(t)
+	_, err := ctx.LoadModuleByID("http.handlers.codex", json.RawMessage(config))
+	if err == nil {
+		t.Fatalf("it is accepted: %s", config)
+	}
+	return err
+}
+
+// newContext is the context of an empty configuration.
+func newContext(t testing.TB) (caddy.Context, func()) {
+	t.Helper()
+	base, err := caddy.ProvisionContext(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := caddy.NewContext(base)
+	ended := false
+	cleanup := func() {
+		if !ended {
+			ended = true
+			cancel()
+			stopping.Wait()
+		}
+	}
+	t.Cleanup(cleanup)
+	return ctx, cleanup
+}
+
+// start starts the app, as Caddy does once all is provisioned.
+func (c *configuration) start(t testing.TB) {
+	t.Helper()
+	if err := c.app.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sole is the one upstream that an app has.
+func sole(t testing.TB, app *App) *upstream {
+	t.Helper()
+	if len(app.upstreams) != 1 {
+		t.Fatalf("the app has %d upstreams, want 1", len(app.upstreams))
+	}
+	for _, u := range app.upstreams {
+		return u
+	}
+	return nil
+}
+
+// lease holds an upstream's process until the test's end, or until release.
+func lease(t testing.TB, u *upstream) (p *codexrpc.Process, release func()) {
+	t.Helper()
+	l, err := u.Lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Release)
+	return l.Process, l.Release
+}
+
+// pid is that of the process an upstream stands for, once it is ready.
+func pid(t testing.TB, u *upstream) int {
+	t.Helper()
+	p, release := lease(t, u)
+	defer release()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := p.Conn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return p.Status().PID
+}
+
+// references counts who holds the process of an upstream.
+func references(u *upstream) int {
+	n, _ := processes.References(u.key)
+	return n
+}
+
+// gone reports whether there is no process with an id.
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+// eventually waits for what must happen in the end.
+func eventually(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it never came to this: ", what)
+		}
+	}
+}
+
+func encode(t testing.TB, v any) json.RawMessage {
+	t.Helper()
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}

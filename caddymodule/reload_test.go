@@ -1,0 +1,184 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// site is a whole configuration, which serves some handlers at an address.
+func site(t testing.TB, address string, handlers ...*Handler) []byte {
+	t.Helper()
+	var routes []any
+	for _, h := range handlers {
+		routes = append(routes, map[string]any{"handle": []json.RawMessage{
+			caddyconfig.JSONModuleObject(h, "handler", "codex", nil),
+		}})
+	}
+	return encode(t, map[string]any{
+		"admin": map[string]any{"disabled": true, "config": map[string]any{"persist": false}},
+		"apps": map[string]any{"http": map[string]any{"servers": map[string]any{"site": map[string]any{
+			"listen":          []string{address},
+			"automatic_https": map[string]any{"disable": true},
+			"routes":          routes,
+		}}}},
+	})
+}
+
+// anyPort is an address at which a site can always be served.
+const anyPort = "127.0.0.1:0"
+
+// load lets Caddy run a configuration, in place of the one before, until the
+// test's end.
+func load(t testing.TB, config []byte) *upstream {
+	t.Helper()
+	if err := caddy.Load(config, true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error(err)
+		}
+		stopping.Wait()
+	})
+	app, err := caddy.ActiveContext().App("codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sole(t, app.(*App))
+}
+
+func TestReloadKeepsTheProcess(t *testing.T) {
+	u := load(t, site(t, anyPort, fakeHandler(t, "kept")))
+	before := pid(t, u)
+	changed := fakeHandler(t, "kept")
+	changed.MaxConcurrent = 3 // of the handler, not of its process
+	for range 3 {
+		u = load(t, site(t, anyPort, changed))
+		if now := pid(t, u); now != before {
+			t.Errorf("the process %d was replaced by %d", before, now)
+		}
+		if n := references(u); n != 1 {
+			t.Errorf("%d references", n)
+		}
+	}
+}
+
+func TestReloadReplacesTheProcess(t *testing.T) {
+	old := load(t, site(t, anyPort, fakeHandler(t, "old")))
+	before := pid(t, old)
+	stream, release := lease(t, old)
+	next := load(t, site(t, anyPort, fakeHandler(t, "new")))
+	if now := pid(t, next); now == before {
+		t.Errorf("the process %d goes on with another configuration", now)
+	}
+	if status := stream.Status(); status.State != codexrpc.StateReady || status.PID != before {
+		t.Errorf("the old process under its stream: %+v", status)
+	}
+	release()
+	eventually(t, "the old process ended", func() bool { return stream.Status().State == codexrpc.StateStopped })
+	if !gone(before) || pooled() != 1 {
+		t.Errorf("process %d has gone: %t; %d processes in the pool", before, gone(before), pooled())
+	}
+}
+
+// A configuration that is refused starts nothing, and leaves the process of
+// the one that runs as it was.
+func TestRefusedReload(t *testing.T) {
+	u := load(t, site(t, anyPort, fakeHandler(t, "running")))
+	before := pid(t, u)
+	bad := fakeHandler(t, "refused")
+	bad.APIKeys = []APIKey{{Key: ""}}
+	config := site(t, anyPort, fakeHandler(t, "refused"), bad)
+	if err := caddy.Load(config, true); err == nil || !strings.Contains(err.Error(), "api_key 1 is empty") {
+		t.Fatalf("loading: %v", err)
+	}
+	// Had it been started, its stop would be under way in the background.
+	if n := pooled(); n != 1 || references(u) != 1 || pid(t, u) != before {
+		t.Errorf("%d processes, %d references, process %d instead of %d", n, references(u), pid(t, u), before)
+	}
+	checked := new(caddy.Config)
+	if err := json.Unmarshal(site(t, anyPort, fakeHandler(t, "validated")), checked); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(checked); err != nil || pooled() != 1 {
+		t.Errorf("validating: %v, %d processes", err, pooled())
+	}
+}
+
+// A configuration may also fail after the app has started: apps start in no
+// certain order. What was started then ends, and what was shared stays.
+func TestReloadThatFailsToStart(t *testing.T) {
+	taken, err := net.Listen("tcp", anyPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	u := load(t, site(t, anyPort, fakeHandler(t, "running")))
+	before := pid(t, u)
+	for range 4 {
+		for _, name := range []string{"running", "failed"} {
+			if err := caddy.Load(site(t, taken.Addr().String(), fakeHandler(t, name)), true); err == nil {
+				t.Fatal("a configuration with an address in use was accepted")
+			}
+			stopping.Wait()
+			if n := pooled(); n != 1 || references(u) != 1 || pid(t, u) != before {
+				t.Fatalf("%s: %d processes, %d references, process %d instead of %d", name, n, references(u), pid(t, u), before)
+			}
+		}
+	}
+}
+
+// Two sites with the directive, loaded twice: nothing is registered a second
+// time, and both are served, by one process.
+func TestTwoSites(t *testing.T) {
+	server := fakeServer(t, "two sites")
+	block := fmt.Sprintf("codex {\napp_server %q {\nenv %s two\nenv GORACE atexit_sleep_ms=0\nstart_timeout 1m\n}\n}\n", server.Command[0], fakeEnv)
+	address := freeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "{\nadmin off\npersist_config off\nauto_https off\n}\n" +
+		"http://one.test:" + port + " {\nbind 127.0.0.1\n" + block + "}\n" +
+		"http://two.test:" + port + " {\nbind 127.0.0.1\n" + block + "}\n"
+	for range 2 {
+		u := load(t, adapt(t, text))
+		if n := references(u); n != 1 {
+			t.Errorf("%d references for two sites", n)
+		}
+		for _, host := range []string{"one.test", "two.test"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/v1/models", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Host, request.Close = host, true
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.Body.Close(); response.StatusCode != http.StatusOK {
+				t.Errorf("%s answers %s", host, response.Status)
+			}
+		}
+	}
+}
+
+// freeAddress finds a port that nobody listens on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", anyPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

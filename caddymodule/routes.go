@@ -1,0 +1,74 @@
+package caddymodule
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// route is one entry of the API.
+type route struct {
+	methods []string // the first is the canonical one
+	open    bool     // needs no key: probes carry none
+	serve   func(*gateway.Gateway, http.ResponseWriter, *http.Request)
+}
+
+// modelPrefix precedes a model's id, which may hold slashes.
+const modelPrefix = "/v1/models/"
+
+var (
+	readMethods  = []string{http.MethodGet, http.MethodHead}
+	writeMethods = []string{http.MethodPost}
+
+	routes = map[string]route{
+		"/v1/chat/completions": {methods: writeMethods, serve: (*gateway.Gateway).Chat},
+		"/v1/models":           {methods: readMethods, serve: (*gateway.Gateway).Models},
+		"/v1/usage":            {methods: readMethods, serve: own(serveUsage)},
+		"/v1/usage/raw":        {methods: readMethods, serve: own(serveRawUsage)},
+		"/healthz":             {methods: readMethods, open: true, serve: (*gateway.Gateway).Health},
+		"/readyz":              {methods: readMethods, open: true, serve: (*gateway.Gateway).Ready},
+	}
+	modelRoute = route{methods: readMethods, serve: func(g *gateway.Gateway, w http.ResponseWriter, r *http.Request) {
+		g.Model(w, r, strings.TrimPrefix(r.URL.Path, modelPrefix))
+	}}
+	unknownRoute = route{serve: func(_ *gateway.Gateway, w http.ResponseWriter, r *http.Request) {
+		respond(w, openai.NotFound(r.Method, r.URL.Path))
+	}}
+)
+
+// own is the handler of a route that needs no gateway.
+func own(serve http.HandlerFunc) func(*gateway.Gateway, http.ResponseWriter, *http.Request) {
+	return func(_ *gateway.Gateway, w http.ResponseWriter, r *http.Request) { serve(w, r) }
+}
+
+// routeOf finds the route for a path. False: the path is not the API's.
+func routeOf(path string) (route, bool) {
+	if r, ok := routes[path]; ok {
+		return r, true
+	}
+	if len(path) > len(modelPrefix) && strings.HasPrefix(path, modelPrefix) {
+		return modelRoute, true
+	}
+	return unknownRoute, strings.HasPrefix(path, "/v1/")
+}
+
+// serve checks the key and the method, in this order and before the body is
+// read, and hands the request over.
+func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
+	if !rt.open && !h.keys.allows(r) {
+		respond(w, openai.Unauthorized())
+		return
+	}
+	if len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method) {
+		respond(w, openai.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
+		return
+	}
+	rt.serve(h.gateway, w, r)
+}
+
+// respond answers with an error of the adapter's own. A client that does not
+// take it has gone; there is nobody left to tell.
+func respond(w http.ResponseWriter, e *openai.Error) { _ = e.Respond(w) }

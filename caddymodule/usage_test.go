@@ -1,0 +1,40 @@
+package caddymodule
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+)
+
+// Callers see the account of the user that their key names, and no other.
+func TestUsageIsTheCallersOwn(t *testing.T) {
+	// The book has no end, so that each run needs users of its own.
+	ann, ben := "ann-"+rand.Text(), "ben-"+rand.Text()
+	h := started(t, APIKey{Key: "k-ann", User: ann}, APIKey{Key: "k-ben", User: ben})
+	for _, user := range []string{ann, ben} {
+		observer{}.TurnEnded(gateway.Record{User: user, RequestID: "by-" + user, Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 1234}})
+	}
+	for key, users := range map[string]struct{ self, other string }{"k-ann": {ann, ben}, "k-ben": {ben, ann}} {
+		w, err := ask(h, http.MethodGet, "/v1/usage/raw", key, nil)
+		if err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%v, %d %s", err, w.Code, w.Body)
+		}
+		if text := w.Body.String(); !strings.Contains(text, "by-"+users.self) || strings.Contains(text, users.other) {
+			t.Errorf("%s sees %s", key, text)
+		}
+		if got := w.Header().Get("Cache-Control"); got != "no-store" {
+			t.Errorf("the account may be cached: %q", got)
+		}
+		w, err = ask(h, http.MethodGet, "/v1/usage", key, nil)
+		if err != nil || w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"prompt_tokens":1234,`) {
+			t.Errorf("the sum for %s: %v, %d %s", key, err, w.Code, w.Body)
+		}
+	}
+	if w, err := ask(h, http.MethodGet, "/v1/usage", "", nil); err != nil || w.Code != http.StatusUnauthorized {
+		t.Errorf("without a key: %v, %d %s", err, w.Code, w.Body)
+	}
+}
