@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// normalise makes the text of a recording, in which nothing differs from run
+// to run or from machine to machine.
+func (a *appServer) normalise(entries []entry) ([]byte, error) {
+	n := newNormaliser(a.names)
+	var text bytes.Buffer
+	for _, e := range inOrder(entries) {
+		if gjson.GetBytes(e.Message, "method").Str == "configWarning" {
+			continue // it speaks of the machine, and comes at any time
+		}
+		e.Message = n.message(e)
+		if !gjson.ValidBytes(e.Message) {
+			return nil, fmt.Errorf("no JSON is left of a message: %s", e.Message)
+		}
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(e); err != nil {
+			return nil, err
+		}
+	}
+	return text.Bytes(), nil
+}
+
+// normaliser gives ids new names, in the order in which it meets them.
+type normaliser struct {
+	names     *strings.Replacer // paths and addresses
+	ids       map[string]string
+	kinds     map[string]int // how many ids of a kind there are
+	ours      map[string]int // the client's request ids
+	theirs    map[string]int // the app-server's
+	userAgent *regexp.Regexp
+}
+
+func newNormaliser(names map[string]string) *normaliser {
+	// The longest first: a path may begin with another.
+	var pairs []string
+	for _, old := range slices.SortedFunc(maps.Keys(names), func(a, b string) int { return len(b) - len(a) }) {
+		pairs = append(pairs, old, names[old])
+	}
+	return &normaliser{
+		names:     strings.NewReplacer(pairs...),
+		ids:       make(map[string]string),
+		kinds:     make(map[string]int),
+		ours:      make(map[string]int),
+		theirs:    make(map[string]int),
+		userAgent: regexp.MustCompile(`^([^/]+/[0-9.]+).*$`),
+	}
+}
+
+// message rewrites one message.
+func (n *normaliser) message(e entry) []byte {
+	var out strings.Builder
+	n.value(&out, place{}, gjson.ParseBytes(e.Message))
+	m := gjson.Parse(out.String())
+	id := m.Get("id")
+	if !id.Exists() {
+		return []byte(out.String())
+	}
+	// A request and its answer carry the id of the one who asked: ids begin at 1
+	// on the client's side and at 0 on the app-server's.
+	spaces, first := n.ours, 1
+	if (e.Dir == fromServer) == m.Get("method").Exists() {
+		spaces, first = n.theirs, 0
+	}
+	number, known := spaces[id.Raw]
+	if !known {
+		number = first + len(spaces)
+		spaces[id.Raw] = number
+	}
+	return []byte(strings.Replace(out.String(), `"id":`+id.Raw, `"id":`+strconv.Itoa(number), 1))
+}
+
+// place is where in a message a value stands.
+type place struct{ parent, key string }
+
+// value writes a value with what has to be replaced in it.
+func (n *normaliser) value(out *strings.Builder, at place, v gjson.Result) {
+	switch {
+	case v.IsObject():
+		out.WriteByte('{')
+		first := true
+		v.ForEach(func(key, member gjson.Result) bool {
+			separate(out, &first)
+			out.WriteString(quote(key.Str) + ":")
+			n.value(out, place{at.key, key.Str}, member)
+			return true
+		})
+		out.WriteByte('}')
+	case v.IsArray():
+		out.WriteByte('[')
+		first := true
+		v.ForEach(func(_, element gjson.Result) bool {
+			separate(out, &first)
+			n.value(out, at, element)
+			return true
+		})
+		out.WriteByte(']')
+	case v.Type == gjson.Number && isTime(at.key):
+		out.WriteByte('0')
+	case v.Type == gjson.String:
+		out.WriteString(quote(n.text(at, v.Str)))
+	default:
+		out.WriteString(v.Raw)
+	}
+}
+
+func separate(out *strings.Builder, first *bool) {
+	if !*first {
+		out.WriteByte(',')
+	}
+	*first = false
+}
+
+// quote writes a JSON string without escaping more than JSON requires.
+func quote(text string) string {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(text); err != nil {
+		panic(err) // a string can always be encoded
+	}
+	return strings.TrimSuffix(buf.String(), "\n")
+}
+
+// isTime reports whether a member is a point in time or a duration.
+func isTime(key string) bool {
+	return strings.HasSuffix(key, "At") || strings.HasSuffix(key, "AtMs") || key == "create_time" || key == "durationMs"
+}
+
+// text rewrites a string: an id if it stands where ids do, else the names in it.
+func (n *normaliser) text(at place, text string) string {
+	if at.key == "userAgent" {
+		return n.userAgent.ReplaceAllString(text, "$1 (recorded)")
+	}
+	if isID(at.key) && made.MatchString(text) {
+		return n.id(at, text)
+	}
+	return n.names.Replace(text)
+}
+
+func isID(key string) bool {
+	return key == "id" || strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "_id")
+}
+
+// made tells ids that Codex or the model has made up, by their prefix or as a
+// UUID, from those that are the client's.
+var made = regexp.MustCompile(`^(?:(msg|rs|fc|fco|call|resp)_.+|[0-9a-f]{8}-[0-9a-f-]{27})$`)
+
+// id gives an id its new name, which tells its kind.
+func (n *normaliser) id(at place, id string) string {
+	if name, known := n.ids[id]; known {
+		return name
+	}
+	kind := made.FindStringSubmatch(id)[1]
+	switch {
+	case kind != "":
+	case at.key == "threadId" || at.parent == "thread":
+		kind = "thread"
+	case at.key == "turnId" || at.parent == "turn":
+		kind = "turn"
+	default:
+		kind = "item"
+	}
+	n.kinds[kind]++
+	n.ids[id] = fmt.Sprintf("%s-%d", kind, n.kinds[kind])
+	return n.ids[id]
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// scenario is one turn to be recorded.
+type scenario struct {
+	name string
+	// request is the body of the chat completion that asks for it.
+	request string
+	// leave tells when the client leaves the turn, by all events and the number
+	// of tool calls so far. Nil: it stays to the end.
+	leave func(events []codexrpc.Event, calls int) bool
+	// answer is the result for each of the turn's tool calls. Empty: they stay
+	// unanswered, as the product leaves them.
+	answer string
+	// config is added to the app-server's config.toml.
+	config string
+}
+
+// recording is a scenario as the app-server played it, one entry a line.
+type recording struct {
+	name string
+	text []byte
+}
+
+// handshake is the name of the recording of what precedes all turns.
+const handshake = "handshake"
+
+// recordAll records the scenarios whose name contains only, and the handshake.
+func recordAll(ctx context.Context, start func(config string) (*appServer, error), only string) ([]recording, error) {
+	var all []recording
+	byConfig := make(map[string][]scenario)
+	for _, s := range scenarios() {
+		if strings.Contains(s.name, only) {
+			byConfig[s.config] = append(byConfig[s.config], s)
+		}
+	}
+	for config, group := range byConfig {
+		server, err := start(config)
+		if err != nil {
+			return nil, err
+		}
+		recordings, err := server.recordGroup(ctx, group)
+		if err := errors.Join(err, server.stop()); err != nil {
+			return nil, err
+		}
+		if config == "" && strings.Contains(handshake, only) {
+			all = append(all, recordings[0])
+		}
+		all = append(all, recordings[1:]...)
+	}
+	slices.SortFunc(all, func(a, b recording) int { return strings.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// recordGroup records the handshake, which comes first, and some scenarios.
+func (a *appServer) recordGroup(ctx context.Context, group []scenario) ([]recording, error) {
+	if _, err := a.conn.Initialize(ctx, clientInfo); err != nil {
+		return nil, err
+	}
+	if _, err := a.conn.Models(ctx); err != nil {
+		return nil, err
+	}
+	text, err := a.normalise(a.tape.take())
+	if err != nil {
+		return nil, err
+	}
+	recordings := []recording{{handshake, text}}
+	for _, s := range group {
+		entries, err := a.play(ctx, s)
+		if err == nil {
+			text, err = a.normalise(entries)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		recordings = append(recordings, recording{s.name, text})
+	}
+	return recordings, nil
+}
+
+// play runs one scenario and returns its messages, from thread/start to
+// turn/completed.
+func (a *appServer) play(ctx context.Context, s scenario) ([]entry, error) {
+	request, refusal := openai.DecodeChat([]byte(s.request))
+	if refusal != nil {
+		return nil, fmt.Errorf("decoding the request: %s", refusal.Message)
+	}
+	plan, refusal := request.Plan(openai.PlanOptions{Cwd: a.cwd})
+	if refusal != nil {
+		return nil, fmt.Errorf("planning the request: %s", refusal.Message)
+	}
+	a.tape.answerCalls(s.answer)
+	thread, err := a.conn.StartThread(ctx, plan.Thread)
+	if err != nil {
+		return nil, err
+	}
+	released := make(chan struct{})
+	err = a.follow(ctx, thread, plan, s.leave)
+	thread.Close(func() { close(released) })
+	<-released // an unload has its own deadline
+	if err != nil {
+		return nil, err
+	}
+	return ofThread(a.tape.take(), thread.ID())
+}
+
+// callsPause is how long a turn is left alone before its calls are counted
+// again, which come beside its events.
+const callsPause = 5 * time.Millisecond
+
+// follow runs the turn of a plan until it ends or leave says so.
+func (a *appServer) follow(ctx context.Context, thread *codexrpc.Thread, plan *openai.Plan, leave func([]codexrpc.Event, int) bool) error {
+	if len(plan.History) > 0 {
+		if err := thread.InjectItems(ctx, plan.History); err != nil {
+			return err
+		}
+	}
+	if err := thread.StartTurn(ctx, plan.Turn); err != nil {
+		return err
+	}
+	var all []codexrpc.Event
+	for {
+		events, err := thread.Take(nil)
+		if err != nil {
+			return err
+		}
+		all = append(all, events...)
+		if leave != nil && leave(all, a.tape.calls()) {
+			return nil
+		}
+		if len(all) > 0 && all[len(all)-1].Kind == codexrpc.EventTurnCompleted {
+			if leave != nil {
+				return errors.New("the turn ended before the client could leave it")
+			}
+			return nil
+		}
+		pause := time.NewTimer(callsPause)
+		select {
+		case <-thread.Ready():
+		case <-pause.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		pause.Stop()
+	}
+}
+
+// ofThread keeps the messages of one thread up to the end of its turn.
+func ofThread(entries []entry, threadID string) ([]entry, error) {
+	var kept []entry
+	for _, e := range entries {
+		m := gjson.ParseBytes(e.Message)
+		if id := m.Get("params.threadId"); id.Exists() && id.Str != threadID {
+			continue
+		}
+		kept = append(kept, e)
+		if m.Get("method").Str == "turn/completed" {
+			return kept, nil
+		}
+	}
+	return nil, errors.New("the turn did not end")
+}

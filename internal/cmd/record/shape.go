@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// reads are the members that this repository reads of what the app-server
+// sends, by method, as paths in params.
+var reads = map[string][]string{
+	"item/agentMessage/delta":         {"threadId", "turnId", "itemId", "delta"},
+	"item/reasoning/summaryTextDelta": {"threadId", "turnId", "itemId", "delta", "summaryIndex"},
+	"item/started":                    {"threadId", "turnId", "item.type", "item.id"},
+	"item/completed":                  {"threadId", "turnId", "item.type", "item.id", "item.text"},
+	"rawResponseItem/completed":       {"threadId", "turnId", "item.type", "item.call_id", "item.name", "item.arguments"},
+	"rawResponse/completed":           {"threadId", "turnId", "usage.totalTokens", "usage.inputTokens", "usage.cachedInputTokens", "usage.outputTokens", "usage.reasoningOutputTokens"},
+	"thread/tokenUsage/updated":       {"threadId", "turnId", "tokenUsage.total.totalTokens"},
+	"error":                           {"threadId", "turnId", "willRetry", "error.message", "error.codexErrorInfo"},
+	"turn/started":                    {"threadId", "turn.id"},
+	"turn/completed":                  {"threadId", "turn.id", "turn.status", "turn.error"},
+	methodToolCall:                    {"threadId"},
+}
+
+// tells are the members whose values matter as well, not only their presence.
+var tells = map[string]bool{"item.type": true, "willRetry": true, "turn.status": true, "error.codexErrorInfo": true, "summaryIndex": true}
+
+// answers are the members that are read of the answer to a method.
+var answers = map[string][]string{
+	"initialize":   {"userAgent", "codexHome"},
+	"account/read": {"account", "requiresOpenaiAuth"},
+	"model/list":   {"data.0.id", "data.0.model", "data.0.isDefault", "data.0.hidden", "nextCursor"},
+	"thread/start": {"thread.id"},
+	"turn/start":   {"turn.id"},
+}
+
+// shape is what a recording is compared by: its messages in order, each as a
+// line with the members that matter. Repeated lines count as one, since texts
+// may be cut anywhere. What comes from tasks of Codex that race with each other
+// is left out of the order, and sorted.
+func shape(text []byte) (ordered, racing []string) {
+	asked := make(map[string]string) // the client's methods, by id
+	for line := range bytes.Lines(text) {
+		entry := gjson.ParseBytes(line)
+		m := entry.Get("message")
+		form, races := describe(entry.Get("dir").Str, m, asked)
+		switch {
+		case races:
+			racing = append(racing, form)
+		case len(ordered) == 0 || ordered[len(ordered)-1] != form:
+			ordered = append(ordered, form)
+		}
+	}
+	slices.Sort(racing)
+	return ordered, racing
+}
+
+// describe writes one message as a line, and tells whether its place is left
+// to chance.
+func describe(dir string, m gjson.Result, asked map[string]string) (form string, races bool) {
+	method, params := m.Get("method").Str, m.Get("params")
+	switch {
+	case method == "" && dir == toServer:
+		return dir + " answer " + names(m.Get("result")), true
+	case method == "" && m.Get("error").Exists():
+		return dir + " refusal of " + asked[m.Get("id").Raw], false
+	case method == "":
+		method = asked[m.Get("id").Raw]
+		// The interrupt's answer and the turn's last events are not ordered.
+		return dir + " answer to " + method + members(m.Get("result"), answers[method]), method == "turn/interrupt"
+	case dir == toServer:
+		asked[m.Get("id").Raw] = method
+		return dir + " " + method + " " + names(params), false
+	}
+	return dir + " " + method + members(params, reads[method]), comesAnyTime(method, params)
+}
+
+// replay is the turn under which injected items come back.
+const replay = "auto-compact-0"
+
+// comesAnyTime reports whether a notification or a request comes from a task
+// that is not in step with the turn's own.
+func comesAnyTime(method string, params gjson.Result) bool {
+	switch params.Get("item.type").Str {
+	case "dynamicToolCall", "contextCompaction", "function_call_output":
+		return true
+	}
+	return method == methodToolCall || method == "warning" || params.Get("turnId").Str == replay
+}
+
+// members lists which members are there, some with their values.
+func members(v gjson.Result, paths []string) string {
+	var there []string
+	for _, path := range paths {
+		member := v.Get(path)
+		switch {
+		case !member.Exists():
+		case tells[path]:
+			there = append(there, path+"="+member.Raw)
+		default:
+			there = append(there, path)
+		}
+	}
+	return " {" + strings.Join(there, " ") + "}"
+}
+
+// names lists the members of an object.
+func names(v gjson.Result) string {
+	var all []string
+	v.ForEach(func(key, _ gjson.Result) bool {
+		all = append(all, key.Str)
+		return true
+	})
+	slices.Sort(all)
+	return "{" + strings.Join(all, " ") + "}"
+}
+
+// maxDifferences is how many differences of one list are told.
+const maxDifferences = 5
+
+// compare tells how the shapes of two recordings differ.
+func compare(committed, fresh []byte) []string {
+	oldOrdered, oldRacing := shape(committed)
+	newOrdered, newRacing := shape(fresh)
+	return append(
+		differences("step", oldOrdered, newOrdered),
+		differences("of those that come at any time, number", oldRacing, newRacing)...)
+}
+
+// differences tells where two lists differ.
+func differences(what string, old, fresh []string) []string {
+	var told []string
+	for i := range max(len(old), len(fresh)) {
+		was, is := "nothing", "nothing"
+		if i < len(old) {
+			was = old[i]
+		}
+		if i < len(fresh) {
+			is = fresh[i]
+		}
+		if was == is {
+			continue
+		}
+		if len(told) == maxDifferences {
+			return append(told, "and more")
+		}
+		told = append(told, fmt.Sprintf("%s %d was %s\n      now is %s", what, i+1, was, is))
+	}
+	return told
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What a change of the app-server's looks like, and what is none.
+func TestCompare(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(committed, "tool-burst-answered.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	swap := func(old, replacement string) string {
+		changed := strings.ReplaceAll(string(text), old, replacement)
+		if changed == string(text) {
+			t.Fatalf("the recording has no %s", old)
+		}
+		return changed
+	}
+	for name, test := range map[string]struct {
+		fresh string
+		want  string // in one of the differences; empty: there are none
+	}{
+		"the same":                   {string(text), ""},
+		"another text":               {swap("All three", "Three all"), ""},
+		"a member that nobody reads": {swap(`"phase":null`, `"phase":null,"future":[]`), ""},
+		"a member that is gone":      {swap(`"itemId"`, `"item_id"`), "item/agentMessage/delta"},
+		"a renamed method":           {swap("rawResponse/completed", "response/completed"), "rawResponse/completed"},
+		"another status":             {swap(`"status":"completed","error":null`, `"status":"done","error":null`), "turn/completed"},
+		"a parameter of ours":        {swap(`"ephemeral":true,`, ""), "thread/start"},
+		"no end":                     {strings.Join(lines[:len(lines)-2], ""), "nothing"},
+		"nothing at all":             {"", "and more"},
+	} {
+		differences := strings.Join(compare(text, []byte(test.fresh)), "\n")
+		if test.want == "" && differences != "" || !strings.Contains(differences, test.want) {
+			t.Errorf("%s: %q", name, differences)
+		}
+	}
+}
+
+// Every recording has a shape in which something is read.
+func TestShapesAreNotEmpty(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(committed, "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ordered, _ := shape(text)
+		all := strings.Join(ordered, "\n")
+		want := "from_server turn/completed {threadId turn.id turn.status="
+		if strings.HasPrefix(filepath.Base(file), handshake) {
+			want = "from_server answer to initialize {userAgent codexHome}"
+		}
+		if !strings.Contains(all, want) {
+			t.Errorf("%s has the shape\n%s", file, all)
+		}
+	}
+}

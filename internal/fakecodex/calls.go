@@ -1,0 +1,126 @@
+package fakecodex
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// The error codes of refusals.
+const (
+	codeInvalid    = -32600
+	codeOverloaded = -32001
+)
+
+// call answers a call of the client's.
+func (s *server) call(method, id string, params gjson.Result) {
+	switch {
+	case slices.Contains(s.opts.Faults.Mute, method):
+	case method == "initialize":
+		s.initialize(id, params)
+	case !s.ready():
+		s.refuse(id, codeInvalid, "Not initialized")
+	case s.overloaded():
+		s.refuse(id, codeOverloaded, "Server overloaded; retry later.")
+	case method == "account/read" && s.opts.Faults.LoggedOut:
+		s.answer(id, `{"account":null,"requiresOpenaiAuth":true}`)
+	case method == "thread/start":
+		s.startThread(id)
+	case method == "account/read" || method == "model/list":
+		s.answer(id, s.opts.Transcripts.answers[method])
+	default:
+		s.callThread(method, id, params)
+	}
+}
+
+// versionPattern finds the version in a user agent.
+var versionPattern = regexp.MustCompile(`^[^/]*/[0-9.]+`)
+
+// initialize answers with the recorded answer, in the name of the client.
+func (s *server) initialize(id string, params gjson.Result) {
+	result := s.opts.Transcripts.answers["initialize"]
+	agent := gjson.Get(result, "userAgent").Str
+	recorded := versionPattern.FindString(agent)
+	version := recorded[strings.IndexByte(recorded, '/')+1:]
+	if s.opts.Faults.Version != "" {
+		version = s.opts.Faults.Version
+	}
+	live := params.Get("clientInfo.name").Str + "/" + version + agent[len(recorded):]
+	s.mu.Lock()
+	s.initialized = true
+	s.mu.Unlock()
+	s.answer(id, strings.Replace(result, quote(agent), quote(live), 1))
+}
+
+func (s *server) ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.initialized
+}
+
+// overloaded reports whether this call is to be refused.
+func (s *server) overloaded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusals == 0 {
+		return false
+	}
+	s.refusals--
+	return true
+}
+
+// newID makes an id that this server has not given yet, in Codex's form.
+func (s *server) newID() string {
+	s.lastID++
+	return fmt.Sprintf("00000000-0000-7000-8000-%012d", s.lastID)
+}
+
+func (s *server) startThread(id string) {
+	result := s.opts.Transcripts.answers["thread/start"]
+	s.mu.Lock()
+	t := &thread{id: s.newID()}
+	s.threads[t.id] = t
+	s.mu.Unlock()
+	recorded := quote(gjson.Get(result, "thread.id").Str)
+	s.answer(id, strings.ReplaceAll(result, recorded, quote(t.id)))
+}
+
+// callThread answers the calls that name a thread.
+func (s *server) callThread(method, id string, params gjson.Result) {
+	s.mu.Lock()
+	t := s.threads[params.Get("threadId").Str]
+	s.mu.Unlock()
+	switch {
+	case !slices.Contains([]string{"thread/inject_items", "thread/unsubscribe", "turn/start", "turn/interrupt"}, method):
+		s.refuse(id, codeInvalid, "Invalid request: unknown variant `%s`", method)
+	case t == nil:
+		s.refuse(id, codeInvalid, "thread not found: %s", params.Get("threadId").Str)
+	case method == "thread/inject_items":
+		t.history += historyKey(params.Get("items"))
+		s.answer(id, `{}`)
+	case method == "thread/unsubscribe":
+		s.mu.Lock()
+		delete(s.threads, t.id) // a running turn plays on to its end
+		s.mu.Unlock()
+		s.answer(id, `{"status":"unsubscribed"}`)
+	case method == "turn/start":
+		s.startTurn(t, id, params)
+	case method == "turn/interrupt":
+		s.interrupt(t, id, params.Get("turnId").Str)
+	}
+}
+
+// quote writes a JSON string as Codex does, escaping no more than it must.
+func quote(text string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(text); err != nil {
+		panic(err) // a string can always be encoded
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,53 @@
+package fakecodex
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// separator ends each text of a key; no text holds it.
+const separator = "\x00"
+
+// inputKey joins what counts of a turn's input.
+func inputKey(input gjson.Result) string {
+	var key strings.Builder
+	input.ForEach(func(_, part gjson.Result) bool {
+		if part.Get("type").Str == "image" {
+			key.WriteString(part.Get("url").Str)
+		}
+		key.WriteString(part.Get("text").Str + separator)
+		return true
+	})
+	return key.String()
+}
+
+// historyKey joins what counts of injected items.
+func historyKey(items gjson.Result) string {
+	var key strings.Builder
+	items.ForEach(func(_, item gjson.Result) bool {
+		switch item.Get("type").Str {
+		case "function_call":
+			key.WriteString(item.Get("name").Str + separator + item.Get("arguments").Str + separator)
+		case "function_call_output":
+			key.WriteString(contentKey(item.Get("output")))
+		default:
+			key.WriteString(contentKey(item.Get("content")))
+		}
+		return true
+	})
+	return key.String()
+}
+
+// contentKey joins the texts of a content: a text, or a list of parts.
+func contentKey(content gjson.Result) string {
+	if !content.IsArray() {
+		return content.Str + separator
+	}
+	var key strings.Builder
+	content.ForEach(func(_, part gjson.Result) bool {
+		key.WriteString(part.Get("text").Str + part.Get("image_url").Str + separator)
+		return true
+	})
+	return key.String()
+}

@@ -1,0 +1,258 @@
+package fakecodex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// Every recording, through the real client: it gets what was recorded.
+func TestEveryRecordingReplays(t *testing.T) {
+	c := ready(t, Options{})
+	for _, turn := range transcripts(t).turns {
+		t.Run(turn.name, func(t *testing.T) {
+			thread := begin(t, c, turn)
+			if expects(turn.steps) {
+				// Early or not: it waits for its place in the recording.
+				if err := thread.Interrupt(patient(t)); err != nil {
+					t.Error(err)
+				}
+			}
+			got, want := take(t, thread), fromRecording(turn)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+			released := make(chan struct{})
+			thread.Close(func() { close(released) })
+			<-released
+		})
+	}
+	if stats := c.Stats(); stats.Garbage != 0 || stats.UnknownNotifications != 0 || stats.UnknownAnswers != 0 || stats.UnknownRequests != 0 {
+		t.Errorf("the client met %+v", stats)
+	}
+}
+
+// The recordings hold what they are there for.
+func TestRecordingsAreComplete(t *testing.T) {
+	for name, wanted := range map[string]func(heardTurn) bool{
+		"text":                   func(h heardTurn) bool { return h.status == "completed" && h.text != "" && h.code == "" },
+		"multibyte":              func(h heardTurn) bool { return strings.Contains(h.text, "你好 👋🏽") },
+		"reasoning":              func(h heardTurn) bool { return h.reasoning != "" && h.text != "" },
+		"tool-one-interrupted":   func(h heardTurn) bool { return len(h.calls) == 1 && h.status == "interrupted" },
+		"tool-burst-interrupted": func(h heardTurn) bool { return len(h.calls) == 3 && h.status == "interrupted" },
+		"tool-burst-answered":    func(h heardTurn) bool { return len(h.calls) == 3 && h.status == "completed" && h.text != "" },
+		"text-then-tool":         func(h heardTurn) bool { return len(h.calls) == 1 && h.text != "" },
+		"unknown-tool":           func(h heardTurn) bool { return len(h.calls) == 1 && h.status == "completed" },
+		"use-tool-one":           func(h heardTurn) bool { return strings.Count(h.text, "</use_tool>") == 1 },
+		"use-tool-burst":         func(h heardTurn) bool { return strings.Count(h.text, "</use_tool>") == 3 },
+		"use-tool-cut": func(h heardTurn) bool {
+			return strings.Count(h.text, "<use_tool>") == 2 && strings.Count(h.text, "</use_tool>") == 1
+		},
+		"use-tool-write-note": func(h heardTurn) bool {
+			return strings.Contains(h.text, "writeToFile") && strings.Contains(h.text, "👩‍👩‍👧")
+		},
+		"followup-tool-output":      func(h heardTurn) bool { return h.text != "" && len(h.calls) == 0 },
+		"incomplete-max-tokens":     func(h heardTurn) bool { return strings.Contains(h.code, "max_output_tokens") && h.text != "" },
+		"incomplete-content-filter": func(h heardTurn) bool { return strings.Contains(h.code, "content_filter") },
+		"error-cutoff":              func(h heardTurn) bool { return h.text != "" && h.status == "failed" },
+		"error-after-text":          func(h heardTurn) bool { return h.text != "" && h.status == "failed" },
+		"error-http-401":            func(h heardTurn) bool { return strings.HasPrefix(h.code, "httpConnectionFailed") },
+		"error-http-429":            func(h heardTurn) bool { return strings.HasPrefix(h.code, "responseTooManyFailedAttempts") },
+		"error-rate-limit":          func(h heardTurn) bool { return strings.HasPrefix(h.code, "rateLimitExceeded") },
+		"error-quota":               func(h heardTurn) bool { return strings.HasPrefix(h.code, "usageLimitExceeded") },
+		"error-context-window":      func(h heardTurn) bool { return strings.HasPrefix(h.code, "contextWindowExceeded") },
+		"compaction":                func(h heardTurn) bool { return h.status == "completed" },
+	} {
+		if h := fromRecording(recorded(t, name)); !wanted(h) {
+			t.Errorf("%s holds %+v", name, h)
+		}
+	}
+}
+
+// Many turns of many threads at once: each client gets its own, to the byte.
+func TestTurnsDoNotMix(t *testing.T) {
+	c := ready(t, Options{})
+	names := []string{"text", "multibyte", "reasoning", "use-tool-burst", "tool-burst-answered", "error-http-500"}
+	var clients sync.WaitGroup
+	for i := range 60 {
+		turn := recorded(t, names[i%len(names)])
+		clients.Go(func() {
+			thread := begin(t, c, turn)
+			if i%4 == 0 {
+				thread.Close(nil) // a client that leaves
+				return
+			}
+			if got, want := take(t, thread), fromRecording(turn); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got %+v, want %+v", turn.name, got, want)
+			}
+			thread.Close(nil)
+		})
+	}
+	clients.Wait()
+}
+
+// An interrupt where the recording has none ends the turn.
+func TestInterruptAnywhere(t *testing.T) {
+	for _, stall := range []int{1, 2, 3, 6, 9} {
+		t.Run(fmt.Sprint(stall), func(t *testing.T) {
+			c := ready(t, Options{Faults: Faults{StallAfter: stall}})
+			thread, err := c.StartThread(patient(t), codexrpc.ThreadStartParams{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			input := []codexrpc.UserInput{{Type: "text", Text: strings.TrimSuffix(recorded(t, "text").input, separator)}}
+			started := make(chan error, 1)
+			go func() { started <- thread.StartTurn(ctx, codexrpc.TurnStartParams{Input: input}) }()
+			if stall < 3 {
+				// Its answer is the third message: the turn's id comes before, or not.
+				cancel()
+			}
+			err = <-started
+			cancel()
+			if (err == nil) != (stall >= 3) {
+				t.Fatalf("started with %v", err)
+			}
+			released := make(chan struct{})
+			thread.Close(func() { close(released) })
+			<-released
+			if n := c.Threads(); n != 0 {
+				t.Errorf("%d threads are left", n)
+			}
+		})
+	}
+}
+
+func TestInterruptedTurnSaysSo(t *testing.T) {
+	c := ready(t, Options{Faults: Faults{StallAfter: 9}})
+	thread := begin(t, c, recorded(t, "text"))
+	begun := untilText(t, thread)
+	if err := thread.Interrupt(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+	got := take(t, thread)
+	got.text = begun + got.text
+	if whole := fromRecording(recorded(t, "text")).text; got.status != "interrupted" || got.text == "" || !strings.HasPrefix(whole, got.text) || got.text == whole {
+		t.Errorf("got %+v", got)
+	}
+	if err := thread.Interrupt(patient(t)); err == nil {
+		t.Error("a turn that has ended was interrupted")
+	}
+}
+
+// A thread takes one turn after the other.
+func TestSecondTurnOfAThread(t *testing.T) {
+	c := ready(t, Options{})
+	first := begin(t, c, recorded(t, "text"))
+	take(t, first)
+	again := codexrpc.TurnStartParams{Input: []codexrpc.UserInput{{Type: "text", Text: "http:500"}}}
+	if err := first.StartTurn(patient(t), again); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhichRecordingIsPlayed(t *testing.T) {
+	dir := t.TempDir()
+	for name, turn := range map[string]string{
+		"b-history": `{"dir":"to_server","message":{"id":2,"method":"thread/inject_items","params":{"items":[{"type":"message","content":[{"type":"input_text","text":"h1"}]},{"type":"function_call","name":"f","arguments":"{}","call_id":"x"},{"type":"function_call_output","output":"o","call_id":"x"}]}}}
+{"dir":"from_server","message":{"id":2,"result":{}}}
+{"dir":"to_server","message":{"id":3,"method":"turn/start","params":{"input":[{"type":"text","text":"q"}]}}}
+{"dir":"from_server","message":{"id":3,"result":{"turn":{"id":"turn-1"}}}}`,
+		"a-plain": `{"dir":"to_server","message":{"id":3,"method":"turn/start","params":{"input":[{"type":"text","text":"q"}]}}}
+{"dir":"from_server","message":{"id":3,"result":{"turn":{"id":"turn-1"}}}}`,
+		"c-image": `{"dir":"to_server","message":{"id":3,"method":"turn/start","params":{"input":[{"type":"image","url":"data:,x"}]}}}
+{"dir":"from_server","message":{"id":3,"result":{"turn":{"id":"turn-1"}}}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name+".jsonl"), []byte(turn), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := all.Names(); !reflect.DeepEqual(names, []string{"a-plain", "b-history", "c-image"}) {
+		t.Errorf("loaded %q", names)
+	}
+	const history = "h1" + separator + "f" + separator + "{}" + separator + "o" + separator
+	for _, test := range []struct{ input, history, fallback, want string }{
+		{"q" + separator, history, "", "b-history"},
+		{"q" + separator, "", "", "a-plain"},
+		{"q" + separator, "another" + separator, "", "a-plain"},
+		{"data:,x" + separator, "", "", "c-image"},
+		{"?" + separator, "", "", ""},
+		{"?" + separator, "", "b-history", "b-history"},
+		{"", history, "", ""},
+	} {
+		got := ""
+		if turn := all.find(test.input, test.history, test.fallback); turn != nil {
+			got = turn.name
+		}
+		if got != test.want {
+			t.Errorf("%q with %q: %q is played, want %q", test.input, test.history, got, test.want)
+		}
+	}
+}
+
+func TestLoadFails(t *testing.T) {
+	for name, text := range map[string]string{"none": "", "text": "not JSON\n", "direction": `{"dir":"up","message":{}}`} {
+		dir := t.TempDir()
+		if name != "none" {
+			if err := os.WriteFile(filepath.Join(dir, "x.jsonl"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Load(dir); err == nil {
+			t.Errorf("%s was loaded", name)
+		}
+	}
+	if err := Serve(t.Context(), strings.NewReader(""), os.Stderr, Options{}); err == nil {
+		t.Error("nothing was served")
+	}
+}
+
+func TestUnknownInput(t *testing.T) {
+	c := ready(t, Options{})
+	got := take(t, ask(t, c, "a text of \"no\" recording"))
+	if got.status != "failed" || !strings.Contains(got.code, `a text of \"no\" recording`) {
+		t.Errorf("got %+v", got)
+	}
+	c = ready(t, Options{Default: "text"})
+	if got, want := take(t, ask(t, c, "the same")), fromRecording(recorded(t, "text")); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// The end of its input ends it, also in a turn, and so does its context.
+func TestServeEnds(t *testing.T) {
+	c, served := connect(t, Options{Faults: Faults{StallAfter: 4}})
+	if _, err := c.Initialize(patient(t), codexrpc.ClientInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, c, recorded(t, "text"))
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil && !errors.Is(err, io.ErrClosedPipe) { // it may have been writing
+		t.Errorf("it ended with %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(ctx, reader, os.Stderr, Options{Transcripts: transcripts(t)}); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	_, _ = reader.Close(), writer.Close()
+}

@@ -1,0 +1,152 @@
+package fakecodex
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/tidwall/gjson"
+)
+
+// maxLine bounds a message of the client's: the largest history and its frame.
+const maxLine = 128 << 20
+
+// server is one app-server.
+type server struct {
+	opts Options
+	ctx  context.Context // of all turns
+	die  context.CancelCauseFunc
+
+	players sync.WaitGroup
+	writing sync.Mutex // one line at a time
+	w       io.Writer
+	sent    int // messages, under writing
+
+	mu          sync.Mutex
+	initialized bool
+	refusals    int // still to be given for overload
+	lastID      int // of threads and turns
+	nextRequest int // the id of the server's next request
+	threads     map[string]*thread
+	requests    map[int]chan struct{} // closed at the answer to a request of the server's
+}
+
+// thread is one conversation.
+type thread struct {
+	id      string
+	history string  // what was injected, see historyKey
+	player  *player // of the running turn
+}
+
+// Serve plays an app-server that reads from r and writes to w until r ends,
+// which gives no error, ctx ends, or a fault lets it die, which gives a
+// [DeathError]. Its turns have ended when it returns; what reads from r ends
+// with r.
+func Serve(ctx context.Context, r io.Reader, w io.Writer, opts Options) error {
+	if opts.Transcripts == nil {
+		return errors.New("there are no recordings to play")
+	}
+	ctx, die := context.WithCancelCause(ctx)
+	s := &server{
+		opts: opts, ctx: ctx, die: die, w: w,
+		refusals: opts.Faults.Overload,
+		threads:  make(map[string]*thread),
+		requests: make(map[int]chan struct{}),
+	}
+	lines := make(chan []byte)
+	ended := make(chan error, 1)
+	go func() { ended <- scan(ctx, r, lines) }()
+	defer s.players.Wait()
+	defer die(nil)
+	for {
+		select {
+		case line := <-lines:
+			if opts.Heard != nil {
+				opts.Heard(line)
+			}
+			s.dispatch(line)
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// scan hands on the lines of r until it ends, or ctx does.
+func scan(ctx context.Context, r io.Reader, lines chan<- []byte) error {
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(nil, maxLine)
+	for scanner.Scan() {
+		select {
+		case lines <- bytes.Clone(scanner.Bytes()):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return scanner.Err()
+}
+
+// dispatch handles one message of the client's.
+func (s *server) dispatch(line []byte) {
+	m := gjson.ParseBytes(line)
+	method, id := m.Get("method").Str, m.Get("id")
+	if method != "" && method == s.opts.Faults.DieAt {
+		s.die(&DeathError{s.opts.Faults.ExitCode})
+		return
+	}
+	switch {
+	case method == "" && id.Exists():
+		s.answered(int(id.Int()))
+	case method != "" && id.Exists():
+		s.call(method, id.Raw, m.Get("params"))
+	}
+}
+
+// answered notes the answer to a request of the server's own.
+func (s *server) answered(id int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if waiting := s.requests[id]; waiting != nil {
+		close(waiting)
+		delete(s.requests, id)
+	}
+}
+
+// request gives a request of the server's an id, and the channel that is
+// closed at its answer.
+func (s *server) request() (id int, answered <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id = s.nextRequest
+	s.nextRequest++
+	waiting := make(chan struct{})
+	s.requests[id] = waiting
+	return id, waiting
+}
+
+// send writes one line, unless the server has died.
+func (s *server) send(line string) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.ctx.Err() != nil {
+		return
+	}
+	if _, err := io.WriteString(s.w, line+"\n"); err != nil {
+		s.die(fmt.Errorf("writing to the client: %w", err))
+		return
+	}
+	if s.sent++; s.sent == s.opts.Faults.DieAfter {
+		s.die(&DeathError{s.opts.Faults.ExitCode})
+	}
+}
+
+func (s *server) answer(id, result string) { s.send(`{"id":` + id + `,"result":` + result + `}`) }
+
+func (s *server) refuse(id string, code int, format string, args ...any) {
+	s.send(fmt.Sprintf(`{"id":%s,"error":{"code":%d,"message":%s}}`, id, code, quote(fmt.Sprintf(format, args...))))
+}

@@ -1,0 +1,180 @@
+package fakecodex
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Transcripts are the recordings that a server plays. They are read-only, and
+// servers may share them.
+type Transcripts struct {
+	turns   []*turn
+	answers map[string]string // the recorded result of each method that has a fixed one
+}
+
+// turn is the recording of one turn.
+type turn struct {
+	name    string
+	input   string // what the model was asked, see textKey
+	history string
+	steps   []step // from turn/start on, without the client's calls before it
+	thread  string // the recorded ids
+	id      string
+}
+
+// step is one message of a recording.
+type step struct {
+	kind    stepKind
+	message string
+	id      string // raw JSON: of the request that is sent or answered
+}
+
+type stepKind int
+
+const (
+	sendNotification stepKind = iota
+	sendRequest
+	sendStartAnswer     // to turn/start
+	sendInterruptAnswer // to turn/interrupt
+	awaitInterrupt
+	awaitAnswer
+)
+
+// Load reads all recordings of a directory, the files named *.jsonl.
+func Load(dir string) (*Transcripts, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("no recordings in %s", dir)
+	}
+	slices.Sort(paths)
+	t := &Transcripts{answers: make(map[string]string)}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.add(strings.TrimSuffix(filepath.Base(path), ".jsonl"), text); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+	}
+	return t, nil
+}
+
+// Names lists the recorded turns.
+func (t *Transcripts) Names() []string {
+	names := make([]string, len(t.turns))
+	for i, turn := range t.turns {
+		names[i] = turn.name
+	}
+	return names
+}
+
+// fixed are the methods that are answered as recorded, whoever asks.
+var fixed = []string{"initialize", "account/read", "model/list", "thread/start"}
+
+// add takes one recording apart.
+func (t *Transcripts) add(name string, text []byte) error {
+	r := reading{turn: turn{name: name}, asked: make(map[string]string)}
+	for line := range bytes.Lines(text) {
+		if !gjson.ValidBytes(line) {
+			return errors.New("a line is not JSON")
+		}
+		entry := gjson.ParseBytes(line)
+		message := entry.Get("message")
+		switch entry.Get("dir").Str {
+		case "to_server":
+			r.toServer(message)
+		case "from_server":
+			r.fromServer(message)
+			if method := r.answers; slices.Contains(fixed, method) && t.answers[method] == "" {
+				t.answers[method] = message.Get("result").Raw
+			}
+		default:
+			return errors.New("a line has no direction")
+		}
+	}
+	if r.turn.id != "" {
+		t.turns = append(t.turns, &r.turn)
+	}
+	return nil
+}
+
+// reading is a recording while it is taken apart.
+type reading struct {
+	turn    turn
+	asked   map[string]string // the client's methods, by the ids of its requests
+	answers string            // the method that the last message from the server answers
+}
+
+func (r *reading) toServer(m gjson.Result) {
+	method, id := m.Get("method").Str, m.Get("id").Raw
+	if method != "" {
+		r.asked[id] = method
+	}
+	switch method {
+	case "thread/inject_items":
+		r.turn.history += historyKey(m.Get("params.items"))
+	case "turn/start":
+		r.turn.input = inputKey(m.Get("params.input"))
+	case "turn/interrupt":
+		r.turn.steps = append(r.turn.steps, step{kind: awaitInterrupt, id: id})
+	case "":
+		r.turn.steps = append(r.turn.steps, step{kind: awaitAnswer, id: id})
+	}
+}
+
+func (r *reading) fromServer(m gjson.Result) {
+	r.answers = ""
+	s := step{message: m.Raw, id: m.Get("id").Raw}
+	switch method := m.Get("method").Str; {
+	case method != "" && s.id != "":
+		s.kind = sendRequest
+	case method != "":
+		s.kind = sendNotification
+	default:
+		r.answers = r.asked[s.id]
+		switch r.answers {
+		case "thread/start":
+			r.turn.thread = m.Get("result.thread.id").Str
+			return
+		case "turn/start":
+			s.kind = sendStartAnswer
+			r.turn.id = m.Get("result.turn.id").Str
+		case "turn/interrupt":
+			s.kind = sendInterruptAnswer
+		default:
+			return // answered by the server itself
+		}
+	}
+	r.turn.steps = append(r.turn.steps, s)
+}
+
+// find returns the recording for what a client asks, see the package comment.
+func (t *Transcripts) find(input, history, fallback string) *turn {
+	var sameInput, named *turn
+	for _, turn := range t.turns {
+		if turn.input == input && turn.history == history {
+			return turn
+		}
+		if turn.input == input && turn.history == "" && sameInput == nil {
+			sameInput = turn
+		}
+		if turn.name == fallback {
+			named = turn
+		}
+	}
+	if sameInput != nil {
+		return sameInput
+	}
+	return named
+}

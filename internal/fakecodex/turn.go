@@ -1,0 +1,91 @@
+package fakecodex
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// startTurn begins to play what the client asks for.
+func (s *server) startTurn(t *thread, id string, params gjson.Result) {
+	input := inputKey(params.Get("input"))
+	recorded := s.opts.Transcripts.find(input, t.history, s.opts.Default)
+	if recorded == nil {
+		recorded = unknownTurn(input)
+	}
+	p := &player{server: s, thread: t, turn: recorded, start: id, interrupts: make(chan string, 1)}
+	s.mu.Lock()
+	busy := t.player != nil
+	if !busy {
+		p.id = s.newID()
+		t.player = p
+	}
+	s.mu.Unlock()
+	if busy {
+		s.refuse(id, codeInvalid, "a turn is already in progress")
+		return
+	}
+	s.players.Go(p.play)
+}
+
+// interrupt hands an interrupt to the running turn, if it is meant.
+func (s *server) interrupt(t *thread, id, turnID string) {
+	s.mu.Lock()
+	p := t.player
+	s.mu.Unlock()
+	switch {
+	case p == nil:
+		s.refuse(id, codeInvalid, "no active turn to interrupt")
+		return
+	case turnID != "" && turnID != p.id: // empty means the active turn
+		s.refuse(id, codeInvalid, "expected active turn id %s but found %s", turnID, p.id)
+		return
+	}
+	select {
+	case p.interrupts <- id:
+	default:
+		s.refuse(id, codeInvalid, "the turn is being interrupted")
+		return
+	}
+	// The turn may have ended in between, without a look at this.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.player != p {
+		p.refuseLate()
+	}
+}
+
+// The ids in a turn that no recording was found for.
+const (
+	noThread = "thread-none"
+	noTurn   = "turn-none"
+)
+
+// unknownTurn is a turn that fails, since no recording has its input.
+func unknownTurn(input string) *turn {
+	text := strings.TrimSuffix(strings.ReplaceAll(input, separator, " | "), " | ")
+	failure := fmt.Sprintf(`{"message":%s,"codexErrorInfo":"other","additionalDetails":null}`,
+		quote("fakecodex: no recording has the input "+quote(text)))
+	return &turn{thread: noThread, id: noTurn, steps: []step{
+		{kind: sendStartAnswer, id: "0", message: `{"id":0,"result":{"turn":` + turnObject(noTurn, "inProgress", "null") + `}}`},
+		{message: `{"method":"turn/started","params":{"threadId":"` + noThread + `","turn":` + turnObject(noTurn, "inProgress", "null") + `}}`},
+		{message: `{"method":"error","params":{"error":` + failure + `,"willRetry":false,"threadId":"` + noThread + `","turnId":"` + noTurn + `"}}`},
+		{message: completed(noThread, noTurn, "failed", failure)},
+	}}
+}
+
+// completed is the last message of a turn.
+func completed(threadID, turnID, status, failure string) string {
+	return `{"method":"turn/completed","params":{"threadId":` + quote(threadID) + `,"turn":` + turnObject(turnID, status, failure) + `}}`
+}
+
+func turnObject(id, status, failure string) string {
+	return fmt.Sprintf(`{"id":%s,"items":[],"itemsView":"notLoaded","status":%s,"error":%s}`, quote(id), quote(status), failure)
+}
+
+// expects reports whether an interrupt is still to come in a recording.
+func expects(steps []step) bool {
+	return slices.ContainsFunc(steps, func(s step) bool { return s.kind == awaitInterrupt })
+}
