@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestBadInput: a request that is wrong is told so, in OpenAI's envelope, with
+// the field; the model, and Codex before it, never hear of it.
+func TestBadInput(t *testing.T) {
+	s := newSite(t, "max_body 64KiB")
+	hi := `"messages":[{"role":"user","content":"hi"}]`
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		param  string
+	}{
+		"not JSON":                    {`{"model": "gpt-5",`, 400, ""},
+		"not an object":               {`[]`, 400, ""},
+		"empty":                       {``, 400, ""},
+		"no model":                    {`{` + hi + `}`, 400, "model"},
+		"model of a wrong type":       {`{"model":5,` + hi + `}`, 400, "model"},
+		"no messages":                 {`{"model":"gpt-5"}`, 400, "messages"},
+		"empty messages":              {`{"model":"gpt-5","messages":[]}`, 400, "messages"},
+		"messages of a wrong type":    {`{"model":"gpt-5","messages":"hi"}`, 400, "messages"},
+		"unknown role":                {`{"model":"gpt-5","messages":[{"role":"robot","content":"hi"}]}`, 400, "messages[0].role"},
+		"content of a wrong type":     {`{"model":"gpt-5","messages":[{"role":"user","content":5}]}`, 400, "messages[0].content"},
+		"result without a call":       {`{"model":"gpt-5","messages":[{"role":"tool","tool_call_id":"x","content":"r"}]}`, 400, "messages[0]"},
+		"remote image":                {`{"model":"gpt-5","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`, 400, "messages[0].content[0].image_url"},
+		"tool name with a space":      {`{"model":"gpt-5",` + hi + `,"tools":[{"type":"function","function":{"name":"a b"}}]}`, 400, "tools[0].function.name"},
+		"tool without a name":         {`{"model":"gpt-5",` + hi + `,"tools":[{"type":"function","function":{}}]}`, 400, "tools[0].function.name"},
+		"tool_choice of nobody":       {`{"model":"gpt-5",` + hi + `,"tools":[{"type":"function","function":{"name":"a"}}],"tool_choice":{"type":"function","function":{"name":"b"}}}`, 400, "tool_choice"},
+		"stream of a wrong type":      {`{"model":"gpt-5",` + hi + `,"stream":"yes"}`, 400, "stream"},
+		"several choices":             {`{"model":"gpt-5",` + hi + `,"n":2}`, 400, "n"},
+		"logprobs":                    {`{"model":"gpt-5",` + hi + `,"logprobs":true}`, 400, "logprobs"},
+		"a body of the Responses API": {`{"model":"gpt-5","input":"hi"}`, 400, "messages"},
+		"a body over the limit":       {`{"model":"gpt-5","messages":[{"role":"user","content":"` + strings.Repeat("x", 70_000) + `"}]}`, 413, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response, text := s.at(t).post(c.body, nil)
+			if response.StatusCode != c.status {
+				t.Fatalf("%s %s", response.Status, text)
+			}
+			checkEnvelope(t, response, text, c.param)
+		})
+	}
+	if n := s.model.Stats().Requests; n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// checkEnvelope wants OpenAI's error object with all its keys.
+func checkEnvelope(t *testing.T, response *http.Response, text, param string) {
+	t.Helper()
+	var keys struct{ Error map[string]json.RawMessage }
+	var e apiError
+	if err := json.Unmarshal([]byte(text), &keys); err != nil || json.Unmarshal([]byte(text), &e) != nil {
+		t.Fatalf("not an error object: %s", text)
+	}
+	for _, key := range []string{"message", "type", "param", "code"} {
+		if _, ok := keys.Error[key]; !ok {
+			t.Errorf("no %s in %s", key, text)
+		}
+	}
+	if got := response.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("content type %s", got)
+	}
+	if text := response.Header.Get("X-Request-Id"); text == "" {
+		t.Error("no request id")
+	}
+	if e.Error.Message == nil || *e.Error.Message == "" || !strings.HasPrefix(value(e.Error.Param), param) || (param == "") != (e.Error.Param == nil) {
+		t.Errorf("param %q, want %q: %s", value(e.Error.Param), param, text)
+	}
+}
+
+func value(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+func TestRoutes(t *testing.T) {
+	s := newSite(t, "")
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/v1/nothing", 404},
+		{"GET", "/v1/chat/completions", 405},
+		{"DELETE", "/v1/models", 405},
+		{"GET", "/v1/models", 200},
+		{"GET", "/v1/models/no-such-model", 404},
+		{"GET", "/healthz", 200},
+		{"GET", "/readyz", 200},
+	} {
+		response := s.do(c.method, c.path, nil, nil)
+		text := s.read(response)
+		if response.StatusCode != c.status {
+			t.Errorf("%s %s: %s %s", c.method, c.path, response.Status, text)
+		}
+		if c.status >= 400 {
+			checkEnvelope(t, response, text, map[bool]string{true: "model"}[strings.Contains(c.path, "no-such")])
+		}
+		if c.status == 405 && response.Header.Get("Allow") == "" {
+			t.Errorf("%s %s: no Allow", c.method, c.path)
+		}
+	}
+}
+
+// TestUnknownModel: model names pass to Codex as they are; what the provider
+// refuses is a model_not_found.
+func TestUnknownModel(t *testing.T) {
+	s := newSite(t, "")
+	response, text := s.post(strings.Replace(chatBody("http:404", nil), "gpt-5", "no-such/model", 1), nil)
+	if response.StatusCode != http.StatusNotFound || !strings.Contains(text, `"code":"model_not_found"`) {
+		t.Error(response.Status, text)
+	}
+	if request, _ := s.model.Last(); request.Model != "no-such/model" {
+		t.Errorf("the model was asked as %q", request.Model)
+	}
+}
+
+func TestModels(t *testing.T) {
+	s := newSite(t, "")
+	client := s.client()
+	page, err := client.Models.List(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Data) == 0 {
+		t.Fatal("no models")
+	}
+	for _, m := range page.Data {
+		one, err := client.Models.Get(testContext(t), m.ID)
+		if err != nil || one.ID != m.ID || m.Object != "model" {
+			t.Errorf("%+v, %v", m, err)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/scriptedmodel"
+)
+
+// builtCaddy is the Caddy that xcaddy has built with this module.
+func builtCaddy(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../build/caddy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal("this test needs the built Caddy: run `make build`:", err)
+	}
+	return path
+}
+
+// secretKey must not be seen in a log.
+const secretKey = "sk-that-nobody-may-read"
+
+// running is a Caddy in a process of its own.
+type running struct {
+	*site
+	cmd *exec.Cmd
+	log *lockedBuffer
+}
+
+// run starts the built Caddy.
+func run(t *testing.T) *running {
+	t.Helper()
+	s := &site{t: t, home: t.TempDir(), addr: freeAddr(t), model: scriptedmodel.New(scriptedmodel.Options{})}
+	s.url = "http://" + s.addr
+	server := httptest.NewServer(s.model)
+	t.Cleanup(server.Close)
+	t.Cleanup(s.model.Close)
+	if err := codexhome.Write(s.home, server.URL+"/v1", codexhome.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	config := strings.Replace(s.caddyfile("api_key "+secretKey), "admin off", "admin off\ndebug", 1)
+	r := &running{site: s, cmd: exec.Command(builtCaddy(t), "run", "--adapter", "caddyfile", "--config", "-"), log: new(lockedBuffer)}
+	r.cmd.Stdin = strings.NewReader(config)
+	r.cmd.Stderr = r.log
+	r.cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		_ = r.cmd.Wait() // a second wait fails, which is no matter
+	})
+	waitFor(t, "the built Caddy", func() bool {
+		response, err := http.Get(s.url + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	return r
+}
+
+// hanging opens a stream that does not end by itself.
+func (r *running) hanging(ctx context.Context) *http.Response {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/chat/completions",
+		strings.NewReader(chatBody("say:PRIVATE-PROMPT; hang", map[string]any{"stream": true})))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	request.Header = bearer(secretKey)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
+		r.t.Fatalf("%q, %v", line, err)
+	}
+	return response
+}
+
+// codexes are the processes that a Caddy has started.
+func codexes(caddy int) []int {
+	var pids []int
+	for _, child := range children() {
+		pid, _, _ := strings.Cut(child, " ")
+		if n, err := strconv.Atoi(pid); err == nil && n != caddy {
+			pids = append(pids, n)
+		}
+	}
+	return pids
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func allGone(pids []int) func() bool {
+	return func() bool {
+		for _, pid := range pids {
+			if alive(pid) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// TestBuiltCaddyStops: told to end, Caddy lets the stream run, ends with it,
+// and takes codex along; its log has neither keys nor what was said.
+func TestBuiltCaddyStops(t *testing.T) {
+	r := run(t)
+	ctx, leave := contextFor(t)
+	defer leave()
+	response := r.hanging(ctx)
+	defer response.Body.Close()
+	pids := codexes(r.cmd.Process.Pid)
+	if len(pids) == 0 {
+		t.Fatal("no codex is running")
+	}
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "Caddy to have heard it", func() bool { return strings.Contains(r.log.String(), "SIGTERM") })
+	if !alive(pids[0]) || r.model.Stats().Open != 1 {
+		t.Error("the stream was cut")
+	}
+	leave()
+	if err := r.cmd.Wait(); err != nil {
+		t.Error("Caddy's exit:", err)
+	}
+	waitFor(t, "codex to end", allGone(pids))
+	for _, secret := range []string{secretKey, "PRIVATE-PROMPT"} {
+		if strings.Contains(r.log.String(), secret) {
+			t.Errorf("%s is in the log", secret)
+		}
+	}
+}
+
+// TestBuiltCaddyKilled: codex does not outlive a Caddy that was killed.
+func TestBuiltCaddyKilled(t *testing.T) {
+	r := run(t)
+	ctx, leave := contextFor(t)
+	defer leave()
+	response := r.hanging(ctx)
+	defer response.Body.Close()
+	pids := codexes(r.cmd.Process.Pid)
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err == nil {
+		t.Error("the stream ended as if it were complete")
+	}
+	waitFor(t, "codex to end", allGone(pids))
+}
+
+// TestBuiltCaddyValidates: a check of a configuration starts nothing.
+func TestBuiltCaddyValidates(t *testing.T) {
+	dir := t.TempDir()
+	mark := filepath.Join(dir, "started")
+	program := filepath.Join(dir, "codex")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "Caddyfile")
+	if err := os.WriteFile(config, []byte(fmt.Sprintf("http://%s {\n\tcodex {\n\t\tapp_server %s app-server\n\t}\n}\n", freeAddr(t), program)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	validate := exec.Command(builtCaddy(t), "validate", "--adapter", "caddyfile", "--config", config)
+	if out, err := validate.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("validate has started the app-server")
+	}
+	modules, err := exec.Command(builtCaddy(t), "list-modules").Output()
+	if err != nil || !strings.Contains(string(modules), "http.handlers.codex\n") {
+		t.Errorf("%v\n%s", err, modules)
+	}
+}

@@ -1,0 +1,7 @@
+// The AI SDK with OpenAI's provider, which speaks chat completions if asked.
+import { createOpenAI } from '@ai-sdk/openai';
+import { apiKey, model } from './shared.js';
+import { waysOf } from './vercel.js';
+
+export const ways = waysOf((baseURL) => createOpenAI({ baseURL, apiKey }).chat(model));
+export { describeError } from './vercel.js';

@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// seen is what a client saw of a case, in its own types' words.
+type seen struct {
+	Way, Case string
+	Content   string
+	Reasoning string
+	Calls     []seenCall
+	Finish    string
+	Usage     seenUsage
+	Object    any
+	Error     *seenError
+}
+
+type seenCall struct {
+	Name      string
+	Arguments any // parsed
+}
+
+type seenUsage struct{ Input, Cached, Output, Reasoning, Total int64 }
+
+type seenError struct {
+	Class      string
+	Status     int
+	Code       string
+	Message    string
+	RetryAfter string
+}
+
+// realClient is a client, and what is its own in the table.
+type realClient struct {
+	name      string
+	whole     []string // its ways to ask for a whole answer
+	streamed  []string // and for a stream
+	reasoning bool     // it reads reasoning_content
+	// classes are its errors: by status, and for those within a stream (0).
+	classes func(status int) string
+	run     func(s *site) []seen
+}
+
+var realClients = []realClient{
+	{"openai", []string{"create"}, []string{"create, stream", "stream", "events"}, false, nodeErrors, node("openai")},
+	{"ai with @ai-sdk/openai", []string{"generate"}, []string{"stream"}, false, vercelErrors, node("ai-openai")},
+	{"ai with @ai-sdk/openai-compatible", []string{"generate"}, []string{"stream"}, true, vercelErrors, node("ai-compatible")},
+	{"@langchain/openai", []string{"invoke"}, []string{"stream"}, true, nodeErrors, node("langchain")},
+	{"openai-go", []string{"New"}, []string{"NewStreaming"}, false, goErrors, runGo},
+}
+
+// TestClients holds every client to the same table.
+func TestClients(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Fatal("most of these clients need Node.js, 20 or later: ", err)
+	}
+	// npm writes this file when all is installed.
+	if _, err := os.Stat("clients/node_modules/.package-lock.json"); err != nil {
+		t.Fatal("the clients are not installed: run `make deps`: ", err)
+	}
+	s := newSite(t, "")
+	s.model.On(fillForm)
+	for _, client := range realClients {
+		t.Run(client.name, func(t *testing.T) {
+			t.Parallel()
+			saw := client.run(s.at(t))
+			for _, way := range slices.Concat(client.whole, client.streamed) {
+				for _, c := range clientCases {
+					t.Run(way+"/"+c.Name, func(t *testing.T) {
+						i := slices.IndexFunc(saw, func(s seen) bool { return s.Way == way && s.Case == c.Name })
+						if i < 0 {
+							t.Fatal("the client told nothing")
+						}
+						client.check(t, c, saw[i])
+					})
+				}
+			}
+		})
+	}
+}
+
+// check compares what the client saw with what the case demands.
+func (client realClient) check(t *testing.T, c clientCase, got seen) {
+	if c.status != 0 || got.Error != nil {
+		client.checkError(t, c, got)
+		return
+	}
+	want := seen{
+		Way: got.Way, Case: got.Case,
+		Content: c.content, Calls: c.calls, Finish: c.finish, Object: c.object,
+		Usage: seenUsage{Input: 123, Cached: 23, Output: 45, Reasoning: 5, Total: 168},
+	}
+	if client.reasoning {
+		want.Reasoning = c.reasoning
+	}
+	if len(got.Calls) == 0 {
+		got.Calls = nil
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the client saw\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func (client realClient) checkError(t *testing.T, c clientCase, got seen) {
+	if got.Error == nil {
+		t.Fatalf("the client saw no error but %+v", got)
+	}
+	status, told := c.status, got.Error.Code
+	if c.cut && slices.Contains(client.streamed, got.Way) {
+		// The status was told before the cut. Not every client reads the code, but
+		// then it has the whole error in its message.
+		status, told = 0, told+got.Error.Message
+	}
+	class := client.classes(status)
+	if got.Error.Status != status || got.Error.Class != class || !strings.Contains(told, c.code) || got.Error.Message == "" {
+		t.Errorf("the client saw %+v; want %d %s %s", *got.Error, status, class, c.code)
+	}
+	if (got.Error.RetryAfter != "") != c.retry {
+		t.Errorf("the client saw %+v; want a Retry-After: %t", *got.Error, c.retry)
+	}
+}
+
+// nodeErrors are the classes of the official Node SDK.
+func nodeErrors(status int) string {
+	switch {
+	case status == 429:
+		return "RateLimitError"
+	case status == 400:
+		return "BadRequestError"
+	case status >= 500:
+		return "InternalServerError"
+	}
+	return "APIError"
+}
+
+// vercelErrors: the AI SDK has one class, and passes on an error in a stream as
+// it is.
+func vercelErrors(status int) string {
+	if status == 0 {
+		return "object"
+	}
+	return "AI_APICallError"
+}
+
+func goErrors(status int) string {
+	if status == 0 {
+		return "error"
+	}
+	return "Error"
+}
+
+// node runs all cases with a client in clients/, in one process.
+func node(client string) func(*site) []seen {
+	return func(s *site) []seen {
+		s.t.Helper()
+		cases, err := json.Marshal(clientCases)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "node", "run.js", client, s.url+"/v1")
+		cmd.Dir = "clients"
+		// Clients read keys and endpoints from the environment: they get none of
+		// the machine's. Warnings of Node itself are not about the API.
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.t.TempDir(), "NODE_NO_WARNINGS=1"}
+		cmd.Stdin = bytes.NewReader(cases)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		stdout, err := cmd.Output()
+		if err != nil {
+			s.t.Fatalf("node: %v\n%s", err, stderr.String())
+		}
+		saw, err := decodeSeen(stdout)
+		if err != nil {
+			s.t.Fatalf("%v\n%s", err, stdout)
+		}
+		if stderr.Len() > 0 {
+			s.t.Errorf("the client complains:\n%s", stderr.String())
+		}
+		return saw
+	}
+}
+
+func decodeSeen(lines []byte) ([]seen, error) {
+	var all []seen
+	for line := range bytes.Lines(lines) {
+		var saw seen
+		if err := json.Unmarshal(line, &saw); err != nil {
+			return nil, fmt.Errorf("a client's line: %w", err)
+		}
+		all = append(all, saw)
+	}
+	return all, nil
+}
+
+// isForm reports whether a schema has the two members of the form.
+func isForm(schema json.RawMessage) bool {
+	var form struct {
+		Properties struct{ Title, Count *struct{ Type string } }
+	}
+	err := json.Unmarshal(schema, &form)
+	title, count := form.Properties.Title, form.Properties.Count
+	return err == nil && title != nil && title.Type == "string" && count != nil && count.Type == "number"
+}

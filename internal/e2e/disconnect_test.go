@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/scriptedmodel"
+)
+
+// TestDisconnect: a client that goes takes its turn with it, whenever it goes.
+func TestDisconnect(t *testing.T) {
+	s := newSite(t, "")
+	for name, c := range map[string]struct {
+		prompt string
+		stream bool
+		until  string // what the client waits for before it goes; empty: for the model to be asked
+	}{
+		"before the first token":         {"hang", true, ""},
+		"before the first token, whole":  {"hang", false, ""},
+		"in the middle":                  {"say:Half of it; hang", true, "Half"},
+		"in the middle, whole":           {"say:Half of it; hang", false, ""},
+		"while a call is being written":  {`tool:localSearch {"query":"x"}; hang`, true, ""},
+		"while the model is still quiet": {"firstdelay=10m; say:never", true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.at(t)
+			before := s.model.Stats()
+			ctx, cancel := context.WithCancel(testContext(t))
+			defer cancel()
+			body := chatBody(c.prompt, map[string]any{"stream": c.stream, "tools": []any{tool("localSearch")}})
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				response, err := http.DefaultClient.Do(request)
+				if err != nil {
+					return // the client left before an answer
+				}
+				defer response.Body.Close()
+				lines := bufio.NewScanner(response.Body)
+				for lines.Scan() {
+					if c.until != "" && strings.Contains(lines.Text(), c.until) {
+						cancel()
+					}
+				}
+			}()
+			if c.until == "" {
+				if _, err := s.model.Wait(testContext(t), func(now scriptedmodel.Stats) bool { return now.Requests > before.Requests }); err != nil {
+					t.Fatal(err)
+				}
+				cancel()
+			}
+			start := time.Now()
+			if err := s.model.WaitClosed(testContext(t), before.ClosedEarly+1); err != nil {
+				t.Fatal("the turn was not interrupted:", err)
+			}
+			t.Logf("interrupted after %s", time.Since(start).Round(time.Millisecond))
+			<-gone
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+)
+
+// TestUpstreamErrors: every way in which the model can fail, as the official
+// client sees it, streaming or not.
+func TestUpstreamErrors(t *testing.T) {
+	s := newSite(t, "")
+	for _, c := range []struct {
+		prompt  string
+		status  int
+		code    string
+		message string // a part of Codex's own words
+		retry   string // x-should-retry
+		after   bool   // Retry-After is told
+	}{
+		{"http:400", 400, "", "", "", false},
+		{"http:401", 401, "codex_unauthorized", "401", "false", false},
+		{"http:403", 403, "codex_forbidden", "403", "false", false},
+		{"http:404", 404, "model_not_found", "404", "", false},
+		{"http:429", 429, "rate_limit_exceeded", "", "", true},
+		{"http:500", 500, "", "", "", false},
+		{"http:503", 503, "", "503", "", true},
+		{"fail:rate_limit_exceeded Rate limit reached. Please try again in 11ms.", 429, "rate_limit_exceeded", "Rate limit reached", "", true},
+		{"fail:insufficient_quota", 429, "insufficient_quota", "", "false", false},
+		{"fail:context_length_exceeded", 400, "context_length_exceeded", "room", "", false},
+	} {
+		t.Run(c.prompt, func(t *testing.T) {
+			bothWays(t, s.at(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (answer, error)) {
+				_, err := ask(userSays(c.prompt))
+				var apiErr *openai.Error
+				if !errors.As(err, &apiErr) {
+					t.Fatalf("got %v", err)
+				}
+				if apiErr.StatusCode != c.status || (c.code != "" && apiErr.Code != c.code) || !strings.Contains(apiErr.Message, c.message) || apiErr.Message == "" {
+					t.Errorf("status %d, type %s, code %s, message %q", apiErr.StatusCode, apiErr.Type, apiErr.Code, apiErr.Message)
+				}
+				header := apiErr.Response.Header
+				if header.Get("X-Should-Retry") != c.retry || (header.Get("Retry-After") != "") != c.after {
+					t.Errorf("x-should-retry %q, retry-after %q", header.Get("X-Should-Retry"), header.Get("Retry-After"))
+				}
+				if header.Get("X-Request-Id") == "" {
+					t.Error("no request id")
+				}
+			})
+		})
+	}
+}
+
+// TestCutStream: what came before the cut is kept, and then there is an error
+// in the stream and the end mark.
+func TestCutStream(t *testing.T) {
+	s := newSite(t, "")
+	response, body := s.post(chatBody("say:Half of it; cutoff", map[string]any{"stream": true}), nil)
+	if response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, body)
+	}
+	if !strings.Contains(body, `"error":{"message":`) || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"content":"Half`) {
+		t.Error(body)
+	}
+	if strings.Contains(body, `"finish_reason":"`) {
+		t.Error("a cut answer has a finish reason:", body)
+	}
+	response, body = s.post(chatBody("say:Half of it; cutoff", nil), nil)
+	if response.StatusCode != http.StatusBadGateway || !strings.Contains(body, "upstream_disconnected") {
+		t.Error(response.Status, body)
+	}
+}

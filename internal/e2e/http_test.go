@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// get reads a path.
+func (s *site) get(path string) (status int, body string) {
+	s.t.Helper()
+	response := s.do(http.MethodGet, path, nil, nil)
+	return response.StatusCode, s.read(response)
+}
+
+// post sends a body to the chat route and returns the whole answer.
+func (s *site) post(body string, header http.Header) (*http.Response, string) {
+	s.t.Helper()
+	response := s.do(http.MethodPost, "/v1/chat/completions", strings.NewReader(body), header)
+	return response, s.read(response)
+}
+
+func (s *site) do(method, path string, body io.Reader, header http.Header) *http.Response {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(testContext(s.t), method, s.url+path, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return response
+}
+
+func (s *site) read(response *http.Response) string {
+	s.t.Helper()
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// chatBody is a request in JSON for one user message.
+func chatBody(prompt string, more map[string]any) string {
+	request := map[string]any{
+		"model":    "gpt-5",
+		"messages": []any{map[string]any{"role": "user", "content": prompt}},
+	}
+	for key, value := range more {
+		request[key] = value
+	}
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(request); err != nil {
+		panic(err)
+	}
+	return buf.String()
+}
+
+// apiError is OpenAI's error envelope. Pointers tell null from a text.
+type apiError struct {
+	Error struct {
+		Message *string `json:"message"`
+		Type    *string `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	} `json:"error"`
+}
+
+// contextFor is a context that the test ends itself.
+func contextFor(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(testContext(t), deadline)
+}
+
+// postUntil posts and reads until ctx ends; what comes does not matter.
+func (s *site) postUntil(ctx context.Context, body string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	if response, err := http.DefaultClient.Do(request); err == nil {
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+}

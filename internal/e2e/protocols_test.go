@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestProtocols: streams over HTTP/1.1, HTTP/2 without TLS, and HTTP/2 with it.
+func TestProtocols(t *testing.T) {
+	s := newSite(t, "")
+	secure := freeAddr(t)
+	s.load(fmt.Sprintf(`{
+		admin off
+		persist_config off
+		auto_https disable_redirects
+		skip_install_trust
+		servers {
+			protocols h1 h2 h2c
+		}
+	}
+	%[1]s {
+		codex {
+			%[3]s
+		}
+	}
+	https://%[2]s {
+		tls internal
+		codex {
+			%[3]s
+		}
+	}`, s.url, secure, s.appServer()))
+	s.waitReady()
+
+	var h1, h2c, h2 http.Protocols
+	h1.SetHTTP1(true)
+	h2c.SetUnencryptedHTTP2(true)
+	h2.SetHTTP2(true)
+	for name, c := range map[string]struct {
+		url       string
+		protocols *http.Protocols
+		major     int
+	}{
+		"HTTP/1.1":           {s.url, &h1, 1},
+		"HTTP/2 without TLS": {s.url, &h2c, 2},
+		"HTTP/2 with TLS":    {"https://" + secure, &h2, 2},
+		"HTTP/1.1 with TLS":  {"https://" + secure, &h1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transport := &http.Transport{
+				Protocols:       c.protocols,
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "127.0.0.1"},
+			}
+			defer transport.CloseIdleConnections()
+			client := &http.Client{Transport: transport}
+			for range 3 { // the connection is used again after a stream
+				text, major := streamOver(t, client, c.url)
+				if major != c.major || strings.Count(text, `"content":"`) < 5 || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+					t.Errorf("HTTP/%d %q", major, text)
+				}
+			}
+			leaveOver(t, s.at(t), client, c.url)
+		})
+	}
+}
+
+func streamOver(t *testing.T, client *http.Client, url string) (text string, major int) {
+	t.Helper()
+	body := chatBody("chunk=4; say:one two three four five", map[string]any{"stream": true})
+	request, err := http.NewRequestWithContext(testContext(t), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	all, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(all), response.ProtoMajor
+}
+
+// leaveOver leaves a stream in its middle; the turn goes with the client.
+func leaveOver(t *testing.T, s *site, client *http.Client, url string) {
+	t.Helper()
+	before := s.model.Stats().ClosedEarly
+	ctx, leave := context.WithCancel(testContext(t))
+	defer leave()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions",
+		strings.NewReader(chatBody("say:Half of it; hang", map[string]any{"stream": true})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(response.Body, make([]byte, 100)); err != nil {
+		t.Error(err)
+	}
+	leave()
+	_ = response.Body.Close()
+	if err := s.model.WaitClosed(testContext(t), before+1); err != nil {
+		t.Error("the turn was not interrupted:", err)
+	}
+}
+
+// TestSlowUpload: a client that sends its body slowly, or never all of it,
+// holds no place among the turns.
+func TestSlowUpload(t *testing.T) {
+	s := newSite(t, "max_concurrent 1")
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Length: 1000\r\n\r\n{", s.addr)
+	for range 3 {
+		if response, text := s.post(chatBody("say:ok", nil), nil); response.StatusCode != 200 {
+			t.Fatalf("%s %s", response.Status, text)
+		}
+		waitFor(t, "the place to be free", func() bool {
+			response, _ := s.post(chatBody("say:ok", nil), nil)
+			return response.StatusCode == 200
+		})
+	}
+}

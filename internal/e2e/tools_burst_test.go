@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestToolBursts: bursts of both forms in both modes, streamed and not.
+func TestToolBursts(t *testing.T) {
+	s := newSite(t, "")
+	for _, n := range []int{1, 2, 3, 20} {
+		for _, form := range []string{"tool", "usetool"} {
+			for _, mode := range []string{modeJSON, modeXML} {
+				t.Run(fmt.Sprintf("%d %s in %s", n, form, mode), func(t *testing.T) {
+					got := s.at(t).askBoth(question{
+						prompt: fmt.Sprintf(`chunk=7; %s:%d localSearch {"query":"Zoë %%d"}`, form, n),
+						mode:   mode,
+						tools:  true,
+					})
+					checkBurst(t, got, n, mode)
+				})
+			}
+		}
+	}
+}
+
+// checkBurst wants n calls, in order, and in obsidian-xml each block in one
+// chunk of its own.
+func checkBurst(t *testing.T, got reply, n int, mode string) {
+	t.Helper()
+	var queries, blocks []string
+	for i := range n {
+		queries = append(queries, fmt.Sprintf("Zoë %d", i+1))
+		blocks = append(blocks, useTool("localSearch", queries[i]))
+	}
+	if !slices.Equal(got.calls, searches(queries...)) || got.finish != "tool_calls" || got.truncated {
+		t.Errorf("%+v", got)
+	}
+	if ids := slices.Compact(slices.Sorted(slices.Values(got.ids))); len(ids) != n {
+		t.Errorf("the ids are %q", got.ids)
+	}
+	if mode == modeJSON {
+		if !got.null {
+			t.Errorf("the content is %q", got.content)
+		}
+		return
+	}
+	if chunks := withOpener(got.pieces); !slices.Equal(chunks, blocks) {
+		t.Errorf("the blocks came as %q", chunks)
+	}
+	if rest := strings.Join(strings.Fields(strings.Join(got.pieces, "")), ""); rest != strings.Join(strings.Fields(strings.Join(blocks, "")), "") {
+		t.Errorf("beside the blocks there is more: %q", got.content)
+	}
+}
+
+// withOpener are the pieces that have a part of a block in them.
+func withOpener(pieces []string) []string {
+	return slices.DeleteFunc(slices.Clone(pieces), func(piece string) bool { return !strings.Contains(piece, "use_tool") })
+}
+
+// note is what a model wrote to Obsidian Copilot, in another wording: a
+// sentence, and a block whose text has markup, links and characters of up to
+// four bytes.
+const note = "Ich lege die Notiz “Küche” an.\n\n" + noteBlock
+
+const noteBlock = "<use_tool>\n<name>writeToFile</name>\n<path>Haus/Küche – Plan.md</path>\n<content># Küche\n\n" +
+	"- Montag – Fliesen & Fugen bei 9\u202f°C\n- Dienstag: „Ruhe“ <br> kein Lärm\n- Mittwoch: Zoë’s Schränke 🧰\n\n" +
+	"| Tag | Ziel |\n|---|---|\n| Mo | Boden |\n\nSiehe [[Haus/Plan]], https://example.org/?a=1&b=2 und 你好\n</content>\n</use_tool>"
+
+// TestToolWriteNote: the shape of a real turn, in deltas of every size. An
+// Obsidian client gets it byte for byte and the block in one chunk.
+func TestToolWriteNote(t *testing.T) {
+	s := newSite(t, "")
+	for _, chunk := range []string{"1", "3", "7", "all"} {
+		t.Run(chunk, func(t *testing.T) {
+			s := s.at(t)
+			q := question{prompt: "chunk=" + chunk + "; verbatim:" + note, system: taught}
+			got := s.askBoth(q)
+			if got.content != note || got.finish != "tool_calls" || len(got.calls) != 1 {
+				t.Errorf("%+v", got)
+			}
+			if chunks := withOpener(got.pieces); !slices.Equal(chunks, []string{noteBlock}) {
+				t.Errorf("the block came as %q", chunks)
+			}
+			q.mode = modeJSON
+			asJSON := s.askBoth(q)
+			if text, _, _ := strings.Cut(note, "<use_tool>"); asJSON.content != text || !slices.Equal(asJSON.calls, got.calls) {
+				t.Errorf("in openai-json: %+v", asJSON)
+			}
+			for _, part := range []string{`"path":"Haus/Küche – Plan.md"`, "Fliesen & Fugen bei 9\u202f°C", "Schränke 🧰", "你好"} {
+				if !strings.Contains(got.calls[0], part) {
+					t.Errorf("the arguments are %s", got.calls[0])
+				}
+			}
+		})
+	}
+}

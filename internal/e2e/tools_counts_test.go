@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// toolUsage is the part of /v1/usage that counts tool calls.
+type toolUsage struct {
+	ToolCalls struct {
+		Total, Truncated, Duplicates int
+	} `json:"tool_calls"`
+	Buffers toolBuffers `json:"tool_buffer_metrics"`
+}
+
+type toolBuffers struct {
+	Started  int            `json:"tool_buffer_started"`
+	Flushed  int            `json:"tool_buffer_flushed"`
+	Aborted  int            `json:"tool_buffer_aborted"`
+	ByReason map[string]int `json:"aborted_by_reason"`
+}
+
+func (s *site) toolUsage() (u toolUsage) {
+	s.t.Helper()
+	s.getJSON("/v1/usage", &u)
+	return u
+}
+
+func (s *site) getJSON(path string, into any) {
+	s.t.Helper()
+	status, text := s.get(path)
+	if err := json.Unmarshal([]byte(text), into); status != http.StatusOK || err != nil {
+		s.t.Fatal(path, status, text, err)
+	}
+}
+
+// scrape reads the metrics of tools, by name and labels.
+func (s *site) scrape() map[string]int {
+	s.t.Helper()
+	status, text := s.get("/metrics")
+	if status != http.StatusOK {
+		s.t.Fatal(status, text)
+	}
+	values := make(map[string]int)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(name, "codex_tool_") {
+			values[name] = int(n)
+		}
+	}
+	return values
+}
+
+// withMetrics is a site's Caddyfile that serves /metrics, too.
+func (s *site) withMetrics(options string) string {
+	return s.wrap("metrics /metrics\ncodex {\n" + s.appServer() + "\n" + options + "\n}")
+}
+
+// countedTurns are turns that count, each in its own way.
+var countedTurns = []string{
+	`usetool:2 localSearch {"query":"%d"}`,
+	"verbatim:<use_tool><name>a" + useTool("localSearch", "a"),
+	"verbatim:<use_tool></use_tool>",
+	"verbatim:<use_tool><name>",
+	`usetool:localSearch {"query":"a"}; tool:localSearch {"query":"a"}`,
+	`tool:4 localSearch {"query":"%d"}`,
+}
+
+// counted is what they add.
+var counted = map[string]int{
+	"codex_tool_buffer_started_total":                      2 + 2 + 1 + 1 + 1,
+	"codex_tool_buffer_flushed_total":                      2 + 1 + 1,
+	`codex_tool_buffer_aborted_total{reason="nested"}`:     1,
+	`codex_tool_buffer_aborted_total{reason="malformed"}`:  1,
+	`codex_tool_buffer_aborted_total{reason="unclosed"}`:   1,
+	"codex_tool_calls_total":                               2 + 1 + 1 + 3,
+	"codex_tool_calls_truncated_total":                     1,
+	`codex_tool_buffer_aborted_total{reason="undeclared"}`: 0,
+	`codex_tool_buffer_aborted_total{reason="disconnect"}`: 0,
+	`codex_tool_buffer_aborted_total{reason="error"}`:      0,
+}
+
+// TestToolCounts: metrics and usage count alike, and go on over a reload that
+// changes the options.
+func TestToolCounts(t *testing.T) {
+	s := newSite(t, "")
+	s.load(s.withMetrics("tool_block_max 3"))
+	waitFor(t, "the metrics", func() bool {
+		status, _ := s.get("/metrics")
+		return status == http.StatusOK
+	})
+	metrics, usage := s.scrape(), s.toolUsage()
+	for round := 1; round <= 2; round++ {
+		for i, prompt := range countedTurns {
+			s.ask(question{prompt: prompt, mode: modeXML, tools: true}, i%2 == 0)
+		}
+		got := s.scrape()
+		for name, n := range counted {
+			if added := got[name] - metrics[name]; added != round*n {
+				t.Errorf("round %d: %s has grown by %d; want %d", round, name, added, round*n)
+			}
+		}
+		checkToolUsage(t, round, usage, s.toolUsage())
+		s.load(s.withMetrics("tool_block_max 3\nkeepalive 20s"))
+		waitFor(t, "the values to go on", func() bool {
+			return maps.Equal(got, s.scrape())
+		})
+	}
+	s.checkRawUsage(t)
+}
+
+func checkToolUsage(t *testing.T, rounds int, before, after toolUsage) {
+	t.Helper()
+	got := toolUsage{Buffers: toolBuffers{
+		Started: after.Buffers.Started - before.Buffers.Started,
+		Flushed: after.Buffers.Flushed - before.Buffers.Flushed,
+		Aborted: after.Buffers.Aborted - before.Buffers.Aborted,
+	}}
+	got.ToolCalls.Total = after.ToolCalls.Total - before.ToolCalls.Total
+	got.ToolCalls.Truncated = after.ToolCalls.Truncated - before.ToolCalls.Truncated
+	got.ToolCalls.Duplicates = after.ToolCalls.Duplicates - before.ToolCalls.Duplicates
+	want := fmt.Sprint(7*rounds, rounds, rounds, 7*rounds, 4*rounds, 3*rounds)
+	if have := fmt.Sprint(got.ToolCalls.Total, got.ToolCalls.Truncated, got.ToolCalls.Duplicates, got.Buffers.Started, got.Buffers.Flushed, got.Buffers.Aborted); have != want {
+		t.Errorf("calls, truncated, duplicates, started, flushed, aborted are %s; want %s", have, want)
+	}
+	for _, reason := range []string{"nested", "malformed", "unclosed"} {
+		if n := after.Buffers.ByReason[reason] - before.Buffers.ByReason[reason]; n != rounds {
+			t.Errorf("aborted as %s: %d; want %d", reason, n, rounds)
+		}
+	}
+}
+
+// checkRawUsage looks at the last of countedTurns: four calls, of which the
+// client got three.
+func (s *site) checkRawUsage(t *testing.T) {
+	t.Helper()
+	var raw struct {
+		Data []struct {
+			RequestID string `json:"request_id"`
+			Mode      string `json:"output_mode"`
+			Stream    bool   `json:"stream"`
+			Calls     int    `json:"tool_call_count"`
+			Truncated bool   `json:"tool_call_truncated"`
+		} `json:"data"`
+		Buffers toolBuffers `json:"tool_buffer_metrics"`
+	}
+	s.getJSON("/v1/usage/raw", &raw)
+	if len(raw.Data) == 0 {
+		t.Fatal("no turns")
+	}
+	if last := raw.Data[0]; last.Calls != 3 || !last.Truncated || last.Mode != modeXML || last.Stream || last.RequestID == "" {
+		t.Errorf("%+v", last)
+	}
+	if usage := s.toolUsage(); raw.Buffers.Started != usage.Buffers.Started || !maps.Equal(raw.Buffers.ByReason, usage.Buffers.ByReason) {
+		t.Errorf("/v1/usage says %+v, /v1/usage/raw %+v", usage.Buffers, raw.Buffers)
+	}
+}
+
+// TestToolLog: what became of blocks and calls is logged with the request's id
+// and the choice, and without a word of what was said.
+func TestToolLog(t *testing.T) {
+	s := newSite(t, "")
+	path := filepath.Join(t.TempDir(), "caddy.log")
+	s.load(strings.Replace(s.caddyfile("tool_block_max 1"), "admin off", "log {\noutput file "+path+" {\nroll_disabled\n}\nlevel DEBUG\nformat json\n}\nadmin off", 1))
+	s.waitReady()
+	header := http.Header{"X-Request-Id": {"req-logged"}, "X-Proxy-Output-Mode": {modeXML}}
+	waitFor(t, "the new configuration to answer", func() bool {
+		response, _ := s.post(chatBody("verbatim:<use_tool>secret"+strings.Repeat(useTool("localSearch", "secret"), 2), nil), header)
+		return response.Header.Get("X-Codex-Tool-Call-Truncated") == "true"
+	})
+	var aborted, calls map[string]any
+	waitFor(t, "the lines in the log", func() bool {
+		aborted, calls = logLine(t, path, "a begun tool block was no call"), logLine(t, path, "tool calls")
+		return aborted != nil && calls != nil
+	})
+	if aborted["reason"] != "nested" || aborted["blocks"] != 1.0 || aborted["level"] != "warn" {
+		t.Errorf("%v", aborted)
+	}
+	for key, want := range map[string]any{
+		"calls": 1.0, "truncated": true, "stop_after_tools": "burst", "blocks_started": 3.0, "blocks_flushed": 2.0, "mode": modeXML,
+	} {
+		if calls[key] != want {
+			t.Errorf("%s is %v; want %v", key, calls[key], want)
+		}
+	}
+	for _, line := range []map[string]any{aborted, calls} {
+		if line["request_id"] != "req-logged" || line["choice"] != 0.0 || strings.Contains(fmt.Sprint(line), "secret") {
+			t.Errorf("%v", line)
+		}
+	}
+}
+
+// logLine finds the first line of a log with this message, or nil.
+func logLine(t *testing.T, path, message string) map[string]any {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		var line map[string]any
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line["msg"] == message {
+			return line
+		}
+	}
+	return nil
+}
