@@ -1,0 +1,56 @@
+# caddy-codex: the two commands are `make run` and `make test`.
+
+CADDY_VERSION := v2.11.9
+CODEX_VERSION := 0.169.0
+PORT          := 8080
+
+CACHE  := .cache
+CADDY  := build/caddy
+XCADDY := $(CACHE)/xcaddy
+LINT   := $(CACHE)/staticcheck
+CODEX  := $(CACHE)/codex/$(CODEX_VERSION)
+
+# npm writes this file when it has installed the clients of the tests.
+CLIENTS := internal/e2e/clients/node_modules/.package-lock.json
+
+SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
+
+.PHONY: run test build deps fmt clean
+
+# run serves the API on http://localhost:8080: with your own Codex login if
+# there is one, else with the embedded scripted model.
+run: $(CADDY)
+	@go run ./internal/cmd/demo -caddy $(CADDY) -codex-dir $(CACHE)/codex -codex-version $(CODEX_VERSION) -port $(PORT)
+
+build: $(CADDY)
+
+# test runs all that CI runs.
+test: deps $(CADDY)
+	@./scripts/check
+
+# deps gets what the tests need: the linter, the pinned codex, and the clients
+# from npm that judge the API.
+deps: $(LINT) $(CODEX) $(CLIENTS)
+
+# The product is built as its users build it.
+$(CADDY): $(XCADDY) $(SOURCES)
+	@mkdir -p $(@D)
+	$(XCADDY) build $(CADDY_VERSION) --output $@ --with github.com/caddy-codex/caddy-codex@v0.0.0=.
+
+$(XCADDY) $(LINT) &: tools/go.mod tools/go.sum
+	@mkdir -p $(@D)
+	cd tools && go build -o ../$(CACHE)/ github.com/caddyserver/xcaddy/cmd/xcaddy honnef.co/go/tools/cmd/staticcheck
+
+$(CODEX):
+	npm install --no-save --prefix $(CACHE)/codex @openai/codex@$(CODEX_VERSION)
+	@touch $@
+
+$(CLIENTS): internal/e2e/clients/package-lock.json
+	npm ci --prefix internal/e2e/clients --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+fmt:
+	gofmt -w .
+
+clean:
+	rm -rf build $(CACHE)

@@ -1,0 +1,154 @@
+// Command measure runs a Caddy with this module, the real codex and the
+// scripted model, and prints what turns cost: the CPU time of Caddy beside that
+// of codex, the time to the first token, and memory. It is a harness for whole
+// processes, on Linux.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/scriptedmodel"
+)
+
+// options are the command's flags.
+type options struct {
+	caddy, codex  string
+	turns, deltas int
+	atOnce        int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.caddy, "caddy", "build/caddy", "the Caddy to run")
+	flag.StringVar(&o.codex, "codex", ".cache/codex/node_modules/.bin/codex", "the codex to run")
+	flag.IntVar(&o.turns, "turns", 200, "turns to run")
+	flag.IntVar(&o.deltas, "deltas", 1000, "text deltas in each turn")
+	flag.IntVar(&o.atOnce, "at-once", 4, "turns at once")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "measure:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	dir, err := os.MkdirTemp("", "caddy-codex-measure-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	model := scriptedmodel.New(scriptedmodel.Options{})
+	defer model.Close()
+	modelURL, closeModel, err := listen(model)
+	if err != nil {
+		return err
+	}
+	defer closeModel()
+	if err := codexhome.Write(dir, modelURL+"/v1", codexhome.Options{}); err != nil {
+		return err
+	}
+	caddy, url, err := startCaddy(ctx, o, dir)
+	if err != nil {
+		return err
+	}
+	defer caddy.end()
+	if err := waitReady(ctx, url); err != nil {
+		return err
+	}
+	if _, err := load(ctx, o, url, o.atOnce); err != nil { // warm up
+		return err
+	}
+	before := usageOf(caddy.pid)
+	result, err := load(ctx, o, url, o.turns)
+	if err != nil {
+		return err
+	}
+	report(o, result, before, usageOf(caddy.pid))
+	return nil
+}
+
+// listen serves the model on a free port.
+func listen(handler http.Handler) (url string, closeServer func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	return "http://" + l.Addr().String(), func() {
+		_ = server.Close()
+		<-ended
+	}, nil
+}
+
+// process is the running Caddy.
+type process struct {
+	pid int
+	end func()
+}
+
+func startCaddy(ctx context.Context, o options, dir string) (process, string, error) {
+	codex, err := filepath.Abs(o.codex)
+	if err != nil {
+		return process{}, "", err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return process{}, "", err
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t}\n\t}\n}\n", addr, codex, dir)
+	cmd := exec.CommandContext(ctx, o.caddy, "run", "--adapter", "caddyfile", "--config", "-")
+	cmd.Stdin = strings.NewReader(config)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		return process{}, "", err
+	}
+	end := func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait() // how it exits does not matter any more
+	}
+	return process{cmd.Process.Pid, end}, "http://" + addr, nil
+}
+
+// readyWait bounds the start of codex.
+const readyWait = 30 * time.Second
+
+func waitReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("codex did not become ready")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
