@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"time"
@@ -27,19 +24,20 @@ func chooseModel(ctx context.Context, codex string) (home string, closeModel fun
 	if err != nil {
 		return "", nil, err
 	}
-	url, stop, err := startModel()
+	// A pace at which a person sees that the answer streams.
+	model, err := scriptedmodel.Listen(scriptedmodel.Options{Delay: 15 * time.Millisecond})
 	if err == nil {
-		err = codexhome.Write(home, url, codexhome.Options{})
-	}
-	closeModel = func() {
-		if stop != nil {
-			stop()
+		if err = codexhome.Write(home, model.URL, codexhome.Options{}); err != nil {
+			model.Close()
 		}
-		_ = os.RemoveAll(home) // a leftover in the temporary directory at worst
 	}
 	if err != nil {
-		closeModel()
+		_ = os.RemoveAll(home) // a leftover in the temporary directory at worst
 		return "", nil, err
+	}
+	closeModel = func() {
+		model.Close()
+		_ = os.RemoveAll(home)
 	}
 	return home, closeModel, nil
 }
@@ -52,27 +50,4 @@ func loggedIn(ctx context.Context, codex string) bool {
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()
 	return exec.CommandContext(ctx, codex, "login", "status").Run() == nil
-}
-
-// startModel serves the scripted model on a free port of this machine.
-func startModel() (url string, stop func(), err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	// A pace at which a person sees that the answer streams.
-	model := scriptedmodel.New(scriptedmodel.Options{Delay: 15 * time.Millisecond})
-	server := &http.Server{Handler: model, ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			fmt.Fprintln(os.Stderr, "the demo model has ended:", err)
-		}
-	}()
-	return "http://" + listener.Addr().String() + "/v1", func() {
-		model.Close()
-		_ = server.Close()
-		<-ended
-	}, nil
 }

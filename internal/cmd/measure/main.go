@@ -51,14 +51,12 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	model := scriptedmodel.New(scriptedmodel.Options{})
-	defer model.Close()
-	modelURL, closeModel, err := listen(model)
+	model, err := scriptedmodel.Listen(scriptedmodel.Options{})
 	if err != nil {
 		return err
 	}
-	defer closeModel()
-	if err := codexhome.Write(dir, modelURL+"/v1", codexhome.Options{}); err != nil {
+	defer model.Close()
+	if err := codexhome.Write(dir, model.URL, codexhome.Options{}); err != nil {
 		return err
 	}
 	caddy, url, err := startCaddy(ctx, o, dir)
@@ -79,21 +77,6 @@ func run(ctx context.Context, o options) error {
 	}
 	report(o, result, before, usageOf(caddy.pid))
 	return nil
-}
-
-// listen serves the model on a free port.
-func listen(handler http.Handler) (url string, closeServer func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	return "http://" + l.Addr().String(), func() {
-		_ = server.Close()
-		<-ended
-	}, nil
 }
 
 // process is the running Caddy.

@@ -27,6 +27,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/scriptedmodel"
 )
 
 // maxRun bounds a whole run: some thirty scenarios of well below a second.
@@ -73,13 +75,13 @@ func run(ctx context.Context, opts options, report io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("finding codex: %w", err)
 	}
-	model, err := startModel()
+	model, err := scriptedmodel.Listen(scriptedmodel.Options{})
 	if err != nil {
 		return err
 	}
-	defer model.close()
+	defer model.Close()
 	start := func(config string) (*appServer, error) {
-		return startCodex(ctx, program, model.url, config)
+		return startCodex(ctx, program, model.URL, config)
 	}
 	recordings, err := recordAll(ctx, start, opts.only)
 	if err != nil {
