@@ -11,16 +11,8 @@ import (
 // (CreateChatCompletionRequest). It holds views into the body it was decoded
 // from, which must not be changed as long as the request is in use.
 type ChatRequest struct {
-	model    string
-	messages []message
-	tools    []tool
-	choice   toolChoice
-	format   responseFormat
-	effort   string
-	ignored  []string
+	conversation
 
-	serialTools  bool // parallel_tool_calls is false
-	stream       bool
 	hasOptions   bool // stream_options are given
 	includeUsage bool
 	hasInput     bool // there is an input, as in the Responses API
@@ -66,26 +58,6 @@ func notJSON(problem string) *Error {
 		Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_json",
 		Message: "The request body could not be read as a JSON object: " + problem + ".",
 	}
-}
-
-// Model is the model that the client asked for.
-func (r *ChatRequest) Model() string { return r.model }
-
-// InstructionsContain reports whether s occurs in a system or developer message
-// or in an assistant message that opens the conversation, which is where some
-// clients put their prompt.
-func (r *ChatRequest) InstructionsContain(s string) bool {
-	for i, m := range r.messages {
-		if !m.role.instructs() && (i > 0 || m.role != roleAssistant) {
-			continue
-		}
-		for p := range m.parts() {
-			if p.kind == partText && strings.Contains(p.text.text(), s) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // chatFields are the readers of the fields that are looked at.
@@ -295,7 +267,3 @@ func (r *ChatRequest) readInput(v value) *fault {
 	r.hasInput = v.given()
 	return nil
 }
-
-// DeclaresTools reports whether the request brings tools of its own, whatever
-// its tool_choice makes of them.
-func (r *ChatRequest) DeclaresTools() bool { return len(r.tools) > 0 }

@@ -70,15 +70,22 @@ const maxInputChars = 1 << 20
 //
 // So far the error is always nil: what Codex cannot do is refused by [DecodeChat].
 func (r *ChatRequest) Plan(opts PlanOptions) (*Plan, *Error) {
-	names := newCodexNames(r.tools)
-	offered := r.choice.offered(r.tools)
-	instructions, rest := splitInstructions(r.messages)
+	p := r.plan(opts)
+	p.IncludeUsage = r.includeUsage
+	return p, nil
+}
+
+// plan is the part of a plan that does not depend on the wire.
+func (c *conversation) plan(opts PlanOptions) *Plan {
+	names := newCodexNames(c.tools)
+	offered := c.choice.offered(c.tools)
+	instructions, rest := splitInstructions(c.messages)
 	history, input := splitInput(rest)
 	p := &Plan{
 		Thread: codexrpc.ThreadStartParams{
-			Model:                 r.model,
+			Model:                 c.model,
 			BaseInstructions:      instructions,
-			DeveloperInstructions: r.developerInstructions(names),
+			DeveloperInstructions: c.developerInstructions(names),
 			Cwd:                   opts.Cwd,
 			ApprovalPolicy:        "never",
 			Sandbox:               "read-only",
@@ -91,21 +98,20 @@ func (r *ChatRequest) Plan(opts PlanOptions) (*Plan, *Error) {
 		History: historyItems(history, names),
 		Turn: codexrpc.TurnStartParams{
 			Input:        input,
-			Effort:       r.effort,
+			Effort:       c.effort,
 			Summary:      "auto",
-			OutputSchema: r.format.schema,
+			OutputSchema: c.format.schema,
 		},
 		Tools:             clientNames(offered, names),
-		ParallelToolCalls: !r.serialTools,
-		Stream:            r.stream,
-		IncludeUsage:      r.includeUsage,
-		Model:             r.model,
-		Ignored:           r.ignored,
+		ParallelToolCalls: !c.serialTools,
+		Stream:            c.stream,
+		Model:             c.model,
+		Ignored:           c.ignored,
 	}
 	if opts.NoReasoning {
 		p.Turn.Summary = "none"
 	}
-	return p, nil
+	return p
 }
 
 // splitInstructions takes the instructions off the beginning of a conversation.
@@ -126,10 +132,10 @@ func splitInstructions(messages []message) (instructions string, rest []message)
 }
 
 // developerInstructions are the instructions that the request's settings make.
-func (r *ChatRequest) developerInstructions(names codexNames) string {
-	instruction := r.choice.instruction(names)
+func (c *conversation) developerInstructions(names codexNames) string {
+	instruction := c.choice.instruction(names)
 	switch {
-	case !r.format.jsonObject:
+	case !c.format.jsonObject:
 		return instruction
 	case instruction == "":
 		return jsonInstruction

@@ -1,0 +1,43 @@
+package openai
+
+import "strings"
+
+// conversation is what a request asks of the model, whatever its wire: chat
+// completions and Responses are read into the same shape, so that there is one
+// way from it to the app-server's terms ([conversation.plan]).
+type conversation struct {
+	model    string
+	messages []message
+	tools    []tool
+	choice   toolChoice
+	format   responseFormat
+	effort   string
+	ignored  []string // parameters without a counterpart in Codex
+
+	serialTools bool // parallel_tool_calls is false
+	stream      bool
+}
+
+// Model is the model that the client asked for.
+func (c *conversation) Model() string { return c.model }
+
+// InstructionsContain reports whether s occurs in a system or developer message
+// or in an assistant message that opens the conversation, which is where some
+// clients put their prompt.
+func (c *conversation) InstructionsContain(s string) bool {
+	for i, m := range c.messages {
+		if !m.role.instructs() && (i > 0 || m.role != roleAssistant) {
+			continue
+		}
+		for p := range m.parts() {
+			if p.kind == partText && strings.Contains(p.text.text(), s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// DeclaresTools reports whether the request brings tools of its own, whatever
+// its tool_choice makes of them.
+func (c *conversation) DeclaresTools() bool { return len(c.tools) > 0 }
