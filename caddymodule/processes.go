@@ -129,10 +129,22 @@ func (u *upstream) release() {
 func (u *upstream) Lease() (gateway.Lease, error) {
 	p, err := u.acquire()
 	if err != nil {
-		return gateway.Lease{}, err
+		return nil, err
 	}
-	return gateway.Lease{Process: p.Process, Release: sync.OnceFunc(u.letGo)}, nil
+	return &held{process: p.Process, release: sync.OnceFunc(u.letGo)}, nil
 }
+
+// held is a request's reference to a process.
+type held struct {
+	process *codexrpc.Process
+	release func()
+}
+
+// Pick gives the one process that there is.
+func (l *held) Pick() (*codexrpc.Process, func()) { return l.process, func() {} }
+
+// Release gives the reference back.
+func (l *held) Release() { l.release() }
 
 // Interface guard
 var _ gateway.Upstream = (*upstream)(nil)

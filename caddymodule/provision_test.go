@@ -101,7 +101,9 @@ func lease(t testing.TB, u *upstream) (p *codexrpc.Process, release func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Release)
-	return l.Process, l.Release
+	p, done := l.Pick()
+	t.Cleanup(done)
+	return p, l.Release
 }
 
 // pid is that of the process an upstream stands for, once it is ready.

@@ -28,15 +28,18 @@ type Options struct {
 	Logger        *slog.Logger
 }
 
-// Lease is a request's hold on an app-server's process.
-type Lease struct {
-	Process *codexrpc.Process
-	Release func() // to be called once the request and its thread are done
+// Lease is a request's hold on the app-servers: none of them ends, and no reload
+// takes one away, before Release.
+type Lease interface {
+	// Pick chooses the process for one turn, which need not be ready. done is to be
+	// called once the turn's thread is gone.
+	Pick() (process *codexrpc.Process, done func())
+	// Release lets go. It may be called more than once.
+	Release()
 }
 
 // Upstream is where app-servers come from.
 type Upstream interface {
-	// Lease holds a process, which need not be ready.
 	Lease() (Lease, error)
 }
 
@@ -55,15 +58,15 @@ func New(upstream Upstream, opts Options) *Gateway {
 // startWait is how long a request waits for an app-server that is starting.
 const startWait = 10 * time.Second
 
-// conn waits for the leased process to be ready.
-func (g *Gateway) conn(ctx context.Context, lease Lease) (*codexrpc.Conn, error) {
+// conn waits for a process to be ready.
+func (g *Gateway) conn(ctx context.Context, process *codexrpc.Process) (*codexrpc.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWait, &codexrpc.NotReadyError{
 		State:      codexrpc.StateStarting,
 		Reason:     fmt.Sprintf("it has not answered for %s; try again in a moment", startWait),
 		RetryAfter: time.Second,
 	})
 	defer cancel()
-	return lease.Process.Conn(ctx)
+	return process.Conn(ctx)
 }
 
 // refuse answers a request that failed before its first output. A client that

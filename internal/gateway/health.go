@@ -32,7 +32,9 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer lease.Release()
-	status := lease.Process.Status()
+	process, done := lease.Pick()
+	defer done()
+	status := process.Status()
 	body := readiness{Status: "ready", AppServer: status.State.String(), Version: status.Version, Reason: status.Reason}
 	code := http.StatusOK
 	if status.State != codexrpc.StateReady {

@@ -39,7 +39,9 @@ func (g *Gateway) models(r *http.Request) (models []codexrpc.Model, created int6
 		return nil, 0, openai.FromFailure(err)
 	}
 	defer lease.Release()
-	conn, err := g.conn(r.Context(), lease)
+	process, done := lease.Pick()
+	defer done()
+	conn, err := g.conn(r.Context(), process)
 	if err != nil {
 		return nil, 0, openai.FromFailure(err)
 	}
@@ -47,7 +49,7 @@ func (g *Gateway) models(r *http.Request) (models []codexrpc.Model, created int6
 	if err != nil {
 		return nil, 0, openai.FromFailure(err)
 	}
-	return models, lease.Process.Status().Since.Unix(), nil
+	return models, process.Status().Since.Unix(), nil
 }
 
 // respond writes a JSON body. The error says that the client did not take it.

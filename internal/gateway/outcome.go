@@ -3,39 +3,37 @@ package gateway
 import (
 	"net/http"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// outcome is how a turn ended for its client.
-type outcome struct {
-	usage codexrpc.Usage
-	err   error // why the turn failed
-}
-
 // see remembers the end of a turn among its outputs.
-func (o *outcome) see(outputs []turn.Output) {
-	if len(outputs) == 0 {
-		return
-	}
-	switch last := &outputs[len(outputs)-1]; last.Kind {
-	case turn.OutputFinish:
-		o.usage = last.Usage
-	case turn.OutputFailure:
-		o.err = last.Err
+func (c *choice) see(outputs []turn.Output) {
+	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFinish || last.Kind == turn.OutputFailure {
+		c.usage = last.Usage
+		c.report = c.machine.Report()
 	}
 }
 
-// record is the turn as it is remembered. lost is why the client did not get
-// the answer, if it did not.
-func (o *outcome) record(lost error) Record {
-	record := Record{Status: http.StatusOK, Usage: o.usage}
+// toolsOf sums up what the choices have done with tool calls, as far as a
+// client is told.
+func toolsOf(choices []*choice) (sum turn.Report) {
+	for _, c := range choices {
+		sum.Calls += c.report.Calls
+		sum.Truncated = sum.Truncated || c.report.Truncated
+	}
+	return sum
+}
+
+// record is the turn as it is remembered, once it is no longer driven: failure
+// is why the request failed, lost why the client did not get the answer.
+func (c *choice) record(failure, lost error) Record {
+	record := Record{Choice: c.index, Status: http.StatusOK, Usage: c.usage, Tools: c.machine.Report()}
 	switch {
 	case lost != nil:
 		record.Status, record.Code = statusClientGone, "client_gone"
-	case o.err != nil:
-		e := openai.FromFailure(o.err)
+	case failure != nil:
+		e := openai.FromFailure(failure)
 		record.Status, record.Code = e.Status, e.Code
 	}
 	return record

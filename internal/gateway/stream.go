@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
@@ -18,10 +17,11 @@ const (
 	writeTimeout = 30 * time.Second
 )
 
-// stream answers with server-sent events while the turn runs.
-func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, c *chat, machine *turn.Machine) Record {
-	s := newChatEvents(w, c.meta, g.opts.Keepalive, machine)
-	err := turn.Drive(r.Context(), c.thread, machine, s, g.opts.IdleTimeout)
+// stream answers with server-sent events while the turns run. It returns why
+// the request failed, and why the client did not get the answer.
+func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) (failure, lost error) {
+	s := newEvents(w, req.wire, g.opts.Keepalive, choices)
+	err := g.run(r.Context(), choices, s)
 	if err == nil && s.refusal == nil {
 		err = s.writer.Close()
 	}
@@ -31,80 +31,85 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, c *chat, machin
 	case err != nil:
 		g.lost(r, err)
 	}
-	return s.record(err)
+	return s.err, err
 }
 
-// chatEvents lets a stream of chat chunks consume a turn.
-type chatEvents struct {
-	outcome
-	machine *turn.Machine
+// events is an answer as a stream.
+type events struct {
+	choices []*choice
 	writer  *sse.Writer
-	encoder *openai.ChatStream
+	encoder eventEncoder
 	header  time.Time     // when the header goes out at the latest
-	refusal *openai.Error // the turn failed before anything was written
-	written bool
+	opened  bool          // the encoder has begun
+	err     error         // why the request failed
+	refusal *openai.Error // the same, if nothing was written before
 }
 
-func newChatEvents(w http.ResponseWriter, meta openai.Meta, keepalive time.Duration, machine *turn.Machine) *chatEvents {
+func newEvents(w http.ResponseWriter, form wire, keepalive time.Duration, choices []*choice) *events {
 	writer := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: keepalive})
-	return &chatEvents{
-		machine: machine,
+	return &events{
+		choices: choices,
 		writer:  writer,
-		encoder: openai.NewChatStream(meta, writer.WriteData),
+		encoder: form.Stream(writer),
 		header:  time.Now().Add(headerDelay),
 	}
 }
 
-// Consume writes the chunks of all outputs and flushes once.
-func (s *chatEvents) Consume(outputs []turn.Output) error {
-	s.see(outputs)
+// take writes the events of all outputs and flushes once.
+func (s *events) take(choice int, outputs []turn.Output) error {
 	for _, o := range outputs {
-		if o.Kind == turn.OutputFailure && !s.written && !s.writer.Started() {
-			s.refusal = openai.FromFailure(o.Err)
-			return nil
+		if o.Kind == turn.OutputFailure {
+			s.err = o.Err
+			if !s.opened {
+				s.refusal = openai.FromFailure(o.Err)
+				return nil
+			}
 		}
-		if err := s.encoder.Write(o); err != nil {
+		if err := s.open(); err != nil {
 			return err
 		}
-		s.written = true
+		if err := s.encoder.Write(choice, o); err != nil {
+			return err
+		}
 	}
 	if s.encoder.Done() {
-		if err := s.end(); err != nil {
+		if err := s.encoder.Close(toolsOf(s.choices)); err != nil {
 			return err
 		}
 	}
 	return s.writer.Flush()
 }
 
-// end writes the counts of the turn's calls, as a comment that clients skip,
-// and the end mark.
-func (s *chatEvents) end() error {
-	report := s.machine.Report()
-	if report.Calls > 0 {
-		counts := fmt.Sprintf("tool_calls=%d truncated=%t", report.Calls, report.Truncated)
-		if err := s.writer.WriteComment(counts); err != nil {
-			return err
-		}
+func (s *events) failure() error { return s.err }
+
+// open begins the stream.
+func (s *events) open() error {
+	if s.opened {
+		return nil
 	}
-	return s.writer.WriteDone()
+	s.opened = true
+	return s.encoder.Open()
 }
 
-// NextWake is when the header or the next keepalive is due.
-func (s *chatEvents) NextWake() time.Duration {
+// nextWake is when the header or the next keepalive is due.
+func (s *events) nextWake() time.Duration {
 	if !s.writer.Started() {
 		return max(0, time.Until(s.header))
 	}
 	return s.writer.NextKeepalive()
 }
 
-// Wake writes the header once it cannot wait any longer, then keepalives.
-func (s *chatEvents) Wake() error {
+// wake writes the header once it cannot wait any longer, then keepalives.
+func (s *events) wake() error {
 	if s.writer.Started() {
 		_, err := s.writer.Keepalive()
 		return err
 	}
 	if time.Now().Before(s.header) {
 		return nil
+	}
+	if err := s.open(); err != nil {
+		return err
 	}
 	return s.writer.Start()
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-func testEvents() (*chatEvents, *httptest.ResponseRecorder) {
+func testEvents() (*events, *httptest.ResponseRecorder) {
 	w := httptest.NewRecorder()
 	meta := openai.Meta{ID: "chatcmpl-1", Model: "m"}
-	return newChatEvents(w, meta, 10*time.Second, turn.New(turn.Options{})), w
+	return newEvents(w, chatWire{meta}, 10*time.Second, nil), w
 }
 
 var (
@@ -29,13 +29,13 @@ var (
 // TestFailureBeforeOutput: it is an HTTP status, as long as no header was sent.
 func TestFailureBeforeOutput(t *testing.T) {
 	s, w := testEvents()
-	if err := s.Consume([]turn.Output{failureOutput}); err != nil {
+	if err := s.take(0, []turn.Output{failureOutput}); err != nil {
 		t.Fatal(err)
 	}
 	if s.refusal == nil || s.refusal.Status != http.StatusServiceUnavailable || w.Body.Len() != 0 {
 		t.Errorf("refusal %v, body %q", s.refusal, w.Body)
 	}
-	if r := s.record(nil); r.Status != http.StatusServiceUnavailable || r.Code != "codex_exited" {
+	if r := (&choice{machine: turn.New(turn.Options{})}).record(s.failure(), nil); r.Status != http.StatusServiceUnavailable || r.Code != "codex_exited" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -52,12 +52,12 @@ func TestFailureAfterOutput(t *testing.T) {
 				for _, batch := range batches {
 					if batch == nil {
 						time.Sleep(headerDelay)
-						if err := s.Wake(); err != nil {
+						if err := s.wake(); err != nil {
 							t.Fatal(err)
 						}
 						continue
 					}
-					if err := s.Consume(batch); err != nil {
+					if err := s.take(0, batch); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -76,21 +76,21 @@ func TestFailureAfterOutput(t *testing.T) {
 func TestHeaderAndKeepalives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := testEvents()
-		if got := s.NextWake(); got != headerDelay {
+		if got := s.nextWake(); got != headerDelay {
 			t.Errorf("the header is due in %s", got)
 		}
-		if err := s.Wake(); err != nil || w.Flushed {
+		if err := s.wake(); err != nil || w.Flushed {
 			t.Errorf("the header went out early: %v", err)
 		}
-		time.Sleep(s.NextWake())
-		if err := s.Wake(); err != nil || !w.Flushed || w.Code != 200 {
+		time.Sleep(s.nextWake())
+		if err := s.wake(); err != nil || !w.Flushed || w.Code != 200 {
 			t.Errorf("the header is late: %v", err)
 		}
 		if got := w.Header().Get("Content-Type"); got != "text/event-stream" {
 			t.Errorf("content type %q", got)
 		}
-		time.Sleep(s.NextWake())
-		if err := s.Wake(); err != nil || w.Body.String() != ": keepalive\n\n" {
+		time.Sleep(s.nextWake())
+		if err := s.wake(); err != nil || w.Body.String() != ": keepalive\n\n" {
 			t.Errorf("%v, body %q", err, w.Body)
 		}
 	})
@@ -98,8 +98,8 @@ func TestHeaderAndKeepalives(t *testing.T) {
 
 func TestConsumeFlushesOnce(t *testing.T) {
 	w := &flushCounter{ResponseRecorder: httptest.NewRecorder()}
-	s := newChatEvents(w, openai.Meta{}, time.Minute, turn.New(turn.Options{}))
-	if err := s.Consume([]turn.Output{textOutput, textOutput, textOutput, finishOutput}); err != nil {
+	s := newEvents(w, chatWire{}, time.Minute, nil)
+	if err := s.take(0, []turn.Output{textOutput, textOutput, textOutput, finishOutput}); err != nil {
 		t.Fatal(err)
 	}
 	if w.flushes != 1 || strings.Count(w.Body.String(), "data: ") != 6 {
@@ -119,9 +119,9 @@ func (f *flushCounter) FlushError() error {
 }
 
 func TestRecordOfALostClient(t *testing.T) {
-	var o outcome
-	o.see([]turn.Output{textOutput, finishOutput})
-	if r := o.record(errors.New("broken pipe")); r.Status != statusClientGone {
+	c := &choice{machine: turn.New(turn.Options{})}
+	c.see([]turn.Output{textOutput, finishOutput})
+	if r := c.record(nil, errors.New("broken pipe")); r.Status != statusClientGone {
 		t.Errorf("%+v", r)
 	}
 }

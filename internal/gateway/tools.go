@@ -53,8 +53,14 @@ const (
 // opener is what instructions say that teach a model textual calls.
 const opener = "<use_tool"
 
+// conversation is what a decoded request tells about itself.
+type conversation interface {
+	InstructionsContain(text string) bool
+	DeclaresTools() bool
+}
+
 // turnOptions decides how this request's turn treats tool calls.
-func (t *Tools) turnOptions(r *http.Request, request *openai.ChatRequest, plan *openai.Plan) (turn.Options, *openai.Error) {
+func (t *Tools) turnOptions(r *http.Request, request conversation, plan *openai.Plan) (turn.Options, *openai.Error) {
 	taught := request.InstructionsContain(opener)
 	mode, refusal := t.mode(r, taught && !request.DeclaresTools())
 	if refusal != nil {

@@ -10,41 +10,41 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// whole answers with one body, after the turn.
-func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, c *chat, machine *turn.Machine) Record {
-	body := &wholeBody{body: openai.NewChatBody(c.meta)}
-	if err := turn.Drive(r.Context(), c.thread, machine, body, g.opts.IdleTimeout); err != nil {
+// whole answers with one body, after the turns. It returns what
+// [Gateway.stream] does.
+func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) (failure, lost error) {
+	b := &body{encoder: req.wire.Whole()}
+	if err := g.run(r.Context(), choices, b); err != nil {
 		g.lost(r, err)
-		return body.record(err)
+		return nil, err
 	}
-	if err := body.body.Failure(); err != nil {
+	if err := b.failure(); err != nil {
 		g.refuse(w, r, openai.FromFailure(err))
-		return body.record(nil)
+		return err, nil
 	}
-	report := machine.Report()
+	tools := toolsOf(choices)
 	header := w.Header()
-	header.Set(countHeader, strconv.Itoa(report.Calls))
-	header.Set(truncatedHeader, strconv.FormatBool(report.Truncated))
-	return body.record(g.respond(w, r, http.StatusOK, body.body.JSON()))
+	header.Set(countHeader, strconv.Itoa(tools.Calls))
+	header.Set(truncatedHeader, strconv.FormatBool(tools.Truncated))
+	return nil, g.respond(w, r, http.StatusOK, b.encoder.JSON())
 }
 
-// wholeBody lets a body consume a turn.
-type wholeBody struct {
-	outcome
-	body *openai.ChatBody
+// body is an answer in one piece.
+type body struct {
+	encoder bodyEncoder
 }
 
-// Consume folds the outputs.
-func (b *wholeBody) Consume(outputs []turn.Output) error {
-	b.see(outputs)
+// take folds the outputs.
+func (b *body) take(choice int, outputs []turn.Output) error {
 	for _, o := range outputs {
-		b.body.Add(o)
+		b.encoder.Add(choice, o)
 	}
 	return nil
 }
 
-// NextWake is never: nothing is written before the end.
-func (b *wholeBody) NextWake() time.Duration { return math.MaxInt64 }
+func (b *body) failure() error { return b.encoder.Failure() }
 
-// Wake does nothing.
-func (b *wholeBody) Wake() error { return nil }
+// nextWake is never: nothing is written before the end.
+func (b *body) nextWake() time.Duration { return math.MaxInt64 }
+
+func (b *body) wake() error { return nil }

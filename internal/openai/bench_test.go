@@ -54,7 +54,7 @@ func BenchmarkStreamDelta(b *testing.B) {
 	out := turn.Output{Kind: turn.OutputText, Text: " token"}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := s.Write(out); err != nil {
+		if err := s.Write(0, out); err != nil {
 			b.Fatal(err)
 		}
 	}

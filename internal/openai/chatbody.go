@@ -29,7 +29,7 @@ type bodyCall struct {
 func NewChatBody(meta Meta) *ChatBody { return &ChatBody{meta: meta} }
 
 // Add takes the next output of the turn. Outputs after the last are ignored.
-func (b *ChatBody) Add(out turn.Output) {
+func (b *ChatBody) Add(_ int, out turn.Output) {
 	if b.done {
 		return
 	}

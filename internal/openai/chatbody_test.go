@@ -14,7 +14,7 @@ func bodyOf(t *testing.T, outs []turn.Output) *ChatBody {
 		if b.Done() {
 			t.Fatalf("done before %+v", out)
 		}
-		b.Add(out)
+		b.Add(0, out)
 	}
 	if !b.Done() {
 		t.Fatal("not done after the last output")
@@ -81,7 +81,7 @@ func TestChatBodyAfterTheEnd(t *testing.T) {
 	b := bodyOf(t, []turn.Output{textOut("x"), finishOut(turn.FinishStop)})
 	before := string(b.JSON())
 	for _, out := range []turn.Output{textOut("y"), startOut(0, "c", "f"), failureOut(turn.ErrIdle)} {
-		b.Add(out)
+		b.Add(0, out)
 	}
 	if got := string(b.JSON()); got != before || b.Failure() != nil {
 		t.Errorf("the body became\n%s", got)

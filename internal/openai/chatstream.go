@@ -67,7 +67,7 @@ func appendHead(dst []byte, meta Meta, object string) []byte {
 
 // Write encodes one output as none, one or more chunks. A failure becomes an
 // error object. The error is that of emit. Outputs after the last are ignored.
-func (s *ChatStream) Write(out turn.Output) error {
+func (s *ChatStream) Write(_ int, out turn.Output) error {
 	if s.done || s.err != nil {
 		return s.err
 	}

@@ -43,7 +43,7 @@ func chunks(t *testing.T, meta Meta, outs []turn.Output) []string {
 		if s.Done() {
 			t.Fatalf("done before %+v", out)
 		}
-		if err := s.Write(out); err != nil {
+		if err := s.Write(0, out); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,12 +140,12 @@ func TestChatStreamAfterTheEnd(t *testing.T) {
 	for _, last := range []turn.Output{finishOut(turn.FinishStop), failureOut(turn.ErrIdle)} {
 		count := 0
 		s := NewChatStream(testMeta, func([]byte) error { count++; return nil })
-		if err := s.Write(last); err != nil {
+		if err := s.Write(0, last); err != nil {
 			t.Fatal(err)
 		}
 		before := count
 		for _, out := range []turn.Output{textOut("x"), startOut(0, "c", "f"), last} {
-			if err := s.Write(out); err != nil || count != before {
+			if err := s.Write(0, out); err != nil || count != before {
 				t.Errorf("%+v after the end: %d chunks more, %v", out, count-before, err)
 			}
 		}
@@ -166,7 +166,7 @@ func TestChatStreamEmitFails(t *testing.T) {
 		})
 		var err error
 		for _, out := range []turn.Output{textOut("x"), finishOut(turn.FinishStop), textOut("y")} {
-			err = s.Write(out)
+			err = s.Write(0, out)
 		}
 		if !errors.Is(err, gone) || s.Done() || count != fails+1 {
 			t.Errorf("failing from frame %d: %v, done %v, %d frames tried", fails, err, s.Done(), count)
@@ -179,7 +179,7 @@ func TestChatStreamAllocatesNothing(t *testing.T) {
 	outs := []turn.Output{textOut("a token"), reasoningOut("\"hm\"\n"), argumentsOut(0, "c", `{"a":"ü"}`)}
 	if n := testing.AllocsPerRun(100, func() {
 		for _, out := range outs {
-			if err := s.Write(out); err != nil {
+			if err := s.Write(0, out); err != nil {
 				t.Fatal(err)
 			}
 		}

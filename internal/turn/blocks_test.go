@@ -85,7 +85,7 @@ func checkHardText(t *testing.T, o turn.Options, text string) {
 func bodyOf(outputs []turn.Output) string {
 	b := openai.NewChatBody(openai.Meta{})
 	for _, o := range outputs {
-		b.Add(o)
+		b.Add(0, o)
 	}
 	return string(b.JSON())
 }

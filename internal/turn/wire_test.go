@@ -79,7 +79,7 @@ func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 		return nil
 	})
 	for _, o := range outputs {
-		if err := s.Write(o); err != nil {
+		if err := s.Write(0, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +93,7 @@ func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 func notStreamed(t testing.TB, outputs []turn.Output) (a answer) {
 	b := openai.NewChatBody(openai.Meta{})
 	for _, o := range outputs {
-		b.Add(o)
+		b.Add(0, o)
 	}
 	if err := b.Failure(); err != nil {
 		return answer{Failure: openai.FromFailure(err).Message}

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// ignoredHeader names the parameters of a request that changed nothing.
+const ignoredHeader = "X-Codex-Ignored-Params"
+
+// answer is the client's side of a request. Its methods are never called by
+// two goroutines at once.
+type answer interface {
+	// take takes the next outputs of a choice.
+	take(choice int, outputs []turn.Output) error
+	// failure is why the request failed, or nil.
+	failure() error
+	// nextWake is when wake wants to be called if nothing else happens.
+	nextWake() time.Duration
+	// wake does what is due when nothing has happened.
+	wake() error
+}
+
+// answer runs the turns and gives the client what they say.
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) {
+	header := w.Header()
+	header.Set(modeHeader, string(req.options.Mode))
+	header.Set(stopHeader, string(req.options.Stop))
+	if len(req.plan.Ignored) > 0 {
+		header.Set(ignoredHeader, strings.Join(req.plan.Ignored, ", "))
+	}
+	send := g.whole
+	if req.plan.Stream {
+		send = g.stream
+	}
+	failure, lost := send(w, r, req, choices)
+	for _, c := range choices {
+		record := c.record(failure, lost)
+		record.Model = req.plan.Model
+		record.Mode = req.options.Mode
+		record.Stop = req.options.Stop
+		record.Stream = req.plan.Stream
+		g.ended(r, record)
+	}
+}
+
+// errOver ends the turns of a request of which one choice has failed.
+var errOver = errors.New("a choice has failed")
+
+// run drives the turns of all choices side by side until the answer is whole
+// or one has failed, which fails the request. The error says why the client
+// did not get the answer.
+func (g *Gateway) run(ctx context.Context, choices []*choice, to answer) error {
+	var lock sync.Mutex
+	if len(choices) == 1 {
+		return unlessOver(g.drive(ctx, choices[0], to, &lock))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for _, c := range choices {
+		all.Go(func() {
+			if err := g.drive(ctx, c, to, &lock); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	return unlessOver(context.Cause(ctx))
+}
+
+// drive drives one turn.
+func (g *Gateway) drive(ctx context.Context, c *choice, to answer, lock *sync.Mutex) error {
+	return turn.Drive(ctx, c.thread, c.machine, &consumer{c, to, lock}, g.opts.IdleTimeout)
+}
+
+// unlessOver tells a client that has gone from a request that has failed.
+func unlessOver(err error) error {
+	if errors.Is(err, errOver) {
+		return nil
+	}
+	return err
+}
+
+// consumer passes the outputs of one choice to the answer that all share.
+type consumer struct {
+	choice *choice
+	to     answer
+	lock   *sync.Mutex
+}
+
+// Consume passes outputs on, unless another choice has failed the request.
+func (c *consumer) Consume(outputs []turn.Output) error {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.to.failure() != nil {
+		return errOver
+	}
+	c.choice.see(outputs)
+	if err := c.to.take(c.choice.index, outputs); err != nil {
+		return err
+	}
+	if c.to.failure() != nil {
+		return errOver
+	}
+	return nil
+}
+
+// NextWake is that of the answer.
+func (c *consumer) NextWake() time.Duration {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return c.to.nextWake()
+}
+
+// Wake is that of the answer.
+func (c *consumer) Wake() error {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return c.to.wake()
+}

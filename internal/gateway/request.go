@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// request is one API request on its way, whatever its wire.
+type request struct {
+	plan    *openai.Plan
+	options turn.Options // of every choice
+	choices int
+	wire    wire
+}
+
+// wire is the form of an answer: chat completions or Responses. A request has
+// one of its own, and asks it for one encoder.
+type wire interface {
+	// Stream returns the encoder of an answer that is streamed through w.
+	Stream(w *sse.Writer) eventEncoder
+	// Whole returns the encoder of an answer in one body.
+	Whole() bodyEncoder
+}
+
+// eventEncoder writes the outputs of a request's turns as the events of a
+// stream.
+type eventEncoder interface {
+	// Open writes what precedes the first output, if there is such a thing. It is
+	// called once, before the first Write or when the stream's header can wait no
+	// longer.
+	Open() error
+	// Write takes the next output of a choice.
+	Write(choice int, out turn.Output) error
+	// Done reports whether the last event that depends on outputs is written: all
+	// choices have finished, or one has failed.
+	Done() bool
+	// Close writes what follows then. tools sums up the choices.
+	Close(tools turn.Report) error
+}
+
+// bodyEncoder folds the outputs of a request's turns into one body.
+type bodyEncoder interface {
+	// Add takes the next output of a choice.
+	Add(choice int, out turn.Output)
+	// Failure is why the request failed, or nil.
+	Failure() error
+	// JSON returns the body, once all choices have finished.
+	JSON() []byte
+}
+
+// reader reads, checks and maps the request of one route.
+type reader func(http.ResponseWriter, *http.Request) (*request, *openai.Error)
+
+// serve runs a request that wants turns of the model. All routes that do go
+// this way.
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
+	// The lease comes first: from here on, a reload cannot take the process away.
+	lease, err := g.upstream.Lease()
+	if err != nil {
+		g.refuse(w, r, openai.FromFailure(err))
+		return
+	}
+	hold := newHold(lease.Release)
+	defer hold.release()
+	req, refusal := read(w, r)
+	if refusal != nil {
+		g.refuse(w, r, refusal)
+		return
+	}
+	select {
+	case g.slots <- struct{}{}:
+		defer func() { <-g.slots }()
+	default:
+		g.refuse(w, r, openai.QueueFull())
+		return
+	}
+	choices, err := g.start(r.Context(), lease, hold, req)
+	defer closeAll(choices)
+	if err != nil {
+		g.refuse(w, r, openai.FromFailure(err))
+		return
+	}
+	g.answer(w, r, req, choices)
+}
+
+// hold counts who needs a lease: the request, and each of its threads until it
+// is unloaded.
+type hold struct {
+	holders atomic.Int32
+	last    func()
+}
+
+func newHold(last func()) *hold {
+	h := &hold{last: last}
+	h.holders.Store(1)
+	return h
+}
+
+func (h *hold) take() { h.holders.Add(1) }
+
+func (h *hold) release() {
+	if h.holders.Add(-1) == 0 {
+		h.last()
+	}
+}

@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// choice is one of the turns of a request, on a thread of its own.
+type choice struct {
+	index   int
+	thread  *codexrpc.Thread
+	machine *turn.Machine
+	closed  func() // to be called once the thread is unloaded
+	usage   codexrpc.Usage
+	report  turn.Report // once the turn has ended for its client
+}
+
+// closeAll lets the app-server unload the threads, in the background. A turn
+// that still runs is interrupted.
+func closeAll(choices []*choice) {
+	for _, c := range choices {
+		if c.thread != nil {
+			c.thread.Close(c.closed)
+		}
+	}
+}
+
+// start starts the turns of all choices, side by side. What is returned is the
+// caller's to close, also beside an error.
+func (g *Gateway) start(ctx context.Context, lease Lease, hold *hold, req *request) ([]*choice, error) {
+	choices := make([]*choice, req.choices)
+	for i := range choices {
+		options := req.options
+		options.Choice = i
+		choices[i] = &choice{index: i, machine: turn.New(options)}
+	}
+	if len(choices) == 1 {
+		return choices, g.startChoice(ctx, lease, hold, req.plan, choices[0])
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for _, c := range choices {
+		all.Go(func() {
+			if err := g.startChoice(ctx, lease, hold, req.plan, c); err != nil {
+				cancel(err) // the first one is told; the others are not needed any more
+			}
+		})
+	}
+	all.Wait()
+	return choices, context.Cause(ctx)
+}
+
+// startChoice starts the thread and the turn of one choice on the process that
+// the lease gives for it.
+func (g *Gateway) startChoice(ctx context.Context, lease Lease, hold *hold, plan *openai.Plan, c *choice) error {
+	process, done := lease.Pick()
+	conn, err := g.conn(ctx, process)
+	if err == nil {
+		c.thread, err = g.startThread(ctx, conn, process, plan)
+	}
+	if err != nil {
+		done()
+		return err
+	}
+	hold.take()
+	c.closed = func() {
+		done()
+		hold.release()
+	}
+	if len(plan.History) > 0 {
+		if err := c.thread.InjectItems(ctx, plan.History); err != nil {
+			return err
+		}
+	}
+	return c.thread.StartTurn(ctx, plan.Turn)
+}
+
+// catalogueKey names the file with the models' properties in a thread's
+// configuration.
+const catalogueKey = "model_catalog_json"
+
+// startThread starts the thread of a plan in the process's directory, with its
+// catalogue of models if it has one for the model. Codex reads that for each
+// thread; one that is gone or broken by now must not fail the turn.
+func (g *Gateway) startThread(ctx context.Context, conn *codexrpc.Conn, process *codexrpc.Process, plan *openai.Plan) (*codexrpc.Thread, error) {
+	params := plan.Thread
+	params.Cwd = process.Dir()
+	catalogue := process.Catalogue(params.Model)
+	if catalogue == "" {
+		return conn.StartThread(ctx, params)
+	}
+	params.Config = maps.Clone(plan.Thread.Config) // other choices share the plan
+	params.Config[catalogueKey] = catalogue
+	thread, err := conn.StartThread(ctx, params)
+	refusal := (*codexrpc.CallError)(nil)
+	if !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "failed to load configuration") {
+		return thread, err
+	}
+	g.opts.Logger.Warn("codex does not take its catalogue of models; the model may be offered tools of codex's own", "error", err)
+	params.Config = plan.Thread.Config
+	return conn.StartThread(ctx, params)
+}
