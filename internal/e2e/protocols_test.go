@@ -36,6 +36,10 @@ func TestProtocols(t *testing.T) {
 		}
 	}`, s.url, secure, s.appServer()))
 	s.waitReady()
+	waitFor(t, "the certificate", func() bool {
+		conn, err := tls.Dial("tcp", secure, &tls.Config{InsecureSkipVerify: true, ServerName: "127.0.0.1"})
+		return err == nil && conn.Close() == nil
+	})
 
 	var h1, h2c, h2 http.Protocols
 	h1.SetHTTP1(true)
