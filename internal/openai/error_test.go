@@ -83,6 +83,7 @@ func TestLocalErrors(t *testing.T) {
 		"unauthorized": {Unauthorized(), 401, "", "invalid_api_key"},
 		"not found":    {NotFound("GET", "/v1/x"), 404, "", "unknown_url"},
 		"no model":     {ModelNotFound("m"), 404, "model", "model_not_found"},
+		"no image":     {InvalidImageURL("messages[0].content[1].image_url.url", "x"), 400, "messages[0].content[1].image_url.url", "invalid_image_url"},
 		"method":       {MethodNotAllowed("PUT", "/v1/models", "GET"), 405, "", "method_not_allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,16 @@ func InvalidRequest(param, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: typeInvalidRequest, Param: param, Message: message}
 }
 
+// InvalidImageURL is the 400 of an image that was named by a URL and could not
+// be fetched, for whatever reason, as with OpenAI. param is the field that names
+// it.
+func InvalidImageURL(param, message string) *Error {
+	return &Error{
+		Status: http.StatusBadRequest, Type: typeInvalidRequest, Param: param, Code: "invalid_image_url",
+		Message: message,
+	}
+}
+
 // QueueFull is the 429 of the proxy's own queue: it is full, or the wait in it
 // took too long. Its code tells it from the limits of the provider.
 func QueueFull() *Error {

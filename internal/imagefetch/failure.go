@@ -1,0 +1,96 @@
+package imagefetch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Failure says which image cannot be had, and why. It is the client's error,
+// also where a far side has failed: OpenAI answers so.
+type Failure struct {
+	URL    string // as it was given to Fetch
+	Reason string // a clause for the client, such as "it is empty"
+}
+
+// Error is a sentence for the client. It names the URL without its query, which
+// may hold a secret.
+func (f *Failure) Error() string {
+	return fmt.Sprintf("The image %s cannot be fetched: %s.", shown(f.URL), f.Reason)
+}
+
+// reason is why an image cannot be had. Whatever else goes wrong is turned into
+// one by explain, so that no text of the network's gets out.
+type reason string
+
+func (r reason) Error() string { return string(r) }
+
+const (
+	errURL       = reason("its URL is not valid")
+	errLongURL   = reason("its URL is too long")
+	errScheme    = reason("only https URLs are fetched")
+	errUser      = reason("its URL must not hold a user or a password")
+	errPort      = reason("only port 443 is asked")
+	errRedirects = reason("its server redirects too often")
+	// errAddress is for every host that must not be asked and for every one that
+	// is not known, so that nobody can tell them apart: the difference would show
+	// which names and addresses an inner network has.
+	errAddress     = reason("no public address was found for its host")
+	errCertificate = reason("the certificate of its server is not valid")
+	errUnreachable = reason("its server could not be reached or broke off")
+	errNoImage     = reason("it is not an image of the type png, jpeg, gif or webp")
+	errEmpty       = reason("it is empty")
+)
+
+func errTooMany(n int) reason {
+	return reason(fmt.Sprintf("a request may name at most %d images by URL", n))
+}
+
+func errImageTime(d time.Duration) reason {
+	return reason(fmt.Sprintf("it took longer than %s", d))
+}
+
+func errTotalTime(d time.Duration) reason {
+	return reason(fmt.Sprintf("the images of the request took longer than %s together", d))
+}
+
+func errImageBytes(n int64) reason {
+	return reason("it is larger than " + humanize.IBytes(uint64(n)))
+}
+
+func errTotalBytes(n int64) reason {
+	return reason("the images of the request are larger than " + humanize.IBytes(uint64(n)) + " together")
+}
+
+func errStatus(code int) reason {
+	text := http.StatusText(code)
+	if text == "" {
+		text = "an unknown status"
+	}
+	return reason(fmt.Sprintf("its server answered %d (%s)", code, text))
+}
+
+// explain makes the error of a request that ran under ctx a reason.
+func explain(ctx context.Context, err error) reason {
+	if known, ok := errors.AsType[reason](err); ok {
+		return known
+	}
+	// Before the deadline: a resolver that does not answer for an inner name is
+	// to look like one that does.
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return errAddress
+	}
+	if known, ok := errors.AsType[reason](context.Cause(ctx)); ok {
+		return known
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return errCertificate
+	}
+	return errUnreachable
+}

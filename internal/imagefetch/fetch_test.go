@@ -1,0 +1,262 @@
+package imagefetch
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// kinds are images of each type, by path.
+var kinds = map[string]struct{ media, content string }{
+	"/png":  {"image/png", png},
+	"/jpeg": {"image/jpeg", "\xff\xd8\xff\xe0 jpeg"},
+	"/gif":  {"image/gif", "GIF89a gif"},
+	"/webp": {"image/webp", "RIFF\x04\x00\x00\x00WEBPVP8 "},
+	"/one":  {"image/gif", "GIF89a"},
+	"/512":  {"image/png", png + strings.Repeat("x", 512-len(png))},
+	"/big":  {"image/jpeg", "\xff\xd8\xff" + strings.Repeat("0123456789", 300_000)},
+}
+
+// TestFetch: every type, over either version of HTTP, byte for byte, whatever
+// the header says.
+func TestFetch(t *testing.T) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"Authorization", "Cookie", "Referer"} {
+			if r.Header.Get(name) != "" {
+				t.Errorf("the header %s was sent: %v", name, r.Header)
+			}
+		}
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, kinds[r.URL.Path].content)
+	}
+	modern, _ := serve(t, handler)
+	plain := httptest.NewTLSServer(http.HandlerFunc(handler))
+	t.Cleanup(plain.Close)
+	for version, server := range map[string]*httptest.Server{"HTTP/2": modern, "HTTP/1.1": plain} {
+		f := fetcherFor(t, server)
+		var urls []string
+		for path := range kinds {
+			urls = append(urls, server.URL+path+"?signature=x#part", server.URL+path+"?signature=x#part")
+		}
+		images, err := f.Fetch(testContext(t), urls)
+		if err != nil || len(images) != len(kinds) {
+			t.Fatalf("%s: %d images, %v", version, len(images), err)
+		}
+		for path, want := range kinds {
+			got, _ := strings.CutPrefix(images[server.URL+path+"?signature=x#part"], "data:"+want.media+";base64,")
+			content, err := base64.StdEncoding.DecodeString(got)
+			if err != nil || string(content) != want.content {
+				t.Errorf("%s %s: %.60q, %v", version, path, got, err)
+			}
+		}
+	}
+}
+
+func TestNothingToFetch(t *testing.T) {
+	f := New(Options{})
+	defer f.Close()
+	if images, err := f.Fetch(testContext(t), nil); err != nil || len(images) != 0 {
+		t.Error(images, err)
+	}
+}
+
+// TestResponses: what is no image is refused with its reason, and nothing that
+// a server sends makes it endless.
+func TestResponses(t *testing.T) {
+	answers := map[string]struct {
+		answer http.HandlerFunc
+		want   reason
+	}{
+		"missing":   {http.NotFound, errStatus(404)},
+		"failing":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, errStatus(503)},
+		"unknown":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(599) }, "its server answered 599 (an unknown status)"},
+		"partial":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(206); _, _ = io.WriteString(w, png) }, errStatus(206)},
+		"unchanged": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, errStatus(304)},
+		"empty":     {func(http.ResponseWriter, *http.Request) {}, errEmpty},
+		"html": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "image/png")
+			_, _ = io.WriteString(w, "<html>an image</html>")
+		}, errNoImage},
+		"svg":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<svg/>") }, errNoImage},
+		"gzipped": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "\x1f\x8b\x08gzip") }, errNoImage},
+		"too large by its header": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "20971521")
+			_, _ = io.WriteString(w, png)
+		}, "it is larger than 20 MiB"},
+		"endless": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, png)
+			for page := make([]byte, 64<<10); ; {
+				if _, err := w.Write(page); err != nil {
+					return
+				}
+			}
+		}, "it is larger than 20 MiB"},
+		"cut at once": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, png)
+		}, errUnreachable},
+		"cut later": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, png+strings.Repeat("x", 5000))
+			panic(http.ErrAbortHandler)
+		}, errUnreachable},
+		"a long header": {func(w http.ResponseWriter, _ *http.Request) {
+			for i := range 100 {
+				w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
+			}
+			_, _ = io.WriteString(w, png)
+		}, errUnreachable},
+	}
+	for name, c := range answers {
+		t.Run(name, func(t *testing.T) {
+			modern, f := serve(t, c.answer)
+			refused(t, f, modern.URL, c.want)
+			plain := httptest.NewUnstartedServer(c.answer)
+			plain.Config.ErrorLog = quiet
+			plain.StartTLS()
+			t.Cleanup(plain.Close)
+			refused(t, fetcherFor(t, plain), plain.URL, c.want)
+		})
+	}
+}
+
+// TestTotalBytes: many images together are no way around the limit of one.
+func TestTotalBytes(t *testing.T) {
+	server, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, png+strings.Repeat("x", 1000))
+	})
+	f.limits.totalBytes = 3000
+	if _, err := f.Fetch(testContext(t), []string{server.URL + "/1", server.URL + "/2"}); err != nil {
+		t.Error(err)
+	}
+	_, err := f.Fetch(testContext(t), []string{server.URL + "/1", server.URL + "/2", server.URL + "/3"})
+	if failure, ok := err.(*Failure); !ok || failure.Reason != string(errTotalBytes(3000)) {
+		t.Error(err)
+	}
+}
+
+// TestTooMany: the first URL above the limit is named, and nothing is fetched.
+func TestTooMany(t *testing.T) {
+	server, f := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("an image was fetched") })
+	var urls []string
+	for i := range 17 {
+		url := fmt.Sprint(server.URL, "/", 100-i)
+		urls = append(urls, url, url)
+	}
+	_, err := f.Fetch(testContext(t), urls)
+	if failure, ok := err.(*Failure); !ok || failure.URL != urls[32] || failure.Reason != "a request may name at most 16 images by URL" {
+		t.Error(err)
+	}
+}
+
+// TestAtOnce: as many as allowed are fetched together, never more.
+func TestAtOnce(t *testing.T) {
+	var now atomic.Int32
+	var once sync.Once
+	enough := make(chan struct{})
+	server, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		defer now.Add(-1)
+		switch n := now.Add(1); {
+		case n > 4:
+			t.Error("more than four images are fetched at once")
+		case n == 4:
+			once.Do(func() { time.AfterFunc(100*time.Millisecond, func() { close(enough) }) })
+		}
+		select {
+		case <-enough: // a fifth would have come by now
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, png)
+	})
+	var urls []string
+	for i := range 12 {
+		urls = append(urls, fmt.Sprint(server.URL, "/", i))
+	}
+	if _, err := f.Fetch(testContext(t), urls); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTimes: a server that is slow, wherever it is, ends the image.
+func TestTimes(t *testing.T) {
+	server, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/body" {
+			_, _ = io.WriteString(w, png+strings.Repeat("x", 1000))
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	})
+	const short = 50 * time.Millisecond
+	f.limits.imageTime = short
+	refused(t, f, server.URL+"/header", errImageTime(short))
+	refused(t, f, server.URL+"/body", errImageTime(short))
+	f.limits = standardLimits
+	f.limits.totalTime = short
+	refused(t, f, server.URL+"/header", errTotalTime(short))
+	refused(t, f, server.URL+"/body", errTotalTime(short))
+}
+
+// TestFirstFailureEnds: the others are not waited for.
+func TestFirstFailureEnds(t *testing.T) {
+	waiting := make(chan struct{})
+	server, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hangs" {
+			close(waiting)
+			<-r.Context().Done()
+			return
+		}
+		<-waiting
+		http.NotFound(w, r)
+	})
+	f.limits.imageTime, f.limits.totalTime = deadline, deadline
+	_, err := f.Fetch(testContext(t), []string{server.URL + "/hangs", server.URL + "/missing"})
+	if failure, ok := err.(*Failure); !ok || failure.URL != server.URL+"/missing" || failure.Reason != string(errStatus(404)) {
+		t.Error(err)
+	}
+}
+
+// TestClientLeaves: that is no failure of an image.
+func TestClientLeaves(t *testing.T) {
+	ctx, leave := context.WithCancel(testContext(t))
+	server, f := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		leave()
+		<-r.Context().Done()
+	})
+	if images, err := f.Fetch(ctx, []string{server.URL}); err != context.Canceled || images != nil {
+		t.Error(images, err)
+	}
+}
+
+// TestCloseWithin: a fetcher that is closed under a fetch lets it end.
+func TestCloseWithin(t *testing.T) {
+	var f *Fetcher
+	server, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		f.Close()
+		_, _ = io.WriteString(w, png)
+	})
+	if images, err := f.Fetch(testContext(t), []string{server.URL}); err != nil || len(images) != 1 {
+		t.Error(images, err)
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	content := append([]byte(png), bytes.Repeat([]byte("0123456789abcdef"), 64<<10)...)
+	f := New(Options{})
+	defer f.Close()
+	b.ReportAllocs()
+	b.SetBytes(int64(len(content)))
+	for b.Loop() {
+		response := &http.Response{Body: io.NopCloser(bytes.NewReader(content)), ContentLength: int64(len(content))}
+		if _, err := f.read(response, newBudget(standardLimits.totalBytes)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package imagefetch
+
+import (
+	"context"
+	"crypto/x509"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// deadline bounds what a test waits for; one that passes never reaches it.
+const deadline = 30 * time.Second
+
+// png is enough of an image to be taken for one.
+const png = "\x89PNG\r\n\x1a\n and what follows"
+
+// serve starts a server with HTTP/2 and a fetcher that may ask it, by its port.
+func serve(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *Fetcher) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = quiet
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server, fetcherFor(t, server)
+}
+
+func fetcherFor(t *testing.T, servers ...*httptest.Server) *Fetcher {
+	t.Helper()
+	roots := x509.NewCertPool()
+	var ports []uint16
+	for _, server := range servers {
+		roots.AddCert(server.Certificate())
+		ports = append(ports, portOf(t, server))
+	}
+	f := New(Options{RootCAs: roots, Allow: func(to netip.AddrPort) bool { return slices.Contains(ports, to.Port()) }})
+	t.Cleanup(f.Close)
+	return f
+}
+
+func portOf(t *testing.T, server *httptest.Server) uint16 {
+	t.Helper()
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint16(port)
+}
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// refused fetches a URL that must fail for a reason.
+func refused(t *testing.T, f *Fetcher, address string, want reason) {
+	t.Helper()
+	images, err := f.Fetch(testContext(t), []string{address})
+	failure, ok := err.(*Failure)
+	if !ok || images != nil {
+		t.Fatalf("%s: got %v and the error %v", address, images, err)
+	}
+	if failure.URL != address || failure.Reason != string(want) {
+		t.Errorf("%s: refused since %q, want %q", address, failure.Reason, want)
+	}
+	if !strings.HasSuffix(err.Error(), " cannot be fetched: "+string(want)+".") {
+		t.Errorf("the message is %q", err)
+	}
+}
+
+// quiet takes what a server logs about clients that do not trust it.
+var quiet = log.New(io.Discard, "", 0)
