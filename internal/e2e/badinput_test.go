@@ -33,7 +33,7 @@ func TestBadInput(t *testing.T) {
 		"tool without a name":         {`{"model":"gpt-5",` + hi + `,"tools":[{"type":"function","function":{}}]}`, 400, "tools[0].function.name"},
 		"tool_choice of nobody":       {`{"model":"gpt-5",` + hi + `,"tools":[{"type":"function","function":{"name":"a"}}],"tool_choice":{"type":"function","function":{"name":"b"}}}`, 400, "tool_choice"},
 		"stream of a wrong type":      {`{"model":"gpt-5",` + hi + `,"stream":"yes"}`, 400, "stream"},
-		"several choices":             {`{"model":"gpt-5",` + hi + `,"n":2}`, 400, "n"},
+		"too many choices":            {`{"model":"gpt-5",` + hi + `,"n":9}`, 400, "n"},
 		"logprobs":                    {`{"model":"gpt-5",` + hi + `,"logprobs":true}`, 400, "logprobs"},
 		"a body of the Responses API": {`{"model":"gpt-5","input":"hi"}`, 400, "messages"},
 		"a body over the limit":       {`{"model":"gpt-5","messages":[{"role":"user","content":"` + strings.Repeat("x", 70_000) + `"}]}`, 413, ""},

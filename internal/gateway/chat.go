@@ -40,8 +40,11 @@ func (g *Gateway) readChat(w http.ResponseWriter, r *http.Request) (*request, *o
 		Model:        plan.Model,
 		Created:      time.Now().Unix(),
 		IncludeUsage: plan.IncludeUsage,
+		Choices:      plan.Choices,
+
+		LegacyFunctions: plan.LegacyFunctions,
 	}
-	return &request{plan: plan, options: options, choices: 1, wire: chatWire{meta}}, nil
+	return &request{plan: plan, options: options, choices: plan.Choices, wire: chatWire{meta}}, nil
 }
 
 // idSuffixLength gives call ids 40 random bits: enough to tell the turns of a

@@ -14,7 +14,7 @@ func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, refusal)
 		return
 	}
-	_ = g.respond(w, r, http.StatusOK, openai.ModelsList(models, created))
+	_ = g.respond(w, r, http.StatusOK, openai.ModelsList(models, nil, created))
 }
 
 // Model serves GET /v1/models/{id}.
@@ -24,7 +24,7 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 		g.refuse(w, r, refusal)
 		return
 	}
-	body, ok := openai.ModelObject(models, id, created)
+	body, ok := openai.ModelObject(models, nil, id, created)
 	if !ok {
 		g.refuse(w, r, openai.ModelNotFound(id))
 		return

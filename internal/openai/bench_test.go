@@ -60,6 +60,20 @@ func BenchmarkStreamDelta(b *testing.B) {
 	}
 }
 
+// BenchmarkStreamDeltaChoices writes the deltas of eight choices in turn.
+func BenchmarkStreamDeltaChoices(b *testing.B) {
+	meta := testMeta
+	meta.Choices = 8
+	s := NewChatStream(meta, func([]byte) error { return nil })
+	out := turn.Output{Kind: turn.OutputText, Text: " token"}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := s.Write(i%8, out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkAppendString(b *testing.B) {
 	text := strings.Repeat("A line of a note, with \"quotes\", ümlauts and an end.\n", 200)
 	dst := make([]byte, 0, 2*len(text))

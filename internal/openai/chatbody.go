@@ -1,22 +1,30 @@
 package openai
 
 import (
+	"strconv"
+
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// ChatBody folds the outputs of a turn into the body of a chat completion that
-// is not streamed (CreateChatCompletionResponse). It carries what a client of
-// [ChatStream] puts together from the same outputs.
+// ChatBody folds the outputs of turns, one for each choice, into the body of a
+// chat completion that is not streamed (CreateChatCompletionResponse). It carries
+// what a client of [ChatStream] puts together from the same outputs.
 type ChatBody struct {
-	meta      Meta
+	meta    Meta
+	choices []bodyChoice
+	open    int            // choices that have not finished
+	usage   codexrpc.Usage // of those that have
+	err     error
+}
+
+// bodyChoice is a choice under way.
+type bodyChoice struct {
 	text      []byte
 	reasoning []byte
 	calls     []bodyCall
 	finish    turn.FinishReason
-	usage     codexrpc.Usage
-	done      bool
-	err       error
+	finished  bool
 }
 
 // bodyCall is a tool call under way.
@@ -26,91 +34,134 @@ type bodyCall struct {
 }
 
 // NewChatBody returns an empty body.
-func NewChatBody(meta Meta) *ChatBody { return &ChatBody{meta: meta} }
+func NewChatBody(meta Meta) *ChatBody {
+	choices := max(1, meta.Choices)
+	return &ChatBody{meta: meta, choices: make([]bodyChoice, choices), open: choices}
+}
 
-// Add takes the next output of the turn. Outputs after the last are ignored.
-func (b *ChatBody) Add(_ int, out turn.Output) {
-	if b.done {
+// Add takes the next output of a choice, from 0 to one less than there are.
+// Outputs after a choice's last, or after any failure, are ignored.
+func (b *ChatBody) Add(choice int, out turn.Output) {
+	c := &b.choices[choice]
+	if b.err != nil || c.finished {
 		return
 	}
 	switch out.Kind {
 	case turn.OutputText:
-		b.text = append(b.text, out.Text...)
+		c.text = append(c.text, out.Text...)
 	case turn.OutputReasoning:
-		b.reasoning = append(b.reasoning, out.Text...)
+		c.reasoning = append(c.reasoning, out.Text...)
 	case turn.OutputCallStart:
-		b.calls = append(b.calls, bodyCall{id: out.ID, name: out.Name})
+		if out.Call == 0 || !b.meta.LegacyFunctions {
+			c.calls = append(c.calls, bodyCall{id: out.ID, name: out.Name})
+		}
 	case turn.OutputCallArguments:
-		if out.Call < len(b.calls) {
-			call := &b.calls[out.Call]
+		if out.Call < len(c.calls) {
+			call := &c.calls[out.Call]
 			call.arguments = append(call.arguments, out.Text...)
 		}
 	case turn.OutputFinish:
-		b.done, b.finish, b.usage = true, out.Finish, out.Usage
+		c.finished, c.finish = true, b.meta.finishReason(out.Finish)
+		b.usage = b.usage.Add(out.Usage)
+		b.open--
 	case turn.OutputFailure:
-		b.done, b.err = true, out.Err
+		b.err = out.Err
 	}
 }
 
-// Done reports whether the turn has said its last, well or not.
-func (b *ChatBody) Done() bool { return b.done }
+// Done reports whether all turns have said their last, or one has failed.
+func (b *ChatBody) Done() bool { return b.open == 0 || b.err != nil }
 
-// Failure returns why the turn failed, or nil. A failed turn has no body: it is
-// answered with [FromFailure] of it.
+// Failure returns why the first turn to fail failed, or nil. A request with a
+// failed turn has no body: it is answered with [FromFailure] of it.
 func (b *ChatBody) Failure() error { return b.err }
 
-// Calls is the number of tool calls so far.
-func (b *ChatBody) Calls() int { return len(b.calls) }
+// Calls is the number of tool calls so far, of all choices.
+func (b *ChatBody) Calls() (n int) {
+	for i := range b.choices {
+		n += len(b.choices[i].calls)
+	}
+	return n
+}
 
-// JSON returns the body. It is complete once the turn has ended well.
+// JSON returns the body. It is complete once all turns have ended well.
 func (b *ChatBody) JSON() []byte {
-	size := 512 + len(b.text) + len(b.reasoning)
-	for _, c := range b.calls {
-		size += 128 + len(c.arguments)
+	size := 512
+	for i := range b.choices {
+		size += b.choices[i].size()
 	}
 	dst := appendHead(make([]byte, 0, size+size/8), b.meta, "chat.completion")
-	dst = append(dst, `{"index":0,"message":`...)
-	dst = b.appendMessage(dst)
-	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
-	dst = appendStringOrNull(dst, string(b.finish))
-	dst = append(dst, `}],"usage":`...)
+	for i := range b.choices {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"index":`...)
+		dst = strconv.AppendInt(dst, int64(i), 10)
+		dst = append(dst, `,"message":`...)
+		dst = b.choices[i].appendMessage(dst, b.meta.LegacyFunctions)
+		dst = append(dst, `,"logprobs":null,"finish_reason":`...)
+		dst = appendStringOrNull(dst, string(b.choices[i].finish))
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `],"usage":`...)
 	dst = appendUsage(dst, b.usage)
 	return append(dst, '}')
 }
 
+// size is about what the choice needs.
+func (c *bodyChoice) size() int {
+	size := 128 + len(c.text) + len(c.reasoning)
+	for _, call := range c.calls {
+		size += 128 + len(call.arguments)
+	}
+	return size
+}
+
 // appendMessage appends the message (ChatCompletionResponseMessage). Its content
 // is null if there are only calls.
-func (b *ChatBody) appendMessage(dst []byte) []byte {
+func (c *bodyChoice) appendMessage(dst []byte, legacy bool) []byte {
 	dst = append(dst, `{"role":"assistant","content":`...)
-	if len(b.text) == 0 && len(b.calls) > 0 {
+	if len(c.text) == 0 && len(c.calls) > 0 {
 		dst = append(dst, "null"...)
 	} else {
-		dst = appendString(dst, b.text)
+		dst = appendString(dst, c.text)
 	}
 	dst = append(dst, `,"refusal":null,"annotations":[]`...)
-	if len(b.reasoning) > 0 {
+	if len(c.reasoning) > 0 {
 		dst = append(dst, `,"reasoning_content":`...)
-		dst = appendString(dst, b.reasoning)
+		dst = appendString(dst, c.reasoning)
 	}
-	if len(b.calls) > 0 {
+	switch {
+	case len(c.calls) == 0:
+	case legacy:
+		dst = append(dst, `,"function_call":`...)
+		dst = c.calls[0].appendFunction(dst)
+	default:
 		dst = append(dst, `,"tool_calls":`...)
-		dst = b.appendCalls(dst)
+		dst = c.appendCalls(dst)
 	}
 	return append(dst, '}')
 }
 
-func (b *ChatBody) appendCalls(dst []byte) []byte {
+func (c *bodyChoice) appendCalls(dst []byte) []byte {
 	separator := byte('[')
-	for _, c := range b.calls {
+	for i := range c.calls {
 		dst = append(dst, separator)
 		separator = ','
 		dst = append(dst, `{"id":`...)
-		dst = appendString(dst, c.id)
-		dst = append(dst, `,"type":"function","function":{"name":`...)
-		dst = appendString(dst, c.name)
-		dst = append(dst, `,"arguments":`...)
-		dst = appendString(dst, c.arguments)
-		dst = append(dst, `}}`...)
+		dst = appendString(dst, c.calls[i].id)
+		dst = append(dst, `,"type":"function","function":`...)
+		dst = c.calls[i].appendFunction(dst)
+		dst = append(dst, '}')
 	}
 	return append(dst, ']')
+}
+
+// appendFunction appends what is called, and with what.
+func (c *bodyCall) appendFunction(dst []byte) []byte {
+	dst = append(dst, `{"name":`...)
+	dst = appendString(dst, c.name)
+	dst = append(dst, `,"arguments":`...)
+	dst = appendString(dst, c.arguments)
+	return append(dst, '}')
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -9,12 +10,17 @@ import (
 
 func bodyOf(t *testing.T, outs []turn.Output) *ChatBody {
 	t.Helper()
-	b := NewChatBody(testMeta)
-	for _, out := range outs {
+	return bodyOfAll(t, testMeta, alone(outs))
+}
+
+func bodyOfAll(t *testing.T, meta Meta, all []said) *ChatBody {
+	t.Helper()
+	b := NewChatBody(meta)
+	for _, o := range all {
 		if b.Done() {
-			t.Fatalf("done before %+v", out)
+			t.Fatalf("done before %+v", o)
 		}
-		b.Add(0, out)
+		b.Add(o.choice, o.out)
 	}
 	if !b.Done() {
 		t.Fatal("not done after the last output")
@@ -70,9 +76,71 @@ func TestChatBody(t *testing.T) {
 	}
 }
 
+func TestChatBodyChoices(t *testing.T) {
+	meta := testMeta
+	meta.Choices = 3
+	b := bodyOfAll(t, meta, []said{
+		{2, startOut(0, "c", "f")}, {1, textOut("b")}, {2, argumentsOut(0, "c", "{}")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)},
+		{1, textOut("late")}, {0, textOut("a")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
+	})
+	want := `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","choices":[` +
+		`{"index":0,"message":{"role":"assistant","content":"aa","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"},` +
+		`{"index":1,"message":{"role":"assistant","content":"b","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"length"},` +
+		`{"index":2,"message":{"role":"assistant","content":null,"refusal":null,"annotations":[],"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],` +
+		`"usage":{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}}`
+	if got := string(b.JSON()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if b.Calls() != 1 || b.Failure() != nil {
+		t.Errorf("%d calls, failure %v", b.Calls(), b.Failure())
+	}
+}
+
+func TestChatBodyFunctions(t *testing.T) {
+	meta := testMeta
+	meta.LegacyFunctions = true
+	for name, c := range map[string]struct {
+		outs            []turn.Output
+		message, reason string
+		calls           int
+	}{
+		"a call": {
+			[]turn.Output{startOut(0, "c", "f"), argumentsOut(0, "c", `{"a":`), argumentsOut(0, "c", `1}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)},
+			`{"role":"assistant","content":null,"refusal":null,"annotations":[],"function_call":{"name":"f","arguments":"{\"a\":1}"}}`, "function_call", 1,
+		},
+		"one of two": {
+			[]turn.Output{textOut("x"), startOut(0, "c", "f"), startOut(1, "d", "g"), argumentsOut(1, "d", "{}"), finishOut(turn.FinishToolCalls)},
+			`{"role":"assistant","content":"x","refusal":null,"annotations":[],"function_call":{"name":"f","arguments":""}}`, "function_call", 1,
+		},
+		"none": {
+			[]turn.Output{textOut("x"), finishOut(turn.FinishStop)},
+			`{"role":"assistant","content":"x","refusal":null,"annotations":[]}`, "stop", 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bodyOfAll(t, meta, alone(c.outs))
+			want := `"choices":[{"index":0,"message":` + c.message + `,"logprobs":null,"finish_reason":"` + c.reason + `"}]`
+			if got := string(b.JSON()); !strings.Contains(got, want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			if b.Calls() != c.calls {
+				t.Errorf("%d calls", b.Calls())
+			}
+		})
+	}
+}
+
+// TestChatBodyFailure: the first failure is that of the request.
 func TestChatBodyFailure(t *testing.T) {
 	b := bodyOf(t, []turn.Output{textOut("x"), failureOut(turn.ErrInterrupted)})
 	if !errors.Is(b.Failure(), turn.ErrInterrupted) {
+		t.Errorf("failure %v", b.Failure())
+	}
+	meta := testMeta
+	meta.Choices = 3
+	b = bodyOfAll(t, meta, []said{{0, finishOut(turn.FinishStop)}, {2, failureOut(turn.ErrIdle)}})
+	b.Add(1, failureOut(turn.ErrInterrupted))
+	if !errors.Is(b.Failure(), turn.ErrIdle) {
 		t.Errorf("failure %v", b.Failure())
 	}
 }

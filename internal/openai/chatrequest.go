@@ -3,7 +3,6 @@ package openai
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -13,18 +12,23 @@ import (
 type ChatRequest struct {
 	conversation
 
-	hasOptions   bool // stream_options are given
-	includeUsage bool
-	hasInput     bool // there is an input, as in the Responses API
+	choices       int      // n; 0: one
+	stop          []string // each once
+	oldMaxTokens  int      // max_tokens, which max_completion_tokens has replaced
+	functions     []tool   // what came before tools
+	functionCall  toolChoice
+	hasOptions    bool // stream_options are given
+	includeUsage  bool
+	usesFunctions bool // the tools are functions
 }
 
 // DecodeChat reads and checks the body of a chat completion request. The error
 // is always an invalid_request_error with status 400.
 //
-// Refused are, besides values of a wrong type or form, what Codex cannot do:
-// more than one choice, log probabilities, audio, files, images that are not data
-// URLs, and the functions that tools have replaced. Fields without use are
-// accepted; [Plan.Ignored] names those that matter. Unknown fields are skipped.
+// Refused are, besides values of a wrong type or form, what Codex cannot do: log
+// probabilities, audio and files. Fields without use are accepted;
+// [Plan.Ignored] names those that matter. Unknown fields are skipped. Images at
+// an https URL are left to the caller, see [conversation.RemoteImages].
 func DecodeChat(body []byte) (*ChatRequest, *Error) {
 	lone, syntax := checkJSON(body)
 	if syntax != nil {
@@ -44,13 +48,35 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 			continue
 		}
 		if f := read(r, v); f != nil {
-			return nil, f.in(string(name)).toError()
+			return nil, misdirected(root, f.in(string(name))).toError()
 		}
 	}
 	if f := r.check(); f != nil {
-		return nil, f.toError()
+		return nil, misdirected(root, f).toError()
 	}
 	return r, nil
+}
+
+// misdirected is the fault of a body that is wrong because it is one of the
+// Responses API, with an input and no messages; else f. Some clients post such
+// bodies here, and complaints of their parts would lead nowhere.
+func misdirected(root value, f *fault) *fault {
+	var messages, input value
+	for name, v := range root.members() {
+		switch string(name) {
+		case "messages":
+			messages = v
+		case "input":
+			input = v
+		}
+	}
+	if messages.given() || !input.given() {
+		return f
+	}
+	return (&fault{
+		problem: "is required; a body with 'input' belongs to POST /v1/responses",
+		code:    codeMissing,
+	}).in("messages")
 }
 
 func notJSON(problem string) *Error {
@@ -76,28 +102,31 @@ var chatFields = map[string]func(*ChatRequest, value) *fault{
 	"top_logprobs":        (*ChatRequest).readTopLogprobs,
 	"modalities":          (*ChatRequest).readModalities,
 	"audio":               (*ChatRequest).readAudio,
-	"functions":           replacedBy("tools"),
-	"function_call":       replacedBy("tool_choice"),
-	"input":               (*ChatRequest).readInput,
+	"functions":           (*ChatRequest).readFunctions,
+	"function_call":       (*ChatRequest).readFunctionCall,
 
-	"temperature":           unused("temperature", "1", kindNumber),
-	"top_p":                 unused("top_p", "1", kindNumber),
-	"max_tokens":            unused("max_tokens", "", kindNumber),
-	"max_completion_tokens": unused("max_completion_tokens", "", kindNumber),
-	"stop":                  unused("stop", "[]", kindString, kindArray),
-	"seed":                  unused("seed", "", kindNumber),
-	"presence_penalty":      unused("presence_penalty", "0", kindNumber),
-	"frequency_penalty":     unused("frequency_penalty", "0", kindNumber),
-	"logit_bias":            unused("logit_bias", "{}", kindObject),
-	"service_tier":          unused("service_tier", `"auto"`, kindString),
-	"prediction":            unused("prediction", "", kindObject),
-	"verbosity":             unused("verbosity", `"medium"`, kindString),
-	"web_search_options":    unused("web_search_options", "", kindObject),
-	"store":                 unused("", "", kindBool),
-	"metadata":              unused("", "", kindObject),
-	"user":                  unused("", "", kindString),
-	"safety_identifier":     unused("", "", kindString),
-	"prompt_cache_key":      unused("", "", kindString),
+	"stop":                  (*ChatRequest).readStop,
+	"max_tokens":            (*ChatRequest).readMaxTokens,
+	"max_completion_tokens": (*ChatRequest).readMaxCompletionTokens,
+
+	"temperature":            unused("temperature", "1", kindNumber),
+	"top_p":                  unused("top_p", "1", kindNumber),
+	"seed":                   unused("seed", "", kindNumber),
+	"presence_penalty":       unused("presence_penalty", "0", kindNumber),
+	"frequency_penalty":      unused("frequency_penalty", "0", kindNumber),
+	"logit_bias":             unused("logit_bias", "{}", kindObject),
+	"service_tier":           unused("service_tier", `"auto"`, kindString),
+	"prediction":             unused("prediction", "", kindObject),
+	"verbosity":              unused("verbosity", `"medium"`, kindString),
+	"web_search_options":     unused("web_search_options", "", kindObject),
+	"moderation":             unused("moderation", "", kindObject),
+	"store":                  unused("", "", kindBool),
+	"metadata":               unused("", "", kindObject),
+	"user":                   unused("", "", kindString),
+	"safety_identifier":      unused("", "", kindString),
+	"prompt_cache_key":       unused("", "", kindString),
+	"prompt_cache_retention": unused("", "", kindString),
+	"prompt_cache_options":   unused("", "", kindObject),
 }
 
 // unused reads a field without a counterpart in Codex: it may be null or of one
@@ -118,30 +147,24 @@ func unused(name, neutral string, kinds ...kind) func(*ChatRequest, value) *faul
 	}
 }
 
-// replacedBy refuses a field that OpenAI itself has given up.
-func replacedBy(name string) func(*ChatRequest, value) *fault {
-	return func(_ *ChatRequest, v value) *fault {
-		if !v.given() {
-			return nil
-		}
-		return unsupported("is not supported; use '%s' instead", name)
-	}
-}
-
-// check looks at what needs more than one field.
+// check looks at what needs more than one field, and settles it.
 func (r *ChatRequest) check() *fault {
 	switch {
-	case r.messages == nil && r.hasInput:
-		return (&fault{
-			problem: "is required; a body with 'input' belongs to POST /v1/responses",
-			code:    codeMissing,
-		}).in("messages")
 	case r.model == "":
 		return missing().in("model")
 	case r.messages == nil:
 		return missing().in("messages")
 	case r.hasOptions && !r.stream:
 		return wrongValue("is only allowed when 'stream' is true").in("stream_options")
+	}
+	if r.maxTokens == 0 {
+		r.maxTokens = r.oldMaxTokens
+	}
+	if f := r.checkRemoteImages(); f != nil {
+		return f.in("messages")
+	}
+	if len(r.functions) > 0 || !r.functionCall.isAuto() {
+		return r.useFunctions()
 	}
 	return r.choice.check(r.tools).in("tool_choice")
 }
@@ -194,25 +217,17 @@ func (r *ChatRequest) readStreamOptions(v value) *fault {
 		return f
 	}
 	for name, v := range v.members() {
-		if string(name) == "include_usage" {
+		switch string(name) {
+		case "include_usage":
 			if f := optional(kindBool, v); f != nil {
 				return f.in("include_usage")
 			}
 			r.includeUsage = v.isTrue()
+		case "include_obfuscation": // there is none to leave out
+			if f := optional(kindBool, v); f != nil {
+				return f.in("include_obfuscation")
+			}
 		}
-	}
-	return nil
-}
-
-func (r *ChatRequest) readN(v value) *fault {
-	if !v.given() {
-		return nil
-	}
-	if f := expect(kindNumber, v); f != nil {
-		return f
-	}
-	if n, err := strconv.ParseFloat(string(v), 64); err != nil || n != 1 {
-		return wrongValue("must be 1: several choices are not supported")
 	}
 	return nil
 }
@@ -260,10 +275,4 @@ func (r *ChatRequest) readAudio(v value) *fault {
 		return nil
 	}
 	return unsupported("is not supported: answers are text")
-}
-
-// readInput notes a field of the Responses API, to be able to say so.
-func (r *ChatRequest) readInput(v value) *fault {
-	r.hasInput = v.given()
-	return nil
 }

@@ -35,6 +35,24 @@ func manyTools(n int) string {
 	return strings.Join(tools, ",")
 }
 
+// manyFunctions are n functions with names of their own.
+func manyFunctions(n int) string {
+	functions := make([]string, n)
+	for i := range functions {
+		functions[i] = fmt.Sprintf(`{"name":"f%d"}`, i)
+	}
+	return strings.Join(functions, ",")
+}
+
+// remoteImages is a message with n images elsewhere.
+func remoteImages(n int) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf(`{"type":"image_url","image_url":{"url":"https://example.com/%d.png"}}`, i)
+	}
+	return `{"role":"user","content":[` + strings.Join(parts, ",") + `]}`
+}
+
 const readNote = `{"name":"readNote"}`
 
 func mustDecode(t *testing.T, body string) *ChatRequest {
@@ -62,6 +80,7 @@ func TestDecodeChatTypes(t *testing.T) {
 	}
 	const (
 		user      = `{"role":"user","content":"hi"}`
+		called    = `{"role":"assistant","function_call":{"name":"f","arguments":"{}"}}`
 		assistant = `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`
 	)
 	assistantWith := func(old string) string { return withMessages(strings.Replace(assistant, old, "%", 1)) }
@@ -74,14 +93,19 @@ func TestDecodeChatTypes(t *testing.T) {
 		{`{"model":"m","messages":%}`, "messages", []kind{kindArray}},
 		{withMessages(`%`), "messages[0]", []kind{kindObject}},
 		{withMessages(`{"role":%,"content":"x"}`), "messages[0].role", []kind{kindString}},
-		{withMessages(`{"role":"user","content":%}`), "messages[0].content", []kind{kindString, kindArray}},
-		{withMessages(`{"role":"system","content":%}`), "messages[0].content", []kind{kindString, kindArray}},
-		{withMessages(`{"role":"developer","content":%}`), "messages[0].content", []kind{kindString, kindArray}},
+		{withMessages(`{"role":"user","content":%}`), "messages[0].content", []kind{kindString, kindArray, kindNull}},
+		{withMessages(`{"role":"system","content":%}`), "messages[0].content", []kind{kindString, kindArray, kindNull}},
+		{withMessages(`{"role":"developer","content":%}`), "messages[0].content", []kind{kindString, kindArray, kindNull}},
 		{withMessages(`{"role":"assistant","content":%}`), "messages[0].content", []kind{kindString, kindArray, kindNull}},
 		{withMessages(assistant + `,{"role":"tool","tool_call_id":"c","content":%}`), "messages[1].content", []kind{kindString, kindArray, kindNull}},
 		{withMessages(assistant + `,{"role":"tool","content":"r","tool_call_id":%}`), "messages[1].tool_call_id", []kind{kindString}},
 		{withMessages(`{"role":"user","content":"x","name":%}`), "messages[0].name", []kind{kindString, kindNull}},
 		{withMessages(`{"role":"assistant","refusal":%}`), "messages[0].refusal", []kind{kindString, kindNull}},
+		{withMessages(called + `,{"role":"function","name":"f","content":%}`), "messages[1].content", []kind{kindString, kindArray, kindNull}},
+		{withMessages(called + `,{"role":"function","content":"r","name":%}`), "messages[1].name", []kind{kindString}},
+		{withMessages(`{"role":"assistant","function_call":%}`), "messages[0].function_call", []kind{kindObject, kindNull}},
+		{withMessages(`{"role":"assistant","function_call":{"arguments":"","name":%}}`), "messages[0].function_call.name", []kind{kindString}},
+		{withMessages(`{"role":"assistant","function_call":{"name":"f","arguments":%}}`), "messages[0].function_call.arguments", []kind{kindString}},
 		{withMessages(`{"role":"assistant","tool_calls":%}`), "messages[0].tool_calls", []kind{kindArray, kindNull}},
 		{withMessages(`{"role":"assistant","tool_calls":[%]}`), "messages[0].tool_calls[0]", []kind{kindObject}},
 		{assistantWith(`"c"`), "messages[0].tool_calls[0].id", []kind{kindString}},
@@ -126,6 +150,7 @@ func TestDecodeChatTypes(t *testing.T) {
 		{withFields(`"stream":%`), "stream", []kind{kindBool, kindNull}},
 		{withFields(`"stream":true,"stream_options":%`), "stream_options", []kind{kindObject, kindNull}},
 		{withFields(`"stream":true,"stream_options":{"include_usage":%}`), "stream_options.include_usage", []kind{kindBool, kindNull}},
+		{withFields(`"stream":true,"stream_options":{"include_obfuscation":%}`), "stream_options.include_obfuscation", []kind{kindBool, kindNull}},
 		{withFields(`"n":%`), "n", []kind{kindNumber, kindNull}},
 		{withFields(`"logprobs":%`), "logprobs", []kind{kindBool, kindNull}},
 		{withFields(`"top_logprobs":%`), "top_logprobs", []kind{kindNumber, kindNull}},
@@ -136,6 +161,14 @@ func TestDecodeChatTypes(t *testing.T) {
 		{withFields(`"max_tokens":%`), "max_tokens", []kind{kindNumber, kindNull}},
 		{withFields(`"max_completion_tokens":%`), "max_completion_tokens", []kind{kindNumber, kindNull}},
 		{withFields(`"stop":%`), "stop", []kind{kindString, kindArray, kindNull}},
+		{withFields(`"stop":["a",%]`), "stop[1]", []kind{kindString}},
+		{withFields(`"functions":%`), "functions", []kind{kindArray, kindNull}},
+		{withFields(`"functions":[%]`), "functions[0]", []kind{kindObject}},
+		{withFields(`"functions":[{"name":%}]`), "functions[0].name", []kind{kindString}},
+		{withFields(`"functions":[{"name":"f","description":%}]`), "functions[0].description", []kind{kindString, kindNull}},
+		{withFields(`"functions":[{"name":"f","parameters":%}]`), "functions[0].parameters", []kind{kindObject, kindNull}},
+		{withFields(`"function_call":%`), "function_call", []kind{kindString, kindObject, kindNull}},
+		{withFields(`"function_call":{"name":%}`), "function_call.name", []kind{kindString}},
 		{withFields(`"seed":%`), "seed", []kind{kindNumber, kindNull}},
 		{withFields(`"presence_penalty":%`), "presence_penalty", []kind{kindNumber, kindNull}},
 		{withFields(`"frequency_penalty":%`), "frequency_penalty", []kind{kindNumber, kindNull}},
@@ -149,6 +182,9 @@ func TestDecodeChatTypes(t *testing.T) {
 		{withFields(`"user":%`), "user", []kind{kindString, kindNull}},
 		{withFields(`"safety_identifier":%`), "safety_identifier", []kind{kindString, kindNull}},
 		{withFields(`"prompt_cache_key":%`), "prompt_cache_key", []kind{kindString, kindNull}},
+		{withFields(`"prompt_cache_retention":%`), "prompt_cache_retention", []kind{kindString, kindNull}},
+		{withFields(`"prompt_cache_options":%`), "prompt_cache_options", []kind{kindObject, kindNull}},
+		{withFields(`"moderation":%`), "moderation", []kind{kindObject, kindNull}},
 	} {
 		for k, sample := range samples {
 			body := strings.Replace(c.body, "%", sample, 1)
@@ -194,6 +230,8 @@ func TestDecodeChatRefuses(t *testing.T) {
 	}
 	const (
 		hi       = `{"role":"user","content":"hi"}`
+		called   = `{"role":"assistant","function_call":{"name":"f","arguments":"{}"}}`
+		answer   = `{"role":"function","name":"f","content":"r"}`
 		imageURL = "messages[0].content[1].image_url.url"
 	)
 	for name, c := range map[string]struct {
@@ -216,10 +254,9 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"Responses, no model":  {`{"input":[]}`, "messages", codeMissing, "POST /v1/responses"},
 		"no role":              {withMessages(`{"content":"x"}`), "messages[0].role", codeMissing, "is required"},
 		"unknown role":         {withMessages(hi + `,{"role":"robot","content":"x"}`), "messages[1].role", codeInvalidValue, "must be one of"},
-		"function role":        {withMessages(`{"role":"function","name":"f","content":"x"}`), "messages[0].role", codeUnsupported, "use 'tool'"},
 		"no content":           {withMessages(`{"role":"user"}`), "messages[0].content", codeMissing, "is required"},
 		"no tool content":      {withMessages(calls("a") + `,{"role":"tool","tool_call_id":"a"}`), "messages[1].content", codeMissing, "is required"},
-		"empty parts":          {withMessages(`{"role":"user","content":[]}`), "messages[0].content", codeInvalidValue, "at least one part"},
+		"no function content":  {withMessages(`{"role":"function","name":"f"}`), "messages[0].content", codeMissing, "is required"},
 		"no part type":         {withMessages(`{"role":"user","content":[{"text":"x"}]}`), "messages[0].content[0].type", codeMissing, "is required"},
 		"unknown part":         {withMessages(`{"role":"user","content":[{"type":"video"}]}`), "messages[0].content[0].type", codeInvalidValue, "text or image_url"},
 		"audio part":           {withMessages(`{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}`), "messages[0].content[0].type", codeUnsupported, "audio"},
@@ -229,9 +266,12 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"image in assistant":   {withMessages(`{"role":"assistant","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", codeInvalidValue, "text or refusal"},
 		"refusal of a user":    {withMessages(`{"role":"user","content":[{"type":"refusal","refusal":"x"}]}`), "messages[0].content[0].type", codeInvalidValue, "text or image_url"},
 		"assistant audio":      {withMessages(`{"role":"assistant","audio":{"id":"a"}}`), "messages[0].audio", codeUnsupported, "audio"},
-		"old function call":    {withMessages(`{"role":"assistant","function_call":{"name":"f","arguments":""}}`), "messages[0].function_call", codeUnsupported, "use 'tool_calls'"},
-		"remote image":         {image("https://example.com/a.png"), imageURL, codeInvalidValue, "must be a data URL"},
+		"plain http image":     {image("http://example.com/a.png"), imageURL, codeInvalidValue, "a data URL (data:image/png;base64,…) or an https URL"},
+		"image in a file":      {image("file:///a.png"), imageURL, codeInvalidValue, "must be a data URL"},
 		"image without scheme": {image("iVBORw0KGgo="), imageURL, codeInvalidValue, "must be a data URL"},
+		"image without host":   {image("https:///a.png"), imageURL, codeInvalidValue, "not a valid https URL"},
+		"image at a bad host":  {image("https://exa mple/a.png"), imageURL, codeInvalidValue, "not a valid https URL"},
+		"many remote images":   {withMessages(remoteImages(maxRemoteImages + 1)), "messages", codeInvalidValue, "at most 16 remote images, not 17"},
 		"image not base64":     {image("data:image/png,abc"), imageURL, codeInvalidValue, "in base64"},
 		"image without data":   {image("data:image/png;base64"), imageURL, codeInvalidValue, "in base64"},
 		"svg image":            {image("data:image/svg+xml;base64,AAAA"), imageURL, codeInvalidValue, "png, jpeg, gif or webp"},
@@ -265,7 +305,8 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"long tool name":    {withTool(`{"name":"`+strings.Repeat("a", 129)+`"}`, ""), "tools[0].function.name", codeInvalidValue, "at most 128"},
 		"no tool name":      {withTool(`{}`, ""), "tools[0].function.name", codeMissing, "is required"},
 		"too many tools":    {withFields(`"tools":[` + manyTools(maxTools+1) + `]`), "tools", codeInvalidValue, "at most 1024"},
-		"flat tool":         {withFields(`"tools":[{"type":"function","name":"f"}]`), "tools[0].function", codeMissing, "is required"},
+		"flat tool":         {withFields(`"tools":[{"type":"function","name":"f"}]`), "tools[0].function", codeMissing, "POST /v1/responses"},
+		"empty tool":        {withFields(`"tools":[{"type":"function"}]`), "tools[0].function", codeMissing, "is required."},
 		"custom tool":       {withFields(`"tools":[{"type":"custom","custom":{}}]`), "tools[0].type", codeUnsupported, "function"},
 
 		"unknown choice":           {withTool(readNote, `,"tool_choice":"any"`), "tool_choice", codeInvalidValue, "none, auto, required"},
@@ -287,14 +328,43 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"unknown effort":           {withFields(`"reasoning_effort":"ultra"`), "reasoning_effort", codeInvalidValue, "xhigh"},
 		"options without stream":   {withFields(`"stream_options":{"include_usage":true}`), "stream_options", codeInvalidValue, "'stream' is true"},
 		"options, stream is false": {withFields(`"stream_options":{},"stream":false`), "stream_options", codeInvalidValue, "'stream' is true"},
-		"two choices":              {withFields(`"n":2`), "n", codeInvalidValue, "must be 1"},
-		"no choice":                {withFields(`"n":0`), "n", codeInvalidValue, "must be 1"},
+		"nine choices":             {withFields(`"n":9`), "n", codeInvalidValue, "at most 8"},
+		"no end of choices":        {withFields(`"n":1e999`), "n", codeInvalidValue, "at most 8"},
+		"no choice":                {withFields(`"n":0`), "n", codeInvalidValue, "integer of at least 1"},
+		"half a choice":            {withFields(`"n":1.5`), "n", codeInvalidValue, "integer of at least 1"},
+		"no tokens":                {withFields(`"max_tokens":0`), "max_tokens", codeInvalidValue, "integer of at least 1"},
+		"fewer tokens":             {withFields(`"max_completion_tokens":-1`), "max_completion_tokens", codeInvalidValue, "integer of at least 1"},
+		"half a token":             {withFields(`"max_completion_tokens":0.5`), "max_completion_tokens", codeInvalidValue, "integer of at least 1"},
+		"five stops":               {withFields(`"stop":["a","b","c","d","a"]`), "stop", codeInvalidValue, "at most 4"},
+		"empty stop":               {withFields(`"stop":""`), "stop", codeInvalidValue, "must not be empty"},
+		"empty stop of two":        {withFields(`"stop":["a",""]`), "stop[1]", codeInvalidValue, "must not be empty"},
+		"endless stop":             {withFields(`"stop":"` + strings.Repeat("a", maxStopBytes+1) + `"`), "stop", codeInvalidValue, "at most 4096 bytes"},
 		"logprobs":                 {withFields(`"logprobs":true`), "logprobs", codeUnsupported, "log probabilities"},
 		"top_logprobs":             {withFields(`"top_logprobs":2`), "top_logprobs", codeUnsupported, "log probabilities"},
 		"audio answer":             {withFields(`"modalities":["text","audio"]`), "modalities[1]", codeUnsupported, "answers are text"},
 		"audio settings":           {withFields(`"audio":{"voice":"x"}`), "audio", codeUnsupported, "answers are text"},
-		"old functions":            {withFields(`"functions":[{"name":"f"}]`), "functions", codeUnsupported, "use 'tools'"},
-		"old choice":               {withFields(`"function_call":"auto"`), "function_call", codeUnsupported, "use 'tool_choice'"},
+
+		"functions and tools":       {withTool(readNote, `,"functions":[{"name":"f"}]`), "functions", codeInvalidValue, "use 'tools' alone"},
+		"functions, tool choice":    {withFields(`"functions":[{"name":"f"}],"tool_choice":"none"`), "tool_choice", codeInvalidValue, "use 'function_call'"},
+		"tools, function choice":    {withTool(readNote, `,"function_call":"none"`), "function_call", codeInvalidValue, "use 'tool_choice'"},
+		"duplicate functions":       {withFields(`"functions":[{"name":"f"},{"name":"f"}]`), "functions[1].name", codeInvalidValue, "used twice"},
+		"too many functions":        {withFields(`"functions":[` + manyFunctions(maxTools+1) + `]`), "functions", codeInvalidValue, "at most 1024 functions"},
+		"function name":             {withFields(`"functions":[{"name":"a b"}]`), "functions[0].name", codeInvalidValue, "letters, digits"},
+		"function choice":           {withFields(`"functions":[{"name":"f"}],"function_call":"required"`), "function_call", codeInvalidValue, "none, auto or an object"},
+		"unknown function":          {withFields(`"functions":[{"name":"f"}],"function_call":{"name":"g"}`), "function_call", codeInvalidValue, `"g"`},
+		"function without any":      {withFields(`"function_call":{"name":"g"}`), "function_call", codeInvalidValue, `"g"`},
+		"nameless function":         {withFields(`"functions":[{"name":"f"}],"function_call":{}`), "function_call.name", codeMissing, "is required"},
+		"function and tool calls":   {withMessages(`{"role":"assistant","tool_calls":[` + call("a") + `],"function_call":{"name":"f","arguments":""}}`), "messages[0].function_call", codeInvalidValue, "beside 'tool_calls'"},
+		"function without answer":   {withMessages(called + `,` + hi), "messages[0].function_call", codeInvalidValue, "message of the role function"},
+		"function call at the end":  {withMessages(hi + `,` + called), "messages[1].function_call", codeInvalidValue, "message of the role function"},
+		"answer without function":   {withMessages(answer), "messages[0].name", codeInvalidValue, `no function_call of "f"`},
+		"answer to a tool call":     {withMessages(calls("a") + `,` + answer), "messages[1].name", codeInvalidValue, `no function_call of "f"`},
+		"answer of another":         {withMessages(called + `,{"role":"function","name":"g","content":"r"}`), "messages[1].name", codeInvalidValue, `no function_call of "g"`},
+		"second answer":             {withMessages(called + `,` + answer + `,` + answer), "messages[2].name", codeInvalidValue, `no function_call of "f"`},
+		"late answer":               {withMessages(called + `,` + hi + `,` + answer), "messages[2].name", codeInvalidValue, `no function_call of "f"`},
+		"nameless answer":           {withMessages(called + `,{"role":"function","content":"r"}`), "messages[1].name", codeMissing, "is required"},
+		"Responses, flat tools":     {`{"model":"m","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"hi"}]}`, "messages", codeMissing, "POST /v1/responses"},
+		"Responses, its own fields": {`{"model":"m","tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"},"messages":null,"store":1,"input":"hi"}`, "messages", codeMissing, "POST /v1/responses"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := DecodeChat([]byte(c.body))
@@ -316,11 +386,25 @@ func TestDecodeChatAccepts(t *testing.T) {
 	for name, body := range map[string]string{
 		"space around":            " \n" + withFields(`"n":1`) + "\r\n ",
 		"unknown fields":          withFields(`"foo":{"bar":[1]},"x":null`),
-		"nulls":                   withFields(`"tools":null,"tool_choice":null,"stream":null,"stream_options":null,"n":null,"logprobs":null,"top_logprobs":null,"response_format":null,"reasoning_effort":null,"stop":null,"functions":null,"function_call":null,"audio":null,"modalities":null,"parallel_tool_calls":null`),
+		"nulls":                   withFields(`"tools":null,"tool_choice":null,"stream":null,"stream_options":null,"n":null,"logprobs":null,"top_logprobs":null,"response_format":null,"reasoning_effort":null,"stop":null,"functions":null,"function_call":null,"max_tokens":null,"max_completion_tokens":null,"audio":null,"modalities":null,"parallel_tool_calls":null`),
 		"no tools but a choice":   withFields(`"tools":[],"tool_choice":"auto"`),
 		"none without tools":      withFields(`"tool_choice":"none"`),
 		"logprobs false":          withFields(`"logprobs":false`),
 		"one choice as a float":   withFields(`"n":1.0`),
+		"eight choices":           withFields(`"n":8`),
+		"no stop":                 withFields(`"stop":[]`),
+		"more tokens than any":    withFields(`"max_tokens":1e300,"max_completion_tokens":9007199254740993`),
+		"no functions":            withFields(`"functions":[],"function_call":"auto"`),
+		"no functions, none":      withFields(`"functions":[],"function_call":"none"`),
+		"no functions but tools":  withTool(readNote, `,"functions":[],"function_call":"auto"`),
+		"functions, no tools":     withFields(`"functions":[{"name":"f"}],"tools":[],"tool_choice":"auto"`),
+		"many functions":          withFields(`"functions":[` + manyFunctions(maxTools) + `]`),
+		"sixteen remote images":   withMessages(remoteImages(maxRemoteImages) + `,` + remoteImages(maxRemoteImages)),
+		"null of everybody":       withMessages(`{"role":"system","content":null},{"role":"developer","content":null},{"role":"user","content":null}`),
+		"no parts of anybody":     withMessages(`{"role":"system","content":[]},{"role":"user","content":[]},{"role":"assistant","content":[]},{"role":"user","content":"x"}`),
+		"dumped answer":           withMessages(`{"role":"user","content":"x"},{"role":"assistant","content":"y","refusal":null,"annotations":[],"audio":null,"function_call":null,"tool_calls":null,"reasoning_content":"z","provider_specific_fields":null}`),
+		"dumped calls":            withMessages(`{"role":"assistant","content":[],"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{}","parsed_arguments":null}}]},{"role":"tool","name":"f","tool_call_id":"a","content":[{"type":"text","text":"r"}]}`),
+		"empty text and calls":    withMessages(`{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":[]}`),
 		"text only":               withFields(`"modalities":["text"]`),
 		"both bodies":             withFields(`"input":"x"`),
 		"empty user message":      withMessages(`{"role":"user","content":""}`),

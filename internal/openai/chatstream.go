@@ -14,41 +14,72 @@ type Meta struct {
 	Created int64  // Unix time in seconds
 	// IncludeUsage adds the usage chunk to a stream. A body always has it.
 	IncludeUsage bool
+	// Choices is how many turns answer the request; 0 is 1.
+	Choices int
+	// LegacyFunctions is for clients that know functions instead of tools: a
+	// choice's first call becomes a function_call, and there are no others.
+	LegacyFunctions bool
 }
 
-// ChatStream encodes the outputs of a turn as chat.completion.chunk objects
-// (CreateChatCompletionStreamResponse):
+// finishFunctionCall is the finish_reason of a function_call.
+const finishFunctionCall turn.FinishReason = "function_call"
+
+// finishReason is the finish_reason of a turn that ended with this one.
+func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
+	if m.LegacyFunctions && reason == turn.FinishToolCalls {
+		return finishFunctionCall
+	}
+	return reason
+}
+
+// ChatStream encodes the outputs of turns, one for each choice, as
+// chat.completion.chunk objects (CreateChatCompletionStreamResponse). For each
+// choice these are, between those of the others:
 //
 //   - a chunk that names the role, with an empty content, or with null if the
 //     turn begins with a call,
 //   - a chunk for each piece of text (delta.content), of reasoning
 //     (delta.reasoning_content, which is no part of OpenAI's API but common) and
 //     of a call (delta.tool_calls: first index, id, type and name, then
-//     index and new arguments),
-//   - a chunk with the finish_reason and an empty delta,
-//   - if asked for, a chunk without choices that holds the usage; all chunks
-//     before it then have "usage": null.
+//     index and new arguments; or delta.function_call: first the name, then new
+//     arguments),
+//   - a chunk with the finish_reason and an empty delta.
+//
+// If asked for, a chunk without choices ends the stream that holds the usage of
+// all choices; all chunks before it then have "usage": null. The failure of one
+// choice is that of the request: an error object ends the stream.
 //
 // It must not be used by several goroutines at once.
 type ChatStream struct {
-	emit         func(data []byte) error
-	includeUsage bool
+	emit func(data []byte) error
+	meta Meta
 
-	head   []byte // what every chunk begins with, up to the choices
-	buf    []byte // the chunk under way
-	opened bool   // the role has been sent
-	done   bool
-	err    error // of emit
+	head    []byte // what every chunk begins with, up to the choices
+	buf     []byte // the chunk under way
+	choices []streamChoice
+	open    int            // choices that have not finished
+	usage   codexrpc.Usage // of those that have
+	done    bool
+	err     error // of emit
+}
+
+// streamChoice is how far a choice is.
+type streamChoice struct {
+	opened   bool // the role has been sent
+	finished bool
 }
 
 // NewChatStream returns an encoder that hands the JSON of each chunk to emit,
 // without any framing. The slice is valid during the call only. The stream ends
 // at the first error of emit.
 func NewChatStream(meta Meta, emit func(data []byte) error) *ChatStream {
+	choices := max(1, meta.Choices)
 	return &ChatStream{
-		emit:         emit,
-		includeUsage: meta.IncludeUsage,
-		head:         appendHead(nil, meta, "chat.completion.chunk"),
+		emit:    emit,
+		meta:    meta,
+		head:    appendHead(nil, meta, "chat.completion.chunk"),
+		choices: make([]streamChoice, choices),
+		open:    choices,
 	}
 }
 
@@ -65,23 +96,24 @@ func appendHead(dst []byte, meta Meta, object string) []byte {
 	return append(dst, `,"choices":[`...)
 }
 
-// Write encodes one output as none, one or more chunks. A failure becomes an
-// error object. The error is that of emit. Outputs after the last are ignored.
-func (s *ChatStream) Write(_ int, out turn.Output) error {
-	if s.done || s.err != nil {
+// Write encodes one output of a choice, from 0 to one less than there are, as
+// none, one or more chunks. A failure becomes an error object. The error is that
+// of emit. Outputs after a choice's last, or after any failure, are ignored.
+func (s *ChatStream) Write(choice int, out turn.Output) error {
+	if s.done || s.err != nil || s.choices[choice].finished {
 		return s.err
 	}
 	switch out.Kind {
 	case turn.OutputText:
-		s.text(`{"content":`, out.Text)
+		s.text(choice, `{"content":`, out.Text)
 	case turn.OutputReasoning:
-		s.text(`{"reasoning_content":`, out.Text)
+		s.text(choice, `{"reasoning_content":`, out.Text)
 	case turn.OutputCallStart:
-		s.callStart(out)
+		s.callStart(choice, out)
 	case turn.OutputCallArguments:
-		s.callArguments(out)
+		s.callArguments(choice, out)
 	case turn.OutputFinish:
-		s.finish(out)
+		s.finish(choice, out)
 	case turn.OutputFailure:
 		s.done = true
 		s.send(FromFailure(out.Err).Body())
@@ -89,24 +121,27 @@ func (s *ChatStream) Write(_ int, out turn.Output) error {
 	return s.err
 }
 
-// Done reports whether the last chunk has been written, so that "[DONE]" is due.
+// Done reports whether the last chunk has been written, so that "[DONE]" is due:
+// all choices have finished, or one has failed.
 func (s *ChatStream) Done() bool { return s.done }
 
 // text sends a delta with one member: its beginning and its value.
-func (s *ChatStream) text(member, text string) {
+func (s *ChatStream) text(choice int, member, text string) {
 	if text == "" {
 		return
 	}
-	s.open(`""`)
-	s.begin()
+	s.begin(choice, `""`)
 	s.buf = append(s.buf, member...)
 	s.buf = appendString(s.buf, text)
 	s.end("")
 }
 
-func (s *ChatStream) callStart(out turn.Output) {
-	s.open("null")
-	s.begin()
+func (s *ChatStream) callStart(choice int, out turn.Output) {
+	if s.meta.LegacyFunctions {
+		s.functionCall(choice, out, `{"function_call":{"name":`, out.Name, `,"arguments":""}`)
+		return
+	}
+	s.begin(choice, "null")
 	s.buf = append(s.buf, `{"tool_calls":[{"index":`...)
 	s.buf = strconv.AppendInt(s.buf, int64(out.Call), 10)
 	s.buf = append(s.buf, `,"id":`...)
@@ -117,12 +152,15 @@ func (s *ChatStream) callStart(out turn.Output) {
 	s.end("")
 }
 
-func (s *ChatStream) callArguments(out turn.Output) {
+func (s *ChatStream) callArguments(choice int, out turn.Output) {
 	if out.Text == "" {
 		return
 	}
-	s.open("null")
-	s.begin()
+	if s.meta.LegacyFunctions {
+		s.functionCall(choice, out, `{"function_call":{"arguments":`, out.Text, `}`)
+		return
+	}
+	s.begin(choice, "null")
 	s.buf = append(s.buf, `{"tool_calls":[{"index":`...)
 	s.buf = strconv.AppendInt(s.buf, int64(out.Call), 10)
 	s.buf = append(s.buf, `,"function":{"arguments":`...)
@@ -131,37 +169,57 @@ func (s *ChatStream) callArguments(out turn.Output) {
 	s.end("")
 }
 
-func (s *ChatStream) finish(out turn.Output) {
-	s.open(`""`)
-	s.begin()
+// functionCall sends a part of a choice's first call: what is before its value,
+// the value, and what is behind it.
+func (s *ChatStream) functionCall(choice int, out turn.Output, before, text, behind string) {
+	if out.Call != 0 {
+		return
+	}
+	s.begin(choice, "null")
+	s.buf = append(s.buf, before...)
+	s.buf = appendString(s.buf, text)
+	s.buf = append(s.buf, behind...)
+	s.end("")
+}
+
+// finish ends a choice, and the stream with the last one.
+func (s *ChatStream) finish(choice int, out turn.Output) {
+	s.begin(choice, `""`)
 	s.buf = append(s.buf, '{')
-	s.end(out.Finish)
-	if s.includeUsage {
+	s.end(s.meta.finishReason(out.Finish))
+	s.choices[choice].finished = true
+	s.usage = s.usage.Add(out.Usage)
+	if s.open--; s.open > 0 {
+		return
+	}
+	if s.meta.IncludeUsage {
 		s.buf = append(s.buf[:0], s.head...)
 		s.buf = append(s.buf, `],"usage":`...)
-		s.buf = appendUsage(s.buf, out.Usage)
+		s.buf = appendUsage(s.buf, s.usage)
 		s.buf = append(s.buf, '}')
 		s.send(s.buf)
 	}
 	s.done = s.err == nil
 }
 
-// open sends the chunk with the role before anything else.
-func (s *ChatStream) open(content string) {
-	if s.opened {
-		return
+// begin starts a chunk of a choice up to its delta. Before the first goes one
+// with the role and this content.
+func (s *ChatStream) begin(choice int, content string) {
+	if c := &s.choices[choice]; !c.opened {
+		c.opened = true
+		s.start(choice)
+		s.buf = append(s.buf, `{"role":"assistant","content":`...)
+		s.buf = append(s.buf, content...)
+		s.end("")
 	}
-	s.opened = true
-	s.begin()
-	s.buf = append(s.buf, `{"role":"assistant","content":`...)
-	s.buf = append(s.buf, content...)
-	s.end("")
+	s.start(choice)
 }
 
-// begin starts a chunk up to its delta.
-func (s *ChatStream) begin() {
+func (s *ChatStream) start(choice int) {
 	s.buf = append(s.buf[:0], s.head...)
-	s.buf = append(s.buf, `{"index":0,"delta":`...)
+	s.buf = append(s.buf, `{"index":`...)
+	s.buf = strconv.AppendInt(s.buf, int64(choice), 10)
+	s.buf = append(s.buf, `,"delta":`...)
 }
 
 // end closes the delta and sends the chunk.
@@ -169,7 +227,7 @@ func (s *ChatStream) end(finish turn.FinishReason) {
 	s.buf = append(s.buf, `},"finish_reason":`...)
 	s.buf = appendStringOrNull(s.buf, string(finish))
 	s.buf = append(s.buf, `}]`...)
-	if s.includeUsage {
+	if s.meta.IncludeUsage {
 		s.buf = append(s.buf, `,"usage":null`...)
 	}
 	s.buf = append(s.buf, '}')

@@ -31,19 +31,40 @@ func finishOut(reason turn.FinishReason) turn.Output {
 }
 func failureOut(err error) turn.Output { return turn.Output{Kind: turn.OutputFailure, Err: err} }
 
-// chunks are the frames that outputs become.
+// said is an output of a choice.
+type said struct {
+	choice int
+	out    turn.Output
+}
+
+// alone are the outputs of the only choice.
+func alone(outs []turn.Output) []said {
+	all := make([]said, len(outs))
+	for i, out := range outs {
+		all[i] = said{0, out}
+	}
+	return all
+}
+
+// chunks are the frames that the outputs of a choice become.
 func chunks(t *testing.T, meta Meta, outs []turn.Output) []string {
+	t.Helper()
+	return chunksOf(t, meta, alone(outs))
+}
+
+// chunksOf are the frames that the outputs of several choices become.
+func chunksOf(t *testing.T, meta Meta, all []said) []string {
 	t.Helper()
 	var frames []string
 	s := NewChatStream(meta, func(data []byte) error {
 		frames = append(frames, string(data))
 		return nil
 	})
-	for _, out := range outs {
+	for _, o := range all {
 		if s.Done() {
-			t.Fatalf("done before %+v", out)
+			t.Fatalf("done before %+v", o)
 		}
-		if err := s.Write(0, out); err != nil {
+		if err := s.Write(o.choice, o.out); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,6 +154,97 @@ func TestChatStream(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.frames, "\n"))
 			}
 		})
+	}
+}
+
+// TestChatStreamChoices: each choice begins and ends by itself, whatever the
+// others do, and the usage of all comes last.
+func TestChatStreamChoices(t *testing.T) {
+	chunk := func(choices, usage string) string {
+		return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":42,"model":"m","choices":[` + choices + `],"usage":` + usage + `}`
+	}
+	delta := func(choice, d string) string {
+		return chunk(`{"index":`+choice+`,"delta":`+d+`,"finish_reason":null}`, "null")
+	}
+	last := func(choice, reason string) string {
+		return chunk(`{"index":`+choice+`,"delta":{},"finish_reason":"`+reason+`"}`, "null")
+	}
+	role, roleNull := `{"role":"assistant","content":""}`, `{"role":"assistant","content":null}`
+	for name, c := range map[string]struct {
+		legacy bool
+		all    []said
+		frames []string
+	}{
+		"interleaved": {
+			all: []said{
+				{1, textOut("b")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)}, {2, startOut(0, "c", "f")},
+				{0, textOut("a")}, {2, argumentsOut(0, "c", "{}")}, {2, endOut(0, "c")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
+			},
+			frames: []string{
+				delta("1", role), delta("1", `{"content":"b"}`), delta("0", role), delta("0", `{"content":"a"}`), last("1", "length"),
+				delta("2", roleNull), delta("2", `{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`),
+				delta("0", `{"content":"a"}`), delta("2", `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`),
+				last("2", "tool_calls"), last("0", "stop"),
+				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}`),
+			},
+		},
+		"a failure": {
+			all: []said{{1, textOut("b")}, {2, finishOut(turn.FinishStop)}, {1, failureOut(turn.ErrIdle)}},
+			frames: []string{
+				delta("1", role), delta("1", `{"content":"b"}`), delta("2", role), last("2", "stop"), string(FromFailure(turn.ErrIdle).Body()),
+			},
+		},
+		"functions": {
+			legacy: true,
+			all: []said{
+				{0, startOut(0, "c", "f")}, {1, textOut("b")}, {1, startOut(0, "c", "g")}, {0, argumentsOut(0, "c", `{"a"`)}, {0, argumentsOut(0, "c", `:1}`)},
+				{0, startOut(1, "d", "h")}, {0, argumentsOut(1, "d", "{}")}, {0, finishOut(turn.FinishToolCalls)}, {1, finishOut(turn.FinishLength)}, {2, finishOut(turn.FinishStop)},
+			},
+			frames: []string{
+				delta("0", roleNull), delta("0", `{"function_call":{"name":"f","arguments":""}}`), delta("1", role), delta("1", `{"content":"b"}`),
+				delta("1", `{"function_call":{"name":"g","arguments":""}}`), delta("0", `{"function_call":{"arguments":"{\"a\""}}`), delta("0", `{"function_call":{"arguments":":1}"}}`),
+				last("0", "function_call"), last("1", "length"), delta("2", role), last("2", "stop"),
+				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}`),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := testMeta
+			meta.IncludeUsage, meta.Choices, meta.LegacyFunctions = true, 3, c.legacy
+			if got := chunksOf(t, meta, c.all); !slices.Equal(got, c.frames) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.frames, "\n"))
+			}
+		})
+	}
+}
+
+// TestChatStreamAfterAChoice: a choice that has finished says nothing more, while
+// others do.
+func TestChatStreamAfterAChoice(t *testing.T) {
+	count := 0
+	meta := testMeta
+	meta.Choices = 2
+	s := NewChatStream(meta, func([]byte) error { count++; return nil })
+	for _, o := range []struct {
+		said
+		frames int
+	}{
+		{said{0, finishOut(turn.FinishStop)}, 2},
+		{said{0, textOut("x")}, 2},
+		{said{0, finishOut(turn.FinishStop)}, 2},
+		{said{0, failureOut(turn.ErrIdle)}, 2},
+		{said{1, textOut("x")}, 4},
+		{said{1, finishOut(turn.FinishStop)}, 5},
+	} {
+		if s.Done() {
+			t.Fatalf("done before %+v", o)
+		}
+		if err := s.Write(o.choice, o.out); err != nil || count != o.frames {
+			t.Errorf("%+v: %d frames, %v", o, count, err)
+		}
+	}
+	if !s.Done() {
+		t.Error("not done")
 	}
 }
 

@@ -11,12 +11,17 @@ const (
 // part is one part of a message's content.
 type part struct {
 	kind   partKind
+	remote bool   // the image is still to be fetched from its URL
 	text   value  // of a text: the JSON string
-	url    value  // of an image: the JSON string of its data URL
+	url    value  // of an image: the JSON string of its URL
 	detail string // of an image: auto, high, original; or empty
 }
 
-// readContent reads a content that must be there: a string or parts.
+// noText is the content of a message that says nothing.
+var noText = value(`""`)
+
+// readContent reads a content that must be there: a string or parts. Clients keep
+// messages without a text as null or as no parts at all.
 func (m *message) readContent(v value) *fault {
 	switch v.kind() {
 	case kindString:
@@ -24,6 +29,9 @@ func (m *message) readContent(v value) *fault {
 		return nil
 	case kindArray:
 		return m.readParts(v).in("content")
+	case kindNull:
+		m.text = noText
+		return nil
 	}
 	return wrongType("a string or an array of parts", v).in("content")
 }
@@ -37,7 +45,7 @@ func (m *message) readParts(v value) *fault {
 		m.content = append(m.content, p)
 	}
 	if len(m.content) == 0 {
-		return wrongValue("must hold at least one part")
+		m.text = noText
 	}
 	return nil
 }
@@ -80,7 +88,7 @@ func (m *message) unknownPart(name string) *fault {
 		return unsupported("'input_audio' is not supported: audio cannot be sent to Codex")
 	case "file":
 		return unsupported("'file' is not supported: send its text, or an image of it")
-	case "input_text", "output_text", "input_image":
+	case "input_text", "output_text", "input_image", "input_file":
 		return wrongValue("'%s' belongs to POST /v1/responses; here it is text or image_url", name)
 	}
 	want := "text"

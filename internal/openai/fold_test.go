@@ -24,10 +24,43 @@ type wireCall struct {
 
 // wireMessage is a message of a body, or the delta of a chunk.
 type wireMessage struct {
-	Role      string     `json:"role"`
-	Content   *string    `json:"content"`
-	Reasoning string     `json:"reasoning_content"`
-	ToolCalls []wireCall `json:"tool_calls"`
+	Role         string     `json:"role"`
+	Content      *string    `json:"content"`
+	Reasoning    string     `json:"reasoning_content"`
+	ToolCalls    []wireCall `json:"tool_calls"`
+	FunctionCall *struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function_call"`
+}
+
+// add puts a delta to a message.
+func (m *wireMessage) add(delta wireMessage) {
+	if delta.Role != "" {
+		m.Role = delta.Role
+	}
+	if delta.Content != nil && m.Content == nil {
+		m.Content = new(string)
+	}
+	if delta.Content != nil {
+		*m.Content += *delta.Content
+	}
+	m.Reasoning += delta.Reasoning
+	for _, call := range delta.ToolCalls {
+		if call.ID != "" {
+			m.ToolCalls = append(m.ToolCalls, call)
+			continue
+		}
+		m.ToolCalls[call.Index].Function.Arguments += call.Function.Arguments
+	}
+	switch {
+	case delta.FunctionCall == nil:
+	case m.FunctionCall == nil:
+		m.FunctionCall = delta.FunctionCall
+	default:
+		m.FunctionCall.Name += delta.FunctionCall.Name
+		m.FunctionCall.Arguments += delta.FunctionCall.Arguments
+	}
 }
 
 // wireCompletion is a body or a chunk.
@@ -45,11 +78,17 @@ type wireCompletion struct {
 	Usage json.RawMessage `json:"usage"`
 }
 
-// answer is what a client knows in the end.
+// completion is what a client knows in the end.
+type completion struct {
+	id, model, usage string
+	created          int64
+	choices          []answer
+}
+
+// answer is a choice of it.
 type answer struct {
-	id, model, finish, usage string
-	created                  int64
-	message                  wireMessage
+	finish  string
+	message wireMessage
 }
 
 func parseWire(t *testing.T, data []byte) (c wireCompletion) {
@@ -60,73 +99,74 @@ func parseWire(t *testing.T, data []byte) (c wireCompletion) {
 	return c
 }
 
-// foldChunks is a client: it puts the deltas together.
-func foldChunks(t *testing.T, frames []string) answer {
+// foldChunks is a client: it puts the deltas of each choice together.
+func foldChunks(t *testing.T, choices int, frames []string) completion {
 	t.Helper()
-	var a answer
-	var text string
+	all := completion{choices: make([]answer, choices)}
 	for i, frame := range frames {
 		c := parseWire(t, []byte(frame))
 		if i == 0 {
-			a.id, a.model, a.created = c.ID, c.Model, c.Created
+			all.id, all.model, all.created = c.ID, c.Model, c.Created
 		}
-		if c.Object != "chat.completion.chunk" || c.ID != a.id || c.Model != a.model || c.Created != a.created {
+		if c.Object != "chat.completion.chunk" || c.ID != all.id || c.Model != all.model || c.Created != all.created {
 			t.Fatalf("frame %d: %s", i, frame)
 		}
 		if len(c.Choices) == 0 {
-			a.usage = string(c.Usage)
+			if i != len(frames)-1 {
+				t.Fatalf("frame %d of %d is the usage", i, len(frames))
+			}
+			all.usage = string(c.Usage)
 			continue
 		}
-		delta := c.Choices[0].Delta
-		if (delta.Role == "assistant") != (i == 0) {
-			t.Fatalf("frame %d has the role %q", i, delta.Role)
+		chunk := c.Choices[0]
+		a := &all.choices[chunk.Index]
+		if len(c.Choices) != 1 || a.finish != "" || (chunk.Delta.Role == "assistant") != (a.message.Role == "") {
+			t.Fatalf("frame %d: %s after %+v", i, frame, a)
 		}
-		if delta.Content != nil {
-			text += *delta.Content
-		}
-		a.message.Reasoning += delta.Reasoning
-		for _, call := range delta.ToolCalls {
-			if call.ID != "" {
-				a.message.ToolCalls = append(a.message.ToolCalls, call)
-				continue
-			}
-			a.message.ToolCalls[call.Index].Function.Arguments += call.Function.Arguments
-		}
-		a.finish += c.Choices[0].FinishReason
+		a.message.add(chunk.Delta)
+		a.finish = chunk.FinishReason
 	}
-	a.message.Role = "assistant"
-	if text != "" || a.message.ToolCalls == nil {
-		a.message.Content = &text
+	for i := range all.choices {
+		m := &all.choices[i].message
+		if m.Content != nil && *m.Content == "" && (m.ToolCalls != nil || m.FunctionCall != nil) {
+			m.Content = nil // as the SDKs do
+		}
 	}
-	return a
+	return all
 }
 
-func parseBody(t *testing.T, data []byte) answer {
+func parseBody(t *testing.T, data []byte) completion {
 	t.Helper()
 	c := parseWire(t, data)
-	a := answer{id: c.ID, model: c.Model, created: c.Created, usage: string(c.Usage)}
-	a.message, a.finish = c.Choices[0].Message, c.Choices[0].FinishReason
-	for i := range a.message.ToolCalls {
-		a.message.ToolCalls[i].Index = i
+	all := completion{id: c.ID, model: c.Model, created: c.Created, usage: string(c.Usage)}
+	for i, choice := range c.Choices {
+		if choice.Index != i {
+			t.Fatalf("choice %d has the index %d", i, choice.Index)
+		}
+		for k := range choice.Message.ToolCalls {
+			choice.Message.ToolCalls[k].Index = k
+		}
+		all.choices = append(all.choices, answer{choice.FinishReason, choice.Message})
 	}
-	return a
+	return all
 }
 
 // checkFold compares what a client of the stream gets with the body.
-func checkFold(t *testing.T, outs []turn.Output) {
+func checkFold(t *testing.T, meta Meta, all []said) completion {
 	t.Helper()
-	meta := testMeta
 	meta.IncludeUsage = true
-	frames := chunks(t, meta, outs)
-	body := bodyOf(t, outs).JSON()
-	streamed, whole := foldChunks(t, frames), parseBody(t, body)
+	frames := chunksOf(t, meta, all)
+	body := bodyOfAll(t, meta, all).JSON()
+	streamed, whole := foldChunks(t, max(1, meta.Choices), frames), parseBody(t, body)
 	if !reflect.DeepEqual(streamed, whole) {
-		t.Errorf("%+v\nstreamed %+v\nwhole    %+v", outs, streamed, whole)
+		t.Errorf("%+v\nstreamed %+v\nwhole    %+v", all, streamed, whole)
 	}
 	checkAccumulator(t, frames, body)
+	return whole
 }
 
-// checkAccumulator does the same with OpenAI's own client library.
+// checkAccumulator does the same with OpenAI's own client library, which does
+// not put function_call together.
 func checkAccumulator(t *testing.T, frames []string, body []byte) {
 	t.Helper()
 	var acc sdk.ChatCompletionAccumulator
@@ -143,13 +183,21 @@ func checkAccumulator(t *testing.T, frames []string, body []byte) {
 	if err := json.Unmarshal(body, &whole); err != nil {
 		t.Fatalf("%s\n%v", body, err)
 	}
-	got, want := acc.Choices[0], whole.Choices[0]
-	if acc.ID != whole.ID || acc.Model != whole.Model || acc.Created != whole.Created ||
-		got.FinishReason != want.FinishReason || got.Message.Content != want.Message.Content ||
-		got.Message.Role != want.Message.Role || len(got.Message.ToolCalls) != len(want.Message.ToolCalls) ||
+	if acc.ID != whole.ID || acc.Model != whole.Model || acc.Created != whole.Created || len(acc.Choices) != len(whole.Choices) ||
 		acc.Usage.TotalTokens != whole.Usage.TotalTokens || acc.Usage.PromptTokens != whole.Usage.PromptTokens ||
 		acc.Usage.CompletionTokens != whole.Usage.CompletionTokens {
 		t.Fatalf("accumulated %+v\nwhole %+v", acc.ChatCompletion, whole)
+	}
+	for i := range whole.Choices {
+		checkAccumulated(t, acc.Choices[i], whole.Choices[i])
+	}
+}
+
+func checkAccumulated(t *testing.T, got, want sdk.ChatCompletionChoice) {
+	t.Helper()
+	if got.Index != want.Index || got.FinishReason != want.FinishReason || got.Message.Content != want.Message.Content ||
+		got.Message.Role != want.Message.Role || len(got.Message.ToolCalls) != len(want.Message.ToolCalls) {
+		t.Fatalf("accumulated %+v\nwhole %+v", got, want)
 	}
 	for i, call := range got.Message.ToolCalls {
 		other := want.Message.ToolCalls[i]
@@ -200,7 +248,51 @@ func randomOutputs(r *rand.Rand) []turn.Output {
 
 func TestStreamFoldsToBody(t *testing.T) {
 	for seed := range uint64(1000) {
-		checkFold(t, randomOutputs(rand.New(rand.NewPCG(seed, 1))))
+		checkFold(t, testMeta, alone(randomOutputs(rand.New(rand.NewPCG(seed, 1)))))
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// interleave puts the outputs of several turns into one random order that keeps
+// those of each turn in theirs.
+func interleave(r *rand.Rand, turns [][]turn.Output) []said {
+	var all []said
+	var left []int // the choice of each output that is still to come
+	for choice, outs := range turns {
+		for range outs {
+			left = append(left, choice)
+		}
+	}
+	r.Shuffle(len(left), func(i, k int) { left[i], left[k] = left[k], left[i] })
+	next := make([]int, len(turns))
+	for _, choice := range left {
+		all = append(all, said{choice, turns[choice][next[choice]]})
+		next[choice]++
+	}
+	return all
+}
+
+// TestChoicesFoldToBody: however the choices' outputs come, streamed and whole
+// are the same, and each choice is what it would be alone.
+func TestChoicesFoldToBody(t *testing.T) {
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		meta := testMeta
+		meta.Choices, meta.LegacyFunctions = 1+r.IntN(maxChoices), r.IntN(4) == 0
+		turns := make([][]turn.Output, meta.Choices)
+		for i := range turns {
+			turns[i] = randomOutputs(r)
+		}
+		together := checkFold(t, meta, interleave(r, turns))
+		single := meta
+		single.Choices = 0
+		for i, outs := range turns {
+			if apart := checkFold(t, single, alone(outs)); !reflect.DeepEqual(together.choices[i], apart.choices[0]) {
+				t.Errorf("choice %d of %d: %+v\nalone %+v", i, meta.Choices, together.choices[i], apart.choices[0])
+			}
+		}
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
@@ -246,18 +338,15 @@ func FuzzStreamFold(f *testing.F) {
 			parts = append(parts, argumentsOut(0, "c", s))
 		}
 		parts = append(parts, endOut(0, "c"), finishOut(turn.FinishToolCalls))
-		checkFold(t, whole)
-		checkFold(t, parts)
-		meta := testMeta
-		meta.IncludeUsage = true
-		one, many := foldChunks(t, chunks(t, meta, whole)), foldChunks(t, chunks(t, meta, parts))
+		one, many := checkFold(t, testMeta, alone(whole)), checkFold(t, testMeta, alone(parts))
 		if !reflect.DeepEqual(one, many) {
 			t.Errorf("whole %+v\ncut   %+v", one, many)
 		}
-		if got := one.message.Reasoning; got != asRead(reasoning) {
+		message := one.choices[0].message
+		if got := message.Reasoning; got != asRead(reasoning) {
 			t.Errorf("reasoning %q became %q", reasoning, got)
 		}
-		if got := one.message.ToolCalls[0].Function.Arguments; got != asRead(arguments) {
+		if got := message.ToolCalls[0].Function.Arguments; got != asRead(arguments) {
 			t.Errorf("arguments %q became %q", arguments, got)
 		}
 	})

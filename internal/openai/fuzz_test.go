@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 )
 
@@ -14,6 +15,9 @@ func FuzzPlan(f *testing.F) {
 		withTool(`{"name":"exec","parameters":{"type":"object"}}`, `,"tool_choice":"required"`),
 		withMessages(`{"role":"system","content":"s"},{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"mcp__f","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"r"}]}`),
 		withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"low"}}]},{"role":"user","content":"\ud83d"}`),
+		withRemoteImages,
+		withFields(`"n":8,"stop":["a","b"],"max_tokens":7,"functions":[{"name":"mcp","parameters":{}}],"function_call":{"name":"mcp"}`),
+		withMessages(`{"role":"assistant","content":"x","refusal":"y","function_call":{"name":"f","arguments":""}},{"role":"function","name":"f","content":[]}`),
 		withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{ "a": [1] }}}`),
 	} {
 		f.Add([]byte(body))
@@ -34,6 +38,17 @@ func FuzzPlan(f *testing.F) {
 			t.Fatal("a request without a model was accepted")
 		}
 		p, refusal := r.Plan(PlanOptions{})
+		if remote := r.RemoteImages(); len(remote) > 0 {
+			if refusal == nil || refusal.Status != http.StatusBadRequest || refusal.Param == "" {
+				t.Fatalf("remote images %q, refused by %+v", remote, refusal)
+			}
+			fetched := map[string]string{}
+			for _, url := range remote {
+				fetched[url] = pngURL
+			}
+			r.SetImages(fetched)
+			p, refusal = r.Plan(PlanOptions{})
+		}
 		if refusal != nil {
 			t.Fatalf("no plan: %v", refusal)
 		}
@@ -50,6 +65,10 @@ func checkPlan(t *testing.T, p *Plan) {
 		}
 	}
 	if p.Turn.Input == nil || p.Thread.Environments == nil || p.Thread.BaseInstructions == "" {
+		t.Fatalf("plan %+v", p)
+	}
+	if p.Choices < 1 || p.Choices > maxChoices || len(p.StopSequences) > maxStops || slices.Contains(p.StopSequences, "") ||
+		p.MaxTokens < 0 || p.LegacyFunctions && p.ParallelToolCalls {
 		t.Fatalf("plan %+v", p)
 	}
 	codex, client := map[string]bool{}, map[string]bool{}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"net/url"
 	"slices"
 )
 
@@ -23,7 +24,7 @@ func readImage(v value) (part, *fault) {
 			detail = v
 		}
 	}
-	if f := checkImageURL(p.url); f != nil {
+	if f := p.checkURL(); f != nil {
 		return part{}, f.in("url").in("image_url")
 	}
 	f := p.readDetail(detail)
@@ -49,16 +50,30 @@ func (p *part) readDetail(v value) *fault {
 	return nil
 }
 
-// checkImageURL checks that a URL holds an image itself. What is in it is not
-// looked at: Codex puts a sentence in the place of an image it cannot read.
-func checkImageURL(v value) *fault {
-	if f := expect(kindString, v); f != nil {
+// checkURL checks that the URL of an image holds the image itself, or says where
+// it is to be fetched from.
+func (p *part) checkURL() *fault {
+	if f := expect(kindString, p.url); f != nil {
 		return f
 	}
-	scheme, rest, _ := bytes.Cut(v.bytes(), []byte(":"))
-	if !bytes.EqualFold(scheme, []byte("data")) {
-		return wrongValue("must be a data URL (data:image/png;base64,…): images are not fetched from elsewhere")
+	text := p.url.bytes()
+	scheme, rest, _ := bytes.Cut(text, []byte(":"))
+	switch {
+	case bytes.EqualFold(scheme, []byte("data")):
+		return checkImageData(rest)
+	case bytes.EqualFold(scheme, []byte("https")):
+		if u, err := url.Parse(string(text)); err != nil || u.Host == "" {
+			return wrongValue("is not a valid https URL")
+		}
+		p.remote = true
+		return nil
 	}
+	return wrongValue("must be a data URL (data:image/png;base64,…) or an https URL")
+}
+
+// checkImageData checks a data URL behind its scheme. What the image is like is
+// not looked at: Codex puts a sentence in the place of one it cannot read.
+func checkImageData(rest []byte) *fault {
 	header, data, ok := bytes.Cut(rest, []byte(","))
 	media, encoding, _ := bytes.Cut(header, []byte(";"))
 	if !ok || !bytes.EqualFold(encoding, []byte("base64")) {

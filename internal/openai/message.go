@@ -1,6 +1,9 @@
 package openai
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // role is who a message is from.
 type role string
@@ -11,6 +14,7 @@ const (
 	roleUser      role = "user"
 	roleAssistant role = "assistant"
 	roleTool      role = "tool"
+	roleFunction  role = "function" // as tool, of clients that know functions only
 )
 
 // instructs reports whether the role gives instructions to the model.
@@ -18,7 +22,7 @@ func (r role) instructs() bool { return r == roleSystem || r == roleDeveloper }
 
 // readRole spares the known roles a string of their own.
 func readRole(v value) role {
-	for _, known := range []role{roleUser, roleAssistant, roleTool, roleSystem, roleDeveloper} {
+	for _, known := range []role{roleUser, roleAssistant, roleTool, roleSystem, roleDeveloper, roleFunction} {
 		if v.is(string(known)) {
 			return known
 		}
@@ -41,6 +45,7 @@ type toolCall struct {
 	id        value
 	name      string
 	arguments value
+	function  bool // it is a function_call, and its id is ours
 }
 
 // parts are the parts of the content. A string is one text part; an assistant's
@@ -65,9 +70,18 @@ func (r *ChatRequest) readMessages(v value) *fault {
 	}
 	r.messages = []message{}
 	for i, v := range v.elements() {
-		m, f := readMessage(v)
+		m, f := readMessage(v, i)
 		if f != nil {
 			return f.at(i)
+		}
+		if m.role == roleFunction {
+			var before *message
+			if i > 0 {
+				before = &r.messages[i-1]
+			}
+			if f := m.answerFunction(before); f != nil {
+				return f.in("name").at(i)
+			}
 		}
 		r.messages = append(r.messages, m)
 	}
@@ -106,7 +120,8 @@ func readMessageFields(v value) (m messageFields) {
 	return m
 }
 
-func readMessage(v value) (message, *fault) {
+// readMessage reads the message at an index of the conversation.
+func readMessage(v value, index int) (message, *fault) {
 	if f := expect(kindObject, v); f != nil {
 		return message{}, f
 	}
@@ -118,32 +133,37 @@ func readMessage(v value) (message, *fault) {
 		return message{}, f.in("name")
 	}
 	m := message{role: readRole(fields.role), size: len(v)}
-	f := m.readFields(fields)
+	f := m.readFields(fields, index)
 	return m, f
 }
 
 // readFields reads what a message of its role has.
-func (m *message) readFields(fields messageFields) *fault {
+func (m *message) readFields(fields messageFields, index int) *fault {
 	switch m.role {
 	case roleSystem, roleDeveloper, roleUser:
 		return m.readContent(fields.content)
 	case roleAssistant:
-		return m.readAssistant(fields)
+		return m.readAssistant(fields, index)
 	case roleTool:
-		return m.readResult(fields)
-	case "function":
-		return unsupported("'function' is not supported; use 'tool' instead").in("role")
+		if f := expectFilled(fields.toolCallID); f != nil {
+			return f.in("tool_call_id")
+		}
+		m.callID = fields.toolCallID
+		return m.readContent(fields.content)
+	case roleFunction:
+		if f := expectFilled(fields.name); f != nil {
+			return f.in("name")
+		}
+		m.callID = fields.name // until the call is known
+		return m.readContent(fields.content)
 	}
-	return wrongValue("must be one of system, developer, user, assistant, tool").in("role")
+	return wrongValue("must be one of system, developer, user, assistant, tool, function").in("role")
 }
 
 // readAssistant reads what only an assistant's message has. One that says nothing
 // at all is let through, since clients keep such messages of answers that broke
 // off; it leaves no item in the history.
-func (m *message) readAssistant(fields messageFields) *fault {
-	if fields.functionCall.given() {
-		return unsupported("is not supported; use 'tool_calls' instead").in("function_call")
-	}
+func (m *message) readAssistant(fields messageFields, index int) *fault {
 	if fields.audio.given() {
 		return unsupported("is not supported: audio cannot be sent to Codex").in("audio")
 	}
@@ -154,13 +174,27 @@ func (m *message) readAssistant(fields messageFields) *fault {
 		if f := m.readContent(fields.content); f != nil {
 			return f
 		}
-	} else if fields.refusal.given() {
-		m.text = fields.refusal
 	}
 	if m.text != nil && len(m.text.rawText()) == 0 {
 		m.text = nil
 	}
-	return m.readCalls(fields.toolCalls).in("tool_calls")
+	m.addRefusal(fields.refusal)
+	if f := m.readCalls(fields.toolCalls); f != nil {
+		return f.in("tool_calls")
+	}
+	return m.readFunctionMessageCall(fields.functionCall, index).in("function_call")
+}
+
+// addRefusal puts the text of a refusal behind the content.
+func (m *message) addRefusal(refusal value) {
+	switch {
+	case !refusal.given() || len(refusal.rawText()) == 0:
+	case m.text == nil && m.content == nil:
+		m.text = refusal
+	default:
+		m.content = append(slices.Collect(m.parts()), part{kind: partText, text: refusal})
+		m.text = nil
+	}
 }
 
 func (m *message) readCalls(v value) *fault {
@@ -223,20 +257,6 @@ func (c *toolCall) readFunction(v value) *fault {
 		return f.in("name")
 	}
 	return expect(kindString, c.arguments).in("arguments")
-}
-
-// readResult reads a tool's result. Its content may be null: a tool that gives
-// nothing back has an empty result.
-func (m *message) readResult(fields messageFields) *fault {
-	if f := expectFilled(fields.toolCallID); f != nil {
-		return f.in("tool_call_id")
-	}
-	m.callID = fields.toolCallID
-	if fields.content.kind() == kindNull {
-		m.text = value(`""`)
-		return nil
-	}
-	return m.readContent(fields.content)
 }
 
 // expectFilled is the fault of a value that is not a string with a text in it.

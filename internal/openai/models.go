@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -9,34 +10,47 @@ import (
 // modelOwner is the owned_by of every model: Codex does not say whose it is.
 const modelOwner = "codex"
 
+// Alias is a name of the operator's for one of Codex's models.
+type Alias struct {
+	ID     string // as clients call it
+	Model  string // as Codex calls it
+	Effort string // of requests that ask for none; empty: the model's own
+}
+
 // ModelsList returns the body of GET /v1/models (ListModelsResponse): all models
-// that are not hidden, in their order. Codex does not say when a model was made;
-// created, in Unix seconds, stands for all.
-func ModelsList(models []codexrpc.Model, created int64) []byte {
+// that are not hidden and all aliases, each in their order. A model with the id of
+// an alias gives way to it. Codex does not say when a model was made; created, in
+// Unix seconds, stands for all.
+func ModelsList(models []codexrpc.Model, aliases []Alias, created int64) []byte {
 	dst := []byte(`{"object":"list","data":[`)
-	first := true
+	separator := ""
 	for _, m := range models {
-		if m.Hidden {
+		if m.Hidden || isAlias(aliases, m.ID) {
 			continue
 		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = appendModel(dst, m.ID, created)
+		dst = appendModel(append(dst, separator...), m.ID, created)
+		separator = ","
+	}
+	for _, a := range aliases {
+		dst = appendModel(append(dst, separator...), a.ID, created)
+		separator = ","
 	}
 	return append(dst, `]}`...)
 }
 
-// ModelObject returns the body of GET /v1/models/{id} (Model), also of a hidden
-// model; false if there is no such model.
-func ModelObject(models []codexrpc.Model, id string, created int64) ([]byte, bool) {
-	for _, m := range models {
-		if m.ID == id {
-			return appendModel(nil, id, created), true
-		}
+// ModelObject returns the body of GET /v1/models/{id} (Model), also of an alias or
+// of a hidden model; false if there is no such model.
+func ModelObject(models []codexrpc.Model, aliases []Alias, id string, created int64) ([]byte, bool) {
+	known := isAlias(aliases, id) ||
+		slices.ContainsFunc(models, func(m codexrpc.Model) bool { return m.ID == id })
+	if !known {
+		return nil, false
 	}
-	return nil, false
+	return appendModel(nil, id, created), true
+}
+
+func isAlias(aliases []Alias, id string) bool {
+	return slices.ContainsFunc(aliases, func(a Alias) bool { return a.ID == id })
 }
 
 func appendModel(dst []byte, id string, created int64) []byte {

@@ -14,6 +14,10 @@ type PlanOptions struct {
 	Cwd string
 	// NoReasoning asks Codex for no summaries of the model's reasoning.
 	NoReasoning bool
+	// Resolve says which of Codex's models a client's model stands for, and with
+	// what effort unless the request asks for one; empty: the model's own. Nil:
+	// models are what clients call them.
+	Resolve func(model string) (codexModel, effort string)
 }
 
 // Plan is a chat request in the app-server's terms: start a thread with Thread,
@@ -31,10 +35,21 @@ type Plan struct {
 	Tools ToolNames
 	// ParallelToolCalls is false if the client wants one tool call at most.
 	ParallelToolCalls bool
+	// Choices is how many answers the client wants, 1 to 8: turns of the same
+	// kind side by side.
+	Choices int
+	// StopSequences end the answer's text before the first of them. At most 4,
+	// none of them empty.
+	StopSequences []string
+	// MaxTokens is the most tokens that the answer may have; 0: no limit.
+	MaxTokens int
+	// LegacyFunctions says that the client knows functions instead of tools: an
+	// answer's call is a function_call.
+	LegacyFunctions bool
 	// Stream says that the client wants chunks, IncludeUsage that it wants the
 	// usage chunk as well.
 	Stream, IncludeUsage bool
-	// Model is the model as the client named it.
+	// Model is the model as the client named it; Thread has Codex's name of it.
 	Model string
 	// Ignored names the parameters of the request that would change the answer
 	// but have no counterpart in Codex, in the order of the request.
@@ -68,9 +83,16 @@ const maxInputChars = 1 << 20
 //   - What Codex has no setting for, tool_choice and json_object, becomes a
 //     developer instruction.
 //
-// So far the error is always nil: what Codex cannot do is refused by [DecodeChat].
+// The error is that an image is still to be fetched, see
+// [conversation.SetImages]: what else Codex cannot do is refused by [DecodeChat].
 func (r *ChatRequest) Plan(opts PlanOptions) (*Plan, *Error) {
+	if m, p, found := r.unfetched(); found {
+		return nil, notFetched().in("url").in("image_url").at(p).in("content").at(m).in("messages").toError()
+	}
 	p := r.plan(opts)
+	p.Choices = max(1, r.choices)
+	p.StopSequences = r.stop
+	p.LegacyFunctions = r.usesFunctions
 	p.IncludeUsage = r.includeUsage
 	return p, nil
 }
@@ -81,9 +103,10 @@ func (c *conversation) plan(opts PlanOptions) *Plan {
 	offered := c.choice.offered(c.tools)
 	instructions, rest := splitInstructions(c.messages)
 	history, input := splitInput(rest)
+	model, effort := c.resolve(opts)
 	p := &Plan{
 		Thread: codexrpc.ThreadStartParams{
-			Model:                 c.model,
+			Model:                 model,
 			BaseInstructions:      instructions,
 			DeveloperInstructions: c.developerInstructions(names),
 			Cwd:                   opts.Cwd,
@@ -98,12 +121,14 @@ func (c *conversation) plan(opts PlanOptions) *Plan {
 		History: historyItems(history, names),
 		Turn: codexrpc.TurnStartParams{
 			Input:        input,
-			Effort:       c.effort,
+			Effort:       effort,
 			Summary:      "auto",
 			OutputSchema: c.format.schema,
 		},
 		Tools:             clientNames(offered, names),
 		ParallelToolCalls: !c.serialTools,
+		Choices:           1,
+		MaxTokens:         c.maxTokens,
 		Stream:            c.stream,
 		Model:             c.model,
 		Ignored:           c.ignored,
@@ -112,6 +137,18 @@ func (c *conversation) plan(opts PlanOptions) *Plan {
 		p.Turn.Summary = "none"
 	}
 	return p
+}
+
+// resolve is Codex's model, and the effort of the turn.
+func (c *conversation) resolve(opts PlanOptions) (model, effort string) {
+	model = c.model
+	if opts.Resolve != nil {
+		model, effort = opts.Resolve(c.model)
+	}
+	if c.effort != "" {
+		effort = c.effort
+	}
+	return model, effort
 }
 
 // splitInstructions takes the instructions off the beginning of a conversation.

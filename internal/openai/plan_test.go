@@ -83,14 +83,47 @@ func TestPlanConversation(t *testing.T) {
 			},
 			[]codexrpc.UserInput{text("x")},
 		},
+		"text and refusal": {
+			`{"role":"assistant","content":"a","refusal":"b"},{"role":"assistant","content":[{"type":"text","text":"c"}],"refusal":"d"},{"role":"assistant","content":"","refusal":"e"},{"role":"user","content":"x"}`,
+			defaultInstructions,
+			[]string{
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"c"},{"type":"output_text","text":"d"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"e"}]}`,
+			},
+			[]codexrpc.UserInput{text("x")},
+		},
+		"begins with an assistant": {
+			`{"role":"assistant","content":"hello"},{"role":"user","content":"x"}`,
+			defaultInstructions,
+			[]string{`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hello"}]}`},
+			[]codexrpc.UserInput{text("x")},
+		},
+		"functions": {
+			`{"role":"user","content":"x"},{"role":"assistant","content":"let me see","function_call":{"name":"f","arguments":"{\"a\":1}"}},{"role":"function","name":"f","content":"one"},` +
+				`{"role":"assistant","content":null,"function_call":{"name":"exec","arguments":""}},{"role":"function","name":"exec","content":null}`,
+			defaultInstructions,
+			[]string{
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"let me see"}]}`,
+				`{"type":"function_call","call_id":"function_call_1","name":"f","arguments":"{\"a\":1}"}`,
+				`{"type":"function_call_output","call_id":"function_call_1","output":"one"}`,
+				`{"type":"function_call","call_id":"function_call_3","name":"client_exec","arguments":"{}"}`,
+				`{"type":"function_call_output","call_id":"function_call_3","output":""}`,
+			},
+			[]codexrpc.UserInput{},
+		},
 		"silent assistants leave nothing": {
-			`{"role":"assistant"},{"role":"assistant","content":null},{"role":"assistant","content":""},{"role":"user","content":"x"}`,
+			`{"role":"assistant"},{"role":"assistant","content":[]},{"role":"assistant","content":null},{"role":"assistant","content":""},{"role":"user","content":"x"}`,
 			defaultInstructions, []string{}, []codexrpc.UserInput{text("x")},
 		},
 		"empty users stay": {
-			`{"role":"user","content":""},{"role":"user","content":""}`,
+			`{"role":"user","content":""},{"role":"user","content":[]},{"role":"user","content":null}`,
 			defaultInstructions,
-			[]string{`{"type":"message","role":"user","content":[{"type":"input_text","text":""}]}`},
+			[]string{
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":""}]}`,
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":""}]}`,
+			},
 			[]codexrpc.UserInput{text("")},
 		},
 		"images": {
@@ -199,6 +232,7 @@ func TestPlanThread(t *testing.T) {
 
 func TestPlanSettings(t *testing.T) {
 	const f = `"tools":[{"type":"function","function":{"name":"f","description":"does f","parameters":{ "type": "object" }}},{"type":"function","function":{"name":"mcp__g"}}]`
+	const functions = `"functions":[{"name":"f","description":"does f","parameters":{ "type": "object" }},{"name":"mcp__g"}]`
 	toolF := codexrpc.DynamicTool{Type: "function", Name: "f", Description: "does f", InputSchema: json.RawMessage(`{"type":"object"}`)}
 	toolG := codexrpc.DynamicTool{Type: "function", Name: "client_mcp__g", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}
 	both := []codexrpc.DynamicTool{toolF, toolG}
@@ -232,11 +266,18 @@ func TestPlanSettings(t *testing.T) {
 		"effort":           {fields: `"reasoning_effort":"xhigh"`, effort: "xhigh"},
 		"no effort":        {fields: `"reasoning_effort":"none"`, effort: "none"},
 		"ignored": {
-			fields: `"verbosity":"low","temperature":0.2,"top_p":0.5,"max_tokens":1,"max_completion_tokens":2,"stop":"x","seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"service_tier":"flex","prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3`,
-			ignored: []string{"verbosity", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed", "presence_penalty",
+			fields: `"verbosity":"low","temperature":0.2,"top_p":0.5,"max_tokens":1,"stop":"x","moderation":{"model":"x"},"seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"service_tier":"flex","prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3,"prompt_cache_retention":"24h","prompt_cache_options":{}`,
+			ignored: []string{"verbosity", "temperature", "top_p", "moderation", "seed", "presence_penalty",
 				"frequency_penalty", "logit_bias", "service_tier", "prediction", "web_search_options"},
 		},
-		"neutral values": {fields: `"temperature":1,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"stop":null,"logit_bias":{},"service_tier":"auto","n":1,"max_tokens":null`},
+		"neutral values": {fields: `"temperature":1,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"logit_bias":{},"service_tier":"auto"`},
+
+		"functions":         {fields: functions, tools: both, serial: true},
+		"function auto":     {fields: functions + `,"function_call":"auto"`, tools: both, serial: true},
+		"function none":     {fields: `"function_call":"none",` + functions, serial: true},
+		"function by name":  {fields: `"function_call":{"name":"mcp__g"},` + functions, tools: []codexrpc.DynamicTool{toolG}, developer: mustCallG, serial: true},
+		"parallel no more":  {fields: functions + `,"parallel_tool_calls":true`, tools: both, serial: true},
+		"tool_choice, auto": {fields: functions + `,"tool_choice":"auto"`, tools: both, serial: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := mustPlan(t, withFields(c.fields))
@@ -280,5 +321,73 @@ func TestPlanLeavesRoom(t *testing.T) {
 	_ = append(p.History[0], "overwritten"...)
 	if string(p.History[1]) != second {
 		t.Errorf("the second item became %s", p.History[1])
+	}
+}
+
+func TestPlanLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields    string
+		choices   int
+		stop      []string
+		maxTokens int
+		legacy    bool
+	}{
+		"none":               {fields: `"x":1`, choices: 1},
+		"choices":            {fields: `"n":8`, choices: 8},
+		"the last n":         {fields: `"n":3,"n":null`, choices: 1},
+		"a stop":             {fields: `"stop":"\n\u00fc"`, choices: 1, stop: []string{"\nü"}},
+		"stops":              {fields: `"stop":["a","b","a"," "]`, choices: 1, stop: []string{"a", "b", " "}},
+		"the last stop":      {fields: `"stop":["a"],"stop":"b"`, choices: 1, stop: []string{"b"}},
+		"no stop":            {fields: `"stop":[]`, choices: 1},
+		"old limit":          {fields: `"max_tokens":7`, choices: 1, maxTokens: 7},
+		"new limit":          {fields: `"max_completion_tokens":9.0`, choices: 1, maxTokens: 9},
+		"both":               {fields: `"max_completion_tokens":9,"max_tokens":7`, choices: 1, maxTokens: 9},
+		"both, the old last": {fields: `"max_tokens":7,"max_completion_tokens":1e1`, choices: 1, maxTokens: 10},
+		"new one null":       {fields: `"max_tokens":7,"max_completion_tokens":null`, choices: 1, maxTokens: 7},
+		"beyond any model":   {fields: `"max_tokens":1e300`, choices: 1, maxTokens: 1<<31 - 1},
+		"functions":          {fields: `"functions":[{"name":"f"}]`, choices: 1, legacy: true},
+		"functions, none":    {fields: `"functions":[{"name":"f"}],"function_call":"none"`, choices: 1, legacy: true},
+		"no functions":       {fields: `"functions":[]`, choices: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPlan(t, withFields(c.fields))
+			if p.Choices != c.choices || !slices.Equal(p.StopSequences, c.stop) || p.MaxTokens != c.maxTokens || p.LegacyFunctions != c.legacy {
+				t.Errorf("plan %+v", p)
+			}
+			if p.Ignored != nil {
+				t.Errorf("ignored %v", p.Ignored)
+			}
+		})
+	}
+}
+
+func TestPlanResolve(t *testing.T) {
+	resolve := func(model string) (string, string) {
+		if model == "m" {
+			return "gpt-5", "high"
+		}
+		return model, ""
+	}
+	for name, c := range map[string]struct {
+		body          string
+		resolve       func(string) (string, string)
+		model, effort string
+	}{
+		"alias":             {withFields(`"x":1`), resolve, "gpt-5", "high"},
+		"effort of its own": {withFields(`"reasoning_effort":"none"`), resolve, "gpt-5", "none"},
+		"effort null":       {withFields(`"reasoning_effort":null`), resolve, "gpt-5", "high"},
+		"no alias":          {`{"model":"x","messages":[{"role":"user","content":"hi"}]}`, resolve, "x", ""},
+		"no aliases":        {withFields(`"reasoning_effort":"low"`), nil, "m", "low"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := mustDecode(t, c.body)
+			p, refusal := r.Plan(PlanOptions{Resolve: c.resolve})
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			if p.Model != r.Model() || p.Thread.Model != c.model || p.Turn.Effort != c.effort {
+				t.Errorf("model %q of %q, effort %q", p.Thread.Model, p.Model, p.Turn.Effort)
+			}
+		})
 	}
 }

@@ -20,6 +20,7 @@ var required = map[string]map[string]string{
 		"usage":                          "prompt_tokens completion_tokens total_tokens",
 		"choices[].message.tool_calls[]": "id type function",
 		"choices[].message.tool_calls[].function": "name arguments",
+		"choices[].message.function_call":         "name arguments",
 	},
 	"CreateChatCompletionStreamResponse": {
 		"":                             "choices created id model object",
@@ -83,15 +84,22 @@ func TestRequiredFields(t *testing.T) {
 	}
 	meta := testMeta
 	meta.IncludeUsage = true
+	several, legacy := meta, meta
+	several.Choices, legacy.LegacyFunctions = 2, true
+	all := append(alone(outs), said{1, textOut("y")}, said{1, finishOut(turn.FinishStop)})
 	bodies := map[string][][]byte{
-		"CreateChatCompletionResponse": {bodyOf(t, outs).JSON()},
-		"ListModelsResponse":           {ModelsList([]codexrpc.Model{{ID: "m"}}, 1)},
-		"ErrorResponse":                {QueueFull().Body(), (&Error{}).Body()},
+		"CreateChatCompletionResponse": {
+			bodyOf(t, outs).JSON(), bodyOfAll(t, several, all).JSON(), bodyOfAll(t, legacy, alone(outs)).JSON(),
+		},
+		"ListModelsResponse": {ModelsList([]codexrpc.Model{{ID: "m"}}, []Alias{{ID: "a"}}, 1)},
+		"ErrorResponse":      {QueueFull().Body(), (&Error{}).Body()},
 	}
-	for _, frame := range chunks(t, meta, outs) {
-		bodies["CreateChatCompletionStreamResponse"] = append(bodies["CreateChatCompletionStreamResponse"], []byte(frame))
+	for _, frames := range [][]string{chunks(t, meta, outs), chunksOf(t, several, all), chunks(t, legacy, outs)} {
+		for _, frame := range frames {
+			bodies["CreateChatCompletionStreamResponse"] = append(bodies["CreateChatCompletionStreamResponse"], []byte(frame))
+		}
 	}
-	model, _ := ModelObject([]codexrpc.Model{{ID: "m"}}, "m", 1)
+	model, _ := ModelObject([]codexrpc.Model{{ID: "m"}}, nil, "m", 1)
 	bodies["Model"] = append(bodies["Model"], model)
 
 	for schema := range required {

@@ -7,6 +7,9 @@ type toolChoice struct {
 	only     []string // offer these tools only; nil: all
 }
 
+// isAuto reports whether the choice leaves everything to the model.
+func (c *toolChoice) isAuto() bool { return !c.none && !c.required && c.only == nil }
+
 func (r *ChatRequest) readToolChoice(v value) *fault {
 	r.choice = toolChoice{}
 	switch v.kind() {
@@ -143,16 +146,28 @@ func (c *toolChoice) check(tools []tool) *fault {
 	if (c.required || c.only != nil) && len(tools) == 0 {
 		return wrongValue("is only allowed when 'tools' are given")
 	}
+	if name := c.unknown(tools); name != "" {
+		return wrongValue("there is no tool %.128q in 'tools'", name)
+	}
+	return nil
+}
+
+// unknown is the first chosen name that none of the tools has; empty if all are
+// there.
+func (c *toolChoice) unknown(tools []tool) string {
+	if c.only == nil {
+		return ""
+	}
 	declared := make(map[string]bool, len(tools))
 	for _, t := range tools {
 		declared[t.name] = true
 	}
 	for _, name := range c.only {
 		if !declared[name] {
-			return wrongValue("there is no tool %.128q in 'tools'", name)
+			return name
 		}
 	}
-	return nil
+	return ""
 }
 
 // offered are those of the tools that the model may call.

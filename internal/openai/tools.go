@@ -31,45 +31,73 @@ func (r *ChatRequest) readTools(v value) *fault {
 	if f := expect(kindArray, v); f != nil {
 		return f
 	}
-	seen := map[string]struct{}{}
+	var list toolList
 	for i, v := range v.elements() {
-		t, f := readTool(v)
-		if f != nil {
-			return f.at(i)
-		}
-		if _, twice := seen[t.name]; twice {
-			return wrongValue("the name %q is used twice", t.name).in("name").in("function").at(i)
-		}
-		seen[t.name] = struct{}{}
-		if len(r.tools) == maxTools {
+		if list.full() {
 			return wrongValue("must hold at most %d tools", maxTools)
 		}
-		r.tools = append(r.tools, t)
+		if f := list.readTool(v); f != nil {
+			return f.at(i)
+		}
 	}
+	r.tools = list.tools
 	return nil
 }
 
-func readTool(v value) (tool, *fault) {
+// toolList collects tools, each name once.
+type toolList struct {
+	tools []tool
+	names map[string]struct{}
+}
+
+// full reports whether there is no room for another tool.
+func (l *toolList) full() bool { return len(l.tools) == maxTools }
+
+func (l *toolList) readTool(v value) *fault {
 	if f := expect(kindObject, v); f != nil {
-		return tool{}, f
+		return f
 	}
-	var kind, function value
+	var kind, function, flatName value
 	for name, v := range v.members() {
 		switch string(name) {
 		case "type":
 			kind = v
 		case "function":
 			function = v
+		case "name":
+			flatName = v
 		}
 	}
 	if f := expect(kindString, kind); f != nil {
-		return tool{}, f.in("type")
+		return f.in("type")
 	}
 	if !kind.is("function") {
-		return tool{}, unsupported("must be 'function': tools of other types are not supported").in("type")
+		return unsupported("must be 'function': tools of other types are not supported").in("type")
 	}
-	t, f := readToolFunction(function)
-	return t, f.in("function")
+	if !function.given() && flatName.given() {
+		return (&fault{
+			problem: "is required; a tool with its name beside its type belongs to POST /v1/responses",
+			code:    codeMissing,
+		}).in("function")
+	}
+	return l.readFunction(function).in("function")
+}
+
+// readFunction reads a FunctionObject as the next tool.
+func (l *toolList) readFunction(v value) *fault {
+	t, f := readToolFunction(v)
+	if f != nil {
+		return f
+	}
+	if _, twice := l.names[t.name]; twice {
+		return wrongValue("the name %q is used twice", t.name).in("name")
+	}
+	if l.names == nil {
+		l.names = map[string]struct{}{}
+	}
+	l.names[t.name] = struct{}{}
+	l.tools = append(l.tools, t)
+	return nil
 }
 
 // readToolFunction reads a FunctionObject. Its strict is checked and without

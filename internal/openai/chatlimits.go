@@ -1,0 +1,101 @@
+package openai
+
+import (
+	"math"
+	"slices"
+	"strconv"
+)
+
+const (
+	// maxChoices is the most choices of one request. Each is a turn of its own.
+	maxChoices = 8
+	// maxStops is how many stop sequences OpenAI takes.
+	maxStops = 4
+	// maxStopBytes bounds a stop sequence, as text that may be the beginning of one
+	// is held back.
+	maxStopBytes = 4096
+)
+
+func (r *ChatRequest) readN(v value) *fault {
+	r.choices = 0
+	if !v.given() {
+		return nil
+	}
+	n, f := readCount(v)
+	if f != nil {
+		return f
+	}
+	if n > maxChoices {
+		return wrongValue("must be at most %d", maxChoices)
+	}
+	r.choices = n
+	return nil
+}
+
+func (r *ChatRequest) readMaxTokens(v value) *fault {
+	return readTokenLimit(&r.oldMaxTokens, v)
+}
+
+func (r *ChatRequest) readMaxCompletionTokens(v value) *fault {
+	return readTokenLimit(&r.maxTokens, v)
+}
+
+// readTokenLimit reads a limit of tokens; none is 0.
+func readTokenLimit(limit *int, v value) (f *fault) {
+	*limit = 0
+	if v.given() {
+		*limit, f = readCount(v)
+	}
+	return f
+}
+
+// readCount reads an integer from 1. What is beyond any use becomes the largest
+// that all machines have.
+func readCount(v value) (int, *fault) {
+	if f := expect(kindNumber, v); f != nil {
+		return 0, f
+	}
+	// A number that is out of range comes out as an infinity.
+	n, _ := strconv.ParseFloat(string(v), 64)
+	if n != math.Trunc(n) || n < 1 {
+		return 0, wrongValue("must be an integer of at least 1")
+	}
+	return int(min(n, math.MaxInt32)), nil
+}
+
+// readStop reads a StopConfiguration: one sequence or several.
+func (r *ChatRequest) readStop(v value) *fault {
+	r.stop = nil
+	switch v.kind() {
+	case kindNull:
+		return nil
+	case kindString:
+		return r.addStop(v)
+	case kindArray:
+	default:
+		return wrongType("a string or an array of strings", v)
+	}
+	for i, v := range v.elements() {
+		if i == maxStops {
+			return wrongValue("must hold at most %d strings", maxStops)
+		}
+		if f := r.addStop(v); f != nil {
+			return f.at(i)
+		}
+	}
+	return nil
+}
+
+func (r *ChatRequest) addStop(v value) *fault {
+	if f := expectFilled(v); f != nil {
+		return f
+	}
+	stop := v.text()
+	if len(stop) > maxStopBytes {
+		return wrongValue("must be at most %d bytes long", maxStopBytes)
+	}
+	if !slices.Contains(r.stop, stop) {
+		r.stop = append(r.stop, stop)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package openai
+
+// maxRemoteImages is how many images a request may have that are to be fetched,
+// the same one twice being one.
+const maxRemoteImages = 16
+
+// RemoteImages are the https URLs of the images that the request does not hold
+// itself, each once, in the order of the request. They are to be fetched and
+// given to [conversation.SetImages] before the request is planned.
+func (c *conversation) RemoteImages() []string {
+	var urls []string
+	var seen map[string]struct{}
+	for i := range c.messages {
+		for k := range c.messages[i].content {
+			p := &c.messages[i].content[k]
+			if !p.remote {
+				continue
+			}
+			url := p.url.text()
+			if _, again := seen[url]; again {
+				continue
+			}
+			if seen == nil {
+				seen = map[string]struct{}{}
+			}
+			seen[url] = struct{}{}
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}
+
+// checkRemoteImages is the fault of more remote images than may be fetched.
+func (c *conversation) checkRemoteImages() *fault {
+	if n := len(c.RemoteImages()); n > maxRemoteImages {
+		return wrongValue("must hold at most %d remote images, not %d", maxRemoteImages, n)
+	}
+	return nil
+}
+
+// SetImages puts images in the place of their https URLs. data has a data URL in
+// base64, of a PNG, JPEG, GIF or WebP image, for each URL that was fetched; others
+// stay what they are, and Plan refuses them.
+func (c *conversation) SetImages(data map[string]string) {
+	encoded := make(map[string]value, len(data)) // once for all that show the image
+	for i := range c.messages {
+		m := &c.messages[i]
+		for k := range m.content {
+			p := &m.content[k]
+			if !p.remote {
+				continue
+			}
+			url := p.url.text()
+			fetched, ok := data[url]
+			if !ok {
+				continue
+			}
+			v, known := encoded[url]
+			if !known {
+				v = appendString(make([]byte, 0, len(fetched)+2), fetched)
+				encoded[url] = v
+			}
+			m.size += len(v) - len(p.url)
+			p.url, p.remote = v, false
+		}
+	}
+}
+
+// unfetched is the message, and the part of its content, with the first image
+// that is still remote; false if there is none.
+func (c *conversation) unfetched() (message, part int, found bool) {
+	for i := range c.messages {
+		for k := range c.messages[i].content {
+			if c.messages[i].content[k].remote {
+				return i, k, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+// notFetched is the fault of a remote image that nobody has fetched.
+func notFetched() *fault {
+	return wrongValue("is an image elsewhere, and this server does not fetch images unless image_fetch is on; " +
+		"send it as a data URL (data:image/png;base64,…)")
+}

@@ -1,0 +1,86 @@
+package openai
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// withRemoteImages shows one image twice, and one in a tool's result.
+var withRemoteImages = withMessages(
+	`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"https://example.com/b.png","detail":"low"}}]},` +
+		`{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},` +
+		`{"role":"tool","tool_call_id":"c","content":[{"type":"image_url","image_url":{"url":"HTTPS:\/\/example.com\/a.png?q=\u0031"}}]},` +
+		`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}},{"type":"image_url","image_url":{"url":"https://example.com/b.png"}}]}`)
+
+func TestRemoteImages(t *testing.T) {
+	r := mustDecode(t, withRemoteImages)
+	const b, a = "https://example.com/b.png", "HTTPS://example.com/a.png?q=1"
+	if got := r.RemoteImages(); !slices.Equal(got, []string{b, a}) {
+		t.Fatalf("remote images %q", got)
+	}
+	refusedAt := func(param string) {
+		t.Helper()
+		_, refusal := r.Plan(PlanOptions{})
+		want := notFetched().in(param).toError()
+		if !reflect.DeepEqual(refusal, want) {
+			t.Errorf("refused by %+v, want %+v", refusal, want)
+		}
+	}
+	refusedAt("messages[0].content[1].image_url.url")
+	r.SetImages(map[string]string{"https://example.com/c.png": pngURL})
+	refusedAt("messages[0].content[1].image_url.url")
+	r.SetImages(map[string]string{b: "data:image/gif;base64,AAAA"})
+	if got := r.RemoteImages(); !slices.Equal(got, []string{a}) {
+		t.Errorf("remote images %q", got)
+	}
+	refusedAt("messages[2].content[0].image_url.url")
+	r.SetImages(map[string]string{a: "data:image/webp;base64,AAAA", b: pngURL})
+
+	p, refusal := r.Plan(PlanOptions{})
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	checkPlan(t, p)
+	for i, want := range map[int]string{
+		0: `{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"data:image/gif;base64,AAAA","detail":"auto"}]}`,
+		2: `{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"data:image/webp;base64,AAAA"}]}`,
+	} {
+		if got := string(p.History[i]); got != want {
+			t.Errorf("item %d: %s, want %s", i, got, want)
+		}
+	}
+	want := []codexrpc.UserInput{{Type: "image", URL: pngURL}, {Type: "image", URL: "data:image/gif;base64,AAAA"}}
+	if !reflect.DeepEqual(p.Turn.Input, want) {
+		t.Errorf("input %+v", p.Turn.Input)
+	}
+}
+
+// TestSetImagesKeepsOneBuffer makes sure that the history's buffer is large
+// enough for images that were not in the body.
+func TestSetImagesKeepsOneBuffer(t *testing.T) {
+	r := mustDecode(t, withMessages(remoteImages(1)+`,{"role":"assistant","content":"x"}`))
+	large := "data:image/png;base64," + strings.Repeat("AAAA", 1<<18)
+	r.SetImages(map[string]string{"https://example.com/0.png": large})
+	size := 0
+	for i := range r.messages {
+		size += r.messages[i].size
+	}
+	if size < len(large) {
+		t.Errorf("room for %d bytes, not for %d", size, len(large))
+	}
+}
+
+func TestNoRemoteImages(t *testing.T) {
+	r := mustDecode(t, withMessages(`{"role":"user","content":"x"}`))
+	if got := r.RemoteImages(); got != nil {
+		t.Errorf("remote images %q", got)
+	}
+	r.SetImages(nil)
+	if _, refusal := r.Plan(PlanOptions{}); refusal != nil {
+		t.Error(refusal)
+	}
+}
