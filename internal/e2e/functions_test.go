@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// functionMessage is a message, or what a client has put together of its deltas,
+// for clients that know functions only.
+type functionMessage struct {
+	Content      string `json:"content"`
+	FunctionCall *struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function_call"`
+	ToolCalls json.RawMessage `json:"tool_calls"`
+}
+
+// functionBody is a body or a chunk.
+type functionBody struct {
+	Choices []struct {
+		Message      functionMessage `json:"message"`
+		Delta        functionMessage `json:"delta"`
+		FinishReason string          `json:"finish_reason"`
+	} `json:"choices"`
+}
+
+// askFunction asks and describes the answer: its text, its call, how it ended.
+func (s *site) askFunction(stream bool, messages string) string {
+	s.t.Helper()
+	_, text := s.post(fmt.Sprintf(`{"model":"gpt-5","stream":%t,"messages":[%s],"functions":[{"name":"localSearch","parameters":{"type":"object"}}]}`, stream, messages), nil)
+	if !stream {
+		var body functionBody
+		if err := json.Unmarshal([]byte(text), &body); err != nil || len(body.Choices) != 1 {
+			s.t.Fatal(text, err)
+		}
+		return describeFunction(s.t, body.Choices[0].Message, body.Choices[0].FinishReason)
+	}
+	var message functionMessage
+	finish := ""
+	events := sse.NewReader(strings.NewReader(text), 1<<20)
+	for {
+		event, err := events.Next()
+		if err == io.EOF {
+			return describeFunction(s.t, message, finish)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if event.Data == "[DONE]" {
+			continue
+		}
+		var chunk functionBody
+		if err := json.Unmarshal([]byte(event.Data), &chunk); err != nil || len(chunk.Choices) != 1 {
+			s.t.Fatal(text, err)
+		}
+		delta := chunk.Choices[0].Delta
+		message.Content += delta.Content
+		switch {
+		case message.FunctionCall == nil:
+			message.FunctionCall = delta.FunctionCall
+		case delta.FunctionCall != nil:
+			message.FunctionCall.Name += delta.FunctionCall.Name
+			message.FunctionCall.Arguments += delta.FunctionCall.Arguments
+		}
+		message.ToolCalls = append(message.ToolCalls, delta.ToolCalls...)
+		finish += chunk.Choices[0].FinishReason
+	}
+}
+
+func describeFunction(t testing.TB, m functionMessage, finish string) string {
+	t.Helper()
+	if m.ToolCalls != nil {
+		t.Errorf("tool calls %s", m.ToolCalls)
+	}
+	call := "no call"
+	if m.FunctionCall != nil {
+		call = m.FunctionCall.Name + m.FunctionCall.Arguments
+	}
+	return fmt.Sprintf("%q, %s, %s", m.Content, call, finish)
+}
+
+// TestFunctions: clients older than tools get a function_call, one only, and
+// send its result back with the role function.
+func TestFunctions(t *testing.T) {
+	s := newSite(t, "")
+	const prompt = `{"role":"user","content":"say:Let me look.; tool:2 localSearch {\"query\":\"note %d\"}; then; say:Found."}`
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stream %t", stream), func(t *testing.T) {
+			s := s.at(t)
+			if got, want := s.askFunction(stream, prompt), `"Let me look.", localSearch{"query":"note 1"}, function_call`; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			results := prompt + `,{"role":"assistant","content":"Let me look.","function_call":{"name":"localSearch","arguments":"{}"}},` +
+				`{"role":"function","name":"localSearch","content":"a note"}`
+			if got, want := s.askFunction(stream, results), `"Found.", no call, stop`; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if got := s.heard(); got[len(got)-1] != "output function_call_1 a note" {
+				t.Errorf("the model heard %q", got)
+			}
+		})
+	}
+}
