@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/caddy-codex/caddy-codex/internal/scriptedmodel"
 )
 
 // heard is what the model was given last, one line an item.
@@ -16,27 +14,7 @@ func (s *site) heard() []string {
 	if !ok {
 		s.t.Fatal("the model was not asked")
 	}
-	var lines []string
-	for _, item := range request.Input {
-		switch item.Type {
-		case "message":
-			lines = append(lines, item.Role+": "+textOf(item.Content))
-		case "function_call":
-			lines = append(lines, "call "+item.CallID+" "+item.Name+" "+item.Arguments)
-		case "function_call_output":
-			lines = append(lines, "output "+item.CallID+" "+textOf(item.Output))
-		}
-	}
-	return lines
-}
-
-// textOf joins the texts of a content.
-func textOf(content scriptedmodel.Content) string {
-	var texts []string
-	for _, part := range content {
-		texts = append(texts, part.Text)
-	}
-	return strings.Join(texts, "|")
+	return describe(request)
 }
 
 // TestHistories sends conversations in the shapes that clients keep them in, and
@@ -75,13 +53,13 @@ func TestHistories(t *testing.T) {
 				`{"role":"assistant","content":"","tool_calls":[{"id":"c3","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c3","content":"three"},` +
 				`{"role":"assistant","content":"d","tool_calls":[]},{"role":"user","content":"e"}`,
 			[]string{
-				helpful, "user: a", "assistant: b", `call c1 f {"n": 1}`, "call c2 g {}", "output c2 two|more", "output c1 ",
-				"call c3 f {}", "output c3 three", "assistant: d", "user: e",
+				helpful, "user: a", "assistant: b", `call c1 f({"n": 1})`, "call c2 g({})", "output c2 two more", "output c1 ",
+				"call c3 f({})", "output c3 three", "assistant: d", "user: e",
 			},
 		},
 		"functions": {
 			`{"role":"user","content":"a"},{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"one"}`,
-			[]string{helpful, "user: a", "call function_call_1 f {}", "output function_call_1 one"},
+			[]string{helpful, "user: a", "call function_call_1 f({})", "output function_call_1 one"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,5 +72,22 @@ func TestHistories(t *testing.T) {
 				t.Errorf("the model heard\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(c.heard, "\n"))
 			}
 		})
+	}
+}
+
+// TestSettings: what Codex passes on reaches the model.
+func TestSettings(t *testing.T) {
+	s := newSite(t, "")
+	for _, verbosity := range []string{"low", "medium", "high"} {
+		s.post(chatBody("say:x", map[string]any{"model": "gpt-5.5", "verbosity": verbosity}), nil)
+		if request, _ := s.model.Last(); request.Text.Verbosity != verbosity {
+			t.Errorf("verbosity %s: the model got %q", verbosity, request.Text.Verbosity)
+		}
+	}
+	for _, effort := range []string{"none", "minimal", "low", "medium", "high", "xhigh"} {
+		s.post(chatBody("say:x", map[string]any{"model": "gpt-5.5", "reasoning_effort": effort}), nil)
+		if request, _ := s.model.Last(); request.Reasoning.Effort != effort {
+			t.Errorf("effort %s: the model got %q", effort, request.Reasoning.Effort)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package openai
 import (
 	"net/http"
 	"slices"
-	"strings"
 )
 
 // ChatRequest is a checked body of POST /v1/chat/completions
@@ -95,6 +94,7 @@ var chatFields = map[string]func(*ChatRequest, value) *fault{
 	"parallel_tool_calls": (*ChatRequest).readParallelToolCalls,
 	"response_format":     (*ChatRequest).readResponseFormat,
 	"reasoning_effort":    (*ChatRequest).readReasoningEffort,
+	"verbosity":           (*ChatRequest).readVerbosity,
 	"stream":              (*ChatRequest).readStream,
 	"stream_options":      (*ChatRequest).readStreamOptions,
 	"n":                   (*ChatRequest).readN,
@@ -117,7 +117,6 @@ var chatFields = map[string]func(*ChatRequest, value) *fault{
 	"logit_bias":             unused("logit_bias", "{}", kindObject),
 	"service_tier":           unused("service_tier", `"auto"`, kindString),
 	"prediction":             unused("prediction", "", kindObject),
-	"verbosity":              unused("verbosity", `"medium"`, kindString),
 	"web_search_options":     unused("web_search_options", "", kindObject),
 	"moderation":             unused("moderation", "", kindObject),
 	"store":                  unused("", "", kindBool),
@@ -167,112 +166,4 @@ func (r *ChatRequest) check() *fault {
 		return r.useFunctions()
 	}
 	return r.choice.check(r.tools).in("tool_choice")
-}
-
-func (r *ChatRequest) readModel(v value) *fault {
-	if f := expect(kindString, v); f != nil {
-		return f
-	}
-	if r.model = v.text(); r.model == "" {
-		return wrongValue("must not be empty")
-	}
-	return nil
-}
-
-func (r *ChatRequest) readParallelToolCalls(v value) *fault {
-	f := optional(kindBool, v)
-	r.serialTools = v.kind() == kindBool && !v.isTrue()
-	return f
-}
-
-// efforts are the values of reasoning_effort (ReasoningEffort).
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
-
-func (r *ChatRequest) readReasoningEffort(v value) *fault {
-	r.effort = ""
-	if !v.given() {
-		return nil
-	}
-	if f := expect(kindString, v); f != nil {
-		return f
-	}
-	if r.effort = v.text(); !slices.Contains(efforts, r.effort) {
-		return wrongValue("must be one of %s", strings.Join(efforts, ", "))
-	}
-	return nil
-}
-
-func (r *ChatRequest) readStream(v value) *fault {
-	f := optional(kindBool, v)
-	r.stream = v.isTrue()
-	return f
-}
-
-func (r *ChatRequest) readStreamOptions(v value) *fault {
-	r.hasOptions, r.includeUsage = v.given(), false
-	if !r.hasOptions {
-		return nil
-	}
-	if f := expect(kindObject, v); f != nil {
-		return f
-	}
-	for name, v := range v.members() {
-		switch string(name) {
-		case "include_usage":
-			if f := optional(kindBool, v); f != nil {
-				return f.in("include_usage")
-			}
-			r.includeUsage = v.isTrue()
-		case "include_obfuscation": // there is none to leave out
-			if f := optional(kindBool, v); f != nil {
-				return f.in("include_obfuscation")
-			}
-		}
-	}
-	return nil
-}
-
-func (r *ChatRequest) readLogprobs(v value) *fault {
-	if f := optional(kindBool, v); f != nil {
-		return f
-	}
-	if v.isTrue() {
-		return unsupported("is not supported: Codex gives no log probabilities")
-	}
-	return nil
-}
-
-func (r *ChatRequest) readTopLogprobs(v value) *fault {
-	if !v.given() {
-		return nil
-	}
-	if f := expect(kindNumber, v); f != nil {
-		return f
-	}
-	return unsupported("is not supported: Codex gives no log probabilities")
-}
-
-func (r *ChatRequest) readModalities(v value) *fault {
-	if !v.given() {
-		return nil
-	}
-	if f := expect(kindArray, v); f != nil {
-		return f
-	}
-	for i, v := range v.elements() {
-		if f := expect(kindString, v); f != nil {
-			return f.at(i)
-		}
-		if !v.is("text") {
-			return unsupported("is not supported: answers are text").at(i)
-		}
-	}
-	return nil
-}
-
-func (r *ChatRequest) readAudio(v value) *fault {
-	if !v.given() {
-		return nil
-	}
-	return unsupported("is not supported: answers are text")
 }

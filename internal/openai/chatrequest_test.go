@@ -326,6 +326,7 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"schema without name":      {withFields(`"response_format":{"type":"json_schema","json_schema":{"schema":{}}}`), "response_format.json_schema.name", codeMissing, "is required"},
 		"schema without schema":    {withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n"}}`), "response_format.json_schema.schema", codeMissing, "is required"},
 		"unknown effort":           {withFields(`"reasoning_effort":"ultra"`), "reasoning_effort", codeInvalidValue, "xhigh"},
+		"unknown verbosity":        {withFields(`"verbosity":"chatty"`), "verbosity", codeInvalidValue, "low, medium, high"},
 		"options without stream":   {withFields(`"stream_options":{"include_usage":true}`), "stream_options", codeInvalidValue, "'stream' is true"},
 		"options, stream is false": {withFields(`"stream_options":{},"stream":false`), "stream_options", codeInvalidValue, "'stream' is true"},
 		"nine choices":             {withFields(`"n":9`), "n", codeInvalidValue, "at most 8"},

@@ -14,8 +14,9 @@ type conversation struct {
 	effort   string
 	ignored  []string // parameters without a counterpart in Codex
 
-	maxTokens   int  // that the answer may have; 0: no limit
-	serialTools bool // parallel_tool_calls is false
+	verbosity   string // empty: the model's own
+	maxTokens   int    // that the answer may have; 0: no limit
+	serialTools bool   // parallel_tool_calls is false
 	stream      bool
 }
 

@@ -40,14 +40,6 @@ type message struct {
 	size    int        // bytes of the message in the body
 }
 
-// toolCall is a call that an assistant made (ChatCompletionMessageToolCall).
-type toolCall struct {
-	id        value
-	name      string
-	arguments value
-	function  bool // it is a function_call, and its id is ours
-}
-
 // parts are the parts of the content. A string is one text part; an assistant's
 // content that is absent, null or empty has none.
 func (m *message) parts() iter.Seq[part] {
@@ -195,68 +187,6 @@ func (m *message) addRefusal(refusal value) {
 		m.content = append(slices.Collect(m.parts()), part{kind: partText, text: refusal})
 		m.text = nil
 	}
-}
-
-func (m *message) readCalls(v value) *fault {
-	if !v.given() {
-		return nil
-	}
-	if f := expect(kindArray, v); f != nil {
-		return f
-	}
-	for i, v := range v.elements() {
-		call, f := readCall(v)
-		if f != nil {
-			return f.at(i)
-		}
-		m.calls = append(m.calls, call)
-	}
-	return nil
-}
-
-func readCall(v value) (call toolCall, _ *fault) {
-	if f := expect(kindObject, v); f != nil {
-		return call, f
-	}
-	var kind, function value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "id":
-			call.id = v
-		case "type":
-			kind = v
-		case "function":
-			function = v
-		}
-	}
-	if f := expectFilled(call.id); f != nil {
-		return call, f.in("id")
-	}
-	if kind.given() && !kind.is("function") {
-		return call, unsupported("must be 'function'").in("type")
-	}
-	f := call.readFunction(function)
-	return call, f.in("function")
-}
-
-func (c *toolCall) readFunction(v value) *fault {
-	if f := expect(kindObject, v); f != nil {
-		return f
-	}
-	var called value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "name":
-			called = v
-		case "arguments":
-			c.arguments = v
-		}
-	}
-	var f *fault
-	if c.name, f = readToolName(called); f != nil {
-		return f.in("name")
-	}
-	return expect(kindString, c.arguments).in("arguments")
 }
 
 // expectFilled is the fault of a value that is not a string with a text in it.

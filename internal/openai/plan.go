@@ -115,7 +115,7 @@ func (c *conversation) plan(opts PlanOptions) *Plan {
 			Ephemeral:             true,
 			ExperimentalRawEvents: true,
 			Environments:          []struct{}{},
-			Config:                threadConfig(),
+			Config:                c.threadConfig(),
 			DynamicTools:          dynamicTools(offered, names),
 		},
 		History: historyItems(history, names),
@@ -137,6 +137,16 @@ func (c *conversation) plan(opts PlanOptions) *Plan {
 		p.Turn.Summary = "none"
 	}
 	return p
+}
+
+// threadConfig is the configuration of the thread. Codex passes a verbosity to
+// those of its models that take one.
+func (c *conversation) threadConfig() map[string]any {
+	config := threadConfig()
+	if c.verbosity != "" {
+		config["model_verbosity"] = c.verbosity
+	}
+	return config
 }
 
 // resolve is Codex's model, and the effort of the turn.

@@ -266,8 +266,8 @@ func TestPlanSettings(t *testing.T) {
 		"effort":           {fields: `"reasoning_effort":"xhigh"`, effort: "xhigh"},
 		"no effort":        {fields: `"reasoning_effort":"none"`, effort: "none"},
 		"ignored": {
-			fields: `"verbosity":"low","temperature":0.2,"top_p":0.5,"max_tokens":1,"stop":"x","moderation":{"model":"x"},"seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"service_tier":"flex","prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3,"prompt_cache_retention":"24h","prompt_cache_options":{}`,
-			ignored: []string{"verbosity", "temperature", "top_p", "moderation", "seed", "presence_penalty",
+			fields: `"temperature":0.2,"top_p":0.5,"max_tokens":1,"stop":"x","moderation":{"model":"x"},"seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"service_tier":"flex","prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3,"prompt_cache_retention":"24h","prompt_cache_options":{}`,
+			ignored: []string{"temperature", "top_p", "moderation", "seed", "presence_penalty",
 				"frequency_penalty", "logit_bias", "service_tier", "prediction", "web_search_options"},
 		},
 		"neutral values": {fields: `"temperature":1,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"logit_bias":{},"service_tier":"auto"`},
@@ -389,5 +389,22 @@ func TestPlanResolve(t *testing.T) {
 				t.Errorf("model %q of %q, effort %q", p.Thread.Model, p.Model, p.Turn.Effort)
 			}
 		})
+	}
+}
+
+func TestPlanVerbosity(t *testing.T) {
+	for fields, want := range map[string]any{
+		`"verbosity":"low"`:                   "low",
+		`"verbosity":"medium"`:                "medium",
+		`"verbosity":"high","verbosity":null`: nil,
+		`"x":1`:                               nil,
+	} {
+		p := mustPlan(t, withFields(fields))
+		if got := p.Thread.Config["model_verbosity"]; got != want {
+			t.Errorf("%s: verbosity %v, want %v", fields, got, want)
+		}
+		if p.Ignored != nil {
+			t.Errorf("%s: ignored %v", fields, p.Ignored)
+		}
 	}
 }
