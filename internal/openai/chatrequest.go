@@ -3,6 +3,7 @@ package openai
 import (
 	"net/http"
 	"slices"
+	"strconv"
 )
 
 // ChatRequest is a checked body of POST /v1/chat/completions
@@ -139,11 +140,22 @@ func unused(name, neutral string, kinds ...kind) func(*ChatRequest, value) *faul
 		if !slices.Contains(kinds, v.kind()) {
 			return wrongType(kinds[0], v)
 		}
-		if name != "" && string(v) != neutral && !slices.Contains(r.ignored, name) {
+		if name != "" && !v.equals(neutral) && !slices.Contains(r.ignored, name) {
 			r.ignored = append(r.ignored, name)
 		}
 		return nil
 	}
+}
+
+// equals reports whether the value is the one that text stands for. Some clients
+// write 1 as 1.0.
+func (v value) equals(text string) bool {
+	if string(v) == text || v.kind() != kindNumber || text == "" {
+		return string(v) == text
+	}
+	a, errA := strconv.ParseFloat(string(v), 64)
+	b, errB := strconv.ParseFloat(text, 64)
+	return errA == nil && errB == nil && a == b
 }
 
 // check looks at what needs more than one field, and settles it.

@@ -271,6 +271,7 @@ func TestPlanSettings(t *testing.T) {
 				"frequency_penalty", "logit_bias", "service_tier", "prediction", "web_search_options"},
 		},
 		"neutral values": {fields: `"temperature":1,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"logit_bias":{},"service_tier":"auto"`},
+		"as floats":      {fields: `"temperature":1.0,"top_p":1.00,"presence_penalty":-0.0,"frequency_penalty":0e0`},
 
 		"functions":         {fields: functions, tools: both, serial: true},
 		"function auto":     {fields: functions + `,"function_call":"auto"`, tools: both, serial: true},
