@@ -86,8 +86,8 @@ const maxInputChars = 1 << 20
 // The error is that an image is still to be fetched, see
 // [conversation.SetImages]: what else Codex cannot do is refused by [DecodeChat].
 func (r *ChatRequest) Plan(opts PlanOptions) (*Plan, *Error) {
-	if m, p, found := r.unfetched(); found {
-		return nil, notFetched().in("url").in("image_url").at(p).in("content").at(m).in("messages").toError()
+	if m, p, found := r.findRemote(""); found {
+		return nil, atImage(notFetched(), m, p).toError()
 	}
 	p := r.plan(opts)
 	p.Choices = max(1, r.choices)

@@ -66,17 +66,32 @@ func (c *conversation) SetImages(data map[string]string) {
 	}
 }
 
-// unfetched is the message, and the part of its content, with the first image
-// that is still remote; false if there is none.
-func (c *conversation) unfetched() (message, part int, found bool) {
+// findRemote is the message, and the part of its content, with the first image
+// that is still remote, of this URL unless that is empty; false if there is none.
+func (c *conversation) findRemote(url string) (message, part int, found bool) {
 	for i := range c.messages {
-		for k := range c.messages[i].content {
-			if c.messages[i].content[k].remote {
+		for k, p := range c.messages[i].content {
+			if p.remote && (url == "" || p.url.is(url)) {
 				return i, k, true
 			}
 		}
 	}
 	return 0, 0, false
+}
+
+// ImageParam is the field that names the URL of a remote image first, such as
+// messages[2].content[1].image_url.url; empty if none does.
+func (r *ChatRequest) ImageParam(url string) string {
+	m, p, found := r.findRemote(url)
+	if !found {
+		return ""
+	}
+	return atImage(&fault{}, m, p).path
+}
+
+// atImage says that a fault lies in the URL of an image.
+func atImage(f *fault, message, part int) *fault {
+	return f.in("url").in("image_url").at(part).in("content").at(message).in("messages")
 }
 
 // notFetched is the fault of a remote image that nobody has fetched.

@@ -22,6 +22,15 @@ func TestRemoteImages(t *testing.T) {
 	if got := r.RemoteImages(); !slices.Equal(got, []string{b, a}) {
 		t.Fatalf("remote images %q", got)
 	}
+	for url, want := range map[string]string{
+		b:      "messages[0].content[1].image_url.url",
+		a:      "messages[2].content[0].image_url.url",
+		pngURL: "",
+	} {
+		if got := r.ImageParam(url); got != want {
+			t.Errorf("%s is at %q, want %q", url, got, want)
+		}
+	}
 	refusedAt := func(param string) {
 		t.Helper()
 		_, refusal := r.Plan(PlanOptions{})
