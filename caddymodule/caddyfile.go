@@ -44,6 +44,10 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    idle_timeout   <duration>
 //	    keepalive      <duration>|off
 //
+//	    model       <id> [<codex model> [<effort>]]
+//	    image_fetch on|off
+//	    reasoning   on|off
+//
 //	    output_mode               auto|openai-json|obsidian-xml
 //	    stop_after_tools          off|first|burst [<grace>]
 //	    suppress_tail_after_tools on|off
@@ -55,8 +59,8 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    xml_escape                literal|entities
 //	}
 //
-// Every option may be left out, and each but api_key and env may be given only
-// once.
+// Every option may be left out, and each but api_key, env and model may be given
+// only once.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if d.NextArg() {
@@ -70,7 +74,8 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"idle_timeout":   {parse: durationOption(&h.IdleTimeout)},
 		"keepalive":      {parse: h.parseKeepalive},
 	}
-	maps.Copy(options, h.directives())
+	maps.Copy(options, h.ToolOptions.directives())
+	maps.Copy(options, h.ModelOptions.directives())
 	return parseBlock(d, options)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 )
 
 func init() {
@@ -56,7 +57,9 @@ type Handler struct {
 	Keepalive caddy.Duration `json:"keepalive,omitempty"`
 
 	ToolOptions
+	ModelOptions
 
+	images  *imagefetch.Fetcher // nil: none are fetched
 	keys    keyring
 	gateway *gateway.Gateway
 }
@@ -92,7 +95,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
-	h.gateway = gateway.New(up, gateway.Options{
+	options := gateway.Options{
 		MaxBody:       h.MaxBody,
 		MaxConcurrent: h.MaxConcurrent,
 		IdleTimeout:   time.Duration(h.IdleTimeout),
@@ -101,12 +104,29 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		Observer:      observer{},
 		User:          userOf,
 		Logger:        ctx.Slogger(),
-	})
+		Aliases:       h.aliases(),
+		NoReasoning:   !*h.Reasoning,
+	}
+	if h.ImageFetch {
+		h.images = imagefetch.New(imagefetch.Options{})
+		options.Images = h.images
+	}
+	h.gateway = gateway.New(up, options)
+	return nil
+}
+
+// Cleanup closes idle connections. Requests of this configuration may still
+// run, and fetch images.
+func (h *Handler) Cleanup() error {
+	if h.images != nil {
+		h.images.Close()
+	}
 	return nil
 }
 
 func (h *Handler) setDefaults() {
 	h.ToolOptions.setDefaults()
+	h.ModelOptions.setDefaults()
 	if len(h.AppServers) == 0 {
 		h.AppServers = []*AppServer{{}}
 	}
@@ -140,6 +160,9 @@ func (h *Handler) Validate() error {
 	if err := h.ToolOptions.validate(); err != nil {
 		return err
 	}
+	if err := h.ModelOptions.validate(); err != nil {
+		return err
+	}
 	if h.MaxBody < 0 {
 		return errors.New("max_body: must be positive")
 	}
@@ -167,5 +190,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
 	_ caddy.Validator             = (*Handler)(nil)
+	_ caddy.CleanerUpper          = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )

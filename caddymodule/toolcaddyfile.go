@@ -14,7 +14,7 @@ func (o *ToolOptions) directives() map[string]option {
 		"suppress_tail_after_tools": {parse: switchOption(&o.SuppressTailAfterTools)},
 		"textual_tools":             {parse: oneOf(&o.TextualTools, textualSets)},
 		"tool_block_max":            {parse: o.parseMax},
-		"tool_block_dedup":          {parse: o.parseDedup},
+		"tool_block_dedup":          {parse: flagOption(&o.ToolBlockDedup)},
 		"tool_block_delimiter":      {parse: wordOption(&o.ToolBlockDelimiter)},
 		"parallel_tool_calls":       {parse: switchOption(&o.ParallelToolCalls)},
 		"xml_escape":                {parse: oneOf(&o.XMLEscape, escapings)},
@@ -52,15 +52,6 @@ func (o *ToolOptions) parseMax(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (o *ToolOptions) parseDedup(d *caddyfile.Dispenser) error {
-	var on *bool
-	if err := switchOption(&on)(d); err != nil {
-		return err
-	}
-	o.ToolBlockDedup = *on
-	return nil
-}
-
 // oneOf reads one of the allowed words.
 func oneOf(into *string, allowed []string) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
@@ -82,5 +73,17 @@ func switchOption(into **bool) func(*caddyfile.Dispenser) error {
 		}
 		*into = new(arg == "on")
 		return isOneOf(d, arg, []string{"on", "off"})
+	}
+}
+
+// flagOption reads on or off where off is the default.
+func flagOption(into *bool) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		var on *bool
+		if err := switchOption(&on)(d); err != nil {
+			return err
+		}
+		*into = *on
+		return nil
 	}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"net/http"
@@ -15,36 +16,49 @@ import (
 // Chat serves POST /v1/chat/completions.
 func (g *Gateway) Chat(w http.ResponseWriter, r *http.Request) { g.serve(w, r, g.readChat) }
 
-// readChat reads, checks and maps a chat request.
+// readChat reads and checks a chat request.
 func (g *Gateway) readChat(w http.ResponseWriter, r *http.Request) (*request, *openai.Error) {
 	body, refusal := g.readBody(w, r)
 	if refusal != nil {
 		return nil, refusal
 	}
-	decoded, refusal := openai.DecodeChat(body)
+	chat, refusal := openai.DecodeChat(body)
 	if refusal != nil {
 		return nil, refusal
 	}
-	plan, refusal := decoded.Plan(openai.PlanOptions{})
-	if refusal != nil {
-		return nil, refusal
-	}
-	options, refusal := g.opts.Tools.turnOptions(r, decoded, plan)
-	if refusal != nil {
-		return nil, refusal
-	}
-	id := rand.Text()
-	options.IDSuffix = strings.ToLower(id[:idSuffixLength])
-	meta := openai.Meta{
-		ID:           "chatcmpl-" + id,
-		Model:        plan.Model,
-		Created:      time.Now().Unix(),
-		IncludeUsage: plan.IncludeUsage,
-		Choices:      plan.Choices,
+	req := &request{choices: chat.Choices()}
+	req.prepare = func(ctx context.Context) *openai.Error { return g.prepareChat(ctx, r, req, chat) }
+	return req, nil
+}
 
-		LegacyFunctions: plan.LegacyFunctions,
+// prepareChat maps a chat request to what its turns need.
+func (g *Gateway) prepareChat(ctx context.Context, r *http.Request, req *request, chat *openai.ChatRequest) (refusal *openai.Error) {
+	if refusal = g.fetchImages(ctx, chat); refusal != nil {
+		return refusal
 	}
-	return &request{plan: plan, options: options, choices: plan.Choices, wire: chatWire{meta}}, nil
+	if req.plan, refusal = chat.Plan(g.planOptions()); refusal != nil {
+		return refusal
+	}
+	if req.options, refusal = g.opts.Tools.turnOptions(r, chat, req.plan); refusal != nil {
+		return refusal
+	}
+	req.options.NoReasoning = g.opts.NoReasoning
+	id := rand.Text()
+	req.options.IDSuffix = strings.ToLower(id[:idSuffixLength])
+	req.wire = chatWire{openai.Meta{
+		ID:              "chatcmpl-" + id,
+		Model:           req.plan.Model,
+		Created:         time.Now().Unix(),
+		IncludeUsage:    req.plan.IncludeUsage,
+		Choices:         req.plan.Choices,
+		LegacyFunctions: req.plan.LegacyFunctions,
+	}}
+	return nil
+}
+
+// planOptions are what a request's plan needs to know of the configuration.
+func (g *Gateway) planOptions() openai.PlanOptions {
+	return openai.PlanOptions{NoReasoning: g.opts.NoReasoning, Resolve: g.resolve}
 }
 
 // idSuffixLength gives call ids 40 random bits: enough to tell the turns of a

@@ -23,6 +23,9 @@ type Options struct {
 	IdleTimeout   time.Duration // silence of the app-server within a turn
 	Keepalive     time.Duration // silence of a stream before a comment; 0 or less: never
 	Tools         Tools
+	Aliases       []openai.Alias // models besides those of Codex
+	Images        Images         // nil: images elsewhere are refused
+	NoReasoning   bool           // clients get no summaries of the reasoning
 	Observer      Observer
 	User          func(*http.Request) string // who asks, by whatever has authenticated the caller
 	Logger        *slog.Logger

@@ -14,7 +14,7 @@ func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, refusal)
 		return
 	}
-	_ = g.respond(w, r, http.StatusOK, openai.ModelsList(models, nil, created))
+	_ = g.respond(w, r, http.StatusOK, openai.ModelsList(models, g.opts.Aliases, created))
 }
 
 // Model serves GET /v1/models/{id}.
@@ -24,12 +24,23 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 		g.refuse(w, r, refusal)
 		return
 	}
-	body, ok := openai.ModelObject(models, nil, id, created)
+	body, ok := openai.ModelObject(models, g.opts.Aliases, id, created)
 	if !ok {
 		g.refuse(w, r, openai.ModelNotFound(id))
 		return
 	}
 	_ = g.respond(w, r, http.StatusOK, body)
+}
+
+// resolve gives Codex's name of a client's model, and the effort that belongs
+// to the alias if it is one.
+func (g *Gateway) resolve(model string) (codexModel, effort string) {
+	for _, alias := range g.opts.Aliases {
+		if alias.ID == model {
+			return alias.Model, alias.Effort
+		}
+	}
+	return model, ""
 }
 
 // models asks the app-server for its models. It answers at once, also offline.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 
@@ -11,9 +12,13 @@ import (
 
 // request is one API request on its way, whatever its wire.
 type request struct {
+	choices int
+	// prepare makes the rest of what a decoded request needs, once it has its
+	// place among those that run: what it fetches takes memory.
+	prepare func(context.Context) *openai.Error
+
 	plan    *openai.Plan
 	options turn.Options // of every choice
-	choices int
 	wire    wire
 }
 
@@ -52,7 +57,7 @@ type bodyEncoder interface {
 	JSON() []byte
 }
 
-// reader reads, checks and maps the request of one route.
+// reader reads and checks the request of one route.
 type reader func(http.ResponseWriter, *http.Request) (*request, *openai.Error)
 
 // serve runs a request that wants turns of the model. All routes that do go
@@ -76,6 +81,10 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		defer func() { <-g.slots }()
 	default:
 		g.refuse(w, r, openai.QueueFull())
+		return
+	}
+	if refusal := req.prepare(r.Context()); refusal != nil {
+		g.refuse(w, r, refusal)
 		return
 	}
 	choices, err := g.start(r.Context(), lease, hold, req)

@@ -179,3 +179,6 @@ func (r *ChatRequest) check() *fault {
 	}
 	return r.choice.check(r.tools).in("tool_choice")
 }
+
+// Choices is how many answers the client wants, 1 to 8.
+func (r *ChatRequest) Choices() int { return max(1, r.choices) }

@@ -21,14 +21,14 @@ func (r *ChatRequest) readParallelToolCalls(v value) *fault {
 	return f
 }
 
-// efforts are the values of reasoning_effort (ReasoningEffort).
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+// Efforts are the values of reasoning_effort (ReasoningEffort).
+var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // verbosities are the values of verbosity (Verbosity).
 var verbosities = []string{"low", "medium", "high"}
 
 func (r *ChatRequest) readReasoningEffort(v value) *fault {
-	return readOneOf(&r.effort, efforts, v)
+	return readOneOf(&r.effort, Efforts, v)
 }
 
 func (r *ChatRequest) readVerbosity(v value) *fault {

@@ -90,7 +90,7 @@ func (r *ChatRequest) Plan(opts PlanOptions) (*Plan, *Error) {
 		return nil, atImage(notFetched(), m, p).toError()
 	}
 	p := r.plan(opts)
-	p.Choices = max(1, r.choices)
+	p.Choices = r.Choices()
 	p.StopSequences = r.stop
 	p.LegacyFunctions = r.usesFunctions
 	p.IncludeUsage = r.includeUsage

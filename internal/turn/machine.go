@@ -179,6 +179,9 @@ func (m *Machine) messageCompleted(e *codexrpc.Event) {
 }
 
 func (m *Machine) reasoning(e *codexrpc.Event) {
+	if m.opts.NoReasoning {
+		return
+	}
 	if gap := m.texts.reasoning(e.ItemID, e.Index); gap != "" {
 		m.put(Output{Kind: OutputReasoning, Text: gap})
 	}

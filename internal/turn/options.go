@@ -49,6 +49,10 @@ type Options struct {
 	// Nil: every tool is the client's, under its own name.
 	ClientName func(name string) (string, bool)
 
+	// NoReasoning keeps the summaries of the reasoning from the client. Providers
+	// may send some that nobody has asked for.
+	NoReasoning bool
+
 	// Mode is the form of the calls; empty: ModeJSON.
 	Mode Mode
 	// Textual looks for <use_tool> blocks in the text.

@@ -1,0 +1,60 @@
+package caddymodule
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// Each option of models, and the JSON that it stands for.
+func TestModelDirectives(t *testing.T) {
+	for options, want := range map[string]string{
+		"model fast":                         `{"models":[{"id":"fast"}]}`,
+		"model fast gpt-5":                   `{"models":[{"id":"fast","model":"gpt-5"}]}`,
+		"model fast gpt-5 low\nmodel g":      `{"models":[{"id":"fast","model":"gpt-5","effort":"low"},{"id":"g"}]}`,
+		"image_fetch on":                     `{"image_fetch":true}`,
+		"image_fetch off":                    `{}`,
+		"reasoning on":                       `{"reasoning":true}`,
+		"reasoning off\nmodel a b/c minimal": `{"reasoning":false,"models":[{"id":"a","model":"b/c","effort":"minimal"}]}`,
+	} {
+		h := new(Handler)
+		if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}")); err != nil {
+			t.Errorf("%q: %v", options, err)
+			continue
+		}
+		sameJSON(t, options, encode(t, h), want)
+		provision(t, h)
+	}
+}
+
+func TestModelDirectiveErrors(t *testing.T) {
+	for options, want := range map[string]string{
+		"model":              "after 'model'",
+		"model a b low more": "after 'more'",
+		"model a b tiny":     `"tiny" must be one of none, minimal,`,
+		"image_fetch":        "after 'image_fetch'",
+		"image_fetch yes":    `"yes" must be one of on, off`,
+		"reasoning summary":  `"summary" must be one of on, off`,
+		"reasoning on off":   "after 'off'",
+	} {
+		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}"))
+		wantError(t, err, want, "Testfile", 2)
+	}
+	err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\nmodel a b\nmodel a c\n}"))
+	wantError(t, err, "model a is given twice", "Testfile", 3)
+}
+
+func TestModelOptionsInvalid(t *testing.T) {
+	for want, o := range map[string]ModelOptions{
+		"the id must not be empty": {Models: []ModelAlias{{Model: "gpt-5"}}},
+		"a is named twice":         {Models: []ModelAlias{{ID: "a"}, {ID: "a"}}},
+		"must be one of none,":     {Models: []ModelAlias{{ID: "a", Effort: "huge"}}},
+	} {
+		h := Handler{ModelOptions: o}
+		h.setDefaults()
+		if err := h.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
