@@ -1,0 +1,56 @@
+package tokens
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPattern: texts and their tokens, one for each alternative of the
+// encoding's pattern, as OpenAI's tiktoken has them.
+func TestPattern(t *testing.T) {
+	for text, want := range map[string][]string{
+		"Hello world":          {"Hello", " world"},
+		"it's WE'LL":           {"it's", " WE", "'", "LL"},
+		"camelCase":            {"camel", "Case"},
+		"1234567":              {"123", "456", "7"},
+		"so!//\n x":            {"so", "!", "//\n", " x"},
+		"x\n \n  y":            {"x", "\n \n", " ", " y"},
+		"x\n\n \n\n y":         {"x", "\n\n \n\n", " y"},
+		"a \n b":               {"a", " \n", " b"},
+		"a\x7fb":               {"a", "\x7f", "b"},
+		"<|endoftext|>":        {"<", "|", "end", "of", "text", "|", ">"},
+		"</use_tool><use_tool": {"</", "use", "_tool", "><", "use", "_tool"},
+	} {
+		if got := tokensOf(t, text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		if n := Count(text); n != len(want) {
+			t.Errorf("%q: %d tokens, want %d", text, n, len(want))
+		}
+	}
+}
+
+// TestNothingLost: the tokens of every rune, in the planes that scripts and
+// symbols are in, are that rune.
+func TestNothingLost(t *testing.T) {
+	const step = 1 << 10
+	for from := rune(0); from < 0x20000; from += step {
+		var b strings.Builder
+		for r := range rune(step) {
+			b.WriteRune(from + r)
+		}
+		if text := b.String(); strings.Join(tokensOf(t, text), "") != text {
+			t.Errorf("the tokens of %U to %U are not these runes", from, from+step-1)
+		}
+	}
+}
+
+// TestInvalid: bytes that are not UTF-8 have tokens, too, and keep their length.
+func TestInvalid(t *testing.T) {
+	for _, text := range []string{"\xff", "a\xf0\x9fb", "\x8f\x8f", "\xed\xa0\x80", "你\xe4\xbd"} {
+		if n := len(strings.Join(tokensOf(t, text), "")); n != len(text) || Count(text) == 0 {
+			t.Errorf("%q: the tokens have %d bytes", text, n)
+		}
+	}
+}
