@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
 // lessThans is text of size bytes with n times "<", in deltas of a token's
@@ -67,6 +68,7 @@ func TestCostOfText(t *testing.T) {
 		"XML":       {Textual: true, Mode: ModeXML},
 		"the tail":  {Textual: true, Mode: ModeXML, SuppressTail: true},
 		"not taken": {Textual: true, AcceptTextual: func(string) bool { return false }},
+		"the cuts":  {StopSequences: []string{"<aab", "STOP"}, MaxTokens: 1 << 30},
 	} {
 		var perDelta [2]float64
 		for i, size := range []int{100_000, 200_000} {
@@ -108,4 +110,35 @@ func heap() uint64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
+}
+
+// BenchmarkCuts is a plain turn of words, with stop sequences that are never
+// complete, and with limits: one too far to be counted, one that has to be
+// counted, and one that is reached.
+func BenchmarkCuts(b *testing.B) {
+	tokens.Count("") // the vocabulary is loaded
+	text := strings.Repeat("It is a text, with some words; and a line break. <b>\n\n", 2000)
+	events := said("msg_1", text, 5)
+	stops := []string{"\n\nHuman:", "</answer>", "STOP", "<|end|>"}
+	for _, c := range []struct {
+		name string
+		opts Options
+	}{
+		{"off", Options{}},
+		{"stop", Options{StopSequences: stops[:1]}},
+		{"4 stops", Options{StopSequences: stops}},
+		{"limit passing", Options{MaxTokens: len(text)}},
+		{"limit counting", Options{MaxTokens: len(text) / 3}},
+		{"limit reached", Options{MaxTokens: len(text) / 6}},
+		{"all", Options{StopSequences: stops, MaxTokens: len(text), Textual: true}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				consumeAll(New(c.opts), events)
+			}
+			b.ReportMetric(float64(len(events)), "deltas/op")
+		})
+	}
 }

@@ -40,7 +40,7 @@ func (m *Machine) aborted(reason aggregator.AbortReason) {
 // discard forgets the rest of the text, which is not the client's any more. An
 // open block in it counts if it was begun before that was so.
 func (m *Machine) discard() {
-	m.scanner = nil
+	m.scanner, m.stops, m.limit = nil, nil, nil
 	if m.open {
 		m.aborted(aggregator.AbortInterrupted)
 	}
@@ -57,10 +57,11 @@ func (m *Machine) clientName(name string) string {
 	return name
 }
 
-// closeBuffer ends a message: a begun tag and an open block become text, and
-// what was in a code fence is not any more. The empty reason says that the
-// block was simply never closed.
+// closeBuffer ends a message: what is held goes out, a begun tag and an open
+// block become text, and what was in a code fence is not any more. The empty
+// reason says that the block was simply never closed.
 func (m *Machine) closeBuffer(reason aggregator.AbortReason) {
+	m.releaseText()
 	if m.scanner == nil {
 		return
 	}

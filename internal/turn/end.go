@@ -31,14 +31,19 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	}
 }
 
-// turnFailed tells a response that the model cut from a failure. A call that
-// was cut is none; those that went out before it are what the turn was for.
+// turnFailed tells a response that the model cut from a failure.
 func (m *Machine) turnFailed(err *codexrpc.TurnError) {
 	reason, ok := incomplete(err)
 	if !ok {
 		m.fail(failure(err))
 		return
 	}
+	m.finishCut(reason)
+}
+
+// finishCut ends a turn whose text was cut. A call that was cut is none; those
+// that went out before it are what the turn was for.
+func (m *Machine) finishCut(reason FinishReason) {
 	m.closeBuffer("")
 	if m.calls.count > 0 && !m.cut {
 		reason = FinishToolCalls

@@ -8,12 +8,15 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
 // Machine is the state of one turn of one choice.
 type Machine struct {
 	opts    Options
 	texts   texts
+	stops   *stopFilter         // nil: no sequence ends the text
+	limit   *tokens.Limit       // nil: the text has no limit
 	scanner *aggregator.Scanner // nil: the text is not looked at
 	calls   *calls
 	policy  policy
@@ -23,6 +26,7 @@ type Machine struct {
 
 	out      []Output
 	segments []aggregator.Segment
+	gap      string // parts the text that comes next from the message before
 	begun    bool   // something was put out
 	open     bool   // a block that was begun is neither flushed nor aborted
 	asked    bool   // Codex waits for the client's answer to a structured call
@@ -33,7 +37,10 @@ type Machine struct {
 
 // New makes a machine at the start of a turn.
 func New(opts Options) *Machine {
-	m := &Machine{opts: opts, calls: newCalls(&opts)}
+	m := &Machine{opts: opts, calls: newCalls(&opts), stops: newStopFilter(opts.StopSequences)}
+	if opts.MaxTokens > 0 {
+		m.limit = tokens.NewLimit(opts.MaxTokens)
+	}
 	m.policy = policy{opts: &m.opts, calls: m.calls, report: &m.report, put: m.put}
 	if opts.Textual {
 		m.scanner = aggregator.NewScanner(aggregator.ScannerOptions{
@@ -78,7 +85,7 @@ func (m *Machine) GraceOver() []Output {
 	m.out = m.out[:0]
 	switch {
 	case m.done || !m.grace.running:
-	case m.scanner != nil && m.scanner.Held() > 0:
+	case m.tagHeld():
 		m.grace.start()
 	default:
 		m.finish(FinishToolCalls)
@@ -156,17 +163,12 @@ func (m *Machine) text(gap, text string) {
 	}
 	if gap != "" {
 		m.closeBuffer("") // a block does not reach into another message
-		if m.stopped() {
+		if m.stopped() || m.full() {
 			return
 		}
-		m.policy.text(gap)
+		m.gap = gap
 	}
-	m.cut = false
-	if m.scanner == nil {
-		m.policy.text(text)
-		return
-	}
-	m.scanned(m.scanner.Feed(text, m.segments[:0]))
+	m.untilStop(text)
 }
 
 // messageCompleted ends a message. A block cannot go on in another one; that of
@@ -200,17 +202,25 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	if !ok || m.calls.repeated(e.CallID) {
 		return
 	}
+	m.releaseText() // it was said before
+	if m.stopped() || m.full() {
+		return
+	}
 	// Also if the client does not get this one, being the twin of a block: Codex
 	// waits for an answer, and so no grace does.
 	m.asked = true
 	m.grace.running = false
 	m.cut = !json.Valid([]byte(e.Text))
-	m.take(&candidate{backendID: e.CallID, name: name, arguments: e.Text})
+	call := &candidate{backendID: e.CallID, name: name, arguments: e.Text}
+	if m.take(call) {
+		m.countCall(call)
+	}
 }
 
-// take offers a call to the policy and stops the turn if that is its end.
-func (m *Machine) take(call *candidate) {
-	got := m.policy.call(call)
+// take offers a call to the policy and stops the turn if that is its end. It
+// reports whether the client got it.
+func (m *Machine) take(call *candidate) (got bool) {
+	got = m.policy.call(call)
 	switch {
 	case m.report.Truncated:
 		// There is nothing to wait for but the usage, which comes with the end of
@@ -222,6 +232,7 @@ func (m *Machine) take(call *candidate) {
 	case call.textual() && m.calls.count > 0 && m.opts.Stop != StopOff && !m.asked:
 		m.grace.start()
 	}
+	return got
 }
 
 // responseCompleted ends the turn after calls that only the client can answer,

@@ -74,6 +74,22 @@ type Options struct {
 	// Dedup drops calls that repeat an earlier one: the same tool with the same
 	// arguments. A block and a structured call that are twins are one call anyway.
 	Dedup bool
+	// StopSequences end the text of the model, and the turn, before the first of
+	// them: at most 4, none empty. They are looked for in what the model writes,
+	// blocks included, but not in its reasoning nor in the arguments of
+	// structured calls; one that goes over from a message into the next, or over
+	// a structured call, is none. The finish is FinishStop, or FinishToolCalls if
+	// calls went out. A block that is open at the cut is text.
+	StopSequences []string
+	// MaxTokens is the most tokens (o200k_base) of what the client gets: the
+	// text as the model wrote it, blocks included, and the names and arguments of
+	// structured calls; 0: no limit. The text is cut after the last of them, or
+	// before a rune that this would cut. Structured calls are never cut: one that
+	// begins within the limit is given whole, and then ends the turn if it went
+	// beyond. A block that is open at the cut is text. The finish is FinishLength,
+	// or FinishToolCalls if calls went out and the cut is not within one. The
+	// usage then has at least the tokens counted here.
+	MaxTokens int
 	// Delimiter is put between two blocks that have no text between them, in
 	// ModeXML.
 	Delimiter string

@@ -8,6 +8,7 @@ import "github.com/caddy-codex/caddy-codex/codexrpc"
 type usage struct {
 	responses codexrpc.Usage
 	atThread  codexrpc.Usage
+	counted   int64 // tokens that went out before the limit, if that ended the turn
 }
 
 func (u *usage) response(v *codexrpc.Usage) {
@@ -22,10 +23,16 @@ func (u *usage) thread(v *codexrpc.Usage) {
 	}
 }
 
-// total is the account that knows more.
+// total is the account that knows more. Of a turn that ended at the limit of
+// its tokens, it has at least those.
 func (u *usage) total() codexrpc.Usage {
-	if u.atThread.TotalTokens > u.responses.TotalTokens {
-		return u.atThread
+	total := u.responses
+	if u.atThread.TotalTokens > total.TotalTokens {
+		total = u.atThread
 	}
-	return u.responses
+	if more := u.counted - total.OutputTokens; more > 0 {
+		total.OutputTokens += more
+		total.TotalTokens += more
+	}
+	return total
 }

@@ -1,0 +1,205 @@
+package turn_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tiktoken-go/tokenizer/codec"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// The reference of stop sequences and of the limit of tokens: the events of the
+// turn are cut beforehand, in the simplest way, and a machine that knows of
+// neither is told that the model ended there.
+
+// cutter cuts a turn's events. A stretch is text that is looked at in one
+// piece: what a message says up to its end or to a structured call.
+type cutter struct {
+	options turn.Options // without the cuts
+	stops   []string
+	limited bool
+	left    int // tokens
+
+	events  []codexrpc.Event  // up to the cut
+	stretch []int             // those of the stretch
+	last    string            // the message that spoke last
+	said    map[string]string // by message
+	done    map[string]bool   // messages
+	seen    map[string]bool   // calls
+}
+
+// The ends of a turn that is cut.
+var (
+	cutByStop  = &codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted}
+	cutByLimit = &codexrpc.Event{
+		Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusFailed,
+		Err: &codexrpc.TurnError{Message: "Incomplete response returned, reason: max_output_tokens"},
+	}
+)
+
+// cutEvents returns the events up to the cut, and then the end of the turn.
+func cutEvents(t testing.TB, o turn.Options, events []codexrpc.Event) (turn.Options, []codexrpc.Event) {
+	c := &cutter{
+		options: o, stops: o.StopSequences, left: o.MaxTokens, limited: o.MaxTokens > 0,
+		said: make(map[string]string), done: make(map[string]bool), seen: make(map[string]bool),
+	}
+	c.options.StopSequences, c.options.MaxTokens = nil, 0
+	for _, e := range events {
+		if end := c.add(t, e); end != nil {
+			return c.options, append(c.events, *end)
+		}
+	}
+	return c.options, c.events
+}
+
+// add takes the next event. The end is not nil if the turn is cut there.
+func (c *cutter) add(t testing.TB, e codexrpc.Event) (end *codexrpc.Event) {
+	switch e.Kind {
+	case codexrpc.EventTextDelta:
+		if c.done[e.ItemID] {
+			return nil
+		}
+		return c.text(t, e.ItemID, e.Text)
+	case codexrpc.EventItemCompleted:
+		if rest, ok := strings.CutPrefix(e.Text, c.said[e.ItemID]); ok && !c.done[e.ItemID] {
+			if end := c.text(t, e.ItemID, rest); end != nil {
+				return end
+			}
+		}
+		c.done[e.ItemID] = true
+		e.Text = c.said[e.ItemID] // its rest has become a delta
+		if c.last == e.ItemID {
+			end = c.close(t)
+		}
+	case codexrpc.EventFunctionCall:
+		if c.seen[e.CallID] {
+			return nil
+		}
+		return c.call(t, e)
+	case codexrpc.EventResponseCompleted, codexrpc.EventTurnCompleted:
+		end = c.close(t)
+	}
+	if end == nil {
+		c.events = append(c.events, e)
+	}
+	return end
+}
+
+// text takes new text of a message.
+func (c *cutter) text(t testing.TB, item, text string) *codexrpc.Event {
+	if text == "" {
+		return nil
+	}
+	if c.last != "" && c.last != item {
+		if end := c.close(t); end != nil {
+			return end
+		}
+		if c.limited && c.left <= 0 {
+			return cutByLimit
+		}
+	}
+	c.last = item
+	c.said[item] += text
+	c.stretch = append(c.stretch, len(c.events))
+	c.events = append(c.events, codexrpc.Event{Kind: codexrpc.EventTextDelta, ItemID: item, Text: text})
+	if _, found := untilFirst(c.stretchText(), c.stops); found {
+		return c.close(t)
+	}
+	return nil
+}
+
+func (c *cutter) stretchText() string {
+	var b strings.Builder
+	for _, i := range c.stretch {
+		b.WriteString(c.events[i].Text)
+	}
+	return b.String()
+}
+
+// close ends the stretch, and cuts it if it has to be.
+func (c *cutter) close(t testing.TB) (end *codexrpc.Event) {
+	text, found := untilFirst(c.stretchText(), c.stops)
+	if found {
+		end = cutByStop
+	}
+	if c.limited {
+		tokens := tokensOf(t, text)
+		if len(tokens) > c.left {
+			text, end = text[:len(strings.Join(tokens[:c.left], ""))], cutByLimit
+			for !utf8.ValidString(text) {
+				text = text[:len(text)-1]
+			}
+		}
+		c.left -= len(tokens)
+	}
+	if end != nil {
+		c.cutAt(len(text))
+	}
+	c.stretch = nil
+	return end
+}
+
+// cutAt leaves so many bytes of the stretch, and no event after them.
+func (c *cutter) cutAt(rest int) {
+	for _, i := range c.stretch {
+		e := &c.events[i]
+		e.Text = e.Text[:min(rest, len(e.Text))]
+		if rest -= len(e.Text); rest == 0 {
+			c.events = c.events[:i+1]
+			return
+		}
+	}
+}
+
+// call takes a structured call.
+func (c *cutter) call(t testing.TB, e codexrpc.Event) *codexrpc.Event {
+	c.seen[e.CallID] = true
+	if end := c.close(t); end != nil {
+		return end
+	}
+	if c.limited && c.left <= 0 {
+		return cutByLimit
+	}
+	before := c.calls()
+	c.events = append(c.events, e)
+	if c.limited && c.calls() > before {
+		c.left -= len(tokensOf(t, e.Name)) + len(tokensOf(t, e.Text))
+		if c.left < 0 {
+			return cutByLimit
+		}
+	}
+	return nil
+}
+
+// calls is how many calls the client has got so far.
+func (c *cutter) calls() int {
+	m := turn.New(c.options)
+	m.Feed(c.events)
+	return m.Report().Calls
+}
+
+// untilFirst is the text before the sequence that is complete first.
+func untilFirst(text string, sequences []string) (before string, found bool) {
+	end := len(text) + 1
+	before = text
+	for _, s := range sequences {
+		if at := strings.Index(text, s); at >= 0 && (at+len(s) < end || at+len(s) == end && at < len(before)) {
+			before, end, found = text[:at], at+len(s), true
+		}
+	}
+	return before, found
+}
+
+var o200k = sync.OnceValue(codec.NewO200kBase)
+
+func tokensOf(t testing.TB, text string) []string {
+	_, tokens, err := o200k().Encode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
