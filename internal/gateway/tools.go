@@ -76,6 +76,9 @@ func (t *Tools) turnOptions(r *http.Request, request conversation, plan *openai.
 		MaxCalls:     t.Max,
 		Dedup:        t.Dedup,
 		Delimiter:    t.Delimiter,
+
+		StopSequences: plan.StopSequences,
+		MaxTokens:     plan.MaxTokens,
 	}
 	if t.Serial || !plan.ParallelToolCalls {
 		o.MaxCalls = 1

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+)
+
+// TestStopSequences: the text ends before the first of them, wherever the
+// deltas are cut, and the turn with it.
+func TestStopSequences(t *testing.T) {
+	s := newSite(t, "")
+	for name, c := range map[string]struct {
+		prompt string
+		stop   []string
+		want   string
+		finish string
+		calls  int
+	}{
+		"in the middle":           {"say:One END two", []string{"END"}, "One ", "stop", 0},
+		"never":                   {"say:One EN D two", []string{"END"}, "One EN D two", "stop", 0},
+		"at the beginning":        {"say:END two", []string{"END"}, "", "stop", 0},
+		"multibyte":               {"say:Grüße 你好 Ende", []string{"你好"}, "Grüße ", "stop", 0},
+		"the first of several":    {"say:abc def ghi", []string{"ghi", "def"}, "abc ", "stop", 0},
+		"a prefix of another one": {"say:aab aaac", []string{"aaac", "zz"}, "aab ", "stop", 0},
+		"within a block":          {`say:I look. <use_tool><name>search</name><query>x STOP y</query></use_tool>`, []string{"STOP"}, "I look. <use_tool><name>search</name><query>x ", "stop", 0},
+		"the tag of a block":      {`say:I look. <use_tool><name>search</name></use_tool>`, []string{"<use_tool>"}, "I look. ", "stop", 0},
+		"after a block":           {`say:<use_tool><name>search</name><query>x</query></use_tool> and STOP more`, []string{"STOP"}, "", "tool_calls", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, chunk := range []string{"chunk=1; ", "chunk=3; ", "chunk=all; "} {
+				bothWays(t, s.at(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (answer, error)) {
+					params := userSays(chunk + c.prompt)
+					params.Stop.OfStringArray = c.stop
+					params.Tools = []openai.ChatCompletionToolUnionParam{searchTool("search")}
+					got, err := ask(params)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got.content != c.want || got.finish != c.finish || len(got.calls) != c.calls {
+						t.Errorf("got %q, %s, %d calls; want %q, %s, %d", got.content, got.finish, len(got.calls), c.want, c.finish, c.calls)
+					}
+				})
+			}
+		})
+	}
+	t.Run("ends the turn", func(t *testing.T) {
+		s := s.at(t)
+		before := s.model.Stats().ClosedEarly
+		params := userSays("say:One END and silence; hang")
+		params.Stop.OfString = openai.String("END")
+		got, err := s.complete(params)
+		if err != nil || got.content != "One " {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if err := s.model.WaitClosed(testContext(t), before+1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMaxTokens: an answer ends with its last token that is allowed, finish
+// length, and the turn with it.
+func TestMaxTokens(t *testing.T) {
+	s := newSite(t, "")
+	const text = "The quick brown fox jumps over the lazy dog, and then it sleeps."
+	for name, c := range map[string]struct {
+		limit  int64
+		want   string
+		finish string
+	}{
+		"cut":       {4, "The quick brown fox", "length"},
+		"one token": {1, "The", "length"},
+		"enough":    {1000, text, "stop"},
+	} {
+		for _, param := range []string{"max_tokens", "max_completion_tokens"} {
+			t.Run(name+"/"+param, func(t *testing.T) {
+				bothWays(t, s.at(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (answer, error)) {
+					params := userSays("chunk=2; verbatim:" + text)
+					if param == "max_tokens" {
+						params.MaxTokens = openai.Int(c.limit)
+					} else {
+						params.MaxCompletionTokens = openai.Int(c.limit)
+					}
+					got, err := ask(params)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got.content != c.want || got.finish != c.finish {
+						t.Errorf("got %q, %s; want %q, %s", got.content, got.finish, c.want, c.finish)
+					}
+					if c.finish == "length" && got.usage.CompletionTokens < c.limit {
+						t.Errorf("%d tokens in the usage", got.usage.CompletionTokens)
+					}
+				})
+			})
+		}
+	}
+}
