@@ -1,0 +1,254 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// take gets slots that must be free.
+func take(t testing.TB, q *Queue, user string, weight int) (release func()) {
+	t.Helper()
+	release, err := q.Acquire(t.Context(), user, weight)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return release
+}
+
+func checkCounts(t testing.TB, q *Queue, running, waiting int) {
+	t.Helper()
+	if q.Running() != running || q.Len() != waiting {
+		t.Errorf("%d running and %d waiting, want %d and %d", q.Running(), q.Len(), running, waiting)
+	}
+}
+
+func TestFreeSlots(t *testing.T) {
+	q := New(Options{Concurrent: 4})
+	light, heavy := take(t, q, "a", 0), take(t, q, "b", 3)
+	checkCounts(t, q, 4, 0)
+	heavy()
+	heavy() // once more makes no difference
+	checkCounts(t, q, 1, 0)
+	light()
+	checkCounts(t, q, 0, 0)
+}
+
+func TestRefusals(t *testing.T) {
+	gone, cancel := context.WithCancelCause(t.Context())
+	left := errors.New("left")
+	cancel(left)
+	q := New(Options{Concurrent: 2})
+	for what, test := range map[string]struct {
+		ctx    context.Context
+		weight int
+		want   error
+	}{
+		"too heavy": {t.Context(), 3, ErrTooHeavy},
+		"gone":      {gone, 1, left},
+	} {
+		if _, err := q.Acquire(test.ctx, "a", test.weight); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	release := take(t, q, "a", 2)
+	if _, err := q.Acquire(t.Context(), "b", 1); !errors.Is(err, ErrFull) {
+		t.Errorf("without a queue: %v", err)
+	}
+	release()
+	take(t, q, "b", 2)()
+	checkCounts(t, q, 0, 0)
+}
+
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Concurrent: 1, Queue: 1, Wait: time.Minute})
+		release := take(t, q, "a", 1)
+		start := time.Now()
+		if _, err := q.Acquire(t.Context(), "a", 1); !errors.Is(err, ErrTimeout) || time.Since(start) != time.Minute {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+		left := errors.New("left")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, left)
+		defer cancel()
+		if _, err := q.Acquire(ctx, "a", 1); !errors.Is(err, left) {
+			t.Errorf("a caller that left: %v", err)
+		}
+		time.AfterFunc(time.Second, release)
+		start = time.Now()
+		take(t, q, "a", 1)()
+		if time.Since(start) != time.Second {
+			t.Errorf("the slot was taken after %s", time.Since(start))
+		}
+		checkCounts(t, q, 0, 0)
+	})
+}
+
+// order lets requests, written as USER or USER*WEIGHT, wait behind a full queue
+// of so many slots, and tells in which order they get theirs, each giving them
+// back before the next can.
+func order(t *testing.T, slots int, requests string) string {
+	var served []string
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Concurrent: slots, Queue: 100, Wait: time.Hour})
+		release := take(t, q, "first", slots)
+		for _, request := range strings.Fields(requests) {
+			user, weight := request, 1
+			if name, count, ok := strings.Cut(request, "*"); ok {
+				user = name
+				if _, err := fmt.Sscan(count, &weight); err != nil {
+					t.Fatal(err)
+				}
+			}
+			go func() {
+				done, err := q.Acquire(t.Context(), user, weight)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				// One after the other: a second passes after all that ran before.
+				time.Sleep(time.Second)
+				served = append(served, request)
+				done()
+			}()
+			synctest.Wait()
+		}
+		release()
+		time.Sleep(time.Hour / 2)
+		checkCounts(t, q, 0, 0)
+	})
+	return strings.Join(served, " ")
+}
+
+// The users take turns, each with its requests in their order.
+func TestOrder(t *testing.T) {
+	for requests, want := range map[string]string{
+		"a":                 "a",
+		"a*1 a b":           "a*1 b a",
+		"a a a a b b c":     "a b c a b a a",
+		"b a a a c":         "b a c a a",
+		"a b c c b a a b c": "a b c a b c a b c",
+	} {
+		if got := order(t, 1, requests); got != want {
+			t.Errorf("%s is served %s, want %s", requests, got, want)
+		}
+	}
+}
+
+// A request for many slots gets them when it is its turn, whatever else would
+// fit meanwhile.
+func TestHeavyIsNotStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Concurrent: 3, Queue: 1000, Wait: time.Hour})
+		var releases []func()
+		for range 3 {
+			releases = append(releases, take(t, q, "light", 1))
+		}
+		served := make(chan int64, 1)
+		var light atomic.Int64
+		go func() {
+			release, err := q.Acquire(t.Context(), "heavy", 3)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			served <- light.Load()
+			release()
+		}()
+		synctest.Wait()
+		for range 20 { // one goes, another comes: there is never more than one slot free
+			go func() {
+				release, err := q.Acquire(t.Context(), "light", 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				light.Add(1)
+				release()
+			}()
+			synctest.Wait()
+		}
+		for _, release := range releases {
+			if n := light.Load(); n != 0 {
+				t.Fatalf("%d came before the one whose turn it was", n)
+			}
+			release()
+			synctest.Wait()
+		}
+		if before := <-served; before != 0 {
+			t.Errorf("%d light ones were served before", before)
+		}
+		if n := light.Load(); n != 20 {
+			t.Errorf("%d light ones were served", n)
+		}
+	})
+}
+
+// When the one that others wait behind gives up, they go on.
+func TestGivingUpLetsOthersPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Concurrent: 2, Queue: 10, Wait: time.Minute})
+		release := take(t, q, "a", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			if _, err := q.Acquire(ctx, "b", 2); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		passed := make(chan func(), 1)
+		go func() { passed <- take(t, q, "c", 1) }()
+		synctest.Wait()
+		checkCounts(t, q, 1, 2)
+		cancel()
+		(<-passed)()
+		release()
+		checkCounts(t, q, 0, 0)
+	})
+}
+
+// One user cannot fill the queue for the others: the newest of the longest line
+// makes room, as long as that makes the lines more even.
+func TestFullQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Concurrent: 1, Queue: 4, Wait: time.Minute})
+		release := take(t, q, "a", 1)
+		var ends []string
+		wait := func(name string) {
+			go func() {
+				done, err := q.Acquire(t.Context(), name[:1], 1)
+				if err != nil {
+					ends = append(ends, name+": "+err.Error())
+					return
+				}
+				ends = append(ends, name)
+				done()
+			}()
+			synctest.Wait()
+		}
+		for _, name := range []string{"a1", "a2", "a3", "a4", "b1", "b2", "a5", "b3", "c1", "d1"} {
+			wait(name)
+		}
+		release()
+		synctest.Wait()
+		full := ": " + ErrFull.Error()
+		want := []string{"a4" + full, "a3" + full, "a5" + full, "b3" + full, "a2" + full, "b2" + full, "a1", "b1", "c1", "d1"}
+		if !slices.Equal(ends, want) {
+			t.Errorf("they end %q, want %q", ends, want)
+		}
+		checkCounts(t, q, 0, 0)
+		if len(q.users) != 0 {
+			t.Errorf("%d users are remembered", len(q.users))
+		}
+	})
+}
