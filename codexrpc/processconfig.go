@@ -28,6 +28,14 @@ type ProcessConfig struct {
 	StartTimeout time.Duration
 	// StopTimeout bounds a stop before the process is killed; 0: 5 s.
 	StopTimeout time.Duration
+	// Connect is the address of an app-server that runs elsewhere, to connect to
+	// instead of starting Command: ws://…, wss://… or unix//path.
+	Connect string
+	// Token is the bearer token for Connect; empty: none.
+	Token string
+	// MaxMemory is how many bytes the program and all that it has started may use
+	// before a fresh one takes its place; 0: no limit.
+	MaxMemory int64
 	// Client names this client to the app-server.
 	Client ClientInfo
 }
