@@ -41,6 +41,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    api_key        <key> [<user>]
 //	    max_body       <size>
 //	    max_concurrent <n>
+//	    max_queue      <n> [<wait>]
 //	    idle_timeout   <duration>
 //	    keepalive      <duration>|off
 //
@@ -71,6 +72,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"api_key":        {parse: h.parseAPIKey, repeats: true},
 		"max_body":       {parse: sizeOption(&h.MaxBody)},
 		"max_concurrent": {parse: countOption(&h.MaxConcurrent)},
+		"max_queue":      {parse: h.parseMaxQueue},
 		"idle_timeout":   {parse: durationOption(&h.IdleTimeout)},
 		"keepalive":      {parse: h.parseKeepalive},
 	}
@@ -129,6 +131,26 @@ func (h *Handler) parseAPIKey(d *caddyfile.Dispenser) error {
 	}
 	h.APIKeys = append(h.APIKeys, key)
 	return nil
+}
+
+// parseMaxQueue reads a number, of which 0 means that nobody waits, and a wait.
+func (h *Handler) parseMaxQueue(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) < 1 || len(args) > 2 {
+		return d.ArgErr()
+	}
+	n, err := strconv.Atoi(args[0])
+	if err != nil || n < 0 {
+		return d.Errf("%q is not a number from 0 up", args[0])
+	}
+	h.MaxQueue = &n
+	switch {
+	case len(args) == 1:
+		return nil
+	case n == 0:
+		return d.Err("nobody waits in a queue of 0, so it has no wait")
+	}
+	return parseDuration(d, args[1], &h.MaxQueueWait)
 }
 
 func (h *Handler) parseKeepalive(d *caddyfile.Dispenser) error {

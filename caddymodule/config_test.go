@@ -23,6 +23,9 @@ func TestDefaults(t *testing.T) {
 	if h.MaxBody != 32<<20 || h.MaxConcurrent != 64 {
 		t.Errorf("max_body %d, max_concurrent %d", h.MaxBody, h.MaxConcurrent)
 	}
+	if *h.MaxQueue != 128 || time.Duration(h.MaxQueueWait) != 10*time.Second {
+		t.Errorf("max_queue %d, wait %v", *h.MaxQueue, time.Duration(h.MaxQueueWait))
+	}
 	if time.Duration(h.IdleTimeout) != 5*time.Minute || time.Duration(h.Keepalive) != 15*time.Second {
 		t.Errorf("idle_timeout %v, keepalive %v", time.Duration(h.IdleTimeout), time.Duration(h.Keepalive))
 	}
@@ -34,7 +37,7 @@ func TestDefaults(t *testing.T) {
 
 // What is set is not replaced by a default.
 func TestSetValuesStay(t *testing.T) {
-	config := `{"app_servers":[{"command":["x"],"start_timeout":"20s"}],"max_body":7,"max_concurrent":8,"idle_timeout":"9s","keepalive":-1}`
+	config := `{"app_servers":[{"command":["x"],"start_timeout":"20s"}],"max_body":7,"max_concurrent":8,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1}`
 	ctx, _ := newContext(t)
 	loaded, err := ctx.LoadModuleByID("http.handlers.codex", json.RawMessage(config))
 	if err != nil {
@@ -42,7 +45,8 @@ func TestSetValuesStay(t *testing.T) {
 	}
 	h := loaded.(*Handler)
 	if h.AppServers[0].Command[0] != "x" || time.Duration(h.AppServers[0].StartTimeout) != 20*time.Second ||
-		h.MaxBody != 7 || h.MaxConcurrent != 8 || time.Duration(h.IdleTimeout) != 9*time.Second || h.Keepalive != -1 {
+		h.MaxBody != 7 || h.MaxConcurrent != 8 || *h.MaxQueue != 0 || time.Duration(h.MaxQueueWait) != 7*time.Second ||
+		time.Duration(h.IdleTimeout) != 9*time.Second || h.Keepalive != -1 {
 		t.Errorf("%+v with %+v", h, h.AppServers[0])
 	}
 }
@@ -69,6 +73,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"output_mode":"yaml"}`, `"yaml"`},
 		{`{"max_body":-1}`, "max_body: must be positive"},
 		{`{"max_concurrent":-1}`, "max_concurrent: must be positive"},
+		{`{"max_queue":-1}`, "max_queue: must not be negative"},
+		{`{"max_queue_wait":-1}`, "max_queue_wait: must be positive"},
 		{`{"idle_timeout":-1}`, "idle_timeout: must be positive"},
 		{`{"api_keys":[{"user":"alice"}]}`, "api_key 1 is empty"},
 	} {

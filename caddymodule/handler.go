@@ -21,6 +21,8 @@ func init() {
 const (
 	defaultMaxBody       = 32 << 20
 	defaultMaxConcurrent = 64
+	defaultMaxQueue      = 128
+	defaultQueueWait     = 10 * time.Second
 	defaultIdleTimeout   = 5 * time.Minute
 	defaultKeepalive     = 15 * time.Second
 )
@@ -44,9 +46,19 @@ type Handler struct {
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
 
-	// How many turns this handler runs at once; requests above it get a 429 with
-	// the code codex_queue_full. Default: 64.
+	// How many turns this handler runs at once. Requests above it wait. Default:
+	// 64.
 	MaxConcurrent int `json:"max_concurrent,omitempty"`
+
+	// How many requests may wait; ones above it get a 429 with the code
+	// codex_queue_full. The users take turns, and when the queue is full, the newest
+	// request of the user with the most makes room for one who has fewer. 0: none
+	// waits. Default: 128.
+	MaxQueue *int `json:"max_queue,omitempty"`
+
+	// How long a request may wait; then it gets a 503 with the code
+	// codex_queue_timeout. Default: `10s`.
+	MaxQueueWait caddy.Duration `json:"max_queue_wait,omitempty"`
 
 	// How long the app-server may be silent within a turn before the client gets
 	// a 504. Default: `5m`.
@@ -98,6 +110,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	options := gateway.Options{
 		MaxBody:       h.MaxBody,
 		MaxConcurrent: h.MaxConcurrent,
+		MaxQueue:      *h.MaxQueue,
+		QueueWait:     time.Duration(h.MaxQueueWait),
 		IdleTimeout:   time.Duration(h.IdleTimeout),
 		Keepalive:     time.Duration(h.Keepalive),
 		Tools:         h.tools(),
@@ -130,18 +144,12 @@ func (h *Handler) setDefaults() {
 	if len(h.AppServers) == 0 {
 		h.AppServers = []*AppServer{{}}
 	}
-	if h.MaxBody == 0 {
-		h.MaxBody = defaultMaxBody
-	}
-	if h.MaxConcurrent == 0 {
-		h.MaxConcurrent = defaultMaxConcurrent
-	}
-	if h.IdleTimeout == 0 {
-		h.IdleTimeout = caddy.Duration(defaultIdleTimeout)
-	}
-	if h.Keepalive == 0 {
-		h.Keepalive = caddy.Duration(defaultKeepalive)
-	}
+	defaultTo(&h.MaxBody, defaultMaxBody)
+	defaultTo(&h.MaxConcurrent, defaultMaxConcurrent)
+	defaultTo(&h.MaxQueue, new(defaultMaxQueue))
+	defaultTo(&h.MaxQueueWait, caddy.Duration(defaultQueueWait))
+	defaultTo(&h.IdleTimeout, caddy.Duration(defaultIdleTimeout))
+	defaultTo(&h.Keepalive, caddy.Duration(defaultKeepalive))
 }
 
 // Validate refuses a configuration that cannot work.
@@ -168,6 +176,12 @@ func (h *Handler) Validate() error {
 	}
 	if h.MaxConcurrent < 0 {
 		return errors.New("max_concurrent: must be positive")
+	}
+	if h.MaxQueue != nil && *h.MaxQueue < 0 {
+		return errors.New("max_queue: must not be negative")
+	}
+	if h.MaxQueueWait < 0 {
+		return errors.New("max_queue_wait: must be positive")
 	}
 	if h.IdleTimeout < 0 {
 		return errors.New("idle_timeout: must be positive")

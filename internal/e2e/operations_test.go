@@ -89,7 +89,7 @@ func TestRequestID(t *testing.T) {
 // TestMaxConcurrent: turns above the limit are refused with a code of the
 // proxy's own, and a place is free again once a turn has ended.
 func TestMaxConcurrent(t *testing.T) {
-	s := newSite(t, "max_concurrent 2")
+	s := newSite(t, "max_concurrent 2\nmax_queue 0")
 	var wg sync.WaitGroup
 	ctx, release := contextFor(t)
 	for range 2 {

@@ -14,12 +14,15 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/queue"
 )
 
 // Options are the limits of a [Gateway].
 type Options struct {
 	MaxBody       int64         // of a request, in bytes
 	MaxConcurrent int           // turns at once
+	MaxQueue      int           // requests that may wait for their turns; 0: none does
+	QueueWait     time.Duration // how long each may wait
 	IdleTimeout   time.Duration // silence of the app-server within a turn
 	Keepalive     time.Duration // silence of a stream before a comment; 0 or less: never
 	Tools         Tools
@@ -50,12 +53,16 @@ type Upstream interface {
 type Gateway struct {
 	upstream Upstream
 	opts     Options
-	slots    chan struct{} // one element for each running turn
+	queue    *queue.Queue // a slot for each running turn
 }
 
 // New makes a gateway.
 func New(upstream Upstream, opts Options) *Gateway {
-	return &Gateway{upstream: upstream, opts: opts, slots: make(chan struct{}, opts.MaxConcurrent)}
+	return &Gateway{
+		upstream: upstream,
+		opts:     opts,
+		queue:    queue.New(queue.Options{Concurrent: opts.MaxConcurrent, Queue: opts.MaxQueue, Wait: opts.QueueWait}),
+	}
 }
 
 // startWait is how long a request waits for an app-server that is starting.

@@ -76,13 +76,12 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		g.refuse(w, r, refusal)
 		return
 	}
-	select {
-	case g.slots <- struct{}{}:
-		defer func() { <-g.slots }()
-	default:
-		g.refuse(w, r, openai.QueueFull())
+	leave, refusal := g.admit(r, req.choices)
+	if refusal != nil {
+		g.refuse(w, r, refusal)
 		return
 	}
+	defer leave()
 	if refusal := req.prepare(r.Context()); refusal != nil {
 		g.refuse(w, r, refusal)
 		return

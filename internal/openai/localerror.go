@@ -22,14 +22,35 @@ func InvalidImageURL(param, message string) *Error {
 	}
 }
 
-// QueueFull is the 429 of the proxy's own queue: it is full, or the wait in it
-// took too long. Its code tells it from the limits of the provider.
+// QueueFull is the 429 of the proxy's own queue when it is full. Its code tells
+// it from the limits of the provider.
 func QueueFull() *Error {
 	return &Error{
 		Status: http.StatusTooManyRequests, Type: typeRateLimit, Code: "codex_queue_full",
 		Message:    "Too many requests are running or waiting here. Please try again in a moment.",
 		RetryAfter: time.Second,
 	}
+}
+
+// QueueTimeout is the 503 of a request that has waited in the proxy's own queue
+// for as long as it may. It is none of the caller's own limits that was reached,
+// so that it is no 429.
+func QueueTimeout(wait time.Duration) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: typeServer, Code: "codex_queue_timeout",
+		Message:    fmt.Sprintf("No turn could be run here within %s: all places are taken. Please try again later.", wait),
+		RetryAfter: laterAfterQueue,
+	}
+}
+
+// laterAfterQueue is the advice after a wait in vain: coming back at once would
+// only mean to wait again.
+const laterAfterQueue = 5 * time.Second
+
+// TooManyChoices is the 400 of a request for more choices than the server runs
+// turns at once.
+func TooManyChoices(choices, limit int) *Error {
+	return InvalidRequest("n", fmt.Sprintf("n must be at most %d here, not %d: that many turns run at once.", limit, choices))
 }
 
 // PayloadTooLarge is the 413 of a body of more than limit bytes.
