@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 
@@ -20,8 +21,10 @@ func init() {
 type App struct {
 	logger *slog.Logger
 
-	mu        sync.Mutex
-	upstreams map[string]*upstream // by processKey
+	mu      sync.Mutex
+	members map[string]*member // by their keys
+	picking int                // requests that have not picked a process yet
+	over    bool               // the configuration is gone
 }
 
 // CaddyModule returns the Caddy module information.
@@ -35,25 +38,43 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision prepares the app.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Slogger()
-	a.upstreams = make(map[string]*upstream)
+	a.members = make(map[string]*member)
 	return nil
 }
 
-// register returns the upstream for a process. It is called by handlers while
-// they are provisioned, before the app starts.
-func (a *App) register(cfg codexrpc.ProcessConfig) (*upstream, error) {
+// register returns the member for one of the processes that are configured
+// alike. It is called by handlers while they are provisioned, before the app
+// starts.
+func (a *App) register(cfg codexrpc.ProcessConfig, ordinal int) (*member, error) {
 	key, err := processKey(cfg)
 	if err != nil {
 		return nil, err
 	}
+	key = fmt.Sprintf("%s/%d", key, ordinal)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	u, ok := a.upstreams[key]
+	m, ok := a.members[key]
 	if !ok {
-		u = &upstream{key: key, cfg: cfg, logger: a.logger}
-		a.upstreams[key] = u
+		m = &member{key: key, cfg: cfg, logger: a.logger}
+		a.members[key] = m
 	}
-	return u, nil
+	return m, nil
+}
+
+// enter keeps the processes beyond the configuration, until leave: a request
+// is about to pick one of them.
+func (a *App) enter() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.picking++
+}
+
+// leave undoes enter.
+func (a *App) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.picking--
+	a.releaseUnused()
 }
 
 // Start starts the processes that do not run yet: the fork is over when it
@@ -62,10 +83,8 @@ func (a *App) register(cfg codexrpc.ProcessConfig) (*upstream, error) {
 func (a *App) Start() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, u := range a.upstreams {
-		if err := u.hold(); err != nil {
-			return err
-		}
+	for _, m := range a.members {
+		m.hold()
 	}
 	return nil
 }
@@ -74,14 +93,25 @@ func (a *App) Start() error {
 // processes. A process ends when the last one that holds it lets go.
 func (a *App) Stop() error { return nil }
 
-// Cleanup lets go of the processes.
+// Cleanup lets go of the processes, those that requests are about to pick
+// excepted for as long.
 func (a *App) Cleanup() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, u := range a.upstreams {
-		u.release()
-	}
+	a.over = true
+	a.releaseUnused()
 	return nil
+}
+
+// releaseUnused lets go of the processes of a configuration that is gone, once
+// no request is about to pick one. The lock is held.
+func (a *App) releaseUnused() {
+	if !a.over || a.picking > 0 {
+		return
+	}
+	for _, m := range a.members {
+		m.release()
+	}
 }
 
 // Interface guards

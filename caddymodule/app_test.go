@@ -53,7 +53,7 @@ func TestStartOfSeveral(t *testing.T) {
 	c := provision(t, fakeHandler(t, "one"), fakeHandler(t, "other"))
 	c.start(t)
 	pids := make(map[int]bool)
-	for _, u := range c.app.upstreams {
+	for _, u := range c.app.members {
 		pids[pid(t, u)] = true
 	}
 	if len(pids) != 2 || pooled() != 2 {
@@ -128,7 +128,7 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 	} {
 		// A program that cannot be started is spoken of in the log at once.
 		p := &process{Process: codexrpc.NewProcess(codexrpc.ProcessConfig{Command: []string{"/no/such/program"}, Dir: t.TempDir()}, nil)}
-		logs, holders := make(map[string]*logBook), make(map[string]*upstream)
+		logs, holders := make(map[string]*logBook), make(map[string]*member)
 		for _, step := range strings.Split(test.steps, "") {
 			name := strings.ToLower(step)
 			if step != name {
@@ -136,7 +136,7 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 				continue
 			}
 			logs[name] = new(logBook)
-			holders[name] = &upstream{logger: slog.New(slog.NewTextHandler(logs[name], nil))}
+			holders[name] = &member{logger: slog.New(slog.NewTextHandler(logs[name], nil))}
 			p.hold(holders[name])
 		}
 		p.Start()
@@ -152,11 +152,9 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 // The process of a configuration writes to that one's log to the end.
 func TestLogOfTheConfiguration(t *testing.T) {
 	log := new(logBook)
-	u := &upstream{key: "logging", cfg: fakeServer(t, "logging").resolve(caddy.NewReplacer()), logger: slog.New(slog.NewTextHandler(log, nil))}
-	_, release := lease(t, &upstream{key: u.key, cfg: u.cfg, logger: slog.New(slog.DiscardHandler)})
-	if err := u.hold(); err != nil {
-		t.Fatal(err)
-	}
+	u := &member{key: "logging", cfg: fakeServer(t, "logging").resolve(caddy.NewReplacer()), logger: slog.New(slog.NewTextHandler(log, nil))}
+	_, release := lease(t, &member{key: u.key, cfg: u.cfg, logger: slog.New(slog.DiscardHandler)})
+	u.hold()
 	pid(t, u) // when it is ready it is about to read
 	release()
 	u.release()

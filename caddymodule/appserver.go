@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,11 +17,22 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// AppServer says how a `codex app-server` is run. Handlers whose app-servers
-// are configured alike share one process, also over reloads.
+// AppServer says how a `codex app-server` is run or, if it runs elsewhere,
+// reached. Handlers whose app-servers are configured alike share the processes,
+// also over reloads.
 type AppServer struct {
 	// The program and its arguments. Default: `codex app-server`.
 	Command []string `json:"command,omitempty"`
+
+	// Instead of a command: the address of an app-server that runs elsewhere, as
+	// `ws://host:port`, `wss://host/path` or `unix//path`.
+	Connect string `json:"connect,omitempty"`
+
+	// The bearer token for `connect`.
+	Token string `json:"token,omitempty"`
+
+	// How many processes run. Default: 1.
+	Processes int `json:"processes,omitempty"`
 
 	// CODEX_HOME: where Codex keeps its login and its config.toml. Default: that
 	// of Caddy's environment, else ~/.codex.
@@ -32,7 +44,13 @@ type AppServer struct {
 	// Variables added to Caddy's own environment.
 	Env map[string]string `json:"env,omitempty"`
 
-	// How long a start may take until the app-server answers. Default: `10s`.
+	// How much memory a process and all that it has started may use, in bytes.
+	// Above it a fresh one takes its place, and it ends with its last turn.
+	// Negative: no limit. Default: 1 GiB.
+	MaxMemory int64 `json:"max_memory,omitempty"`
+
+	// How long a start or a connection may take until the app-server answers.
+	// Default: `10s`.
 	StartTimeout caddy.Duration `json:"start_timeout,omitempty"`
 
 	// How long a stop may take before the process is killed. Default: `5s`.
@@ -41,6 +59,12 @@ type AppServer struct {
 
 // defaultCommand is what runs when no command is configured.
 var defaultCommand = []string{"codex", "app-server"}
+
+const (
+	defaultMaxMemory = 1 << 30
+	// mostProcesses is more than a machine can be meant to run.
+	mostProcesses = 1024
+)
 
 // quietLog makes the app-server's log readable in Caddy's: no colours, and no
 // error for each tool call that ends its turn, as all of a client's do. What
@@ -54,6 +78,12 @@ var quietLog = map[string]string{
 // that of another login, so that an empty placeholder is no default.
 func (a *AppServer) validate() error {
 	repl := caddy.NewReplacer()
+	if err := a.validateRemote(repl); err != nil {
+		return fmt.Errorf("app_server: %w", err)
+	}
+	if a.Processes < 0 || a.Processes > mostProcesses {
+		return fmt.Errorf("app_server: processes must be between 1 and %d", mostProcesses)
+	}
 	for _, part := range a.Command {
 		if repl.ReplaceKnown(part, "") == "" {
 			return fmt.Errorf("app_server: the command has an empty part: %q", a.Command)
@@ -81,13 +111,17 @@ func (a *AppServer) validate() error {
 // secrets, and fills in the command. In the command and in variables, braces
 // that are no placeholder stay: a part may be JSON or a TOML table.
 func (a *AppServer) resolve(repl *caddy.Replacer) codexrpc.ProcessConfig {
+	if a.Connect != "" {
+		return a.resolveRemote(repl)
+	}
 	cfg := codexrpc.ProcessConfig{
 		Home:         repl.ReplaceAll(a.Home, ""),
 		Dir:          repl.ReplaceAll(a.Dir, ""),
 		Env:          make(map[string]string, len(a.Env)),
 		StartTimeout: time.Duration(a.StartTimeout),
 		StopTimeout:  time.Duration(a.StopTimeout),
-		Client:       codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()},
+		MaxMemory:    max(0, cmp.Or(a.MaxMemory, defaultMaxMemory)),
+		Client:       clientInfo(),
 	}
 	for _, part := range a.Command {
 		cfg.Command = append(cfg.Command, repl.ReplaceKnown(part, ""))
@@ -105,6 +139,11 @@ func (a *AppServer) resolve(repl *caddy.Replacer) codexrpc.ProcessConfig {
 		cfg.Env[key] = repl.ReplaceKnown(value, "")
 	}
 	return cfg
+}
+
+// clientInfo names this module to the app-server.
+func clientInfo() codexrpc.ClientInfo {
+	return codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()}
 }
 
 // absolute makes a path to a program one from the root: it is meant from where

@@ -104,6 +104,9 @@ func TestProcessKey(t *testing.T) {
 		"values exchanged":    func(c *codexrpc.ProcessConfig) { c.Env["A"], c.Env["B"] = c.Env["B"], c.Env["A"] },
 		"another start":       func(c *codexrpc.ProcessConfig) { c.StartTimeout = 9 },
 		"another stop":        func(c *codexrpc.ProcessConfig) { c.StopTimeout = 9 },
+		"another address":     func(c *codexrpc.ProcessConfig) { c.Connect = "ws://a" },
+		"another token":       func(c *codexrpc.ProcessConfig) { c.Token = "x" },
+		"another memory":      func(c *codexrpc.ProcessConfig) { c.MaxMemory = 9 },
 		"another client name": func(c *codexrpc.ProcessConfig) { c.Client.Version = "2" },
 	} {
 		cfg, again := base(), base()

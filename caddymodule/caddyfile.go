@@ -32,11 +32,15 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    app_server <command> [<args>...]
 //	    app_server {
 //	        command       <command> [<args>...]
+//	        connect       ws://<address>|wss://<address>|unix/<path>
+//	        token         <bearer>
+//	        processes     <n>
 //	        home          <dir>
 //	        dir           <dir>
 //	        env           <key> <value>
 //	        start_timeout <duration>
 //	        stop_timeout  <duration>
+//	        max_memory    <size>|off
 //	    }
 //	    api_key        <key> [<user>]
 //	    max_body       <size>
@@ -44,6 +48,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    max_queue      <n> [<wait>]
 //	    idle_timeout   <duration>
 //	    keepalive      <duration>|off
+//	    drain_timeout  <duration>
 //
 //	    model       <id> [<codex model> [<effort>]]
 //	    image_fetch on|off
@@ -60,63 +65,26 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    xml_escape                literal|entities
 //	}
 //
-// Every option may be left out, and each but api_key, env and model may be given
-// only once.
+// Every option may be left out, and each but app_server, api_key, env and model
+// may be given only once.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if d.NextArg() {
 		return d.ArgErr()
 	}
 	options := map[string]option{
-		"app_server":     {parse: h.parseAppServer},
+		"app_server":     {parse: h.parseAppServer, repeats: true},
 		"api_key":        {parse: h.parseAPIKey, repeats: true},
 		"max_body":       {parse: sizeOption(&h.MaxBody)},
 		"max_concurrent": {parse: countOption(&h.MaxConcurrent)},
 		"max_queue":      {parse: h.parseMaxQueue},
 		"idle_timeout":   {parse: durationOption(&h.IdleTimeout)},
 		"keepalive":      {parse: h.parseKeepalive},
+		"drain_timeout":  {parse: durationOption(&h.DrainTimeout)},
 	}
 	maps.Copy(options, h.ToolOptions.directives())
 	maps.Copy(options, h.ModelOptions.directives())
 	return parseBlock(d, options)
-}
-
-func (h *Handler) parseAppServer(d *caddyfile.Dispenser) error {
-	server := &AppServer{Command: d.RemainingArgs()}
-	h.AppServers = append(h.AppServers, server)
-	return parseBlock(d, map[string]option{
-		"command":       {parse: server.parseCommand},
-		"home":          {parse: wordOption(&server.Home)},
-		"dir":           {parse: wordOption(&server.Dir)},
-		"env":           {parse: server.parseEnv, repeats: true},
-		"start_timeout": {parse: durationOption(&server.StartTimeout)},
-		"stop_timeout":  {parse: durationOption(&server.StopTimeout)},
-	})
-}
-
-func (a *AppServer) parseCommand(d *caddyfile.Dispenser) error {
-	if len(a.Command) > 0 {
-		return d.Err("the command is given twice: beside app_server and in its block")
-	}
-	if a.Command = d.RemainingArgs(); len(a.Command) == 0 {
-		return d.ArgErr()
-	}
-	return nil
-}
-
-func (a *AppServer) parseEnv(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) != 2 {
-		return d.ArgErr()
-	}
-	if _, twice := a.Env[args[0]]; twice {
-		return d.Errf("env %s is given twice", args[0])
-	}
-	if a.Env == nil {
-		a.Env = make(map[string]string)
-	}
-	a.Env[args[0]] = args[1]
-	return nil
 }
 
 func (h *Handler) parseAPIKey(d *caddyfile.Dispenser) error {
@@ -261,13 +229,17 @@ func sizeOption(into *int64) func(*caddyfile.Dispenser) error {
 		if err != nil {
 			return err
 		}
-		value, err := humanize.ParseBytes(arg)
-		if err != nil || value == 0 || value > math.MaxInt64 {
-			return d.Errf("%q is not a size above zero, such as 512KiB or 32MiB", arg)
-		}
-		*into = int64(value)
-		return nil
+		return parseSize(d, arg, into)
 	}
+}
+
+func parseSize(d *caddyfile.Dispenser, arg string, into *int64) error {
+	value, err := humanize.ParseBytes(arg)
+	if err != nil || value == 0 || value > math.MaxInt64 {
+		return d.Errf("%q is not a size above zero, such as 512KiB or 32MiB", arg)
+	}
+	*into = int64(value)
+	return nil
 }
 
 // Interface guard

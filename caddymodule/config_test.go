@@ -29,7 +29,13 @@ func TestDefaults(t *testing.T) {
 	if time.Duration(h.IdleTimeout) != 5*time.Minute || time.Duration(h.Keepalive) != 15*time.Second {
 		t.Errorf("idle_timeout %v, keepalive %v", time.Duration(h.IdleTimeout), time.Duration(h.Keepalive))
 	}
+	if time.Duration(h.DrainTimeout) != 10*time.Second {
+		t.Errorf("drain_timeout %v", time.Duration(h.DrainTimeout))
+	}
 	cfg := h.AppServers[0].resolve(caddy.NewReplacer())
+	if cfg.MaxMemory != 1<<30 || cfg.Connect != "" || cfg.Token != "" {
+		t.Errorf("max_memory %d, connect %q, token %q", cfg.MaxMemory, cfg.Connect, cfg.Token)
+	}
 	if got := strings.Join(cfg.Command, " "); got != "codex app-server" || cfg.Home != "" || cfg.Dir != "" {
 		t.Errorf("the process runs %q in %q with the home %q", got, cfg.Dir, cfg.Home)
 	}
@@ -37,7 +43,7 @@ func TestDefaults(t *testing.T) {
 
 // What is set is not replaced by a default.
 func TestSetValuesStay(t *testing.T) {
-	config := `{"app_servers":[{"command":["x"],"start_timeout":"20s"}],"max_body":7,"max_concurrent":8,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1}`
+	config := `{"app_servers":[{"command":["x"],"start_timeout":"20s"}],"max_body":7,"max_concurrent":8,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1,"drain_timeout":"3s"}`
 	ctx, _ := newContext(t)
 	loaded, err := ctx.LoadModuleByID("http.handlers.codex", json.RawMessage(config))
 	if err != nil {
@@ -46,7 +52,8 @@ func TestSetValuesStay(t *testing.T) {
 	h := loaded.(*Handler)
 	if h.AppServers[0].Command[0] != "x" || time.Duration(h.AppServers[0].StartTimeout) != 20*time.Second ||
 		h.MaxBody != 7 || h.MaxConcurrent != 8 || *h.MaxQueue != 0 || time.Duration(h.MaxQueueWait) != 7*time.Second ||
-		time.Duration(h.IdleTimeout) != 9*time.Second || h.Keepalive != -1 {
+		time.Duration(h.IdleTimeout) != 9*time.Second || h.Keepalive != -1 ||
+		time.Duration(h.DrainTimeout) != 3*time.Second {
 		t.Errorf("%+v with %+v", h, h.AppServers[0])
 	}
 }
@@ -59,7 +66,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"api_keys":[{"key":"a","no_such_option":1}]}`, `unknown field "no_such_option"`},
 		{`{"max_body":"1MB"}`, "max_body"},
 		{`{"idle_timeout":"soon"}`, "duration"},
-		{`{"app_servers":[{},{}]}`, "only one is supported"},
+		{`{"app_servers":[{},{}]}`, "app_server 2 is the same as one before it"},
 		{`{"app_servers":[null]}`, "must not be null"},
 		{`{"app_servers":[{"command":["codex",""]}]}`, "the command has an empty part"},
 		{`{"app_servers":[{"command":["{env.CADDYMODULE_EMPTY}"]}]}`, "the command has an empty part"},
@@ -70,6 +77,18 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"app_servers":[{"env":{"A=B":"x"}}]}`, `"A=B" is not the name of a variable`},
 		{`{"app_servers":[{"start_timeout":-1}]}`, "start_timeout must not be negative"},
 		{`{"app_servers":[{"stop_timeout":"-1s"}]}`, "stop_timeout must not be negative"},
+		{`{"app_servers":[{"processes":2},{}]}`, "app_server 2 is the same as one before it"},
+		{`{"app_servers":[{"processes":-1}]}`, "processes must be between 1 and 1024"},
+		{`{"app_servers":[{"processes":1025}]}`, "processes must be between 1 and 1024"},
+		{`{"app_servers":[{"token":"x"}]}`, "token is for connect"},
+		{`{"app_servers":[{"command":["codex"],"connect":"ws://a"}]}`, "either a command is run or connect is used"},
+		{`{"app_servers":[{"connect":"ws://a","max_memory":-1}]}`, "max_memory is for a process that is started here"},
+		{`{"app_servers":[{"connect":"ws://a"},{"connect":"ws://a"}]}`, "app_server 2 is the same"},
+		{`{"app_servers":[{"connect":"{env.CADDYMODULE_EMPTY}"}]}`, "{env.CADDYMODULE_EMPTY} is empty"},
+		{`{"app_servers":[{"connect":"ws://a","token":"{env.CADDYMODULE_EMPTY}"}]}`, "the token has a placeholder that is empty"},
+		{`{"app_servers":[{"connect":"ws://a","token":" "}]}`, "the token is empty"},
+		{`{"app_servers":[{"connect":"ws://a","token":"a\nb"}]}`, "the token has a character"},
+		{`{"drain_timeout":-1}`, "drain_timeout: must be positive"},
 		{`{"output_mode":"yaml"}`, `"yaml"`},
 		{`{"max_body":-1}`, "max_body: must be positive"},
 		{`{"max_concurrent":-1}`, "max_concurrent: must be positive"},

@@ -25,6 +25,7 @@ const (
 	defaultQueueWait     = 10 * time.Second
 	defaultIdleTimeout   = 5 * time.Minute
 	defaultKeepalive     = 15 * time.Second
+	defaultDrainTimeout  = 10 * time.Second
 )
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
@@ -33,8 +34,8 @@ const (
 // GET /v1/usage, GET /v1/usage/raw, GET /healthz and GET /readyz. Other paths below /v1/ get a 404 in OpenAI's
 // envelope, all others go to the next handler.
 type Handler struct {
-	// The app-servers to use. At present one; default: `codex app-server` with
-	// Caddy's own environment.
+	// The app-servers to use; each turn runs on the least busy one that is ready.
+	// Default: one, `codex app-server` with Caddy's own environment.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
 
 	// The keys that clients may present as `Authorization: Bearer KEY`. None: the
@@ -68,6 +69,10 @@ type Handler struct {
 	// open. Negative: never. Default: `15s`.
 	Keepalive caddy.Duration `json:"keepalive,omitempty"`
 
+	// How long turns may go on when Caddy exits; then they end with the code
+	// server_shutting_down. Default: `10s`.
+	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty"`
+
 	ToolOptions
 	ModelOptions
 
@@ -100,9 +105,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the codex app: %w", err)
 	}
-	up, err := app.(*App).register(h.AppServers[0].resolve(repl))
+	upstream, err := newPool(app.(*App), h.AppServers, repl)
 	if err != nil {
-		return fmt.Errorf("registering the app-server: %w", err)
+		return err
 	}
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
@@ -114,6 +119,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		QueueWait:     time.Duration(h.MaxQueueWait),
 		IdleTimeout:   time.Duration(h.IdleTimeout),
 		Keepalive:     time.Duration(h.Keepalive),
+		Exit:          exit.begun,
+		DrainTimeout:  time.Duration(h.DrainTimeout),
 		Tools:         h.tools(),
 		Observer:      observer{},
 		User:          userOf,
@@ -125,7 +132,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		h.images = imagefetch.New(imagefetch.Options{})
 		options.Images = h.images
 	}
-	h.gateway = gateway.New(up, options)
+	h.gateway = gateway.New(upstream, options)
 	return nil
 }
 
@@ -150,13 +157,11 @@ func (h *Handler) setDefaults() {
 	defaultTo(&h.MaxQueueWait, caddy.Duration(defaultQueueWait))
 	defaultTo(&h.IdleTimeout, caddy.Duration(defaultIdleTimeout))
 	defaultTo(&h.Keepalive, caddy.Duration(defaultKeepalive))
+	defaultTo(&h.DrainTimeout, caddy.Duration(defaultDrainTimeout))
 }
 
 // Validate refuses a configuration that cannot work.
 func (h *Handler) Validate() error {
-	if len(h.AppServers) > 1 {
-		return errors.New("app_server: only one is supported")
-	}
 	for _, a := range h.AppServers {
 		if a == nil {
 			return errors.New("app_server: must not be null")
@@ -185,6 +190,9 @@ func (h *Handler) Validate() error {
 	}
 	if h.IdleTimeout < 0 {
 		return errors.New("idle_timeout: must be positive")
+	}
+	if h.DrainTimeout < 0 {
+		return errors.New("drain_timeout: must be positive")
 	}
 	return nil
 }

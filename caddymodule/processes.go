@@ -2,75 +2,77 @@ package caddymodule
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// processes holds every app-server of this Caddy, by processKey. A reference
-// is held by each configuration that names the process and by each request
-// that runs on it, so that it ends with the last of them.
+// processes holds every app-server of this Caddy, by the keys of members. A
+// reference is held by each configuration that names the process and by each
+// turn that runs on it, so that it ends with the last of them.
 var processes = caddy.NewUsagePool()
 
 // stopping counts processes that are being stopped in the background.
 var stopping sync.WaitGroup
 
 func init() {
-	// Without this, the exit of Caddy could overtake a stop that is under way.
-	caddy.OnExit(func(context.Context) { stopping.Wait() })
+	// Without this, the exit of Caddy could overtake a stop.
+	caddy.OnExit(func(context.Context) { stopAll() })
+}
+
+// stopAll stops all processes, also those under requests that Caddy did not
+// wait for, and waits for their ends.
+func stopAll() {
+	processes.Range(func(_, value any) bool {
+		stopping.Go(value.(*process).Stop)
+		return true
+	})
+	stopping.Wait()
 }
 
 // process is a pooled app-server.
 type process struct {
 	*codexrpc.Process
+	turns atomic.Int64 // that run on it, of all configurations
 
 	mu      sync.Mutex
-	holders []*upstream // configurations; the last one's log is the process's
+	holders []*member // configurations; the last one's log is the process's
 }
 
 // hold makes a configuration a holder: the process may be older than that and
 // is to use its log.
-func (p *process) hold(u *upstream) {
+func (p *process) hold(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holders = append(p.holders, u)
-	p.SetLogger(u.logger)
+	p.holders = append(p.holders, m)
+	p.SetLogger(m.logger)
 }
 
 // release undoes hold. The log of a configuration that failed to start is
 // closed; then that of the one before goes on.
-func (p *process) release(u *upstream) {
+func (p *process) release(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holders = slices.DeleteFunc(p.holders, func(other *upstream) bool { return other == u })
+	p.holders = slices.DeleteFunc(p.holders, func(other *member) bool { return other == m })
 	if n := len(p.holders); n > 0 {
 		p.SetLogger(p.holders[n-1].logger)
 	}
 }
 
-// Destruct stops the process. During a reload that is done in the background,
-// since Destruct may run inside the request that loads the configuration.
+// Destruct stops the process, in the background, since it may run inside the
+// request that loads a configuration. The exit of Caddy waits for that.
 func (p *process) Destruct() error {
-	if caddy.Exiting() {
-		p.Stop()
-		return nil
-	}
-	stopping.Add(1)
-	go func() {
-		defer stopping.Done()
-		p.Stop()
-	}()
+	stopping.Go(p.Stop)
 	return nil
 }
 
-// upstream is one app-server as a configuration knows it.
-type upstream struct {
+// member is one app-server's process as a configuration knows it.
+type member struct {
 	key    string
 	cfg    codexrpc.ProcessConfig
 	logger *slog.Logger
@@ -80,71 +82,47 @@ type upstream struct {
 }
 
 // acquire takes a reference to the process, starting it if nobody else has.
-func (u *upstream) acquire() (*process, error) {
-	value, _, err := processes.LoadOrNew(u.key, func() (caddy.Destructor, error) {
-		p := codexrpc.NewProcess(u.cfg, u.logger)
+func (m *member) acquire() *process {
+	// Without an error of the constructor there is none.
+	value, _, _ := processes.LoadOrNew(m.key, func() (caddy.Destructor, error) {
+		p := codexrpc.NewProcess(m.cfg, m.logger)
 		p.Start()
 		return &process{Process: p}, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("taking the app-server: %w", err)
-	}
-	return value.(*process), nil
+	return value.(*process)
 }
 
 // letGo gives a reference back.
-func (u *upstream) letGo() {
-	if _, err := processes.Delete(u.key); err != nil {
-		u.logger.Error("stopping the codex app-server", "error", err)
+func (m *member) letGo() {
+	if _, err := processes.Delete(m.key); err != nil {
+		m.logger.Error("stopping the codex app-server", "error", err)
 	}
+}
+
+// current is the process that the configuration holds, or nil.
+func (m *member) current() *process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held
 }
 
 // hold takes the configuration's reference.
-func (u *upstream) hold() error {
-	p, err := u.acquire()
-	if err != nil {
-		return err
-	}
-	p.hold(u)
-	u.mu.Lock()
-	u.held = p
-	u.mu.Unlock()
-	return nil
+func (m *member) hold() {
+	p := m.acquire()
+	p.hold(m)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = p
 }
 
 // release gives the configuration's reference back, if it was ever taken.
-func (u *upstream) release() {
-	u.mu.Lock()
-	held := u.held
-	u.held = nil
-	u.mu.Unlock()
+func (m *member) release() {
+	m.mu.Lock()
+	held := m.held
+	m.held = nil
+	m.mu.Unlock()
 	if held != nil {
-		held.release(u)
-		u.letGo()
+		held.release(m)
+		m.letGo()
 	}
 }
-
-// Lease takes a reference for one request. It is what keeps a process alive
-// under the streams of a configuration that is gone.
-func (u *upstream) Lease() (gateway.Lease, error) {
-	p, err := u.acquire()
-	if err != nil {
-		return nil, err
-	}
-	return &held{process: p.Process, release: sync.OnceFunc(u.letGo)}, nil
-}
-
-// held is a request's reference to a process.
-type held struct {
-	process *codexrpc.Process
-	release func()
-}
-
-// Pick gives the one process that there is.
-func (l *held) Pick() (*codexrpc.Process, func()) { return l.process, func() {} }
-
-// Release gives the reference back.
-func (l *held) Release() { l.release() }
-
-// Interface guard
-var _ gateway.Upstream = (*upstream)(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -81,35 +82,31 @@ func (c *configuration) start(t testing.TB) {
 	}
 }
 
-// sole is the one upstream that an app has.
-func sole(t testing.TB, app *App) *upstream {
+// sole is the one member that an app has.
+func sole(t testing.TB, app *App) *member {
 	t.Helper()
-	if len(app.upstreams) != 1 {
-		t.Fatalf("the app has %d upstreams, want 1", len(app.upstreams))
+	if len(app.members) != 1 {
+		t.Fatalf("the app has %d members, want 1", len(app.members))
 	}
-	for _, u := range app.upstreams {
-		return u
+	for _, m := range app.members {
+		return m
 	}
 	return nil
 }
 
-// lease holds an upstream's process until the test's end, or until release.
-func lease(t testing.TB, u *upstream) (p *codexrpc.Process, release func()) {
+// lease holds a member's process until the test's end, or until release.
+func lease(t testing.TB, m *member) (p *codexrpc.Process, release func()) {
 	t.Helper()
-	l, err := u.Lease()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Release)
-	p, done := l.Pick()
-	t.Cleanup(done)
-	return p, l.Release
+	release = sync.OnceFunc(m.letGo)
+	p = m.acquire().Process
+	t.Cleanup(release)
+	return p, release
 }
 
-// pid is that of the process an upstream stands for, once it is ready.
-func pid(t testing.TB, u *upstream) int {
+// pid is that of the process a member stands for, once it is ready.
+func pid(t testing.TB, m *member) int {
 	t.Helper()
-	p, release := lease(t, u)
+	p, release := lease(t, m)
 	defer release()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -119,9 +116,9 @@ func pid(t testing.TB, u *upstream) int {
 	return p.Status().PID
 }
 
-// references counts who holds the process of an upstream.
-func references(u *upstream) int {
-	n, _ := processes.References(u.key)
+// references counts who holds the process of a member.
+func references(m *member) int {
+	n, _ := processes.References(m.key)
 	return n
 }
 

@@ -38,7 +38,7 @@ const anyPort = "127.0.0.1:0"
 
 // load lets Caddy run a configuration, in place of the one before, until the
 // test's end.
-func load(t testing.TB, config []byte) *upstream {
+func load(t testing.TB, config []byte) *member {
 	t.Helper()
 	if err := caddy.Load(config, true); err != nil {
 		t.Fatal(err)

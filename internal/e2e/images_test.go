@@ -61,10 +61,11 @@ func TestRemoteImageRefused(t *testing.T) {
 // onlyProcess is an upstream of one process.
 type onlyProcess struct{ *codexrpc.Process }
 
-func (p onlyProcess) Lease() (gateway.Lease, error)     { return p, nil }
-func (p onlyProcess) Pick() (*codexrpc.Process, func()) { return p.Process, func() {} }
-func (onlyProcess) Release()                            {}
-func (onlyProcess) TurnEnded(gateway.Record)            {}
+func (p onlyProcess) Lease() (gateway.Lease, error)                      { return p, nil }
+func (p onlyProcess) Pick(*codexrpc.Process) (*codexrpc.Process, func()) { return p.Process, func() {} }
+func (p onlyProcess) Statuses() []codexrpc.Status                        { return []codexrpc.Status{p.Status()} }
+func (onlyProcess) Release()                                             {}
+func (onlyProcess) TurnEnded(gateway.Record)                             {}
 
 // TestRemoteImageFetched: the model sees the image itself. The rule about public
 // addresses is lifted for a server on this machine, which no option does.

@@ -9,9 +9,11 @@ import (
 )
 
 // admit waits until the request may run its turns, all of them at once. leave
-// is to be called when they are over.
+// is to be called when they are over. A server that is exiting admits nobody.
 func (g *Gateway) admit(r *http.Request, turns int) (leave func(), refusal *openai.Error) {
-	leave, err := g.queue.Acquire(r.Context(), g.opts.User(r), turns)
+	ctx, end := g.untilExit(r.Context())
+	defer end()
+	leave, err := g.queue.Acquire(ctx, g.opts.User(r), turns)
 	switch {
 	case errors.Is(err, queue.ErrFull):
 		return nil, openai.QueueFull()

@@ -80,9 +80,10 @@ func (g *Gateway) drive(ctx context.Context, c *choice, to answer, lock *sync.Mu
 	return turn.Drive(ctx, c.thread, c.machine, &consumer{c, to, lock}, g.opts.IdleTimeout)
 }
 
-// unlessOver tells a client that has gone from a request that has failed.
+// unlessOver tells a client that has gone from a request that has failed, also
+// with the server's exit.
 func unlessOver(err error) error {
-	if errors.Is(err, errOver) {
+	if errors.Is(err, errOver) || errors.Is(err, turn.ErrShutdown) {
 		return nil
 	}
 	return err

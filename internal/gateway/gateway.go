@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Options are the limits of a [Gateway].
@@ -25,27 +26,38 @@ type Options struct {
 	QueueWait     time.Duration // how long each may wait
 	IdleTimeout   time.Duration // silence of the app-server within a turn
 	Keepalive     time.Duration // silence of a stream before a comment; 0 or less: never
-	Tools         Tools
-	Aliases       []openai.Alias // models besides those of Codex
-	Images        Images         // nil: images elsewhere are refused
-	NoReasoning   bool           // clients get no summaries of the reasoning
-	Observer      Observer
-	User          func(*http.Request) string // who asks, by whatever has authenticated the caller
-	Logger        *slog.Logger
+	// Exit ends when the server begins to exit, and never because of a reload. From
+	// then on no turn starts, and those that run have DrainTimeout to end. Nil:
+	// never.
+	Exit         context.Context
+	DrainTimeout time.Duration
+	Tools        Tools
+	Aliases      []openai.Alias // models besides those of Codex
+	Images       Images         // nil: images elsewhere are refused
+	NoReasoning  bool           // clients get no summaries of the reasoning
+	Observer     Observer
+	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
+	Logger       *slog.Logger
 }
 
-// Lease is a request's hold on the app-servers: none of them ends, and no reload
-// takes one away, before Release.
+// Lease is a request's hold on the app-servers until it has picked: no reload
+// takes one away before Release.
 type Lease interface {
-	// Pick chooses the process for one turn, which need not be ready. done is to be
-	// called once the turn's thread is gone.
-	Pick() (process *codexrpc.Process, done func())
+	// Pick chooses the process for one turn, the least busy of those that are
+	// ready. It need not be ready if none is. avoid, which may be nil, is one that
+	// has just failed, and is chosen only if there is no other. The process is the
+	// turn's, also after Release, until done is called, once its thread is gone.
+	Pick(avoid *codexrpc.Process) (process *codexrpc.Process, done func())
+	// Statuses tells what the processes are doing, in the order of the
+	// configuration. There is at least one.
+	Statuses() []codexrpc.Status
 	// Release lets go. It may be called more than once.
 	Release()
 }
 
 // Upstream is where app-servers come from.
 type Upstream interface {
+	// Lease fails once the server is exiting, with turn.ErrShutdown.
 	Lease() (Lease, error)
 }
 
@@ -58,6 +70,9 @@ type Gateway struct {
 
 // New makes a gateway.
 func New(upstream Upstream, opts Options) *Gateway {
+	if opts.Exit == nil {
+		opts.Exit = context.Background()
+	}
 	return &Gateway{
 		upstream: upstream,
 		opts:     opts,
@@ -82,7 +97,7 @@ func (g *Gateway) conn(ctx context.Context, process *codexrpc.Process) (*codexrp
 // refuse answers a request that failed before its first output. A client that
 // has gone gets nothing.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
-	if r.Context().Err() != nil {
+	if err := context.Cause(r.Context()); err != nil && !errors.Is(err, turn.ErrShutdown) {
 		return
 	}
 	level := slog.LevelDebug

@@ -17,32 +17,48 @@ func (g *Gateway) Health(w http.ResponseWriter, r *http.Request) {
 
 // readiness is the body of /readyz.
 type readiness struct {
-	Status    string `json:"status"` // "ready" or "unavailable"
-	AppServer string `json:"app_server"`
+	Status string `json:"status"` // "ready" or "unavailable"
+	member
+	// AppServers are all of them, if there is more than one.
+	AppServers []member `json:"app_servers,omitempty"`
+}
+
+// member tells of one app-server.
+type member struct {
+	AppServer string `json:"app_server"` // its state
 	Version   string `json:"version,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 }
 
-// Ready serves GET /readyz: 200 when the app-server takes turns, else 503 with
+// Ready serves GET /readyz: 200 when an app-server takes turns, else 503 with
 // the reason and when to ask again.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
-		g.ready(w, r, http.StatusServiceUnavailable, readiness{Status: "unavailable", Reason: err.Error()})
+		g.ready(w, r, http.StatusServiceUnavailable, readiness{Status: "unavailable", member: member{Reason: err.Error()}})
 		return
 	}
 	defer lease.Release()
-	process, done := lease.Pick()
+	process, done := lease.Pick(nil)
 	defer done()
-	status := process.Status()
-	body := readiness{Status: "ready", AppServer: status.State.String(), Version: status.Version, Reason: status.Reason}
+	best := process.Status()
+	body := readiness{Status: "ready", member: memberOf(best)}
+	if all := lease.Statuses(); len(all) > 1 {
+		for _, s := range all {
+			body.AppServers = append(body.AppServers, memberOf(s))
+		}
+	}
 	code := http.StatusOK
-	if status.State != codexrpc.StateReady {
+	if best.State != codexrpc.StateReady {
 		body.Status, code = "unavailable", http.StatusServiceUnavailable
-		retry := max(1, math.Ceil(time.Until(status.RetryAt).Seconds()))
+		retry := max(1, math.Ceil(time.Until(best.RetryAt).Seconds()))
 		w.Header().Set("Retry-After", strconv.FormatFloat(retry, 'f', 0, 64))
 	}
 	g.ready(w, r, code, body)
+}
+
+func memberOf(s codexrpc.Status) member {
+	return member{AppServer: s.State.String(), Version: s.Version, Reason: s.Reason}
 }
 
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, code int, body readiness) {

@@ -50,7 +50,7 @@ func (g *Gateway) models(r *http.Request) (models []codexrpc.Model, created int6
 		return nil, 0, openai.FromFailure(err)
 	}
 	defer lease.Release()
-	process, done := lease.Pick()
+	process, done := lease.Pick(nil)
 	defer done()
 	conn, err := g.conn(r.Context(), process)
 	if err != nil {

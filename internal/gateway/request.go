@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -63,14 +62,13 @@ type reader func(http.ResponseWriter, *http.Request) (*request, *openai.Error)
 // serve runs a request that wants turns of the model. All routes that do go
 // this way.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
-	// The lease comes first: from here on, a reload cannot take the process away.
+	// The lease comes first: from here on, a reload cannot take the processes away.
 	lease, err := g.upstream.Lease()
 	if err != nil {
 		g.refuse(w, r, openai.FromFailure(err))
 		return
 	}
-	hold := newHold(lease.Release)
-	defer hold.release()
+	defer lease.Release()
 	req, refusal := read(w, r)
 	if refusal != nil {
 		g.refuse(w, r, refusal)
@@ -86,32 +84,14 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		g.refuse(w, r, refusal)
 		return
 	}
-	choices, err := g.start(r.Context(), lease, hold, req)
+	r, end := g.untilDrained(r)
+	defer end()
+	choices, err := g.start(r.Context(), lease, req)
 	defer closeAll(choices)
+	lease.Release() // each turn holds its own process now
 	if err != nil {
 		g.refuse(w, r, openai.FromFailure(err))
 		return
 	}
 	g.answer(w, r, req, choices)
-}
-
-// hold counts who needs a lease: the request, and each of its threads until it
-// is unloaded.
-type hold struct {
-	holders atomic.Int32
-	last    func()
-}
-
-func newHold(last func()) *hold {
-	h := &hold{last: last}
-	h.holders.Store(1)
-	return h
-}
-
-func (h *hold) take() { h.holders.Add(1) }
-
-func (h *hold) release() {
-	if h.holders.Add(-1) == 0 {
-		h.last()
-	}
 }

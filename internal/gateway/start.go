@@ -34,7 +34,7 @@ func closeAll(choices []*choice) {
 
 // start starts the turns of all choices, side by side. What is returned is the
 // caller's to close, also beside an error.
-func (g *Gateway) start(ctx context.Context, lease Lease, hold *hold, req *request) ([]*choice, error) {
+func (g *Gateway) start(ctx context.Context, lease Lease, req *request) ([]*choice, error) {
 	choices := make([]*choice, req.choices)
 	for i := range choices {
 		options := req.options
@@ -42,14 +42,14 @@ func (g *Gateway) start(ctx context.Context, lease Lease, hold *hold, req *reque
 		choices[i] = &choice{index: i, machine: turn.New(options)}
 	}
 	if len(choices) == 1 {
-		return choices, g.startChoice(ctx, lease, hold, req.plan, choices[0])
+		return choices, g.startChoice(ctx, lease, req.plan, choices[0])
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
 	for _, c := range choices {
 		all.Go(func() {
-			if err := g.startChoice(ctx, lease, hold, req.plan, c); err != nil {
+			if err := g.startChoice(ctx, lease, req.plan, c); err != nil {
 				cancel(err) // the first one is told; the others are not needed any more
 			}
 		})
@@ -58,22 +58,10 @@ func (g *Gateway) start(ctx context.Context, lease Lease, hold *hold, req *reque
 	return choices, context.Cause(ctx)
 }
 
-// startChoice starts the thread and the turn of one choice on the process that
-// the lease gives for it.
-func (g *Gateway) startChoice(ctx context.Context, lease Lease, hold *hold, plan *openai.Plan, c *choice) error {
-	process, done := lease.Pick()
-	conn, err := g.conn(ctx, process)
-	if err == nil {
-		c.thread, err = g.startThread(ctx, conn, process, plan)
-	}
-	if err != nil {
-		done()
+// startChoice starts the thread and the turn of one choice.
+func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *openai.Plan, c *choice) error {
+	if err := g.place(ctx, lease, plan, c); err != nil {
 		return err
-	}
-	hold.take()
-	c.closed = func() {
-		done()
-		hold.release()
 	}
 	if len(plan.History) > 0 {
 		if err := c.thread.InjectItems(ctx, plan.History); err != nil {
@@ -81,6 +69,43 @@ func (g *Gateway) startChoice(ctx context.Context, lease Lease, hold *hold, plan
 		}
 	}
 	return c.thread.StartTurn(ctx, plan.Turn)
+}
+
+// place starts the thread of a choice on the process that the lease picks for
+// it. If that turns out to be gone, another that is ready is tried, once:
+// nothing was asked of the model yet. From then on a turn does not move.
+func (g *Gateway) place(ctx context.Context, lease Lease, plan *openai.Plan, c *choice) error {
+	process, done := lease.Pick(nil)
+	err := g.openThread(ctx, process, plan, c)
+	if err != nil && isGone(err) && ctx.Err() == nil {
+		done()
+		if process, done = lease.Pick(process); process.Status().State == codexrpc.StateReady {
+			err = g.openThread(ctx, process, plan, c)
+		}
+	}
+	if err != nil {
+		done()
+		return err
+	}
+	c.closed = done
+	return nil
+}
+
+// isGone reports whether an error says that the process does not work, rather
+// than that it has refused something.
+func isGone(err error) bool {
+	notReady := (*codexrpc.NotReadyError)(nil)
+	return errors.Is(err, codexrpc.ErrClosed) || errors.As(err, &notReady)
+}
+
+// openThread starts the thread of a choice.
+func (g *Gateway) openThread(ctx context.Context, process *codexrpc.Process, plan *openai.Plan, c *choice) error {
+	conn, err := g.conn(ctx, process)
+	if err != nil {
+		return err
+	}
+	c.thread, err = g.startThread(ctx, conn, process, plan)
+	return err
 }
 
 // catalogueKey names the file with the models' properties in a thread's

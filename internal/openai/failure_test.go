@@ -156,6 +156,7 @@ func TestFromFailureOthers(t *testing.T) {
 		"idle":                  {turn.ErrIdle, want{504, typeServer, "codex_idle_timeout", "", 0, "", ""}},
 		"idle with a complaint": {fmt.Errorf("%w; last: %w", turn.ErrIdle, complaint), want{504, typeServer, "codex_idle_timeout", "", 0, "", ""}},
 		"compacted":             {turn.ErrCompacted, want{400, typeInvalidRequest, "context_length_exceeded", "messages", 0, "", ""}},
+		"shutdown":              {turn.ErrShutdown, want{503, typeServer, "server_shutting_down", "", time.Second, "", ""}},
 		"interrupted":           {turn.ErrInterrupted, want{503, typeServer, "codex_interrupted", "", time.Second, "", ""}},
 		"overloaded":            {codexrpc.ErrOverloaded, want{503, typeServer, "codex_overloaded", "", time.Second, "", ""}},
 		"closed":                {fmt.Errorf("exit status 1: %w", codexrpc.ErrClosed), want{503, typeServer, "codex_exited", "", time.Second, "", ""}},

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -29,7 +30,8 @@ type Consumer interface {
 // Drive runs a turn until its last output has been consumed. idle bounds the
 // silence of the app-server; news of a failed attempt does not count as life.
 // A failed turn is a matter between the machine and the consumer; the error
-// returned here is the consumer's own, or ctx's: the client has gone.
+// returned here is the consumer's own, or ctx's: the client has gone. A ctx that
+// ends with ErrShutdown fails the turn instead: the client is still there.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idle time.Duration) error {
 	defer m.Abandon() // once the turn is done this does nothing
 	silence := time.NewTimer(idle)
@@ -57,7 +59,10 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 		select {
 		case <-source.Ready():
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			if err := context.Cause(ctx); !errors.Is(err, ErrShutdown) {
+				return err
+			}
+			return consume(consumer, m.Fail(ErrShutdown))
 		case <-grace.timer.C:
 			if err := consume(consumer, m.GraceOver()); err != nil || m.Done() {
 				return err

@@ -104,6 +104,21 @@ func TestDriveClientGone(t *testing.T) {
 	}
 }
 
+// TestDriveShutdown: a turn that the server ends is a failure for its client,
+// who has not gone.
+func TestDriveShutdown(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrShutdown)
+	s, l := newScript(), &listener{}
+	s.batches = [][]codexrpc.Event{{delta("m", "a")}}
+	if err := Drive(ctx, s, New(Options{}), l, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if want := "text \"a\"\nfailure " + ErrShutdown.Error() + "\n"; l.heard != want {
+		t.Errorf("heard %s", l.heard)
+	}
+}
+
 // TestDriveIdle: silence ends a turn, complaints do not count as life, and the
 // consumer is woken meanwhile.
 func TestDriveIdle(t *testing.T) {

@@ -14,4 +14,8 @@ var (
 
 	// ErrInterrupted ends a turn that somebody else interrupted.
 	ErrInterrupted = errors.New("the turn was interrupted")
+
+	// ErrShutdown ends a turn because the server that runs it is shutting down. As
+	// the cause of a context's end it is no client that has gone: see [Drive].
+	ErrShutdown = errors.New("the server is shutting down")
 )

@@ -1,0 +1,164 @@
+package caddymodule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// pool is the app-servers of one handler.
+type pool struct {
+	app     *App
+	members []*member // in the order of the configuration; at least one
+
+	mu   sync.Mutex
+	next int // the member that goes first among equals
+}
+
+// newPool registers the processes of a handler's app-servers with the app.
+func newPool(app *App, servers []*AppServer, repl *caddy.Replacer) (*pool, error) {
+	p := &pool{app: app}
+	for i, server := range servers {
+		cfg := server.resolve(repl)
+		if isExposed(cfg) {
+			app.logger.Warn("the token of an app-server is sent over a connection that is not encrypted; use wss://", "app_server", i+1)
+		}
+		for ordinal := range max(1, server.Processes) {
+			m, err := app.register(cfg, ordinal)
+			if err != nil {
+				return nil, fmt.Errorf("registering the app-server: %w", err)
+			}
+			if slices.Contains(p.members, m) {
+				return nil, fmt.Errorf("app_server %d is the same as one before it; for more processes there is the option processes", i+1)
+			}
+			p.members = append(p.members, m)
+		}
+	}
+	return p, nil
+}
+
+// Lease keeps the processes for a request that has not picked one yet. It is
+// what keeps a reload from ending them meanwhile.
+func (p *pool) Lease() (gateway.Lease, error) {
+	if exit.now() {
+		return nil, turn.ErrShutdown
+	}
+	exit.hold()
+	p.app.enter()
+	return &leased{pool: p, release: sync.OnceFunc(func() {
+		p.app.leave()
+		exit.release()
+	})}, nil
+}
+
+// leased is a request's hold on a pool.
+type leased struct {
+	*pool
+	release func()
+}
+
+// Pick chooses the process for one turn.
+func (l *leased) Pick(avoid *codexrpc.Process) (*codexrpc.Process, func()) { return l.pick(avoid) }
+
+// Statuses tells what the members are doing.
+func (l *leased) Statuses() []codexrpc.Status {
+	statuses := make([]codexrpc.Status, len(l.members))
+	for i, m := range l.members {
+		if p := m.current(); p != nil {
+			statuses[i] = p.Status()
+		}
+	}
+	return statuses
+}
+
+// Release lets go of those that were not picked.
+func (l *leased) Release() { l.release() }
+
+// pick takes a reference to the member that is best for one more turn. Choice
+// and counting are one step, so that turns that start at once spread.
+func (p *pool) pick(avoid *codexrpc.Process) (*codexrpc.Process, func()) {
+	exit.hold()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.best(avoid)
+	p.next = (at + 1) % len(p.members)
+	chosen := p.members[at]
+	process := chosen.acquire()
+	process.turns.Add(1)
+	return process.Process, sync.OnceFunc(func() {
+		process.turns.Add(-1)
+		chosen.letGo()
+		exit.release()
+	})
+}
+
+// best is the index of the member for the next turn.
+func (p *pool) best(avoid *codexrpc.Process) int {
+	best := p.next
+	if len(p.members) == 1 {
+		return best
+	}
+	first := p.members[best].fitness(avoid)
+	for i := 1; i < len(p.members); i++ {
+		at := (p.next + i) % len(p.members)
+		if f := p.members[at].fitness(avoid); f.before(first) {
+			best, first = at, f
+		}
+	}
+	return best
+}
+
+// fitness is how well a member suits another turn.
+type fitness struct {
+	state int       // of readiness; the lower the better
+	due   time.Time // when it starts again; else zero
+	turns int64     // that run on it, of all configurations
+}
+
+// The kinds of readiness, best first.
+const (
+	isReady = iota
+	isStarting
+	isWaiting // for its next start
+	isOut     // nothing is known that would make it ready
+	isAvoided
+)
+
+// fitness looks at a member.
+func (m *member) fitness(avoid *codexrpc.Process) fitness {
+	p := m.current()
+	if p == nil {
+		return fitness{state: isOut}
+	}
+	f := fitness{state: isOut, turns: p.turns.Load()}
+	switch status := p.Status(); {
+	case p.Process == avoid:
+		f.state = isAvoided
+	case status.State == codexrpc.StateReady:
+		f.state = isReady
+	case status.State == codexrpc.StateStarting:
+		f.state = isStarting
+	case status.State == codexrpc.StateBackoff:
+		f.state, f.due = isWaiting, status.RetryAt
+	}
+	return f
+}
+
+// before reports whether f suits better than other.
+func (f fitness) before(other fitness) bool {
+	return cmp.Or(cmp.Compare(f.state, other.state), f.due.Compare(other.due), cmp.Compare(f.turns, other.turns)) < 0
+}
+
+// Interface guards
+var (
+	_ gateway.Upstream = (*pool)(nil)
+	_ gateway.Lease    = (*leased)(nil)
+)

@@ -1,0 +1,280 @@
+package caddymodule
+
+import (
+	"errors"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// startedPool is the pool of a handler whose members are all ready.
+func startedPool(t *testing.T, h *Handler) (*configuration, *pool) {
+	t.Helper()
+	c := provision(t, h)
+	c.start(t)
+	for _, m := range c.app.members {
+		pid(t, m)
+	}
+	return c, poolOf(t, c.app, h)
+}
+
+// poolOf is what a handler's gateway gets.
+func poolOf(t *testing.T, app *App, h *Handler) *pool {
+	t.Helper()
+	p, err := newPool(app, h.AppServers, caddy.NewReplacer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// leaseOf is a lease until the test's end.
+func leaseOf(t *testing.T, p *pool) gateway.Lease {
+	t.Helper()
+	l, err := p.Lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Release)
+	return l
+}
+
+// pick picks as often as is said, and returns how often each was picked and
+// what gives all back.
+func pick(t *testing.T, l gateway.Lease, times int) (counts map[*codexrpc.Process]int, done func()) {
+	t.Helper()
+	counts = make(map[*codexrpc.Process]int)
+	var all []func()
+	for range times {
+		p, one := l.Pick(nil)
+		counts[p]++
+		all = append(all, one)
+	}
+	done = func() {
+		for _, one := range all {
+			one()
+			one() // once more makes no difference
+		}
+	}
+	t.Cleanup(done)
+	return counts, done
+}
+
+func poolHandler(t *testing.T, name string, processes int) *Handler {
+	h := fakeHandler(t, name)
+	h.AppServers[0].Processes = processes
+	return h
+}
+
+// Turns go to the member with the fewest, whoever runs them, and in turn among
+// equals.
+func TestLeastBusy(t *testing.T) {
+	c, p := startedPool(t, poolHandler(t, "least busy", 3))
+	l := leaseOf(t, p)
+	counts, done := pick(t, l, 9)
+	for process, n := range counts {
+		if n != 3 {
+			t.Errorf("the process %d has %d turns of 9", process.Status().PID, n)
+		}
+	}
+	if len(counts) != 3 || len(c.app.members) != 3 {
+		t.Fatalf("%d processes of %d were picked", len(counts), len(c.app.members))
+	}
+	done()
+	// One after the other they go round, rather than all to the first.
+	seen := make(map[*codexrpc.Process]bool)
+	for range 3 {
+		process, end := l.Pick(nil)
+		seen[process] = true
+		end()
+	}
+	if len(seen) != 3 {
+		t.Errorf("turns one after the other went to %d processes", len(seen))
+	}
+	// Another handler's turns on a shared process count.
+	other := poolOf(t, c.app, poolHandler(t, "least busy", 2))
+	counts, done = pick(t, leaseOf(t, other), 4)
+	defer done()
+	idle, end := l.Pick(nil)
+	defer end()
+	if counts[idle] != 0 {
+		t.Error("a turn went to a busy process while another was idle")
+	}
+}
+
+// Turns that start at the same moment spread like others.
+func TestLeastBusyAtOnce(t *testing.T) {
+	_, p := startedPool(t, poolHandler(t, "at once", 2))
+	l := leaseOf(t, p)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			_, done := l.Pick(nil)
+			t.Cleanup(done)
+		})
+	}
+	wg.Wait()
+	for i, m := range p.members {
+		if n := m.current().turns.Load(); n != 10 {
+			t.Errorf("member %d has %d turns of 20", i, n)
+		}
+	}
+}
+
+// A member that does not run is passed over, until it is back.
+func TestPickPassesOver(t *testing.T) {
+	_, p := startedPool(t, poolHandler(t, "passed over", 2))
+	l := leaseOf(t, p)
+	victim, done := l.Pick(nil)
+	done()
+	before := victim.Status()
+	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the death was noticed", func() bool { return victim.Status().State != codexrpc.StateReady })
+	for victim.Status().State != codexrpc.StateReady {
+		now, done := l.Pick(nil)
+		if now == victim && victim.Status().State != codexrpc.StateReady {
+			t.Fatalf("a turn was given to a process that is %s", victim.Status().State)
+		}
+		done()
+		time.Sleep(time.Millisecond)
+	}
+	if counts, _ := pick(t, l, 2); counts[victim] != 1 {
+		t.Error("the process that is back gets no turns")
+	}
+}
+
+// What has just failed is avoided if there is another.
+func TestPickAvoids(t *testing.T) {
+	_, p := startedPool(t, poolHandler(t, "avoided", 2))
+	l := leaseOf(t, p)
+	for range 4 {
+		failed, done := l.Pick(nil)
+		other, otherDone := l.Pick(failed)
+		if other == failed {
+			t.Error("the one that failed was picked again")
+		}
+		done()
+		otherDone()
+	}
+	_, sole := startedPool(t, fakeHandler(t, "alone"))
+	l = leaseOf(t, sole)
+	failed, done := l.Pick(nil)
+	defer done()
+	again, done := l.Pick(failed)
+	defer done()
+	if again != failed {
+		t.Error("there is another")
+	}
+}
+
+func TestFitness(t *testing.T) {
+	soon, late := time.Now().Add(time.Second), time.Now().Add(time.Minute)
+	order := []fitness{ // best first
+		{state: isReady}, {state: isReady, turns: 1}, {state: isReady, turns: 9},
+		{state: isStarting}, {state: isStarting, turns: 2},
+		{state: isWaiting, due: soon, turns: 5}, {state: isWaiting, due: late},
+		{state: isOut}, {state: isAvoided},
+	}
+	for i, a := range order {
+		for j, b := range order {
+			if a.before(b) != (i < j) {
+				t.Errorf("%+v before %+v: %t", a, b, a.before(b))
+			}
+		}
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	h := poolHandler(t, "statuses", 2)
+	h.AppServers = append(h.AppServers, &AppServer{Command: []string{"/no/such/program"}})
+	c := provision(t, h)
+	p := poolOf(t, c.app, h)
+	for i, s := range leaseOf(t, p).Statuses() {
+		if s.State != codexrpc.StateNew {
+			t.Errorf("before the start: member %d is %s", i, s.State)
+		}
+	}
+	c.start(t)
+	eventually(t, "two are ready and one is not", func() bool {
+		s := leaseOf(t, p).Statuses()
+		return len(s) == 3 && s[0].State == codexrpc.StateReady && s[1].State == codexrpc.StateReady &&
+			s[0].PID != s[1].PID && s[2].State == codexrpc.StateBackoff && s[2].Reason != ""
+	})
+}
+
+// A reload takes no process away from a request that has not picked yet, nor
+// one that was picked from its turn; the others end at once.
+func TestLeaseAndReload(t *testing.T) {
+	c, p := startedPool(t, poolHandler(t, "old pool", 3))
+	l := leaseOf(t, p)
+	c.cleanup()
+	if n := pooled(); n != 3 {
+		t.Fatalf("%d processes under a lease", n)
+	}
+	picked, done := l.Pick(nil)
+	before := picked.Status()
+	l.Release()
+	l.Release()
+	eventually(t, "the processes without turns ended", func() bool { return pooled() == 1 })
+	if now := picked.Status(); now.State != codexrpc.StateReady || now.PID != before.PID {
+		t.Errorf("the process of a turn was %+v, is %+v", before, now)
+	}
+	done()
+	eventually(t, "the last process ended", func() bool { return picked.Status().State == codexrpc.StateStopped })
+	if n := pooled(); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+}
+
+// Other options of a pool start and end what is new and what is no longer
+// needed, and nothing else.
+func TestReloadOfAPool(t *testing.T) {
+	pids := func(config *configuration) map[int]bool {
+		all := make(map[int]bool)
+		for _, m := range config.app.members {
+			all[pid(t, m)] = true
+		}
+		return all
+	}
+	running := provision(t, poolHandler(t, "resized", 2))
+	running.start(t)
+	before := pids(running)
+	for _, processes := range []int{4, 1, 3} {
+		next := provision(t, poolHandler(t, "resized", processes))
+		next.start(t)
+		running.cleanup()
+		after, kept := pids(next), 0
+		for id := range after {
+			if before[id] {
+				kept++
+			}
+		}
+		if len(after) != processes || kept != min(processes, len(before)) || pooled() != processes {
+			t.Errorf("of %d processes %d are kept among %d, %d in the pool", len(before), kept, len(after), pooled())
+		}
+		running, before = next, after
+	}
+}
+
+// Once Caddy exits there are no leases any more.
+func TestNoLeaseAtExit(t *testing.T) {
+	exiting := false
+	was := exit
+	exit = newExitWatch(func() bool { return exiting })
+	defer func() { exit = was }()
+	_, p := startedPool(t, fakeHandler(t, "exit"))
+	leaseOf(t, p).Release()
+	exiting = true
+	if _, err := p.Lease(); !errors.Is(err, turn.ErrShutdown) {
+		t.Error(err)
+	}
+}

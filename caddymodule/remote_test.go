@@ -1,0 +1,76 @@
+package caddymodule
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+func TestAddresses(t *testing.T) {
+	for address, want := range map[string]string{ // what is wrong with it
+		"ws://127.0.0.1:4500":            "",
+		"ws://[::1]:4500":                "",
+		"wss://codex.example":            "",
+		"wss://codex.example:8443/a?b=c": "",
+		"unix//run/codex.sock":           "",
+		"unix/codex.sock":                "with its whole path",
+		"unix//":                         "with its whole path",
+		"unix:codex.sock":                "it must be ws://",
+		"http://codex.example":           "it must be ws://",
+		"codex.example:4500":             "it must be ws://",
+		"127.0.0.1:4500":                 "it must be ws://",
+		"ws:codex.example":               "with a host",
+		"ws://":                          "with a host",
+		"ws://:4500":                     "with a host",
+		"ws://a b":                       "it must be ws://",
+		"ws://u:secret@codex.example":    "no user or password",
+		"ws://codex.example#x":           "no fragment",
+	} {
+		err := (&AppServer{Connect: address}).validate()
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", address, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")):
+			t.Errorf("%s: %v; want %q", address, err, want)
+		}
+	}
+}
+
+func TestResolveRemote(t *testing.T) {
+	t.Setenv("CADDYMODULE_HOST", "codex.example")
+	t.Setenv("CADDYMODULE_TOKEN", " s3cret\n")
+	server := AppServer{Connect: "wss://{env.CADDYMODULE_HOST}/ws", Token: "{env.CADDYMODULE_TOKEN}", StartTimeout: 3}
+	if err := server.validate(); err != nil {
+		t.Fatal(err)
+	}
+	got := server.resolve(caddy.NewReplacer())
+	if got.Connect != "wss://codex.example/ws" || got.Token != "s3cret" || got.StartTimeout != 3 || got.Client.Name == "" {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Command) != 0 || len(got.Env) != 0 || got.MaxMemory != 0 {
+		t.Errorf("options of a process of its own: %+v", got)
+	}
+}
+
+// A token that others could read on its way is worth a warning.
+func TestExposedTokens(t *testing.T) {
+	for address, want := range map[string]bool{
+		"ws://codex.example":   true,
+		"ws://10.0.0.1:4500":   true,
+		"ws://127.0.0.1:4500":  false,
+		"ws://[::1]:4500":      false,
+		"ws://localhost:4500":  false,
+		"wss://codex.example":  false,
+		"unix//run/codex.sock": false,
+	} {
+		if got := isExposed(codexrpc.ProcessConfig{Connect: address, Token: "x"}); got != want {
+			t.Errorf("%s: %t", address, got)
+		}
+		if isExposed(codexrpc.ProcessConfig{Connect: address}) {
+			t.Errorf("%s without a token", address)
+		}
+	}
+}
