@@ -9,11 +9,9 @@ import (
 )
 
 // admit waits until the request may run its turns, all of them at once. leave
-// is to be called when they are over. A server that is exiting admits nobody.
+// is to be called when they are over.
 func (g *Gateway) admit(r *http.Request, turns int) (leave func(), refusal *openai.Error) {
-	ctx, end := g.untilExit(r.Context())
-	defer end()
-	leave, err := g.queue.Acquire(ctx, g.opts.User(r), turns)
+	leave, err := g.queue.Acquire(r.Context(), g.opts.User(r), turns)
 	switch {
 	case errors.Is(err, queue.ErrFull):
 		return nil, openai.QueueFull()

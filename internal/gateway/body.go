@@ -8,17 +8,16 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // readBody reads a request's body to its end, which streaming over HTTP/1
-// needs, up to the limit. Caddy's own limit (request_body) may be lower. Once
-// the server is exiting, no client holds that up by sending slowly.
+// needs, up to the limit. Caddy's own limit (request_body) may be lower. The end
+// of the request's context ends the reading as well.
 func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *openai.Error) {
 	if r.ContentLength > g.opts.MaxBody {
 		return nil, openai.PayloadTooLarge(g.opts.MaxBody)
 	}
-	stop := context.AfterFunc(g.opts.Exit, func() {
+	stop := context.AfterFunc(r.Context(), func() {
 		// A writer that knows no deadlines has a client that cannot be slow.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 	})
@@ -27,9 +26,6 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *ope
 	body, err := readAll(limited, r.ContentLength)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, openai.PayloadTooLarge(tooLarge.Limit)
-	}
-	if err != nil && g.opts.Exit.Err() != nil {
-		return nil, openai.FromFailure(turn.ErrShutdown)
 	}
 	if err != nil {
 		return nil, openai.InvalidRequest("", "The request body could not be read to its end: "+err.Error())

@@ -11,7 +11,7 @@ import (
 )
 
 func TestReadBody(t *testing.T) {
-	g := New(nil, Options{MaxBody: 100, MaxConcurrent: 1, Exit: t.Context()})
+	g := New(nil, Options{MaxBody: 100, MaxConcurrent: 1})
 	for name, c := range map[string]struct {
 		body   io.Reader
 		length int64

@@ -28,13 +28,13 @@ func (g *Gateway) untilDrained(r *http.Request) (drained *http.Request, end func
 	}
 }
 
-// untilExit returns a context that also ends, with turn.ErrShutdown, as soon
-// as the server is exiting: for what precedes a turn, which will not start any
-// more. end is to be called when that is over.
-func (g *Gateway) untilExit(ctx context.Context) (exiting context.Context, end func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// untilExit returns r with a context that also ends, with turn.ErrShutdown, as
+// soon as the server is exiting: for what precedes turns, which will not start
+// any more. end is to be called when that is over.
+func (g *Gateway) untilExit(r *http.Request) (exiting *http.Request, end func()) {
+	ctx, cancel := context.WithCancelCause(r.Context())
 	stop := context.AfterFunc(g.opts.Exit, func() { cancel(turn.ErrShutdown) })
-	return ctx, func() {
+	return r.WithContext(ctx), func() {
 		stop()
 		cancel(nil)
 	}

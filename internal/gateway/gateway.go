@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Options are the limits of a [Gateway].
@@ -95,9 +94,10 @@ func (g *Gateway) conn(ctx context.Context, process *codexrpc.Process) (*codexrp
 }
 
 // refuse answers a request that failed before its first output. A client that
-// has gone gets nothing.
+// has gone gets nothing. Once the server is exiting, the end of a context says
+// nothing of the client.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
-	if err := context.Cause(r.Context()); err != nil && !errors.Is(err, turn.ErrShutdown) {
+	if r.Context().Err() != nil && g.opts.Exit.Err() == nil {
 		return
 	}
 	level := slog.LevelDebug

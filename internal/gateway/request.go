@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
@@ -69,21 +70,12 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		return
 	}
 	defer lease.Release()
-	req, refusal := read(w, r)
-	if refusal != nil {
-		g.refuse(w, r, refusal)
-		return
-	}
-	leave, refusal := g.admit(r, req.choices)
+	req, leave, refusal := g.receive(w, r, read)
 	if refusal != nil {
 		g.refuse(w, r, refusal)
 		return
 	}
 	defer leave()
-	if refusal := req.prepare(r.Context()); refusal != nil {
-		g.refuse(w, r, refusal)
-		return
-	}
 	r, end := g.untilDrained(r)
 	defer end()
 	choices, err := g.start(r.Context(), lease, req)
@@ -94,4 +86,24 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		return
 	}
 	g.answer(w, r, req, choices)
+}
+
+// receive reads a request, waits until its turns may run, and prepares them.
+// leave is to be called when they are over. All that ends as soon as the server
+// is exiting.
+func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, read reader) (req *request, leave func(), refusal *openai.Error) {
+	r, end := g.untilExit(r)
+	defer end()
+	if req, refusal = read(w, r); refusal == nil {
+		leave, refusal = g.admit(r, req.choices)
+	}
+	if refusal == nil {
+		if refusal = req.prepare(r.Context()); refusal != nil {
+			leave()
+		}
+	}
+	if refusal != nil && errors.Is(context.Cause(r.Context()), turn.ErrShutdown) {
+		refusal = openai.FromFailure(turn.ErrShutdown) // whatever else came of it
+	}
+	return req, leave, refusal
 }
