@@ -38,12 +38,19 @@ const secretKey = "sk-that-nobody-may-read"
 // running is a Caddy in a process of its own.
 type running struct {
 	*site
-	cmd *exec.Cmd
-	log *lockedBuffer
+	cmd    *exec.Cmd
+	config string // the file with its configuration
+	log    *lockedBuffer
 }
 
 // run starts the built Caddy.
 func run(t *testing.T) *running {
+	t.Helper()
+	return runWith(t, "")
+}
+
+// runWith starts the built Caddy with further options in its codex block.
+func runWith(t *testing.T, options string) *running {
 	t.Helper()
 	s := &site{t: t, home: t.TempDir(), addr: freeAddr(t), model: scriptedmodel.New(scriptedmodel.Options{})}
 	s.url = "http://" + s.addr
@@ -53,9 +60,9 @@ func run(t *testing.T) *running {
 	if err := codexhome.Write(s.home, server.URL+"/v1", codexhome.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	config := strings.Replace(s.caddyfile("api_key "+secretKey), "admin off", "admin off\ndebug", 1)
-	r := &running{site: s, cmd: exec.Command(builtCaddy(t), "run", "--adapter", "caddyfile", "--config", "-"), log: new(lockedBuffer)}
-	r.cmd.Stdin = strings.NewReader(config)
+	config := filepath.Join(t.TempDir(), "Caddyfile")
+	r := &running{site: s, config: config, cmd: exec.Command(builtCaddy(t), "run", "--adapter", "caddyfile", "--config", config), log: new(lockedBuffer)}
+	r.write(s.caddyfile("api_key " + secretKey + "\n" + options))
 	r.cmd.Stderr = r.log
 	r.cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	if err := r.cmd.Start(); err != nil {
@@ -76,11 +83,35 @@ func run(t *testing.T) *running {
 	return r
 }
 
+// write writes the configuration to its file.
+func (r *running) write(config string) {
+	r.t.Helper()
+	config = strings.Replace(config, "admin off", "admin off\ndebug", 1)
+	if err := os.WriteFile(r.config, []byte(config), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// signal sends the process a signal and waits until it has heard it.
+func (r *running) signal(signal syscall.Signal, name string) {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(signal); err != nil {
+		r.t.Fatal(err)
+	}
+	waitFor(r.t, "Caddy to have heard it", func() bool { return strings.Contains(r.log.String(), name) })
+}
+
 // hanging opens a stream that does not end by itself.
 func (r *running) hanging(ctx context.Context) *http.Response {
 	r.t.Helper()
+	return r.open(ctx, "say:PRIVATE-PROMPT; hang")
+}
+
+// open opens a stream and reads its first line.
+func (r *running) open(ctx context.Context, prompt string) *http.Response {
+	r.t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/chat/completions",
-		strings.NewReader(chatBody("say:PRIVATE-PROMPT; hang", map[string]any{"stream": true})))
+		strings.NewReader(chatBody(prompt, map[string]any{"stream": true})))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -123,7 +154,7 @@ func allGone(pids []int) func() bool {
 // TestBuiltCaddyStops: told to end, Caddy lets the stream run, ends with it,
 // and takes codex along; its log has neither keys nor what was said.
 func TestBuiltCaddyStops(t *testing.T) {
-	r := run(t)
+	r := runWith(t, "drain_timeout 1h")
 	ctx, leave := contextFor(t)
 	defer leave()
 	response := r.hanging(ctx)
@@ -132,10 +163,7 @@ func TestBuiltCaddyStops(t *testing.T) {
 	if len(pids) == 0 {
 		t.Fatal("no codex is running")
 	}
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, "Caddy to have heard it", func() bool { return strings.Contains(r.log.String(), "SIGTERM") })
+	r.signal(syscall.SIGTERM, "SIGTERM")
 	if !alive(pids[0]) || r.model.Stats().Open != 1 {
 		t.Error("the stream was cut")
 	}

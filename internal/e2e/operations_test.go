@@ -150,7 +150,7 @@ func TestReloadKeepsStreams(t *testing.T) {
 	}
 	s.waitOpen(streams)
 	before := children()
-	s.load(s.caddyfile("idle_timeout 4m"))
+	s.load(s.caddyfile("idle_timeout 4m\ndrain_timeout 1ms\nmax_concurrent 1\nmax_queue 0"))
 	if after := children(); strings.Join(after, " ") != strings.Join(before, " ") {
 		t.Errorf("an unchanged app_server was replaced: %q, now %q", before, after)
 	}
