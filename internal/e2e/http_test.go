@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -82,12 +83,13 @@ func contextFor(t testing.TB) (context.Context, context.CancelFunc) {
 }
 
 // postUntil posts and reads until ctx ends; what comes does not matter.
-func (s *site) postUntil(ctx context.Context, body string) {
+func (s *site) postUntil(ctx context.Context, body string, header http.Header) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		s.t.Error(err)
 		return
 	}
+	maps.Copy(request.Header, header)
 	if response, err := http.DefaultClient.Do(request); err == nil {
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()

@@ -93,7 +93,7 @@ func TestMaxConcurrent(t *testing.T) {
 	var wg sync.WaitGroup
 	ctx, release := contextFor(t)
 	for range 2 {
-		wg.Go(func() { s.postUntil(ctx, chatBody("hang", nil)) })
+		wg.Go(func() { s.postUntil(ctx, chatBody("hang", nil), nil) })
 	}
 	s.waitOpen(2)
 	response, text := s.post(chatBody("say:ok", nil), nil)
