@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"syscall"
 	"testing"
@@ -276,5 +277,27 @@ func TestNoLeaseAtExit(t *testing.T) {
 	exiting = true
 	if _, err := p.Lease(); !errors.Is(err, turn.ErrShutdown) {
 		t.Error(err)
+	}
+}
+
+// BenchmarkPick is what a turn pays for the choice among a fleet.
+func BenchmarkPick(b *testing.B) {
+	p := &pool{app: &App{}}
+	for i := range 16 {
+		m := &member{key: fmt.Sprint("benchmark ", i)}
+		fake := &process{Process: codexrpc.NewProcess(codexrpc.ProcessConfig{Command: []string{"x"}}, nil)}
+		fake.turns.Store(int64(i))
+		processes.LoadOrStore(m.key, fake)
+		m.held = fake
+		p.members = append(p.members, m)
+		b.Cleanup(func() {
+			m.letGo()
+			stopping.Wait()
+		})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, done := p.pick(nil)
+		done()
 	}
 }

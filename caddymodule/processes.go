@@ -17,8 +17,8 @@ import (
 // turn that runs on it, so that it ends with the last of them.
 var processes = caddy.NewUsagePool()
 
-// stopping counts processes that are being stopped in the background.
-var stopping sync.WaitGroup
+// stopping are the processes that are being stopped in the background.
+var stopping = newStops()
 
 func init() {
 	// Without this, the exit of Caddy could overtake a stop.

@@ -1,0 +1,35 @@
+package caddymodule
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Stops may begin and be waited for at once, and a wait ends only when what
+// began before it has ended.
+func TestStops(t *testing.T) {
+	s := newStops()
+	s.Wait()
+	var ended atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 500 {
+				var mine atomic.Bool
+				s.Go(func() {
+					mine.Store(true)
+					ended.Add(1)
+				})
+				s.Wait()
+				if !mine.Load() {
+					t.Error("the wait was over before the end")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := ended.Load(); n != 8*500 {
+		t.Errorf("%d stops ended", n)
+	}
+}
