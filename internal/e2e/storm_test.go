@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// storm is the load of TestReloadStorm.
+type storm struct {
+	site    *site
+	ctx     context.Context
+	http    *http.Client // each request on a connection of its own
+	clients sync.WaitGroup
+	over    atomic.Bool // the clients are to end
+	end     func()      // lets them, and waits for them
+
+	number atomic.Int64 // of the last stream
+	ended  atomic.Int64 // whole streams
+	opened atomic.Int64 // connections
+	reset  atomic.Int64 // of them by the kernel
+	closed atomic.Int64 // of them by net/http
+
+	seen map[string]bool // every process that was there, as of children
+}
+
+func newStorm(s *site) *storm {
+	ctx, cancel := context.WithTimeout(context.Background(), stormTime)
+	st := &storm{
+		site: s,
+		ctx:  ctx,
+		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		seen: make(map[string]bool),
+	}
+	st.end = sync.OnceFunc(func() {
+		st.over.Store(true)
+		st.clients.Wait()
+		cancel()
+	})
+	return st
+}
+
+// reload gives Caddy another configuration and waits for its app-server.
+func (st *storm) reload(caddyfile string) {
+	t := st.site.t
+	t.Helper()
+	if err := loadCaddyfile(caddyfile); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the app-server", func() bool {
+		response, err := st.http.Get(st.site.url + "/readyz")
+		if err != nil {
+			return false // it was lost with the old listener
+		}
+		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	})
+	for _, child := range children() {
+		st.seen[child] = true
+	}
+}
+
+// checkConnections allows for what Caddy loses without this module, too. A
+// connection that waits in the listener which a reload closes is reset by the
+// kernel, and one whose request comes in at that moment is closed by net/http.
+// Neither has begun: clients try again.
+func (st *storm) checkConnections() {
+	opened, reset, closed := st.opened.Load(), st.reset.Load(), st.closed.Load()
+	st.site.t.Logf("of %d new connections %d were reset and %d closed", opened, reset, closed)
+	if max(reset, closed)*100 > opened {
+		st.site.t.Error("that is more than one of a hundred")
+	}
+}
+
+// checkOrphans looks for processes that run and belong to nobody.
+func (st *storm) checkOrphans() {
+	owned := make(map[string]bool)
+	for _, child := range children() {
+		owned[child] = true
+	}
+	for child := range st.seen {
+		pid, _, _ := strings.Cut(child, " ")
+		if n, err := strconv.Atoi(pid); err != nil || alive(n) && !owned[child] {
+			st.site.t.Errorf("left behind: %s", child)
+		}
+	}
+}
+
+// stream streams one text after the other until the storm is over.
+func (st *storm) stream() {
+	for !st.over.Load() {
+		text := strings.Repeat(fmt.Sprintf("stream %d ünï ", st.number.Add(1)), 10) + "."
+		got, err := st.streamed(text)
+		if err != nil || got != text {
+			st.site.t.Errorf("a stream was lost or cut: %v\n got %q\nwant %q", err, got, text)
+			return
+		}
+		st.ended.Add(1)
+	}
+}
+
+// probe opens connections at an even pace. Those of the streams alone would be
+// too few to tell how often one is reset.
+func (st *storm) probe() {
+	for ; !st.over.Load(); time.Sleep(5 * time.Millisecond) {
+		response, err := st.ask(http.MethodGet, "/healthz", "")
+		if err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusOK {
+			st.site.t.Error("a probe failed:", err)
+			return
+		}
+	}
+}
+
+// streamed asks for a text, slowly, and returns it if the stream is whole.
+func (st *storm) streamed(text string) (string, error) {
+	response, err := st.ask(http.MethodPost, "/v1/chat/completions", chatBody("chunk=6; delay=100ms; verbatim:"+text, map[string]any{"stream": true}))
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(response.Body)
+		return "", fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return readStream(response.Body)
+}
+
+// ask sends a request on a new connection, and again if that was lost before
+// anything came of it.
+func (st *storm) ask(method, path, body string) (*http.Response, error) {
+	for {
+		request, err := http.NewRequestWithContext(st.ctx, method, st.site.url+path, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		st.opened.Add(1)
+		response, err := st.http.Do(request)
+		switch {
+		case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+			st.reset.Add(1)
+		case errors.Is(err, io.EOF):
+			st.closed.Add(1)
+		default:
+			return response, err
+		}
+	}
+}
+
+// readStream puts the content of a stream together; without its finish reason,
+// [DONE] and end it is an error.
+func readStream(body io.Reader) (string, error) {
+	var content, finish string
+	reader := sse.NewReader(body, 0)
+	for {
+		event, err := reader.Next()
+		if err != nil {
+			return content, fmt.Errorf("before [DONE]: %w", err)
+		}
+		if event.Data == "[DONE]" {
+			break
+		}
+		var chunk struct {
+			Choices []struct {
+				Delta        struct{ Content string }
+				FinishReason string `json:"finish_reason"`
+			}
+		}
+		if err := json.Unmarshal([]byte(event.Data), &chunk); err != nil || len(chunk.Choices) != 1 {
+			return content, fmt.Errorf("%s: %v", event.Data, err)
+		}
+		content += chunk.Choices[0].Delta.Content
+		finish += chunk.Choices[0].FinishReason
+	}
+	if _, err := reader.Next(); err != io.EOF || finish != "stop" {
+		return content, fmt.Errorf("the stream ended with %q, then %v", finish, err)
+	}
+	return content, nil
+}
