@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,15 +13,24 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// result is what the client saw.
-type result struct {
-	took       time.Duration
-	firstToken []time.Duration
-	chunks     int
+// timing is what one turn looks like to its client.
+type timing struct {
+	first, whole time.Duration // until the first token, and until the end
+	chunks       int
 }
 
+// result is what the clients saw.
+type result struct {
+	took   time.Duration
+	turns  []timing // in the order of their ends
+	chunks int
+}
+
+// runner runs the turn of a chat request and reads it to its end.
+type runner func(ctx context.Context, body string) (timing, error)
+
 // load runs turns, some at once.
-func load(ctx context.Context, o options, url string, turns int) (*result, error) {
+func load(ctx context.Context, o options, run runner, turns int) (*result, error) {
 	prompt := "chunk=5; say:" + strings.Repeat("word ", o.deltas)
 	body, err := json.Marshal(map[string]any{
 		"model": "gpt-5", "stream": true,
@@ -41,46 +49,48 @@ func load(ctx context.Context, o options, url string, turns int) (*result, error
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			first, chunks, err := turn(ctx, url, string(body))
+			t, err := run(ctx, string(body))
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
-			total.firstToken = append(total.firstToken, first)
-			total.chunks += chunks
+			total.turns = append(total.turns, t)
+			total.chunks += t.chunks
 		})
 	}
 	wg.Wait()
 	total.took = time.Since(start)
-	slices.Sort(total.firstToken)
 	return total, errors.Join(errs...)
 }
 
-// turn runs one and reads it to its end.
-func turn(ctx context.Context, url, body string) (first time.Duration, chunks int, err error) {
-	start := time.Now()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		return 0, 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return 0, 0, fmt.Errorf("a turn was answered with %s", response.Status)
-	}
-	reader := sse.NewReader(response.Body, 0)
-	for {
-		event, err := reader.Next()
+// overHTTP runs turns by way of a Caddy.
+func overHTTP(url string) runner {
+	return func(ctx context.Context, body string) (t timing, err error) {
+		start := time.Now()
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
 		if err != nil {
-			return first, chunks, fmt.Errorf("a stream ended early: %w", err)
+			return t, err
 		}
-		if event.Data == "[DONE]" {
-			return first, chunks, nil
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return t, err
 		}
-		if chunks++; chunks == 2 { // the first one is the role
-			first = time.Since(start)
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return t, fmt.Errorf("a turn was answered with %s", response.Status)
+		}
+		reader := sse.NewReader(response.Body, 0)
+		for {
+			event, err := reader.Next()
+			if err != nil {
+				return t, fmt.Errorf("a stream ended early: %w", err)
+			}
+			if event.Data == "[DONE]" {
+				t.whole = time.Since(start)
+				return t, nil
+			}
+			if t.chunks++; t.chunks == 2 { // the first one is the role
+				t.first = time.Since(start)
+			}
 		}
 	}
 }

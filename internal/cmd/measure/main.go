@@ -1,7 +1,12 @@
 // Command measure runs a Caddy with this module, the real codex and the
 // scripted model, and prints what turns cost: the CPU time of Caddy beside that
-// of codex, the time to the first token, and memory. It is a harness for whole
-// processes, on Linux.
+// of codex, the times of a turn, and memory. Many short turns show whether
+// memory grows, and with -unload=false what it would be without the unloading
+// of threads:
+//
+//	go run ./internal/cmd/measure -turns 5000 -deltas 10
+//
+// It is a harness for whole processes, on Linux.
 package main
 
 import (
@@ -27,6 +32,7 @@ type options struct {
 	caddy, codex  string
 	turns, deltas int
 	atOnce        int
+	unload        bool
 }
 
 func main() {
@@ -36,6 +42,7 @@ func main() {
 	flag.IntVar(&o.turns, "turns", 200, "turns to run")
 	flag.IntVar(&o.deltas, "deltas", 1000, "text deltas in each turn")
 	flag.IntVar(&o.atOnce, "at-once", 4, "turns at once")
+	flag.BoolVar(&o.unload, "unload", true, "unload threads, as Caddy does; false: run codex without Caddy and keep all of them")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -59,6 +66,14 @@ func run(ctx context.Context, o options) error {
 	if err := codexhome.Write(dir, model.URL, codexhome.Options{}); err != nil {
 		return err
 	}
+	if !o.unload {
+		keeper, err := keepThreads(o, dir)
+		if err != nil {
+			return err
+		}
+		defer keeper.process.Stop()
+		return measure(ctx, o, keeper.turn, os.Getpid())
+	}
 	caddy, url, err := startCaddy(ctx, o, dir)
 	if err != nil {
 		return err
@@ -67,15 +82,20 @@ func run(ctx context.Context, o options) error {
 	if err := waitReady(ctx, url); err != nil {
 		return err
 	}
-	if _, err := load(ctx, o, url, o.atOnce); err != nil { // warm up
+	return measure(ctx, o, overHTTP(url), caddy.pid)
+}
+
+// measure runs the turns on the codex that the process parent has started.
+func measure(ctx context.Context, o options, run runner, parent int) error {
+	if _, err := load(ctx, o, run, o.atOnce); err != nil { // warm up
 		return err
 	}
-	before := usageOf(caddy.pid)
-	result, err := load(ctx, o, url, o.turns)
+	before := usageOf(parent)
+	result, err := load(ctx, o, run, o.turns)
 	if err != nil {
 		return err
 	}
-	report(o, result, before, usageOf(caddy.pid))
+	report(o, result, before, usageOf(parent))
 	return nil
 }
 

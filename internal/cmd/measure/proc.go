@@ -80,17 +80,3 @@ func peak(pid int) int {
 	kb, _ := strconv.Atoi(f[0])
 	return kb
 }
-
-// report prints the difference of two readings over a load.
-func report(o options, r *result, before, after usage) {
-	caddy, codex := after.caddy-before.caddy, after.codex-before.codex
-	deltas := float64(o.turns*o.deltas) / 1000
-	fmt.Printf("%d turns of %d deltas, %d at once: %s, %d chunks\n", o.turns, o.deltas, o.atOnce, r.took.Round(time.Millisecond), r.chunks)
-	fmt.Printf("CPU for 1,000 deltas: Caddy %.2f ms, codex %.2f ms: %.1f %%\n",
-		ms(caddy)/deltas, ms(codex)/deltas, 100*ms(caddy)/ms(codex))
-	fmt.Printf("first token: median %s, 95 of 100 within %s\n",
-		r.firstToken[len(r.firstToken)/2].Round(100*time.Microsecond), r.firstToken[len(r.firstToken)*95/100].Round(100*time.Microsecond))
-	fmt.Printf("peak memory: Caddy %d MB, codex %d MB\n", after.caddyPeak/1024, after.codexPeak/1024)
-}
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// keeper runs turns on a codex of its own, as Caddy does but that no thread is
+// ever unloaded: what that would cost is what -unload=false is for.
+type keeper struct {
+	process *codexrpc.Process
+}
+
+// keepThreads starts a codex without a Caddy.
+func keepThreads(o options, home string) (*keeper, error) {
+	codex, err := filepath.Abs(o.codex)
+	if err != nil {
+		return nil, err
+	}
+	process := codexrpc.NewProcess(codexrpc.ProcessConfig{
+		Command: []string{codex, "app-server"},
+		Home:    home,
+		Env:     map[string]string{"RUST_LOG": "error"},
+		Client:  codexrpc.ClientInfo{Name: "measure", Version: "0"},
+	}, slog.New(slog.DiscardHandler))
+	process.Start()
+	return &keeper{process}, nil
+}
+
+// turn runs the turn of a chat request.
+func (k *keeper) turn(ctx context.Context, body string) (timing, error) {
+	start := time.Now()
+	request, refusal := openai.DecodeChat([]byte(body))
+	if refusal != nil {
+		return timing{}, refusal
+	}
+	plan, refusal := request.Plan(openai.PlanOptions{Cwd: k.process.Dir()})
+	if refusal != nil {
+		return timing{}, refusal
+	}
+	conn, err := k.process.Conn(ctx)
+	if err != nil {
+		return timing{}, err
+	}
+	thread, err := conn.StartThread(ctx, plan.Thread)
+	if err != nil {
+		return timing{}, err
+	}
+	if err := thread.StartTurn(ctx, plan.Turn); err != nil {
+		return timing{}, err
+	}
+	t, err := follow(ctx, thread, start)
+	t.whole = time.Since(start)
+	return t, err
+}
+
+// follow reads the events of a turn to its end.
+func follow(ctx context.Context, thread *codexrpc.Thread, start time.Time) (t timing, err error) {
+	var events []codexrpc.Event
+	for {
+		if events, err = thread.Take(events); err != nil && len(events) == 0 {
+			return t, err
+		}
+		for _, event := range events {
+			switch event.Kind {
+			case codexrpc.EventTextDelta:
+				if t.chunks++; t.chunks == 1 {
+					t.first = time.Since(start)
+				}
+			case codexrpc.EventTurnCompleted:
+				if event.Err != nil {
+					return t, event.Err
+				}
+				return t, nil
+			}
+		}
+		if len(events) > 0 {
+			continue
+		}
+		select {
+		case <-thread.Ready():
+		case <-ctx.Done():
+			return t, ctx.Err()
+		}
+	}
+}
