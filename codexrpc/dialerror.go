@@ -1,0 +1,52 @@
+package codexrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"syscall"
+)
+
+// maxRefusal is how much of a refusal's body is quoted, in bytes.
+const maxRefusal = 200
+
+// dialError says why nobody answered at an address, and what to do.
+func dialError(ctx context.Context, address string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("cannot connect to %s: nobody listens there; start the app-server there with `codex app-server --listen …` (%w)", address, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("cannot connect to %s: this user may not use the socket; run the app-server as the same user, or give this one access (%w)", address, err)
+	}
+	return fmt.Errorf("cannot connect to %s: %w; check the address, and that the app-server runs there", address, err)
+}
+
+// refusalError says why the upgrade to a WebSocket was refused, and what to do.
+func refusalError(address string, withToken bool, response *http.Response) error {
+	said := ""
+	if response.Body != nil {
+		// The library has read it: what there is of it is in memory.
+		body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
+		if text := strings.ToValidUTF8(strings.Join(strings.Fields(string(body)), " "), ""); text != "" {
+			said = ": " + text
+		}
+	}
+	what := "no WebSocket is served there; check the address"
+	switch {
+	case response.StatusCode == http.StatusUnauthorized && withToken:
+		what = "the token is not the one it was started with (--ws-token-file)"
+	case response.StatusCode == http.StatusUnauthorized:
+		what = "it wants a token; configure the one it was started with (--ws-token-file)"
+	case response.StatusCode == http.StatusForbidden:
+		what = "something there forbids it; codex itself refuses requests with an Origin header, which a proxy must not add"
+	case response.StatusCode >= http.StatusInternalServerError:
+		what = "the server in front of it does not reach it; start the app-server there with `codex app-server --listen …`"
+	}
+	return fmt.Errorf("%s refused the connection (HTTP %d%s): %s", address, response.StatusCode, said, what)
+}
