@@ -54,7 +54,7 @@ func spawn(cfg *ProcessConfig, dir string, logger func() *slog.Logger) (*child, 
 		_ = f.Close()
 	}
 	c := &child{cmd: cmd, stderr: &stderrLog{}, exited: make(chan struct{})}
-	c.conn = newConn(NewStdio(fromChild, toChild), logger)
+	c.conn = newConn(NewStdio(fromChild, toChild), cfg.zone(), logger)
 	c.copier.Go(func() {
 		c.stderr.copy(fromStderr, logger)
 		_ = fromStderr.Close()

@@ -31,6 +31,8 @@ type Conn struct {
 	slots     chan struct{} // holds one element for each call in flight
 	stats     counters
 	lastID    atomic.Int64
+	activity  atomic.Uint64 // grows with each thread that begins or ends
+	limits    limits
 	done      chan struct{}
 	loops     sync.WaitGroup // the reader and the writer
 	closers   sync.WaitGroup // threads being unloaded in the background
@@ -40,6 +42,7 @@ type Conn struct {
 	err     error // why the connection ended; set before done is closed
 	calls   map[string]*pendingCall
 	threads map[string]*Thread
+	opening int // calls of StartThread under way
 }
 
 // NewConn makes a connection over t and starts its reader and writer. It owns
@@ -48,11 +51,12 @@ func NewConn(t Transport, logger *slog.Logger) *Conn {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return newConn(t, func() *slog.Logger { return logger })
+	return newConn(t, nil, func() *slog.Logger { return logger })
 }
 
-// newConn is NewConn with a logger that may be replaced while it runs.
-func newConn(t Transport, logger func() *slog.Logger) *Conn {
+// newConn is NewConn with the time zone of the app-server, nil if that is not
+// known, and with a logger that may be replaced while it runs.
+func newConn(t Transport, zone *time.Location, logger func() *slog.Logger) *Conn {
 	c := &Conn{
 		transport: t,
 		logger:    logger,
@@ -62,6 +66,7 @@ func newConn(t Transport, logger func() *slog.Logger) *Conn {
 		calls:     make(map[string]*pendingCall),
 		threads:   make(map[string]*Thread),
 	}
+	c.limits.zone = zone
 	c.loops.Add(2)
 	go c.readLoop()
 	go c.writeLoop()
@@ -86,6 +91,14 @@ func (c *Conn) Threads() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.threads)
+}
+
+// busy reports whether somebody has a thread or a call on the connection, or is
+// about to.
+func (c *Conn) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.threads)+len(c.calls)+c.opening > 0
 }
 
 // Close ends the connection and waits for its goroutines.
@@ -160,6 +173,10 @@ func (c *Conn) dispatch(line []byte) {
 
 // notify routes a notification to its thread by id, and only by id.
 func (c *Conn) notify(m message) {
+	if m.method == methodRateLimitsUpdated {
+		c.limits.update(m.params.Get("rateLimits"))
+		return
+	}
 	decode, ok := decoders[m.method]
 	if !ok {
 		if !expected[m.method] {
@@ -172,6 +189,9 @@ func (c *Conn) notify(m message) {
 	decode(m.params, e)
 	if e.Kind == 0 {
 		return
+	}
+	if e.Err != nil {
+		c.limits.date(e.Err)
 	}
 	t := c.thread(e.threadID)
 	if t == nil {

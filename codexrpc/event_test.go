@@ -55,7 +55,7 @@ func TestDecodeNotifications(t *testing.T) {
 		{
 			"an error that is retried", methodError,
 			`{"error":{"message":"Reconnecting... 2/5","codexErrorInfo":{"responseStreamDisconnected":{"httpStatusCode":null}},"additionalDetails":"why"},"willRetry":true,` + ids + `}`,
-			Event{Kind: EventError, WillRetry: true, Err: &TurnError{"Reconnecting... 2/5", "responseStreamDisconnected", 0, "why"}},
+			Event{Kind: EventError, WillRetry: true, Err: &TurnError{Message: "Reconnecting... 2/5", Code: "responseStreamDisconnected", Details: "why"}},
 		},
 		{
 			"turn completed", methodTurnCompleted, `{"threadId":"thr-1","turn":{"id":"trn-1","items":[],"status":"completed","error":null}}`,
@@ -64,7 +64,7 @@ func TestDecodeNotifications(t *testing.T) {
 		{
 			"turn failed", methodTurnCompleted,
 			`{"threadId":"thr-1","turn":{"id":"trn-1","status":"failed","error":{"message":"m","codexErrorInfo":"usageLimitExceeded","additionalDetails":null}}}`,
-			Event{Kind: EventTurnCompleted, Status: StatusFailed, Err: &TurnError{"m", "usageLimitExceeded", 0, ""}},
+			Event{Kind: EventTurnCompleted, Status: StatusFailed, Err: &TurnError{Message: "m", Code: "usageLimitExceeded"}},
 		},
 	} {
 		t.Run(strings.ReplaceAll(test.name, " ", "_"), func(t *testing.T) {
@@ -87,13 +87,13 @@ func TestDecodeNotifications(t *testing.T) {
 // codexErrorInfo is a bare name, or an object whose key is the name.
 func TestTurnErrorShapes(t *testing.T) {
 	for text, want := range map[string]*TurnError{
-		`{"message":"m","codexErrorInfo":"contextWindowExceeded"}`:                          {"m", "contextWindowExceeded", 0, ""},
-		`{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}`:  {"m", "httpConnectionFailed", 401, ""},
-		`{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":null}}}`: {"m", "httpConnectionFailed", 0, ""},
-		`{"message":"m","codexErrorInfo":{"future":null}}`:                                  {"m", "future", 0, ""},
-		`{"message":"m","codexErrorInfo":{}}`:                                               {"m", "other", 0, ""},
-		`{"message":"m","codexErrorInfo":null,"additionalDetails":"d"}`:                     {"m", "other", 0, "d"},
-		`{"codexErrorInfo":7}`: {"", "other", 0, ""},
+		`{"message":"m","codexErrorInfo":"contextWindowExceeded"}`:                          {Message: "m", Code: "contextWindowExceeded"},
+		`{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}`:  {Message: "m", Code: "httpConnectionFailed", HTTPStatus: 401},
+		`{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":null}}}`: {Message: "m", Code: "httpConnectionFailed"},
+		`{"message":"m","codexErrorInfo":{"future":null}}`:                                  {Message: "m", Code: "future"},
+		`{"message":"m","codexErrorInfo":{}}`:                                               {Message: "m", Code: "other"},
+		`{"message":"m","codexErrorInfo":null,"additionalDetails":"d"}`:                     {Message: "m", Code: "other", Details: "d"},
+		`{"codexErrorInfo":7}`: {Code: "other"},
 		`null`:                 nil,
 		`"text"`:               nil,
 	} {

@@ -14,11 +14,11 @@ const (
 	methodError             = "error"
 	methodTurnStarted       = "turn/started"
 	methodTurnCompleted     = "turn/completed"
+	methodRateLimitsUpdated = "account/rateLimits/updated"
 )
 
 // unused are the notifications that the app-server is asked not to send.
 var unused = []string{
-	"account/rateLimits/updated",
 	"account/updated",
 	"app/list/updated",
 	"command/exec/outputDelta",

@@ -63,3 +63,11 @@ func (cfg *ProcessConfig) environ() []string {
 	}
 	return env
 }
+
+// zone is the time zone of the child, or nil if it has one of its own.
+func (cfg *ProcessConfig) zone() *time.Location {
+	if _, own := cfg.Env["TZ"]; own {
+		return nil
+	}
+	return time.Local
+}

@@ -13,6 +13,8 @@ const (
 	methodThreadUnsubscribe = "thread/unsubscribe"
 	methodTurnStart         = "turn/start"
 	methodTurnInterrupt     = "turn/interrupt"
+	methodRateLimitsRead    = "account/rateLimits/read"
+	methodDiagnostics       = "server/diagnostics"
 )
 
 // ClientInfo names this client to the app-server (InitializeParams.clientInfo).

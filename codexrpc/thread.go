@@ -32,6 +32,7 @@ type Thread struct {
 // StartThread starts a thread. When ctx ends before the answer, the thread is
 // unloaded once it comes.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
+	defer c.open()()
 	var t *Thread
 	err := c.call(ctx, call{
 		method: methodThreadStart,
@@ -57,6 +58,18 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 	return t, nil
 }
 
+// open counts a caller who is about to have a thread, until the returned
+// function is called.
+func (c *Conn) open() (opened func()) {
+	count := func(n int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.opening += n
+	}
+	count(1)
+	return func() { count(-1) }
+}
+
 // adopt makes the events of a thread reach it. It returns nil for an id that
 // is in use: its events would reach another caller.
 func (c *Conn) adopt(id string) *Thread {
@@ -71,6 +84,7 @@ func (c *Conn) adopt(id string) *Thread {
 		return nil
 	}
 	c.threads[id] = t
+	c.activity.Add(1)
 	return t
 }
 

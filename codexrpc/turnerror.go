@@ -2,6 +2,7 @@ package codexrpc
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -18,6 +19,10 @@ type TurnError struct {
 	HTTPStatus int
 	// Details is additionalDetails, often empty.
 	Details string
+	// ResetsAt is when the plan's limit ends by which the turn failed (Code is
+	// "usageLimitExceeded"), as far as Codex tells: see [Conn.RateLimits] and
+	// Message. Zero: it does not.
+	ResetsAt time.Time
 }
 
 // Error gives Codex's message with its code.

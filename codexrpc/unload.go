@@ -65,6 +65,7 @@ func (t *Thread) unload(ctx context.Context) {
 		t.conn.reply(outgoing{ID: id, Result: toolCallFailed})
 	}
 	t.conn.unsubscribe(ctx, t.id)
+	t.conn.activity.Add(1)
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	if t.conn.threads[t.id] == t {

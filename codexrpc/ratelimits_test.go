@@ -1,0 +1,185 @@
+package codexrpc
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRetryAt(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	spent := func(in time.Duration) *RateWindow { return &RateWindow{UsedPercent: 100, ResetsAt: now.Add(in)} }
+	free := &RateWindow{UsedPercent: 99, ResetsAt: now.Add(time.Hour)}
+	for name, test := range map[string]struct {
+		limits RateLimits
+		want   time.Duration
+	}{
+		"unknown":      {RateLimits{}, 0},
+		"free":         {RateLimits{Primary: free, Secondary: free}, 0},
+		"primary":      {RateLimits{Primary: spent(time.Minute), Secondary: free}, time.Minute},
+		"secondary":    {RateLimits{Primary: free, Secondary: spent(2 * time.Minute)}, 2 * time.Minute},
+		"both":         {RateLimits{Primary: spent(time.Minute), Secondary: spent(time.Hour)}, time.Hour},
+		"both, turned": {RateLimits{Primary: spent(time.Hour), Secondary: spent(time.Minute)}, time.Hour},
+		"over":         {RateLimits{Primary: spent(-time.Second), Secondary: spent(0)}, 0},
+		"never told":   {RateLimits{Primary: &RateWindow{UsedPercent: 120}}, 0},
+	} {
+		at, ok := test.limits.RetryAt(now)
+		if ok != (test.want != 0) || ok && at.Sub(now) != test.want {
+			t.Errorf("%s: %v %t", name, at, ok)
+		}
+	}
+}
+
+// update sends a rolling update.
+func update(p *peer, snapshot string) {
+	p.t.Helper()
+	p.notify(methodRateLimitsUpdated, `{"rateLimits":`+snapshot+`}`)
+}
+
+// ask asks for the limits and lets the peer answer.
+func ask(t *testing.T, c *Conn, p *peer, answer func(heard)) (RateLimits, error) {
+	t.Helper()
+	var got RateLimits
+	done := async(func() (err error) {
+		got, err = c.RateLimits(t.Context())
+		return err
+	})
+	answer(p.expect(methodRateLimitsRead))
+	return got, <-done
+}
+
+func TestRateLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		refuse := func(h heard) { p.refuse(h, -32600, "codex account authentication required to read rate limits") }
+		var refused *CallError
+		if _, err := ask(t, c, p, refuse); !errors.As(err, &refused) {
+			t.Errorf("nothing known: %v", err)
+		}
+		update(p, `{"limitId":"codex","primary":null,"secondary":null,"planType":null,"rateLimitReachedType":null}`)
+		if _, err := ask(t, c, p, refuse); !errors.As(err, &refused) {
+			t.Errorf("nothing told: %v", err)
+		}
+		update(p, `{"limitId":"codex","primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":1800000000},"secondary":{"usedPercent":42.5,"windowDurationMins":null,"resetsAt":null},"planType":"plus","rateLimitReachedType":"rate_limit_reached"}`)
+		update(p, `{"limitId":"codex","primary":null,"secondary":null,"planType":null}`) // tells nothing
+		got, err := ask(t, c, p, refuse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *got.Primary != (RateWindow{100, 5 * time.Hour, time.Unix(1_800_000_000, 0)}) || *got.Secondary != (RateWindow{UsedPercent: 42.5}) {
+			t.Errorf("the windows are %+v, %+v", got.Primary, got.Secondary)
+		}
+		if got.Plan != "plus" || got.Reached != "rate_limit_reached" || got.LimitID != "codex" || !got.At.Equal(time.Now()) {
+			t.Errorf("got %+v", got)
+		}
+		update(p, `{"limitId":"codex","primary":{"usedPercent":1,"windowDurationMins":300,"resetsAt":1800000001},"secondary":null,"planType":null,"rateLimitReachedType":null}`)
+		if got, _ := ask(t, c, p, refuse); got.Primary.UsedPercent != 1 || got.Secondary != nil || got.Plan != "plus" || got.Reached != "" {
+			t.Errorf("after an update: %+v", got)
+		}
+		// An answer is the truth, and is kept.
+		got, err = ask(t, c, p, func(h heard) {
+			p.answer(h, `{"rateLimits":{"limitId":"codex","primary":{"usedPercent":7,"windowDurationMins":300,"resetsAt":1800000002},"secondary":null,"planType":"pro"},"rateLimitsByLimitId":null}`)
+		})
+		if again, _ := ask(t, c, p, refuse); err != nil || got.Primary.UsedPercent != 7 || got.Plan != "pro" || *again.Primary != *got.Primary {
+			t.Errorf("read %+v (%v), then %+v", got, err, again)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := c.RateLimits(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if n := c.Stats().UnknownNotifications; n != 0 {
+			t.Errorf("%d notifications are unknown", n)
+		}
+	})
+}
+
+// The failure of a spent plan tells when that ends, as its response told.
+func TestSpentPlanIsDated(t *testing.T) {
+	for _, test := range []struct {
+		name, update, code string
+		zone               *time.Location
+		want               time.Time
+	}{
+		{name: "from the limits", update: `{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":4000000000}}`, code: codeUsageLimit, zone: time.UTC, want: time.Unix(4_000_000_000, 0)},
+		{name: "from the message", update: `{"primary":{"usedPercent":99,"windowDurationMins":300,"resetsAt":4000000000}}`, code: codeUsageLimit, zone: time.UTC, want: time.Date(2026, 11, 26, 13, 30, 0, 0, time.UTC)},
+		{name: "message in an unknown zone", update: `{}`, code: codeUsageLimit},
+		{name: "another failure", update: `{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":4000000000}}`, code: "other", zone: time.UTC},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, p := dial(t)
+				c.limits.zone = test.zone
+				thread := openTurn(t, c, p, "thr-1", "trn-1")
+				update(p, test.update)
+				p.notify(methodTurnCompleted, `{"threadId":"thr-1","turn":{"id":"trn-1","status":"failed","error":{"message":"You’ve hit your usage limit. Try again at Nov 26th, 2026 1:29 PM.","codexErrorInfo":"`+test.code+`"}}}`)
+				synctest.Wait()
+				events, err := thread.Take(nil)
+				if err != nil || len(events) != 1 || !events[0].Err.ResetsAt.Equal(test.want) {
+					t.Errorf("took %+v (%v), want %v", events, err, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestResetInText(t *testing.T) {
+	zone := time.FixedZone("there", 3*3600)
+	now := time.Date(2026, 11, 21, 13, 29, 8, 0, zone)
+	for text, want := range map[string]time.Time{
+		"You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit https://chatgpt.com/settings/usage to purchase more credits or try again at 2:59 PM.": time.Date(2026, 11, 21, 15, 0, 0, 0, zone),
+		"You’ve hit your usage limit. Try again at 2:59 PM.":    time.Date(2026, 11, 21, 15, 0, 0, 0, zone),
+		"… or try again at Nov 26th, 2026 1:29 PM.":             time.Date(2026, 11, 26, 13, 30, 0, 0, zone),
+		"Try again at Dec 1st, 2026 12:05 AM.":                  time.Date(2026, 12, 1, 0, 6, 0, 0, zone),
+		"Try again at Feb 30th, 2027 1:00 AM.":                  {},
+		"… to purchase more credits or try again later.":        {},
+		"Please try again in 11ms.":                             {},
+		"To use Codex with your ChatGPT plan, upgrade to Plus.": {},
+		"Try again at 25:99 PM.":                                {},
+		"":                                                      {},
+	} {
+		if got := resetInText(text, now); !got.Equal(want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// A failure that does not tell the time gets it from the account's limits.
+func TestExplainLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		bare := &TurnError{Message: "spent", Code: codeUsageLimit}
+		dated := &TurnError{Code: codeUsageLimit, ResetsAt: time.Now()}
+		for _, err := range []error{nil, ErrClosed, &TurnError{Code: "other"}, dated} {
+			if got := thread.ExplainLimit(t.Context(), err); got != err {
+				t.Errorf("%v became %v", err, got)
+			}
+		}
+		explain := func(answer func(heard)) error {
+			var got error
+			done := async(func() error {
+				got = thread.ExplainLimit(t.Context(), bare)
+				return nil
+			})
+			answer(p.expect(methodRateLimitsRead))
+			<-done
+			return got
+		}
+		if got := explain(func(h heard) { p.refuse(h, -32600, "no account") }); got != bare {
+			t.Errorf("refused: %v", got)
+		}
+		if got := explain(func(h heard) { p.answer(h, `{"rateLimits":{"primary":null}}`) }); got != bare {
+			t.Errorf("unknown: %v", got)
+		}
+		got := explain(func(h heard) {
+			p.answer(h, `{"rateLimits":{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":4000000000}}}`)
+		})
+		var failed *TurnError
+		if !errors.As(got, &failed) || !failed.ResetsAt.Equal(time.Unix(4_000_000_000, 0)) || failed.Message != "spent" || !bare.ResetsAt.IsZero() {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
