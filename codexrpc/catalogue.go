@@ -2,6 +2,7 @@ package codexrpc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,31 +61,21 @@ func (c *catalogue) knows(model string) bool {
 	})
 }
 
-// writeCatalogue writes the catalogue of Codex's models to path, changed so
-// that the models are offered no tools of Codex's own: a file for
-// model_catalog_json. It is there as a whole or not at all. Without a working
-// directory of the operator's, the program runs in that of the file.
-func (cfg *ProcessConfig) writeCatalogue(ctx context.Context, path string) (catalogue, error) {
-	return cfg.writeCatalogueWithin(ctx, path, catalogueTimeout)
-}
-
-// writeCatalogueWithin is writeCatalogue with another patience.
-func (cfg *ProcessConfig) writeCatalogueWithin(ctx context.Context, path string, timeout time.Duration) (catalogue, error) {
-	dir := cfg.Dir
-	if dir == "" {
-		dir = filepath.Dir(path)
-	}
-	content, err := cfg.readCatalogue(ctx, dir, timeout)
+// write waits for the run's end and writes the catalogue of Codex's models,
+// changed so that the models are offered no tools of Codex's own: a file for
+// model_catalog_json. It is there as a whole or not at all.
+func (r *catalogueRun) write() (catalogue, error) {
+	content, err := r.wait()
 	if err != nil {
 		return catalogue{}, err
 	}
 	if content, err = withoutOwnTools(content); err != nil {
 		return catalogue{}, fmt.Errorf("the catalogue of codex models: %w", err)
 	}
-	if err := replaceFile(path, content); err != nil {
+	if err := replaceFile(r.path, content); err != nil {
 		return catalogue{}, fmt.Errorf("writing the catalogue of codex models: %w", err)
 	}
-	written := catalogue{path: path}
+	written := catalogue{path: r.path}
 	for _, slug := range gjson.GetBytes(content, "models.#.slug").Array() {
 		if slug.Str != "" {
 			written.models = append(written.models, strings.Clone(slug.Str))
@@ -93,43 +84,69 @@ func (cfg *ProcessConfig) writeCatalogueWithin(ctx context.Context, path string,
 	return written, nil
 }
 
-// readCatalogue runs the program for its catalogue.
-func (cfg *ProcessConfig) readCatalogue(ctx context.Context, dir string, timeout time.Duration) ([]byte, error) {
-	command, err := cfg.catalogueCommand()
-	if err != nil {
-		return nil, err
+// catalogueRun is a run of the program that prints its catalogue, from its fork
+// to its end. Each is to be waited for, by write.
+type catalogueRun struct {
+	path              string
+	command           []string
+	cmd               *exec.Cmd
+	ctx               context.Context
+	abort             context.CancelCauseFunc
+	cancel            context.CancelFunc // of the timeout
+	output, complaint *boundedBuffer
+	err               error // why it did not start
+}
+
+// startCatalogue forks the program for its catalogue, which is to be written to
+// path. Without a working directory of the operator's it runs in that of the
+// file.
+func (cfg *ProcessConfig) startCatalogue(path string, timeout time.Duration) *catalogueRun {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("it did not end within %s", timeout))
+	r := &catalogueRun{path: path, cancel: cancel}
+	r.ctx, r.abort = context.WithCancelCause(ctx)
+	if r.command, r.err = cfg.catalogueCommand(); r.err != nil {
+		return r
 	}
-	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it did not end within %s", timeout))
-	defer cancel()
-	output := &boundedBuffer{limit: maxCatalogue, full: func() {
-		abort(fmt.Errorf("it printed more than %d bytes", maxCatalogue))
+	r.output = &boundedBuffer{limit: maxCatalogue, full: func() {
+		r.abort(fmt.Errorf("it printed more than %d bytes", maxCatalogue))
 	}}
-	complaint := &boundedBuffer{limit: maxComplaint}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Dir = dir
-	cmd.Env = cfg.environ()
-	cmd.Stdout, cmd.Stderr = output, complaint
+	r.complaint = &boundedBuffer{limit: maxComplaint}
+	r.cmd = exec.CommandContext(r.ctx, r.command[0], r.command[1:]...)
+	r.cmd.Dir = cmp.Or(cfg.Dir, filepath.Dir(path))
+	r.cmd.Env = cfg.environ()
+	r.cmd.Stdout, r.cmd.Stderr = r.output, r.complaint
 	// The program may be a launcher, and the one that prints its child.
-	ownGroup(cmd)
-	cmd.Cancel = func() error {
-		killGroup(cmd)
+	ownGroup(r.cmd)
+	r.cmd.Cancel = func() error {
+		killGroup(r.cmd)
 		return nil
 	}
-	cmd.WaitDelay = stderrGrace
-	err = cmd.Run()
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
+	r.cmd.WaitDelay = stderrGrace
+	if err := r.cmd.Start(); err != nil {
+		r.err = fmt.Errorf("running `%s`: %w", strings.Join(r.command, " "), err)
+	}
+	return r
+}
+
+// wait waits for the end of the run and returns what it has printed.
+func (r *catalogueRun) wait() ([]byte, error) {
+	defer r.cancel()
+	defer r.abort(nil)
+	if r.err != nil {
+		return nil, r.err
+	}
+	err := r.cmd.Wait()
+	if r.ctx.Err() != nil {
+		err = context.Cause(r.ctx)
 	}
 	if err == nil {
-		return output.kept.Bytes(), nil
+		return r.output.kept.Bytes(), nil
 	}
-	killGroup(cmd) // what it has left behind
-	if said := firstWords(complaint.kept.String()); said != "" {
-		return nil, fmt.Errorf("running `%s`: %w; it said: %s", strings.Join(command, " "), err, said)
+	killGroup(r.cmd) // what it has left behind
+	if said := firstWords(r.complaint.kept.String()); said != "" {
+		return nil, fmt.Errorf("running `%s`: %w; it said: %s", strings.Join(r.command, " "), err, said)
 	}
-	return nil, fmt.Errorf("running `%s`: %w", strings.Join(command, " "), err)
+	return nil, fmt.Errorf("running `%s`: %w", strings.Join(r.command, " "), err)
 }
 
 // catalogueCommand is the configured command up to "app-server", which is the

@@ -1,7 +1,6 @@
 package codexrpc
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -22,6 +21,11 @@ func scriptConfig(t *testing.T, body string) *ProcessConfig {
 		t.Fatal(err)
 	}
 	return &ProcessConfig{Command: []string{"/bin/sh", script, "-c", "a=b", "app-server", "--listen", "stdio"}}
+}
+
+// writeCatalogue runs the program for its catalogue and writes it to path.
+func (cfg *ProcessConfig) writeCatalogue(path string) (catalogue, error) {
+	return cfg.startCatalogue(path, patience).write()
 }
 
 func TestWithoutOwnTools(t *testing.T) {
@@ -133,7 +137,7 @@ func TestWriteCatalogue(t *testing.T) {
 			if err := os.Chmod(path, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := own.writeCatalogueWithin(t.Context(), path, patience); err != nil {
+			if _, err := own.writeCatalogue(path); err != nil {
 				t.Fatal(err)
 			}
 			checkTestFile(t, filepath.Join(dir, "args"), "-c\na=b\ndebug\nmodels\n-c\ncli_auth_credentials_store=\"ephemeral\"\n")
@@ -186,7 +190,7 @@ func TestWriteCatalogueFails(t *testing.T) {
 			files := t.TempDir()
 			path := filepath.Join(files, "models.json")
 			writeTestFile(t, path, "of an earlier start")
-			_, err := scriptConfig(t, test.script).writeCatalogueWithin(t.Context(), path, patience)
+			_, err := scriptConfig(t, test.script).writeCatalogue(path)
 			for _, part := range test.want {
 				if err == nil || !strings.Contains(err.Error(), part) {
 					t.Errorf("got %v, without %q", err, part)
@@ -220,14 +224,14 @@ func checkOnly(t *testing.T, dir string, want ...string) {
 func TestWriteCatalogueWhereItCannot(t *testing.T) {
 	cfg := scriptConfig(t, `echo '{"models":[{}]}'`)
 	cfg.Dir = t.TempDir()
-	if _, err := cfg.writeCatalogueWithin(t.Context(), filepath.Join(t.TempDir(), "none", "models.json"), patience); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "writing the catalogue") {
+	if _, err := cfg.writeCatalogue(filepath.Join(t.TempDir(), "none", "models.json")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "writing the catalogue") {
 		t.Errorf("got %v", err)
 	}
 	taken := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(taken, "models.json", "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cfg.writeCatalogueWithin(t.Context(), filepath.Join(taken, "models.json"), patience); err == nil {
+	if _, err := cfg.writeCatalogue(filepath.Join(taken, "models.json")); err == nil {
 		t.Error("a directory was replaced")
 	}
 	checkOnly(t, taken, "models.json")
@@ -236,13 +240,13 @@ func TestWriteCatalogueWhereItCannot(t *testing.T) {
 func TestCatalogueCommand(t *testing.T) {
 	for _, command := range [][]string{nil, {"codex"}, {"wrapper.sh", "start"}, {"app-server"}} {
 		cfg := ProcessConfig{Command: command}
-		_, err := cfg.writeCatalogue(t.Context(), filepath.Join(t.TempDir(), "models.json"))
+		_, err := cfg.writeCatalogue(filepath.Join(t.TempDir(), "models.json"))
 		if err == nil || !strings.Contains(err.Error(), `"app-server"`) {
 			t.Errorf("%q: got %v", command, err)
 		}
 	}
 	cfg := ProcessConfig{Command: []string{"codex-of-no-such-name", "app-server"}}
-	_, err := cfg.writeCatalogue(t.Context(), filepath.Join(t.TempDir(), "models.json"))
+	_, err := cfg.writeCatalogue(filepath.Join(t.TempDir(), "models.json"))
 	if err == nil || !strings.Contains(err.Error(), "codex-of-no-such-name debug models") {
 		t.Errorf("got %v", err)
 	}
@@ -253,21 +257,18 @@ func TestCatalogueCommand(t *testing.T) {
 func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	cfg := scriptConfig(t, `sleep 1000 & echo $! >pid; wait`)
+	cfg.Dir = dir
+	path := filepath.Join(dir, "models.json")
 	reason := errors.New("the server ends")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	got := make(chan error, 1)
-	go func() {
-		_, err := cfg.readCatalogue(ctx, dir, patience)
-		got <- err
-	}()
+	run := cfg.startCatalogue(path, patience)
 	pid := readPID(t, filepath.Join(dir, "pid"))
-	cancel(reason)
-	if err := <-got; !errors.Is(err, reason) {
+	run.abort(reason)
+	if _, err := run.write(); !errors.Is(err, reason) {
 		t.Errorf("got %v", err)
 	}
 	awaitGone(t, pid)
 
-	_, err := cfg.readCatalogue(t.Context(), dir, 50*time.Millisecond)
+	_, err := cfg.startCatalogue(path, 50*time.Millisecond).write()
 	if err == nil || !strings.Contains(err.Error(), "did not end within 50ms") {
 		t.Errorf("got %v", err)
 	}
@@ -277,7 +278,7 @@ func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 func TestCatalogueWithAnOpenEnd(t *testing.T) {
 	dir := t.TempDir()
 	cfg := scriptConfig(t, `sleep 1000 & echo $! >pid; echo '{"models":[{}]}'`)
-	if _, err := cfg.readCatalogue(t.Context(), dir, patience); err == nil {
+	if _, err := cfg.writeCatalogue(filepath.Join(dir, "models.json")); err == nil {
 		t.Error("output that may go on was taken for whole")
 	}
 	awaitGone(t, readPID(t, filepath.Join(dir, "pid")))
@@ -288,7 +289,7 @@ func TestCatalogueWithAnOpenEnd(t *testing.T) {
 // used: Codex would take them for something else.
 func TestCatalogueKnows(t *testing.T) {
 	program := scriptConfig(t, `echo '{"models":[{"slug":"gpt-9"},{"slug":""},{"name":"x"},{"slug":"gpt-9-mini"}]}'`)
-	models, err := program.writeCatalogueWithin(t.Context(), filepath.Join(t.TempDir(), "models.json"), patience)
+	models, err := program.writeCatalogue(filepath.Join(t.TempDir(), "models.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

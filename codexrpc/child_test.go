@@ -72,11 +72,18 @@ func answer(is map[string]bool) {
 		if is["hangs-up:"+call.Method] {
 			_ = os.Stdout.Close()
 		}
+		if is["refuses:"+call.Method] {
+			fmt.Printf(`{"id":%s,"error":{"code":-32600,"message":"unknown variant"}}`+"\n", call.ID)
+			continue
+		}
 		if result := childResult(is, call.Method); result != "" && call.ID != nil {
 			fmt.Printf(`{"id":%s,"result":%s}`+"\n", call.ID, result)
 		}
 	}
 }
+
+// threadsStarted counts the threads of one child.
+var threadsStarted int
 
 // childResult is what a method answers; nothing for what goes unanswered.
 func childResult(is map[string]bool, method string) string {
@@ -95,7 +102,17 @@ func childResult(is map[string]bool, method string) string {
 	case methodModelList:
 		return `{"data":[]}`
 	case methodThreadStart:
-		return `{"thread":{"id":"thr-1"}}`
+		threadsStarted++
+		return fmt.Sprintf(`{"thread":{"id":"thr-%d"}}`, threadsStarted)
+	case methodDiagnostics:
+		memory := 100
+		switch {
+		case is["grows"]:
+			memory += 100 * threadsStarted
+		case is["fat"]:
+			memory = 1 << 40
+		}
+		return fmt.Sprintf(`{"process":{"id":%d,"residentMemoryBytes":%d,"physicalFootprintBytes":null},"gauges":[{"name":"core.threads.live","value":%d}]}`, os.Getpid(), memory, threadsStarted)
 	case methodTurnStart:
 		return `{"turn":{"id":"trn-1"}}`
 	}

@@ -19,41 +19,94 @@ type Status struct {
 	PID      int       // of the running program, else 0
 	Version  string    // of the app-server, once it has told
 	Restarts int       // starts after the first
+	// Replacements are the app-servers, or connections to a remote one, that
+	// took over from another without a failure.
+	Replacements int
+	Remote       bool   // it runs elsewhere: there is only a connection
+	Address      string // of a remote one, without credentials
+	Memory       int64  // of the one that takes new turns, resident, in bytes; 0: unknown
+	Threads      int    // open threads of ours, also on those that drain
+	Draining     int    // replaced ones that still have turns
 }
 
 // Process keeps one app-server running: it starts the program, restarts it
-// with backoff when it fails, and stops it. All methods are safe for
-// concurrent use.
+// with backoff when it fails, replaces it when it grows too large, and stops
+// it. One that runs elsewhere it connects to, with the same states. All methods
+// are safe for concurrent use.
 type Process struct {
 	cfg      ProcessConfig
+	address  string // of a remote app-server, for people to read
 	logger   atomic.Pointer[slog.Logger]
-	failures backoff       // the supervisor's own
+	observer atomic.Pointer[func(Status)]
 	stop     chan struct{} // closed by the first Stop
 	done     chan struct{} // closed when the supervisor has ended
 
-	mu      sync.Mutex
-	dir     string    // working directory; the private one when cfg has none
-	private string    // a directory of its own, made at Start; empty: it could not be made
-	models  catalogue // for threads; empty: there is none
-	started bool
-	stopped bool
-	status  Status
-	conn    *Conn         // in StateReady only
-	changed chan struct{} // closed and replaced at each change of state
+	// The supervisor's own, and what reaches it.
+	failures    backoff         // of starts
+	floor       backoff         // of replacements for memory
+	sampleEvery time.Duration   // looks at the memory
+	samples     chan sample     // capacity 1, and one is taken at a time
+	orders      chan chan error // to replace the app-server, with where the answer goes
+	drained     chan struct{}   // capacity 1: an instance has drained
+	background  sync.WaitGroup  // samples, and instances that drain or are given up
+
+	drainLimit, drainGrace time.Duration
+
+	mu       sync.Mutex
+	dir      string    // working directory; the private one when cfg has none
+	private  string    // a directory of its own, made at Start; empty: there is none
+	models   catalogue // for threads; empty: there is none
+	started  bool
+	stopped  bool
+	status   Status
+	memory   int64         // of the one that serves; 0: unknown
+	conn     *Conn         // in StateReady only
+	draining []*instance   // they were replaced and still have turns
+	changed  chan struct{} // closed and replaced at each change of state
 }
 
-// NewProcess makes a process that is not started. Command must not be empty.
+// NewProcess makes a process that is not started. Command must not be empty,
+// unless there is a Connect.
 func NewProcess(cfg ProcessConfig, logger *slog.Logger) *Process {
 	p := &Process{
-		cfg:      cfg.withDefaults(),
-		failures: newBackoff(),
-		stop:     make(chan struct{}),
-		done:     make(chan struct{}),
-		dir:      cfg.Dir,
-		changed:  make(chan struct{}),
+		cfg:         cfg.withDefaults(),
+		stop:        make(chan struct{}),
+		done:        make(chan struct{}),
+		failures:    newBackoff(),
+		floor:       newFloor(),
+		sampleEvery: sampleEvery,
+		samples:     make(chan sample, 1),
+		orders:      make(chan chan error),
+		drained:     make(chan struct{}, 1),
+		drainLimit:  drainLimit,
+		drainGrace:  drainGrace,
+		dir:         cfg.Dir,
+		changed:     make(chan struct{}),
+	}
+	if CheckConnect(cfg.Connect) == nil {
+		p.address = cfg.Connect // it has no credentials
 	}
 	p.SetLogger(logger)
 	return p
+}
+
+// SetObserver replaces who is told of each change: a new state, a replacement,
+// the end of one that drained. The calls come one after another, outside of all
+// locks, from the goroutine that supervises the process, so that the observer
+// must be quick and must not call Restart or Stop. Nil: nobody.
+func (p *Process) SetObserver(observer func(Status)) {
+	if observer == nil {
+		p.observer.Store(nil)
+		return
+	}
+	p.observer.Store(&observer)
+}
+
+// observe tells the observer.
+func (p *Process) observe() {
+	if observer := p.observer.Load(); observer != nil {
+		(*observer)(p.Status())
+	}
 }
 
 // SetLogger replaces the logger, also that of a running connection: a process
@@ -67,10 +120,11 @@ func (p *Process) SetLogger(logger *slog.Logger) {
 
 func (p *Process) log() *slog.Logger { return p.logger.Load() }
 
-// Start forks the program before it returns, so that no fork happens while a
-// server swaps its listeners, and supervises it from then on. A failed fork is
-// no error here: it is tried again with backoff, and Status says why. Starting
-// a process again, or after its Stop, does nothing.
+// Start forks the program, and the run that prints its catalogue, before it
+// returns, so that no fork happens while a server swaps its listeners, and
+// supervises it from then on. A remote app-server is dialled in the background.
+// A failed fork or dial is no error here: it is tried again with backoff, and
+// Status says why. Starting a process again, or after its Stop, does nothing.
 func (p *Process) Start() {
 	p.mu.Lock()
 	if p.started || p.stopped {
@@ -78,14 +132,27 @@ func (p *Process) Start() {
 		return
 	}
 	p.started = true
-	p.private = p.privateDir()
-	if p.dir == "" {
-		p.dir = cmp.Or(p.private, os.TempDir())
+	if p.cfg.Connect == "" {
+		p.private = p.privateDir()
+		if p.dir == "" {
+			p.dir = cmp.Or(p.private, os.TempDir())
+		}
 	}
 	p.enter(Status{State: StateStarting})
 	p.mu.Unlock()
-	c, err := p.spawn()
-	go p.supervise(c, err)
+	p.observe()
+	in, err := p.launch()
+	if err == nil {
+		p.forked(in)
+	}
+	go p.supervise(in, err)
+}
+
+// forked notes which program is being started.
+func (p *Process) forked(in *instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status.PID = in.pid()
 }
 
 // privateDir makes a directory in which no other program keeps anything.
@@ -109,7 +176,9 @@ func (p *Process) removeDir() {
 
 // Catalogue is the file that the model_catalog_json of a thread is to name, so
 // that this model is offered no tools of Codex's own. Empty: there is none, or
-// it does not know the model, which the provider may know all the same.
+// it does not know the model, which the provider may know all the same. A
+// remote app-server has none, since it reads its own files: it is to be started
+// with one.
 func (p *Process) Catalogue(model string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +188,8 @@ func (p *Process) Catalogue(model string) string {
 	return p.models.path
 }
 
-// Dir is the app-server's working directory, once started.
+// Dir is the app-server's working directory, once started. For a remote one it
+// is what was configured, a path over there, or empty: its own.
 func (p *Process) Dir() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,22 +200,35 @@ func (p *Process) Dir() string {
 func (p *Process) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.status
+	status := p.status
+	status.Remote, status.Address = p.cfg.Connect != "", p.address
+	status.Memory, status.Draining = p.memory, len(p.draining)
+	if p.conn != nil {
+		status.Threads = p.conn.Threads()
+	}
+	for _, in := range p.draining {
+		status.Threads += in.conn.Threads()
+	}
+	return status
 }
 
 // Stop ends the process and all that it has started, and waits for that: the
 // stop timeout and a little more at most. It may be called more than once.
 func (p *Process) Stop() {
 	p.mu.Lock()
-	if !p.stopped {
-		p.stopped = true
-		close(p.stop)
-		if !p.started {
-			p.enter(Status{State: StateStopped, Reason: reasonStopped})
-			close(p.done)
-		}
+	first, unused := !p.stopped, !p.stopped && !p.started
+	p.stopped = true
+	if unused {
+		p.enter(Status{State: StateStopped, Reason: reasonStopped})
 	}
 	p.mu.Unlock()
+	if first {
+		close(p.stop)
+	}
+	if unused {
+		p.observe()
+		close(p.done)
+	}
 	<-p.done
 }
 
@@ -177,14 +260,15 @@ func (p *Process) Conn(ctx context.Context) (*Conn, error) {
 // become moves to a new state.
 func (p *Process) become(next Status) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.enter(next)
+	p.mu.Unlock()
+	p.observe()
 }
 
 // enter moves to a new state, keeping what outlives states. The lock is held.
 func (p *Process) enter(next Status) {
 	next.Since = time.Now()
-	next.Restarts = p.status.Restarts
+	next.Restarts, next.Replacements = p.status.Restarts, p.status.Replacements
 	if next.Version == "" {
 		next.Version = p.status.Version
 	}
@@ -192,17 +276,23 @@ func (p *Process) enter(next Status) {
 		next.Restarts++
 	}
 	if next.State != StateReady {
-		p.conn = nil
+		p.conn, p.memory = nil, 0
 	}
 	p.status = next
+	p.hasChanged()
+}
+
+// hasChanged wakes those who wait for a change. The lock is held.
+func (p *Process) hasChanged() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
 // ready publishes the connection.
-func (p *Process) ready(c *child, version string) {
+func (p *Process) ready(in *instance) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.conn = c.conn
-	p.enter(Status{State: StateReady, PID: c.pid(), Version: version})
+	p.conn, p.models = in.conn, in.models
+	p.enter(Status{State: StateReady, PID: in.pid(), Version: in.version})
+	p.mu.Unlock()
+	p.observe()
 }

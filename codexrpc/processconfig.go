@@ -17,10 +17,17 @@ const (
 type ProcessConfig struct {
 	// Command is the program and its arguments, for example codex app-server.
 	Command []string
+	// Connect is the address of an app-server that runs already, and then there
+	// is no Command: ws://HOST:PORT, wss://HOST or, as Caddy writes a unix
+	// socket, unix//path/of.sock. See [CheckConnect].
+	Connect string
+	// Token is sent to the app-server at Connect as a bearer token; empty: none.
+	Token string
 	// Home is CODEX_HOME; empty: that of the environment.
 	Home string
 	// Dir is the working directory; empty: a new, empty, private one, removed
-	// at the end.
+	// at the end. Of an app-server at Connect it is a path on its own machine;
+	// empty: where that was started.
 	Dir string
 	// Env is added to this process's environment.
 	Env map[string]string
@@ -28,13 +35,9 @@ type ProcessConfig struct {
 	StartTimeout time.Duration
 	// StopTimeout bounds a stop before the process is killed; 0: 5 s.
 	StopTimeout time.Duration
-	// Connect is the address of an app-server that runs elsewhere, to connect to
-	// instead of starting Command: ws://…, wss://… or unix//path.
-	Connect string
-	// Token is the bearer token for Connect; empty: none.
-	Token string
-	// MaxMemory is how many bytes the program and all that it has started may use
-	// before a fresh one takes its place; 0: no limit.
+	// MaxMemory is how many bytes of memory the app-server may have resident
+	// before a fresh one takes its place; 0: as many as it likes. One at Connect
+	// cannot be replaced: the log says that it is too large.
 	MaxMemory int64
 	// Client names this client to the app-server.
 	Client ClientInfo

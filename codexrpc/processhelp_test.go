@@ -61,8 +61,9 @@ func await(t *testing.T, p *Process, what string, wanted func(Status) bool) Stat
 	deadline := time.After(patience)
 	for {
 		p.mu.Lock()
-		status, changed := p.status, p.changed
+		changed := p.changed
 		p.mu.Unlock()
+		status := p.Status()
 		if wanted(status) {
 			return status
 		}

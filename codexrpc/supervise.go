@@ -1,11 +1,8 @@
 package codexrpc
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"os/exec"
-	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -14,142 +11,166 @@ const reasonStopped = "it was stopped"
 // errStopped says that somebody has called Stop.
 var errStopped = errors.New(reasonStopped)
 
-// supervise runs one child after another until the process is stopped.
-func (p *Process) supervise(c *child, err error) {
-	defer close(p.done)
-	defer p.removeDir()
+// supervisor is the one goroutine that decides which instances a process has.
+// It either starts one, or has one that serves, perhaps with the next beside
+// it, or waits for the next start.
+type supervisor struct {
+	*Process
+	starting *instance        // nobody serves before it
+	serving  *instance        // takes new turns
+	next     *instance        // takes over from serving once it has begun
+	why      string           // there is a next one
+	retry    <-chan time.Time // the next start is due; nil: none is planned
+	sampling bool             // a sample is being taken
+	replaced time.Time        // before this, memory is no reason for a replacement
+}
+
+// supervise runs one instance after another until the process is stopped.
+func (p *Process) supervise(first *instance, err error) {
+	s := &supervisor{Process: p, starting: first}
+	if err != nil {
+		s.pause(err)
+	}
+	ticker := time.NewTicker(p.sampleEvery)
+	defer ticker.Stop()
 	for {
-		reason := err
-		if err == nil {
-			reason = p.run(c)
-		}
-		if errors.Is(reason, errStopped) || !p.pause(reason) {
-			p.become(Status{State: StateStopped, Reason: reasonStopped})
-			return
-		}
-		p.become(Status{State: StateStarting})
-		c, err = p.spawn()
-	}
-}
-
-// spawn starts a child. Its error says what an operator can do about it.
-func (p *Process) spawn() (*child, error) {
-	c, err := spawn(&p.cfg, p.Dir(), p.log)
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		return nil, fmt.Errorf("cannot start %q: %w; install it with `npm install -g @openai/codex`, or set the command to its path", p.cfg.Command[0], err)
-	case err != nil:
-		return nil, fmt.Errorf("cannot start %q: %w; check the command and the working directory", p.cfg.Command[0], err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.status.PID = c.pid()
-	return c, nil
-}
-
-// run shakes hands with a child and waits for its end. It returns why it
-// ended, or errStopped; the child is gone then.
-func (p *Process) run(c *child) error {
-	version, err := p.handshake(c)
-	if err == nil {
-		p.makeCatalogue()
-		p.ready(c, version)
-		p.log().Info("the codex app-server is ready", "version", version, "pid", c.pid())
-		start := time.Now()
-		err = p.watch(c)
-		p.failures.lasted(time.Since(start))
-	}
-	p.become(Status{State: StateStopping, Reason: err.Error(), PID: c.pid(), Version: version})
-	if left := c.stop(p.cfg.StopTimeout/2, p.cfg.StopTimeout/2); left != nil {
-		p.log().Error("stopping the codex app-server", "error", left, "pid", c.pid())
-	}
-	if errors.Is(err, errStopped) {
-		return err
-	}
-	if tail := c.stderr.tail(); tail != "" {
-		return fmt.Errorf("%w (%s); its last words: %s", err, c.exit(), tail)
-	}
-	return fmt.Errorf("%w (%s)", err, c.exit())
-}
-
-// handshake initializes the connection within the start timeout.
-func (p *Process) handshake(c *child) (version string, err error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), p.cfg.StartTimeout,
-		fmt.Errorf("it did not answer within the start timeout of %s: %w", p.cfg.StartTimeout, ErrTimeout))
-	defer cancel()
-	ctx, abort := context.WithCancelCause(ctx)
-	answered, watched := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(watched)
 		select {
 		case <-p.stop:
-			abort(errStopped)
-		case <-c.exited:
-			abort(errors.New("it exited"))
-		case <-answered:
+			s.end()
+			return
+		case <-s.retry:
+			s.retry = nil
+			s.start()
+		case <-s.starting.started():
+			s.begun()
+		case <-s.next.started():
+			s.takeOver()
+		case <-s.serving.exit():
+			s.lost(errors.New("the codex app-server exited"))
+		case <-s.serving.hangUp():
+			s.lost(s.serving.conn.Err())
+		case <-ticker.C:
+			s.sample()
+		case taken := <-p.samples:
+			s.weigh(taken)
+		case answer := <-p.orders:
+			answer <- s.replace("it was asked for")
+		case <-p.drained:
+			s.observe()
 		}
-	}()
-	version, err = c.conn.Initialize(ctx, p.cfg.Client)
-	close(answered)
-	<-watched
-	abort(nil)
-	if err == nil || errors.Is(err, ErrNotLoggedIn) || errors.Is(err, errStopped) {
-		return version, err
 	}
-	return version, fmt.Errorf("the codex app-server failed to start: %w", err)
 }
 
-// makeCatalogue makes the catalogue before the first turn can want it. A start
-// does not fail with it: the tools of Codex's own that are offered then have no
-// host to work on.
-func (p *Process) makeCatalogue() {
-	if p.private == "" {
+// The channels of an instance that there may not be: nil ones never deliver.
+
+func (in *instance) started() <-chan struct{} {
+	if in == nil {
+		return nil
+	}
+	return in.begun
+}
+
+func (in *instance) exit() <-chan struct{} {
+	if in == nil {
+		return nil
+	}
+	return in.exited()
+}
+
+func (in *instance) hangUp() <-chan struct{} {
+	if in == nil {
+		return nil
+	}
+	return in.conn.Done()
+}
+
+// start starts an instance when there is none.
+func (s *supervisor) start() {
+	s.become(Status{State: StateStarting})
+	in, err := s.launch()
+	if err != nil {
+		s.pause(err)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	made := make(chan struct{})
-	defer close(made)
-	go func() {
-		select {
-		case <-p.stop:
-			cancel(errStopped)
-		case <-made:
+	s.forked(in)
+	s.starting = in
+}
+
+// begun lets the instance serve that has started, or gives it up.
+func (s *supervisor) begun() {
+	in := s.starting
+	s.starting = nil
+	if in.err != nil {
+		s.pause(s.giveUp(in, in.err))
+		return
+	}
+	in.since = time.Now()
+	s.serving = in
+	s.ready(in)
+	s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
+	s.sample()
+}
+
+// lost gives up the instance that serves. One that was to replace it is the
+// next to start.
+func (s *supervisor) lost(reason error) {
+	in := s.serving
+	s.serving = nil
+	s.failures.lasted(time.Since(in.since))
+	reason = s.giveUp(in, reason)
+	if s.next == nil {
+		s.pause(reason)
+		return
+	}
+	s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
+	s.become(Status{State: StateStarting})
+	s.forked(s.next)
+	s.starting, s.next = s.next, nil
+}
+
+// giveUp stops an instance and returns its epitaph.
+func (s *supervisor) giveUp(in *instance, reason error) error {
+	s.become(Status{State: StateStopping, Reason: reason.Error(), PID: in.pid(), Version: in.version})
+	s.stopInstance(in)
+	return in.epitaph(reason)
+}
+
+// stopInstance stops an instance. What does not go is an operator's matter.
+func (p *Process) stopInstance(in *instance) {
+	if left := in.stop(p.cfg.StopTimeout); left != nil {
+		p.log().Error("stopping the codex app-server", "error", left, "pid", in.pid())
+	}
+}
+
+// pause plans the next start.
+func (s *supervisor) pause(reason error) {
+	if errors.Is(reason, errStopped) {
+		return // the order to stop is what comes next
+	}
+	d := s.failures.next()
+	s.become(Status{State: StateBackoff, Reason: reason.Error(), RetryAt: time.Now().Add(d)})
+	s.log().Error("the codex app-server is not running", "reason", reason.Error(), "next_start_in", d.Round(time.Millisecond).String())
+	s.retry = time.After(d)
+}
+
+// end stops all instances, those that drain included: they have heard of it.
+func (s *supervisor) end() {
+	var ends sync.WaitGroup
+	for _, in := range []*instance{s.starting, s.serving, s.next} {
+		if in == nil {
+			continue
 		}
-	}()
-	models, err := p.cfg.writeCatalogue(ctx, filepath.Join(p.private, "models.json"))
-	if err != nil {
-		// What is left of the last file is of no use: the release may be another.
-		p.log().Warn("models may be offered tools of codex's own", "error", err)
+		if in != s.next {
+			s.become(Status{State: StateStopping, Reason: reasonStopped, PID: in.pid()})
+		}
+		ends.Go(func() {
+			<-in.begun // it gives up at once
+			s.stopInstance(in)
+		})
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.models = models
-}
-
-// watch waits for a ready child's end, or for the order to stop it.
-func (p *Process) watch(c *child) error {
-	select {
-	case <-p.stop:
-		return errStopped
-	case <-c.exited:
-		return errors.New("the codex app-server exited")
-	case <-c.conn.Done():
-		return c.conn.Err()
-	}
-}
-
-// pause waits before the next start. It reports false when stopped meanwhile.
-func (p *Process) pause(reason error) bool {
-	d := p.failures.next()
-	p.become(Status{State: StateBackoff, Reason: reason.Error(), RetryAt: time.Now().Add(d)})
-	p.log().Error("the codex app-server is not running", "reason", reason.Error(), "next_start_in", d.Round(time.Millisecond).String())
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-p.stop:
-		return false
-	}
+	ends.Wait()
+	s.background.Wait()
+	s.removeDir()
+	s.become(Status{State: StateStopped, Reason: reasonStopped})
+	close(s.done)
 }

@@ -1,0 +1,179 @@
+package codexrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// instance is one app-server in use, from its fork or its dial to its end: a
+// child of ours, or a connection to one that runs elsewhere.
+type instance struct {
+	child *child        // nil: it runs elsewhere
+	begun chan struct{} // closed when the start has ended, well or not
+
+	// What came of the start, valid once begun is closed.
+	conn    *Conn // nil: nobody could be dialled
+	version string
+	models  catalogue
+	err     error // why it cannot be used
+
+	// The supervisor's own.
+	since    time.Time // it serves
+	sampled  uint64    // the connection's activity at the last sample
+	silent   bool      // it does not tell its memory
+	exceeded time.Time // its memory was found above the limit; zero: it is not
+	warned   bool      // the log says so
+}
+
+// pid is the process id of a child, else 0.
+func (in *instance) pid() int {
+	if in.child == nil {
+		return 0
+	}
+	return in.child.pid()
+}
+
+// exited is closed when a child has exited; it is nil for a remote one.
+func (in *instance) exited() <-chan struct{} {
+	if in.child == nil {
+		return nil
+	}
+	return in.child.exited
+}
+
+// stop ends an instance whose start has ended: the child with all that it has
+// started, or the connection.
+func (in *instance) stop(timeout time.Duration) error {
+	switch {
+	case in.child != nil:
+		return in.child.stop(timeout/2, timeout/2)
+	case in.conn != nil:
+		_ = in.conn.Close() // the peer may be gone already
+	}
+	return nil
+}
+
+// epitaph adds to the reason of its end what a child has left behind.
+func (in *instance) epitaph(reason error) error {
+	if in.child == nil {
+		return reason
+	}
+	if tail := in.child.stderr.tail(); tail != "" {
+		return fmt.Errorf("%w (%s); its last words: %s", reason, in.child.exit(), tail)
+	}
+	return fmt.Errorf("%w (%s)", reason, in.child.exit())
+}
+
+// launch starts an instance. For a child the forks are over when it returns;
+// the rest goes on in the background, until the instance has begun. Its error
+// says what an operator can do about it.
+func (p *Process) launch() (*instance, error) {
+	in := &instance{begun: make(chan struct{})}
+	var printing *catalogueRun
+	if p.cfg.Connect == "" {
+		c, err := p.spawn()
+		if err != nil {
+			return nil, err
+		}
+		in.child, in.conn = c, c.conn
+		printing = p.printCatalogue()
+	}
+	go p.begin(in, printing)
+	return in, nil
+}
+
+// spawn forks the program.
+func (p *Process) spawn() (*child, error) {
+	c, err := spawn(&p.cfg, p.Dir(), p.log)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("cannot start %q: %w; install it with `npm install -g @openai/codex`, or set the command to its path", p.cfg.Command[0], err)
+	case err != nil:
+		return nil, fmt.Errorf("cannot start %q: %w; check the command and the working directory", p.cfg.Command[0], err)
+	}
+	return c, nil
+}
+
+// printCatalogue forks the run that prints the catalogue. Without a place for
+// the file there is none.
+func (p *Process) printCatalogue() *catalogueRun {
+	if p.private == "" {
+		return nil
+	}
+	return p.cfg.startCatalogue(filepath.Join(p.private, "models.json"), catalogueTimeout)
+}
+
+// begin gets an instance ready: it is dialled, if it is a remote one, shaken
+// hands with, and its catalogue written.
+func (p *Process) begin(in *instance, printing *catalogueRun) {
+	defer close(in.begun)
+	ctx, cancel := p.startContext(in)
+	defer cancel()
+	in.err = p.handshake(ctx, in)
+	if printing == nil {
+		return
+	}
+	if in.err != nil {
+		printing.abort(in.err)
+	}
+	in.models = p.readCatalogue(ctx, in, printing)
+}
+
+// startContext ends with the start timeout, with the process, or with a child
+// that exits.
+func (p *Process) startContext(in *instance) (context.Context, context.CancelFunc) {
+	timed, cancel := context.WithTimeoutCause(context.Background(), p.cfg.StartTimeout,
+		fmt.Errorf("it did not answer within the start timeout of %s: %w", p.cfg.StartTimeout, ErrTimeout))
+	ctx, abort := context.WithCancelCause(timed)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-p.stop:
+			abort(errStopped)
+		case <-in.exited():
+			abort(errors.New("it exited"))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		abort(nil)
+		<-watched
+		cancel()
+	}
+}
+
+// handshake connects and initializes.
+func (p *Process) handshake(ctx context.Context, in *instance) error {
+	if in.child == nil {
+		socket, err := DialWebSocket(ctx, p.cfg.Connect, p.cfg.Token)
+		if err != nil {
+			return err
+		}
+		in.conn = newConn(socket, nil, p.log)
+	}
+	var err error
+	in.version, err = in.conn.Initialize(ctx, p.cfg.Client)
+	if err == nil || errors.Is(err, ErrNotLoggedIn) || errors.Is(err, errStopped) {
+		return err
+	}
+	return fmt.Errorf("the codex app-server failed to start: %w", err)
+}
+
+// readCatalogue waits for the catalogue: no turn is to be without it. A start
+// does not fail with it: the tools of Codex's own that are offered then have no
+// host to work on.
+func (p *Process) readCatalogue(ctx context.Context, in *instance, printing *catalogueRun) catalogue {
+	unwatch := context.AfterFunc(ctx, func() { printing.abort(context.Cause(ctx)) })
+	defer unwatch()
+	models, err := printing.write()
+	if err != nil && in.err == nil {
+		// What is left of the last file is of no use: the release may be another.
+		p.log().Warn("models may be offered tools of codex's own", "error", err)
+	}
+	return models
+}

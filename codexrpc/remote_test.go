@@ -1,0 +1,230 @@
+package codexrpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// elsewhere is an app-server that runs somewhere else.
+type elsewhere struct {
+	address string
+	token   string
+	memory  atomic.Int64
+	mute    atomic.Value // the method that is not answered
+
+	mu      sync.Mutex
+	open    []*websocket.Conn // all that have ever been
+	cwds    []string          // of the threads
+	threads int
+}
+
+func newElsewhere(t *testing.T, token string) *elsewhere {
+	t.Helper()
+	e := &elsewhere{token: token}
+	e.mute.Store("")
+	sockets := upgrade(t, e.serve)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+			http.Error(w, "invalid websocket bearer token", http.StatusUnauthorized)
+			return
+		}
+		sockets.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	e.address = "ws" + strings.TrimPrefix(server.URL, "http")
+	return e
+}
+
+// serve answers what a start and a thread need.
+func (e *elsewhere) serve(ws *websocket.Conn) {
+	e.mu.Lock()
+	e.open = append(e.open, ws)
+	e.mu.Unlock()
+	for {
+		_, message, err := ws.Read(context.Background())
+		if err != nil {
+			return
+		}
+		var call struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Cwd *string `json:"cwd"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(message, &call) != nil || call.ID == nil || call.Method == e.mute.Load() {
+			continue
+		}
+		answer := fmt.Sprintf(`{"id":%s,"result":%s}`, call.ID, e.result(call.Method, call.Params.Cwd))
+		if ws.Write(context.Background(), websocket.MessageText, []byte(answer)) != nil {
+			return
+		}
+	}
+}
+
+func (e *elsewhere) result(method string, cwd *string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch method {
+	case methodInitialize:
+		return `{"userAgent":"test/0.169.0 (test)","codexHome":"/over/there"}`
+	case methodThreadStart:
+		e.threads++
+		if cwd == nil {
+			e.cwds = append(e.cwds, "none")
+		} else {
+			e.cwds = append(e.cwds, *cwd)
+		}
+		return fmt.Sprintf(`{"thread":{"id":"thr-%d"}}`, e.threads)
+	case methodTurnStart:
+		return `{"turn":{"id":"trn-1"}}`
+	case methodDiagnostics:
+		return fmt.Sprintf(`{"process":{"id":1,"residentMemoryBytes":%d},"gauges":[]}`, e.memory.Load())
+	}
+	return `{}`
+}
+
+// drop ends a connection without a word.
+func (e *elsewhere) drop(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_ = e.open[n].CloseNow()
+}
+
+// connect makes a process of it.
+func (e *elsewhere) connect(t *testing.T, change func(*ProcessConfig)) (*Process, *logBook) {
+	t.Helper()
+	return newReplaced(t, "", func(cfg *ProcessConfig) {
+		cfg.Command, cfg.Env = nil, nil
+		cfg.Connect, cfg.Token = e.address, e.token
+		if change != nil {
+			change(cfg)
+		}
+	})
+}
+
+func TestRemoteProcess(t *testing.T) {
+	e := newElsewhere(t, "secret")
+	p, _ := e.connect(t, nil)
+	p.Start()
+	c := conn(t, p)
+	s := p.Status()
+	if !s.Remote || s.Address != e.address || s.PID != 0 || s.Version != "0.169.0" || s.State != StateReady {
+		t.Errorf("it is %+v", s)
+	}
+	if p.Dir() != "" || p.Catalogue("gpt-5") != "" || p.private != "" {
+		t.Errorf("it has files here: %q %q", p.Dir(), p.private)
+	}
+	closed(open(t, c))
+	if e.cwds[0] != "none" {
+		t.Errorf("a thread was given the working directory %q", e.cwds[0])
+	}
+	p.Stop()
+	if !errors.Is(c.Err(), ErrClosed) {
+		t.Errorf("its connection ended with %v", c.Err())
+	}
+}
+
+// A connection that breaks off fails its turns, and is made anew.
+func TestRemoteConnectionBreaks(t *testing.T) {
+	e := newElsewhere(t, "")
+	p, _ := e.connect(t, nil)
+	p.Start()
+	thread := open(t, conn(t, p))
+	e.drop(0)
+	if err := takeToEnd(t, thread); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "broke off") {
+		t.Errorf("the turn ended with %v", err)
+	}
+	awaitRestarts(t, p, 1)
+	open(t, conn(t, p))
+}
+
+// What keeps a remote app-server from being ready says what to do.
+func TestRemoteFails(t *testing.T) {
+	e := newElsewhere(t, "secret")
+	for name, test := range map[string]struct {
+		change func(*ProcessConfig)
+		mute   string
+		want   string
+	}{
+		"wrong token": {func(cfg *ProcessConfig) { cfg.Token = "bad" }, "", "not the one it was started with"},
+		"no token":    {func(cfg *ProcessConfig) { cfg.Token = "" }, "", "wants a token"},
+		"not there":   {func(cfg *ProcessConfig) { cfg.Connect = "unix//nowhere/at/all.sock" }, "", "nobody listens there"},
+		"no address":  {func(cfg *ProcessConfig) { cfg.Connect = "http://user:hidden@host" }, "", "none of ws://"},
+		"says nothing": {func(cfg *ProcessConfig) { cfg.StartTimeout = 50 * time.Millisecond },
+			methodInitialize, "start timeout of 50ms"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			e.mute.Store(test.mute)
+			p, _ := e.connect(t, test.change)
+			p.failures.first, p.failures.most = time.Hour, time.Hour
+			p.Start()
+			s := awaitState(t, p, StateBackoff)
+			if !strings.Contains(s.Reason, test.want) || strings.Contains(s.Reason+s.Address, "hidden") {
+				t.Errorf("the reason is %q, at %q", s.Reason, s.Address)
+			}
+		})
+	}
+}
+
+// A remote app-server is connected anew as a local one is replaced.
+func TestRemoteRestart(t *testing.T) {
+	e := newElsewhere(t, "")
+	p, _ := e.connect(t, nil)
+	p.Start()
+	c := conn(t, p)
+	thread := open(t, c)
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	awaitReplacements(t, p, 1)
+	if conn(t, p) == c || c.Err() != nil {
+		t.Errorf("the old connection: %v", c.Err())
+	}
+	closed(thread)
+	awaitDrained(t, p)
+	if c.Err() == nil {
+		t.Error("the old connection is open")
+	}
+}
+
+// One that is too large is reported, and goes on.
+func TestRemoteMemory(t *testing.T) {
+	e := newElsewhere(t, "")
+	e.memory.Store(2000)
+	p, book := e.connect(t, func(cfg *ProcessConfig) { cfg.MaxMemory = 1000 })
+	p.Start()
+	book.await(t, "cannot be replaced from here")
+	e.memory.Store(500)
+	await(t, p, "small again", func(s Status) bool { return s.Memory == 500 })
+	if s := p.Status(); s.Replacements != 0 || s.State != StateReady {
+		t.Errorf("it is %+v", s)
+	}
+	if n := strings.Count(book.String(), "cannot be replaced"); n != 1 {
+		t.Errorf("the log says so %d times", n)
+	}
+}
+
+// Stop does not wait for a dial that goes on.
+func TestStopDuringADial(t *testing.T) {
+	e := newElsewhere(t, "")
+	e.mute.Store(methodInitialize)
+	p, _ := e.connect(t, func(cfg *ProcessConfig) { cfg.StartTimeout = 10 * patience })
+	p.Start()
+	begin := time.Now()
+	p.Stop()
+	if took := time.Since(begin); took > patience {
+		t.Errorf("stopping took %s", took)
+	}
+}
