@@ -184,6 +184,8 @@ func setEnd(s *Script, d directive) error {
 	switch d.name {
 	case "http:":
 		return setHTTPError(s, word, rest)
+	case "limit:":
+		return setUsageLimit(s, word, rest)
 	case "fail:":
 		if word == "" {
 			return errors.New("want a code")
@@ -207,6 +209,19 @@ func setEnd(s *Script, d directive) error {
 	if d.name == "hang" {
 		s.End = Hang{}
 	}
+	return nil
+}
+
+func setUsageLimit(s *Script, resetsIn, plan string) error {
+	e := UsageLimit{Plan: plan}
+	if resetsIn != "" {
+		seconds, err := strconv.Atoi(resetsIn)
+		if err != nil || seconds < 0 || strings.ContainsAny(plan, blank) {
+			return errors.New("want the seconds until the plan resets, or 0, and the name of a plan, if any")
+		}
+		e.ResetsIn = time.Duration(seconds) * time.Second
+	}
+	s.End = e
 	return nil
 }
 

@@ -200,7 +200,11 @@ func (s *site) refused(body string, status int) (object, http.Header) {
 	if response.StatusCode != status {
 		s.t.Errorf("status %d, want %d: %v", response.StatusCode, status, e)
 	}
-	if err := hasFields(e.at("error"), "message", "type", "param", "code"); err != nil {
+	fields := []string{"message", "type", "param", "code"}
+	if e.at("error", "type") == "usage_limit_reached" {
+		fields = []string{"message", "type", "plan_type"}
+	}
+	if err := hasFields(e.at("error"), fields...); err != nil {
 		s.t.Error(err)
 	}
 	return e, response.Header

@@ -12,7 +12,7 @@ type directive struct {
 // that ends with a letter takes no argument.
 var directiveNames = []string{
 	"say:", "verbatim:", "reason:", "tool:", "usetool:", "then",
-	"http:", "fail:", "incomplete:", "cutoff", "hang",
+	"http:", "limit:", "fail:", "incomplete:", "cutoff", "hang",
 	"chunk=", "delay=", "firstdelay=", "usage:",
 }
 

@@ -61,6 +61,10 @@ func TestScripts(t *testing.T) {
 		{`usetool:2 f {"b":"x %d","a":[1]}`, Script{Output: []Output{Say(
 			"<use_tool>\n<name>f</name>\n<b>x 1</b>\n<a>[1]</a>\n</use_tool>\n<use_tool>\n<name>f</name>\n<b>x 2</b>\n<a>[1]</a>\n</use_tool>")}}},
 		{"usetool:f", Script{Output: []Output{Say("<use_tool>\n<name>f</name>\n<query>example 1</query>\n</use_tool>")}}},
+		{"limit:3600", Script{End: UsageLimit{ResetsIn: time.Hour}}},
+		{"limit:60 pro", Script{End: UsageLimit{ResetsIn: time.Minute, Plan: "pro"}}},
+		{"limit:0", Script{End: UsageLimit{}}},
+		{"limit:", Script{End: UsageLimit{}}},
 		{"http:503 20", Script{End: HTTPError{Status: 503, RetryAfter: 20 * time.Second}}},
 		{"fail:x y z", Script{End: Failed{"x", "y z"}}},
 		{"say:a; hang", Script{Output: []Output{Say("a")}, End: Hang{}}},
@@ -96,6 +100,7 @@ func TestBadDirectives(t *testing.T) {
 		"usage:1,2,3", "usage:1,2,3,x", "usage:1,2,3,-4", "usage:",
 		"tool:", "tool:0 f", "tool:1001 f", "tool:3", "usetool:f [1]", "usetool:f {", `usetool:f {"a":`, `usetool:f {"a":1`,
 		"http:", "http:99", "http:200", "http:418 x", "http:499", "http:503 0", "http:503 x",
+		"limit:-1", "limit:soon", "limit:1 two words",
 		"fail:", "incomplete:", "incomplete:a b", "cutoff; hang", "http:500; fail:x", "hang\nsomething else", "cutoff\nx",
 		"then", "say:a; then; say:b", "tool:f; then\nx", "tool:f; then; then", "say:a; chunk=7 hello", "hang; chunk=7 hello",
 	} {

@@ -36,6 +36,8 @@
 //
 //	http:STATUS SECONDS   no stream but an HTTP error, with Retry-After if SECONDS
 //	                      are given
+//	limit:SECONDS PLAN    the plan is spent (429 usage_limit_reached) and resets in
+//	                      so many seconds; 0 or nothing: it does not tell
 //	fail:CODE MESSAGE     response.failed; for rate_limit_exceeded,
 //	                      insufficient_quota, context_length_exceeded and
 //	                      server_error there is a message if none is given

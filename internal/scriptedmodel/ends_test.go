@@ -35,6 +35,26 @@ func TestHTTPErrors(t *testing.T) {
 	}
 }
 
+func TestUsageLimit(t *testing.T) {
+	s := start(t, Options{})
+	before := time.Now()
+	e, header := s.refused(body("say:never; limit:3600 pro", nil), 429)
+	at, err := strconv.ParseInt(header.Get("X-Codex-Primary-Reset-At"), 10, 64)
+	if in := time.Unix(at, 0).Sub(before); err != nil || in < 3599*time.Second || in > 3700*time.Second {
+		t.Errorf("it resets in %v (%v)", in, err)
+	}
+	if e.at("error", "type") != "usage_limit_reached" || e.at("error", "plan_type") != "pro" || e.at("error", "resets_at") != float64(at) {
+		t.Errorf("the body is %v", e)
+	}
+	if header.Get("X-Codex-Primary-Used-Percent") != "100" || header.Get("X-Codex-Secondary-Used-Percent") != "42" {
+		t.Errorf("the headers are %v", header)
+	}
+	e, header = s.refused(body("limit:", nil), 429)
+	if e.at("error", "plan_type") != "plus" || e.at("error", "resets_at") != nil || header.Get("X-Codex-Primary-Reset-At") != "" {
+		t.Errorf("without a time: %v %v", e, header)
+	}
+}
+
 func TestFailed(t *testing.T) {
 	s := start(t, Options{})
 	for _, code := range []string{"rate_limit_exceeded", "insufficient_quota", "context_length_exceeded", "server_error", "odd"} {

@@ -1,6 +1,7 @@
 package scriptedmodel
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -33,6 +34,34 @@ func (e HTTPError) write(w http.ResponseWriter) {
 	body.Error.Type = errorType(e.Status)
 	body.Error.Code = e.Code
 	writeJSON(w, e.Status, body)
+}
+
+// usageLimitBody is the body of a refusal because the plan is spent.
+type usageLimitBody struct {
+	Error struct {
+		Type     string `json:"type"`
+		Message  string `json:"message"`
+		PlanType string `json:"plan_type"`
+		ResetsAt int64  `json:"resets_at,omitempty"` // seconds of the epoch
+	} `json:"error"`
+}
+
+// write answers that the plan is spent.
+func (e UsageLimit) write(w http.ResponseWriter, now time.Time) {
+	var body usageLimitBody
+	body.Error.Type = "usage_limit_reached"
+	body.Error.Message = "The usage limit has been reached"
+	body.Error.PlanType = cmp.Or(e.Plan, "plus")
+	if e.ResetsIn > 0 {
+		body.Error.ResetsAt = now.Add(e.ResetsIn).Unix()
+		w.Header().Set("x-codex-primary-used-percent", "100")
+		w.Header().Set("x-codex-primary-window-minutes", "300")
+		w.Header().Set("x-codex-primary-reset-at", strconv.FormatInt(body.Error.ResetsAt, 10))
+		w.Header().Set("x-codex-secondary-used-percent", "42")
+		w.Header().Set("x-codex-secondary-window-minutes", "10080")
+		w.Header().Set("x-codex-secondary-reset-at", strconv.FormatInt(now.Add(e.ResetsIn+24*time.Hour).Unix(), 10))
+	}
+	writeJSON(w, http.StatusTooManyRequests, body)
 }
 
 func badRequest(message string) HTTPError {

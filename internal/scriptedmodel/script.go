@@ -56,8 +56,8 @@ func (Say) isOutput()    {}
 func (Reason) isOutput() {}
 func (Call) isOutput()   {}
 
-// End is a way for a response to end other than well: [HTTPError], [Failed],
-// [Incomplete], [Cut] or [Hang].
+// End is a way for a response to end other than well: [HTTPError], [UsageLimit],
+// [Failed], [Incomplete], [Cut] or [Hang].
 type End interface{ isEnd() }
 
 // HTTPError refuses the request with this status. The output is not played.
@@ -68,6 +68,18 @@ type HTTPError struct {
 	RetryAfter time.Duration
 	// Code and Message are those of the error in the body. Empty: made up.
 	Code, Message string
+}
+
+// UsageLimit refuses the request as the backend of a ChatGPT plan does when the
+// plan is spent: status 429, the type usage_limit_reached, and in the body and in
+// the headers when the plan's window of five hours begins anew. The output is not
+// played.
+type UsageLimit struct {
+	// ResetsIn is the time to the window's end, in whole seconds. Zero: the
+	// refusal does not tell, and has no such headers.
+	ResetsIn time.Duration
+	// Plan is the plan's name. Empty: plus.
+	Plan string
 }
 
 // Failed ends the response with response.failed and this error.
@@ -86,6 +98,7 @@ type Cut struct{}
 type Hang struct{}
 
 func (HTTPError) isEnd()  {}
+func (UsageLimit) isEnd() {}
 func (Failed) isEnd()     {}
 func (Incomplete) isEnd() {}
 func (Cut) isEnd()        {}

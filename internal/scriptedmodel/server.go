@@ -141,8 +141,12 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	script := s.script(req)
-	if refusal, ok := script.End.(HTTPError); ok {
+	switch refusal := script.End.(type) {
+	case HTTPError:
 		refusal.write(w)
+		return
+	case UsageLimit:
+		refusal.write(w, time.Now())
 		return
 	}
 	s.stream(w, r, req, script)
