@@ -200,3 +200,20 @@ func TestRetryDelay(t *testing.T) {
 		}
 	}
 }
+
+// A spent plan tells when it resets, and that trying again before is no use.
+func TestSpentPlan(t *testing.T) {
+	for name, test := range map[string]struct {
+		resets   time.Time
+		min, max time.Duration
+	}{
+		"not told": {},
+		"later":    {time.Now().Add(time.Hour), 59 * time.Minute, time.Hour},
+		"over":     {time.Now().Add(-time.Hour), time.Second, time.Second},
+	} {
+		e := FromFailure(&codexrpc.TurnError{Code: "usageLimitExceeded", Message: "You’ve hit your usage limit.", ResetsAt: test.resets})
+		if e.Status != 429 || e.Code != "insufficient_quota" || e.ShouldRetry == nil || *e.ShouldRetry || e.RetryAfter < test.min || e.RetryAfter > test.max {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}

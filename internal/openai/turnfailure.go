@@ -56,6 +56,9 @@ func fromTurn(e *codexrpc.TurnError) *Error {
 	if v.status == http.StatusTooManyRequests && !v.final {
 		v.retry = retryDelay(message)
 	}
+	if !e.ResetsAt.IsZero() {
+		v.retry = max(soon, time.Until(e.ResetsAt))
+	}
 	if v.status == http.StatusBadRequest && v.code == "" {
 		return fromBadRequest(e, message)
 	}
