@@ -42,7 +42,8 @@ type Conn struct {
 	err     error // why the connection ended; set before done is closed
 	calls   map[string]*pendingCall
 	threads map[string]*Thread
-	opening int // calls of StartThread under way
+	opening int      // calls of StartThread under way
+	orphans []string // threads whose turns may have run when the connection ended
 }
 
 // NewConn makes a connection over t and starts its reader and writer. It owns
@@ -120,6 +121,7 @@ func (c *Conn) fail(cause error) {
 	err := fmt.Errorf("%w: %w", ErrClosed, cause)
 	c.err = err
 	threads, calls := c.threads, c.calls
+	c.orphans = running(threads)
 	c.threads, c.calls = nil, nil // read as empty, and never written again
 	for _, p := range calls {
 		if p.expiry != nil {

@@ -52,6 +52,11 @@ func (in *instance) stop(timeout time.Duration) error {
 	case in.child != nil:
 		return in.child.stop(timeout/2, timeout/2)
 	case in.conn != nil:
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		if in.conn.Err() == nil {
+			in.conn.interrupt(ctx, in.conn.running())
+		}
 		_ = in.conn.Close() // the peer may be gone already
 	}
 	return nil

@@ -62,6 +62,7 @@ type Process struct {
 	memory   int64         // of the one that serves; 0: unknown
 	conn     *Conn         // in StateReady only
 	draining []*instance   // they were replaced and still have turns
+	orphans  []string      // threads of a remote app-server whose connection has ended
 	changed  chan struct{} // closed and replaced at each change of state
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,10 +24,11 @@ type elsewhere struct {
 	memory  atomic.Int64
 	mute    atomic.Value // the method that is not answered
 
-	mu      sync.Mutex
-	open    []*websocket.Conn // all that have ever been
-	cwds    []string          // of the threads
-	threads int
+	mu          sync.Mutex
+	open        []*websocket.Conn // all that have ever been
+	cwds        []string          // of the threads
+	interrupted []string          // threads
+	threads     int
 }
 
 func newElsewhere(t *testing.T, token string) *elsewhere {
@@ -60,13 +62,19 @@ func (e *elsewhere) serve(ws *websocket.Conn) {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
 			Params struct {
-				Cwd *string `json:"cwd"`
+				Cwd      *string `json:"cwd"`
+				ThreadID string  `json:"threadId"`
 			} `json:"params"`
 		}
 		if json.Unmarshal(message, &call) != nil || call.ID == nil || call.Method == e.mute.Load() {
 			continue
 		}
 		answer := fmt.Sprintf(`{"id":%s,"result":%s}`, call.ID, e.result(call.Method, call.Params.Cwd))
+		if call.Method == methodTurnInterrupt {
+			e.mu.Lock()
+			e.interrupted = append(e.interrupted, call.Params.ThreadID)
+			e.mu.Unlock()
+		}
 		if ws.Write(context.Background(), websocket.MessageText, []byte(answer)) != nil {
 			return
 		}
@@ -147,7 +155,47 @@ func TestRemoteConnectionBreaks(t *testing.T) {
 		t.Errorf("the turn ended with %v", err)
 	}
 	awaitRestarts(t, p, 1)
+	// Over there the turn goes on, until the next connection interrupts it.
+	e.awaitInterrupted(t, thread.ID())
 	open(t, conn(t, p))
+}
+
+// awaitInterrupted waits until a thread's turn was interrupted.
+func (e *elsewhere) awaitInterrupted(t *testing.T, id string) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		e.mu.Lock()
+		found := slices.Contains(e.interrupted, id)
+		e.mu.Unlock()
+		if found {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("its turn was never interrupted")
+		}
+	}
+}
+
+// A connection that is closed with turns on it, or that breaks while it drains,
+// leaves none behind, either.
+func TestRemoteTurnsEnd(t *testing.T) {
+	e := newElsewhere(t, "")
+	p, _ := e.connect(t, nil)
+	p.Start()
+	one, two := open(t, conn(t, p)), open(t, conn(t, p))
+	two.end()
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	awaitReplacements(t, p, 1)
+	e.drop(0)
+	e.awaitInterrupted(t, one.ID())
+	three := open(t, conn(t, p))
+	p.Stop()
+	e.awaitInterrupted(t, three.ID())
+	if slices.Contains(e.interrupted, two.ID()) {
+		t.Error("a turn that had ended was interrupted")
+	}
 }
 
 // What keeps a remote app-server from being ready says what to do.

@@ -98,6 +98,9 @@ func (p *Process) swap(in, old *instance) {
 func (p *Process) drain(old *instance) {
 	begin := time.Now()
 	finished := p.awaitIdle(old)
+	if old.conn.Err() != nil {
+		p.abandon(old)
+	}
 	p.stopInstance(old)
 	took := time.Since(begin).Round(time.Millisecond).String()
 	if finished {

@@ -56,6 +56,7 @@ func (p *Process) supervise(first *instance, err error) {
 		case answer := <-p.orders:
 			answer <- s.replace("it was asked for")
 		case <-p.drained:
+			s.adoptOrphans()
 			s.observe()
 		}
 	}
@@ -107,6 +108,7 @@ func (s *supervisor) begun() {
 	in.since = time.Now()
 	s.serving = in
 	s.ready(in)
+	s.adoptOrphans()
 	s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
 	s.sample()
 }
@@ -117,6 +119,7 @@ func (s *supervisor) lost(reason error) {
 	in := s.serving
 	s.serving = nil
 	s.failures.lasted(time.Since(in.since))
+	s.abandon(in)
 	reason = s.giveUp(in, reason)
 	if s.next == nil {
 		s.pause(reason)
