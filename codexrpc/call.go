@@ -58,6 +58,9 @@ func (c *Conn) call(ctx context.Context, do call) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", do.method, err)
 	}
+	if c.maxWrite > 0 && len(line) > c.maxWrite {
+		return tooLargeCall(do.method, len(line), c.maxWrite)
+	}
 	for attempt := 0; ; attempt++ {
 		// A refused call is over, so that its id and its line serve again.
 		err := c.attempt(ctx, id, line, do)

@@ -26,6 +26,7 @@ const (
 // use.
 type Conn struct {
 	transport Transport
+	maxWrite  int // of a message, in bytes; 0: no bound
 	logger    func() *slog.Logger
 	out       *outbox
 	slots     chan struct{} // holds one element for each call in flight
@@ -68,6 +69,9 @@ func newConn(t Transport, zone *time.Location, logger func() *slog.Logger) *Conn
 		threads:   make(map[string]*Thread),
 	}
 	c.limits.zone = zone
+	if b, ok := t.(bounded); ok {
+		c.maxWrite = b.MaxWrite()
+	}
 	c.loops.Add(2)
 	go c.readLoop()
 	go c.writeLoop()

@@ -28,6 +28,7 @@ var (
 
 // The JSON-RPC error codes that this client reads or writes.
 const (
+	codeInvalidParams  = -32602
 	codeMethodNotFound = -32601
 	codeOverloaded     = -32001
 )
@@ -49,6 +50,17 @@ func (e *CallError) Error() string {
 // Is makes a refusal for overload match [ErrOverloaded].
 func (e *CallError) Is(target error) bool {
 	return target == ErrOverloaded && e.Code == codeOverloaded
+}
+
+// tooLargeCall refuses a call that the way to the app-server is too narrow for, in
+// the app-server's own terms for an input that is too large.
+func tooLargeCall(method string, size, limit int) *CallError {
+	return &CallError{
+		Method:  method,
+		Code:    codeInvalidParams,
+		Message: fmt.Sprintf("the conversation is too large for a remote app-server: %d bytes, of %d at most", size, limit),
+		Data:    json.RawMessage(`{"input_error_code":"input_too_large"}`),
+	}
 }
 
 // NotReadyError says that there is no app-server to talk to now, and why.

@@ -2,6 +2,10 @@ package codexrpc
 
 import "time"
 
+// A Transport with MaxWrite takes messages of so many bytes at most. Calls above
+// that are refused before they are sent.
+type bounded interface{ MaxWrite() int }
+
 // Transport moves whole messages, each one JSON object, between this client
 // and an app-server. Read is called by one goroutine and Write by one other;
 // Close may come from any and ends both.

@@ -27,6 +27,11 @@ const (
 	// alike. A busy app-server answers within milliseconds, but a ping may have
 	// to wait for a message that is being written.
 	pongTimeout = writeTimeout
+	// maxFrame bounds a frame of ours, in bytes: above 16 MiB codex ends the
+	// connection, and with it the turns of everybody.
+	maxFrame = 4 << 20
+	// maxSent bounds a message of ours, in bytes, for the same reason.
+	maxSent = 64 << 20
 	// closeGrace bounds the closing handshake. It is a courtesy: the end of the
 	// connection says the same.
 	closeGrace = time.Second
@@ -165,12 +170,28 @@ func (s *WebSocket) readError(err error) error {
 	return err
 }
 
-// Write sends one message in a text frame.
+// Write sends one message, in one text frame or, if it is long, in several.
 func (s *WebSocket) Write(message []byte, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return s.ws.Write(ctx, websocket.MessageText, message)
+	if len(message) <= maxFrame {
+		return s.ws.Write(ctx, websocket.MessageText, message)
+	}
+	w, err := s.ws.Writer(ctx, websocket.MessageText)
+	if err != nil {
+		return err
+	}
+	for frame := range slices.Chunk(message, maxFrame) {
+		if _, err := w.Write(frame); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }
+
+// MaxWrite is the largest message that the app-server takes over a WebSocket, in
+// bytes. A larger one would end the connection.
+func (s *WebSocket) MaxWrite() int { return maxSent }
 
 // ping looks for a peer that is gone without a word, and ends the connection
 // then: the reader's error is what the connection hears of it.

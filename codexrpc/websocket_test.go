@@ -3,6 +3,7 @@ package codexrpc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"net"
@@ -284,5 +285,46 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	}
 	if err := <-reading; err == nil {
 		t.Error("the reader got something")
+	}
+}
+
+// A long message goes out in frames of a size that codex takes.
+func TestWebSocketCutsLongMessages(t *testing.T) {
+	const size = 3*maxFrame + 1
+	read := make(chan int, 1)
+	address, _ := socketServer(t, func(ws *websocket.Conn, quit <-chan struct{}) {
+		_, message, err := ws.Read(context.Background())
+		if err != nil || bytes.Count(message, []byte("x")) != len(message) {
+			t.Errorf("it came as %d bytes (%v)", len(message), err)
+		}
+		read <- len(message)
+		<-quit
+	})
+	s := dialSocket(t, address, "")
+	if err := s.Write(bytes.Repeat([]byte("x"), size), patience); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-read; n != size {
+		t.Errorf("%d bytes of %d", n, size)
+	}
+}
+
+// A call that would end the connection is refused, and the connection goes on.
+func TestTooLargeACall(t *testing.T) {
+	e := newElsewhere(t, "")
+	s := dialSocket(t, e.address, "")
+	c := NewConn(s, nil)
+	defer c.Close()
+	thread, err := c.StartThread(t.Context(), ThreadStartParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := json.RawMessage(`"` + strings.Repeat("x", maxSent) + `"`)
+	var refused *CallError
+	if err := thread.InjectItems(t.Context(), []json.RawMessage{item}); !errors.As(err, &refused) || !strings.Contains(string(refused.Data), "input_too_large") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Models(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
