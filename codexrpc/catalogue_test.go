@@ -1,11 +1,13 @@
 package codexrpc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -303,4 +305,37 @@ func TestCatalogueKnows(t *testing.T) {
 	if (&catalogue{}).knows("gpt-9") {
 		t.Error("no catalogue knows a model")
 	}
+}
+
+// Both forks are over when Start returns, so that none happens later, beside a
+// swap of listeners.
+func TestStartHasForked(t *testing.T) {
+	script := scriptConfig(t, `exec sleep 1000`)
+	p := newTestProcess(t, "", func(cfg *ProcessConfig) { cfg.Command = script.Command })
+	before := childrenOfThis(t)
+	p.Start()
+	if n := childrenOfThis(t) - before; n != 2 {
+		t.Errorf("%d children run, want the app-server and its catalogue's", n)
+	}
+}
+
+// childrenOfThis counts the children of the test that run.
+func childrenOfThis(t *testing.T) (n int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil || len(stats) == 0 {
+		t.Skip("there is no /proc")
+	}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has just ended
+		}
+		// pid (name) state parent …; the name may hold anything.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if fields[0] != "Z" && fields[1] == strconv.Itoa(os.Getpid()) {
+			n++
+		}
+	}
+	return n
 }

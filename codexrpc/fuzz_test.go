@@ -2,8 +2,10 @@ package codexrpc
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // FuzzDispatch gives the reader any line: it must neither panic nor wait nor
@@ -77,6 +79,41 @@ func FuzzStdio(f *testing.F) {
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("read %q, want %q", got, want)
+		}
+	})
+}
+
+// FuzzEndpoint: an address is refused, or leads somewhere; neither tells a
+// password.
+func FuzzEndpoint(f *testing.F) {
+	for _, address := range []string{"ws://127.0.0.1:4500", "wss://codex.example/a", "unix//run/x.sock", "ws://u:p@h", "unix/", "ws://[::1]", "://"} {
+		f.Add(address)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		at, err := parseEndpoint(address)
+		if (err == nil) != (at.network != "" && at.address != "" && at.url != "") {
+			t.Errorf("%q: %+v, %v", address, at, err)
+		}
+		u, errURL := url.Parse(address)
+		if errURL != nil || u.User == nil || err == nil {
+			return
+		}
+		if password, _ := u.User.Password(); len(password) > 20 && strings.Contains(err.Error(), password) {
+			t.Errorf("%q: the error tells the password: %v", address, err)
+		}
+	})
+}
+
+// FuzzResetInText: whatever Codex says, the time is within reason or not there.
+func FuzzResetInText(f *testing.F) {
+	for _, text := range []string{"try again at 2:59 PM.", "Try again at Nov 26th, 2026 1:29 PM.", "try again later", "try again at Feb 30th, 2027 1:00 AM"} {
+		f.Add(text)
+	}
+	now := time.Date(2026, 11, 21, 13, 29, 8, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, text string) {
+		at := resetInText(text, now)
+		if !at.IsZero() && (at.Year() < 0 || at.Year() > 10_000 || at.Second() != 0 || !resetText.MatchString(text)) {
+			t.Errorf("%q: %v", text, at)
 		}
 	})
 }

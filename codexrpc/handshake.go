@@ -42,7 +42,7 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 		return version, err
 	}
 	if !account.LoggedIn() {
-		return version, fmt.Errorf("%w (CODEX_HOME %s): run `codex login` for the user and CODEX_HOME of this server", ErrNotLoggedIn, result.CodexHome)
+		return version, fmt.Errorf("%w (CODEX_HOME %s): run `codex login` for the user and CODEX_HOME of the app-server", ErrNotLoggedIn, result.CodexHome)
 	}
 	return version, nil
 }

@@ -163,7 +163,12 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 	}
 	var err error
 	in.version, err = in.conn.Initialize(ctx, p.cfg.Client)
-	if err == nil || errors.Is(err, ErrNotLoggedIn) || errors.Is(err, errStopped) {
+	switch {
+	case err == nil, errors.Is(err, errStopped):
+		return err
+	case errors.Is(err, ErrNotLoggedIn) && in.child == nil:
+		return fmt.Errorf("at %s: %w", p.address, err)
+	case errors.Is(err, ErrNotLoggedIn):
 		return err
 	}
 	return fmt.Errorf("the codex app-server failed to start: %w", err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,7 +76,7 @@ func dialWebSocket(ctx context.Context, address, token string, pingEvery, pongTi
 	s := &WebSocket{limit: MaxMessage, pingEvery: pingEvery, pongTimeout: pongTimeout, quit: make(chan struct{})}
 	s.raw = &heardConn{Conn: conn, heard: &s.heard}
 	header := make(http.Header)
-	if token != "" {
+	if token = strings.TrimSpace(token); token != "" { // a file's last line end is no part of it
 		header.Set("Authorization", "Bearer "+token)
 	}
 	ws, response, err := websocket.Dial(ctx, at.url, &websocket.DialOptions{HTTPClient: s.client(), HTTPHeader: header})
