@@ -80,7 +80,6 @@ func (s *supervisor) takeOver() {
 	s.background.Go(func() { s.drain(old) })
 	s.log().Info("the codex app-server was replaced", "reason", s.why, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
 	s.observe()
-	s.sample()
 }
 
 // swap publishes the new connection.

@@ -110,7 +110,6 @@ func (s *supervisor) begun() {
 	s.ready(in)
 	s.adoptOrphans()
 	s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
-	s.sample()
 }
 
 // lost gives up the instance that serves. One that was to replace it is the

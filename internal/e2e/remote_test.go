@@ -239,7 +239,7 @@ func TestRemoteCodex(t *testing.T) {
 			p := l.process(codexrpc.ProcessConfig{Connect: address, Token: test.token})
 			l.mustSay(p, "short")
 			l.mustSay(p, strings.Repeat("0123456789abcdef", 10_000))
-			status := l.await(p, "its memory", func(s codexrpc.Status) bool { return s.Memory > 1<<20 })
+			status := p.Status()
 			if !status.Remote || status.Address != address || status.PID != 0 || status.Version == "" || status.Threads != 0 {
 				t.Errorf("it is %+v", status)
 			}
@@ -469,7 +469,7 @@ func TestReplacedUnderStreams(t *testing.T) {
 			l := newLab(t)
 			p := l.local(test.maxMemory)
 			text := strings.Repeat("0123456789abcdef", 50)
-			thread, err := l.begin(p, "gpt-5", "chunk=16; delay=20ms; verbatim:"+text)
+			thread, err := l.begin(p, "gpt-5", "chunk=16; delay=150ms; verbatim:"+text)
 			if err != nil {
 				t.Fatal(err)
 			}
