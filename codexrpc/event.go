@@ -17,6 +17,9 @@ const (
 	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
 	// CallID, Name and Text, the arguments as the model wrote them.
 	EventFunctionCall
+	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID and
+	// Text, its encrypted content, which is empty if the provider gave none.
+	EventReasoningItem
 	// EventResponseCompleted is rawResponse/completed, the end of one model
 	// response: Usage is that response's, and may be nil.
 	EventResponseCompleted

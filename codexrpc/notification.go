@@ -121,22 +121,31 @@ func decodeItemCompleted(params gjson.Result, e *Event) {
 	}
 }
 
-// itemFunctionCall is the type of a raw item that calls a function.
-const itemFunctionCall = "function_call"
+// The types of the raw items that are looked at.
+const (
+	itemFunctionCall = "function_call"
+	itemReasoning    = "reasoning"
+)
 
 // decodeRawItem keeps function calls, whose raw item alone has the arguments
-// as the model wrote them. Other raw items repeat what items say.
+// as the model wrote them, and reasoning, whose raw item alone has the
+// encrypted content. Other raw items repeat what items say.
 func decodeRawItem(params gjson.Result, e *Event) {
 	item := params.Get("item")
-	if item.Get("type").Str != itemFunctionCall {
+	switch item.Get("type").Str {
+	case itemFunctionCall:
+		e.Kind = EventFunctionCall
+		e.CallID = item.Get("call_id").Str
+		e.Name = item.Get("name").Str
+		e.Text = item.Get("arguments").Str
+	case itemReasoning:
+		e.Kind = EventReasoningItem
+		e.Text = item.Get("encrypted_content").Str
+	default:
 		return
 	}
-	e.Kind = EventFunctionCall
 	decodeIDs(params, e)
 	e.ItemID = item.Get("id").Str
-	e.CallID = item.Get("call_id").Str
-	e.Name = item.Get("name").Str
-	e.Text = item.Get("arguments").Str
 }
 
 func decodeResponse(params gjson.Result, e *Event) {

@@ -14,9 +14,14 @@ func (m *Machine) complaint(e *codexrpc.Event) {
 		return
 	}
 	m.last = strings.Clone(e.Err.Message)
-	if e.WillRetry && (m.begun || m.texts.any) {
-		m.fail(e.Err)
+	if !e.WillRetry {
+		return
 	}
+	if m.begun || m.texts.any {
+		m.fail(e.Err)
+		return
+	}
+	m.thoughts = m.thoughts[:0] // the new attempt thinks anew
 }
 
 func (m *Machine) turnCompleted(e *codexrpc.Event) {
@@ -97,6 +102,7 @@ func (m *Machine) failAfter(held aggregator.AbortReason, err error) {
 	}
 	m.policy.release()
 	m.done = true
+	m.thoughts = nil // they would only hide that nothing was said
 	m.put(Output{Kind: OutputFailure, Err: err})
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
@@ -25,6 +26,7 @@ type Machine struct {
 	grace   grace
 
 	out      []Output
+	thoughts []Output // ends of reasoning items that wait for an output
 	segments []aggregator.Segment
 	gap      string // parts the text that comes next from the message before
 	begun    bool   // something was put out
@@ -138,6 +140,8 @@ func (m *Machine) event(e *codexrpc.Event) {
 		}
 	case codexrpc.EventFunctionCall:
 		m.functionCall(e)
+	case codexrpc.EventReasoningItem:
+		m.reasoningItem(e)
 	case codexrpc.EventResponseCompleted:
 		m.responseCompleted(e)
 	case codexrpc.EventTokenUsage:
@@ -149,9 +153,13 @@ func (m *Machine) event(e *codexrpc.Event) {
 	}
 }
 
-// put appends an output.
+// put appends an output, after the reasoning items that waited for it.
 func (m *Machine) put(o Output) {
 	m.begun = true
+	if len(m.thoughts) > 0 {
+		m.out = append(m.out, m.thoughts...)
+		m.thoughts = m.thoughts[:0]
+	}
 	m.out = append(m.out, o)
 }
 
@@ -185,11 +193,27 @@ func (m *Machine) reasoning(e *codexrpc.Event) {
 		return
 	}
 	if gap := m.texts.reasoning(e.ItemID, e.Index); gap != "" {
-		m.put(Output{Kind: OutputReasoning, Text: gap})
+		m.put(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: gap, Gap: true})
 	}
 	if e.Text != "" {
-		m.put(Output{Kind: OutputReasoning, Text: e.Text})
+		m.put(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: e.Text})
 	}
+}
+
+// maxThoughts bounds the reasoning items that wait, in number; a model has one
+// or two before it says something.
+const maxThoughts = 64
+
+// reasoningItem ends a reasoning item. That alone shows a client nothing, so
+// that it waits for the next output: if the response breaks off before, Codex
+// may try again, and the item never was.
+func (m *Machine) reasoningItem(e *codexrpc.Event) {
+	if !m.opts.Items || len(m.thoughts) == maxThoughts {
+		return
+	}
+	m.thoughts = append(m.thoughts, Output{
+		Kind: OutputReasoningEnd, ID: strings.Clone(e.ItemID), Text: strings.Clone(e.Text),
+	})
 }
 
 // functionCall takes a call of one of the client's tools. A call of another is

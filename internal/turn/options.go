@@ -52,6 +52,10 @@ type Options struct {
 	// NoReasoning keeps the summaries of the reasoning from the client. Providers
 	// may send some that nobody has asked for.
 	NoReasoning bool
+	// Items is for a client that sees items rather than one text: messages are
+	// parted by an output instead of an empty line, and the ends of reasoning items
+	// are told, with their encrypted content.
+	Items bool
 
 	// Mode is the form of the calls; empty: ModeJSON.
 	Mode Mode

@@ -8,8 +8,13 @@ type OutputKind uint8
 const (
 	// OutputText is new text of the assistant's message, in Text.
 	OutputText OutputKind = iota + 1
-	// OutputReasoning is new text of the reasoning summary, in Text.
+	// OutputReasoning is new text of the reasoning summary: Text, and ID and Part
+	// say where it belongs.
 	OutputReasoning
+	// OutputReasoningEnd closes a reasoning item: ID, and Text, its encrypted
+	// content, if there is any. An item may have no summary at all. Only turns with
+	// [Options].Items have it.
+	OutputReasoningEnd
 	// OutputCallStart opens a tool call: Call, ID and Name are set. Name is the
 	// client's own name of the tool.
 	OutputCallStart
@@ -46,8 +51,14 @@ type Output struct {
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.
 	Call int
-	// ID is the call's id on the wire.
+	// ID is the call's id on the wire, or Codex's id of the reasoning item.
 	ID string
+	// Part is the index of the reasoning summary's part.
+	Part int
+	// Gap says that the output only parts what is before it from what is behind it:
+	// two parts of the reasoning, whose Text is for clients that see all of it as
+	// one text; or, in turns with [Options].Items, two messages, without a Text.
+	Gap bool
 	// Name is the tool's name as the client declared it.
 	Name string
 	// Finish is why the turn ended.

@@ -40,6 +40,18 @@ func (p *policy) text(text string) {
 	}
 }
 
+// gap parts two messages. For a client of items it is nothing but the end of
+// one, unless text of both is held: that is one text by then.
+func (p *policy) gap(text string) {
+	switch {
+	case text == "":
+	case !p.opts.Items || p.tail.Len() > 0:
+		p.text(text)
+	case !p.suppressing():
+		p.put(Output{Kind: OutputText, Gap: true})
+	}
+}
+
 // suppressing reports whether text is held until it is known that another call
 // follows.
 func (p *policy) suppressing() bool {

@@ -46,7 +46,7 @@ func (m *Machine) withinLimit(text string) {
 func (m *Machine) buffered(text string, over bool) {
 	if text != "" {
 		m.cut = false
-		m.policy.text(m.gap)
+		m.policy.gap(m.gap)
 		m.gap = ""
 		if m.scanner == nil {
 			m.policy.text(text)
