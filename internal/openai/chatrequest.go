@@ -2,7 +2,6 @@ package openai
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 )
 
@@ -30,16 +29,9 @@ type ChatRequest struct {
 // [Plan.Ignored] names those that matter. Unknown fields are skipped. Images at
 // an https URL are left to the caller, see [conversation.RemoteImages].
 func DecodeChat(body []byte) (*ChatRequest, *Error) {
-	lone, syntax := checkJSON(body)
-	if syntax != nil {
-		return nil, notJSON(syntax.Error())
-	}
-	if lone != nil {
-		body = replaceLoneSurrogates(body, lone)
-	}
-	root := value(body[skipSpace(body, 0):])
-	if root.kind() != kindObject {
-		return nil, notJSON("it is " + string(root.kind()) + ", not an object")
+	root, refusal := readRoot(body)
+	if refusal != nil {
+		return nil, refusal
 	}
 	r := new(ChatRequest)
 	for name, v := range root.members() {
@@ -55,6 +47,22 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 		return nil, misdirected(root, f).toError()
 	}
 	return r, nil
+}
+
+// readRoot checks a body and returns the object that it is.
+func readRoot(body []byte) (value, *Error) {
+	lone, syntax := checkJSON(body)
+	if syntax != nil {
+		return nil, notJSON(syntax.Error())
+	}
+	if lone != nil {
+		body = replaceLoneSurrogates(body, lone)
+	}
+	root := value(body[skipSpace(body, 0):])
+	if root.kind() != kindObject {
+		return nil, notJSON("it is " + string(root.kind()) + ", not an object")
+	}
+	return root, nil
 }
 
 // misdirected is the fault of a body that is wrong because it is one of the
@@ -133,18 +141,7 @@ var chatFields = map[string]func(*ChatRequest, value) *fault{
 // of the kinds. If it would change the answer it is noted under the given name,
 // unless its value is the neutral one.
 func unused(name, neutral string, kinds ...kind) func(*ChatRequest, value) *fault {
-	return func(r *ChatRequest, v value) *fault {
-		if !v.given() {
-			return nil
-		}
-		if !slices.Contains(kinds, v.kind()) {
-			return wrongType(kinds[0], v)
-		}
-		if name != "" && !v.equals(neutral) && !slices.Contains(r.ignored, name) {
-			r.ignored = append(r.ignored, name)
-		}
-		return nil
-	}
+	return func(r *ChatRequest, v value) *fault { return r.skip(v, name, neutral, kinds) }
 }
 
 // equals reports whether the value is the one that text stands for. Some clients

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-func (r *ChatRequest) readModel(v value) *fault {
+func (r *conversation) readModel(v value) *fault {
 	if f := expect(kindString, v); f != nil {
 		return f
 	}
@@ -15,7 +15,7 @@ func (r *ChatRequest) readModel(v value) *fault {
 	return nil
 }
 
-func (r *ChatRequest) readParallelToolCalls(v value) *fault {
+func (r *conversation) readParallelToolCalls(v value) *fault {
 	f := optional(kindBool, v)
 	r.serialTools = v.kind() == kindBool && !v.isTrue()
 	return f
@@ -27,11 +27,11 @@ var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max
 // verbosities are the values of verbosity (Verbosity).
 var verbosities = []string{"low", "medium", "high"}
 
-func (r *ChatRequest) readReasoningEffort(v value) *fault {
+func (r *conversation) readReasoningEffort(v value) *fault {
 	return readOneOf(&r.effort, Efforts, v)
 }
 
-func (r *ChatRequest) readVerbosity(v value) *fault {
+func (r *conversation) readVerbosity(v value) *fault {
 	return readOneOf(&r.verbosity, verbosities, v)
 }
 
@@ -50,7 +50,7 @@ func readOneOf(name *string, known []string, v value) *fault {
 	return nil
 }
 
-func (r *ChatRequest) readStream(v value) *fault {
+func (r *conversation) readStream(v value) *fault {
 	f := optional(kindBool, v)
 	r.stream = v.isTrue()
 	return f

@@ -1,6 +1,9 @@
 package openai
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // conversation is what a request asks of the model, whatever its wire: chat
 // completions and Responses are read into the same shape, so that there is one
@@ -43,3 +46,24 @@ func (c *conversation) InstructionsContain(s string) bool {
 // DeclaresTools reports whether the request brings tools of its own, whatever
 // its tool_choice makes of them.
 func (c *conversation) DeclaresTools() bool { return len(c.tools) > 0 }
+
+// skip reads a field without a counterpart in Codex, see [unused].
+func (c *conversation) skip(v value, name, neutral string, kinds []kind) *fault {
+	if !v.given() {
+		return nil
+	}
+	if !slices.Contains(kinds, v.kind()) {
+		return wrongType(kinds[0], v)
+	}
+	if name != "" && !v.equals(neutral) {
+		c.ignore(name)
+	}
+	return nil
+}
+
+// ignore notes that a parameter changes nothing.
+func (c *conversation) ignore(name string) {
+	if !slices.Contains(c.ignored, name) {
+		c.ignored = append(c.ignored, name)
+	}
+}

@@ -12,6 +12,7 @@ const (
 	codeInvalidValue = "invalid_value"
 	codeMissing      = "missing_required_parameter"
 	codeUnsupported  = "unsupported_parameter"
+	codeNotFound     = "not_found"
 )
 
 // fault is what is wrong with a value of a request. Its path is put together on
@@ -35,6 +36,10 @@ func wrongValue(format string, args ...any) *fault {
 
 func unsupported(format string, args ...any) *fault {
 	return &fault{problem: fmt.Sprintf(format, args...), code: codeUnsupported}
+}
+
+func notFound(format string, args ...any) *fault {
+	return &fault{problem: fmt.Sprintf(format, args...), code: codeNotFound}
 }
 
 func missing() *fault {

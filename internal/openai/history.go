@@ -46,6 +46,8 @@ func (h *history) add(m *message) {
 	switch m.role {
 	case roleTool:
 		h.item(m.appendResult)
+	case roleItem:
+		h.item(func(dst []byte) []byte { return append(dst, m.item...) })
 	case roleUser:
 		h.item(func(dst []byte) []byte { return m.appendMessage(dst, "user", "input_text") })
 	case roleSystem, roleDeveloper:

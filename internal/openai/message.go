@@ -15,6 +15,8 @@ const (
 	roleAssistant role = "assistant"
 	roleTool      role = "tool"
 	roleFunction  role = "function" // as tool, of clients that know functions only
+	// roleItem is an item of the Responses API that goes to Codex as it is.
+	roleItem role = "item"
 )
 
 // instructs reports whether the role gives instructions to the model.
@@ -37,6 +39,7 @@ type message struct {
 	content []part     // the content if it is parts
 	calls   []toolCall // of an assistant
 	callID  value      // of a tool's result: the call that it answers
+	item    value      // of roleItem: the item itself
 	size    int        // bytes of the message in the body
 }
 

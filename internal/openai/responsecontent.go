@@ -1,0 +1,100 @@
+package openai
+
+// readItemContent reads the content of a message, or the output of a call: a
+// string or parts. None at all is let through, and leaves nothing.
+func (m *message) readItemContent(v value) *fault {
+	switch v.kind() {
+	case kindString:
+		m.text = v
+		return nil
+	case kindArray:
+		for i, v := range v.elements() {
+			p, f := m.readItemPart(v)
+			if f != nil {
+				return f.at(i)
+			}
+			m.content = append(m.content, p)
+		}
+		return nil
+	}
+	return wrongType("a string or an array of parts", v)
+}
+
+// empty reports whether a message has no content.
+func (m *message) empty() bool { return m.text == nil && m.content == nil }
+
+// itemPart are the members of a part as they stand in the body.
+type itemPart struct {
+	kind, text, refusal, image, detail, file value
+}
+
+func readPartFields(v value) (p itemPart) {
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			p.kind = v
+		case "text":
+			p.text = v
+		case "refusal":
+			p.refusal = v
+		case "image_url":
+			p.image = v
+		case "detail":
+			p.detail = v
+		case "file_id":
+			p.file = v
+		}
+	}
+	return p
+}
+
+func (m *message) readItemPart(v value) (part, *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return part{}, f
+	}
+	fields := readPartFields(v)
+	if f := expect(kindString, fields.kind); f != nil {
+		return part{}, f.in("type")
+	}
+	switch name := fields.kind.text(); {
+	case name == "input_text", name == "output_text" && m.role == roleAssistant:
+		return part{kind: partText, text: fields.text}, expect(kindString, fields.text).in("text")
+	case name == "refusal" && m.role == roleAssistant:
+		return part{kind: partText, text: fields.refusal}, expect(kindString, fields.refusal).in("refusal")
+	case name == "input_image" && (m.role == roleUser || m.role == roleTool):
+		return readInputImage(fields)
+	default:
+		return part{}, m.unknownItemPart(name).in("type")
+	}
+}
+
+// readInputImage reads an input_image.
+func readInputImage(fields itemPart) (part, *fault) {
+	if fields.file.given() {
+		return part{}, unsupported("is not supported: there are no files here; send the image as a data URL in 'image_url'").in("file_id")
+	}
+	p := part{kind: partImage, url: fields.image}
+	if f := p.checkURL(); f != nil {
+		return part{}, f.in("image_url")
+	}
+	f := p.readDetail(fields.detail)
+	return p, f.in("detail")
+}
+
+func (m *message) unknownItemPart(name string) *fault {
+	switch name {
+	case "input_file":
+		return unsupported("'input_file' is not supported: send its text, or an image of it")
+	case "input_audio":
+		return unsupported("'input_audio' is not supported: audio cannot be sent to Codex")
+	case "text", "image_url":
+		return wrongValue("'%s' belongs to POST /v1/chat/completions; here it is input_text or input_image", name)
+	}
+	switch m.role {
+	case roleUser, roleTool:
+		return wrongValue("must be input_text or input_image here")
+	case roleAssistant:
+		return wrongValue("must be output_text or refusal in a message of the role assistant")
+	}
+	return wrongValue("must be input_text in a message of the role %s", m.role)
+}

@@ -1,0 +1,166 @@
+package openai
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// readText reads text: the format of the answer, and its verbosity.
+func (r *ResponseRequest) readText(v value) *fault {
+	r.format, r.echo.format, r.verbosity = responseFormat{}, nil, ""
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindObject, v); f != nil {
+		return f
+	}
+	for name, v := range v.members() {
+		switch string(name) {
+		case "format":
+			if f := r.readFormat(v); f != nil {
+				return f.in("format")
+			}
+		case "verbosity":
+			if f := r.readVerbosity(v); f != nil {
+				return f.in("verbosity")
+			}
+		}
+	}
+	return nil
+}
+
+// readFormat reads text.format, which has the members of a json_schema beside
+// its type.
+func (r *ResponseRequest) readFormat(v value) *fault {
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindObject, v); f != nil {
+		return f
+	}
+	r.echo.format = v
+	var kind value
+	for name, v := range v.members() {
+		if string(name) == "type" {
+			kind = v
+		}
+	}
+	if f := expect(kindString, kind); f != nil {
+		return f.in("type")
+	}
+	switch kind.text() {
+	case "text":
+		return nil
+	case "json_object":
+		r.format.jsonObject = true
+		return nil
+	case "json_schema":
+		return r.format.readSchema(v)
+	}
+	return wrongValue("must be text, json_object or json_schema").in("type")
+}
+
+// summaries are the values of reasoning.summary.
+var summaries = []string{"auto", "concise", "detailed"}
+
+func (r *ResponseRequest) readReasoning(v value) *fault {
+	r.effort, r.summary = "", ""
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindObject, v); f != nil {
+		return f
+	}
+	for name, v := range v.members() {
+		switch name := string(name); name {
+		case "effort":
+			if f := r.readReasoningEffort(v); f != nil {
+				return f.in(name)
+			}
+		case "summary", "generate_summary": // the second is the older name
+			if f := r.readSummary(v); f != nil {
+				return f.in(name)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *ResponseRequest) readSummary(v value) *fault { return readOneOf(&r.summary, summaries, v) }
+
+// includable are the values of include (IncludeEnum). All but one belong to
+// hosted tools, of which there is never any output.
+var includable = []string{
+	includeEncrypted,
+	includeLogprobs,
+	"file_search_call.results",
+	"web_search_call.results",
+	"web_search_call.action.sources",
+	"message.input_image.image_url",
+	"computer_call_output.output.image_url",
+	"code_interpreter_call.outputs",
+}
+
+const (
+	includeEncrypted = "reasoning.encrypted_content"
+	includeLogprobs  = "message.output_text.logprobs"
+)
+
+func (r *ResponseRequest) readInclude(v value) *fault {
+	r.encrypted = false
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.elements() {
+		if f := expect(kindString, v); f != nil {
+			return f.at(i)
+		}
+		switch name := v.text(); {
+		case name == includeEncrypted:
+			r.encrypted = true
+		case name == includeLogprobs:
+			return unsupported("is not supported: Codex gives no log probabilities").at(i)
+		case !slices.Contains(includable, name):
+			return wrongValue("must be one of %s", strings.Join(includable, ", ")).at(i)
+		}
+	}
+	return nil
+}
+
+// The limits of metadata.
+const (
+	maxMetadata      = 16
+	maxMetadataName  = 64
+	maxMetadataValue = 512
+)
+
+func (r *ResponseRequest) readMetadata(v value) *fault {
+	r.echo.metadata = nil
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindObject, v); f != nil {
+		return f
+	}
+	count := 0
+	for name, v := range v.members() {
+		if count++; count > maxMetadata {
+			return wrongValue("must hold at most %d pairs", maxMetadata)
+		}
+		if utf8.RuneCount(name) > maxMetadataName {
+			return wrongValue("its names must be at most %d characters long", maxMetadataName)
+		}
+		if f := expect(kindString, v); f != nil {
+			return f.in(string(name))
+		}
+		if utf8.RuneCount(v.bytes()) > maxMetadataValue {
+			return wrongValue("must be at most %d characters long", maxMetadataValue).in(string(name))
+		}
+	}
+	r.echo.metadata = v
+	return nil
+}

@@ -1,0 +1,233 @@
+package openai
+
+import "encoding/json"
+
+// inputItem is one item of a response's input (InputItem).
+type inputItem struct {
+	raw     value
+	kind    string // its type
+	id      string // its own id, if it has one
+	call    string // the id of the call that it is, if it is one
+	answers string // the id of the call that it answers, if it does
+	// message is what the model is given, unless the item is silent.
+	message message
+	silent  bool
+}
+
+// The types of items that are looked at by name.
+const (
+	itemMessageType     = "message"
+	itemReference       = "item_reference"
+	itemReasoningType   = "reasoning"
+	itemCall            = "function_call"
+	itemCallOutput      = "function_call_output"
+	itemCustom          = "custom_tool_call"
+	itemCustomOutput    = "custom_tool_call_output"
+	itemSearch          = "tool_search_call"
+	itemSearchOutput    = "tool_search_output"
+	itemAdditionalTools = "additional_tools"
+)
+
+// verbatimItems are the types of items that Codex takes as they are, though
+// nothing here makes such ones.
+var verbatimItems = map[string]bool{
+	"web_search_call":       true,
+	"image_generation_call": true,
+	"compaction":            true,
+}
+
+func (r *ResponseRequest) readInput(v value) *fault {
+	r.input, r.hasInput = nil, v.given()
+	switch v.kind() {
+	case kindAbsent, kindNull:
+		return nil
+	case kindString:
+		r.input = []inputItem{{
+			raw: v, kind: itemMessageType,
+			message: message{role: roleUser, text: v, size: len(v)},
+		}}
+		return nil
+	case kindArray:
+		for i, v := range v.elements() {
+			item, f := r.readItem(v)
+			if f != nil {
+				return f.at(i)
+			}
+			r.input = append(r.input, item)
+		}
+		return nil
+	}
+	return wrongType("a string or an array of items", v)
+}
+
+// itemFields are the members of an item as they stand in the body.
+type itemFields struct {
+	kind, id, role, content                    value
+	callID, name, namespace, arguments, output value
+	input, tools, encrypted                    value
+}
+
+func readItemFields(v value) (fields itemFields) {
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			fields.kind = v
+		case "id":
+			fields.id = v
+		case "role":
+			fields.role = v
+		case "content":
+			fields.content = v
+		case "call_id":
+			fields.callID = v
+		case "name":
+			fields.name = v
+		case "namespace":
+			fields.namespace = v
+		case "arguments":
+			fields.arguments = v
+		case "output":
+			fields.output = v
+		case "input":
+			fields.input = v
+		case "tools":
+			fields.tools = v
+		case "encrypted_content":
+			fields.encrypted = v
+		}
+	}
+	return fields
+}
+
+// typeOf is the type of an item. A message and a reference may leave it out.
+func (fields *itemFields) typeOf() (string, *fault) {
+	switch {
+	case fields.kind.given():
+		return fields.kind.text(), expect(kindString, fields.kind).in("type")
+	case fields.role.given():
+		return itemMessageType, nil
+	case fields.id.given():
+		return itemReference, nil
+	}
+	return "", missing().in("type")
+}
+
+func (r *ResponseRequest) readItem(v value) (item inputItem, f *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return item, f
+	}
+	fields := readItemFields(v)
+	if fields.kind.given() {
+		if f := expect(kindString, fields.kind); f != nil {
+			return item, f.in("type")
+		}
+	}
+	if f := optional(kindString, fields.id); f != nil {
+		return item, f.in("id")
+	}
+	item.raw = v
+	if fields.id.given() {
+		item.id = fields.id.text()
+	}
+	item.message.size = len(v)
+	if item.kind, f = fields.typeOf(); f != nil {
+		return item, f
+	}
+	return item, r.readItemOf(&item, &fields)
+}
+
+// readItemOf reads what an item of its type has.
+func (r *ResponseRequest) readItemOf(item *inputItem, fields *itemFields) *fault {
+	switch item.kind {
+	case itemMessageType:
+		return item.readMessage(fields)
+	case itemReference:
+		item.silent = true
+		return expectFilled(fields.id).in("id")
+	case itemReasoningType:
+		return item.readReasoning(fields)
+	case itemCall, itemCustom, itemSearch:
+		return item.readCall(fields)
+	case itemCallOutput, itemCustomOutput:
+		return item.readOutput(fields)
+	case itemSearchOutput:
+		return r.readFound(item, fields)
+	case itemAdditionalTools:
+		item.silent = true
+		return r.readMoreTools(fields.tools).in("tools")
+	}
+	if verbatimItems[item.kind] {
+		item.passOn()
+		return nil
+	}
+	return unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", item.kind).in("type")
+}
+
+// passOn gives the item to Codex as it is.
+func (i *inputItem) passOn() {
+	i.message.role, i.message.item = roleItem, value(compact(i.raw))
+}
+
+func (i *inputItem) readMessage(fields *itemFields) *fault {
+	if f := expect(kindString, fields.role); f != nil {
+		return f.in("role")
+	}
+	i.message.role = readRole(fields.role)
+	switch i.message.role {
+	case roleUser, roleAssistant, roleSystem, roleDeveloper:
+	default:
+		return wrongValue("must be one of user, assistant, system, developer").in("role")
+	}
+	if f := i.message.readItemContent(fields.content); f != nil {
+		return f.in("content")
+	}
+	if i.message.empty() || i.message.role == roleAssistant && i.message.text != nil && len(i.message.text.rawText()) == 0 {
+		i.silent = true
+	}
+	return nil
+}
+
+// readReasoning passes on reasoning that the provider can read again. Without
+// its encrypted content the model would get nothing of it.
+func (i *inputItem) readReasoning(fields *itemFields) *fault {
+	if f := optional(kindString, fields.encrypted); f != nil {
+		return f.in("encrypted_content")
+	}
+	if !fields.encrypted.given() || len(fields.encrypted.rawText()) == 0 {
+		i.silent = true
+		return nil
+	}
+	var summary value
+	for name, v := range i.raw.members() {
+		if string(name) == "summary" {
+			summary = v
+		}
+	}
+	if f := expect(kindArray, summary); f != nil {
+		return f.in("summary")
+	}
+	for k, v := range summary.elements() {
+		if f := expect(kindObject, v); f != nil {
+			return f.at(k).in("summary")
+		}
+	}
+	i.passOn()
+	if source, ok := sourceOf(i.id); ok {
+		i.message.item = value(i.resource(source))
+	}
+	return nil
+}
+
+// resolve puts what an item refers to in its place.
+func (i *inputItem) resolve(r *ResponseRequest, find func(id string) (json.RawMessage, bool)) *fault {
+	if i.kind != itemReference {
+		return nil
+	}
+	raw, ok := find(i.id)
+	if !ok {
+		return notFound("there is no item %.64q here; items are kept with their response, when 'store' is not false", i.id).in("id")
+	}
+	found, f := r.readItem(value(raw))
+	*i = found
+	return f.in("id")
+}

@@ -1,0 +1,92 @@
+package openai
+
+import (
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// ResponseStream encodes the outputs of a turn as the events of a streamed
+// response (ResponseStreamEvent). Each has its type and a sequence_number, from 0
+// up without a gap:
+//
+//   - response.created and response.in_progress,
+//   - for each item response.output_item.added, what belongs to its type, and
+//     response.output_item.done: content parts and texts of a message, parts and
+//     texts of a reasoning's summary, the arguments of a call,
+//   - response.completed, response.incomplete or response.failed, with the whole
+//     Response.
+//
+// It must not be used by several goroutines at once.
+type ResponseStream struct {
+	fold
+	emit     func(event string, data []byte) error
+	buf      []byte // the event under way
+	head     []byte // of the deltas of a part, up to their text
+	headOf   headKey
+	sequence int64
+	err      error // of emit
+}
+
+// NewResponseStream returns an encoder that hands the name and the JSON of each
+// event to emit, without any framing. The slice is valid during the call only.
+// The stream ends at the first error of emit.
+func NewResponseStream(meta ResponseMeta, emit func(event string, data []byte) error) *ResponseStream {
+	s := &ResponseStream{emit: emit, headOf: headKey{item: hidden}}
+	s.fold = newFold(meta, s)
+	return s
+}
+
+// Open writes the events that precede all others.
+func (s *ResponseStream) Open() error {
+	s.whole("response.created")
+	s.whole("response.in_progress")
+	return s.err
+}
+
+// Write encodes one output as none, one or more events; a response has one
+// choice only. The error is that of emit. Outputs after the last are ignored.
+func (s *ResponseStream) Write(_ int, out turn.Output) error {
+	if s.done || s.err != nil {
+		return s.err
+	}
+	s.add(&out)
+	s.end()
+	return s.err
+}
+
+// Cancel ends the response because somebody has cancelled it. There is no event
+// of that name: it is a response.failed whose response is cancelled.
+func (s *ResponseStream) Cancel() error {
+	if s.done || s.err != nil {
+		return s.err
+	}
+	s.fail(statusCancelled, cancelled)
+	s.end()
+	return s.err
+}
+
+// Done reports whether the last event has been written.
+func (s *ResponseStream) Done() bool { return s.done && s.err == nil }
+
+// end writes the last event, if that was the last output.
+func (s *ResponseStream) end() {
+	if !s.done {
+		return
+	}
+	s.keep()
+	switch s.status {
+	case statusCompleted:
+		s.whole("response.completed")
+	case statusIncomplete:
+		s.whole("response.incomplete")
+	default:
+		s.whole("response.failed")
+	}
+}
+
+// whole writes an event with the whole Response.
+func (s *ResponseStream) whole(event string) {
+	s.start(event)
+	s.buf = append(s.buf, `,"response":`...)
+	s.buf = s.response.append(s.buf)
+	s.send(event)
+}

@@ -1,0 +1,407 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// toolForm is what a tool of a Responses request is to its client, where that is
+// more than a function: Codex and the model know functions only.
+type toolForm struct {
+	kind      string // the type of its calls: function_call, custom_tool_call, tool_search_call
+	namespace string
+	name      string // within its namespace
+}
+
+// searchTool is the function that stands for a tool_search.
+const searchTool = "tool_search"
+
+// customSchema is the schema of the function that stands for a custom tool,
+// which takes any text.
+var customSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
+
+// customArguments are the arguments of that function for an input, which is a
+// JSON string.
+func customArguments(input value) []byte {
+	arguments := append([]byte(nil), `{"input":`...)
+	arguments = append(arguments, input...)
+	return append(arguments, '}')
+}
+
+// plainNamespace is the namespace of the tools that have none.
+const plainNamespace = "functions"
+
+// joinName is the name of a tool in a namespace, as one function.
+func joinName(namespace, name string) string {
+	if namespace == "" || namespace == plainNamespace {
+		return name
+	}
+	return cutName(namespace+"__"+name, "")
+}
+
+// moreTool is a tool that stands in an input item.
+type moreTool struct {
+	tool
+	form toolForm
+}
+
+func (r *ResponseRequest) readTools(v value) *fault {
+	r.tools, r.declared, r.forms, r.hosted, r.echo.tools = nil, nil, nil, nil, nil
+	if !v.given() {
+		return nil
+	}
+	if f := expect(kindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.elements() {
+		tools, f := readResponseTool(v, "")
+		if f != nil && f.code == codeHosted {
+			r.skipHosted(f.at(i).in("tools"))
+			continue
+		}
+		if f != nil {
+			return f.at(i)
+		}
+		for _, t := range tools {
+			if f := r.addTool(t); f != nil {
+				return f.at(i)
+			}
+		}
+		r.echo.tools = append(r.echo.tools, v)
+	}
+	return nil
+}
+
+// skipHosted remembers a hosted tool. Every client but Codex is refused with
+// it: Codex adds such tools by itself, needs none of them, and has no other way
+// to learn that they are not there.
+func (r *ResponseRequest) skipHosted(f *fault) {
+	if r.hosted == nil {
+		r.hosted = &fault{path: f.path, problem: f.problem, code: codeUnsupported}
+	}
+	r.ignore(strings.TrimSuffix(f.path, ".type"))
+}
+
+// addTool declares a tool.
+func (r *ResponseRequest) addTool(t moreTool) *fault {
+	if r.declared[t.name] {
+		return wrongValue("the name %q is used twice", t.name).in("name")
+	}
+	if len(r.tools) == maxTools {
+		return wrongValue("there must be at most %d tools", maxTools)
+	}
+	if r.declared == nil {
+		r.declared = map[string]bool{}
+	}
+	r.declared[t.name] = true
+	r.tools = append(r.tools, t.tool)
+	if t.form.kind != itemCall || t.form.namespace != "" {
+		if r.forms == nil {
+			r.forms = map[string]toolForm{}
+		}
+		r.forms[t.name] = t.form
+	}
+	return nil
+}
+
+// readMoreTools reads the tools of an input item. Hosted ones in it were never
+// the client's own idea: another tool has found them.
+func (r *ResponseRequest) readMoreTools(v value) *fault {
+	if f := expect(kindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.elements() {
+		tools, f := readResponseTool(v, "")
+		if f != nil && f.code == codeHosted {
+			f = f.at(i)
+			f.code = codeUnsupported
+			return f
+		}
+		if f != nil {
+			return f.at(i)
+		}
+		r.more = append(r.more, tools...)
+	}
+	return nil
+}
+
+// addMoreTools declares the tools of input items that are not declared yet.
+func (r *ResponseRequest) addMoreTools() *fault {
+	for _, t := range r.more {
+		if r.declared[t.name] {
+			continue
+		}
+		if f := r.addTool(t); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// codeHosted marks the fault of a tool that only OpenAI can run. It never
+// reaches a client.
+const codeHosted = "hosted_tool"
+
+// readResponseTool reads a tool (Tool): the functions that stand for it.
+func readResponseTool(v value, namespace string) ([]moreTool, *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return nil, f
+	}
+	var kind, execution value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			kind = v
+		case "execution":
+			execution = v
+		}
+	}
+	if f := expect(kindString, kind); f != nil {
+		return nil, f.in("type")
+	}
+	switch kind := kind.text(); {
+	case kind == "function":
+		t, f := readToolFunction(v)
+		return oneTool(itemCall, namespace, t), f
+	case kind == "custom":
+		t, f := readCustomTool(v)
+		return oneTool(itemCustom, namespace, t), f
+	case kind == "namespace" && namespace == "":
+		return readNamespace(v)
+	case kind == searchTool && execution.is("client"):
+		t, f := readSearchTool(v)
+		return oneTool(itemSearch, "", t), f
+	default:
+		return nil, (&fault{
+			problem: "'" + cutText(kind, 64) + "' is not supported: tools that are not the client's own do not run here; use function or custom",
+			code:    codeHosted,
+		}).in("type")
+	}
+}
+
+func cutText(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
+
+func oneTool(kind, namespace string, t tool) []moreTool {
+	form := toolForm{kind, namespace, t.name}
+	t.name = joinName(namespace, t.name)
+	return []moreTool{{t, form}}
+}
+
+// readNamespace reads a namespace: tools that share the beginning of a name.
+func readNamespace(v value) ([]moreTool, *fault) {
+	var nameOf, tools value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "name":
+			nameOf = v
+		case "tools":
+			tools = v
+		}
+	}
+	namespace, f := readToolName(nameOf)
+	if f != nil {
+		return nil, f.in("name")
+	}
+	if f := expect(kindArray, tools); f != nil {
+		return nil, f.in("tools")
+	}
+	var all []moreTool
+	for i, v := range tools.elements() {
+		some, f := readResponseTool(v, namespace)
+		if f != nil {
+			return nil, f.at(i).in("tools")
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// readCustomTool reads a custom tool. Its grammar is told to the model, which
+// Codex cannot hold to it.
+func readCustomTool(v value) (t tool, _ *fault) {
+	var nameOf, description, format value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "name":
+			nameOf = v
+		case "description":
+			description = v
+		case "format":
+			format = v
+		}
+	}
+	var f *fault
+	if t.name, f = readToolName(nameOf); f != nil {
+		return t, f.in("name")
+	}
+	if f := optional(kindString, description); f != nil {
+		return t, f.in("description")
+	}
+	var parts []string
+	if description.given() {
+		parts = append(parts, description.text())
+	}
+	parts = append(parts, "The text goes into the argument `input`, as it is.")
+	grammar, f := readGrammar(format)
+	if f != nil {
+		return t, f.in("format")
+	}
+	if grammar != "" {
+		parts = append(parts, "It must follow this grammar:\n"+grammar)
+	}
+	t.description = strings.Join(parts, "\n\n")
+	t.schema = customSchema
+	return t, nil
+}
+
+// readGrammar reads the format of a custom tool; empty: any text.
+func readGrammar(v value) (string, *fault) {
+	if !v.given() {
+		return "", nil
+	}
+	if f := expect(kindObject, v); f != nil {
+		return "", f
+	}
+	var kind, definition value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			kind = v
+		case "definition":
+			definition = v
+		}
+	}
+	switch {
+	case kind.is("text"):
+		return "", nil
+	case !kind.is("grammar"):
+		return "", wrongValue("must be text or grammar").in("type")
+	}
+	if f := expect(kindString, definition); f != nil {
+		return "", f.in("definition")
+	}
+	return definition.text(), nil
+}
+
+// readSearchTool reads a search for tools that the client runs itself.
+func readSearchTool(v value) (tool, *fault) {
+	var description, parameters value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "description":
+			description = v
+		case "parameters":
+			parameters = v
+		}
+	}
+	t := tool{name: searchTool, schema: emptySchema}
+	if f := optional(kindString, description); f != nil {
+		return t, f.in("description")
+	}
+	if description.given() {
+		t.description = description.text()
+	}
+	if f := optional(kindObject, parameters); f != nil {
+		return t, f.in("parameters")
+	}
+	if parameters.given() {
+		t.schema = compact(parameters)
+	}
+	return t, nil
+}
+
+func (r *ResponseRequest) readToolChoice(v value) *fault {
+	r.choice, r.echo.toolChoice = toolChoice{}, nil
+	switch v.kind() {
+	case kindNull:
+		return nil
+	case kindString:
+		r.echo.toolChoice = v
+		return r.choice.readMode(v.text())
+	case kindObject:
+		r.echo.toolChoice = v
+		return r.choice.readResponseObject(v)
+	}
+	return wrongType("a string or an object", v)
+}
+
+// readResponseObject reads a choice that is an object (ToolChoiceFunction,
+// ToolChoiceCustom, ToolChoiceAllowed).
+func (c *toolChoice) readResponseObject(v value) *fault {
+	var kind, mode, tools value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			kind = v
+		case "mode":
+			mode = v
+		case "tools":
+			tools = v
+		}
+	}
+	if kind.is("allowed_tools") {
+		return c.readAllowedTools(mode, tools)
+	}
+	name, f := readChosenTool(v)
+	c.required, c.only = true, []string{name}
+	return f
+}
+
+func (c *toolChoice) readAllowedTools(mode, tools value) *fault {
+	if f := expect(kindString, mode); f != nil {
+		return f.in("mode")
+	}
+	if !mode.is("auto") && !mode.is("required") {
+		return wrongValue("must be auto or required").in("mode")
+	}
+	c.required = mode.is("required")
+	if f := expect(kindArray, tools); f != nil {
+		return f.in("tools")
+	}
+	c.only = []string{}
+	for i, v := range tools.elements() {
+		name, f := readChosenTool(v)
+		if f != nil {
+			return f.at(i).in("tools")
+		}
+		c.only = append(c.only, name)
+	}
+	if len(c.only) == 0 {
+		return wrongValue("must hold at least one tool").in("tools")
+	}
+	return nil
+}
+
+// readChosenTool reads {"type":"function","name":…}, also of a custom tool.
+func readChosenTool(v value) (string, *fault) {
+	if f := expect(kindObject, v); f != nil {
+		return "", f
+	}
+	var kind, chosen, namespace value
+	for name, v := range v.members() {
+		switch string(name) {
+		case "type":
+			kind = v
+		case "name":
+			chosen = v
+		case "namespace":
+			namespace = v
+		}
+	}
+	if f := expect(kindString, kind); f != nil {
+		return "", f.in("type")
+	}
+	if !kind.is("function") && !kind.is("custom") {
+		return "", unsupported("must name a function or a custom tool: other tools do not run here").in("type")
+	}
+	if f := expectFilled(chosen); f != nil {
+		return "", f.in("name")
+	}
+	if f := optional(kindString, namespace); f != nil {
+		return "", f.in("namespace")
+	}
+	if namespace.given() {
+		return joinName(namespace.text(), chosen.text()), nil
+	}
+	return chosen.text(), nil
+}
