@@ -1,0 +1,111 @@
+package responses
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// Memory keeps entries in memory. When it is full those go that were used
+// longest ago.
+type Memory struct {
+	maxBytes int64
+	maxAge   time.Duration
+	now      func() time.Time
+
+	mu    sync.Mutex
+	bytes int64
+	byID  map[string]*list.Element
+	used  *list.List // of *kept, the last used one in front
+}
+
+// kept is an entry in memory.
+type kept struct {
+	id    string
+	entry *Entry
+	until time.Time
+	size  int64
+}
+
+// NewMemory makes a store that holds at most maxBytes, each entry for maxAge.
+func NewMemory(maxBytes int64, maxAge time.Duration) *Memory {
+	return &Memory{
+		maxBytes: maxBytes,
+		maxAge:   maxAge,
+		now:      time.Now,
+		byID:     make(map[string]*list.Element),
+		used:     list.New(),
+	}
+}
+
+// Put implements [Store].
+func (m *Memory) Put(_ context.Context, id string, e *Entry) error {
+	size := e.size() + int64(len(id))
+	if size > m.maxBytes {
+		return ErrTooLarge
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remove(m.byID[id])
+	for m.bytes+size > m.maxBytes {
+		m.remove(m.used.Back())
+	}
+	now := m.now()
+	for last := m.used.Back(); last != nil && last.Value.(*kept).until.Before(now); last = m.used.Back() {
+		m.remove(last)
+	}
+	m.byID[id] = m.used.PushFront(&kept{id, e, now.Add(m.maxAge), size})
+	m.bytes += size
+	return nil
+}
+
+// Get implements [Store].
+func (m *Memory) Get(_ context.Context, user, id string) (*Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	element, err := m.find(user, id)
+	if err != nil {
+		return nil, err
+	}
+	m.used.MoveToFront(element)
+	return element.Value.(*kept).entry, nil
+}
+
+// Delete implements [Store].
+func (m *Memory) Delete(_ context.Context, user, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	element, err := m.find(user, id)
+	if err == nil {
+		m.remove(element)
+	}
+	return err
+}
+
+// find finds what a user may see.
+func (m *Memory) find(user, id string) (*list.Element, error) {
+	element := m.byID[id]
+	if element == nil {
+		return nil, ErrNotFound
+	}
+	k := element.Value.(*kept)
+	if k.until.Before(m.now()) {
+		m.remove(element)
+		return nil, ErrNotFound
+	}
+	if k.entry.User != user {
+		return nil, ErrNotFound
+	}
+	return element, nil
+}
+
+// remove forgets an element, if there is one.
+func (m *Memory) remove(element *list.Element) {
+	if element == nil {
+		return
+	}
+	k := m.used.Remove(element).(*kept)
+	delete(m.byID, k.id)
+	m.bytes -= k.size
+}
