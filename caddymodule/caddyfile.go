@@ -48,6 +48,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    max_queue      <n> [<wait>]
 //	    idle_timeout   <duration>
 //	    keepalive      <duration>|off
+//	    response_store memory [<size> [<age>]]|storage [<age>]|off
 //	    drain_timeout  <duration>
 //
 //	    model       <id> [<codex model> [<effort>]]
@@ -80,6 +81,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"max_queue":      {parse: h.parseMaxQueue},
 		"idle_timeout":   {parse: durationOption(&h.IdleTimeout)},
 		"keepalive":      {parse: h.parseKeepalive},
+		"response_store": {parse: h.ResponseStore.parse},
 		"drain_timeout":  {parse: durationOption(&h.DrainTimeout)},
 	}
 	maps.Copy(options, h.ToolOptions.directives())

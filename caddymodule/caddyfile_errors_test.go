@@ -58,6 +58,14 @@ func TestDirectiveErrors(t *testing.T) {
 		"max_memory and connect":      {"codex {\napp_server {\nmax_memory 1GiB\nconnect ws://a\n}\n}", 5, "max_memory is for a process that is started here"},
 		"max_memory off, and connect": {"codex {\napp_server {\nmax_memory off\nconnect ws://a\n}\n}", 5, "max_memory is for a process that is started here"},
 
+		"response_store twice":       {"codex {\nresponse_store off\nresponse_store off\n}", 3, "response_store is given twice"},
+		"response_store of no kind":  {"codex {\nresponse_store\n}", 2, wrongCount + "'response_store'"},
+		"response_store elsewhere":   {"codex {\nresponse_store disk\n}", 2, `"disk" must be one of memory, storage, off`},
+		"response_store of no size":  {"codex {\nresponse_store memory 0\n}", 2, `"0" is not a size above zero`},
+		"response_store of no age":   {"codex {\nresponse_store storage never\n}", 2, `"never" is not a duration above zero`},
+		"response_store off, an age": {"codex {\nresponse_store off 1h\n}", 2, wrongCount + "'1h'"},
+		"response_store, too much":   {"codex {\nresponse_store memory 1MiB 1h 1h\n}", 2, wrongCount + "'1h'"},
+
 		"command without a program": {"codex {\napp_server {\ncommand\n}\n}", 3, wrongCount + "'command'"},
 		"home without a value":      {"codex {\napp_server {\nhome\n}\n}", 3, wrongCount + "'home'"},
 		"dir without a value":       {"codex {\napp_server {\ndir\n}\n}", 3, wrongCount + "'dir'"},

@@ -30,8 +30,8 @@ const (
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
 //
-// It serves POST /v1/chat/completions, GET /v1/models, GET /v1/models/{id},
-// GET /v1/usage, GET /v1/usage/raw, GET /healthz and GET /readyz. Other paths below /v1/ get a 404 in OpenAI's
+// It serves POST /v1/chat/completions, /v1/responses and what is below it,
+// GET /v1/models, GET /v1/models/{id}, GET /v1/usage, GET /v1/usage/raw, GET /healthz and GET /readyz. Other paths below /v1/ get a 404 in OpenAI's
 // envelope, all others go to the next handler.
 type Handler struct {
 	// The app-servers to use; each turn runs on the least busy one that is ready.
@@ -73,12 +73,16 @@ type Handler struct {
 	// server_shutting_down. Default: `10s`.
 	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty"`
 
+	// Where the responses of /v1/responses are kept.
+	ResponseStore ResponseStore `json:"response_store,omitzero"`
+
 	ToolOptions
 	ModelOptions
 
-	images  *imagefetch.Fetcher // nil: none are fetched
-	keys    keyring
-	gateway *gateway.Gateway
+	images     *imagefetch.Fetcher // nil: none are fetched
+	keys       keyring
+	gateway    *gateway.Gateway
+	closeStore func() error
 }
 
 // CaddyModule returns the Caddy module information.
@@ -112,6 +116,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
+	store, closeStore, err := h.ResponseStore.open(ctx)
+	if err != nil {
+		return fmt.Errorf("opening the store of responses: %w", err)
+	}
+	h.closeStore = closeStore
 	options := gateway.Options{
 		MaxBody:       h.MaxBody,
 		MaxConcurrent: h.MaxConcurrent,
@@ -122,6 +131,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		Exit:          exit.begun,
 		DrainTimeout:  time.Duration(h.DrainTimeout),
 		Tools:         h.tools(),
+		Responses:     store,
+		Running:       runningResponses,
 		Observer:      observer{},
 		User:          userOf,
 		Logger:        ctx.Slogger(),
@@ -136,17 +147,21 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Cleanup closes idle connections. Requests of this configuration may still
-// run, and fetch images.
+// Cleanup closes idle connections and lets go of the store of responses. Requests
+// of this configuration may still run, and use both.
 func (h *Handler) Cleanup() error {
 	if h.images != nil {
 		h.images.Close()
 	}
-	return nil
+	if h.closeStore == nil {
+		return nil
+	}
+	return h.closeStore()
 }
 
 func (h *Handler) setDefaults() {
 	h.ToolOptions.setDefaults()
+	h.ResponseStore.setDefaults()
 	h.ModelOptions.setDefaults()
 	if len(h.AppServers) == 0 {
 		h.AppServers = []*AppServer{{}}
@@ -171,6 +186,9 @@ func (h *Handler) Validate() error {
 		}
 	}
 	if err := h.ToolOptions.validate(); err != nil {
+		return err
+	}
+	if err := h.ResponseStore.validate(); err != nil {
 		return err
 	}
 	if err := h.ModelOptions.validate(); err != nil {

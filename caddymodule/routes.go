@@ -25,6 +25,7 @@ var (
 
 	routes = map[string]route{
 		"/v1/chat/completions": {methods: writeMethods, serve: (*gateway.Gateway).Chat},
+		"/v1/responses":        {methods: writeMethods, serve: (*gateway.Gateway).Responses},
 		"/v1/models":           {methods: readMethods, serve: (*gateway.Gateway).Models},
 		"/v1/usage":            {methods: readMethods, serve: own(serveUsage)},
 		"/v1/usage/raw":        {methods: readMethods, serve: own(serveRawUsage)},
@@ -39,6 +40,38 @@ var (
 	}}
 )
 
+// responsePrefix precedes a response's id.
+const responsePrefix = "/v1/responses/"
+
+// responseRoutes are the routes of one response, by what follows its id.
+var responseRoutes = map[string]struct {
+	methods []string
+	serve   func(*gateway.Gateway, http.ResponseWriter, *http.Request, string)
+}{
+	"":             {[]string{http.MethodGet, http.MethodHead, http.MethodDelete}, (*gateway.Gateway).Response},
+	"/input_items": {readMethods, (*gateway.Gateway).InputItems},
+	"/cancel":      {writeMethods, (*gateway.Gateway).CancelResponse},
+}
+
+// responseRouteOf finds the route of one response.
+func responseRouteOf(path string) (route, bool) {
+	rest, ok := strings.CutPrefix(path, responsePrefix)
+	if !ok || rest == "" {
+		return route{}, false
+	}
+	id, what := rest, ""
+	if slash := strings.IndexByte(rest, '/'); slash >= 0 {
+		id, what = rest[:slash], rest[slash:]
+	}
+	found, ok := responseRoutes[what]
+	if !ok || id == "" {
+		return route{}, false
+	}
+	return route{methods: found.methods, serve: func(g *gateway.Gateway, w http.ResponseWriter, r *http.Request) {
+		found.serve(g, w, r, id)
+	}}, true
+}
+
 // own is the handler of a route that needs no gateway.
 func own(serve http.HandlerFunc) func(*gateway.Gateway, http.ResponseWriter, *http.Request) {
 	return func(_ *gateway.Gateway, w http.ResponseWriter, r *http.Request) { serve(w, r) }
@@ -51,6 +84,9 @@ func routeOf(path string) (route, bool) {
 	}
 	if len(path) > len(modelPrefix) && strings.HasPrefix(path, modelPrefix) {
 		return modelRoute, true
+	}
+	if r, ok := responseRouteOf(path); ok {
+		return r, true
 	}
 	return unknownRoute, strings.HasPrefix(path, "/v1/")
 }

@@ -48,13 +48,17 @@ func TestMethods(t *testing.T) {
 		allow  string
 		status int // for the methods that are allowed
 	}{
-		"/v1/chat/completions": {"POST", 400}, // the body is missing
-		"/v1/models":           {"GET, HEAD", 200},
-		"/v1/models/plain":     {"GET, HEAD", 200},
-		"/v1/usage":            {"GET, HEAD", 200},
-		"/v1/usage/raw":        {"GET, HEAD", 200},
-		"/healthz":             {"GET, HEAD", 200},
-		"/readyz":              {"GET, HEAD", 200},
+		"/v1/chat/completions":             {"POST", 400}, // the body is missing
+		"/v1/responses":                    {"POST", 400},
+		"/v1/responses/resp_x":             {"GET, HEAD, DELETE", 404},
+		"/v1/responses/resp_x/input_items": {"GET, HEAD", 404},
+		"/v1/responses/resp_x/cancel":      {"POST", 404},
+		"/v1/models":                       {"GET, HEAD", 200},
+		"/v1/models/plain":                 {"GET, HEAD", 200},
+		"/v1/usage":                        {"GET, HEAD", 200},
+		"/v1/usage/raw":                    {"GET, HEAD", 200},
+		"/healthz":                         {"GET, HEAD", 200},
+		"/readyz":                          {"GET, HEAD", 200},
 	} {
 		allowed := make(map[string]bool)
 		for method := range strings.SplitSeq(test.allow, ", ") {

@@ -78,6 +78,9 @@ func (c chatWire) Stream(w *sse.Writer) eventEncoder {
 // Whole returns an encoder of a completion.
 func (c chatWire) Whole() bodyEncoder { return openai.NewChatBody(c.meta) }
 
+// Refusal is an error in OpenAI's shape.
+func (c chatWire) Refusal(failure error) *openai.Error { return openai.FromFailure(failure) }
+
 // chatEvents are chunks in a stream.
 type chatEvents struct {
 	*openai.ChatStream
@@ -87,14 +90,22 @@ type chatEvents struct {
 // Open writes nothing: the first chunk of a choice comes with its first output.
 func (*chatEvents) Open() error { return nil }
 
-// Close writes the counts of the calls, as a comment that clients skip, and
-// the end mark.
+// Cancel ends nothing: no chat completion can be cancelled but by its client's
+// leaving.
+func (*chatEvents) Cancel() error { return nil }
+
+// Close writes the counts of the calls and the end mark.
 func (e *chatEvents) Close(tools turn.Report) error {
-	if tools.Calls > 0 {
-		counts := fmt.Sprintf("tool_calls=%d truncated=%t", tools.Calls, tools.Truncated)
-		if err := e.writer.WriteComment(counts); err != nil {
-			return err
-		}
+	if err := writeCounts(e.writer, tools); err != nil {
+		return err
 	}
 	return e.writer.WriteDone()
+}
+
+// writeCounts writes the counts of the calls, as a comment that clients skip.
+func writeCounts(w *sse.Writer, tools turn.Report) error {
+	if tools.Calls == 0 {
+		return nil
+	}
+	return w.WriteComment(fmt.Sprintf("tool_calls=%d truncated=%t", tools.Calls, tools.Truncated))
 }

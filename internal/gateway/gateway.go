@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
 // Options are the limits of a [Gateway].
@@ -31,9 +32,11 @@ type Options struct {
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        Tools
-	Aliases      []openai.Alias // models besides those of Codex
-	Images       Images         // nil: images elsewhere are refused
-	NoReasoning  bool           // clients get no summaries of the reasoning
+	Aliases      []openai.Alias  // models besides those of Codex
+	Images       Images          // nil: images elsewhere are refused
+	NoReasoning  bool            // clients get no summaries of the reasoning
+	Responses    responses.Store // keeps responses; nil: they are not kept
+	Running      *Running        // the responses under way, over reloads; nil: only these
 	Observer     Observer
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
 	Logger       *slog.Logger
@@ -65,6 +68,7 @@ type Gateway struct {
 	upstream Upstream
 	opts     Options
 	queue    *queue.Queue // a slot for each running turn
+	running  *Running
 }
 
 // New makes a gateway.
@@ -72,10 +76,14 @@ func New(upstream Upstream, opts Options) *Gateway {
 	if opts.Exit == nil {
 		opts.Exit = context.Background()
 	}
+	if opts.Running == nil {
+		opts.Running = NewRunning()
+	}
 	return &Gateway{
 		upstream: upstream,
 		opts:     opts,
 		queue:    queue.New(queue.Options{Concurrent: opts.MaxConcurrent, Queue: opts.MaxQueue, Wait: opts.QueueWait}),
+		running:  opts.Running,
 	}
 }
 

@@ -20,6 +20,10 @@ type request struct {
 	plan    *openai.Plan
 	options turn.Options // of every choice
 	wire    wire
+	// begin is called before the turns start, and what it returns when they are
+	// over. Their context is that of the request that it returns. Nil: there is
+	// nothing to do.
+	begin func(*http.Request) (*http.Request, func())
 }
 
 // wire is the form of an answer: chat completions or Responses. A request has
@@ -29,6 +33,9 @@ type wire interface {
 	Stream(w *sse.Writer) eventEncoder
 	// Whole returns the encoder of an answer in one body.
 	Whole() bodyEncoder
+	// Refusal is how a client is told that the request failed before anything was
+	// written.
+	Refusal(failure error) *openai.Error
 }
 
 // eventEncoder writes the outputs of a request's turns as the events of a
@@ -43,6 +50,8 @@ type eventEncoder interface {
 	// Done reports whether the last event that depends on outputs is written: all
 	// choices have finished, or one has failed.
 	Done() bool
+	// Cancel ends the answer because somebody has cancelled it.
+	Cancel() error
 	// Close writes what follows then. tools sums up the choices.
 	Close(tools turn.Report) error
 }
@@ -78,11 +87,15 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 	defer leave()
 	r, end := g.untilDrained(r)
 	defer end()
+	if req.begin != nil {
+		r, end = req.begin(r)
+		defer end()
+	}
 	choices, err := g.start(r.Context(), lease, req)
 	defer closeAll(choices)
 	lease.Release() // each turn holds its own process now
 	if err != nil {
-		g.refuse(w, r, openai.FromFailure(err))
+		g.refuse(w, r, req.wire.Refusal(err))
 		return
 	}
 	g.answer(w, r, req, choices)

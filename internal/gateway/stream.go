@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -22,6 +23,9 @@ const (
 func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) (failure, lost error) {
 	s := newEvents(w, req.wire, g.opts.Keepalive, choices)
 	err := g.run(r.Context(), choices, s)
+	if errors.Is(err, errCancelled) {
+		err = s.cancel()
+	}
 	if err == nil && s.refusal == nil {
 		err = s.writer.Close()
 	}
@@ -37,6 +41,7 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, c
 // events is an answer as a stream.
 type events struct {
 	choices []*choice
+	wire    wire
 	writer  *sse.Writer
 	encoder eventEncoder
 	header  time.Time     // when the header goes out at the latest
@@ -49,6 +54,7 @@ func newEvents(w http.ResponseWriter, form wire, keepalive time.Duration, choice
 	writer := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: keepalive})
 	return &events{
 		choices: choices,
+		wire:    form,
 		writer:  writer,
 		encoder: form.Stream(writer),
 		header:  time.Now().Add(headerDelay),
@@ -61,7 +67,7 @@ func (s *events) take(choice int, outputs []turn.Output) error {
 		if o.Kind == turn.OutputFailure {
 			s.err = o.Err
 			if !s.opened {
-				s.refusal = openai.FromFailure(o.Err)
+				s.refusal = s.wire.Refusal(o.Err)
 				return nil
 			}
 		}
@@ -72,12 +78,28 @@ func (s *events) take(choice int, outputs []turn.Output) error {
 			return err
 		}
 	}
+	return s.flush()
+}
+
+// flush lets go out what is written, with the end of the stream if it is due.
+func (s *events) flush() error {
 	if s.encoder.Done() {
 		if err := s.encoder.Close(toolsOf(s.choices)); err != nil {
 			return err
 		}
 	}
 	return s.writer.Flush()
+}
+
+// cancel ends a stream whose turn somebody has cancelled.
+func (s *events) cancel() error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	if err := s.encoder.Cancel(); err != nil {
+		return err
+	}
+	return s.flush()
 }
 
 func (s *events) failure() error { return s.err }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -19,7 +18,7 @@ func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, req *request, ch
 		return nil, err
 	}
 	if err := b.failure(); err != nil {
-		g.refuse(w, r, openai.FromFailure(err))
+		g.refuse(w, r, req.wire.Refusal(err))
 		return err, nil
 	}
 	tools := toolsOf(choices)

@@ -1,0 +1,145 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
+)
+
+// ResponseStore says where the responses of /v1/responses are kept.
+type ResponseStore struct {
+	// `memory`: in this process, also over reloads. `storage`: in Caddy's storage,
+	// which nodes may share and which outlives a restart. `off`: nowhere; then
+	// previous_response_id refers to nothing. Default: `memory`.
+	Type string `json:"type,omitempty"`
+
+	// The most memory that responses take, in bytes; those used longest ago go
+	// first. Only of `memory`. Default: 64 MiB.
+	Size int64 `json:"size,omitempty"`
+
+	// How long a response is kept. Default: `24h` in memory, `720h` in the storage.
+	Age caddy.Duration `json:"age,omitempty"`
+}
+
+// The values of [ResponseStore.Type].
+const (
+	storeMemory  = "memory"
+	storeStorage = "storage"
+	storeOff     = "off"
+)
+
+var storeTypes = []string{storeMemory, storeStorage, storeOff}
+
+// The defaults of a [ResponseStore].
+const (
+	defaultStoreSize  = 64 << 20
+	defaultMemoryAge  = 24 * time.Hour
+	defaultStorageAge = 30 * 24 * time.Hour
+)
+
+// runningResponses are the responses under way, over reloads.
+var runningResponses = gateway.NewRunning()
+
+// memoryStores keep responses in memory for as long as a configuration uses
+// them, so that a reload loses none. Their key says their limits.
+var memoryStores = caddy.NewUsagePool()
+
+// pooledMemory is an entry of the pool. It goes with its last user.
+type pooledMemory struct{ *responses.Memory }
+
+// Destruct implements caddy.Destructor: there is nothing to let go of.
+func (pooledMemory) Destruct() error { return nil }
+
+func (s *ResponseStore) setDefaults() {
+	defaultTo(&s.Type, storeMemory)
+	switch s.Type {
+	case storeMemory:
+		defaultTo(&s.Size, defaultStoreSize)
+		defaultTo(&s.Age, caddy.Duration(defaultMemoryAge))
+	case storeStorage:
+		defaultTo(&s.Age, caddy.Duration(defaultStorageAge))
+	}
+}
+
+func (s *ResponseStore) validate() error {
+	switch {
+	case !slices.Contains(storeTypes, s.Type):
+		return fmt.Errorf("response_store: must be one of %s, not %q", strings.Join(storeTypes, ", "), s.Type)
+	case s.Size < 0:
+		return errors.New("response_store: the size must be positive")
+	case s.Age < 0:
+		return errors.New("response_store: the age must be positive")
+	case s.Size != 0 && s.Type != storeMemory:
+		return fmt.Errorf("response_store: only %s has a size", storeMemory)
+	case s.Age != 0 && s.Type == storeOff:
+		return fmt.Errorf("response_store: %s has no age", storeOff)
+	}
+	return nil
+}
+
+// open makes the store; nil if nothing is kept. close lets it go.
+func (s *ResponseStore) open(ctx caddy.Context) (store responses.Store, close func() error, err error) {
+	switch s.Type {
+	case storeMemory:
+		key := fmt.Sprintf("%d %d", s.Size, s.Age)
+		pooled, _, err := memoryStores.LoadOrNew(key, func() (caddy.Destructor, error) {
+			return pooledMemory{responses.NewMemory(s.Size, time.Duration(s.Age))}, nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		return pooled.(pooledMemory), func() error {
+			_, err := memoryStores.Delete(key)
+			return err
+		}, nil
+	case storeStorage:
+		shared := responses.NewShared(ctx.Storage(), time.Duration(s.Age), ctx.Slogger())
+		return shared, func() error {
+			shared.Close()
+			return nil
+		}, nil
+	}
+	return nil, func() error { return nil }, nil
+}
+
+// parse reads the option:
+//
+//	response_store memory [<size> [<age>]]
+//	response_store storage [<age>]
+//	response_store off
+func (s *ResponseStore) parse(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 {
+		return d.ArgErr()
+	}
+	if err := isOneOf(d, args[0], storeTypes); err != nil {
+		return err
+	}
+	s.Type, args = args[0], args[1:]
+	if s.Type == storeMemory && len(args) > 0 {
+		size, err := humanize.ParseBytes(args[0])
+		if err != nil || size == 0 || size > 1<<40 {
+			return d.Errf("%q is not a size above zero, such as 64MiB", args[0])
+		}
+		s.Size, args = int64(size), args[1:]
+	}
+	if s.Type != storeOff && len(args) > 0 {
+		if err := parseDuration(d, args[0], &s.Age); err != nil {
+			return err
+		}
+		args = args[1:]
+	}
+	if len(args) > 0 {
+		return d.ArgErr()
+	}
+	return nil
+}
