@@ -324,3 +324,45 @@ func FuzzResponse(f *testing.F) {
 		}
 	})
 }
+
+// TestResponseRemoteImages: an image elsewhere is named by its place in the input,
+// fetched for the model, and kept as it was named.
+func TestResponseRemoteImages(t *testing.T) {
+	const url = "https://example.com/a.png"
+	image := `[{"type":"input_image","image_url":"` + url + `"}]`
+	body := `{"model":"m","instructions":"I","input":[{"type":"reasoning","summary":[]},{"role":"user","content":` + image + `},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":` + image + `}]}`
+	r := responseOf(t, body)
+	if got := r.RemoteImages(); !slices.Equal(got, []string{url}) {
+		t.Errorf("remote are %q", got)
+	}
+	if got := r.ImageParam(url); got != "input[1].content[0].image_url" {
+		t.Errorf("param %q", got)
+	}
+	if _, refusal := r.Plan(PlanOptions{}); refusal == nil || refusal.Param != "input[1].content[0].image_url" {
+		t.Errorf("planned without the image: %v", refusal)
+	}
+	items := r.InputItems(testSuffix)
+	r.SetImages(map[string]string{url: "data:image/png;base64,AAAA"})
+	p, refusal := r.Plan(PlanOptions{})
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	if got := fmt.Sprintf("%s", p.History); strings.Count(got, "base64,AAAA") != 2 || strings.Contains(got, url) {
+		t.Error(got)
+	}
+	if got := fmt.Sprintf("%s", items); strings.Count(got, url) != 2 {
+		t.Error(got)
+	}
+
+	r = responseOf(t, withInput(`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":`+image+`}`))
+	if got := r.ImageParam(url); got != "input[1].output[0].image_url" || r.ImageParam("https://example.com/b.png") != "" {
+		t.Errorf("param %q", got)
+	}
+	next, refusal := DecodeResponse([]byte(`{"model":"m","previous_response_id":"resp_1","input":"q"}`))
+	if refusal == nil {
+		refusal = next.Resolve([]json.RawMessage{json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":` + image + `}`)}, findNothing)
+	}
+	if refusal != nil || next.ImageParam(url) != "previous_response_id" {
+		t.Errorf("%v, param %q", refusal, next.ImageParam(url))
+	}
+}
