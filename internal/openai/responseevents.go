@@ -45,10 +45,10 @@ func (s *ResponseStream) delta(event string, i *outputItem, part int, text strin
 		s.head = place(appendPlace(s.head, i))
 		s.head = append(s.head, `,"delta":`...)
 	}
-	s.buf = append(s.buf[:0], s.head...)
-	s.buf = appendString(s.buf, text)
-	s.buf = append(s.buf, `,"sequence_number":`...)
-	s.buf = strconv.AppendInt(s.buf, s.sequence, 10)
+	buf := append(s.buf[:0], s.head...)
+	buf = appendString(buf, text)
+	buf = append(buf, `,"sequence_number":`...)
+	s.buf = strconv.AppendInt(buf, s.sequence, 10)
 	s.sequence++
 	s.send(event)
 }
