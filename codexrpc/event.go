@@ -12,7 +12,7 @@ const (
 	// (the summary's part) and Text.
 	EventReasoningDelta
 	// EventItemCompleted is item/completed: ItemType and ItemID, and for an
-	// agentMessage Text, its whole text.
+	// agentMessage Text, its whole text, and Phase, if the model names one.
 	EventItemCompleted
 	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
 	// CallID, Name and Text, the arguments as the model wrote them.
@@ -61,6 +61,7 @@ type Event struct {
 	Name      string
 	Text      string
 	Status    string
+	Phase     string
 	Usage     *Usage
 	Err       *TurnError
 

@@ -118,6 +118,7 @@ func decodeItemCompleted(params gjson.Result, e *Event) {
 	e.Kind = EventItemCompleted
 	if e.ItemType == ItemAgentMessage {
 		e.Text = params.Get("item.text").Str
+		e.Phase = params.Get("item.phase").Str
 	}
 }
 

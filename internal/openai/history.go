@@ -69,6 +69,11 @@ func (m *message) appendMessage(dst []byte, role, textType string) []byte {
 	dst = append(dst, role...)
 	dst = append(dst, `","content":`...)
 	dst = m.appendParts(dst, textType)
+	if m.phase != "" {
+		dst = append(dst, `,"phase":"`...)
+		dst = append(dst, m.phase...)
+		dst = append(dst, '"')
+	}
 	return append(dst, '}')
 }
 

@@ -40,6 +40,7 @@ type message struct {
 	calls   []toolCall // of an assistant
 	callID  value      // of a tool's result: the call that it answers
 	item    value      // of roleItem: the item itself
+	phase   string     // of an assistant: commentary, final_answer, or empty
 	size    int        // bytes of the message in the body
 }
 

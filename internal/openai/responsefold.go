@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -72,7 +73,10 @@ func (f *fold) add(out *turn.Output) {
 
 func (f *fold) addText(out *turn.Output) {
 	if out.Gap {
-		f.close(statusCompleted)
+		if i := f.current(itemMessageType); i != nil {
+			i.phase = readPhase(out.Phase)
+			f.close(statusCompleted)
+		}
 		return
 	}
 	if out.Text == "" {
@@ -85,6 +89,17 @@ func (f *fold) addText(out *turn.Output) {
 	i.text = append(i.text, out.Text...)
 	f.on.text(i, out.Text)
 }
+
+// readPhase is a phase that clients know, or empty.
+func readPhase(phase string) string {
+	if slices.Contains(phases, phase) {
+		return phase
+	}
+	return ""
+}
+
+// phases are the phases of a message (MessagePhase).
+var phases = []string{"commentary", "final_answer"}
 
 // addSummary takes a piece of a reasoning's summary.
 func (f *fold) addSummary(out *turn.Output) {

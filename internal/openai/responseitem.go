@@ -64,7 +64,7 @@ func (r *ResponseRequest) readInput(v value) *fault {
 type itemFields struct {
 	kind, id, role, content                    value
 	callID, name, namespace, arguments, output value
-	input, tools, encrypted                    value
+	input, tools, encrypted, phase             value
 }
 
 func readItemFields(v value) (fields itemFields) {
@@ -94,6 +94,8 @@ func readItemFields(v value) (fields itemFields) {
 			fields.tools = v
 		case "encrypted_content":
 			fields.encrypted = v
+		case "phase":
+			fields.phase = v
 		}
 	}
 	return fields
@@ -180,6 +182,11 @@ func (i *inputItem) readMessage(fields *itemFields) *fault {
 	}
 	if f := i.message.readItemContent(fields.content); f != nil {
 		return f.in("content")
+	}
+	if i.message.role == roleAssistant {
+		if f := readOneOf(&i.message.phase, phases, fields.phase); f != nil {
+			return f.in("phase")
+		}
 	}
 	if i.message.empty() || i.message.role == roleAssistant && i.message.text != nil && len(i.message.text.rawText()) == 0 {
 		i.silent = true

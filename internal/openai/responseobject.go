@@ -41,6 +41,7 @@ type outputItem struct {
 	status string
 
 	text      []byte   // of a message
+	phase     string   // of a message that has ended, if the model named one
 	parts     [][]byte // of a reasoning's summary
 	part      int      // the part under way, as Codex counts
 	encrypted string   // the content of a reasoning
@@ -120,6 +121,11 @@ func (i *outputItem) append(dst []byte, encrypted bool) []byte {
 	dst = append(dst, '"')
 	switch i.kind {
 	case itemMessageType:
+		if i.phase != "" {
+			dst = append(dst, `,"phase":"`...)
+			dst = append(dst, i.phase...)
+			dst = append(dst, '"')
+		}
 		dst = append(dst, `,"role":"assistant","content":[`...)
 		if i.status != statusInProgress {
 			dst = appendTextPart(dst, i.text)

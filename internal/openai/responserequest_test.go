@@ -131,6 +131,11 @@ func TestResponsePlan(t *testing.T) {
 				`{"type":"function_call","call_id":"d","name":"ns__g","arguments":"{}"}`,
 				`{"type":"function_call_output","call_id":"d","output":"x"}`,
 			}, `[]`, defaultInstructions},
+		"phase": {withInput(`{"role":"assistant","phase":"commentary","content":"a"},{"role":"assistant","phase":null,"content":"b"}`),
+			[]string{
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}],"phase":"commentary"}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"b"}]}`,
+			}, `[]`, defaultInstructions},
 		"passed on": {withInput(`{"type":"reasoning","id":"rs_1","summary":[ ],"encrypted_content":"E"},{"type":"reasoning","id":"rs_` + testSuffix + `_2_rs_9","summary":[],"encrypted_content":"F"},{"type":"reasoning","id":"rs_2","summary":[]},{"type":"web_search_call","id":"ws","status":"completed"},{"role":"user","content":[]},{"role":"assistant","content":""}`),
 			[]string{
 				`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"E"}`,

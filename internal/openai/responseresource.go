@@ -82,6 +82,11 @@ func (i *inputItem) messageResource(id string) json.RawMessage {
 	dst = appendString(dst, id)
 	dst = append(dst, `,"type":"message","role":`...)
 	dst = appendString(dst, string(m.role))
+	if m.phase != "" {
+		dst = append(dst, `,"phase":"`...)
+		dst = append(dst, m.phase...)
+		dst = append(dst, '"')
+	}
 	dst = append(dst, `,"status":"completed","content":`...)
 	if m.role == roleAssistant {
 		dst = m.appendOutputParts(dst)

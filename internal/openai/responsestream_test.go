@@ -203,6 +203,8 @@ func TestResponseStreamEvents(t *testing.T) {
 		"text": {[]turn.Output{textOut("Hi"), usage}, message, "completed",
 			[]string{`[{"id":"msg_SUFFIX_0","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}]`}},
 		"two messages": {[]turn.Output{textOut("a"), messageGapOut, textOut("b"), usage}, slices.Concat(message, message), "completed", nil},
+		"phases": {[]turn.Output{textOut("a"), {Kind: turn.OutputText, Gap: true, Phase: "commentary"}, messageGapOut, textOut("b"), {Kind: turn.OutputText, Gap: true, Phase: "unheard-of"}, usage},
+			slices.Concat(message, message), "completed", []string{`"id":"msg_SUFFIX_0","type":"message","status":"completed","phase":"commentary"`, `"id":"msg_SUFFIX_1","type":"message","status":"completed","role"`}},
 		"burst": {[]turn.Output{startOut(0, "c0", "f"), argumentsOut(0, "c0", "{}"), endOut(0, "c0"), startOut(1, "c1", "f"), argumentsOut(1, "c1", `{"a":1}`), endOut(1, "c1"), finishOut(turn.FinishToolCalls)},
 			slices.Concat(call, call), "completed",
 			[]string{`{"id":"fc_SUFFIX_1","type":"function_call","status":"completed","call_id":"c1","name":"f","arguments":"{\"a\":1}"}`}},

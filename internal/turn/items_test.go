@@ -11,6 +11,12 @@ func reasoned(item, encrypted string) codexrpc.Event {
 	return codexrpc.Event{Kind: codexrpc.EventReasoningItem, ItemID: item, Text: encrypted}
 }
 
+func phased(item, text, phase string) codexrpc.Event {
+	e := whole(item, text)
+	e.Phase = phase
+	return e
+}
+
 // sayItems is say with what only a client of items is told.
 func sayItems(outputs []Output) string {
 	var lines []string
@@ -20,7 +26,7 @@ func sayItems(outputs []Output) string {
 		case o.Kind == OutputReasoningEnd:
 			lines = append(lines, "thought "+o.ID+" "+o.Text)
 		case o.Gap:
-			lines = append(lines, "gap")
+			lines = append(lines, strings.TrimSpace("gap "+o.Phase))
 		case o.Kind == OutputReasoning:
 			lines = append(lines, "reasoning "+o.ID+" "+o.Text)
 		case o.Kind == OutputText:
@@ -47,6 +53,11 @@ func TestItems(t *testing.T) {
 			"reasoning r1 a, gap, reasoning r1 b, thought r1 E, text x, stop"},
 		"reasoning alone": {false, []codexrpc.Event{reasoned("r1", "E"), response(1), completed}, "thought r1 E, stop"},
 		"two messages":    {false, []codexrpc.Event{delta("m1", "a"), whole("m1", "a"), delta("m2", "b"), response(1), completed}, "text a, gap, text b, stop"},
+		"phases": {false, []codexrpc.Event{delta("m1", "a"), phased("m1", "a", "commentary"), delta("m2", "b"), phased("m2", "b", "final_answer"), response(1), completed},
+			"text a, gap commentary, gap, text b, gap final_answer, stop"},
+		"phase of text that waits": {true, []codexrpc.Event{call("c", "f", "{}"), delta("m", "a"), phased("m", "a", "commentary"), call("d", "f", `{"a":1}`), response(1)},
+			"call f, text a, call f, tool_calls"},
+		"phase without a text": {false, []codexrpc.Event{phased("m", "", "commentary"), response(1), completed}, "stop"},
 		"reasoning between messages": {false, []codexrpc.Event{delta("m1", "a"), reasoned("r", "E"), delta("m2", "b"), response(1), completed},
 			"text a, thought r E, gap, text b, stop"},
 		"message behind a call": {false, []codexrpc.Event{delta("m1", "a"), call("c", "f", "{}"), delta("m2", "b"), response(1)},

@@ -185,6 +185,9 @@ func (m *Machine) messageCompleted(e *codexrpc.Event) {
 	m.text(m.texts.completed(e.ItemID, e.Text))
 	if m.texts.last == e.ItemID && !m.stopped() {
 		m.closeBuffer("")
+		if !m.stopped() {
+			m.policy.phase(e.Phase)
+		}
 	}
 }
 

@@ -55,6 +55,9 @@ type Output struct {
 	ID string
 	// Part is the index of the reasoning summary's part.
 	Part int
+	// Phase is what the message is that a gap ends: commentary or final_answer, as
+	// the model says; or empty.
+	Phase string
 	// Gap says that the output only parts what is before it from what is behind it:
 	// two parts of the reasoning, whose Text is for clients that see all of it as
 	// one text; or, in turns with [Options].Items, two messages, without a Text.

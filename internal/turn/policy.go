@@ -52,6 +52,14 @@ func (p *policy) gap(text string) {
 	}
 }
 
+// phase ends a message for a client of items, and says what it was. Of text that
+// is held nobody is told.
+func (p *policy) phase(phase string) {
+	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() {
+		p.put(Output{Kind: OutputText, Gap: true, Phase: strings.Clone(phase)})
+	}
+}
+
 // suppressing reports whether text is held until it is known that another call
 // follows.
 func (p *policy) suppressing() bool {
