@@ -85,15 +85,18 @@ func (s *site) load(caddyfile string) {
 	if err := loadCaddyfile(caddyfile); err != nil {
 		s.t.Fatalf("loading:\n%s\n%v", caddyfile, err)
 	}
-	// The old server closes its connections, and those that wait in its listener;
-	// a request on one would fail.
+	// The old server closes its connections, and a little later those that wait in
+	// its listener; a request on one would fail.
 	http.DefaultClient.CloseIdleConnections()
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	inARow := 0
 	waitFor(s.t, "the new configuration", func() bool {
-		response, err := http.Get(s.url + "/healthz")
-		if err != nil {
-			return false
+		inARow++
+		response, err := fresh.Get(s.url + "/healthz")
+		if err != nil || response.Body.Close() != nil {
+			inARow = 0
 		}
-		return response.Body.Close() == nil
+		return inARow == 5
 	})
 }
 
