@@ -2,11 +2,13 @@ package caddymodule
 
 import (
 	"errors"
+	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
 // metrics are the collectors of this Caddy. They are made once, so that their
@@ -46,6 +48,12 @@ func registerMetrics(ctx caddy.Context) error {
 
 // observer counts turns in the metrics and in the book of usage.
 type observer struct{}
+
+// AnswerBegan counts nothing.
+func (observer) AnswerBegan(bool) func() { return func() {} }
+
+// RequestFailed counts nothing.
+func (observer) RequestFailed(*http.Request, *openai.Error) {}
 
 // TurnEnded counts a turn.
 func (observer) TurnEnded(r gateway.Record) {

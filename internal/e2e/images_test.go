@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/scriptedmodel"
 )
 
@@ -66,6 +67,9 @@ func (p onlyProcess) Pick(*codexrpc.Process) (*codexrpc.Process, func()) { retur
 func (p onlyProcess) Statuses() []codexrpc.Status                        { return []codexrpc.Status{p.Status()} }
 func (onlyProcess) Release()                                             {}
 func (onlyProcess) TurnEnded(gateway.Record)                             {}
+func (onlyProcess) AnswerBegan(bool) func()                              { return func() {} }
+
+func (onlyProcess) RequestFailed(*http.Request, *openai.Error) {}
 
 // TestRemoteImageFetched: the model sees the image itself. The rule about public
 // addresses is lifted for a server on this machine, which no option does.

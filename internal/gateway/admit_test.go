@@ -71,7 +71,7 @@ func TestAdmitClientGone(t *testing.T) {
 	cancel()
 	r := requestOf("a").WithContext(ctx)
 	_, refusal = g.admit(r, 1)
-	if refusal == nil || refusal.Status != statusClientGone || g.queue.Len() != 0 {
+	if refusal == nil || refusal.Status != clientGone.Status || g.queue.Len() != 0 {
 		t.Errorf("%+v, %d wait", refusal, g.queue.Len())
 	}
 	w := httptest.NewRecorder()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -39,9 +40,22 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, req *request, c
 	if req.plan.Stream {
 		send = g.stream
 	}
+	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
 	failure, lost := send(w, r, req, choices)
+	switch {
+	case lost != nil:
+		g.opts.Observer.RequestFailed(r, clientGone)
+	case failure != nil:
+		g.opts.Observer.RequestFailed(r, openai.FromFailure(failure))
+	}
 	for _, c := range choices {
 		record := c.record(failure, lost)
+		record.Route = req.route
+		record.Time = time.Now()
+		record.Duration = record.Time.Sub(req.arrived)
+		if !c.first.IsZero() {
+			record.FirstOutput = c.first.Sub(req.arrived)
+		}
 		record.Model = req.plan.Model
 		record.Mode = req.options.Mode
 		record.Stop = req.options.Stop

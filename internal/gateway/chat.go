@@ -26,7 +26,7 @@ func (g *Gateway) readChat(w http.ResponseWriter, r *http.Request) (*request, *o
 	if refusal != nil {
 		return nil, refusal
 	}
-	req := &request{choices: chat.Choices()}
+	req := &request{route: RouteChat, choices: chat.Choices()}
 	req.prepare = func(ctx context.Context) *openai.Error { return g.prepareChat(ctx, r, req, chat) }
 	return req, nil
 }

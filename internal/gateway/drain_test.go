@@ -23,6 +23,9 @@ func exitingGateway(t *testing.T, opts Options) (g *Gateway, exit context.Cancel
 	opts.Exit, exit = context.WithCancel(context.Background())
 	t.Cleanup(exit)
 	opts.User = func(r *http.Request) string { return r.Header.Get("User") }
+	if opts.Observer == nil {
+		opts.Observer = new(witness)
+	}
 	return New(nil, opts), exit
 }
 

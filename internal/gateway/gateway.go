@@ -87,6 +87,9 @@ func New(upstream Upstream, opts Options) *Gateway {
 	}
 }
 
+// Queue counts the turns that run, and the requests that wait for a place.
+func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.queue.Len() }
+
 // startWait is how long a request waits for an app-server that is starting.
 const startWait = 10 * time.Second
 
@@ -101,22 +104,31 @@ func (g *Gateway) conn(ctx context.Context, process *codexrpc.Process) (*codexrp
 	return process.Conn(ctx)
 }
 
+// maxLoggedParam bounds what is logged of the field of a request that is wrong,
+// in bytes: its name may be the client's.
+const maxLoggedParam = 200
+
 // refuse answers a request that failed before its first output. A client that
 // has gone gets nothing. Once the server is exiting, the end of a context says
 // nothing of the client.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil {
+		g.opts.Observer.RequestFailed(r, clientGone)
 		return
 	}
-	level := slog.LevelDebug
-	if e.Status >= http.StatusInternalServerError {
-		level = slog.LevelWarn
-	}
-	g.opts.Logger.LogAttrs(r.Context(), level, "request refused",
+	g.opts.Observer.RequestFailed(r, e)
+	level, attrs := slog.LevelDebug, []slog.Attr{
 		slog.String("request_id", r.Header.Get("X-Request-Id")),
 		slog.Int("status", e.Status),
 		slog.String("code", e.Code),
-		slog.String("error", e.Message))
+		slog.String("param", e.Param[:min(len(e.Param), maxLoggedParam)]),
+	}
+	if e.Status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+		// The message on a request that is wrong may quote it, so it is not logged.
+		attrs = append(attrs, slog.String("error", e.Message))
+	}
+	g.opts.Logger.LogAttrs(r.Context(), level, "request refused", attrs...)
 	if err := e.Respond(w); err != nil {
 		g.lost(r, err)
 	}

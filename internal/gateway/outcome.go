@@ -2,13 +2,17 @@ package gateway
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// see remembers the end of a turn among its outputs.
+// see remembers the begin and the end of a turn among its outputs.
 func (c *choice) see(outputs []turn.Output) {
+	if c.first.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
+		c.first = time.Now()
+	}
 	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFinish || last.Kind == turn.OutputFailure {
 		c.usage = last.Usage
 		c.report = c.machine.Report()
@@ -31,7 +35,7 @@ func (c *choice) record(failure, lost error) Record {
 	record := Record{Choice: c.index, Status: http.StatusOK, Usage: c.usage, Tools: c.machine.Report()}
 	switch {
 	case lost != nil:
-		record.Status, record.Code = statusClientGone, "client_gone"
+		record.Status, record.Code = clientGone.Status, clientGone.Code
 	case failure != nil:
 		e := openai.FromFailure(failure)
 		record.Status, record.Code = e.Status, e.Code

@@ -7,39 +7,57 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Record is what is remembered of a turn: for usage, metrics and logs. It holds
 // nothing that was said.
 type Record struct {
-	Time      time.Time      // when it ended
-	RequestID string         // x-request-id
-	User      string         // who asked; empty if nobody said so
-	Choice    int            // the choice's index
-	Model     string         // as the client named it; it may be of any length
-	Mode      turn.Mode      // the form of tool calls
-	Stop      turn.StopMode  // when calls end the turn
-	Stream    bool           // the client asked for a stream
-	Status    int            // HTTP; 499 for a client that left
-	Code      string         // of the error, if it failed
-	Usage     codexrpc.Usage // tokens; zero where Codex does not tell
-	Tools     turn.Report
+	Time        time.Time      // when it ended
+	Duration    time.Duration  // from the request's arrival to the turn's end
+	FirstOutput time.Duration  // from the request's arrival to the first text, reasoning or call; 0: there was none
+	Route       Route          // by which it was asked for
+	RequestID   string         // x-request-id
+	User        string         // who asked; empty if nobody said so
+	Choice      int            // the choice's index
+	Model       string         // as the client named it; it may be of any length
+	Mode        turn.Mode      // the form of tool calls
+	Stop        turn.StopMode  // when calls end the turn
+	Stream      bool           // the client asked for a stream
+	Status      int            // HTTP; 499 for a client that left
+	Code        string         // of the error, if it failed
+	Usage       codexrpc.Usage // tokens; zero where Codex does not tell
+	Tools       turn.Report
 }
 
-// Observer is told of every turn that was run. It must be quick and safe for
-// concurrent use.
+// Route is a route whose requests want turns of the model.
+type Route string
+
+// The routes, as logs and metrics call them.
+const (
+	RouteChat Route = "chat"
+)
+
+// Observer is told of every request that was refused or wanted a turn. It must
+// be quick and safe for concurrent use.
 type Observer interface {
+	// AnswerBegan is told of a request whose turns have started. It returns what
+	// is to be called when its answer has ended.
+	AnswerBegan(stream bool) (ended func())
+	// TurnEnded is told of each turn that was run.
 	TurnEnded(Record)
+	// RequestFailed is told of each request that failed, before or within its
+	// turns, perhaps more than once: the first time counts.
+	RequestFailed(*http.Request, *openai.Error)
 }
 
-// statusClientGone is what a request is counted as whose client left before
-// the end: nginx's number for it, for want of an official one.
-const statusClientGone = 499
+// clientGone is what a request is counted as whose client left before the end,
+// with nginx's number for it, for want of an official one. Nobody reads it.
+var clientGone = &openai.Error{Status: 499, Code: "client_gone", Message: "The client has gone."}
 
 // ended reports a turn to the observer and to the log.
 func (g *Gateway) ended(r *http.Request, record Record) {
-	record.Time = time.Now()
 	record.RequestID = r.Header.Get("X-Request-Id")
 	record.User = g.opts.User(r)
 	g.opts.Observer.TurnEnded(record)

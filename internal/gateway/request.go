@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -12,6 +13,8 @@ import (
 
 // request is one API request on its way, whatever its wire.
 type request struct {
+	arrived time.Time
+	route   Route
 	choices int
 	// prepare makes the rest of what a decoded request needs, once it has its
 	// place among those that run: what it fetches takes memory.
@@ -72,6 +75,7 @@ type reader func(http.ResponseWriter, *http.Request) (*request, *openai.Error)
 // serve runs a request that wants turns of the model. All routes that do go
 // this way.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
+	arrived := time.Now()
 	// The lease comes first: from here on, a reload cannot take the processes away.
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -84,6 +88,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		g.refuse(w, r, refusal)
 		return
 	}
+	req.arrived = arrived
 	defer leave()
 	r, end := g.untilDrained(r)
 	defer end()

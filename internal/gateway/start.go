@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
@@ -20,6 +21,7 @@ type choice struct {
 	closed  func() // to be called once the thread is unloaded
 	usage   codexrpc.Usage
 	report  turn.Report // once the turn has ended for its client
+	first   time.Time   // when its first output came
 }
 
 // closeAll lets the app-server unload the threads, in the background. A turn

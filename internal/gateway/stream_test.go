@@ -121,7 +121,7 @@ func (f *flushCounter) FlushError() error {
 func TestRecordOfALostClient(t *testing.T) {
 	c := &choice{machine: turn.New(turn.Options{})}
 	c.see([]turn.Output{textOutput, finishOutput})
-	if r := c.record(nil, errors.New("broken pipe")); r.Status != statusClientGone {
+	if r := c.record(nil, errors.New("broken pipe")); r.Status != clientGone.Status || r.Code != "client_gone" {
 		t.Errorf("%+v", r)
 	}
 }

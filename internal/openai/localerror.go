@@ -69,6 +69,15 @@ func Unauthorized() *Error {
 	}
 }
 
+// OriginNotAllowed is the 403 of a browser's preflight for a page that may not
+// use this API. The page cannot read it; its developer can.
+func OriginNotAllowed(origin string) *Error {
+	return &Error{
+		Status: http.StatusForbidden, Type: typePermission, Code: "origin_not_allowed",
+		Message: fmt.Sprintf("Pages of the origin %q may not use this API.", origin),
+	}
+}
+
 // NotFound is the 404 of a path that is no route.
 func NotFound(method, path string) *Error {
 	return &Error{

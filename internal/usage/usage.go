@@ -216,6 +216,3 @@ func (b *Book) Raw(user string) Raw {
 	slices.Reverse(raw.Data)
 	return raw
 }
-
-// Interface guard
-var _ gateway.Observer = (*Book)(nil)

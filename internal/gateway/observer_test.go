@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// witness remembers what an observer is told.
+type witness struct {
+	failed []*openai.Error
+	turns  []Record
+	open   int
+}
+
+func (w *witness) AnswerBegan(bool) func() {
+	w.open++
+	return func() { w.open-- }
+}
+func (w *witness) TurnEnded(r Record)                               { w.turns = append(w.turns, r) }
+func (w *witness) RequestFailed(_ *http.Request, err *openai.Error) { w.failed = append(w.failed, err) }
+
+// TestRefusalIsTold: also of a client that has gone, which gets no answer. The
+// log does not have the message, which may quote the request.
+func TestRefusalIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		gone   bool
+		status int
+		logged bool
+	}{
+		"the request's fault": {false, http.StatusBadRequest, false},
+		"the server's":        {false, http.StatusBadGateway, true},
+		"nobody's":            {true, http.StatusBadRequest, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			told := new(witness)
+			g, _ := exitingGateway(t, Options{
+				MaxConcurrent: 1, Observer: told,
+				Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			})
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			if test.gone {
+				leave()
+			}
+			e := &openai.Error{Status: test.status, Code: "a_code", Param: strings.Repeat("p", 1000), Message: "not this: secret"}
+			w := httptest.NewRecorder()
+			g.refuse(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), e)
+			want := e
+			if test.gone {
+				want = clientGone
+			}
+			if len(told.failed) != 1 || told.failed[0] != want {
+				t.Errorf("told %v", told.failed)
+			}
+			if answered := w.Body.Len() > 0; answered == test.gone {
+				t.Errorf("answered %q", w.Body)
+			}
+			if strings.Contains(log.String(), "secret") != test.logged || strings.Contains(log.String(), strings.Repeat("p", maxLoggedParam+1)) {
+				t.Errorf("logged %s", &log)
+			}
+		})
+	}
+}
+
+// TestFirstOutput: the first text, reasoning or call counts, no end.
+func TestFirstOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &choice{machine: turn.New(turn.Options{})}
+		c.see([]turn.Output{failureOutput})
+		if !c.first.IsZero() {
+			t.Error("a failure is an output")
+		}
+		begin := time.Now()
+		time.Sleep(time.Second)
+		c.see([]turn.Output{textOutput, finishOutput})
+		time.Sleep(time.Second)
+		c.see([]turn.Output{textOutput})
+		if got := c.first.Sub(begin); got != time.Second {
+			t.Errorf("the first output came after %s", got)
+		}
+	})
+}
