@@ -1,0 +1,173 @@
+package usage
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+func record(user, id string) gateway.Record {
+	return gateway.Record{
+		Time: time.Now(), Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: gateway.RouteChat,
+		RequestID: id, User: user, Model: "gpt-5", Mode: turn.ModeXML, Status: 200,
+		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2, TotalTokens: 15},
+		Tools: turn.Report{
+			Started: 3, Flushed: 1, Calls: 2, Truncated: true, Duplicates: 1,
+			Aborted: map[aggregator.AbortReason]int{aggregator.AbortNested: 1, aggregator.AbortUnclosed: 1},
+		},
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	b := New()
+	b.TurnEnded(record("alice", "1"))
+	failed := record("alice", "2")
+	failed.Status = 502
+	b.TurnEnded(failed)
+	b.TurnEnded(record("bob", "3"))
+
+	alice := b.Account("alice")
+	if alice.Requests != 2 || alice.Errors != 1 || alice.Tokens != (Tokens{20, 10, 30, 6, 4}) {
+		t.Errorf("%+v", alice)
+	}
+	if alice.ToolCalls != (ToolCalls{4, 2, 2}) {
+		t.Errorf("%+v", alice.ToolCalls)
+	}
+	if m := alice.ToolBufferMetrics; m.Started != 6 || m.Flushed != 2 || m.Aborted != 4 || m.ByReason["nested"] != 2 {
+		t.Errorf("%+v", m)
+	}
+	alice.ToolBufferMetrics.ByReason["nested"] = 99
+	if b.Account("alice").ToolBufferMetrics.ByReason["nested"] != 2 {
+		t.Error("an account shares memory with the book")
+	}
+	choice := record("alice", "2")
+	choice.Choice = 1
+	b.TurnEnded(choice)
+	if more := b.Account("alice"); more.Requests != 2 || more.Tokens.Prompt != 30 {
+		t.Errorf("a second choice: %+v", more)
+	}
+	if nobody := b.Account("nobody"); nobody.Requests != 0 || nobody.Object != "usage" {
+		t.Errorf("%+v", nobody)
+	}
+}
+
+func TestRawIsOnesOwn(t *testing.T) {
+	b := New()
+	for i := range 3 {
+		b.TurnEnded(record("alice", fmt.Sprint("a", i)))
+		b.TurnEnded(record("bob", fmt.Sprint("b", i)))
+	}
+	var ids []string
+	for _, e := range b.Raw("alice").Data {
+		ids = append(ids, e.RequestID)
+	}
+	if got := strings.Join(ids, " "); got != "a2 a1 a0" {
+		t.Errorf("alice sees %s", got)
+	}
+	text, err := json.Marshal(b.Raw("nobody"))
+	if err != nil || !strings.Contains(string(text), `"data":[]`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	b := New()
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := range maxUsers {
+				r := record(fmt.Sprint("user", worker, "-", i), "id")
+				r.Model = strings.Repeat("ü", 10_000)
+				b.TurnEnded(r)
+			}
+		})
+	}
+	wg.Wait()
+	if len(b.accounts) > maxUsers+1 || len(b.ring.entries) != maxEntries {
+		t.Errorf("%d accounts, %d entries", len(b.accounts), len(b.ring.entries))
+	}
+	var requests int64
+	for _, a := range b.accounts {
+		requests += a.Requests
+	}
+	if requests != 4*maxUsers {
+		t.Errorf("%d requests were counted", requests)
+	}
+	if name := b.ring.entries[0].Model; len(name) > maxName {
+		t.Errorf("a name of %d bytes is kept", len(name))
+	}
+}
+
+func TestAll(t *testing.T) {
+	b := New()
+	for _, user := range []string{"bob", "alice", "bob"} {
+		b.TurnEnded(record(user, user))
+	}
+	all := b.All()
+	if all.Requests != 3 || all.Tokens.Prompt != 30 || all.ToolCalls.Total != 6 || all.ToolBufferMetrics.ByReason["nested"] != 3 {
+		t.Errorf("%+v", all)
+	}
+	if len(all.ByUser) != 2 || all.ByUser[0].User != "alice" || all.ByUser[1].Requests != 2 {
+		t.Errorf("by user: %+v", all.ByUser)
+	}
+	if b.Account("bob").ByUser != nil {
+		t.Error("a user sees others")
+	}
+	raw := b.AllRaw()
+	if len(raw.Data) != 3 || raw.Data[1].User != "alice" || raw.ToolBufferMetrics.Started != 9 || raw.ToolBufferMetrics.ByReason["nested"] != 3 {
+		t.Errorf("%+v", raw)
+	}
+	if e := raw.Data[0]; e.Duration != 1.5 || e.FirstOutput != 0.25 || e.Route != "chat" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestByModel(t *testing.T) {
+	b := New()
+	for i := range maxModels + 5 {
+		r := record("alice", "id")
+		r.Model = fmt.Sprintf("model-%02d", i)
+		b.TurnEnded(r)
+	}
+	a := b.Account("alice")
+	if len(a.ByModel) != maxModels+1 || a.ByModel[0].Model != "model-00" || a.ByModel[0].Requests != 1 {
+		t.Fatalf("%+v", a.ByModel)
+	}
+	if other := a.ByModel[maxModels]; other.Model != otherModel || other.Requests != 5 {
+		t.Errorf("the others: %+v", other)
+	}
+}
+
+func TestByTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New() // at midnight
+		for range 4 {
+			b.TurnEnded(record("alice", "id"))
+			time.Sleep(30 * time.Minute)
+		}
+		a := b.Account("alice")
+		if len(a.ByHour) != 2 || a.ByHour[0].Requests != 2 || a.ByHour[1].Start-a.ByHour[0].Start != 3600 {
+			t.Errorf("by hour: %+v", a.ByHour)
+		}
+		if len(a.ByDay) != 1 || a.ByDay[0].Requests != 4 || a.ByDay[0].Start != a.ByHour[0].Start {
+			t.Errorf("by day: %+v", a.ByDay)
+		}
+		time.Sleep(46 * time.Hour)
+		if a := b.Account("alice"); len(a.ByHour) != 1 || len(a.ByDay) != 1 {
+			t.Errorf("after two days: %+v, %+v", a.ByHour, a.ByDay)
+		}
+		time.Sleep(60 * 24 * time.Hour)
+		if a := b.Account("alice"); len(a.ByHour) != 0 || len(a.ByDay) != 0 || a.Requests != 4 {
+			t.Errorf("after two months: %+v", a)
+		}
+	})
+}

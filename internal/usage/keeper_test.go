@@ -1,0 +1,261 @@
+package usage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// memory is a storage.
+type memory struct {
+	mu     sync.Mutex
+	values map[string]string
+	fails  error
+	hangs  bool
+	stores int
+}
+
+func newMemory() *memory { return &memory{values: make(map[string]string)} }
+
+func (m *memory) Load(ctx context.Context, key string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if m.fails != nil {
+		return nil, m.fails
+	}
+	value, ok := m.values[key]
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", key, fs.ErrNotExist)
+	}
+	return []byte(value), nil
+}
+
+func (m *memory) Store(_ context.Context, key string, value []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fails != nil {
+		return m.fails
+	}
+	m.stores++
+	m.values[key] = string(value)
+	return nil
+}
+
+func (m *memory) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fails = err
+}
+
+func (m *memory) place(t testing.TB) Place {
+	return Place{Storage: m, Key: "usage/node.json", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+}
+
+// run keeps a new book while a server runs, which does some turns.
+func run(t *testing.T, m *memory, turns int) (after Account, raw Raw) {
+	t.Helper()
+	b := New()
+	release := NewKeeper(b).Hold(m.place(t))
+	synctest.Wait()
+	for range turns {
+		b.TurnEnded(record("alice", "id"))
+	}
+	release()
+	return b.Account("alice"), b.Raw("alice")
+}
+
+// TestRestarts: what was counted is there after a restart.
+func TestRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		begin := time.Now().Unix()
+		for i := 1; i <= 3; i++ {
+			a, raw := run(t, m, 2)
+			if a.Requests != int64(2*i) || len(raw.Data) != 2*i || a.Since != begin || a.Started != time.Now().Unix() {
+				t.Errorf("run %d: %+v, %d entries", i, a, len(raw.Data))
+			}
+			if a.ToolBufferMetrics.ByReason["nested"] != int64(2*i) || a.ByModel[0].Requests != int64(2*i) {
+				t.Errorf("run %d: %+v", i, a)
+			}
+			time.Sleep(time.Hour)
+		}
+		if a, _ := run(t, m, 1); a.Requests != 7 || len(a.ByHour) != 4 || a.ByHour[0].Requests != 2 || len(a.ByDay) != 1 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+// TestReloads: the next configuration holds before the last one lets go, with
+// the same storage, another one, and one that is refused. Nothing counts twice.
+func TestReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := newMemory(), newMemory()
+		run(t, first, 5)
+		run(t, second, 7)
+		b := New()
+		k := NewKeeper(b)
+		release := k.Hold(first.place(t))
+		for i, m := range []*memory{first, first, second, second, first, second} {
+			b.TurnEnded(record("alice", "id"))
+			next := k.Hold(m.place(t))
+			if i%2 == 0 {
+				release, next = next, release
+			}
+			next() // the old one, or the new one at once
+			synctest.Wait()
+		}
+		time.Sleep(2 * saveInterval)
+		release()
+		if got := b.Account("alice").Requests; got != 5+7+6 {
+			t.Errorf("%d requests", got)
+		}
+		if a, _ := run(t, first, 0); a.Requests != 18 {
+			t.Errorf("after a restart: %+v", a)
+		}
+	})
+}
+
+// TestSaves: what has changed is stored each minute, and nothing else.
+func TestSaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, b := newMemory(), New()
+		release := NewKeeper(b).Hold(m.place(t))
+		defer release()
+		for _, want := range []int{0, 1, 1, 2} {
+			if want > m.stores {
+				b.TurnEnded(record("alice", "id"))
+			}
+			time.Sleep(saveInterval)
+			synctest.Wait()
+			if m.stores != want {
+				t.Errorf("stored %d times, want %d", m.stores, want)
+			}
+		}
+	})
+}
+
+// TestStorageDown: what is stored is never lost for a storage that fails, or
+// hangs, when it should be read.
+func TestStorageDown(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			run(t, m, 5)
+			before := maps.Clone(m.values)
+			m.hangs = hangs
+			m.fails = errors.New("down")
+			run(t, m, 3)
+			if !maps.Equal(before, m.values) {
+				t.Fatal("it was overwritten")
+			}
+			b := New()
+			release := NewKeeper(b).Hold(m.place(t))
+			b.TurnEnded(record("alice", "id"))
+			time.Sleep(5 * saveInterval)
+			m.mu.Lock()
+			m.hangs = false
+			m.mu.Unlock()
+			m.fail(nil)
+			time.Sleep(2 * saveInterval)
+			if got := b.Account("alice").Requests; got != 6 {
+				t.Errorf("%d requests once it is up again", got)
+			}
+			release()
+			if a, _ := run(t, m, 0); a.Requests != 6 {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+// TestBrokenDocument: it is kept aside, and counting begins anew.
+func TestBrokenDocument(t *testing.T) {
+	for name, content := range map[string]string{
+		"no JSON":    `{"version":1,`,
+		"empty":      "",
+		"other JSON": `[1]`,
+		"newer":      `{"version":2,"origins":["x"]}`,
+		"no origin":  `{"version":1}`,
+		"null":       `{"version":1,"origins":["x"],"accounts":{"alice":null}}`,
+		"null model": `{"version":1,"origins":["x"],"accounts":{"alice":{"models":{"m":null}}}}`,
+		"too large":  strings.Repeat(" ", maxDocument+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				key := m.place(t).Key
+				m.values[key] = content
+				if a, _ := run(t, m, 1); a.Requests != 1 {
+					t.Errorf("%+v", a)
+				}
+				if m.values[key+broken] != content || !strings.Contains(m.values[key], `"version":1`) {
+					t.Errorf("stored: %d bytes aside, %.200q", len(m.values[key+broken]), m.values[key])
+				}
+			})
+		})
+	}
+}
+
+// A document of accounts without some member is still one.
+func TestSparseDocument(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.values[m.place(t).Key] = `{"version":1,"origins":["x"],"accounts":{"alice":{"requests":4}}}`
+		if a, _ := run(t, m, 1); a.Requests != 5 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"version":1,"origins":["x"],"since":1,"accounts":{"a":{"requests":1,"models":{"m":{"errors":1}},"hours":[{"start":-5}]}},"entries":[{"time":1}]}`))
+	f.Add([]byte(`{"version":1,"origins":["x"],"accounts":{"a":{"days":[{"start":9223372036854775807},{"start":-9223372036854775808}]}}}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		d, err := decode(content)
+		if err != nil {
+			return
+		}
+		b := New()
+		b.merge(d, true)
+		b.TurnEnded(record("a", "id"))
+		b.All()
+		stored, _ := b.document()
+		again, err := json.Marshal(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decode(again); err != nil {
+			t.Fatalf("what was stored cannot be read: %v", err)
+		}
+	})
+}
+
+// BenchmarkDocument copies a full book: what holds turns up.
+func BenchmarkDocument(b *testing.B) {
+	book := New()
+	for user := range maxUsers {
+		for i := range int(days.keep) {
+			r := record(fmt.Sprint("user", user), "id")
+			r.Time = r.Time.Add(time.Duration(i) * 24 * time.Hour)
+			r.Model = fmt.Sprint("model", i%maxModels)
+			book.TurnEnded(r)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		book.document()
+	}
+}

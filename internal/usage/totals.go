@@ -1,0 +1,118 @@
+package usage
+
+import (
+	"maps"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+)
+
+// Totals count turns.
+type Totals struct {
+	Requests int64  `json:"requests"`
+	Errors   int64  `json:"errors"` // requests that failed
+	Tokens   Tokens `json:"usage"`
+}
+
+// totalsOf is what one turn adds. Of several choices the first stands for the
+// request.
+func totalsOf(r gateway.Record) Totals {
+	t := Totals{Tokens: tokensOf(r)}
+	if r.Choice == 0 {
+		t.Requests = 1
+		if r.Status >= 400 {
+			t.Errors = 1
+		}
+	}
+	return t
+}
+
+func (t *Totals) add(u Totals) {
+	t.Requests += u.Requests
+	t.Errors += u.Errors
+	t.Tokens.add(u.Tokens)
+}
+
+// Tokens counts as OpenAI does (CompletionUsage).
+type Tokens struct {
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+	Total      int64 `json:"total_tokens"`
+	Cached     int64 `json:"cached_tokens"`    // of the prompt
+	Reasoning  int64 `json:"reasoning_tokens"` // of the completion
+}
+
+func tokensOf(r gateway.Record) Tokens {
+	return Tokens{
+		Prompt:     r.Usage.InputTokens,
+		Completion: r.Usage.OutputTokens,
+		Total:      r.Usage.TotalTokens,
+		Cached:     r.Usage.CachedInputTokens,
+		Reasoning:  r.Usage.ReasoningOutputTokens,
+	}
+}
+
+func (t *Tokens) add(u Tokens) {
+	t.Prompt += u.Prompt
+	t.Completion += u.Completion
+	t.Total += u.Total
+	t.Cached += u.Cached
+	t.Reasoning += u.Reasoning
+}
+
+// ToolCalls counts calls that clients got.
+type ToolCalls struct {
+	Total      int64 `json:"total"`
+	Truncated  int64 `json:"truncated"`  // turns that had more calls than allowed
+	Duplicates int64 `json:"duplicates"` // calls dropped as repeats
+}
+
+func toolCallsOf(r gateway.Record) ToolCalls {
+	c := ToolCalls{Total: int64(r.Tools.Calls), Duplicates: int64(r.Tools.Duplicates)}
+	if r.Tools.Truncated {
+		c.Truncated = 1
+	}
+	return c
+}
+
+func (c *ToolCalls) add(d ToolCalls) {
+	c.Total += d.Total
+	c.Truncated += d.Truncated
+	c.Duplicates += d.Duplicates
+}
+
+// ToolBuffers counts textual blocks (story 2.12, AC 4).
+type ToolBuffers struct {
+	Started  int64            `json:"tool_buffer_started"`
+	Flushed  int64            `json:"tool_buffer_flushed"`
+	Aborted  int64            `json:"tool_buffer_aborted"`
+	ByReason map[string]int64 `json:"aborted_by_reason,omitempty"`
+}
+
+func toolBuffersOf(r gateway.Record) ToolBuffers {
+	b := ToolBuffers{Started: int64(r.Tools.Started), Flushed: int64(r.Tools.Flushed)}
+	for reason, n := range r.Tools.Aborted {
+		if b.ByReason == nil {
+			b.ByReason = make(map[string]int64)
+		}
+		b.Aborted += int64(n)
+		b.ByReason[string(reason)] += int64(n)
+	}
+	return b
+}
+
+func (b *ToolBuffers) add(c ToolBuffers) {
+	b.Started += c.Started
+	b.Flushed += c.Flushed
+	b.Aborted += c.Aborted
+	for reason, n := range c.ByReason {
+		if b.ByReason == nil {
+			b.ByReason = make(map[string]int64)
+		}
+		b.ByReason[reason] += n
+	}
+}
+
+func (b ToolBuffers) clone() ToolBuffers {
+	b.ByReason = maps.Clone(b.ByReason)
+	return b
+}
