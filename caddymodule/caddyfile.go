@@ -50,6 +50,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    keepalive      <duration>|off
 //	    response_store memory [<size> [<age>]]|storage [<age>]|off
 //	    drain_timeout  <duration>
+//	    cors           <origin>...|off
 //
 //	    model       <id> [<codex model> [<effort>]]
 //	    image_fetch on|off
@@ -83,6 +84,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"keepalive":      {parse: h.parseKeepalive},
 		"response_store": {parse: h.ResponseStore.parse},
 		"drain_timeout":  {parse: durationOption(&h.DrainTimeout)},
+		"cors":           {parse: h.parseCORS},
 	}
 	maps.Copy(options, h.ToolOptions.directives())
 	maps.Copy(options, h.ModelOptions.directives())
@@ -133,6 +135,19 @@ func (h *Handler) parseKeepalive(d *caddyfile.Dispenser) error {
 		return nil
 	}
 	return parseDuration(d, arg, &h.Keepalive)
+}
+
+func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
+	origins := d.RemainingArgs()
+	switch {
+	case len(origins) == 0:
+		return d.ArgErr()
+	case !slices.Contains(origins, "off"):
+		h.CORS = origins
+	case len(origins) > 1:
+		return d.Err("off stands alone")
+	}
+	return nil
 }
 
 // option is how one line of a block is read.

@@ -76,6 +76,12 @@ type Handler struct {
 	// Where the responses of /v1/responses are kept.
 	ResponseStore ResponseStore `json:"response_store,omitzero"`
 
+	// The origins of pages that may use the API from a browser, such as
+	// `https://app.example` or Obsidian's `app://obsidian.md`; or `*` alone for all.
+	// Placeholders are resolved when the configuration is loaded. None: answers
+	// say nothing about origins. Default: none.
+	CORS []string `json:"cors,omitempty"`
+
 	ToolOptions
 	ModelOptions
 
@@ -83,6 +89,7 @@ type Handler struct {
 	keys       keyring
 	gateway    *gateway.Gateway
 	closeStore func() error
+	cors       *cors
 }
 
 // CaddyModule returns the Caddy module information.
@@ -105,6 +112,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	h.keys = keys
+	if h.cors, err = newCORS(h.CORS, repl); err != nil {
+		return err
+	}
 	app, err := ctx.App("codex")
 	if err != nil {
 		return fmt.Errorf("loading the codex app: %w", err)
@@ -222,6 +232,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return next.ServeHTTP(w, r)
 	}
 	setRequestID(w, r)
+	if h.cors.serve(w, r) {
+		return nil
+	}
 	h.serve(route, w, r)
 	return nil // an error here would make Caddy append a page to what was sent
 }
