@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 func init() {
@@ -19,12 +20,15 @@ func init() {
 // with the app, never while a configuration is only being checked, and one
 // that the next configuration also uses goes on over the reload.
 type App struct {
-	logger *slog.Logger
+	logger  *slog.Logger
+	storage usage.Storage
+	stage   *stage
 
-	mu      sync.Mutex
-	members map[string]*member // by their keys
-	picking int                // requests that have not picked a process yet
-	over    bool               // the configuration is gone
+	mu           sync.Mutex
+	members      map[string]*member // by their keys
+	picking      int                // requests that have not picked a process yet
+	over         bool               // the configuration is gone
+	releaseUsage func()             // nil: it is not kept
 }
 
 // CaddyModule returns the Caddy module information.
@@ -38,7 +42,13 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision prepares the app.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Slogger()
+	a.storage = ctx.Storage()
 	a.members = make(map[string]*member)
+	stage, err := newStage(ctx, a)
+	if err != nil {
+		return fmt.Errorf("loading the events app: %w", err)
+	}
+	a.stage = stage
 	return nil
 }
 
@@ -55,7 +65,7 @@ func (a *App) register(cfg codexrpc.ProcessConfig, ordinal int) (*member, error)
 	defer a.mu.Unlock()
 	m, ok := a.members[key]
 	if !ok {
-		m = &member{key: key, cfg: cfg, logger: a.logger}
+		m = &member{key: key, cfg: cfg, logger: a.logger, app: a}
 		a.members[key] = m
 	}
 	return m, nil
@@ -86,6 +96,7 @@ func (a *App) Start() error {
 	for _, m := range a.members {
 		m.hold()
 	}
+	a.keepUsage()
 	return nil
 }
 
@@ -94,12 +105,18 @@ func (a *App) Start() error {
 func (a *App) Stop() error { return nil }
 
 // Cleanup lets go of the processes, those that requests are about to pick
-// excepted for as long.
+// excepted for as long, and of the usage, which stores it.
 func (a *App) Cleanup() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.stage != nil {
+		a.stage.close(a) // what ends from here on is not this configuration's
+	}
 	a.over = true
 	a.releaseUnused()
+	if a.releaseUsage != nil {
+		a.releaseUsage()
+	}
 	return nil
 }
 

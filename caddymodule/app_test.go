@@ -136,7 +136,7 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 				continue
 			}
 			logs[name] = new(logBook)
-			holders[name] = &member{logger: slog.New(slog.NewTextHandler(logs[name], nil))}
+			holders[name] = &member{app: bareApp(), logger: slog.New(slog.NewTextHandler(logs[name], nil))}
 			p.hold(holders[name])
 		}
 		p.Start()
@@ -152,8 +152,8 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 // The process of a configuration writes to that one's log to the end.
 func TestLogOfTheConfiguration(t *testing.T) {
 	log := new(logBook)
-	u := &member{key: "logging", cfg: fakeServer(t, "logging").resolve(caddy.NewReplacer()), logger: slog.New(slog.NewTextHandler(log, nil))}
-	_, release := lease(t, &member{key: u.key, cfg: u.cfg, logger: slog.New(slog.DiscardHandler)})
+	u := &member{app: bareApp(), key: "logging", cfg: fakeServer(t, "logging").resolve(caddy.NewReplacer()), logger: slog.New(slog.NewTextHandler(log, nil))}
+	_, release := lease(t, &member{app: bareApp(), key: u.key, cfg: u.cfg, logger: slog.New(slog.DiscardHandler)})
 	u.hold()
 	pid(t, u) // when it is ready it is about to read
 	release()
@@ -162,6 +162,13 @@ func TestLogOfTheConfiguration(t *testing.T) {
 	if !strings.Contains(log.String(), lastWords) {
 		t.Errorf("it never said %q:\n%s", lastWords, log)
 	}
+}
+
+// bareApp is the app of a configuration that has gone.
+func bareApp() *App {
+	s := &stage{closed: make(chan struct{})}
+	close(s.closed)
+	return &App{stage: s}
 }
 
 // logBook is a log's output.

@@ -51,6 +51,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    response_store memory [<size> [<age>]]|storage [<age>]|off
 //	    drain_timeout  <duration>
 //	    cors           <origin>...|off
+//	    usage          own|all
 //
 //	    model       <id> [<codex model> [<effort>]]
 //	    image_fetch on|off
@@ -85,6 +86,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"response_store": {parse: h.ResponseStore.parse},
 		"drain_timeout":  {parse: durationOption(&h.DrainTimeout)},
 		"cors":           {parse: h.parseCORS},
+		"usage":          {parse: oneOf(&h.Usage, usageScopes)},
 	}
 	maps.Copy(options, h.ToolOptions.directives())
 	maps.Copy(options, h.ModelOptions.directives())

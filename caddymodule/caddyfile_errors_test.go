@@ -98,6 +98,11 @@ func TestDirectiveErrors(t *testing.T) {
 		"idle_timeout and more":   {"codex {\nidle_timeout 1 s\n}", 2, wrongCount + "'s'"},
 		"keepalive and more":      {"codex {\nkeepalive off 1s\n}", 2, wrongCount + "'1s'"},
 
+		"cors twice":             {"codex {\ncors *\ncors off\n}", 3, "cors is given twice"},
+		"cors without an origin": {"codex {\ncors\n}", 2, wrongCount + "'cors'"},
+		"cors off and on":        {"codex {\ncors off *\n}", 2, "off stands alone"},
+		"usage of whom":          {"codex {\nusage everybody\n}", 2, `"everybody" must be one of own, all`},
+
 		"size that is none":         {"codex {\nmax_body much\n}", 2, `"much" is not a size`},
 		"size of nothing":           {"codex {\nmax_body 0\n}", 2, `"0" is not a size`},
 		"negative size":             {"codex {\nmax_body -1MB\n}", 2, `"-1MB" is not a size`},

@@ -74,6 +74,11 @@ func TestDirective(t *testing.T) {
 		"response_store storage, age": {"codex {\nresponse_store storage 30d\n}", `{"response_store":{"type":"storage","age":2592000000000000}}`},
 		"response_store off":          {"codex {\nresponse_store off\n}", `{"response_store":{"type":"off"}}`},
 		"comments":                    {"codex {\n# nothing\nmax_concurrent 7 # that many\n}", `{"max_concurrent":7}`},
+		"cors":                        {"codex {\ncors https://app.example {env.ORIGIN}\n}", `{"cors":["https://app.example","{env.ORIGIN}"]}`},
+		"cors for all":                {"codex {\ncors *\n}", `{"cors":["*"]}`},
+		"no cors":                     {"codex {\ncors off\n}", `{}`},
+		"usage of all":                {"codex {\nusage all\n}", `{"usage":"all"}`},
+		"usage of one":                {"codex {\nusage own\n}", `{"usage":"own"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := new(Handler)

@@ -90,6 +90,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"app_servers":[{"connect":"ws://a","token":"a\nb"}]}`, "the token has a character"},
 		{`{"drain_timeout":-1}`, "drain_timeout: must be positive"},
 		{`{"output_mode":"yaml"}`, `"yaml"`},
+		{`{"usage":"everybody"}`, "usage: must be one of own, all"},
 		{`{"max_body":-1}`, "max_body: must be positive"},
 		{`{"response_store":{"type":"disk"}}`, "response_store: must be one of memory, storage, off"},
 		{`{"response_store":{"size":-1}}`, "response_store: the size must be positive"},

@@ -123,7 +123,7 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 		return false
 	}
 	if !allowed {
-		respond(w, openai.OriginNotAllowed(origin))
+		refuse(w, r, openai.OriginNotAllowed(origin))
 		return true
 	}
 	answerPreflight(header, r.Header)

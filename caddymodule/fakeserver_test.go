@@ -48,7 +48,7 @@ func runFake(in io.Reader, out, stderr io.Writer) int {
 			answer = map[string]any{"id": message.ID, "error": map[string]any{"code": -32601, "message": "unknown method " + message.Method}}
 		}
 		if err := answers.Encode(answer); err != nil {
-			return 1
+			break // nobody reads any more
 		}
 	}
 	fmt.Fprintln(stderr, lastWords)

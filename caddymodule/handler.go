@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -82,6 +84,10 @@ type Handler struct {
 	// say nothing about origins. Default: none.
 	CORS []string `json:"cors,omitempty"`
 
+	// Whose usage /v1/usage and /v1/usage/raw show: `own`, that of the caller's
+	// user, or `all`, that of all users of this Caddy. Default: `own`.
+	Usage string `json:"usage,omitempty"`
+
 	ToolOptions
 	ModelOptions
 
@@ -90,6 +96,7 @@ type Handler struct {
 	gateway    *gateway.Gateway
 	closeStore func() error
 	cors       *cors
+	pool       *pool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -119,7 +126,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the codex app: %w", err)
 	}
-	upstream, err := newPool(app.(*App), h.AppServers, repl)
+	h.pool, err = newPool(app.(*App), h.AppServers, repl)
 	if err != nil {
 		return err
 	}
@@ -143,7 +150,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		Tools:         h.tools(),
 		Responses:     store,
 		Running:       runningResponses,
-		Observer:      observer{},
+		Observer:      observer{turns: ctx.Logger().Named(turnLogger)},
 		User:          userOf,
 		Logger:        ctx.Slogger(),
 		Aliases:       h.aliases(),
@@ -153,13 +160,19 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		h.images = imagefetch.New(imagefetch.Options{})
 		options.Images = h.images
 	}
-	h.gateway = gateway.New(upstream, options)
+	h.gateway = gateway.New(h.pool, options)
+	queues.add(h.gateway)
+	for _, alias := range options.Aliases {
+		modelLabels.add(alias.ID)
+	}
 	return nil
 }
 
-// Cleanup closes idle connections and lets go of the store of responses. Requests
-// of this configuration may still run, and use both.
+// Cleanup takes the handler out of the metrics, closes idle connections and lets
+// go of the store of responses. Requests of this configuration may still run, and
+// use the last two.
 func (h *Handler) Cleanup() error {
+	queues.remove(h.gateway)
 	if h.images != nil {
 		h.images.Close()
 	}
@@ -173,6 +186,7 @@ func (h *Handler) setDefaults() {
 	h.ToolOptions.setDefaults()
 	h.ResponseStore.setDefaults()
 	h.ModelOptions.setDefaults()
+	defaultTo(&h.Usage, usageOwn)
 	if len(h.AppServers) == 0 {
 		h.AppServers = []*AppServer{{}}
 	}
@@ -203,6 +217,9 @@ func (h *Handler) Validate() error {
 	}
 	if err := h.ModelOptions.validate(); err != nil {
 		return err
+	}
+	if !slices.Contains(usageScopes, h.Usage) {
+		return fmt.Errorf("usage: must be one of %s, not %q", strings.Join(usageScopes, ", "), h.Usage)
 	}
 	if h.MaxBody < 0 {
 		return errors.New("max_body: must be positive")

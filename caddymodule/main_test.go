@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ const patience = time.Minute
 // what outlives them.
 func TestMain(m *testing.M) {
 	if os.Getenv(fakeEnv) != "" {
+		signal.Ignore(syscall.SIGPIPE) // an answer that nobody reads is not its end
 		os.Exit(runFake(os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(runTests(m))
@@ -34,7 +36,12 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	caddy.DefaultStorage.Path = dir // Caddy is not to write this machine's home
+	// Caddy is not to write this machine's home.
+	caddy.DefaultStorage.Path = dir
+	if err := os.Setenv("XDG_DATA_HOME", dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if code := m.Run(); code != 0 {
 		return code
 	}

@@ -2,69 +2,98 @@ package caddymodule
 
 import (
 	"errors"
-	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
 // metrics are the collectors of this Caddy. They are made once, so that their
 // values go on over reloads; each configuration has a registry of its own, in
-// which they are registered again.
+// which they are registered again. No label has a value that a client makes up.
 var metrics = struct {
+	requests, errors                                   *prometheus.CounterVec
+	answers, streams                                   prometheus.Gauge
+	duration, firstOutput, tokens                      *prometheus.HistogramVec
+	cached, reasoning                                  *prometheus.CounterVec
 	bufferStarted, bufferFlushed, toolCalls, truncated prometheus.Counter
 	bufferAborted                                      *prometheus.CounterVec
 }{
+	requests: counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status"),
+	errors:   counterVec("codex_request_errors_total", "Requests that failed, before or within their answer, by the error's code.", "code"),
+	answers:  gauge("codex_answers_active", "Answers that are being made."),
+	streams:  gauge("codex_streams_active", "Answers that are being streamed."),
+
+	duration: histogram("gen_ai_server_request_duration_seconds", "From a request's arrival to the end of its answer.",
+		durationBuckets, labelOperation, labelProvider, labelModel, labelError),
+	firstOutput: histogram("gen_ai_server_time_to_first_token_seconds", "From a request's arrival to the first text, reasoning or tool call.",
+		firstOutputBuckets, labelOperation, labelProvider, labelModel),
+	tokens: histogram("gen_ai_client_token_usage", "Tokens of a turn.",
+		tokenBuckets, labelOperation, labelProvider, labelModel, labelTokenType),
+	cached:    counterVec("codex_cached_input_tokens_total", "Input tokens that the provider had in its cache.", labelModel),
+	reasoning: counterVec("codex_reasoning_output_tokens_total", "Output tokens of reasoning.", labelModel),
+
 	bufferStarted: counter("codex_tool_buffer_started_total", "Textual tool blocks that were begun."),
 	bufferFlushed: counter("codex_tool_buffer_flushed_total", "Textual tool blocks that were complete calls."),
-	bufferAborted: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "codex_tool_buffer_aborted_total",
-		Help: "Textual tool blocks that were begun and no calls, by reason.",
-	}, []string{"reason"}),
-	toolCalls: counter("codex_tool_calls_total", "Tool calls that clients got."),
-	truncated: counter("codex_tool_calls_truncated_total", "Turns that had more tool calls than allowed."),
+	bufferAborted: counterVec("codex_tool_buffer_aborted_total", "Textual tool blocks that were begun and no calls, by reason.", "reason"),
+	toolCalls:     counter("codex_tool_calls_total", "Tool calls that clients got."),
+	truncated:     counter("codex_tool_calls_truncated_total", "Turns that had more tool calls than allowed."),
 }
+
+// The names of OpenTelemetry's semantic conventions for generative AI, as
+// Prometheus writes them.
+const (
+	labelOperation = "gen_ai_operation_name"
+	labelProvider  = "gen_ai_provider_name"
+	labelModel     = "gen_ai_request_model"
+	labelTokenType = "gen_ai_token_type"
+	labelError     = "error_type"
+
+	operation = "chat"
+	provider  = "openai"
+)
+
+// The buckets are those of the conventions, with some more where reasoning
+// models take longer than these foresee.
+var (
+	durationBuckets    = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36}
+	firstOutputBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	tokenBuckets       = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
+)
 
 func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func gauge(name, help string) prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// collectors are all of this module.
+func collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		metrics.requests, metrics.errors, metrics.answers, metrics.streams,
+		metrics.duration, metrics.firstOutput, metrics.tokens, metrics.cached, metrics.reasoning,
+		metrics.bufferStarted, metrics.bufferFlushed, metrics.bufferAborted, metrics.toolCalls, metrics.truncated,
+		stateCollector{},
+	}
 }
 
 // registerMetrics registers the collectors with a configuration's registry.
 // Two handlers in one configuration share it.
 func registerMetrics(ctx caddy.Context) error {
 	registry := ctx.GetMetricsRegistry()
-	for _, c := range []prometheus.Collector{
-		metrics.bufferStarted, metrics.bufferFlushed, metrics.bufferAborted, metrics.toolCalls, metrics.truncated,
-	} {
+	for _, c := range collectors() {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			return err
 		}
 	}
 	return nil
-}
-
-// observer counts turns in the metrics and in the book of usage.
-type observer struct{}
-
-// AnswerBegan counts nothing.
-func (observer) AnswerBegan(bool) func() { return func() {} }
-
-// RequestFailed counts nothing.
-func (observer) RequestFailed(*http.Request, *openai.Error) {}
-
-// TurnEnded counts a turn.
-func (observer) TurnEnded(r gateway.Record) {
-	book.TurnEnded(r)
-	metrics.bufferStarted.Add(float64(r.Tools.Started))
-	metrics.bufferFlushed.Add(float64(r.Tools.Flushed))
-	metrics.toolCalls.Add(float64(r.Tools.Calls))
-	if r.Tools.Truncated {
-		metrics.truncated.Inc()
-	}
-	for reason, n := range r.Tools.Aborted {
-		metrics.bufferAborted.WithLabelValues(string(reason)).Add(float64(n))
-	}
 }

@@ -1,13 +1,22 @@
 package caddymodule
 
 import (
+	"encoding/json"
+	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -15,23 +24,31 @@ import (
 // One with labels has a value for each.
 func counters(t *testing.T, c *configuration) map[string]float64 {
 	t.Helper()
+	values := make(map[string]float64)
+	eachMetric(t, c, func(name string, m *dto.Metric) {
+		if counter := m.GetCounter(); counter != nil && strings.HasPrefix(name, "codex_") {
+			values[name] = counter.GetValue()
+		}
+	})
+	return values
+}
+
+// eachMetric calls with each metric of a registry, and its name and labels.
+func eachMetric(t *testing.T, c *configuration, do func(string, *dto.Metric)) {
+	t.Helper()
 	families, err := c.ctx.GetMetricsRegistry().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := make(map[string]float64)
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			name := family.GetName()
 			for _, label := range metric.GetLabel() {
 				name += " " + label.GetName() + "=" + label.GetValue()
 			}
-			if counter := metric.GetCounter(); counter != nil && strings.HasPrefix(name, "codex_") {
-				values[name] = counter.GetValue()
-			}
+			do(name, metric)
 		}
 	}
-	return values
 }
 
 // Every configuration has a registry of its own. The counters are in each of
@@ -39,11 +56,11 @@ func counters(t *testing.T, c *configuration) map[string]float64 {
 func TestMetrics(t *testing.T) {
 	first := provision(t, new(Handler), new(Handler))
 	before := counters(t, first)
-	observer{}.TurnEnded(gateway.Record{Tools: turn.Report{
+	observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{Tools: turn.Report{
 		Started: 5, Flushed: 3, Calls: 4, Truncated: true,
 		Aborted: map[aggregator.AbortReason]int{aggregator.AbortUnclosed: 2},
 	}})
-	observer{}.TurnEnded(gateway.Record{Tools: turn.Report{Calls: 1}})
+	observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{Tools: turn.Report{Calls: 1}})
 	for name, c := range map[string]*configuration{"the first": first, "the next": provision(t, new(Handler))} {
 		after := counters(t, c)
 		for counter, grown := range map[string]float64{
@@ -61,4 +78,135 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Each request is counted once, by what its client is told, and no label is
+// what a client made up.
+func TestRequestMetrics(t *testing.T) {
+	h := fakeHandler(t, t.Name())
+	h.APIKeys = []APIKey{{Key: "k"}}
+	c := provision(t, h)
+	c.start(t)
+	pid(t, sole(t, c.app))
+	h = c.handlers[0]
+	before := counters(t, c)
+	for _, request := range []struct{ method, target, key string }{
+		{"GET", "/v1/models", "k"}, {"GET", "/v1/models/plain", "k"}, {"GET", "/v1/models/made-up", "k"}, {"GET", "/v1/models", ""},
+		{"POST", "/v1/chat/completions", "k"}, {"DELETE", "/v1/usage", "k"}, {"GET", "/v1/usage/raw", "k"}, {"GET", "/v1/made-up", "k"},
+		{"GET", "/healthz", ""}, {"POST", "/readyz", ""},
+	} {
+		if _, err := ask(h, request.method, request.target, request.key, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grown := make(map[string]float64)
+	for name, value := range counters(t, c) {
+		if value -= before[name]; value > 0 && strings.HasPrefix(name, "codex_request") {
+			grown[name] = value
+		}
+	}
+	want := map[string]float64{
+		"codex_requests_total route=models status=200":             2,
+		"codex_requests_total route=models status=404":             1,
+		"codex_requests_total route=models status=401":             1,
+		"codex_requests_total route=chat status=400":               1,
+		"codex_requests_total route=usage status=405":              1,
+		"codex_requests_total route=usage status=200":              1,
+		"codex_requests_total route=unknown status=404":            1,
+		"codex_request_errors_total code=model_not_found":          1,
+		"codex_request_errors_total code=invalid_api_key":          1,
+		"codex_request_errors_total code=" + chatWithoutBody(t, h): 1,
+		"codex_request_errors_total code=method_not_allowed":       1,
+		"codex_request_errors_total code=unknown_url":              1,
+	}
+	if !maps.Equal(grown, want) {
+		t.Errorf("counted %v,\nwant %v", grown, want)
+	}
+}
+
+// chatWithoutBody is how the error of a request without a body is counted.
+func chatWithoutBody(t *testing.T, h *Handler) string {
+	t.Helper()
+	w, err := ask(h, http.MethodPost, "/v1/chat/completions", "k", nil)
+	var body struct{ Error struct{ Code string } }
+	if err := errors.Join(err, json.Unmarshal(w.Body.Bytes(), &body)); err != nil || w.Code != http.StatusBadRequest {
+		t.Fatal(w.Code, err)
+	}
+	return (&openai.Error{Code: body.Error.Code}).Label()
+}
+
+// Each route that is not for probes is counted.
+func TestRoutesHaveNames(t *testing.T) {
+	for path, r := range routes {
+		if (r.name == "") != r.open {
+			t.Errorf("%s is named %q, and open: %t", path, r.name, r.open)
+		}
+	}
+}
+
+// What turns cost is measured; answers that are being made are counted.
+func TestTurnMetrics(t *testing.T) {
+	c := provision(t, new(Handler))
+	modelLabels.add("known")
+	o := observer{turns: zap.NewNop()}
+	before := histograms(t, c)
+	ended := o.AnswerBegan(true)
+	if got := gauges(t, c); got["codex_streams_active"] != 1 || got["codex_answers_active"] != 1 {
+		t.Errorf("while it runs: %v", got)
+	}
+	r := gateway.Record{
+		Model: "known", Duration: 2 * time.Second, FirstOutput: time.Second, Status: http.StatusOK,
+		Usage: codexrpc.Usage{InputTokens: 100, OutputTokens: 7, TotalTokens: 107},
+	}
+	o.TurnEnded(r)
+	r.Choice = 1
+	o.TurnEnded(r)
+	o.TurnEnded(gateway.Record{Model: "made-up", Duration: time.Second, Status: http.StatusBadGateway, Code: "made-up-too"})
+	ended()
+	if got := gauges(t, c); got["codex_streams_active"] != 0 || got["codex_answers_active"] != 0 {
+		t.Errorf("once it has ended: %v", got)
+	}
+	after := histograms(t, c)
+	const common = " gen_ai_operation_name=chat gen_ai_provider_name=openai gen_ai_request_model="
+	for name, want := range map[string][2]float64{ // count and sum
+		"gen_ai_server_request_duration_seconds error_type=" + common + "known":            {1, 2},
+		"gen_ai_server_request_duration_seconds error_type=other" + common + "other":       {1, 1},
+		"gen_ai_server_time_to_first_token_seconds" + common + "known":                     {2, 2},
+		"gen_ai_client_token_usage" + common + "known gen_ai_token_type=input":             {2, 200},
+		"gen_ai_client_token_usage" + common + "known gen_ai_token_type=output":            {2, 14},
+		"gen_ai_client_token_usage" + common + "other gen_ai_token_type=input":             {0, 0},
+		"gen_ai_server_time_to_first_token_seconds" + common + "other":                     {0, 0},
+		"gen_ai_server_request_duration_seconds error_type=made-up-too" + common + "other": {0, 0},
+	} {
+		if got := [2]float64{after[name][0] - before[name][0], after[name][1] - before[name][1]}; got != want {
+			t.Errorf("%s has grown by %v, want %v", name, got, want)
+		}
+	}
+	for name := range after {
+		if strings.Contains(name, "made-up") {
+			t.Error("a label is the client's:", name)
+		}
+	}
+}
+
+func gauges(t *testing.T, c *configuration) map[string]float64 {
+	t.Helper()
+	values := make(map[string]float64)
+	eachMetric(t, c, func(name string, m *dto.Metric) {
+		if m.GetGauge() != nil {
+			values[name] = m.GetGauge().GetValue()
+		}
+	})
+	return values
+}
+
+func histograms(t *testing.T, c *configuration) map[string][2]float64 {
+	t.Helper()
+	values := make(map[string][2]float64)
+	eachMetric(t, c, func(name string, m *dto.Metric) {
+		if h := m.GetHistogram(); h != nil {
+			values[name] = [2]float64{float64(h.GetSampleCount()), h.GetSampleSum()}
+		}
+	})
+	return values
 }

@@ -38,10 +38,29 @@ func stopAll() {
 // process is a pooled app-server.
 type process struct {
 	*codexrpc.Process
-	turns atomic.Int64 // that run on it, of all configurations
+	turns   atomic.Int64 // that run on it, of all configurations
+	watch   *watch
+	creator *App
 
 	mu      sync.Mutex
 	holders []*member // configurations; the last one's log is the process's
+	held    bool      // there was a holder
+}
+
+// stage is the app whose events tell of the process: that of the last holder
+// that has not gone.
+func (p *process) stage() *App {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range slices.Backward(p.holders) {
+		if !m.app.stage.isClosed() {
+			return m.app
+		}
+	}
+	if !p.held && !p.creator.stage.isClosed() {
+		return p.creator // it is about to hold the process
+	}
+	return newestStage()
 }
 
 // hold makes a configuration a holder: the process may be older than that and
@@ -50,6 +69,7 @@ func (p *process) hold(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.holders = append(p.holders, m)
+	p.held = true
 	p.SetLogger(m.logger)
 }
 
@@ -67,8 +87,14 @@ func (p *process) release(m *member) {
 // Destruct stops the process, in the background, since it may run inside the
 // request that loads a configuration. The exit of Caddy waits for that.
 func (p *process) Destruct() error {
-	stopping.Go(p.Stop)
+	stopping.Go(p.end)
 	return nil
+}
+
+// end stops the process, and then its watch.
+func (p *process) end() {
+	p.Stop()
+	p.watch.end()
 }
 
 // member is one app-server's process as a configuration knows it.
@@ -76,6 +102,7 @@ type member struct {
 	key    string
 	cfg    codexrpc.ProcessConfig
 	logger *slog.Logger
+	app    *App
 
 	mu   sync.Mutex
 	held *process // the configuration's own reference
@@ -85,9 +112,10 @@ type member struct {
 func (m *member) acquire() *process {
 	// Without an error of the constructor there is none.
 	value, _, _ := processes.LoadOrNew(m.key, func() (caddy.Destructor, error) {
-		p := codexrpc.NewProcess(m.cfg, m.logger)
+		p := &process{Process: codexrpc.NewProcess(m.cfg, m.logger), creator: m.app}
+		p.watch = newWatch(m.key, m.cfg, p.Process, p.stage)
 		p.Start()
-		return &process{Process: p}, nil
+		return p, nil
 	})
 	return value.(*process)
 }

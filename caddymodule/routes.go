@@ -11,9 +11,10 @@ import (
 
 // route is one entry of the API.
 type route struct {
+	name    string   // in the metrics; empty: not counted
 	methods []string // the first is the canonical one
 	open    bool     // needs no key: probes carry none
-	serve   func(*gateway.Gateway, http.ResponseWriter, *http.Request)
+	serve   func(*Handler, http.ResponseWriter, *http.Request)
 }
 
 // modelPrefix precedes a model's id, which may hold slashes.
@@ -24,19 +25,19 @@ var (
 	writeMethods = []string{http.MethodPost}
 
 	routes = map[string]route{
-		"/v1/chat/completions": {methods: writeMethods, serve: (*gateway.Gateway).Chat},
-		"/v1/responses":        {methods: writeMethods, serve: (*gateway.Gateway).Responses},
-		"/v1/models":           {methods: readMethods, serve: (*gateway.Gateway).Models},
-		"/v1/usage":            {methods: readMethods, serve: own(serveUsage)},
-		"/v1/usage/raw":        {methods: readMethods, serve: own(serveRawUsage)},
-		"/healthz":             {methods: readMethods, open: true, serve: (*gateway.Gateway).Health},
-		"/readyz":              {methods: readMethods, open: true, serve: (*gateway.Gateway).Ready},
+		"/v1/chat/completions": {name: "chat", methods: writeMethods, serve: of((*gateway.Gateway).Chat)},
+		"/v1/responses":        {name: "responses", methods: writeMethods, serve: of((*gateway.Gateway).Responses)},
+		"/v1/models":           {name: "models", methods: readMethods, serve: of((*gateway.Gateway).Models)},
+		"/v1/usage":            {name: "usage", methods: readMethods, serve: (*Handler).serveUsage},
+		"/v1/usage/raw":        {name: "usage", methods: readMethods, serve: (*Handler).serveRawUsage},
+		"/healthz":             {methods: readMethods, open: true, serve: of((*gateway.Gateway).Health)},
+		"/readyz":              {methods: readMethods, open: true, serve: of((*gateway.Gateway).Ready)},
 	}
-	modelRoute = route{methods: readMethods, serve: func(g *gateway.Gateway, w http.ResponseWriter, r *http.Request) {
-		g.Model(w, r, strings.TrimPrefix(r.URL.Path, modelPrefix))
+	modelRoute = route{name: "models", methods: readMethods, serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
+		h.gateway.Model(w, r, strings.TrimPrefix(r.URL.Path, modelPrefix))
 	}}
-	unknownRoute = route{serve: func(_ *gateway.Gateway, w http.ResponseWriter, r *http.Request) {
-		respond(w, openai.NotFound(r.Method, r.URL.Path))
+	unknownRoute = route{name: "unknown", serve: func(_ *Handler, w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, openai.NotFound(r.Method, r.URL.Path))
 	}}
 )
 
@@ -67,14 +68,14 @@ func responseRouteOf(path string) (route, bool) {
 	if !ok || id == "" {
 		return route{}, false
 	}
-	return route{methods: found.methods, serve: func(g *gateway.Gateway, w http.ResponseWriter, r *http.Request) {
-		found.serve(g, w, r, id)
+	return route{name: "responses", methods: found.methods, serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
+		found.serve(h.gateway, w, r, id)
 	}}, true
 }
 
-// own is the handler of a route that needs no gateway.
-func own(serve http.HandlerFunc) func(*gateway.Gateway, http.ResponseWriter, *http.Request) {
-	return func(_ *gateway.Gateway, w http.ResponseWriter, r *http.Request) { serve(w, r) }
+// of is the handler of a route that the gateway serves.
+func of(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request) {
+	return func(h *Handler, w http.ResponseWriter, r *http.Request) { serve(h.gateway, w, r) }
 }
 
 // routeOf finds the route for a path. False: the path is not the API's.
@@ -92,19 +93,27 @@ func routeOf(path string) (route, bool) {
 }
 
 // serve checks the key and the method, in this order and before the body is
-// read, and hands the request over.
+// read, and hands the request over. What becomes of it is counted here.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
+	if rt.name != "" {
+		var t *tally
+		r, t = begin(r)
+		defer func() { countRequest(rt.name, t) }()
+	}
 	if !rt.open && !h.keys.allows(r) {
-		respond(w, openai.Unauthorized())
+		refuse(w, r, openai.Unauthorized())
 		return
 	}
 	if len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method) {
-		respond(w, openai.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
+		refuse(w, r, openai.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
 		return
 	}
-	rt.serve(h.gateway, w, r)
+	rt.serve(h, w, r)
 }
 
-// respond answers with an error of the adapter's own. A client that does not
+// refuse answers with an error of the adapter's own. A client that does not
 // take it has gone; there is nobody left to tell.
-func respond(w http.ResponseWriter, e *openai.Error) { _ = e.Respond(w) }
+func refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
+	note(r, e)
+	_ = e.Respond(w)
+}

@@ -6,10 +6,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// book keeps the usage since this Caddy started, over reloads.
+// book keeps the usage of this Caddy, over reloads.
 var book = usage.New()
 
 // userOf is who makes a request, by whatever has authenticated it: a key of
@@ -23,11 +24,86 @@ func userOf(r *http.Request) string {
 	return user
 }
 
-// serveUsage answers with the caller's account.
-func serveUsage(w http.ResponseWriter, r *http.Request) { writeJSON(w, book.Account(userOf(r))) }
+// The values of the option usage.
+const (
+	usageOwn = "own"
+	usageAll = "all"
+)
 
-// serveRawUsage answers with the caller's last turns.
-func serveRawUsage(w http.ResponseWriter, r *http.Request) { writeJSON(w, book.Raw(userOf(r))) }
+var usageScopes = []string{usageOwn, usageAll}
+
+// serveUsage answers with the caller's account, or all of them, and with the
+// limits of the plan.
+func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request) {
+	body := struct {
+		usage.Account
+		RateLimits []rateLimits `json:"rate_limits"` // as far as they are known
+	}{RateLimits: h.rateLimits(r)}
+	if h.Usage == usageAll {
+		body.Account = book.All()
+	} else {
+		body.Account = book.Account(userOf(r))
+	}
+	writeJSON(w, body)
+}
+
+// serveRawUsage answers with the caller's last turns, or those of all.
+func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request) {
+	if h.Usage == usageAll {
+		writeJSON(w, book.AllRaw())
+		return
+	}
+	writeJSON(w, book.Raw(userOf(r)))
+}
+
+// rateLimits are the limits of the plan that Codex is logged in with, as it
+// reports them.
+type rateLimits struct {
+	AppServer string      `json:"app_server"` // by its id
+	At        int64       `json:"at"`         // when Codex told it, Unix time in seconds
+	Plan      string      `json:"plan,omitempty"`
+	Reached   string      `json:"reached,omitempty"` // which limit keeps the account from working
+	Primary   *rateWindow `json:"primary"`
+	Secondary *rateWindow `json:"secondary"`
+}
+
+type rateWindow struct {
+	UsedPercent float64 `json:"used_percent"`
+	Window      int64   `json:"window_seconds,omitempty"`
+	ResetsAt    int64   `json:"resets_at,omitempty"` // Unix time in seconds
+}
+
+// rateLimits asks the app-servers of this handler, or remembers their answers.
+// Those that share a home share a plan.
+func (h *Handler) rateLimits(r *http.Request) []rateLimits {
+	found := []rateLimits{}
+	homes := make(map[[2]string]bool)
+	for _, m := range h.pool.members {
+		home, p := [2]string{m.cfg.Home, m.cfg.Connect}, m.current()
+		if p == nil || homes[home] {
+			continue
+		}
+		if limits := p.watch.rateLimits(r.Context()); limits != nil {
+			homes[home] = true
+			found = append(found, rateLimits{
+				p.watch.id, limits.At.Unix(), limits.Plan, limits.Reached,
+				newRateWindow(limits.Primary), newRateWindow(limits.Secondary),
+			})
+		}
+	}
+	return found
+}
+
+func newRateWindow(w *codexrpc.RateWindow) *rateWindow {
+	if w == nil {
+		return nil
+	}
+	window := &rateWindow{UsedPercent: w.UsedPercent, Window: int64(w.Window.Seconds())}
+	if !w.ResetsAt.IsZero() {
+		window.ResetsAt = w.ResetsAt.Unix()
+	}
+	return window
+}
 
 // writeJSON writes a body. A client that does not take it has gone.
 func writeJSON(w http.ResponseWriter, body any) {

@@ -2,9 +2,12 @@ package caddymodule
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+
+	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
@@ -16,7 +19,7 @@ func TestUsageIsTheCallersOwn(t *testing.T) {
 	ann, ben := "ann-"+rand.Text(), "ben-"+rand.Text()
 	h := started(t, APIKey{Key: "k-ann", User: ann}, APIKey{Key: "k-ben", User: ben})
 	for _, user := range []string{ann, ben} {
-		observer{}.TurnEnded(gateway.Record{User: user, RequestID: "by-" + user, Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 1234}})
+		observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{User: user, RequestID: "by-" + user, Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 1234}})
 	}
 	for key, users := range map[string]struct{ self, other string }{"k-ann": {ann, ben}, "k-ben": {ben, ann}} {
 		w, err := ask(h, http.MethodGet, "/v1/usage/raw", key, nil)
@@ -34,7 +37,32 @@ func TestUsageIsTheCallersOwn(t *testing.T) {
 			t.Errorf("the sum for %s: %v, %d %s", key, err, w.Code, w.Body)
 		}
 	}
+	if w, err := ask(h, http.MethodGet, "/v1/usage", "k-ann", nil); err != nil || strings.Contains(w.Body.String(), "by_user") || !strings.Contains(w.Body.String(), `"rate_limits":`) {
+		t.Errorf("%v, %s", err, w.Body)
+	}
 	if w, err := ask(h, http.MethodGet, "/v1/usage", "", nil); err != nil || w.Code != http.StatusUnauthorized {
 		t.Errorf("without a key: %v, %d %s", err, w.Code, w.Body)
+	}
+}
+
+// With `usage all` each caller sees the sum, and each user's part.
+func TestUsageOfAll(t *testing.T) {
+	ann, ben := "ann-"+rand.Text(), "ben-"+rand.Text()
+	h := fakeHandler(t, t.Name())
+	h.Usage = usageAll
+	h = provision(t, h).handlers[0]
+	for _, user := range []string{ann, ben} {
+		observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{User: user, Status: http.StatusOK})
+	}
+	for target, want := range map[string]string{"/v1/usage": `{"user":"%s","requests":1,`, "/v1/usage/raw": `"user":"%s",`} {
+		w, err := ask(h, http.MethodGet, target, "", nil)
+		if err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%s: %v, %d %s", target, err, w.Code, w.Body)
+		}
+		for _, user := range []string{ann, ben} {
+			if !strings.Contains(w.Body.String(), fmt.Sprintf(want, user)) {
+				t.Errorf("%s is not in %s: %s", user, target, w.Body)
+			}
+		}
 	}
 }

@@ -1,0 +1,57 @@
+package caddymodule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// TestLife: what the changes of state mean.
+func TestLife(t *testing.T) {
+	replaced := codexrpc.Status{State: codexrpc.StateReady, PID: 2, Replacements: 1}
+	starting := codexrpc.Status{State: codexrpc.StateStarting}
+	ready := func(pid int) codexrpc.Status {
+		return codexrpc.Status{State: codexrpc.StateReady, PID: pid, Version: "0.169.0"}
+	}
+	stopping := func(pid int) codexrpc.Status {
+		return codexrpc.Status{State: codexrpc.StateStopping, PID: pid, Reason: "it exited"}
+	}
+	backoff := codexrpc.Status{State: codexrpc.StateBackoff, Reason: "it exited (signal: killed)"}
+	stopped := codexrpc.Status{State: codexrpc.StateStopped, Reason: "it was stopped"}
+	for name, test := range map[string]struct {
+		states []codexrpc.Status
+		want   []string
+	}{
+		"starts":            {[]codexrpc.Status{starting, ready(1)}, []string{"ready 1"}},
+		"crashes and comes": {[]codexrpc.Status{starting, ready(1), stopping(1), backoff, starting, ready(2)}, []string{"ready 1", "exited 1 it exited (signal: killed)", "ready 2"}},
+		"cannot start":      {[]codexrpc.Status{starting, backoff, starting, backoff}, []string{"exited 0 it exited (signal: killed)", "exited 0 it exited (signal: killed)"}},
+		"fails to start":    {[]codexrpc.Status{starting, stopping(1), backoff}, []string{"exited 1 it exited (signal: killed)"}},
+		"is stopped":        {[]codexrpc.Status{starting, ready(1), stopping(1), stopped}, []string{"ready 1", "exited 1 it was stopped, as told"}},
+		"is stopped later":  {[]codexrpc.Status{starting, backoff, stopped}, []string{"exited 0 it exited (signal: killed)"}},
+		"never started":     {[]codexrpc.Status{stopped}, nil},
+		"is replaced":       {[]codexrpc.Status{starting, ready(1), ready(1), replaced, replaced}, []string{"ready 1", "ready 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l life
+			var got []string
+			for _, s := range test.states {
+				for _, e := range l.enter(s) {
+					text := fmt.Sprint(strings.TrimPrefix(e.name, "codex.app_server_"), " ", e.data["pid"])
+					if e.name == eventExited {
+						text += fmt.Sprint(" ", e.data["reason"])
+					}
+					if e.data["stopped"] == true {
+						text += ", as told"
+					}
+					got = append(got, text)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

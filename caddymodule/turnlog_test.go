@@ -1,0 +1,48 @@
+package caddymodule
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	zaptest "go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+func TestTurnLog(t *testing.T) {
+	core, logs := zaptest.New(zap.InfoLevel)
+	log := zap.New(core)
+	logTurn(log, gateway.Record{
+		Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: gateway.RouteChat,
+		RequestID: "req-1", User: "alice", Model: strings.Repeat("ü", 500), Mode: turn.ModeJSON, Stream: true, Status: 502, Code: "codex_error",
+		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2},
+		Tools: turn.Report{Calls: 2, Truncated: true},
+	})
+	logTurn(log, gateway.Record{Status: 200})
+	if logs.Len() != 2 {
+		t.Fatalf("%d lines for two turns", logs.Len())
+	}
+	line := logs.All()[0].ContextMap()
+	for key, want := range map[string]any{
+		"request_id": "req-1", "user": "alice", "route": "chat", "choice": int64(0), "model": strings.Repeat("ü", maxLoggedModel/2),
+		"output_mode": "openai-json", "stream": true, "status": int64(502), "code": "codex_error", "duration": 1.5, "first_output": .25,
+		"input_tokens": int64(10), "cached_input_tokens": int64(3), "output_tokens": int64(5), "reasoning_output_tokens": int64(2),
+		"tool_calls": int64(2), "tool_calls_truncated": true,
+	} {
+		if line[key] != want {
+			t.Errorf("%s is %v, want %v", key, line[key], want)
+		}
+		delete(line, key)
+	}
+	if len(line) > 0 {
+		t.Errorf("more than that: %v", line)
+	}
+	bare := logs.All()[1].ContextMap()
+	if _, ok := bare["code"]; ok || bare["first_output"] != nil {
+		t.Errorf("%v", bare)
+	}
+}
