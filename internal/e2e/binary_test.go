@@ -20,7 +20,7 @@ import (
 )
 
 // builtCaddy is the Caddy that xcaddy has built with this module.
-func builtCaddy(t *testing.T) string {
+func builtCaddy(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs("../../build/caddy")
 	if err != nil {
@@ -40,6 +40,7 @@ type running struct {
 	*site
 	cmd    *exec.Cmd
 	config string // the file with its configuration
+	dir    string // its home and its data
 	log    *lockedBuffer
 }
 
@@ -61,26 +62,34 @@ func runWith(t *testing.T, options string) *running {
 		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), "Caddyfile")
-	r := &running{site: s, config: config, cmd: exec.Command(builtCaddy(t), "run", "--adapter", "caddyfile", "--config", config), log: new(lockedBuffer)}
+	r := &running{site: s, config: config, dir: t.TempDir(), log: new(lockedBuffer)}
 	r.write(s.caddyfile("api_key " + secretKey + "\n" + options))
-	r.cmd.Stderr = r.log
-	r.cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
+	r.start()
+	return r
+}
+
+// start starts the built Caddy, once more if it has run before.
+func (r *running) start() {
+	r.t.Helper()
+	cmd := exec.Command(builtCaddy(r.t), "run", "--adapter", "caddyfile", "--config", r.config)
+	cmd.Stderr = r.log
+	cmd.Env = append(os.Environ(), "HOME="+r.dir, "XDG_DATA_HOME="+r.dir)
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = r.cmd.Process.Kill()
-		_ = r.cmd.Wait() // a second wait fails, which is no matter
+	r.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // a second wait fails, which is no matter
 	})
-	waitFor(t, "the built Caddy", func() bool {
-		response, err := http.Get(s.url + "/readyz")
+	r.cmd = cmd
+	waitFor(r.t, "the built Caddy", func() bool {
+		response, err := http.Get(r.url + "/readyz")
 		if err != nil {
 			return false
 		}
 		_ = response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
-	return r
 }
 
 // write writes the configuration to its file.

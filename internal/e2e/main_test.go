@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	}
 	// The built-in default, so that Caddy does not write this machine's home.
 	caddy.DefaultStorage.Path, err = os.MkdirTemp("", "caddy-storage-")
+	if err == nil {
+		err = os.Setenv("XDG_DATA_HOME", caddy.DefaultStorage.Path) // for the instance's id
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -42,10 +42,9 @@ func TestAPIKeys(t *testing.T) {
 // TestBehindOtherHandlers: the handler sits behind Caddy's own.
 func TestBehindOtherHandlers(t *testing.T) {
 	s := newSite(t, "")
-	// The hash is of the password "secret".
 	s.load(s.wrap(`encode gzip
 		basic_auth {
-			bob $2a$04$ZS0zAbndEt1Qsoxf8KouzOUXe9vUDfx73QTM240Aqqm0YqO4/qbMC
+			bob ` + bobsHash + `
 		}
 		request_body {
 			max_size 2KB

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// adminStatus is what GET /codex/status says, as far as tests read it.
+type adminStatus struct {
+	AppServers []struct {
+		ID, Program, Home, State, Login, Version, Reason string
+		PID                                              int
+		Restarts                                         int
+	} `json:"app_servers"`
+	Turns struct{ Running, Waiting int }
+}
+
+// withAdmin lets the site have an admin endpoint until the test's end, and
+// returns a client of it.
+func (s *site) withAdmin(caddyfile string) *site {
+	s.t.Helper()
+	admin := &site{t: s.t, addr: freeAddr(s.t)}
+	admin.url = "http://" + admin.addr
+	s.load(strings.Replace(caddyfile, "admin off", "admin "+admin.addr, 1))
+	s.t.Cleanup(func() { s.load(s.caddyfile("")) }) // one without it
+	return admin
+}
+
+func (s *site) status() (status adminStatus) {
+	s.t.Helper()
+	s.getJSON("/codex/status", &status)
+	return status
+}
+
+// TestAdminStatus: what runs is told, and nothing that is secret.
+func TestAdminStatus(t *testing.T) {
+	s := newSite(t, "")
+	admin := s.withAdmin(s.caddyfile("api_key sk-admin-test"))
+	s.waitReady()
+	var wg sync.WaitGroup
+	ctx, leave := contextFor(t)
+	wg.Go(func() {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(chatBody("hang", nil)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		request.Header = bearer("sk-admin-test")
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	})
+	s.waitOpen(1)
+	status := admin.status()
+	if len(status.AppServers) != 1 || status.Turns.Running != 1 || status.Turns.Waiting != 0 {
+		t.Fatalf("%+v", status)
+	}
+	if a := status.AppServers[0]; a.ID == "" || a.Program != "codex" || a.Home != s.home || a.State != "ready" || a.Login != "ok" ||
+		a.Version == "" || a.PID == 0 {
+		t.Errorf("%+v", a)
+	}
+	leave()
+	wg.Wait()
+	waitFor(t, "the end of the turn", func() bool { return admin.status().Turns.Running == 0 })
+	if _, text := admin.get("/codex/status"); strings.Contains(text, "sk-admin-test") {
+		t.Error("the key is told:", text)
+	}
+	for path, method := range map[string]string{"/codex/status": http.MethodPost, "/codex/restart": http.MethodGet} {
+		response := admin.do(method, path, nil, nil)
+		if admin.read(response); response.StatusCode != http.StatusMethodNotAllowed || response.Header.Get("Allow") == "" {
+			t.Errorf("%s %s: %s", method, path, response.Status)
+		}
+	}
+}
+
+// TestAdminStatusOfABrokenServer: the reason is told.
+func TestAdminStatusOfABrokenServer(t *testing.T) {
+	s := newSite(t, "")
+	admin := s.withAdmin(s.caddyfile("app_server /no/such/codex"))
+	waitFor(t, "the reason", func() bool {
+		status := admin.status()
+		return len(status.AppServers) == 1 && status.AppServers[0].State == "backoff" && strings.Contains(status.AppServers[0].Reason, "check the command")
+	})
+	response := admin.do(http.MethodPost, "/codex/restart?app_server=none", nil, nil)
+	if text := admin.read(response); response.StatusCode != http.StatusNotFound || !strings.Contains(text, "there is no app-server none") {
+		t.Errorf("%s %s", response.Status, text)
+	}
+}
+
+// TestAdminRestart: another program takes over.
+func TestAdminRestart(t *testing.T) {
+	s := newSite(t, "")
+	admin := s.withAdmin(s.caddyfile(""))
+	s.waitReady()
+	before := admin.status().AppServers[0]
+	response := admin.do(http.MethodPost, "/codex/restart", nil, nil)
+	var body struct{ Restarted []string }
+	if text := admin.read(response); json.Unmarshal([]byte(text), &body) != nil || !slices.Equal(body.Restarted, []string{before.ID}) {
+		t.Fatalf("%s %s", response.Status, text)
+	}
+	waitFor(t, "another program", func() bool {
+		now := admin.status().AppServers
+		return len(now) == 1 && now[0].ID == before.ID && now[0].State == "ready" && now[0].PID != before.PID
+	})
+	if response, text := s.post(chatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
+		t.Error(response.Status, text)
+	}
+}

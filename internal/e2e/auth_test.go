@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bobsHash is that of the password "secret".
+const bobsHash = "$2a$04$ZS0zAbndEt1Qsoxf8KouzOUXe9vUDfx73QTM240Aqqm0YqO4/qbMC"
+
+// basic is the header of a user with the password "secret".
+func basic(user string) http.Header {
+	return http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(user+":secret"))}}
+}
+
+// waitReadyAs is waitReady where probes need a login, too.
+func (s *site) waitReadyAs(header http.Header) {
+	s.t.Helper()
+	waitFor(s.t, "the app-server", func() bool {
+		response := s.do(http.MethodGet, "/readyz", nil, header)
+		s.read(response)
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// usageAs reads the account of whoever a header authenticates.
+func (s *site) usageAs(header http.Header) (raw string, requests int) {
+	s.t.Helper()
+	response := s.do(http.MethodGet, "/v1/usage/raw", nil, header)
+	raw = s.read(response)
+	if response.StatusCode != http.StatusOK {
+		s.t.Fatal(response.Status, raw)
+	}
+	return raw, strings.Count(raw, `"request_id"`)
+}
+
+// TestUserOfBasicAuth: the user whom basic_auth has let in is the user of the
+// usage.
+func TestUserOfBasicAuth(t *testing.T) {
+	s := newSite(t, "")
+	s.load(s.wrap("basic_auth {\nbob " + bobsHash + "\neve " + bobsHash + "\n}\ncodex {\n" + s.appServer() + "\n}"))
+	s.waitReadyAs(basic("bob"))
+	_, bob := s.usageAs(basic("bob"))
+	_, eve := s.usageAs(basic("eve"))
+	if response, text := s.post(chatBody("say:ok", nil), basic("bob")); response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, text)
+	}
+	raw, now := s.usageAs(basic("bob"))
+	if now != bob+1 || !strings.Contains(raw, `"user":"bob"`) {
+		t.Errorf("bob had %d turns, now %s", bob, raw)
+	}
+	if raw, now := s.usageAs(basic("eve")); now != eve || strings.Contains(raw, "bob") {
+		t.Errorf("eve had %d turns, now %s", eve, raw)
+	}
+}
+
+// TestUserOfForwardAuth: likewise for a gateway that says in a header who it
+// is, and for nobody who says so himself.
+func TestUserOfForwardAuth(t *testing.T) {
+	s := newSite(t, "")
+	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Cookie") {
+		case "session=carol":
+			w.Header().Set("Remote-User", "carol")
+		case "session=nameless":
+		default:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer gate.Close()
+	s.load(s.wrap(`route {
+			forward_auth ` + strings.TrimPrefix(gate.URL, "http://") + ` {
+				uri /check
+				copy_headers Remote-User
+			}
+			vars http.auth.user.id {header.Remote-User}
+			codex {
+				` + s.appServer() + `
+			}
+		}`))
+	carol := http.Header{"Cookie": {"session=carol"}}
+	s.waitReadyAs(carol)
+	if response, _ := s.post(chatBody("say:ok", nil), http.Header{"Remote-User": {"carol"}}); response.StatusCode != http.StatusForbidden {
+		t.Errorf("without a session: %s", response.Status)
+	}
+	_, before := s.usageAs(carol)
+	if response, text := s.post(chatBody("say:ok", nil), carol); response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, text)
+	}
+	if raw, now := s.usageAs(carol); now != before+1 || !strings.Contains(raw, `"user":"carol"`) {
+		t.Errorf("carol had %d turns, now %s", before, raw)
+	}
+	forged := http.Header{"Cookie": {"session=nameless"}, "Remote-User": {"carol"}}
+	if raw, _ := s.usageAs(forged); strings.Contains(raw, "carol") {
+		t.Errorf("somebody who calls himself carol sees %s", raw)
+	}
+}
+
+// TestUsageTimes: a turn's times are told with it.
+func TestUsageTimes(t *testing.T) {
+	s := newSite(t, "usage all")
+	begin := time.Now()
+	header := http.Header{"X-Request-Id": {"timed-" + begin.Format("150405.000000000")}}
+	if response, text := s.post(chatBody("chunk=1; delay=20ms; say:0123456789", map[string]any{"stream": true}), header); response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, text)
+	}
+	took := time.Since(begin).Seconds()
+	var raw struct {
+		Data []struct {
+			RequestID   string  `json:"request_id"`
+			Duration    float64 `json:"duration"`
+			FirstOutput float64 `json:"first_output"`
+		} `json:"data"`
+	}
+	waitFor(t, "the turn", func() bool {
+		s.getJSON("/v1/usage/raw", &raw)
+		return len(raw.Data) > 0 && raw.Data[0].RequestID == header.Get("X-Request-Id")
+	})
+	if e := raw.Data[0]; e.FirstOutput <= 0 || e.Duration < e.FirstOutput+.1 || e.Duration > took+deadline.Seconds() {
+		t.Errorf("%+v; the client waited for %v seconds", e, took)
+	}
+	var usage struct {
+		ByUser []any `json:"by_user"`
+		ByHour []any `json:"by_hour"`
+		ByDay  []any `json:"by_day"`
+		Limits any   `json:"rate_limits"`
+	}
+	s.getJSON("/v1/usage", &usage)
+	if len(usage.ByUser) == 0 || len(usage.ByHour) == 0 || len(usage.ByDay) == 0 {
+		t.Errorf("%+v", usage)
+	}
+}

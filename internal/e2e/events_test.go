@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+func init() {
+	caddy.RegisterModule(new(eventWitness))
+}
+
+// eventWitness is a handler of events that remembers them.
+type eventWitness struct {
+	Name string `json:"name"`
+}
+
+// witnessedEvents are the events of all witnesses.
+var witnessedEvents struct {
+	sync.Mutex
+	events []seenEvent
+}
+
+type seenEvent struct {
+	witness, name, origin string
+	data                  map[string]any
+}
+
+func (*eventWitness) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "events.handlers.witness", New: func() caddy.Module { return new(eventWitness) }}
+}
+
+// UnmarshalCaddyfile reads the name.
+func (w *eventWitness) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if !d.AllArgs(&w.Name) {
+		return d.ArgErr()
+	}
+	return nil
+}
+
+func (w *eventWitness) Handle(_ context.Context, e caddy.Event) error {
+	witnessedEvents.Lock()
+	defer witnessedEvents.Unlock()
+	event := seenEvent{witness: w.Name, name: e.Name(), data: e.Data}
+	if e.Origin() != nil {
+		event.origin = string(e.Origin().CaddyModule().ID)
+	}
+	witnessedEvents.events = append(witnessedEvents.events, event)
+	return nil
+}
+
+// eventsOf are the events that a witness saw.
+func eventsOf(witness string) (events []seenEvent) {
+	witnessedEvents.Lock()
+	defer witnessedEvents.Unlock()
+	for _, e := range witnessedEvents.events {
+		if e.witness == witness {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// witnessed is a site's Caddyfile with a witness for the events of the module.
+func (s *site) witnessed(name, options string) string {
+	return strings.Replace(s.caddyfile(options), "admin off",
+		"admin off\nevents {\non codex.app_server_ready witness "+name+"\non codex.app_server_exited witness "+name+"\n}", 1)
+}
+
+// awaitEvent waits until a witness has seen an event of an app-server, and returns
+// it. An empty app-server means any but those that are known.
+func awaitEvent(t *testing.T, witness, name, server string, known ...string) (found seenEvent) {
+	t.Helper()
+	waitFor(t, witness+"'s "+name, func() bool {
+		for _, e := range eventsOf(witness) {
+			id := e.data["app_server"].(string)
+			if e.name == name && (id == server || server == "" && !slices.Contains(known, id)) {
+				found = e
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// TestEvents: starts and ends of app-servers are events, for the subscribers of
+// the configuration that runs.
+func TestEvents(t *testing.T) {
+	const readyName, exitedName = "codex.app_server_ready", "codex.app_server_exited"
+	first, second := rand.Text(), rand.Text() // witnesses of this run
+	s := newSite(t, "")
+	s.load(s.witnessed(first, "app_server "+codexBinary+" app-server {\nhome "+s.home+"\nenv WITNESSED yes\n}\n"))
+	// The program of the configuration before ends before the eyes of this one.
+	replaced := awaitEvent(t, first, exitedName, "")
+	if replaced.data["stopped"] != true || replaced.data["pid"] == 0 || replaced.origin != "codex" {
+		t.Errorf("%+v", replaced)
+	}
+	ready := awaitEvent(t, first, readyName, "", replaced.data["app_server"].(string))
+	id := ready.data["app_server"].(string)
+	if ready.data["pid"] == 0 || ready.data["version"] == "" || ready.data["restarts"] != 0 {
+		t.Errorf("%+v", ready)
+	}
+	s.load(s.witnessed(second, "app_server "+codexBinary+" app-server {\nhome "+s.home+"\nenv WITNESSED yes\n}\nkeepalive 20s"))
+	kill(t, "codex")
+	exited, again := awaitEvent(t, second, exitedName, id), awaitEvent(t, second, readyName, id)
+	if exited.data["pid"] != ready.data["pid"] || exited.data["stopped"] != false || !strings.Contains(exited.data["reason"].(string), "signal: killed") {
+		t.Errorf("%+v after %+v", exited, ready)
+	}
+	if again.data["pid"] == ready.data["pid"] || again.data["restarts"] != 1 {
+		t.Errorf("%+v", again)
+	}
+	if n := len(eventsOf(first)); n != 2 {
+		t.Errorf("the first configuration saw %d events", n)
+	}
+}
