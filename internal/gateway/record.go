@@ -36,7 +36,8 @@ type Route string
 
 // The routes, as logs and metrics call them.
 const (
-	RouteChat Route = "chat"
+	RouteChat      Route = "chat"
+	RouteResponses Route = "responses"
 )
 
 // Observer is told of every request that was refused or wanted a turn. It must

@@ -33,7 +33,7 @@ func (g *Gateway) readResponse(w http.ResponseWriter, r *http.Request) (*request
 	if refusal != nil {
 		return nil, refusal
 	}
-	req := &request{choices: 1}
+	req := &request{route: RouteResponses, choices: 1}
 	req.prepare = func(ctx context.Context) *openai.Error { return g.prepareResponse(ctx, r, req, decoded) }
 	return req, nil
 }
