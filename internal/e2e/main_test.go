@@ -74,6 +74,8 @@ func checkLeaks() int {
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*Cache).maintainAssets"),
 		// It ends a few seconds after its lock was given back.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
+		// Rolls Caddy's log files, and has no end.
+		goleak.IgnoreAnyFunction("github.com/DeRuina/timberjack.(*Logger).millRun"),
 	); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
