@@ -31,18 +31,19 @@ func (s *site) samples() map[string]float64 {
 
 // measured are the requests of a round, and what they add.
 var measured = map[string]float64{
-	`codex_requests_total{route="chat",status="200"}`:    3,
-	`codex_requests_total{route="chat",status="400"}`:    1,
-	`codex_requests_total{route="chat",status="500"}`:    1,
-	`codex_requests_total{route="unknown",status="404"}`: 1,
-	`codex_request_errors_total{code="unknown_url"}`:     1,
-	`codex_request_errors_total{code="upstream_error"}`:  1,
-	`gen_ai_server_request_duration_seconds_count{error_type="",gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="KNOWN"}`:               2,
+	`codex_requests_total{route="chat",status="200"}`:      3,
+	`codex_requests_total{route="chat",status="400"}`:      1,
+	`codex_requests_total{route="chat",status="500"}`:      1,
+	`codex_requests_total{route="responses",status="200"}`: 1,
+	`codex_requests_total{route="unknown",status="404"}`:   1,
+	`codex_request_errors_total{code="unknown_url"}`:       1,
+	`codex_request_errors_total{code="upstream_error"}`:    1,
+	`gen_ai_server_request_duration_seconds_count{error_type="",gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="KNOWN"}`:               3,
 	`gen_ai_server_request_duration_seconds_count{error_type="",gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="other"}`:               1,
 	`gen_ai_server_request_duration_seconds_count{error_type="upstream_error",gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="other"}`: 1,
-	`gen_ai_server_time_to_first_token_seconds_count{gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="KNOWN"}`:                          2,
-	`gen_ai_client_token_usage_count{gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="KNOWN",gen_ai_token_type="input"}`:                2,
-	`gen_ai_client_token_usage_count{gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="KNOWN",gen_ai_token_type="output"}`:               2,
+	`gen_ai_server_time_to_first_token_seconds_count{gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="KNOWN"}`:                          3,
+	`gen_ai_client_token_usage_count{gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="KNOWN",gen_ai_token_type="input"}`:                3,
+	`gen_ai_client_token_usage_count{gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="KNOWN",gen_ai_token_type="output"}`:               3,
 	`codex_streams_active`: 0,
 	`codex_answers_active`: 0,
 	`codex_turns_running`:  0,
@@ -73,6 +74,8 @@ func TestMetrics(t *testing.T) {
 		s.post("{bad", nil)
 		s.post(chatBody("http:500", map[string]any{"model": "made-up by a client"}), nil)
 		s.get("/v1/made-up")
+		header := http.Header{"X-Request-Id": {"measured-response"}}
+		s.read(s.do(http.MethodPost, "/v1/responses", strings.NewReader(`{"model":"`+model+`","input":"say:hello"}`), header))
 		after := s.samples()
 		for name, n := range measured {
 			name = strings.ReplaceAll(name, "KNOWN", model)
@@ -87,6 +90,9 @@ func TestMetrics(t *testing.T) {
 			if strings.Contains(name, "made-up") {
 				t.Error("a label is the client's:", name)
 			}
+		}
+		if raw, _ := s.usageAs(nil); !strings.Contains(raw, `"request_id":"measured-response","choice":0,"route":"responses"`) {
+			t.Error("the response is not among the turns:", raw)
 		}
 		s.load(s.withMetrics("keepalive 20s"))
 	}

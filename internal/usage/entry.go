@@ -13,7 +13,7 @@ type Entry struct {
 	RequestID   string  `json:"request_id"`
 	User        string  `json:"user,omitempty"`
 	Choice      int     `json:"choice"`
-	Route       string  `json:"route"` // "chat"
+	Route       string  `json:"route"` // "chat" or "responses"
 	Model       string  `json:"model"`
 	Mode        string  `json:"output_mode"`
 	Stream      bool    `json:"stream"`
