@@ -127,16 +127,20 @@ func (c *consumer) Consume(outputs []turn.Output) error {
 	return nil
 }
 
-// NextWake is that of the answer.
+// NextWake is when the answer wants to be woken.
 func (c *consumer) NextWake() time.Duration {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	return c.to.nextWake()
 }
 
-// Wake is that of the answer.
+// Wake wakes the answer, unless another choice has failed the request: the
+// failure may still have to become the status.
 func (c *consumer) Wake() error {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	if c.to.failure() != nil {
+		return errOver
+	}
 	return c.to.wake()
 }

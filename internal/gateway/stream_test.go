@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,23 @@ func TestFailureBeforeOutput(t *testing.T) {
 	if r := (&choice{machine: turn.New(turn.Options{})}).record(s.failure(), nil); r.Status != http.StatusServiceUnavailable || r.Code != "codex_exited" {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestWakeAfterFailure: the choice that is woken last must not write a header
+// before the status of the one that has failed.
+func TestWakeAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := testEvents()
+		var lock sync.Mutex
+		failed, other := &consumer{&choice{machine: turn.New(turn.Options{})}, s, &lock}, &consumer{nil, s, &lock}
+		time.Sleep(headerDelay)
+		if err := failed.Consume([]turn.Output{failureOutput}); !errors.Is(err, errOver) {
+			t.Errorf("the failed choice: %v", err)
+		}
+		if err := other.Wake(); !errors.Is(err, errOver) || w.Flushed || s.refusal == nil {
+			t.Errorf("the other: %v, written: %t", err, w.Flushed)
+		}
+	})
 }
 
 func TestFailureAfterOutput(t *testing.T) {
