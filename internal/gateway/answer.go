@@ -72,26 +72,9 @@ var errOver = errors.New("a choice has failed")
 // did not get the answer.
 func (g *Gateway) run(ctx context.Context, choices []*choice, to answer) error {
 	var lock sync.Mutex
-	if len(choices) == 1 {
-		return unlessOver(g.drive(ctx, choices[0], to, &lock))
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var all sync.WaitGroup
-	for _, c := range choices {
-		all.Go(func() {
-			if err := g.drive(ctx, c, to, &lock); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	all.Wait()
-	return unlessOver(context.Cause(ctx))
-}
-
-// drive drives one turn.
-func (g *Gateway) drive(ctx context.Context, c *choice, to answer, lock *sync.Mutex) error {
-	return turn.Drive(ctx, c.thread, c.machine, &consumer{c, to, lock}, g.opts.IdleTimeout)
+	return unlessOver(g.sideBySide(ctx, choices, func(ctx context.Context, c *choice) error {
+		return turn.Drive(ctx, c.thread, c.machine, &consumer{c, to, &lock}, g.opts.IdleTimeout)
+	}))
 }
 
 // unlessOver tells a client that has gone from a request that has failed, also

@@ -96,8 +96,9 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		r, end = req.begin(r)
 		defer end()
 	}
-	choices, err := g.start(r.Context(), lease, req)
+	choices := newChoices(req)
 	defer closeAll(choices)
+	err = g.start(r.Context(), lease, req.plan, choices)
 	lease.Release() // each turn holds its own process now
 	if err != nil {
 		g.refuse(w, r, req.wire.Refusal(err))
@@ -116,12 +117,24 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, read reader) (
 		leave, refusal = g.admit(r, req.choices)
 	}
 	if refusal == nil {
-		if refusal = req.prepare(r.Context()); refusal != nil {
-			leave()
-		}
+		refusal = req.prepareOrLeave(r.Context(), leave)
 	}
 	if refusal != nil && errors.Is(context.Cause(r.Context()), turn.ErrShutdown) {
 		refusal = openai.FromFailure(turn.ErrShutdown) // whatever else came of it
 	}
 	return req, leave, refusal
+}
+
+// prepareOrLeave prepares the turns. Unless that goes well, it leaves the place
+// that they have, also if it panics.
+func (req *request) prepareOrLeave(ctx context.Context, leave func()) (refusal *openai.Error) {
+	prepared := false
+	defer func() {
+		if !prepared {
+			leave()
+		}
+	}()
+	refusal = req.prepare(ctx)
+	prepared = refusal == nil
+	return refusal
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -24,6 +23,17 @@ type choice struct {
 	first   time.Time   // when its first output came
 }
 
+// newChoices are the choices of a request, none of them started.
+func newChoices(req *request) []*choice {
+	choices := make([]*choice, req.choices)
+	for i := range choices {
+		options := req.options
+		options.Choice = i
+		choices[i] = &choice{index: i, machine: turn.New(options)}
+	}
+	return choices
+}
+
 // closeAll lets the app-server unload the threads, in the background. A turn
 // that still runs is interrupted.
 func closeAll(choices []*choice) {
@@ -34,30 +44,12 @@ func closeAll(choices []*choice) {
 	}
 }
 
-// start starts the turns of all choices, side by side. What is returned is the
-// caller's to close, also beside an error.
-func (g *Gateway) start(ctx context.Context, lease Lease, req *request) ([]*choice, error) {
-	choices := make([]*choice, req.choices)
-	for i := range choices {
-		options := req.options
-		options.Choice = i
-		choices[i] = &choice{index: i, machine: turn.New(options)}
-	}
-	if len(choices) == 1 {
-		return choices, g.startChoice(ctx, lease, req.plan, choices[0])
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var all sync.WaitGroup
-	for _, c := range choices {
-		all.Go(func() {
-			if err := g.startChoice(ctx, lease, req.plan, c); err != nil {
-				cancel(err) // the first one is told; the others are not needed any more
-			}
-		})
-	}
-	all.Wait()
-	return choices, context.Cause(ctx)
+// start starts the turns of all choices, side by side. They are to be closed
+// also if it fails: some may have started.
+func (g *Gateway) start(ctx context.Context, lease Lease, plan *openai.Plan, choices []*choice) error {
+	return g.sideBySide(ctx, choices, func(ctx context.Context, c *choice) error {
+		return g.startChoice(ctx, lease, plan, c)
+	})
 }
 
 // startChoice starts the thread and the turn of one choice.

@@ -1,0 +1,74 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// TestSideBySide: the first error ends the others and is the one returned.
+func TestSideBySide(t *testing.T) {
+	broken := errors.New("broken")
+	for _, n := range []int{1, 2, 8} {
+		synctest.Test(t, func(t *testing.T) {
+			g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Logger: discard()})
+			choices := make([]*choice, n)
+			for i := range choices {
+				choices[i] = &choice{index: i}
+			}
+			if err := g.sideBySide(t.Context(), choices, func(context.Context, *choice) error { return nil }); err != nil {
+				t.Errorf("%d choices end well: %v", n, err)
+			}
+			fail := func(ctx context.Context, c *choice) error {
+				if c.index == n-1 {
+					return broken
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			if err := g.sideBySide(t.Context(), choices, fail); !errors.Is(err, broken) {
+				t.Errorf("one of %d fails: %v", n, err)
+			}
+			gone, leave := context.WithCancelCause(t.Context())
+			leave(broken)
+			wait := func(ctx context.Context, _ *choice) error { <-ctx.Done(); return context.Cause(ctx) }
+			if err := g.sideBySide(gone, choices, wait); !errors.Is(err, broken) {
+				t.Errorf("the caller of %d has gone: %v", n, err)
+			}
+			defer func() {
+				if p := recover(); p != http.ErrAbortHandler {
+					t.Errorf("one of %d panics: %v", n, p)
+				}
+			}()
+			_ = g.sideBySide(t.Context(), choices, func(ctx context.Context, c *choice) error {
+				if c.index == 0 {
+					panic(http.ErrAbortHandler)
+				}
+				<-ctx.Done()
+				return nil
+			})
+			t.Errorf("one of %d panics: nobody hears", n)
+		})
+	}
+}
+
+// TestPanicBeforeTurns: a slot is not lost with a request that panics while it
+// is prepared.
+func TestPanicBeforeTurns(t *testing.T) {
+	g, _ := exitingGateway(t, Options{MaxConcurrent: 2})
+	func() {
+		defer func() { _ = recover() }()
+		_, _, _ = g.receive(httptest.NewRecorder(), requestOf("a"), func(http.ResponseWriter, *http.Request) (*request, *openai.Error) {
+			return &request{choices: 2, prepare: func(context.Context) *openai.Error { panic("broken") }}, nil
+		})
+		t.Error("no panic")
+	}()
+	if n := g.queue.Running(); n != 0 {
+		t.Errorf("%d slots are lost", n)
+	}
+}
