@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -71,7 +73,7 @@ func TestAdmitClientGone(t *testing.T) {
 	cancel()
 	r := requestOf("a").WithContext(ctx)
 	_, refusal = g.admit(r, 1)
-	if refusal == nil || refusal.Status != clientGone.Status || g.queue.Len() != 0 {
+	if refusal == nil || refusal.Code != openai.ClientGone().Code || g.queue.Len() != 0 {
 		t.Errorf("%+v, %d wait", refusal, g.queue.Len())
 	}
 	w := httptest.NewRecorder()

@@ -44,7 +44,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, req *request, c
 	failure, lost := send(w, r, req, choices)
 	switch {
 	case lost != nil:
-		g.opts.Observer.RequestFailed(r, clientGone)
+		g.opts.Observer.RequestFailed(r, openai.ClientGone())
 	case failure != nil:
 		g.opts.Observer.RequestFailed(r, openai.FromFailure(failure))
 	}

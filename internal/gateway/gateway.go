@@ -113,7 +113,7 @@ const maxLoggedParam = 200
 // nothing of the client.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil {
-		g.opts.Observer.RequestFailed(r, clientGone)
+		g.opts.Observer.RequestFailed(r, openai.ClientGone())
 		return
 	}
 	g.opts.Observer.RequestFailed(r, e)

@@ -57,9 +57,9 @@ func TestRefusalIsTold(t *testing.T) {
 			g.refuse(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), e)
 			want := e
 			if test.gone {
-				want = clientGone
+				want = openai.ClientGone()
 			}
-			if len(told.failed) != 1 || told.failed[0] != want {
+			if len(told.failed) != 1 || told.failed[0].Code != want.Code {
 				t.Errorf("told %v", told.failed)
 			}
 			if answered := w.Body.Len() > 0; answered == test.gone {

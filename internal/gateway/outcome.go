@@ -33,11 +33,11 @@ func toolsOf(choices []*choice) (sum turn.Report) {
 // is why the request failed, lost why the client did not get the answer.
 func (c *choice) record(failure, lost error) Record {
 	record := Record{Choice: c.index, Status: http.StatusOK, Usage: c.usage, Tools: c.machine.Report()}
-	switch {
-	case lost != nil:
-		record.Status, record.Code = clientGone.Status, clientGone.Code
-	case failure != nil:
-		e := openai.FromFailure(failure)
+	e := openai.FromFailure(failure)
+	if lost != nil {
+		e = openai.ClientGone()
+	}
+	if e != nil {
 		record.Status, record.Code = e.Status, e.Code
 	}
 	return record

@@ -25,7 +25,7 @@ type Record struct {
 	Mode        turn.Mode      // the form of tool calls
 	Stop        turn.StopMode  // when calls end the turn
 	Stream      bool           // the client asked for a stream
-	Status      int            // HTTP; 499 for a client that left
+	Status      int            // HTTP; of a client that left that of openai.ClientGone
 	Code        string         // of the error, if it failed
 	Usage       codexrpc.Usage // tokens; zero where Codex does not tell
 	Tools       turn.Report
@@ -52,10 +52,6 @@ type Observer interface {
 	// turns, perhaps more than once: the first time counts.
 	RequestFailed(*http.Request, *openai.Error)
 }
-
-// clientGone is what a request is counted as whose client left before the end,
-// with nginx's number for it, for want of an official one. Nobody reads it.
-var clientGone = &openai.Error{Status: 499, Code: "client_gone", Message: "The client has gone."}
 
 // ended reports a turn to the observer and to the log.
 func (g *Gateway) ended(r *http.Request, record Record) {

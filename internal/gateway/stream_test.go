@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -139,7 +140,7 @@ func (f *flushCounter) FlushError() error {
 func TestRecordOfALostClient(t *testing.T) {
 	c := &choice{machine: turn.New(turn.Options{})}
 	c.see([]turn.Output{textOutput, finishOutput})
-	if r := c.record(nil, errors.New("broken pipe")); r.Status != clientGone.Status || r.Code != "client_gone" {
+	if r := c.record(nil, errors.New("broken pipe")); r.Status != 499 || r.Code != openai.FromFailure(context.Canceled).Code {
 		t.Errorf("%+v", r)
 	}
 }

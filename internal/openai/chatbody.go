@@ -13,7 +13,6 @@ import (
 type ChatBody struct {
 	meta    Meta
 	choices []bodyChoice
-	open    int            // choices that have not finished
 	usage   codexrpc.Usage // of those that have
 	err     error
 }
@@ -35,8 +34,7 @@ type bodyCall struct {
 
 // NewChatBody returns an empty body.
 func NewChatBody(meta Meta) *ChatBody {
-	choices := max(1, meta.Choices)
-	return &ChatBody{meta: meta, choices: make([]bodyChoice, choices), open: choices}
+	return &ChatBody{meta: meta, choices: make([]bodyChoice, max(1, meta.Choices))}
 }
 
 // Add takes the next output of a choice, from 0 to one less than there are.
@@ -63,26 +61,14 @@ func (b *ChatBody) Add(choice int, out turn.Output) {
 	case turn.OutputFinish:
 		c.finished, c.finish = true, b.meta.finishReason(out.Finish)
 		b.usage = b.usage.Add(out.Usage)
-		b.open--
 	case turn.OutputFailure:
 		b.err = out.Err
 	}
 }
 
-// Done reports whether all turns have said their last, or one has failed.
-func (b *ChatBody) Done() bool { return b.open == 0 || b.err != nil }
-
 // Failure returns why the first turn to fail failed, or nil. A request with a
 // failed turn has no body: it is answered with [FromFailure] of it.
 func (b *ChatBody) Failure() error { return b.err }
-
-// Calls is the number of tool calls so far, of all choices.
-func (b *ChatBody) Calls() (n int) {
-	for i := range b.choices {
-		n += len(b.choices[i].calls)
-	}
-	return n
-}
 
 // JSON returns the body. It is complete once all turns have ended well.
 func (b *ChatBody) JSON() []byte {

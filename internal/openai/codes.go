@@ -4,7 +4,6 @@ package openai
 // those that a model's provider makes up.
 var codes = map[string]bool{
 	"client_closed_request":       true,
-	"client_gone":                 true,
 	"codex_error":                 true,
 	"codex_exited":                true,
 	"codex_forbidden":             true,

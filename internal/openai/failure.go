@@ -11,10 +11,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// statusClientClosed is nginx's status for a client that has gone; nobody reads
-// it but logs and metrics.
-const statusClientClosed = 499
-
 // sentinels are the verdicts on errors without more to them than their kind, in
 // the order in which they are tried: an idle timeout may carry a failure of the
 // turn along.
@@ -61,7 +57,7 @@ func FromFailure(err error) *Error {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return verdict{status: statusClientClosed, kind: typeInvalidRequest, code: "client_closed_request"}.error(err.Error())
+		return ClientGone()
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut.error(err.Error())
 	}

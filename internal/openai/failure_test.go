@@ -162,7 +162,7 @@ func TestFromFailureOthers(t *testing.T) {
 		"closed":                {fmt.Errorf("exit status 1: %w", codexrpc.ErrClosed), want{503, typeServer, "codex_exited", "", time.Second, "", ""}},
 		"too slow":              {codexrpc.ErrTooSlow, want{504, typeServer, "codex_too_slow", "", 0, "", ""}},
 		"timeout":               {fmt.Errorf("thread/start: %w", codexrpc.ErrTimeout), want{504, typeServer, "codex_timeout", "", 0, "", ""}},
-		"cancelled":             {context.Canceled, want{499, typeInvalidRequest, "client_closed_request", "", 0, "", ""}},
+		"cancelled":             {context.Canceled, want{499, typeInvalidRequest, "client_closed_request", "", 0, "", ClientGone().Message}},
 		"deadline":              {context.DeadlineExceeded, want{504, typeServer, "codex_timeout", "", 0, "", ""}},
 		"starting":              {&codexrpc.NotReadyError{Reason: "it starts"}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
 		"restarting soon":       {&codexrpc.NotReadyError{RetryAfter: time.Millisecond}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},

@@ -22,6 +22,16 @@ func InvalidImageURL(param, message string) *Error {
 	}
 }
 
+// ClientGone is what a request is counted as whose client left before the end:
+// nginx's status for it, for want of an official one. Nobody reads it but logs
+// and metrics.
+func ClientGone() *Error {
+	return &Error{
+		Status: 499, Type: typeInvalidRequest, Code: "client_closed_request",
+		Message: "The client closed the connection before the answer was complete.",
+	}
+}
+
 // QueueFull is the 429 of the proxy's own queue when it is full. Its code tells
 // it from the limits of the provider.
 func QueueFull() *Error {
