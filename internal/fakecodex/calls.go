@@ -28,6 +28,8 @@ func (s *server) call(method, id string, params gjson.Result) {
 		s.refuse(id, codeOverloaded, "Server overloaded; retry later.")
 	case method == "account/read" && s.opts.Faults.LoggedOut:
 		s.answer(id, `{"account":null,"requiresOpenaiAuth":true}`)
+	case method == "account/rateLimits/read":
+		s.rateLimits(id)
 	case method == "thread/start":
 		s.startThread(id)
 	case method == "account/read" || method == "model/list":
@@ -54,6 +56,15 @@ func (s *server) initialize(id string, params gjson.Result) {
 	s.initialized = true
 	s.mu.Unlock()
 	s.answer(id, strings.Replace(result, quote(agent), quote(live), 1))
+}
+
+// rateLimits tells the limits of the plan, if there are any.
+func (s *server) rateLimits(id string) {
+	if s.opts.RateLimits == "" {
+		s.refuse(id, codeInvalid, "codex account authentication required to read rate limits")
+		return
+	}
+	s.answer(id, `{"rateLimits":`+s.opts.RateLimits+`,"rateLimitsByLimitId":null}`)
 }
 
 func (s *server) ready() bool {

@@ -3,8 +3,8 @@
 // [Serve] answers a client as the real program did when the recordings in
 // testdata/transcripts were made: initialize, account/read, model/list and
 // thread/start are answered as recorded, thread/inject_items and
-// thread/unsubscribe as they always are, and turn/start by playing the
-// recording of a turn.
+// thread/unsubscribe as they always are, account/rateLimits/read as [Options]
+// say, and turn/start by playing the recording of a turn.
 //
 // # Which recording is played
 //

@@ -12,6 +12,9 @@ type Options struct {
 	// Default is the name of the recording for turns that no recording matches.
 	// Empty: such turns fail.
 	Default string
+	// RateLimits is the RateLimitSnapshot, in JSON, that account/rateLimits/read
+	// is answered with. Empty: it is refused, as without an account.
+	RateLimits string
 	// Heard, if not nil, gets each message of the client's, one line without
 	// its end, valid during the call.
 	Heard func(line []byte)

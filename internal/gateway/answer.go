@@ -73,8 +73,20 @@ var errOver = errors.New("a choice has failed")
 func (g *Gateway) run(ctx context.Context, choices []*choice, to answer) error {
 	var lock sync.Mutex
 	return unlessOver(g.sideBySide(ctx, choices, func(ctx context.Context, c *choice) error {
-		return turn.Drive(ctx, c.thread, c.machine, &consumer{c, to, &lock}, g.opts.IdleTimeout)
+		explain := func(failure error) error { return c.explain(ctx, failure) }
+		return turn.Drive(ctx, c.thread, c.machine, &consumer{c, to, &lock, explain}, g.opts.IdleTimeout)
 	}))
+}
+
+// explainTimeout bounds what is asked about a failure before it is told.
+const explainTimeout = 2 * time.Second
+
+// explain completes the failure of a turn by what the app-server can tell of it:
+// when a spent plan resets.
+func (c *choice) explain(ctx context.Context, failure error) error {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	return c.thread.ExplainLimit(ctx, failure)
 }
 
 // unlessOver tells a client that has gone from a request that has failed, also
@@ -88,13 +100,17 @@ func unlessOver(err error) error {
 
 // consumer passes the outputs of one choice to the answer that all share.
 type consumer struct {
-	choice *choice
-	to     answer
-	lock   *sync.Mutex
+	choice  *choice
+	to      answer
+	lock    *sync.Mutex
+	explain func(failure error) error
 }
 
 // Consume passes outputs on, unless another choice has failed the request.
 func (c *consumer) Consume(outputs []turn.Output) error {
+	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFailure {
+		last.Err = c.explain(last.Err) // it may take a moment; the others go on
+	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if c.to.failure() != nil {

@@ -48,7 +48,8 @@ func TestWakeAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := testEvents()
 		var lock sync.Mutex
-		failed, other := &consumer{&choice{machine: turn.New(turn.Options{})}, s, &lock}, &consumer{nil, s, &lock}
+		explain := func(err error) error { return err }
+		failed, other := &consumer{&choice{machine: turn.New(turn.Options{})}, s, &lock, explain}, &consumer{nil, s, &lock, explain}
 		time.Sleep(headerDelay)
 		if err := failed.Consume([]turn.Output{failureOutput}); !errors.Is(err, errOver) {
 			t.Errorf("the failed choice: %v", err)

@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// fakeEnv makes the test binary play an app-server with these fakecodex.Options.
+const fakeEnv = "GATEWAY_TEST_APP_SERVER"
+
+func TestMain(m *testing.M) {
+	if options := os.Getenv(fakeEnv); options != "" {
+		if err := playAppServer(options); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func playAppServer(options string) error {
+	if os.Args[1] != "app-server" {
+		return fmt.Errorf("there is no playing of codex %s", os.Args[1])
+	}
+	var opts fakecodex.Options
+	err := json.Unmarshal([]byte(options), &opts)
+	if err == nil {
+		opts.Transcripts, err = fakecodex.Load(os.Getenv("TRANSCRIPTS"))
+	}
+	if err != nil {
+		return err
+	}
+	return fakecodex.Serve(context.Background(), os.Stdin, os.Stdout, opts)
+}
+
+// patience bounds what must happen in the end, on a machine however busy.
+const patience = time.Minute
+
+// fakeUpstream is one app-server that plays recordings. It counts what is held
+// of it.
+type fakeUpstream struct {
+	process       *codexrpc.Process
+	leases, turns atomic.Int64
+}
+
+func newFakeUpstream(t *testing.T, opts fakecodex.Options) *fakeUpstream {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.Abs(filepath.Join("..", "..", "testdata", "transcripts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := json.Marshal(struct {
+		Default, RateLimits string
+		Faults              fakecodex.Faults
+	}{opts.Default, opts.RateLimits, opts.Faults})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &fakeUpstream{process: codexrpc.NewProcess(codexrpc.ProcessConfig{
+		Command:      []string{program, "app-server"},
+		Env:          map[string]string{fakeEnv: string(options), "TRANSCRIPTS": dir, "GORACE": "atexit_sleep_ms=0"},
+		StartTimeout: patience,
+		StopTimeout:  time.Second,
+		Client:       codexrpc.ClientInfo{Name: "test"},
+	}, nil)}
+	u.process.Start()
+	t.Cleanup(u.process.Stop)
+	if _, err := u.process.Conn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func (u *fakeUpstream) Lease() (Lease, error) {
+	u.leases.Add(1)
+	return &fakeLease{u: u}, nil
+}
+
+type fakeLease struct {
+	u        *fakeUpstream
+	released atomic.Bool
+}
+
+func (l *fakeLease) Pick(*codexrpc.Process) (*codexrpc.Process, func()) {
+	l.u.turns.Add(1)
+	return l.u.process, func() { l.u.turns.Add(-1) }
+}
+
+func (l *fakeLease) Statuses() []codexrpc.Status { return []codexrpc.Status{l.u.process.Status()} }
+
+func (l *fakeLease) Release() {
+	if l.released.CompareAndSwap(false, true) {
+		l.u.leases.Add(-1)
+	}
+}
+
+// records counts turns that were run, and answers that are under way.
+type records struct{ turns, answers atomic.Int64 }
+
+func (r *records) AnswerBegan(bool) (ended func()) {
+	r.answers.Add(1)
+	return func() { r.answers.Add(-1) }
+}
+
+func (r *records) TurnEnded(Record) { r.turns.Add(1) }
+
+func (r *records) RequestFailed(*http.Request, *openai.Error) {}
+
+// newGateway is a gateway before an upstream, with room for so many turns.
+func newGateway(u Upstream, opts Options) *Gateway {
+	opts.MaxBody, opts.IdleTimeout = 1<<20, patience
+	opts.Tools = Tools{Mode: ModeAuto, Textual: TextualAuto, Stop: "burst", Grace: 100 * time.Millisecond}
+	opts.User = func(r *http.Request) string { return r.Header.Get("User") }
+	opts.Logger = discard()
+	if opts.Observer == nil {
+		opts.Observer = &records{}
+	}
+	return New(u, opts)
+}
