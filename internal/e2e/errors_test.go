@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,6 +53,20 @@ func TestUpstreamErrors(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestSpentPlan: the time at which the plan resets reaches the client to the
+// second, for every choice and way of asking, and no SDK tries again before.
+func TestSpentPlan(t *testing.T) {
+	s := newSite(t, "")
+	for _, more := range []map[string]any{nil, {"stream": true}, {"n": 2}} {
+		response, body := s.post(chatBody("limit:3600 plus", more), nil)
+		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+		if response.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "insufficient_quota") ||
+			seconds < 3600-int(deadline.Seconds()) || seconds > 3600 || response.Header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%v: %s, %v %s", more, response.Status, response.Header, body)
+		}
 	}
 }
 
