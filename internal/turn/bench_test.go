@@ -86,7 +86,7 @@ func TestCostOfText(t *testing.T) {
 // much of it looks like the beginning of a block.
 func TestMemoryOfText(t *testing.T) {
 	for _, filling := range []string{"<" + strings.Repeat("a", 99), "<", "<use_tool", "<use_tool>", "</use_tool>"} {
-		const size = 4_000_000
+		const size = 2_000_000
 		piece := strings.Repeat(filling, 1000/len(filling))
 		m := New(Options{Textual: true, Mode: ModeXML})
 		before := heap()

@@ -32,7 +32,7 @@ var hardTexts = map[string]string{
 	"text on all sides":       "before " + find(1) + " between " + find(2) + " after",
 	"identical":               find(1) + find(1) + "\n" + find(1),
 	"repeated text":           "l l ll aa aa aaaa" + find(1) + "l l ll aa aa aaaa",
-	"a hundred":               strings.Repeat("<use_tool><name>f</name></use_tool>", 100),
+	"many":                    strings.Repeat("<use_tool><name>f</name></use_tool>", 30),
 	"in a fence":              "```xml\n" + find(1) + "\n```\n" + find(2) + "\n~~~\n" + find(3),
 	"a fence within a block":  "<use_tool><name>f</name><q>```\n</q></use_tool>\n" + find(1),
 	"white space and nothing": " \n\t\r\n\u00a0\u3000",
@@ -48,14 +48,14 @@ func TestHardTexts(t *testing.T) {
 			for _, mode := range []turn.Mode{turn.ModeJSON, turn.ModeXML} {
 				for _, o := range []turn.Options{{Stop: turn.StopOff}, {SuppressTail: true}, {Stop: turn.StopFirst}} {
 					o.Mode, o.Textual, o.IDSuffix = mode, true, "xy"
-					checkHardText(t, o, text)
+					checkHardText(t, o, text, 150)
 				}
 			}
 		})
 	}
 }
 
-func checkHardText(t *testing.T, o turn.Options, text string) {
+func checkHardText(t *testing.T, o turn.Options, text string, splits int) {
 	t.Helper()
 	outputs, report := ofText(o, text, len(text))
 	want := streamed(t, outputs)
@@ -69,7 +69,7 @@ func checkHardText(t *testing.T, o turn.Options, text string) {
 	for _, size := range []int{1, 2, 3, 5, 7, 8} {
 		cuts = append(cuts, []int{size})
 	}
-	for at := 1; at < min(len(text), 150); at++ {
+	for at := 1; at < min(len(text), splits); at++ {
 		cuts = append(cuts, []int{at, len(text)})
 	}
 	body := bodyOf(outputs)

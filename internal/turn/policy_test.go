@@ -181,9 +181,10 @@ func TestPolicies(t *testing.T) {
 				for _, size := range []int{1, 2, 3, 5, 7, 8, len(text)} {
 					checkRun(t, c.opts, append(said("m", text, size), after...), want[0])
 				}
+				// Two deltas leave little to how they are batched.
 				for split := 1; split < len(text); split++ {
 					events := append([]codexrpc.Event{delta("m", text[:split]), delta("m", text[split:]), whole("m", text)}, after...)
-					checkRun(t, c.opts, events, want[0])
+					checkBatched(t, c.opts, events, oneByOne, want[0])
 				}
 				checkRun(t, c.opts, structured, want[1])
 			}
@@ -195,12 +196,18 @@ func TestPolicies(t *testing.T) {
 func checkRun(t *testing.T, opts Options, events []codexrpc.Event, want string) {
 	t.Helper()
 	for _, cut := range batchings {
-		got, report := run(opts, events, cut)
-		if want := written(want); got != want {
-			t.Fatalf("%s, %d events:\ngot  %s\nwant %s", opts.Mode, len(events), got, want)
-		}
-		checkReport(t, opts, got, report)
+		checkBatched(t, opts, events, cut, want)
 	}
+}
+
+// checkBatched feeds events in batches.
+func checkBatched(t *testing.T, opts Options, events []codexrpc.Event, cut func(left int) int, want string) {
+	t.Helper()
+	got, report := run(opts, events, cut)
+	if want := written(want); got != want {
+		t.Fatalf("%s, %d events:\ngot  %s\nwant %s", opts.Mode, len(events), got, want)
+	}
+	checkReport(t, opts, got, report)
 }
 
 // toldCall is the beginning of a call, as told writes it.

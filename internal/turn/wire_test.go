@@ -314,7 +314,7 @@ func blocksOf(events []codexrpc.Event) []string {
 // TestStreamedEqualsWhole runs many random turns.
 func TestStreamedEqualsWhole(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 12))
-	for range 500 {
+	for range 200 {
 		data := make([]byte, r.IntN(120))
 		for i := range data {
 			data[i] = byte(r.Uint32())
