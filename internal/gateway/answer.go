@@ -113,10 +113,10 @@ func (c *consumer) Consume(outputs []turn.Output) error {
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.choice.see(outputs) // also of a failed request: its tokens are spent
 	if c.to.failure() != nil {
 		return errOver
 	}
-	c.choice.see(outputs)
 	if err := c.to.take(c.choice.index, outputs); err != nil {
 		return err
 	}

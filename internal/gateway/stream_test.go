@@ -57,6 +57,12 @@ func TestWakeAfterFailure(t *testing.T) {
 		if err := other.Wake(); !errors.Is(err, errOver) || w.Flushed || s.refusal == nil {
 			t.Errorf("the other: %v, written: %t", err, w.Flushed)
 		}
+		// What the other has cost is known all the same.
+		other.choice = &choice{machine: turn.New(turn.Options{})}
+		finish := turn.Output{Kind: turn.OutputFinish, Usage: codexrpc.Usage{TotalTokens: 7}}
+		if err := other.Consume([]turn.Output{finish}); !errors.Is(err, errOver) || other.choice.usage.TotalTokens != 7 {
+			t.Errorf("the other ends: %v, %+v", err, other.choice.usage)
+		}
 	})
 }
 
