@@ -34,6 +34,7 @@ var codes = map[string]bool{
 	"origin_not_allowed":          true,
 	"previous_response_not_found": true,
 	"rate_limit_exceeded":         true,
+	"request_timeout":             true,
 	"request_too_large":           true,
 	"response_cancelled":          true,
 	"response_not_cancellable":    true,

@@ -22,6 +22,15 @@ func InvalidImageURL(param, message string) *Error {
 	}
 }
 
+// BodyTimeout is the 408 of a request whose body did not come to its end in
+// time.
+func BodyTimeout() *Error {
+	return &Error{
+		Status: http.StatusRequestTimeout, Type: typeInvalidRequest, Code: "request_timeout",
+		Message: "The request body did not come to its end in time.",
+	}
+}
+
 // ClientGone is what a request is counted as whose client left before the end:
 // nginx's status for it, for want of an official one. Nobody reads it but logs
 // and metrics.
