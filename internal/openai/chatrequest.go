@@ -66,7 +66,8 @@ func readRoot(body []byte) (value, *Error) {
 }
 
 // misdirected is the fault of a body that is wrong because it is one of the
-// Responses API, with an input and no messages; else f. Some clients post such
+// Responses API, with an input and no messages,
+// or none in them; else f. Some clients post such
 // bodies here, and complaints of their parts would lead nowhere.
 func misdirected(root value, f *fault) *fault {
 	var messages, input value
@@ -78,13 +79,18 @@ func misdirected(root value, f *fault) *fault {
 			input = v
 		}
 	}
-	if messages.given() || !input.given() {
+	if messages.given() && !messages.isEmptyArray() || !input.given() {
 		return f
 	}
 	return (&fault{
 		problem: "is required; a body with 'input' belongs to POST /v1/responses",
 		code:    codeMissing,
 	}).in("messages")
+}
+
+// isEmptyArray reports whether the value is [].
+func (v value) isEmptyArray() bool {
+	return v.kind() == kindArray && v[skipSpace(v, 1)] == ']'
 }
 
 func notJSON(problem string) *Error {

@@ -251,6 +251,7 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"no messages":          {`{"model":"m"}`, "messages", codeMissing, "is required"},
 		"empty messages":       {withMessages(``), "messages", codeInvalidValue, "at least one message"},
 		"Responses body":       {`{"model":"m","input":"hi"}`, "messages", codeMissing, "POST /v1/responses"},
+		"Responses, nothing":   {`{"model":"m","messages":[ ],"input":"hi"}`, "messages", codeMissing, "POST /v1/responses"},
 		"Responses, no model":  {`{"input":[]}`, "messages", codeMissing, "POST /v1/responses"},
 		"no role":              {withMessages(`{"content":"x"}`), "messages[0].role", codeMissing, "is required"},
 		"unknown role":         {withMessages(hi + `,{"role":"robot","content":"x"}`), "messages[1].role", codeInvalidValue, "must be one of"},
