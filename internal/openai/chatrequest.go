@@ -66,9 +66,9 @@ func readRoot(body []byte) (value, *Error) {
 }
 
 // misdirected is the fault of a body that is wrong because it is one of the
-// Responses API, with an input and no messages,
-// or none in them; else f. Some clients post such
-// bodies here, and complaints of their parts would lead nowhere.
+// Responses API, with an input and no messages, or an empty list of them; else f.
+// Some clients post such bodies here, and complaints of their parts would lead
+// nowhere.
 func misdirected(root value, f *fault) *fault {
 	var messages, input value
 	for name, v := range root.members() {
