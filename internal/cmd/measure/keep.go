@@ -2,16 +2,24 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
-// keeper runs turns on a codex of its own, as Caddy does but that no thread is
-// ever unloaded: what that would cost is what -unload=false is for.
+// unloadDelay is the setting of a thread by which codex unloads it at once.
+const unloadDelay = "thread_unload_delay_secs"
+
+// keeper runs turns on a codex of its own, as Caddy does but that codex unloads
+// threads when it likes, half an hour after their last turn: what that would
+// cost is what -unload=false is for.
 type keeper struct {
 	process *codexrpc.Process
 }
@@ -22,12 +30,23 @@ func keepThreads(o options, home string) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
+	var limit uint64
+	if o.maxMemory != "off" {
+		if limit, err = humanize.ParseBytes(o.maxMemory); err != nil {
+			return nil, err
+		}
+	}
+	logger := slog.New(slog.DiscardHandler)
+	if o.log {
+		logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
 	process := codexrpc.NewProcess(codexrpc.ProcessConfig{
-		Command: []string{codex, "app-server"},
-		Home:    home,
-		Env:     map[string]string{"RUST_LOG": "error"},
-		Client:  codexrpc.ClientInfo{Name: "measure", Version: "0"},
-	}, slog.New(slog.DiscardHandler))
+		Command:   []string{codex, "app-server"},
+		Home:      home,
+		Env:       map[string]string{"RUST_LOG": "error"},
+		MaxMemory: int64(limit),
+		Client:    codexrpc.ClientInfo{Name: "measure", Version: "0"},
+	}, logger)
 	process.Start()
 	return &keeper{process}, nil
 }
@@ -43,6 +62,10 @@ func (k *keeper) turn(ctx context.Context, body string) (timing, error) {
 	if refusal != nil {
 		return timing{}, refusal
 	}
+	if _, set := plan.Thread.Config[unloadDelay]; !set {
+		return timing{}, errors.New(unloadDelay + " is not set: there is nothing to leave out")
+	}
+	delete(plan.Thread.Config, unloadDelay)
 	conn, err := k.process.Conn(ctx)
 	if err != nil {
 		return timing{}, err
@@ -51,6 +74,7 @@ func (k *keeper) turn(ctx context.Context, body string) (timing, error) {
 	if err != nil {
 		return timing{}, err
 	}
+	defer thread.Close(nil)
 	if err := thread.StartTurn(ctx, plan.Turn); err != nil {
 		return timing{}, err
 	}

@@ -1,8 +1,8 @@
 // Command measure runs a Caddy with this module, the real codex and the
 // scripted model, and prints what turns cost: the CPU time of Caddy beside that
 // of codex, the times of a turn, and memory. Many short turns show whether
-// memory grows, and with -unload=false what it would be without the unloading
-// of threads:
+// memory grows, and with -unload=false and -max-memory=off what it would be
+// without what keeps it bounded:
 //
 //	go run ./internal/cmd/measure -turns 5000 -deltas 10
 //
@@ -33,6 +33,8 @@ type options struct {
 	turns, deltas int
 	atOnce        int
 	unload        bool
+	maxMemory     string
+	log           bool
 }
 
 func main() {
@@ -42,7 +44,9 @@ func main() {
 	flag.IntVar(&o.turns, "turns", 200, "turns to run")
 	flag.IntVar(&o.deltas, "deltas", 1000, "text deltas in each turn")
 	flag.IntVar(&o.atOnce, "at-once", 4, "turns at once")
-	flag.BoolVar(&o.unload, "unload", true, "unload threads, as Caddy does; false: run codex without Caddy and keep all of them")
+	flag.BoolVar(&o.unload, "unload", true, "unload threads, as Caddy does; false: run codex without Caddy and leave them to it")
+	flag.StringVar(&o.maxMemory, "max-memory", "1GiB", "above it a fresh codex takes over, as in a Caddyfile; off: never")
+	flag.BoolVar(&o.log, "log", false, "show what Caddy and codex say")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -90,12 +94,13 @@ func measure(ctx context.Context, o options, run runner, parent int) error {
 	if _, err := load(ctx, o, run, o.atOnce); err != nil { // warm up
 		return err
 	}
-	before := usageOf(parent)
+	watch := watch(parent)
 	result, err := load(ctx, o, run, o.turns)
+	before, after := watch.end()
 	if err != nil {
 		return err
 	}
-	report(o, result, before, usageOf(parent))
+	report(o, result, before, after)
 	return nil
 }
 
@@ -116,11 +121,14 @@ func startCaddy(ctx context.Context, o options, dir string) (process, string, er
 	}
 	addr := l.Addr().String()
 	_ = l.Close()
-	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t}\n\t}\n}\n", addr, codex, dir)
+	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t\tmax_memory %s\n\t\t}\n\t}\n}\n", addr, codex, dir, o.maxMemory)
 	cmd := exec.CommandContext(ctx, o.caddy, "run", "--adapter", "caddyfile", "--config", "-")
 	cmd.Stdin = strings.NewReader(config)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
+	if o.log {
+		cmd.Stderr = os.Stderr
+	}
 	if err := cmd.Start(); err != nil {
 		return process{}, "", err
 	}

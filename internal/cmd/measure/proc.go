@@ -9,28 +9,79 @@ import (
 	"time"
 )
 
-// tick is the unit of CPU time in /proc, on every Linux of today.
-const tick = 10 * time.Millisecond
+const (
+	// tick is the unit of CPU time in /proc, on every Linux of today.
+	tick = 10 * time.Millisecond
+	// lookEvery is the pause between two looks at the processes.
+	lookEvery = 100 * time.Millisecond
+)
 
 // usage is what processes have used so far.
 type usage struct {
 	caddy, codex         time.Duration // CPU
-	caddyPeak, codexPeak int           // resident memory in kB
+	caddyPeak, codexPeak int           // resident memory of one process in kB
+	allPeak              int           // of all of codex at once: an old one may drain beside a new one
 }
 
-// usageOf reads what Caddy and all that it has started have used.
-func usageOf(caddy int) usage {
-	var u usage
-	u.caddy, u.caddyPeak = cpu(caddy), peak(caddy)
+// watcher follows what Caddy and all that it has started use. A codex that was
+// replaced is gone with its numbers in the end, so that they are read all along.
+type watcher struct {
+	caddy       int
+	quit, ended chan struct{}
+	first, last usage
+	cpu         map[int]time.Duration // by process
+}
+
+// watch begins to follow; the caller ends it.
+func watch(caddy int) *watcher {
+	w := &watcher{caddy: caddy, quit: make(chan struct{}), ended: make(chan struct{}), cpu: make(map[int]time.Duration)}
+	w.look()
+	w.first = w.last
+	go func() {
+		defer close(w.ended)
+		for look := time.NewTicker(lookEvery); ; {
+			select {
+			case <-look.C:
+				w.look()
+			case <-w.quit:
+				look.Stop()
+				w.look()
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// end returns the first reading and the last.
+func (w *watcher) end() (before, after usage) {
+	close(w.quit)
+	<-w.ended
+	return w.first, w.last
+}
+
+// look reads what all of them use.
+func (w *watcher) look() {
+	u := &w.last
+	u.caddy, u.caddyPeak = cpu(w.caddy), memory(w.caddy, "VmHWM:")
+	all := 0
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err == nil && pid != caddy && descends(pid, caddy) {
-			u.codex += cpu(pid)
-			u.codexPeak = max(u.codexPeak, peak(pid))
+		if err != nil || pid == w.caddy || !descends(pid, w.caddy) {
+			continue
 		}
+		if used := cpu(pid); used > 0 {
+			w.cpu[pid] = used
+		}
+		all += memory(pid, "VmRSS:")
+		u.codexPeak = max(u.codexPeak, memory(pid, "VmHWM:"))
 	}
-	return u
+	u.allPeak = max(u.allPeak, all)
+	u.codex = 0
+	for _, used := range w.cpu {
+		u.codex += used
+	}
 }
 
 // fields are those of /proc/PID/stat behind the name: state, parent, …
@@ -66,13 +117,14 @@ func descends(pid, from int) bool {
 	return false
 }
 
-// peak is the largest resident memory, in kB.
-func peak(pid int) int {
+// memory is one of the sizes in a process's status, in kB: VmRSS is what is
+// resident, VmHWM the most that ever was.
+func memory(pid int, size string) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	_, after, _ := strings.Cut(string(text), size)
 	f := strings.Fields(after)
 	if len(f) == 0 {
 		return 0

@@ -25,7 +25,8 @@ func report(o options, r *result, before, after usage) {
 		fmt.Printf("whole turn, the first tenth: %s\n", spread(r.turns[:tenth], whole))
 		fmt.Printf("whole turn, the last tenth:  %s\n", spread(r.turns[len(r.turns)-tenth:], whole))
 	}
-	fmt.Printf("peak memory: %s %d MB, codex %d MB (before the load %d MB)\n", name, after.caddyPeak/1024, after.codexPeak/1024, before.codexPeak/1024)
+	fmt.Printf("peak memory: %s %d MB, codex %d MB (before the load %d MB), all of codex together %d MB\n",
+		name, after.caddyPeak/1024, after.codexPeak/1024, before.codexPeak/1024, after.allPeak/1024)
 }
 
 // spread says how the times of turns are distributed.
