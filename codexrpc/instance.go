@@ -19,6 +19,7 @@ type instance struct {
 	conn    *Conn // nil: nobody could be dialled
 	version string
 	models  catalogue
+	fresh   int64 // memory before the first turn, in bytes; 0: unknown
 	err     error // why it cannot be used
 
 	// The supervisor's own.
@@ -119,6 +120,7 @@ func (p *Process) begin(in *instance, printing *catalogueRun) {
 	ctx, cancel := p.startContext(in)
 	defer cancel()
 	in.err = p.handshake(ctx, in)
+	in.fresh = p.freshMemory(ctx, in)
 	if printing == nil {
 		return
 	}

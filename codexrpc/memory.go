@@ -14,11 +14,13 @@ const (
 	sampleEvery = 5 * time.Second
 	// sampleTimeout bounds one. It takes less than a millisecond.
 	sampleTimeout = 10 * time.Second
+	// freshTimeout bounds that of a fresh app-server, which is waited for.
+	freshTimeout = time.Second
 )
 
-// newFloor makes the pauses between replacements for memory. They are never
-// below a minute, and double while a fresh app-server is above the limit within
-// minutes: then the limit is too low, and replacing does not help.
+// newFloor makes the pauses between replacements for memory that gain little.
+// They are never below a minute, and double while an app-server is above the
+// limit within minutes: then the limit is too low, and replacing does not help.
 func newFloor() backoff {
 	return backoff{first: 80 * time.Second, most: 30 * time.Minute, stable: 5 * time.Minute}
 }
@@ -52,6 +54,21 @@ func (s *supervisor) sample() {
 	})
 }
 
+// freshMemory is the memory of an instance before its first turn, or 0. A start
+// does not fail with it.
+func (p *Process) freshMemory(ctx context.Context, in *instance) int64 {
+	if p.cfg.MaxMemory <= 0 || in.child == nil || in.err != nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
+	defer cancel()
+	got, err := in.conn.Diagnostics(ctx)
+	if err != nil {
+		return 0 // the first sample says why
+	}
+	return got.Memory
+}
+
 // weigh acts on a sample.
 func (s *supervisor) weigh(taken sample) {
 	s.sampling = false
@@ -77,11 +94,16 @@ func (s *supervisor) weigh(taken sample) {
 }
 
 // exceeded replaces an instance whose memory is above the limit. The floor
-// keeps it from doing so again and again.
+// keeps it from doing so again and again, unless each time gains much: then it
+// is enough that the one before is gone.
 func (s *supervisor) exceeded(in *instance, memory int64) {
 	now := time.Now()
+	gains := in.fresh > 0 && in.fresh <= s.cfg.MaxMemory/2
 	if in.exceeded.IsZero() {
 		in.exceeded = now
+		if gains {
+			s.floor.failures = 0
+		}
 		s.floor.lasted(now.Sub(in.since))
 	}
 	why := fmt.Sprintf("its memory of %s is above the limit of %s", humanize.IBytes(uint64(memory)), humanize.IBytes(uint64(s.cfg.MaxMemory)))
@@ -89,8 +111,10 @@ func (s *supervisor) exceeded(in *instance, memory int64) {
 	case in.child == nil:
 		s.warnOnce(in, "the remote codex app-server is too large, and cannot be replaced from here", why)
 	case s.next != nil:
-	case now.Before(s.replaced):
+	case now.Before(s.replaced) && !gains:
 		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: it was replaced just before; check max_memory", why)
+	case now.Before(s.replaced) && s.Status().Draining > 0:
+		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: the one before has turns that go on", why)
 	default:
 		s.replaced = now.Add(s.floor.next())
 		if err := s.replace(why); err != nil {

@@ -111,6 +111,37 @@ func TestTooLowALimit(t *testing.T) {
 	}
 }
 
+// A replacement that gains much does not wait for the floor, only for the end
+// of the one before.
+func TestReplacedAsItGrows(t *testing.T) {
+	p, book := newReplaced(t, "grows", func(cfg *ProcessConfig) { cfg.MaxMemory = 350 })
+	p.floor = newFloor()
+	p.Start()
+	var threads []*Thread
+	for n := range 3 {
+		await(t, p, "measured", func(s Status) bool { return s.Memory > 0 })
+		c := conn(t, p)
+		for range 3 {
+			threads = append(threads, open(t, c))
+		}
+		if n > 0 {
+			book.await(t, "will be replaced later: the one before has turns that go on")
+			if s := p.Status(); s.Replacements != n || s.Draining != 1 {
+				t.Errorf("beside one that drains it is %+v", s)
+			}
+			for _, thread := range threads[:3] {
+				closed(thread)
+			}
+			threads = threads[3:]
+		}
+		awaitReplacements(t, p, n+1)
+	}
+	p.Stop()
+	if n := p.floor.failures; n != 1 {
+		t.Errorf("%d failures are remembered", n)
+	}
+}
+
 // The pauses between replacements are never below a minute, and are forgotten
 // for a child that took its time to grow.
 func TestFloorOfReplacements(t *testing.T) {
