@@ -38,13 +38,19 @@ type Conn struct {
 	loops     sync.WaitGroup // the reader and the writer
 	closers   sync.WaitGroup // threads being unloaded in the background
 	scratch   Event          // the reader's own, so that no event is made twice
+	remote    bool           // the app-server runs elsewhere; set before the first thread
+	owner     string         // the name by which threads of a remote one are ours
+	signing   sync.Once
+	signed    chan struct{} // closed when there is a sign of life, or could be none
 
 	mu      sync.Mutex
 	err     error // why the connection ended; set before done is closed
 	calls   map[string]*pendingCall
 	threads map[string]*Thread
-	opening int      // calls of StartThread under way
-	orphans []string // threads whose turns may have run when the connection ended
+	opening int               // calls of StartThread under way
+	sign    string            // the thread that is the sign of life; empty: there is none
+	signAs  ThreadStartParams // how it was started
+	orphans []string          // threads whose turns may have run when the connection ended
 }
 
 // NewConn makes a connection over t and starts its reader and writer. It owns
@@ -65,6 +71,8 @@ func newConn(t Transport, zone *time.Location, logger func() *slog.Logger) *Conn
 		out:       newOutbox(maxOutbox),
 		slots:     make(chan struct{}, maxInFlight),
 		done:      make(chan struct{}),
+		owner:     newOwner(),
+		signed:    make(chan struct{}),
 		calls:     make(map[string]*pendingCall),
 		threads:   make(map[string]*Thread),
 	}

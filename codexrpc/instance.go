@@ -162,6 +162,7 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 			return err
 		}
 		in.conn = newConn(socket, nil, p.log)
+		in.conn.remote = true
 	}
 	var err error
 	in.version, err = in.conn.Initialize(ctx, p.cfg.Client)

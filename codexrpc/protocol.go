@@ -10,6 +10,8 @@ const (
 	methodModelList         = "model/list"
 	methodThreadStart       = "thread/start"
 	methodThreadInject      = "thread/inject_items"
+	methodThreadLoadedList  = "thread/loaded/list"
+	methodThreadRead        = "thread/read"
 	methodThreadUnsubscribe = "thread/unsubscribe"
 	methodTurnStart         = "turn/start"
 	methodTurnInterrupt     = "turn/interrupt"
@@ -87,6 +89,7 @@ type ThreadStartParams struct {
 	Environments          []struct{}     `json:"environments"` // empty: no access to the host
 	Config                map[string]any `json:"config,omitempty"`
 	DynamicTools          []DynamicTool  `json:"dynamicTools,omitempty"`
+	ThreadSource          string         `json:"threadSource,omitempty"` // whose it is; a remote connection sets it
 }
 
 // DynamicTool declares a tool of the client's. The app-server requires

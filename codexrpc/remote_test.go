@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -29,6 +30,7 @@ type elsewhere struct {
 	cwds        []string          // of the threads
 	interrupted []string          // threads
 	threads     int
+	loaded      map[string]string // by id, the source of each thread that is kept; nil: none is listed
 }
 
 func newElsewhere(t *testing.T, token string) *elsewhere {
@@ -62,14 +64,15 @@ func (e *elsewhere) serve(ws *websocket.Conn) {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
 			Params struct {
-				Cwd      *string `json:"cwd"`
-				ThreadID string  `json:"threadId"`
+				Cwd          *string `json:"cwd"`
+				ThreadID     string  `json:"threadId"`
+				ThreadSource string  `json:"threadSource"`
 			} `json:"params"`
 		}
 		if json.Unmarshal(message, &call) != nil || call.ID == nil || call.Method == e.mute.Load() {
 			continue
 		}
-		answer := fmt.Sprintf(`{"id":%s,"result":%s}`, call.ID, e.result(call.Method, call.Params.Cwd))
+		answer := fmt.Sprintf(`{"id":%s,"result":%s}`, call.ID, e.result(call.Method, call.Params.Cwd, call.Params.ThreadID, call.Params.ThreadSource))
 		if call.Method == methodTurnInterrupt {
 			e.mu.Lock()
 			e.interrupted = append(e.interrupted, call.Params.ThreadID)
@@ -81,7 +84,7 @@ func (e *elsewhere) serve(ws *websocket.Conn) {
 	}
 }
 
-func (e *elsewhere) result(method string, cwd *string) string {
+func (e *elsewhere) result(method string, cwd *string, id, source string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch method {
@@ -94,7 +97,22 @@ func (e *elsewhere) result(method string, cwd *string) string {
 		} else {
 			e.cwds = append(e.cwds, *cwd)
 		}
-		return fmt.Sprintf(`{"thread":{"id":"thr-%d"}}`, e.threads)
+		id = fmt.Sprintf("thr-%d", e.threads)
+		if e.loaded == nil {
+			return fmt.Sprintf(`{"thread":{"id":%q}}`, id)
+		}
+		e.loaded[id] = source
+		return fmt.Sprintf(`{"thread":{"id":%q,"threadSource":%q}}`, id, source)
+	case methodThreadLoadedList:
+		if e.loaded == nil {
+			return `{}`
+		}
+		ids, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(e.loaded)))
+		return fmt.Sprintf(`{"data":%s,"nextCursor":null}`, ids)
+	case methodThreadRead:
+		return fmt.Sprintf(`{"thread":{"id":%q,"threadSource":%q}}`, id, e.loaded[id])
+	case methodTurnInterrupt, methodThreadUnsubscribe:
+		delete(e.loaded, id)
 	case methodTurnStart:
 		return `{"turn":{"id":"trn-1"}}`
 	case methodDiagnostics:

