@@ -39,8 +39,9 @@ const secretKey = "sk-that-nobody-may-read"
 type running struct {
 	*site
 	cmd    *exec.Cmd
-	config string // the file with its configuration
-	dir    string // its home and its data
+	config string   // the file with its configuration
+	dir    string   // its home and its data
+	env    []string // variables of its own
 	log    *lockedBuffer
 }
 
@@ -61,19 +62,34 @@ func runWith(t *testing.T, options string) *running {
 	if err := codexhome.Write(s.home, server.URL+"/v1", codexhome.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(t.TempDir(), "Caddyfile")
-	r := &running{site: s, config: config, dir: t.TempDir(), log: new(lockedBuffer)}
-	r.write(s.caddyfile("api_key " + secretKey + "\n" + options))
-	r.start()
+	r := s.runFile(s.caddyfile("api_key " + secretKey + "\n" + options))
+	r.waitUp()
 	return r
 }
 
-// start starts the built Caddy, once more if it has run before.
+// runFile starts the built Caddy with a Caddyfile and variables of its own, and
+// does not wait for it.
+func (s *site) runFile(caddyfile string, env ...string) *running {
+	s.t.Helper()
+	r := &running{site: s, config: filepath.Join(s.t.TempDir(), "Caddyfile"), dir: s.t.TempDir(), env: env, log: new(lockedBuffer)}
+	r.write(caddyfile)
+	r.launch()
+	return r
+}
+
+// start starts it once more.
 func (r *running) start() {
+	r.t.Helper()
+	r.launch()
+	r.waitUp()
+}
+
+// launch starts the process. The test's end kills it.
+func (r *running) launch() {
 	r.t.Helper()
 	cmd := exec.Command(builtCaddy(r.t), "run", "--adapter", "caddyfile", "--config", r.config)
 	cmd.Stderr = r.log
-	cmd.Env = append(os.Environ(), "HOME="+r.dir, "XDG_DATA_HOME="+r.dir)
+	cmd.Env = append(append(os.Environ(), "HOME="+r.dir, "XDG_DATA_HOME="+r.dir), r.env...)
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
@@ -82,6 +98,11 @@ func (r *running) start() {
 		_ = cmd.Wait() // a second wait fails, which is no matter
 	})
 	r.cmd = cmd
+}
+
+// waitUp waits until it serves and its app-server is ready.
+func (r *running) waitUp() {
+	r.t.Helper()
 	waitFor(r.t, "the built Caddy", func() bool {
 		response, err := http.Get(r.url + "/readyz")
 		if err != nil {

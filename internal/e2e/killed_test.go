@@ -82,7 +82,7 @@ func TestKilledInALoop(t *testing.T) {
 }
 
 // readUntil reads until a text has come.
-func readUntil(t *testing.T, r io.Reader, text string) string {
+func readUntil(t testing.TB, r io.Reader, text string) string {
 	t.Helper()
 	var got strings.Builder
 	for buf := make([]byte, 256); !strings.Contains(got.String(), text); {
