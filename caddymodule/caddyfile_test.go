@@ -72,6 +72,7 @@ func TestDirective(t *testing.T) {
 		"response_store memory, both": {"codex {\nresponse_store memory 1MiB 2h\n}", `{"response_store":{"type":"memory","size":1048576,"age":7200000000000}}`},
 		"response_store storage":      {"codex {\nresponse_store storage\n}", `{"response_store":{"type":"storage"}}`},
 		"response_store storage, age": {"codex {\nresponse_store storage 30d\n}", `{"response_store":{"type":"storage","age":2592000000000000}}`},
+		"response_store storage, all": {"codex {\nresponse_store storage 1h 500\n}", `{"response_store":{"type":"storage","age":3600000000000,"count":500}}`},
 		"response_store off":          {"codex {\nresponse_store off\n}", `{"response_store":{"type":"off"}}`},
 		"comments":                    {"codex {\n# nothing\nmax_concurrent 7 # that many\n}", `{"max_concurrent":7}`},
 		"cors":                        {"codex {\ncors https://app.example {env.ORIGIN}\n}", `{"cors":["https://app.example","{env.ORIGIN}"]}`},

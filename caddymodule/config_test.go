@@ -96,6 +96,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"response_store":{"size":-1}}`, "response_store: the size must be positive"},
 		{`{"response_store":{"age":-1}}`, "response_store: the age must be positive"},
 		{`{"response_store":{"type":"storage","size":1}}`, "response_store: only memory has a size"},
+		{`{"response_store":{"type":"storage","count":-1}}`, "response_store: the count must be positive"},
+		{`{"response_store":{"count":1}}`, "response_store: only storage has a count"},
 		{`{"response_store":{"type":"off","age":"1h"}}`, "response_store: off has no age"},
 		{`{"max_concurrent":-1}`, "max_concurrent: must be positive"},
 		{`{"max_queue":-1}`, "max_queue: must not be negative"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,10 @@ type ResponseStore struct {
 
 	// How long a response is kept. Default: `24h` in memory, `720h` in the storage.
 	Age caddy.Duration `json:"age,omitempty"`
+
+	// The most responses in the storage, of all nodes together; the oldest go first.
+	// Each may have 64 MiB. Only of `storage`. Default: 100000.
+	Count int `json:"count,omitempty"`
 }
 
 // The values of [ResponseStore.Type].
@@ -44,6 +49,7 @@ const (
 	defaultStoreSize  = 64 << 20
 	defaultMemoryAge  = 24 * time.Hour
 	defaultStorageAge = 30 * 24 * time.Hour
+	defaultStoreCount = 100_000
 )
 
 // runningResponses are the responses under way, over reloads.
@@ -67,6 +73,7 @@ func (s *ResponseStore) setDefaults() {
 		defaultTo(&s.Age, caddy.Duration(defaultMemoryAge))
 	case storeStorage:
 		defaultTo(&s.Age, caddy.Duration(defaultStorageAge))
+		defaultTo(&s.Count, defaultStoreCount)
 	}
 }
 
@@ -80,6 +87,10 @@ func (s *ResponseStore) validate() error {
 		return errors.New("response_store: the age must be positive")
 	case s.Size != 0 && s.Type != storeMemory:
 		return fmt.Errorf("response_store: only %s has a size", storeMemory)
+	case s.Count < 0:
+		return errors.New("response_store: the count must be positive")
+	case s.Count != 0 && s.Type != storeStorage:
+		return fmt.Errorf("response_store: only %s has a count", storeStorage)
 	case s.Age != 0 && s.Type == storeOff:
 		return fmt.Errorf("response_store: %s has no age", storeOff)
 	}
@@ -102,7 +113,8 @@ func (s *ResponseStore) open(ctx caddy.Context) (store responses.Store, close fu
 			return err
 		}, nil
 	case storeStorage:
-		shared := responses.NewShared(ctx.Storage(), time.Duration(s.Age), ctx.Slogger())
+		limits := responses.Limits{MaxAge: time.Duration(s.Age), MaxCount: s.Count}
+		shared := responses.NewShared(ctx.Storage(), limits, ctx.Slogger())
 		return shared, func() error {
 			shared.Close()
 			return nil
@@ -114,7 +126,7 @@ func (s *ResponseStore) open(ctx caddy.Context) (store responses.Store, close fu
 // parse reads the option:
 //
 //	response_store memory [<size> [<age>]]
-//	response_store storage [<age>]
+//	response_store storage [<age> [<count>]]
 //	response_store off
 func (s *ResponseStore) parse(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
@@ -137,6 +149,13 @@ func (s *ResponseStore) parse(d *caddyfile.Dispenser) error {
 			return err
 		}
 		args = args[1:]
+	}
+	if s.Type == storeStorage && len(args) > 0 {
+		count, err := strconv.Atoi(args[0])
+		if err != nil || count < 1 {
+			return d.Errf("%q is not a number of responses above zero", args[0])
+		}
+		s.Count, args = count, args[1:]
 	}
 	if len(args) > 0 {
 		return d.ArgErr()

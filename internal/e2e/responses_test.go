@@ -169,6 +169,7 @@ func TestResponsesRefusals(t *testing.T) {
 		"input[1].call_id":         asks([]fields{says("user", "q"), {"type": "function_call_output", "call_id": "c", "output": "x"}}, nil),
 		"input[0].call_id":         asks([]fields{{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}}, nil),
 		"input[0].id":              asks([]fields{{"type": "item_reference", "id": "msg_1"}}, nil),
+		"input[1]":                 asks([]fields{says("user", "a"), {"type": "web_search_call", "action": 5}, says("user", "q")}, nil),
 		"input[0].type":            asks([]fields{{"type": "code_interpreter_call", "id": "x"}}, nil),
 		"previous_response_id":     asks("q", fields{"previous_response_id": "resp_none"}),
 		"messages":                 {"model": "gpt-5", "messages": []fields{}},

@@ -2,12 +2,10 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
@@ -43,7 +41,7 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 	if refusal = g.complete(ctx, r, decoded); refusal != nil {
 		return refusal
 	}
-	suffix := strings.ToLower(rand.Text())
+	suffix := responses.NewSuffix(time.Now())
 	form := g.newResponseWire(r, decoded, suffix) // keeps the images' URLs, not the images
 	if refusal = g.fetchImages(ctx, decoded); refusal != nil {
 		return refusal
@@ -56,7 +54,7 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 	}
 	req.options.NoReasoning = g.opts.NoReasoning
 	req.options.Items = true
-	req.options.IDSuffix = suffix[:idSuffixLength]
+	req.options.IDSuffix = suffix[len(suffix)-idSuffixLength:]
 	form.meta.CallsInText = req.options.Mode == turn.ModeXML
 	req.wire = form
 	if req.plan.Stream {
@@ -67,94 +65,100 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 	return nil
 }
 
-// complete completes a request with what it refers to in the store.
+// complete completes a request with what it refers to in the store. That is
+// together no more than a body may be.
 func (g *Gateway) complete(ctx context.Context, r *http.Request, decoded *openai.ResponseRequest) *openai.Error {
 	if g.opts.Responses == nil {
 		decoded.DontStore()
+		return g.completeWithout(decoded)
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	kept := responses.NewReader(g.opts.Responses, g.opts.User(r), g.opts.MaxBody)
 	var earlier []json.RawMessage
 	if previous := decoded.PreviousID(); previous != "" {
 		var err error
-		if earlier, err = g.chain(ctx, g.opts.User(r), previous); err != nil {
-			return g.notFollowed(previous, err)
+		if earlier, err = kept.Chain(ctx, previous); err != nil {
+			return g.notFollowed(r, previous, err)
 		}
 	}
-	var broken error
-	refusal := decoded.Resolve(earlier, func(id string) (json.RawMessage, bool) {
-		item, err := g.item(ctx, g.opts.User(r), id)
-		if err != nil && !errors.Is(err, responses.ErrNotFound) {
-			broken = err
+	return decoded.Resolve(earlier, func(id string) (json.RawMessage, *openai.Error) {
+		response, ok := openai.ResponseOfItem(id)
+		if !ok || !responses.ValidID(response) {
+			return nil, nil
 		}
-		return item, err == nil
+		item, err := kept.Item(ctx, response, func(item json.RawMessage) bool { return openai.ItemID(item) == id })
+		switch {
+		case errors.Is(err, responses.ErrNotFound):
+			return nil, nil
+		case errors.Is(err, responses.ErrTooLong):
+			return nil, openai.ReferencesTooLong()
+		case err != nil:
+			return nil, g.storeFailed(r, err)
+		}
+		return item, nil
 	})
-	if broken != nil {
-		return openai.FromFailure(broken)
-	}
-	return refusal
 }
 
-// chain returns the items of a response and of those before it.
-func (g *Gateway) chain(ctx context.Context, user, id string) ([]json.RawMessage, error) {
-	if g.opts.Responses == nil {
-		return nil, &responses.MissingError{ID: id}
+// completeWithout completes a request where nothing is kept.
+func (g *Gateway) completeWithout(decoded *openai.ResponseRequest) *openai.Error {
+	if previous := decoded.PreviousID(); previous != "" {
+		return openai.PreviousNotFound(previous, previous)
 	}
-	return responses.Chain(ctx, g.opts.Responses, user, id, g.opts.MaxBody)
+	return decoded.Resolve(nil, func(string) (json.RawMessage, *openai.Error) { return nil, nil })
 }
 
 // notFollowed tells why a response cannot be followed.
-func (g *Gateway) notFollowed(id string, err error) *openai.Error {
+func (g *Gateway) notFollowed(r *http.Request, id string, err error) *openai.Error {
 	if missing := (*responses.MissingError)(nil); errors.As(err, &missing) {
 		return openai.PreviousNotFound(id, missing.ID)
 	}
 	if errors.Is(err, responses.ErrTooLong) {
 		return openai.PreviousTooLong()
 	}
-	return openai.FromFailure(err)
+	return g.storeFailed(r, err)
 }
 
-// item finds an item by its id, which names its response.
-func (g *Gateway) item(ctx context.Context, user, id string) (json.RawMessage, error) {
-	response, ok := openai.ResponseOfItem(id)
-	if !ok || g.opts.Responses == nil || !responses.ValidID(response) {
-		return nil, responses.ErrNotFound
+// storeFailed tells that the store does not work, and the log why.
+func (g *Gateway) storeFailed(r *http.Request, err error) *openai.Error {
+	if r.Context().Err() == nil { // else the request is over anyway
+		g.opts.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the store of responses failed",
+			slog.String("request_id", r.Header.Get("X-Request-Id")),
+			slog.String("error", err.Error()))
 	}
-	e, err := g.opts.Responses.Get(ctx, user, response)
-	if err != nil {
-		return nil, err
-	}
-	for _, items := range [][]json.RawMessage{e.Input, e.Output} {
-		for _, item := range items {
-			if openai.ItemID(item) == id {
-				return item, nil
-			}
-		}
-	}
-	return nil, responses.ErrNotFound
+	return openai.StoreUnavailable()
 }
 
 // responseWire is the form of Responses.
 type responseWire struct {
-	meta openai.ResponseMeta
+	meta    openai.ResponseMeta
+	request *openai.ResponseRequest
+	entry   *responses.Entry // as it is kept at the end; its input is there before
 }
 
 func (g *Gateway) newResponseWire(r *http.Request, decoded *openai.ResponseRequest, suffix string) *responseWire {
 	meta := decoded.Meta(suffix)
 	meta.Created = time.Now().Unix()
 	meta.Now = func() int64 { return time.Now().Unix() }
-	entry := &responses.Entry{User: g.opts.User(r), Previous: decoded.PreviousID()}
+	form := &responseWire{
+		request: decoded,
+		entry:   &responses.Entry{User: g.opts.User(r), Previous: decoded.PreviousID()},
+	}
 	if decoded.Stored() {
-		entry.Input = decoded.InputItems(suffix)
+		form.entry.Input = decoded.InputItems(suffix)
 	}
 	meta.Keep = func(record openai.ResponseRecord) {
 		g.running.ended(meta.ID, record.Response)
 		if decoded.Stored() {
-			entry.Response, entry.Output = record.Response, record.Output
-			g.keep(r, meta.ID, entry)
+			form.entry.Response = record.Response
+			for _, item := range record.Output {
+				form.entry.Output = append(form.entry.Output, responses.Output(item))
+			}
+			g.keep(r, meta.ID, form.entry)
 		}
 	}
-	return &responseWire{meta}
+	form.meta = meta
+	return form
 }
 
 // keep stores a response. Its client gets it in any case.
@@ -178,9 +182,7 @@ func (f *responseWire) Stream(w *sse.Writer) eventEncoder {
 func (f *responseWire) Whole() bodyEncoder { return openai.NewResponseBody(f.meta) }
 
 // Refusal is an error in OpenAI's shape.
-func (f *responseWire) Refusal(failure error) *openai.Error {
-	return openai.FromResponseFailure(failure)
-}
+func (f *responseWire) Refusal(failure error) *openai.Error { return f.request.Refusal(failure) }
 
 // responseEvents are the events of a response in a stream.
 type responseEvents struct {

@@ -35,15 +35,18 @@ func (g *Gateway) entry(r *http.Request, id string) (*responses.Entry, *openai.E
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	entry, err := g.opts.Responses.Get(ctx, g.opts.User(r), id)
-	return entry, notStored(id, err)
+	return entry, g.notStored(r, id, err)
 }
 
 // notStored tells why a response was not found.
-func notStored(id string, err error) *openai.Error {
-	if errors.Is(err, responses.ErrNotFound) {
+func (g *Gateway) notStored(r *http.Request, id string, err error) *openai.Error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, responses.ErrNotFound):
 		return openai.ResponseNotFound(id)
 	}
-	return openai.FromFailure(err)
+	return g.storeFailed(r, err)
 }
 
 func (g *Gateway) deleteResponse(w http.ResponseWriter, r *http.Request, id string) {
@@ -54,7 +57,7 @@ func (g *Gateway) deleteResponse(w http.ResponseWriter, r *http.Request, id stri
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	if err := g.opts.Responses.Delete(ctx, g.opts.User(r), id); err != nil {
-		g.refuse(w, r, notStored(id, err))
+		g.refuse(w, r, g.notStored(r, id, err))
 		return
 	}
 	_ = g.respond(w, r, http.StatusOK, openai.ResponseDeleted(id))

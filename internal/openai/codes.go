@@ -39,6 +39,7 @@ var codes = map[string]bool{
 	"response_cancelled":          true,
 	"response_not_cancellable":    true,
 	"response_not_found":          true,
+	"response_store_unavailable":  true,
 	"server_overloaded":           true,
 	"server_shutting_down":        true,
 	"unknown_url":                 true,

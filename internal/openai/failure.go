@@ -75,6 +75,9 @@ func fromNotReady(e *codexrpc.NotReadyError) *Error {
 // the app-server refuses what a client asked for.
 const codeInvalidRequest = -32600
 
+// codeRefused is the code of what the app-server refused.
+const codeRefused = "codex_refused"
+
 // fromCall tells of a call that the app-server refused.
 func fromCall(e *codexrpc.CallError) *Error {
 	var data struct {
@@ -87,7 +90,7 @@ func fromCall(e *codexrpc.CallError) *Error {
 		return tooLong.error(e.Message)
 	case e.Code == codeInvalidRequest:
 		v := badRequest
-		v.code = "codex_refused"
+		v.code = codeRefused
 		return v.error(e.Message)
 	}
 	return codexError.error(e.Error())

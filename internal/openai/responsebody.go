@@ -12,6 +12,7 @@ import (
 type ResponseBody struct {
 	fold
 	failure error
+	whole   []byte // once the turn has ended well
 }
 
 // NewResponseBody returns an empty response.
@@ -28,7 +29,7 @@ func (b *ResponseBody) Add(_ int, out turn.Output) {
 	over := b.done
 	b.add(&out)
 	if b.done && !over && b.failure == nil {
-		b.keep()
+		b.whole = b.keep()
 	}
 }
 
@@ -36,7 +37,12 @@ func (b *ResponseBody) Add(_ int, out turn.Output) {
 func (b *ResponseBody) Failure() error { return b.failure }
 
 // JSON returns the Response object.
-func (b *ResponseBody) JSON() []byte { return b.object() }
+func (b *ResponseBody) JSON() []byte {
+	if b.whole == nil {
+		return b.object()
+	}
+	return b.whole
+}
 
 // cancelled is what a response says that was cancelled.
 var cancelled = &Error{
@@ -47,32 +53,46 @@ var cancelled = &Error{
 // object is the Response as it is now.
 func (r *response) object() []byte { return r.append(make([]byte, 0, r.size())) }
 
-// context are the output items as a later response needs them: with the content
-// of reasoning, whatever the client wants to see.
-func (r *response) context() []json.RawMessage {
-	items := make([]json.RawMessage, 0, len(r.items))
-	for i := range r.items {
-		items = append(items, r.items[i].append(nil, true))
+// ResponseRecord is a response as it is kept.
+type ResponseRecord struct {
+	Response json.RawMessage // as its client got it
+	Output   []ResponseItem  // its items as a later response needs them
+}
+
+// ResponseItem is an item as a later response needs it: with the content of
+// reasoning, whatever the client wanted to see.
+type ResponseItem struct {
+	// From and To are its place in the Response, in bytes, if it stands there.
+	From, To int
+	// Own is the item if it does not, or with less; else nil.
+	Own json.RawMessage
+}
+
+// keep makes the whole object, and hands it to whoever keeps it.
+func (r *response) keep() []byte {
+	object := r.object()
+	if r.meta.Keep != nil {
+		r.meta.Keep(ResponseRecord{Response: object, Output: r.output()})
+	}
+	return object
+}
+
+// output are the items, of which the client's are in the object appended last.
+func (r *response) output() []ResponseItem {
+	items := make([]ResponseItem, len(r.items))
+	for k := range r.items {
+		i := &r.items[k]
+		if i.index == hidden || !r.meta.encrypted && i.encrypted != "" {
+			items[k].Own = i.append(nil, true)
+			continue
+		}
+		items[k].From, items[k].To = i.from, i.to
 	}
 	return items
 }
 
-// ResponseRecord is a response as it is kept.
-type ResponseRecord struct {
-	Response json.RawMessage   // as its client got it
-	Output   []json.RawMessage // its items as a later response needs them
-}
-
-// keep hands the response to whoever keeps it.
-func (r *response) keep() {
-	if r.meta.Keep != nil {
-		r.meta.Keep(r.record())
-	}
-}
-
-func (r *response) record() ResponseRecord {
-	return ResponseRecord{Response: r.object(), Output: r.context()}
-}
+// InProgress is the Response object of a turn that goes on, without an output.
+func (m ResponseMeta) InProgress() json.RawMessage { return newResponse(m).object() }
 
 // noEvents is told nothing.
 type noEvents struct{}

@@ -37,7 +37,7 @@ var verbatimItems = map[string]bool{
 }
 
 func (r *ResponseRequest) readInput(v value) *fault {
-	r.input, r.hasInput = nil, v.given()
+	r.input, r.more, r.hasInput = nil, nil, v.given()
 	switch v.kind() {
 	case kindAbsent, kindNull:
 		return nil
@@ -225,16 +225,26 @@ func (i *inputItem) readReasoning(fields *itemFields) *fault {
 	return nil
 }
 
+// Finder returns the item of an id; nil: there is none. An error is that of the
+// request.
+type Finder func(id string) (json.RawMessage, *Error)
+
 // resolve puts what an item refers to in its place.
-func (i *inputItem) resolve(r *ResponseRequest, find func(id string) (json.RawMessage, bool)) *fault {
+func (i *inputItem) resolve(r *ResponseRequest, at int, find Finder) *Error {
 	if i.kind != itemReference {
 		return nil
 	}
-	raw, ok := find(i.id)
-	if !ok {
-		return notFound("there is no item %.64q here; items are kept with their response, when 'store' is not false", i.id).in("id")
+	raw, refusal := find(i.id)
+	if refusal != nil {
+		return refusal
 	}
-	found, f := r.readItem(value(raw))
+	found, f := *i, notFound("there is no item %.64q here; items are kept with their response, when 'store' is not false", i.id)
+	if raw != nil {
+		found, f = r.readItem(value(raw))
+	}
 	*i = found
-	return f.in("id")
+	if f == nil {
+		return nil
+	}
+	return f.in("id").at(at).in("input").toError()
 }

@@ -40,6 +40,10 @@ type outputItem struct {
 	index  int    // among those that the client sees; -1: it sees nothing of it
 	status string
 
+	// from and to are its place in what was last appended with the Response, in
+	// bytes.
+	from, to int
+
 	text      []byte   // of a message
 	phase     string   // of a message that has ended, if the model named one
 	parts     [][]byte // of a reasoning's summary
@@ -61,6 +65,7 @@ func newResponse(meta ResponseMeta) *response {
 
 // append appends the object as it is now (Response).
 func (r *response) append(dst []byte) []byte {
+	start := len(dst)
 	dst = append(dst, `{"id":`...)
 	dst = appendString(dst, r.meta.ID)
 	dst = append(dst, `,"object":"response","created_at":`...)
@@ -89,7 +94,9 @@ func (r *response) append(dst []byte) []byte {
 			dst = append(dst, ',')
 		}
 		if r.items[i].index >= 0 {
+			r.items[i].from = len(dst) - start
 			dst = r.items[i].append(dst, r.meta.encrypted)
+			r.items[i].to = len(dst) - start
 		}
 	}
 	dst = append(dst, `],"usage":`...)

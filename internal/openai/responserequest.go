@@ -244,7 +244,7 @@ func (r *ResponseRequest) Stored() bool { return r.store }
 // Resolve completes the request: earlier are the items of the responses that it
 // follows, and find returns the item of an id that its input refers to. The
 // calls of all of them need their outputs.
-func (r *ResponseRequest) Resolve(earlier []json.RawMessage, find func(id string) (json.RawMessage, bool)) *Error {
+func (r *ResponseRequest) Resolve(earlier []json.RawMessage, find Finder) *Error {
 	before := make([]inputItem, 0, len(earlier))
 	for _, raw := range earlier {
 		item, f := r.readItem(value(raw))
@@ -254,8 +254,8 @@ func (r *ResponseRequest) Resolve(earlier []json.RawMessage, find func(id string
 		before = append(before, item)
 	}
 	for i := range r.input {
-		if f := r.input[i].resolve(r, find); f != nil {
-			return f.at(i).in("input").toError()
+		if refusal := r.input[i].resolve(r, i, find); refusal != nil {
+			return refusal
 		}
 	}
 	if f := checkOutputs(before, r.input); f != nil {
@@ -322,21 +322,30 @@ func (r *ResponseRequest) ImageParam(url string) string {
 	return r.imagePath(m, p)
 }
 
-// imagePath is the path of an image in a message of the conversation: it ends
-// with the messages of the input.
+// imagePath is the path of an image in a message of the conversation.
 func (r *ResponseRequest) imagePath(message, part int) string {
+	i := r.inputOf(message)
+	if i < 0 {
+		return "previous_response_id"
+	}
+	where := "content"
+	if r.input[i].answers != "" {
+		where = "output"
+	}
+	return (&fault{}).in("image_url").at(part).in(where).at(i).in("input").path
+}
+
+// inputOf is the item of the input that is a message of the conversation, which
+// ends with the messages of the input; -1: it is one of a response before.
+func (r *ResponseRequest) inputOf(message int) int {
 	behind := len(r.messages) - message // counts the message itself
 	for i := len(r.input) - 1; i >= 0; i-- {
 		if r.input[i].silent {
 			continue
 		}
 		if behind--; behind == 0 {
-			where := "content"
-			if r.input[i].answers != "" {
-				where = "output"
-			}
-			return (&fault{}).in("image_url").at(part).in(where).at(i).in("input").path
+			return i
 		}
 	}
-	return "previous_response_id"
+	return -1
 }

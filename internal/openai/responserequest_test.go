@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apischema"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // withInput is a body with these input items.
@@ -221,8 +223,14 @@ func TestResponseResolve(t *testing.T) {
 		json.RawMessage(`{"id":"fc_1","type":"function_call","call_id":"c","name":"f","arguments":"{}","status":"completed"}`),
 	}
 	const previous = `{"model":"m","instructions":"I","previous_response_id":"resp_1","input":[{"type":"function_call_output","call_id":"c","output":"r"},{"id":"msg_9"}]}`
-	find := func(id string) (json.RawMessage, bool) {
-		return json.RawMessage(`{"id":"msg_9","type":"message","role":"assistant","content":[{"type":"output_text","text":"found","annotations":[],"logprobs":[]}]}`), id == "msg_9"
+	find := func(id string) (json.RawMessage, *Error) {
+		switch id {
+		case "msg_9":
+			return json.RawMessage(`{"id":"msg_9","type":"message","role":"assistant","content":[{"type":"output_text","text":"found","annotations":[],"logprobs":[]}]}`), nil
+		case "msg_large":
+			return nil, ReferencesTooLong()
+		}
+		return nil, nil
 	}
 	r, refusal := DecodeResponse([]byte(previous))
 	if refusal != nil {
@@ -244,6 +252,8 @@ func TestResponseResolve(t *testing.T) {
 		`{"model":"m","previous_response_id":"resp_1"}`:                                                                      "input",
 		`{"model":"m","previous_response_id":"resp_1","input":"q"}`:                                                          "input",
 		`{"model":"m","previous_response_id":"resp_1","input":[{"type":"function_call_output","call_id":"d","output":"r"}]}`: "input[0].call_id",
+		withInput(`{"id":"msg_9"},{"type":"item_reference","id":"msg_large"}`):                                               "input",
+		withInput(`{"id":"msg_9"},{"type":"item_reference","id":"msg_none"}`):                                                "input[1].id",
 	} {
 		r, refusal := DecodeResponse([]byte(body))
 		if refusal == nil {
@@ -252,6 +262,45 @@ func TestResponseResolve(t *testing.T) {
 		if refusal == nil || refusal.Param != param {
 			t.Errorf("%s: %v", body, refusal)
 		}
+	}
+}
+
+// TestResponseRefusal: an item that Codex cannot read is named as the client
+// counts.
+func TestResponseRefusal(t *testing.T) {
+	refused := &codexrpc.CallError{Code: codeInvalidRequest, Message: "items[1] is not a valid response item: missing field `x`"}
+	const web = `{"type":"web_search_call","action":5}`
+	for body, param := range map[string]string{
+		withInput(`{"role":"user","content":"a"},` + web + `,{"role":"user","content":"q"}`):                                   "input[1]",
+		withInput(`{"role":"developer","content":"I"},{"role":"user","content":"a"},{"role":"user","content":[]},` + web):      "input[3]",
+		withInput(`{"role":"developer","content":"I"},{"type":"reasoning","summary":[]},{"role":"user","content":"a"},` + web): "input[3]",
+		`{"model":"m","instructions":"I","input":[{"role":"user","content":"a"},` + web + `]}`:                                 "input[1]",
+	} {
+		if e := responseOf(t, body).Refusal(refused); e.Param != param || e.Message != param+" is not a valid response item: missing field `x`" || e.Status != http.StatusBadRequest {
+			t.Errorf("%s: %+v, want %s", body, e, param)
+		}
+	}
+	r, _ := DecodeResponse([]byte(`{"model":"m","previous_response_id":"resp_1","input":"q"}`))
+	if refusal := r.Resolve([]json.RawMessage{json.RawMessage(`{"role":"user","content":"a"}`), json.RawMessage(web)}, findNothing); refusal != nil {
+		t.Fatal(refusal)
+	}
+	if e := r.Refusal(refused); e.Param != "previous_response_id" {
+		t.Errorf("%+v", e)
+	}
+	if e := r.Refusal(&codexrpc.CallError{Code: codeInvalidRequest, Message: "no such thread"}); e.Param != "" || e.Message != "no such thread" {
+		t.Errorf("%+v", e)
+	}
+	if e := r.Refusal(turn.ErrCompacted); e.Param != "input" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestResponseRepeatedInput: of a member that stands twice the last one counts,
+// with all that it brings.
+func TestResponseRepeatedInput(t *testing.T) {
+	r := responseOf(t, `{"model":"m","input":[{"type":"additional_tools","tools":[{"type":"function","name":"f"}]}],"input":"q"}`)
+	if len(r.tools) != 0 {
+		t.Errorf("%+v", r.tools)
 	}
 }
 
@@ -324,7 +373,7 @@ func FuzzResponse(f *testing.F) {
 		if len(ids) != len(r.input) {
 			t.Fatalf("%d items with the ids %q", len(r.input), slices.Collect(maps.Keys(ids)))
 		}
-		if response := NewResponseBody(r.Meta(testSuffix)).JSON(); apischema.Check("Response", response) != nil && !strings.Contains(given, "tools") {
+		if response := r.Meta(testSuffix).InProgress(); apischema.Check("Response", response) != nil && !strings.Contains(given, "tools") {
 			t.Fatalf("%s\n%v", response, apischema.Check("Response", response))
 		}
 	})

@@ -37,8 +37,9 @@ func NewResponseStream(meta ResponseMeta, emit func(event string, data []byte) e
 
 // Open writes the events that precede all others.
 func (s *ResponseStream) Open() error {
-	s.whole("response.created")
-	s.whole("response.in_progress")
+	object := s.object()
+	s.whole("response.created", object)
+	s.whole("response.in_progress", object)
 	return s.err
 }
 
@@ -72,21 +73,21 @@ func (s *ResponseStream) end() {
 	if !s.done {
 		return
 	}
-	s.keep()
+	object := s.keep()
 	switch s.status {
 	case statusCompleted:
-		s.whole("response.completed")
+		s.whole("response.completed", object)
 	case statusIncomplete:
-		s.whole("response.incomplete")
+		s.whole("response.incomplete", object)
 	default:
-		s.whole("response.failed")
+		s.whole("response.failed", object)
 	}
 }
 
 // whole writes an event with the whole Response.
-func (s *ResponseStream) whole(event string) {
+func (s *ResponseStream) whole(event string, object []byte) {
 	s.start(event)
 	s.buf = append(s.buf, `,"response":`...)
-	s.buf = s.response.append(s.buf)
+	s.buf = append(s.buf, object...)
 	s.send(event)
 }

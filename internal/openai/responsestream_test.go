@@ -42,7 +42,7 @@ func responseOf(t testing.TB, body string) *ResponseRequest {
 	return r
 }
 
-func findNothing(string) (json.RawMessage, bool) { return nil, false }
+func findNothing(string) (json.RawMessage, *Error) { return nil, nil }
 
 // testSuffix is the suffix of a response's id.
 const testSuffix = "abcdefghijklmnopqrstuvwxyz"
@@ -130,6 +130,25 @@ func types(events []event) (all []string) {
 	return all
 }
 
+// keptItems are the items of a response as the next one gets them.
+func keptItems(t *testing.T, r *response) (items []string) {
+	t.Helper()
+	r.meta.Keep = func(record ResponseRecord) {
+		for k, item := range record.Output {
+			text := item.Own
+			if text == nil {
+				text = record.Response[item.From:item.To]
+			}
+			if want := r.items[k].append(nil, true); string(text) != string(want) {
+				t.Errorf("item %d is kept as %s, not as %s", k, text, want)
+			}
+			items = append(items, string(text))
+		}
+	}
+	r.keep()
+	return items
+}
+
 // checkResponseFold compares what a stream ends with, and what its deltas add up
 // to, with the body.
 func checkResponseFold(t *testing.T, meta ResponseMeta, outs []turn.Output) {
@@ -143,7 +162,7 @@ func checkResponseFold(t *testing.T, meta ResponseMeta, outs []turn.Output) {
 	if err := apischema.Check("Response", body.JSON()); err != nil {
 		t.Errorf("%s\n%v", body.JSON(), err)
 	}
-	if got, want := fmt.Sprintf("%s", s.record().Output), fmt.Sprintf("%s", body.record().Output); got != want {
+	if got, want := fmt.Sprintf("%s", keptItems(t, s.response)), fmt.Sprintf("%s", keptItems(t, body.response)); got != want {
 		t.Errorf("kept %s and %s", got, want)
 	}
 	checkDeltas(t, events, body.JSON())
@@ -258,8 +277,8 @@ func TestResponseHidesReasoning(t *testing.T) {
 	if text := string(body.JSON()); strings.Contains(text, "encrypted") || strings.Contains(text, "rs_1") || !strings.Contains(text, "rs_2") {
 		t.Error(text)
 	}
-	kept := body.record().Output
-	if len(kept) != 3 || !strings.Contains(string(kept[0]), `"encrypted_content":"E"`) || !strings.Contains(string(kept[2]), `"encrypted_content":"F"`) {
+	kept := keptItems(t, body.response)
+	if len(kept) != 3 || !strings.Contains(kept[0], `"encrypted_content":"E"`) || !strings.Contains(kept[2], `"encrypted_content":"F"`) {
 		t.Errorf("%s", kept)
 	}
 }

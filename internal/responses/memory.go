@@ -28,7 +28,8 @@ type kept struct {
 	size  int64
 }
 
-// NewMemory makes a store that holds at most maxBytes, each entry for maxAge.
+// NewMemory makes a store that takes at most maxBytes of memory, and keeps each
+// entry for maxAge.
 func NewMemory(maxBytes int64, maxAge time.Duration) *Memory {
 	return &Memory{
 		maxBytes: maxBytes,

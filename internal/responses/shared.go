@@ -8,112 +8,111 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/certmagic"
 )
 
 // Shared keeps entries in Caddy's storage, which may be one for several nodes
-// and outlives them all. Each entry knows its own end; a sweep now and then
+// and outlives them all. The id of an entry tells its age; a sweep now and then
 // deletes those that are over.
 type Shared struct {
 	storage certmagic.Storage
-	maxAge  time.Duration
+	limits  Limits
 	logger  *slog.Logger
 	now     func() time.Time
+	calls   chan struct{} // holds one for each call of the storage under way
 
-	stop func()
-	done chan struct{} // closed when the sweeper has ended
+	sweeper
+}
+
+// Limits bound a [Shared].
+type Limits struct {
+	MaxAge   time.Duration // of an entry, from the making of its id
+	MaxCount int           // of entries, of all nodes together
 }
 
 // folder holds all entries.
 const folder = "codex/responses"
 
+// extension ends the keys of all entries.
+const extension = ".json"
+
 // maxEntry bounds one entry in the storage, in bytes.
 const maxEntry = 64 << 20
 
-// The pace of the sweeps. The most keys that one looks at bounds its work; the
-// next one goes on where it ended.
-const (
-	sweepEvery = time.Hour
-	sweepMost  = 10_000
-	sweepTime  = 10 * time.Minute
-)
-
-// sharedEntry is an entry as it stands in the storage.
-type sharedEntry struct {
-	Until time.Time `json:"until"`
-	Entry
-}
-
 // NewShared makes a store over a storage, and starts its sweeper, which Close
 // ends.
-func NewShared(storage certmagic.Storage, maxAge time.Duration, logger *slog.Logger) *Shared {
-	ctx, stop := context.WithCancel(context.Background())
-	s := &Shared{storage: storage, maxAge: maxAge, logger: logger, now: time.Now, stop: stop, done: make(chan struct{})}
-	go s.sweepNowAndThen(ctx)
+func NewShared(storage certmagic.Storage, limits Limits, logger *slog.Logger) *Shared {
+	s := &Shared{
+		storage: storage,
+		limits:  limits,
+		logger:  logger,
+		now:     time.Now,
+		calls:   make(chan struct{}, maxCalls),
+	}
+	s.sweeper.start(s)
 	return s
 }
 
-// Close ends the sweeper.
-func (s *Shared) Close() {
-	s.stop()
-	<-s.done
-}
-
-// key is where an entry stands. An id of another form has none.
-func key(id string) (string, error) {
-	if !ValidID(id) {
+// key is where an entry stands. An id of another form, or of one that is too
+// old, has no place.
+func (s *Shared) key(id string) (string, error) {
+	at, ok := made(id)
+	if !ok || s.over(at) {
 		return "", ErrNotFound
 	}
-	return folder + "/" + id + ".json", nil
+	return folder + "/" + id + extension, nil
 }
+
+// over reports whether what was made then is too old.
+func (s *Shared) over(at time.Time) bool { return at.Add(s.limits.MaxAge).Before(s.now()) }
+
+// idOf is the id of the entry at a key.
+func idOf(key string) string { return strings.TrimSuffix(path.Base(key), extension) }
 
 // Put implements [Store].
 func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
 	if e.size() > maxEntry {
 		return ErrTooLarge
 	}
-	at, err := key(id)
+	at, err := s.key(id)
 	if err != nil {
-		return fmt.Errorf("the id %.64q has no valid form", id)
+		return fmt.Errorf("the id %.64q: %w", id, err)
 	}
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
 	encoder.SetEscapeHTML(false) // what is kept is to come back as it was
-	if err := encoder.Encode(sharedEntry{s.now().Add(s.maxAge), *e}); err != nil {
+	if err := encoder.Encode(e); err != nil {
 		return err
 	}
-	return s.storage.Store(ctx, at, data.Bytes())
+	_, err = call(ctx, s, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.storage.Store(ctx, at, data.Bytes())
+	})
+	s.sweeper.put(s.limits.MaxCount)
+	return err
 }
 
 // Get implements [Store].
 func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
-	at, err := key(id)
+	at, err := s.key(id)
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.load(ctx, at)
+	data, err := call(ctx, s, func(ctx context.Context) ([]byte, error) { return s.storage.Load(ctx, at) })
 	if err != nil {
 		return nil, err
 	}
-	if e.User != user || e.Until.Before(s.now()) {
+	e := new(Entry)
+	if err := json.Unmarshal(data, e); err != nil || !e.sound() {
+		// To its user it is lost; its time to be deleted will come.
+		s.logger.Warn("a kept response cannot be read", "key", at, "error", err)
 		return nil, ErrNotFound
 	}
-	return &e.Entry, nil
-}
-
-func (s *Shared) load(ctx context.Context, at string) (*sharedEntry, error) {
-	data, err := s.storage.Load(ctx, at)
-	if errors.Is(err, fs.ErrNotExist) {
+	if e.User != user {
 		return nil, ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	e := new(sharedEntry)
-	if err := json.Unmarshal(data, e); err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", at, err)
 	}
 	return e, nil
 }
@@ -123,85 +122,57 @@ func (s *Shared) Delete(ctx context.Context, user, id string) error {
 	if _, err := s.Get(ctx, user, id); err != nil {
 		return err
 	}
-	at, err := key(id)
+	at, err := s.key(id)
 	if err != nil {
 		return err
 	}
-	err = s.storage.Delete(ctx, at)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ErrNotFound // another node was quicker
-	}
+	return s.remove(ctx, at)
+}
+
+func (s *Shared) remove(ctx context.Context, key string) error {
+	_, err := call(ctx, s, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.storage.Delete(ctx, key)
+	})
 	return err
 }
 
-// sweepNowAndThen sweeps until the store is closed.
-func (s *Shared) sweepNowAndThen(ctx context.Context) {
-	defer close(s.done)
-	ticker := time.NewTicker(sweepEvery)
-	defer ticker.Stop()
-	last := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		limited, cancel := context.WithTimeout(ctx, sweepTime)
-		next, deleted, err := s.sweep(limited, last)
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		last = next
-		if err != nil {
-			s.logger.Warn("old responses could not all be deleted", "error", err)
-		}
-		if deleted > 0 {
-			s.logger.Debug("old responses were deleted", "count", deleted)
-		}
+// maxCalls bounds the calls of the storage under way, those included that nobody
+// waits for any more.
+const maxCalls = 64
+
+// call makes one call of the storage. Not every storage knows deadlines; whoever
+// waits for it has one nevertheless. What does not exist is ErrNotFound, all
+// other errors are ErrUnavailable.
+func call[T any](ctx context.Context, s *Shared, run func(context.Context) (T, error)) (result T, err error) {
+	select {
+	case s.calls <- struct{}{}:
+	case <-ctx.Done():
+		return result, unavailable(context.Cause(ctx))
+	}
+	type outcome struct {
+		result T
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := run(ctx)
+		<-s.calls
+		done <- outcome{result, err}
+	}()
+	select {
+	case o := <-done:
+		return o.result, unavailable(o.err)
+	case <-ctx.Done():
+		return result, unavailable(context.Cause(ctx))
 	}
 }
 
-// sweep deletes the entries that are over, of the keys behind last. It returns
-// the key to go on behind; empty: from the start.
-func (s *Shared) sweep(ctx context.Context, last string) (next string, deleted int, err error) {
-	keys, err := s.storage.List(ctx, folder, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", 0, nil
+func unavailable(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return ErrNotFound
 	}
-	if err != nil {
-		return last, 0, err
-	}
-	for _, at := range batch(keys, last) {
-		if err := ctx.Err(); err != nil {
-			return next, deleted, err
-		}
-		next = at
-		over, overErr := s.over(ctx, at)
-		if overErr == nil && over {
-			overErr = s.storage.Delete(ctx, at)
-			deleted++
-		}
-		if overErr != nil && !errors.Is(overErr, fs.ErrNotExist) && !errors.Is(overErr, ErrNotFound) {
-			err = overErr
-		}
-	}
-	return next, deleted, err
-}
-
-// over reports whether an entry is past its end. Most are known to be young by
-// their date alone.
-func (s *Shared) over(ctx context.Context, at string) (bool, error) {
-	info, err := s.storage.Stat(ctx, at)
-	if err != nil {
-		return false, err
-	}
-	if !info.Modified.IsZero() && info.Modified.Add(s.maxAge).After(s.now()) {
-		return false, nil
-	}
-	e, err := s.load(ctx, at)
-	if err != nil {
-		return false, err // a broken entry is of no use, but not ours to delete
-	}
-	return e.Until.Before(s.now()), nil
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }

@@ -1,0 +1,86 @@
+package responses
+
+import (
+	"encoding/json"
+	"iter"
+)
+
+// Entry is one response that is kept. It must not be changed once it is stored,
+// nor may one that was read.
+type Entry struct {
+	// User is who made it; empty if nobody was authenticated.
+	User string `json:"user"`
+	// Previous is the id of the response that it follows; empty: none.
+	Previous string `json:"previous,omitempty"`
+	// Response is the Response object, as its client got it.
+	Response json.RawMessage `json:"response"`
+	// Input are the items of its own input, each with an id.
+	Input []json.RawMessage `json:"input"`
+	// Output are its items as the next response needs them.
+	Output []Output `json:"output"`
+}
+
+// Output is one item of a response's output. Nearly all are what the client
+// got, and are not kept twice.
+type Output struct {
+	// From and To are its place in the Response, in bytes.
+	From int `json:"from,omitempty"`
+	To   int `json:"to,omitempty"`
+	// Own is the item where the client got less of it, or nothing; else nil.
+	Own json.RawMessage `json:"own,omitempty"`
+}
+
+// Items are the items of the entry as the next response needs them: the input,
+// and then the output.
+func (e *Entry) Items() iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		for _, item := range e.Input {
+			if !yield(item) {
+				return
+			}
+		}
+		for _, o := range e.Output {
+			if !yield(e.output(o)) {
+				return
+			}
+		}
+	}
+}
+
+func (e *Entry) output(o Output) json.RawMessage {
+	if o.Own != nil {
+		return o.Own
+	}
+	return e.Response[o.From:o.To:o.To]
+}
+
+// sound reports whether the places of the output are items. What has been in a
+// storage may have been touched there.
+func (e *Entry) sound() bool {
+	for _, o := range e.Output {
+		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !json.Valid(e.output(o)) {
+			return false
+		}
+	}
+	return len(e.Response) > 0
+}
+
+// What an entry and one of its items take besides their bytes: structs, slices,
+// and an entry's place in the map and the list of a [Memory].
+const (
+	entryOverhead = 512
+	itemOverhead  = 64
+)
+
+// size is what an entry takes in memory, in bytes: all that is allocated, also
+// what the slices do not use.
+func (e *Entry) size() int64 {
+	size := entryOverhead + len(e.User) + len(e.Previous) + cap(e.Response)
+	for _, item := range e.Input {
+		size += itemOverhead + cap(item)
+	}
+	for _, o := range e.Output {
+		size += itemOverhead + cap(o.Own)
+	}
+	return int64(size)
+}

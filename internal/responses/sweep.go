@@ -1,0 +1,122 @@
+package responses
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// The pace of the sweeps, and the time that one of them may take. What it does
+// not get done is left to the next.
+const (
+	sweepEvery = time.Hour
+	sweepTime  = 10 * time.Minute
+)
+
+// sweeper deletes what is over, on its own goroutine: once an hour, and when many
+// entries have come since.
+type sweeper struct {
+	stop func()
+	done chan struct{} // closed when the sweeper has ended
+	wake chan struct{}
+	puts atomic.Int64 // since the last sweep
+}
+
+func (w *sweeper) start(s *Shared) {
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop, w.done, w.wake = stop, make(chan struct{}), make(chan struct{}, 1)
+	go w.run(ctx, s)
+}
+
+// Close ends the sweeper.
+func (w *sweeper) Close() {
+	w.stop()
+	<-w.done
+}
+
+// put counts a new entry. A tenth of all that may be there is the most that
+// comes on top before it is looked after.
+func (w *sweeper) put(maxCount int) {
+	if w.puts.Add(1) <= int64(maxCount/10) {
+		return
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sweeps until the store is closed.
+func (w *sweeper) run(ctx context.Context, s *Shared) {
+	defer close(w.done)
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-w.wake:
+		}
+		w.puts.Store(0)
+		limited, cancel := context.WithTimeout(ctx, sweepTime)
+		deleted, err := s.sweep(limited)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			s.logger.Warn("old responses could not all be deleted", "error", err)
+		}
+		if deleted > 0 {
+			s.logger.Debug("old responses were deleted", "count", deleted)
+		}
+	}
+}
+
+// sweep deletes the entries that are too old, and the oldest of those that are
+// too many. It goes on behind one that it could not delete, and returns the last
+// such error.
+func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
+	keys, err := s.entries(ctx)
+	if err != nil {
+		return 0, err
+	}
+	tooMany := len(keys) - s.limits.MaxCount
+	for i, key := range keys {
+		at, _ := made(idOf(key))
+		if i >= tooMany && !s.over(at) {
+			break // all behind are younger
+		}
+		switch removed := s.remove(ctx, key); {
+		case removed == nil:
+			deleted++
+		case ctx.Err() != nil:
+			return deleted, removed
+		case !errors.Is(removed, ErrNotFound): // else another node was quicker
+			err = removed
+		}
+	}
+	return deleted, err
+}
+
+// entries are the keys of all entries, the oldest first. What else is in the
+// folder is not ours.
+func (s *Shared) entries(ctx context.Context) ([]string, error) {
+	keys, err := call(ctx, s, func(ctx context.Context) ([]string, error) { return s.storage.List(ctx, folder, false) })
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		_, ours := made(idOf(key))
+		return !ours || !strings.HasSuffix(key, extension)
+	})
+	slices.SortFunc(keys, func(a, b string) int { return strings.Compare(idOf(a), idOf(b)) })
+	return keys, nil
+}
