@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -224,24 +225,166 @@ func TestResponsesCancel(t *testing.T) {
 	}
 }
 
-// TestResponsesLost: a client that leaves ends its turn, and nothing is kept.
-func TestResponsesLost(t *testing.T) {
-	s := newSite(t, "")
-	answer := s.do(http.MethodPost, "/v1/responses", strings.NewReader(encodeJSON(asks("say:It begins; hang", fields{"stream": true}))), nil)
+// begin starts a stream that hangs after its first text, and returns its id.
+func (s *site) begin(request fields, header http.Header) (stream *http.Response, id string) {
+	s.t.Helper()
+	stream = s.do(http.MethodPost, "/v1/responses", strings.NewReader(encodeJSON(asks("say:It begins; hang", request))), header)
 	first := make([]byte, 4096)
-	n, err := answer.Body.Read(first)
+	n, err := stream.Body.Read(first)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(first[:n]), `"id":"`)
-	id, _, _ := strings.Cut(rest, `"`)
+	id, _, _ = strings.Cut(rest, `"`)
 	s.waitOpen(1)
-	if err := answer.Body.Close(); err != nil {
+	return stream, id
+}
+
+// TestResponsesRunning reads and deletes a response that is being streamed.
+func TestResponsesRunning(t *testing.T) {
+	s := newSite(t, "api_key sk-ann ann\napi_key sk-bob bob")
+	ann, bob := bearer("sk-ann"), bearer("sk-bob")
+	stream, id := s.begin(fields{"stream": true}, ann)
+	status, body := s.about(http.MethodGet, id, ann)
+	if r := s.parseResponse([]byte(body)); status != http.StatusOK || r.Status != "in_progress" || r.ID != id {
+		t.Errorf("read %d %s", status, body)
+	}
+	if list := s.items(id+"/input_items", ann); len(list.Data) != 1 || list.Data[0].Content[0].Text != "say:It begins; hang" {
+		t.Errorf("%+v", list)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if status, body := s.about(method, id, bob); status != http.StatusNotFound {
+			t.Errorf("%s by another: %d %s", method, status, body)
+		}
+	}
+	if _, refused := s.refuseResponse(asks("q", fields{"previous_response_id": id}), ann); *refused.Error.Code != "previous_response_not_found" {
+		t.Errorf("followed before its end: %s", encodeJSON(refused))
+	}
+	if status, body := s.about(http.MethodDelete, id, ann); status != http.StatusOK {
+		t.Errorf("deleted: %d %s", status, body)
+	}
+	if end := s.read(stream); !strings.Contains(end, `"status":"cancelled"`) {
+		t.Errorf("the stream ends with %s", end)
+	}
+	if status, body := s.about(http.MethodGet, id, ann); status != http.StatusNotFound {
+		t.Errorf("read after that: %d %s", status, body)
+	}
+
+	stream, id = s.begin(fields{"stream": true, "store": false}, ann)
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if status, body := s.about(method, id, ann); status != http.StatusNotFound {
+			t.Errorf("not to be kept, %s: %d %s", method, status, body)
+		}
+	}
+	if status, body := s.about(http.MethodPost, id+"/cancel", ann); status != http.StatusOK {
+		t.Errorf("cancelled: %d %s", status, body)
+	}
+	s.read(stream)
+}
+
+// TestResponsesLost: a client that leaves ends its turn. What there was is kept,
+// and can be followed.
+func TestResponsesLost(t *testing.T) {
+	s := newSite(t, "")
+	stream, id := s.begin(fields{"stream": true}, nil)
+	if err := stream.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s.waitOpen(0)
-	waitFor(t, "the response to be forgotten", func() bool {
-		status, _ := s.about(http.MethodPost, id+"/cancel", nil)
-		return status == http.StatusNotFound
+	var r *response
+	waitFor(t, "the response to be kept", func() bool {
+		status, body := s.about(http.MethodGet, id, nil)
+		if status != http.StatusOK {
+			t.Fatal(status, body)
+		}
+		r = s.parseResponse([]byte(body))
+		return r.Status != "in_progress"
 	})
+	if r.Status != "cancelled" || !strings.HasPrefix("It begins", r.text()) || r.text() == "" || r.Output[0].Status != "incomplete" {
+		t.Errorf("%+v", r)
+	}
+	if status, _ := s.about(http.MethodPost, id+"/cancel", nil); status != http.StatusBadRequest {
+		t.Errorf("cancelled afterwards: %d", status)
+	}
+	if next := s.respond(asks("say:Again.", fields{"previous_response_id": id}), nil); next.text() != "Again." {
+		t.Errorf("%+v", next)
+	}
+	if request, _ := s.model.Last(); !slices.Contains(describe(request), "assistant: "+r.text()) {
+		t.Errorf("the model was given %q", describe(request))
+	}
+}
+
+// TestResponsesChain: a long chain, branches of it at the same time, and one
+// whose middle is gone.
+func TestResponsesChain(t *testing.T) {
+	s := newSite(t, "")
+	ids := []string{""}
+	follow := func(s *site, id, text string) *response {
+		request := asks("say:"+text, nil)
+		if id != "" {
+			request["previous_response_id"] = id
+		}
+		return s.respond(request, nil)
+	}
+	const links = 30
+	for i := range links {
+		ids = append(ids, follow(s, ids[i], "n"+strconv.Itoa(i)).ID)
+	}
+	request, _ := s.model.Last()
+	if given := describe(request); len(given) != 2*links || given[links] != "assistant: n"+strconv.Itoa(links/2-1) {
+		t.Errorf("the model was given %d items: %q", len(given), given)
+	}
+	t.Run("branches", func(t *testing.T) {
+		for i := range 4 {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				if r := follow(s.at(t), ids[links], "branch"+strconv.Itoa(i)); r.text() != "branch"+strconv.Itoa(i) || *r.Previous != ids[links] {
+					t.Errorf("%+v", r)
+				}
+			})
+		}
+	})
+	if status, body := s.about(http.MethodDelete, ids[5], nil); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	_, refused := s.refuseResponse(asks("q", fields{"previous_response_id": ids[links]}), nil)
+	if *refused.Error.Param != "previous_response_id" || !strings.Contains(*refused.Error.Message, ids[5]) {
+		t.Errorf("%s", encodeJSON(refused))
+	}
+	if r := follow(s, ids[4], "before"); r.text() != "before" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestResponsesReferences: items of others, of none and of too many bytes.
+func TestResponsesReferences(t *testing.T) {
+	s := newSite(t, "max_body 100KB\napi_key sk-ann ann\napi_key sk-bob bob")
+	ann, bob := bearer("sk-ann"), bearer("sk-bob")
+	r := s.respond(asks([]fields{says("assistant", strings.Repeat("word ", 2000)), says("user", "say:Kept.")}, nil), ann)
+	large := s.items(r.ID+"/input_items?order=asc", ann).FirstID
+	for _, c := range []struct {
+		name   string
+		header http.Header
+		ids    []string
+		param  string
+		code   string
+	}{
+		{"another's", bob, []string{r.Output[0].ID}, "input[0].id", "not_found"},
+		{"none", ann, []string{r.Output[0].ID, strings.Replace(r.Output[0].ID, "_0", "_7", 1)}, "input[1].id", "not_found"},
+		{"odd", ann, []string{"msg_../../x_0"}, "input[0].id", "not_found"},
+		{"too many", ann, slices.Repeat([]string{large}, 11), "input", "context_length_exceeded"},
+	} {
+		var items []fields
+		for _, id := range c.ids {
+			items = append(items, fields{"type": "item_reference", "id": id})
+		}
+		answer, refused := s.refuseResponse(asks(items, nil), c.header)
+		if answer.StatusCode != http.StatusBadRequest || *refused.Error.Param != c.param || *refused.Error.Code != c.code {
+			t.Errorf("%s: %s %s", c.name, answer.Status, encodeJSON(refused))
+		}
+	}
+	items := []fields{{"id": large}, {"type": "item_reference", "id": large}, says("user", "say:Fine.")}
+	if again := s.respond(asks(items, nil), ann); again.text() != "Fine." {
+		t.Errorf("%+v", again)
+	}
 }

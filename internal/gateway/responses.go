@@ -58,9 +58,7 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 	form.meta.CallsInText = req.options.Mode == turn.ModeXML
 	req.wire = form
 	if req.plan.Stream {
-		req.begin = func(r *http.Request) (*http.Request, func()) {
-			return g.running.begin(r, form.meta.ID, g.opts.User(r))
-		}
+		req.begin = func(r *http.Request) (*http.Request, func()) { return g.running.begin(r, form) }
 	}
 	return nil
 }

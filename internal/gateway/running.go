@@ -6,13 +6,15 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
 // errCancelled ends the turn of a response that somebody has cancelled.
 var errCancelled = errors.New("the response was cancelled")
 
 // Running knows the responses that are being streamed, so that they can be
-// cancelled. There are as many as turns may run.
+// read and cancelled. There are as many as turns may run.
 type Running struct {
 	mu   sync.Mutex
 	byID map[string]*running
@@ -20,10 +22,10 @@ type Running struct {
 
 // running is one of them.
 type running struct {
-	user   string
+	wire   *responseWire
 	cancel context.CancelCauseFunc
 	over   chan struct{}   // closed when it has ended
-	last   json.RawMessage // the response as it ended; nil: it was lost
+	last   json.RawMessage // the response as it ended; nil: it goes on, or was lost
 }
 
 // NewRunning makes an empty register.
@@ -31,9 +33,9 @@ func NewRunning() *Running { return &Running{byID: make(map[string]*running)} }
 
 // begin enters a response. Its turn runs in the context of the request that is
 // returned; end takes it off again.
-func (r *Running) begin(request *http.Request, id, user string) (_ *http.Request, end func()) {
+func (r *Running) begin(request *http.Request, wire *responseWire) (_ *http.Request, end func()) {
 	ctx, cancel := context.WithCancelCause(request.Context())
-	one := &running{user: user, cancel: cancel, over: make(chan struct{})}
+	id, one := wire.meta.ID, &running{wire: wire, cancel: cancel, over: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byID[id] = one
@@ -59,10 +61,26 @@ func (r *Running) ended(id string, response json.RawMessage) {
 func (r *Running) find(user, id string) *running {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one := r.byID[id]; one != nil && one.user == user {
+	if one := r.byID[id]; one != nil && one.wire.entry.User == user {
 		return one
 	}
 	return nil
+}
+
+// entry is a response of a user, as it is now: without an output as long as it
+// goes on. Nil: it does not run, or nobody may read it since it is not kept.
+func (r *Running) entry(user, id string) *responses.Entry {
+	one := r.find(user, id)
+	if one == nil || !one.wire.request.Stored() {
+		return nil
+	}
+	r.mu.Lock()
+	response := one.last
+	r.mu.Unlock()
+	if response == nil {
+		response = one.wire.meta.InProgress()
+	}
+	return &responses.Entry{User: user, Response: response, Input: one.wire.entry.Input}
 }
 
 // stop cancels a response and waits for its end.

@@ -32,6 +32,11 @@ func (g *Gateway) entry(r *http.Request, id string) (*responses.Entry, *openai.E
 	if g.opts.Responses == nil || !responses.ValidID(id) {
 		return nil, openai.ResponseNotFound(id)
 	}
+	// Those that run come first: one is in the store before it is not among them
+	// any more.
+	if entry := g.running.entry(g.opts.User(r), id); entry != nil {
+		return entry, nil
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	entry, err := g.opts.Responses.Get(ctx, g.opts.User(r), id)
@@ -49,10 +54,17 @@ func (g *Gateway) notStored(r *http.Request, id string, err error) *openai.Error
 	return g.storeFailed(r, err)
 }
 
+// deleteResponse forgets a response. One that goes on is cancelled first.
 func (g *Gateway) deleteResponse(w http.ResponseWriter, r *http.Request, id string) {
 	if g.opts.Responses == nil || !responses.ValidID(id) {
 		g.refuse(w, r, openai.ResponseNotFound(id))
 		return
+	}
+	if one := g.running.find(g.opts.User(r), id); one != nil && one.wire.request.Stored() {
+		if _, err := g.running.stop(r.Context(), one); err != nil {
+			g.refuse(w, r, openai.FromFailure(err))
+			return
+		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
@@ -98,7 +110,7 @@ func (g *Gateway) CancelResponse(w http.ResponseWriter, r *http.Request, id stri
 	switch {
 	case err != nil:
 		g.refuse(w, r, openai.FromFailure(err))
-	case response == nil: // its client left at the same moment
+	case response == nil: // it had not begun
 		g.refuse(w, r, openai.ResponseNotFound(id))
 	default:
 		_ = g.respond(w, r, http.StatusOK, response)

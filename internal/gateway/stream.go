@@ -23,8 +23,11 @@ const (
 func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) (failure, lost error) {
 	s := newEvents(w, req.wire, g.opts.Keepalive, choices)
 	err := g.run(r.Context(), choices, s)
-	if errors.Is(err, errCancelled) {
+	switch {
+	case errors.Is(err, errCancelled):
 		err = s.cancel()
+	case err != nil && s.opened:
+		_ = s.encoder.Cancel() // nobody reads that, but what there is can be kept
 	}
 	if err == nil && s.refusal == nil {
 		err = s.writer.Close()

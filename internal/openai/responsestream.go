@@ -54,10 +54,11 @@ func (s *ResponseStream) Write(_ int, out turn.Output) error {
 	return s.err
 }
 
-// Cancel ends the response because somebody has cancelled it. There is no event
-// of that name: it is a response.failed whose response is cancelled.
+// Cancel ends the response because somebody has cancelled it, or because its
+// client has gone and no event can reach it any more. There is no event of that
+// name: it is a response.failed whose response is cancelled.
 func (s *ResponseStream) Cancel() error {
-	if s.done || s.err != nil {
+	if s.done {
 		return s.err
 	}
 	s.fail(statusCancelled, cancelled)

@@ -371,9 +371,13 @@ func cutOutputs(random *rand.Rand, outs []turn.Output) (cut []turn.Output) {
 	return cut
 }
 
+// TestResponseStreamEmitFails: nothing more is written, but what there was is
+// kept when the response is cancelled.
 func TestResponseStreamEmitFails(t *testing.T) {
 	gone, calls := errors.New("gone"), 0
-	s := NewResponseStream(metaOf(t, everyTool), func(string, []byte) error {
+	meta, kept := metaOf(t, everyTool), ""
+	meta.Keep = func(r ResponseRecord) { kept += string(r.Response) }
+	s := NewResponseStream(meta, func(string, []byte) error {
 		if calls++; calls > 3 {
 			return gone
 		}
@@ -389,6 +393,9 @@ func TestResponseStreamEmitFails(t *testing.T) {
 	}
 	if err := s.Cancel(); calls != 4 || s.Done() || !errors.Is(err, gone) {
 		t.Errorf("%d calls, done %t, %v", calls, s.Done(), err)
+	}
+	if !strings.Contains(kept, `"text":"x"`) || strings.Count(kept, `"status":"cancelled"`) != 1 {
+		t.Errorf("kept %s", kept)
 	}
 }
 
