@@ -195,18 +195,7 @@ func TestResponsesStores(t *testing.T) {
 // TestResponsesCancel cancels a stream from another connection.
 func TestResponsesCancel(t *testing.T) {
 	s := newSite(t, "")
-	answer := s.do(http.MethodPost, "/v1/responses", strings.NewReader(encodeJSON(asks("chunk=4; say:It begins; hang", fields{"stream": true}))), nil)
-	if answer.StatusCode != http.StatusOK {
-		t.Fatal(s.read(answer))
-	}
-	first := make([]byte, 4096)
-	n, err := answer.Body.Read(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(first[:n]), `"id":"`)
-	id, _, _ := strings.Cut(rest, `"`)
-	s.waitOpen(1)
+	answer, id := s.begin(fields{"stream": true}, nil)
 	status, body := s.about(http.MethodPost, id+"/cancel", nil)
 	if status != http.StatusOK || s.parseResponse([]byte(body)).Status != "cancelled" {
 		t.Fatal(status, body)
@@ -222,6 +211,10 @@ func TestResponsesCancel(t *testing.T) {
 	}
 	if status, _ := s.about(http.MethodPost, id+"/cancel", nil); status != http.StatusBadRequest {
 		t.Errorf("cancelled twice: %d", status)
+	}
+	var raw struct{ Data []struct{ Code string } }
+	if s.getJSON("/v1/usage/raw", &raw); raw.Data[0].Code != "response_cancelled" {
+		t.Errorf("recorded as %+v", raw.Data[0])
 	}
 }
 

@@ -3,15 +3,12 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"sync"
 
+	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
-
-// errCancelled ends the turn of a response that somebody has cancelled.
-var errCancelled = errors.New("the response was cancelled")
 
 // Running knows the responses that are being streamed, so that they can be
 // read and cancelled. There are as many as turns may run.
@@ -85,7 +82,7 @@ func (r *Running) entry(user, id string) *responses.Entry {
 
 // stop cancels a response and waits for its end.
 func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, error) {
-	one.cancel(errCancelled)
+	one.cancel(openai.ErrCancelled)
 	select {
 	case <-one.over:
 		r.mu.Lock()

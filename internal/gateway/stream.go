@@ -24,8 +24,8 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, c
 	s := newEvents(w, req.wire, g.opts.Keepalive, choices)
 	err := g.run(r.Context(), choices, s)
 	switch {
-	case errors.Is(err, errCancelled):
-		err = s.cancel()
+	case errors.Is(err, openai.ErrCancelled):
+		s.err, err = err, s.cancel()
 	case err != nil && s.opened:
 		_ = s.encoder.Cancel() // nobody reads that, but what there is can be kept
 	}

@@ -44,8 +44,8 @@ func (b *ResponseBody) JSON() []byte {
 	return b.whole
 }
 
-// cancelled is what a response says that was cancelled.
-var cancelled = &Error{
+// ErrCancelled is what a response says that was cancelled. It must not be changed.
+var ErrCancelled = &Error{
 	Status: http.StatusConflict, Type: typeServer, Code: "response_cancelled",
 	Message: "The response was cancelled.",
 }

@@ -61,7 +61,7 @@ func (s *ResponseStream) Cancel() error {
 	if s.done {
 		return s.err
 	}
-	s.fail(statusCancelled, cancelled)
+	s.fail(statusCancelled, ErrCancelled)
 	s.end()
 	return s.err
 }
