@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
+)
+
+// failingStore fails whatever one does.
+type failingStore struct{ err error }
+
+func (f failingStore) Put(context.Context, string, *responses.Entry) error { return f.err }
+func (f failingStore) Get(context.Context, string, string) (*responses.Entry, error) {
+	return nil, f.err
+}
+func (f failingStore) Delete(context.Context, string, string) error { return f.err }
+
+// storeGateway is a gateway over a store, and what it logs.
+func storeGateway(store responses.Store) (*Gateway, *bytes.Buffer) {
+	log := new(bytes.Buffer)
+	return New(nil, Options{
+		MaxBody:   1 << 20,
+		Responses: store,
+		Observer:  noObserver{},
+		User:      func(*http.Request) string { return "ann" },
+		Logger:    slog.New(slog.NewTextHandler(log, nil)),
+	}), log
+}
+
+// noObserver is told in vain.
+type noObserver struct{}
+
+func (noObserver) AnswerBegan(bool) func()                    { return func() {} }
+func (noObserver) TurnEnded(Record)                           {}
+func (noObserver) RequestFailed(*http.Request, *openai.Error) {}
+
+// TestStoreFails: a store that does not work is a 503 to those who need it. What
+// is wrong with it is for the log alone.
+func TestStoreFails(t *testing.T) {
+	id := openai.ResponseIDPrefix + strings.Repeat("0", 26)
+	g, log := storeGateway(failingStore{fmt.Errorf("%w: open /var/lib/secret: denied", responses.ErrUnavailable)})
+	check := func(what string, status int, body string) {
+		t.Helper()
+		if status != http.StatusServiceUnavailable || !strings.Contains(body, "response_store_unavailable") || strings.Contains(body, "secret") {
+			t.Errorf("%s: %d %s", what, status, body)
+		}
+		if !strings.Contains(log.String(), "/var/lib/secret") {
+			t.Errorf("%s: logged is %s", what, log)
+		}
+		log.Reset()
+	}
+	for what, serve := range map[string]func(http.ResponseWriter, *http.Request, string){
+		http.MethodGet: g.Response, http.MethodDelete: g.Response, "input items": g.InputItems, "cancel": g.CancelResponse,
+	} {
+		method := http.MethodGet
+		if what == http.MethodDelete {
+			method = what
+		}
+		w := httptest.NewRecorder()
+		serve(w, httptest.NewRequest(method, "/v1/responses/"+id, nil), id)
+		check(what, w.Code, w.Body.String())
+		if w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", what)
+		}
+	}
+	for what, body := range map[string]string{
+		"follow":    `{"model":"m","input":"q","previous_response_id":"` + id + `"}`,
+		"reference": `{"model":"m","input":[{"type":"item_reference","id":"msg_` + strings.Repeat("0", 26) + `_0"}]}`,
+	} {
+		decoded, refusal := openai.DecodeResponse([]byte(body))
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		r := httptest.NewRequest(http.MethodPost, "/v1/responses", nil)
+		if refusal = g.complete(t.Context(), r, decoded); refusal == nil {
+			t.Fatal(what, "is complete")
+		}
+		check(what, refusal.Status, string(refusal.Body()))
+	}
+}
+
+// TestNotKept: a response that cannot be kept is its client's nevertheless.
+func TestNotKept(t *testing.T) {
+	for _, err := range []error{responses.ErrTooLarge, responses.ErrUnavailable} {
+		g, log := storeGateway(failingStore{err})
+		decoded, refusal := openai.DecodeResponse([]byte(`{"model":"m","input":"q"}`))
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		form := g.newResponseWire(httptest.NewRequest(http.MethodPost, "/v1/responses", nil), decoded, strings.Repeat("0", 26))
+		form.meta.Keep(openai.ResponseRecord{Response: json.RawMessage("{}")})
+		if !strings.Contains(log.String(), err.Error()) || !strings.Contains(log.String(), form.meta.ID) {
+			t.Errorf("%v: logged is %s", err, log)
+		}
+	}
+}
