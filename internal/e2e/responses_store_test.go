@@ -376,8 +376,16 @@ func TestResponsesReferences(t *testing.T) {
 			t.Errorf("%s: %s %s", c.name, answer.Status, encodeJSON(refused))
 		}
 	}
-	items := []fields{{"id": large}, {"type": "item_reference", "id": large}, says("user", "say:Fine.")}
+	thought := s.respond(asks("reason:Hm.; say:So.", fields{"reasoning": fields{"summary": "auto"}}), ann)
+	items := []fields{
+		{"type": "item_reference", "id": thought.Output[0].ID}, {"type": "item_reference", "id": thought.Output[1].ID},
+		{"id": large}, {"type": "item_reference", "id": large}, says("user", "say:Fine."),
+	}
 	if again := s.respond(asks(items, nil), ann); again.text() != "Fine." {
 		t.Errorf("%+v", again)
+	}
+	request, _ := s.model.Last()
+	if given := describe(request); len(given) != 6 || given[1] != "reasoning" || given[2] != "assistant: So." || given[3] != given[4] {
+		t.Errorf("the model was given %.200q", given)
 	}
 }

@@ -51,6 +51,17 @@ func TestResponsesBlocks(t *testing.T) {
 		if len(r.calls()) != 0 || strings.Count(r.text(), "<use_tool>") != 2 || !strings.HasPrefix(r.text(), "Before.") {
 			t.Errorf("obsidian-xml: %s %q", r.types(), r.text())
 		}
+		// A block may name what is no tool's name. The conversation goes on nevertheless.
+		r = s.respond(asks("verbatim:<use_tool>\n<name>my tool</name>\n<a>b</a>\n</use_tool>", fields{
+			"instructions": "Write <use_tool> blocks.", "tools": request["tools"], "stream": stream,
+		}), nil)
+		if calls := r.calls(); len(calls) != 1 || calls[0].Name != "my tool" {
+			t.Fatalf("%s %q", r.types(), r.text())
+		}
+		output := []fields{{"type": "function_call_output", "call_id": r.calls()[0].CallID, "output": "done"}}
+		if next := s.respond(asks(output, fields{"previous_response_id": r.ID, "stream": stream}), nil); !strings.Contains(next.text(), "done") {
+			t.Errorf("%q", next.text())
+		}
 	})
 }
 

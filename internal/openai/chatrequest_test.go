@@ -294,7 +294,7 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"same id twice":         {withMessages(calls("a", "a")), "messages[0].tool_calls[1].id", codeInvalidValue, "used twice"},
 		"empty call id":         {withMessages(calls("")), "messages[0].tool_calls[0].id", codeInvalidValue, "must not be empty"},
 		"custom call":           {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","type":"custom"}]}`), "messages[0].tool_calls[0].type", codeUnsupported, "function"},
-		"call of odd name":      {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"a.b","arguments":""}}]}`), "messages[0].tool_calls[0].function.name", codeInvalidValue, "letters, digits"},
+		"call of empty name":    {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"","arguments":""}}]}`), "messages[0].tool_calls[0].function.name", codeInvalidValue, "empty"},
 		"call without name":     {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"arguments":""}}]}`), "messages[0].tool_calls[0].function.name", codeMissing, "is required"},
 		"call without argument": {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f"}}]}`), "messages[0].tool_calls[0].function.arguments", codeMissing, "is required"},
 

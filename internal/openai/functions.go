@@ -94,7 +94,8 @@ func (m *message) callsFunction() bool { return len(m.calls) == 1 && m.calls[0].
 // answerFunction makes a message of the role function, which has a name where a
 // tool's result has the id of a call, the result of the call in the message before.
 func (m *message) answerFunction(before *message) *fault {
-	if before == nil || !before.callsFunction() || !m.callID.is(before.calls[0].name) {
+	name, f := readCalledName(m.callID)
+	if f != nil || before == nil || !before.callsFunction() || name != before.calls[0].name {
 		return wrongValue("there is no function_call of %.64q in the message right before", m.callID.text())
 	}
 	m.role, m.callID = roleTool, before.calls[0].id

@@ -409,3 +409,21 @@ func TestPlanVerbosity(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanOddCalls: a textual call may have any name. It comes back as one that
+// Codex takes, in every form.
+func TestPlanOddCalls(t *testing.T) {
+	for _, messages := range []string{
+		`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"a b","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":"r"}`,
+		`{"role":"assistant","function_call":{"name":"a b","arguments":""}},{"role":"function","name":"a b","content":"r"}`,
+	} {
+		r, refusal := DecodeChat([]byte(withMessages(messages)))
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		p, _ := r.Plan(PlanOptions{})
+		if len(p.History) != 2 || !strings.Contains(string(p.History[0]), `"name":"a_b"`) {
+			t.Errorf("%s", p.History)
+		}
+	}
+}

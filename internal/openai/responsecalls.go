@@ -32,7 +32,7 @@ func (i *inputItem) readCall(fields *itemFields) *fault {
 		call.arguments = appendString(nil, []byte(compact(fields.arguments)))
 	}
 	if i.kind != itemSearch {
-		if call.name, f = readToolName(fields.name); f != nil {
+		if call.name, f = readCalledName(fields.name); f != nil {
 			return f.in("name")
 		}
 		if f := optional(kindString, fields.namespace); f != nil {

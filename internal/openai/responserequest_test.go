@@ -45,7 +45,7 @@ func TestDecodeResponseRefuses(t *testing.T) {
 		withInput(`{"role":"user","content":[{"type":"input_file"}]}`):                                            "input[0].content[0].type unsupported_parameter",
 		withInput(`{"type":"function_call","call_id":"c","name":"f"}`):                                            "input[0].arguments missing_required_parameter",
 		withInput(`{"type":"function_call","call_id":"","name":"f","arguments":""}`):                              "input[0].call_id invalid_value",
-		withInput(`{"type":"function_call","call_id":"c","name":"a b","arguments":""}`):                           "input[0].name invalid_value",
+		withInput(`{"type":"function_call","call_id":"c","name":"","arguments":""}`):                              "input[0].name invalid_value",
 		withInput(`{"type":"custom_tool_call","call_id":"c","name":"f"}`):                                         "input[0].input missing_required_parameter",
 		withInput(`{"type":"tool_search_call","call_id":"c","arguments":"x"}`):                                    "input[0].arguments invalid_type",
 		withInput(call):              "input[0].call_id invalid_value",
@@ -132,6 +132,11 @@ func TestResponsePlan(t *testing.T) {
 				`{"type":"function_call_output","call_id":"c","output":""}`,
 				`{"type":"function_call","call_id":"d","name":"ns__g","arguments":"{}"}`,
 				`{"type":"function_call_output","call_id":"d","output":"x"}`,
+			}, `[]`, defaultInstructions},
+		"odd name": {withInput(`{"type":"function_call","call_id":"c","name":"my tööl.x","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":""}`),
+			[]string{
+				`{"type":"function_call","call_id":"c","name":"my_t__l_x","arguments":"{}"}`,
+				`{"type":"function_call_output","call_id":"c","output":""}`,
 			}, `[]`, defaultInstructions},
 		"phase": {withInput(`{"role":"assistant","phase":"commentary","content":"a"},{"role":"assistant","phase":null,"content":"b"}`),
 			[]string{
@@ -360,6 +365,13 @@ func FuzzResponse(f *testing.F) {
 		}
 		p, _ := r.Plan(PlanOptions{})
 		checkPlan(t, p)
+		for i := range p.History { // each is an item of the input, which is named if Codex refuses it
+			refusal := r.Refusal(&codexrpc.CallError{Code: codeInvalidRequest, Message: fmt.Sprintf("items[%d] is not a valid response item: x", i)})
+			var at int
+			if n, err := fmt.Sscanf(refusal.Param, "input[%d]", &at); n != 1 || err != nil || at >= len(r.input) || r.input[at].silent {
+				t.Fatalf("item %d of the history is %q of the input", i, refusal.Param)
+			}
+		}
 		ids := map[string]bool{}
 		for _, item := range r.InputItems(testSuffix) {
 			if lone, err := checkJSON(item); err != nil || lone != nil || ItemID(item) == "" {

@@ -64,7 +64,7 @@ func (c *toolCall) readFunction(v value) *fault {
 		}
 	}
 	var f *fault
-	if c.name, f = readToolName(called); f != nil {
+	if c.name, f = readCalledName(called); f != nil {
 		return f.in("name")
 	}
 	return expect(kindString, c.arguments).in("arguments")

@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
+	"unicode/utf8"
 )
 
 // maxToolName is the length that Codex allows. OpenAI's own limit is 64, but
@@ -152,6 +154,26 @@ func readToolName(v value) (string, *fault) {
 		return "", wrongValue("must consist of letters, digits, '_' and '-', at most %d of them", maxToolName)
 	}
 	return name, nil
+}
+
+// readCalledName reads the name of a tool that a model has called. In a textual
+// call it writes what it likes, and the client may send that back: for Codex,
+// which takes no such names, other characters become '_'.
+func readCalledName(v value) (string, *fault) {
+	if f := expectFilled(v); f != nil {
+		return "", f
+	}
+	name := v.text()
+	if isToolName(name) {
+		return name, nil
+	}
+	plain := strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && isToolName(string(r)) {
+			return r
+		}
+		return '_'
+	}, name)
+	return cutName(plain, ""), nil
 }
 
 func isToolName(s string) bool {
