@@ -190,8 +190,11 @@ func TestNewSuffix(t *testing.T) {
 		}
 		ids = append(ids, id)
 	}
-	if !slices.IsSorted(ids) || NewSuffix(testTime) == NewSuffix(testTime) {
+	if !slices.IsSorted(ids) {
 		t.Errorf("%q", ids)
+	}
+	if one, other := NewSuffix(testTime), NewSuffix(testTime); one == other {
+		t.Errorf("%s twice", one)
 	}
 	for _, id := range []string{"", "resp_", idPrefix + strings.Repeat("z", idLength)} {
 		if at, ok := made(id); ok {
