@@ -71,6 +71,11 @@ var clientCases = []clientCase{
 		calls:   threeSearches, finish: "stop",
 	},
 	{
+		Name:   "results after reasoning",
+		Prompt: `reason:Let me see.; say:I look.; tool:2 localSearch {"query":"%d"}; then; say:Found.`, Tools: true, Results: true,
+		content: "Found.", calls: []seenCall{searchFor("1"), searchFor("2")}, finish: "stop",
+	},
+	{
 		Name:   "blocks",
 		Prompt: `usetool:2 localSearch {"query":"%d"}`, Tools: true,
 		calls: []seenCall{searchFor("1"), searchFor("2")}, finish: "tool_calls",

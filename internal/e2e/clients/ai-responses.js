@@ -3,11 +3,11 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { apiKey, model } from './shared.js';
 import { waysOf } from './vercel.js';
 
-// In its second round the SDK names the calls of the first instead of sending
-// them: the responses that are kept are put to use.
+// In its second round the SDK names the reasoning of the first, and what was said
+// behind it, instead of sending them: the responses that are kept are put to use.
 function refersToItems(url, init) {
   const types = JSON.parse(init.body).input.map((item) => item.type);
-  if (types.includes('function_call_output') && !types.includes('item_reference')) {
+  if (init.body.includes('reason:') && types.includes('function_call_output') && !types.includes('item_reference')) {
     throw new Error(`no item is referred to: ${types}`);
   }
   return fetch(url, init);

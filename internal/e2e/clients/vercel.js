@@ -41,7 +41,7 @@ async function streamParts(model, c) {
   for await (const part of result.fullStream) {
     switch (part.type) {
       case 'start-step':
-        seen.content = ''; // what counts is the last round
+        seen.content = seen.reasoning = ''; // what counts is the last round
         break;
       case 'text-delta':
         seen.content += part.text;
