@@ -60,12 +60,22 @@ func (m *message) parts() iter.Seq[part] {
 	}
 }
 
+// maxItems is how many messages a conversation may have, or items the input of
+// a response. Each takes a few hundred bytes here, however small it is in the
+// body; conversations have thousands at most.
+const maxItems = 100_000
+
+func tooManyItems() *fault { return wrongValue("must hold at most %d elements", maxItems) }
+
 func (r *ChatRequest) readMessages(v value) *fault {
 	if f := expect(kindArray, v); f != nil {
 		return f
 	}
 	r.messages = []message{}
 	for i, v := range v.elements() {
+		if i == maxItems {
+			return tooManyItems()
+		}
 		m, f := readMessage(v, i)
 		if f != nil {
 			return f.at(i)

@@ -49,6 +49,9 @@ func (r *ResponseRequest) readInput(v value) *fault {
 		return nil
 	case kindArray:
 		for i, v := range v.elements() {
+			if i == maxItems {
+				return tooManyItems()
+			}
 			item, f := r.readItem(v)
 			if f != nil {
 				return f.at(i)
