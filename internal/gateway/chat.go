@@ -33,16 +33,9 @@ func (g *Gateway) readChat(w http.ResponseWriter, r *http.Request) (*request, *o
 
 // prepareChat maps a chat request to what its turns need.
 func (g *Gateway) prepareChat(ctx context.Context, r *http.Request, req *request, chat *openai.ChatRequest) (refusal *openai.Error) {
-	if refusal = g.fetchImages(ctx, chat); refusal != nil {
+	if refusal = g.plan(ctx, r, req, chat); refusal != nil {
 		return refusal
 	}
-	if req.plan, refusal = chat.Plan(g.planOptions()); refusal != nil {
-		return refusal
-	}
-	if req.options, refusal = g.opts.Tools.turnOptions(r, chat, req.plan); refusal != nil {
-		return refusal
-	}
-	req.options.NoReasoning = g.opts.NoReasoning
 	id := rand.Text()
 	req.options.IDSuffix = strings.ToLower(id[:idSuffixLength])
 	req.wire = chatWire{openai.Meta{
@@ -54,11 +47,6 @@ func (g *Gateway) prepareChat(ctx context.Context, r *http.Request, req *request
 		LegacyFunctions: req.plan.LegacyFunctions,
 	}}
 	return nil
-}
-
-// planOptions are what a request's plan needs to know of the configuration.
-func (g *Gateway) planOptions() openai.PlanOptions {
-	return openai.PlanOptions{NoReasoning: g.opts.NoReasoning, Resolve: g.resolve}
 }
 
 // idSuffixLength gives call ids 40 random bits: enough to tell the turns of a

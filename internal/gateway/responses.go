@@ -43,16 +43,9 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 	}
 	suffix := responses.NewSuffix(time.Now())
 	form := g.newResponseWire(r, decoded, suffix) // keeps the images' URLs, not the images
-	if refusal = g.fetchImages(ctx, decoded); refusal != nil {
+	if refusal = g.plan(ctx, r, req, decoded); refusal != nil {
 		return refusal
 	}
-	if req.plan, refusal = decoded.Plan(g.planOptions()); refusal != nil {
-		return refusal
-	}
-	if req.options, refusal = g.opts.Tools.turnOptions(r, decoded, req.plan); refusal != nil {
-		return refusal
-	}
-	req.options.NoReasoning = g.opts.NoReasoning
 	req.options.Items = true
 	req.options.IDSuffix = suffix[len(suffix)-idSuffixLength:]
 	form.meta.CallsInText = req.options.Mode == turn.ModeXML

@@ -4,25 +4,9 @@ import "strconv"
 
 // readFunctions reads the functions that tools have replaced
 // (ChatCompletionFunctions). Older clients know nothing else.
-func (r *ChatRequest) readFunctions(v value) *fault {
-	r.functions = nil
-	if !v.given() {
-		return nil
-	}
-	if f := expect(kindArray, v); f != nil {
-		return f
-	}
-	var list toolList
-	for i, v := range v.elements() {
-		if list.full() {
-			return wrongValue("must hold at most %d functions", maxTools)
-		}
-		if f := list.readFunction(v); f != nil {
-			return f.at(i)
-		}
-	}
-	r.functions = list.tools
-	return nil
+func (r *ChatRequest) readFunctions(v value) (f *fault) {
+	r.functions, f = readToolList(v, "functions", (*toolList).readFunction)
+	return f
 }
 
 // readFunctionCall reads what tool_choice has replaced: none, auto, or the name

@@ -340,36 +340,11 @@ func (c *toolChoice) readResponseObject(v value) *fault {
 		}
 	}
 	if kind.is("allowed_tools") {
-		return c.readAllowedTools(mode, tools)
+		return c.readAllowedTools(mode, tools, readChosenTool)
 	}
 	name, f := readChosenTool(v)
 	c.required, c.only = true, []string{name}
 	return f
-}
-
-func (c *toolChoice) readAllowedTools(mode, tools value) *fault {
-	if f := expect(kindString, mode); f != nil {
-		return f.in("mode")
-	}
-	if !mode.is("auto") && !mode.is("required") {
-		return wrongValue("must be auto or required").in("mode")
-	}
-	c.required = mode.is("required")
-	if f := expect(kindArray, tools); f != nil {
-		return f.in("tools")
-	}
-	c.only = []string{}
-	for i, v := range tools.elements() {
-		name, f := readChosenTool(v)
-		if f != nil {
-			return f.at(i).in("tools")
-		}
-		c.only = append(c.only, name)
-	}
-	if len(c.only) == 0 {
-		return wrongValue("must hold at least one tool").in("tools")
-	}
-	return nil
 }
 
 // readChosenTool reads {"type":"function","name":…}, also of a custom tool.

@@ -93,6 +93,12 @@ func (c *toolChoice) readAllowed(v value) *fault {
 			tools = v
 		}
 	}
+	return c.readAllowedTools(mode, tools, readAllowedTool)
+}
+
+// readAllowedTools reads the two members of allowed_tools, which either API has
+// in a place of its own, and tools in its own form.
+func (c *toolChoice) readAllowedTools(mode, tools value, read func(value) (string, *fault)) *fault {
 	if f := expect(kindString, mode); f != nil {
 		return f.in("mode")
 	}
@@ -105,7 +111,7 @@ func (c *toolChoice) readAllowed(v value) *fault {
 	}
 	c.only = []string{}
 	for i, v := range tools.elements() {
-		name, f := readAllowedTool(v)
+		name, f := read(v)
 		if f != nil {
 			return f.at(i).in("tools")
 		}

@@ -25,25 +25,29 @@ type tool struct {
 	schema      json.RawMessage
 }
 
-func (r *ChatRequest) readTools(v value) *fault {
-	r.tools = nil
+func (r *ChatRequest) readTools(v value) (f *fault) {
+	r.tools, f = readToolList(v, "tools", (*toolList).readTool)
+	return f
+}
+
+// readToolList reads a list of what, each with read.
+func readToolList(v value, what string, read func(*toolList, value) *fault) ([]tool, *fault) {
 	if !v.given() {
-		return nil
+		return nil, nil
 	}
 	if f := expect(kindArray, v); f != nil {
-		return f
+		return nil, f
 	}
 	var list toolList
 	for i, v := range v.elements() {
 		if list.full() {
-			return wrongValue("must hold at most %d tools", maxTools)
+			return nil, wrongValue("must hold at most %d %s", maxTools, what)
 		}
-		if f := list.readTool(v); f != nil {
-			return f.at(i)
+		if f := read(&list, v); f != nil {
+			return nil, f.at(i)
 		}
 	}
-	r.tools = list.tools
-	return nil
+	return list.tools, nil
 }
 
 // toolList collects tools, each name once.
