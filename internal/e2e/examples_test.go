@@ -30,11 +30,12 @@ func withKey(key string) http.Header { return http.Header{"Authorization": {"Bea
 // only; the tests of remote app-servers run what they show.
 func TestExamples(t *testing.T) {
 	auth := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Session") != "carol's" {
+		user, ok := strings.CutSuffix(r.Header.Get("X-Session"), "'s")
+		if !ok {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
-		w.Header().Set("Remote-User", "carol")
+		w.Header().Set("Remote-User", user)
 	}))
 	defer auth.Close()
 	turns := filepath.Join(t.TempDir(), "turns.log")
@@ -67,6 +68,13 @@ func TestExamples(t *testing.T) {
 				response, body := s.post(chatBody("say:no", nil), http.Header{"Remote-User": {"carol"}})
 				if response.StatusCode != http.StatusForbidden {
 					t.Errorf("nobody: %d %s", response.StatusCode, body)
+				}
+				forged := http.Header{"X-Session": {"dave's"}, "Remote-User": {"carol"}}
+				if raw, _ := s.usageAs(forged); strings.Contains(raw, "carol") {
+					t.Errorf("dave, who calls himself carol, sees %s", raw)
+				}
+				if raw, n := s.usageAs(http.Header{"X-Session": {"carol's"}}); n == 0 || !strings.Contains(raw, `"user":"carol"`) {
+					t.Errorf("carol sees %s", raw)
 				}
 			},
 		},
