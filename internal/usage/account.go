@@ -1,10 +1,13 @@
 package usage
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
@@ -33,22 +36,23 @@ func (a *account) enter(r gateway.Record) {
 	a.Buffers.add(toolBuffersOf(r))
 	a.addModel(name(r.Model), t)
 	now := r.Time.Unix()
-	a.Hours = a.Hours.add(hours, now, t)
-	a.Days = a.Days.add(days, now, t)
+	a.Hours = a.Hours.upTo(hours, now).add(hours, now, t)
+	a.Days = a.Days.upTo(days, now).add(days, now, t)
 }
 
-// add adds another account.
-func (a *account) add(b *account) {
+// add adds another account. now is the present, Unix time in seconds: what is
+// later there is left out.
+func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)
 	a.Buffers.add(b.Buffers)
 	for model, t := range b.Models {
 		a.addModel(model, *t)
 	}
-	for _, s := range b.Hours {
+	for _, s := range b.Hours.upTo(hours, now) {
 		a.Hours = a.Hours.add(hours, s.Start, s.Totals)
 	}
-	for _, s := range b.Days {
+	for _, s := range b.Days.upTo(days, now) {
 		a.Days = a.Days.add(days, s.Start, s.Totals)
 	}
 }
@@ -124,7 +128,18 @@ func (b *Book) view(a *account) Account {
 	return view
 }
 
-// name bounds a model's name and makes it text: it is the client's.
+// userName makes a user's name one that can be stored and found again: text,
+// and not long. Different names stay different: one must not see the account of
+// another. Gateways may send names of any bytes.
+func userName(user string) string {
+	if len(user) <= maxName && utf8.ValidString(user) && !strings.HasPrefix(user, "\x00") {
+		return user
+	}
+	sum := sha256.Sum256([]byte(user))
+	return name(user) + "#" + hex.EncodeToString(sum[:16])
+}
+
+// name bounds a name that is a client's, or a provider's, and makes it text.
 func name(model string) string {
 	return strings.ToValidUTF8(strings.Clone(model[:min(len(model), maxName)]), "")
 }

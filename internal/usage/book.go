@@ -19,7 +19,7 @@ const (
 	maxUsers   = 1000 // accounts of their own; further users share one
 	maxModels  = 20   // of an account; further models share an entry
 	maxEntries = 1000 // turns that are kept for /v1/usage/raw, of all users
-	maxName    = 200  // bytes of a model's name that are kept
+	maxName    = 200  // bytes of a name that are kept
 	maxOrigins = 16   // see Book.origins
 )
 
@@ -50,6 +50,7 @@ func New() *Book {
 func (b *Book) TurnEnded(r gateway.Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	r.User = userName(r.User)
 	b.changes++
 	b.account(r.User).enter(r)
 	b.ring.put(newEntry(r))
@@ -73,7 +74,7 @@ func (b *Book) account(user string) *account {
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.accounts[user]
+	a := b.accounts[userName(user)]
 	if a == nil {
 		a = newAccount()
 	}
@@ -84,10 +85,14 @@ func (b *Book) Account(user string) Account {
 func (b *Book) All() Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := time.Now().Unix()
 	sum, users := newAccount(), make(map[string]*Totals, len(b.accounts))
 	for user, a := range b.accounts {
-		sum.add(a)
-		users[strings.TrimPrefix(user, "\x00")] = &a.Totals
+		sum.add(a, now)
+		if user == sharedAccount {
+			user = "(others)"
+		}
+		users[user] = &a.Totals
 	}
 	view := b.view(sum)
 	view.ByUser = make([]UserTotals, 0, len(users))
@@ -99,6 +104,7 @@ func (b *Book) All() Account {
 
 // Raw returns a user's last turns, as far as they are kept.
 func (b *Book) Raw(user string) Raw {
+	user = userName(user)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	raw := Raw{Object: "list", Data: b.ring.newest(func(e *Entry) bool { return e.User == user })}

@@ -95,8 +95,9 @@ func (b *Book) merge(d *document, fresh bool) {
 	if since := time.Unix(d.Since, 0); since.Before(b.since) {
 		b.since = since
 	}
+	now := time.Now().Unix()
 	for user, a := range d.Accounts {
-		b.account(user).add(a)
+		b.account(user).add(a, now)
 	}
 	b.prepend(d.Entries)
 }

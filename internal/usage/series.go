@@ -49,6 +49,12 @@ func (s series) add(by span, at int64, t Totals) series {
 	return s[s.before(by.oldest(s[len(s)-1].Start)):]
 }
 
+// upTo drops what is of a later time than now, by more than a part: a clock was
+// wrong then, and what is counted from now on would be older than what is kept.
+func (s series) upTo(by span, now int64) series {
+	return s[:s.before(by.begin(now)+by.width+1)]
+}
+
 // before counts the parts that begin before a time.
 func (s series) before(start int64) int {
 	n := 0
@@ -60,5 +66,6 @@ func (s series) before(start int64) int {
 
 // recent copies what is not too old by now.
 func (s series) recent(by span, now int64) []TimeTotals {
+	s = s.upTo(by, now)
 	return append([]TimeTotals{}, s[s.before(by.oldest(now)):]...)
 }

@@ -1,0 +1,73 @@
+package usage
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestOddUsers: whatever bytes a name has, its account is its own, also after
+// it was stored.
+func TestOddUsers(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	users := []string{"", "ann", "J\xfcrgen", "J\xf6rgen", "Jürgen", "J\ufffdrgen", sharedAccount, "others", long + "a", long + "b", "a\nb", `a"b`, "<a>", "a b", "ann#1"}
+	b := New()
+	for _, user := range users {
+		b.TurnEnded(record(user, "of "+user))
+	}
+	stored, err := json.Marshal(first(b.document()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := decode(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restarted := New()
+	restarted.merge(d, true)
+	for name, b := range map[string]*Book{"new": b, "restarted": restarted} {
+		for _, user := range users {
+			if a, raw := b.Account(user), b.Raw(user); a.Requests != 1 || len(raw.Data) != 1 || raw.Data[0].RequestID != strings.ToValidUTF8("of "+user, "\ufffd") && raw.Data[0].RequestID != "of "+user {
+				t.Errorf("%s: %.20q has %d requests and %d entries", name, user, a.Requests, len(raw.Data))
+			}
+		}
+		if all := b.All(); len(all.ByUser) != len(users) {
+			t.Errorf("%s: %d users", name, len(all.ByUser))
+		}
+		for _, e := range b.AllRaw().Data {
+			if len(e.User) > maxName+40 {
+				t.Errorf("%s: a name of %d bytes is kept", name, len(e.User))
+			}
+		}
+	}
+}
+
+func first[A, B any](a A, _ B) A { return a }
+
+// TestSharedAccountAndOthers: the account of the users beyond the bound is none
+// of a user who is called like it.
+func TestSharedAccountAndOthers(t *testing.T) {
+	b := New()
+	b.TurnEnded(record("others", "1"))
+	for i := range maxUsers + 1 {
+		b.TurnEnded(record("user "+string(rune('a'+i%26))+strings.Repeat("x", i/26), "2"))
+	}
+	var sum int64
+	for _, u := range b.All().ByUser {
+		sum += u.Requests
+	}
+	if sum != maxUsers+2 {
+		t.Errorf("%d requests of all users", sum)
+	}
+}
+
+// TestLongCodes: a code is a provider's, and of any length.
+func TestLongCodes(t *testing.T) {
+	b := New()
+	r := record("ann", "1")
+	r.Code = strings.Repeat("x", 1000)
+	b.TurnEnded(r)
+	if got := b.Raw("ann").Data[0].Code; len(got) != maxName {
+		t.Errorf("%d bytes", len(got))
+	}
+}
