@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 func TestAbsolute(t *testing.T) {
@@ -21,5 +23,10 @@ func TestAbsolute(t *testing.T) {
 		if got := absolute(program); got != want {
 			t.Errorf("%s: %s, want %s", program, got, want)
 		}
+	}
+	// A program that runs in a directory of its own would look for its home there.
+	cfg := (&AppServer{Home: "home", Dir: "./dir"}).resolve(caddy.NewReplacer())
+	if cfg.Home != filepath.Join(here, "home") || cfg.Dir != filepath.Join(here, "dir") {
+		t.Errorf("home %s, dir %s", cfg.Home, cfg.Dir)
 	}
 }

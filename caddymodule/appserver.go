@@ -84,9 +84,10 @@ func (a *AppServer) validate() error {
 	if a.Processes < 0 || a.Processes > mostProcesses {
 		return fmt.Errorf("app_server: processes must be between 1 and %d", mostProcesses)
 	}
-	for _, part := range a.Command {
+	for i, part := range a.Command {
 		if repl.ReplaceKnown(part, "") == "" {
-			return fmt.Errorf("app_server: the command has an empty part: %q", a.Command)
+			// The others are not shown: they may be secret.
+			return fmt.Errorf("app_server: the command has an empty part, number %d of %d", i+1, len(a.Command))
 		}
 	}
 	for name, path := range map[string]string{"home": a.Home, "dir": a.Dir} {
@@ -95,7 +96,10 @@ func (a *AppServer) validate() error {
 		}
 	}
 	for name := range a.Env {
-		if name == "" || strings.ContainsAny(name, "=\x00") {
+		if before, _, found := strings.Cut(name, "="); found {
+			return fmt.Errorf("app_server: env: the name %q is followed by =; the value stands apart", before)
+		}
+		if name == "" || strings.Contains(name, "\x00") {
 			return fmt.Errorf("app_server: env: %q is not the name of a variable", name)
 		}
 	}
@@ -115,8 +119,8 @@ func (a *AppServer) resolve(repl *caddy.Replacer) codexrpc.ProcessConfig {
 		return a.resolveRemote(repl)
 	}
 	cfg := codexrpc.ProcessConfig{
-		Home:         repl.ReplaceAll(a.Home, ""),
-		Dir:          repl.ReplaceAll(a.Dir, ""),
+		Home:         absoluteDir(repl.ReplaceAll(a.Home, "")),
+		Dir:          absoluteDir(repl.ReplaceAll(a.Dir, "")),
 		Env:          make(map[string]string, len(a.Env)),
 		StartTimeout: time.Duration(a.StartTimeout),
 		StopTimeout:  time.Duration(a.StopTimeout),
@@ -153,10 +157,18 @@ func absolute(program string) string {
 	if filepath.Base(program) == program {
 		return program
 	}
-	if path, err := filepath.Abs(program); err == nil {
+	return absoluteDir(program)
+}
+
+// absoluteDir is likewise for a directory. Empty stays empty.
+func absoluteDir(dir string) string {
+	if dir == "" || filepath.IsAbs(dir) {
+		return dir
+	}
+	if path, err := filepath.Abs(dir); err == nil {
 		return path
 	}
-	return program
+	return dir
 }
 
 // processKey names a process by all that would make it another one.

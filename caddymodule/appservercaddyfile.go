@@ -61,7 +61,7 @@ func (a *AppServer) parseCommand(d *caddyfile.Dispenser) error {
 func (a *AppServer) parseEnv(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) != 2 {
-		return d.ArgErr()
+		return d.Err("env takes a name and a value") // not ArgErr, which may show the value
 	}
 	if _, twice := a.Env[args[0]]; twice {
 		return d.Errf("env %s is given twice", args[0])

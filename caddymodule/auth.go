@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -43,12 +44,19 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 		if key = strings.TrimSpace(key); key == "" {
 			return nil, fmt.Errorf("api_key %d is empty", i+1)
 		}
-		user := repl.ReplaceAll(k.User, "")
+		user, err := repl.ReplaceOrErr(k.User, true, true)
+		if err != nil {
+			return nil, fmt.Errorf("the user of api_key %d has a placeholder that is empty or unknown", i+1)
+		}
 		if user == "" {
 			// So that the holders of two keys do not share an account.
 			user = fmt.Sprintf("key-%d", i+1)
 		}
-		ring = append(ring, hashedKey{sha256.Sum256([]byte(key)), user})
+		sum := sha256.Sum256([]byte(key))
+		if first := slices.IndexFunc(ring, func(other hashedKey) bool { return other.sum == sum }); first >= 0 {
+			return nil, fmt.Errorf("api_key %d is the same as api_key %d: whose is it?", i+1, first+1)
+		}
+		ring = append(ring, hashedKey{sum, user})
 	}
 	return ring, nil
 }

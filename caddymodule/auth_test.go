@@ -126,12 +126,23 @@ func TestRefusedKeys(t *testing.T) {
 			t.Errorf("the error shows the key: %v", err)
 		}
 	}
+	for want, keys := range map[string][]APIKey{
+		"api_key 2 is the same as api_key 1":                       {{Key: secret, User: "a"}, {Key: " " + secret, User: "b"}},
+		"the user of api_key 1 has a placeholder that is empty or": {{Key: secret, User: "{env.CADDYMODULE_EMPTY}"}},
+	} {
+		_, err := newKeyring(keys, caddy.NewReplacer())
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 	for _, config := range []string{
 		`{"api_keys":["` + secret + `"]}`,
 		`{"api_keys":{"` + secret + `":"alice"}}`,
 		`{"api_keys":[{"key":"` + secret + `","user":5}]}`,
 		`{"api_keys":[{"key":"` + secret + `"},{"key":""}]}`,
 		`{"api_keys":[{"key":"` + secret + `"}],"max_body":-1}`,
+		`{"app_servers":[{"env":{"KEY=` + secret + `":""}}]}`,
+		`{"app_servers":[{"command":["codex","","` + secret + `"]}]}`,
 	} {
 		if err := refused(t, config); strings.Contains(err.Error(), secret) {
 			t.Errorf("the error shows the key: %v", err)

@@ -166,6 +166,11 @@ func parseBlock(d *caddyfile.Dispenser, options map[string]option) error {
 		name := d.Val()
 		o, ok := options[name]
 		if !ok {
+			// What follows a = is not shown: it may be a key.
+			before, _, found := strings.Cut(name, "=")
+			if found {
+				return d.Errf("unknown option %q; a value follows after a space, without =", before)
+			}
 			return d.Errf("unknown option %q", name)
 		}
 		if seen[name] && !o.repeats {

@@ -74,7 +74,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"app_servers":[{"home":"/srv/{env.CADDYMODULE_EMPTY}"}]}`, "app_server: home: "},
 		{`{"app_servers":[{"dir":"{no.such.placeholder}"}]}`, "app_server: dir: "},
 		{`{"app_servers":[{"env":{"":"x"}}]}`, `"" is not the name of a variable`},
-		{`{"app_servers":[{"env":{"A=B":"x"}}]}`, `"A=B" is not the name of a variable`},
+		{`{"app_servers":[{"env":{"A=B":"x"}}]}`, `the name "A" is followed by =`},
 		{`{"app_servers":[{"start_timeout":-1}]}`, "start_timeout must not be negative"},
 		{`{"app_servers":[{"stop_timeout":"-1s"}]}`, "stop_timeout must not be negative"},
 		{`{"app_servers":[{"processes":2},{}]}`, "app_server 2 is the same as one before it"},
