@@ -84,10 +84,11 @@ func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
 
 // canonicalOrigin checks an origin and writes it as browsers do.
 func canonicalOrigin(origin string) (string, error) {
+	// Browsers write hosts in ASCII.
 	bad := fmt.Errorf("%q is not an origin, such as https://app.example, app://obsidian.md or http://localhost:3000", origin)
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.User != nil || u.Opaque != "" ||
-		(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.ForceQuery || strings.Contains(origin, "#") || strings.Contains(origin, "*") {
+		(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.ForceQuery || strings.Contains(origin, "#") || strings.ContainsFunc(origin, func(r rune) bool { return r == '*' || r > '~' }) {
 		return "", bad
 	}
 	host := strings.ToLower(u.Host)
@@ -109,9 +110,7 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	}
 	header, origin := w.Header(), r.Header.Get("Origin")
 	preflight := r.Method == http.MethodOptions && origin != "" && r.Header.Get("Access-Control-Request-Method") != ""
-	if !c.any || preflight {
-		header.Add("Vary", "Origin")
-	}
+	header.Add("Vary", "Origin") // also for a wildcard: without an origin there are no headers of this
 	if origin == "" {
 		return false
 	}

@@ -28,7 +28,7 @@ func TestOrigins(t *testing.T) {
 	}
 	for _, given := range []string{
 		"", "null", "app.example", "//app.example", "https://", "https:app.example", "https://app.example/path", "https://user@app.example",
-		"https://app.example?", "https://app.example?a=b", "https://app.example#", "https://*.example", "https://a b",
+		"https://app.example?", "https://app.example?a=b", "https://app.example#", "https://*.example", "https://a b", "https://b\u00fccher.example",
 	} {
 		if got, err := canonicalOrigin(given); err == nil || !strings.Contains(err.Error(), "is not an origin") {
 			t.Errorf("%q becomes %q, %v", given, got, err)
@@ -70,16 +70,19 @@ func TestCORS(t *testing.T) {
 		answered int // 0: it goes on
 		want     map[string]string
 	}{
-		"off":                {nil, asks("OPTIONS", obsidian, preflight...), 0, map[string]string{"Vary": "", "Access-Control-Allow-Origin": ""}},
-		"no page":            {[]string{obsidian}, asks("POST", ""), 0, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": ""}},
-		"no page, wildcard":  {[]string{"*"}, asks("POST", ""), 0, map[string]string{"Vary": "", "Access-Control-Allow-Origin": ""}},
-		"listed":             {[]string{"http://localhost", obsidian}, asks("POST", obsidian), 0, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": obsidian, "Access-Control-Allow-Credentials": "true", "Access-Control-Expose-Headers": exposedHeaders}},
-		"not listed":         {[]string{obsidian}, asks("POST", "https://evil.example"), 0, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": "", "Access-Control-Allow-Credentials": "", "Access-Control-Expose-Headers": ""}},
-		"wildcard":           {[]string{"*"}, asks("POST", "https://any.example"), 0, map[string]string{"Vary": "", "Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "", "Access-Control-Expose-Headers": exposedHeaders}},
-		"plain OPTIONS":      {[]string{"*"}, asks("OPTIONS", obsidian), 0, map[string]string{"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Methods": ""}},
-		"refused preflight":  {[]string{obsidian}, asks("OPTIONS", "https://evil.example", preflight...), 403, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": "", "Access-Control-Allow-Headers": ""}},
-		"part of an origin":  {[]string{"https://app.example"}, asks("OPTIONS", "https://app.example.evil", preflight...), 403, nil},
-		"wildcard preflight": {[]string{"*"}, asks("OPTIONS", obsidian, preflight...), 204, map[string]string{"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "", "Access-Control-Max-Age": preflightAge}},
+		"off":                            {nil, asks("OPTIONS", obsidian, preflight...), 0, map[string]string{"Vary": "", "Access-Control-Allow-Origin": ""}},
+		"no page":                        {[]string{obsidian}, asks("POST", ""), 0, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": ""}},
+		"no page, wildcard":              {[]string{"*"}, asks("POST", ""), 0, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": ""}},
+		"listed":                         {[]string{"http://localhost", obsidian}, asks("POST", obsidian), 0, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": obsidian, "Access-Control-Allow-Credentials": "true", "Access-Control-Expose-Headers": exposedHeaders}},
+		"not listed":                     {[]string{obsidian}, asks("POST", "https://evil.example"), 0, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": "", "Access-Control-Allow-Credentials": "", "Access-Control-Expose-Headers": ""}},
+		"wildcard":                       {[]string{"*"}, asks("POST", "https://any.example"), 0, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "", "Access-Control-Expose-Headers": exposedHeaders}},
+		"no origin of its own":           {[]string{obsidian}, asks("OPTIONS", "null", preflight...), 403, map[string]string{"Access-Control-Allow-Origin": ""}},
+		"wildcard, no origin of its own": {[]string{"*"}, asks("POST", "null"), 0, map[string]string{"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": ""}},
+		"another port":                   {[]string{"http://localhost:3000"}, asks("POST", "http://localhost"), 0, map[string]string{"Access-Control-Allow-Origin": ""}},
+		"plain OPTIONS":                  {[]string{"*"}, asks("OPTIONS", obsidian), 0, map[string]string{"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Methods": ""}},
+		"refused preflight":              {[]string{obsidian}, asks("OPTIONS", "https://evil.example", preflight...), 403, map[string]string{"Vary": "Origin", "Access-Control-Allow-Origin": "", "Access-Control-Allow-Headers": ""}},
+		"part of an origin":              {[]string{"https://app.example"}, asks("OPTIONS", "https://app.example.evil", preflight...), 403, nil},
+		"wildcard preflight":             {[]string{"*"}, asks("OPTIONS", obsidian, preflight...), 204, map[string]string{"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "", "Access-Control-Max-Age": preflightAge}},
 		"preflight": {[]string{obsidian},
 			asks("OPTIONS", obsidian, append(preflight, "Access-Control-Request-Headers", "authorization, content-type,x-stainless-os", "Access-Control-Request-Private-Network", "true")...), 204,
 			map[string]string{
