@@ -23,6 +23,7 @@ type App struct {
 	logger  *slog.Logger
 	storage usage.Storage
 	stage   *stage
+	aliases []string // names of models that the handlers give; complete at Start
 
 	mu           sync.Mutex
 	members      map[string]*member // by their keys
@@ -97,6 +98,7 @@ func (a *App) Start() error {
 		m.hold()
 	}
 	a.keepUsage()
+	modelLabels.add(a.aliases...)
 	return nil
 }
 

@@ -18,6 +18,10 @@ const fakeEnv = "CADDYMODULE_FAKE_APP_SERVER"
 // lastWords is what a fake writes to its stderr when its stdin has ended.
 const lastWords = "the fake has ended"
 
+// noLimits is the name of a fake that does not answer when it is asked for the
+// limits of the plan.
+const noLimits = "no limits"
+
 // slashedModel is the id of a model with a slash, which a fake offers.
 const slashedModel = "vendor/model one"
 
@@ -42,6 +46,9 @@ func runFake(in io.Reader, out, stderr io.Writer) int {
 		}
 		if message.ID == nil {
 			continue // a notification
+		}
+		if message.Method == "account/rateLimits/read" && os.Getenv(fakeEnv) == noLimits {
+			continue // it never answers
 		}
 		answer := map[string]any{"id": message.ID, "result": results[message.Method]}
 		if results[message.Method] == nil {

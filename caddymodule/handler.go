@@ -163,14 +163,14 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.gateway = gateway.New(h.pool, options)
 	queues.add(h.gateway)
 	for _, alias := range options.Aliases {
-		modelLabels.add(alias.ID)
+		h.pool.app.aliases = append(h.pool.app.aliases, alias.ID)
 	}
 	return nil
 }
 
 // Cleanup takes the handler out of the metrics, closes idle connections and lets
 // go of the store of responses. Requests of this configuration may still run, and
-// use the last two.
+// use the last two. A handler that was refused is cleaned up, too.
 func (h *Handler) Cleanup() error {
 	queues.remove(h.gateway)
 	if h.images != nil {
@@ -179,7 +179,9 @@ func (h *Handler) Cleanup() error {
 	if h.closeStore == nil {
 		return nil
 	}
-	return h.closeStore()
+	release := h.closeStore
+	h.closeStore = nil // a second call must not release what is another handler's
+	return release()
 }
 
 func (h *Handler) setDefaults() {

@@ -97,11 +97,14 @@ func (s *ResponseStore) validate() error {
 	return nil
 }
 
+// key names a store in memory.
+func (s *ResponseStore) key() string { return fmt.Sprintf("%d %d", s.Size, s.Age) }
+
 // open makes the store; nil if nothing is kept. close lets it go.
 func (s *ResponseStore) open(ctx caddy.Context) (store responses.Store, close func() error, err error) {
 	switch s.Type {
 	case storeMemory:
-		key := fmt.Sprintf("%d %d", s.Size, s.Age)
+		key := s.key()
 		pooled, _, err := memoryStores.LoadOrNew(key, func() (caddy.Destructor, error) {
 			return pooledMemory{responses.NewMemory(s.Size, time.Duration(s.Age))}, nil
 		})

@@ -12,9 +12,14 @@ import (
 // http.handlers.codex.turns.
 const turnLogger = "turns"
 
-// maxLoggedModel bounds a model's name in the log, in bytes: it is the
-// client's.
-const maxLoggedModel = 200
+// maxLogged bounds a model's name and an error's code in the log, in bytes: the
+// one is the client's, the other may be a provider's.
+const maxLogged = 200
+
+// logged is a text of somebody else's as it is logged.
+func logged(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
+}
 
 // logTurn writes a turn's one line. It has nothing that was said, and no key.
 func logTurn(log *zap.Logger, r gateway.Record) {
@@ -27,7 +32,7 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 		zap.String("user", r.User),
 		zap.String("route", string(r.Route)),
 		zap.Int("choice", r.Choice),
-		zap.String("model", strings.ToValidUTF8(r.Model[:min(len(r.Model), maxLoggedModel)], "")),
+		zap.String("model", logged(r.Model)),
 		zap.String("output_mode", string(r.Mode)),
 		zap.Bool("stream", r.Stream),
 		zap.Int("status", r.Status),
@@ -40,7 +45,7 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 		zap.Bool("tool_calls_truncated", r.Tools.Truncated),
 	}
 	if r.Code != "" {
-		fields = append(fields, zap.String("code", r.Code))
+		fields = append(fields, zap.String("code", logged(r.Code)))
 	}
 	if r.FirstOutput > 0 {
 		fields = append(fields, zap.Float64("first_output", r.FirstOutput.Seconds()))

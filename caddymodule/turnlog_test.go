@@ -18,7 +18,7 @@ func TestTurnLog(t *testing.T) {
 	log := zap.New(core)
 	logTurn(log, gateway.Record{
 		Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: gateway.RouteChat,
-		RequestID: "req-1", User: "alice", Model: strings.Repeat("ü", 500), Mode: turn.ModeJSON, Stream: true, Status: 502, Code: "codex_error",
+		RequestID: "req-1", User: "alice", Model: strings.Repeat("ü", 500), Mode: turn.ModeJSON, Stream: true, Status: 502, Code: "codex_error" + strings.Repeat("!", 500),
 		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2},
 		Tools: turn.Report{Calls: 2, Truncated: true},
 	})
@@ -28,8 +28,8 @@ func TestTurnLog(t *testing.T) {
 	}
 	line := logs.All()[0].ContextMap()
 	for key, want := range map[string]any{
-		"request_id": "req-1", "user": "alice", "route": "chat", "choice": int64(0), "model": strings.Repeat("ü", maxLoggedModel/2),
-		"output_mode": "openai-json", "stream": true, "status": int64(502), "code": "codex_error", "duration": 1.5, "first_output": .25,
+		"request_id": "req-1", "user": "alice", "route": "chat", "choice": int64(0), "model": strings.Repeat("ü", maxLogged/2),
+		"output_mode": "openai-json", "stream": true, "status": int64(502), "code": "codex_error" + strings.Repeat("!", maxLogged-len("codex_error")), "duration": 1.5, "first_output": .25,
 		"input_tokens": int64(10), "cached_input_tokens": int64(3), "output_tokens": int64(5), "reasoning_output_tokens": int64(2),
 		"tool_calls": int64(2), "tool_calls_truncated": true,
 	} {

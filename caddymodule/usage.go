@@ -1,6 +1,8 @@
 package caddymodule
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -76,14 +78,16 @@ type rateWindow struct {
 // rateLimits asks the app-servers of this handler, or remembers their answers.
 // Those that share a home share a plan.
 func (h *Handler) rateLimits(r *http.Request) []rateLimits {
+	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all of them
+	defer cancel()
 	found := []rateLimits{}
 	homes := make(map[[2]string]bool)
 	for _, m := range h.pool.members {
-		home, p := [2]string{m.cfg.Home, m.cfg.Connect}, m.current()
+		home, p := [2]string{cmp.Or(m.cfg.Home, m.cfg.Env["CODEX_HOME"]), m.cfg.Connect}, m.current()
 		if p == nil || homes[home] {
 			continue
 		}
-		if limits := p.watch.rateLimits(r.Context()); limits != nil {
+		if limits := p.watch.rateLimits(ctx); limits != nil {
 			homes[home] = true
 			found = append(found, rateLimits{
 				p.watch.id, limits.At.Unix(), limits.Plan, limits.Reached,

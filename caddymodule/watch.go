@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -37,9 +38,9 @@ type watch struct {
 	changes chan codexrpc.Status
 	closed  bool
 
-	limitsMu sync.Mutex // held while Codex is asked: others wait for the same answer
-	limits   *codexrpc.RateLimits
-	asked    time.Time
+	asking chan struct{} // has room for who asks Codex for limits: others wait for the same answer
+	limits *codexrpc.RateLimits
+	asked  time.Time
 }
 
 // newWatch begins to follow a process that is not started yet. key names it in
@@ -52,6 +53,7 @@ func newWatch(key string, config codexrpc.ProcessConfig, process *codexrpc.Proce
 		config:  config,
 		stage:   stage,
 		done:    make(chan struct{}),
+		asking:  make(chan struct{}, 1),
 		changes: make(chan codexrpc.Status, maxChanges),
 	}
 	process.SetObserver(w.see)
@@ -123,10 +125,16 @@ func (w *watch) learnModels() {
 }
 
 // rateLimits are the limits of the account's plan, nil if they are not known.
-// It asks a process that is ready, for a bounded time.
+// It asks a process that is ready, until ctx ends.
 func (w *watch) rateLimits(ctx context.Context) *codexrpc.RateLimits {
-	w.limitsMu.Lock()
-	defer w.limitsMu.Unlock()
+	select {
+	case w.asking <- struct{}{}:
+		defer func() { <-w.asking }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
 	if time.Since(w.asked) < limitsAge {
 		return w.limits
 	}
@@ -134,8 +142,6 @@ func (w *watch) rateLimits(ctx context.Context) *codexrpc.RateLimits {
 	if w.process.Status().State != codexrpc.StateReady {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
 	conn, err := w.process.Conn(ctx)
 	if err != nil {
 		return nil
@@ -144,8 +150,10 @@ func (w *watch) rateLimits(ctx context.Context) *codexrpc.RateLimits {
 	if err == nil {
 		w.limits = &limits
 	}
-	if ctx.Err() == nil {
-		w.asked = time.Now() // a refusal is an answer: an API key has no plan
+	// A refusal is an answer: an API key has no plan. No answer in time is one, too,
+	// or else each caller would wait for as long. Only one who left says nothing.
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		w.asked = time.Now()
 	}
 	return w.limits
 }

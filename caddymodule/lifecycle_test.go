@@ -1,0 +1,189 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// registered is what handlers have registered beyond themselves.
+type registered struct{ queues, stages, memory int }
+
+func nowRegistered(h *Handler) (r registered) {
+	queues.mu.Lock()
+	r.queues = len(queues.set)
+	queues.mu.Unlock()
+	stages.Lock()
+	r.stages = len(stages.apps)
+	stages.Unlock()
+	r.memory, _ = memoryStores.References(h.ResponseStore.key())
+	return r
+}
+
+// TestReloadsLeaveNothing: a configuration may be loaded as often as one likes.
+func TestReloadsLeaveNothing(t *testing.T) {
+	full := fakeHandler(t, t.Name())
+	full.APIKeys, full.CORS = []APIKey{{Key: "k", User: "ann"}}, []string{"*"}
+	full.Models, full.ImageFetch = []ModelAlias{{ID: "reloaded", Model: "plain"}}, true
+	other := fakeHandler(t, t.Name())
+	other.ResponseStore = ResponseStore{Type: storeStorage}
+	config := site(t, anyPort, full, other)
+	pid(t, load(t, config))
+	defaults := ResponseStore{}
+	defaults.setDefaults()
+	before, goroutines := nowRegistered(&Handler{ResponseStore: defaults}), runtime.NumGoroutine()
+	if before != (registered{2, 1, 1}) {
+		t.Errorf("%+v", before)
+	}
+	for range 50 {
+		if err := caddy.Load(config, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := nowRegistered(&Handler{ResponseStore: defaults}); now != before {
+		t.Errorf("%+v became %+v", before, now)
+	}
+	// Caddy has some that come and go.
+	eventually(t, "no goroutines were left", func() bool { return runtime.NumGoroutine() < goroutines+20 })
+}
+
+// TestRefusedLeavesNothing: wherever provisioning fails, and for one that is
+// dropped before it starts.
+func TestRefusedLeavesNothing(t *testing.T) {
+	defaults := ResponseStore{}
+	defaults.setDefaults()
+	known := &Handler{ResponseStore: defaults}
+	before := nowRegistered(known)
+	for _, config := range []string{
+		`{"usage":"theirs"}`, `{"api_keys":[{"key":""}]}`, `{"cors":["x"]}`, `{"app_servers":[{},{}]}`,
+		`{"models":[{"id":"refused"},{"id":"refused"}]}`,
+	} {
+		_ = refused(t, config)
+		if now := nowRegistered(known); now != before {
+			t.Errorf("%s: %+v became %+v", config, before, now)
+		}
+	}
+	h := fakeHandler(t, t.Name())
+	h.Models = []ModelAlias{{ID: "dropped"}}
+	c := provision(t, h)
+	c.cleanup()
+	if now := nowRegistered(known); now != before || modelLabels.of("dropped") != otherModel {
+		t.Errorf("%+v became %+v; its model is labelled %s", before, now, modelLabels.of("dropped"))
+	}
+	h.Models[0].ID = "started"
+	provision(t, h).start(t)
+	if got := modelLabels.of("started"); got != "started" {
+		t.Errorf("the model is labelled %s", got)
+	}
+}
+
+// TestCleanups: a handler lets go once, and one that was never provisioned of
+// nothing.
+func TestCleanups(t *testing.T) {
+	c := provision(t, fakeHandler(t, t.Name()), fakeHandler(t, t.Name()))
+	one, other := c.handlers[0], c.handlers[1]
+	before := nowRegistered(other)
+	for range 3 {
+		if err := one.Cleanup(); err != nil {
+			t.Error(err)
+		}
+	}
+	if now := nowRegistered(other); now.memory != before.memory-1 || now.queues != before.queues-1 {
+		t.Errorf("%+v became %+v", before, now)
+	}
+	// So that Caddy's own cleanup has something to let go of.
+	if _, close, err := one.ResponseStore.open(c.ctx); err != nil {
+		t.Error(err)
+	} else {
+		one.closeStore = close
+	}
+	if err := new(Handler).Cleanup(); err != nil {
+		t.Error(err)
+	}
+	if err := new(App).Cleanup(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBelowAPath: the API may be served below a path, with handle_path; HEAD
+// has no body.
+func TestBelowAPath(t *testing.T) {
+	address := freeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := fakeServer(t, "").Command[0]
+	pid(t, load(t, adapt(t, "{\nadmin off\npersist_config off\nauto_https off\n}\nhttp://:"+port+` {
+		bind 127.0.0.1
+		handle_path /ai/* {
+			codex {
+				app_server {
+					command "`+program+`"
+					env `+fakeEnv+` below
+					env GORACE atexit_sleep_ms=0
+					start_timeout 1m
+				}
+			}
+			respond "below" 418
+		}
+		respond "elsewhere" 418
+	}`)))
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		for path, want := range map[string]int{
+			"/ai/v1/models": 200, "/ai/healthz": 200, "/ai/readyz": 200, "/ai/v1/usage": 200, "/ai/v1/none": 404, "/ai/x": 418, "/v1/models": 418,
+		} {
+			request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Close = true
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if err != nil || response.StatusCode != want || (len(body) == 0) != (method == http.MethodHead) {
+				t.Errorf("%s %s: %s %q, %v", method, path, response.Status, body, err)
+			}
+		}
+	}
+}
+
+// TestLimitsInTime: an app-server that does not tell the plan's limits holds up
+// nobody for long, and is not asked again at once.
+func TestLimitsInTime(t *testing.T) {
+	c := provision(t, fakeHandler(t, noLimits))
+	c.start(t)
+	m := sole(t, c.app)
+	pid(t, m)
+	w := m.current().watch
+	w.asking <- struct{}{} // somebody asks
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if w.rateLimits(gone) != nil {
+		t.Error("there are limits")
+	}
+	<-w.asking
+	for wait := 20 * time.Millisecond; w.asked.IsZero() && wait < patience; wait *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		if limits := w.rateLimits(ctx); limits != nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Errorf("%+v, %v", limits, ctx.Err())
+		}
+		cancel()
+	}
+	if w.asked.IsZero() {
+		t.Fatal("it would be asked again")
+	}
+	if limits := w.rateLimits(t.Context()); limits != nil { // at once, or the test never ends
+		t.Errorf("%+v", limits)
+	}
+}
