@@ -16,14 +16,15 @@ import (
 var book = usage.New()
 
 // userOf is who makes a request, by whatever has authenticated it: a key of
-// ours or one of Caddy's own handlers. Empty: nobody has said.
+// ours or one of Caddy's own handlers. It is text that can be stored. Empty:
+// nobody has said.
 func userOf(r *http.Request) string {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return ""
 	}
 	user, _ := repl.GetString("http.auth.user.id")
-	return user
+	return usage.UserName(user)
 }
 
 // The values of the option usage.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -42,6 +43,20 @@ func TestUsageIsTheCallersOwn(t *testing.T) {
 	}
 	if w, err := ask(h, http.MethodGet, "/v1/usage", "", nil); err != nil || w.Code != http.StatusUnauthorized {
 		t.Errorf("without a key: %v, %d %s", err, w.Code, w.Body)
+	}
+}
+
+// A gateway may name users by any bytes.
+func TestUserOf(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, user := range []string{"", "ann", "J\xfcrgen", "J\xf6rgen", "J\ufffdrgen", strings.Repeat("x", 1000), strings.Repeat("x", 1001)} {
+		r, repl := prepared(http.MethodGet, "/v1/usage")
+		repl.Set("http.auth.user.id", user)
+		got := userOf(r)
+		if seen[got] || !utf8.ValidString(got) || len(got) > 200 || (len(user) < 10 && utf8.ValidString(user) && got != user) {
+			t.Errorf("%.20q is %q", user, got)
+		}
+		seen[got] = true
 	}
 }
 

@@ -128,15 +128,17 @@ func (b *Book) view(a *account) Account {
 	return view
 }
 
-// userName makes a user's name one that can be stored and found again: text,
-// and not long. Different names stay different: one must not see the account of
-// another. Gateways may send names of any bytes.
-func userName(user string) string {
+// UserName makes a user's name one that can be stored and found again: text, of
+// at most 200 bytes. Most names stay as they are. Different names stay different:
+// one must not see what is another's. Gateways may send names of any bytes.
+func UserName(user string) string {
 	if len(user) <= maxName && utf8.ValidString(user) && !strings.HasPrefix(user, "\x00") {
 		return user
 	}
 	sum := sha256.Sum256([]byte(user))
-	return name(user) + "#" + hex.EncodeToString(sum[:16])
+	mark := "#" + hex.EncodeToString(sum[:16])
+	begin := user[:min(len(user), maxName-len(mark))]
+	return strings.TrimLeft(strings.ToValidUTF8(begin, ""), "\x00") + mark
 }
 
 // name bounds a name that is a client's, or a provider's, and makes it text.

@@ -50,7 +50,7 @@ func New() *Book {
 func (b *Book) TurnEnded(r gateway.Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r.User = userName(r.User)
+	r.User = UserName(r.User)
 	b.changes++
 	b.account(r.User).enter(r)
 	b.ring.put(newEntry(r))
@@ -74,7 +74,7 @@ func (b *Book) account(user string) *account {
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.accounts[userName(user)]
+	a := b.accounts[UserName(user)]
 	if a == nil {
 		a = newAccount()
 	}
@@ -104,7 +104,7 @@ func (b *Book) All() Account {
 
 // Raw returns a user's last turns, as far as they are kept.
 func (b *Book) Raw(user string) Raw {
-	user = userName(user)
+	user = UserName(user)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	raw := Raw{Object: "list", Data: b.ring.newest(func(e *Entry) bool { return e.User == user })}
