@@ -137,7 +137,11 @@ type restarted struct {
 // serveRestart replaces the app-servers, or the one that the query names as
 // app_server. Turns that run go on.
 func serveRestart(w http.ResponseWriter, r *http.Request) error {
-	wanted := r.URL.Query().Get("app_server")
+	query := r.URL.Query()
+	wanted := query.Get("app_server")
+	if len(query) > 0 && wanted == "" { // it is not meant for all
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("the query may name one app_server by its id, and nothing else")}
+	}
 	body := restarted{Restarted: []string{}}
 	var failed error
 	for _, watch := range watches() {

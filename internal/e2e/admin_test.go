@@ -85,6 +85,12 @@ func TestAdminStatusOfABrokenServer(t *testing.T) {
 		status := admin.status()
 		return len(status.AppServers) == 1 && status.AppServers[0].State == "backoff" && strings.Contains(status.AppServers[0].Reason, "check the command")
 	})
+	for _, query := range []string{"app_server=", "app-server=none"} {
+		response := admin.do(http.MethodPost, "/codex/restart?"+query, nil, nil)
+		if text := admin.read(response); response.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s %s", query, response.Status, text)
+		}
+	}
 	response := admin.do(http.MethodPost, "/codex/restart?app_server=none", nil, nil)
 	if text := admin.read(response); response.StatusCode != http.StatusNotFound || !strings.Contains(text, "there is no app-server none") {
 		t.Errorf("%s %s", response.Status, text)

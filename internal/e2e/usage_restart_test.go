@@ -45,6 +45,26 @@ func (r *running) end() {
 	}
 }
 
+// TestExitKeepsTheLastTurns: a turn that ends with the server is in the log and
+// in the usage.
+func TestExitKeepsTheLastTurns(t *testing.T) {
+	r := runWith(t, "drain_timeout 300ms")
+	ctx, leave := contextFor(t)
+	defer leave()
+	response := r.hanging(ctx)
+	defer response.Body.Close()
+	r.end()
+	if log := r.log.String(); strings.Count(log, `"msg":"turn"`) != 1 || !strings.Contains(log, `"code":"server_shutting_down"`) {
+		t.Errorf("the turn is not in the log: %s", log)
+	}
+	r.start()
+	var got usageBody
+	waitFor(t, "the usage of before", func() bool { got = r.usage(); return got.Requests > 0 })
+	if got.Requests != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestUsageOverRestarts: what was counted is there again, after reloads and
 // restarts, once. The log has neither keys nor what was said.
 func TestUsageOverRestarts(t *testing.T) {
