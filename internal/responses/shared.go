@@ -46,6 +46,10 @@ const maxEntry = 64 << 20
 // NewShared makes a store over a storage, and starts its sweeper, which Close
 // ends.
 func NewShared(storage certmagic.Storage, limits Limits, logger *slog.Logger) *Shared {
+	return newSharedAt(storage, limits, logger, sweeps)
+}
+
+func newSharedAt(storage certmagic.Storage, limits Limits, logger *slog.Logger, sweeps *schedule) *Shared {
 	s := &Shared{
 		storage: storage,
 		limits:  limits,
@@ -53,7 +57,7 @@ func NewShared(storage certmagic.Storage, limits Limits, logger *slog.Logger) *S
 		now:     time.Now,
 		calls:   make(chan struct{}, maxCalls),
 	}
-	s.sweeper.start(s)
+	s.sweeper.start(s, sweeps)
 	return s
 }
 

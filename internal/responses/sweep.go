@@ -25,10 +25,10 @@ type sweeper struct {
 	puts atomic.Int64 // since the last sweep
 }
 
-func (w *sweeper) start(s *Shared) {
+func (w *sweeper) start(s *Shared, sweeps *schedule) {
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop, w.done, w.wake = stop, make(chan struct{}), make(chan struct{}, 1)
-	go w.run(ctx, s)
+	go w.run(ctx, s, sweeps)
 }
 
 // Close ends the sweeper.
@@ -50,15 +50,21 @@ func (w *sweeper) put(maxCount int) {
 }
 
 // run sweeps until the store is closed.
-func (w *sweeper) run(ctx context.Context, s *Shared) {
+func (w *sweeper) run(ctx context.Context, s *Shared, sweeps *schedule) {
 	defer close(w.done)
-	ticker := time.NewTicker(sweepEvery)
-	defer ticker.Stop()
+	due := time.NewTimer(sweeps.wait())
+	defer due.Stop()
 	for {
+		scheduled := false
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-due.C:
+			scheduled = sweeps.take()
+			due.Reset(sweeps.wait())
+			if !scheduled {
+				continue
+			}
 		case <-w.wake:
 		}
 		w.puts.Store(0)
@@ -66,6 +72,9 @@ func (w *sweeper) run(ctx context.Context, s *Shared) {
 		deleted, err := s.sweep(limited)
 		cancel()
 		if ctx.Err() != nil {
+			if scheduled {
+				sweeps.again()
+			}
 			return
 		}
 		if err != nil {

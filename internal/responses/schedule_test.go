@@ -1,0 +1,41 @@
+package responses
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+)
+
+// TestSweepsOverReloads: what is over is deleted also if no store lives until
+// the next sweep.
+func TestSweepsOverReloads(t *testing.T) {
+	storage := &certmagic.FileStorage{Path: t.TempDir()}
+	synctest.Test(t, func(t *testing.T) {
+		schedule := newSchedule()
+		open := func() *Shared {
+			return newSharedAt(storage, Limits{time.Minute, 100}, slog.New(slog.DiscardHandler), schedule)
+		}
+		old := fmt.Sprintf("%s/%s%s%0*d%s", folder, idPrefix, stamp(time.Now()), idLength-stampLength, 1, extension)
+		if err := storage.Store(t.Context(), old, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		s := open()
+		for range 70 {
+			other := open()
+			time.Sleep(time.Minute)
+			s.Close()
+			s = other
+		}
+		defer s.Close()
+		if _, err := storage.Load(t.Context(), old); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", filepath.Base(old), err)
+		}
+	})
+}
