@@ -24,8 +24,9 @@ const (
 // Restart replaces the app-server without touching its turns: a fresh one is
 // started beside it, or a remote one is connected anew, and takes the new turns
 // once it is ready; the old one ends with its last thread. The fork is over
-// when Restart returns; Status tells the rest. It fails when there is none that
-// is ready, when a replacement is under way, and when too many drain already.
+// when Restart returns; Status tells the rest. One that waits for its next start
+// is started at once. It fails when there is none that is ready or waits, when a
+// replacement is under way, and when too many drain already.
 func (p *Process) Restart() error {
 	p.mu.Lock()
 	status := p.status

@@ -58,7 +58,7 @@ func (p *Process) supervise(first *instance, err error) {
 		case taken := <-p.samples:
 			s.weigh(taken)
 		case answer := <-p.orders:
-			answer <- s.replace("it was asked for")
+			answer <- s.restart()
 		case <-p.drained:
 			s.adoptOrphans()
 			s.observe()
@@ -99,6 +99,17 @@ func (s *supervisor) start() {
 	}
 	s.forked(in)
 	s.starting = in
+}
+
+// restart replaces the instance that serves. If none does, and the next start is
+// only waited for, it is made now: what was wrong may have been mended.
+func (s *supervisor) restart() error {
+	if s.retry == nil {
+		return s.replace("it was asked for")
+	}
+	s.retry = nil
+	s.start()
+	return nil
 }
 
 // begun lets the instance serve that has started, or gives it up.
