@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -134,13 +133,13 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 // send credentials along only for origins that are listed.
 func (c *cors) allow(header http.Header, origin string) bool {
 	switch {
+	case !c.allows(origin):
+		return false
 	case c.any:
 		header.Set("Access-Control-Allow-Origin", anyOrigin)
-	case slices.Contains(c.origins, origin):
+	default:
 		header.Set("Access-Control-Allow-Origin", origin)
 		header.Set("Access-Control-Allow-Credentials", "true")
-	default:
-		return false
 	}
 	return true
 }

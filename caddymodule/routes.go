@@ -92,13 +92,17 @@ func routeOf(path string) (route, bool) {
 	return unknownRoute, strings.HasPrefix(path, "/v1/")
 }
 
-// serve checks the key and the method, in this order and before the body is
-// read, and hands the request over. What becomes of it is counted here.
+// serve checks the origin, the key and the method, in this order and before the
+// body is read, and hands the request over. What becomes of it is counted here.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	if rt.name != "" {
 		var t *tally
 		r, t = begin(r)
 		defer func() { countRequest(rt.name, t) }()
+	}
+	if h.cors.forged(r) {
+		refuse(w, r, openai.OriginNotAllowed(r.Header.Get("Origin")))
+		return
 	}
 	if !rt.open && !h.keys.allows(r) {
 		refuse(w, r, openai.Unauthorized())
