@@ -124,7 +124,7 @@ func (c *heardConn) Read(p []byte) (int, error) {
 func (s *WebSocket) Read() ([]byte, error) {
 	_, r, err := s.ws.Reader(context.Background())
 	if err != nil {
-		return nil, s.readError(err)
+		return nil, s.endError(err)
 	}
 	if cap(s.buf) > keptLine {
 		s.buf = nil // the message of the Read before
@@ -142,7 +142,7 @@ func (s *WebSocket) Read() ([]byte, error) {
 		case errors.Is(err, io.EOF):
 			return s.buf, nil
 		case err != nil:
-			return nil, s.readError(err)
+			return nil, s.endError(err)
 		}
 	}
 }
@@ -151,13 +151,13 @@ func (s *WebSocket) Read() ([]byte, error) {
 func (s *WebSocket) skip(r io.Reader) error {
 	s.buf = nil
 	if _, err := io.Copy(io.Discard, r); err != nil {
-		return s.readError(err)
+		return s.endError(err)
 	}
 	return fmt.Errorf("a frame of more than %d bytes: %w", s.limit, ErrMessageTooLarge)
 }
 
-// readError says how the connection ended.
-func (s *WebSocket) readError(err error) error {
+// endError says how the connection ended.
+func (s *WebSocket) endError(err error) error {
 	closed := websocket.CloseError{}
 	switch {
 	case s.dead.Load():
@@ -166,7 +166,7 @@ func (s *WebSocket) readError(err error) error {
 		return fmt.Errorf("the app-server closed the connection: %s (%d)", closed.Reason, closed.Code)
 	case errors.As(err, &closed):
 		return fmt.Errorf("the app-server closed the connection (%d)", closed.Code)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return errors.New("the app-server's connection broke off")
 	}
 	return err
@@ -176,6 +176,13 @@ func (s *WebSocket) readError(err error) error {
 func (s *WebSocket) Write(message []byte, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
+	if err := s.write(ctx, message); err != nil {
+		return s.endError(err) // a writer may notice the end before the reader
+	}
+	return nil
+}
+
+func (s *WebSocket) write(ctx context.Context, message []byte) error {
 	if len(message) <= maxFrame {
 		return s.ws.Write(ctx, websocket.MessageText, message)
 	}
