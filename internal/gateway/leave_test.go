@@ -49,7 +49,8 @@ func leaveAtRandom(t *testing.T, u *fakeUpstream, statuses ...int) *httptest.Ser
 	t.Helper()
 	const clients, requests, slots = 16, 12, 12
 	observer := &records{}
-	g := newGateway(u, Options{MaxConcurrent: slots, MaxQueue: clients, QueueWait: patience, Keepalive: 5 * time.Millisecond, Observer: observer})
+	// The server hears a little later than the client that it has left.
+	g := newGateway(u, Options{MaxConcurrent: slots, MaxQueue: clients * requests, QueueWait: patience, Keepalive: 5 * time.Millisecond, Observer: observer})
 	server := httptest.NewServer(http.HandlerFunc(g.Chat))
 	t.Cleanup(server.Close)
 	var all sync.WaitGroup
