@@ -71,14 +71,7 @@ func readRoot(body []byte) (value, *Error) {
 // nowhere.
 func misdirected(root value, f *fault) *fault {
 	var messages, input value
-	for name, v := range root.members() {
-		switch string(name) {
-		case "messages":
-			messages = v
-		case "input":
-			input = v
-		}
-	}
+	root.pick(member{"messages", &messages}, member{"input", &input})
 	if messages.given() && !messages.isEmptyArray() || !input.given() {
 		return f
 	}

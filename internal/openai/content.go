@@ -55,18 +55,12 @@ func (m *message) readPart(v value) (part, *fault) {
 		return part{}, f
 	}
 	var kind, text, refusal, image value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "text":
-			text = v
-		case "refusal":
-			refusal = v
-		case "image_url":
-			image = v
-		}
-	}
+	v.pick(
+		member{"type", &kind},
+		member{"text", &text},
+		member{"refusal", &refusal},
+		member{"image_url", &image},
+	)
 	if f := expect(kindString, kind); f != nil {
 		return part{}, f.in("type")
 	}

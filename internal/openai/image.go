@@ -16,14 +16,7 @@ func readImage(v value) (part, *fault) {
 	}
 	p := part{kind: partImage}
 	var detail value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "url":
-			p.url = v
-		case "detail":
-			detail = v
-		}
-	}
+	v.pick(member{"url", &p.url}, member{"detail", &detail})
 	if f := p.checkURL(); f != nil {
 		return part{}, f.in("url").in("image_url")
 	}

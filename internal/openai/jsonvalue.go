@@ -112,6 +112,24 @@ func (v value) members() iter.Seq2[[]byte, value] {
 	}
 }
 
+// member is one that is looked for in an object, and where its value goes.
+type member struct {
+	name string
+	into *value
+}
+
+// pick sets what an object has of the wanted members and skips the others.
+func (v value) pick(wanted ...member) {
+	for name, v := range v.members() {
+		for _, w := range wanted {
+			if string(name) == w.name {
+				*w.into = v
+				break
+			}
+		}
+	}
+}
+
 func skipSpace(v []byte, pos int) int {
 	for isSpace(v[pos]) {
 		pos++

@@ -103,26 +103,16 @@ type messageFields struct {
 }
 
 func readMessageFields(v value) (m messageFields) {
-	for name, v := range v.members() {
-		switch string(name) {
-		case "role":
-			m.role = v
-		case "content":
-			m.content = v
-		case "refusal":
-			m.refusal = v
-		case "name":
-			m.name = v
-		case "tool_calls":
-			m.toolCalls = v
-		case "tool_call_id":
-			m.toolCallID = v
-		case "function_call":
-			m.functionCall = v
-		case "audio":
-			m.audio = v
-		}
-	}
+	v.pick(
+		member{"role", &m.role},
+		member{"content", &m.content},
+		member{"refusal", &m.refusal},
+		member{"name", &m.name},
+		member{"tool_calls", &m.toolCalls},
+		member{"tool_call_id", &m.toolCallID},
+		member{"function_call", &m.functionCall},
+		member{"audio", &m.audio},
+	)
 	return m
 }
 

@@ -29,22 +29,14 @@ type itemPart struct {
 }
 
 func readPartFields(v value) (p itemPart) {
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			p.kind = v
-		case "text":
-			p.text = v
-		case "refusal":
-			p.refusal = v
-		case "image_url":
-			p.image = v
-		case "detail":
-			p.detail = v
-		case "file_id":
-			p.file = v
-		}
-	}
+	v.pick(
+		member{"type", &p.kind},
+		member{"text", &p.text},
+		member{"refusal", &p.refusal},
+		member{"image_url", &p.image},
+		member{"detail", &p.detail},
+		member{"file_id", &p.file},
+	)
 	return p
 }
 

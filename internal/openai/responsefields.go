@@ -41,11 +41,7 @@ func (r *ResponseRequest) readFormat(v value) *fault {
 	}
 	r.echo.format = v
 	var kind value
-	for name, v := range v.members() {
-		if string(name) == "type" {
-			kind = v
-		}
-	}
+	v.pick(member{"type", &kind})
 	if f := expect(kindString, kind); f != nil {
 		return f.in("type")
 	}

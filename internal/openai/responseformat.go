@@ -17,14 +17,7 @@ func (r *ChatRequest) readResponseFormat(v value) *fault {
 		return f
 	}
 	var kind, schema value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "json_schema":
-			schema = v
-		}
-	}
+	v.pick(member{"type", &kind}, member{"json_schema", &schema})
 	if f := expect(kindString, kind); f != nil {
 		return f.in("type")
 	}
@@ -48,18 +41,12 @@ func (f *responseFormat) readSchema(v value) *fault {
 		return f
 	}
 	var schemaName, description, schema, strict value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "name":
-			schemaName = v
-		case "description":
-			description = v
-		case "schema":
-			schema = v
-		case "strict":
-			strict = v
-		}
-	}
+	v.pick(
+		member{"name", &schemaName},
+		member{"description", &description},
+		member{"schema", &schema},
+		member{"strict", &strict},
+	)
 	if f := expectFilled(schemaName); f != nil {
 		return f.in("name")
 	}

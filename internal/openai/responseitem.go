@@ -71,36 +71,21 @@ type itemFields struct {
 }
 
 func readItemFields(v value) (fields itemFields) {
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			fields.kind = v
-		case "id":
-			fields.id = v
-		case "role":
-			fields.role = v
-		case "content":
-			fields.content = v
-		case "call_id":
-			fields.callID = v
-		case "name":
-			fields.name = v
-		case "namespace":
-			fields.namespace = v
-		case "arguments":
-			fields.arguments = v
-		case "output":
-			fields.output = v
-		case "input":
-			fields.input = v
-		case "tools":
-			fields.tools = v
-		case "encrypted_content":
-			fields.encrypted = v
-		case "phase":
-			fields.phase = v
-		}
-	}
+	v.pick(
+		member{"type", &fields.kind},
+		member{"id", &fields.id},
+		member{"role", &fields.role},
+		member{"content", &fields.content},
+		member{"call_id", &fields.callID},
+		member{"name", &fields.name},
+		member{"namespace", &fields.namespace},
+		member{"arguments", &fields.arguments},
+		member{"output", &fields.output},
+		member{"input", &fields.input},
+		member{"tools", &fields.tools},
+		member{"encrypted_content", &fields.encrypted},
+		member{"phase", &fields.phase},
+	)
 	return fields
 }
 

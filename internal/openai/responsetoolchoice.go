@@ -19,16 +19,7 @@ func (r *ResponseRequest) readToolChoice(v value) *fault {
 // ToolChoiceCustom, ToolChoiceAllowed).
 func (c *toolChoice) readResponseObject(v value) *fault {
 	var kind, mode, tools value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "mode":
-			mode = v
-		case "tools":
-			tools = v
-		}
-	}
+	v.pick(member{"type", &kind}, member{"mode", &mode}, member{"tools", &tools})
 	if kind.is("allowed_tools") {
 		return c.readAllowedTools(mode, tools, readChosenTool)
 	}
@@ -43,16 +34,7 @@ func readChosenTool(v value) (string, *fault) {
 		return "", f
 	}
 	var kind, chosen, namespace value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "name":
-			chosen = v
-		case "namespace":
-			namespace = v
-		}
-	}
+	v.pick(member{"type", &kind}, member{"name", &chosen}, member{"namespace", &namespace})
 	if f := expect(kindString, kind); f != nil {
 		return "", f.in("type")
 	}

@@ -148,14 +148,7 @@ func readResponseTool(v value, namespace string) ([]moreTool, *fault) {
 		return nil, f
 	}
 	var kind, execution value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "execution":
-			execution = v
-		}
-	}
+	v.pick(member{"type", &kind}, member{"execution", &execution})
 	if f := expect(kindString, kind); f != nil {
 		return nil, f.in("type")
 	}
@@ -190,14 +183,7 @@ func oneTool(kind, namespace string, t tool) []moreTool {
 // readNamespace reads a namespace: tools that share the beginning of a name.
 func readNamespace(v value) ([]moreTool, *fault) {
 	var nameOf, tools value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "name":
-			nameOf = v
-		case "tools":
-			tools = v
-		}
-	}
+	v.pick(member{"name", &nameOf}, member{"tools", &tools})
 	namespace, f := readToolName(nameOf)
 	if f != nil {
 		return nil, f.in("name")
@@ -220,16 +206,7 @@ func readNamespace(v value) ([]moreTool, *fault) {
 // Codex cannot hold to it.
 func readCustomTool(v value) (t tool, _ *fault) {
 	var nameOf, description, format value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "name":
-			nameOf = v
-		case "description":
-			description = v
-		case "format":
-			format = v
-		}
-	}
+	v.pick(member{"name", &nameOf}, member{"description", &description}, member{"format", &format})
 	var f *fault
 	if t.name, f = readToolName(nameOf); f != nil {
 		return t, f.in("name")
@@ -263,14 +240,7 @@ func readGrammar(v value) (string, *fault) {
 		return "", f
 	}
 	var kind, definition value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "definition":
-			definition = v
-		}
-	}
+	v.pick(member{"type", &kind}, member{"definition", &definition})
 	switch {
 	case kind.is("text"):
 		return "", nil
@@ -286,14 +256,7 @@ func readGrammar(v value) (string, *fault) {
 // readSearchTool reads a search for tools that the client runs itself.
 func readSearchTool(v value) (tool, *fault) {
 	var description, parameters value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "description":
-			description = v
-		case "parameters":
-			parameters = v
-		}
-	}
+	v.pick(member{"description", &description}, member{"parameters", &parameters})
 	t := tool{name: searchTool, schema: emptySchema}
 	if f := optional(kindString, description); f != nil {
 		return t, f.in("description")

@@ -30,16 +30,7 @@ func readCall(v value) (call toolCall, _ *fault) {
 		return call, f
 	}
 	var kind, function value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "id":
-			call.id = v
-		case "type":
-			kind = v
-		case "function":
-			function = v
-		}
-	}
+	v.pick(member{"id", &call.id}, member{"type", &kind}, member{"function", &function})
 	if f := expectFilled(call.id); f != nil {
 		return call, f.in("id")
 	}
@@ -55,14 +46,7 @@ func (c *toolCall) readFunction(v value) *fault {
 		return f
 	}
 	var called value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "name":
-			called = v
-		case "arguments":
-			c.arguments = v
-		}
-	}
+	v.pick(member{"name", &called}, member{"arguments", &c.arguments})
 	var f *fault
 	if c.name, f = readCalledName(called); f != nil {
 		return f.in("name")

@@ -38,16 +38,7 @@ func (c *toolChoice) readMode(mode string) *fault {
 
 func (c *toolChoice) readObject(v value) *fault {
 	var kind, function, allowed value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "function":
-			function = v
-		case "allowed_tools":
-			allowed = v
-		}
-	}
+	v.pick(member{"type", &kind}, member{"function", &function}, member{"allowed_tools", &allowed})
 	if f := expect(kindString, kind); f != nil {
 		return f.in("type")
 	}
@@ -68,11 +59,7 @@ func readChosenName(v value) (string, *fault) {
 		return "", f
 	}
 	var chosen value
-	for name, v := range v.members() {
-		if string(name) == "name" {
-			chosen = v
-		}
-	}
+	v.pick(member{"name", &chosen})
 	if f := expectFilled(chosen); f != nil {
 		return "", f.in("name")
 	}
@@ -85,14 +72,7 @@ func (c *toolChoice) readAllowed(v value) *fault {
 		return f
 	}
 	var mode, tools value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "mode":
-			mode = v
-		case "tools":
-			tools = v
-		}
-	}
+	v.pick(member{"mode", &mode}, member{"tools", &tools})
 	return c.readAllowedTools(mode, tools, readAllowedTool)
 }
 
@@ -129,14 +109,7 @@ func readAllowedTool(v value) (string, *fault) {
 		return "", f
 	}
 	var kind, function value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "function":
-			function = v
-		}
-	}
+	v.pick(member{"type", &kind}, member{"function", &function})
 	if f := expect(kindString, kind); f != nil {
 		return "", f.in("type")
 	}

@@ -64,16 +64,7 @@ func (l *toolList) readTool(v value) *fault {
 		return f
 	}
 	var kind, function, flatName value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "type":
-			kind = v
-		case "function":
-			function = v
-		case "name":
-			flatName = v
-		}
-	}
+	v.pick(member{"type", &kind}, member{"function", &function}, member{"name", &flatName})
 	if f := expect(kindString, kind); f != nil {
 		return f.in("type")
 	}
@@ -113,18 +104,12 @@ func readToolFunction(v value) (t tool, _ *fault) {
 		return t, f
 	}
 	var toolName, description, parameters, strict value
-	for name, v := range v.members() {
-		switch string(name) {
-		case "name":
-			toolName = v
-		case "description":
-			description = v
-		case "parameters":
-			parameters = v
-		case "strict":
-			strict = v
-		}
-	}
+	v.pick(
+		member{"name", &toolName},
+		member{"description", &description},
+		member{"parameters", &parameters},
+		member{"strict", &strict},
+	)
 	var f *fault
 	if t.name, f = readToolName(toolName); f != nil {
 		return t, f.in("name")
