@@ -30,31 +30,12 @@ func (r *ResponseRequest) readText(v value) *fault {
 	return nil
 }
 
-// readFormat reads text.format, which has the members of a json_schema beside
-// its type.
+// readFormat reads text.format.
 func (r *ResponseRequest) readFormat(v value) *fault {
-	if !v.given() {
-		return nil
+	if v.given() {
+		r.echo.format = v
 	}
-	if f := expect(kindObject, v); f != nil {
-		return f
-	}
-	r.echo.format = v
-	var kind value
-	v.pick(member{"type", &kind})
-	if f := expect(kindString, kind); f != nil {
-		return f.in("type")
-	}
-	switch kind.text() {
-	case "text":
-		return nil
-	case "json_object":
-		r.format.jsonObject = true
-		return nil
-	case "json_schema":
-		return r.format.readSchema(v)
-	}
-	return wrongValue("must be text, json_object or json_schema").in("type")
+	return r.format.read(v, true)
 }
 
 // summaries are the values of reasoning.summary.

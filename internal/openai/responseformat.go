@@ -8,8 +8,12 @@ type responseFormat struct {
 	schema     json.RawMessage // of json_schema
 }
 
-func (r *ChatRequest) readResponseFormat(v value) *fault {
-	r.format = responseFormat{}
+func (r *ChatRequest) readResponseFormat(v value) *fault { return r.format.read(v, false) }
+
+// read reads a format. flat says that the members of a json_schema stand beside
+// the type, as in the Responses API; else they are an object of their own.
+func (f *responseFormat) read(v value, flat bool) *fault {
+	*f = responseFormat{}
 	if !v.given() {
 		return nil
 	}
@@ -25,10 +29,13 @@ func (r *ChatRequest) readResponseFormat(v value) *fault {
 	case "text":
 		return nil
 	case "json_object":
-		r.format.jsonObject = true
+		f.jsonObject = true
 		return nil
 	case "json_schema":
-		return r.format.readSchema(schema).in("json_schema")
+		if flat {
+			return f.readSchema(v)
+		}
+		return f.readSchema(schema).in("json_schema")
 	}
 	return wrongValue("must be text, json_object or json_schema").in("type")
 }
