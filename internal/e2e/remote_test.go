@@ -453,7 +453,7 @@ func (l *lab) catalogue() (path string) {
 	l.t.Helper()
 	jq, err := exec.LookPath("jq")
 	if err != nil {
-		l.t.Skip("the command of the docs needs jq")
+		l.t.Skip("the command of docs/remote.md needs jq: install it to run this test")
 	}
 	print := exec.Command(codexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
 	print.Env = append(os.Environ(), "CODEX_HOME="+l.home)
@@ -550,7 +550,7 @@ func residentMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
-		t.Skip("there is no ps: ", err)
+		t.Skip("ps tells the memory; install it (procps) to run this test: ", err)
 	}
 	kilobytes, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 	if err != nil {
