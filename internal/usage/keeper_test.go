@@ -27,12 +27,14 @@ type memory struct {
 func newMemory() *memory { return &memory{values: make(map[string]string)} }
 
 func (m *memory) Load(ctx context.Context, key string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.hangs {
+	// The lock is not held while waiting: the clock of a synctest bubble stands
+	// still as long as another goroutine waits for it.
+	if m.hanging() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.fails != nil {
 		return nil, m.fails
 	}
@@ -54,10 +56,17 @@ func (m *memory) Store(_ context.Context, key string, value []byte) error {
 	return nil
 }
 
-func (m *memory) fail(err error) {
+func (m *memory) hanging() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.fails = err
+	return m.hangs
+}
+
+// restore ends all failures.
+func (m *memory) restore() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hangs, m.fails = false, nil
 }
 
 func (m *memory) place(t testing.TB) Place {
@@ -165,10 +174,7 @@ func TestStorageDown(t *testing.T) {
 			release := NewKeeper(b).Hold(m.place(t))
 			b.TurnEnded(record("alice", "id"))
 			time.Sleep(5 * saveInterval)
-			m.mu.Lock()
-			m.hangs = false
-			m.mu.Unlock()
-			m.fail(nil)
+			m.restore()
 			time.Sleep(2 * saveInterval)
 			if got := b.Account("alice").Requests; got != 6 {
 				t.Errorf("%d requests once it is up again", got)
