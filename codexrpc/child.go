@@ -1,11 +1,8 @@
 package codexrpc
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
 	"sync"
 	"time"
 )
@@ -22,62 +19,40 @@ const (
 // child is one run of the app-server's program: the process that was started
 // and all that it has started itself.
 type child struct {
-	cmd    *exec.Cmd
-	conn   *Conn
-	stderr *stderrLog
-	exited chan struct{} // closed when the started process has been waited for
-	state  string        // how it exited; valid once exited is closed
-	copier sync.WaitGroup
+	program *Program
+	conn    *Conn
+	stderr  *stderrLog
+	exited  chan struct{} // closed when the started process has been waited for
+	state   string        // how it exited; valid once exited is closed
+	copier  sync.WaitGroup
 }
 
 // spawn forks the program and connects to it. It does not wait for an answer.
 func spawn(cfg *ProcessConfig, dir string, logger func() *slog.Logger) (*child, error) {
-	cmd := exec.Command(cfg.Command[0], cfg.Command[1:]...)
-	cmd.Dir = dir
-	cmd.Env = cfg.environ()
-	ownGroup(cmd)
-	var pipes pipeSet
-	stdin, toChild := pipes.make()
-	fromChild, stdout := pipes.make()
-	fromStderr, stderr := pipes.make()
-	if pipes.err != nil {
-		pipes.closeAll()
-		return nil, fmt.Errorf("making pipes: %w", pipes.err)
-	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	if err := cmd.Start(); err != nil {
-		pipes.closeAll()
+	program, err := cfg.start(dir)
+	if err != nil {
 		return nil, err
 	}
-	// The child has its own copies; ours would keep the pipes from ending.
-	for _, f := range []*os.File{stdin, stdout, stderr} {
-		_ = f.Close()
-	}
-	c := &child{cmd: cmd, stderr: &stderrLog{}, exited: make(chan struct{})}
-	c.conn = newConn(NewStdio(fromChild, toChild), cfg.zone(), logger)
+	c := &child{program: program, stderr: &stderrLog{}, exited: make(chan struct{})}
+	c.conn = newConn(NewStdio(program.Stdout, program.Stdin), cfg.zone(), logger)
 	c.copier.Go(func() {
-		c.stderr.copy(fromStderr, logger)
-		_ = fromStderr.Close()
+		c.stderr.copy(program.Stderr, logger)
+		_ = program.Stderr.Close()
 	})
-	go c.wait(fromStderr)
+	go c.wait()
 	return c, nil
 }
 
-func (c *child) pid() int { return c.cmd.Process.Pid }
+func (c *child) pid() int { return c.program.PID }
 
 // wait reaps the started process. What that one has started itself may live
 // on and hold the pipes (the program from npm is a launcher): the group is
 // ended with its leader.
-func (c *child) wait(stderr *os.File) {
+func (c *child) wait() {
 	defer close(c.exited)
-	err := c.cmd.Wait()
-	c.state = c.cmd.ProcessState.String()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		c.state = err.Error()
-	}
-	killGroup(c.cmd)
-	// Where there are no deadlines, the pipe's own end is waited for.
-	_ = stderr.SetReadDeadline(time.Now().Add(stderrGrace))
+	c.state = c.program.Wait()
+	c.program.Kill()
+	expireRead(c.program.Stderr, stderrGrace)
 }
 
 // exit says how the child exited.
@@ -97,9 +72,9 @@ func (c *child) stop(toClose, toTerminate time.Duration) error {
 	// Closing the connection closes stdin. Its reader ends with it.
 	_ = c.conn.Close()
 	if !c.gone(toClose) {
-		terminateGroup(c.cmd)
+		c.program.Terminate()
 		if !c.gone(toTerminate) {
-			killGroup(c.cmd)
+			c.program.Kill()
 			if !c.gone(killGrace) {
 				return fmt.Errorf("the process lives %s after it was killed", killGrace)
 			}
@@ -118,28 +93,5 @@ func (c *child) gone(d time.Duration) bool {
 		return true
 	case <-timer.C:
 		return false
-	}
-}
-
-// pipeSet makes pipes and remembers them until they are handed on.
-type pipeSet struct {
-	files []*os.File
-	err   error
-}
-
-func (p *pipeSet) make() (r, w *os.File) {
-	if p.err != nil {
-		return nil, nil
-	}
-	r, w, p.err = os.Pipe()
-	if p.err == nil {
-		p.files = append(p.files, r, w)
-	}
-	return r, w
-}
-
-func (p *pipeSet) closeAll() {
-	for _, f := range p.files {
-		_ = f.Close()
 	}
 }

@@ -96,6 +96,8 @@ func (p *Process) launch() (*instance, error) {
 func (p *Process) spawn() (*child, error) {
 	c, err := spawn(&p.cfg, p.Dir(), p.log)
 	switch {
+	case err != nil && p.cfg.Start != nil:
+		return nil, fmt.Errorf("cannot start the app-server: %w", err)
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("cannot start %q: %w; install it with `npm install -g @openai/codex`, or set the command to its path", p.cfg.Command[0], err)
 	case err != nil:
@@ -105,9 +107,9 @@ func (p *Process) spawn() (*child, error) {
 }
 
 // printCatalogue forks the run that prints the catalogue. Without a place for
-// the file there is none.
+// the file, or a command, there is none.
 func (p *Process) printCatalogue() *catalogueRun {
-	if p.private == "" {
+	if p.private == "" || p.cfg.Start != nil {
 		return nil
 	}
 	return p.cfg.startCatalogue(filepath.Join(p.private, "models.json"), catalogueTimeout)

@@ -67,7 +67,7 @@ type Process struct {
 }
 
 // NewProcess makes a process that is not started. Command must not be empty,
-// unless there is a Connect.
+// unless there is a Start or a Connect.
 func NewProcess(cfg ProcessConfig, logger *slog.Logger) *Process {
 	p := &Process{
 		cfg:         cfg.withDefaults(),

@@ -17,6 +17,10 @@ const (
 type ProcessConfig struct {
 	// Command is the program and its arguments, for example codex app-server.
 	Command []string
+	// Start, if not nil, starts an app-server in place of Command, for example one
+	// that runs within this process. There is no catalogue of models then, since
+	// that comes from another run of the Command.
+	Start func() (*Program, error) `json:"-"`
 	// Connect is the address of an app-server that runs already, and then there
 	// is no Command: ws://HOST:PORT, wss://HOST or, as Caddy writes a unix
 	// socket, unix//path/of.sock. See [CheckConnect].
