@@ -8,6 +8,7 @@ CACHE  := .cache
 CADDY  := build/caddy
 XCADDY := $(CACHE)/xcaddy
 LINT   := $(CACHE)/staticcheck
+JQ     := $(CACHE)/gojq
 CODEX  := $(CACHE)/codex/$(CODEX_VERSION)
 
 # npm writes this file when it has installed the clients of the tests.
@@ -28,18 +29,26 @@ build: $(CADDY)
 test: deps $(CADDY)
 	@./scripts/check
 
-# deps gets what the tests need: the linter, the pinned codex, and the clients
-# from npm that judge the API.
-deps: $(LINT) $(CODEX) $(CLIENTS)
+# deps gets what the tests need: the linter, jq for a command of the docs, the
+# pinned codex, and the clients from npm that judge the API.
+deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
 
 # The product is built as its users build it.
 $(CADDY): $(XCADDY) $(SOURCES)
 	@mkdir -p $(@D)
 	$(XCADDY) build $(CADDY_VERSION) --output $@ --with github.com/caddy-codex/caddy-codex@v0.0.0=.
 
-$(XCADDY) $(LINT) &: tools/go.mod tools/go.sum
+$(XCADDY): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
-	cd tools && go build -o ../$(CACHE)/ github.com/caddyserver/xcaddy/cmd/xcaddy honnef.co/go/tools/cmd/staticcheck
+	cd tools && go build -o ../$@ github.com/caddyserver/xcaddy/cmd/xcaddy
+
+$(LINT): tools/go.mod tools/go.sum
+	@mkdir -p $(@D)
+	cd tools && go build -o ../$@ honnef.co/go/tools/cmd/staticcheck
+
+$(JQ): tools/go.mod tools/go.sum
+	@mkdir -p $(@D)
+	cd tools && go build -o ../$@ github.com/itchyny/gojq/cmd/gojq
 
 $(CODEX):
 	npm install --no-save --prefix $(CACHE)/codex @openai/codex@$(CODEX_VERSION)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 // scriptConfig is a configuration whose program is a shell script with the
@@ -324,7 +326,7 @@ func childrenOfThis(t *testing.T) (n int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(stats) == 0 {
-		t.Skip("children are counted in /proc: run this test on Linux")
+		needs.Missing(t, "children are counted in /proc: run this test on Linux")
 	}
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 // seen is what a client saw of a case, in its own types' words.
@@ -64,11 +66,11 @@ var realClients = []realClient{
 // TestClients holds every client to the same table.
 func TestClients(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Fatal("most of these clients need Node.js, 20 or later: ", err)
+		needs.Missing(t, "most of these clients need Node.js 20 or later: install it to run this test")
 	}
 	// npm writes this file when all is installed.
 	if _, err := os.Stat("clients/node_modules/.package-lock.json"); err != nil {
-		t.Fatal("the clients are not installed: run `make deps`: ", err)
+		needs.Missing(t, "the clients are not installed: run `make deps`")
 	}
 	s := newSite(t, "")
 	s.model.On(fillForm)

@@ -16,6 +16,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/caddy-codex/caddy-codex/caddymodule"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 // codexBinary is the real codex; found by TestMain.
@@ -25,7 +26,11 @@ func TestMain(m *testing.M) {
 	var err error
 	if codexBinary, err = findCodex(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		if needs.Required() {
+			os.Exit(1)
+		}
+		fmt.Fprintln(os.Stderr, "all end-to-end tests were skipped")
+		return
 	}
 	// The built-in default, so that Caddy does not write this machine's home.
 	caddy.DefaultStorage.Path, err = os.MkdirTemp("", "caddy-storage-")

@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/scriptedmodel"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 // lab is a scripted model and a CODEX_HOME for it, for tests of app-servers
@@ -451,9 +452,9 @@ func TestRemoteCatalogue(t *testing.T) {
 // catalogue makes the file that docs/remote.md tells to make, with its filter.
 func (l *lab) catalogue() (path string) {
 	l.t.Helper()
-	jq, err := exec.LookPath("jq")
+	jq, err := findJQ()
 	if err != nil {
-		l.t.Skip("the command of docs/remote.md needs jq: install it to run this test")
+		needs.Missing(l.t, "the command of docs/remote.md needs jq: run `make deps`, or install it")
 	}
 	print := exec.Command(codexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
 	print.Env = append(os.Environ(), "CODEX_HOME="+l.home)
@@ -472,6 +473,18 @@ func (l *lab) catalogue() (path string) {
 		l.t.Fatal(err)
 	}
 	return path
+}
+
+// findJQ looks for jq on the PATH, then for the one that `make deps` builds.
+func findJQ() (string, error) {
+	if path, err := exec.LookPath("jq"); err == nil {
+		return path, nil
+	}
+	local, err := filepath.Abs("../../.cache/gojq")
+	if err != nil {
+		return "", err
+	}
+	return exec.LookPath(local)
 }
 
 // documented is the text of a document between two marks.
@@ -550,7 +563,7 @@ func residentMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
-		t.Skip("ps tells the memory; install it (procps) to run this test: ", err)
+		needs.Missing(t, "ps tells the memory: install it (procps) to run this test")
 	}
 	kilobytes, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 	if err != nil {
