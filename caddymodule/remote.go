@@ -13,9 +13,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// unixPrefix begins the address of a Unix socket, as Caddy writes those.
-const unixPrefix = "unix/"
-
 // conflict names an option that has no meaning beside connect, or that has one
 // only there.
 func (a *AppServer) conflict() error {
@@ -49,7 +46,7 @@ func (a *AppServer) validateRemote(repl *caddy.Replacer) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	if err := checkAddress(address); err != nil {
+	if err := codexrpc.CheckConnect(address); err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	if a.Token == "" {
@@ -65,32 +62,6 @@ func (a *AppServer) validateRemote(repl *caddy.Replacer) error {
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("the token has a character that no header may have")
-	}
-	return nil
-}
-
-// checkAddress refuses what is no address of an app-server. Its errors are
-// logged, and so do not show what may be a password.
-func checkAddress(address string) error {
-	const kinds = "it must be ws://host:port, wss://host:port or unix//path"
-	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
-		if !strings.HasPrefix(path, "/") || len(path) == 1 {
-			return errors.New("a Unix socket is written unix//path, with its whole path")
-		}
-		return nil
-	}
-	u, err := url.Parse(address)
-	switch {
-	case err != nil:
-		return errors.New(kinds)
-	case u.Scheme != "ws" && u.Scheme != "wss":
-		return fmt.Errorf("%s, not %s", kinds, u.Redacted())
-	case u.Hostname() == "":
-		return fmt.Errorf("%s, with a host", kinds)
-	case u.User != nil:
-		return errors.New("the address must hold no user or password; there is the option token")
-	case u.Fragment != "":
-		return errors.New("the address must have no fragment")
 	}
 	return nil
 }

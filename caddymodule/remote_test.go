@@ -9,25 +9,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
+// TestAddresses: an address that cannot be dialled is refused with the
+// configuration, also if a placeholder brings it.
 func TestAddresses(t *testing.T) {
+	t.Setenv("CADDYMODULE_HOST", "codex.example")
 	for address, want := range map[string]string{ // what is wrong with it
-		"ws://127.0.0.1:4500":            "",
-		"ws://[::1]:4500":                "",
-		"wss://codex.example":            "",
-		"wss://codex.example:8443/a?b=c": "",
+		"wss://codex.example:8443/a":     "",
 		"unix//run/codex.sock":           "",
+		"wss://{env.CADDYMODULE_HOST}":   "",
+		"wss://codex.example:8443/a?b=c": "without a query",
+		"wss://{env.CADDYMODULE_HOST}?a": "without a query",
 		"unix/codex.sock":                "with its whole path",
-		"unix//":                         "with its whole path",
-		"unix:codex.sock":                "it must be ws://",
-		"http://codex.example":           "it must be ws://",
-		"codex.example:4500":             "it must be ws://",
-		"127.0.0.1:4500":                 "it must be ws://",
-		"ws:codex.example":               "with a host",
-		"ws://":                          "with a host",
-		"ws://:4500":                     "with a host",
-		"ws://a b":                       "it must be ws://",
 		"ws://u:secret@codex.example":    "no user or password",
-		"ws://codex.example#x":           "no fragment",
 	} {
 		err := (&AppServer{Connect: address}).validate()
 		switch {

@@ -6,12 +6,17 @@ import (
 	"net"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
+	"syscall"
 )
 
 // unixPrefix begins the address of a unix socket, as Caddy writes it:
 // unix//run/codex.sock is the socket /run/codex.sock.
 const unixPrefix = "unix/"
+
+// endpointForms names the addresses that can be dialled, for errors.
+const endpointForms = "ws://host:port, wss://host:port or unix//path"
 
 // endpoint is where a remote app-server is dialled.
 type endpoint struct {
@@ -20,8 +25,12 @@ type endpoint struct {
 	address string
 }
 
+// maxSocketPath is how long the path of a unix socket may be, in bytes.
+const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
 // CheckConnect says what is wrong with the address of a remote app-server (see
-// [ProcessConfig].Connect), or nil.
+// [ProcessConfig].Connect), or nil: then it can be dialled. The error shows
+// nothing that may be a secret.
 func CheckConnect(address string) error {
 	_, err := parseEndpoint(address)
 	return err
@@ -29,27 +38,39 @@ func CheckConnect(address string) error {
 
 func parseEndpoint(address string) (endpoint, error) {
 	if socket, ok := strings.CutPrefix(address, unixPrefix); ok {
-		if socket = path.Clean(socket); socket == "." || socket == "/" {
-			return endpoint{}, fmt.Errorf("the address %q names no socket; write unix//path/of.sock", address)
-		}
-		return endpoint{url: "ws://localhost/", network: "unix", address: socket}, nil
+		return parseSocket(socket)
 	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return endpoint{}, errors.New("the address is not a URL") // its text may hold a secret
+		return endpoint{}, fmt.Errorf("the address must be %s", endpointForms) // the text of err may hold a secret
 	case u.Scheme != "ws" && u.Scheme != "wss":
-		return endpoint{}, fmt.Errorf("the address %q is none of ws://HOST:PORT, wss://HOST and unix//path/of.sock", u.Redacted())
+		return endpoint{}, fmt.Errorf("the address must be %s, not %s", endpointForms, u.Redacted())
 	case u.User != nil:
-		return endpoint{}, fmt.Errorf("the address %q holds credentials; give the token on its own", u.Redacted())
+		return endpoint{}, errors.New("the address must hold no user or password; the token is given apart from it")
 	case u.Hostname() == "":
-		return endpoint{}, fmt.Errorf("the address %q names no host", address)
-	case u.Fragment != "" || u.RawQuery != "":
-		return endpoint{}, fmt.Errorf("the address of %q ends with its path: no query and no fragment", u.Host)
+		return endpoint{}, fmt.Errorf("the address must be %s, with a host", endpointForms)
+	case u.Fragment != "" || u.RawQuery != "" || u.ForceQuery:
+		return endpoint{}, fmt.Errorf("the address of %s must end with its path, without a query or a fragment", u.Host)
 	}
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"ws": "80", "wss": "443"}[u.Scheme]
 	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return endpoint{}, fmt.Errorf("the address of %s has a port that is not between 1 and 65535", u.Hostname())
+	}
 	return endpoint{url: u.String(), network: "tcp", address: net.JoinHostPort(u.Hostname(), port)}, nil
+}
+
+// parseSocket is parseEndpoint for the path of a unix socket.
+func parseSocket(socket string) (endpoint, error) {
+	clean := path.Clean(socket)
+	switch {
+	case !path.IsAbs(socket) || clean == "/":
+		return endpoint{}, errors.New("a unix socket is written unix//path, with its whole path")
+	case len(clean) > maxSocketPath || strings.ContainsRune(clean, 0):
+		return endpoint{}, fmt.Errorf("the path of a unix socket has at most %d bytes, none of them zero", maxSocketPath)
+	}
+	return endpoint{url: "ws://localhost/", network: "unix", address: clean}, nil
 }

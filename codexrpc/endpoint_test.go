@@ -14,7 +14,6 @@ func TestEndpoints(t *testing.T) {
 		"wss://codex.example:8443": {"wss://codex.example:8443", "tcp", "codex.example:8443"},
 		"unix//run/codex.sock":     {"ws://localhost/", "unix", "/run/codex.sock"},
 		"unix///run/codex.sock":    {"ws://localhost/", "unix", "/run/codex.sock"},
-		"unix/codex.sock":          {"ws://localhost/", "unix", "codex.sock"},
 	} {
 		if got, err := parseEndpoint(address); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", address, got, err)
@@ -23,20 +22,31 @@ func TestEndpoints(t *testing.T) {
 }
 
 func TestAddressesThatAreNone(t *testing.T) {
+	long := strings.Repeat("x", maxSocketPath)
 	for address, want := range map[string]string{
-		"":                              "none of",
-		"codex.internal:4500":           "none of",
-		"http://codex.internal":         "none of",
-		"unix:///run/codex.sock":        "none of",
-		"unix/":                         "no socket",
-		"unix//":                        "no socket",
-		"ws://":                         "no host",
-		"ws://:4500":                    "no host",
-		"ws://user:secret@codex:4500":   "credentials",
-		"wss://codex?token=secret":      "no query",
-		"wss://codex#secret":            "no fragment",
-		"ws://codex:secret-of-somebody": "not a URL",
-		"http://user:secret@codex":      "none of",
+		"":                              "must be ws://",
+		"codex.internal:4500":           "must be ws://",
+		"127.0.0.1:4500":                "must be ws://",
+		"http://codex.internal":         "must be ws://",
+		"unix:///run/codex.sock":        "must be ws://",
+		"unix:codex.sock":               "must be ws://",
+		"unix/":                         "whole path",
+		"unix//":                        "whole path",
+		"unix/codex.sock":               "whole path",
+		"unix//" + long:                 "at most",
+		"unix//run/\x00":                "at most",
+		"ws:codex.example":              "with a host",
+		"ws://":                         "with a host",
+		"ws://:4500":                    "with a host",
+		"ws://a b":                      "must be ws://",
+		"ws://user:secret@codex:4500":   "no user or password",
+		"wss://codex?token=secret":      "without a query",
+		"wss://codex/path?":             "without a query",
+		"wss://codex#secret":            "or a fragment",
+		"ws://codex:0":                  "has a port",
+		"ws://codex:65536":              "has a port",
+		"ws://codex:secret-of-somebody": "must be ws://",
+		"http://user:secret@codex":      "must be ws://",
 	} {
 		err := CheckConnect(address)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {

@@ -2,6 +2,7 @@ package codexrpc
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -83,16 +84,22 @@ func FuzzStdio(f *testing.F) {
 	})
 }
 
-// FuzzEndpoint: an address is refused, or leads somewhere; neither tells a
-// password.
+// FuzzEndpoint: an address is refused, or can be asked for an upgrade; neither
+// tells a password.
 func FuzzEndpoint(f *testing.F) {
-	for _, address := range []string{"ws://127.0.0.1:4500", "wss://codex.example/a", "unix//run/x.sock", "ws://u:p@h", "unix/", "ws://[::1]", "://"} {
+	for _, address := range []string{"ws://127.0.0.1:4500", "wss://codex.example/a", "unix//run/x.sock", "ws://u:p@h", "unix/", "ws://[::1]", "://", "wss://h/p?x=1", "wss://h/p?", "ws://h:99999", "unix//run/\x00"} {
 		f.Add(address)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
 		at, err := parseEndpoint(address)
 		if (err == nil) != (at.network != "" && at.address != "" && at.url != "") {
 			t.Errorf("%q: %+v, %v", address, at, err)
+		}
+		if err == nil {
+			// As the library that dials does it, but for the scheme.
+			if _, err := http.NewRequest(http.MethodGet, strings.Replace(at.url, "ws", "http", 1), nil); err != nil {
+				t.Errorf("%q cannot be dialled: %v", address, err)
+			}
 		}
 		u, errURL := url.Parse(address)
 		if errURL != nil || u.User == nil || err == nil {

@@ -227,7 +227,7 @@ func TestRemoteFails(t *testing.T) {
 		"wrong token": {func(cfg *ProcessConfig) { cfg.Token = "bad" }, "", "not the one it was started with"},
 		"no token":    {func(cfg *ProcessConfig) { cfg.Token = "" }, "", "wants a token"},
 		"not there":   {func(cfg *ProcessConfig) { cfg.Connect = "unix//nowhere/at/all.sock" }, "", "nobody listens there"},
-		"no address":  {func(cfg *ProcessConfig) { cfg.Connect = "http://user:hidden@host" }, "", "none of ws://"},
+		"no address":  {func(cfg *ProcessConfig) { cfg.Connect = "http://user:hidden@host" }, "", "must be ws://"},
 		"says nothing": {func(cfg *ProcessConfig) { cfg.StartTimeout = 50 * time.Millisecond },
 			methodInitialize, "start timeout of 50ms"},
 	} {
