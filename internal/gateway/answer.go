@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,6 +15,19 @@ import (
 
 // ignoredHeader names the parameters of a request that changed nothing.
 const ignoredHeader = "X-Codex-Ignored-Params"
+
+// maxIgnored is how many parameters the header names. Only the hosted tools of
+// a Codex may be more.
+const maxIgnored = 32
+
+// ignoredParams is the value of the header. The names are the server's own words.
+func ignoredParams(names []string) string {
+	more := len(names) - maxIgnored
+	if more <= 0 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s, and %d more", strings.Join(names[:maxIgnored], ", "), more)
+}
 
 // answer is the client's side of a request. Its methods are never called by
 // two goroutines at once.
@@ -34,7 +48,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, req *request, c
 	header.Set(modeHeader, string(req.options.Mode))
 	header.Set(stopHeader, string(req.options.Stop))
 	if len(req.plan.Ignored) > 0 {
-		header.Set(ignoredHeader, strings.Join(req.plan.Ignored, ", "))
+		header.Set(ignoredHeader, ignoredParams(req.plan.Ignored))
 	}
 	send := g.whole
 	if req.plan.Stream {

@@ -22,6 +22,7 @@ type ResponseRequest struct {
 	echo         responseEcho
 
 	hosted   *fault              // a tool that only a Codex may bring
+	skipped  []string            // the paths of all such tools
 	declared map[string]bool     // the names of the tools so far
 	forms    map[string]toolForm // by the name of the tool in the conversation
 	more     []moreTool          // tools that stand in the input
@@ -132,6 +133,7 @@ func (r *ResponseRequest) check() *fault {
 	case r.hosted != nil && !r.codex:
 		return r.hosted
 	}
+	r.ignored = append(r.ignored, r.skipped...)
 	return nil
 }
 

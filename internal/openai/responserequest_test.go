@@ -221,6 +221,19 @@ func TestResponseOfCodex(t *testing.T) {
 	}
 }
 
+// TestResponseManyHostedTools: hosted tools count as others do, and a list that
+// stands again replaces the one before, also what is told of it.
+func TestResponseManyHostedTools(t *testing.T) {
+	const codex = `,"client_metadata":{"x-codex-installation-id":"i"}`
+	list := func(n int) string { return `"tools":[` + strings.Repeat(`{"type":"x"},`, n-1) + `{"type":"x"}]` }
+	if r := responseOf(t, withMember(list(3)+","+list(maxTools)+codex)); len(r.ignored) != maxTools {
+		t.Errorf("%d ignored", len(r.ignored))
+	}
+	if refusal := decodeAll(withMember(list(maxTools+1) + codex)); refusal == nil || refusal.Param != "tools" {
+		t.Error("one more:", refusal)
+	}
+}
+
 // TestResponseResolve joins a request to what it refers to.
 func TestResponseResolve(t *testing.T) {
 	earlier := []json.RawMessage{

@@ -46,7 +46,8 @@ type moreTool struct {
 }
 
 func (r *ResponseRequest) readTools(v value) *fault {
-	r.tools, r.declared, r.forms, r.hosted, r.echo.tools = nil, nil, nil, nil, nil
+	r.tools, r.declared, r.forms, r.echo.tools = nil, nil, nil, nil
+	r.hosted, r.skipped = nil, nil
 	if !v.given() {
 		return nil
 	}
@@ -54,6 +55,9 @@ func (r *ResponseRequest) readTools(v value) *fault {
 		return f
 	}
 	for i, v := range v.elements() {
+		if i == maxTools {
+			return wrongValue("must hold at most %d tools", maxTools)
+		}
 		tools, f := readResponseTool(v, "")
 		if f != nil && f.code == codeHosted {
 			r.skipHosted(f.at(i).in("tools"))
@@ -79,7 +83,7 @@ func (r *ResponseRequest) skipHosted(f *fault) {
 	if r.hosted == nil {
 		r.hosted = &fault{path: f.path, problem: f.problem, code: codeUnsupported}
 	}
-	r.ignore(strings.TrimSuffix(f.path, ".type"))
+	r.skipped = append(r.skipped, strings.TrimSuffix(f.path, ".type"))
 }
 
 // addTool declares a tool.
