@@ -73,22 +73,35 @@ func (g *Gateway) complete(ctx context.Context, r *http.Request, decoded *openai
 			return g.notFollowed(r, previous, err)
 		}
 	}
-	return decoded.Resolve(earlier, func(id string) (json.RawMessage, *openai.Error) {
+	found, refusal := g.references(ctx, r, kept, decoded)
+	if refusal != nil {
+		return refusal
+	}
+	return decoded.Resolve(earlier, found)
+}
+
+// references reads the items that the input refers to.
+func (g *Gateway) references(ctx context.Context, r *http.Request, kept *responses.Reader, decoded *openai.ResponseRequest) (map[string]json.RawMessage, *openai.Error) {
+	ids := decoded.References()
+	named := make([]responses.Reference, len(ids))
+	for i, id := range ids {
 		response, ok := openai.ResponseOfItem(id)
 		if !ok || !responses.ValidID(response) {
-			return nil, nil
+			return nil, decoded.ItemNotFound(id)
 		}
-		item, err := kept.Item(ctx, response, func(item json.RawMessage) bool { return openai.ItemID(item) == id })
-		switch {
-		case errors.Is(err, responses.ErrNotFound):
-			return nil, nil
-		case errors.Is(err, responses.ErrTooLong):
-			return nil, openai.ReferencesTooLong()
-		case err != nil:
-			return nil, g.storeFailed(r, err)
-		}
-		return item, nil
-	})
+		named[i] = responses.Reference{Response: response, Item: id}
+	}
+	found, err := kept.Items(ctx, named, openai.ItemID)
+	if missing := (*responses.MissingError)(nil); errors.As(err, &missing) {
+		return nil, decoded.ItemNotFound(missing.ID)
+	}
+	if errors.Is(err, responses.ErrTooLong) {
+		return nil, openai.ReferencesTooLong()
+	}
+	if err != nil {
+		return nil, g.storeFailed(r, err)
+	}
+	return found, nil
 }
 
 // completeWithout completes a request where nothing is kept.
@@ -96,7 +109,7 @@ func (g *Gateway) completeWithout(decoded *openai.ResponseRequest) *openai.Error
 	if previous := decoded.PreviousID(); previous != "" {
 		return openai.PreviousNotFound(previous, previous)
 	}
-	return decoded.Resolve(nil, func(string) (json.RawMessage, *openai.Error) { return nil, nil })
+	return decoded.Resolve(nil, nil)
 }
 
 // notFollowed tells why a response cannot be followed.

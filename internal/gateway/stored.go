@@ -24,6 +24,7 @@ func (g *Gateway) Response(w http.ResponseWriter, r *http.Request, id string) {
 		g.refuse(w, r, refusal)
 		return
 	}
+	entry.Release() // a client may take its time
 	_ = g.respond(w, r, http.StatusOK, entry.Response)
 }
 
@@ -88,6 +89,7 @@ func (g *Gateway) InputItems(w http.ResponseWriter, r *http.Request, id string) 
 		return
 	}
 	list, refusal := openai.ItemList(entry.Input, page)
+	entry.Release()
 	if refusal != nil {
 		g.refuse(w, r, refusal)
 		return
@@ -99,8 +101,9 @@ func (g *Gateway) InputItems(w http.ResponseWriter, r *http.Request, id string) 
 func (g *Gateway) CancelResponse(w http.ResponseWriter, r *http.Request, id string) {
 	one := g.running.find(g.opts.User(r), id)
 	if one == nil {
-		_, refusal := g.entry(r, id)
+		entry, refusal := g.entry(r, id)
 		if refusal == nil {
+			entry.Release()
 			refusal = openai.NotCancellable(id)
 		}
 		g.refuse(w, r, refusal)

@@ -103,3 +103,40 @@ func TestNotKept(t *testing.T) {
 		}
 	}
 }
+
+// circleStore has one response, which follows itself. The third read calls end,
+// and takes until its context has ended.
+type circleStore struct {
+	responses.Store
+	reads int
+	end   func()
+}
+
+func (c *circleStore) Get(ctx context.Context, user, id string) (*responses.Entry, error) {
+	if c.reads++; c.reads == 3 {
+		c.end()
+		<-ctx.Done()
+	}
+	return &responses.Entry{User: user, Previous: id, Response: json.RawMessage("{}")}, nil
+}
+
+// TestChainAtExit: a chain that is being read does not hold up the exit, nor
+// outlive its client.
+func TestChainAtExit(t *testing.T) {
+	body := `{"model":"m","input":"q","previous_response_id":"` + openai.ResponseIDPrefix + strings.Repeat("0", 26) + `"}`
+	for code, end := range map[string]func(leave, exit context.CancelFunc){
+		"response_store_unavailable": func(leave, _ context.CancelFunc) { leave() },
+		"server_shutting_down":       func(_, exit context.CancelFunc) { exit() },
+	} {
+		store := new(circleStore)
+		g, exit := exitingGateway(t, Options{MaxBody: 1 << 20, MaxConcurrent: 1, Responses: store, Logger: discard()})
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		store.end = func() { end(leave, exit) }
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
+		_, _, refusal := g.receive(httptest.NewRecorder(), r, g.readResponse)
+		if refusal == nil || refusal.Code != code || store.reads != 3 {
+			t.Errorf("%+v after %d reads, want %s", refusal, store.reads, code)
+		}
+	}
+}

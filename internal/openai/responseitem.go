@@ -213,26 +213,24 @@ func (i *inputItem) readReasoning(fields *itemFields) *fault {
 	return nil
 }
 
-// Finder returns the item of an id; nil: there is none. An error is that of the
-// request.
-type Finder func(id string) (json.RawMessage, *Error)
-
-// resolve puts what an item refers to in its place.
-func (i *inputItem) resolve(r *ResponseRequest, at int, find Finder) *Error {
+// resolve puts the item that a reference names in its place.
+func (i *inputItem) resolve(r *ResponseRequest, at int, found map[string]json.RawMessage) *Error {
 	if i.kind != itemReference {
 		return nil
 	}
-	raw, refusal := find(i.id)
-	if refusal != nil {
-		return refusal
+	raw, ok := found[i.id]
+	if !ok {
+		return itemNotFound(i.id, at)
 	}
-	found, f := *i, notFound("there is no item %.64q here; items are kept with their response, when 'store' is not false", i.id)
-	if raw != nil {
-		found, f = r.readItem(value(raw))
-	}
-	*i = found
+	item, f := r.readItem(value(raw))
+	*i = item
 	if f == nil {
 		return nil
 	}
 	return f.in("id").at(at).in("input").toError()
+}
+
+func itemNotFound(id string, at int) *Error {
+	return notFound("there is no item %.64q here; items are kept with their response, when 'store' is not false", id).
+		in("id").at(at).in("input").toError()
 }

@@ -1,6 +1,9 @@
 package openai
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // PreviousID is the id of the response that this one follows; empty: none.
 func (r *ResponseRequest) PreviousID() string { return r.previous }
@@ -8,10 +11,28 @@ func (r *ResponseRequest) PreviousID() string { return r.previous }
 // Stored reports whether the response is to be kept.
 func (r *ResponseRequest) Stored() bool { return r.store }
 
+// References are the ids of the items that the input refers to, each as often as
+// it is named.
+func (r *ResponseRequest) References() []string {
+	var ids []string
+	for i := range r.input {
+		if r.input[i].kind == itemReference {
+			ids = append(ids, r.input[i].id)
+		}
+	}
+	return ids
+}
+
+// ItemNotFound is the 400 of a reference to an item that is not there.
+func (r *ResponseRequest) ItemNotFound(id string) *Error {
+	at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == itemReference && i.id == id })
+	return itemNotFound(id, max(0, at))
+}
+
 // Resolve completes the request: earlier are the items of the responses that it
-// follows, and find returns the item of an id that its input refers to. The
-// calls of all of them need their outputs.
-func (r *ResponseRequest) Resolve(earlier []json.RawMessage, find Finder) *Error {
+// follows, and found are those that its input refers to, by their ids. The calls
+// of all of them need their outputs.
+func (r *ResponseRequest) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *Error {
 	before := make([]inputItem, 0, len(earlier))
 	for _, raw := range earlier {
 		item, f := r.readItem(value(raw))
@@ -21,7 +42,7 @@ func (r *ResponseRequest) Resolve(earlier []json.RawMessage, find Finder) *Error
 		before = append(before, item)
 	}
 	for i := range r.input {
-		if refusal := r.input[i].resolve(r, i, find); refusal != nil {
+		if refusal := r.input[i].resolve(r, i, found); refusal != nil {
 			return refusal
 		}
 	}

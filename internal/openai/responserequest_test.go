@@ -107,7 +107,7 @@ func decodeAll(body string) *Error {
 	if refusal != nil {
 		return refusal
 	}
-	return r.Resolve(nil, findNothing)
+	return r.Resolve(nil, nil)
 }
 
 func TestResponsePlan(t *testing.T) {
@@ -241,20 +241,17 @@ func TestResponseResolve(t *testing.T) {
 		json.RawMessage(`{"id":"fc_1","type":"function_call","call_id":"c","name":"f","arguments":"{}","status":"completed"}`),
 	}
 	const previous = `{"model":"m","instructions":"I","previous_response_id":"resp_1","input":[{"type":"function_call_output","call_id":"c","output":"r"},{"id":"msg_9"}]}`
-	find := func(id string) (json.RawMessage, *Error) {
-		switch id {
-		case "msg_9":
-			return json.RawMessage(`{"id":"msg_9","type":"message","role":"assistant","content":[{"type":"output_text","text":"found","annotations":[],"logprobs":[]}]}`), nil
-		case "msg_large":
-			return nil, ReferencesTooLong()
-		}
-		return nil, nil
+	found := map[string]json.RawMessage{
+		"msg_9": json.RawMessage(`{"id":"msg_9","type":"message","role":"assistant","content":[{"type":"output_text","text":"found","annotations":[],"logprobs":[]}]}`),
 	}
 	r, refusal := DecodeResponse([]byte(previous))
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	if refusal := r.Resolve(earlier, find); refusal != nil {
+	if ids := r.References(); !slices.Equal(ids, []string{"msg_9"}) {
+		t.Errorf("it refers to %q", ids)
+	}
+	if refusal := r.Resolve(earlier, found); refusal != nil {
 		t.Fatal(refusal)
 	}
 	p, _ := r.Plan(PlanOptions{})
@@ -270,12 +267,11 @@ func TestResponseResolve(t *testing.T) {
 		`{"model":"m","previous_response_id":"resp_1"}`:                                                                      "input",
 		`{"model":"m","previous_response_id":"resp_1","input":"q"}`:                                                          "input",
 		`{"model":"m","previous_response_id":"resp_1","input":[{"type":"function_call_output","call_id":"d","output":"r"}]}`: "input[0].call_id",
-		withInput(`{"id":"msg_9"},{"type":"item_reference","id":"msg_large"}`):                                               "input",
 		withInput(`{"id":"msg_9"},{"type":"item_reference","id":"msg_none"}`):                                                "input[1].id",
 	} {
 		r, refusal := DecodeResponse([]byte(body))
 		if refusal == nil {
-			refusal = r.Resolve(earlier, find)
+			refusal = r.Resolve(earlier, found)
 		}
 		if refusal == nil || refusal.Param != param {
 			t.Errorf("%s: %v", body, refusal)
@@ -299,7 +295,7 @@ func TestResponseRefusal(t *testing.T) {
 		}
 	}
 	r, _ := DecodeResponse([]byte(`{"model":"m","previous_response_id":"resp_1","input":"q"}`))
-	if refusal := r.Resolve([]json.RawMessage{json.RawMessage(`{"role":"user","content":"a"}`), json.RawMessage(web)}, findNothing); refusal != nil {
+	if refusal := r.Resolve([]json.RawMessage{json.RawMessage(`{"role":"user","content":"a"}`), json.RawMessage(web)}, nil); refusal != nil {
 		t.Fatal(refusal)
 	}
 	if e := r.Refusal(refused); e.Param != "previous_response_id" {
@@ -365,7 +361,7 @@ func FuzzResponse(f *testing.F) {
 		given := string(body)
 		r, refusal := DecodeResponse(body)
 		if refusal == nil {
-			refusal = r.Resolve(nil, findNothing)
+			refusal = r.Resolve(nil, nil)
 		}
 		if string(body) != given {
 			t.Fatal("the body was changed")
@@ -439,7 +435,7 @@ func TestResponseRemoteImages(t *testing.T) {
 	}
 	next, refusal := DecodeResponse([]byte(`{"model":"m","previous_response_id":"resp_1","input":"q"}`))
 	if refusal == nil {
-		refusal = next.Resolve([]json.RawMessage{json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":` + image + `}`)}, findNothing)
+		refusal = next.Resolve([]json.RawMessage{json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":` + image + `}`)}, nil)
 	}
 	if refusal != nil || next.ImageParam(url) != "previous_response_id" {
 		t.Errorf("%v, param %q", refusal, next.ImageParam(url))

@@ -36,13 +36,11 @@ func responseOf(t testing.TB, body string) *ResponseRequest {
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	if refusal := r.Resolve(nil, findNothing); refusal != nil {
+	if refusal := r.Resolve(nil, nil); refusal != nil {
 		t.Fatal(refusal)
 	}
 	return r
 }
-
-func findNothing(string) (json.RawMessage, *Error) { return nil, nil }
 
 // testSuffix is the suffix of a response's id.
 const testSuffix = "abcdefghijklmnopqrstuvwxyz"

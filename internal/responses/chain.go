@@ -5,50 +5,65 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
-// MissingError says which response a chain lacks.
+// MissingError says which response a chain lacks, or which item a reference.
 type MissingError struct{ ID string }
 
-// Error names the response.
-func (e *MissingError) Error() string { return fmt.Sprintf("response %.64q: %v", e.ID, ErrNotFound) }
+// Error names what is missing.
+func (e *MissingError) Error() string { return fmt.Sprintf("%.64q: %v", e.ID, ErrNotFound) }
 
 // Unwrap makes it an ErrNotFound.
 func (e *MissingError) Unwrap() error { return ErrNotFound }
 
-// maxChain bounds how many responses may follow each other.
-const maxChain = 1024
+const (
+	// maxChain bounds how many responses may follow each other.
+	maxChain = 1024
+	// leastRead is how many bytes of entries any request may read. An entry has more
+	// than its items: its response repeats instructions and tools.
+	leastRead = 128 << 20
+)
 
-// Reader reads the items of a user for one request. It reads each entry once,
-// and no more bytes than it may: items can be named as often as one likes, and
-// each time is a copy for the model. It is used by one goroutine.
+// Reader reads the items of a user for one request. It has one entry at a time,
+// of which it keeps copies of the items that are wanted. What it reads and what
+// it keeps is bounded in bytes: a short request can name much. It is used by one
+// goroutine.
 type Reader struct {
-	store   Store
-	user    string
-	left    int64 // bytes
-	entries map[string]*Entry
+	store Store
+	user  string
+	read  int64 // bytes of entries that may still be read
+	keep  int64 // bytes of items that may still be returned
 }
 
 // NewReader returns a reader of at most maxBytes of items.
 func NewReader(s Store, user string, maxBytes int64) *Reader {
-	return &Reader{store: s, user: user, left: maxBytes, entries: make(map[string]*Entry)}
+	return &Reader{store: s, user: user, read: max(leastRead, 2*maxBytes), keep: maxBytes}
 }
 
-// get reads an entry, unless it has been read already.
+// get reads an entry, which is to be released.
 func (r *Reader) get(ctx context.Context, id string) (*Entry, error) {
-	if e := r.entries[id]; e != nil {
-		return e, nil
+	if ctx.Err() != nil { // not every store looks
+		return nil, unavailable(context.Cause(ctx))
 	}
 	e, err := r.store.Get(ctx, r.user, id)
-	if err == nil {
-		r.entries[id] = e
+	if errors.Is(err, ErrNotFound) {
+		return nil, &MissingError{id}
 	}
-	return e, err
+	if err != nil {
+		return nil, err
+	}
+	if r.read -= e.size(); r.read < 0 {
+		e.Release()
+		return nil, ErrTooLong
+	}
+	return e, nil
 }
 
-// take counts items.
-func (r *Reader) take(bytes int) error {
-	if r.left -= int64(bytes); r.left < 0 {
+// take counts an item that is returned some times.
+func (r *Reader) take(item json.RawMessage, times int) error {
+	if r.keep -= int64(len(item)) * int64(times); r.keep < 0 {
 		return ErrTooLong
 	}
 	return nil
@@ -59,46 +74,85 @@ func (r *Reader) take(bytes int) error {
 // is a *MissingError: half a conversation is none. ErrTooLong: it has more links
 // or bytes than may be read.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
-	var chain []*Entry
-	for id != "" {
-		if len(chain) == maxChain {
+	var chain []json.RawMessage // the last item first
+	for links := 0; id != ""; links++ {
+		if links == maxChain {
 			return nil, ErrTooLong
 		}
 		e, err := r.get(ctx, id)
-		if errors.Is(err, ErrNotFound) {
-			return nil, &MissingError{id}
-		}
 		if err != nil {
 			return nil, err
 		}
+		first := len(chain)
 		for item := range e.Items() {
-			if err := r.take(len(item)); err != nil {
-				return nil, err
+			if err = r.take(item, 1); err != nil {
+				break
 			}
+			chain = append(chain, slices.Clone(item))
 		}
-		chain = append(chain, e)
 		id = e.Previous
-	}
-	var items []json.RawMessage
-	for i := len(chain) - 1; i >= 0; i-- {
-		for item := range chain[i].Items() {
-			items = append(items, item)
+		e.Release()
+		if err != nil {
+			return nil, err
 		}
+		slices.Reverse(chain[first:])
 	}
-	return items, nil
+	slices.Reverse(chain)
+	return chain, nil
 }
 
-// Item returns the item of a response for which is returns true. ErrNotFound:
-// there is none. ErrTooLong: it is more than may be read.
-func (r *Reader) Item(ctx context.Context, response string, is func(json.RawMessage) bool) (json.RawMessage, error) {
-	e, err := r.get(ctx, response)
-	if err != nil {
-		return nil, err
+// Reference names an item of a response.
+type Reference struct{ Response, Item string }
+
+// Items returns the items that are named, by their ids, as idOf reads them. Each
+// counts as often as it is named. The first that is not there is a
+// *MissingError. ErrTooLong: they are more than may be read.
+func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
+	named = slices.Clone(named)
+	slices.SortFunc(named, func(a, b Reference) int { return strings.Compare(a.Response, b.Response) })
+	found := make(map[string]json.RawMessage)
+	for len(named) > 0 {
+		n := 1
+		for n < len(named) && named[n].Response == named[0].Response {
+			n++
+		}
+		if err := r.itemsOf(ctx, named[:n], idOf, found); err != nil {
+			return nil, err
+		}
+		named = named[n:]
 	}
+	return found, nil
+}
+
+// itemsOf finds the items that are named of one response.
+func (r *Reader) itemsOf(ctx context.Context, named []Reference, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
+	times := make(map[string]int)
+	for _, n := range named {
+		times[n.Item]++
+	}
+	e, err := r.get(ctx, named[0].Response)
+	if errors.Is(err, ErrNotFound) {
+		return &MissingError{named[0].Item}
+	}
+	if err != nil {
+		return err
+	}
+	defer e.Release()
 	for item := range e.Items() {
-		if is(item) {
-			return item, r.take(len(item))
+		id := idOf(item)
+		if times[id] == 0 {
+			continue
+		}
+		if err := r.take(item, times[id]); err != nil {
+			return err
+		}
+		found[id] = slices.Clone(item)
+		delete(times, id)
+	}
+	for _, n := range named {
+		if times[n.Item] > 0 {
+			return &MissingError{n.Item}
 		}
 	}
-	return nil, ErrNotFound
+	return nil
 }

@@ -4,20 +4,36 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/certmagic"
+	"golang.org/x/sync/semaphore"
 )
 
-// countingStore counts how often it is read.
+// countingStore counts how often it is read, and calls then at each time.
 type countingStore struct {
 	Store
 	reads int
+	then  func(reads int)
 }
 
 func (c *countingStore) Get(ctx context.Context, user, id string) (*Entry, error) {
 	c.reads++
+	if c.then != nil {
+		c.then(c.reads)
+	}
 	return c.Store.Get(ctx, user, id)
 }
+
+// text is the id of an item of these tests: the item.
+func text(item json.RawMessage) string { return string(item) }
 
 // TestReader: items may be named many times. Each time counts, but the store is
 // asked once.
@@ -25,35 +41,202 @@ func TestReader(t *testing.T) {
 	ctx := t.Context()
 	s := &countingStore{Store: NewMemory(1<<20, time.Hour)}
 	putAll(t, s, 0, 2)
-	isOwn := func(item json.RawMessage) bool { return string(item) == `"own"` }
-	r := NewReader(s, "u", int64(100*len(`"own"`)))
-	for i := range 100 {
-		if _, err := r.Item(ctx, id(i%2), isOwn); err != nil {
-			t.Fatal(i, err)
+	named := make([]Reference, 100)
+	for i := range named {
+		named[i] = Reference{id(i % 2), `"own"`}
+	}
+	size := int64(100 * len(`"own"`))
+	items, err := NewReader(s, "u", size).Items(ctx, named, text)
+	if err != nil || string(items[`"own"`]) != `"own"` || s.reads != 2 {
+		t.Errorf("%s after %d reads, %v", items, s.reads, err)
+	}
+	if _, err := NewReader(s, "u", size-1).Items(ctx, named, text); !errors.Is(err, ErrTooLong) {
+		t.Error("one byte more:", err)
+	}
+	for _, named := range []Reference{{id(1), "none"}, {id(7), `"own"`}} {
+		_, err := NewReader(s, "u", 1<<20).Items(ctx, []Reference{{id(0), `"own"`}, named}, text)
+		if missing := (*MissingError)(nil); !errors.As(err, &missing) || missing.ID != named.Item {
+			t.Errorf("%v: %v", named, err)
 		}
 	}
-	if _, err := r.Item(ctx, id(1), isOwn); !errors.Is(err, ErrTooLong) {
-		t.Error("one more:", err)
-	}
-	if s.reads != 2 {
-		t.Errorf("%d reads", s.reads)
-	}
-	r = NewReader(s, "u", 1<<20)
-	if _, err := r.Item(ctx, id(1), func(json.RawMessage) bool { return false }); !errors.Is(err, ErrNotFound) {
-		t.Error("no such item:", err)
-	}
-	if _, err := r.Item(ctx, id(7), isOwn); !errors.Is(err, ErrNotFound) {
-		t.Error("no such response:", err)
-	}
-	if _, err := NewReader(s, "v", 1<<20).Item(ctx, id(1), isOwn); !errors.Is(err, ErrNotFound) {
+	if _, err := NewReader(s, "v", 1<<20).Items(ctx, named, text); !errors.Is(err, ErrNotFound) {
 		t.Error("another user's:", err)
 	}
 	// A chain and items share the bound.
-	r = NewReader(s, "u", 16)
+	r := NewReader(s, "u", 16)
 	if _, err := r.Chain(ctx, id(0)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Item(ctx, id(0), isOwn); !errors.Is(err, ErrTooLong) {
+	if _, err := r.Items(ctx, named[:1], text); !errors.Is(err, ErrTooLong) {
 		t.Error("a chain and one more:", err)
+	}
+}
+
+// TestReaderCancelled: whoever has left is not read for, whatever the store.
+func TestReaderCancelled(t *testing.T) {
+	s := &countingStore{Store: NewMemory(1<<20, time.Hour)}
+	if err := s.Put(t.Context(), id(0), entry("u", id(0), "round")); err != nil {
+		t.Fatal(err)
+	}
+	putAll(t, s, 1, 100)
+	var named []Reference
+	for i := 1; i < 100; i++ {
+		named = append(named, Reference{id(i), `"own"`})
+	}
+	for what, read := range map[string]func(context.Context, *Reader) error{
+		"chain": func(ctx context.Context, r *Reader) error {
+			_, err := r.Chain(ctx, id(0))
+			return err
+		},
+		"items": func(ctx context.Context, r *Reader) error {
+			_, err := r.Items(ctx, named, text)
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s.reads, s.then = 0, func(reads int) {
+			if reads == 3 {
+				cancel()
+			}
+		}
+		if err := read(ctx, NewReader(s, "u", 1<<20)); !errors.Is(err, context.Canceled) || s.reads != 3 {
+			t.Errorf("%s: %v after %d reads", what, err, s.reads)
+		}
+		cancel()
+	}
+}
+
+// loadingStorage counts the bytes that are loaded, and how many loads are under
+// way at once.
+type loadingStorage struct {
+	certmagic.Storage
+	bytes, loading, most atomic.Int64
+}
+
+func (s *loadingStorage) Load(ctx context.Context, key string) ([]byte, error) {
+	now := s.loading.Add(1)
+	defer s.loading.Add(-1)
+	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	}
+	data, err := s.Storage.Load(ctx, key)
+	s.bytes.Add(int64(len(data)))
+	return data, err
+}
+
+// newLarge makes a store with a circle of large responses of small items, of
+// which few fit into the memory at once.
+func newLarge(t *testing.T, size, fit, count int) (*Shared, *loadingStorage) {
+	storage := &loadingStorage{Storage: &certmagic.FileStorage{Path: t.TempDir()}}
+	s := NewShared(storage, Limits{time.Hour, 1000}, slog.New(slog.DiscardHandler))
+	t.Cleanup(s.Close)
+	s.memory = semaphore.NewWeighted(int64(fit * 2 * (size + 4096)))
+	for i := range count {
+		e := &Entry{
+			User: "u", Previous: id((i + 1) % count),
+			Response: json.RawMessage(`{"instructions":"` + strings.Repeat("x", size) + `"}`),
+			Input:    []json.RawMessage{json.RawMessage(fmt.Sprintf(`"in %d"`, i))},
+		}
+		if err := s.Put(t.Context(), id(i), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, storage
+}
+
+// TestChainMemory: of what a chain loads only its items stay, and what all
+// chains load at once is bounded.
+func TestChainMemory(t *testing.T) {
+	const size, fit, count, readers = 128 << 10, 2, 8, 24
+	s, storage := newLarge(t, size, fit, count)
+	last := &Entry{User: "u", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(`"last"`)}}
+	if err := s.Put(t.Context(), id(count-1), last); err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	chains := make([][]json.RawMessage, readers)
+	var all sync.WaitGroup
+	for i := range chains {
+		all.Go(func() {
+			var err error
+			if chains[i], err = NewReader(s, "u", 1<<20).Chain(t.Context(), id(0)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if after := heap(); after > before+8<<20 {
+		t.Errorf("%d chains take %d KiB", readers, (after-before)>>10)
+	}
+	if most := storage.most.Load(); most > fit {
+		t.Errorf("%d loads at once", most)
+	}
+	for _, chain := range chains {
+		if len(chain) != count || string(chain[0]) != `"last"` || string(chain[count-1]) != `"in 0"` {
+			t.Errorf("%q", chain)
+		}
+	}
+}
+
+// TestChainReads: what is loaded counts, not only the items.
+func TestChainReads(t *testing.T) {
+	const size = 128 << 10
+	s, storage := newLarge(t, size, 2, 3)
+	r := NewReader(s, "u", 1<<20)
+	r.read = 5 * size
+	if _, err := r.Chain(t.Context(), id(0)); !errors.Is(err, ErrTooLong) {
+		t.Error(err)
+	}
+	if got := storage.bytes.Load(); got > 6*size {
+		t.Errorf("%d KiB were loaded", got>>10)
+	}
+	r = NewReader(s, "u", 1<<20)
+	r.read = size
+	if _, err := r.Items(t.Context(), []Reference{{id(0), `"in 0"`}, {id(1), `"in 1"`}}, text); !errors.Is(err, ErrTooLong) {
+		t.Error(err)
+	}
+}
+
+// TestRoom: room is given back once, whatever the end, and a call that nobody
+// waits for keeps it.
+func TestRoom(t *testing.T) {
+	storage := &brokenStorage{hang: make(chan struct{}), err: errors.New("broken")}
+	s, _ := newShared(t, storage, Limits{time.Hour, 10})
+	s.memory = semaphore.NewWeighted(transferMemory)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := s.Put(ctx, id(1), entry("u", "", "x")); !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+	if s.memory.TryAcquire(transferMemory) {
+		t.Error("a call that goes on has no room")
+	}
+	close(storage.hang)
+	if err := s.memory.Acquire(t.Context(), transferMemory); err != nil {
+		t.Fatal(err)
+	}
+	s.memory.Release(transferMemory)
+
+	whole, _ := newShared(t, &certmagic.FileStorage{Path: t.TempDir()}, Limits{time.Hour, 10})
+	whole.memory = s.memory
+	putAll(t, whole, 0, 1)
+	e, err := whole.Get(t.Context(), "u", id(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.memory.TryAcquire(transferMemory) {
+		t.Error("an entry in use has no room")
+	}
+	e.Release()
+	if _, err := whole.Get(t.Context(), "v", id(0)); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
+	if err := s.memory.Acquire(t.Context(), transferMemory); err != nil {
+		t.Error("not all room was given back:", err)
 	}
 }

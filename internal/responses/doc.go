@@ -16,8 +16,9 @@ type Store interface {
 	// Put keeps an entry. ErrTooLarge: it does not fit. ErrUnavailable: the store
 	// does not work.
 	Put(ctx context.Context, id string, e *Entry) error
-	// Get returns the entry of a user. ErrNotFound: there is none, not any more, or
-	// it is another user's. ErrUnavailable: the store does not work.
+	// Get returns the entry of a user, which is to be released. ErrNotFound: there
+	// is none, not any more, or it is another user's. ErrUnavailable: the store does
+	// not work.
 	Get(ctx context.Context, user, id string) (*Entry, error)
 	// Delete forgets the entry of a user. The errors are those of Get.
 	Delete(ctx context.Context, user, id string) error

@@ -18,6 +18,16 @@ type Entry struct {
 	Input []json.RawMessage `json:"input"`
 	// Output are its items as the next response needs them.
 	Output []Output `json:"output"`
+
+	release func() // nil: there is nothing to release
+}
+
+// Release ends the use of an entry that a store has returned. Until then, the
+// memory that it takes counts. What was taken from it may be kept.
+func (e *Entry) Release() {
+	if e.release != nil {
+		e.release()
+	}
 }
 
 // Output is one item of a response's output. Nearly all are what the client

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/certmagic"
+	"golang.org/x/sync/semaphore"
 )
 
 // Shared keeps entries in Caddy's storage, which may be one for several nodes
@@ -24,6 +25,7 @@ type Shared struct {
 	logger  *slog.Logger
 	now     func() time.Time
 	calls   chan struct{} // holds one for each call of the storage under way
+	memory  *semaphore.Weighted
 
 	sweeper
 }
@@ -43,6 +45,12 @@ const extension = ".json"
 // maxEntry bounds one entry in the storage, in bytes.
 const maxEntry = 64 << 20
 
+// transferMemory bounds the memory of all entries together that are on their way
+// from or to a storage, in bytes: in all stores of this process.
+const transferMemory = 4 * maxEntry
+
+var transfers = semaphore.NewWeighted(transferMemory)
+
 // NewShared makes a store over a storage, and starts its sweeper, which Close
 // ends.
 func NewShared(storage certmagic.Storage, limits Limits, logger *slog.Logger) *Shared {
@@ -56,6 +64,7 @@ func newSharedAt(storage certmagic.Storage, limits Limits, logger *slog.Logger, 
 		logger:  logger,
 		now:     time.Now,
 		calls:   make(chan struct{}, maxCalls),
+		memory:  transfers,
 	}
 	s.sweeper.start(s, sweeps)
 	return s
@@ -86,46 +95,69 @@ func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
 	if err != nil {
 		return fmt.Errorf("the id %.64q: %w", id, err)
 	}
+	room, err := s.reserve(ctx, e.size())
+	if err != nil {
+		return err
+	}
+	defer room.release()
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
 	encoder.SetEscapeHTML(false) // what is kept is to come back as it was
 	if err := encoder.Encode(e); err != nil {
 		return err
 	}
-	_, err = call(ctx, s, func(ctx context.Context) (struct{}, error) {
+	_, err = call(ctx, s, room, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.storage.Store(ctx, at, data.Bytes())
 	})
 	s.sweeper.put(s.limits.MaxCount)
 	return err
 }
 
-// Get implements [Store].
+// Get implements [Store]. It asks for the size of the entry first, so that there
+// is room for it before it is loaded.
 func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
 	at, err := s.key(id)
 	if err != nil {
 		return nil, err
 	}
-	data, err := call(ctx, s, func(ctx context.Context) ([]byte, error) { return s.storage.Load(ctx, at) })
+	info, err := call(ctx, s, nil, func(ctx context.Context) (certmagic.KeyInfo, error) { return s.storage.Stat(ctx, at) })
 	if err != nil {
+		return nil, err
+	}
+	if info.Size <= 0 { // a storage need not tell it
+		info.Size = maxEntry
+	}
+	room, err := s.reserve(ctx, info.Size)
+	if err != nil {
+		return nil, err
+	}
+	data, err := call(ctx, s, room, func(ctx context.Context) ([]byte, error) { return s.storage.Load(ctx, at) })
+	if err != nil {
+		room.release()
 		return nil, err
 	}
 	e := new(Entry)
 	if err := json.Unmarshal(data, e); err != nil || !e.sound() {
+		room.release()
 		// To its user it is lost; its time to be deleted will come.
 		s.logger.Warn("a kept response cannot be read", "key", at, "error", err)
 		return nil, ErrNotFound
 	}
 	if e.User != user {
+		room.release()
 		return nil, ErrNotFound
 	}
+	e.release = room.release
 	return e, nil
 }
 
 // Delete implements [Store].
 func (s *Shared) Delete(ctx context.Context, user, id string) error {
-	if _, err := s.Get(ctx, user, id); err != nil {
+	e, err := s.Get(ctx, user, id)
+	if err != nil {
 		return err
 	}
+	e.Release()
 	at, err := s.key(id)
 	if err != nil {
 		return err
@@ -134,7 +166,7 @@ func (s *Shared) Delete(ctx context.Context, user, id string) error {
 }
 
 func (s *Shared) remove(ctx context.Context, key string) error {
-	_, err := call(ctx, s, func(ctx context.Context) (struct{}, error) {
+	_, err := call(ctx, s, nil, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.storage.Delete(ctx, key)
 	})
 	return err
@@ -145,9 +177,10 @@ func (s *Shared) remove(ctx context.Context, key string) error {
 const maxCalls = 64
 
 // call makes one call of the storage. Not every storage knows deadlines; whoever
-// waits for it has one nevertheless. What does not exist is ErrNotFound, all
-// other errors are ErrUnavailable.
-func call[T any](ctx context.Context, s *Shared, run func(context.Context) (T, error)) (result T, err error) {
+// waits for it has one nevertheless. room, which may be nil, is held until the
+// storage has answered. What does not exist is ErrNotFound, all other errors are
+// ErrUnavailable.
+func call[T any](ctx context.Context, s *Shared, room *room, run func(context.Context) (T, error)) (result T, err error) {
 	select {
 	case s.calls <- struct{}{}:
 	case <-ctx.Done():
@@ -158,7 +191,9 @@ func call[T any](ctx context.Context, s *Shared, run func(context.Context) (T, e
 		err    error
 	}
 	done := make(chan outcome, 1)
+	room.hold()
 	go func() {
+		defer room.release()
 		result, err := run(ctx)
 		<-s.calls
 		done <- outcome{result, err}

@@ -108,8 +108,11 @@ func (b *brokenStorage) fail() error {
 	return b.err
 }
 
-func (b *brokenStorage) Store(context.Context, string, []byte) error          { return b.fail() }
-func (b *brokenStorage) Load(context.Context, string) ([]byte, error)         { return nil, b.fail() }
+func (b *brokenStorage) Store(context.Context, string, []byte) error  { return b.fail() }
+func (b *brokenStorage) Load(context.Context, string) ([]byte, error) { return nil, b.fail() }
+func (b *brokenStorage) Stat(context.Context, string) (certmagic.KeyInfo, error) {
+	return certmagic.KeyInfo{}, b.fail()
+}
 func (b *brokenStorage) Delete(context.Context, string) error                 { return b.fail() }
 func (b *brokenStorage) List(context.Context, string, bool) ([]string, error) { return nil, b.fail() }
 

@@ -115,7 +115,7 @@ func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 // entries are the keys of all entries, the oldest first. What else is in the
 // folder is not ours.
 func (s *Shared) entries(ctx context.Context) ([]string, error) {
-	keys, err := call(ctx, s, func(ctx context.Context) ([]string, error) { return s.storage.List(ctx, folder, false) })
+	keys, err := call(ctx, s, nil, func(ctx context.Context) ([]string, error) { return s.storage.List(ctx, folder, false) })
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
