@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestProtocols: streams over HTTP/1.1, HTTP/2 without TLS, and HTTP/2 with it.
@@ -69,6 +70,9 @@ func TestProtocols(t *testing.T) {
 				}
 			}
 			leaveOver(t, s.at(t), client, c.url)
+			if c.major == 2 {
+				resetOver(t, client, c.url)
+			}
 		})
 	}
 }
@@ -115,6 +119,46 @@ func leaveOver(t *testing.T, s *site, client *http.Client, url string) {
 	if err := s.model.WaitClosed(testContext(t), before+1); err != nil {
 		t.Error("the turn was not interrupted:", err)
 	}
+}
+
+// resetOver resets many streams of one connection, half of them within the body;
+// the connection goes on.
+func resetOver(t *testing.T, client *http.Client, url string) {
+	t.Helper()
+	body := chatBody("say:ok", map[string]any{"stream": true})
+	for i := range 300 {
+		ctx, cancel := context.WithCancel(testContext(t))
+		var reader io.Reader = strings.NewReader(body)
+		if i%2 == 0 {
+			reader = &halfBody{text: strings.NewReader(body[:len(body)/2]), ctx: ctx}
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Duration(i%10)*300*time.Microsecond, cancel)
+		if response, err := client.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+		cancel()
+	}
+	if text, _ := streamOver(t, client, url); !strings.HasSuffix(text, "data: [DONE]\n\n") {
+		t.Errorf("after the resets: %q", text)
+	}
+}
+
+// halfBody is a body that does not go on after its text.
+type halfBody struct {
+	text *strings.Reader
+	ctx  context.Context
+}
+
+func (h *halfBody) Read(p []byte) (int, error) {
+	if h.text.Len() > 0 {
+		return h.text.Read(p)
+	}
+	<-h.ctx.Done()
+	return 0, h.ctx.Err()
 }
 
 // TestSlowUpload: a client that sends its body slowly, or never all of it,

@@ -23,16 +23,17 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *ope
 	if r.ContentLength > g.opts.MaxBody {
 		return nil, openai.PayloadTooLarge(g.opts.MaxBody)
 	}
-	expire := func() {
-		// A writer that knows no deadlines has a client that cannot be slow.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
-	}
-	stop := context.AfterFunc(r.Context(), expire)
+	expiry := newReadCut(w)
+	defer expiry.close() // also if a Read panics
+	stop := context.AfterFunc(r.Context(), expiry.cut)
 	defer stop()
-	silence := time.AfterFunc(bodySilence, expire)
+	silence := time.AfterFunc(bodySilence, expiry.cut)
 	defer silence.Stop()
 	limited := http.MaxBytesReader(w, r.Body, g.opts.MaxBody)
 	body, err := readAll(&heard{limited, silence}, r.ContentLength)
+	if expiry.close() && err == nil {
+		err = os.ErrDeadlineExceeded
+	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, openai.PayloadTooLarge(tooLarge.Limit)
 	}
