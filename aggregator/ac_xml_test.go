@@ -30,7 +30,7 @@ func TestAC21_ObsidianXML(t *testing.T) {
 		{"getCurrentTime", "null", "<use_tool>\n<name>getCurrentTime</name>\n</use_tool>"},
 		{"readNote", `{"chunkIndex":0,"path":"a.md"}`, "<use_tool>\n<name>readNote</name>\n<notePath>a.md</notePath>\n<chunkIndex>0</chunkIndex>\n</use_tool>"},
 		{"writeToFile", `{"confirmation":false,"path":"","content":null}`, "<use_tool>\n<name>writeToFile</name>\n<path></path>\n<confirmation>false</confirmation>\n</use_tool>"},
-		{"mcp_x", `{"b":1.50,"a b":2,"use_tool":3,"a":{"k": [ ]},"":4,"b":2.50}`, "<use_tool>\n<name>mcp_x</name>\n<b>2.50</b>\n<a>{\"k\":[]}</a>\n</use_tool>"},
+		{"mcp_x", `{"b":1.50,"a b":null,"a":{"k": [ ]},"b":2.50}`, "<use_tool>\n<name>mcp_x</name>\n<b>2.50</b>\n<a>{\"k\":[]}</a>\n</use_tool>"},
 	} {
 		if got, err := RenderXML(record(c.name, c.arguments)); err != nil || got != c.want {
 			t.Errorf("%s %s: %v\n%s", c.name, c.arguments, err, got)
@@ -42,6 +42,7 @@ func TestAC21_ObsidianXML(t *testing.T) {
 	}{
 		{"", "{}", ErrToolName}, {" ", "{}", ErrToolName}, {"f</name>", "{}", ErrToolName},
 		{"f", `{"a":`, ErrArguments}, {"f", `[1]`, ErrArguments}, {"f", `"text"`, ErrArguments}, {"f", "{}{}", ErrArguments},
+		{"f", `{"a b":2}`, ErrParameter}, {"f", `{"use_tool":3}`, ErrParameter}, {"f", `{"":4}`, ErrParameter}, {"f", `{"a":1,"b>":""}`, ErrParameter},
 	} {
 		if got, err := RenderXML(record(c.name, c.arguments)); !errors.Is(err, c.want) || got != "" {
 			t.Errorf("%q %q: %q %v", c.name, c.arguments, got, err)

@@ -22,6 +22,7 @@ var (
 	errNoName     = errors.New("aggregator: the block has no <name>")
 	errEmptyName  = errors.New("aggregator: the <name> of the block is empty")
 	errMarkupName = errors.New("aggregator: the <name> of the block holds markup")
+	errLongName   = errors.New("aggregator: the <name> of the block is too long")
 	errOpenArgs   = errors.New("aggregator: the <args> of the block has no end")
 )
 
@@ -102,6 +103,8 @@ func cutName(body string) (name, rest string, err error) {
 		return "", "", errEmptyName
 	case strings.ContainsAny(name, "<>"):
 		return "", "", errMarkupName
+	case len(name) > maxNameBytes:
+		return "", "", errLongName
 	}
 	return name, body[:start] + body[inner+length+len(nameCloser):], nil
 }

@@ -12,6 +12,10 @@ import (
 // holds markup.
 var ErrToolName = errors.New("aggregator: the name of the tool cannot stand in a block")
 
+// ErrParameter says that a call cannot be written as a block: the name of an
+// argument cannot be a tag, and the call would be another one without it.
+var ErrParameter = errors.New("aggregator: the name of a parameter cannot stand in a block")
+
 // Escaping says how text stands in a block.
 type Escaping uint8
 
@@ -46,11 +50,11 @@ func WithEscaping(e Escaping) XMLOption {
 //	</use_tool>
 //
 // Strings are written by Escaping, arrays and objects as compact JSON with <, > and
-// & as \u003c, \u003e and \u0026, numbers and booleans bare. A null has no tag, nor
-// has a member whose name cannot be one: empty, use_tool, or with white space or
-// one of <>/&"'= in it.
+// & as \u003c, \u003e and \u0026, numbers and booleans bare. A null has no tag.
 //
-// The error is ErrToolName or ErrArguments; there is no block then.
+// The error is ErrToolName, ErrArguments or ErrParameter; there is no block then. A
+// parameter cannot be a tag if its name is empty, use_tool, or has white space or one
+// of <>/&"'= in it.
 func RenderXML(r Record, opts ...XMLOption) (string, error) {
 	var cfg xmlConfig
 	for _, opt := range opts {
@@ -69,8 +73,11 @@ func RenderXML(r Record, opts ...XMLOption) (string, error) {
 	out.WriteString(cfg.text(name, "name"))
 	out.WriteString(nameCloser + "\n")
 	for _, p := range params {
-		if p.Value == "null" || !isTagName(p.Name) {
+		if p.Value == "null" {
 			continue
+		}
+		if !isTagName(p.Name) {
+			return "", fmt.Errorf("rendering call %s: %w", r.ID, ErrParameter)
 		}
 		out.WriteString("<" + p.Name + ">")
 		out.WriteString(cfg.value(p))
