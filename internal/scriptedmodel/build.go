@@ -16,6 +16,7 @@ const maxCalls = 1000
 // builder makes scripts of directives.
 type builder struct {
 	req      Request
+	callID   string   // of the calls that follow; empty: each has its own
 	sections []Script // the last one is being built
 }
 
@@ -61,6 +62,8 @@ func (b *builder) add(d directive) error {
 		return b.addCalls(s, d)
 	case "then":
 		return b.then(s, d.arg)
+	case "callid=":
+		b.callID = d.arg
 	case "chunk=", "delay=", "firstdelay=", "usage:":
 		return set(s, d)
 	default:
@@ -103,7 +106,7 @@ func (b *builder) addCalls(s *Script, d directive) error {
 			args = b.madeUp(name, i)
 		}
 		if d.name == "tool:" {
-			s.Output = append(s.Output, Call{name, args})
+			s.Output = append(s.Output, Call{Name: name, Arguments: args, ID: b.callID})
 			continue
 		}
 		block, err := useToolBlock(name, []byte(args))

@@ -174,7 +174,7 @@ func (a answer) text() string {
 func (a answer) calls() (calls []Call) {
 	for _, e := range a.events {
 		if e["type"] == "response.output_item.done" && e.at("item", "type") == "function_call" {
-			calls = append(calls, Call{e.at("item", "name").(string), e.at("item", "arguments").(string)})
+			calls = append(calls, Call{Name: e.at("item", "name").(string), Arguments: e.at("item", "arguments").(string)})
 		}
 	}
 	return calls

@@ -25,14 +25,14 @@ func TestDemoCalls(t *testing.T) {
 		question string
 		want     Call
 	}{
-		{"What is the weather in Paris?", Call{"get_weather", `{"location":"Paris","unit":"celsius"}`}},
-		{"What is the temperature in Fahrenheit in New York?", Call{"get_weather", `{"location":"New York","unit":"fahrenheit"}`}},
-		{"Search the web for cats!", Call{"webSearch", `{"query":"cats"}`}},
-		{"Please search for cats for me.", Call{"webSearch", `{"query":"cats"}`}},
-		{`Please look up "Caddy modules" for me`, Call{"webSearch", `{"query":"Caddy modules"}`}},
-		{"hello, use webSearch", Call{"webSearch", `{"query":"hello, use webSearch"}`}},
-		{"what time is it", Call{"getCurrentTime", `{}`}},
-		{"save to notes/a.md: some text", Call{"write_file", `{"content":"some text","path":"notes/a.md"}`}},
+		{"What is the weather in Paris?", Call{Name: "get_weather", Arguments: `{"location":"Paris","unit":"celsius"}`}},
+		{"What is the temperature in Fahrenheit in New York?", Call{Name: "get_weather", Arguments: `{"location":"New York","unit":"fahrenheit"}`}},
+		{"Search the web for cats!", Call{Name: "webSearch", Arguments: `{"query":"cats"}`}},
+		{"Please search for cats for me.", Call{Name: "webSearch", Arguments: `{"query":"cats"}`}},
+		{`Please look up "Caddy modules" for me`, Call{Name: "webSearch", Arguments: `{"query":"Caddy modules"}`}},
+		{"hello, use webSearch", Call{Name: "webSearch", Arguments: `{"query":"hello, use webSearch"}`}},
+		{"what time is it", Call{Name: "getCurrentTime", Arguments: `{}`}},
+		{"save to notes/a.md: some text", Call{Name: "write_file", Arguments: `{"content":"some text","path":"notes/a.md"}`}},
 	}
 	s := start(t, Options{})
 	for _, c := range cases {

@@ -54,10 +54,11 @@ func TestScripts(t *testing.T) {
 		{"chunk=7; delay=5ms; firstdelay=1s; usage:1,2,3,4; say:a", Script{
 			Output: []Output{Say("a")}, Chunk: 7, Delay: 5 * time.Millisecond, FirstDelay: time.Second, Usage: &Usage{1, 2, 3, 4}}},
 		{"chunk=all; say:a", Script{Output: []Output{Say("a")}, Chunk: ChunkAll}},
-		{`tool:2 f {"n":%d,"m":"%d"}`, Script{Output: []Output{Call{"f", `{"n":1,"m":"1"}`}, Call{"f", `{"n":2,"m":"2"}`}}}},
-		{"tool:f not JSON", Script{Output: []Output{Call{"f", "not JSON"}}}},
-		{"tool:nosuch", Script{Output: []Output{Call{"nosuch", `{"query":"example 1"}`}}}},
-		{"tool:2 declared", Script{Output: []Output{Call{"declared", `{"place":"example 1"}`}, Call{"declared", `{"place":"example 2"}`}}}},
+		{`tool:2 f {"n":%d,"m":"%d"}`, Script{Output: []Output{Call{Name: "f", Arguments: `{"n":1,"m":"1"}`}, Call{Name: "f", Arguments: `{"n":2,"m":"2"}`}}}},
+		{"callid=c1; tool:2 f {}; usage:1,2,3,4", Script{Output: []Output{Call{Name: "f", Arguments: "{}", ID: "c1"}, Call{Name: "f", Arguments: "{}", ID: "c1"}}, Usage: &Usage{1, 2, 3, 4}}},
+		{"tool:f not JSON", Script{Output: []Output{Call{Name: "f", Arguments: "not JSON"}}}},
+		{"tool:nosuch", Script{Output: []Output{Call{Name: "nosuch", Arguments: `{"query":"example 1"}`}}}},
+		{"tool:2 declared", Script{Output: []Output{Call{Name: "declared", Arguments: `{"place":"example 1"}`}, Call{Name: "declared", Arguments: `{"place":"example 2"}`}}}},
 		{`usetool:2 f {"b":"x %d","a":[1]}`, Script{Output: []Output{Say(
 			"<use_tool>\n<name>f</name>\n<b>x 1</b>\n<a>[1]</a>\n</use_tool>\n<use_tool>\n<name>f</name>\n<b>x 2</b>\n<a>[1]</a>\n</use_tool>")}}},
 		{"usetool:f", Script{Output: []Output{Say("<use_tool>\n<name>f</name>\n<query>example 1</query>\n</use_tool>")}}},

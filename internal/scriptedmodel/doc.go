@@ -54,6 +54,8 @@
 //	                      delta
 //	delay=DURATION        pause before each delta but the first
 //	firstdelay=DURATION   pause before the first output
+//	callid=ID             the call id of all calls that follow; default: each has its
+//	                      own
 //	usage:IN,CACHED,OUT,REASONING   token counts; default: see [DefaultUsage]
 //
 // Examples:

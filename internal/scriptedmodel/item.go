@@ -1,6 +1,7 @@
 package scriptedmodel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -86,7 +87,7 @@ func (it *itemWriter) message(text string) error {
 func (it *itemWriter) call(call Call) error {
 	item := callItem{
 		ID: it.id("fc"), Type: "function_call", Status: "in_progress",
-		CallID: fmt.Sprintf("call_%d_%d", it.number, it.calls), Name: call.Name,
+		CallID: cmp.Or(call.ID, fmt.Sprintf("call_%d_%d", it.number, it.calls)), Name: call.Name,
 	}
 	if err := it.added(item); err != nil {
 		return err

@@ -50,6 +50,8 @@ type Reason string
 // Call is a function call. Arguments are sent as they are, be they JSON or not.
 type Call struct {
 	Name, Arguments string
+	// ID is the call id. Empty: one that no other call has.
+	ID string
 }
 
 func (Say) isOutput()    {}

@@ -149,7 +149,7 @@ func TestOnAny(t *testing.T) {
 	defer s.On(func(Request) (Script, bool) {
 		return Script{Output: []Output{Call{Name: "f"}}}, true
 	})()
-	if calls := s.prompt("x", nil).calls(); len(calls) != 1 || calls[0] != (Call{"f", ""}) {
+	if calls := s.prompt("x", nil).calls(); len(calls) != 1 || calls[0] != (Call{Name: "f", Arguments: ""}) {
 		t.Errorf("the calls are %v", calls)
 	}
 }
