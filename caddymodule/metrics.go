@@ -16,6 +16,7 @@ var metrics = struct {
 	duration, firstOutput, tokens                      *prometheus.HistogramVec
 	cached, reasoning                                  *prometheus.CounterVec
 	bufferStarted, bufferFlushed, toolCalls, truncated prometheus.Counter
+	duplicates, unwritable                             prometheus.Counter
 	bufferAborted                                      *prometheus.CounterVec
 }{
 	requests: counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status"),
@@ -37,6 +38,8 @@ var metrics = struct {
 	bufferAborted: counterVec("codex_tool_buffer_aborted_total", "Textual tool blocks that were begun and no calls, by reason.", "reason"),
 	toolCalls:     counter("codex_tool_calls_total", "Tool calls that clients got."),
 	truncated:     counter("codex_tool_calls_truncated_total", "Turns that had more tool calls than allowed."),
+	duplicates:    counter("codex_tool_calls_duplicate_total", "Tool calls that were dropped since they repeat another."),
+	unwritable:    counter("codex_tool_calls_unwritable_total", "Tool calls in obsidian-xml that no block can hold."),
 }
 
 // The names of OpenTelemetry's semantic conventions for generative AI, as
@@ -82,6 +85,7 @@ func collectors() []prometheus.Collector {
 		metrics.requests, metrics.errors, metrics.answers, metrics.streams,
 		metrics.duration, metrics.firstOutput, metrics.tokens, metrics.cached, metrics.reasoning,
 		metrics.bufferStarted, metrics.bufferFlushed, metrics.bufferAborted, metrics.toolCalls, metrics.truncated,
+		metrics.duplicates, metrics.unwritable,
 		stateCollector{},
 	}
 }

@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 	first := provision(t, new(Handler), new(Handler))
 	before := counters(t, first)
 	observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{Tools: turn.Report{
-		Started: 5, Flushed: 3, Calls: 4, Truncated: true,
+		Started: 5, Flushed: 3, Calls: 4, Truncated: true, Duplicates: 6, Unwritable: 7,
 		Aborted: map[aggregator.AbortReason]int{aggregator.AbortUnclosed: 2},
 	}})
 	observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{Tools: turn.Report{Calls: 1}})
@@ -68,6 +68,8 @@ func TestMetrics(t *testing.T) {
 			"codex_tool_buffer_flushed_total":                                            3,
 			"codex_tool_calls_total":                                                     5,
 			"codex_tool_calls_truncated_total":                                           1,
+			"codex_tool_calls_duplicate_total":                                           6,
+			"codex_tool_calls_unwritable_total":                                          7,
 			"codex_tool_buffer_aborted_total reason=" + string(aggregator.AbortUnclosed): 2,
 		} {
 			value, ok := after[counter]

@@ -65,6 +65,8 @@ func countTurn(r gateway.Record) {
 	metrics.bufferStarted.Add(float64(r.Tools.Started))
 	metrics.bufferFlushed.Add(float64(r.Tools.Flushed))
 	metrics.toolCalls.Add(float64(r.Tools.Calls))
+	metrics.duplicates.Add(float64(r.Tools.Duplicates))
+	metrics.unwritable.Add(float64(r.Tools.Unwritable))
 	if r.Tools.Truncated {
 		metrics.truncated.Inc()
 	}

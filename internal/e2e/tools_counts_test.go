@@ -16,7 +16,7 @@ import (
 // toolUsage is the part of /v1/usage that counts tool calls.
 type toolUsage struct {
 	ToolCalls struct {
-		Total, Truncated, Duplicates int
+		Total, Truncated, Duplicates, Unwritable int
 	} `json:"tool_calls"`
 	Buffers toolBuffers `json:"tool_buffer_metrics"`
 }
@@ -83,6 +83,8 @@ var counted = map[string]int{
 	`codex_tool_buffer_aborted_total{reason="unclosed"}`:   1,
 	"codex_tool_calls_total":                               2 + 1 + 1 + 3,
 	"codex_tool_calls_truncated_total":                     1,
+	"codex_tool_calls_duplicate_total":                     1,
+	"codex_tool_calls_unwritable_total":                    0,
 	`codex_tool_buffer_aborted_total{reason="undeclared"}`: 0,
 	`codex_tool_buffer_aborted_total{reason="disconnect"}`: 0,
 	`codex_tool_buffer_aborted_total{reason="error"}`:      0,

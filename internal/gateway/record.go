@@ -75,7 +75,10 @@ func (g *Gateway) ended(r *http.Request, record Record) {
 	}
 	if tools.Calls > 0 || tools.Started > 0 {
 		level := slog.LevelDebug
-		if tools.Truncated {
+		switch {
+		case tools.Unwritable > 0:
+			level = slog.LevelWarn
+		case tools.Truncated || tools.Duplicates > 0:
 			level = slog.LevelInfo
 		}
 		log.LogAttrs(ctx, level, "tool calls",
@@ -83,6 +86,7 @@ func (g *Gateway) ended(r *http.Request, record Record) {
 			slog.Int("calls", tools.Calls),
 			slog.Bool("truncated", tools.Truncated),
 			slog.Int("duplicates", tools.Duplicates),
+			slog.Int("unwritable", tools.Unwritable),
 			slog.Int("blocks_started", tools.Started),
 			slog.Int("blocks_flushed", tools.Flushed),
 			slog.Int("tail_bytes", tools.TailBytes))

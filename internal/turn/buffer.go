@@ -26,12 +26,26 @@ func (m *Machine) segment(s *aggregator.Segment) {
 		m.open = false
 		m.take(&candidate{name: m.clientName(s.Name), arguments: s.Arguments, block: s.Text})
 	case aggregator.SegmentAborted:
-		m.aborted(s.Reason)
+		m.givenUp(s.Reason)
 	case aggregator.SegmentUndeclared:
-		m.aborted(AbortUndeclared)
+		m.givenUp(AbortUndeclared)
 	}
 }
 
+// givenUp takes the notice that a begun block is no call. Its text follows, and
+// no grace runs until the next block: the model is not cut off in the rest of a
+// block that was too large.
+func (m *Machine) givenUp(reason aggregator.AbortReason) {
+	m.aborted(reason)
+	m.policy.givenUp(reason)
+	if m.report.Truncated {
+		m.truncate()
+		return
+	}
+	m.grace.running = false
+}
+
+// aborted counts a begun block that is no call.
 func (m *Machine) aborted(reason aggregator.AbortReason) {
 	m.open = false
 	m.report.abort(reason)

@@ -1,8 +1,10 @@
 package turn
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"io"
 	"strconv"
-	"strings"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 )
@@ -24,9 +26,15 @@ type calls struct {
 	choice  int
 	agg     *aggregator.Aggregator
 	count   int
-	known   map[string]bool // backend ids that have been seen
+	known   map[eventKey]bool // structured calls that events have told of
 	actions map[aggregator.ActionKey]seen
 }
+
+// eventKey tells structured calls apart: a hash of the backend's id, the name and
+// the arguments. The id alone does not, since models give several calls of one
+// response the same; Codex 0.169 then tells of each and loses the first one's
+// result, which is no matter here, where results come with another thread.
+type eventKey [sha256.Size]byte
 
 // seen counts how often an action came in each form.
 type seen struct{ textual, structured int }
@@ -38,21 +46,29 @@ func newCalls(opts *Options) *calls {
 	}
 }
 
-// repeated reports whether a structured call has been seen before, and
-// remembers it. It knows as many as a turn may have; beyond, all are new, and so
-// is one without an id.
-func (c *calls) repeated(backendID string) bool {
-	if backendID == "" {
+// repeated reports whether an event tells of a structured call again: one with
+// the same id, name and arguments. It remembers as many calls as a turn may
+// have; beyond, all are new, and so is one without an id.
+func (c *calls) repeated(call *candidate) bool {
+	if call.backendID == "" {
 		return false
 	}
-	if c.known[backendID] {
+	hash := sha256.New()
+	for _, part := range []string{call.backendID, call.name, call.arguments} {
+		// The length before the text: no text can pass for two. A hash takes
+		// everything.
+		_, _ = fmt.Fprintf(hash, "%d:", len(part))
+		_, _ = io.WriteString(hash, part)
+	}
+	key := eventKey(hash.Sum(nil))
+	if c.known[key] {
 		return true
 	}
 	if c.known == nil {
-		c.known = make(map[string]bool)
+		c.known = make(map[eventKey]bool)
 	}
 	if len(c.known) < aggregator.DefaultMaxCalls {
-		c.known[strings.Clone(backendID)] = true
+		c.known[key] = true
 	}
 	return false
 }
@@ -84,12 +100,9 @@ func (c *calls) duplicate(call *candidate, dedup, full bool) bool {
 // outputs makes a call one of the client's. There are none for a call without a
 // name that a client could be told.
 func (c *calls) outputs(call *candidate) []Output {
-	backendID := call.backendID
-	if call.textual() {
-		backendID = "block " + strconv.Itoa(c.count)
-	}
 	result := c.agg.IngestCall(c.choice, aggregator.Call{
-		BackendID: backendID, Name: call.name, Arguments: call.arguments, Done: true,
+		// Not the backend's id, which two calls may share.
+		BackendID: strconv.Itoa(c.count), Name: call.name, Arguments: call.arguments, Done: true,
 	})
 	outputs := make([]Output, 0, 3)
 	for _, d := range result.Deltas {

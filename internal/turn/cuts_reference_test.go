@@ -1,6 +1,7 @@
 package turn_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -76,10 +77,9 @@ func (c *cutter) add(t testing.TB, e codexrpc.Event) (end *codexrpc.Event) {
 			end = c.close(t)
 		}
 	case codexrpc.EventFunctionCall:
-		if c.seen[e.CallID] {
-			return nil
+		if !c.seen[told(e)] {
+			return c.call(t, e)
 		}
-		return c.call(t, e)
 	case codexrpc.EventResponseCompleted, codexrpc.EventTurnCompleted:
 		end = c.close(t)
 	}
@@ -88,6 +88,9 @@ func (c *cutter) add(t testing.TB, e codexrpc.Event) (end *codexrpc.Event) {
 	}
 	return end
 }
+
+// told is what an event tells of a call.
+func told(e codexrpc.Event) string { return fmt.Sprintf("%q %q %q", e.CallID, e.Name, e.Text) }
 
 // text takes new text of a message.
 func (c *cutter) text(t testing.TB, item, text string) *codexrpc.Event {
@@ -157,7 +160,7 @@ func (c *cutter) cutAt(rest int) {
 
 // call takes a structured call.
 func (c *cutter) call(t testing.TB, e codexrpc.Event) *codexrpc.Event {
-	c.seen[e.CallID] = true
+	c.seen[told(e)] = true
 	if end := c.close(t); end != nil {
 		return end
 	}

@@ -226,7 +226,8 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.opts.ClientName != nil {
 		name, ok = m.opts.ClientName(e.Name)
 	}
-	if !ok || m.calls.repeated(e.CallID) {
+	call := &candidate{backendID: e.CallID, name: name, arguments: e.Text}
+	if !ok || m.repeated(call) {
 		return
 	}
 	m.releaseText() // it was said before
@@ -238,10 +239,19 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	m.asked = true
 	m.grace.running = false
 	m.cut = !json.Valid([]byte(e.Text))
-	call := &candidate{backendID: e.CallID, name: name, arguments: e.Text}
 	if m.take(call) {
 		m.countCall(call)
 	}
+}
+
+// repeated reports whether an event tells of a call that an earlier one has
+// told of, and counts it.
+func (m *Machine) repeated(call *candidate) bool {
+	repeated := m.calls.repeated(call)
+	if repeated {
+		m.report.Duplicates++
+	}
+	return repeated
 }
 
 // take offers a call to the policy and stops the turn if that is its end. It
@@ -250,16 +260,21 @@ func (m *Machine) take(call *candidate) (got bool) {
 	got = m.policy.call(call)
 	switch {
 	case m.report.Truncated:
-		// There is nothing to wait for but the usage, which comes with the end of
-		// the model response. What else is in the text is not the client's.
-		m.discard()
-		m.grace.start()
+		m.truncate()
 	case got && m.opts.Stop == StopFirst:
 		m.stop()
 	case call.textual() && m.calls.count > 0 && m.opts.Stop != StopOff && !m.asked:
 		m.grace.start()
 	}
 	return got
+}
+
+// truncate is called when the model makes a call too many. There is nothing to
+// wait for but the usage, which comes with the end of the model response. What
+// else is in the text is not the client's.
+func (m *Machine) truncate() {
+	m.discard()
+	m.grace.start()
 }
 
 // responseCompleted ends the turn after calls that only the client can answer,

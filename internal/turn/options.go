@@ -71,7 +71,8 @@ type Options struct {
 	// Grace is the time after a textual block, in StopBurst. Above MaxCalls it is
 	// how long the turn goes on for the sake of its usage.
 	Grace time.Duration
-	// SuppressTail drops the text after the last call.
+	// SuppressTail drops the text after the last call, unless it has a block that is
+	// no call: a client may run that.
 	SuppressTail bool
 	// MaxCalls is the most calls that the client gets; 0: no limit of ours.
 	MaxCalls int

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
@@ -20,8 +21,9 @@ type policy struct {
 	put    func(Output)
 
 	tail   strings.Builder // text whose fate is open
-	flows  bool            // the tail outgrew its bound: text goes out until the next call
+	flows  bool            // text goes out until the next call: the tail outgrew its bound, or has a block in it
 	spoken bool            // something visible was said since the start or the last call
+	open   bool            // the text holds a block without an end, and no call behind it
 }
 
 // text takes the next piece of text.
@@ -87,9 +89,27 @@ func (p *policy) release() {
 	}
 }
 
+// givenUp prepares for the text of a begun block that is no call. Such a block
+// is no tail: a client may run it, and the model meant it to be. So the text
+// before it goes out, as before a call, and so does all text up to the next
+// call, of which a client may read a part as the rest of the block. In ModeXML
+// it is a call too many for a turn that has all of its calls.
+func (p *policy) givenUp(reason aggregator.AbortReason) {
+	if p.opts.xml() && p.full() {
+		p.report.Truncated = true
+		return
+	}
+	p.release()
+	p.flows = true
+	p.open = reason == aggregator.AbortUnclosed || reason == aggregator.AbortTooLarge
+}
+
+// full reports whether the client has as many calls as it may get.
+func (p *policy) full() bool { return p.calls.count >= p.opts.limit() }
+
 // call takes the next call. It reports whether the client got it.
 func (p *policy) call(call *candidate) bool {
-	full := p.calls.count >= p.opts.limit()
+	full := p.full()
 	if p.calls.duplicate(call, p.opts.Dedup, full) {
 		p.report.Duplicates++
 		return false
@@ -101,18 +121,17 @@ func (p *policy) call(call *candidate) bool {
 	first := p.calls.count == 0
 	outputs := p.calls.outputs(call)
 	if len(outputs) == 0 {
-		p.text(call.block)
 		return false
 	}
 	p.beforeCall(first)
 	if p.opts.xml() {
-		p.put(Output{Kind: OutputText, Text: p.block(call)})
+		p.putBlock(call)
 	}
 	for _, o := range outputs {
 		p.put(o)
 	}
 	p.report.Calls = p.calls.count
-	p.spoken, p.flows = false, false
+	p.spoken, p.flows, p.open = false, false, false
 	return true
 }
 
@@ -128,7 +147,17 @@ func (p *policy) beforeCall(first bool) {
 	}
 }
 
-// block is a call as text: the model's own, else one made of the call.
+// putBlock puts out a call as text. A client reads a block without an end up to
+// the end of the next one, so that one which is made here gets that end before it.
+func (p *policy) putBlock(call *candidate) {
+	if p.open && !call.textual() {
+		p.put(Output{Kind: OutputText, Text: "</use_tool>"})
+	}
+	p.put(Output{Kind: OutputText, Text: p.block(call)})
+}
+
+// block is a call as text: the model's own block, else one made of the call. A
+// call that no block can hold is told of instead, in words that no client runs.
 func (p *policy) block(call *candidate) string {
 	if call.textual() {
 		return call.block
@@ -136,16 +165,18 @@ func (p *policy) block(call *candidate) string {
 	record := aggregator.Record{Function: aggregator.Function{Name: call.name, Arguments: call.arguments}}
 	xml, err := aggregator.RenderXML(record, aggregator.WithEscaping(p.opts.Escaping))
 	if err != nil {
-		// What has no parameters that could be shown is shown without any. Clients
-		// refuse such a call, and tell the model; its arguments, which are no JSON
-		// object, stand in tool_calls.
-		return "<use_tool>\n<name>" + noMarkup.Replace(call.name) + "</name>\n</use_tool>"
+		p.report.Unwritable++
+		return "[The call of " + quoted(call.name) + " cannot be written as a block. Its arguments: " + quoted(call.arguments) + "]"
 	}
 	return xml
 }
 
-// noMarkup takes the brackets out of a name.
-var noMarkup = strings.NewReplacer("<", "", ">", "")
+// quoted is a text as a JSON string without angle brackets, so that nothing in
+// it can be taken for a block.
+func quoted(text string) string {
+	quoted, _ := json.Marshal(text) // a string always encodes
+	return string(quoted)
+}
 
 // end decides about the text that is still held.
 func (p *policy) end() {

@@ -16,6 +16,7 @@ type Report struct {
 	Calls      int  // calls that the client got
 	Truncated  bool // there were more calls than the limit allows
 	Duplicates int  // calls dropped because they repeat another
+	Unwritable int  // calls that the client got without a block, since none can hold their arguments
 	TailBytes  int  // bytes of text after the last call that were dropped
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
@@ -16,11 +17,15 @@ type turnCase struct {
 
 // The settings of the cases below.
 var (
-	plainText = Options{Textual: true}
-	inXML     = Options{Textual: true, Mode: ModeXML}
-	offText   = Options{Textual: true, Stop: StopOff}
-	suppress  = Options{Textual: true, SuppressTail: true}
-	renamed   = Options{Textual: true, ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }}
+	plainText   = Options{Textual: true}
+	inXML       = Options{Textual: true, Mode: ModeXML}
+	offText     = Options{Textual: true, Stop: StopOff}
+	suppress    = Options{Textual: true, SuppressTail: true}
+	suppressXML = Options{Textual: true, SuppressTail: true, Mode: ModeXML}
+	oneXML      = Options{Textual: true, SuppressTail: true, Mode: ModeXML, MaxCalls: 1}
+	oneJSON     = Options{Textual: true, SuppressTail: true, MaxCalls: 1}
+	undeclaring = Options{Textual: true, SuppressTail: true, AcceptTextual: func(name string) bool { return name == "find" }}
+	renamed     = Options{Textual: true, ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }}
 )
 
 // tooLong is the end of a turn whose response was cut.
@@ -61,6 +66,29 @@ var twinCases = map[string]turnCase{
 		"{0:1}|tool_calls"},
 }
 
+// givenUpCases are blocks behind a call that are no calls.
+var givenUpCases = map[string]turnCase{
+	"unclosed":                   {suppressXML, said("m", written("[1] and <use_tool><name>find</name><q>2</q>"), 99), "«[1]»{0:1} and <use_tool><name>find</name><q>2</q>|tool_calls"},
+	"nameless":                   {suppressXML, said("m", written("[1] and <use_tool><q>2</q></use_tool> so"), 99), "«[1]»{0:1} and «<use_tool><q>2</q></use_tool>» so|tool_calls"},
+	"nested":                     {suppressXML, said("m", written("[1]<use_tool><name>find</name><q>see [2]</q></use_tool> so"), 99), "«[1]»{0:1}<use_tool><name>find</name><q>see «[2]»{1:2}|tool_calls"},
+	"too large":                  {suppressXML, said("m", block("1")+tooLarge, 1<<20), "«[1]»{0:1}" + tooLarge + "|tool_calls"},
+	"tail behind the next call":  {suppressXML, said("m", written("[1]<use_tool></use_tool> so [2] bye"), 99), "«[1]»{0:1}«<use_tool></use_tool>» so «[2]»{1:2}|tool_calls"},
+	"in the next message":        {suppressXML, append(said("m", written("[1] one"), 99), said("n", "<use_tool><name>find</name>", 99)...), "«[1]»{0:1} one\n\n<use_tool><name>find</name>|tool_calls"},
+	"behind a structured call":   {suppressXML, []codexrpc.Event{findCall("a", "1"), delta("m", "so <use_tool>"), whole("m", "so <use_tool>"), response(1)}, "«(1)»{0:1}so <use_tool>|tool_calls"},
+	"before a structured call":   {suppressXML, append(said("m", "<use_tool><name>find</name>", 99), findCall("a", "1"), response(1)), "<use_tool><name>find</name></use_tool>«(1)»{0:1}|tool_calls"},
+	"in JSON":                    {suppress, said("m", written("[1] and <use_tool><name>find</name><q>2</q>"), 99), "{0:1} and <use_tool><name>find</name><q>2</q>|tool_calls"},
+	"text of a tool in JSON":     {undeclaring, said("m", strings.ReplaceAll(block("1"), "find", "seek")+written("[1] so ")+strings.ReplaceAll(block("2"), "find", "seek"), 7), strings.ReplaceAll(written("«[1]»{0:1} so «[2]»|tool_calls"), "find", "seek")},
+	"above the limit":            {oneXML, said("m", written("[1] and <use_tool><name>find</name>"), 99), "«[1]»{0:1}|tool_calls"},
+	"above the limit in JSON":    {oneJSON, said("m", written("[1] and <use_tool><name>find</name>"), 99), "{0:1} and <use_tool><name>find</name>|tool_calls"},
+	"behind a repeated block":    {Options{Textual: true, Mode: ModeXML, SuppressTail: true, Dedup: true}, said("m", written("[1][1]<use_tool><name>find</name>"), 99), "«[1]»{0:1}<use_tool><name>find</name>|tool_calls"},
+	"behind the first and last":  {Options{Textual: true, Mode: ModeXML, SuppressTail: true, Stop: StopFirst}, said("m", written("[1]<use_tool><name>find</name>"), 99), "«[1]»{0:1}|tool_calls"},
+	"open when the turn fails":   {suppressXML, []codexrpc.Event{delta("m", written("[1] and <use_tool>")), ended(codexrpc.StatusFailed, nil)}, "«[1]»{0:1} and <use_tool>|failure"},
+	"open where the text is cut": {suppressXML, []codexrpc.Event{delta("m", written("[1] and <use_tool>")), tooLong}, "«[1]»{0:1} and <use_tool>|length"},
+}
+
+// tooLarge is a block above the limit of one.
+var tooLarge = "<use_tool><name>find</name><q>" + strings.Repeat("x", aggregator.DefaultMaxBlock) + "</q></use_tool>"
+
 // cutCases are answers that were cut.
 var cutCases = map[string]turnCase{
 	"length": {plainText, []codexrpc.Event{delta("m", "It stops be"), tooLong}, "It stops be|length"},
@@ -91,14 +119,28 @@ var endCases = map[string]turnCase{
 // oddCases are calls as no good model makes them.
 var oddCases = map[string]turnCase{
 	"no name that a client could be told": {inXML, said("m", longName, 999), "«" + longName + "»|stop"},
-	"no object in XML":                    {inXML, []codexrpc.Event{call("a", "find", `[true]`), response(1)}, "«<use_tool>\n<name>find</name>\n</use_tool>»{0:[true]}|tool_calls"},
+	"no object in XML":                    {inXML, []codexrpc.Event{call("a", "find", `[true]`), response(1)}, unwritable(`[true]`) + "{0:[true]}|tool_calls"},
+	"no JSON in XML":                      {inXML, []codexrpc.Event{call("a", "find", `{"q":`), findCall("b", "1"), response(1)}, unwritable(`{\"q\":`) + written("{0:{\"q\":}«(1)»{1:1}|tool_calls")},
+	"a block for arguments in XML":        {inXML, []codexrpc.Event{call("a", "find", block("1")), response(1)}, unwritable(strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(block("1"))) + "{0:" + block("1") + "}|tool_calls"},
+	"an argument that cannot be a tag":    {inXML, []codexrpc.Event{call("a", "find", `{"a b":1}`), response(1)}, unwritable(`{\"a b\":1}`) + `{0:{"a b":1}}|tool_calls`},
+	"no object in JSON":                   {plainText, []codexrpc.Event{call("a", "find", `{"q":`), response(1)}, `{0:{"q":}|tool_calls`},
+	"no arguments at all in XML":          {inXML, []codexrpc.Event{call("a", "find", ``), response(1)}, "«<use_tool>\n<name>find</name>\n</use_tool>»{0}|tool_calls"},
+	"an argument that stands twice":       {inXML, []codexrpc.Event{call("a", "find", `{"q":"x","q":"1"}`), response(1)}, `«(1)»{0:x","q":"1}|tool_calls`},
 	"a block by Codex's name":             {renamed, said("m", strings.Replace(block("1"), "find", "codex_find", 1), 9), "{0:1}|tool_calls"},
+	"one id, other arguments":             {plainText, []codexrpc.Event{findCall("a", "1"), findCall("a", "2"), findCall("a", "1"), response(1)}, "{0:1}{1:2}|tool_calls"},
+	"one id, other arguments in XML":      {inXML, []codexrpc.Event{findCall("a", "1"), findCall("a", "2"), findCall("a", "2"), response(1)}, "«(1)»{0:1}«(2)»{1:2}|tool_calls"},
+	"one id, other names":                 {plainText, []codexrpc.Event{findCall("a", "1"), call("a", "note", `{"q":"1"}`), response(1)}, "{0:1}{1:1}|tool_calls"},
 	"a call without an id":                {plainText, []codexrpc.Event{findCall("", "1"), findCall("", "2"), response(1)}, "{0:1}{1:2}|tool_calls"},
+}
+
+// unwritable is what stands for a call of find in the place of a block.
+func unwritable(quoted string) string {
+	return `[The call of "find" cannot be written as a block. Its arguments: "` + quoted + `"]`
 }
 
 // TestTurns: what does not depend on the setting alone.
 func TestTurns(t *testing.T) {
-	for _, cases := range []map[string]turnCase{textCases, twinCases, cutCases, endCases, oddCases} {
+	for _, cases := range []map[string]turnCase{textCases, twinCases, givenUpCases, cutCases, endCases, oddCases} {
 		for name, c := range cases {
 			t.Run(name, func(t *testing.T) { checkRun(t, c.opts, append(c.events, completed), c.want) })
 		}

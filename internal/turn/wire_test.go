@@ -233,9 +233,13 @@ func checkOutputs(t testing.TB, o turn.Options, events []codexrpc.Event, outputs
 }
 
 // checkBlock wants a call's block in a text of its own: made of a structured
-// call, or the model's, each of which is used once.
+// call, or the model's, each of which is used once. Instead of a block that
+// cannot be there is a text that nobody runs.
 func checkBlock(t testing.TB, before turn.Output, written map[string]int) {
 	text := before.Text
+	if strings.HasPrefix(text, "[The call of ") && !strings.Contains(text, "<") {
+		return
+	}
 	if before.Kind != turn.OutputText || !strings.HasPrefix(text, "<use_tool") || !strings.HasSuffix(text, "</use_tool>") {
 		t.Errorf("before a call: %+v", before)
 	}

@@ -21,7 +21,7 @@ func record(user, id string) gateway.Record {
 		RequestID: id, User: user, Model: "gpt-5", Mode: turn.ModeXML, Status: 200,
 		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2, TotalTokens: 15},
 		Tools: turn.Report{
-			Started: 3, Flushed: 1, Calls: 2, Truncated: true, Duplicates: 1,
+			Started: 3, Flushed: 1, Calls: 2, Truncated: true, Duplicates: 1, Unwritable: 3,
 			Aborted: map[aggregator.AbortReason]int{aggregator.AbortNested: 1, aggregator.AbortUnclosed: 1},
 		},
 	}
@@ -39,7 +39,7 @@ func TestAccounts(t *testing.T) {
 	if alice.Requests != 2 || alice.Errors != 1 || alice.Tokens != (Tokens{20, 10, 30, 6, 4}) {
 		t.Errorf("%+v", alice)
 	}
-	if alice.ToolCalls != (ToolCalls{4, 2, 2}) {
+	if alice.ToolCalls != (ToolCalls{4, 2, 2, 6}) {
 		t.Errorf("%+v", alice.ToolCalls)
 	}
 	if m := alice.ToolBufferMetrics; m.Started != 6 || m.Flushed != 2 || m.Aborted != 4 || m.ByReason["nested"] != 2 {

@@ -64,10 +64,11 @@ type ToolCalls struct {
 	Total      int64 `json:"total"`
 	Truncated  int64 `json:"truncated"`  // turns that had more calls than allowed
 	Duplicates int64 `json:"duplicates"` // calls dropped as repeats
+	Unwritable int64 `json:"unwritable"` // calls that no block could hold
 }
 
 func toolCallsOf(r gateway.Record) ToolCalls {
-	c := ToolCalls{Total: int64(r.Tools.Calls), Duplicates: int64(r.Tools.Duplicates)}
+	c := ToolCalls{Total: int64(r.Tools.Calls), Duplicates: int64(r.Tools.Duplicates), Unwritable: int64(r.Tools.Unwritable)}
 	if r.Tools.Truncated {
 		c.Truncated = 1
 	}
@@ -78,6 +79,7 @@ func (c *ToolCalls) add(d ToolCalls) {
 	c.Total += d.Total
 	c.Truncated += d.Truncated
 	c.Duplicates += d.Duplicates
+	c.Unwritable += d.Unwritable
 }
 
 // ToolBuffers counts textual blocks (story 2.12, AC 4).
