@@ -45,6 +45,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    api_key        <key> [<user>]
 //	    max_body       <size>
 //	    max_concurrent <n>
+//	    max_per_user   <n>
 //	    max_queue      <n> [<wait>]
 //	    idle_timeout   <duration>
 //	    keepalive      <duration>|off
@@ -80,6 +81,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"api_key":        {parse: h.parseAPIKey, repeats: true},
 		"max_body":       {parse: sizeOption(&h.MaxBody)},
 		"max_concurrent": {parse: countOption(&h.MaxConcurrent)},
+		"max_per_user":   {parse: countOption(&h.MaxPerUser)},
 		"max_queue":      {parse: h.parseMaxQueue},
 		"idle_timeout":   {parse: durationOption(&h.IdleTimeout)},
 		"keepalive":      {parse: h.parseKeepalive},

@@ -53,6 +53,13 @@ type Handler struct {
 	// 64.
 	MaxConcurrent int `json:"max_concurrent,omitempty"`
 
+	// How many turns of one user this handler runs at once; callers without a name
+	// count as one user. Requests above it wait, and those of others pass them.
+	// Default: a share. If another user has asked within the last hour, a user may
+	// hold at most seven times as many places as stay free; else all. Callers without
+	// a name may hold all.
+	MaxPerUser int `json:"max_per_user,omitempty"`
+
 	// How many requests may wait; ones above it get a 429 with the code
 	// codex_queue_full. The users take turns, and when the queue is full, the newest
 	// request of the user with the most makes room for one who has fewer. 0: none
@@ -141,6 +148,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	options := gateway.Options{
 		MaxBody:       h.MaxBody,
 		MaxConcurrent: h.MaxConcurrent,
+		MaxPerUser:    h.MaxPerUser,
 		MaxQueue:      *h.MaxQueue,
 		QueueWait:     time.Duration(h.MaxQueueWait),
 		IdleTimeout:   time.Duration(h.IdleTimeout),
@@ -228,6 +236,12 @@ func (h *Handler) Validate() error {
 	}
 	if h.MaxConcurrent < 0 {
 		return errors.New("max_concurrent: must be positive")
+	}
+	if h.MaxPerUser < 0 {
+		return errors.New("max_per_user: must not be negative")
+	}
+	if h.MaxPerUser > h.MaxConcurrent {
+		return fmt.Errorf("max_per_user: must be at most max_concurrent, which is %d", h.MaxConcurrent)
 	}
 	if h.MaxQueue != nil && *h.MaxQueue < 0 {
 		return errors.New("max_queue: must not be negative")

@@ -18,7 +18,7 @@ func (g *Gateway) admit(r *http.Request, turns int) (leave func(), refusal *open
 	case errors.Is(err, queue.ErrTimeout):
 		return nil, openai.QueueTimeout(g.opts.QueueWait)
 	case errors.Is(err, queue.ErrTooHeavy):
-		return nil, openai.TooManyChoices(turns, g.opts.MaxConcurrent)
+		return nil, openai.TooManyChoices(turns, g.queue.Heaviest())
 	case err != nil:
 		return nil, openai.FromFailure(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,4 +120,31 @@ func TestAdmitFairly(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A user who wants all places leaves some to others, or has a fixed number.
+func TestAdmitPerUser(t *testing.T) {
+	for most, want := range map[int]int{0: 7, 3: 3, 8: 8} {
+		g, _ := exitingGateway(t, Options{MaxConcurrent: 8, MaxPerUser: most})
+		if leave, refusal := g.admit(requestOf("b"), 1); refusal != nil {
+			t.Fatal(refusal)
+		} else {
+			leave()
+		}
+		got := 0
+		for range 9 {
+			if _, refusal := g.admit(requestOf("a"), 1); refusal == nil {
+				got++
+			} else if refusal.Code != "codex_queue_full" {
+				t.Error(refusal)
+			}
+		}
+		if got != want {
+			t.Errorf("with %d for a user, one got %d places", most, got)
+		}
+	}
+	g, _ := exitingGateway(t, Options{MaxConcurrent: 8, MaxPerUser: 3})
+	if _, refusal := g.admit(requestOf("a"), 4); refusal == nil || refusal.Param != "n" || !strings.Contains(refusal.Message, "at most 3") {
+		t.Errorf("more choices than a user may have: %v", refusal)
+	}
 }

@@ -22,6 +22,7 @@ import (
 type Options struct {
 	MaxBody       int64         // of a request, in bytes
 	MaxConcurrent int           // turns at once
+	MaxPerUser    int           // turns at once of one user; 0: the share that queue.Queue describes
 	MaxQueue      int           // requests that may wait for their turns; 0: none does
 	QueueWait     time.Duration // how long each may wait
 	IdleTimeout   time.Duration // silence of the app-server within a turn
@@ -82,8 +83,10 @@ func New(upstream Upstream, opts Options) *Gateway {
 	return &Gateway{
 		upstream: upstream,
 		opts:     opts,
-		queue:    queue.New(queue.Options{Concurrent: opts.MaxConcurrent, Queue: opts.MaxQueue, Wait: opts.QueueWait}),
-		running:  opts.Running,
+		queue: queue.New(queue.Options{
+			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait,
+		}),
+		running: opts.Running,
 	}
 }
 

@@ -57,7 +57,7 @@ func QueueFull() *Error {
 func QueueTimeout(wait time.Duration) *Error {
 	return &Error{
 		Status: http.StatusServiceUnavailable, Type: typeServer, Code: "codex_queue_timeout",
-		Message:    fmt.Sprintf("No turn could be run here within %s: all places are taken. Please try again later.", wait),
+		Message:    fmt.Sprintf("No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.", wait),
 		RetryAfter: laterAfterQueue,
 	}
 }
@@ -67,9 +67,9 @@ func QueueTimeout(wait time.Duration) *Error {
 const laterAfterQueue = 5 * time.Second
 
 // TooManyChoices is the 400 of a request for more choices than the server runs
-// turns at once.
+// turns at once, or than it runs for one user.
 func TooManyChoices(choices, limit int) *Error {
-	return InvalidRequest("n", fmt.Sprintf("n must be at most %d here, not %d: that many turns run at once.", limit, choices))
+	return InvalidRequest("n", fmt.Sprintf("n must be at most %d here, not %d: that many turns may run at once.", limit, choices))
 }
 
 // PayloadTooLarge is the 413 of a body of more than limit bytes.

@@ -14,7 +14,8 @@ import (
 
 // TestRandomly: whoever comes, waits, gives up and goes at whatever moment,
 // there are never more running than allowed, nor more waiting, no request waits
-// while its slots are free, and in the end no slot is lost.
+// while it may have its slots, Full says what Acquire then does, and in the end
+// no slot is lost.
 func TestRandomly(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) { randomly(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -23,11 +24,14 @@ func TestRandomly(t *testing.T) {
 
 func randomly(t *testing.T, random *rand.Rand) {
 	opts := Options{Concurrent: 1 + random.IntN(6), Queue: random.IntN(12), Wait: time.Duration(1+random.IntN(40)) * time.Millisecond}
+	if random.IntN(3) == 0 {
+		opts.PerUser = 1 + random.IntN(opts.Concurrent)
+	}
 	q := New(opts)
 	var running atomic.Int64
 	var wg sync.WaitGroup
 	for range 150 {
-		user, weight := fmt.Sprint(random.IntN(4)), 1+random.IntN(opts.Concurrent)
+		user, weight := []string{"", "1", "2", "3"}[random.IntN(4)], 1+random.IntN(q.Heaviest())
 		patience, work := time.Duration(random.IntN(30))*time.Millisecond, time.Duration(random.IntN(8))*time.Millisecond
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -51,6 +55,11 @@ func randomly(t *testing.T, random *rand.Rand) {
 		time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
 		synctest.Wait()
 		checkState(t, q)
+		if user := fmt.Sprint(random.IntN(4)); q.Full(user) {
+			if _, err := q.Acquire(t.Context(), user, 1+random.IntN(q.Heaviest())); !errors.Is(err, ErrFull) {
+				t.Errorf("the queue was full for %q, and Acquire said %v", user, err)
+			}
+		}
 	}
 	wg.Wait()
 	checkCounts(t, q, 0, 0)
@@ -67,21 +76,32 @@ func checkState(t *testing.T, q *Queue) {
 	if q.running < 0 || q.running > q.opts.Concurrent || q.waiting > q.opts.Queue {
 		t.Errorf("%d running, %d waiting with %+v", q.running, q.waiting, q.opts)
 	}
-	waiting := 0
+	running, waiting, turns := 0, 0, 0
+	for user, m := range q.users {
+		running += m.running
+		waiting += m.waiters.Len()
+		if m.turn != nil {
+			turns++
+		}
+		if m.user != user || m.running == 0 && m.waiters.Len() == 0 || (m.turn != nil) != (m.waiters.Len() > 0) {
+			t.Errorf("%q is kept as %+v", user, m)
+		}
+		if most := q.opts.PerUser; most > 0 && m.running > most {
+			t.Errorf("%q holds %d slots of at most %d", user, m.running, most)
+		}
+	}
+	if running != q.running || waiting != q.waiting || turns != q.turns.Len() {
+		t.Errorf("%d run and %d wait in %d lines, but %d, %d and %d are counted", running, waiting, turns, q.running, q.waiting, q.turns.Len())
+	}
 	for e := q.turns.Front(); e != nil; e = e.Next() {
-		l := e.Value.(*line)
-		if q.users[l.user] != l || l.waiters.Len() == 0 {
-			t.Errorf("the line of %s is not its own or empty", l.user)
+		m := e.Value.(*member)
+		if !q.mayHold(m, m.first().weight) {
+			continue
 		}
-		waiting += l.waiters.Len()
-	}
-	if waiting != q.waiting || len(q.users) != q.turns.Len() {
-		t.Errorf("%d wait in %d lines of %d users, but %d are counted", waiting, q.turns.Len(), len(q.users), q.waiting)
-	}
-	if e := q.turns.Front(); e != nil {
-		if next := e.Value.(*line).waiters.Front().Value.(*waiter); q.running+next.weight <= q.opts.Concurrent {
-			t.Errorf("one waits for %d slots with %d of %d in use", next.weight, q.running, q.opts.Concurrent)
+		if weight := m.first().weight; q.running+weight <= q.opts.Concurrent {
+			t.Errorf("one waits for %d slots with %d of %d in use", weight, q.running, q.opts.Concurrent)
 		}
+		break
 	}
 }
 

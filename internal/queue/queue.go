@@ -1,6 +1,7 @@
-// Package queue admits requests to a bounded number of slots. Those that find
-// no free slot wait, a bounded number of them, for a bounded time, and fairly:
-// the users take turns, however many requests each of them has waiting.
+// Package queue admits requests to a bounded number of slots, of which no user
+// takes all while others ask. Requests that find no slot wait, a bounded number
+// of them, for a bounded time, and fairly: the users take turns, however many
+// requests each of them has waiting.
 package queue
 
 import (
@@ -19,13 +20,15 @@ var (
 	// ErrTimeout ends the wait of a request that found no slot in time.
 	ErrTimeout = errors.New("no slot became free in time")
 
-	// ErrTooHeavy refuses a request that wants more slots than there are.
+	// ErrTooHeavy refuses a request that wants more slots than there are, or than
+	// its user may hold.
 	ErrTooHeavy = errors.New("the request wants more slots than there are")
 )
 
 // Options are the limits of a [Queue].
 type Options struct {
 	Concurrent int           // slots; at least 1
+	PerUser    int           // slots that one user may hold; 0: the share that [Queue] describes
 	Queue      int           // requests that may wait; 0: none does
 	Wait       time.Duration // how long each may wait
 }
@@ -36,37 +39,46 @@ type Options struct {
 // A request that waits is served in the order of its user's requests, and the
 // users are served in turn. The one whose turn it is gets the next slots, all
 // that it wants at once: until there are enough, nobody passes it, so that
-// requests for few slots do not starve one for many.
+// requests for few slots do not starve one for many. Only a user who holds as
+// many slots as one may is passed.
+//
+// Without a number for it, that is [shareOfFree] times the slots that stay free,
+// so that some are left for who comes next: of 64 slots one user gets 56, two get
+// about 30 each, three about 20. A user who holds none may have any number, and there
+// is no share as long as nobody else has asked for [shareWindow]. The empty user
+// stands for callers without a name and has no share either.
 type Queue struct {
 	opts Options
 
 	mu      sync.Mutex
-	running int              // slots in use
-	waiting int              // requests in the lines
-	users   map[string]*line // those with requests waiting
-	turns   *list.List       // the same lines; the first one's turn is next
+	running int                // slots in use
+	waiting int                // requests in the lines
+	users   map[string]*member // those with slots or with requests waiting
+	turns   *list.List         // those with requests waiting; the first one's turn is next
+	recent  recent
 }
 
-// line is what one user has waiting. It is never empty.
-type line struct {
+// member is a user who has slots or requests that wait.
+type member struct {
 	user    string
-	waiters *list.List // of *waiter
-	turn    *list.Element
+	running int
+	waiters list.List     // of *waiter
+	turn    *list.Element // nil: no request waits
 }
 
 // waiter is one request that waits. What is decided about it is written before
 // decided is closed, and under the queue's lock.
 type waiter struct {
 	weight  int
-	line    *line
-	place   *list.Element // in the line
+	member  *member
+	place   *list.Element // among the member's
 	decided chan struct{}
 	err     error // nil: it was given its slots
 }
 
 // New makes a queue.
 func New(opts Options) *Queue {
-	return &Queue{opts: opts, users: make(map[string]*line), turns: list.New()}
+	return &Queue{opts: opts, users: make(map[string]*member), turns: list.New()}
 }
 
 // Acquire takes weight slots, at least one, for a request of a user, waiting
@@ -75,19 +87,21 @@ func New(opts Options) *Queue {
 // end.
 func (q *Queue) Acquire(ctx context.Context, user string, weight int) (release func(), err error) {
 	weight = max(1, weight)
-	if weight > q.opts.Concurrent {
+	if weight > q.Heaviest() {
 		return nil, ErrTooHeavy
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	q.mu.Lock()
-	if q.waiting == 0 && q.running+weight <= q.opts.Concurrent {
-		q.running += weight
+	q.recent.note(user)
+	m := q.member(user)
+	if q.admits(m, weight) {
+		q.take(m, weight)
 		q.mu.Unlock()
-		return q.releaser(weight), nil
+		return q.releaser(m, weight), nil
 	}
-	w, err := q.join(user, weight)
+	w, err := q.join(m, weight)
 	q.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -95,7 +109,25 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (release f
 	if err := q.wait(ctx, w); err != nil {
 		return nil, err
 	}
-	return q.releaser(weight), nil
+	return q.releaser(m, weight), nil
+}
+
+// Full reports whether Acquire would refuse any request of the user with ErrFull
+// at the moment.
+func (q *Queue) Full(user string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	m := q.member(user)
+	defer q.forget(m)
+	return !q.admits(m, 1) && q.waiting >= q.opts.Queue && q.evictable(m) == nil
+}
+
+// Heaviest is the most slots that one request may want.
+func (q *Queue) Heaviest() int {
+	if q.opts.PerUser > 0 {
+		return min(q.opts.PerUser, q.opts.Concurrent)
+	}
+	return q.opts.Concurrent
 }
 
 // Running is the number of slots in use.
@@ -113,13 +145,14 @@ func (q *Queue) Len() int {
 }
 
 // releaser is what gives slots back, once.
-func (q *Queue) releaser(weight int) func() {
+func (q *Queue) releaser(m *member, weight int) func() {
 	return func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.running -= weight
-		weight = 0
-		q.serve()
+		if weight > 0 {
+			q.giveBack(m, weight)
+			weight = 0
+		}
 	}
 }
 
@@ -145,13 +178,13 @@ func (q *Queue) giveUp(w *waiter, reason error) error {
 	defer q.mu.Unlock()
 	if w.place != nil {
 		q.remove(w)
+		q.forget(w.member)
 		q.serve() // it may have been the one that others waited behind
 		return reason
 	}
 	if w.err != nil || errors.Is(reason, ErrTimeout) {
 		return w.err
 	}
-	q.running -= w.weight
-	q.serve()
+	q.giveBack(w.member, w.weight)
 	return reason
 }
