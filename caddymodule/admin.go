@@ -121,7 +121,7 @@ func statusOf(w *watch) appServerStatus {
 // it needs one.
 func login(s codexrpc.Status) string {
 	switch {
-	case s.State == codexrpc.StateReady:
+	case s.State == codexrpc.StateReady, s.State == codexrpc.StateUnresponsive:
 		return "ok"
 	case strings.Contains(s.Reason, codexrpc.ErrNotLoggedIn.Error()):
 		return "missing"

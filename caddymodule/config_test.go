@@ -26,7 +26,7 @@ func TestDefaults(t *testing.T) {
 	if *h.MaxQueue != 128 || time.Duration(h.MaxQueueWait) != 10*time.Second {
 		t.Errorf("max_queue %d, wait %v", *h.MaxQueue, time.Duration(h.MaxQueueWait))
 	}
-	if time.Duration(h.IdleTimeout) != 5*time.Minute || time.Duration(h.Keepalive) != 15*time.Second {
+	if time.Duration(h.IdleTimeout) != 6*time.Minute || time.Duration(h.Keepalive) != 15*time.Second {
 		t.Errorf("idle_timeout %v, keepalive %v", time.Duration(h.IdleTimeout), time.Duration(h.Keepalive))
 	}
 	if time.Duration(h.DrainTimeout) != 10*time.Second {

@@ -13,8 +13,9 @@ import (
 
 // The events of this module. Their origin is the app, "codex".
 const (
-	eventReady  = "codex.app_server_ready"
-	eventExited = "codex.app_server_exited"
+	eventReady        = "codex.app_server_ready"
+	eventUnresponsive = "codex.app_server_unresponsive"
+	eventExited       = "codex.app_server_exited"
 )
 
 // event is something that has happened to an app-server.
@@ -37,14 +38,19 @@ func (l *life) enter(s codexrpc.Status) (events []event) {
 	over := func(state codexrpc.State) bool {
 		return state == codexrpc.StateNew || state == codexrpc.StateBackoff || state == codexrpc.StateStopped
 	}
+	startsAtOnce := s.State == codexrpc.StateStarting && last.State == codexrpc.StateStopping
 	switch {
 	case ready && (last.State != codexrpc.StateReady || s.Replacements != last.Replacements):
 		events = append(events, event{eventReady, map[string]any{
 			"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "replacements": s.Replacements,
 		}})
-	case over(s.State) && !over(last.State):
+	case s.State == codexrpc.StateUnresponsive && last.State != codexrpc.StateUnresponsive:
+		events = append(events, event{eventUnresponsive, map[string]any{
+			"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "reason": s.Reason,
+		}})
+	case over(s.State) && !over(last.State), startsAtOnce:
 		events = append(events, event{eventExited, map[string]any{
-			"pid": l.pid, "version": s.Version, "restarts": s.Restarts, "reason": s.Reason,
+			"pid": l.pid, "version": s.Version, "restarts": last.Restarts, "reason": s.Reason,
 			"stopped": s.State == codexrpc.StateStopped,
 		}})
 	}

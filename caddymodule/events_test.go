@@ -20,6 +20,8 @@ func TestLife(t *testing.T) {
 		return codexrpc.Status{State: codexrpc.StateStopping, PID: pid, Reason: "it exited"}
 	}
 	backoff := codexrpc.Status{State: codexrpc.StateBackoff, Reason: "it exited (signal: killed)"}
+	again := codexrpc.Status{State: codexrpc.StateStarting, Reason: "it exited (signal: killed)", Restarts: 1}
+	silent := codexrpc.Status{State: codexrpc.StateUnresponsive, PID: 1, Reason: "it gave no sign of life"}
 	stopped := codexrpc.Status{State: codexrpc.StateStopped, Reason: "it was stopped"}
 	for name, test := range map[string]struct {
 		states []codexrpc.Status
@@ -27,6 +29,9 @@ func TestLife(t *testing.T) {
 	}{
 		"starts":            {[]codexrpc.Status{starting, ready(1)}, []string{"ready 1"}},
 		"crashes and comes": {[]codexrpc.Status{starting, ready(1), stopping(1), backoff, starting, ready(2)}, []string{"ready 1", "exited 1 it exited (signal: killed)", "ready 2"}},
+		"comes at once":     {[]codexrpc.Status{starting, ready(1), stopping(1), again, ready(2)}, []string{"ready 1", "exited 1 it exited (signal: killed)", "ready 2"}},
+		"hangs":             {[]codexrpc.Status{starting, ready(1), silent, stopping(1), again}, []string{"ready 1", "unresponsive 1 it gave no sign of life", "exited 1 it exited (signal: killed)"}},
+		"hangs and goes on": {[]codexrpc.Status{starting, ready(1), silent, silent, ready(1)}, []string{"ready 1", "unresponsive 1 it gave no sign of life", "ready 1"}},
 		"cannot start":      {[]codexrpc.Status{starting, backoff, starting, backoff}, []string{"exited 0 it exited (signal: killed)", "exited 0 it exited (signal: killed)"}},
 		"fails to start":    {[]codexrpc.Status{starting, stopping(1), backoff}, []string{"exited 1 it exited (signal: killed)"}},
 		"is stopped":        {[]codexrpc.Status{starting, ready(1), stopping(1), stopped}, []string{"ready 1", "exited 1 it was stopped, as told"}},
@@ -40,7 +45,7 @@ func TestLife(t *testing.T) {
 			for _, s := range test.states {
 				for _, e := range l.enter(s) {
 					text := fmt.Sprint(strings.TrimPrefix(e.name, "codex.app_server_"), " ", e.data["pid"])
-					if e.name == eventExited {
+					if e.name != eventReady {
 						text += fmt.Sprint(" ", e.data["reason"])
 					}
 					if e.data["stopped"] == true {

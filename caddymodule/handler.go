@@ -25,7 +25,7 @@ const (
 	defaultMaxConcurrent = 64
 	defaultMaxQueue      = 128
 	defaultQueueWait     = 10 * time.Second
-	defaultIdleTimeout   = 5 * time.Minute
+	defaultIdleTimeout   = 6 * time.Minute // longer than Codex waits for its provider
 	defaultKeepalive     = 15 * time.Second
 	defaultDrainTimeout  = 10 * time.Second
 )
@@ -70,8 +70,9 @@ type Handler struct {
 	// codex_queue_timeout. Default: `10s`.
 	MaxQueueWait caddy.Duration `json:"max_queue_wait,omitempty"`
 
-	// How long the app-server may be silent within a turn before the client gets
-	// a 504. Default: `5m`.
+	// How long the model may be silent within a turn before the client gets a 504.
+	// Codex itself gives up a silent provider, by default after five minutes. An
+	// app-server that hangs is found within seconds, without this. Default: `6m`.
 	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty"`
 
 	// How long a stream may be silent before a comment keeps its connection

@@ -8,7 +8,7 @@ import (
 
 // states are those that a process in the pool may be in.
 var states = []codexrpc.State{
-	codexrpc.StateNew, codexrpc.StateStarting, codexrpc.StateReady,
+	codexrpc.StateNew, codexrpc.StateStarting, codexrpc.StateReady, codexrpc.StateUnresponsive,
 	codexrpc.StateBackoff, codexrpc.StateStopping, codexrpc.StateStopped,
 }
 

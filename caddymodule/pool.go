@@ -127,8 +127,9 @@ type fitness struct {
 const (
 	isReady = iota
 	isStarting
-	isWaiting // for its next start
-	isOut     // nothing is known that would make it ready
+	isUnresponsive // for now, or it has just ended
+	isWaiting      // for its next start
+	isOut          // nothing is known that would make it ready
 	isAvoided
 )
 
@@ -146,6 +147,8 @@ func (m *member) fitness(avoid *codexrpc.Process) fitness {
 		f.state = isReady
 	case status.State == codexrpc.StateStarting:
 		f.state = isStarting
+	case status.State == codexrpc.StateUnresponsive, status.State == codexrpc.StateStopping:
+		f.state = isUnresponsive
 	case status.State == codexrpc.StateBackoff:
 		f.state, f.due = isWaiting, status.RetryAt
 	}

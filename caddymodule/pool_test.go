@@ -182,6 +182,7 @@ func TestFitness(t *testing.T) {
 	order := []fitness{ // best first
 		{state: isReady}, {state: isReady, turns: 1}, {state: isReady, turns: 9},
 		{state: isStarting}, {state: isStarting, turns: 2},
+		{state: isUnresponsive},
 		{state: isWaiting, due: soon, turns: 5}, {state: isWaiting, due: late},
 		{state: isOut}, {state: isAvoided},
 	}

@@ -31,9 +31,12 @@ func (b *backoff) next() time.Duration {
 	return pause - rand.N(pause/4+1)
 }
 
+// isStable reports whether a process that was ready for so long was sound.
+func (b *backoff) isStable(ready time.Duration) bool { return ready >= b.stable }
+
 // lasted tells how long the process was ready before it failed.
 func (b *backoff) lasted(ready time.Duration) {
-	if ready >= b.stable {
+	if b.isStable(ready) {
 		b.failures = 0
 	}
 }

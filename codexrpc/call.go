@@ -34,11 +34,14 @@ type call struct {
 	// the caller does: what it changes holds for all later messages. late says
 	// that the caller has gone. It must not wait.
 	answered func(answer message, late bool)
+	// urgent calls do not wait for a free slot, and are not tried again.
+	urgent bool
 }
 
 // pendingCall waits for one answer. Its state is guarded by the connection's
 // lock.
 type pendingCall struct {
+	method   string
 	answered func(answer message, late bool)
 	ready    chan message // capacity 1
 	slot     bool         // it counts as in flight
@@ -64,7 +67,7 @@ func (c *Conn) call(ctx context.Context, do call) error {
 	for attempt := 0; ; attempt++ {
 		// A refused call is over, so that its id and its line serve again.
 		err := c.attempt(ctx, id, line, do)
-		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) {
+		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) || do.urgent {
 			return err
 		}
 		pause := overloadPause << attempt
@@ -83,14 +86,12 @@ func (c *Conn) call(ctx context.Context, do call) error {
 
 // attempt sends a call once and waits for its answer.
 func (c *Conn) attempt(ctx context.Context, id string, line []byte, do call) error {
-	select {
-	case c.slots <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-c.done:
-		return c.Err()
+	if !do.urgent {
+		if err := c.takeSlot(ctx); err != nil {
+			return err
+		}
 	}
-	p := &pendingCall{answered: do.answered, ready: make(chan message, 1), slot: true}
+	p := &pendingCall{method: do.method, answered: do.answered, ready: make(chan message, 1), slot: !do.urgent}
 	if err := c.register(id, p); err != nil {
 		return err // the connection has ended, and with it the slots' use
 	}
@@ -116,6 +117,18 @@ func (c *Conn) attempt(ctx context.Context, id string, line []byte, do call) err
 		default:
 			return c.Err()
 		}
+	}
+}
+
+// takeSlot waits until one more call may be in flight.
+func (c *Conn) takeSlot(ctx context.Context) error {
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.done:
+		return c.Err()
 	}
 }
 
@@ -160,6 +173,9 @@ func (c *Conn) abandon(id string, p *pendingCall, lost bool) bool {
 	switch {
 	case lost:
 		c.expire(id, p)
+		if c.err == nil {
+			c.doubt(p.method)
+		}
 	case c.err == nil:
 		p.expiry = time.AfterFunc(callTimeout, func() {
 			c.mu.Lock()
@@ -210,6 +226,7 @@ func (c *Conn) settle(m message) {
 		return
 	}
 	delete(c.calls, m.id)
+	delete(c.unanswered, p.method)
 	p.settled = true
 	c.freeSlot(p)
 	late := p.gone

@@ -32,25 +32,27 @@ type Conn struct {
 	slots     chan struct{} // holds one element for each call in flight
 	stats     counters
 	lastID    atomic.Int64
-	activity  atomic.Uint64 // grows with each thread that begins or ends
 	limits    limits
 	done      chan struct{}
 	loops     sync.WaitGroup // the reader and the writer
-	closers   sync.WaitGroup // threads being unloaded in the background
+	closers   sync.WaitGroup // threads being unloaded in the background, and the heartbeat
 	scratch   Event          // the reader's own, so that no event is made twice
 	remote    bool           // the app-server runs elsewhere; set before the first thread
 	owner     string         // the name by which threads of a remote one are ours
+	doubts    chan struct{}  // capacity 1: the app-server is to be probed at once
+	completed atomic.Bool    // a turn has ended as turns do
 	signing   sync.Once
 	signed    chan struct{} // closed when there is a sign of life, or could be none
 
-	mu      sync.Mutex
-	err     error // why the connection ended; set before done is closed
-	calls   map[string]*pendingCall
-	threads map[string]*Thread
-	opening int               // calls of StartThread under way
-	sign    string            // the thread that is the sign of life; empty: there is none
-	signAs  ThreadStartParams // how it was started
-	orphans []string          // threads whose turns may have run when the connection ended
+	mu         sync.Mutex
+	err        error // why the connection ended; set before done is closed
+	calls      map[string]*pendingCall
+	unanswered map[string]int // calls in a row that timed out, by method
+	threads    map[string]*Thread
+	opening    int               // calls of StartThread under way
+	sign       string            // the thread that is the sign of life; empty: there is none
+	signAs     ThreadStartParams // how it was started
+	orphans    []string          // threads whose turns may have run when the connection ended
 }
 
 // NewConn makes a connection over t and starts its reader and writer. It owns
@@ -66,15 +68,17 @@ func NewConn(t Transport, logger *slog.Logger) *Conn {
 // known, and with a logger that may be replaced while it runs.
 func newConn(t Transport, zone *time.Location, logger func() *slog.Logger) *Conn {
 	c := &Conn{
-		transport: t,
-		logger:    logger,
-		out:       newOutbox(maxOutbox),
-		slots:     make(chan struct{}, maxInFlight),
-		done:      make(chan struct{}),
-		owner:     newOwner(),
-		signed:    make(chan struct{}),
-		calls:     make(map[string]*pendingCall),
-		threads:   make(map[string]*Thread),
+		transport:  t,
+		logger:     logger,
+		out:        newOutbox(maxOutbox),
+		slots:      make(chan struct{}, maxInFlight),
+		done:       make(chan struct{}),
+		owner:      newOwner(),
+		doubts:     make(chan struct{}, 1),
+		signed:     make(chan struct{}),
+		calls:      make(map[string]*pendingCall),
+		unanswered: make(map[string]int),
+		threads:    make(map[string]*Thread),
 	}
 	c.limits.zone = zone
 	if b, ok := t.(bounded); ok {
@@ -107,11 +111,11 @@ func (c *Conn) Threads() int {
 }
 
 // busy reports whether somebody has a thread or a call on the connection, or is
-// about to.
+// about to. A call that will hardly be answered any more does not count.
 func (c *Conn) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.threads)+len(c.calls)+c.opening > 0
+	return len(c.threads)+len(c.slots)+c.opening > 0
 }
 
 // Close ends the connection and waits for its goroutines.

@@ -14,6 +14,11 @@ type Diagnostics struct {
 // Diagnostics asks the app-server for its memory and its threads. Releases
 // without server/diagnostics refuse with a *CallError.
 func (c *Conn) Diagnostics(ctx context.Context) (Diagnostics, error) {
+	return c.diagnostics(ctx, call{})
+}
+
+// diagnostics makes the call in the given way.
+func (c *Conn) diagnostics(ctx context.Context, do call) (Diagnostics, error) {
 	var answer struct {
 		Process struct {
 			ID                  int   `json:"id"`
@@ -24,7 +29,8 @@ func (c *Conn) Diagnostics(ctx context.Context) (Diagnostics, error) {
 			Value float64 `json:"value"`
 		} `json:"gauges"`
 	}
-	if err := c.call(ctx, call{method: methodDiagnostics, params: struct{}{}, result: &answer}); err != nil {
+	do.method, do.params, do.result = methodDiagnostics, struct{}{}, &answer
+	if err := c.call(ctx, do); err != nil {
 		return Diagnostics{}, err
 	}
 	d := Diagnostics{PID: answer.Process.ID, Memory: answer.Process.ResidentMemoryBytes}

@@ -21,6 +21,10 @@ var (
 	// time.
 	ErrTimeout = errors.New("the codex app-server did not answer in time")
 
+	// ErrUnresponsive is matched, beside ErrClosed, by what every call and turn of a
+	// connection gets whose app-server was silent for too long.
+	ErrUnresponsive = errors.New("the codex app-server does not answer")
+
 	// ErrOverloaded is matched by a call that the app-server refused as
 	// overloaded (-32001) until the retries were used up.
 	ErrOverloaded = errors.New("the codex app-server is overloaded")

@@ -24,10 +24,10 @@ type instance struct {
 
 	// The supervisor's own.
 	since    time.Time // it serves
-	sampled  uint64    // the connection's activity at the last sample
-	silent   bool      // it does not tell its memory
+	silent   bool      // it does not tell its memory, and the log says so
 	exceeded time.Time // its memory was found above the limit; zero: it is not
 	warned   bool      // the log says so
+	deaf     bool      // it has left calls unanswered
 }
 
 // pid is the process id of a child, else 0.
@@ -50,6 +50,8 @@ func (in *instance) exited() <-chan struct{} {
 // started, or the connection.
 func (in *instance) stop(timeout time.Duration) error {
 	switch {
+	case in.child != nil && errors.Is(in.conn.Err(), ErrUnresponsive):
+		return in.child.stop(0, 0) // it reacts to nothing else
 	case in.child != nil:
 		return in.child.stop(timeout/2, timeout/2)
 	case in.conn != nil:
@@ -123,6 +125,7 @@ func (p *Process) begin(in *instance, printing *catalogueRun) {
 	defer cancel()
 	in.err = p.handshake(ctx, in)
 	in.fresh = p.freshMemory(ctx, in)
+	p.watch(in)
 	if printing == nil {
 		return
 	}

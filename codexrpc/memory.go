@@ -9,49 +9,15 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-const (
-	// sampleEvery is the pause between two looks at the app-server's memory.
-	sampleEvery = 5 * time.Second
-	// sampleTimeout bounds one. It takes less than a millisecond.
-	sampleTimeout = 10 * time.Second
-	// freshTimeout bounds that of a fresh app-server, which is waited for.
-	freshTimeout = time.Second
-)
+// freshTimeout bounds the look at a fresh app-server's memory, which its start
+// waits for.
+const freshTimeout = time.Second
 
 // newFloor makes the pauses between replacements for memory that gain little.
 // They are never below a minute, and double while an app-server is above the
 // limit within minutes: then the limit is too low, and replacing does not help.
 func newFloor() backoff {
 	return backoff{first: 80 * time.Second, most: 30 * time.Minute, stable: 5 * time.Minute}
-}
-
-// sample is what an instance says of itself.
-type sample struct {
-	of  *instance
-	got Diagnostics
-	err error
-}
-
-// sample asks the serving instance for its memory, if turns have run since the
-// last time.
-func (s *supervisor) sample() {
-	in := s.serving
-	if in == nil || s.sampling || in.silent {
-		return
-	}
-	activity := in.conn.activity.Load()
-	known := s.memoryKnown()
-	if known && activity == in.sampled && in.exceeded.IsZero() && in.conn.Threads() == 0 {
-		return
-	}
-	in.sampled = activity
-	s.sampling = true
-	s.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), sampleTimeout)
-		defer cancel()
-		got, err := in.conn.Diagnostics(ctx)
-		s.samples <- sample{of: in, got: got, err: err} // there is room: one at a time
-	})
 }
 
 // freshMemory is the memory of an instance before its first turn, or 0. A start
@@ -64,33 +30,27 @@ func (p *Process) freshMemory(ctx context.Context, in *instance) int64 {
 	defer cancel()
 	got, err := in.conn.Diagnostics(ctx)
 	if err != nil {
-		return 0 // the first sample says why
+		return 0 // the first probe says why
 	}
 	return got.Memory
 }
 
-// weigh acts on a sample.
-func (s *supervisor) weigh(taken sample) {
-	s.sampling = false
-	in := taken.of
-	if in != s.serving {
-		return
-	}
-	if taken.err != nil {
-		if refused := (*CallError)(nil); errors.As(taken.err, &refused) {
+// weigh acts on the memory of the instance that serves.
+func (s *supervisor) weigh(in *instance, found vitals) {
+	if found.err != nil {
+		refused := (*CallError)(nil)
+		if s.cfg.MaxMemory > 0 && !in.silent && errors.As(found.err, &refused) && !errors.Is(found.err, ErrOverloaded) {
 			in.silent = true
-			if s.cfg.MaxMemory > 0 {
-				s.log().Warn("this release of codex does not tell its memory, which is not limited", "error", taken.err)
-			}
+			s.log().Warn("this release of codex does not tell its memory, which is not limited", "error", found.err)
 		}
 		return
 	}
-	s.setMemory(taken.got.Memory)
-	if s.cfg.MaxMemory <= 0 || taken.got.Memory <= s.cfg.MaxMemory {
+	s.setMemory(found.got.Memory)
+	if s.cfg.MaxMemory <= 0 || found.got.Memory <= s.cfg.MaxMemory {
 		in.exceeded, in.warned = time.Time{}, false
 		return
 	}
-	s.exceeded(in, taken.got.Memory)
+	s.exceeded(in, found.got.Memory)
 }
 
 // exceeded replaces an instance whose memory is above the limit. The floor
@@ -129,12 +89,6 @@ func (s *supervisor) warnOnce(in *instance, message, why string) {
 		in.warned = true
 		s.log().Warn(message, "reason", why, "pid", in.pid(), "address", s.address)
 	}
-}
-
-func (p *Process) memoryKnown() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.memory > 0
 }
 
 func (p *Process) setMemory(bytes int64) {

@@ -28,6 +28,8 @@ const (
 	orphanSweeps = 3
 	// maxReads bounds the threads that one sweep asks for their owners.
 	maxReads = 256
+	// sweepEvery is the pause between two sweeps.
+	sweepEvery = 5 * time.Second
 	// sweepTimeout bounds a sweep. It takes a few milliseconds.
 	sweepTimeout = 30 * time.Second
 )

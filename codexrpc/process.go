@@ -42,13 +42,14 @@ type Process struct {
 	done     chan struct{} // closed when the supervisor has ended
 
 	// The supervisor's own, and what reaches it.
-	failures    backoff         // of starts
-	floor       backoff         // of replacements for memory
-	sampleEvery time.Duration   // looks at the memory
-	samples     chan sample     // capacity 1, and one is taken at a time
-	orders      chan chan error // to replace the app-server, with where the answer goes
-	drained     chan struct{}   // capacity 1: an instance has drained
-	background  sync.WaitGroup  // samples, and instances that drain or are given up
+	failures   backoff         // of starts
+	floor      backoff         // of replacements for memory, or of deaf ones
+	heartbeat  heartbeat       // of all instances
+	sweepEvery time.Duration   // looks for orphans on a remote app-server
+	beats      chan vitals     // what probes have found
+	orders     chan chan error // to replace the app-server, with where the answer goes
+	drained    chan struct{}   // capacity 1: an instance has drained
+	background sync.WaitGroup  // sweeps, and instances that drain or are given up
 
 	drainLimit, drainGrace time.Duration
 
@@ -60,7 +61,7 @@ type Process struct {
 	stopped  bool
 	status   Status
 	memory   int64         // of the one that serves; 0: unknown
-	conn     *Conn         // in StateReady only
+	conn     *Conn         // in StateReady and StateUnresponsive only
 	draining []*instance   // they were replaced and still have turns
 	orphans  []string      // threads of a remote app-server whose connection has ended
 	changed  chan struct{} // closed and replaced at each change of state
@@ -70,19 +71,20 @@ type Process struct {
 // unless there is a Start or a Connect.
 func NewProcess(cfg ProcessConfig, logger *slog.Logger) *Process {
 	p := &Process{
-		cfg:         cfg.withDefaults(),
-		stop:        make(chan struct{}),
-		done:        make(chan struct{}),
-		failures:    newBackoff(),
-		floor:       newFloor(),
-		sampleEvery: sampleEvery,
-		samples:     make(chan sample, 1),
-		orders:      make(chan chan error),
-		drained:     make(chan struct{}, 1),
-		drainLimit:  drainLimit,
-		drainGrace:  drainGrace,
-		dir:         cfg.Dir,
-		changed:     make(chan struct{}),
+		cfg:        cfg.withDefaults(),
+		stop:       make(chan struct{}),
+		done:       make(chan struct{}),
+		failures:   newBackoff(),
+		floor:      newFloor(),
+		heartbeat:  heartbeat{every: beatEvery, wait: beatWait},
+		sweepEvery: sweepEvery,
+		beats:      make(chan vitals),
+		orders:     make(chan chan error),
+		drained:    make(chan struct{}, 1),
+		drainLimit: drainLimit,
+		drainGrace: drainGrace,
+		dir:        cfg.Dir,
+		changed:    make(chan struct{}),
 	}
 	if CheckConnect(cfg.Connect) == nil {
 		p.address = cfg.Connect // it has no credentials
@@ -233,21 +235,21 @@ func (p *Process) Stop() {
 	<-p.done
 }
 
+// soon is how far away the next start may be for Conn to wait for it.
+const soon = 2 * time.Second
+
 // Conn returns the connection to a process that is ready. It waits while the
-// process starts, and fails with a *NotReadyError when it has failed.
+// process starts, or is about to, and while it is unresponsive. It fails with a
+// *NotReadyError when the process keeps failing, or has ended for good.
 func (p *Process) Conn(ctx context.Context) (*Conn, error) {
 	for {
 		p.mu.Lock()
-		status, conn, changed := p.status, p.conn, p.changed
+		status, conn, stopped, changed := p.status, p.conn, p.stopped, p.changed
 		p.mu.Unlock()
-		switch status.State {
-		case StateReady:
-			if conn.Err() == nil {
-				return conn, nil
-			}
-			// It has just ended; the supervisor is about to say so.
-		case StateStarting, StateNew:
-		default:
+		switch {
+		case status.State == StateReady && conn.Err() == nil:
+			return conn, nil
+		case stopped, status.State == StateBackoff && time.Until(status.RetryAt) > soon:
 			return nil, &NotReadyError{State: status.State, Reason: status.Reason, RetryAfter: max(0, time.Until(status.RetryAt))}
 		}
 		select {
@@ -273,10 +275,7 @@ func (p *Process) enter(next Status) {
 	if next.Version == "" {
 		next.Version = p.status.Version
 	}
-	if next.State == StateStarting && p.status.State == StateBackoff {
-		next.Restarts++
-	}
-	if next.State != StateReady {
+	if next.State != StateReady && next.State != StateUnresponsive {
 		p.conn, p.memory = nil, 0
 	}
 	p.status = next

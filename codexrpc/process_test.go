@@ -159,7 +159,7 @@ func TestStopWithoutStart(t *testing.T) {
 }
 
 func TestStateNames(t *testing.T) {
-	want := []string{"new", "starting", "ready", "backoff", "stopping", "stopped", "unknown"}
+	want := []string{"new", "starting", "ready", "unresponsive", "backoff", "stopping", "stopped", "unknown"}
 	for i, name := range want {
 		if got := State(i).String(); got != name {
 			t.Errorf("state %d is %q, want %q", i, got, name)

@@ -178,6 +178,24 @@ func TestRemoteConnectionBreaks(t *testing.T) {
 	open(t, conn(t, p))
 }
 
+// A remote app-server that hangs is unresponsive; then the connection is cut and
+// dialled again, and the next one interrupts the turns of the old.
+func TestRemoteHangs(t *testing.T) {
+	e := newElsewhere(t, "")
+	p, book := e.connect(t, nil)
+	p.sweepEvery = time.Hour // a listing is an answer, too
+	p.heartbeat = heartbeat{every: time.Millisecond, wait: 250 * time.Millisecond}
+	p.Start()
+	thread := open(t, conn(t, p))
+	e.mute.Store(methodDiagnostics)
+	if err := takeToEnd(t, thread); !errors.Is(err, ErrUnresponsive) {
+		t.Errorf("the turn ended with %v", err)
+	}
+	e.mute.Store("")
+	book.await(t, "the codex app-server does not answer")
+	e.awaitInterrupted(t, thread.ID())
+}
+
 // awaitInterrupted waits until a thread's turn was interrupted.
 func (e *elsewhere) awaitInterrupted(t *testing.T, id string) {
 	t.Helper()

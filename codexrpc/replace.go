@@ -78,6 +78,9 @@ func (s *supervisor) takeOver() {
 	in.since = time.Now()
 	s.serving = in
 	s.swap(in, old)
+	if s.Status().State == StateUnresponsive { // the old one was
+		s.ready(in)
+	}
 	s.background.Go(func() { s.drain(old) })
 	s.log().Info("the codex app-server was replaced", "reason", s.why, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
 	s.observe()

@@ -17,7 +17,8 @@ func newReplaced(t *testing.T, mode string, change func(*ProcessConfig)) (*Proce
 	p := newTestProcess(t, mode, change)
 	book, logger := newLogBook()
 	p.SetLogger(logger)
-	p.sampleEvery = time.Millisecond
+	p.heartbeat = heartbeat{every: time.Millisecond, wait: patience}
+	p.sweepEvery = time.Millisecond
 	p.drainGrace = 0
 	p.floor = backoff{first: time.Millisecond, most: time.Millisecond, stable: time.Hour}
 	return p, book

@@ -10,6 +10,9 @@ const (
 	StateStarting
 	// StateReady takes turns.
 	StateReady
+	// StateUnresponsive was ready and has fallen silent. Either it becomes ready
+	// again, with all of its turns, or it is given up.
+	StateUnresponsive
 	// StateBackoff waits for the next start after a failure.
 	StateBackoff
 	// StateStopping was told to stop and has not ended yet.
@@ -27,6 +30,8 @@ func (s State) String() string {
 		return "starting"
 	case StateReady:
 		return "ready"
+	case StateUnresponsive:
+		return "unresponsive"
 	case StateBackoff:
 		return "backoff"
 	case StateStopping:

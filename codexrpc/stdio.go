@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,10 @@ var ErrMessageTooLarge = errors.New("message too large")
 // readBuffer fits nearly every line, so that a line costs no copy.
 const readBuffer = 64 << 10
 
+// writePart is how much of a message is written at once, in bytes: far more than
+// a pipe holds, so that the peer must have read nearly all of it.
+const writePart = 1 << 20
+
 // keptLine is how large a buffer for long lines is kept for the next one.
 const keptLine = 1 << 20
 
@@ -32,6 +37,7 @@ type Stdio struct {
 	br    *bufio.Reader
 	long  []byte // a line that did not fit into br
 	limit int
+	moved atomic.Uint64 // see Progress
 	once  sync.Once
 	err   error
 }
@@ -40,8 +46,14 @@ type Stdio struct {
 // A write timeout needs a w with SetWriteDeadline, as an *os.File of a pipe
 // has it; without, writes may wait for ever.
 func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
-	return &Stdio{r: r, w: w, br: bufio.NewReaderSize(r, readBuffer), limit: MaxMessage}
+	s := &Stdio{r: r, w: w, limit: MaxMessage}
+	s.br = bufio.NewReaderSize(&countedReader{r, &s.moved}, readBuffer)
+	return s
 }
+
+// Progress grows with each read and with each large part of a message that was
+// written. Small messages fit into a pipe that nobody reads.
+func (s *Stdio) Progress() uint64 { return s.moved.Load() }
 
 // Read returns the next line that is not blank, without its end.
 func (s *Stdio) Read() ([]byte, error) {
@@ -102,9 +114,17 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 			return err
 		}
 	}
-	// One write for each message. The line's end goes into the spare capacity
-	// that encode leaves, so that a large message is not copied for it.
-	_, err := s.w.Write(append(message, '\n'))
+	// The line's end goes into the spare capacity that encode leaves, so that a
+	// large message is not copied for it.
+	message = append(message, '\n')
+	for len(message) > writePart {
+		if _, err := s.w.Write(message[:writePart]); err != nil {
+			return err
+		}
+		s.moved.Add(1)
+		message = message[writePart:]
+	}
+	_, err := s.w.Write(message)
 	return err
 }
 

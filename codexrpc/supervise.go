@@ -22,10 +22,9 @@ type supervisor struct {
 	next     *instance        // takes over from serving once it has begun
 	why      string           // there is a next one
 	retry    <-chan time.Time // the next start is due; nil: none is planned
-	sampling bool             // a sample is being taken
 	sweeper  sweeper          // its own goroutine's, one at a time
 	sweeping atomic.Bool      // there is that goroutine
-	replaced time.Time        // before this, memory is no reason for a replacement
+	replaced time.Time        // before this, the next replacement has to wait
 }
 
 // supervise runs one instance after another until the process is stopped.
@@ -34,7 +33,7 @@ func (p *Process) supervise(first *instance, err error) {
 	if err != nil {
 		s.pause(err)
 	}
-	ticker := time.NewTicker(p.sampleEvery)
+	ticker := time.NewTicker(p.sweepEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -43,7 +42,7 @@ func (p *Process) supervise(first *instance, err error) {
 			return
 		case <-s.retry:
 			s.retry = nil
-			s.start()
+			s.start(s.Status().Reason)
 		case <-s.starting.started():
 			s.begun()
 		case <-s.next.started():
@@ -53,10 +52,9 @@ func (p *Process) supervise(first *instance, err error) {
 		case <-s.serving.hangUp():
 			s.lost(s.serving.conn.Err())
 		case <-ticker.C:
-			s.sample()
 			s.sweep()
-		case taken := <-p.samples:
-			s.weigh(taken)
+		case found := <-p.beats:
+			s.examine(found)
 		case answer := <-p.orders:
 			answer <- s.restart()
 		case <-p.drained:
@@ -89,9 +87,13 @@ func (in *instance) hangUp() <-chan struct{} {
 	return in.conn.Done()
 }
 
-// start starts an instance when there is none.
-func (s *supervisor) start() {
-	s.become(Status{State: StateStarting})
+// start starts an instance again when there is none. why, which may be empty, is
+// what has become of the last one.
+func (s *supervisor) start(why string) {
+	s.mu.Lock()
+	s.status.Restarts++
+	s.mu.Unlock()
+	s.become(Status{State: StateStarting, Reason: why})
 	in, err := s.launch()
 	if err != nil {
 		s.pause(err)
@@ -108,7 +110,7 @@ func (s *supervisor) restart() error {
 		return s.replace("it was asked for")
 	}
 	s.retry = nil
-	s.start()
+	s.start(s.Status().Reason)
 	return nil
 }
 
@@ -128,21 +130,31 @@ func (s *supervisor) begun() {
 }
 
 // lost gives up the instance that serves. One that was to replace it is the
-// next to start.
+// next to start. Else another is started at once if the lost one was sound: it has
+// completed a turn, which an app-server that keeps crashing does not, or was ready
+// for long. If it was not, the next start follows after a pause.
 func (s *supervisor) lost(reason error) {
 	in := s.serving
 	s.serving = nil
-	s.failures.lasted(time.Since(in.since))
-	s.abandon(in)
-	reason = s.giveUp(in, reason)
-	if s.next == nil {
-		s.pause(reason)
-		return
+	sound := in.conn.completed.Load() || s.failures.isStable(time.Since(in.since))
+	if sound {
+		s.failures.failures = 0
 	}
-	s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
-	s.become(Status{State: StateStarting})
-	s.forked(s.next)
-	s.starting, s.next = s.next, nil
+	s.abandon(in)
+	in.conn.fail(reason)
+	reason = s.giveUp(in, reason)
+	switch {
+	case s.next != nil:
+		s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
+		s.become(Status{State: StateStarting, Reason: reason.Error()})
+		s.forked(s.next)
+		s.starting, s.next = s.next, nil
+	case sound:
+		s.log().Error("the codex app-server ended, and is started again", "reason", reason.Error())
+		s.start(reason.Error())
+	default:
+		s.pause(reason)
+	}
 }
 
 // giveUp stops an instance and returns its epitaph.

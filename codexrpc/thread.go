@@ -87,7 +87,6 @@ func (c *Conn) adopt(id string) *Thread {
 		return nil
 	}
 	c.threads[id] = t
-	c.activity.Add(1)
 	return t
 }
 

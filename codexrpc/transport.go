@@ -1,10 +1,34 @@
 package codexrpc
 
-import "time"
+import (
+	"io"
+	"sync/atomic"
+	"time"
+)
 
 // A Transport with MaxWrite takes messages of so many bytes at most. Calls above
 // that are refused before they are sent.
 type bounded interface{ MaxWrite() int }
+
+// A Transport with Progress counts what moves on it by the doing of the
+// app-server: what was read, and what the app-server must have read. The number
+// only grows.
+type progressing interface{ Progress() uint64 }
+
+// countedReader counts the reads that brought something.
+type countedReader struct {
+	io.Reader
+	moved *atomic.Uint64
+}
+
+// Read reads and counts.
+func (r *countedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n > 0 {
+		r.moved.Add(1)
+	}
+	return n, err
+}
 
 // Transport moves whole messages, each one JSON object, between this client
 // and an app-server. Read is called by one goroutine and Write by one other;

@@ -24,6 +24,7 @@ func (t *Thread) accept(e *Event) error {
 	}
 	fits := t.queue.push(e)
 	if e.Kind == EventTurnCompleted {
+		t.conn.completed.Store(true)
 		t.end()
 	}
 	if !fits {

@@ -35,7 +35,7 @@ func (c *Conn) background(f func(context.Context), then func()) {
 	}
 	c.mu.Unlock()
 	run := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout, ErrTimeout)
 		defer cancel()
 		f(ctx)
 	}
@@ -65,7 +65,6 @@ func (t *Thread) unload(ctx context.Context) {
 		t.conn.reply(outgoing{ID: id, Result: toolCallFailed})
 	}
 	t.conn.unsubscribe(ctx, t.id)
-	t.conn.activity.Add(1)
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	if t.conn.threads[t.id] == t {
@@ -77,7 +76,7 @@ var errClosedThread = errors.New("the thread was closed")
 
 // finish interrupts the turn and waits until it has ended.
 func (t *Thread) finish(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, finishTimeout, ErrTimeout)
 	defer cancel()
 	if err := t.Interrupt(ctx); err != nil {
 		t.conn.logger().Debug("interrupting a turn", "thread", t.id, "error", err)

@@ -22,16 +22,10 @@ const (
 	// dialTimeout bounds a dial whose context does not: the connection, TLS and
 	// the upgrade.
 	dialTimeout = 10 * time.Second
-	// pingEvery is the pause between the pings that find a peer dead from which
-	// nothing else is expected.
-	pingEvery = 20 * time.Second
-	// pongTimeout is how long a peer may then be silent, pongs and messages
-	// alike. A busy app-server answers within milliseconds, but a ping may have
-	// to wait for a message that is being written.
-	pongTimeout = writeTimeout
 	// maxFrame bounds a frame of ours, in bytes: above 16 MiB codex ends the
-	// connection, and with it the turns of everybody.
-	maxFrame = 4 << 20
+	// connection, and with it the turns of everybody. It is smaller, since each
+	// frame that is written shows that the peer lives.
+	maxFrame = 1 << 20
 	// maxSent bounds a message of ours, in bytes, for the same reason.
 	maxSent = 64 << 20
 	// closeGrace bounds the closing handshake. It is a courtesy: the end of the
@@ -42,17 +36,12 @@ const (
 // WebSocket is the transport over a WebSocket: one message a text frame.
 type WebSocket struct {
 	ws    *websocket.Conn
-	raw   net.Conn     // below ws and its TLS
-	heard atomic.Int64 // when something was read, in nanoseconds of the epoch
-	dead  atomic.Bool  // nothing was read for too long
-	buf   []byte       // of the last message
+	raw   net.Conn      // below ws and its TLS
+	moved atomic.Uint64 // see Progress
+	buf   []byte        // of the last message
 	limit int
-
-	pingEvery, pongTimeout time.Duration
-	pinger                 sync.WaitGroup
-	quit                   chan struct{}
-	once                   sync.Once
-	err                    error
+	once  sync.Once
+	err   error
 }
 
 // DialWebSocket connects to an app-server that listens elsewhere. The address
@@ -60,10 +49,6 @@ type WebSocket struct {
 // unix//path/of.sock. The token, unless it is empty, is sent as a bearer token.
 // An error says what an operator can do about it.
 func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, error) {
-	return dialWebSocket(ctx, address, token, pingEvery, pongTimeout)
-}
-
-func dialWebSocket(ctx context.Context, address, token string, pingEvery, pongTimeout time.Duration) (*WebSocket, error) {
 	at, err := parseEndpoint(address)
 	if err != nil {
 		return nil, err
@@ -74,8 +59,8 @@ func dialWebSocket(ctx context.Context, address, token string, pingEvery, pongTi
 	if err != nil {
 		return nil, dialError(ctx, address, err)
 	}
-	s := &WebSocket{limit: MaxMessage, pingEvery: pingEvery, pongTimeout: pongTimeout, quit: make(chan struct{})}
-	s.raw = &heardConn{Conn: conn, heard: &s.heard}
+	s := &WebSocket{limit: MaxMessage}
+	s.raw = &countedConn{Conn: conn, r: countedReader{conn, &s.moved}}
 	header := make(http.Header)
 	if token = strings.TrimSpace(token); token != "" { // a file's last line end is no part of it
 		header.Set("Authorization", "Bearer "+token)
@@ -90,7 +75,6 @@ func dialWebSocket(ctx context.Context, address, token string, pingEvery, pongTi
 	}
 	ws.SetReadLimit(-1) // Read has a limit after which the connection goes on
 	s.ws = ws
-	s.pinger.Go(s.ping)
 	return s, nil
 }
 
@@ -104,21 +88,19 @@ func (s *WebSocket) client() *http.Client {
 	}
 }
 
-// heardConn notes when something was read. A pong can wait behind a message of
-// many megabytes; the message's own bytes say that the peer lives.
-type heardConn struct {
+// countedConn counts the reads of a connection that brought something.
+type countedConn struct {
 	net.Conn
-	heard *atomic.Int64
+	r countedReader
 }
 
-// Read reads and notes when.
-func (c *heardConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 {
-		c.heard.Store(time.Now().UnixNano())
-	}
-	return n, err
-}
+// Read reads and counts.
+func (c *countedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
+
+// Progress grows with each read, also within a message, and with each whole frame
+// of a long message that was written. Small messages fit into the buffers of a
+// connection that nobody reads.
+func (s *WebSocket) Progress() uint64 { return s.moved.Load() }
 
 // Read returns the next message.
 func (s *WebSocket) Read() ([]byte, error) {
@@ -160,8 +142,6 @@ func (s *WebSocket) skip(r io.Reader) error {
 func (s *WebSocket) endError(err error) error {
 	closed := websocket.CloseError{}
 	switch {
-	case s.dead.Load():
-		return fmt.Errorf("the app-server has not answered a ping for %s", s.pongTimeout)
 	case errors.As(err, &closed) && closed.Reason != "":
 		return fmt.Errorf("the app-server closed the connection: %s (%d)", closed.Reason, closed.Code)
 	case errors.As(err, &closed):
@@ -194,6 +174,7 @@ func (s *WebSocket) write(ctx context.Context, message []byte) error {
 		if _, err := w.Write(frame); err != nil {
 			return err
 		}
+		s.moved.Add(1)
 	}
 	return w.Close()
 }
@@ -202,42 +183,12 @@ func (s *WebSocket) write(ctx context.Context, message []byte) error {
 // bytes. A larger one would end the connection.
 func (s *WebSocket) MaxWrite() int { return maxSent }
 
-// ping looks for a peer that is gone without a word, and ends the connection
-// then: the reader's error is what the connection hears of it.
-func (s *WebSocket) ping() {
-	ticker := time.NewTicker(s.pingEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-s.quit:
-			return
-		}
-		if s.answers() {
-			continue
-		}
-		s.dead.Store(true)
-		_ = s.raw.Close()
-		return
-	}
-}
-
-// answers pings and waits until something comes, a pong or another frame.
-func (s *WebSocket) answers() bool {
-	asked := time.Now().UnixNano()
-	ctx, cancel := context.WithTimeout(context.Background(), s.pongTimeout)
-	defer cancel()
-	return s.ws.Ping(ctx) == nil || s.heard.Load() > asked
-}
-
 // Close ends the connection, after a word to the peer if it takes one.
 func (s *WebSocket) Close() error {
 	s.once.Do(func() {
-		close(s.quit)
 		timer := time.AfterFunc(closeGrace, func() { _ = s.raw.Close() })
 		defer timer.Stop()
 		s.err = s.ws.Close(websocket.StatusNormalClosure, "")
-		s.pinger.Wait()
 	})
 	return s.err
 }

@@ -225,7 +225,7 @@ func TestDialEnds(t *testing.T) {
 func TestDeadPeer(t *testing.T) {
 	const pong = 500 * time.Millisecond
 	address, _ := socketServer(t, func(ws *websocket.Conn, quit <-chan struct{}) {
-		// It never reads, so that it answers no ping.
+		// It never reads, so that it answers nothing.
 		for until := time.Now().Add(2 * pong); time.Now().Before(until); time.Sleep(time.Millisecond) {
 			if ws.Write(context.Background(), websocket.MessageText, []byte("{}")) != nil {
 				return
@@ -233,19 +233,15 @@ func TestDeadPeer(t *testing.T) {
 		}
 		<-quit
 	})
-	s, err := dialWebSocket(t.Context(), address, "", time.Millisecond, pong)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	c := NewConn(dialSocket(t, address, ""), nil)
+	defer c.Close()
 	begin := time.Now()
-	for err == nil {
-		_, err = s.Read()
-	}
-	if !strings.Contains(err.Error(), "not answered a ping for 500ms") {
+	c.beat(heartbeat{every: time.Millisecond, wait: pong / maxMissed}, func(vitals) {})
+	<-c.Done()
+	if err := c.Err(); !errors.Is(err, ErrUnresponsive) {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(begin); took < 3*pong/2 {
+	if took := time.Since(begin); took < 2*pong {
 		t.Errorf("it was given up after %s, while it still sent", took)
 	}
 }

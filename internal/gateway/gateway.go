@@ -25,7 +25,7 @@ type Options struct {
 	MaxPerUser    int           // turns at once of one user; 0: the share that queue.Queue describes
 	MaxQueue      int           // requests that may wait for their turns; 0: none does
 	QueueWait     time.Duration // how long each may wait
-	IdleTimeout   time.Duration // silence of the app-server within a turn
+	IdleTimeout   time.Duration // silence of the model within a turn
 	Keepalive     time.Duration // silence of a stream before a comment; 0 or less: never
 	// Exit ends when the server begins to exit, and never because of a reload. From
 	// then on no turn starts, and those that run have DrainTimeout to end. Nil:
@@ -93,18 +93,26 @@ func New(upstream Upstream, opts Options) *Gateway {
 // Queue counts the turns that run, and the requests that wait for a place.
 func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.queue.Len() }
 
-// startWait is how long a request waits for an app-server that is starting.
+// startWait is how long a request waits for an app-server that is starting, or is
+// unresponsive.
 const startWait = 10 * time.Second
+
+// errStartWait says that startWait is over.
+var errStartWait = errors.New("the app-server was not ready in time")
 
 // conn waits for a process to be ready.
 func (g *Gateway) conn(ctx context.Context, process *codexrpc.Process) (*codexrpc.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startWait, &codexrpc.NotReadyError{
-		State:      codexrpc.StateStarting,
-		Reason:     fmt.Sprintf("it has not answered for %s; try again in a moment", startWait),
-		RetryAfter: time.Second,
-	})
+	ctx, cancel := context.WithTimeoutCause(ctx, startWait, errStartWait)
 	defer cancel()
-	return process.Conn(ctx)
+	conn, err := process.Conn(ctx)
+	if errors.Is(err, errStartWait) {
+		return nil, &codexrpc.NotReadyError{
+			State:      process.Status().State,
+			Reason:     fmt.Sprintf("it has not answered for %s; try again in a moment", startWait),
+			RetryAfter: time.Second,
+		}
+	}
+	return conn, err
 }
 
 // maxLoggedParam bounds what is logged of the field of a request that is wrong,

@@ -66,14 +66,21 @@ func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *openai.Pla
 }
 
 // place starts the thread of a choice on the process that the lease picks for
-// it. If that turns out to be gone, another that is ready is tried, once:
-// nothing was asked of the model yet. From then on a turn does not move.
+// it. If that turns out to be gone, another that is ready is tried, once: nothing
+// was asked of the model yet. Where there is none and the process has just ended,
+// its next start is waited for. From then on a turn does not move.
 func (g *Gateway) place(ctx context.Context, lease Lease, plan *openai.Plan, c *choice) error {
 	process, done := lease.Pick(nil)
 	err := g.openThread(ctx, process, plan, c)
 	if err != nil && isGone(err) && ctx.Err() == nil {
 		done()
-		if process, done = lease.Pick(process); process.Status().State == codexrpc.StateReady {
+		process, done = lease.Pick(process)
+		ready, ended := process.Status().State == codexrpc.StateReady, errors.Is(err, codexrpc.ErrClosed)
+		if ended && !ready {
+			done()
+			process, done = lease.Pick(nil)
+		}
+		if ended || ready {
 			err = g.openThread(ctx, process, plan, c)
 		}
 	}

@@ -17,6 +17,7 @@ var codes = map[string]bool{
 	"codex_timeout":               true,
 	"codex_too_slow":              true,
 	"codex_unauthorized":          true,
+	"codex_unresponsive":          true,
 	"content_policy_violation":    true,
 	"context_length_exceeded":     true,
 	"hosted_tool":                 true,

@@ -23,6 +23,7 @@ var sentinels = []struct {
 	{turn.ErrInterrupted, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_interrupted", retry: soon}},
 	{turn.ErrShutdown, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "server_shutting_down", retry: soon}},
 	{codexrpc.ErrOverloaded, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_overloaded", retry: soon}},
+	{codexrpc.ErrUnresponsive, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_unresponsive", retry: soon}},
 	{codexrpc.ErrClosed, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_exited", retry: soon}},
 	{codexrpc.ErrTooSlow, verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: "codex_too_slow"}},
 	{codexrpc.ErrTimeout, timedOut},

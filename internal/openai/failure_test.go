@@ -154,6 +154,7 @@ func TestFromFailureOthers(t *testing.T) {
 		want
 	}{
 		"idle":                  {turn.ErrIdle, want{504, typeServer, "codex_idle_timeout", "", 0, "", ""}},
+		"hangs":                 {fmt.Errorf("%w: %w: for 12s", codexrpc.ErrClosed, codexrpc.ErrUnresponsive), want{503, typeServer, "codex_unresponsive", "", time.Second, "", ""}},
 		"idle with a complaint": {fmt.Errorf("%w; last: %w", turn.ErrIdle, complaint), want{504, typeServer, "codex_idle_timeout", "", 0, "", ""}},
 		"compacted":             {turn.ErrCompacted, want{400, typeInvalidRequest, "context_length_exceeded", "messages", 0, "", ""}},
 		"shutdown":              {turn.ErrShutdown, want{503, typeServer, "server_shutting_down", "", time.Second, "", ""}},

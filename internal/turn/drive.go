@@ -28,7 +28,8 @@ type Consumer interface {
 }
 
 // Drive runs a turn until its last output has been consumed. idle bounds the
-// silence of the app-server; news of a failed attempt does not count as life.
+// silence of the model: the time without an event of the turn, other than news of a
+// failed attempt.
 // A failed turn is a matter between the machine and the consumer; the error
 // returned here is the consumer's own, or ctx's: the client has gone. A ctx that
 // ends with ErrShutdown fails the turn instead: the client is still there.
