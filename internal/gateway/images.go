@@ -17,7 +17,7 @@ type Images interface {
 // pictured is a decoded request that may name images elsewhere.
 type pictured interface {
 	RemoteImages() []string
-	SetImages(data map[string]string)
+	SetImages(data map[string]string) bool
 	ImageParam(url string) string // the field that names it
 }
 
@@ -38,6 +38,8 @@ func (g *Gateway) fetchImages(ctx context.Context, request pictured) *openai.Err
 	if err != nil {
 		return openai.FromFailure(err)
 	}
-	request.SetImages(images)
+	if !request.SetImages(images) {
+		return openai.InvalidImageURL(request.ImageParam(urls[0]), "The images at URLs are too large together; each counts as often as it is named.")
+	}
 	return nil
 }

@@ -1,28 +1,24 @@
 package openai
 
+import "iter"
+
 // maxRemoteImages is how many images a request may have that are to be fetched,
 // the same one twice being one.
 const maxRemoteImages = 16
+
+// maxFetchedBytes bounds what the fetched images of a request come to as data
+// URLs, each counted as often as the request names it: for Codex each is a copy.
+const maxFetchedBytes = 64 << 20
 
 // RemoteImages are the https URLs of the images that the request does not hold
 // itself, each once, in the order of the request. They are to be fetched and
 // given to [conversation.SetImages] before the request is planned.
 func (c *conversation) RemoteImages() []string {
 	var urls []string
-	var seen map[string]struct{}
-	for i := range c.messages {
-		for k := range c.messages[i].content {
-			p := &c.messages[i].content[k]
-			if !p.remote {
-				continue
-			}
-			url := p.url.text()
-			if _, again := seen[url]; again {
-				continue
-			}
-			if seen == nil {
-				seen = map[string]struct{}{}
-			}
+	seen := map[string]struct{}{}
+	for p := range c.remoteParts() {
+		url := p.url.text()
+		if _, again := seen[url]; !again {
 			seen[url] = struct{}{}
 			urls = append(urls, url)
 		}
@@ -40,28 +36,43 @@ func (c *conversation) checkRemoteImages() *fault {
 
 // SetImages puts images in the place of their https URLs. data has a data URL in
 // base64, of a PNG, JPEG, GIF or WebP image, for each URL that was fetched; others
-// stay what they are, and Plan refuses them.
-func (c *conversation) SetImages(data map[string]string) {
+// stay what they are, and Plan refuses them. False: they are too large together,
+// each counted as often as it is named, and nothing was changed.
+func (c *conversation) SetImages(data map[string]string) bool {
+	total := 0
+	for p := range c.remoteParts() {
+		if total += len(data[p.url.text()]); total > maxFetchedBytes {
+			return false
+		}
+	}
 	encoded := make(map[string]value, len(data)) // once for all that show the image
-	for i := range c.messages {
-		m := &c.messages[i]
-		for k := range m.content {
-			p := &m.content[k]
-			if !p.remote {
-				continue
+	for p, m := range c.remoteParts() {
+		url := p.url.text()
+		fetched, ok := data[url]
+		if !ok {
+			continue
+		}
+		v, known := encoded[url]
+		if !known {
+			v = appendString(make([]byte, 0, len(fetched)+2), fetched)
+			encoded[url] = v
+		}
+		m.size += len(v) - len(p.url)
+		p.url, p.remote = v, false
+	}
+	return true
+}
+
+// remoteParts are the images that are still to be fetched, with their messages.
+func (c *conversation) remoteParts() iter.Seq2[*part, *message] {
+	return func(yield func(*part, *message) bool) {
+		for i := range c.messages {
+			m := &c.messages[i]
+			for k := range m.content {
+				if m.content[k].remote && !yield(&m.content[k], m) {
+					return
+				}
 			}
-			url := p.url.text()
-			fetched, ok := data[url]
-			if !ok {
-				continue
-			}
-			v, known := encoded[url]
-			if !known {
-				v = appendString(make([]byte, 0, len(fetched)+2), fetched)
-				encoded[url] = v
-			}
-			m.size += len(v) - len(p.url)
-			p.url, p.remote = v, false
 		}
 	}
 }

@@ -60,6 +60,7 @@ type codexNames struct {
 func newCodexNames(tools []tool) codexNames {
 	var names codexNames
 	var taken map[string]bool
+	next := 2
 	for _, t := range tools {
 		if !isReserved(t.name) {
 			continue
@@ -71,7 +72,7 @@ func newCodexNames(tools []tool) codexNames {
 			}
 			names.renamed = map[string]string{}
 		}
-		name := freeName(t.name, taken)
+		name := freeName(t.name, taken, &next)
 		taken[name] = true
 		names.renamed[t.name] = name
 	}
@@ -91,11 +92,12 @@ func (n codexNames) of(name string) string {
 }
 
 // freeName puts the prefix before a name, and a number behind it if the result
-// is taken.
-func freeName(name string, taken map[string]bool) string {
+// is taken: the next that no tool of the request has had, so that names which
+// are cut alike are not counted from the beginning each time.
+func freeName(name string, taken map[string]bool, next *int) string {
 	free := cutName(renamePrefix+name, "")
-	for i := 2; taken[free]; i++ {
-		free = cutName(renamePrefix+name, "_"+strconv.Itoa(i))
+	for ; taken[free]; *next++ {
+		free = cutName(renamePrefix+name, "_"+strconv.Itoa(*next))
 	}
 	return free
 }

@@ -1,0 +1,28 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// largeImages are large, at every URL.
+type largeImages struct{}
+
+func (largeImages) Fetch(_ context.Context, urls []string) (map[string]string, error) {
+	return map[string]string{urls[0]: "data:image/png;base64," + strings.Repeat("AAAA", 1<<20)}, nil
+}
+
+// TestImagesTooLarge: a short body that names one image often is refused.
+func TestImagesTooLarge(t *testing.T) {
+	g := New(nil, Options{Images: largeImages{}})
+	chat, refusal := openai.DecodeChat([]byte(conversing(`{"role":"user","content":[` + repeat(1000, `{"type":"image_url","image_url":{"url":"https://h/i"}}`) + `]}`)))
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	if refusal := g.fetchImages(t.Context(), chat); refusal == nil || refusal.Code != "invalid_image_url" || refusal.Param != "messages[0].content[0].image_url.url" {
+		t.Errorf("%+v", refusal)
+	}
+}

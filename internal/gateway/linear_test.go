@@ -1,0 +1,229 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
+)
+
+// TestWorkIsLinear sends every array, object and text that a request can have,
+// at a size and at eight times that. The work up to the start of a turn, in time
+// and in memory, may grow by as much, and not by its square, which is 64 times.
+func TestWorkIsLinear(t *testing.T) {
+	small, large := newCosts(t, smallBody), newCosts(t, largeBody)
+	for route, bodies := range map[string]map[string]hostileBody{"chat": chatBodies(), "responses": responseBodies()} {
+		for _, what := range slices.Sorted(maps.Keys(bodies)) {
+			t.Run(route+"/"+what, func(t *testing.T) {
+				once, eightfold := grown(bodies[what], smallBody), grown(bodies[what], largeBody)
+				if most, capped := fewAtMost[what]; capped {
+					once, eightfold = bodies[what](most/8), bodies[what](most)
+				}
+				checkGrowth(t, func() measured { return small.of(route, once) }, func() measured { return large.of(route, eightfold) })
+			})
+		}
+	}
+}
+
+const (
+	// The sizes of the bodies that are compared.
+	smallBody = 64 << 10
+	largeBody = 8 * smallBody
+	// mostGrowth is how much more a byte of the large body may cost than one of the
+	// small body; with quadratic work it is 8 times as much.
+	mostGrowth = 2.5
+	// What it costs to read a body, which is copied while it grows, for each byte.
+	readTime  = 2 * time.Nanosecond
+	readBytes = 4.0
+	// attempts is how often a time is taken that seems to be too long. The shortest
+	// one counts: what disturbs only ever adds.
+	attempts = 10
+)
+
+// checkGrowth compares the costs of a small and of a large body.
+func checkGrowth(t *testing.T, small, large func() measured) {
+	once, eightfold := small(), large()
+	for range attempts {
+		if !eightfold.slower(once) {
+			break
+		}
+		once, eightfold = once.least(small()), eightfold.least(large())
+	}
+	if eightfold.slower(once) {
+		t.Errorf("%d bytes take %s, and %d bytes %s", once.size, once.cpu, eightfold.size, eightfold.cpu)
+	}
+	if eightfold.larger(once) {
+		t.Errorf("%d bytes allocate %d bytes, and %d bytes %d", once.size, once.bytes, eightfold.size, eightfold.bytes)
+	}
+}
+
+// slower reports whether a byte takes much more time than it does in the other.
+func (m measured) slower(other measured) bool {
+	perByte := func(m measured) float64 { return float64(m.cpu) / float64(m.size) }
+	return perByte(m) > mostGrowth*(perByte(other)+float64(readTime))
+}
+
+// larger reports whether a byte takes much more memory than it does in the other.
+func (m measured) larger(other measured) bool {
+	perByte := func(m measured) float64 { return float64(m.bytes) / float64(m.size) }
+	return perByte(m) > mostGrowth*(perByte(other)+readBytes)
+}
+
+// least is the smaller of either cost of two measurements.
+func (m measured) least(other measured) measured {
+	m.cpu, m.bytes = min(m.cpu, other.cpu), min(m.bytes, other.bytes)
+	return m
+}
+
+// BenchmarkHostileBodies tells what each byte costs of bodies of 31 MiB, just
+// below the default limit:
+//
+//	go test -run '^$' -bench HostileBodies -benchtime 1x ./internal/gateway
+func BenchmarkHostileBodies(b *testing.B) {
+	const size = 31 << 20
+	c := newCosts(b, size)
+	for route, bodies := range map[string]map[string]hostileBody{"chat": chatBodies(), "responses": responseBodies()} {
+		for _, what := range slices.Sorted(maps.Keys(bodies)) {
+			b.Run(route+"/"+strings.ReplaceAll(what, " ", "_"), func(b *testing.B) {
+				body := grown(bodies[what], size)
+				var cpu time.Duration
+				var allocated uint64
+				for b.Loop() {
+					m := c.of(route, body)
+					cpu, allocated = cpu+m.cpu, allocated+m.bytes
+				}
+				total := float64(b.N) * float64(len(body))
+				b.ReportMetric(float64(len(body)), "bytes")
+				b.ReportMetric(float64(cpu)/total, "cpu-ns/byte")
+				b.ReportMetric(float64(allocated)/total, "allocated/byte")
+			})
+		}
+	}
+}
+
+// storedLinks is how many responses are kept for the bodies: each follows the
+// one before.
+const storedLinks = 64
+
+// storedSuffix is the suffix of the nth of them.
+func storedSuffix(n int) string { return fmt.Sprintf("%026d", n) }
+
+// storeFor keeps the responses. The first has as many items as there may be
+// references in a body of a size, and behind them the item "last".
+func storeFor(t testing.TB, size int) responses.Store {
+	items := size / 64
+	store := responses.NewMemory(1<<40, time.Hour)
+	for link := range storedLinks {
+		e := &responses.Entry{Response: json.RawMessage("{}")}
+		if link > 0 {
+			e.Previous = openai.ResponseIDPrefix + storedSuffix(link-1)
+			items = 1
+		}
+		for i := range items {
+			e.Input = append(e.Input, storedItem(link, fmt.Sprint("i", i)))
+		}
+		e.Input = append(e.Input, storedItem(link, "last"))
+		if err := store.Put(t.Context(), openai.ResponseIDPrefix+storedSuffix(link), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store
+}
+
+func storedItem(link int, place string) json.RawMessage {
+	return fmt.Appendf(nil, `{"id":"msg_%s_%s","type":"message","role":"user","content":"q"}`, storedSuffix(link), place)
+}
+
+// measured is what one request has cost.
+type measured struct {
+	size  int           // of its body
+	cpu   time.Duration // of the goroutine that serves it
+	bytes uint64        // that were allocated
+}
+
+// costs measures requests up to the start of their turns.
+type costs struct {
+	t     testing.TB
+	g     *Gateway
+	lease Lease
+}
+
+// newCosts is ready for bodies of about a size.
+func newCosts(t testing.TB, size int) *costs {
+	u := newStubUpstream(t)
+	g := newGateway(u, Options{MaxConcurrent: 8, MaxQueue: 8, QueueWait: patience, Responses: storeFor(t, size), Images: onePixel{}})
+	g.opts.MaxBody = int64(4 * size)
+	g.opts.User = func(*http.Request) string { return "" }
+	lease, err := u.Lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(lease.Release)
+	return &costs{t, g, lease}
+}
+
+// onePixel is the image at every URL.
+type onePixel struct{}
+
+func (onePixel) Fetch(_ context.Context, urls []string) (map[string]string, error) {
+	images := make(map[string]string, len(urls))
+	for _, url := range urls {
+		images[url] = aPixel
+	}
+	return images, nil
+}
+
+// of measures one request of a route.
+func (c *costs) of(route, body string) measured {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := cpuTime()
+	c.serve(route, body)
+	m := measured{size: len(body), cpu: cpuTime() - start}
+	runtime.ReadMemStats(&after)
+	m.bytes = after.TotalAlloc - before.TotalAlloc
+	return m
+}
+
+// serve serves a request until its turn has started, or it was refused.
+func (c *costs) serve(route, body string) {
+	read := c.g.readChat
+	if route == "responses" {
+		read = c.g.readResponse
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(c.t.Context(), http.MethodPost, "/", strings.NewReader(body))
+	req, leave, refusal := c.g.receive(w, r, read)
+	if refusal != nil {
+		c.g.refuse(w, r, refusal)
+		return
+	}
+	defer leave()
+	req.choices = 1 // each is the same work
+	choices := newChoices(req)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	if err := c.g.startChoice(ctx, c.lease, req.plan, choices[0]); err != nil {
+		c.g.refuse(w, r, openai.FromFailure(err))
+	}
+	closeAll(choices)
+}
+
+// grown makes a body of about so many bytes.
+func grown(make hostileBody, size int) string {
+	const sample = 1000
+	return make(max(1, size*sample/len(make(sample))))
+}

@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// newStubUpstream is an app-server that takes every call, reads no more of it than
+// its method, and runs no turn.
+func newStubUpstream(t testing.TB) *fakeUpstream {
+	t.Helper()
+	u := &fakeUpstream{process: codexrpc.NewProcess(codexrpc.ProcessConfig{
+		Start:        startStub,
+		StartTimeout: patience,
+		Client:       codexrpc.ClientInfo{Name: "test"},
+	}, nil)}
+	u.process.Start()
+	t.Cleanup(u.process.Stop)
+	if _, err := u.process.Conn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func startStub() (*codexrpc.Program, error) {
+	in, stdin := io.Pipe()
+	stdout, out := io.Pipe()
+	stderr, silent := io.Pipe()
+	exited := make(chan string, 1)
+	go func() {
+		answerAll(in, out)
+		out.Close()
+		silent.Close()
+		exited <- "exited"
+	}()
+	kill := func() { in.Close() }
+	return &codexrpc.Program{
+		Stdin: stdin, Stdout: stdout, Stderr: stderr, PID: 1,
+		Wait: func() string { return <-exited }, Terminate: kill, Kill: kill,
+	}, nil
+}
+
+// callHead is how a call begins.
+var callHead = regexp.MustCompile(`^\{"id":(\d+),"method":"([^"]+)"`)
+
+// answerAll answers calls until there are no more.
+func answerAll(in io.Reader, out io.Writer) {
+	lines := bufio.NewReaderSize(in, 64<<10)
+	for n := 0; ; n++ {
+		head, more, err := lines.ReadLine()
+		if err != nil {
+			return
+		}
+		call := callHead.FindSubmatch(head)
+		answer := ""
+		if call != nil {
+			result := `{}`
+			switch string(call[2]) {
+			case "initialize":
+				result = `{"userAgent":"codex/0.169.0"}`
+			case "thread/start":
+				result = fmt.Sprintf(`{"thread":{"id":"thread-%d"}}`, n)
+			case "turn/start":
+				result = fmt.Sprintf(`{"turn":{"id":"turn-%d"}}`, n)
+			}
+			answer = fmt.Sprintf(`{"id":%s,"result":%s}`+"\n", call[1], result)
+		}
+		for more && err == nil {
+			_, more, err = lines.ReadLine()
+		}
+		if answer != "" {
+			if _, err := io.WriteString(out, answer); err != nil {
+				return
+			}
+		}
+	}
+}
