@@ -36,21 +36,34 @@ const (
 // a run that is then cut off could even lose the new one. Hence no login.
 var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
 
-// ownTools are the members of a model by which Codex offers it tools of its
-// own that no other setting takes away, with the values that do. They are in
-// the order in which they are added to a model without them.
-var ownTools = []struct{ name, value string }{
+// changes are the members of a model that get other values, in the order in
+// which they are added to a model without them: those by which Codex offers it
+// tools of its own, and those by which Codex takes a history for too long and
+// replaces it by a summary. No other setting does that. Whether a history is too
+// long is then the provider's to say.
+var changes = []struct{ name, value string }{
 	{"tool_mode", `"direct"`},              // no exec and wait around the tools
 	{"apply_patch_tool_type", `null`},      // no apply_patch
 	{"experimental_supported_tools", `[]`}, // no clock, no messages to the user
 	{"multi_agent_version", `null`},        // no agents
 	{"supports_search_tool", `false`},      // no search for tools
+	{"context_window", `null`},             // no compaction
+	{"max_context_window", `null`},
+	{"auto_compact_token_limit", `null`},
 }
+
+// fallback is a catalogue of one model whose name is the beginning of every
+// name. It has the properties that Codex assumes of a model that it does not
+// know, but for the context window.
+const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
+	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
+	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[]}]}`
 
 // catalogue is a file with the properties of models.
 type catalogue struct {
-	path   string   // empty: there is none
-	models []string // their slugs
+	path     string   // empty: there is none
+	fallback string   // the file with the fallback
+	models   []string // their slugs
 }
 
 // knows reports whether a model is in the catalogue: by its name, or as a dated
@@ -61,21 +74,24 @@ func (c *catalogue) knows(model string) bool {
 	})
 }
 
-// write waits for the run's end and writes the catalogue of Codex's models,
-// changed so that the models are offered no tools of Codex's own: a file for
-// model_catalog_json. It is there as a whole or not at all.
+// write waits for the run's end and writes the catalogue of Codex's models with
+// the changes, a file for model_catalog_json, and the fallback beside it. Each is
+// there as a whole or not at all.
 func (r *catalogueRun) write() (catalogue, error) {
 	content, err := r.wait()
 	if err != nil {
 		return catalogue{}, err
 	}
-	if content, err = withoutOwnTools(content); err != nil {
+	if content, err = changed(content); err != nil {
 		return catalogue{}, fmt.Errorf("the catalogue of codex models: %w", err)
 	}
-	if err := replaceFile(r.path, content); err != nil {
+	written := catalogue{path: r.path, fallback: filepath.Join(filepath.Dir(r.path), "fallback.json")}
+	if err = replaceFile(written.path, content); err == nil {
+		err = replaceFile(written.fallback, []byte(fallback))
+	}
+	if err != nil {
 		return catalogue{}, fmt.Errorf("writing the catalogue of codex models: %w", err)
 	}
-	written := catalogue{path: r.path}
 	for _, slug := range gjson.GetBytes(content, "models.#.slug").Array() {
 		if slug.Str != "" {
 			written.models = append(written.models, strings.Clone(slug.Str))
@@ -170,9 +186,9 @@ func firstWords(complaint string) string {
 	return words
 }
 
-// withoutOwnTools sets the members of ownTools in each model of a catalogue.
-// All else stays byte for byte, also what this release of Codex does not have.
-func withoutOwnTools(catalogue []byte) ([]byte, error) {
+// changed makes the changes in each model of a catalogue. All else stays byte for
+// byte, also what this release of Codex does not have.
+func changed(catalogue []byte) ([]byte, error) {
 	if !gjson.ValidBytes(catalogue) {
 		return nil, errors.New("it is not JSON")
 	}
@@ -193,7 +209,7 @@ func withoutOwnTools(catalogue []byte) ([]byte, error) {
 		}
 		count++
 		out = append(out, catalogue[last:model.Index]...)
-		out = appendWithoutOwnTools(out, model)
+		out = appendChanged(out, model)
 		last = model.Index + len(model.Raw)
 		return true
 	})
@@ -206,32 +222,32 @@ func withoutOwnTools(catalogue []byte) ([]byte, error) {
 	return append(out, catalogue[last:]...), nil
 }
 
-// appendWithoutOwnTools appends one model, changed.
-func appendWithoutOwnTools(dst []byte, model gjson.Result) []byte {
-	missing := slices.Clone(ownTools)
+// appendChanged appends one model, changed.
+func appendChanged(dst []byte, model gjson.Result) []byte {
+	missing := slices.Clone(changes)
 	last, empty := 0, true // up to which the model is in dst
 	model.ForEach(func(key, value gjson.Result) bool {
 		empty = false
-		for _, own := range ownTools {
-			if key.Str != own.name {
+		for _, change := range changes {
+			if key.Str != change.name {
 				continue
 			}
 			begin := value.Index - model.Index
 			dst = append(dst, model.Raw[last:begin]...)
-			dst = append(dst, own.value...)
+			dst = append(dst, change.value...)
 			last = begin + len(value.Raw)
-			missing = slices.DeleteFunc(missing, func(m struct{ name, value string }) bool { return m == own })
+			missing = slices.DeleteFunc(missing, func(m struct{ name, value string }) bool { return m == change })
 		}
 		return true
 	})
 	end := len(model.Raw) - 1 // its closing brace
 	dst = append(dst, model.Raw[last:end]...)
-	for _, own := range missing {
+	for _, change := range missing {
 		if !empty {
 			dst = append(dst, ',')
 		}
 		empty = false
-		dst = append(dst, `"`+own.name+`":`+own.value...)
+		dst = append(dst, `"`+change.name+`":`+change.value...)
 	}
 	return append(dst, model.Raw[end:]...)
 }

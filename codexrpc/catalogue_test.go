@@ -32,12 +32,15 @@ func (cfg *ProcessConfig) writeCatalogue(path string) (catalogue, error) {
 	return cfg.startCatalogue(path, patience).write()
 }
 
-func TestWithoutOwnTools(t *testing.T) {
-	const added = `"tool_mode":"direct","apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,"supports_search_tool":false`
+func TestChangedCatalogue(t *testing.T) {
+	const (
+		window = `"context_window":null,"max_context_window":null,"auto_compact_token_limit":null`
+		added  = `"tool_mode":"direct","apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,"supports_search_tool":false,` + window
+	)
 	for _, test := range []struct{ name, in, want string }{
 		{
 			"present",
-			`{"models":[{"slug":"a","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","experimental_supported_tools":["clock",{"x":[1]}],"multi_agent_version":"v2","supports_search_tool":true}]}`,
+			`{"models":[{"slug":"a","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","experimental_supported_tools":["clock",{"x":[1]}],"multi_agent_version":"v2","supports_search_tool":true,"context_window":272000,"max_context_window":1,"auto_compact_token_limit":9}]}`,
 			`{"models":[{"slug":"a",` + added + `}]}`,
 		},
 		{"absent", `{"models":[{"slug":"a"}]}`, `{"models":[{"slug":"a",` + added + `}]}`},
@@ -45,12 +48,12 @@ func TestWithoutOwnTools(t *testing.T) {
 		{
 			"some_absent",
 			`{"models":[{"tool_mode":null,"slug":"a","supports_search_tool":true}]}`,
-			`{"models":[{"tool_mode":"direct","slug":"a","supports_search_tool":false,"apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null}]}`,
+			`{"models":[{"tool_mode":"direct","slug":"a","supports_search_tool":false,"apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,` + window + `}]}`,
 		},
 		{
 			"twice",
 			`{"models":[{"tool_mode":"x","tool_mode":{"y":1},"apply_patch_tool_type":1,"experimental_supported_tools":2,"multi_agent_version":3,"supports_search_tool":4}]}`,
-			`{"models":[{"tool_mode":"direct","tool_mode":"direct","apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,"supports_search_tool":false}]}`,
+			`{"models":[{"tool_mode":"direct","tool_mode":"direct","apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,"supports_search_tool":false,` + window + `}]}`,
 		},
 		{
 			// Only members of a model count; numbers, escapes, white space and
@@ -59,12 +62,12 @@ func TestWithoutOwnTools(t *testing.T) {
 			"\n{ \"v\" : 1.0e2,\"tool_mode\":\"x\",\"models\" :\t[ {\"slug\":\"\\u00e4\\/ü\", \"n\": 10000000000000000000001,\"deep\":{\"tool_mode\":\"x\",\"list\":[{\"tool_mode\":\"y\"}]}," +
 				" \"tool_mode\" : \"x\" } ,\n{\"multi_agent_version\":\"v1\"}], \"new\":[ ]}\n",
 			"\n{ \"v\" : 1.0e2,\"tool_mode\":\"x\",\"models\" :\t[ {\"slug\":\"\\u00e4\\/ü\", \"n\": 10000000000000000000001,\"deep\":{\"tool_mode\":\"x\",\"list\":[{\"tool_mode\":\"y\"}]}," +
-				" \"tool_mode\" : \"direct\" ,\"apply_patch_tool_type\":null,\"experimental_supported_tools\":[],\"multi_agent_version\":null,\"supports_search_tool\":false} ,\n" +
-				"{\"multi_agent_version\":null,\"tool_mode\":\"direct\",\"apply_patch_tool_type\":null,\"experimental_supported_tools\":[],\"supports_search_tool\":false}], \"new\":[ ]}\n",
+				" \"tool_mode\" : \"direct\" ,\"apply_patch_tool_type\":null,\"experimental_supported_tools\":[],\"multi_agent_version\":null,\"supports_search_tool\":false," + window + "} ,\n" +
+				"{\"multi_agent_version\":null,\"tool_mode\":\"direct\",\"apply_patch_tool_type\":null,\"experimental_supported_tools\":[],\"supports_search_tool\":false," + window + "}], \"new\":[ ]}\n",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := withoutOwnTools([]byte(test.in))
+			got, err := changed([]byte(test.in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +77,7 @@ func TestWithoutOwnTools(t *testing.T) {
 			if !json.Valid(got) {
 				t.Error("it is not JSON any more")
 			}
-			if again, err := withoutOwnTools(got); err != nil || string(again) != test.want {
+			if again, err := changed(got); err != nil || string(again) != test.want {
 				t.Errorf("a second time made %s (%v)", again, err)
 			}
 		})
@@ -94,24 +97,24 @@ func TestNoCatalogue(t *testing.T) {
 		`{"models":[{"a":1},"b"]}`:   "model 1 is not an object",
 		`{"models":[["tool_mode"]]}`: "model 0 is not an object",
 	} {
-		if got, err := withoutOwnTools([]byte(in)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
+		if got, err := changed([]byte(in)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%s: got %q, %v; want %q", in, got, err, want)
 		}
 	}
 }
 
-func FuzzWithoutOwnTools(f *testing.F) {
+func FuzzChangedCatalogue(f *testing.F) {
 	f.Add([]byte(`{"models":[{"slug":"a","tool_mode":"x"},{}]}`))
 	f.Add([]byte(`{"models":[ { "\u0074ool_mode" : [1, {"b":"}"}] } ] }`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		got, err := withoutOwnTools(in)
+		got, err := changed(in)
 		if err != nil {
 			return
 		}
 		if !json.Valid(got) {
 			t.Fatalf("%q became %q", in, got)
 		}
-		if again, err := withoutOwnTools(got); err != nil || string(again) != string(got) {
+		if again, err := changed(got); err != nil || string(again) != string(got) {
 			t.Fatalf("%q became %q, then %q (%v)", in, got, again, err)
 		}
 	})
@@ -147,7 +150,9 @@ func TestWriteCatalogue(t *testing.T) {
 			checkTestFile(t, filepath.Join(dir, "args"), "-c\na=b\ndebug\nmodels\n-c\ncli_auth_credentials_store=\"ephemeral\"\n")
 			checkTestFile(t, filepath.Join(dir, "env"), "/the/codex/home\n1\nyes\n")
 			checkTestFile(t, path, `{"models":[{"slug":"a","supports_search_tool":false,"tool_mode":"direct",`+
-				`"apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null}]}`)
+				`"apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,`+
+				`"context_window":null,"max_context_window":null,"auto_compact_token_limit":null}]}`)
+			checkTestFile(t, filepath.Join(files, "fallback.json"), fallback)
 			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("the file is %v (%v)", info.Mode(), err)
 			}

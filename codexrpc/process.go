@@ -178,10 +178,10 @@ func (p *Process) removeDir() {
 }
 
 // Catalogue is the file that the model_catalog_json of a thread is to name, so
-// that this model is offered no tools of Codex's own. Empty: there is none, or
-// it does not know the model, which the provider may know all the same. A
-// remote app-server has none, since it reads its own files: it is to be started
-// with one.
+// that this model is offered no tools of Codex's own and gets the whole history.
+// Empty: there is none, or it does not know the model, which the provider may
+// know all the same. A remote app-server has none, since it reads its own files:
+// it is to be started with one.
 func (p *Process) Catalogue(model string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,6 +189,15 @@ func (p *Process) Catalogue(model string) string {
 		return ""
 	}
 	return p.models.path
+}
+
+// FallbackCatalogue is the same for a model that Codex does not know either (see
+// [Conn.Models]), without which a long history would be replaced by a summary.
+// Empty: there is none.
+func (p *Process) FallbackCatalogue() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.models.fallback
 }
 
 // Dir is the app-server's working directory, once started. For a remote one it

@@ -3,8 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"maps"
-	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -107,30 +105,4 @@ func (g *Gateway) openThread(ctx context.Context, process *codexrpc.Process, pla
 	}
 	c.thread, err = g.startThread(ctx, conn, process, plan)
 	return err
-}
-
-// catalogueKey names the file with the models' properties in a thread's
-// configuration.
-const catalogueKey = "model_catalog_json"
-
-// startThread starts the thread of a plan in the process's directory, with its
-// catalogue of models if it has one for the model. Codex reads that for each
-// thread; one that is gone or broken by now must not fail the turn.
-func (g *Gateway) startThread(ctx context.Context, conn *codexrpc.Conn, process *codexrpc.Process, plan *openai.Plan) (*codexrpc.Thread, error) {
-	params := plan.Thread
-	params.Cwd = process.Dir()
-	catalogue := process.Catalogue(params.Model)
-	if catalogue == "" {
-		return conn.StartThread(ctx, params)
-	}
-	params.Config = maps.Clone(plan.Thread.Config) // other choices share the plan
-	params.Config[catalogueKey] = catalogue
-	thread, err := conn.StartThread(ctx, params)
-	refusal := (*codexrpc.CallError)(nil)
-	if !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "failed to load configuration") {
-		return thread, err
-	}
-	g.opts.Logger.Warn("codex does not take its catalogue of models; the model may be offered tools of codex's own", "error", err)
-	params.Config = plan.Thread.Config
-	return conn.StartThread(ctx, params)
 }

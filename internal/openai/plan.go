@@ -56,6 +56,14 @@ type Plan struct {
 	Ignored []string
 }
 
+// HistorySize is the size of the history, in bytes.
+func (p *Plan) HistorySize() (size int) {
+	for _, item := range p.History {
+		size += len(item)
+	}
+	return size
+}
+
 // defaultInstructions stand in for the instructions of a conversation without
 // any: Codex would put its own there, which make a coding agent of the model.
 const defaultInstructions = "You are a helpful assistant."

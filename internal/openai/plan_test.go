@@ -220,7 +220,7 @@ func TestPlanThread(t *testing.T) {
 		`"image_generation":false,"memories":false,"multi_agent":false,"plugins":false,"shell_tool":false,"sleep_tool":false,` +
 		`"tool_suggest":false,"unified_exec":false,"view_image":false},` +
 		`"include_collaboration_mode_instructions":false,"include_environment_context":false,"include_permissions_instructions":false,` +
-		`"project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,` +
+		`"model_auto_compact_token_limit":1099511627776,"project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,"tool_output_token_limit":1099511627776,` +
 		`"tools":{"experimental_request_user_input":{"enabled":false}},"web_search":"disabled"}}`
 	if string(got) != want {
 		t.Errorf("thread/start\n%s\nwant\n%s", got, want)

@@ -1,5 +1,9 @@
 package openai
 
+// unlimited is a number of tokens beyond any request, by which Codex can still
+// multiply.
+const unlimited int64 = 1 << 40
+
 // threadConfig is the configuration of a thread that belongs to a client of the
 // API: the model gets the client's tools and instructions, and nothing of the
 // host. The names are Codex's own and change between its releases; unknown ones
@@ -32,6 +36,10 @@ func threadConfig() map[string]any {
 		"include_permissions_instructions": false,
 		"include_collaboration_mode_instructions": false,
 		"project_doc_max_bytes":                   0,
+		// Codex would cut long results of tools in the middle, and replace a long
+		// history by a summary.
+		"tool_output_token_limit":        unlimited,
+		"model_auto_compact_token_limit": unlimited,
 		// Without this an ephemeral thread stays in memory for half an hour
 		// after it was unsubscribed.
 		"thread_unload_delay_secs": 0,
