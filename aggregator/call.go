@@ -1,6 +1,10 @@
 package aggregator
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
 
 // source says where the argument text of a call comes from, the more trusted
 // ones last. A complete text replaces only what came from a lesser source; so the
@@ -77,9 +81,9 @@ func (c *call) record(choice int) Record {
 }
 
 // grow appends a fragment as far as the choice has room for it.
-func (c *call) grow(text jsonString, s *choiceState) (whole bool) {
+func (c *call) grow(text jsontext.String, s *choiceState) (whole bool) {
 	before := c.args.Len()
-	whole = text.appendTo(&c.args, s.room)
+	whole = text.AppendTo(&c.args, s.room)
 	s.room -= c.args.Len() - before
 	if !whole {
 		c.truncated = true
@@ -108,7 +112,7 @@ func (c *call) settle(text string, from source, s *choiceState) (changed, confli
 		rest = text
 	}
 	c.source = from
-	c.grow(plainString(rest), s)
+	c.grow(jsontext.Plain(rest), s)
 	return true, conflict
 }
 

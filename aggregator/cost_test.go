@@ -176,34 +176,6 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestBlockCost: twice the text of a block costs twice the memory, in what is hard
-// to match as in what is easy.
-func TestBlockCost(t *testing.T) {
-	const n = 1 << 12
-	deep := func(n int) string { return strings.Repeat("<a>", n) + strings.Repeat("</a>", n) }
-	for name, inner := range map[string]func(n int) string{
-		"openers":      func(n int) string { return strings.Repeat("<a>", n) },
-		"closers":      func(n int) string { return strings.Repeat("</a>", n) },
-		"brackets":     func(n int) string { return strings.Repeat("<", n) },
-		"pairs":        func(n int) string { return strings.Repeat("<a>1</a>", n) },
-		"nested pairs": deep,
-		"items":        func(n int) string { return "<a>" + strings.Repeat("<item>1</item>", n) + "</a>" },
-	} {
-		cost := func(n int) float64 {
-			block := "<use_tool><name>f</name>" + inner(n) + "</use_tool>"
-			size, _ := allocated(func() {
-				if _, _, err := parseBlock(block); err != nil {
-					t.Fatal(err)
-				}
-			})
-			return float64(size)
-		}
-		if once, twice := cost(n), cost(2*n); twice > 3*once {
-			t.Errorf("%s: %.0f bytes for one, %.0f for two", name, once, twice)
-		}
-	}
-}
-
 func TestLimitOptions(t *testing.T) {
 	for _, n := range []int{-1, 0} {
 		cfg := newConfig([]Option{WithMaxCalls(n), WithMaxArgumentBytes(n)})

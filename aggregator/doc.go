@@ -1,7 +1,7 @@
 // Package aggregator assembles the tool calls of a turn from what Codex and OpenAI
-// write about them, finds calls in text, and writes calls as the text that Obsidian
-// Copilot reads (story 2.8). It also holds the tool buffer, [Scanner], which takes
-// blocks out of streamed text (story 2.12).
+// write about them, and finds calls in whole texts. Its subpackage usetool has the
+// <use_tool> blocks: the scanner that takes them out of streamed text, and the
+// writer.
 //
 // It is pure: no input or output, no clock, no log, no global state, and no choice
 // of finish reasons or of the moment to stop. It knows neither Caddy nor the

@@ -90,35 +90,3 @@ func ExampleAggregator_RegisterTextPattern() {
 	// ping ping {} ", then <use_tool><name>getFileTree</name></use_tool> and a tail"
 	// use_tool getFileTree {} " and a tail"
 }
-
-// A structured call becomes the text that Obsidian Copilot reads.
-func ExampleRenderXML() {
-	agg := aggregator.New()
-	agg.IngestCall(0, aggregator.Call{
-		BackendID: "call_1", Name: "localSearch", Done: true,
-		Arguments: `{"k":8,"salientTerms":["R&D","plan"],"query":"R&D <2026>"}`,
-	})
-	record := agg.Snapshot(0)[0]
-	literal, err := aggregator.RenderXML(record)
-	fmt.Println(literal, err)
-	entities, err := aggregator.RenderXML(record, aggregator.WithEscaping(aggregator.EscapeEntities))
-	fmt.Println(entities, err)
-	// Output:
-	// <use_tool>
-	// <name>localSearch</name>
-	// <query>R&D <2026></query>
-	// <salientTerms>["R\u0026D","plan"]</salientTerms>
-	// </use_tool> <nil>
-	// <use_tool>
-	// <name>localSearch</name>
-	// <query>R&amp;D &lt;2026&gt;</query>
-	// <salientTerms>["R\u0026D","plan"]</salientTerms>
-	// </use_tool> <nil>
-}
-
-// The arguments of a tool of the canon, in its order and under its names.
-func ExampleShape() {
-	params, err := aggregator.Shape("readNote", `{"mode":"fast","chunkIndex":2,"path":"Plan.md"}`)
-	fmt.Println(params, err)
-	// Output: [{notePath "Plan.md"} {chunkIndex 2}] <nil>
-}

@@ -1,6 +1,10 @@
 package aggregator
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
 
 // ingestOptions say how one ingest reads its input.
 type ingestOptions struct {
@@ -39,8 +43,8 @@ func (in *ingestion) choice(index int) *choiceState {
 // update is what one event says of one call, whatever its shape.
 type update struct {
 	name string
-	text jsonString // the arguments: a fragment, or the whole if from is complete
-	from source     // sourceNone: the event brings no arguments
+	text jsontext.String // the arguments: a fragment, or the whole if from is complete
+	from source          // sourceNone: the event brings no arguments
 	done bool
 
 	callID string
@@ -110,7 +114,7 @@ func (in *ingestion) arguments(s *choiceState, c *call, u *update) outcome {
 // without a number always counts, for text is no identity.
 func (in *ingestion) fragment(s *choiceState, c *call, u *update) outcome {
 	switch {
-	case u.text.raw == "":
+	case u.text.Size() == 0:
 		return unchanged
 	case u.sequence != noSequence && u.sequence <= c.sequence:
 		return unchanged
@@ -150,13 +154,13 @@ func (in *ingestion) rendered(s *choiceState, c *call, u *update) outcome {
 	if c.source != sourceNone || c.truncated {
 		return unchanged
 	}
-	if c.provisional == "" && u.text.raw != "" {
-		if len(u.text.raw) > s.room {
+	if c.provisional == "" && u.text.Size() > 0 {
+		if u.text.Size() > s.room {
 			c.truncated = true
 			in.agg.stats.OverLimit++
 			return refused
 		}
-		c.provisional = strings.Clone(u.text.raw)
+		c.provisional = strings.Clone(u.text.Raw())
 	}
 	if !u.done {
 		return unchanged

@@ -1,5 +1,7 @@
 package aggregator
 
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
 // The messages of the app-server's protocol v2 that carry calls, as codex 0.150 to
 // 0.169 send them.
 const (
@@ -51,9 +53,9 @@ func (in *ingestion) toolCall(choice int, e *responsesEvent) {
 func (e *responsesEvent) toolCall() bool { return e.callID != "" && e.tool != "" }
 
 // renderedArguments takes any JSON value as what Codex parsed.
-func renderedArguments(value string) (jsonString, source) {
+func renderedArguments(value string) (jsontext.String, source) {
 	if value == "" || value == "null" {
-		return jsonString{}, sourceNone
+		return jsontext.String{}, sourceNone
 	}
-	return plainString(value), sourceParsed
+	return jsontext.Plain(value), sourceParsed
 }

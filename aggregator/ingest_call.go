@@ -1,5 +1,7 @@
 package aggregator
 
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
 // typedCall applies a call that the caller has read.
 func (in *ingestion) typedCall(choice int, c Call) {
 	if len(c.Name) > maxNameBytes || len(c.BackendID) > maxNameBytes {
@@ -8,7 +10,7 @@ func (in *ingestion) typedCall(choice int, c Call) {
 	}
 	u := newUpdate()
 	u.name, u.callID, u.done = c.Name, c.BackendID, c.Done
-	u.text = plainString(c.Arguments)
+	u.text = jsontext.Plain(c.Arguments)
 	switch {
 	case c.Fragment:
 		u.from = sourceStream

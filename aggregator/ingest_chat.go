@@ -1,5 +1,7 @@
 package aggregator
 
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
 // legacySlot is the place of delta.function_call and message.function_call, of
 // which a message has one, beside the indexes of tool_calls.
 const legacySlot = -1
@@ -26,8 +28,8 @@ func (b *chatBody) take(key, value string) {
 // readChatBody reads an object.
 func readChatBody(object string) chatBody {
 	var b chatBody
-	for w := walk(object); w.next(); {
-		b.take(w.key, w.value)
+	for w := jsontext.Walk(object); w.Next(); {
+		b.take(w.Key, w.Value)
 	}
 	return b
 }
@@ -37,7 +39,7 @@ type chatCall struct {
 	slot int // index, or place in the array, or legacySlot
 	id   string
 	name string
-	text jsonString
+	text jsontext.String
 	from source
 }
 
@@ -51,22 +53,22 @@ func (in *ingestion) ownChoice(choice int, index string) int {
 
 // chatChoices reads the choices of a chat.completion.chunk or a chat.completion.
 func (in *ingestion) chatChoices(choice int, id, choices string) {
-	for w := walk(choices); w.next(); {
+	for w := jsontext.Walk(choices); w.Next(); {
 		var index, delta, message string
-		for m := walk(w.value); m.next(); {
-			switch m.key {
+		for m := jsontext.Walk(w.Value); m.Next(); {
+			switch m.Key {
 			case "index":
-				index = m.value
+				index = m.Value
 			case "delta":
-				delta = m.value
+				delta = m.Value
 			case "message":
-				message = m.value
+				message = m.Value
 			}
 		}
 		switch own := in.ownChoice(choice, index); {
-		case isObject(delta):
+		case jsontext.IsObject(delta):
 			in.chatDelta(own, readChatBody(delta))
-		case isObject(message):
+		case jsontext.IsObject(message):
 			in.chatMessage(own, id, readChatBody(message))
 		}
 	}
@@ -76,19 +78,19 @@ func (in *ingestion) chatChoices(choice int, id, choices string) {
 // call again, in the older form, and not read.
 func (in *ingestion) chatCalls(b chatBody, from source) []chatCall {
 	calls := in.chat[:0]
-	for w := walk(b.toolCalls); w.next(); {
-		if !isObject(w.value) {
+	for w := jsontext.Walk(b.toolCalls); w.Next(); {
+		if !jsontext.IsObject(w.Value) {
 			in.calls = true
 			in.agg.stats.Malformed++
 			continue
 		}
-		c := in.readToolCall(w.value, from)
+		c := in.readToolCall(w.Value, from)
 		if c.slot < 0 {
 			c.slot = len(calls)
 		}
 		calls = append(calls, c)
 	}
-	if len(calls) == 0 && isObject(b.functionCall) {
+	if len(calls) == 0 && jsontext.IsObject(b.functionCall) {
 		c := chatCall{}
 		in.readFunction(&c, b.functionCall, from)
 		c.slot = legacySlot
@@ -100,14 +102,14 @@ func (in *ingestion) chatCalls(b chatBody, from source) []chatCall {
 // readToolCall reads an element of tool_calls.
 func (in *ingestion) readToolCall(object string, from source) chatCall {
 	c := chatCall{slot: -1}
-	for w := walk(object); w.next(); {
-		switch w.key {
+	for w := jsontext.Walk(object); w.Next(); {
+		switch w.Key {
 		case "index":
-			c.slot = int(in.number(w.value))
+			c.slot = int(in.number(w.Value))
 		case "id":
-			c.id = in.identifier(w.value)
+			c.id = in.identifier(w.Value)
 		case "function":
-			in.readFunction(&c, w.value, from)
+			in.readFunction(&c, w.Value, from)
 		}
 	}
 	return c
@@ -115,12 +117,12 @@ func (in *ingestion) readToolCall(object string, from source) chatCall {
 
 // readFunction reads the function of a tool call, or a function_call.
 func (in *ingestion) readFunction(c *chatCall, object string, from source) {
-	for w := walk(object); w.next(); {
-		switch w.key {
+	for w := jsontext.Walk(object); w.Next(); {
+		switch w.Key {
 		case "name":
-			c.name = in.identifier(w.value)
+			c.name = in.identifier(w.Value)
 		case "arguments":
-			c.text, c.from = in.argumentText(w.value, from)
+			c.text, c.from = in.argumentText(w.Value, from)
 		}
 	}
 }
@@ -149,7 +151,7 @@ func (in *ingestion) chatDelta(choice int, b chatBody) {
 func (in *ingestion) chatFragment(s *choiceState, cc chatCall) {
 	c := s.continued(cc)
 	if c == nil {
-		if cc.text.raw == "" && cc.id == "" {
+		if cc.text.Size() == 0 && cc.id == "" {
 			in.agg.stats.Duplicates++
 			return
 		}

@@ -1,6 +1,10 @@
 package aggregator
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
 
 // envelope is the outermost object of an event, with the members that tell the
 // shapes apart. All but kind, method and id are raw JSON values.
@@ -19,35 +23,35 @@ type envelope struct {
 // readEnvelope reads an object once. Which members matter is decided afterwards.
 func (in *ingestion) readEnvelope(object string) envelope {
 	e := envelope{event: responsesEvent{output: -1, sequence: noSequence}}
-	for w := walk(object); w.next(); {
-		switch w.key {
+	for w := jsontext.Walk(object); w.Next(); {
+		switch w.Key {
 		case "type":
-			e.kind = in.tag(w.value)
+			e.kind = in.tag(w.Value)
 		case "method":
-			e.method = in.tag(w.value)
+			e.method = in.tag(w.Value)
 		case "id":
-			e.id = in.looseID(w.value)
+			e.id = in.looseID(w.Value)
 		case "params":
-			e.params = w.value
+			e.params = w.Value
 		case "item":
-			e.item = w.value
+			e.item = w.Value
 		case "output":
-			e.items = w.value
+			e.items = w.Value
 		case "response":
-			e.response = w.value
+			e.response = w.Value
 		case "choices":
-			e.choices = w.value
+			e.choices = w.Value
 		case "delta":
-			e.delta = w.value
-			e.event.delta = w.value
+			e.delta = w.Value
+			e.event.delta = w.Value
 		case "message":
-			e.message = w.value
+			e.message = w.Value
 		case "index":
-			e.index = w.value
+			e.index = w.Value
 		case "role", "content", "tool_calls", "function_call", "text":
-			e.chat.take(w.key, w.value)
+			e.chat.take(w.Key, w.Value)
 		default:
-			e.event.take(in, w.key, w.value)
+			e.event.take(in, w.Key, w.Value)
 		}
 	}
 	return e
@@ -57,8 +61,8 @@ func (in *ingestion) readEnvelope(object string) envelope {
 func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result {
 	a.stats.Events++
 	in := ingestion{agg: a, opts: opts}
-	text, ok := validJSON(event)
-	if !ok || !isObject(text) {
+	text, ok := jsontext.Valid(event)
+	if !ok || !jsontext.IsObject(text) {
 		a.stats.Malformed++
 		return Result{}
 	}
@@ -79,17 +83,17 @@ func (in *ingestion) dispatch(choice int, e envelope, object string) {
 		in.responsesEvent(choice, &e)
 	case e.kind != "" && e.kind != itemMessage:
 		in.item(choice, object, itemSettled)
-	case isObject(e.item):
+	case jsontext.IsObject(e.item):
 		in.item(choice, e.item, itemSettled)
 	case e.choices != "":
 		in.chatChoices(choice, e.id, e.choices)
-	case isObject(e.delta):
+	case jsontext.IsObject(e.delta):
 		in.chatDelta(in.ownChoice(choice, e.index), readChatBody(e.delta))
-	case isObject(e.message):
+	case jsontext.IsObject(e.message):
 		in.chatMessage(in.ownChoice(choice, e.index), e.id, readChatBody(e.message))
 	case e.event.toolCall():
 		in.toolCall(choice, &e.event)
-	case isObject(e.response):
+	case jsontext.IsObject(e.response):
 		in.responseObject(choice, e.response)
 	case e.items != "":
 		in.outputItems(choice, e.items)
@@ -102,14 +106,14 @@ func (in *ingestion) dispatch(choice int, e envelope, object string) {
 
 // tag reads a string that tells a shape; anything else is none.
 func (in *ingestion) tag(value string) string {
-	text, _ := asString(value)
+	text, _ := jsontext.AsString(value)
 	return text.String()
 }
 
 // looseID reads an id that is only compared: a string, or else nothing.
 func (in *ingestion) looseID(value string) string {
-	text, ok := asString(value)
-	if !ok || len(text.raw) > maxNameBytes {
+	text, ok := jsontext.AsString(value)
+	if !ok || text.Size() > maxNameBytes {
 		return ""
 	}
 	return text.String()
@@ -118,9 +122,9 @@ func (in *ingestion) looseID(value string) string {
 // identifier reads a name or an id of a call. null is none; another type, and a
 // text beyond all names, is malformed and none as well.
 func (in *ingestion) identifier(value string) string {
-	text, ok := asString(value)
+	text, ok := jsontext.AsString(value)
 	switch {
-	case ok && len(text.raw) <= maxNameBytes:
+	case ok && text.Size() <= maxNameBytes:
 		return text.String()
 	case value != "" && value != "null":
 		in.agg.stats.Malformed++
@@ -130,17 +134,17 @@ func (in *ingestion) identifier(value string) string {
 
 // argumentText reads arguments: text as the model wrote it, or, where a backend
 // has parsed it, the JSON of an object.
-func (in *ingestion) argumentText(value string, from source) (jsonString, source) {
-	text, ok := asString(value)
+func (in *ingestion) argumentText(value string, from source) (jsontext.String, source) {
+	text, ok := jsontext.AsString(value)
 	switch {
 	case ok:
 		return text, from
-	case isObject(value):
-		return plainString(value), sourceParsed
+	case jsontext.IsObject(value):
+		return jsontext.Plain(value), sourceParsed
 	case value != "" && value != "null":
 		in.agg.stats.Malformed++
 	}
-	return jsonString{}, sourceNone
+	return jsontext.String{}, sourceNone
 }
 
 // number reads a count from 0. Anything else is -1.

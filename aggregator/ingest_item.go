@@ -1,5 +1,7 @@
 package aggregator
 
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
 // The kinds of items that matter here, in the Responses API and, in camel case, in
 // the app-server's protocol v2.
 const (
@@ -28,22 +30,22 @@ type item struct {
 // readItem reads an item, whatever its kind.
 func (in *ingestion) readItem(object string) item {
 	it := item{update: newUpdate()}
-	for w := walk(object); w.next(); {
-		switch w.key {
+	for w := jsontext.Walk(object); w.Next(); {
+		switch w.Key {
 		case "type":
-			it.kind = in.tag(w.value)
+			it.kind = in.tag(w.Value)
 		case "status":
-			it.status = in.tag(w.value)
+			it.status = in.tag(w.Value)
 		case "id":
-			it.id = in.looseID(w.value)
+			it.id = in.looseID(w.Value)
 		case "call_id":
-			it.update.callID = in.identifier(w.value)
+			it.update.callID = in.identifier(w.Value)
 		case "name", "tool":
-			it.update.name = in.identifier(w.value)
+			it.update.name = in.identifier(w.Value)
 		case "arguments":
-			it.arguments = w.value
+			it.arguments = w.Value
 		default:
-			it.chat.take(w.key, w.value)
+			it.chat.take(w.Key, w.Value)
 		}
 	}
 	return it
@@ -84,7 +86,7 @@ func (in *ingestion) functionCall(choice int, it item, phase itemPhase) {
 	u.text, u.from = in.argumentText(it.arguments, sourceStream)
 	if s := in.agg.choices[choice]; s != nil {
 		if c := s.find(&u); c != nil && (c.announced() || c.args.Len() > 0) {
-			u.text, u.from = jsonString{}, sourceNone
+			u.text, u.from = jsontext.String{}, sourceNone
 		}
 	}
 	in.takeUpdate(choice, &u)

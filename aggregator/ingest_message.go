@@ -2,6 +2,8 @@ package aggregator
 
 import (
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // MessageOption changes how IngestMessage reads a message.
@@ -77,7 +79,7 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 			in.bind(s, c, keyBlock, label, b.Start)
 		}
 		in.apply(s, c, &update{
-			name: b.Name, text: plainString(b.Arguments), from: sourceMessage, done: true,
+			name: b.Name, text: jsontext.Plain(b.Arguments), from: sourceMessage, done: true,
 			output: -1, sequence: noSequence,
 		})
 	}
@@ -86,16 +88,16 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 // wholeText returns the text of a message: its content, if that is a string, or
 // the text of its parts, one behind the other.
 func (b chatBody) wholeText() string {
-	if text, ok := asString(b.text); ok {
+	if text, ok := jsontext.AsString(b.text); ok {
 		return text.String()
 	}
-	if text, ok := asString(b.content); ok {
+	if text, ok := jsontext.AsString(b.content); ok {
 		return text.String()
 	}
 	var out strings.Builder
-	for w := walk(b.content); w.next(); {
-		for m := walk(w.value); m.next(); {
-			if text, ok := asString(m.value); ok && m.key == "text" {
+	for w := jsontext.Walk(b.content); w.Next(); {
+		for m := jsontext.Walk(w.Value); m.Next(); {
+			if text, ok := jsontext.AsString(m.Value); ok && m.Key == "text" {
 				out.WriteString(text.String())
 			}
 		}

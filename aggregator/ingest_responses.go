@@ -1,6 +1,10 @@
 package aggregator
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
 
 // The streaming events of OpenAI's Responses API that carry calls.
 const (
@@ -51,7 +55,7 @@ func (in *ingestion) responsesEvent(choice int, e *envelope) {
 	case eventArgumentsDone:
 		in.argumentsEvent(choice, &e.event, e.event.arguments, sourceMessage)
 	default:
-		if isObject(e.response) { // response.completed and its like hold all items
+		if jsontext.IsObject(e.response) { // response.completed and its like hold all items
 			in.responseObject(choice, e.response)
 		}
 	}
@@ -83,17 +87,17 @@ func (in *ingestion) argumentsEvent(choice int, e *responsesEvent, arguments str
 
 // responseObject reads a whole Response: its output items are complete.
 func (in *ingestion) responseObject(choice int, response string) {
-	for w := walk(response); w.next(); {
-		if w.key == "output" {
-			in.outputItems(choice, w.value)
+	for w := jsontext.Walk(response); w.Next(); {
+		if w.Key == "output" {
+			in.outputItems(choice, w.Value)
 		}
 	}
 }
 
 // outputItems reads an array of Responses items.
 func (in *ingestion) outputItems(choice int, items string) {
-	for w := walk(items); w.next(); {
-		in.item(choice, w.value, itemSettled)
+	for w := jsontext.Walk(items); w.Next(); {
+		in.item(choice, w.Value, itemSettled)
 	}
 }
 

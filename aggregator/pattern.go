@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
 // UseToolPattern is the name of the built-in text pattern, the <use_tool> block.
@@ -110,22 +112,12 @@ func extract(patterns []textPattern, text string) (blocks []Block, broken uint64
 	return blocks, broken
 }
 
-// UseToolBlocks is the built-in Matcher. It finds the complete, well-formed
-// <use_tool>…</use_tool> blocks of a text: the same that a Scanner finds in the
-// same text, however long they are. Arguments is the text of <args>, or a JSON
-// object of the parameter tags.
+// UseToolBlocks is the built-in Matcher: [usetool.Blocks].
 func UseToolBlocks(text string) []Block {
-	scanner := NewScanner(ScannerOptions{MaxBlock: len(text) + 1})
-	segments := scanner.Finish(AbortUnclosed, scanner.Feed(text, nil))
 	var blocks []Block
-	for _, s := range segments {
-		if s.Kind != SegmentBlock {
-			continue
-		}
-		start := int(s.Offset)
+	for _, b := range usetool.Blocks(text) {
 		blocks = append(blocks, Block{
-			Start: start, End: start + len(s.Text), Name: s.Name, Arguments: s.Arguments,
-			Pattern: UseToolPattern,
+			Start: b.Start, End: b.End, Name: b.Name, Arguments: b.Arguments, Pattern: UseToolPattern,
 		})
 	}
 	return blocks

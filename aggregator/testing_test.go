@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // recording returns the messages of a recorded turn, one JSON object each.
@@ -116,7 +118,7 @@ func object(pairs ...any) string {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		out.WriteString(quoteJSON(pairs[i].(string)) + ":")
+		out.WriteString(jsontext.Quote(pairs[i].(string)) + ":")
 		value, err := json.Marshal(pairs[i+1])
 		if err != nil {
 			panic(err)

@@ -13,7 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 
-	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
@@ -58,19 +58,19 @@ func TestMetrics(t *testing.T) {
 	before := counters(t, first)
 	observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{Tools: turn.Report{
 		Started: 5, Flushed: 3, Calls: 4, Truncated: true, Duplicates: 6, Unwritable: 7,
-		Aborted: map[aggregator.AbortReason]int{aggregator.AbortUnclosed: 2},
+		Aborted: map[usetool.AbortReason]int{usetool.AbortUnclosed: 2},
 	}})
 	observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{Tools: turn.Report{Calls: 1}})
 	for name, c := range map[string]*configuration{"the first": first, "the next": provision(t, new(Handler))} {
 		after := counters(t, c)
 		for counter, grown := range map[string]float64{
-			"codex_tool_buffer_started_total":                                            5,
-			"codex_tool_buffer_flushed_total":                                            3,
-			"codex_tool_calls_total":                                                     5,
-			"codex_tool_calls_truncated_total":                                           1,
-			"codex_tool_calls_duplicate_total":                                           6,
-			"codex_tool_calls_unwritable_total":                                          7,
-			"codex_tool_buffer_aborted_total reason=" + string(aggregator.AbortUnclosed): 2,
+			"codex_tool_buffer_started_total":                                         5,
+			"codex_tool_buffer_flushed_total":                                         3,
+			"codex_tool_calls_total":                                                  5,
+			"codex_tool_calls_truncated_total":                                        1,
+			"codex_tool_calls_duplicate_total":                                        6,
+			"codex_tool_calls_unwritable_total":                                       7,
+			"codex_tool_buffer_aborted_total reason=" + string(usetool.AbortUnclosed): 2,
 		} {
 			value, ok := after[counter]
 			if !ok {

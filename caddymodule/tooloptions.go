@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -123,10 +123,10 @@ func (o *ToolOptions) tools() gateway.Tools {
 		Dedup:        o.ToolBlockDedup,
 		Delimiter:    o.ToolBlockDelimiter,
 		Serial:       !*o.ParallelToolCalls,
-		Escaping:     aggregator.EscapeLiteral,
+		Escaping:     usetool.EscapeLiteral,
 	}
 	if o.XMLEscape == "entities" {
-		t.Escaping = aggregator.EscapeEntities
+		t.Escaping = usetool.EscapeEntities
 	}
 	return t
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -38,7 +38,7 @@ type Tools struct {
 	Dedup        bool
 	Delimiter    string
 	Serial       bool // at most one call a turn, whatever the client allows
-	Escaping     aggregator.Escaping
+	Escaping     usetool.Escaping
 }
 
 // The headers that tell about tool calls, and the one by which a request

@@ -1,9 +1,11 @@
 package turn
 
-import "github.com/caddy-codex/caddy-codex/aggregator"
+import (
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+)
 
 // scanned passes on what the tool buffer has made of the text.
-func (m *Machine) scanned(segments []aggregator.Segment) {
+func (m *Machine) scanned(segments []usetool.Segment) {
 	m.segments = segments
 	for i := range segments {
 		if m.stopped() {
@@ -14,20 +16,20 @@ func (m *Machine) scanned(segments []aggregator.Segment) {
 	clear(segments)
 }
 
-func (m *Machine) segment(s *aggregator.Segment) {
+func (m *Machine) segment(s *usetool.Segment) {
 	switch s.Kind {
-	case aggregator.SegmentText:
+	case usetool.SegmentText:
 		m.policy.text(s.Text)
-	case aggregator.SegmentStarted:
+	case usetool.SegmentStarted:
 		m.report.Started++
 		m.open = true
-	case aggregator.SegmentBlock:
+	case usetool.SegmentBlock:
 		m.report.Flushed++
 		m.open = false
 		m.take(&candidate{name: m.clientName(s.Name), arguments: s.Arguments, block: s.Text})
-	case aggregator.SegmentAborted:
+	case usetool.SegmentAborted:
 		m.givenUp(s.Reason)
-	case aggregator.SegmentUndeclared:
+	case usetool.SegmentUndeclared:
 		m.givenUp(AbortUndeclared)
 	}
 }
@@ -35,7 +37,7 @@ func (m *Machine) segment(s *aggregator.Segment) {
 // givenUp takes the notice that a begun block is no call. Its text follows, and
 // no grace runs until the next block: the model is not cut off in the rest of a
 // block that was too large.
-func (m *Machine) givenUp(reason aggregator.AbortReason) {
+func (m *Machine) givenUp(reason usetool.AbortReason) {
 	m.aborted(reason)
 	m.policy.givenUp(reason)
 	if m.report.Truncated {
@@ -46,7 +48,7 @@ func (m *Machine) givenUp(reason aggregator.AbortReason) {
 }
 
 // aborted counts a begun block that is no call.
-func (m *Machine) aborted(reason aggregator.AbortReason) {
+func (m *Machine) aborted(reason usetool.AbortReason) {
 	m.open = false
 	m.report.abort(reason)
 }
@@ -56,7 +58,7 @@ func (m *Machine) aborted(reason aggregator.AbortReason) {
 func (m *Machine) discard() {
 	m.scanner, m.stops, m.limit = nil, nil, nil
 	if m.open {
-		m.aborted(aggregator.AbortInterrupted)
+		m.aborted(usetool.AbortInterrupted)
 	}
 }
 
@@ -74,7 +76,7 @@ func (m *Machine) clientName(name string) string {
 // closeBuffer ends a message: what is held goes out, a begun tag and an open
 // block become text, and what was in a code fence is not any more. The empty
 // reason says that the block was simply never closed.
-func (m *Machine) closeBuffer(reason aggregator.AbortReason) {
+func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.scanner == nil {
 		return
@@ -91,12 +93,12 @@ func (m *Machine) countHeld() {
 	if m.scanner == nil {
 		return
 	}
-	for _, s := range m.scanner.Finish(aggregator.AbortDisconnect, nil) {
+	for _, s := range m.scanner.Finish(usetool.AbortDisconnect, nil) {
 		switch s.Kind {
-		case aggregator.SegmentStarted:
+		case usetool.SegmentStarted:
 			m.report.Started++
-		case aggregator.SegmentBlock, aggregator.SegmentAborted, aggregator.SegmentUndeclared:
-			m.report.abort(aggregator.AbortDisconnect)
+		case usetool.SegmentBlock, usetool.SegmentAborted, usetool.SegmentUndeclared:
+			m.report.abort(usetool.AbortDisconnect)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
@@ -20,21 +21,21 @@ func TestReport(t *testing.T) {
 		end     func(m *Machine) []Output // nil: the turn completes
 		started int
 		flushed int
-		reason  aggregator.AbortReason
+		reason  usetool.AbortReason
 		lost    bool // nobody is left to get the text
 	}{
 		"flushed":      {block("1") + block("2"), nil, 2, 2, "", false},
-		"nested":       {open + block("1"), nil, 2, 1, aggregator.AbortNested, false},
-		"malformed":    {"<use_tool></use_tool>" + block("1"), nil, 2, 1, aggregator.AbortMalformed, false},
-		"too large":    {open + strings.Repeat("x", aggregator.DefaultMaxBlock), nil, 1, 0, aggregator.AbortTooLarge, false},
-		"unclosed":     {block("1") + open, nil, 2, 1, aggregator.AbortUnclosed, false},
+		"nested":       {open + block("1"), nil, 2, 1, usetool.AbortNested, false},
+		"malformed":    {"<use_tool></use_tool>" + block("1"), nil, 2, 1, usetool.AbortMalformed, false},
+		"too large":    {open + strings.Repeat("x", usetool.DefaultMaxBlock), nil, 1, 0, usetool.AbortTooLarge, false},
+		"unclosed":     {block("1") + open, nil, 2, 1, usetool.AbortUnclosed, false},
 		"undeclared":   {strings.ReplaceAll(block("1"), "find", "seek"), nil, 1, 0, AbortUndeclared, false},
-		"interrupted":  {open, func(m *Machine) []Output { return m.Feed([]codexrpc.Event{ended(codexrpc.StatusInterrupted, nil)}) }, 1, 0, aggregator.AbortInterrupted, false},
-		"failed":       {open, func(m *Machine) []Output { return m.Feed([]codexrpc.Event{ended(codexrpc.StatusFailed, nil)}) }, 1, 0, aggregator.AbortError, false},
-		"lost":         {open, func(m *Machine) []Output { return m.Fail(codexrpc.ErrClosed) }, 1, 0, aggregator.AbortError, false},
-		"disconnected": {open, func(m *Machine) []Output { m.Abandon(); return nil }, 1, 0, aggregator.AbortDisconnect, true},
+		"interrupted":  {open, func(m *Machine) []Output { return m.Feed([]codexrpc.Event{ended(codexrpc.StatusInterrupted, nil)}) }, 1, 0, usetool.AbortInterrupted, false},
+		"failed":       {open, func(m *Machine) []Output { return m.Feed([]codexrpc.Event{ended(codexrpc.StatusFailed, nil)}) }, 1, 0, usetool.AbortError, false},
+		"lost":         {open, func(m *Machine) []Output { return m.Fail(codexrpc.ErrClosed) }, 1, 0, usetool.AbortError, false},
+		"disconnected": {open, func(m *Machine) []Output { m.Abandon(); return nil }, 1, 0, usetool.AbortDisconnect, true},
 		// Only the end of the text says that this one is a block; nobody gets it.
-		"disconnected within JSON": {brokenBlock, func(m *Machine) []Output { m.Abandon(); return nil }, 1, 0, aggregator.AbortDisconnect, true},
+		"disconnected within JSON": {brokenBlock, func(m *Machine) []Output { m.Abandon(); return nil }, 1, 0, usetool.AbortDisconnect, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := New(Options{Textual: true, Mode: ModeXML, AcceptTextual: declared})
@@ -53,7 +54,7 @@ func TestReport(t *testing.T) {
 			if content != text {
 				t.Errorf("of %.200q the client got %.200q", text, content)
 			}
-			got, want := m.Report(), map[aggregator.AbortReason]int{c.reason: 1}
+			got, want := m.Report(), map[usetool.AbortReason]int{c.reason: 1}
 			if c.reason == "" {
 				want = nil
 			}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
 // candidate is a call that the model made, in either form, before the policy
@@ -27,7 +28,7 @@ type calls struct {
 	agg     *aggregator.Aggregator
 	count   int
 	known   map[eventKey]bool // structured calls that events have told of
-	actions map[aggregator.ActionKey]seen
+	actions map[usetool.ActionKey]seen
 }
 
 // eventKey tells structured calls apart: a hash of the backend's id, the name and
@@ -79,7 +80,7 @@ func (c *calls) repeated(call *candidate) bool {
 // unless dedup says otherwise. Once the calls are full, no new action is
 // remembered.
 func (c *calls) duplicate(call *candidate, dedup, full bool) bool {
-	action := aggregator.Action(call.name, call.arguments)
+	action := usetool.Action(call.name, call.arguments)
 	before := c.actions[action]
 	if full && before == (seen{}) {
 		return false
@@ -91,7 +92,7 @@ func (c *calls) duplicate(call *candidate, dedup, full bool) bool {
 	}
 	*own++
 	if c.actions == nil {
-		c.actions = make(map[aggregator.ActionKey]seen)
+		c.actions = make(map[usetool.ActionKey]seen)
 	}
 	c.actions[action] = after
 	return *own <= other || (dedup && before != seen{})

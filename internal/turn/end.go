@@ -3,7 +3,7 @@ package turn
 import (
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
@@ -30,7 +30,7 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 		m.closeBuffer("")
 		m.finish(m.reason())
 	case codexrpc.StatusInterrupted:
-		m.failAfter(aggregator.AbortInterrupted, ErrInterrupted)
+		m.failAfter(usetool.AbortInterrupted, ErrInterrupted)
 	default:
 		m.turnFailed(e.Err)
 	}
@@ -88,10 +88,10 @@ func (m *Machine) end(reason FinishReason) {
 	m.put(Output{Kind: OutputFinish, Finish: reason, Usage: m.usage.total()})
 }
 
-func (m *Machine) fail(err error) { m.failAfter(aggregator.AbortError, err) }
+func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }
 
 // failAfter ends the turn with a failure, after the text that was held.
-func (m *Machine) failAfter(held aggregator.AbortReason, err error) {
+func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 	m.closeBuffer(held)
 	switch {
 	case m.done:

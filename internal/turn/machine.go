@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
@@ -16,9 +16,9 @@ import (
 type Machine struct {
 	opts    Options
 	texts   texts
-	stops   *stopFilter         // nil: no sequence ends the text
-	limit   *tokens.Limit       // nil: the text has no limit
-	scanner *aggregator.Scanner // nil: the text is not looked at
+	stops   *stopFilter      // nil: no sequence ends the text
+	limit   *tokens.Limit    // nil: the text has no limit
+	scanner *usetool.Scanner // nil: the text is not looked at
 	calls   *calls
 	policy  policy
 	report  Report
@@ -27,7 +27,7 @@ type Machine struct {
 
 	out      []Output
 	thoughts []Output // ends of reasoning items that wait for an output
-	segments []aggregator.Segment
+	segments []usetool.Segment
 	gap      string // parts the text that comes next from the message before
 	begun    bool   // something was put out
 	open     bool   // a block that was begun is neither flushed nor aborted
@@ -45,7 +45,7 @@ func New(opts Options) *Machine {
 	}
 	m.policy = policy{opts: &m.opts, calls: m.calls, report: &m.report, put: m.put}
 	if opts.Textual {
-		m.scanner = aggregator.NewScanner(aggregator.ScannerOptions{
+		m.scanner = usetool.NewScanner(usetool.ScannerOptions{
 			// An Obsidian client acts on blocks in code fences, too.
 			SkipFenced: !opts.xml(),
 			Accept:     opts.AcceptTextual,

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
 // Mode is the form in which a client reads tool calls.
@@ -64,7 +65,7 @@ type Options struct {
 	// AcceptTextual says which tool names make a block a call; nil: all.
 	AcceptTextual func(name string) bool
 	// Escaping is how values stand in blocks made of structured calls.
-	Escaping aggregator.Escaping
+	Escaping usetool.Escaping
 
 	// Stop says when the turn ends; empty: StopBurst.
 	Stop StopMode

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
 // maxTail bounds the text that waits for its fate, in bytes. Text above it
@@ -94,14 +94,14 @@ func (p *policy) release() {
 // before it goes out, as before a call, and so does all text up to the next
 // call, of which a client may read a part as the rest of the block. In ModeXML
 // it is a call too many for a turn that has all of its calls.
-func (p *policy) givenUp(reason aggregator.AbortReason) {
+func (p *policy) givenUp(reason usetool.AbortReason) {
 	if p.opts.xml() && p.full() {
 		p.report.Truncated = true
 		return
 	}
 	p.release()
 	p.flows = true
-	p.open = reason == aggregator.AbortUnclosed || reason == aggregator.AbortTooLarge
+	p.open = reason == usetool.AbortUnclosed || reason == usetool.AbortTooLarge
 }
 
 // full reports whether the client has as many calls as it may get.
@@ -162,8 +162,7 @@ func (p *policy) block(call *candidate) string {
 	if call.textual() {
 		return call.block
 	}
-	record := aggregator.Record{Function: aggregator.Function{Name: call.name, Arguments: call.arguments}}
-	xml, err := aggregator.RenderXML(record, aggregator.WithEscaping(p.opts.Escaping))
+	xml, err := usetool.RenderXML(call.name, call.arguments, usetool.WithEscaping(p.opts.Escaping))
 	if err != nil {
 		p.report.Unwritable++
 		return "[The call of " + quoted(call.name) + " cannot be written as a block. Its arguments: " + quoted(call.arguments) + "]"

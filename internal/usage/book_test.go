@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -22,7 +22,7 @@ func record(user, id string) gateway.Record {
 		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2, TotalTokens: 15},
 		Tools: turn.Report{
 			Started: 3, Flushed: 1, Calls: 2, Truncated: true, Duplicates: 1, Unwritable: 3,
-			Aborted: map[aggregator.AbortReason]int{aggregator.AbortNested: 1, aggregator.AbortUnclosed: 1},
+			Aborted: map[usetool.AbortReason]int{usetool.AbortNested: 1, usetool.AbortUnclosed: 1},
 		},
 	}
 }

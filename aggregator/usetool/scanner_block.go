@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 // marker is the first tag that was seen inside a string of the JSON value in
 // progress: the tag that ends the block if the value turns out not to be JSON.

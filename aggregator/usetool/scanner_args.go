@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 // argsState says where in the value of <args> the lexer is.
 type argsState uint8

@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 // MaxOpener is the size of the largest opening tag, attributes included, in
 // bytes. No known form has attributes; the limit is there because all of a

@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 // Tool is a tool of Obsidian Copilot, as the client's own schemas want it called
 // (story 2.8, AC 22).

@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 // lineState says what the line so far is to a [fenceTracker].
 type lineState uint8

@@ -1,4 +1,8 @@
-package aggregator
+// Package jsontext reads JSON by walking its text instead of decoding it into Go
+// values: a member then costs no allocation, and a value keeps its own spelling.
+// The walk is only ever started on text that is known to be valid, so it checks
+// nothing again.
+package jsontext
 
 import (
 	"bytes"
@@ -8,42 +12,43 @@ import (
 	"unicode/utf8"
 )
 
-// Events are read by walking their text instead of decoding it into Go values:
-// a fragment then costs one copy of its event and no decoding, and a value that
-// is JSON itself keeps its own spelling. The walk is only ever started on text
-// that json.Valid has passed, so it checks nothing again.
-
-// validJSON copies an event, without the white space around it, if it is JSON.
-func validJSON(event []byte) (text string, ok bool) {
-	if !json.Valid(event) {
+// Valid copies a text, without the white space around it, if it is JSON.
+func Valid(data []byte) (text string, ok bool) {
+	if !json.Valid(data) {
 		return "", false
 	}
-	return string(bytes.TrimSpace(event)), true
+	return string(bytes.TrimSpace(data)), true
 }
 
-// jsonString is the inside of a JSON string, decoded only when it is used.
-type jsonString struct {
+// String is the inside of a JSON string, decoded only when it is used.
+type String struct {
 	raw     string
 	escaped bool // raw holds backslash escapes
 }
 
-// plainString wraps a text that is no JSON and has no escapes.
-func plainString(s string) jsonString { return jsonString{raw: s} }
+// Plain wraps a text that is no JSON and has no escapes.
+func Plain(s string) String { return String{raw: s} }
 
-// String decodes the text. Without escapes it is a view of the event.
-func (t jsonString) String() string {
+// Size is the number of bytes that the text takes as it is written.
+func (t String) Size() int { return len(t.raw) }
+
+// Raw is the text as it is written, escapes and all.
+func (t String) Raw() string { return t.raw }
+
+// String decodes the text. Without escapes it is a view of the JSON.
+func (t String) String() string {
 	if !t.escaped {
 		return t.raw
 	}
 	var out strings.Builder
 	out.Grow(len(t.raw))
-	t.appendTo(&out, len(t.raw))
+	t.AppendTo(&out, len(t.raw))
 	return out.String()
 }
 
-// appendTo decodes straight into out, at most budget bytes of it, and reports
+// AppendTo decodes straight into out, at most budget bytes of it, and reports
 // whether all of it had room.
-func (t jsonString) appendTo(out *strings.Builder, budget int) (whole bool) {
+func (t String) AppendTo(out *strings.Builder, budget int) (whole bool) {
 	rest := t.raw
 	for {
 		plain := rest
@@ -121,60 +126,62 @@ func hex4(s string) (char rune) {
 	return char
 }
 
-// asString returns the inside of a raw JSON value that is a string.
-func asString(value string) (text jsonString, ok bool) {
+// AsString returns the inside of a raw JSON value that is a string.
+func AsString(value string) (text String, ok bool) {
 	if value == "" || value[0] != '"' {
-		return jsonString{}, false
+		return String{}, false
 	}
 	inner := value[1 : len(value)-1]
-	return jsonString{raw: inner, escaped: strings.IndexByte(inner, '\\') >= 0}, true
+	return String{raw: inner, escaped: strings.IndexByte(inner, '\\') >= 0}, true
 }
 
-// isObject reports whether a raw JSON value is an object.
-func isObject(value string) bool { return value != "" && value[0] == '{' }
+// IsObject reports whether a raw JSON value is an object.
+func IsObject(value string) bool { return value != "" && value[0] == '{' }
 
-// walker steps through the members of an object or the elements of an array.
+// Walker steps through the members of an object or the elements of an array.
 //
-//	for w := walk(value); w.next(); {
-//		w.key, w.value
+//	for w := jsontext.Walk(value); w.Next(); {
+//		use(w.Key, w.Value)
 //	}
 //
 // Of a value that is neither, and of none, it finds nothing.
-type walker struct {
+type Walker struct {
 	text   string
 	at     int
 	object bool
 
-	key   string // the decoded name of the member; empty in an array
-	value string // the raw value
+	Key   string // the decoded name of the member; empty in an array
+	Value string // the raw value
 }
 
-func walk(value string) walker {
+// Walk starts a walk over a raw value.
+func Walk(value string) Walker {
 	if value == "" || value[0] != '{' && value[0] != '[' {
-		return walker{}
+		return Walker{}
 	}
-	return walker{text: value, at: 1, object: value[0] == '{'}
+	return Walker{text: value, at: 1, object: value[0] == '{'}
 }
 
-func (w *walker) next() bool {
+// Next goes to the next member or element, and reports whether there is one.
+func (w *Walker) Next() bool {
 	w.skip(" \t\r\n,")
 	if w.at >= len(w.text)-1 {
 		return false
 	}
 	if w.object {
 		end := valueEnd(w.text, w.at)
-		name, _ := asString(w.text[w.at:end])
-		w.key = name.String()
+		name, _ := AsString(w.text[w.at:end])
+		w.Key = name.String()
 		w.at = end
 		w.skip(" \t\r\n:")
 	}
 	end := valueEnd(w.text, w.at)
-	w.value = w.text[w.at:end]
+	w.Value = w.text[w.at:end]
 	w.at = end
 	return true
 }
 
-func (w *walker) skip(set string) {
+func (w *Walker) skip(set string) {
 	for w.at < len(w.text) && strings.IndexByte(set, w.text[w.at]) >= 0 {
 		w.at++
 	}

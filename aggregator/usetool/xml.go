@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 import (
 	"bytes"
@@ -6,15 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // ErrToolName says that a call cannot be written as a block: its name is empty or
 // holds markup.
-var ErrToolName = errors.New("aggregator: the name of the tool cannot stand in a block")
+var ErrToolName = errors.New("usetool: the name of the tool cannot stand in a block")
 
 // ErrParameter says that a call cannot be written as a block: the name of an
 // argument cannot be a tag, and the call would be another one without it.
-var ErrParameter = errors.New("aggregator: the name of a parameter cannot stand in a block")
+var ErrParameter = errors.New("usetool: the name of a parameter cannot stand in a block")
 
 // Escaping says how text stands in a block.
 type Escaping uint8
@@ -40,7 +42,7 @@ func WithEscaping(e Escaping) XMLOption {
 	return func(c *xmlConfig) { c.escaping = e }
 }
 
-// RenderXML writes a call as the <use_tool> block that Obsidian Copilot reads
+// RenderXML writes the call of a tool as the <use_tool> block that Obsidian Copilot reads
 // (story 2.8, AC 21 and 24): the name, then a tag for each parameter of Shape.
 //
 //	<use_tool>
@@ -55,18 +57,17 @@ func WithEscaping(e Escaping) XMLOption {
 // The error is ErrToolName, ErrArguments or ErrParameter; there is no block then. A
 // parameter cannot be a tag if its name is empty, use_tool, or has white space or one
 // of <>/&"'= in it.
-func RenderXML(r Record, opts ...XMLOption) (string, error) {
+func RenderXML(name, arguments string, opts ...XMLOption) (string, error) {
 	var cfg xmlConfig
 	for _, opt := range opts {
 		opt(&cfg)
 	}
-	name := r.Function.Name
 	if strings.TrimSpace(name) == "" || strings.ContainsAny(name, "<>") {
-		return "", fmt.Errorf("rendering call %s: %w", r.ID, ErrToolName)
+		return "", fmt.Errorf("rendering a call of %q: %w", name, ErrToolName)
 	}
-	params, err := Shape(name, r.Function.Arguments)
+	params, err := Shape(name, arguments)
 	if err != nil {
-		return "", fmt.Errorf("rendering call %s: %w", r.ID, err)
+		return "", fmt.Errorf("rendering a call of %q: %w", name, err)
 	}
 	var out strings.Builder
 	out.WriteString(blockOpener + ">\n" + nameOpener)
@@ -77,7 +78,7 @@ func RenderXML(r Record, opts ...XMLOption) (string, error) {
 			continue
 		}
 		if !isTagName(p.Name) {
-			return "", fmt.Errorf("rendering call %s: %w", r.ID, ErrParameter)
+			return "", fmt.Errorf("rendering a call of %q: %w", name, ErrParameter)
 		}
 		out.WriteString("<" + p.Name + ">")
 		out.WriteString(cfg.value(p))
@@ -98,7 +99,7 @@ func isTagName(name string) bool {
 
 // value writes the value of a parameter.
 func (c xmlConfig) value(p Param) string {
-	if text, ok := asString(p.Value); ok {
+	if text, ok := jsontext.AsString(p.Value); ok {
 		return c.text(text.String(), p.Name)
 	}
 	switch p.Value[0] {

@@ -1,15 +1,17 @@
-package aggregator
+package usetool
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // ErrArguments says that the arguments of a call are not a JSON object, so that no
 // parameters can be told in them: cut off, malformed, or of another type.
-var ErrArguments = errors.New("aggregator: the arguments are not a JSON object")
+var ErrArguments = errors.New("usetool: the arguments are not a JSON object")
 
 // Param is one argument of a call.
 type Param struct {
@@ -66,7 +68,7 @@ func ShapeJSON(name, arguments string) (string, error) {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		out.WriteString(quoteJSON(p.Name))
+		out.WriteString(jsontext.Quote(p.Name))
 		out.WriteByte(':')
 		out.WriteString(p.Value)
 	}
@@ -80,19 +82,19 @@ func readArguments(arguments string) ([]Param, error) {
 	if arguments == "" || arguments == "null" {
 		return nil, nil
 	}
-	if !isObject(arguments) || !json.Valid([]byte(arguments)) {
+	if !jsontext.IsObject(arguments) || !json.Valid([]byte(arguments)) {
 		return nil, ErrArguments
 	}
 	var params []Param
 	place := make(map[string]int)
-	for w := walk(arguments); w.next(); {
-		at, twice := place[w.key]
+	for w := jsontext.Walk(arguments); w.Next(); {
+		at, twice := place[w.Key]
 		if !twice {
 			at = len(params)
-			place[w.key] = at
-			params = append(params, Param{Name: w.key})
+			place[w.Key] = at
+			params = append(params, Param{Name: w.Key})
 		}
-		params[at].Value = w.value
+		params[at].Value = w.Value
 	}
 	return params, nil
 }

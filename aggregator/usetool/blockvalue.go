@@ -1,9 +1,10 @@
-package aggregator
+package usetool
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // maxTagDepth is how deep pairs of tags may nest within a parameter; what is
@@ -110,7 +111,7 @@ func (m *markup) writeObject(out *strings.Builder, pairs []pair, depth int) {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		out.WriteString(quoteJSON(m.tags[p.opener].name))
+		out.WriteString(jsontext.Quote(m.tags[p.opener].name))
 		out.WriteByte(':')
 		m.writeValue(out, p, depth+1)
 	}
@@ -136,7 +137,7 @@ func (m *markup) writeValue(out *strings.Builder, p pair, depth int) {
 	case len(inner) > 0:
 		m.writeObject(out, inner, depth)
 	default:
-		out.WriteString(quoteJSON(text))
+		out.WriteString(jsontext.Quote(text))
 	}
 }
 
@@ -169,14 +170,4 @@ func isJSONContainer(text string) bool {
 		return false
 	}
 	return json.Valid([]byte(text))
-}
-
-// quoteJSON writes a JSON string without the escapes that only HTML needs.
-func quoteJSON(s string) string {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	// A string always encodes: bytes that are no UTF-8 become U+FFFD.
-	_ = enc.Encode(s)
-	return strings.TrimSuffix(out.String(), "\n")
 }

@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 import (
 	"errors"
@@ -16,14 +16,18 @@ const (
 	emptyObject = "{}"
 )
 
+// maxNameBytes bounds the name of a tool. Codex allows names of 128 characters:
+// what is a thousandfold of any real one is not a name.
+const maxNameBytes = 4 << 10
+
 // Why a <use_tool> text is not a call. They are the errors of parseBlock.
 var (
-	errNoBlock    = errors.New("aggregator: not a whole <use_tool> block")
-	errNoName     = errors.New("aggregator: the block has no <name>")
-	errEmptyName  = errors.New("aggregator: the <name> of the block is empty")
-	errMarkupName = errors.New("aggregator: the <name> of the block holds markup")
-	errLongName   = errors.New("aggregator: the <name> of the block is too long")
-	errOpenArgs   = errors.New("aggregator: the <args> of the block has no end")
+	errNoBlock    = errors.New("usetool: not a whole <use_tool> block")
+	errNoName     = errors.New("usetool: the block has no <name>")
+	errEmptyName  = errors.New("usetool: the <name> of the block is empty")
+	errMarkupName = errors.New("usetool: the <name> of the block holds markup")
+	errLongName   = errors.New("usetool: the <name> of the block is too long")
+	errOpenArgs   = errors.New("usetool: the <args> of the block has no end")
 )
 
 // parseBlock reads one whole <use_tool …>…</use_tool> text. Attributes of the

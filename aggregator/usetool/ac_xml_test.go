@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 import (
 	"encoding/json"
@@ -9,16 +9,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-func record(name, arguments string) Record {
-	return Record{ID: "tool_0_0", Type: CallType, Function: Function{Name: name, Arguments: arguments}}
+// object writes JSON from alternating names and texts.
+func object(pairs ...string) string {
+	var members []string
+	for i := 0; i < len(pairs); i += 2 {
+		members = append(members, jsontext.Quote(pairs[i])+":"+jsontext.Quote(pairs[i+1]))
+	}
+	return "{" + strings.Join(members, ",") + "}"
 }
 
 func TestAC21_ObsidianXML(t *testing.T) {
-	a := New()
-	feed(a, 0, chatHead(0, "c", "localSearch", `{"salientTerms":["planning","review"],"query":"planning & review","k":8}`))
-	got, err := RenderXML(a.Snapshot(0)[0])
+	got, err := RenderXML("localSearch", `{"salientTerms":["planning","review"],"query":"planning & review","k":8}`)
 	want := "<use_tool>\n<name>localSearch</name>\n<query>planning & review</query>\n" +
 		"<salientTerms>[\"planning\",\"review\"]</salientTerms>\n</use_tool>"
 	if err != nil || got != want {
@@ -32,7 +37,7 @@ func TestAC21_ObsidianXML(t *testing.T) {
 		{"writeToFile", `{"confirmation":false,"path":"","content":null}`, "<use_tool>\n<name>writeToFile</name>\n<path></path>\n<confirmation>false</confirmation>\n</use_tool>"},
 		{"mcp_x", `{"b":1.50,"a b":null,"a":{"k": [ ]},"b":2.50}`, "<use_tool>\n<name>mcp_x</name>\n<b>2.50</b>\n<a>{\"k\":[]}</a>\n</use_tool>"},
 	} {
-		if got, err := RenderXML(record(c.name, c.arguments)); err != nil || got != c.want {
+		if got, err := RenderXML(c.name, c.arguments); err != nil || got != c.want {
 			t.Errorf("%s %s: %v\n%s", c.name, c.arguments, err, got)
 		}
 	}
@@ -44,7 +49,7 @@ func TestAC21_ObsidianXML(t *testing.T) {
 		{"f", `{"a":`, ErrArguments}, {"f", `[1]`, ErrArguments}, {"f", `"text"`, ErrArguments}, {"f", "{}{}", ErrArguments},
 		{"f", `{"a b":2}`, ErrParameter}, {"f", `{"use_tool":3}`, ErrParameter}, {"f", `{"":4}`, ErrParameter}, {"f", `{"a":1,"b>":""}`, ErrParameter},
 	} {
-		if got, err := RenderXML(record(c.name, c.arguments)); !errors.Is(err, c.want) || got != "" {
+		if got, err := RenderXML(c.name, c.arguments); !errors.Is(err, c.want) || got != "" {
 			t.Errorf("%q %q: %q %v", c.name, c.arguments, got, err)
 		}
 	}
@@ -84,7 +89,7 @@ func TestAC22_ParameterCanon(t *testing.T) {
 		arguments := `{"unknown":1`
 		var order []string
 		for _, p := range slices.Backward(tool.Params) {
-			arguments += "," + quoteJSON(p.Name) + ":0"
+			arguments += "," + jsontext.Quote(p.Name) + ":0"
 		}
 		for _, p := range tool.Params {
 			order = append(order, p.Name)
@@ -129,13 +134,13 @@ func TestAC23_ArgumentShaping(t *testing.T) {
 }
 
 func TestAC24_EscapesAndArrays(t *testing.T) {
-	r := record("localSearch", `{"query":"a < b && c > d","salientTerms":["<x>","R&D",1],"timeRange":{"k":"</use_tool>"}}`)
+	const arguments = `{"query":"a < b && c > d","salientTerms":["<x>","R&D",1],"timeRange":{"k":"</use_tool>"}}`
 	array, tail := `["\u003cx\u003e","R\u0026D",1]`, `{"k":"\u003c/use_tool\u003e"}`
 	for escaping, query := range map[Escaping]string{
 		EscapeLiteral:  "a < b && c > d",
 		EscapeEntities: "a &lt; b &amp;&amp; c &gt; d",
 	} {
-		got, err := RenderXML(r, WithEscaping(escaping))
+		got, err := RenderXML("localSearch", arguments, WithEscaping(escaping))
 		want := "<use_tool>\n<name>localSearch</name>\n<query>" + query + "</query>\n<salientTerms>" + array +
 			"</salientTerms>\n<timeRange>" + tail + "</timeRange>\n</use_tool>"
 		if err != nil || got != want {
@@ -151,7 +156,7 @@ func TestAC24_EscapesAndArrays(t *testing.T) {
 		"ends</query> and </use_tool> here": "ends</query > and </use_tool > here",
 		"1 </ 2 <b>":                        "1 </ 2 <b>",
 	} {
-		got, err := RenderXML(record("webSearch", object("query", text)))
+		got, err := RenderXML("webSearch", object("query", text))
 		if err != nil || got != "<use_tool>\n<name>webSearch</name>\n<query>"+want+"</query>\n</use_tool>" {
 			t.Errorf("%s: %v\n%s", text, err, got)
 		}
@@ -168,7 +173,7 @@ func checkReadBack(t testing.TB, name string, arguments map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, err := RenderXML(record(name, string(text)))
+	block, err := RenderXML(name, string(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 const DefaultMaxBlock = 1 << 20
 
 // errSelfClosed says why <use_tool/> is malformed: it can name no tool.
-var errSelfClosed = errors.New("aggregator: the <use_tool/> tag holds no call")
+var errSelfClosed = errors.New("usetool: the <use_tool/> tag holds no call")
 
 // ScannerOptions say what counts as a tool block, and how large one may be.
 // The zero value is right for Obsidian clients, which act on every block.

@@ -1,4 +1,4 @@
-package aggregator
+package usetool
 
 // SegmentKind says what a [Segment] is.
 type SegmentKind uint8

@@ -1,0 +1,46 @@
+package usetool
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// FuzzBlocks: blocks are where they say, and their arguments are JSON unless they
+// were written as <args>.
+func FuzzBlocks(f *testing.F) {
+	f.Add("<use_tool><name>f</name><a><item>1</item></a></use_tool>")
+	f.Fuzz(func(t *testing.T, text string) {
+		end := 0
+		for _, b := range Blocks(text) {
+			if b.Start < end || !strings.HasPrefix(text[b.Start:b.End], "<use_tool") ||
+				!strings.HasSuffix(text[b.Start:b.End], "</use_tool>") {
+				t.Fatalf("%q in %q", text[b.Start:b.End], text)
+			}
+			end = b.End
+			if !strings.Contains(text[b.Start:b.End], "<args>") && !json.Valid([]byte(b.Arguments)) {
+				t.Fatalf("%q has the arguments %q", text[b.Start:b.End], b.Arguments)
+			}
+		}
+		parseBlock(text)
+	})
+}
+
+// FuzzXML: what is written is read back by the client's grammar.
+func FuzzXML(f *testing.F) {
+	f.Add("x", `["<b>"]`)
+	f.Fuzz(func(t *testing.T, path, diff string) {
+		path = strings.ToValidUTF8(path, "�")
+		var value any
+		if json.Unmarshal([]byte(diff), &value) != nil {
+			value = strings.ToValidUTF8(diff, "�")
+		}
+		switch value.(type) {
+		case string, []any, map[string]any:
+			checkReadBack(t, "replaceInFile", map[string]any{"path": path, "diff": value})
+		}
+		if block, err := RenderXML(path, diff, WithEscaping(EscapeEntities)); err == nil && !strings.HasPrefix(block, "<use_tool>\n<name>") {
+			t.Fatalf("block %q", block)
+		}
+	})
+}
