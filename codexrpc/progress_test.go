@@ -1,0 +1,62 @@
+package codexrpc
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// What a pipe takes that nobody reads is no progress; what somebody must have
+// read is, and so is what is read here, also within a message.
+func TestProgressOfPipes(t *testing.T) {
+	r, toChild := pipe(t)
+	fromChild, w := pipe(t)
+	s := NewStdio(fromChild, toChild)
+	if err := s.Write(make([]byte, 1000), patience); err != nil || s.Progress() != 0 {
+		t.Errorf("a small message (%v) made it %d", err, s.Progress())
+	}
+	if err := s.Write(make([]byte, 4*writePart), time.Millisecond); err == nil || s.Progress() != 0 {
+		t.Errorf("a large one that nobody reads (%v) made it %d", err, s.Progress())
+	}
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	if err := s.Write(make([]byte, 4*writePart), patience); err != nil || s.Progress() != 4 {
+		t.Errorf("one that is read (%v) made it %d", err, s.Progress())
+	}
+	if _, err := w.WriteString(`{"half":`); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = s.Read() }() // until the pipe's end
+	for end := time.Now().Add(patience); s.Progress() != 5; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("half a message made it %d", s.Progress())
+		}
+	}
+}
+
+func TestProgressOfWebSockets(t *testing.T) {
+	const parts = 4
+	address, _ := socketServer(t, func(ws *websocket.Conn, quit <-chan struct{}) {
+		if _, _, err := ws.Read(context.Background()); err != nil {
+			return
+		}
+		if w, err := ws.Writer(context.Background(), websocket.MessageText); err == nil {
+			_, _ = w.Write(make([]byte, readBuffer)) // the beginning of a message
+		}
+		<-quit
+	})
+	s := dialSocket(t, address, "")
+	before := s.Progress()
+	if err := s.Write(make([]byte, parts*maxFrame), patience); err != nil || s.Progress() < before+parts {
+		t.Errorf("%d frames (%v) made it %d of %d", parts, err, s.Progress(), before)
+	}
+	before = s.Progress()
+	go func() { _, _ = s.Read() }() // until the connection's end
+	for end := time.Now().Add(patience); s.Progress() == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the beginning of a message was no progress")
+		}
+	}
+}
