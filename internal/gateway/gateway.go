@@ -121,9 +121,10 @@ const maxLoggedParam = 200
 
 // refuse answers a request that failed before its first output. A client that
 // has gone gets nothing. Once the server is exiting, the end of a context says
-// nothing of the client.
+// nothing of the client; nor does it when a body was too slow, since over HTTP/1
+// the end of the reading is the end of the context.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
-	if r.Context().Err() != nil && g.opts.Exit.Err() == nil {
+	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && e.Status != http.StatusRequestTimeout {
 		g.opts.Observer.RequestFailed(r, openai.ClientGone())
 		return
 	}

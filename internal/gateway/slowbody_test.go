@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// TestSilentBodyIsAnswered: over HTTP/1 the end of the reading ends the context
+// of the request, and its client is still told why.
+func TestSilentBodyIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(noUpstream{}, Options{MaxConcurrent: 1})
+		client, conn := net.Pipe()
+		server := &http.Server{Handler: http.HandlerFunc(g.Chat)}
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = server.Serve(&oneConn{conn: conn}) })
+		go func() {
+			_, _ = client.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"))
+		}()
+		response, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("it is answered with %s", response.Status)
+		}
+		_ = client.Close()
+		_ = server.Close()
+		serving.Wait()
+	})
+}
+
+// noUpstream has app-servers that nobody may ask for.
+type noUpstream struct{}
+
+func (noUpstream) Lease() (Lease, error) { return &fakeLease{u: &fakeUpstream{}}, nil }
+
+// oneConn listens to one connection.
+type oneConn struct {
+	once sync.Once
+	conn net.Conn
+}
+
+// Accept gives the connection, once.
+func (l *oneConn) Accept() (conn net.Conn, err error) {
+	err = net.ErrClosed
+	l.once.Do(func() { conn, err = l.conn, nil })
+	return conn, err
+}
+
+// Close ends nothing.
+func (l *oneConn) Close() error { return nil }
+
+// Addr is that of the connection.
+func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
