@@ -31,7 +31,7 @@ func (s *server) call(method, id string, params gjson.Result) {
 	case method == "account/rateLimits/read":
 		s.rateLimits(id)
 	case method == "thread/start":
-		s.startThread(id)
+		s.startThread(id, params)
 	case method == "account/read" || method == "model/list":
 		s.answer(id, s.opts.Transcripts.answers[method])
 	default:
@@ -90,10 +90,10 @@ func (s *server) newID() string {
 	return fmt.Sprintf("00000000-0000-7000-8000-%012d", s.lastID)
 }
 
-func (s *server) startThread(id string) {
+func (s *server) startThread(id string, params gjson.Result) {
 	result := s.opts.Transcripts.answers["thread/start"]
 	s.mu.Lock()
-	t := &thread{id: s.newID()}
+	t := &thread{id: s.newID(), start: params.Raw}
 	s.threads[t.id] = t
 	s.mu.Unlock()
 	recorded := quote(gjson.Get(result, "thread.id").Str)

@@ -26,5 +26,7 @@
 // does not have (any more) ends the turn at once, with turn/completed and the
 // status interrupted. Any number of threads play side by side.
 //
+// Turns that no recording has can be made by [Options].Turn.
+//
 // [Faults] make it behave worse than that.
 package fakecodex

@@ -15,9 +15,13 @@ type Options struct {
 	// RateLimits is the RateLimitSnapshot, in JSON, that account/rateLimits/read
 	// is answered with. Empty: it is refused, as without an account.
 	RateLimits string
+	// Turn, if not nil, makes each turn, and no recording of one is played.
+	Turn func(Asked) []Step
 	// Heard, if not nil, gets each message of the client's, one line without
 	// its end, valid during the call.
 	Heard func(line []byte)
+	// Told, if not nil, gets each message to the client, before it is written.
+	Told func(line string)
 	// Faults are what goes wrong.
 	Faults Faults
 }

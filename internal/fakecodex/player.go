@@ -38,7 +38,7 @@ func (p *player) play() {
 	p.live = strings.NewReplacer(quote(p.turn.thread), quote(p.thread.id), quote(p.turn.id), quote(p.id))
 	result := p.misbehave()
 	for i := 0; i < len(p.turn.steps) && result == goOn; i++ {
-		if i == len(p.turn.steps)-1 {
+		if p.turn.steps[i].kind == sendEnd {
 			p.leave()
 		}
 		result = p.step(p.turn.steps[i], expects(p.turn.steps[i:]))
@@ -79,7 +79,7 @@ func (p *player) step(s step, expected bool) outcome {
 	case awaitAnswer:
 		return p.awaitAnswer(p.requests[s.id], expected)
 	}
-	if result := p.pace(expected); result != goOn {
+	if result := p.pace(max(s.pause, p.server.opts.Faults.Delay), expected); result != goOn {
 		return result
 	}
 	switch s.kind {
@@ -128,8 +128,8 @@ func (p *player) awaitAnswer(answered <-chan struct{}, expected bool) outcome {
 	return p.await(p.interrupts, answered)
 }
 
-// pace looks for an interrupt, and makes the pauses that faults ask for.
-func (p *player) pace(expected bool) outcome {
+// pace looks for an interrupt, and makes a pause and those that faults ask for.
+func (p *player) pace(wait time.Duration, expected bool) outcome {
 	faults := p.server.opts.Faults
 	if faults.StallAfter > 0 && p.sent >= faults.StallAfter {
 		return p.await(p.interrupts, make(chan struct{}))
@@ -139,10 +139,10 @@ func (p *player) pace(expected bool) outcome {
 		interrupts = nil // it has its place, or has been there
 	}
 	pause := make(chan struct{})
-	if faults.Delay <= 0 {
+	if wait <= 0 {
 		close(pause)
 	} else {
-		timer := time.AfterFunc(faults.Delay, func() { close(pause) })
+		timer := time.AfterFunc(wait, func() { close(pause) })
 		defer timer.Stop()
 	}
 	select {

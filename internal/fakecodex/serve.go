@@ -22,7 +22,7 @@ type server struct {
 	die  context.CancelCauseFunc
 
 	players sync.WaitGroup
-	writing sync.Mutex // one line at a time
+	writing chan struct{} // holds an element while a line is written, perhaps for long
 	w       io.Writer
 	sent    int // messages, under writing
 
@@ -38,6 +38,7 @@ type server struct {
 // thread is one conversation.
 type thread struct {
 	id      string
+	start   string  // the parameters of thread/start
 	history string  // what was injected, see historyKey
 	player  *player // of the running turn
 }
@@ -53,6 +54,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, opts Options) error {
 	ctx, die := context.WithCancelCause(ctx)
 	s := &server{
 		opts: opts, ctx: ctx, die: die, w: w,
+		writing:  make(chan struct{}, 1),
 		refusals: opts.Faults.Overload,
 		threads:  make(map[string]*thread),
 		requests: make(map[int]chan struct{}),
@@ -131,10 +133,13 @@ func (s *server) request() (id int, answered <-chan struct{}) {
 
 // send writes one line, unless the server has died.
 func (s *server) send(line string) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.writing <- struct{}{}
+	defer func() { <-s.writing }()
 	if s.ctx.Err() != nil {
 		return
+	}
+	if s.opts.Told != nil {
+		s.opts.Told(line)
 	}
 	if _, err := io.WriteString(s.w, line+"\n"); err != nil {
 		s.die(fmt.Errorf("writing to the client: %w", err))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -33,7 +34,8 @@ type turn struct {
 type step struct {
 	kind    stepKind
 	message string
-	id      string // raw JSON: of the request that is sent or answered
+	id      string        // raw JSON: of the request that is sent or answered
+	pause   time.Duration // before it
 }
 
 type stepKind int
@@ -43,6 +45,7 @@ const (
 	sendRequest
 	sendStartAnswer     // to turn/start
 	sendInterruptAnswer // to turn/interrupt
+	sendEnd             // of the turn
 	awaitInterrupt
 	awaitAnswer
 )
@@ -139,6 +142,8 @@ func (r *reading) fromServer(m gjson.Result) {
 	switch method := m.Get("method").Str; {
 	case method != "" && s.id != "":
 		s.kind = sendRequest
+	case method == turnCompleted:
+		s.kind = sendEnd
 	case method != "":
 		s.kind = sendNotification
 	default:

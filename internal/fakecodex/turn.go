@@ -10,12 +10,7 @@ import (
 
 // startTurn begins to play what the client asks for.
 func (s *server) startTurn(t *thread, id string, params gjson.Result) {
-	input := inputKey(params.Get("input"))
-	recorded := s.opts.Transcripts.find(input, t.history, s.opts.Default)
-	if recorded == nil {
-		recorded = unknownTurn(input)
-	}
-	p := &player{server: s, thread: t, turn: recorded, start: id, interrupts: make(chan string, 1)}
+	p := &player{server: s, thread: t, start: id, interrupts: make(chan string, 1)}
 	s.mu.Lock()
 	busy := t.player != nil
 	if !busy {
@@ -27,7 +22,20 @@ func (s *server) startTurn(t *thread, id string, params gjson.Result) {
 		s.refuse(id, codeInvalid, "a turn is already in progress")
 		return
 	}
+	if s.opts.Turn != nil {
+		p.turn = generated(s.opts.Turn(Asked{Thread: t.id, Turn: p.id, ThreadParams: t.start, Params: params.Raw, History: t.history}), t.id, p.id)
+	} else {
+		p.turn = s.recorded(t, inputKey(params.Get("input")))
+	}
 	s.players.Go(p.play)
+}
+
+// recorded finds the recording of what the client asks for.
+func (s *server) recorded(t *thread, input string) *turn {
+	if found := s.opts.Transcripts.find(input, t.history, s.opts.Default); found != nil {
+		return found
+	}
+	return unknownTurn(input)
 }
 
 // interrupt hands an interrupt to the running turn, if it is meant.
@@ -76,9 +84,12 @@ func unknownTurn(input string) *turn {
 	}}
 }
 
+// turnCompleted is the method of a turn's last message.
+const turnCompleted = "turn/completed"
+
 // completed is the last message of a turn.
 func completed(threadID, turnID, status, failure string) string {
-	return `{"method":"turn/completed","params":{"threadId":` + quote(threadID) + `,"turn":` + turnObject(turnID, status, failure) + `}}`
+	return `{"method":"` + turnCompleted + `","params":{"threadId":` + quote(threadID) + `,"turn":` + turnObject(turnID, status, failure) + `}}`
 }
 
 func turnObject(id, status, failure string) string {
