@@ -16,7 +16,7 @@ CLIENTS := internal/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run test build deps fmt clean
+.PHONY: run test simulate build deps fmt clean
 
 # run serves the API on http://localhost:8080: with your own Codex login if
 # there is one, else with the embedded scripted model.
@@ -28,6 +28,13 @@ build: $(CADDY)
 # test runs all that CI runs.
 test: deps $(CADDY)
 	@./scripts/check
+
+# simulate runs the whole gateway in simulations, each drawn from a seed:
+# `make simulate SEEDS=10000`; `make simulate SEED=7` repeats one.
+SEEDS := $(if $(SEED),1,1000)
+COUNT := 1
+simulate:
+	go test -race -timeout 0 -count $(COUNT) -run TestSimulation ./internal/simulation -args -seeds $(SEEDS) -seed $(or $(SEED),1)
 
 # deps gets what the tests need: the linter, jq for a command of the docs, the
 # pinned codex, and the clients from npm that judge the API.

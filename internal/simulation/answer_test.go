@@ -1,0 +1,236 @@
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// heard is what a client makes of an answer, whatever the API and the form.
+type heard struct {
+	choices []choice
+	code    string // of the error that ended it
+	failed  bool   // there was an error
+	ended   bool   // it had its end
+	usage   *usage
+	id      string
+	object  json.RawMessage // the whole response, at its end
+}
+
+// choice is what one choice has said.
+type choice struct {
+	text, reasoning string
+	calls           []toolCall
+	finish          string // empty: it has not ended
+	opened          bool
+}
+
+// event is one server-sent event.
+type sentEvent struct{ name, data string }
+
+// events takes a stream apart. An event that is cut off is dropped.
+func events(body []byte) (all []sentEvent, err error) {
+	for len(body) > 0 {
+		block, rest, whole := bytes.Cut(body, []byte("\n\n"))
+		body = rest
+		if !whole {
+			break
+		}
+		var e sentEvent
+		for line := range strings.SplitSeq(string(block), "\n") {
+			field, value, found := strings.Cut(line, ": ")
+			switch {
+			case strings.HasPrefix(line, ":"):
+			case found && field == "event" && e.name == "":
+				e.name = value
+			case found && field == "data" && e.data == "":
+				e.data = value
+			default:
+				return all, fmt.Errorf("a line that is no event: %.200q", line)
+			}
+		}
+		if e.data != "" {
+			all = append(all, e)
+		} else if e.name != "" {
+			return all, fmt.Errorf("an event without data: %q", e.name)
+		}
+	}
+	return all, nil
+}
+
+// errorBody is OpenAI's form of an error.
+type errorBody struct {
+	Error *struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Code    *string `json:"code"`
+	} `json:"error"`
+}
+
+func (e *errorBody) code() string {
+	if e.Error.Code == nil {
+		return ""
+	}
+	return *e.Error.Code
+}
+
+// chatChunk is a chunk or a whole completion.
+type chatChunk struct {
+	errorBody
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Choices []struct {
+		Index        int      `json:"index"`
+		Delta        chatText `json:"delta"`
+		Message      chatText `json:"message"`
+		FinishReason string   `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *chatUsage `json:"usage"`
+}
+
+type chatUsage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+	PromptOf   struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	CompletionOf struct {
+		Reasoning int `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+}
+
+func (u *chatUsage) usage() *usage {
+	if u == nil {
+		return nil
+	}
+	return &usage{input: u.Prompt, output: u.Completion, cached: u.PromptOf.Cached, reasoned: u.CompletionOf.Reasoning}
+}
+
+type chatText struct {
+	Role      string `json:"role"`
+	Content   string `json:"content"`
+	Reasoning string `json:"reasoning_content"`
+	Calls     []struct {
+		Index    int    `json:"index"`
+		ID       string `json:"id"`
+		Function struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"function"`
+	} `json:"tool_calls"`
+}
+
+// chatStream reads a stream of chunks.
+func chatStream(body []byte, choices int) (*heard, error) {
+	h := &heard{choices: make([]choice, choices)}
+	all, err := events(body)
+	if err != nil {
+		return h, err
+	}
+	for _, e := range all {
+		switch {
+		case h.ended:
+			return h, fmt.Errorf("after [DONE]: %.200s", e.data)
+		case e.name != "":
+			return h, fmt.Errorf("an event has a name: %q", e.name)
+		case e.data == "[DONE]":
+			if !h.failed && !h.finished() {
+				return h, errors.New("[DONE] before the choices have finished")
+			}
+			h.ended = true
+			continue
+		case h.failed:
+			return h, fmt.Errorf("after an error: %.200s", e.data)
+		}
+		if err := h.chunk(e.data); err != nil {
+			return h, fmt.Errorf("%w: %.300s", err, e.data)
+		}
+	}
+	return h, nil
+}
+
+func (h *heard) finished() bool {
+	for _, c := range h.choices {
+		if c.finish == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// chunk takes one chunk.
+func (h *heard) chunk(data string) error {
+	var c chatChunk
+	if err := json.Unmarshal([]byte(data), &c); err != nil {
+		return err
+	}
+	if c.Error != nil {
+		h.failed, h.code = true, c.code()
+		return nil
+	}
+	if h.id == "" {
+		h.id = c.ID
+	}
+	switch {
+	case c.ID != h.id || c.Object != "chat.completion.chunk":
+		return errors.New("a chunk of something else")
+	case h.usage != nil:
+		return errors.New("a chunk after the usage")
+	case len(c.Choices) == 0:
+		if h.usage = c.Usage.usage(); h.usage == nil || !h.finished() {
+			return errors.New("a chunk of nothing")
+		}
+		return nil
+	case len(c.Choices) > 1 || c.Choices[0].Index >= len(h.choices):
+		return errors.New("an unknown choice")
+	}
+	at := &h.choices[c.Choices[0].Index]
+	delta := &c.Choices[0].Delta
+	switch {
+	case at.finish != "":
+		return errors.New("a chunk of a choice that has finished")
+	case at.opened != (delta.Role == ""):
+		return errors.New("not one role at the begin")
+	}
+	at.opened = true
+	at.finish = c.Choices[0].FinishReason
+	at.text += delta.Content
+	at.reasoning += delta.Reasoning
+	for _, call := range delta.Calls {
+		switch {
+		case call.Index == len(at.calls) && call.ID != "" && call.Function.Name != "":
+			at.calls = append(at.calls, toolCall{id: call.ID, name: call.Function.Name})
+		case call.Index != len(at.calls)-1 || call.ID != "":
+			return errors.New("a fragment of a call that is not the last")
+		}
+		at.calls[call.Index].arguments += call.Function.Arguments
+	}
+	return nil
+}
+
+// chatBody reads a whole completion.
+func chatBody(body []byte, choices int) (*heard, error) {
+	h := &heard{choices: make([]choice, choices), ended: true}
+	var c chatChunk
+	if err := json.Unmarshal(body, &c); err != nil {
+		return h, err
+	}
+	if len(c.Choices) != choices || c.Object != "chat.completion" {
+		return h, fmt.Errorf("%d choices of a %s", len(c.Choices), c.Object)
+	}
+	h.usage, h.id = c.Usage.usage(), c.ID
+	for i, from := range c.Choices {
+		if from.Index != i {
+			return h, fmt.Errorf("choice %d is at %d", from.Index, i)
+		}
+		to := &h.choices[i]
+		to.text, to.reasoning, to.finish = from.Message.Content, from.Message.Reasoning, from.FinishReason
+		for _, call := range from.Message.Calls {
+			to.calls = append(to.calls, toolCall{call.ID, call.Function.Name, call.Function.Arguments})
+		}
+	}
+	return h, nil
+}

@@ -1,0 +1,148 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The bodies that are wrong, by what is wrong with them.
+var badBodies = []string{"no JSON", "not an object", "deep", "cut", "too large", "no messages", "empty", "invalid UTF-8"}
+
+// historyOf are the messages before the prompt: each request has a history if
+// its token says so.
+func historyOf(token string) (question, answer string) {
+	random := randomOf(token + ".history")
+	if random.IntN(2) == 0 {
+		return "", ""
+	}
+	return text(token+".question", 1+random.IntN(300)), text(token+".answer", 1+random.IntN(300))
+}
+
+// history is how the app-server knows it.
+func history(token string) string {
+	question, answer := historyOf(token)
+	if question == "" {
+		return ""
+	}
+	return question + "\x00" + answer + "\x00"
+}
+
+// body is what a client sends.
+func (r *request) body() []byte {
+	switch r.Bad {
+	case "no JSON":
+		return []byte(`{"model":"m","messages":[{]}`)
+	case "not an object":
+		return []byte(`[1,2]`)
+	case "deep":
+		return []byte(`{"model":"m","messages":` + strings.Repeat(`[`, 30_000))
+	case "too large":
+		return []byte(`{"model":"m","messages":"` + strings.Repeat(`x`, 65<<10) + `"}`)
+	case "no messages":
+		return []byte(`{"model":"m"}`)
+	case "empty":
+		return nil
+	}
+	body := r.goodBody()
+	switch r.Bad {
+	case "cut":
+		return body[:len(body)/2]
+	case "invalid UTF-8":
+		return append([]byte("\xff\xfe"), body...)
+	}
+	return body
+}
+
+func (r *request) goodBody() []byte {
+	messages := []map[string]any{}
+	if question, answer := historyOf(r.Token); question != "" {
+		messages = append(messages, map[string]any{"role": "user", "content": question}, map[string]any{"role": "assistant", "content": answer})
+	}
+	messages = append(messages, map[string]any{"role": "user", "content": prompt(r.Token, r.Prompt)})
+	body := map[string]any{"model": "m", "stream": r.Stream}
+	var tools []any
+	for _, name := range toolNames {
+		function := map[string]any{"name": name, "description": "d", "parameters": map[string]any{"type": "object"}}
+		if r.Responses {
+			function["type"] = "function"
+			tools = append(tools, function)
+		} else {
+			tools = append(tools, map[string]any{"type": "function", "function": function})
+		}
+	}
+	if len(r.Script.Calls) > 0 {
+		body["tools"] = tools
+	}
+	if r.Responses {
+		body["input"] = messages
+	} else {
+		body["messages"] = messages
+		body["n"] = r.Choices
+		if r.Stream && r.Usage {
+			body["stream_options"] = map[string]any{"include_usage": true}
+		}
+	}
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // it is of texts and numbers
+	}
+	return encoded
+}
+
+// stuckFor is how long a body is stuck, longer than any server waits for it.
+const stuckFor = 5 * time.Minute
+
+// bodyReader sends a body at the client's speed.
+type bodyReader struct {
+	ctx   context.Context
+	rest  []byte
+	piece int
+	pause time.Duration
+	stuck bool // it has no end
+
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (r *request) reader(ctx context.Context) *bodyReader {
+	body := r.body()
+	b := &bodyReader{ctx: ctx, rest: body, piece: len(body) + 1, pause: r.Trickle, stuck: r.Stuck, closed: make(chan struct{})}
+	if r.Trickle > 0 {
+		b.piece = 1 + len(body)/20
+	}
+	if r.Stuck {
+		b.rest = body[:len(body)*2/3]
+	}
+	return b
+}
+
+// Read gives the next piece, after a pause.
+func (b *bodyReader) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 && b.stuck {
+		select {
+		case <-b.ctx.Done():
+		case <-b.closed:
+		case <-time.After(stuckFor): // net/http's client may wait for the body longer than for the answer
+		}
+		return 0, io.ErrClosedPipe
+	}
+	if len(b.rest) == 0 {
+		return 0, io.EOF
+	}
+	if b.pause > 0 {
+		time.Sleep(b.pause)
+	}
+	n := copy(p[:min(len(p), b.piece)], b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// Close ends a Read under way.
+func (b *bodyReader) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return nil
+}

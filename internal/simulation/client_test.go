@@ -1,0 +1,225 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// player is a client that plays its part of the plan.
+type player struct {
+	of     *run
+	plan   *client
+	http   *http.Client
+	dials  atomic.Int64
+	strict bool // nothing may go wrong
+}
+
+func (r *run) newClient(c *client) *player {
+	p := &player{of: r, plan: c}
+	p.http = r.httpClient(c.HTTP2, func() link {
+		return c.Links[int(p.dials.Add(1)-1)%len(c.Links)]
+	})
+	return p
+}
+
+// httpClient is a client over the network of the run.
+func (r *run) httpClient(http2 bool, next func() link) *http.Client {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := r.network.dial(ctx, next())
+			if err != nil {
+				return nil, err
+			}
+			if dialled, ok := ctx.Value(dialledKey{}).(*atomic.Pointer[clientConn]); ok {
+				dialled.Store(c)
+			}
+			return c, nil
+		},
+		Protocols: new(http.Protocols), DisableCompression: true,
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 128 << 10},
+	}
+	if http2 {
+		t.Protocols.SetUnencryptedHTTP2(true)
+	} else {
+		t.Protocols.SetHTTP1(true)
+	}
+	return &http.Client{Transport: t}
+}
+
+// dialledKey is the key in a request's context of where to put the connection
+// that was made for it.
+type dialledKey struct{}
+
+// run asks all requests.
+func (p *player) run() {
+	defer p.http.CloseIdleConnections()
+	var all sync.WaitGroup
+	for i := range p.plan.Requests {
+		time.Sleep(p.plan.Requests[i].After)
+		if p.plan.Parallel {
+			all.Go(func() { p.ask(&p.plan.Requests[i]) })
+		} else {
+			p.ask(&p.plan.Requests[i])
+		}
+	}
+	all.Wait()
+}
+
+// answer is what a client has got.
+type answer struct {
+	request  *request
+	user     string
+	status   int
+	header   http.Header
+	length   int64
+	body     []byte
+	err      error  // the answer did not come, or not to its end
+	excused  bool   // the client itself is why
+	canceled []byte // the answer to its cancelling; nil: there was none
+	begin    time.Time
+}
+
+// longest is how long a request may take at most.
+const longest = 30 * time.Minute
+
+// ask asks one request and checks the answer.
+func (p *player) ask(q *request) {
+	p.of.trace.add("%s: asked by %s", q.Token, p.plan.User)
+	a := p.fetch(q)
+	p.of.trace.add("%s: %d after %s, %d bytes, error %v, excused %t", q.Token, a.status, time.Since(a.begin), len(a.body), a.err, a.excused)
+	p.of.check(a, p.strict)
+}
+
+// fetch sends a request and reads the answer as the plan says.
+func (p *player) fetch(q *request) *answer {
+	a := &answer{request: q, user: p.plan.User, begin: time.Now()}
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	var leaves atomic.Bool
+	leave := func() {
+		leaves.Store(true)
+		cancel()
+	}
+	if q.LeaveIn > 0 {
+		defer time.AfterFunc(q.LeaveIn, leave).Stop()
+	}
+	var used atomic.Pointer[clientConn]
+	defer func() {
+		c := used.Load()
+		a.excused = a.excused || leaves.Load() || c != nil && c.left()
+	}()
+	ctx = context.WithValue(ctx, dialledKey{}, &used)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if c, ok := info.Conn.(*clientConn); ok {
+			used.Store(c)
+		}
+	}})
+	path := "/v1/chat/completions"
+	if q.Responses {
+		path = "/v1/responses"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+path, q.reader(ctx))
+	if err != nil {
+		panic(err) // the address is a constant
+	}
+	if q.Trickle == 0 && !q.Stuck {
+		request.ContentLength = int64(len(q.body()))
+	}
+	request.Header.Set("X-User", p.plan.User)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := p.http.Do(request)
+	if err != nil {
+		a.err = err
+		return a
+	}
+	defer response.Body.Close()
+	a.status, a.header, a.length = response.StatusCode, response.Header, response.ContentLength
+	p.read(q, a, response.Body, leave)
+	return a
+}
+
+// read reads an answer at the client's speed.
+func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
+	var canceling sync.WaitGroup
+	defer canceling.Wait()
+	due := time.Time{}
+	if q.CancelIn > 0 {
+		due = a.begin.Add(q.CancelIn)
+	}
+	buf := make([]byte, 4<<10)
+	for stopped := false; ; {
+		n, err := body.Read(buf)
+		a.body = append(a.body, buf[:n]...)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				a.err = err
+			}
+			return
+		}
+		if q.LeaveAt > 0 && len(a.body) >= q.LeaveAt {
+			leave()
+		}
+		if !due.IsZero() && !time.Now().Before(due) {
+			due = time.Time{}
+			if id := responseID.FindSubmatch(a.body); id != nil {
+				canceling.Go(func() { a.canceled = p.cancel(string(id[1])) })
+			}
+		}
+		if q.StopAt > 0 && len(a.body) >= q.StopAt && !stopped {
+			stopped = true
+			time.Sleep(q.StopFor)
+			a.excused = a.excused || q.StopFor > 20*time.Second
+		}
+		if q.SlowBy > 0 {
+			time.Sleep(q.SlowBy)
+		}
+	}
+}
+
+var responseID = regexp.MustCompile(`"response":\{"id":"(resp_[^"]+)"`)
+
+// cancel cancels a response from elsewhere, and returns the answer to that.
+func (p *player) cancel(id string) []byte {
+	status, body, err := p.elsewhere(http.MethodPost, "/v1/responses/"+id+"/cancel")
+	if err != nil {
+		if p.of.exit.Err() == nil {
+			p.of.fail("cancelling %s: %v", id, err)
+		}
+		return nil
+	}
+	p.of.trace.add("cancelling %s: %d", id, status)
+	return body
+}
+
+// elsewhere asks over a connection of its own that nothing happens to.
+func (p *player) elsewhere(method, path string) (status int, body []byte, err error) {
+	client := p.of.httpClient(false, func() link { return link{Room: 1 << 20} })
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header.Set("X-User", p.plan.User)
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(response.Body); err != nil {
+		return 0, nil, fmt.Errorf("reading: %w", err)
+	}
+	return response.StatusCode, b.Bytes(), nil
+}

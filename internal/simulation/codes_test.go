@@ -1,0 +1,68 @@
+package simulation
+
+import "slices"
+
+// checkCode checks that a failure is one that the plan explains.
+func (r *run) checkCode(a *answer, code string, status int) {
+	if !slices.Contains(r.explained(a), code) {
+		r.fail("%s: a failure that nothing explains: %d %q: %.500q", a.request.Token, status, code, tail(a.body))
+	}
+}
+
+// explained are the codes with which a request may fail by the plan.
+func (r *run) explained(a *answer) (codes []string) {
+	p, q := r.plan, a.request
+	if !p.Calm {
+		codes = append(codes, "codex_queue_full", "codex_queue_timeout")
+	}
+	if r.exit.Err() != nil {
+		codes = append(codes, "server_shutting_down")
+	}
+	if q.Bad != "" {
+		codes = append(codes, "", "invalid_json", "invalid_type", "invalid_value", "missing_required_parameter", "request_too_large")
+	}
+	if q.Stuck || q.Trickle > 0 {
+		codes = append(codes, "request_timeout")
+	}
+	if q.Choices > p.Config.heaviest() {
+		codes = append(codes, "") // of n
+	}
+	if q.CancelIn > 0 {
+		codes = append(codes, "response_cancelled")
+	}
+	switch q.Script.End {
+	case endFailed:
+		codes = append(codes, "upstream_error", "server_error")
+	case endSilent:
+		codes = append(codes, "codex_idle_timeout")
+	case endOutside:
+		codes = append(codes, "codex_interrupted")
+	}
+	killed, hung, busy := r.faults()
+	if killed {
+		codes = append(codes, "codex_exited", "codex_not_ready")
+	}
+	if hung {
+		codes = append(codes, "codex_idle_timeout", "codex_timeout", "codex_not_ready", "codex_unresponsive", "codex_exited")
+	}
+	if busy {
+		codes = append(codes, "codex_overloaded", "codex_not_ready")
+	}
+	if len(codes) > 0 && q.Responses {
+		codes = append(codes, "server_error") // all that OpenAI's list of codes has for them in a stream
+	}
+	return codes
+}
+
+// faults are the kinds of faults of app-servers that the plan has.
+func (r *run) faults() (killed, hung, busy bool) {
+	for _, e := range r.plan.Events {
+		killed = killed || e.What == killAll
+	}
+	for _, l := range r.plan.Lives {
+		hung = hung || l.HangAfter > 0 || len(l.Faults.Mute) > 0
+		killed = killed || !l.sound()
+		busy = busy || l.Faults.Overload > 0
+	}
+	return killed, hung, busy
+}

@@ -1,0 +1,174 @@
+package simulation
+
+import (
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// fleet holds the processes of all configurations, as caddymodule does: a
+// process ends with the last configuration that names it and the last turn on
+// it.
+type fleet struct {
+	run *run
+
+	mu        sync.Mutex
+	processes map[string]*process
+	all       []*codexrpc.Process
+	stops     sync.WaitGroup
+}
+
+// process is one with its references.
+type process struct {
+	*codexrpc.Process
+	refs, turns int
+}
+
+// acquire takes a reference, starting the process if nobody else has.
+func (f *fleet) acquire(key string) *process {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.processes[key]
+	if p == nil {
+		p = &process{Process: codexrpc.NewProcess(codexrpc.ProcessConfig{
+			Start: f.run.start, StopTimeout: 2 * time.Second, Client: codexrpc.ClientInfo{Name: "simulation"},
+		}, f.run.logger)}
+		p.Start()
+		f.processes[key] = p
+		f.all = append(f.all, p.Process)
+	}
+	p.refs++
+	return p
+}
+
+// letGo gives a reference back.
+func (f *fleet) letGo(key string, p *process) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.refs--; p.refs == 0 {
+		delete(f.processes, key)
+		f.stops.Go(p.Stop)
+	}
+}
+
+// left counts the processes that are held.
+func (f *fleet) left() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.processes)
+}
+
+// pool is the app-servers of one configuration.
+type pool struct {
+	fleet *fleet
+	keys  []string
+
+	mu      sync.Mutex
+	members []*process
+	next    int
+	holders int // the configuration, and requests that have not picked yet
+}
+
+func (f *fleet) pool(keys []string) *pool {
+	p := &pool{fleet: f, keys: keys, holders: 1}
+	for _, key := range keys {
+		p.members = append(p.members, f.acquire(key))
+	}
+	return p
+}
+
+// Lease implements gateway.Upstream.
+func (p *pool) Lease() (gateway.Lease, error) {
+	if p.fleet.run.exit.Err() != nil {
+		return nil, turn.ErrShutdown
+	}
+	p.mu.Lock()
+	p.holders++
+	p.mu.Unlock()
+	p.fleet.run.leases.Add(1)
+	return &lease{pool: p, release: sync.OnceFunc(func() {
+		p.fleet.run.leases.Add(-1)
+		p.release()
+	})}, nil
+}
+
+// release lets go of the processes with the last holder.
+func (p *pool) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.holders--; p.holders > 0 {
+		return
+	}
+	for i, m := range p.members {
+		p.fleet.letGo(p.keys[i], m)
+	}
+}
+
+// lease is a request's hold on a pool.
+type lease struct {
+	*pool
+	release func()
+}
+
+// Release implements gateway.Lease.
+func (l *lease) Release() { l.release() }
+
+// Statuses implements gateway.Lease.
+func (p *pool) Statuses() (all []codexrpc.Status) {
+	for _, m := range p.members {
+		all = append(all, m.Status())
+	}
+	return all
+}
+
+// Pick implements gateway.Lease: the one that is ready, or else starting, with
+// the fewest turns.
+func (p *pool) Pick(avoid *codexrpc.Process) (*codexrpc.Process, func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.fleet
+	best, worst := -1, 0
+	for i := range p.members {
+		at := (p.next + i) % len(p.members)
+		if unfit := p.members[at].unfit(f, avoid); best < 0 || unfit < worst {
+			best, worst = at, unfit
+		}
+	}
+	p.next = best + 1
+	chosen, key := p.members[best], p.keys[best]
+	f.mu.Lock()
+	chosen.refs++
+	chosen.turns++
+	f.mu.Unlock()
+	f.run.turns.Add(1)
+	return chosen.Process, sync.OnceFunc(func() {
+		f.mu.Lock()
+		chosen.turns--
+		f.mu.Unlock()
+		f.run.turns.Add(-1)
+		f.letGo(key, chosen)
+	})
+}
+
+// unfit is how badly a process suits another turn.
+func (p *process) unfit(f *fleet, avoid *codexrpc.Process) int {
+	f.mu.Lock()
+	turns := p.turns
+	f.mu.Unlock()
+	switch state := p.Status().State; {
+	case p.Process == avoid:
+		return 4000
+	case state == codexrpc.StateReady:
+		return turns
+	case state == codexrpc.StateStarting:
+		return 1000 + turns
+	case state == codexrpc.StateUnresponsive, state == codexrpc.StateStopping:
+		return 1500 + turns
+	case state == codexrpc.StateBackoff:
+		return 2000
+	}
+	return 3000
+}
