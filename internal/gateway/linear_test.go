@@ -37,7 +37,7 @@ func TestWorkIsLinear(t *testing.T) {
 
 const (
 	// The sizes of the bodies that are compared.
-	smallBody = 64 << 10
+	smallBody = 32 << 10
 	largeBody = 8 * smallBody
 	// mostGrowth is how much more a byte of the large body may cost than one of the
 	// small body; with quadratic work it is 8 times as much.

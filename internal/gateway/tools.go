@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -102,7 +103,7 @@ func (t *Tools) mode(r *http.Request, obsidian bool) (turn.Mode, *openai.Error) 
 		return asked, nil
 	case "":
 	default:
-		return "", openai.InvalidRequest("", "The header x-proxy-output-mode must be openai-json or obsidian-xml, not "+string(asked)+".")
+		return "", openai.InvalidRequest("", fmt.Sprintf("The header x-proxy-output-mode must be openai-json or obsidian-xml, not %.64s.", asked))
 	}
 	switch {
 	case t.Mode != ModeAuto:

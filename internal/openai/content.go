@@ -38,6 +38,9 @@ func (m *message) readContent(v value) *fault {
 
 func (m *message) readParts(v value) *fault {
 	for i, v := range v.elements() {
+		if i == maxItems {
+			return tooManyItems()
+		}
 		p, f := m.readPart(v)
 		if f != nil {
 			return f.at(i)

@@ -11,6 +11,7 @@ import (
 type conversation struct {
 	model    string
 	messages []message
+	elements int // of the messages, see [maxItems]
 	tools    []tool
 	choice   toolChoice
 	format   responseFormat

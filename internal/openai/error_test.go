@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -93,5 +94,22 @@ func TestLocalErrors(t *testing.T) {
 				t.Errorf("%+v", c.err)
 			}
 		})
+	}
+}
+
+// TestErrorsAreShort: what an error quotes of a request is bounded.
+func TestErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("<", 1<<20)
+	for _, e := range []*Error{
+		OriginNotAllowed(long), NotFound(long, long), ModelNotFound(long), MethodNotAllowed(long, long, "GET"),
+		ResponseNotFound(long), PreviousNotFound(long, long+"x"), NotCancellable(long),
+		decodeAll(withMember(`"tools":[{"type":"` + long + `"}]`)), decodeAll(withMember(`"metadata":{"` + long + `":1}`)),
+		decodeAll(withInput(`{"type":"` + long + `"}`)), decodeAll(withInput(`{"type":"item_reference","id":"` + long + `"}`)),
+		decodeAll(withInput(`{"type":"function_call","call_id":"` + long + `","name":"f","arguments":""}`)),
+		decodeAll(withMember(`"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"` + long + `"}`)),
+	} {
+		if body := e.Body(); len(body) > 2000 {
+			t.Errorf("%d bytes: %.200s", len(body), body)
+		}
 	}
 }

@@ -93,7 +93,7 @@ func Unauthorized() *Error {
 func OriginNotAllowed(origin string) *Error {
 	return &Error{
 		Status: http.StatusForbidden, Type: typePermission, Code: "origin_not_allowed",
-		Message: fmt.Sprintf("Pages of the origin %q may not use this API.", origin),
+		Message: fmt.Sprintf("Pages of the origin %.256q may not use this API.", origin),
 	}
 }
 
@@ -101,7 +101,7 @@ func OriginNotAllowed(origin string) *Error {
 func NotFound(method, path string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url",
-		Message: fmt.Sprintf("Unknown request URL: %s %s.", method, path),
+		Message: fmt.Sprintf("Unknown request URL: %.32s %.256s.", method, path),
 	}
 }
 
@@ -109,7 +109,7 @@ func NotFound(method, path string) *Error {
 func ModelNotFound(model string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: "model", Code: "model_not_found",
-		Message: fmt.Sprintf("The model %q does not exist here. GET /v1/models lists those that do.", model),
+		Message: fmt.Sprintf("The model %.128q does not exist here. GET /v1/models lists those that do.", model),
 	}
 }
 
@@ -118,7 +118,7 @@ func ModelNotFound(model string) *Error {
 func MethodNotAllowed(method, path, allow string) *Error {
 	return &Error{
 		Status: http.StatusMethodNotAllowed, Type: typeInvalidRequest, Code: "method_not_allowed",
-		Message: fmt.Sprintf("%s is not a method of %s; use %s.", method, path, allow),
+		Message: fmt.Sprintf("%.32s is not a method of %.256s; use %s.", method, path, allow),
 		allow:   allow,
 	}
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -14,6 +15,40 @@ func TestTooManyItems(t *testing.T) {
 	}
 	if _, refusal := DecodeResponse([]byte(`{"model":"m","input":` + list + `}`)); refusal == nil || refusal.Param != "input" {
 		t.Error("too many items:", refusal)
+	}
+	parts := func(part string) string {
+		return `[{"role":"user","content":[` + strings.Repeat(part+",", maxItems) + part + `]}]`
+	}
+	if _, refusal := DecodeChat([]byte(`{"model":"m","messages":` + parts(`{"type":"text","text":"x"}`) + `}`)); refusal == nil || refusal.Param != "messages[0].content" {
+		t.Error("too many parts:", refusal)
+	}
+	if _, refusal := DecodeResponse([]byte(`{"model":"m","input":` + parts(`{"type":"input_text","text":"x"}`) + `}`)); refusal == nil || refusal.Param != "input[0].content" {
+		t.Error("too many parts of items:", refusal)
+	}
+	const call = `{"id":"c","function":{"name":"f","arguments":""}}`
+	if _, refusal := DecodeChat([]byte(withMessages(`{"role":"assistant","tool_calls":[` + strings.Repeat(call+",", maxItems) + call + `]}`))); refusal == nil || refusal.Param != "messages[0].tool_calls" {
+		t.Error("too many calls:", refusal)
+	}
+	const four = `{"role":"user","content":[{"type":"text","text":"x"},{"type":"text","text":"y"},{"type":"text","text":"z"}]}`
+	list = "[" + strings.Repeat(four+",", maxItems/4) + one + "]"
+	if _, refusal := DecodeChat([]byte(`{"model":"m","messages":` + list + `}`)); refusal == nil || refusal.Param != "messages" {
+		t.Error("too many in all:", refusal)
+	}
+	const tool = `{"type":"custom","name":"f"}`
+	body := withInput(`{"type":"additional_tools","tools":[` + strings.Repeat(tool+",", maxItems) + tool + `]}`)
+	if _, refusal := DecodeResponse([]byte(body)); refusal == nil || refusal.Param != "input[0].tools" {
+		t.Error("too many tools:", refusal)
+	}
+	earlier := make([]json.RawMessage, maxItems)
+	for i := range earlier {
+		earlier[i] = json.RawMessage(one)
+	}
+	r, refusal := DecodeResponse([]byte(`{"model":"m","previous_response_id":"r","input":` + "[" + one + `]}`))
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	if refusal := r.Resolve(earlier, nil); refusal == nil || refusal.Param != "previous_response_id" {
+		t.Error("too many items before:", refusal)
 	}
 	list = "[" + strings.Repeat(one+",", maxItems-1) + one + "]"
 	if _, refusal := DecodeChat([]byte(`{"model":"m","messages":` + list + `}`)); refusal != nil {

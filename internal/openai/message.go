@@ -60,22 +60,29 @@ func (m *message) parts() iter.Seq[part] {
 	}
 }
 
-// maxItems is how many messages a conversation may have, or items the input of
-// a response. Each takes a few hundred bytes here, however small it is in the
-// body; conversations have thousands at most.
+// maxItems is how many elements a conversation may have: messages or items, the
+// parts of their contents, and calls. Each takes up to a few hundred bytes here,
+// however small it is in the body; conversations have thousands at most.
 const maxItems = 100_000
 
-func tooManyItems() *fault { return wrongValue("must hold at most %d elements", maxItems) }
+func tooManyItems() *fault {
+	return wrongValue("must hold at most %d elements, counting parts and calls", maxItems)
+}
+
+// count counts the elements of a message. The fault is that there are too many.
+func (c *conversation) count(m *message) *fault {
+	if c.elements += 1 + len(m.content) + len(m.calls); c.elements > maxItems {
+		return tooManyItems()
+	}
+	return nil
+}
 
 func (r *ChatRequest) readMessages(v value) *fault {
 	if f := expect(kindArray, v); f != nil {
 		return f
 	}
-	r.messages = []message{}
+	r.messages, r.elements = []message{}, 0
 	for i, v := range v.elements() {
-		if i == maxItems {
-			return tooManyItems()
-		}
 		m, f := readMessage(v, i)
 		if f != nil {
 			return f.at(i)
@@ -88,6 +95,9 @@ func (r *ChatRequest) readMessages(v value) *fault {
 			if f := m.answerFunction(before); f != nil {
 				return f.in("name").at(i)
 			}
+		}
+		if f := r.count(&m); f != nil {
+			return f
 		}
 		r.messages = append(r.messages, m)
 	}

@@ -88,7 +88,7 @@ func TestSetImagesTooLarge(t *testing.T) {
 	const url = "https://example.com/0.png"
 	part := `{"type":"image_url","image_url":{"url":"` + url + `"}}`
 	large := "data:image/png;base64," + strings.Repeat("AAAA", 1<<18)
-	for times, want := range map[int]bool{1: true, maxFetchedBytes / len(large): true, maxFetchedBytes/len(large) + 1: false, 100_000: false} {
+	for times, want := range map[int]bool{1: true, maxFetchedBytes / len(large): true, maxFetchedBytes/len(large) + 1: false, 10_000: false} {
 		r := mustDecode(t, withMessages(`{"role":"user","content":[`+strings.Repeat(part+",", times-1)+part+`]}`))
 		if got := r.SetImages(map[string]string{url: large}); got != want || (len(r.RemoteImages()) == 0) != want {
 			t.Errorf("%d times: %t", times, got)

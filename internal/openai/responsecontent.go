@@ -9,6 +9,9 @@ func (m *message) readItemContent(v value) *fault {
 		return nil
 	case kindArray:
 		for i, v := range v.elements() {
+			if i == maxItems {
+				return tooManyItems()
+			}
 			p, f := m.readItemPart(v)
 			if f != nil {
 				return f.at(i)

@@ -37,7 +37,7 @@ var verbatimItems = map[string]bool{
 }
 
 func (r *ResponseRequest) readInput(v value) *fault {
-	r.input, r.more, r.hasInput = nil, nil, v.given()
+	r.input, r.more, r.hasInput, r.elements = nil, nil, v.given(), 0
 	switch v.kind() {
 	case kindAbsent, kindNull:
 		return nil
@@ -49,12 +49,12 @@ func (r *ResponseRequest) readInput(v value) *fault {
 		return nil
 	case kindArray:
 		for i, v := range v.elements() {
-			if i == maxItems {
-				return tooManyItems()
-			}
 			item, f := r.readItem(v)
 			if f != nil {
 				return f.at(i)
+			}
+			if f := r.count(&item.message); f != nil {
+				return f
 			}
 			r.input = append(r.input, item)
 		}

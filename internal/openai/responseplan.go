@@ -36,6 +36,9 @@ func (r *ResponseRequest) Resolve(earlier []json.RawMessage, found map[string]js
 	before := make([]inputItem, 0, len(earlier))
 	for _, raw := range earlier {
 		item, f := r.readItem(value(raw))
+		if f == nil {
+			f = r.count(&item.message)
+		}
 		if f != nil {
 			return f.in("previous_response_id").toError()
 		}

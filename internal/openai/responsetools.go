@@ -124,7 +124,9 @@ func (r *ResponseRequest) readMoreTools(v value) *fault {
 		if f != nil {
 			return f.at(i)
 		}
-		r.more = append(r.more, tools...)
+		if r.more = append(r.more, tools...); len(r.more) > maxItems {
+			return tooManyItems()
+		}
 	}
 	return nil
 }
@@ -201,7 +203,9 @@ func readNamespace(v value) ([]moreTool, *fault) {
 		if f != nil {
 			return nil, f.at(i).in("tools")
 		}
-		all = append(all, some...)
+		if all = append(all, some...); len(all) > maxTools {
+			return nil, wrongValue("must hold at most %d tools", maxTools).in("tools")
+		}
 	}
 	return all, nil
 }

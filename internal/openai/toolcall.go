@@ -16,6 +16,9 @@ func (m *message) readCalls(v value) *fault {
 		return f
 	}
 	for i, v := range v.elements() {
+		if i == maxItems {
+			return tooManyItems()
+		}
 		call, f := readCall(v)
 		if f != nil {
 			return f.at(i)
