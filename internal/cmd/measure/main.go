@@ -14,16 +14,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"net/http"
+	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/rig"
 	"github.com/caddy-codex/caddy-codex/internal/scriptedmodel"
 )
 
@@ -82,11 +80,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer caddy.end()
-	if err := waitReady(ctx, url); err != nil {
-		return err
-	}
-	return measure(ctx, o, overHTTP(url), caddy.pid)
+	return errors.Join(measure(ctx, o, overHTTP(url), caddy.PID), caddy.Stop(exitWait))
 }
 
 // measure runs the turns on the codex that the process parent has started.
@@ -104,62 +98,31 @@ func measure(ctx context.Context, o options, run runner, parent int) error {
 	return nil
 }
 
-// process is the running Caddy.
-type process struct {
-	pid int
-	end func()
-}
+// exitWait bounds the end of Caddy.
+const exitWait = 10 * time.Second
 
-func startCaddy(ctx context.Context, o options, dir string) (process, string, error) {
+// startCaddy starts a Caddy and waits until it takes turns.
+func startCaddy(ctx context.Context, o options, dir string) (*rig.Caddy, string, error) {
 	codex, err := filepath.Abs(o.codex)
 	if err != nil {
-		return process{}, "", err
+		return nil, "", err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := rig.FreeAddr()
 	if err != nil {
-		return process{}, "", err
+		return nil, "", err
 	}
-	addr := l.Addr().String()
-	_ = l.Close()
 	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t\tmax_memory %s\n\t\t}\n\t}\n}\n", addr, codex, dir, o.maxMemory)
-	cmd := exec.CommandContext(ctx, o.caddy, "run", "--adapter", "caddyfile", "--config", "-")
-	cmd.Stdin = strings.NewReader(config)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 10 * time.Second
+	var log io.Writer
 	if o.log {
-		cmd.Stderr = os.Stderr
+		log = os.Stderr
 	}
-	if err := cmd.Start(); err != nil {
-		return process{}, "", err
+	caddy, err := rig.Start(o.caddy, config, log)
+	if err != nil {
+		return nil, "", err
 	}
-	end := func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait() // how it exits does not matter any more
+	url := "http://" + addr
+	if err := rig.WaitReady(ctx, url); err != nil {
+		return nil, "", errors.Join(err, caddy.Stop(exitWait))
 	}
-	return process{cmd.Process.Pid, end}, "http://" + addr, nil
-}
-
-// readyWait bounds the start of codex.
-const readyWait = 30 * time.Second
-
-func waitReady(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
-	defer cancel()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		if response, err := http.DefaultClient.Do(request); err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return errors.New("codex did not become ready")
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return caddy, url, nil
 }

@@ -1,20 +1,13 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/rig"
 )
 
-const (
-	// tick is the unit of CPU time in /proc, on every Linux of today.
-	tick = 10 * time.Millisecond
-	// lookEvery is the pause between two looks at the processes.
-	lookEvery = 100 * time.Millisecond
-)
+// lookEvery is the pause between two looks at the processes.
+const lookEvery = 100 * time.Millisecond
 
 // usage is what processes have used so far.
 type usage struct {
@@ -63,72 +56,18 @@ func (w *watcher) end() (before, after usage) {
 // look reads what all of them use.
 func (w *watcher) look() {
 	u := &w.last
-	u.caddy, u.caddyPeak = cpu(w.caddy), memory(w.caddy, "VmHWM:")
+	u.caddy, u.caddyPeak = rig.CPU(w.caddy), rig.Memory(w.caddy, rig.Peak)
 	all := 0
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil || pid == w.caddy || !descends(pid, w.caddy) {
-			continue
-		}
-		if used := cpu(pid); used > 0 {
+	for _, pid := range rig.Below(w.caddy) {
+		if used := rig.CPU(pid); used > 0 {
 			w.cpu[pid] = used
 		}
-		all += memory(pid, "VmRSS:")
-		u.codexPeak = max(u.codexPeak, memory(pid, "VmHWM:"))
+		all += rig.Memory(pid, rig.Resident)
+		u.codexPeak = max(u.codexPeak, rig.Memory(pid, rig.Peak))
 	}
 	u.allPeak = max(u.allPeak, all)
 	u.codex = 0
 	for _, used := range w.cpu {
 		u.codex += used
 	}
-}
-
-// fields are those of /proc/PID/stat behind the name: state, parent, …
-func fields(pid int) []string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return nil
-	}
-	_, after, _ := strings.Cut(string(text), ") ")
-	return strings.Fields(after)
-}
-
-func cpu(pid int) time.Duration {
-	f := fields(pid)
-	if len(f) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(f[11])
-	system, _ := strconv.Atoi(f[12])
-	return time.Duration(user+system) * tick
-}
-
-func descends(pid, from int) bool {
-	for range 10 {
-		f := fields(pid)
-		if len(f) < 2 {
-			return false
-		}
-		if pid, _ = strconv.Atoi(f[1]); pid == from {
-			return true
-		}
-	}
-	return false
-}
-
-// memory is one of the sizes in a process's status, in kB: VmRSS is what is
-// resident, VmHWM the most that ever was.
-func memory(pid int, size string) int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	_, after, _ := strings.Cut(string(text), size)
-	f := strings.Fields(after)
-	if len(f) == 0 {
-		return 0
-	}
-	kb, _ := strconv.Atoi(f[0])
-	return kb
 }

@@ -1,0 +1,109 @@
+package rig
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tick is the unit of CPU time in /proc, on every Linux of today.
+const tick = 10 * time.Millisecond
+
+// The sizes in a process's status that Memory knows, in kB.
+const (
+	Resident = "VmRSS:" // what is resident
+	Peak     = "VmHWM:" // the most that ever was
+)
+
+// Below lists the processes that descend from a process and have not ended.
+func Below(pid int) []int {
+	parents := make(map[int]int)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			continue
+		}
+		// One that has just ended has no fields, a zombie has the state Z.
+		if f := fields(child); len(f) > 1 && f[0] != "Z" {
+			parents[child], _ = strconv.Atoi(f[1])
+		}
+	}
+	var below []int
+	for child := range parents {
+		for p := parents[child]; p > 1; p = parents[p] {
+			if p == pid {
+				below = append(below, child)
+				break
+			}
+		}
+	}
+	slices.Sort(below)
+	return below
+}
+
+// Name is the short name of a process's program; empty if it has ended.
+func Name(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// fields are those of /proc/PID/stat behind the name: state, parent, …
+func fields(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+1:])
+}
+
+// CPU is the time that a process has run so far; 0 if it has ended.
+func CPU(pid int) time.Duration {
+	f := fields(pid)
+	if len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(f[11])
+	system, _ := strconv.Atoi(f[12])
+	return time.Duration(user+system) * tick
+}
+
+// Memory is one of the sizes in a process's status, in kB; 0 if it has ended.
+func Memory(pid int, size string) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(text), size)
+	f := strings.Fields(after)
+	if len(f) == 0 {
+		return 0
+	}
+	kb, _ := strconv.Atoi(f[0])
+	return kb
+}
+
+// Files is the number of files that a process has open.
+func Files(pid int) int {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
+
+// Command is the program and the arguments of a process; empty if it has ended.
+func Command(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || len(text) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+}

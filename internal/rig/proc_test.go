@@ -1,0 +1,56 @@
+package rig
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+)
+
+// TestProcesses looks at this process, at a child of its child, and at one that
+// has ended.
+func TestProcesses(t *testing.T) {
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("there is no /proc here")
+	}
+	cmd := exec.Command("sh", "-c", "cat; true")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdin.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil { // cat runs
+		t.Fatal(err)
+	}
+	below := Below(os.Getpid())
+	child := cmd.Process.Pid
+	at := slices.IndexFunc(below, func(pid int) bool { return Name(pid) == "cat" })
+	if at < 0 || !slices.Contains(below, child) {
+		t.Fatalf("below are %v, the child is %d", below, child)
+	}
+	if got := Below(child); !slices.Equal(got, below[at:at+1]) {
+		t.Errorf("below the child are %v, want %d", got, below[at])
+	}
+	if got := Command(below[at]); !slices.Equal(got, []string{"cat"}) {
+		t.Errorf("its command is %q", got)
+	}
+	if Memory(child, Resident) == 0 || Memory(child, Peak) < Memory(child, Resident) || Files(os.Getpid()) == 0 || CPU(1<<30) != 0 {
+		t.Error("sizes are missing")
+	}
+	_ = stdin.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if Name(child) != "" || Memory(child, Resident) != 0 || Files(child) != 0 || Command(child) != nil {
+		t.Error("a process that has ended is still there")
+	}
+}
