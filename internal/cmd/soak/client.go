@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// requestLimit bounds a request. One that takes so long is a fault: nothing
+	// may hang, whatever trouble there is.
+	requestLimit = 2 * time.Minute
+	// maxAttempts bounds how often a request is sent that was lost before it began.
+	maxAttempts = 20
+)
+
+// client sends one request after the other, of all kinds.
+type client struct {
+	*soak
+	r      *rand.Rand
+	number int
+	asked  int
+	user   string
+	http   *http.Client
+}
+
+// newClient makes a client of HTTP/1 or of HTTP/2 without TLS.
+func (s *soak) newClient(number int, r *rand.Rand) *client {
+	// A connection that waits unused may be closed by a reload while a request is
+	// written to it, so that each request of HTTP/1 has one of its own.
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	if number%2 == 1 {
+		transport.DisableKeepAlives = false
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return &client{soak: s, r: r, number: number, user: users[number%len(users)], http: &http.Client{Transport: transport}}
+}
+
+// kind is one kind of request, or a conversation of some.
+type kind struct {
+	name   string
+	weight int
+	do     func(c *client)
+}
+
+var kinds = []kind{
+	{"chat", 8, (*client).chat},
+	{"chat, two choices", 2, (*client).choices},
+	{"tools", 5, (*client).tools},
+	{"blocks", 4, (*client).blocks},
+	{"responses", 5, (*client).responses},
+	{"chain of responses", 3, (*client).chain},
+	{"leaving", 6, (*client).leaving},
+	{"slow reader", 1, (*client).slowReader},
+	{"bad body", 3, (*client).badBody},
+	{"half a body", 1, (*client).halfBody},
+}
+
+// run asks until ctx ends.
+func (c *client) run(ctx context.Context) {
+	defer c.http.CloseIdleConnections()
+	total := 0
+	for _, k := range kinds {
+		total += k.weight
+	}
+	for pause(ctx, c.r, 0, 400*time.Millisecond) {
+		n := c.r.IntN(total)
+		for _, k := range kinds {
+			if n -= k.weight; n < 0 {
+				c.counts.add(func(counts *counts) { counts.byKind[k.name]++ })
+				k.do(c)
+				break
+			}
+		}
+	}
+}
+
+// id is a text that no other request has.
+func (c *client) id() string {
+	c.asked++
+	return fmt.Sprintf("client-%d-%d", c.number, c.asked)
+}
+
+// query is a request, and the answer that it should have.
+type query struct {
+	what   string // for a fault
+	path   string
+	body   any
+	header map[string]string
+	stream bool
+	slow   bool // the answer is read slowly
+	want   []said
+}
+
+// ask sends a query and judges the answer. It reports whether that is the wanted
+// one.
+func (c *client) ask(q query) (answer, bool) {
+	began := time.Now()
+	c.counts.add(func(counts *counts) { counts.asked++ })
+	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
+	defer cancel()
+	response, err := c.send(ctx, http.MethodPost, q.path, encode(q.body), q.header)
+	if err != nil {
+		c.counts.fault(fmt.Sprintf("%s: %v", q.what, err))
+		return answer{}, false
+	}
+	defer response.Body.Close()
+	body := io.Reader(response.Body)
+	if q.slow {
+		body = &slowly{body, c.r}
+	}
+	got, err := readAnswer(body, response.StatusCode, q)
+	return got, c.judge(q, began, got, err)
+}
+
+// judge counts an answer. One that failed properly is as good as none, if there
+// was trouble.
+func (c *client) judge(q query, began time.Time, got answer, err error) bool {
+	fault := ""
+	switch {
+	case err != nil:
+		fault = err.Error()
+	case got.failed != "" && !inTrouble[got.failed]:
+		fault = "failed with " + got.failed
+	case got.failed != "" && !c.trouble.during(began, time.Now()):
+		fault = "failed without trouble with " + got.failed
+	case got.failed != "" && !beginOf(got.choices, q.want):
+		fault = fmt.Sprintf("failed, and had said %q", got.choices)
+	case got.failed == "" && !equal(got.choices, q.want):
+		fault = fmt.Sprintf("got %q", got.choices)
+	}
+	if fault != "" {
+		c.counts.fault(fmt.Sprintf("%s (%s, %s): %s; wanted %q", q.what, c.user, time.Since(began).Round(time.Millisecond), fault, q.want))
+		return false
+	}
+	c.counts.add(func(counts *counts) {
+		if got.failed != "" {
+			counts.failed++
+			counts.failures[got.failed]++
+			return
+		}
+		counts.whole++
+	})
+	return got.failed == ""
+}
+
+// send sends a request, and again if it was lost before anything came of it.
+func (c *client) send(ctx context.Context, method, path, body string, header map[string]string) (*http.Response, error) {
+	var last error
+	for range maxAttempts {
+		request, err := http.NewRequestWithContext(ctx, method, c.site.url+path, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("Authorization", "Bearer "+keyOf(c.user))
+		request.Header.Set("Content-Type", "application/json")
+		for name, value := range header {
+			request.Header.Set(name, value)
+		}
+		c.counts.add(func(counts *counts) { counts.opened++ })
+		response, err := c.http.Do(request)
+		if err == nil || !lost(err) {
+			return response, err
+		}
+		last = err
+		c.counts.add(func(counts *counts) { counts.lost++ })
+	}
+	return nil, fmt.Errorf("after %d attempts: %w", maxAttempts, last)
+}
+
+// lost reports whether a request was lost with the listener of an old
+// configuration.
+func lost(err error) bool {
+	text := err.Error()
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) ||
+		strings.Contains(text, "GOAWAY") || strings.Contains(text, "REFUSED_STREAM")
+}
+
+// slowly reads little at a time.
+type slowly struct {
+	body io.Reader
+	r    *rand.Rand
+}
+
+func (s *slowly) Read(p []byte) (int, error) {
+	time.Sleep(time.Duration(s.r.IntN(10)) * time.Millisecond)
+	return s.body.Read(p[:min(len(p), 1+s.r.IntN(4096))])
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// maxPrinted bounds the faults that are printed.
+const maxPrinted = 50
+
+// counts says what became of the requests.
+type counts struct {
+	mu       sync.Mutex
+	asked    int // requests, those of a conversation each
+	whole    int // answered to the byte, or refused as they should be
+	failed   int // that failed properly while there was trouble
+	left     int // of which the client left
+	opened   int // connections and requests that were begun, those again included
+	lost     int // of them that were lost with the listener of an old configuration
+	faults   int
+	byKind   map[string]int
+	failures map[string]int // those that failed properly, by code
+}
+
+// add changes the counts.
+func (c *counts) add(change func(c *counts)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byKind == nil {
+		c.byKind, c.failures = make(map[string]int), make(map[string]int)
+	}
+	change(c)
+}
+
+// fault counts and prints something that should not be.
+func (c *counts) fault(what string) {
+	c.add(func(c *counts) { c.faults++ })
+	if c.faultCount() <= maxPrinted {
+		fmt.Fprintf(os.Stderr, "%s FAULT %s\n", time.Now().Format("15:04:05.000"), what)
+	}
+}
+
+func (c *counts) faultCount() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.faults
+}
+
+// line is the counts in one line.
+func (c *counts) line() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf("%d requests: %d whole, %d failed in trouble, %d left, %d of %d attempts lost; %d faults",
+		c.asked, c.whole, c.failed, c.left, c.lost, c.opened, c.faults)
+}

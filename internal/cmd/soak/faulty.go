@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+// leaving begins a stream and leaves: before its header, or after some bytes, of
+// which those that came are right.
+func (c *client) leaving() {
+	id := c.id()
+	text, _ := c.text(id, 2000)
+	prompt := fmt.Sprintf("chunk=%d; delay=10ms; verbatim:%s", 1+c.r.IntN(50), text)
+	ctx, leave := context.WithTimeout(context.Background(), requestLimit)
+	defer leave()
+	c.counts.add(func(counts *counts) { counts.asked, counts.left = counts.asked+1, counts.left+1 })
+	if c.r.IntN(3) == 0 {
+		timer := time.AfterFunc(time.Duration(c.r.IntN(100))*time.Millisecond, leave)
+		defer timer.Stop()
+	}
+	began := time.Now()
+	response, err := c.send(ctx, "POST", pathChat, encode(chatRequest(true, message("user", prompt))), nil)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.counts.fault(fmt.Sprintf("leaving %s: %v", id, err))
+		}
+		return
+	}
+	defer response.Body.Close()
+	begin, err := io.ReadAll(io.LimitReader(response.Body, 1+c.r.Int64N(4000)))
+	if ctx.Err() != nil || err != nil {
+		return // the begin may end anywhere
+	}
+	q := query{what: "leaving " + id, path: pathChat, stream: true, want: []said{{Text: text, Finish: "stop"}}}
+	// What was read is taken for all of it, but for what is not whole.
+	whole := begin[:strings.LastIndex(string(begin), "\n\n")+1]
+	got, err := readAnswer(io.MultiReader(strings.NewReader(string(whole)), strings.NewReader("\ndata: [DONE]\n\n")), response.StatusCode, q)
+	if response.StatusCode == 200 && err == nil && got.failed == "" && !beginOf(got.choices, q.want) {
+		c.counts.fault(fmt.Sprintf("leaving %s: got %q, wanted %q", id, got.choices, text))
+	}
+	if got.failed != "" && !c.trouble.during(began, time.Now()) {
+		c.counts.fault(fmt.Sprintf("leaving %s: failed without trouble with %s", id, got.failed))
+	}
+}
+
+// badBodies are bodies that are refused, and how.
+var badBodies = []struct{ path, body, code string }{
+	{pathChat, `{"model":"gpt-5","messages":[{"role":"user","con`, "invalid_json"},
+	{pathChat, `{"model":"gpt-5","messages":"hello"}`, "invalid_type"},
+	{pathChat, `{"model":"gpt-5"}`, "missing_required_parameter"},
+	{pathChat, `{"model":"gpt-5","n":0,"messages":[{"role":"user","content":"say:x"}]}`, "invalid_value"},
+	{pathChat, strings.Repeat("[", 100_000), "invalid_json"},
+	{pathChat, `{"model":"gpt-5","messages":[{"role":"user","content":"` + strings.Repeat("x", maxBody) + `"}]}`, "request_too_large"},
+	{pathResponses, `{"model":"gpt-5","input":7}`, "invalid_type"},
+	{pathResponses, `{"model":"gpt-5","input":"x","previous_response_id":"resp_none"}`, "previous_response_not_found"},
+	{pathResponses, ``, "invalid_json"},
+}
+
+// badBody sends what is no request. It is refused whatever codex does.
+func (c *client) badBody() {
+	bad := badBodies[c.r.IntN(len(badBodies))]
+	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
+	defer cancel()
+	c.counts.add(func(counts *counts) { counts.asked++ })
+	response, err := c.send(ctx, "POST", bad.path, bad.body, nil)
+	if err != nil {
+		c.counts.fault(fmt.Sprintf("a body that is %s: %v", bad.code, err))
+		return
+	}
+	defer response.Body.Close()
+	got, err := readAnswer(response.Body, response.StatusCode, query{path: bad.path})
+	if err != nil || got.failed != bad.code {
+		c.counts.fault(fmt.Sprintf("a body that is %s: %q %v", bad.code, got.failed, err))
+		return
+	}
+	c.counts.add(func(counts *counts) { counts.whole++ })
+}
+
+// halfBody sends a part of a body, and then nothing, or leaves.
+func (c *client) halfBody() {
+	c.counts.add(func(counts *counts) { counts.asked, counts.left = counts.asked+1, counts.left+1 })
+	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(c.site.url, "http://"), requestLimit)
+	if err != nil {
+		c.counts.fault(fmt.Sprintf("half a body: %v", err))
+		return
+	}
+	defer conn.Close()
+	// It may have been lost with its listener, or be cut by a limit: nothing is
+	// expected of it.
+	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: soak\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n%s",
+		pathChat, keyOf(c.user), strings.Repeat("{", c.r.IntN(900)))
+	time.Sleep(time.Duration(c.r.IntN(3000)) * time.Millisecond)
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// responses asks for a text by the Responses API, and keeps nothing.
+func (c *client) responses() {
+	id, stream := c.id(), c.r.IntN(2) == 0
+	text, prompt := c.text(id, 2000)
+	c.ask(query{
+		what: "response " + id, path: pathResponses, stream: stream,
+		body: fields{"model": "gpt-5", "stream": stream, "store": false, "input": prompt},
+		want: []said{{Text: text, Finish: "completed"}},
+	})
+}
+
+// chain asks for a call, sends its result as what follows a response that is
+// kept, and asks on. What is kept is the user's own, and goes when told to.
+func (c *client) chain() {
+	id := c.id()
+	tools := []fields{{"type": "function", "name": "localSearch", "parameters": fields{"type": "object"}}}
+	ask := func(what, previous string, input any, want said) (answer, bool) {
+		stream := c.r.IntN(2) == 0
+		body := fields{"model": "gpt-5", "stream": stream, "input": input, "tools": tools}
+		if previous != "" {
+			body["previous_response_id"] = previous
+		}
+		return c.ask(query{what: what + id, path: pathResponses, stream: stream, body: body, want: []said{want}})
+	}
+	first, ok := ask("chain ", "", fmt.Sprintf(`tool:localSearch {"query":"%s"}; then; say:Found for %s.`, id, id),
+		said{Calls: []string{fmt.Sprintf(`localSearch({"query":"%s"})`, id)}, Finish: "completed"})
+	if !ok {
+		return
+	}
+	output := []fields{{"type": "function_call_output", "call_id": first.calls[0], "output": "a note"}}
+	second, ok := ask("chain, the result ", first.id, output, said{Text: "Found for " + id + ".", Finish: "completed"})
+	if !ok {
+		return
+	}
+	text, prompt := c.text(id, 500)
+	third, ok := ask("chain, the next question ", second.id, prompt, said{Text: text, Finish: "completed"})
+	if !ok {
+		return
+	}
+	c.checkKept(third.id, text)
+}
+
+// checkKept reads a response that is kept, once as its user and once as another,
+// and deletes it.
+func (c *client) checkKept(id, text string) {
+	status, body := c.about(http.MethodGet, id)
+	if kept, err := readResponse(body); status != http.StatusOK || err != nil || kept.choices[0].Text != text {
+		c.counts.fault(fmt.Sprintf("%s is kept as %d %.500s, not with %q", id, status, body, text))
+		return
+	}
+	user := c.user
+	c.user = users[(c.number+1)%len(users)]
+	if status, body := c.about(http.MethodGet, id); status != http.StatusNotFound {
+		c.counts.fault(fmt.Sprintf("%s is another user's: %d %.500s", id, status, body))
+	}
+	c.user = user
+	if status, body := c.about(http.MethodDelete, id); status != http.StatusOK {
+		c.counts.fault(fmt.Sprintf("deleting %s: %d %.500s", id, status, body))
+	}
+}
+
+// about sends a request about a response that is kept. Its status is 0 if there
+// was no answer.
+func (c *client) about(method, id string) (status int, body []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
+	defer cancel()
+	c.counts.add(func(counts *counts) { counts.asked++ })
+	response, err := c.send(ctx, method, pathResponses+"/"+id, "", nil)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(response.Body)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	c.counts.add(func(counts *counts) { counts.whole++ })
+	return response.StatusCode, bytes.TrimSpace(body)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+)
+
+// exitWait bounds the end of Caddy, quietWait that of everything that the traffic
+// has left behind.
+const (
+	exitWait  = 30 * time.Second
+	quietWait = 60 * time.Second
+)
+
+// soak is one run.
+type soak struct {
+	site    *site
+	counts  counts
+	trouble trouble
+	samples samples
+}
+
+// run soaks for the time that the options say. It reports whether all was well;
+// the error is that of a run that could not be made.
+func run(ctx context.Context, o options) (ok bool, err error) {
+	dir, err := os.MkdirTemp("", "caddy-codex-soak-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	site, err := newSite(ctx, o, dir)
+	if err != nil {
+		return false, err
+	}
+	s := &soak{site: site}
+	defer site.close()
+	begin, first := time.Now(), site.quiet()
+	s.drive(ctx, o)
+	took := time.Since(begin)
+	s.end(ctx, first)
+	s.report(took)
+	return s.verdict(), ctx.Err()
+}
+
+// drive runs the traffic, the trouble and the samples side by side until the time
+// is over, Caddy has ended, or ctx.
+func (s *soak) drive(ctx context.Context, o options) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.minutes*float64(time.Minute)))
+	defer cancel()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range o.clients {
+		c := s.newClient(i, rand.New(rand.NewPCG(o.seed, uint64(i))))
+		all.Go(func() { c.run(ctx) })
+	}
+	r := rand.New(rand.NewPCG(o.seed, 1<<32))
+	all.Go(func() { s.killing(ctx, rand.New(rand.NewPCG(r.Uint64(), 1))) })
+	all.Go(func() { s.stopping(ctx, rand.New(rand.NewPCG(r.Uint64(), 2))) })
+	all.Go(func() { s.reloading(ctx, rand.New(rand.NewPCG(r.Uint64(), 3))) })
+	all.Go(func() { s.watch(ctx) })
+	select {
+	case <-ctx.Done():
+	case <-s.site.caddy.Exited():
+		s.counts.fault("Caddy has ended by itself")
+		cancel()
+	}
+}
+
+// end looks for what is left: first with a Caddy that nobody asks any more, then
+// without it.
+func (s *soak) end(ctx context.Context, first quiet) {
+	if ctx.Err() != nil {
+		return // whoever has ended the run does not want to wait
+	}
+	left := s.site.settle(quietWait, first)
+	if left != "" {
+		s.counts.fault("after the traffic: " + left)
+	}
+	if err := s.site.caddy.Stop(exitWait); err != nil {
+		s.counts.fault(fmt.Sprintf("the exit of Caddy: %v", err))
+	}
+	if err := errors.Join(s.site.checkGone()...); err != nil {
+		s.counts.fault(fmt.Sprintf("after the exit: %v", err))
+	}
+}
