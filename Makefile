@@ -3,6 +3,8 @@
 CADDY_VERSION := v2.11.9
 CODEX_VERSION := 0.169.0
 PORT          := 8080
+MINUTES       := 60
+TIME          := 30s
 
 CACHE  := .cache
 CADDY  := build/caddy
@@ -16,7 +18,7 @@ CLIENTS := internal/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run test simulate build deps fmt clean
+.PHONY: run test simulate fuzz soak build deps fmt clean
 
 # run serves the API on http://localhost:8080: with your own Codex login if
 # there is one, else with the embedded scripted model.
@@ -35,6 +37,14 @@ SEEDS := $(if $(SEED),1,1000)
 COUNT := 1
 simulate:
 	go test -race -timeout 0 -count $(COUNT) -run TestSimulation ./internal/simulation -args -seeds $(SEEDS) -seed $(or $(SEED),1)
+
+# fuzz runs every fuzz target for TIME.
+fuzz:
+	@./scripts/fuzz $(TIME)
+
+# soak strains the product for MINUTES, and says what became of it.
+soak: $(CADDY) $(CODEX)
+	@go run ./internal/cmd/soak -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES)
 
 # deps gets what the tests need: the linter, jq for a command of the docs, the
 # pinned codex, and the clients from npm that judge the API.
