@@ -45,7 +45,7 @@ func TestAC21_ObsidianXML(t *testing.T) {
 		name, arguments string
 		want            error
 	}{
-		{"", "{}", ErrToolName}, {" ", "{}", ErrToolName}, {"f</name>", "{}", ErrToolName},
+		{"", "{}", ErrToolName}, {" ", "{}", ErrToolName}, {"f ", "{}", ErrToolName}, {"f</name>", "{}", ErrToolName},
 		{"f", `{"a":`, ErrArguments}, {"f", `[1]`, ErrArguments}, {"f", `"text"`, ErrArguments}, {"f", "{}{}", ErrArguments},
 		{"f", `{"a b":2}`, ErrParameter}, {"f", `{"use_tool":3}`, ErrParameter}, {"f", `{"":4}`, ErrParameter}, {"f", `{"a":1,"b>":""}`, ErrParameter},
 	} {

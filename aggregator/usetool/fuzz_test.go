@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // FuzzBlocks: blocks are where they say, and their arguments are JSON unless they
@@ -41,6 +42,41 @@ func FuzzXML(f *testing.F) {
 		}
 		if block, err := RenderXML(path, diff, WithEscaping(EscapeEntities)); err == nil && !strings.HasPrefix(block, "<use_tool>\n<name>") {
 			t.Fatalf("block %q", block)
+		}
+	})
+}
+
+// FuzzBlockOfCall: whatever a call is made of, its block is one that the client
+// reads as that call with those arguments and no others, or there is none.
+func FuzzBlockOfCall(f *testing.F) {
+	f.Add("find", `{"name":"x","item":"</find>","args":{"a":"<b>"}}`)
+	f.Add("readNote", `{"path":"a","notePath":"b","more":"c"}`)
+	f.Fuzz(func(t *testing.T, name, arguments string) {
+		if !utf8.ValidString(name) || !utf8.ValidString(arguments) {
+			return
+		}
+		block, err := RenderXML(name, arguments)
+		if err != nil {
+			return
+		}
+		params, err := Shape(name, arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]bool{}
+		for _, p := range params {
+			if p.Value != "null" {
+				want[p.Name] = true
+			}
+		}
+		calls := clientRead("before " + block + " after")
+		if len(calls) != 1 || calls[0].name != name || len(calls[0].params) != len(want) {
+			t.Fatalf("%s %s: %s\nreads as %+v", name, arguments, block, calls)
+		}
+		for read := range calls[0].params {
+			if !want[read] {
+				t.Fatalf("%s %s: %s\nhas %q", name, arguments, block, read)
+			}
 		}
 	})
 }

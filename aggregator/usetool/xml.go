@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// ErrToolName says that a call cannot be written as a block: its name is empty or
-// holds markup.
+// ErrToolName says that a call cannot be written as a block: its name is empty,
+// holds markup, or has white space around it.
 var ErrToolName = errors.New("usetool: the name of the tool cannot stand in a block")
 
 // ErrParameter says that a call cannot be written as a block: the name of an
@@ -62,7 +62,7 @@ func RenderXML(name, arguments string, opts ...XMLOption) (string, error) {
 	for _, opt := range opts {
 		opt(&cfg)
 	}
-	if strings.TrimSpace(name) == "" || strings.ContainsAny(name, "<>") {
+	if name == "" || name != strings.TrimSpace(name) || strings.ContainsAny(name, "<>") {
 		return "", fmt.Errorf("rendering a call of %q: %w", name, ErrToolName)
 	}
 	params, err := Shape(name, arguments)
