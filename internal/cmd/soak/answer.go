@@ -30,7 +30,7 @@ type answer struct {
 // inTrouble are the codes with which a request may fail when codex was killed or
 // stopped. Within a stream of the Responses API there is but one.
 var inTrouble = map[string]bool{
-	"codex_exited": true, "codex_not_ready": true, "codex_timeout": true, "codex_idle_timeout": true,
+	"codex_exited": true, "codex_not_ready": true, "codex_timeout": true, "codex_unresponsive": true,
 	"server_error": true,
 }
 

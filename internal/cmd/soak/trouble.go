@@ -25,7 +25,7 @@ type span struct{ from, to time.Time }
 // then the turns on it wait until the silence has been noticed.
 const (
 	killSpan = 10 * time.Second
-	stopSpan = 75 * time.Second
+	stopSpan = 40 * time.Second
 	// maxSpans is more than there can be within the time of a request.
 	maxSpans = 64
 )
@@ -96,7 +96,7 @@ func (s *soak) killing(ctx context.Context, r *rand.Rand) {
 func (s *soak) stopping(ctx context.Context, r *rand.Rand) {
 	for pause(ctx, r, 40*time.Second, 60*time.Second) {
 		stopped := s.signalOne(r, syscall.SIGSTOP, stopSpan, &s.trouble.stops)
-		if !pause(ctx, r, stopSpan, 2*stopSpan) {
+		if !pause(ctx, r, stopSpan, 3*stopSpan) {
 			return
 		}
 		if slices.Contains(s.site.appServers(), stopped) {
