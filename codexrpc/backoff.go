@@ -13,7 +13,7 @@ type backoff struct {
 }
 
 func newBackoff() backoff {
-	return backoff{first: 250 * time.Millisecond, most: 30 * time.Second, stable: 30 * time.Second}
+	return backoff{first: 100 * time.Millisecond, most: 30 * time.Second, stable: 30 * time.Second}
 }
 
 // next returns the pause before the next start: doubling from first to most,

@@ -59,7 +59,9 @@ func TestStableProcessIsStartedAtOnce(t *testing.T) {
 // waited for, long ones are told.
 func TestUnsoundProcessPauses(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
-		for n, most := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second} {
+		for n, most := range []time.Duration{
+			100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond, 1600 * time.Millisecond,
+		} {
 			begin := time.Now()
 			d.last().kill()
 			synctest.Wait()
