@@ -42,17 +42,18 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	        stop_timeout  <duration>
 //	        max_memory    <size>|off
 //	    }
-//	    api_key        <key> [<user>]
-//	    max_body       <size>
-//	    max_concurrent <n>
-//	    max_per_user   <n>
-//	    max_queue      <n> [<wait>]
-//	    idle_timeout   <duration>
-//	    keepalive      <duration>|off
-//	    response_store memory [<size> [<age>]]|storage [<age>]|off
-//	    drain_timeout  <duration>
-//	    cors           <origin>...|off
-//	    usage          own|all
+//	    api_key         <key> [<user>]
+//	    max_body        <size>
+//	    max_body_memory <size>
+//	    max_concurrent  <n>
+//	    max_per_user    <n>
+//	    max_queue       <n> [<wait>]
+//	    idle_timeout    <duration>
+//	    keepalive       <duration>|off
+//	    response_store  memory [<size> [<age>]]|storage [<age>]|off
+//	    drain_timeout   <duration>
+//	    cors            <origin>...|off
+//	    usage           own|all
 //
 //	    model       <id> [<codex model> [<effort>]]
 //	    image_fetch on|off
@@ -77,18 +78,19 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	options := map[string]option{
-		"app_server":     {parse: h.parseAppServer, repeats: true},
-		"api_key":        {parse: h.parseAPIKey, repeats: true},
-		"max_body":       {parse: sizeOption(&h.MaxBody)},
-		"max_concurrent": {parse: countOption(&h.MaxConcurrent)},
-		"max_per_user":   {parse: countOption(&h.MaxPerUser)},
-		"max_queue":      {parse: h.parseMaxQueue},
-		"idle_timeout":   {parse: durationOption(&h.IdleTimeout)},
-		"keepalive":      {parse: h.parseKeepalive},
-		"response_store": {parse: h.ResponseStore.parse},
-		"drain_timeout":  {parse: durationOption(&h.DrainTimeout)},
-		"cors":           {parse: h.parseCORS},
-		"usage":          {parse: oneOf(&h.Usage, usageScopes)},
+		"app_server":      {parse: h.parseAppServer, repeats: true},
+		"api_key":         {parse: h.parseAPIKey, repeats: true},
+		"max_body":        {parse: sizeOption(&h.MaxBody)},
+		"max_body_memory": {parse: sizeOption(&h.MaxBodyMemory)},
+		"max_concurrent":  {parse: countOption(&h.MaxConcurrent)},
+		"max_per_user":    {parse: countOption(&h.MaxPerUser)},
+		"max_queue":       {parse: h.parseMaxQueue},
+		"idle_timeout":    {parse: durationOption(&h.IdleTimeout)},
+		"keepalive":       {parse: h.parseKeepalive},
+		"response_store":  {parse: h.ResponseStore.parse},
+		"drain_timeout":   {parse: durationOption(&h.DrainTimeout)},
+		"cors":            {parse: h.parseCORS},
+		"usage":           {parse: oneOf(&h.Usage, usageScopes)},
 	}
 	maps.Copy(options, h.ToolOptions.directives())
 	maps.Copy(options, h.ModelOptions.directives())

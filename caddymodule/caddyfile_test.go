@@ -60,6 +60,7 @@ func TestDirective(t *testing.T) {
 		"max_body in KiB":             {"codex {\nmax_body 512KiB\n}", `{"max_body":524288}`},
 		"max_body in MB":              {"codex {\nmax_body 1.5MB\n}", `{"max_body":1500000}`},
 		"max_body in bytes":           {"codex {\nmax_body 10\n}", `{"max_body":10}`},
+		"max_body_memory":             {"codex {\nmax_body_memory 1GiB\n}", `{"max_body_memory":1073741824}`},
 		"max_concurrent":              {"codex {\nmax_concurrent 7\n}", `{"max_concurrent":7}`},
 		"max_per_user":                {"codex {\nmax_per_user 7\n}", `{"max_per_user":7}`},
 		"max_queue":                   {"codex {\nmax_queue 7\n}", `{"max_queue":7}`},

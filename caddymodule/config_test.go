@@ -20,7 +20,7 @@ func TestDefaults(t *testing.T) {
 	if len(h.AppServers) != 1 || !reflect.DeepEqual(*h.AppServers[0], AppServer{}) {
 		t.Errorf("app_servers: %+v", h.AppServers)
 	}
-	if h.MaxBody != 32<<20 || h.MaxConcurrent != 64 || h.MaxPerUser != 0 {
+	if h.MaxBody != 32<<20 || h.MaxBodyMemory != 512<<20 || h.MaxConcurrent != 64 || h.MaxPerUser != 0 {
 		t.Errorf("max_body %d, max_concurrent %d", h.MaxBody, h.MaxConcurrent)
 	}
 	if *h.MaxQueue != 128 || time.Duration(h.MaxQueueWait) != 10*time.Second {
@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 
 // What is set is not replaced by a default.
 func TestSetValuesStay(t *testing.T) {
-	config := `{"app_servers":[{"command":["x"],"start_timeout":"20s"}],"max_body":7,"max_concurrent":8,"max_per_user":6,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1,"drain_timeout":"3s"}`
+	config := `{"app_servers":[{"command":["x"],"start_timeout":"20s"}],"max_body":7,"max_body_memory":28,"max_concurrent":8,"max_per_user":6,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1,"drain_timeout":"3s"}`
 	ctx, _ := newContext(t)
 	loaded, err := ctx.LoadModuleByID("http.handlers.codex", json.RawMessage(config))
 	if err != nil {
@@ -51,7 +51,7 @@ func TestSetValuesStay(t *testing.T) {
 	}
 	h := loaded.(*Handler)
 	if h.AppServers[0].Command[0] != "x" || time.Duration(h.AppServers[0].StartTimeout) != 20*time.Second ||
-		h.MaxBody != 7 || h.MaxConcurrent != 8 || h.MaxPerUser != 6 || *h.MaxQueue != 0 || time.Duration(h.MaxQueueWait) != 7*time.Second ||
+		h.MaxBody != 7 || h.MaxBodyMemory != 28 || h.MaxConcurrent != 8 || h.MaxPerUser != 6 || *h.MaxQueue != 0 || time.Duration(h.MaxQueueWait) != 7*time.Second ||
 		time.Duration(h.IdleTimeout) != 9*time.Second || h.Keepalive != -1 ||
 		time.Duration(h.DrainTimeout) != 3*time.Second {
 		t.Errorf("%+v with %+v", h, h.AppServers[0])
@@ -99,6 +99,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"response_store":{"type":"storage","count":-1}}`, "response_store: the count must be positive"},
 		{`{"response_store":{"count":1}}`, "response_store: only storage has a count"},
 		{`{"response_store":{"type":"off","age":"1h"}}`, "response_store: off has no age"},
+		{`{"max_body_memory":-1}`, "max_body_memory: must be at least four times max_body, which is 33554432 bytes"},
+		{`{"max_body":2,"max_body_memory":7}`, "max_body_memory: must be at least four times max_body, which is 2 bytes"},
 		{`{"max_concurrent":-1}`, "max_concurrent: must be positive"},
 		{`{"max_per_user":-1}`, "max_per_user: must not be negative"},
 		{`{"max_per_user":65}`, "max_per_user: must be at most max_concurrent, which is 64"},

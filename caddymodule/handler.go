@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ func init() {
 // The defaults of a [Handler].
 const (
 	defaultMaxBody       = 32 << 20
+	defaultBodyMemory    = 512 << 20 // or that of so many of the largest bodies:
+	leastBodies          = 4
 	defaultMaxConcurrent = 64
 	defaultMaxQueue      = 128
 	defaultQueueWait     = 10 * time.Second
@@ -48,6 +51,12 @@ type Handler struct {
 
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
+
+	// How much memory the bodies of all requests may take together that are read,
+	// wait or are being started, in bytes: at least four times max_body. A request
+	// above it gets a 503 with the code codex_body_memory. Default: 512 MiB, or four
+	// times max_body if that is more.
+	MaxBodyMemory int64 `json:"max_body_memory,omitempty"`
 
 	// How many turns this handler runs at once. Requests above it wait. Default:
 	// 64.
@@ -148,6 +157,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.closeStore = closeStore
 	options := gateway.Options{
 		MaxBody:       h.MaxBody,
+		MaxBodyMemory: h.MaxBodyMemory,
 		MaxConcurrent: h.MaxConcurrent,
 		MaxPerUser:    h.MaxPerUser,
 		MaxQueue:      *h.MaxQueue,
@@ -202,6 +212,7 @@ func (h *Handler) setDefaults() {
 		h.AppServers = []*AppServer{{}}
 	}
 	defaultTo(&h.MaxBody, defaultMaxBody)
+	defaultTo(&h.MaxBodyMemory, max(defaultBodyMemory, leastBodies*min(h.MaxBody, math.MaxInt64/leastBodies)))
 	defaultTo(&h.MaxConcurrent, defaultMaxConcurrent)
 	defaultTo(&h.MaxQueue, new(defaultMaxQueue))
 	defaultTo(&h.MaxQueueWait, caddy.Duration(defaultQueueWait))
@@ -234,6 +245,9 @@ func (h *Handler) Validate() error {
 	}
 	if h.MaxBody < 0 {
 		return errors.New("max_body: must be positive")
+	}
+	if h.MaxBodyMemory/leastBodies < h.MaxBody {
+		return fmt.Errorf("max_body_memory: must be at least four times max_body, which is %d bytes", h.MaxBody)
 	}
 	if h.MaxConcurrent < 0 {
 		return errors.New("max_concurrent: must be positive")

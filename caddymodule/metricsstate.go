@@ -21,6 +21,7 @@ var (
 	memoryDesc       = processDesc("codex_app_server_memory_bytes", "Memory of the app-server; left out if it is not known.")
 
 	runningDesc = prometheus.NewDesc("codex_turns_running", "Turns that run.", nil, nil)
+	bodiesDesc  = prometheus.NewDesc("codex_body_memory_bytes", "Memory of the bodies of requests that are read, wait or are being started.", nil, nil)
 	waitingDesc = prometheus.NewDesc("codex_queue_waiting", "Requests that wait for a place to run.", nil, nil)
 )
 
@@ -35,7 +36,7 @@ type stateCollector struct{}
 // Describe lists the metrics.
 func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, runningDesc, waitingDesc,
+		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, runningDesc, waitingDesc, bodiesDesc,
 	} {
 		to <- desc
 	}
@@ -49,6 +50,7 @@ func (stateCollector) Collect(to chan<- prometheus.Metric) {
 	running, waiting := queues.sum()
 	to <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(running))
 	to <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(waiting))
+	to <- prometheus.MustNewConstMetric(bodiesDesc, prometheus.GaugeValue, float64(queues.bodyMemory()))
 }
 
 func collectProcess(to chan<- prometheus.Metric, id string, s codexrpc.Status) {

@@ -43,3 +43,13 @@ func (g *gateways) sum() (running, waiting int) {
 	}
 	return running, waiting
 }
+
+// bodyMemory is what the bodies of requests take, in bytes.
+func (g *gateways) bodyMemory() (sum int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for one := range g.set {
+		sum += one.BodyMemory()
+	}
+	return sum
+}

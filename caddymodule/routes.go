@@ -115,9 +115,12 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	rt.serve(h, w, r)
 }
 
-// refuse answers with an error of the adapter's own. A client that does not
-// take it has gone; there is nobody left to tell.
+// refuse answers with an error of the adapter's own, whatever has come of the
+// body. A client that does not take it has gone; there is nobody left to tell.
 func refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
+	if r.ContentLength != 0 {
+		gateway.LimitDiscard(w)
+	}
 	note(r, e)
 	_ = e.Respond(w)
 }

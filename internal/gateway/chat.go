@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -17,8 +18,8 @@ import (
 func (g *Gateway) Chat(w http.ResponseWriter, r *http.Request) { g.serve(w, r, g.readChat) }
 
 // readChat reads and checks a chat request.
-func (g *Gateway) readChat(w http.ResponseWriter, r *http.Request) (*request, *openai.Error) {
-	body, refusal := g.readBody(w, r)
+func (g *Gateway) readChat(w http.ResponseWriter, r *http.Request, memory *budget.Claim) (*request, *openai.Error) {
+	body, refusal := g.readBody(w, r, memory)
 	if refusal != nil {
 		return nil, refusal
 	}

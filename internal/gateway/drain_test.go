@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -67,11 +68,11 @@ func TestExit(t *testing.T) {
 // Whatever a request was doing before its turn, at the exit it hears of that.
 func TestReceiveAtExit(t *testing.T) {
 	for name, read := range map[string]reader{
-		"reading": func(_ http.ResponseWriter, r *http.Request) (*request, *openai.Error) {
+		"reading": func(_ http.ResponseWriter, r *http.Request, _ *budget.Claim) (*request, *openai.Error) {
 			<-r.Context().Done()
 			return nil, openai.InvalidRequest("", "it was cut off")
 		},
-		"waiting": func(http.ResponseWriter, *http.Request) (*request, *openai.Error) {
+		"waiting": func(http.ResponseWriter, *http.Request, *budget.Claim) (*request, *openai.Error) {
 			return &request{choices: 1}, nil
 		},
 	} {
@@ -83,7 +84,7 @@ func TestReceiveAtExit(t *testing.T) {
 			}
 			defer leave()
 			time.AfterFunc(time.Second, exit)
-			_, _, refusal = g.receive(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), read)
+			_, _, refusal = g.receive(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), read, g.bodies.budget.Claim())
 			if refusal == nil || refusal.Status != http.StatusServiceUnavailable || refusal.Code != "server_shutting_down" || refusal.RetryAfter == 0 {
 				t.Errorf("%s: %+v", name, refusal)
 			}
@@ -93,14 +94,14 @@ func TestReceiveAtExit(t *testing.T) {
 
 // A client that sends its body slowly does not hold the exit up, and is told.
 func TestSlowBodyAtExit(t *testing.T) {
-	g, exit := exitingGateway(t, Options{MaxBody: 100, MaxConcurrent: 1, Logger: discard()})
+	g, exit := exitingGateway(t, Options{MaxBody: 100, MaxBodyMemory: 1 << 20, MaxConcurrent: 1, Logger: discard()})
 	reading := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _, refusal := g.receive(w, r, func(w http.ResponseWriter, r *http.Request) (*request, *openai.Error) {
+		_, _, refusal := g.receive(w, r, func(w http.ResponseWriter, r *http.Request, memory *budget.Claim) (*request, *openai.Error) {
 			close(reading)
-			_, refusal := g.readBody(w, r)
+			_, refusal := g.readBody(w, r, memory)
 			return nil, refusal
-		})
+		}, g.bodies.budget.Claim())
 		g.refuse(w, r, refusal)
 	}))
 	defer server.Close()

@@ -21,6 +21,7 @@ import (
 // Options are the limits of a [Gateway].
 type Options struct {
 	MaxBody       int64         // of a request, in bytes
+	MaxBodyMemory int64         // of all requests' bodies together, in bytes; at least four times MaxBody
 	MaxConcurrent int           // turns at once
 	MaxPerUser    int           // turns at once of one user; 0: the share that queue.Queue describes
 	MaxQueue      int           // requests that may wait for their turns; 0: none does
@@ -69,6 +70,7 @@ type Gateway struct {
 	upstream Upstream
 	opts     Options
 	queue    *queue.Queue // a slot for each running turn
+	bodies   *bodies
 	running  *Running
 }
 
@@ -86,12 +88,16 @@ func New(upstream Upstream, opts Options) *Gateway {
 		queue: queue.New(queue.Options{
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait,
 		}),
+		bodies:  newBodies(opts.MaxBodyMemory, opts.MaxBody),
 		running: opts.Running,
 	}
 }
 
 // Queue counts the turns that run, and the requests that wait for a place.
 func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.queue.Len() }
+
+// BodyMemory is how much memory the bodies of requests take, in bytes.
+func (g *Gateway) BodyMemory() int64 { return g.bodies.budget.Held() }
 
 // startWait is how long a request waits for an app-server that is starting, or is
 // unresponsive.

@@ -163,6 +163,7 @@ func newCosts(t testing.TB, size int) *costs {
 	u := newStubUpstream(t)
 	g := newGateway(u, Options{MaxConcurrent: 8, MaxQueue: 8, QueueWait: patience, Responses: storeFor(t, size), Images: onePixel{}})
 	g.opts.MaxBody = int64(4 * size)
+	g.bodies = newBodies(1<<30, g.opts.MaxBody)
 	g.opts.User = func(*http.Request) string { return "" }
 	lease, err := u.Lease()
 	if err != nil {
@@ -206,7 +207,9 @@ func (c *costs) serve(route, body string) {
 	}
 	w := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(c.t.Context(), http.MethodPost, "/", strings.NewReader(body))
-	req, leave, refusal := c.g.receive(w, r, read)
+	memory := c.g.bodies.budget.Claim()
+	defer memory.Release()
+	req, leave, refusal := c.g.receive(w, r, read, memory)
 	if refusal != nil {
 		c.g.refuse(w, r, refusal)
 		return

@@ -126,7 +126,7 @@ func (r *records) RequestFailed(*http.Request, *openai.Error) {}
 
 // newGateway is a gateway before an upstream, with room for so many turns.
 func newGateway(u Upstream, opts Options) *Gateway {
-	opts.MaxBody, opts.IdleTimeout = 1<<20, patience
+	opts.MaxBody, opts.MaxBodyMemory, opts.IdleTimeout = 1<<20, 1<<30, patience
 	opts.Tools = Tools{Mode: ModeAuto, Textual: TextualAuto, Stop: "burst", Grace: 100 * time.Millisecond}
 	opts.User = func(r *http.Request) string { return r.Header.Get("User") }
 	opts.Logger = discard()

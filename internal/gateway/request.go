@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -27,6 +29,17 @@ type request struct {
 	// over. Their context is that of the request that it returns. Nil: there is
 	// nothing to do.
 	begin func(*http.Request) (*http.Request, func())
+	// forget lets go of what refers to the body, once Codex has it. It reports false
+	// if as much is kept to the end. Nil: there is nothing to do.
+	forget func() bool
+}
+
+// handOver lets go of what only starting the turns needed. It reports whether the
+// body's memory is free then.
+func (req *request) handOver() bool {
+	req.prepare = nil
+	req.plan.Thread, req.plan.History, req.plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
+	return req.forget == nil || req.forget()
 }
 
 // wire is the form of an answer: chat completions or Responses. A request has
@@ -69,8 +82,9 @@ type bodyEncoder interface {
 	JSON() []byte
 }
 
-// reader reads and checks the request of one route.
-type reader func(http.ResponseWriter, *http.Request) (*request, *openai.Error)
+// reader reads and checks the request of one route. The memory of its body is in
+// the claim.
+type reader func(http.ResponseWriter, *http.Request, *budget.Claim) (*request, *openai.Error)
 
 // serve runs a request that wants turns of the model. All routes that do go
 // this way.
@@ -83,7 +97,9 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		return
 	}
 	defer lease.Release()
-	req, leave, refusal := g.receive(w, r, read)
+	memory := g.bodies.budget.Claim()
+	defer memory.Release()
+	req, leave, refusal := g.receive(w, r, read, memory)
 	if refusal != nil {
 		g.refuse(w, r, refusal)
 		return
@@ -104,16 +120,23 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		g.refuse(w, r, req.wire.Refusal(err))
 		return
 	}
+	if req.handOver() {
+		memory.Release()
+	}
 	g.answer(w, r, req, choices)
 }
 
 // receive reads a request, waits until its turns may run, and prepares them.
 // leave is to be called when they are over. All that ends as soon as the server
-// is exiting.
-func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, read reader) (req *request, leave func(), refusal *openai.Error) {
+// is exiting. A request that finds the queue full is not read.
+func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, read reader, memory *budget.Claim) (req *request, leave func(), refusal *openai.Error) {
 	r, end := g.untilExit(r)
 	defer end()
-	if req, refusal = read(w, r); refusal == nil {
+	if g.queue.Full(g.opts.User(r)) {
+		LimitDiscard(w)
+		return nil, nil, openai.QueueFull()
+	}
+	if req, refusal = read(w, r, memory); refusal == nil {
 		leave, refusal = g.admit(r, req.choices)
 	}
 	if refusal == nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -22,8 +23,8 @@ const storeTimeout = 10 * time.Second
 func (g *Gateway) Responses(w http.ResponseWriter, r *http.Request) { g.serve(w, r, g.readResponse) }
 
 // readResponse reads and checks a request for a response.
-func (g *Gateway) readResponse(w http.ResponseWriter, r *http.Request) (*request, *openai.Error) {
-	body, refusal := g.readBody(w, r)
+func (g *Gateway) readResponse(w http.ResponseWriter, r *http.Request, memory *budget.Claim) (*request, *openai.Error) {
+	body, refusal := g.readBody(w, r, memory)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -50,6 +51,10 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 	req.options.IDSuffix = suffix[len(suffix)-idSuffixLength:]
 	form.meta.CallsInText = req.options.Mode == turn.ModeXML
 	req.wire = form
+	req.forget = func() bool {
+		decoded.Forget()
+		return !decoded.Stored() // its input is kept to the end
+	}
 	if req.plan.Stream {
 		req.begin = func(r *http.Request) (*http.Request, func()) { return g.running.begin(r, form) }
 	}

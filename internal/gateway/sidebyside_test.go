@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
@@ -63,9 +64,9 @@ func TestPanicBeforeTurns(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 2})
 	func() {
 		defer func() { _ = recover() }()
-		_, _, _ = g.receive(httptest.NewRecorder(), requestOf("a"), func(http.ResponseWriter, *http.Request) (*request, *openai.Error) {
+		_, _, _ = g.receive(httptest.NewRecorder(), requestOf("a"), func(http.ResponseWriter, *http.Request, *budget.Claim) (*request, *openai.Error) {
 			return &request{choices: 2, prepare: func(context.Context) *openai.Error { panic("broken") }}, nil
-		})
+		}, nil)
 		t.Error("no panic")
 	}()
 	if n := g.queue.Running(); n != 0 {

@@ -129,12 +129,12 @@ func TestChainAtExit(t *testing.T) {
 		"server_shutting_down":       func(_, exit context.CancelFunc) { exit() },
 	} {
 		store := new(circleStore)
-		g, exit := exitingGateway(t, Options{MaxBody: 1 << 20, MaxConcurrent: 1, Responses: store, Logger: discard()})
+		g, exit := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 1 << 30, MaxConcurrent: 1, Responses: store, Logger: discard()})
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		store.end = func() { end(leave, exit) }
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
-		_, _, refusal := g.receive(httptest.NewRecorder(), r, g.readResponse)
+		_, _, refusal := g.receive(httptest.NewRecorder(), r, g.readResponse, g.bodies.budget.Claim())
 		if refusal == nil || refusal.Code != code || store.reads != 3 {
 			t.Errorf("%+v after %d reads, want %s", refusal, store.reads, code)
 		}

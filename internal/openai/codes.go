@@ -4,6 +4,7 @@ package openai
 // those that a model's provider makes up.
 var codes = map[string]bool{
 	"client_closed_request":       true,
+	"codex_body_memory":           true,
 	"codex_error":                 true,
 	"codex_exited":                true,
 	"codex_forbidden":             true,

@@ -22,12 +22,22 @@ func InvalidImageURL(param, message string) *Error {
 	}
 }
 
-// BodyTimeout is the 408 of a request whose body did not come to its end in
-// time.
-func BodyTimeout() *Error {
+// BodyTimeout is the 408 of a request whose body came too slowly, in bytes a
+// second, or took too long. Caddy's own timeout may be shorter.
+func BodyTimeout(rate int, most time.Duration) *Error {
 	return &Error{
 		Status: http.StatusRequestTimeout, Type: typeInvalidRequest, Code: "request_timeout",
-		Message: "The request body did not come to its end in time.",
+		Message: fmt.Sprintf("The request body came too slowly: it must come at %d bytes a second or more, and within %s.", rate, most),
+	}
+}
+
+// BodyMemory is the 503 of a request for whose body there is no memory, since
+// those of others take it all.
+func BodyMemory() *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: typeServer, Code: "codex_body_memory",
+		Message:    "The bodies of other requests take all the memory that there is for them here. Please try again in a moment.",
+		RetryAfter: laterAfterQueue,
 	}
 }
 

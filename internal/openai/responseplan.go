@@ -140,3 +140,10 @@ func (r *ResponseRequest) inputOf(message int) int {
 	}
 	return -1
 }
+
+// Forget lets go of the body and of all that was made of it, once the turn has
+// been started: only the answers and errors that come then can still be told.
+func (r *ResponseRequest) Forget() {
+	r.conversation, r.instructions, r.input, r.more = conversation{}, nil, nil, nil
+	r.echo, r.declared, r.skipped = responseEcho{}, nil, nil
+}

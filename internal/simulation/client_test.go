@@ -163,6 +163,9 @@ func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				a.err = err
+				// A client of HTTP/1 that goes on with a body that was refused loses what
+				// it has not read of the answer: the connection is closed.
+				a.excused = a.excused || q.Trickle > 0 && a.status >= http.StatusBadRequest
 			}
 			return
 		}

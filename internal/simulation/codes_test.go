@@ -13,7 +13,7 @@ func (r *run) checkCode(a *answer, code string, status int) {
 func (r *run) explained(a *answer) (codes []string) {
 	p, q := r.plan, a.request
 	if !p.Calm {
-		codes = append(codes, "codex_queue_full", "codex_queue_timeout")
+		codes = append(codes, "codex_queue_full", "codex_queue_timeout", "codex_body_memory")
 	}
 	if r.exit.Err() != nil {
 		codes = append(codes, "server_shutting_down")

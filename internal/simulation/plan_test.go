@@ -28,6 +28,7 @@ type config struct {
 	Keepalive         time.Duration
 	Drain             time.Duration
 	MaxBody           int64
+	BodyMemory        int64
 }
 
 // heaviest is how many choices a request may have.
@@ -143,11 +144,12 @@ func randomConfig(random *rand.Rand, calm bool) config {
 		Drain:     time.Duration(random.IntN(5000)) * time.Millisecond,
 		MaxBody:   64 << 10,
 	}
+	c.BodyMemory = c.MaxBody * int64(4+random.IntN(12))
 	if random.IntN(3) == 0 {
 		c.PerUser = 1 + random.IntN(c.Concurrent)
 	}
 	if calm {
-		c.PerUser, c.Concurrent, c.Queue, c.QueueWait = 0, 8, 100, time.Hour
+		c.BodyMemory, c.PerUser, c.Concurrent, c.Queue, c.QueueWait = 1<<30, 0, 8, 100, time.Hour
 	}
 	return c
 }

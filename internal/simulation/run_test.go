@@ -141,7 +141,7 @@ func (r *run) configure(changed bool) {
 	r.pool = r.fleet.pool(keys)
 	c := r.plan.Config
 	r.current = gateway.New(r.pool, gateway.Options{
-		MaxBody: c.MaxBody, MaxConcurrent: c.Concurrent, MaxPerUser: c.PerUser, MaxQueue: c.Queue, QueueWait: c.QueueWait,
+		MaxBody: c.MaxBody, MaxBodyMemory: c.BodyMemory, MaxConcurrent: c.Concurrent, MaxPerUser: c.PerUser, MaxQueue: c.Queue, QueueWait: c.QueueWait,
 		IdleTimeout: c.Idle, Keepalive: c.Keepalive, Exit: r.exit, DrainTimeout: c.Drain,
 		Tools: gateway.Tools{
 			Mode: gateway.ModeAuto, Textual: gateway.TextualAuto, Stop: turn.StopBurst, Grace: 300 * time.Millisecond,
@@ -302,6 +302,9 @@ func (r *run) settle() {
 		r.fail("left: %d leases, %d references of turns, %d answers", l, t, a)
 	}
 	for i, g := range r.gateways {
+		if held := g.BodyMemory(); held != 0 {
+			r.fail("%d bytes of bodies are left", held)
+		}
 		if running, waiting := g.Queue(); running != 0 || waiting != 0 {
 			r.fail("left in the queue of configuration %d: %d run, %d wait", i, running, waiting)
 		}

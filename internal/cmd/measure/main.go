@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/codexhome"
@@ -30,6 +31,7 @@ type options struct {
 	caddy, codex  string
 	turns, deltas int
 	atOnce        int
+	trickle       int
 	unload        bool
 	maxMemory     string
 	log           bool
@@ -42,6 +44,7 @@ func main() {
 	flag.IntVar(&o.turns, "turns", 200, "turns to run")
 	flag.IntVar(&o.deltas, "deltas", 1000, "text deltas in each turn")
 	flag.IntVar(&o.atOnce, "at-once", 4, "turns at once")
+	flag.IntVar(&o.trickle, "trickle", 0, "clients beside the turns that send 31 MiB each and then a byte a second")
 	flag.BoolVar(&o.unload, "unload", true, "unload threads, as Caddy does; false: run codex without Caddy and leave them to it")
 	flag.StringVar(&o.maxMemory, "max-memory", "1GiB", "above it a fresh codex takes over, as in a Caddyfile; off: never")
 	flag.BoolVar(&o.log, "log", false, "show what Caddy and codex say")
@@ -74,27 +77,38 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 		defer keeper.process.Stop()
-		return measure(ctx, o, keeper.turn, os.Getpid())
+		return measure(ctx, o, keeper.turn, os.Getpid(), nil)
 	}
 	caddy, url, err := startCaddy(ctx, o, dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(measure(ctx, o, overHTTP(url), caddy.PID), caddy.Stop(exitWait))
+	beside := func() []trickled { return trickle(ctx, url, o.trickle) }
+	return errors.Join(measure(ctx, o, overHTTP(url), caddy.PID, beside), caddy.Stop(exitWait))
 }
 
-// measure runs the turns on the codex that the process parent has started.
-func measure(ctx context.Context, o options, run runner, parent int) error {
+// measure runs the turns on the codex that the process parent has started, with
+// the clients beside them that trickle, if there are any.
+func measure(ctx context.Context, o options, run runner, parent int, beside func() []trickled) error {
 	if _, err := load(ctx, o, run, o.atOnce); err != nil { // warm up
 		return err
 	}
 	watch := watch(parent)
+	var others []trickled
+	var all sync.WaitGroup
+	if o.trickle > 0 && beside != nil {
+		all.Go(func() { others = beside() })
+	}
 	result, err := load(ctx, o, run, o.turns)
+	all.Wait()
 	before, after := watch.end()
 	if err != nil {
 		return err
 	}
 	report(o, result, before, after)
+	if len(others) > 0 {
+		reportTrickled(others)
+	}
 	return nil
 }
 

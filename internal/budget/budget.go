@@ -1,0 +1,80 @@
+// Package budget bounds the memory that buffers of one kind take together.
+package budget
+
+import "sync/atomic"
+
+const (
+	// small is the size up to which a claim may use the whole budget, in bytes.
+	small = 1 << 20
+
+	// kept is the part of a budget that larger claims leave to small ones: a few
+	// large buffers do not keep everybody out.
+	kept = 8
+)
+
+// Budget is a number of bytes that many buffers share. It is safe for concurrent
+// use.
+type Budget struct {
+	limit int64
+	held  atomic.Int64
+}
+
+// New makes a budget of so many bytes.
+func New(limit int64) *Budget { return &Budget{limit: limit} }
+
+// Held is the number of bytes in use.
+func (b *Budget) Held() int64 { return b.held.Load() }
+
+// Claim returns the claim of one holder, which has nothing yet. It is to be
+// released in the end.
+func (b *Budget) Claim() *Claim { return &Claim{budget: b} }
+
+// limitFor is how much may be in use when a claim grows to a size.
+func (b *Budget) limitFor(size int64) int64 {
+	if size <= small {
+		return b.limit
+	}
+	return b.limit - b.limit/kept
+}
+
+// Claim is what one holder has of a budget. It is for one goroutine at a time.
+type Claim struct {
+	budget *Budget
+	size   int64
+}
+
+// Size is the number of bytes that the claim has.
+func (c *Claim) Size() int64 { return c.size }
+
+// Fits reports whether the budget has room at the moment for the claim to grow
+// by n bytes.
+func (c *Claim) Fits(n int64) bool {
+	return c.budget.held.Load()+n <= c.budget.limitFor(c.size+n)
+}
+
+// Grow takes n bytes more. It reports false, and takes none, if the budget has no
+// room for them.
+func (c *Claim) Grow(n int64) bool {
+	limit := c.budget.limitFor(c.size + n)
+	for {
+		held := c.budget.held.Load()
+		if held+n > limit {
+			return false
+		}
+		if c.budget.held.CompareAndSwap(held, held+n) {
+			c.size += n
+			return true
+		}
+	}
+}
+
+// Shrink gives back what the claim has above a size.
+func (c *Claim) Shrink(size int64) {
+	if size < c.size {
+		c.budget.held.Add(size - c.size)
+		c.size = size
+	}
+}
+
+// Release gives everything back. The claim may grow again.
+func (c *Claim) Release() { c.Shrink(0) }

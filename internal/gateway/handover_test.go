@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/fakecodex"
+)
+
+// began looks at the moment at which the turns have started.
+type began struct {
+	records
+	look func()
+}
+
+func (b *began) AnswerBegan(stream bool) (ended func()) {
+	b.look()
+	return b.records.AnswerBegan(stream)
+}
+
+// TestHandOver: as soon as Codex has a request, its body takes no memory any
+// more, unless the response is kept with it.
+func TestHandOver(t *testing.T) {
+	u := newFakeUpstream(t, fakecodex.Options{Default: "text"})
+	filler := strings.Repeat("x", 8<<20)
+	chat := `{"model":"m","messages":[{"role":"user","content":"` + filler + `"},{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}`
+	response := `{"model":"m","store":false,"input":"` + filler + `"}`
+	for name, c := range map[string]struct {
+		body  string
+		serve func(*Gateway, http.ResponseWriter, *http.Request)
+		kept  bool
+	}{
+		"chat":             {chat, (*Gateway).Chat, false},
+		"response":         {response, (*Gateway).Responses, false},
+		"response to keep": {strings.Replace(response, "false", "true", 1), (*Gateway).Responses, true},
+	} {
+		observer := new(began)
+		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore{}})
+		g.opts.MaxBody = 32 << 20
+		before := heap()
+		looked := false
+		observer.look = func() {
+			looked = true
+			if held := g.BodyMemory(); (held > 0) != c.kept {
+				t.Errorf("%s: %d bytes are claimed", name, held)
+			}
+			if now := heap(); !c.kept && now > before+int64(len(filler))/2 {
+				t.Errorf("%s: the heap has grown by %d bytes", name, now-before)
+			}
+		}
+		w := httptest.NewRecorder()
+		c.serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
+		if w.Code != http.StatusOK || !looked {
+			t.Errorf("%s: %d %.200s", name, w.Code, w.Body)
+		}
+		if g.BodyMemory() != 0 {
+			t.Errorf("%s: %d bytes are left", name, g.BodyMemory())
+		}
+	}
+}
+
+// heap is what is in use of it.
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC() // empties pools
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
