@@ -131,16 +131,19 @@ func newLarge(t *testing.T, size, fit, count int) (*Shared, *loadingStorage) {
 	t.Cleanup(s.Close)
 	s.memory = semaphore.NewWeighted(int64(fit * 2 * (size + 4096)))
 	for i := range count {
-		e := &Entry{
-			User: "u", Previous: id((i + 1) % count),
-			Response: json.RawMessage(`{"instructions":"` + strings.Repeat("x", size) + `"}`),
-			Input:    []json.RawMessage{json.RawMessage(fmt.Sprintf(`"in %d"`, i))},
-		}
-		if err := s.Put(t.Context(), id(i), e); err != nil {
+		if err := s.Put(t.Context(), id(i), largeEntry(size, id((i+1)%count), fmt.Sprintf(`"in %d"`, i))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return s, storage
+}
+
+func largeEntry(size int, previous, item string) *Entry {
+	return &Entry{
+		User: "u", Previous: previous,
+		Response: json.RawMessage(`{"instructions":"` + strings.Repeat("x", size) + `"}`),
+		Input:    []json.RawMessage{json.RawMessage(item)},
+	}
 }
 
 // TestChainMemory: of what a chain loads only its items stay, and what all
@@ -148,7 +151,7 @@ func newLarge(t *testing.T, size, fit, count int) (*Shared, *loadingStorage) {
 func TestChainMemory(t *testing.T) {
 	const size, fit, count, readers = 128 << 10, 2, 8, 24
 	s, storage := newLarge(t, size, fit, count)
-	last := &Entry{User: "u", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(`"last"`)}}
+	last := largeEntry(size, "", `"last"`)
 	if err := s.Put(t.Context(), id(count-1), last); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,9 @@ package responses
 import (
 	"encoding/json"
 	"iter"
+	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // Entry is one response that is kept. It must not be changed once it is stored,
@@ -64,11 +67,62 @@ func (e *Entry) output(o Output) json.RawMessage {
 	return e.Response[o.From:o.To:o.To]
 }
 
+// readEntry reads an entry as it is stored; nil: it is none. It may have 64 MiB,
+// for which encoding/json takes seconds that nothing could end.
+func readEntry(data []byte) *Entry {
+	if !gjson.ValidBytes(data) {
+		return nil
+	}
+	e, known := new(Entry), true
+	text := func(v gjson.Result) string {
+		known = known && v.Type == gjson.String
+		return strings.Clone(v.Str) // else it would keep all of the entry
+	}
+	gjson.ParseBytes(data).ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "user":
+			e.User = text(v)
+		case "previous":
+			e.Previous = text(v)
+		case "response":
+			e.Response = json.RawMessage(v.Raw)
+		case "input":
+			for _, item := range v.Array() { // null, too, is none
+				e.Input = append(e.Input, json.RawMessage(item.Raw))
+			}
+		case "output":
+			for _, item := range v.Array() {
+				e.Output = append(e.Output, readOutput(item))
+			}
+		}
+		return known
+	})
+	if !known || !e.sound() {
+		return nil
+	}
+	return e
+}
+
+func readOutput(v gjson.Result) (o Output) {
+	v.ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "from":
+			o.From = int(v.Int())
+		case "to":
+			o.To = int(v.Int())
+		case "own":
+			o.Own = json.RawMessage(v.Raw)
+		}
+		return true
+	})
+	return o
+}
+
 // sound reports whether the places of the output are items. What has been in a
 // storage may have been touched there.
 func (e *Entry) sound() bool {
 	for _, o := range e.Output {
-		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !json.Valid(e.output(o)) {
+		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !gjson.ValidBytes(e.output(o)) {
 			return false
 		}
 	}

@@ -136,11 +136,11 @@ func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
 		room.release()
 		return nil, err
 	}
-	e := new(Entry)
-	if err := json.Unmarshal(data, e); err != nil || !e.sound() {
+	e := readEntry(data)
+	if e == nil {
 		room.release()
 		// To its user it is lost; its time to be deleted will come.
-		s.logger.Warn("a kept response cannot be read", "key", at, "error", err)
+		s.logger.Warn("a kept response cannot be read", "key", at)
 		return nil, ErrNotFound
 	}
 	if e.User != user {

@@ -169,7 +169,7 @@ func TestSharedCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, data := range []string{
-		"", "{", "null", `{"user":"u"}`, `{"user":"u","response":{},"output":[{"to":99}]}`,
+		"", "{", "null", "[]", `{"user":"u"}`, `{"user":["u"],"response":{}}`, `{"user":"u","previous":1,"response":{}}`, `{"user":"u","response":{},"output":[{"to":99}]}`,
 		`{"user":"u","response":{},"output":[{"from":-1,"to":1}]}`, `{"user":"u","response":{"a":1},"output":[{"from":1,"to":5}]}`,
 		`{"user":"u","response":{},"output":[{"from":2,"to":1}]}`, strings.Replace(string(whole), "<", "<<", 1), string(whole[:len(whole)/2]),
 	} {

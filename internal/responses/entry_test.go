@@ -1,0 +1,50 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+)
+
+// FuzzReadEntry reads whatever a storage may hold. What is an entry can be used,
+// and is the same when it has been stored and read again.
+func FuzzReadEntry(f *testing.F) {
+	for _, e := range []*Entry{entry("u", "", "x"), entry("", id(1), "<&>\u2028"), {Response: json.RawMessage("{}")}} {
+		f.Add(stored(f, e))
+	}
+	for _, text := range []string{`{"response":{},"input":null,"output":[{"own":null}]}`, `{"response":[1],"output":[{"from":1,"to":2},3]}`, `{"user":"\ud800","response":1,"input":{"a":[]}}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e := readEntry(data)
+		if e == nil {
+			return
+		}
+		for item := range e.Items() {
+			if !json.Valid(item) {
+				t.Fatalf("item %q", item)
+			}
+		}
+		again := readEntry(stored(t, e))
+		if again == nil || again.User != e.User || again.Previous != e.Previous || len(again.Output) != len(e.Output) {
+			t.Fatalf("%+v became %+v", e, again)
+		}
+		var decoded Entry
+		if err := json.Unmarshal(stored(t, e), &decoded); err != nil || !reflect.DeepEqual(again.Response, decoded.Response) || !reflect.DeepEqual(again.Input, decoded.Input) {
+			t.Fatalf("encoding/json reads %+v, not %+v; %v", decoded, again, err)
+		}
+	})
+}
+
+// stored is an entry as Put stores it.
+func stored(t testing.TB, e *Entry) []byte {
+	t.Helper()
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(e); err != nil {
+		t.Fatalf("%+v: %v", e, err)
+	}
+	return data.Bytes()
+}
