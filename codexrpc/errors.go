@@ -73,6 +73,9 @@ type NotReadyError struct {
 	// Reason is a sentence for an operator: what failed and what to do. It
 	// carries what the operating system or the app-server said.
 	Reason string
+	// Remedy says what to do, without what the system or the app-server said: it
+	// is fit for everybody to read. Empty: nothing is known to be wrong.
+	Remedy string
 	// RetryAfter is when the next start is due; 0 when it is under way.
 	RetryAfter time.Duration
 }

@@ -96,7 +96,7 @@ func supportedVersion(userAgent string) (string, error) {
 		return version, nil
 	}
 	if major == oldestMajor && minor < oldestMinor {
-		return version, fmt.Errorf("codex %s is too old: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, oldestMajor, oldestMinor)
+		return version, fmt.Errorf("codex %s %w: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, errTooOld, oldestMajor, oldestMinor)
 	}
 	return version, nil
 }

@@ -168,6 +168,7 @@ func (s *supervisor) suspect(in *instance, found vitals) {
 		s.become(Status{
 			State: StateUnresponsive, PID: in.pid(), Version: in.version,
 			Reason: fmt.Sprintf("it has been silent for %s", s.heartbeat.wait),
+			Remedy: "it is silent, and is replaced if it stays so",
 		})
 	case found.missed == 0 && unresponsive:
 		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.address)

@@ -14,7 +14,8 @@ import (
 type Status struct {
 	State    State
 	Since    time.Time // when it came into State
-	Reason   string    // why it is not ready; empty when ready or never started
+	Reason   string    // why it is not ready, for its operator; empty when ready or never started
+	Remedy   string    // what to do about Reason, for everybody; empty when nothing is known to be wrong
 	RetryAt  time.Time // when the next start is due, in StateBackoff
 	PID      int       // of the running program, else 0
 	Version  string    // of the app-server, once it has told
@@ -259,7 +260,7 @@ func (p *Process) Conn(ctx context.Context) (*Conn, error) {
 		case status.State == StateReady && conn.Err() == nil:
 			return conn, nil
 		case stopped, status.State == StateBackoff && time.Until(status.RetryAt) > soon:
-			return nil, &NotReadyError{State: status.State, Reason: status.Reason, RetryAfter: max(0, time.Until(status.RetryAt))}
+			return nil, &NotReadyError{State: status.State, Reason: status.Reason, Remedy: status.Remedy, RetryAfter: max(0, time.Until(status.RetryAt))}
 		}
 		select {
 		case <-changed:
@@ -283,6 +284,9 @@ func (p *Process) enter(next Status) {
 	next.Restarts, next.Replacements = p.status.Restarts, p.status.Replacements
 	if next.Version == "" {
 		next.Version = p.status.Version
+	}
+	if next.State == StateStarting {
+		next.Remedy = p.status.Remedy // of why it is started again
 	}
 	if next.State != StateReady && next.State != StateUnresponsive {
 		p.conn, p.memory = nil, 0

@@ -64,11 +64,12 @@ func TestMissingProgram(t *testing.T) {
 	if !strings.Contains(s.Reason, "codex-of-no-such-name") || !strings.Contains(s.Reason, "npm install") || s.PID != 0 {
 		t.Errorf("the status is %+v", s)
 	}
+	checkRemedy(t, p, "Codex is not installed")
 	var notReady *NotReadyError
 	if _, err := p.Conn(t.Context()); !errors.As(err, &notReady) {
 		t.Fatalf("got %v", err)
 	}
-	if notReady.State != StateBackoff || notReady.Reason != s.Reason || notReady.RetryAfter < 40*time.Minute || notReady.RetryAfter > time.Hour {
+	if notReady.State != StateBackoff || notReady.Reason != s.Reason || notReady.Remedy != s.Remedy || notReady.RetryAfter < 40*time.Minute || notReady.RetryAfter > time.Hour {
 		t.Errorf("got %+v", notReady)
 	}
 	if !strings.Contains(notReady.Error(), "backoff") {
@@ -86,6 +87,16 @@ func TestMissingWorkingDirectory(t *testing.T) {
 	if s := awaitState(t, p, StateBackoff); !strings.Contains(s.Reason, "working directory") {
 		t.Errorf("the reason is %q", s.Reason)
 	}
+	checkRemedy(t, p, "check the command and the working directory")
+}
+
+// checkRemedy checks what a process that is not ready says to everybody.
+func checkRemedy(t *testing.T, p *Process, want string) {
+	t.Helper()
+	s := p.Status()
+	if !strings.Contains(s.Remedy, want) || strings.Contains(s.Remedy, "codex/home") || strings.Contains(s.Remedy, "line 7") {
+		t.Errorf("the remedy is %q, without %q", s.Remedy, want)
+	}
 }
 
 // Each way to fail at the start has a reason that an operator can act on.
@@ -93,15 +104,16 @@ func TestFailuresAtTheStart(t *testing.T) {
 	for _, test := range []struct {
 		name, mode string
 		timeout    time.Duration
-		want       []string
+		want       []string // for the operator
+		remedy     string   // for everybody
 	}{
-		{"exits", "fails", patience, []string{"failed to start", "exit status 3", "Error: config.toml is broken | at line 7"}},
-		{"is_mute", "mute:initialize", 50 * time.Millisecond, []string{"start timeout of 50ms"}},
-		{"does_not_tell_its_account", "mute:account/read", 300 * time.Millisecond, []string{"start timeout of 300ms"}},
-		{"is_too_old", "old", patience, []string{"0.120.0 is too old", "0.150.0 or newer", "npm install"}},
-		{"is_logged_out", "logged-out", patience, []string{"not logged in", "/the/codex/home", "codex login"}},
-		{"dies", "dies:initialize", patience, []string{"failed to start", "signal: killed"}},
-		{"dies_later", "dies:account/read", patience, []string{"failed to start", "signal: killed"}},
+		{"exits", "fails", patience, []string{"failed to start", "exit status 3", "Error: config.toml is broken | at line 7"}, "/codex/status"},
+		{"is_mute", "mute:initialize", 50 * time.Millisecond, []string{"start timeout of 50ms"}, "not answered in time"},
+		{"does_not_tell_its_account", "mute:account/read", 300 * time.Millisecond, []string{"start timeout of 300ms"}, "not answered in time"},
+		{"is_too_old", "old", patience, []string{"0.120.0 is too old", "0.150.0 or newer", "npm install"}, "install a newer one"},
+		{"is_logged_out", "logged-out", patience, []string{"not logged in", "/the/codex/home", "codex login"}, "run `codex login`"},
+		{"dies", "dies:initialize", patience, []string{"failed to start", "signal: killed"}, "/codex/status"},
+		{"dies_later", "dies:account/read", patience, []string{"failed to start", "signal: killed"}, "/codex/status"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newTestProcess(t, test.mode, func(cfg *ProcessConfig) {
@@ -116,6 +128,7 @@ func TestFailuresAtTheStart(t *testing.T) {
 					t.Errorf("the reason is %q, without %q", s.Reason, part)
 				}
 			}
+			checkRemedy(t, p, test.remedy)
 		})
 	}
 }

@@ -241,13 +241,14 @@ func TestRemoteFails(t *testing.T) {
 		change func(*ProcessConfig)
 		mute   string
 		want   string
+		remedy string
 	}{
-		"wrong token": {func(cfg *ProcessConfig) { cfg.Token = "bad" }, "", "not the one it was started with"},
-		"no token":    {func(cfg *ProcessConfig) { cfg.Token = "" }, "", "wants a token"},
-		"not there":   {func(cfg *ProcessConfig) { cfg.Connect = "unix//nowhere/at/all.sock" }, "", "nobody listens there"},
-		"no address":  {func(cfg *ProcessConfig) { cfg.Connect = "http://user:hidden@host" }, "", "must be ws://"},
+		"wrong token": {func(cfg *ProcessConfig) { cfg.Token = "bad" }, "", "not the one it was started with", "refuses the connection"},
+		"no token":    {func(cfg *ProcessConfig) { cfg.Token = "" }, "", "wants a token", "refuses the connection"},
+		"not there":   {func(cfg *ProcessConfig) { cfg.Connect = "unix//nowhere/at/all.sock" }, "", "nobody listens there", "cannot be reached"},
+		"no address":  {func(cfg *ProcessConfig) { cfg.Connect = "http://user:hidden@host" }, "", "must be ws://", "/codex/status"},
 		"says nothing": {func(cfg *ProcessConfig) { cfg.StartTimeout = 50 * time.Millisecond },
-			methodInitialize, "start timeout of 50ms"},
+			methodInitialize, "start timeout of 50ms", "not answered in time"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			e.mute.Store(test.mute)
@@ -258,6 +259,7 @@ func TestRemoteFails(t *testing.T) {
 			if !strings.Contains(s.Reason, test.want) || strings.Contains(s.Reason+s.Address, "hidden") {
 				t.Errorf("the reason is %q, at %q", s.Reason, s.Address)
 			}
+			checkRemedy(t, p, test.remedy)
 		})
 	}
 }

@@ -48,7 +48,7 @@ func (s *supervisor) replace(why string) error {
 	status := s.Status()
 	switch {
 	case s.serving == nil:
-		return &NotReadyError{State: status.State, Reason: status.Reason, RetryAfter: max(0, time.Until(status.RetryAt))}
+		return &NotReadyError{State: status.State, Reason: status.Reason, Remedy: status.Remedy, RetryAfter: max(0, time.Until(status.RetryAt))}
 	case s.next != nil:
 		return errors.New("the codex app-server is being replaced already")
 	case status.Draining >= maxDraining:

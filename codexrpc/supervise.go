@@ -159,7 +159,7 @@ func (s *supervisor) lost(reason error) {
 
 // giveUp stops an instance and returns its epitaph.
 func (s *supervisor) giveUp(in *instance, reason error) error {
-	s.become(Status{State: StateStopping, Reason: reason.Error(), PID: in.pid(), Version: in.version})
+	s.become(Status{State: StateStopping, Reason: reason.Error(), Remedy: remedy(reason), PID: in.pid(), Version: in.version})
 	s.stopInstance(in)
 	return in.epitaph(reason)
 }
@@ -177,7 +177,7 @@ func (s *supervisor) pause(reason error) {
 		return // the order to stop is what comes next
 	}
 	d := s.failures.next()
-	s.become(Status{State: StateBackoff, Reason: reason.Error(), RetryAt: time.Now().Add(d)})
+	s.become(Status{State: StateBackoff, Reason: reason.Error(), Remedy: remedy(reason), RetryAt: time.Now().Add(d)})
 	s.log().Error("the codex app-server is not running", "reason", reason.Error(), "next_start_in", d.Round(time.Millisecond).String())
 	s.retry = time.After(d)
 }

@@ -185,7 +185,7 @@ func TestMissingCodex(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho 'my config is broken' >&2\nexit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for command, says := range map[string]string{"/no/such/codex": "check the command", broken: "my config is broken"} {
+	for command, says := range map[string]string{"/no/such/codex": "check the command", broken: "/codex/status"} {
 		s := &site{t: t, addr: freeAddr(t)}
 		s.url = "http://" + s.addr
 		s.load(s.caddyfile("app_server " + command))

@@ -20,7 +20,6 @@ type poolReadiness struct {
 	Reason     string `json:"reason"`
 	AppServers []struct {
 		AppServer string `json:"app_server"`
-		Version   string `json:"version"`
 		Reason    string `json:"reason"`
 	} `json:"app_servers"`
 }
@@ -41,7 +40,7 @@ func (s *site) waitMembers(n int) {
 		_, body := s.readiness()
 		ready := 0
 		for _, m := range body.AppServers {
-			if m.AppServer == "ready" && m.Version != "" && m.Reason == "" {
+			if m.AppServer == "ready" && m.Reason == "" {
 				ready++
 			}
 		}
@@ -157,7 +156,7 @@ func TestTwoAppServers(t *testing.T) {
 	waitFor(t, "one to be ready and the other to say why not", func() bool {
 		status, body := s.readiness()
 		return status == http.StatusOK && body.AppServer == "ready" && len(body.AppServers) == 2 &&
-			body.AppServers[0].AppServer == "backoff" && strings.Contains(body.AppServers[0].Reason, "/no/such/codex") &&
+			body.AppServers[0].AppServer == "backoff" && strings.Contains(body.AppServers[0].Reason, "cannot be started") &&
 			body.AppServers[1].AppServer == "ready"
 	})
 	for range 4 {

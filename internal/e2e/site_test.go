@@ -25,11 +25,12 @@ const deadline = 60 * time.Second
 
 // site is a Caddy that serves the API from a codex with the scripted model.
 type site struct {
-	t     testing.TB
-	url   string // http://127.0.0.1:PORT
-	addr  string
-	home  string // CODEX_HOME
-	model *scriptedmodel.Server
+	t        testing.TB
+	url      string // http://127.0.0.1:PORT
+	addr     string
+	home     string // CODEX_HOME
+	provider string // the model's URL, as Codex knows it
+	model    *scriptedmodel.Server
 }
 
 // newSite starts a model and a Caddy with the given options in its codex
@@ -48,6 +49,7 @@ func newSiteWith(t testing.TB, home codexhome.Options, options string) *site {
 	if err := codexhome.Write(s.home, server.URL+"/v1", home); err != nil {
 		t.Fatal(err)
 	}
+	s.provider = server.URL + "/v1"
 	s.addr = freeAddr(t)
 	s.url = "http://" + s.addr
 	s.load(s.caddyfile(options))

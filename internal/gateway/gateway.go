@@ -5,6 +5,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,9 +113,11 @@ func (g *Gateway) conn(ctx context.Context, process *codexrpc.Process) (*codexrp
 	defer cancel()
 	conn, err := process.Conn(ctx)
 	if errors.Is(err, errStartWait) {
+		waited := fmt.Sprintf("it has not answered for %s; try again in a moment", startWait)
 		return nil, &codexrpc.NotReadyError{
 			State:      process.Status().State,
-			Reason:     fmt.Sprintf("it has not answered for %s; try again in a moment", startWait),
+			Reason:     waited,
+			Remedy:     waited,
 			RetryAfter: time.Second,
 		}
 	}
@@ -135,21 +138,26 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *openai.Error
 		return
 	}
 	g.opts.Observer.RequestFailed(r, e)
+	g.logFailure(r, "request refused", e)
+	if err := e.Respond(w); err != nil {
+		g.lost(r, err)
+	}
+}
+
+// logFailure logs why a request failed, with what its client is not told.
+func (g *Gateway) logFailure(r *http.Request, what string, e *openai.Error) {
 	level, attrs := slog.LevelDebug, []slog.Attr{
 		slog.String("request_id", r.Header.Get("X-Request-Id")),
 		slog.Int("status", e.Status),
 		slog.String("code", e.Code),
 		slog.String("param", e.Param[:min(len(e.Param), maxLoggedParam)]),
 	}
-	if e.Status >= http.StatusInternalServerError {
+	if e.Status >= http.StatusInternalServerError || e.Detail != "" {
 		level = slog.LevelWarn
 		// The message on a request that is wrong may quote it, so it is not logged.
-		attrs = append(attrs, slog.String("error", e.Message))
+		attrs = append(attrs, slog.String("error", cmp.Or(e.Detail, e.Message)))
 	}
-	g.opts.Logger.LogAttrs(r.Context(), level, "request refused", attrs...)
-	if err := e.Respond(w); err != nil {
-		g.lost(r, err)
-	}
+	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, what, attrs...)
 }
 
 // lost notes that an answer did not reach its client.

@@ -23,15 +23,16 @@ type readiness struct {
 	AppServers []member `json:"app_servers,omitempty"`
 }
 
-// member tells of one app-server.
+// member tells of one app-server what everybody may know. The admin API says
+// more.
 type member struct {
-	AppServer string `json:"app_server"` // its state
-	Version   string `json:"version,omitempty"`
-	Reason    string `json:"reason,omitempty"`
+	AppServer string `json:"app_server"`       // its state
+	Reason    string `json:"reason,omitempty"` // why it is not ready, and what to do
 }
 
 // Ready serves GET /readyz: 200 when an app-server takes turns, else 503 with
-// the reason and when to ask again.
+// what to do and when to ask again. It needs no key, and so tells nothing of this
+// machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -58,7 +59,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 }
 
 func memberOf(s codexrpc.Status) member {
-	return member{AppServer: s.State.String(), Version: s.Version, Reason: s.Reason}
+	return member{AppServer: s.State.String(), Reason: s.Remedy}
 }
 
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, code int, body readiness) {

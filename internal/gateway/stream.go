@@ -37,6 +37,8 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, c
 		g.refuse(w, r, s.refusal)
 	case err != nil:
 		g.lost(r, err)
+	case s.err != nil:
+		g.logFailure(r, "request failed within its stream", openai.FromFailure(s.err))
 	}
 	return s.err, err
 }

@@ -22,7 +22,8 @@ const (
 // about it. It must not be changed once it is in use.
 type Error struct {
 	Status  int    // the HTTP status
-	Message string // a sentence for the client; Codex's own text where there is one
+	Message string // a sentence for the client; Codex's own text where there is one, without what is not for clients
+	Detail  string // the whole text, for the operator's log, of a failure that is not the request's; else empty
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field, like "messages[2].content"; empty: null
 	Code    string // for example "model_not_found"; empty: null

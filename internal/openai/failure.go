@@ -11,6 +11,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
+// The codes of failures of which a client is told no more than that.
+const (
+	codeExited   = "codex_exited"
+	codeInternal = "internal_error"
+)
+
 // sentinels are the verdicts on errors without more to them than their kind, in
 // the order in which they are tried: an idle timeout may carry a failure of the
 // turn along.
@@ -24,7 +30,7 @@ var sentinels = []struct {
 	{turn.ErrShutdown, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "server_shutting_down", retry: soon}},
 	{codexrpc.ErrOverloaded, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_overloaded", retry: soon}},
 	{codexrpc.ErrUnresponsive, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_unresponsive", retry: soon}},
-	{codexrpc.ErrClosed, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_exited", retry: soon}},
+	{codexrpc.ErrClosed, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: codeExited, retry: soon}},
 	{codexrpc.ErrTooSlow, verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: "codex_too_slow"}},
 	{codexrpc.ErrTimeout, timedOut},
 }
@@ -34,7 +40,9 @@ var sentinels = []struct {
 // codexrpc or turn, a context's error, or an *[Error], which is returned as it
 // is. Anything else is a 500. FromFailure(nil) is nil.
 //
-// What Codex or the model's provider said reaches the client verbatim.
+// What Codex or the model's provider said reaches the client but for URLs,
+// network addresses and, outside of what the provider says of a request, paths.
+// The whole text is the Detail.
 func FromFailure(err error) *Error {
 	if err == nil {
 		return nil
@@ -42,6 +50,35 @@ func FromFailure(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
+	e := classify(err)
+	whole := e.Message
+	e.Message = shown(err, e)
+	if e.Status != http.StatusBadRequest && !errors.Is(err, context.Canceled) {
+		e.Detail = whole // a 400 may quote the request
+	}
+	return e
+}
+
+// shown is the text of a failure as clients may read it.
+func shown(err error, e *Error) string {
+	notReady, isNotReady := errors.AsType[*codexrpc.NotReadyError](err)
+	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
+	switch {
+	case isNotReady:
+		return notReadyMessage(&codexrpc.NotReadyError{State: notReady.State, Reason: notReady.Remedy})
+	case e.Code == codeExited:
+		return codexrpc.ErrClosed.Error() // without its last words
+	case e.Code == codeInternal:
+		return "The request failed within this server; its log says why."
+	case isTurn && e.Status == http.StatusBadRequest:
+		return withoutURLs(bounded(e.Message)) // it may name a field as a path
+	}
+	return withoutPaths(withoutURLs(bounded(e.Message)))
+}
+
+// classify gives a failure its status, type, code and retry advice, with its
+// whole text.
+func classify(err error) *Error {
 	if notReady, ok := errors.AsType[*codexrpc.NotReadyError](err); ok {
 		return fromNotReady(notReady)
 	}
@@ -62,14 +99,18 @@ func FromFailure(err error) *Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut.error(err.Error())
 	}
-	return verdict{status: http.StatusInternalServerError, kind: typeServer, code: "internal_error"}.error(err.Error())
+	return verdict{status: http.StatusInternalServerError, kind: typeServer, code: codeInternal}.error(err.Error())
 }
 
 // fromNotReady tells that there is no app-server for now, and when to come back.
 func fromNotReady(e *codexrpc.NotReadyError) *Error {
 	v := verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_not_ready"}
 	v.retry = max(soon, e.RetryAfter)
-	return v.error(strings.TrimSuffix(e.Error(), ".") + ". Please try again later; GET /readyz tells when it is ready.")
+	return v.error(notReadyMessage(e))
+}
+
+func notReadyMessage(e *codexrpc.NotReadyError) string {
+	return strings.TrimSuffix(e.Error(), ".") + ". Please try again later; GET /readyz tells when it is ready."
 }
 
 // codeInvalidRequest is JSON-RPC's code for a call that makes no sense, by which

@@ -122,7 +122,7 @@ func TestFromFailureBadRequest(t *testing.T) {
 		"context":       {`{"error":{"message":"too long","code":"context_length_exceeded"}}`, want{400, typeInvalidRequest, "context_length_exceeded", "messages", 0, "too long", ""}},
 		"no body":       {`{"foo":1}`, want{400, typeInvalidRequest, "", "", 0, `{"foo":1}`, ""}},
 		"truncated":     {`{"error":{"mess`, want{400, typeInvalidRequest, "", "", 0, `{"error":{"mess`, ""}},
-		"text is kept":  {`{"error":{"message":"try http://127.0.0.1:1/ and /home/x"}}`, want{400, typeInvalidRequest, "", "", 0, "try http://127.0.0.1:1/ and /home/x", ""}},
+		"text is kept":  {`{"error":{"message":"try http://127.0.0.1:1/ and /home/x"}}`, want{400, typeInvalidRequest, "", "", 0, "try [url] and /home/x", ""}},
 		"parameter off": {`{"error":{"message":"Parameter p is not supported with this model","code":"unsupported_parameter","param":"p"}}`, want{400, typeInvalidRequest, "unsupported_parameter", "p", 0, "Parameter p is not supported with this model", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestFromFailureOthers(t *testing.T) {
 		"shutdown":              {turn.ErrShutdown, want{503, typeServer, "server_shutting_down", "", time.Second, "", ""}},
 		"interrupted":           {turn.ErrInterrupted, want{503, typeServer, "codex_interrupted", "", time.Second, "", ""}},
 		"overloaded":            {codexrpc.ErrOverloaded, want{503, typeServer, "codex_overloaded", "", time.Second, "", ""}},
-		"closed":                {fmt.Errorf("exit status 1: %w", codexrpc.ErrClosed), want{503, typeServer, "codex_exited", "", time.Second, "", ""}},
+		"closed":                {fmt.Errorf("exit status 1: %w", codexrpc.ErrClosed), want{503, typeServer, "codex_exited", "", time.Second, codexrpc.ErrClosed.Error(), ""}},
 		"too slow":              {codexrpc.ErrTooSlow, want{504, typeServer, "codex_too_slow", "", 0, "", ""}},
 		"timeout":               {fmt.Errorf("thread/start: %w", codexrpc.ErrTimeout), want{504, typeServer, "codex_timeout", "", 0, "", ""}},
 		"cancelled":             {context.Canceled, want{499, typeInvalidRequest, "client_closed_request", "", 0, "", ClientGone().Message}},
@@ -168,7 +168,7 @@ func TestFromFailureOthers(t *testing.T) {
 		"starting":              {&codexrpc.NotReadyError{Reason: "it starts"}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
 		"restarting soon":       {&codexrpc.NotReadyError{RetryAfter: time.Millisecond}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
 		"restarting later":      {&codexrpc.NotReadyError{RetryAfter: 30 * time.Second}, want{503, typeServer, "codex_not_ready", "", 30 * time.Second, "", "the codex app-server is not ready"}},
-		"unknown":               {errors.New("?"), want{500, typeServer, "internal_error", "", 0, "", ""}},
+		"unknown":               {errors.New("?"), want{500, typeServer, "internal_error", "", 0, "The request failed within this server; its log says why.", ""}},
 	} {
 		t.Run(name, func(t *testing.T) { checkFailure(t, c.err, c.want) })
 	}
@@ -178,8 +178,38 @@ func TestFromFailureOthers(t *testing.T) {
 	if e := FromFailure(nil); e != nil {
 		t.Errorf("no failure became %v", e)
 	}
-	if e := FromFailure(&codexrpc.NotReadyError{Reason: "install codex."}); !strings.Contains(e.Message, "install codex. Please") || !strings.Contains(e.Message, "/readyz") {
+	if e := FromFailure(&codexrpc.NotReadyError{Reason: "x", Remedy: "install codex."}); !strings.Contains(e.Message, "install codex. Please") || !strings.Contains(e.Message, "/readyz") {
 		t.Errorf("message %q", e.Message)
+	}
+}
+
+// TestShown: what tells of this machine, or of the provider's, is for the log
+// alone, unless the log has nothing of the failure since it may quote the request.
+func TestShown(t *testing.T) {
+	const url = ", url: http://127.0.0.1:1/v1"
+	for name, c := range map[string]struct {
+		err             error
+		message, detail string
+	}{
+		"provider":  {turnErr("httpConnectionFailed", 403, "unexpected status 403: no"+url), "unexpected status 403: no", "unexpected status 403: no" + url},
+		"a 400":     {turnErr("badRequest", 0, "/tools/0 is wrong"+url), "/tools/0 is wrong", ""},
+		"silence":   {fmt.Errorf("%w; its last message: lost%s", turn.ErrIdle, url), turn.ErrIdle.Error() + "; its last message: lost", turn.ErrIdle.Error() + "; its last message: lost" + url},
+		"exit":      {fmt.Errorf("%w: exit status 1; its last words: token s3cret", codexrpc.ErrClosed), codexrpc.ErrClosed.Error(), codexrpc.ErrClosed.Error() + ": exit status 1; its last words: token s3cret"},
+		"refusal":   {&codexrpc.CallError{Method: "thread/start", Code: -32600, Message: "failed to load configuration: /home/x/config.toml:1:2"}, "failed to load configuration: [path]", ""},
+		"call":      {&codexrpc.CallError{Method: "m", Code: -1, Message: "open /home/x"}, "codex m: open [path] (-1)", "codex m: open /home/x (-1)"},
+		"internal":  {errors.New("open /home/x"), "The request failed within this server; its log says why.", "open /home/x"},
+		"left":      {context.Canceled, ClientGone().Message, ""},
+		"not ready": {&codexrpc.NotReadyError{State: codexrpc.StateBackoff, Reason: "no /home/x", Remedy: "do this"}, "the codex app-server is not ready (backoff): do this. Please try again later; GET /readyz tells when it is ready.", "the codex app-server is not ready (backoff): no /home/x. Please try again later; GET /readyz tells when it is ready."},
+		"no remedy": {&codexrpc.NotReadyError{State: codexrpc.StateStopped, Reason: "x"}, "the codex app-server is not ready (stopped). Please try again later; GET /readyz tells when it is ready.", "the codex app-server is not ready (stopped): x. Please try again later; GET /readyz tells when it is ready."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if e := FromFailure(c.err); e.Message != c.message || e.Detail != c.detail {
+				t.Errorf("shown %q, logged %q", e.Message, e.Detail)
+			}
+		})
+	}
+	if e := FromFailure(turnErr("other", 0, strings.Repeat("é", maxShown))); len(e.Message) > maxShown+len("…") || len(e.Detail) != 2*maxShown {
+		t.Errorf("%d bytes are shown and %d logged", len(e.Message), len(e.Detail))
 	}
 }
 
