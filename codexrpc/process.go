@@ -157,6 +157,7 @@ func (p *Process) forked(in *instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.PID = in.pid()
+	p.hasChanged()
 }
 
 // privateDir makes a directory in which no other program keeps anything.
