@@ -42,9 +42,10 @@ simulate:
 fuzz:
 	@./scripts/fuzz $(TIME)
 
-# soak strains the product for MINUTES, and says what became of it.
+# soak strains the product for MINUTES, and says what became of it. What Caddy logs
+# goes to build/soak.log.
 soak: $(CADDY) $(CODEX)
-	@go run ./internal/cmd/soak -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES)
+	@go run ./internal/cmd/soak -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log
 
 # deps gets what the tests need: the linter, jq for a command of the docs, the
 # pinned codex, and the clients from npm that judge the API.
