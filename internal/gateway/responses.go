@@ -33,13 +33,13 @@ func (g *Gateway) readResponse(w http.ResponseWriter, r *http.Request, memory *b
 		return nil, refusal
 	}
 	req := &request{route: RouteResponses, choices: 1}
-	req.prepare = func(ctx context.Context) *openai.Error { return g.prepareResponse(ctx, r, req, decoded) }
+	req.prepare = func(ctx context.Context) *openai.Error { return g.prepareResponse(ctx, r, req, decoded, memory) }
 	return req, nil
 }
 
 // prepareResponse maps a request to what its turn needs.
-func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *request, decoded *openai.ResponseRequest) (refusal *openai.Error) {
-	if refusal = g.complete(ctx, r, decoded); refusal != nil {
+func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *request, decoded *openai.ResponseRequest, memory *budget.Claim) (refusal *openai.Error) {
+	if refusal = g.complete(ctx, r, decoded, memory); refusal != nil {
 		return refusal
 	}
 	suffix := responses.NewSuffix(time.Now())
@@ -62,15 +62,15 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 }
 
 // complete completes a request with what it refers to in the store. That is
-// together no more than a body may be.
-func (g *Gateway) complete(ctx context.Context, r *http.Request, decoded *openai.ResponseRequest) *openai.Error {
+// together no more than a body may be, and its memory counts as a body's.
+func (g *Gateway) complete(ctx context.Context, r *http.Request, decoded *openai.ResponseRequest, memory *budget.Claim) *openai.Error {
 	if g.opts.Responses == nil {
 		decoded.DontStore()
 		return g.completeWithout(decoded)
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	kept := responses.NewReader(g.opts.Responses, g.opts.User(r), g.opts.MaxBody)
+	kept := responses.NewReader(g.opts.Responses, g.opts.User(r), g.opts.MaxBody, memory.Grow)
 	var earlier []json.RawMessage
 	if previous := decoded.PreviousID(); previous != "" {
 		var err error
@@ -104,7 +104,7 @@ func (g *Gateway) references(ctx context.Context, r *http.Request, kept *respons
 		return nil, openai.ReferencesTooLong()
 	}
 	if err != nil {
-		return nil, g.storeFailed(r, err)
+		return nil, g.notRead(r, err)
 	}
 	return found, nil
 }
@@ -124,6 +124,14 @@ func (g *Gateway) notFollowed(r *http.Request, id string, err error) *openai.Err
 	}
 	if errors.Is(err, responses.ErrTooLong) {
 		return openai.PreviousTooLong()
+	}
+	return g.notRead(r, err)
+}
+
+// notRead tells why what is kept could not be read just now.
+func (g *Gateway) notRead(r *http.Request, err error) *openai.Error {
+	if errors.Is(err, responses.ErrNoMemory) {
+		return openai.BodyMemory()
 	}
 	return g.storeFailed(r, err)
 }

@@ -10,7 +10,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
@@ -28,11 +30,12 @@ func (f failingStore) Delete(context.Context, string, string) error { return f.e
 func storeGateway(store responses.Store) (*Gateway, *bytes.Buffer) {
 	log := new(bytes.Buffer)
 	return New(nil, Options{
-		MaxBody:   1 << 20,
-		Responses: store,
-		Observer:  noObserver{},
-		User:      func(*http.Request) string { return "ann" },
-		Logger:    slog.New(slog.NewTextHandler(log, nil)),
+		MaxBody:       1 << 20,
+		MaxBodyMemory: 4 << 20,
+		Responses:     store,
+		Observer:      noObserver{},
+		User:          func(*http.Request) string { return "ann" },
+		Logger:        slog.New(slog.NewTextHandler(log, nil)),
 	}), log
 }
 
@@ -81,7 +84,7 @@ func TestStoreFails(t *testing.T) {
 			t.Fatal(refusal)
 		}
 		r := httptest.NewRequest(http.MethodPost, "/v1/responses", nil)
-		if refusal = g.complete(t.Context(), r, decoded); refusal == nil {
+		if refusal = g.complete(t.Context(), r, decoded, g.bodies.budget.Claim()); refusal == nil {
 			t.Fatal(what, "is complete")
 		}
 		check(what, refusal.Status, string(refusal.Body()))
@@ -137,6 +140,52 @@ func TestChainAtExit(t *testing.T) {
 		_, _, refusal := g.receive(httptest.NewRecorder(), r, g.readResponse, g.bodies.budget.Claim())
 		if refusal == nil || refusal.Code != code || store.reads != 3 {
 			t.Errorf("%+v after %d reads, want %s", refusal, store.reads, code)
+		}
+	}
+}
+
+// TestChainMemory: the items of a chain count with the bodies of requests.
+func TestChainMemory(t *testing.T) {
+	store := responses.NewMemory(1<<20, time.Hour)
+	id := openai.ResponseIDPrefix + strings.Repeat("0", 26)
+	item := `{"id":"msg_` + strings.Repeat("0", 26) + `_0","type":"message","role":"user","content":"` + strings.Repeat("x", 4<<10) + `"}`
+	entry := &responses.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
+	if err := store.Put(t.Context(), id, entry); err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{
+		`{"model":"m","input":"q","previous_response_id":"` + id + `"}`,
+		`{"model":"m","input":[{"type":"item_reference","id":"msg_` + strings.Repeat("0", 26) + `_0"}]}`,
+	} {
+		g, _ := storeGateway(store)
+		read := func() *openai.Error {
+			memory := g.bodies.budget.Claim()
+			defer memory.Release()
+			decoded, refusal := openai.DecodeResponse([]byte(body))
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			refusal = g.complete(t.Context(), httptest.NewRequest(http.MethodPost, "/v1/responses", nil), decoded, memory)
+			if refusal == nil && memory.Size() < 4<<10 {
+				t.Errorf("%s: %d bytes are counted", body, memory.Size())
+			}
+			return refusal
+		}
+		if refusal := read(); refusal != nil {
+			t.Error(refusal)
+		}
+		var others []*budget.Claim
+		for one := g.bodies.budget.Claim(); one.Grow(1 << 10); one = g.bodies.budget.Claim() {
+			others = append(others, one)
+		}
+		if refusal := read(); refusal == nil || refusal.Code != "codex_body_memory" {
+			t.Errorf("without memory: %v", refusal)
+		}
+		for _, one := range others {
+			one.Release()
+		}
+		if refusal := read(); refusal != nil || g.BodyMemory() != 0 {
+			t.Errorf("%d bytes are left, %v", g.BodyMemory(), refusal)
 		}
 	}
 }

@@ -35,11 +35,13 @@ type Reader struct {
 	user  string
 	read  int64 // bytes of entries that may still be read
 	keep  int64 // bytes of items that may still be returned
+	claim func(bytes int64) bool
 }
 
-// NewReader returns a reader of at most maxBytes of items.
-func NewReader(s Store, user string, maxBytes int64) *Reader {
-	return &Reader{store: s, user: user, read: max(leastRead, 2*maxBytes), keep: maxBytes}
+// NewReader returns a reader of at most maxBytes of items. claim is called
+// before any are kept, and reports whether there is memory for so many bytes.
+func NewReader(s Store, user string, maxBytes int64, claim func(bytes int64) bool) *Reader {
+	return &Reader{store: s, user: user, read: max(leastRead, 2*maxBytes), keep: maxBytes, claim: claim}
 }
 
 // get reads an entry, which is to be released.
@@ -63,8 +65,12 @@ func (r *Reader) get(ctx context.Context, id string) (*Entry, error) {
 
 // take counts an item that is returned some times.
 func (r *Reader) take(item json.RawMessage, times int) error {
-	if r.keep -= int64(len(item)) * int64(times); r.keep < 0 {
+	size := int64(len(item)) * int64(times)
+	if r.keep -= size; r.keep < 0 {
 		return ErrTooLong
+	}
+	if !r.claim(size) {
+		return ErrNoMemory
 	}
 	return nil
 }
@@ -72,7 +78,7 @@ func (r *Reader) take(item json.RawMessage, times int) error {
 // Chain returns the items of a response and of all that it follows, the first
 // one first: for each its input and its output. A chain with a link that is gone
 // is a *MissingError: half a conversation is none. ErrTooLong: it has more links
-// or bytes than may be read.
+// or bytes than may be read. ErrNoMemory: there is no memory for them.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
 	var chain []json.RawMessage // the last item first
 	for links := 0; id != ""; links++ {
@@ -106,7 +112,8 @@ type Reference struct{ Response, Item string }
 
 // Items returns the items that are named, by their ids, as idOf reads them. Each
 // counts as often as it is named. The first that is not there is a
-// *MissingError. ErrTooLong: they are more than may be read.
+// *MissingError. ErrTooLong: they are more than may be read. ErrNoMemory: there is
+// no memory for them.
 func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
 	named = slices.Clone(named)
 	slices.SortFunc(named, func(a, b Reference) int { return strings.Compare(a.Response, b.Response) })

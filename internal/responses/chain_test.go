@@ -32,6 +32,9 @@ func (c *countingStore) Get(ctx context.Context, user, id string) (*Entry, error
 	return c.Store.Get(ctx, user, id)
 }
 
+// always is a memory without end.
+func always(int64) bool { return true }
+
 // text is the id of an item of these tests: the item.
 func text(item json.RawMessage) string { return string(item) }
 
@@ -46,24 +49,32 @@ func TestReader(t *testing.T) {
 		named[i] = Reference{id(i % 2), `"own"`}
 	}
 	size := int64(100 * len(`"own"`))
-	items, err := NewReader(s, "u", size).Items(ctx, named, text)
+	items, err := NewReader(s, "u", size, always).Items(ctx, named, text)
 	if err != nil || string(items[`"own"`]) != `"own"` || s.reads != 2 {
 		t.Errorf("%s after %d reads, %v", items, s.reads, err)
 	}
-	if _, err := NewReader(s, "u", size-1).Items(ctx, named, text); !errors.Is(err, ErrTooLong) {
+	if _, err := NewReader(s, "u", size-1, always).Items(ctx, named, text); !errors.Is(err, ErrTooLong) {
 		t.Error("one byte more:", err)
 	}
 	for _, named := range []Reference{{id(1), "none"}, {id(7), `"own"`}} {
-		_, err := NewReader(s, "u", 1<<20).Items(ctx, []Reference{{id(0), `"own"`}, named}, text)
+		_, err := NewReader(s, "u", 1<<20, always).Items(ctx, []Reference{{id(0), `"own"`}, named}, text)
 		if missing := (*MissingError)(nil); !errors.As(err, &missing) || missing.ID != named.Item {
 			t.Errorf("%v: %v", named, err)
 		}
 	}
-	if _, err := NewReader(s, "v", 1<<20).Items(ctx, named, text); !errors.Is(err, ErrNotFound) {
+	if _, err := NewReader(s, "v", 1<<20, always).Items(ctx, named, text); !errors.Is(err, ErrNotFound) {
 		t.Error("another user's:", err)
 	}
+	claimed := int64(0)
+	three := NewReader(s, "u", 1<<20, func(bytes int64) bool { claimed += bytes; return claimed <= 15 })
+	if _, err := three.Items(ctx, named[:3], text); err != nil {
+		t.Error("as much as there is memory:", err)
+	}
+	if _, err := three.Items(ctx, named[:1], text); !errors.Is(err, ErrNoMemory) {
+		t.Error("more than there is memory:", err)
+	}
 	// A chain and items share the bound.
-	r := NewReader(s, "u", 16)
+	r := NewReader(s, "u", 16, always)
 	if _, err := r.Chain(ctx, id(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +110,7 @@ func TestReaderCancelled(t *testing.T) {
 				cancel()
 			}
 		}
-		if err := read(ctx, NewReader(s, "u", 1<<20)); !errors.Is(err, context.Canceled) || s.reads != 3 {
+		if err := read(ctx, NewReader(s, "u", 1<<20, always)); !errors.Is(err, context.Canceled) || s.reads != 3 {
 			t.Errorf("%s: %v after %d reads", what, err, s.reads)
 		}
 		cancel()
@@ -167,7 +178,7 @@ func TestChainMemory(t *testing.T) {
 	for i := range chains {
 		all.Go(func() {
 			var err error
-			if chains[i], err = NewReader(s, "u", 1<<20).Chain(t.Context(), id(0)); err != nil {
+			if chains[i], err = NewReader(s, "u", 1<<20, always).Chain(t.Context(), id(0)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -190,7 +201,7 @@ func TestChainMemory(t *testing.T) {
 func TestChainReads(t *testing.T) {
 	const size = 128 << 10
 	s, storage := newLarge(t, size, 2, 3)
-	r := NewReader(s, "u", 1<<20)
+	r := NewReader(s, "u", 1<<20, always)
 	r.read = 5 * size
 	if _, err := r.Chain(t.Context(), id(0)); !errors.Is(err, ErrTooLong) {
 		t.Error(err)
@@ -198,7 +209,7 @@ func TestChainReads(t *testing.T) {
 	if got := storage.bytes.Load(); got > 6*size {
 		t.Errorf("%d KiB were loaded", got>>10)
 	}
-	r = NewReader(s, "u", 1<<20)
+	r = NewReader(s, "u", 1<<20, always)
 	r.read = size
 	if _, err := r.Items(t.Context(), []Reference{{id(0), `"in 0"`}, {id(1), `"in 1"`}}, text); !errors.Is(err, ErrTooLong) {
 		t.Error(err)

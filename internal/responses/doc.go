@@ -29,5 +29,6 @@ var (
 	ErrNotFound    = errors.New("there is no such response")
 	ErrTooLarge    = errors.New("the response is too large to be kept")
 	ErrTooLong     = errors.New("there are too many responses before, or they are too large")
+	ErrNoMemory    = errors.New("there is no memory for the items")
 	ErrUnavailable = errors.New("the store of responses does not work")
 )

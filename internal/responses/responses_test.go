@@ -96,28 +96,28 @@ func TestChain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		items, err := NewReader(s, "ann", 1<<20).Chain(ctx, id(2))
+		items, err := NewReader(s, "ann", 1<<20, always).Chain(ctx, id(2))
 		want := `["in 0" "<0>" "own" "in 1" "<1>" "own" "in 2" "<2>" "own"]`
 		if got := fmt.Sprintf("%s", items); err != nil || got != want {
 			t.Errorf("got %s, %v; want %s", got, err, want)
 		}
-		if _, err := NewReader(s, "bob", 1<<20).Chain(ctx, id(2)); !errors.Is(err, ErrNotFound) {
+		if _, err := NewReader(s, "bob", 1<<20, always).Chain(ctx, id(2)); !errors.Is(err, ErrNotFound) {
 			t.Error("another user's chain:", err)
 		}
-		if _, err := NewReader(s, "ann", 47).Chain(ctx, id(2)); !errors.Is(err, ErrTooLong) {
+		if _, err := NewReader(s, "ann", 47, always).Chain(ctx, id(2)); !errors.Is(err, ErrTooLong) {
 			t.Error("a chain that is too large:", err)
 		}
 		if err := s.Delete(ctx, "ann", id(0)); err != nil {
 			t.Fatal(err)
 		}
-		_, err = NewReader(s, "ann", 1<<20).Chain(ctx, id(2))
+		_, err = NewReader(s, "ann", 1<<20, always).Chain(ctx, id(2))
 		if missing := (*MissingError)(nil); !errors.As(err, &missing) || missing.ID != id(0) {
 			t.Error("a chain without its beginning:", err)
 		}
 		if err := s.Put(ctx, id(0), entry("ann", id(2), "round")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := NewReader(s, "ann", 1<<30).Chain(ctx, id(2)); !errors.Is(err, ErrTooLong) {
+		if _, err := NewReader(s, "ann", 1<<30, always).Chain(ctx, id(2)); !errors.Is(err, ErrTooLong) {
 			t.Error("a chain in a circle:", err)
 		}
 	})

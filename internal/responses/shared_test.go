@@ -128,7 +128,7 @@ func checkUnavailable(t *testing.T, s *Shared, ctx context.Context) {
 		}
 	}
 	var missing *MissingError
-	if _, err := NewReader(s, "u", 1000).Chain(ctx, id(1)); !errors.Is(err, ErrUnavailable) || errors.As(err, &missing) {
+	if _, err := NewReader(s, "u", 1000, always).Chain(ctx, id(1)); !errors.Is(err, ErrUnavailable) || errors.As(err, &missing) {
 		t.Error(err)
 	}
 }
