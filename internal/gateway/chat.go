@@ -79,6 +79,9 @@ type chatEvents struct {
 // Open writes nothing: the first chunk of a choice comes with its first output.
 func (*chatEvents) Open() error { return nil }
 
+// Holds is false: a chunk has what is new.
+func (*chatEvents) Holds() bool { return false }
+
 // Cancel ends nothing: no chat completion can be cancelled but by its client's
 // leaving.
 func (*chatEvents) Cancel() error { return nil }

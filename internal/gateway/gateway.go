@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -72,7 +73,10 @@ type Gateway struct {
 	opts     Options
 	queue    *queue.Queue // a slot for each running turn
 	bodies   *bodies
-	running  *Running
+
+	answers   *budget.Budget // of answers until their ends
+	maxAnswer int64          // of one of them, in bytes
+	running   *Running
 }
 
 // New makes a gateway.
@@ -89,8 +93,10 @@ func New(upstream Upstream, opts Options) *Gateway {
 		queue: queue.New(queue.Options{
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait,
 		}),
-		bodies:  newBodies(opts.MaxBodyMemory, opts.MaxBody),
-		running: opts.Running,
+		answers:   budget.New(answerMemory),
+		maxAnswer: maxAnswer,
+		bodies:    newBodies(opts.MaxBodyMemory, opts.MaxBody),
+		running:   opts.Running,
 	}
 }
 

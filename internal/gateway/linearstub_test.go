@@ -12,10 +12,14 @@ import (
 
 // newStubUpstream is an app-server that takes every call, reads no more of it than
 // its method, and runs no turn.
-func newStubUpstream(t testing.TB) *fakeUpstream {
+func newStubUpstream(t testing.TB) *fakeUpstream { return newServedUpstream(t, answerAll) }
+
+// newServedUpstream is an app-server within this process: serve answers calls until
+// there are no more.
+func newServedUpstream(t testing.TB, serve func(in io.Reader, out io.Writer)) *fakeUpstream {
 	t.Helper()
 	u := &fakeUpstream{process: codexrpc.NewProcess(codexrpc.ProcessConfig{
-		Start:        startStub,
+		Start:        func() (*codexrpc.Program, error) { return startServing(serve), nil },
 		StartTimeout: patience,
 		Client:       codexrpc.ClientInfo{Name: "test"},
 	}, nil)}
@@ -27,13 +31,13 @@ func newStubUpstream(t testing.TB) *fakeUpstream {
 	return u
 }
 
-func startStub() (*codexrpc.Program, error) {
+func startServing(serve func(in io.Reader, out io.Writer)) *codexrpc.Program {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
 	stderr, silent := io.Pipe()
 	exited := make(chan string, 1)
 	go func() {
-		answerAll(in, out)
+		serve(in, out)
 		out.Close()
 		silent.Close()
 		exited <- "exited"
@@ -42,7 +46,7 @@ func startStub() (*codexrpc.Program, error) {
 	return &codexrpc.Program{
 		Stdin: stdin, Stdout: stdout, Stderr: stderr, PID: 1,
 		Wait: func() string { return <-exited }, Terminate: kill, Kill: kill,
-	}, nil
+	}
 }
 
 // callHead is how a call begins.

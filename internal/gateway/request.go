@@ -66,6 +66,8 @@ type eventEncoder interface {
 	// Done reports whether the last event that depends on outputs is written: all
 	// choices have finished, or one has failed.
 	Done() bool
+	// Holds reports whether the encoder holds all outputs until the end.
+	Holds() bool
 	// Cancel ends the answer because somebody has cancelled it.
 	Cancel() error
 	// Close writes what follows then. tools sums up the choices.

@@ -207,6 +207,9 @@ type responseEvents struct {
 	writer *sse.Writer
 }
 
+// Holds is true: the last event has the whole response.
+func (*responseEvents) Holds() bool { return true }
+
 // Close writes the counts of the calls. There is no end mark: the last event is
 // one.
 func (e *responseEvents) Close(tools turn.Report) error { return writeCounts(e.writer, tools) }

@@ -22,6 +22,10 @@ const (
 // the request failed, and why the client did not get the answer.
 func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) (failure, lost error) {
 	s := newEvents(w, req.wire, g.opts.Keepalive, choices)
+	if s.encoder.Holds() {
+		s.held = g.hold()
+		defer s.held.release()
+	}
 	err := g.run(r.Context(), choices, s)
 	switch {
 	case errors.Is(err, openai.ErrCancelled):
@@ -49,6 +53,7 @@ type events struct {
 	wire    wire
 	writer  *sse.Writer
 	encoder eventEncoder
+	held    *held
 	header  time.Time     // when the header goes out at the latest
 	opened  bool          // the encoder has begun
 	err     error         // why the request failed
@@ -69,6 +74,7 @@ func newEvents(w http.ResponseWriter, form wire, keepalive time.Duration, choice
 // take writes the events of all outputs and flushes once.
 func (s *events) take(choice int, outputs []turn.Output) error {
 	for _, o := range outputs {
+		o = s.held.add(o)
 		if o.Kind == turn.OutputFailure {
 			s.err = o.Err
 			if !s.opened {

@@ -12,7 +12,8 @@ import (
 // whole answers with one body, after the turns. It returns what
 // [Gateway.stream] does.
 func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) (failure, lost error) {
-	b := &body{encoder: req.wire.Whole()}
+	b := &body{encoder: req.wire.Whole(), held: g.hold()}
+	defer b.held.release()
 	if err := g.run(r.Context(), choices, b); err != nil {
 		g.lost(r, err)
 		return nil, err
@@ -31,12 +32,13 @@ func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, req *request, ch
 // body is an answer in one piece.
 type body struct {
 	encoder bodyEncoder
+	held    *held
 }
 
 // take folds the outputs.
 func (b *body) take(choice int, outputs []turn.Output) error {
 	for _, o := range outputs {
-		b.encoder.Add(choice, o)
+		b.encoder.Add(choice, b.held.add(o))
 	}
 	return nil
 }

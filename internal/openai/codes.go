@@ -3,7 +3,9 @@ package openai
 // codes are all that an [Error] of this server may have as its code, beside
 // those that a model's provider makes up.
 var codes = map[string]bool{
+	"answer_too_large":            true,
 	"client_closed_request":       true,
+	"codex_answer_memory":         true,
 	"codex_body_memory":           true,
 	"codex_error":                 true,
 	"codex_exited":                true,

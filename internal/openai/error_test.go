@@ -81,6 +81,8 @@ func TestLocalErrors(t *testing.T) {
 		"invalid":      {InvalidRequest("x-proxy-output-mode", "must be openai-json or obsidian-xml"), 400, "x-proxy-output-mode", ""},
 		"queue":        {QueueFull(), 429, "", "codex_queue_full"},
 		"queue wait":   {QueueTimeout(10 * time.Second), 503, "", "codex_queue_timeout"},
+		"answer":       {AnswerMemory(), 503, "", "codex_answer_memory"},
+		"large answer": {AnswerTooLarge(1 << 20), 502, "", "answer_too_large"},
 		"body":         {BodyMemory(), 503, "", "codex_body_memory"},
 		"slow body":    {BodyTimeout(1024, time.Minute), 408, "", "request_timeout"},
 		"choices":      {TooManyChoices(65, 64), 400, "n", ""},

@@ -31,6 +31,26 @@ func BodyTimeout(rate int, most time.Duration) *Error {
 	}
 }
 
+// AnswerTooLarge is the 502 of an answer of which more than limit bytes would have
+// to be put together. Trying again would only cost as much again.
+func AnswerTooLarge(limit int64) *Error {
+	return &Error{
+		Status: http.StatusBadGateway, Type: typeServer, Code: "answer_too_large",
+		Message:     fmt.Sprintf("The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.", limit),
+		ShouldRetry: new(bool),
+	}
+}
+
+// AnswerMemory is the 503 of an answer for which there is no memory, since others
+// that are put together take it all.
+func AnswerMemory() *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: typeServer, Code: "codex_answer_memory",
+		Message:    "Other answers that are put together take all the memory that there is for them here. Please try again later; a stream of chat completions takes none.",
+		RetryAfter: laterAfterQueue,
+	}
+}
+
 // BodyMemory is the 503 of a request for whose body there is no memory, since
 // those of others take it all.
 func BodyMemory() *Error {
