@@ -114,9 +114,9 @@ type catalogueRun struct {
 }
 
 // startCatalogue forks the program for its catalogue, which is to be written to
-// path. Without a working directory of the operator's it runs in that of the
+// path, with an environment. Without a working directory of the operator's it runs in that of the
 // file.
-func (cfg *ProcessConfig) startCatalogue(path string, timeout time.Duration) *catalogueRun {
+func (cfg *ProcessConfig) startCatalogue(path string, env []string, timeout time.Duration) *catalogueRun {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("it did not end within %s", timeout))
 	r := &catalogueRun{path: path, cancel: cancel}
 	r.ctx, r.abort = context.WithCancelCause(ctx)
@@ -129,7 +129,7 @@ func (cfg *ProcessConfig) startCatalogue(path string, timeout time.Duration) *ca
 	r.complaint = &boundedBuffer{limit: maxComplaint}
 	r.cmd = exec.CommandContext(r.ctx, r.command[0], r.command[1:]...)
 	r.cmd.Dir = cmp.Or(cfg.Dir, filepath.Dir(path))
-	r.cmd.Env = cfg.environ()
+	r.cmd.Env = env
 	r.cmd.Stdout, r.cmd.Stderr = r.output, r.complaint
 	// The program may be a launcher, and the one that prints its child.
 	ownGroup(r.cmd)

@@ -27,9 +27,10 @@ func scriptConfig(t *testing.T, body string) *ProcessConfig {
 	return &ProcessConfig{Command: []string{"/bin/sh", script, "-c", "a=b", "app-server", "--listen", "stdio"}}
 }
 
-// writeCatalogue runs the program for its catalogue and writes it to path.
-func (cfg *ProcessConfig) writeCatalogue(path string) (catalogue, error) {
-	return cfg.startCatalogue(path, patience).write()
+// writeCatalogue runs the program for its catalogue, with the test's variables
+// and some more, and writes it to path.
+func (cfg *ProcessConfig) writeCatalogue(path string, env ...string) (catalogue, error) {
+	return cfg.startCatalogue(path, append(os.Environ(), env...), patience).write()
 }
 
 func TestChangedCatalogue(t *testing.T) {
@@ -122,14 +123,11 @@ func FuzzChangedCatalogue(f *testing.F) {
 
 // The program is run as the app-server is, up to what it is to do.
 func TestWriteCatalogue(t *testing.T) {
-	t.Setenv("CODEXRPC_INHERITED", "yes")
 	cfg := scriptConfig(t, `
 		printf '%s\n' "$@" >args
-		printf '%s\n' "$CODEX_HOME" "$OWN" "$CODEXRPC_INHERITED" >env
+		printf '%s\n' "$CODEX_HOME" "$OWN" >env
 		echo 'a warning' >&2
 		cat catalogue`)
-	cfg.Home = "/the/codex/home"
-	cfg.Env = map[string]string{"OWN": "1"}
 	for name, dir := range map[string]string{"of_the_file": "", "of_the_operator": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
 			own := *cfg
@@ -144,11 +142,11 @@ func TestWriteCatalogue(t *testing.T) {
 			if err := os.Chmod(path, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := own.writeCatalogue(path); err != nil {
+			if _, err := own.writeCatalogue(path, "CODEX_HOME=/the/codex/home", "OWN=1"); err != nil {
 				t.Fatal(err)
 			}
 			checkTestFile(t, filepath.Join(dir, "args"), "-c\na=b\ndebug\nmodels\n-c\ncli_auth_credentials_store=\"ephemeral\"\n")
-			checkTestFile(t, filepath.Join(dir, "env"), "/the/codex/home\n1\nyes\n")
+			checkTestFile(t, filepath.Join(dir, "env"), "/the/codex/home\n1\n")
 			checkTestFile(t, path, `{"models":[{"slug":"a","supports_search_tool":false,"tool_mode":"direct",`+
 				`"apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,`+
 				`"context_window":null,"max_context_window":null,"auto_compact_token_limit":null}]}`)
@@ -269,7 +267,7 @@ func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	cfg.Dir = dir
 	path := filepath.Join(dir, "models.json")
 	reason := errors.New("the server ends")
-	run := cfg.startCatalogue(path, patience)
+	run := cfg.startCatalogue(path, os.Environ(), patience)
 	pid := readPID(t, filepath.Join(dir, "pid"))
 	run.abort(reason)
 	if _, err := run.write(); !errors.Is(err, reason) {
@@ -277,7 +275,7 @@ func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	}
 	awaitGone(t, pid)
 
-	_, err := cfg.startCatalogue(path, 50*time.Millisecond).write()
+	_, err := cfg.startCatalogue(path, os.Environ(), 50*time.Millisecond).write()
 	if err == nil || !strings.Contains(err.Error(), "did not end within 50ms") {
 		t.Errorf("got %v", err)
 	}

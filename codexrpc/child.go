@@ -28,8 +28,8 @@ type child struct {
 }
 
 // spawn forks the program and connects to it. It does not wait for an answer.
-func spawn(cfg *ProcessConfig, dir string, logger func() *slog.Logger) (*child, error) {
-	program, err := cfg.start(dir)
+func spawn(cfg *ProcessConfig, dir string, env []string, logger func() *slog.Logger) (*child, error) {
+	program, err := cfg.start(dir, env)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"time"
 )
 
@@ -13,6 +12,7 @@ import (
 // child of ours, or a connection to one that runs elsewhere.
 type instance struct {
 	child *child        // nil: it runs elsewhere
+	home  *privateHome  // of a program that is run by its command, else nil
 	begun chan struct{} // closed when the start has ended, well or not
 
 	// What came of the start, valid once begun is closed.
@@ -53,7 +53,10 @@ func (in *instance) stop(timeout time.Duration) error {
 	case in.child != nil && errors.Is(in.conn.Err(), ErrUnresponsive):
 		return in.child.stop(0, 0) // it reacts to nothing else
 	case in.child != nil:
-		return in.child.stop(timeout/2, timeout/2)
+		if err := in.child.stop(timeout/2, timeout/2); err != nil {
+			return err
+		}
+		return in.home.remove()
 	case in.conn != nil:
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
@@ -83,20 +86,25 @@ func (p *Process) launch() (*instance, error) {
 	in := &instance{begun: make(chan struct{})}
 	var printing *catalogueRun
 	if p.cfg.Connect == "" {
-		c, err := p.spawn()
+		env, err := p.prepare(in)
 		if err != nil {
 			return nil, err
 		}
+		c, err := p.spawn(env)
+		if err != nil {
+			_ = in.home.remove() // else it goes with the private directory
+			return nil, err
+		}
 		in.child, in.conn = c, c.conn
-		printing = p.printCatalogue()
+		printing = p.printCatalogue(env)
 	}
 	go p.begin(in, printing)
 	return in, nil
 }
 
 // spawn forks the program.
-func (p *Process) spawn() (*child, error) {
-	c, err := spawn(&p.cfg, p.Dir(), p.log)
+func (p *Process) spawn(env []string) (*child, error) {
+	c, err := spawn(&p.cfg, p.Dir(), env, p.log)
 	switch {
 	case err != nil && p.cfg.Start != nil:
 		return nil, fmt.Errorf("cannot start the app-server: %w", err)
@@ -108,13 +116,13 @@ func (p *Process) spawn() (*child, error) {
 	return c, nil
 }
 
-// printCatalogue forks the run that prints the catalogue. Without a place for
-// the file, or a command, there is none.
-func (p *Process) printCatalogue() *catalogueRun {
-	if p.private == "" || p.cfg.Start != nil {
+// printCatalogue forks the run that prints the catalogue. Without a command
+// there is none.
+func (p *Process) printCatalogue(env []string) *catalogueRun {
+	if p.cfg.Start != nil {
 		return nil
 	}
-	return p.cfg.startCatalogue(filepath.Join(p.private, "models.json"), catalogueTimeout)
+	return p.cfg.startCatalogue(p.private.catalogue(), env, catalogueTimeout)
 }
 
 // begin gets an instance ready: it is dialled, if it is a remote one, shaken
@@ -176,6 +184,8 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 		return err
 	case errors.Is(err, ErrNotLoggedIn) && in.child == nil:
 		return fmt.Errorf("at %s: %w", p.address, err)
+	case errors.Is(err, ErrNotLoggedIn) && in.home != nil:
+		return in.home.notLoggedIn()
 	case errors.Is(err, ErrNotLoggedIn):
 		return err
 	}

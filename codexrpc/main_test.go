@@ -12,6 +12,9 @@ import (
 func TestMain(m *testing.M) {
 	// Set, if empty: a child that ran the tests would start children of its own.
 	if mode, ok := os.LookupEnv(childEnv); ok {
+		if mode == ownsPrivateDir {
+			os.Exit(ownPrivateDir())
+		}
 		os.Exit(runChild(mode))
 	}
 	goleak.VerifyTestMain(m)

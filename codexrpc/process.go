@@ -1,10 +1,8 @@
 package codexrpc
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,9 +53,9 @@ type Process struct {
 	drainLimit, drainGrace time.Duration
 
 	mu       sync.Mutex
-	dir      string    // working directory; the private one when cfg has none
-	private  string    // a directory of its own, made at Start; empty: there is none
-	models   catalogue // for threads; empty: there is none
+	dir      string      // working directory; the private one when cfg has none
+	private  *privateDir // made for the first instance of our own; nil: there is none
+	models   catalogue   // for threads; empty: there is none
 	started  bool
 	stopped  bool
 	status   Status
@@ -136,15 +134,12 @@ func (p *Process) Start() {
 		return
 	}
 	p.started = true
-	if p.cfg.Connect == "" {
-		p.private = p.privateDir()
-		if p.dir == "" {
-			p.dir = cmp.Or(p.private, os.TempDir())
-		}
-	}
 	p.enter(Status{State: StateStarting})
 	p.mu.Unlock()
 	p.observe()
+	if p.cfg.Connect == "" {
+		p.background.Go(func() { sweepPrivateDirs(p.stop, p.log()) })
+	}
 	in, err := p.launch()
 	if err == nil {
 		p.forked(in)
@@ -158,25 +153,6 @@ func (p *Process) forked(in *instance) {
 	defer p.mu.Unlock()
 	p.status.PID = in.pid()
 	p.hasChanged()
-}
-
-// privateDir makes a directory in which no other program keeps anything.
-func (p *Process) privateDir() string {
-	dir, err := os.MkdirTemp("", "codex-work-")
-	if err != nil {
-		p.log().Error("making a private directory for codex", "error", err)
-	}
-	return dir
-}
-
-// removeDir removes the private directory.
-func (p *Process) removeDir() {
-	if p.private == "" {
-		return
-	}
-	if err := os.RemoveAll(p.private); err != nil {
-		p.log().Warn("removing the private directory of codex", "error", err)
-	}
 }
 
 // Catalogue is the file that the model_catalog_json of a thread is to name, so

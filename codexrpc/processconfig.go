@@ -1,9 +1,6 @@
 package codexrpc
 
 import (
-	"maps"
-	"os"
-	"slices"
 	"time"
 )
 
@@ -27,13 +24,18 @@ type ProcessConfig struct {
 	Connect string
 	// Token is sent to the app-server at Connect as a bearer token; empty: none.
 	Token string
-	// Home is CODEX_HOME; empty: that of the environment.
+	// Home is the CODEX_HOME of the operator: where the login and the settings of
+	// the model provider come from. The program gets a home of its own with these
+	// and nothing else. Empty: that of Env or of this process's environment, else
+	// ~/.codex.
 	Home string
 	// Dir is the working directory; empty: a new, empty, private one, removed
 	// at the end. Of an app-server at Connect it is a path on its own machine;
 	// empty: where that was started.
 	Dir string
-	// Env is added to this process's environment.
+	// Env is added to what the program gets of this process's environment: what it
+	// needs to run, to reach the network and to log, and what its model providers
+	// name.
 	Env map[string]string
 	// StartTimeout bounds a start up to the end of the handshake; 0: 10 s.
 	StartTimeout time.Duration
@@ -56,19 +58,6 @@ func (cfg ProcessConfig) withDefaults() ProcessConfig {
 		cfg.StopTimeout = defaultStopTimeout
 	}
 	return cfg
-}
-
-// environ is the child's environment. Of a name that stands in it twice, the
-// later value holds.
-func (cfg *ProcessConfig) environ() []string {
-	env := os.Environ()
-	for _, key := range slices.Sorted(maps.Keys(cfg.Env)) {
-		env = append(env, key+"="+cfg.Env[key])
-	}
-	if cfg.Home != "" {
-		env = append(env, "CODEX_HOME="+cfg.Home)
-	}
-	return env
 }
 
 // zone is the time zone of the child, or nil if it has one of its own.

@@ -25,14 +25,15 @@ type Program struct {
 	Terminate, Kill func()
 }
 
-// start starts the program of the configuration.
-func (cfg *ProcessConfig) start(dir string) (*Program, error) {
+// start starts the program of the configuration in a directory and with an
+// environment.
+func (cfg *ProcessConfig) start(dir string, env []string) (*Program, error) {
 	if cfg.Start != nil {
 		return cfg.Start()
 	}
 	cmd := exec.Command(cfg.Command[0], cfg.Command[1:]...)
 	cmd.Dir = dir
-	cmd.Env = cfg.environ()
+	cmd.Env = env
 	ownGroup(cmd)
 	var pipes pipeSet
 	stdin, toChild := pipes.make()

@@ -149,8 +149,8 @@ func TestRemoteProcess(t *testing.T) {
 	if !s.Remote || s.Address != e.address || s.PID != 0 || s.Version != "0.169.0" || s.State != StateReady {
 		t.Errorf("it is %+v", s)
 	}
-	if p.Dir() != "" || p.Catalogue("gpt-5") != "" || p.private != "" {
-		t.Errorf("it has files here: %q %q", p.Dir(), p.private)
+	if p.Dir() != "" || p.Catalogue("gpt-5") != "" || p.private != nil {
+		t.Errorf("it has files here: %q %+v", p.Dir(), p.private)
 	}
 	closed(open(t, c))
 	if e.cwds[0] != "none" {

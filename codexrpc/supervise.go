@@ -199,7 +199,7 @@ func (s *supervisor) end() {
 	}
 	ends.Wait()
 	s.background.Wait()
-	s.removeDir()
+	s.removePrivateDir()
 	s.become(Status{State: StateStopped, Reason: reasonStopped})
 	close(s.done)
 }

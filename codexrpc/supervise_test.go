@@ -191,7 +191,12 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 			cfg.Dir = t.TempDir()
 			cfg.Env[pathEnv] = path
 		})
-		c, err := p.spawn()
+		env, err := p.prepare(&instance{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.removePrivateDir()
+		c, err := p.spawn(env)
 		if err != nil {
 			t.Fatal(err)
 		}
