@@ -34,14 +34,17 @@ type AppServer struct {
 	// How many processes run. Default: 1.
 	Processes int `json:"processes,omitempty"`
 
-	// CODEX_HOME: where Codex keeps its login and its config.toml. Default: that
-	// of Caddy's environment, else ~/.codex.
+	// The CODEX_HOME that the login and the settings of the model provider come
+	// from. The app-server has a home of its own, with nothing else of it. Default:
+	// that of Caddy's environment, else ~/.codex.
 	Home string `json:"home,omitempty"`
 
 	// The working directory. Default: a new, empty, private one.
 	Dir string `json:"dir,omitempty"`
 
-	// Variables added to Caddy's own environment.
+	// Variables for the app-server. Of Caddy's environment it gets only what it
+	// needs to run, to reach the network and to log, and what the settings of its
+	// model providers name.
 	Env map[string]string `json:"env,omitempty"`
 
 	// How much memory a process and all that it has started may use, in bytes.
