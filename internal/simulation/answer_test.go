@@ -17,6 +17,7 @@ type heard struct {
 	usage   *usage
 	id      string
 	object  json.RawMessage // the whole response, at its end
+	texts   []string        // of its messages, and an empty one for each reasoning
 }
 
 // choice is what one choice has said.

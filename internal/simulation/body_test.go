@@ -31,8 +31,8 @@ func history(token string) string {
 	return question + "\x00" + answer + "\x00"
 }
 
-// body is what a client sends.
-func (r *request) body() []byte {
+// body is what a client sends. previous is the response that it follows, if any.
+func (r *request) body(previous string) []byte {
 	switch r.Bad {
 	case "no JSON":
 		return []byte(`{"model":"m","messages":[{]}`)
@@ -47,7 +47,7 @@ func (r *request) body() []byte {
 	case "empty":
 		return nil
 	}
-	body := r.goodBody()
+	body := r.goodBody(previous)
 	switch r.Bad {
 	case "cut":
 		return body[:len(body)/2]
@@ -57,7 +57,7 @@ func (r *request) body() []byte {
 	return body
 }
 
-func (r *request) goodBody() []byte {
+func (r *request) goodBody(previous string) []byte {
 	messages := []map[string]any{}
 	if question, answer := historyOf(r.Token); question != "" {
 		messages = append(messages, map[string]any{"role": "user", "content": question}, map[string]any{"role": "assistant", "content": answer})
@@ -79,6 +79,9 @@ func (r *request) goodBody() []byte {
 	}
 	if r.Responses {
 		body["input"] = messages
+		if previous != "" {
+			body["previous_response_id"] = previous
+		}
 	} else {
 		body["messages"] = messages
 		body["n"] = r.Choices
@@ -108,8 +111,7 @@ type bodyReader struct {
 	once   sync.Once
 }
 
-func (r *request) reader(ctx context.Context) *bodyReader {
-	body := r.body()
+func (r *request) reader(ctx context.Context, body []byte) *bodyReader {
 	b := &bodyReader{ctx: ctx, rest: body, piece: len(body) + 1, pause: r.Trickle, stuck: r.Stuck, closed: make(chan struct{})}
 	if r.Trickle > 0 {
 		b.piece = 1 + len(body)/20

@@ -22,6 +22,10 @@ type player struct {
 	http   *http.Client
 	dials  atomic.Int64
 	strict bool // nothing may go wrong
+
+	mu   sync.Mutex
+	last string // the last response that can be followed
+	said string // all that was said up to it, as the app-server knows it
 }
 
 func (r *run) newClient(c *client) *player {
@@ -98,6 +102,40 @@ func (p *player) ask(q *request) {
 	a := p.fetch(q)
 	p.of.trace.add("%s: %d after %s, %d bytes, error %v, excused %t", q.Token, a.status, time.Since(a.begin), len(a.body), a.err, a.excused)
 	p.of.check(a, p.strict)
+	p.remember(a)
+}
+
+// follow is the response that a request follows; empty: none.
+func (p *player) follow(q *request) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !q.Follow || p.last == "" {
+		return ""
+	}
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.followed[q.Token] = p.said
+	return p.last
+}
+
+// remember notes a response that can be followed: one that has texts only, since
+// calls would want their results.
+func (p *player) remember(a *answer) {
+	if !a.request.Responses || a.status != http.StatusOK || a.err != nil || a.request.Bad != "" {
+		return
+	}
+	h, err := a.read()
+	if err != nil || !h.ended || h.failed || h.choices[0].finish != "stop" {
+		return
+	}
+	q := a.request
+	said := p.of.historyOf(q.Token) + prompt(q.Token, q.Prompt) + "\x00"
+	for _, text := range h.texts {
+		said += text + "\x00"
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last, p.said = h.id, said
 }
 
 // fetch sends a request and reads the answer as the plan says.
@@ -124,16 +162,17 @@ func (p *player) fetch(q *request) *answer {
 			used.Store(c)
 		}
 	}})
+	body := q.body(p.follow(q))
 	path := "/v1/chat/completions"
 	if q.Responses {
 		path = "/v1/responses"
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+path, q.reader(ctx))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+path, q.reader(ctx, body))
 	if err != nil {
 		panic(err) // the address is a constant
 	}
 	if q.Trickle == 0 && !q.Stuck {
-		request.ContentLength = int64(len(q.body()))
+		request.ContentLength = int64(len(body))
 	}
 	request.Header.Set("X-User", p.plan.User)
 	request.Header.Set("Content-Type", "application/json")

@@ -56,6 +56,7 @@ type request struct {
 	Stream    bool
 	Usage     bool // wanted in a stream
 	Choices   int
+	Follow    bool          // the client's last response, if there is one that can be followed
 	Prompt    int           // bytes
 	Bad       string        // what is wrong with the body; empty: nothing
 	Trickle   time.Duration // between the pieces of the body
@@ -115,6 +116,7 @@ const (
 	reloadFailed  = "reload that fails"
 	restart       = "restart of the app-servers"
 	killAll       = "kill of all app-servers"
+	look          = "look at the readiness and the models"
 	shutDown      = "exit"
 )
 
@@ -196,6 +198,7 @@ func (p *plan) randomRequest(random *rand.Rand, token string) request {
 	if random.IntN(10) == 0 {
 		r.Prompt = random.IntN(60_000)
 	}
+	r.Follow = r.Responses && random.IntN(3) == 0
 	if !r.Responses && random.IntN(4) == 0 {
 		r.Choices = 1 + random.IntN(4)
 	}
@@ -262,9 +265,9 @@ func randomLife(random *rand.Rand) life {
 var methods = []string{"initialize", "account/read", "thread/start", "thread/inject_items", "turn/start", "turn/interrupt", "thread/unsubscribe"}
 
 func (p *plan) randomEvents(random *rand.Rand) {
-	kinds := []string{reloadSame, reloadChanged, reloadFailed, restart, killAll}
+	kinds := []string{reloadSame, reloadChanged, reloadFailed, restart, look, killAll}
 	if p.Calm {
-		kinds = kinds[:4]
+		kinds = kinds[:5]
 	}
 	for range random.IntN(4) {
 		p.Events = append(p.Events, event{

@@ -83,8 +83,9 @@ func (h *heard) whole(object []byte) error {
 			for _, part := range item.Content {
 				text += part.Text
 			}
-			texts = append(texts, text)
+			texts, h.texts = append(texts, text), append(h.texts, text)
 		case "reasoning":
+			h.texts = append(h.texts, "")
 			for _, part := range item.Summary {
 				thoughts = append(thoughts, part.Text)
 			}

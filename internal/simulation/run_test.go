@@ -44,6 +44,7 @@ type run struct {
 	requests     map[string]*request
 	performances map[string][]spoken // by token
 	callIDs      map[string]string   // whose they are
+	followed     map[string]string   // what comes before the requests of tokens
 	gateways     []*gateway.Gateway
 	current      *gateway.Gateway
 	pool         *pool
@@ -59,7 +60,7 @@ func play(p *plan, recordings *fakecodex.Transcripts) *run {
 	r := &run{
 		plan: p, recordings: recordings, trace: newTrace(), network: newNetwork(),
 		logger: slog.New(slog.DiscardHandler), store: responses.NewMemory(64<<20, time.Hour), running: gateway.NewRunning(),
-		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string),
+		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string), followed: make(map[string]string),
 	}
 	for i := range p.Clients {
 		for j := range p.Clients[i].Requests {
@@ -123,6 +124,9 @@ func (r *run) happen(what string) {
 		}
 	case shutDown:
 		r.shutDown()
+	case look:
+		r.look("/readyz")
+		r.look("/v1/models")
 	}
 }
 
@@ -223,7 +227,7 @@ func (r *run) perform(asked fakecodex.Asked) []fakecodex.Step {
 	} else if want := prompt(token, request.Prompt); said.String() != want {
 		r.fail("%s: the prompt is not the client's: %.200q, not %.200q", token, said.String(), want)
 	}
-	if want := history(token); asked.History != want {
+	if want := r.historyOf(token); asked.History != want {
 		r.fail("%s: the history is not the client's: %.300q, not %.300q", token, asked.History, want)
 	}
 	r.mu.Lock()
@@ -236,6 +240,22 @@ func (r *run) perform(asked fakecodex.Asked) []fakecodex.Step {
 		r.fail("%s: the model is asked %d times for %d choices", token, n+1, request.Choices)
 	}
 	return steps
+}
+
+// historyOf is what the app-server has to know before the prompt of a token.
+func (r *run) historyOf(token string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.followed[token] + history(token)
+}
+
+// look reads what tells of the gateway.
+func (r *run) look(path string) {
+	p := r.newClient(&client{User: "watcher"})
+	status, body, err := p.elsewhere(http.MethodGet, path)
+	if r.exit.Err() == nil && (err != nil || status != http.StatusOK && status != http.StatusServiceUnavailable || !gjson.ValidBytes(body)) {
+		r.fail("%s says %d, %v, %.300q", path, status, err, body)
+	}
 }
 
 // request0 is asked in place of what is in no plan.

@@ -14,7 +14,7 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "the first seed")
-	seeds     = flag.Uint64("seeds", 300, "how many seeds are run")
+	seeds     = flag.Uint64("seeds", 200, "how many seeds are run")
 )
 
 // TestSimulation runs the plans of many seeds, spread over processes of this

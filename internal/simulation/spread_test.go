@@ -24,7 +24,7 @@ const (
 	// share is how many seeds one process runs.
 	share = 50
 	// stuckAfter is how long one run may take before its process is ended.
-	stuckAfter = time.Minute
+	stuckAfter = 3 * time.Minute
 	// maxReports is how many seeds fail before no more are run.
 	maxReports = 5
 	// maxOutput bounds what is kept of the output of one process.
@@ -73,7 +73,7 @@ func (w *work) take() (from, to uint64) {
 // one that was run.
 func (w *work) run(t *testing.T, from, to uint64) (last uint64) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSimulation$")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", workEnv, from, to), "GOMAXPROCS=1", "GORACE=halt_on_error=1 atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", workEnv, from, to), "GOMAXPROCS=1", "GOGC=400", "GORACE=halt_on_error=1 atexit_sleep_ms=0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Error(err)
