@@ -164,6 +164,7 @@ func chatBodies() map[string]hostileBody {
 	for what, value := range values() {
 		bodies["unknown "+what] = func(n int) string { return chat(`"unknown":` + value(n)) }
 		bodies["content of "+what] = func(n int) string { return conversing(`{"role":"user","content":` + value(n) + `}`) }
+		bodies["a role of "+what] = func(n int) string { return conversing(`{"content":"q","role":` + value(n) + `}`) }
 		bodies["a seed of "+what] = func(n int) string { return chat(`"seed":` + value(n)) }
 		bodies["max_tokens of "+what] = func(n int) string { return chat(`"max_tokens":` + value(n)) }
 	}
@@ -296,6 +297,8 @@ func responseBodies() map[string]hostileBody {
 	for what, value := range values() {
 		bodies["unknown "+what] = func(n int) string { return respond(`"unknown":` + value(n)) }
 		bodies["input of "+what] = func(n int) string { return `{"model":"m","input":` + value(n) + `}` }
+		bodies["a type of "+what] = func(n int) string { return following(`{"type":` + value(n) + `}`) }
+		bodies["an id of "+what] = func(n int) string { return following(`{"role":"user","content":"q","id":` + value(n) + `}`) }
 		bodies["an action of "+what] = func(n int) string {
 			return following(`{"type":"web_search_call","action":` + value(n) + `},` + userMessage)
 		}
