@@ -18,7 +18,8 @@ type APIKey struct {
 
 	// The name of the user who presents the key; it becomes
 	// {http.auth.user.id}, for logs, usage and handlers further on. Default: key-1
-	// for the first key, key-2 for the second, and so on.
+	// for the first key, key-2 for the second, and so on. Somebody else with such a
+	// name is another user: `user:key-1`.
 	User string `json:"user,omitempty"`
 }
 
@@ -28,8 +29,12 @@ type keyring []hashedKey
 
 type hashedKey struct {
 	sum  [sha256.Size]byte
-	user string
+	user any // a string, or an unnamedKey
 }
+
+// unnamedKey is the user of a key for whom no name is configured. As the value
+// of {http.auth.user.id} its type tells it from a user who was given this name.
+type unnamedKey string
 
 // newKeyring resolves the keys. An empty one is refused, and so is one with a
 // part that resolves to nothing, mostly because a variable is not set: what is
@@ -44,13 +49,14 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 		if key = strings.TrimSpace(key); key == "" {
 			return nil, fmt.Errorf("api_key %d is empty", i+1)
 		}
-		user, err := repl.ReplaceOrErr(k.User, true, true)
+		name, err := repl.ReplaceOrErr(k.User, true, true)
 		if err != nil {
 			return nil, fmt.Errorf("the user of api_key %d has a placeholder that is empty or unknown", i+1)
 		}
-		if user == "" {
+		var user any = name
+		if name == "" {
 			// So that the holders of two keys do not share an account.
-			user = fmt.Sprintf("key-%d", i+1)
+			user = unnamedKey(fmt.Sprintf("key-%d", i+1))
 		}
 		sum := sha256.Sum256([]byte(key))
 		if first := slices.IndexFunc(ring, func(other hashedKey) bool { return other.sum == sum }); first >= 0 {
@@ -83,7 +89,7 @@ func (ring keyring) allows(r *http.Request) bool {
 }
 
 // setUser makes the user known to Caddy as its own authentication does.
-func setUser(r *http.Request, user string) {
+func setUser(r *http.Request, user any) {
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Set("http.auth.user.id", user)
 	}

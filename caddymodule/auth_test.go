@@ -15,7 +15,9 @@ import (
 // prepared is a request as Caddy's server hands it to handlers.
 func prepared(method, target string) (*http.Request, *caddy.Replacer) {
 	repl := caddy.NewReplacer()
-	return caddyhttp.PrepareRequest(httptest.NewRequest(method, target, nil), repl, nil, nil), repl
+	r := httptest.NewRequest(method, target, nil)
+	r.Host = "localhost" // by which everybody may call
+	return caddyhttp.PrepareRequest(r, repl, nil, nil), repl
 }
 
 // ringOf makes a keyring that must be all right.
@@ -72,6 +74,32 @@ func TestAllows(t *testing.T) {
 				t.Errorf("the user is %q (set: %t), want %q", user, set, test.user)
 			}
 		})
+	}
+}
+
+// TestUnnamedKeys: whoever is called as unnamed keys are is another user than
+// their holder, and the names that already have accounts stay.
+func TestUnnamedKeys(t *testing.T) {
+	ring := ringOf(t, APIKey{Key: "one", User: "key-2"}, APIKey{Key: "two"}, APIKey{Key: "three", User: "user:key-2"}, APIKey{Key: "four", User: "key-x"})
+	byKey := func(key string) string {
+		r, _ := prepared(http.MethodGet, "/v1/models")
+		r.Header.Set("Authorization", "Bearer "+key)
+		if !ring.allows(r) {
+			t.Errorf("%s is refused", key)
+		}
+		return userOf(r)
+	}
+	for key, want := range map[string]string{"one": "user:key-2", "two": "key-2", "three": "user:user:key-2", "four": "key-x"} {
+		if user := byKey(key); user != want {
+			t.Errorf("the user of %s is %q, want %q", key, user, want)
+		}
+	}
+	for name, want := range map[string]string{"key-2": "user:key-2", "key-": "key-", "Key-2": "Key-2", "key-2\n": "key-2\n", "bob": "bob"} {
+		r, repl := prepared(http.MethodGet, "/v1/models")
+		repl.Set("http.auth.user.id", name) // by another handler
+		if user := userOf(r); user != want {
+			t.Errorf("%q became %q, want %q", name, user, want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"regexp"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -23,9 +24,17 @@ func userOf(r *http.Request) string {
 	if !ok {
 		return ""
 	}
-	user, _ := repl.GetString("http.auth.user.id")
-	return usage.UserName(user)
+	user, _ := repl.Get("http.auth.user.id")
+	name := caddy.ToString(user)
+	if _, unnamed := user.(unnamedKey); !unnamed && likeUnnamed.MatchString(name) {
+		name = "user:" + name
+	}
+	return usage.UserName(name)
 }
+
+// likeUnnamed matches the names of unnamed keys, and what becomes of others with
+// such a name, so that no two users come to have one name.
+var likeUnnamed = regexp.MustCompile(`^(?:user:)*key-[0-9]+$`)
 
 // The values of the option usage.
 const (
