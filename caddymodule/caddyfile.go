@@ -53,6 +53,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    response_store  memory [<size> [<age>]]|storage [<age>]|off
 //	    drain_timeout   <duration>
 //	    cors            <origin>...|off
+//	    hosts           <name>...
 //	    usage           own|all
 //
 //	    model       <id> [<codex model> [<effort>]]
@@ -90,6 +91,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"response_store":  {parse: h.ResponseStore.parse},
 		"drain_timeout":   {parse: durationOption(&h.DrainTimeout)},
 		"cors":            {parse: h.parseCORS},
+		"hosts":           {parse: h.parseHosts},
 		"usage":           {parse: oneOf(&h.Usage, usageScopes)},
 	}
 	maps.Copy(options, h.ToolOptions.directives())

@@ -109,6 +109,8 @@ func TestDirectiveErrors(t *testing.T) {
 		"cors twice":             {"codex {\ncors *\ncors off\n}", 3, "cors is given twice"},
 		"cors without an origin": {"codex {\ncors\n}", 2, wrongCount + "'cors'"},
 		"cors off and on":        {"codex {\ncors off *\n}", 2, "off stands alone"},
+		"hosts without a name":   {"codex {\nhosts\n}", 2, wrongCount + "'hosts'"},
+		"hosts twice":            {"codex {\nhosts a\nhosts b\n}", 3, "hosts is given twice"},
 		"usage of whom":          {"codex {\nusage everybody\n}", 2, `"everybody" must be one of own, all`},
 
 		"size that is none":         {"codex {\nmax_body much\n}", 2, `"much" is not a size`},

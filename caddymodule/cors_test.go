@@ -52,6 +52,7 @@ func TestRefusedOrigins(t *testing.T) {
 // asks is a request of a page.
 func asks(method, origin string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, "/v1/chat/completions", nil)
+	r.Host = "localhost"
 	if origin != "" {
 		r.Header.Set("Origin", origin)
 	}

@@ -101,6 +101,13 @@ type Handler struct {
 	// say nothing about origins. Default: none.
 	CORS []string `json:"cors,omitempty"`
 
+	// The names of hosts by which callers may call whom nobody has authenticated,
+	// neither one of `api_keys` nor a handler of Caddy's, besides the names in the
+	// host matchers of the routes that lead here, localhost and IP addresses.
+	// Wildcards are those of host matchers: `*.example.com`. Placeholders are
+	// resolved when the configuration is loaded. Default: none.
+	Hosts []string `json:"hosts,omitempty"`
+
 	// Whose usage /v1/usage and /v1/usage/raw show: `own`, that of the caller's
 	// user, or `all`, that of all users of this Caddy. Default: `own`.
 	Usage string `json:"usage,omitempty"`
@@ -113,6 +120,7 @@ type Handler struct {
 	gateway    *gateway.Gateway
 	closeStore func() error
 	cors       *cors
+	hosts      *hosts
 	pool       *pool
 }
 
@@ -137,6 +145,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.keys = keys
 	if h.cors, err = newCORS(h.CORS, repl); err != nil {
+		return err
+	}
+	if h.hosts, err = newHosts(ctx, h.Hosts, repl); err != nil {
 		return err
 	}
 	app, err := ctx.App("codex")

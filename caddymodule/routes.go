@@ -13,7 +13,7 @@ import (
 type route struct {
 	name    string   // in the metrics; empty: not counted
 	methods []string // the first is the canonical one
-	open    bool     // needs no key: probes carry none
+	open    bool     // needs no key, under whatever name of a host: probes carry none
 	serve   func(*Handler, http.ResponseWriter, *http.Request)
 }
 
@@ -92,7 +92,7 @@ func routeOf(path string) (route, bool) {
 	return unknownRoute, strings.HasPrefix(path, "/v1/")
 }
 
-// serve checks the origin, the key and the method, in this order and before the
+// serve checks the origin, the key, the host and the method, in this order and before the
 // body is read, and hands the request over. What becomes of it is counted here.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	if rt.name != "" {
@@ -106,6 +106,10 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	}
 	if !rt.open && !h.keys.allows(r) {
 		refuse(w, r, openai.Unauthorized())
+		return
+	}
+	if !rt.open && userOf(r) == "" && !h.hosts.allow(h, r) {
+		refuse(w, r, openai.HostNotAllowed(r.Host))
 		return
 	}
 	if len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method) {

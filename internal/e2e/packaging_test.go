@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 )
 
 func exampleFile(t *testing.T, path string) string {
@@ -57,5 +61,31 @@ func TestServices(t *testing.T) {
 	compose := exampleFile(t, "docker/compose.yaml")
 	if !strings.Contains(compose, "\n    init: true\n") || !strings.Contains(compose, "CLIENT_KEY: ") || strings.Contains(compose, "CODEX_API_KEY: ") {
 		t.Error(compose)
+	}
+}
+
+// TestExampleIsLocal: what people try first, without a key, can be reached from
+// their machine alone.
+func TestExampleIsLocal(t *testing.T) {
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(readFile(t, "../../Caddyfile.example")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var adapted struct {
+		Apps struct {
+			HTTP struct {
+				Servers map[string]struct{ Listen []string }
+			}
+		}
+	}
+	if err := json.Unmarshal(config, &adapted); err != nil || len(adapted.Apps.HTTP.Servers) == 0 {
+		t.Fatalf("%v in %s", err, config)
+	}
+	for _, server := range adapted.Apps.HTTP.Servers {
+		for _, address := range server.Listen {
+			if host, _, err := net.SplitHostPort(address); err != nil || !net.ParseIP(host).IsLoopback() {
+				t.Errorf("it listens on %s", address)
+			}
+		}
 	}
 }

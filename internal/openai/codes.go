@@ -23,6 +23,7 @@ var codes = map[string]bool{
 	"codex_unresponsive":          true,
 	"content_policy_violation":    true,
 	"context_length_exceeded":     true,
+	"host_not_allowed":            true,
 	"hosted_tool":                 true,
 	"insufficient_quota":          true,
 	"internal_error":              true,

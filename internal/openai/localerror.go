@@ -127,6 +127,15 @@ func OriginNotAllowed(origin string) *Error {
 	}
 }
 
+// HostNotAllowed is the 403 of a request without a key that calls the server by a
+// name that it was not given.
+func HostNotAllowed(host string) *Error {
+	return &Error{
+		Status: http.StatusForbidden, Type: typePermission, Code: "host_not_allowed",
+		Message: fmt.Sprintf("Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.", host),
+	}
+}
+
 // NotFound is the 404 of a path that is no route.
 func NotFound(method, path string) *Error {
 	return &Error{

@@ -1,0 +1,153 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// hosts are the names by which a site may be called that does not know its
+// callers. A page in a browser can make the name of its own host lead to this
+// one (DNS rebinding) and is then of the same origin; what it cannot do is to be
+// called by another name.
+type hosts struct {
+	listed caddyhttp.MatchHost // by the option
+
+	once  sync.Once
+	sites []*caddyhttp.MatchHost // of the routes that lead to the handler
+}
+
+// newHosts resolves and checks the names of the option.
+func newHosts(ctx caddy.Context, names []string, repl *caddy.Replacer) (*hosts, error) {
+	h := new(hosts)
+	for _, given := range names {
+		name, err := repl.ReplaceOrErr(given, true, true)
+		if err != nil {
+			return nil, fmt.Errorf("hosts: %w", err)
+		}
+		if name == "" || strings.ContainsAny(name, "/:@ {}") {
+			return nil, fmt.Errorf("hosts: %q is not the name of a host, such as api.example.com or *.example.com", name)
+		}
+		h.listed = append(h.listed, name)
+	}
+	if err := h.listed.Provision(ctx); err != nil {
+		return nil, fmt.Errorf("hosts: %w", err)
+	}
+	return h, nil
+}
+
+// allow reports whether a request calls the site by an address, by a name of
+// this machine alone, or by a name that the configuration gives it: in hosts, or
+// in a route that leads to this handler.
+func (h *hosts) allow(handler *Handler, r *http.Request) bool {
+	name := hostName(r.Host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	if _, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); !ok || name == "" {
+		return false // the matchers need a request of Caddy's
+	}
+	h.once.Do(func() { // a handler is part of one server
+		if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil {
+			h.sites = siteHosts(server, handler)
+		}
+	})
+	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(m *caddyhttp.MatchHost) bool { return m.Match(r) })
+}
+
+// hostName is the name in a Host header, in lower case and without the port, the
+// brackets of an IPv6 address and the dot at the end.
+func hostName(host string) string {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil { // there is no port
+		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	return strings.ToLower(strings.TrimSuffix(name, "."))
+}
+
+// siteHosts returns the matchers of hosts in the routes of a server that lead to
+// a handler.
+func siteHosts(server *caddyhttp.Server, handler *Handler) []*caddyhttp.MatchHost {
+	s := &siteSearch{server: server, handler: handler, invoked: make(map[string]bool)}
+	s.search(server.Routes)
+	if server.Errors != nil {
+		s.search(server.Errors.Routes)
+	}
+	return s.found
+}
+
+// siteSearch walks the routes of a server.
+type siteSearch struct {
+	server  *caddyhttp.Server
+	handler *Handler
+	invoked map[string]bool // named routes that were searched, or are being, and whether they lead there
+	found   []*caddyhttp.MatchHost
+}
+
+// search notes the hosts of routes that lead to the handler, and reports whether
+// there is such a route.
+func (s *siteSearch) search(routes caddyhttp.RouteList) (leads bool) {
+	for _, route := range routes {
+		if s.route(&route) {
+			leads = true
+		}
+	}
+	return leads
+}
+
+func (s *siteSearch) route(route *caddyhttp.Route) (leads bool) {
+	for _, handler := range route.Handlers {
+		if s.leads(handler) {
+			leads = true
+		}
+	}
+	if !leads {
+		return false
+	}
+	for _, set := range route.MatcherSets {
+		for _, matcher := range set {
+			if m, ok := matcher.(*caddyhttp.MatchHost); ok {
+				s.found = append(s.found, m)
+			}
+		}
+	}
+	return true
+}
+
+// leads reports whether one of Caddy's handlers is the one that is looked for, or
+// has routes that lead to it.
+func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
+	switch h := handler.(type) {
+	case *Handler:
+		return h == s.handler
+	case *caddyhttp.Subroute:
+		leads := s.search(h.Routes)
+		return h.Errors != nil && s.search(h.Errors.Routes) || leads
+	case *caddyhttp.Invoke:
+		route := s.server.NamedRoutes[h.Name]
+		if _, known := s.invoked[h.Name]; !known && route != nil {
+			s.invoked[h.Name] = false // it may name itself
+			s.invoked[h.Name] = s.route(route)
+		}
+		return s.invoked[h.Name]
+	}
+	return false
+}
+
+func (h *Handler) parseHosts(d *caddyfile.Dispenser) error {
+	if h.Hosts = d.RemainingArgs(); len(h.Hosts) == 0 {
+		return d.ArgErr()
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package caddymodule
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// hostSites is a Caddyfile with sites that find their callers in each way, all on
+// one port.
+const hostSites = `{
+	admin off
+	persist_config off
+	auto_https off
+	servers {
+		protocols h1 h2c
+	}
+}
+(fake) {
+	app_server {
+		command %[2]q
+		env %[3]s hosts
+		env GORACE atexit_sleep_ms=0
+		start_timeout 1m
+	}
+}
+&(shared) {
+	codex {
+		import fake
+	}
+}
+http://:%[1]s {
+	bind 127.0.0.1
+	@given host matched.example
+	handle @given {
+		codex {
+			import fake
+		}
+	}
+	codex {
+		import fake
+		hosts Listed.example *.wild.example {env.CADDYMODULE_HOST}
+	}
+}
+http://site.example:%[1]s, http://*.sites.example:%[1]s {
+	bind 127.0.0.1
+	handle_path /ai/* {
+		codex {
+			import fake
+		}
+	}
+	codex {
+		import fake
+	}
+}
+http://*.any.sites.example:%[1]s {
+	bind 127.0.0.1
+	codex {
+		import fake
+	}
+}
+http://invoked.example:%[1]s {
+	bind 127.0.0.1
+	invoke shared
+}
+http://failed.example:%[1]s {
+	bind 127.0.0.1
+	error 418
+	handle_errors {
+		codex {
+			import fake
+		}
+	}
+}
+`
+
+// TestHosts: a page that makes its own host's name lead to this machine is not
+// answered, whatever the configuration calls the site; no name keeps those away
+// whom somebody has authenticated, nor probes.
+func TestHosts(t *testing.T) {
+	t.Setenv("CADDYMODULE_HOST", "from-env.example")
+	address := freeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid(t, load(t, adapt(t, fmt.Sprintf(hostSites, port, fakeServer(t, "").Command[0], fakeEnv))))
+	for host, want := range map[string]int{
+		"site.example": 200, "SITE.example:1": 200, "a.sites.example": 200, "b.any.sites.example": 200, "site.example/ai": 200,
+		"matched.example": 200, "listed.example:8080": 200, "LISTED.EXAMPLE": 200, "x.wild.example": 200, "from-env.example": 200,
+		"invoked.example": 200, "failed.example": 200,
+		"localhost": 200, "LocalHost.:80": 200, "app.localhost:3000": 200, "127.0.0.1": 200, "[::1]:9": 200, "192.0.2.7": 200,
+
+		"evil.example": 403, "x.y.wild.example": 403, "wild.example": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example:80": 403,
+		"evillocalhost": 403, "site.example.": 403, "listed.example.evil.example": 403, "x.matched.example": 403,
+	} {
+		name, path, below := strings.Cut(host, "/")
+		if below {
+			path = "/" + path
+		}
+		checkHost(t, address, name, path, want)
+	}
+	if line := rawStatus(t, address, "GET /v1/models HTTP/1.0\r\n\r\n"); !strings.Contains(line, " 403 ") {
+		t.Error("without a host:", line)
+	}
+	if line := rawStatus(t, address, "GET http://evil.example/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); !strings.Contains(line, " 403 ") {
+		t.Error("with another host in the URL:", line)
+	}
+}
+
+// checkHost asks by the name of a host, over HTTP/1.1 and HTTP/2.
+func checkHost(t *testing.T, address, host, prefix string, want int) {
+	t.Helper()
+	for _, http2 := range []bool{false, true} {
+		for path, want := range map[string]int{"/v1/models": want, "/healthz": 200, "/readyz": 200} {
+			var protocols http.Protocols
+			protocols.SetHTTP1(!http2)
+			protocols.SetUnencryptedHTTP2(http2)
+			transport := &http.Transport{Protocols: &protocols}
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+prefix+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Host = host
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			transport.CloseIdleConnections()
+			if err != nil || response.StatusCode != want || want == 403 && !strings.Contains(string(body), `"code":"host_not_allowed"`) {
+				t.Errorf("%s %s%s: %s %s, %v; want %d", host, prefix, path, response.Status, body, err, want)
+			}
+		}
+	}
+}
+
+// rawStatus sends what no client would, and returns the status line.
+func rawStatus(t *testing.T, address, request string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+// Callers whom a key or another handler has authenticated may use any name.
+func TestHostsOfKnownCallers(t *testing.T) {
+	keyed := started(t, APIKey{Key: "right"})
+	for key, want := range map[string]int{"right": 200, "wrong": 401} {
+		if w, err := askAs(keyed, "evil.example", key, ""); err != nil || w != want {
+			t.Errorf("the key %s: %d, %v", key, w, err)
+		}
+	}
+	open := started(t)
+	for user, want := range map[string]int{"bob": 200, "": 403} {
+		if w, err := askAs(open, "evil.example", "", user); err != nil || w != want {
+			t.Errorf("the user %q: %d, %v", user, w, err)
+		}
+	}
+}
+
+// askAs asks by the name of a host, with a key, or as a user whom another handler
+// has found.
+func askAs(h *Handler, host, key, user string) (status int, err error) {
+	w := httptest.NewRecorder()
+	r, repl := prepared(http.MethodGet, "/v1/models")
+	r.Host = host
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	if user != "" {
+		repl.Set("http.auth.user.id", user)
+	}
+	err = h.ServeHTTP(w, r, nil)
+	return w.Code, err
+}
+
+func TestRefusedHosts(t *testing.T) {
+	for hosts, want := range map[string]string{
+		`""`:                      `\"\" is not the name of a host`,
+		`"http://a.example"`:      "is not the name",
+		`"a.example:80"`:          "is not the name",
+		`"a example"`:             "is not the name",
+		`"{env.NO_SUCH_NAME}"`:    "hosts: ",
+		`"a.example","A.EXAMPLE"`: "is repeated",
+	} {
+		want = strings.ReplaceAll(want, `\"`, `"`)
+		if err := refused(t, `{"hosts":[`+hosts+`]}`); !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", hosts, err, want)
+		}
+	}
+}
