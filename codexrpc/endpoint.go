@@ -60,6 +60,11 @@ func parseEndpoint(address string) (endpoint, error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return endpoint{}, fmt.Errorf("the address of %s has a port that is not between 1 and 65535", u.Hostname())
 	}
+	// It is dialled as http or https, of which more is asked: ws://:: is a URL, and
+	// http://:: is none.
+	if _, err := url.Parse("http" + strings.TrimPrefix(u.String(), "ws")); err != nil {
+		return endpoint{}, fmt.Errorf("the address of %s must be %s", u.Hostname(), endpointForms)
+	}
 	return endpoint{url: u.String(), network: "tcp", address: net.JoinHostPort(u.Hostname(), port)}, nil
 }
 
