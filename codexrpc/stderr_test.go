@@ -2,10 +2,13 @@ package codexrpc
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 )
 
 // copyStderr copies text in one-byte reads and returns the log and the tail.
@@ -45,6 +48,53 @@ func TestLongStderrLines(t *testing.T) {
 		if len(tail) > keptLineBytes+len("… | next") || !strings.HasSuffix(tail, "… | next") || !strings.HasPrefix(tail, "<éé") {
 			t.Errorf("%d bytes: the tail is %q", n, tail)
 		}
+	}
+}
+
+// TestEndlessStderr: of what a process writes without end a part is logged, with
+// the number of the lines that were not, and the last lines are kept all the same.
+func TestEndlessStderr(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book, logger := newLogBook()
+		r, w := io.Pipe()
+		var s stderrLog
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.copy(r, func() *slog.Logger { return logger })
+		}()
+		write := func(lines int, of string) {
+			for i := range lines {
+				fmt.Fprintf(w, "%s %d\n", of, i)
+			}
+			synctest.Wait()
+		}
+		write(3*logLines, "short")
+		checkLogged(t, book, "line=\"short ", logLines)
+		checkLogged(t, book, "lines are dropped", 1)
+		time.Sleep(logWindow)
+		checkLogged(t, book, "were dropped", 0)
+		write(1, "later")
+		checkLogged(t, book, "line=\"later 0\"", 1)
+		checkLogged(t, book, fmt.Sprintf("were dropped\" lines=%d\n", 2*logLines), 1)
+		time.Sleep(logWindow)
+		write(logLines, strings.Repeat("x", 4<<10)) // too many bytes
+		if n := len(book.String()); n > 2*logBytes+100*logLines {
+			t.Errorf("%d bytes are logged", n)
+		}
+		_ = w.Close()
+		<-done
+		checkLogged(t, book, "were dropped", 2)
+		if tail := s.tail(); strings.Count(tail, " | ") != keptLines-1 || !strings.HasPrefix(tail, "xxx") {
+			t.Errorf("the tail is %.50q", tail)
+		}
+	})
+}
+
+func checkLogged(t *testing.T, book *logBook, what string, times int) {
+	t.Helper()
+	if n := strings.Count(book.String(), what); n != times {
+		t.Errorf("%q is logged %d times, want %d", what, n, times)
 	}
 }
 
