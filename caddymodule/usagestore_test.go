@@ -1,0 +1,46 @@
+package caddymodule
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+)
+
+// TestUsageFileMode: the usage, which names users, can be read by Caddy's own user
+// alone where Caddy's storage is the disk, whatever the umask is, and also if
+// somebody has let others read the file.
+func TestUsageFileMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	key, err := usageKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(caddy.DefaultStorage.Path, filepath.FromSlash(key))
+	for _, loosened := range []bool{false, true} {
+		if loosened {
+			if err := os.Chmod(file, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := provision(t, fakeHandler(t, t.Name()))
+		c.start(t)
+		observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{User: "somebody", Status: http.StatusOK})
+		c.cleanup() // it stores the usage
+		for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): 0o700} {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Mode().Perm(); got != want {
+				t.Errorf("%s has the mode %o, want %o (loosened: %t)", path, got, want, loosened)
+			}
+		}
+	}
+}
