@@ -6,25 +6,29 @@ import "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 func (h *Handler) parseAppServer(d *caddyfile.Dispenser) error {
 	server := &AppServer{Command: d.RemainingArgs()}
 	h.AppServers = append(h.AppServers, server)
-	err := parseBlock(d, map[string]option{
-		"command":       {parse: server.parseCommand},
-		"connect":       {parse: wordOption(&server.Connect)},
-		"token":         {parse: server.parseToken},
-		"processes":     {parse: countOption(&server.Processes)},
-		"home":          {parse: wordOption(&server.Home)},
-		"dir":           {parse: wordOption(&server.Dir)},
-		"env":           {parse: server.parseEnv, repeats: true},
-		"start_timeout": {parse: durationOption(&server.StartTimeout)},
-		"stop_timeout":  {parse: durationOption(&server.StopTimeout)},
-		"max_memory":    {parse: server.parseMaxMemory},
-	})
-	if err != nil {
+	if err := parseBlock(d, server.directives()); err != nil {
 		return err
 	}
 	if err := server.conflict(); err != nil {
 		return d.WrapErr(err)
 	}
 	return nil
+}
+
+// directives are the options of an app_server block.
+func (a *AppServer) directives() map[string]option {
+	return map[string]option{
+		"command":       {parse: a.parseCommand},
+		"connect":       {parse: wordOption(&a.Connect)},
+		"token":         {parse: a.parseToken},
+		"processes":     {parse: countOption(&a.Processes)},
+		"home":          {parse: wordOption(&a.Home)},
+		"dir":           {parse: wordOption(&a.Dir)},
+		"env":           {parse: a.parseEnv, repeats: true},
+		"start_timeout": {parse: durationOption(&a.StartTimeout)},
+		"stop_timeout":  {parse: durationOption(&a.StopTimeout)},
+		"max_memory":    {parse: a.parseMaxMemory},
+	}
 }
 
 func (a *AppServer) parseToken(d *caddyfile.Dispenser) error {

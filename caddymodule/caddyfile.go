@@ -78,6 +78,11 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
+	return parseBlock(d, h.directives())
+}
+
+// directives are the options of the Caddyfile.
+func (h *Handler) directives() map[string]option {
 	options := map[string]option{
 		"app_server":      {parse: h.parseAppServer, repeats: true},
 		"api_key":         {parse: h.parseAPIKey, repeats: true},
@@ -96,7 +101,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	maps.Copy(options, h.ToolOptions.directives())
 	maps.Copy(options, h.ModelOptions.directives())
-	return parseBlock(d, options)
+	return options
 }
 
 func (h *Handler) parseAPIKey(d *caddyfile.Dispenser) error {
