@@ -179,3 +179,37 @@ func TestWaitGivesUp(t *testing.T) {
 		t.Errorf("waiting ended with %v", err)
 	}
 }
+
+// TestForeignInstructions: what leads a request is told from Codex's own prompt,
+// wherever that stands, and refused as by the backend of a ChatGPT plan.
+func TestForeignInstructions(t *testing.T) {
+	s := start(t, Options{})
+	s.On(func(r Request) (Script, bool) { return Script{End: ForeignInstructions{}}, !r.LeadsWithOwnPrompt() })
+	developer := func(text string) object {
+		return object{"type": "message", "role": "developer", "content": []object{{"type": "input_text", "text": text}}}
+	}
+	own := "You are Codex, " + strings.Repeat("an agent ", 2000)
+	user := object{"type": "message", "role": "user", "content": "say:ok"}
+	for name, more := range map[string]object{
+		"none":      {"input": []object{user}},
+		"foreign":   {"input": []object{developer("You are a bird."), user}},
+		"too short": {"input": []object{developer("You are Codex, a bird."), user}},
+		"behind":    {"input": []object{developer("You are a bird."), developer(own), user}},
+		"member":    {"input": []object{developer(own), user}, "instructions": "You are a bird."},
+	} {
+		response := s.post(deadline(t), body("", more))
+		text, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != 400 || strings.TrimSpace(string(text)) != `{"detail":"Instructions are not valid"}` {
+			t.Errorf("%s: %s %s %v", name, response.Status, text, err)
+		}
+	}
+	for name, more := range map[string]object{
+		"message": {"input": []object{developer(own), developer("You are a bird."), user}},
+		"member":  {"input": []object{developer("You are a bird."), user}, "instructions": own},
+	} {
+		if got := s.prompt("", more).text(); got != "ok" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

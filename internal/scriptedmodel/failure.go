@@ -64,6 +64,13 @@ func (e UsageLimit) write(w http.ResponseWriter, now time.Time) {
 	writeJSON(w, http.StatusTooManyRequests, body)
 }
 
+// write answers that the instructions are not Codex's own.
+func (ForeignInstructions) write(w http.ResponseWriter) {
+	writeJSON(w, http.StatusBadRequest, struct {
+		Detail string `json:"detail"`
+	}{"Instructions are not valid"})
+}
+
 func badRequest(message string) HTTPError {
 	return HTTPError{Status: http.StatusBadRequest, Message: message}
 }

@@ -2,6 +2,7 @@ package scriptedmodel
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -63,6 +64,27 @@ func (r Request) InstructionText() string {
 		}
 	}
 	return strings.TrimSpace(strings.Join(texts, "\n"))
+}
+
+// ownPrompts are the beginnings of Codex's own prompts, none of which is shorter
+// than ownPromptBytes.
+var ownPrompts = []string{"You are Codex, ", "You are a coding agent running in the Codex CLI, "}
+
+const ownPromptBytes = 10_000
+
+// LeadsWithOwnPrompt reports whether the first instructions of the request are
+// those of Codex itself for one of its models.
+func (r Request) LeadsWithOwnPrompt() bool {
+	first := r.Instructions
+	for _, it := range r.Input {
+		if first != "" {
+			break
+		}
+		if it.Type == "message" && it.Role == "developer" {
+			first = it.Content.String()
+		}
+	}
+	return len(first) >= ownPromptBytes && slices.ContainsFunc(ownPrompts, func(own string) bool { return strings.HasPrefix(first, own) })
 }
 
 // IsCompaction reports whether Codex asks for a summary with which to replace a

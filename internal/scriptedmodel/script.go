@@ -59,7 +59,7 @@ func (Reason) isOutput() {}
 func (Call) isOutput()   {}
 
 // End is a way for a response to end other than well: [HTTPError], [UsageLimit],
-// [Failed], [Incomplete], [Cut] or [Hang].
+// [ForeignInstructions], [Failed], [Incomplete], [Cut] or [Hang].
 type End interface{ isEnd() }
 
 // HTTPError refuses the request with this status. The output is not played.
@@ -84,6 +84,11 @@ type UsageLimit struct {
 	Plan string
 }
 
+// ForeignInstructions refuses the request as the backend of a ChatGPT plan does
+// when something else stands in the place of Codex's own prompt (see
+// [Request.LeadsWithOwnPrompt]): status 400. The output is not played.
+type ForeignInstructions struct{}
+
 // Failed ends the response with response.failed and this error.
 type Failed struct{ Code, Message string }
 
@@ -99,12 +104,13 @@ type Cut struct{}
 // there is no output, until the client goes.
 type Hang struct{}
 
-func (HTTPError) isEnd()  {}
-func (UsageLimit) isEnd() {}
-func (Failed) isEnd()     {}
-func (Incomplete) isEnd() {}
-func (Cut) isEnd()        {}
-func (Hang) isEnd()       {}
+func (HTTPError) isEnd()           {}
+func (UsageLimit) isEnd()          {}
+func (ForeignInstructions) isEnd() {}
+func (Failed) isEnd()              {}
+func (Incomplete) isEnd()          {}
+func (Cut) isEnd()                 {}
+func (Hang) isEnd()                {}
 
 // breaksOff reports whether e leaves the last item of the output unfinished.
 func breaksOff(e End) bool {

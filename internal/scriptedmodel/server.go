@@ -148,6 +148,9 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 	case UsageLimit:
 		refusal.write(w, time.Now())
 		return
+	case ForeignInstructions:
+		refusal.write(w)
+		return
 	}
 	s.stream(w, r, req, script)
 }
