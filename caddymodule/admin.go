@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
 func init() {
@@ -71,7 +72,8 @@ type appServerStatus struct {
 	Since        time.Time  `json:"since"`
 	Reason       string     `json:"reason,omitempty"` // why it is not ready
 	RetryAt      *time.Time `json:"retry_at,omitempty"`
-	Login        string     `json:"login"` // "ok", "missing" or "unknown"
+	Login        string     `json:"login"`                  // "ok", "missing" or "unknown"
+	Instructions string     `json:"instructions,omitempty"` // "append": the provider refuses others
 	PID          int        `json:"pid,omitempty"`
 	Version      string     `json:"version,omitempty"`
 	Restarts     int        `json:"restarts"`
@@ -110,6 +112,9 @@ func statusOf(w *watch) appServerStatus {
 	}
 	if len(w.config.Command) > 0 && !s.Remote {
 		status.Program = filepath.Base(w.config.Command[0])
+	}
+	if s.Strict {
+		status.Instructions = string(gateway.InstructionsAppend)
 	}
 	if !s.RetryAt.IsZero() {
 		status.RetryAt = &s.RetryAt

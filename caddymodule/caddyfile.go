@@ -56,9 +56,10 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    hosts           <name>...
 //	    usage           own|all
 //
-//	    model       <id> [<codex model> [<effort>]]
-//	    image_fetch on|off
-//	    reasoning   on|off
+//	    model        <id> [<codex model> [<effort>]]
+//	    image_fetch  on|off
+//	    reasoning    on|off
+//	    instructions auto|replace|append
 //
 //	    output_mode               auto|openai-json|obsidian-xml
 //	    stop_after_tools          off|first|burst [<grace>]

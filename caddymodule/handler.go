@@ -185,6 +185,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		Logger:        ctx.Slogger(),
 		Aliases:       h.aliases(),
 		NoReasoning:   !*h.Reasoning,
+		Instructions:  gateway.Instructions(h.Instructions),
 	}
 	if h.ImageFetch {
 		h.images = imagefetch.New(imagefetch.Options{})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
@@ -26,7 +27,16 @@ type ModelOptions struct {
 	// Whether clients get the summaries of the model's reasoning, as
 	// reasoning_content and as reasoning items. Default: true.
 	Reasoning *bool `json:"reasoning,omitempty"`
+
+	// Where the instructions of a conversation go, its system and developer
+	// messages at the beginning: "replace", in the place of Codex's own prompt;
+	// "append", behind that; or "auto", replace, but append once the model's
+	// provider has refused that for the login. Default: auto.
+	Instructions string `json:"instructions,omitempty"`
 }
+
+// placings are the values of instructions.
+var placings = []string{string(gateway.InstructionsAuto), string(gateway.InstructionsReplace), string(gateway.InstructionsAppend)}
 
 // ModelAlias is a name of the operator's own for a model.
 type ModelAlias struct {
@@ -41,9 +51,15 @@ type ModelAlias struct {
 	Effort string `json:"effort,omitempty"`
 }
 
-func (o *ModelOptions) setDefaults() { defaultTo(&o.Reasoning, new(true)) }
+func (o *ModelOptions) setDefaults() {
+	defaultTo(&o.Reasoning, new(true))
+	defaultTo(&o.Instructions, placings[0])
+}
 
 func (o *ModelOptions) validate() error {
+	if !slices.Contains(placings, o.Instructions) {
+		return fmt.Errorf("instructions: must be one of %s, not %q", strings.Join(placings, ", "), o.Instructions)
+	}
 	seen := make(map[string]bool, len(o.Models))
 	for _, m := range o.Models {
 		switch {
@@ -73,9 +89,10 @@ func (o *ModelOptions) aliases() []openai.Alias {
 // directives are the Caddyfile options of models.
 func (o *ModelOptions) directives() map[string]option {
 	return map[string]option{
-		"model":       {parse: o.parseModel, repeats: true},
-		"image_fetch": {parse: flagOption(&o.ImageFetch)},
-		"reasoning":   {parse: switchOption(&o.Reasoning)},
+		"model":        {parse: o.parseModel, repeats: true},
+		"image_fetch":  {parse: flagOption(&o.ImageFetch)},
+		"reasoning":    {parse: switchOption(&o.Reasoning)},
+		"instructions": {parse: oneOf(&o.Instructions, placings)},
 	}
 }
 

@@ -16,6 +16,9 @@ func TestModelDirectives(t *testing.T) {
 		"image_fetch on":                     `{"image_fetch":true}`,
 		"image_fetch off":                    `{}`,
 		"reasoning on":                       `{"reasoning":true}`,
+		"instructions auto":                  `{"instructions":"auto"}`,
+		"instructions replace":               `{"instructions":"replace"}`,
+		"instructions append":                `{"instructions":"append"}`,
 		"reasoning off\nmodel a b/c minimal": `{"reasoning":false,"models":[{"id":"a","model":"b/c","effort":"minimal"}]}`,
 	} {
 		h := new(Handler)
@@ -37,6 +40,8 @@ func TestModelDirectiveErrors(t *testing.T) {
 		"image_fetch yes":    `"yes" must be one of on, off`,
 		"reasoning summary":  `"summary" must be one of on, off`,
 		"reasoning on off":   "after 'off'",
+		"instructions":       "after 'instructions'",
+		"instructions on":    `"on" must be one of auto, replace, append`,
 	} {
 		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}"))
 		wantError(t, err, want, "Testfile", 2)
@@ -50,6 +55,7 @@ func TestModelOptionsInvalid(t *testing.T) {
 		"the id must not be empty": {Models: []ModelAlias{{Model: "gpt-5"}}},
 		"a is named twice":         {Models: []ModelAlias{{ID: "a"}, {ID: "a"}}},
 		"must be one of none,":     {Models: []ModelAlias{{ID: "a", Effort: "huge"}}},
+		`replace, append, not "x"`: {Instructions: "x"},
 	} {
 		h := Handler{ModelOptions: o}
 		h.setDefaults()

@@ -61,17 +61,28 @@ const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_l
 
 // catalogue is a file with the properties of models.
 type catalogue struct {
-	path     string   // empty: there is none
-	fallback string   // the file with the fallback
-	models   []string // their slugs
+	path     string // empty: there is none
+	fallback string // the file with the fallback
+	models   []modelEntry
 }
 
-// knows reports whether a model is in the catalogue: by its name, or as a dated
-// version of one, as Codex looks them up.
-func (c *catalogue) knows(model string) bool {
-	return slices.ContainsFunc(c.models, func(slug string) bool {
-		return model == slug || strings.HasPrefix(model, slug+"-")
-	})
+// modelEntry is what is kept of a model of the catalogue.
+type modelEntry struct {
+	slug   string
+	prompt string // Codex's own, for the model; empty: it is not there
+	lite   bool   // use_responses_lite
+}
+
+// find finds a model in the catalogue, by its name or as a dated version of one,
+// as Codex does. Nil: it is not there.
+func (c *catalogue) find(model string) (found *modelEntry) {
+	for i := range c.models {
+		entry := &c.models[i]
+		if (model == entry.slug || strings.HasPrefix(model, entry.slug+"-")) && (found == nil || len(entry.slug) > len(found.slug)) {
+			found = entry
+		}
+	}
+	return found
 }
 
 // write waits for the run's end and writes the catalogue of Codex's models with
@@ -92,9 +103,13 @@ func (r *catalogueRun) write() (catalogue, error) {
 	if err != nil {
 		return catalogue{}, fmt.Errorf("writing the catalogue of codex models: %w", err)
 	}
-	for _, slug := range gjson.GetBytes(content, "models.#.slug").Array() {
-		if slug.Str != "" {
-			written.models = append(written.models, strings.Clone(slug.Str))
+	for _, model := range gjson.GetBytes(content, "models").Array() {
+		if slug := model.Get("slug").Str; slug != "" {
+			written.models = append(written.models, modelEntry{
+				slug:   strings.Clone(slug),
+				prompt: strings.Clone(model.Get("base_instructions").Str),
+				lite:   model.Get("use_responses_lite").Bool(),
+			})
 		}
 	}
 	return written, nil

@@ -295,7 +295,7 @@ func TestCatalogueWithAnOpenEnd(t *testing.T) {
 // one. For others, that only the provider knows, the catalogue must not be
 // used: Codex would take them for something else.
 func TestCatalogueKnows(t *testing.T) {
-	program := scriptConfig(t, `echo '{"models":[{"slug":"gpt-9"},{"slug":""},{"name":"x"},{"slug":"gpt-9-mini"}]}'`)
+	program := scriptConfig(t, `echo '{"models":[{"slug":"gpt-9"},{"slug":""},{"name":"x"},{"slug":"gpt-9-mini","use_responses_lite":true,"base_instructions":"P"}]}'`)
 	models, err := program.writeCatalogue(filepath.Join(t.TempDir(), "models.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -303,11 +303,14 @@ func TestCatalogueKnows(t *testing.T) {
 	for model, want := range map[string]bool{
 		"gpt-9": true, "gpt-9-2026-01-01": true, "gpt-9-mini": true, "gpt-90": false, "gpt-8": false, "": false, "-": false,
 	} {
-		if models.knows(model) != want {
+		if entry := models.find(model); (entry != nil) != want {
 			t.Errorf("%q is known: %t", model, !want)
 		}
 	}
-	if (&catalogue{}).knows("gpt-9") {
+	if entry := models.find("gpt-9-mini-2026-01-01"); entry == nil || entry.slug != "gpt-9-mini" || !entry.lite || entry.prompt != "P" {
+		t.Errorf("found %+v", entry)
+	}
+	if (&catalogue{}).find("gpt-9") != nil {
 		t.Error("no catalogue knows a model")
 	}
 }

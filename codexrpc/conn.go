@@ -25,24 +25,25 @@ const (
 // Conn is one connection to an app-server. All methods are safe for concurrent
 // use.
 type Conn struct {
-	transport Transport
-	maxWrite  int // of a message, in bytes; 0: no bound
-	logger    func() *slog.Logger
-	out       *outbox
-	slots     chan struct{} // holds one element for each call in flight
-	stats     counters
-	lastID    atomic.Int64
-	limits    limits
-	done      chan struct{}
-	loops     sync.WaitGroup // the reader and the writer
-	closers   sync.WaitGroup // threads being unloaded in the background, and the heartbeat
-	scratch   Event          // the reader's own, so that no event is made twice
-	remote    bool           // the app-server runs elsewhere; set before the first thread
-	owner     string         // the name by which threads of a remote one are ours
-	doubts    chan struct{}  // capacity 1: the app-server is to be probed at once
-	completed atomic.Bool    // a turn has ended as turns do
-	signing   sync.Once
-	signed    chan struct{} // closed when there is a sign of life, or could be none
+	transport    Transport
+	maxWrite     int // of a message, in bytes; 0: no bound
+	logger       func() *slog.Logger
+	out          *outbox
+	slots        chan struct{} // holds one element for each call in flight
+	stats        counters
+	lastID       atomic.Int64
+	limits       limits
+	instructions instructions
+	done         chan struct{}
+	loops        sync.WaitGroup // the reader and the writer
+	closers      sync.WaitGroup // threads being unloaded in the background, and the heartbeat
+	scratch      Event          // the reader's own, so that no event is made twice
+	remote       bool           // the app-server runs elsewhere; set before the first thread
+	owner        string         // the name by which threads of a remote one are ours
+	doubts       chan struct{}  // capacity 1: the app-server is to be probed at once
+	completed    atomic.Bool    // a turn has ended as turns do
+	signing      sync.Once
+	signed       chan struct{} // closed when there is a sign of life, or could be none
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed
@@ -191,8 +192,12 @@ func (c *Conn) dispatch(line []byte) {
 
 // notify routes a notification to its thread by id, and only by id.
 func (c *Conn) notify(m message) {
-	if m.method == methodRateLimitsUpdated {
+	switch m.method {
+	case methodRateLimitsUpdated:
 		c.limits.update(m.params.Get("rateLimits"))
+		return
+	case methodAccountUpdated:
+		c.instructions.forget()
 		return
 	}
 	decode, ok := decoders[m.method]

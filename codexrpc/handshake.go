@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"strconv"
 )
 
 // The oldest release that does all that this client needs: injected history,
@@ -80,6 +79,16 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 // maxModelPages bounds a listing whose cursor never ends.
 const maxModelPages = 50
 
+// atLeast reports whether a version such as 0.169.0 has at least this minor
+// number, or a major one above 0. One that cannot be read has.
+func atLeast(version string, minor int) bool {
+	var major, its int
+	if _, err := fmt.Sscanf(version, "%d.%d.", &major, &its); err != nil {
+		return true
+	}
+	return major > oldestMajor || its >= minor
+}
+
 var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
 
 // supportedVersion finds the release in a user agent of the form
@@ -90,12 +99,7 @@ func supportedVersion(userAgent string) (string, error) {
 		return "unknown", nil
 	}
 	version := m[0][1:]
-	major, errMajor := strconv.Atoi(m[1])
-	minor, errMinor := strconv.Atoi(m[2])
-	if errMajor != nil || errMinor != nil {
-		return version, nil
-	}
-	if major == oldestMajor && minor < oldestMinor {
+	if !atLeast(version, oldestMinor) {
 		return version, fmt.Errorf("codex %s %w: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, errTooOld, oldestMajor, oldestMinor)
 	}
 	return version, nil

@@ -15,11 +15,11 @@ const (
 	methodTurnStarted       = "turn/started"
 	methodTurnCompleted     = "turn/completed"
 	methodRateLimitsUpdated = "account/rateLimits/updated"
+	methodAccountUpdated    = "account/updated"
 )
 
 // unused are the notifications that the app-server is asked not to send.
 var unused = []string{
-	"account/updated",
 	"app/list/updated",
 	"command/exec/outputDelta",
 	"hook/completed",

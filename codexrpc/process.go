@@ -26,6 +26,7 @@ type Status struct {
 	Memory       int64  // of the one that takes new turns, resident, in bytes; 0: unknown
 	Threads      int    // open threads of ours, also on those that drain
 	Draining     int    // replaced ones that still have turns
+	Strict       bool   // see [Conn.Strict]
 }
 
 // Process keeps one app-server running: it starts the program, restarts it
@@ -163,7 +164,7 @@ func (p *Process) forked(in *instance) {
 func (p *Process) Catalogue(model string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.models.knows(model) {
+	if p.models.find(model) == nil {
 		return ""
 	}
 	return p.models.path
@@ -195,6 +196,7 @@ func (p *Process) Status() Status {
 	status.Memory, status.Draining = p.memory, len(p.draining)
 	if p.conn != nil {
 		status.Threads = p.conn.Threads()
+		status.Strict = p.conn.Strict()
 	}
 	for _, in := range p.draining {
 		status.Threads += in.conn.Threads()

@@ -76,10 +76,11 @@ type ReasoningEffortOption struct {
 }
 
 // ThreadStartParams are the parameters of thread/start. Empty fields are left
-// out, so that the app-server's own configuration applies.
+// out, so that the app-server's own configuration applies. BaseInstructions
+// stand in the place of Codex's own prompt, also if they are empty.
 type ThreadStartParams struct {
 	Model                 string         `json:"model,omitempty"`
-	BaseInstructions      string         `json:"baseInstructions,omitempty"`
+	BaseInstructions      *string        `json:"baseInstructions,omitempty"`
 	DeveloperInstructions string         `json:"developerInstructions,omitempty"`
 	Cwd                   string         `json:"cwd,omitempty"`
 	ApprovalPolicy        string         `json:"approvalPolicy,omitempty"`

@@ -114,7 +114,7 @@ func checkTools(t *testing.T, tools []scriptedmodel.Tool, want ...string) {
 }
 
 // checkNothingOfTheHost looks for what Codex tells a model about its machine.
-func checkNothingOfTheHost(t *testing.T, request scriptedmodel.Request) {
+func checkNothingOfTheHost(t testing.TB, request scriptedmodel.Request) {
 	t.Helper()
 	// What the model reads. The rest is bookkeeping between Codex and its provider.
 	read, err := json.Marshal(struct{ Instructions, Input, Tools any }{request.Instructions, request.Input, request.Tools})

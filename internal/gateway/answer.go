@@ -84,11 +84,17 @@ var errOver = errors.New("a choice has failed")
 // run drives the turns of all choices side by side until the answer is whole
 // or one has failed, which fails the request. The error says why the client
 // did not get the answer.
-func (g *Gateway) run(ctx context.Context, choices []*choice, to answer) error {
+func (g *Gateway) run(ctx context.Context, req *request, choices []*choice, to answer) error {
 	var lock sync.Mutex
 	return unlessOver(g.sideBySide(ctx, choices, func(ctx context.Context, c *choice) error {
-		explain := func(failure error) error { return c.explain(ctx, failure) }
-		return turn.Drive(ctx, c.thread, c.machine, &consumer{c, to, &lock, explain}, g.opts.IdleTimeout)
+		return g.drive(ctx, req.plan, c, &consumer{
+			choice:  c,
+			to:      to,
+			lock:    &lock,
+			refused: func(failure error) bool { return g.refused(c, failure) },
+			explain: func(failure error) error { return c.explain(ctx, failure) },
+			settle:  func(taken bool) { req.settler.settle(c, taken) },
+		})
 	}))
 }
 
@@ -117,14 +123,20 @@ type consumer struct {
 	choice  *choice
 	to      answer
 	lock    *sync.Mutex
+	refused func(failure error) bool // the turn is to be run once more
 	explain func(failure error) error
+	settle  func(taken bool) // the turn will not be run once more
 }
 
 // Consume passes outputs on, unless another choice has failed the request.
 func (c *consumer) Consume(outputs []turn.Output) error {
 	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFailure {
+		if len(outputs) == 1 && c.refused(last.Err) {
+			return errStrict
+		}
 		last.Err = c.explain(last.Err) // it may take a moment; the others go on
 	}
+	c.settle(outputs[0].Kind != turn.OutputFailure)
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.choice.see(outputs) // also of a failed request: its tokens are spent

@@ -39,6 +39,7 @@ type Options struct {
 	Aliases      []openai.Alias  // models besides those of Codex
 	Images       Images          // nil: images elsewhere are refused
 	NoReasoning  bool            // clients get no summaries of the reasoning
+	Instructions Instructions    // empty: InstructionsAuto
 	Responses    responses.Store // keeps responses; nil: they are not kept
 	Running      *Running        // the responses under way, over reloads; nil: only these
 	Observer     Observer
@@ -83,6 +84,9 @@ type Gateway struct {
 func New(upstream Upstream, opts Options) *Gateway {
 	if opts.Exit == nil {
 		opts.Exit = context.Background()
+	}
+	if opts.Instructions == "" {
+		opts.Instructions = InstructionsAuto
 	}
 	if opts.Running == nil {
 		opts.Running = NewRunning()

@@ -38,7 +38,7 @@ func TestHandOver(t *testing.T) {
 		"response to keep": {strings.Replace(response, "false", "true", 1), (*Gateway).Responses, true},
 	} {
 		observer := new(began)
-		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore{}})
+		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore{}, Instructions: InstructionsReplace})
 		g.opts.MaxBody = 32 << 20
 		before := heap()
 		looked := false
@@ -69,4 +69,44 @@ func heap() int64 {
 	runtime.GC() // empties pools
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
+}
+
+// TestHandOverWhenTaken: until it is known that the provider takes instructions in
+// the place of Codex's own prompt, with the first output of a turn, a request is
+// kept, since it may have to be sent again.
+func TestHandOverWhenTaken(t *testing.T) {
+	observer := new(began)
+	g := newGateway(newFakeUpstream(t, fakecodex.Options{Default: "text"}), Options{MaxConcurrent: 3, Observer: observer})
+	for _, c := range []struct {
+		model string
+		kept  bool
+	}{{"m", true}, {"m", false}, {"n", true}, {"n", false}, {"m", false}} {
+		observer.look = func() {
+			if held := g.BodyMemory(); (held > 0) != c.kept {
+				t.Errorf("%s: %d bytes are claimed", c.model, held)
+			}
+		}
+		w := httptest.NewRecorder()
+		seen := &lookingWriter{ResponseRecorder: w, look: func() {
+			if held := g.BodyMemory(); held != 0 {
+				t.Errorf("%s: %d bytes are claimed at the end", c.model, held)
+			}
+		}}
+		body := `{"model":"` + c.model + `","n":3,"messages":[{"role":"user","content":"q"}]}`
+		g.Chat(seen, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d %.200s", c.model, w.Code, w.Body)
+		}
+	}
+}
+
+// lookingWriter looks before the first write.
+type lookingWriter struct {
+	*httptest.ResponseRecorder
+	look func()
+}
+
+func (w *lookingWriter) WriteHeader(status int) {
+	w.look()
+	w.ResponseRecorder.WriteHeader(status)
 }

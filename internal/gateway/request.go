@@ -31,15 +31,19 @@ type request struct {
 	begin func(*http.Request) (*http.Request, func())
 	// forget lets go of what refers to the body, once Codex has it. It reports false
 	// if as much is kept to the end. Nil: there is nothing to do.
-	forget func() bool
+	forget  func() bool
+	memory  *budget.Claim // of the body
+	settler *settler      // hands over
 }
 
-// handOver lets go of what only starting the turns needed. It reports whether the
-// body's memory is free then.
-func (req *request) handOver() bool {
+// handOver lets go of what only starting the turns needed, and of the body's
+// memory if that is free then.
+func (req *request) handOver() {
 	req.prepare = nil
 	req.plan.Thread, req.plan.History, req.plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
-	return req.forget == nil || req.forget()
+	if req.forget == nil || req.forget() {
+		req.memory.Release()
+	}
 }
 
 // wire is the form of an answer: chat completions or Responses. A request has
@@ -106,7 +110,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		g.refuse(w, r, refusal)
 		return
 	}
-	req.arrived = arrived
+	req.arrived, req.memory = arrived, memory
 	defer leave()
 	r, end := g.untilDrained(r)
 	defer end()
@@ -122,9 +126,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 		g.refuse(w, r, req.wire.Refusal(err))
 		return
 	}
-	if req.handOver() {
-		memory.Release()
-	}
+	req.settler = newSettler(req, choices)
 	g.answer(w, r, req, choices)
 }
 

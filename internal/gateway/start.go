@@ -13,12 +13,16 @@ import (
 // choice is one of the turns of a request, on a thread of its own.
 type choice struct {
 	index   int
-	thread  *codexrpc.Thread
-	machine *turn.Machine
-	closed  func() // to be called once the thread is unloaded
-	usage   codexrpc.Usage
-	report  turn.Report // once the turn has ended for its client
-	first   time.Time   // when its first output came
+	options turn.Options
+	place   place
+	// repeatable says that the turn may have to be started once more.
+	repeatable bool
+	thread     *codexrpc.Thread
+	machine    *turn.Machine
+	closed     func() // to be called once the thread is unloaded
+	usage      codexrpc.Usage
+	report     turn.Report // once the turn has ended for its client
+	first      time.Time   // when its first output came
 }
 
 // newChoices are the choices of a request, none of them started.
@@ -27,7 +31,7 @@ func newChoices(req *request) []*choice {
 	for i := range choices {
 		options := req.options
 		options.Choice = i
-		choices[i] = &choice{index: i, machine: turn.New(options)}
+		choices[i] = &choice{index: i, options: options, machine: turn.New(options)}
 	}
 	return choices
 }
@@ -52,22 +56,27 @@ func (g *Gateway) start(ctx context.Context, lease Lease, plan *openai.Plan, cho
 
 // startChoice starts the thread and the turn of one choice.
 func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *openai.Plan, c *choice) error {
-	if err := g.place(ctx, lease, plan, c); err != nil {
+	if err := g.pick(ctx, lease, plan, c); err != nil {
 		return err
 	}
-	if len(plan.History) > 0 {
-		if err := c.thread.InjectItems(ctx, plan.History); err != nil {
+	return c.startTurn(ctx, plan)
+}
+
+// startTurn starts the turn on the thread of a choice, behind its history.
+func (c *choice) startTurn(ctx context.Context, plan *openai.Plan) error {
+	if _, history := plan.Placed(c.place.instructions); len(history) > 0 {
+		if err := c.thread.InjectItems(ctx, history); err != nil {
 			return err
 		}
 	}
 	return c.thread.StartTurn(ctx, plan.Turn)
 }
 
-// place starts the thread of a choice on the process that the lease picks for
+// pick starts the thread of a choice on the process that the lease picks for
 // it. If that turns out to be gone, another that is ready is tried, once: nothing
 // was asked of the model yet. Where there is none and the process has just ended,
 // its next start is waited for. From then on a turn does not move.
-func (g *Gateway) place(ctx context.Context, lease Lease, plan *openai.Plan, c *choice) error {
+func (g *Gateway) pick(ctx context.Context, lease Lease, plan *openai.Plan, c *choice) error {
 	process, done := lease.Pick(nil)
 	err := g.openThread(ctx, process, plan, c)
 	if err != nil && isGone(err) && ctx.Err() == nil {
@@ -103,6 +112,10 @@ func (g *Gateway) openThread(ctx context.Context, process *codexrpc.Process, pla
 	if err != nil {
 		return err
 	}
-	c.thread, err = g.startThread(ctx, conn, process, plan)
-	return err
+	at := place{process: process, conn: conn, model: plan.Thread.Model, instructions: g.placement(conn, process, plan)}
+	if c.thread, err = g.startThread(ctx, at, plan); err != nil {
+		return err
+	}
+	c.place, c.repeatable = at, g.repeatable(at)
+	return nil
 }

@@ -26,7 +26,7 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, c
 		s.held = g.hold()
 		defer s.held.release()
 	}
-	err := g.run(r.Context(), choices, s)
+	err := g.run(r.Context(), req, choices, s)
 	switch {
 	case errors.Is(err, openai.ErrCancelled):
 		s.err, err = err, s.cancel()

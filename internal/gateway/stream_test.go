@@ -48,8 +48,13 @@ func TestWakeAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := testEvents()
 		var lock sync.Mutex
-		explain := func(err error) error { return err }
-		failed, other := &consumer{&choice{machine: turn.New(turn.Options{})}, s, &lock, explain}, &consumer{nil, s, &lock, explain}
+		failed := &consumer{
+			choice: &choice{machine: turn.New(turn.Options{})}, to: s, lock: &lock,
+			refused: func(error) bool { return false },
+			explain: func(err error) error { return err },
+			settle:  func(bool) {},
+		}
+		other := &consumer{to: s, lock: &lock, settle: func(bool) {}}
 		time.Sleep(headerDelay)
 		if err := failed.Consume([]turn.Output{failureOutput}); !errors.Is(err, errOver) {
 			t.Errorf("the failed choice: %v", err)

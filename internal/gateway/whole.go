@@ -14,7 +14,7 @@ import (
 func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) (failure, lost error) {
 	b := &body{encoder: req.wire.Whole(), held: g.hold()}
 	defer b.held.release()
-	if err := g.run(r.Context(), choices, b); err != nil {
+	if err := g.run(r.Context(), req, choices, b); err != nil {
 		g.lost(r, err)
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func checkPlan(t *testing.T, p *Plan) {
 			t.Fatalf("item %q: %v, halves of surrogates at %v", item, err, lone)
 		}
 	}
-	if p.Turn.Input == nil || p.Thread.Environments == nil || p.Thread.BaseInstructions == "" {
+	if p.Turn.Input == nil || p.Thread.Environments == nil || *p.Thread.BaseInstructions == "" {
 		t.Fatalf("plan %+v", p)
 	}
 	if p.Choices < 1 || p.Choices > maxChoices || len(p.StopSequences) > maxStops || slices.Contains(p.StopSequences, "") ||

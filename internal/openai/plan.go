@@ -115,7 +115,7 @@ func (c *conversation) plan(opts PlanOptions) *Plan {
 	p := &Plan{
 		Thread: codexrpc.ThreadStartParams{
 			Model:                 model,
-			BaseInstructions:      instructions,
+			BaseInstructions:      &instructions,
 			DeveloperInstructions: c.developerInstructions(names),
 			Cwd:                   opts.Cwd,
 			ApprovalPolicy:        "never",

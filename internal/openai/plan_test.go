@@ -156,8 +156,8 @@ func TestPlanConversation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := mustPlan(t, withMessages(c.messages))
-			if p.Thread.BaseInstructions != c.instructions {
-				t.Errorf("instructions %q, want %q", p.Thread.BaseInstructions, c.instructions)
+			if *p.Thread.BaseInstructions != c.instructions {
+				t.Errorf("instructions %q, want %q", *p.Thread.BaseInstructions, c.instructions)
 			}
 			var history []string
 			for _, item := range p.History {

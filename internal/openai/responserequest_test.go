@@ -165,8 +165,8 @@ func TestResponsePlan(t *testing.T) {
 			if input, _ := json.Marshal(p.Turn.Input); string(input) != test.input {
 				t.Errorf("input %s", input)
 			}
-			if p.Thread.BaseInstructions != test.instr {
-				t.Errorf("instructions %q", p.Thread.BaseInstructions)
+			if *p.Thread.BaseInstructions != test.instr {
+				t.Errorf("instructions %q", *p.Thread.BaseInstructions)
 			}
 			checkPlan(t, p)
 		})
@@ -256,8 +256,8 @@ func TestResponseResolve(t *testing.T) {
 	}
 	p, _ := r.Plan(PlanOptions{})
 	want := `[{"type":"message","role":"user","content":[{"type":"input_text","text":"one"}]} {"type":"function_call","call_id":"c","name":"f","arguments":"{}"} {"type":"function_call_output","call_id":"c","output":"r"} {"type":"message","role":"assistant","content":[{"type":"output_text","text":"found"}]}]`
-	if got := fmt.Sprintf("%s", p.History); got != want || p.Thread.BaseInstructions != "I" {
-		t.Errorf("%s\n%s", p.Thread.BaseInstructions, got)
+	if got := fmt.Sprintf("%s", p.History); got != want || *p.Thread.BaseInstructions != "I" {
+		t.Errorf("%s\n%s", *p.Thread.BaseInstructions, got)
 	}
 	if items := r.InputItems(testSuffix); len(items) != 2 || ItemID(items[0]) != "fco_"+testSuffix+"_i0" || ItemID(items[1]) != "msg_9" {
 		t.Errorf("%s", items)

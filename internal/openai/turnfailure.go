@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
@@ -126,6 +127,21 @@ func fromBadRequest(e *codexrpc.TurnError, message string) *Error {
 		v = tooLong
 	}
 	return v.error(message)
+}
+
+// refusedInstructions is how the backend of ChatGPT refuses instructions in the
+// place of Codex's own prompt.
+const refusedInstructions = "instructions are not valid"
+
+// RefusesInstructions reports whether a turn failed because the model's provider
+// takes only Codex's own prompt in the place of the instructions.
+func RefusesInstructions(failure error) bool {
+	e := (*codexrpc.TurnError)(nil)
+	if !errors.As(failure, &e) {
+		return false
+	}
+	detail := strings.ToLower(strings.TrimSuffix(readProviderError(e.Message).Detail, "."))
+	return detail == refusedInstructions && fromTurn(e).Status == http.StatusBadRequest
 }
 
 // deniesModel reports whether a text says that there is no such model for this
