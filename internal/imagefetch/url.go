@@ -63,7 +63,7 @@ func shown(text string) string {
 	case err != nil || u.Scheme == "":
 		return "URL"
 	case u.Opaque != "" || u.Host == "":
-		return "URL (" + cut(u.Scheme) + ":…)"
+		return "URL (" + cut(u.Scheme+":") + "…)"
 	}
 	return cut(u.Scheme + "://" + u.Host + u.EscapedPath())
 }
