@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 )
@@ -12,14 +14,47 @@ import (
 // bodies are all request bodies in memory: those that are read, and those of
 // requests that wait for a place or are being started.
 //
-// A body is read into chunks that serve again for others, and put together at
-// its end. So it is copied once and never grows by doubling, and a client that
-// does not come to an end leaves no garbage.
+// A body is read into chunks and put together at its end, so that it is copied once
+// and never grows by doubling. The chunks of one that does not come to its end
+// serve again for others: such clients leave no garbage.
 type bodies struct {
 	budget  *budget.Budget
-	largest int64      // body, in bytes
-	joining sync.Mutex // held by whom the memory for one body more belongs
-	chunks  sync.Pool  // of *chunk
+	largest int64         // body, in bytes
+	joining sync.Mutex    // held by whom the memory for one body more belongs
+	chunks  sync.Pool     // of *chunk
+	copying chan struct{} // has an element for each large body that is being copied
+}
+
+const (
+	// bigBody is the size above which few bodies are copied at once, in bytes.
+	bigBody = 1 << 20
+	// bigCopies is how many these are.
+	bigCopies = 2
+	// copyWait is how long a body waits for others. Codex takes seconds for one of
+	// 32 MiB.
+	copyWait = time.Minute
+)
+
+// errCopyWait says that a large body has waited in vain.
+var errCopyWait = errors.New("other large bodies are being copied")
+
+// copies waits until a body of a size may be copied: into a plan, into calls of the
+// app-server, and into their lines, which takes several times its size. done is to
+// be called when the copies are gone; it may be called more than once.
+func (b *bodies) copies(ctx context.Context, size int64) (done func(), err error) {
+	if size <= bigBody {
+		return func() {}, nil
+	}
+	timer := time.NewTimer(copyWait)
+	defer timer.Stop()
+	select {
+	case b.copying <- struct{}{}:
+		return sync.OnceFunc(func() { <-b.copying }), nil
+	case <-timer.C:
+		return nil, errCopyWait
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // chunkSize is small against the limit of a body, so that little is held that
@@ -34,6 +69,7 @@ func newBodies(memory, maxBody int64) *bodies {
 	return &bodies{
 		budget:  budget.New(memory - maxBody),
 		largest: maxBody,
+		copying: make(chan struct{}, bigCopies),
 		chunks:  sync.Pool{New: func() any { return new(chunk) }},
 	}
 }
@@ -79,7 +115,9 @@ func (b *bodies) readMore(first []byte, from io.Reader, claim *budget.Claim) ([]
 		chunks = append(chunks, c)
 		n, err := fill(c[:], from)
 		if errors.Is(err, io.EOF) {
-			return b.join(first, chunks, n, claim), nil
+			whole := b.join(first, chunks, n, claim)
+			chunks = nil // not kept beside the body, which takes as much
+			return whole, nil
 		}
 		if err != nil {
 			return nil, err

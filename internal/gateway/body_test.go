@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -263,4 +264,42 @@ func TestQueueFullBeforeBody(t *testing.T) {
 	if _, _, refusal := g.receive(httptest.NewRecorder(), r, g.readChat, g.bodies.budget.Claim()); refusal == nil || !strings.Contains(refusal.Message, "it is read") {
 		t.Error(refusal)
 	}
+}
+
+// TestCopies: few large bodies are copied at once, the others wait for a time;
+// small ones need not.
+func TestCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBodies(4<<20, 1<<20)
+		var done []func()
+		for range bigCopies {
+			one, err := b.copies(t.Context(), bigBody+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done = append(done, one)
+		}
+		start := time.Now()
+		if _, err := b.copies(t.Context(), bigBody+1); !errors.Is(err, errCopyWait) || time.Since(start) != copyWait {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+		left := errors.New("left")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, left)
+		defer cancel()
+		if _, err := b.copies(ctx, bigBody+1); !errors.Is(err, left) {
+			t.Error(err)
+		}
+		if _, err := b.copies(t.Context(), bigBody); err != nil {
+			t.Error(err)
+		}
+		time.AfterFunc(time.Second, func() { done[0](); done[0]() })
+		if one, err := b.copies(t.Context(), bigBody+1); err != nil {
+			t.Error(err)
+		} else {
+			one()
+		}
+		if done[1](); len(b.copying) != 0 {
+			t.Errorf("%d are left", len(b.copying))
+		}
+	})
 }

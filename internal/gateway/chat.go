@@ -28,13 +28,13 @@ func (g *Gateway) readChat(w http.ResponseWriter, r *http.Request, memory *budge
 		return nil, refusal
 	}
 	req := &request{route: RouteChat, choices: chat.Choices()}
-	req.prepare = func(ctx context.Context) *openai.Error { return g.prepareChat(ctx, r, req, chat) }
+	req.prepare = func(ctx context.Context) *openai.Error { return g.prepareChat(ctx, r, req, chat, memory.Size()) }
 	return req, nil
 }
 
 // prepareChat maps a chat request to what its turns need.
-func (g *Gateway) prepareChat(ctx context.Context, r *http.Request, req *request, chat *openai.ChatRequest) (refusal *openai.Error) {
-	if refusal = g.plan(ctx, r, req, chat); refusal != nil {
+func (g *Gateway) prepareChat(ctx context.Context, r *http.Request, req *request, chat *openai.ChatRequest, claimed int64) (refusal *openai.Error) {
+	if refusal = g.plan(ctx, r, req, chat, claimed); refusal != nil {
 		return refusal
 	}
 	id := rand.Text()

@@ -44,6 +44,9 @@ func TestHandOver(t *testing.T) {
 		looked := false
 		observer.look = func() {
 			looked = true
+			if len(g.bodies.copying) != 0 {
+				t.Errorf("%s: it is still being copied", name)
+			}
 			if held := g.BodyMemory(); (held > 0) != c.kept {
 				t.Errorf("%s: %d bytes are claimed", name, held)
 			}
@@ -56,8 +59,8 @@ func TestHandOver(t *testing.T) {
 		if w.Code != http.StatusOK || !looked {
 			t.Errorf("%s: %d %.200s", name, w.Code, w.Body)
 		}
-		if g.BodyMemory() != 0 {
-			t.Errorf("%s: %d bytes are left", name, g.BodyMemory())
+		if copying := len(g.bodies.copying); g.BodyMemory() != 0 || copying != 0 {
+			t.Errorf("%s: %d bytes are left, %d are being copied", name, g.BodyMemory(), copying)
 		}
 	}
 }

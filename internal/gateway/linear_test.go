@@ -215,6 +215,7 @@ func (c *costs) serve(route, body string) {
 		return
 	}
 	defer leave()
+	defer req.doneCopying()
 	req.choices = 1 // each is the same work
 	choices := newChoices(req)
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)

@@ -22,6 +22,7 @@ type request struct {
 	// place among those that run: what it fetches takes memory.
 	prepare func(context.Context) *openai.Error
 
+	copied  func() // to be called once no copies of the body are needed; nil: there are none
 	plan    *openai.Plan
 	options turn.Options // of every choice
 	wire    wire
@@ -88,6 +89,13 @@ type bodyEncoder interface {
 	JSON() []byte
 }
 
+// doneCopying lets another large body be copied.
+func (req *request) doneCopying() {
+	if req.copied != nil {
+		req.copied()
+	}
+}
+
 // reader reads and checks the request of one route. The memory of its body is in
 // the claim.
 type reader func(http.ResponseWriter, *http.Request, *budget.Claim) (*request, *openai.Error)
@@ -112,6 +120,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 	}
 	req.arrived, req.memory = arrived, memory
 	defer leave()
+	defer req.doneCopying()
 	r, end := g.untilDrained(r)
 	defer end()
 	if req.begin != nil {
@@ -122,6 +131,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, read reader) {
 	defer closeAll(choices)
 	err = g.start(r.Context(), lease, req.plan, choices)
 	lease.Release() // each turn holds its own process now
+	req.doneCopying()
 	if err != nil {
 		g.refuse(w, r, req.wire.Refusal(err))
 		return
@@ -158,6 +168,7 @@ func (req *request) prepareOrLeave(ctx context.Context, leave func()) (refusal *
 	prepared := false
 	defer func() {
 		if !prepared {
+			req.doneCopying()
 			leave()
 		}
 	}()

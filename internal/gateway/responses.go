@@ -44,7 +44,7 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 	}
 	suffix := responses.NewSuffix(time.Now())
 	form := g.newResponseWire(r, decoded, suffix) // keeps the images' URLs, not the images
-	if refusal = g.plan(ctx, r, req, decoded); refusal != nil {
+	if refusal = g.plan(ctx, r, req, decoded, memory.Size()); refusal != nil {
 		return refusal
 	}
 	req.options.Items = true
