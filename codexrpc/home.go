@@ -28,6 +28,12 @@ var loginFiles = []string{"auth.json", "auth.lock"}
 // looks for it in the home directory and cannot be told not to.
 const agentsDir = ".agents"
 
+// logVersions is how many releases of Codex's log are kept from being written. It
+// is a database with a version in its name that grows by some 60 KB with each turn,
+// in a directory that may be in memory. Codex goes on without it where a directory
+// is in its place.
+const logVersions = 9
+
 // maxLinks bounds the links to what is in a home directory.
 const maxLinks = 4096
 
@@ -110,6 +116,11 @@ func (h *privateHome) fill() error {
 	}
 	if err := h.linkUser(userHome()); err != nil {
 		return err
+	}
+	for version := 1; version <= logVersions; version++ {
+		if err := os.Mkdir(h.file(fmt.Sprintf("logs_%d.sqlite", version)), 0o700); err != nil {
+			return err
+		}
 	}
 	if h.operator == "" {
 		return nil

@@ -138,7 +138,7 @@ func (p *Process) Start() {
 	p.enter(Status{State: StateStarting})
 	p.mu.Unlock()
 	p.observe()
-	if p.cfg.Connect == "" {
+	if p.cfg.Connect == "" && p.cfg.Start == nil {
 		p.background.Go(func() { sweepPrivateDirs(p.stop, p.log()) })
 	}
 	in, err := p.launch()

@@ -209,8 +209,10 @@ func TestBuiltCaddyStops(t *testing.T) {
 	}
 }
 
-// TestBuiltCaddyKilled: codex does not outlive a Caddy that was killed.
+// TestBuiltCaddyKilled: codex does not outlive a Caddy that was killed, and what
+// that has left in the temporary directory goes with the next start.
 func TestBuiltCaddyKilled(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	r := run(t)
 	ctx, leave := contextFor(t)
 	defer leave()
@@ -224,10 +226,18 @@ func TestBuiltCaddyKilled(t *testing.T) {
 		t.Error("the stream ended as if it were complete")
 	}
 	waitFor(t, "codex to end", allGone(pids))
+	left := privateDirs(t)
+	_ = r.cmd.Wait() // it was killed
+	r.start()
+	waitFor(t, "the directory of the one before to be removed", func() bool {
+		now := privateDirs(t)
+		return len(left) == 1 && len(now) == 1 && now[0] != left[0]
+	})
 }
 
-// TestBuiltCaddyValidates: a check of a configuration starts nothing.
+// TestBuiltCaddyValidates: a check of a configuration starts and makes nothing.
 func TestBuiltCaddyValidates(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	dir := t.TempDir()
 	mark := filepath.Join(dir, "started")
 	program := filepath.Join(dir, "codex")
@@ -244,6 +254,9 @@ func TestBuiltCaddyValidates(t *testing.T) {
 	}
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("validate has started the app-server")
+	}
+	if dirs := privateDirs(t); len(dirs) != 0 {
+		t.Errorf("validate has made %q", dirs)
 	}
 	modules, err := exec.Command(builtCaddy(t), "list-modules").Output()
 	if err != nil || !strings.Contains(string(modules), "http.handlers.codex\n") {

@@ -142,8 +142,25 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	if _, err := os.Stat(marker); !os.IsNotExist(err) {
 		t.Errorf("a program of the operator's was run: %v", err)
 	}
+	for _, dir := range privateDirs(t) {
+		checkNoLog(t, dir)
+	}
 	s.load(s.wrap("respond ok"))
 	waitFor(t, "the private directories to be removed", func() bool { return len(privateDirs(t)) == 0 })
+}
+
+// checkNoLog looks for the database that Codex logs into.
+func checkNoLog(t *testing.T, dir string) {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(dir, "home-*", "codex", "*logs*"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("nothing is in the place of the log in %s: %v", dir, err)
+	}
+	for _, path := range logs {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			t.Errorf("there is a log of %d bytes, %s", info.Size(), path)
+		}
+	}
 }
 
 // catalogueModel is a model that is in Codex's own catalogue.
