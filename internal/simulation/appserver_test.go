@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"sync"
@@ -62,6 +63,7 @@ type appServer struct {
 	opened     map[string]bool // threads
 	running    map[string]bool // turns of threads
 	asked      map[string]call // by id, as long as they are not answered
+	random     *rand.Rand      // of the latency
 }
 
 type call struct{ method, thread string }
@@ -176,8 +178,11 @@ func (s *appServer) dead() bool {
 // turn makes a turn for what a client asks.
 func (s *appServer) turn(asked fakecodex.Asked) []fakecodex.Step { return s.run.perform(asked) }
 
-// heard follows the client's calls.
+// heard follows the client's calls, and takes its time for each.
 func (s *appServer) heard(line []byte) {
+	if most := s.run.plan.Latency; most > 0 {
+		time.Sleep(time.Duration(s.random.Int64N(int64(most))))
+	}
 	m := gjson.ParseBytes(line)
 	switch method := m.Get("method").Str; method {
 	case "thread/start", "thread/unsubscribe":

@@ -27,6 +27,9 @@ func (r *run) explained(a *answer) (codes []string) {
 	if q.Choices > p.Config.heaviest() {
 		codes = append(codes, "") // of n
 	}
+	if q.Follow {
+		codes = append(codes, "context_length_exceeded") // what is before is above the limit of a body
+	}
 	if q.CancelIn > 0 {
 		codes = append(codes, "response_cancelled")
 	}

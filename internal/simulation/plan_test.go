@@ -13,8 +13,9 @@ type plan struct {
 	Seed    uint64
 	Calm    bool // nothing fails, so that nothing may
 	Config  config
-	Servers int    // app-servers of the first configuration
-	Lives   []life // of the instances, in the order of their starts; later ones are sound
+	Servers int           // app-servers of the first configuration
+	Latency time.Duration // of an app-server for each message to it, at most
+	Lives   []life        // of the instances, in the order of their starts; later ones are sound
 	Clients []client
 	Events  []event
 }
@@ -73,7 +74,7 @@ type request struct {
 // String tells all of the plan.
 func (p *plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "plan of seed %d: calm %t, %d app-servers, %+v\n", p.Seed, p.Calm, p.Servers, p.Config)
+	fmt.Fprintf(&b, "plan of seed %d: calm %t, %d app-servers, latency %s, %+v\n", p.Seed, p.Calm, p.Servers, p.Latency, p.Config)
 	for i := range p.Lives {
 		fmt.Fprintf(&b, "  app-server %d:%s\n", i, &p.Lives[i])
 	}
@@ -125,6 +126,9 @@ func newPlan(seed uint64) *plan {
 	random := rand.New(rand.NewPCG(seed, 11))
 	p := &plan{Seed: seed, Calm: random.IntN(10) == 0, Servers: 1 + random.IntN(2)}
 	p.Config = randomConfig(random, p.Calm)
+	if random.IntN(2) == 0 {
+		p.Latency = time.Duration(1+random.IntN(30)) * time.Millisecond
+	}
 	for i := range 1 + random.IntN(5) {
 		p.Clients = append(p.Clients, p.randomClient(random, i))
 	}

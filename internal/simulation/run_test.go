@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -188,7 +189,7 @@ func (r *run) nextInstance() *appServer {
 	r.started.Lock()
 	defer r.started.Unlock()
 	s := &appServer{
-		number: len(r.instances), run: r,
+		number: len(r.instances), run: r, random: rand.New(rand.NewPCG(r.plan.Seed, uint64(len(r.instances)))),
 		stdin: newPipe(1 << 20), stdout: newPipe(64 << 10), stderr: newPipe(64 << 10), exited: make(chan struct{}),
 		opened: make(map[string]bool), running: make(map[string]bool), asked: make(map[string]call),
 	}
@@ -302,7 +303,7 @@ func (r *run) heal() {
 }
 
 // patience is enough virtual time for all that ends by itself.
-const patience = 2 * time.Minute
+const patience = 70 * time.Second
 
 // probe asks for all slots at once: whatever has happened, that succeeds.
 func (r *run) probe() {
