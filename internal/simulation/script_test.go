@@ -60,7 +60,7 @@ func (s *script) performance(token string, n int) *said {
 		a.calls = append(a.calls, toolCall{
 			id:        fmt.Sprintf("call-%s-%d", a.who, i),
 			name:      toolNames[random.IntN(len(toolNames))],
-			arguments: `{"a": ` + quote(text(fmt.Sprintf("%s.call%d", a.who, i), n)) + `}`,
+			arguments: fmt.Sprintf(`{"n": %d, "a": %s}`, i, quote(text(fmt.Sprintf("%s.call%d", a.who, i), n))),
 		})
 	}
 	a.usage = usage{input: 10 + random.IntN(1000), output: 10 + random.IntN(1000)}
