@@ -36,11 +36,12 @@ type work struct {
 	mu        sync.Mutex
 	next, end uint64
 	reports   int
+	dir       string // for what a process that is ended leaves behind
 }
 
 // spread runs seeds in as many processes at once as there are processors.
 func spread(t *testing.T, first, n uint64) {
-	w := &work{next: first, end: first + n}
+	w := &work{next: first, end: first + n, dir: t.TempDir()}
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
@@ -73,7 +74,7 @@ func (w *work) take() (from, to uint64) {
 // one that was run.
 func (w *work) run(t *testing.T, from, to uint64) (last uint64) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSimulation$")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", workEnv, from, to), "GOMAXPROCS=1", "GOGC=400", "GORACE=halt_on_error=1 atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", workEnv, from, to), "TMPDIR="+w.dir, "GOMAXPROCS=1", "GOGC=400", "GORACE=halt_on_error=1 atexit_sleep_ms=0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Error(err)
