@@ -42,6 +42,13 @@ type answer interface {
 	wake() error
 }
 
+// ending is how the answer to a request ended.
+type ending struct {
+	failure error // why the request failed
+	lost    error // why the client did not get the answer
+	cut     bool  // the answer was begun and has no end
+}
+
 // answer runs the turns and gives the client what they say.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) {
 	header := w.Header()
@@ -55,15 +62,15 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, req *request, c
 		send = g.stream
 	}
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
-	failure, lost := send(w, r, req, choices)
+	end := send(w, r, req, choices)
 	switch {
-	case lost != nil:
+	case end.lost != nil:
 		g.opts.Observer.RequestFailed(r, openai.ClientGone())
-	case failure != nil:
-		g.opts.Observer.RequestFailed(r, openai.FromFailure(failure))
+	case end.failure != nil:
+		g.opts.Observer.RequestFailed(r, openai.FromFailure(end.failure))
 	}
 	for _, c := range choices {
-		record := c.record(failure, lost)
+		record := c.record(end.failure, end.lost)
 		record.Route = req.route
 		record.Time = time.Now()
 		record.Duration = record.Time.Sub(req.arrived)
@@ -75,6 +82,11 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, req *request, c
 		record.Stop = req.options.Stop
 		record.Stream = req.plan.Stream
 		g.ended(r, record)
+	}
+	if end.cut {
+		// Returning would end the body as if it were whole, which a client that has
+		// closed its sending side alone would see.
+		panic(http.ErrAbortHandler)
 	}
 }
 

@@ -139,13 +139,13 @@ func (g *Gateway) conn(ctx context.Context, process *codexrpc.Process) (*codexrp
 const maxLoggedParam = 200
 
 // refuse answers a request that failed before its first output. A client that
-// has gone gets nothing. Once the server is exiting, the end of a context says
-// nothing of the client; nor does it when a body was too slow, since over HTTP/1
-// the end of the reading is the end of the context.
+// has gone gets a 499: one that has closed its sending side alone still reads, and
+// must not take an empty 200 for an answer. Once the server is exiting, the end of
+// a context says nothing of the client; nor does it when a body was too slow, since
+// over HTTP/1 the end of the reading is the end of the context.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && e.Status != http.StatusRequestTimeout {
-		g.opts.Observer.RequestFailed(r, openai.ClientGone())
-		return
+		e = openai.ClientGone()
 	}
 	g.opts.Observer.RequestFailed(r, e)
 	g.logFailure(r, "request refused", e)

@@ -18,9 +18,8 @@ const (
 	writeTimeout = 30 * time.Second
 )
 
-// stream answers with server-sent events while the turns run. It returns why
-// the request failed, and why the client did not get the answer.
-func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) (failure, lost error) {
+// stream answers with server-sent events while the turns run.
+func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) ending {
 	s := newEvents(w, req.wire, g.opts.Keepalive, choices)
 	if s.encoder.Holds() {
 		s.held = g.hold()
@@ -41,10 +40,13 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, c
 		g.refuse(w, r, s.refusal)
 	case err != nil:
 		g.lost(r, err)
+		if !s.writer.Started() {
+			g.refuse(w, r, openai.ClientGone())
+		}
 	case s.err != nil:
 		g.logFailure(r, "request failed within its stream", openai.FromFailure(s.err))
 	}
-	return s.err, err
+	return ending{failure: s.err, lost: err, cut: err != nil && s.writer.Started()}
 }
 
 // events is an answer as a stream.

@@ -6,27 +6,28 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// whole answers with one body, after the turns. It returns what
-// [Gateway.stream] does.
-func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) (failure, lost error) {
+// whole answers with one body, after the turns.
+func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) ending {
 	b := &body{encoder: req.wire.Whole(), held: g.hold()}
 	defer b.held.release()
 	if err := g.run(r.Context(), req, choices, b); err != nil {
 		g.lost(r, err)
-		return nil, err
+		g.refuse(w, r, openai.ClientGone())
+		return ending{lost: err}
 	}
 	if err := b.failure(); err != nil {
 		g.refuse(w, r, req.wire.Refusal(err))
-		return err, nil
+		return ending{failure: err}
 	}
 	tools := toolsOf(choices)
 	header := w.Header()
 	header.Set(countHeader, strconv.Itoa(tools.Calls))
 	header.Set(truncatedHeader, strconv.FormatBool(tools.Truncated))
-	return nil, g.respond(w, r, http.StatusOK, b.encoder.JSON())
+	return ending{lost: g.respond(w, r, http.StatusOK, b.encoder.JSON())}
 }
 
 // body is an answer in one piece.

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+// TestHalfClosed: a client that has closed its sending side has left for net/http,
+// but it still reads. What it reads must not look like a whole answer.
+func TestHalfClosed(t *testing.T) {
+	s := newSite(t, "")
+	address := strings.TrimPrefix(s.url, "http://")
+	for name, c := range map[string]struct {
+		path, body string
+		more       int    // bytes that the length announces beyond the body
+		until      string // what the client waits for before it closes
+	}{
+		"whole":     {"/v1/chat/completions", chatBody("say:Half of it; hang", nil), 0, ""},
+		"stream":    {"/v1/chat/completions", chatBody("say:Half of it; hang", map[string]any{"stream": true}), 0, "Half"},
+		"unbegun":   {"/v1/chat/completions", chatBody("hang", map[string]any{"stream": true}), 0, ""},
+		"responses": {"/v1/responses", `{"model":"gpt-5","input":"hang"}`, 0, ""},
+		"cut body":  {"/v1/chat/completions", `{"model":"gpt-5"`, 100, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if deadline, ok := ctx.Deadline(); ok {
+				if err := conn.SetDeadline(deadline); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				c.path, address, len(c.body)+c.more, c.body); err != nil {
+				t.Fatal(err)
+			}
+			var begun strings.Builder
+			reader := bufio.NewReader(io.TeeReader(conn, &begun))
+			for c.until != "" && !strings.Contains(begun.String(), c.until) {
+				if _, err := reader.ReadByte(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, reader) // a reset is an end as well
+			got := begun.String()
+			switch {
+			case c.until != "" && strings.HasSuffix(got, "\r\n0\r\n\r\n"):
+				t.Errorf("the stream looks whole:\n%s", got)
+			case c.until == "" && strings.HasPrefix(got, "HTTP/1.1 200"):
+				t.Errorf("answered:\n%s", got)
+			}
+		})
+	}
+}
