@@ -101,8 +101,12 @@ func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	return config, nil
 }
 
-// readBounded reads a file of maxConfig bytes at most.
+// readBounded reads a regular file of maxConfig bytes at most. Opening a pipe
+// would wait for somebody who writes to it.
 func readBounded(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
