@@ -12,6 +12,7 @@ var codes = map[string]bool{
 	"codex_forbidden":             true,
 	"codex_idle_timeout":          true,
 	"codex_interrupted":           true,
+	"codex_misconfigured":         true,
 	"codex_not_ready":             true,
 	"codex_overloaded":            true,
 	"codex_queue_full":            true,

@@ -13,8 +13,9 @@ import (
 
 // The codes of failures of which a client is told no more than that.
 const (
-	codeExited   = "codex_exited"
-	codeInternal = "internal_error"
+	codeExited        = "codex_exited"
+	codeInternal      = "internal_error"
+	codeConfiguration = "codex_misconfigured"
 )
 
 // sentinels are the verdicts on errors without more to them than their kind, in
@@ -68,6 +69,8 @@ func shown(err error, e *Error) string {
 		return notReadyMessage(&codexrpc.NotReadyError{State: notReady.State, Reason: notReady.Remedy})
 	case e.Code == codeExited:
 		return codexrpc.ErrClosed.Error() // without its last words
+	case e.Code == codeConfiguration:
+		return configurationRemedy
 	case e.Code == codeInternal:
 		return "The request failed within this server; its log says why."
 	case isTurn && e.Status == http.StatusBadRequest:
@@ -120,6 +123,13 @@ const codeInvalidRequest = -32600
 // codeRefused is the code of what the app-server refused.
 const codeRefused = "codex_refused"
 
+// misconfigured is what the app-server says of a thread when its own configuration
+// makes no sense, which no client can mend.
+const misconfigured = "failed to load configuration"
+
+// configurationRemedy is what a client is told then. The log has the reason.
+const configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
+
 // fromCall tells of a call that the app-server refused.
 func fromCall(e *codexrpc.CallError) *Error {
 	var data struct {
@@ -128,6 +138,8 @@ func fromCall(e *codexrpc.CallError) *Error {
 	// Data of another shape, or none, leaves the field empty.
 	_ = json.Unmarshal(e.Data, &data)
 	switch {
+	case strings.Contains(e.Message, misconfigured):
+		return verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: codeConfiguration, final: true}.error(e.Message)
 	case data.InputErrorCode == "input_too_large":
 		return tooLong.error(e.Message)
 	case e.Code == codeInvalidRequest:

@@ -168,6 +168,7 @@ func TestFromFailureOthers(t *testing.T) {
 		"starting":              {&codexrpc.NotReadyError{Reason: "it starts"}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
 		"restarting soon":       {&codexrpc.NotReadyError{RetryAfter: time.Millisecond}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
 		"restarting later":      {&codexrpc.NotReadyError{RetryAfter: 30 * time.Second}, want{503, typeServer, "codex_not_ready", "", 30 * time.Second, "", "the codex app-server is not ready"}},
+		"misconfigured":         {&codexrpc.CallError{Method: "thread/start", Code: -32600, Message: "failed to load configuration: no provider x"}, want{503, typeServer, "codex_misconfigured", "", noUse, configurationRemedy, ""}},
 		"unknown":               {errors.New("?"), want{500, typeServer, "internal_error", "", 0, "The request failed within this server; its log says why.", ""}},
 	} {
 		t.Run(name, func(t *testing.T) { checkFailure(t, c.err, c.want) })
@@ -195,7 +196,7 @@ func TestShown(t *testing.T) {
 		"a 400":     {turnErr("badRequest", 0, "/tools/0 is wrong"+url), "/tools/0 is wrong", ""},
 		"silence":   {fmt.Errorf("%w; its last message: lost%s", turn.ErrIdle, url), turn.ErrIdle.Error() + "; its last message: lost", turn.ErrIdle.Error() + "; its last message: lost" + url},
 		"exit":      {fmt.Errorf("%w: exit status 1; its last words: token s3cret", codexrpc.ErrClosed), codexrpc.ErrClosed.Error(), codexrpc.ErrClosed.Error() + ": exit status 1; its last words: token s3cret"},
-		"refusal":   {&codexrpc.CallError{Method: "thread/start", Code: -32600, Message: "failed to load configuration: /home/x/config.toml:1:2"}, "failed to load configuration: [path]", ""},
+		"refusal":   {&codexrpc.CallError{Method: "thread/start", Code: -32600, Message: "failed to load configuration: /home/x/config.toml:1:2"}, configurationRemedy, "failed to load configuration: /home/x/config.toml:1:2"},
 		"call":      {&codexrpc.CallError{Method: "m", Code: -1, Message: "open /home/x"}, "codex m: open [path] (-1)", "codex m: open /home/x (-1)"},
 		"internal":  {errors.New("open /home/x"), "The request failed within this server; its log says why.", "open /home/x"},
 		"left":      {context.Canceled, ClientGone().Message, ""},
