@@ -5,13 +5,15 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 // TestProcesses looks at this process, at a child of its child, and at one that
 // has ended.
 func TestProcesses(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
-		t.Skip("there is no /proc here")
+		needs.Missing(t, "processes are looked at in /proc: run this test on Linux")
 	}
 	cmd := exec.Command("sh", "-c", "cat; true")
 	stdin, err := cmd.StdinPipe()
