@@ -107,12 +107,7 @@ func (r *run) checkContent(q *request, h *heard) {
 	performances := slices.Clone(r.performances[q.Token])
 	r.mu.Unlock()
 	var total usage
-	order := make([]int, len(h.choices))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return len(h.choices[b].said()) - len(h.choices[a].said()) })
-	for _, i := range order {
+	for _, i := range h.order() {
 		c := &h.choices[i]
 		at := slices.IndexFunc(performances, func(s spoken) bool { return c.matches(&s, h) })
 		if at < 0 && (c.opened || !c.empty() || c.finish != "") {
@@ -131,6 +126,23 @@ func (r *run) checkContent(q *request, h *heard) {
 	if h.ended && !h.failed && (h.usage != nil || !q.Stream || q.Usage || q.Responses) && (h.usage == nil || *h.usage != total) {
 		r.fail("%s: the usage is %v, and was %v", q.Token, h.usage, total)
 	}
+}
+
+// order is that in which choices find their turns: those first that only one turn
+// can be that of.
+func (h *heard) order() []int {
+	order := make([]int, len(h.choices))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &h.choices[i], &h.choices[j]
+		if (a.finish == "") != (b.finish == "") {
+			return len(b.finish) - len(a.finish)
+		}
+		return len(b.said()) - len(a.said())
+	})
+	return order
 }
 
 func (u *usage) add(v usage) {
