@@ -151,12 +151,12 @@ func followup(prompt string) string {
 }
 
 // compaction is a conversation that Codex takes for too long for the model. The
-// limit is lowered, since the real one would make a recording of megabytes.
+// window is made small, since the real one would make a recording of megabytes.
 func compaction() scenario {
 	long := strings.Repeat("A long story. ", 400)
 	return scenario{
 		name:   "compaction",
-		config: "model_auto_compact_token_limit = 1000",
+		config: "model_context_window = 1000",
 		request: converse(nil,
 			chatMessage{Role: "system", Content: systemPrompt},
 			chatMessage{Role: "user", Content: long},
