@@ -104,7 +104,7 @@ func TestRemoteImageFetched(t *testing.T) {
 	process.Start()
 	defer process.Stop()
 	up := onlyProcess{process}
-	g := gateway.New(up, gateway.Options{MaxBody: 1 << 20, MaxConcurrent: 4, IdleTimeout: time.Minute, Images: fetcher,
+	g := gateway.New(up, gateway.Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 4, IdleTimeout: time.Minute, Images: fetcher,
 		Tools: gateway.Tools{Mode: gateway.ModeAuto}, Observer: up, Logger: slog.New(slog.DiscardHandler),
 		User: func(*http.Request) string { return "" }})
 	w := httptest.NewRecorder()

@@ -156,8 +156,8 @@ func TestToolCut(t *testing.T) {
 		calls                   []string
 	}{
 		"after a call":         {"say:" + block + "; incomplete:max_output_tokens", block, "tool_calls", searches("a")},
-		"within the next call": {"say:" + block + "<use_tool><name>lo; incomplete:max_output_tokens", block, "length", searches("a")},
-		"by the filter":        {"say:" + block + "<use_tool><name>lo; incomplete:content_filter", block, "content_filter", searches("a")},
+		"within the next call": {"say:" + block + "<use_tool><name>lo; incomplete:max_output_tokens", block + "<use_tool><name>lo", "length", searches("a")},
+		"by the filter":        {"say:" + block + "<use_tool><name>lo; incomplete:content_filter", block + "<use_tool><name>lo", "content_filter", searches("a")},
 		"within the first":     {"say:Hm. <use_tool><name>lo; incomplete:max_output_tokens", "Hm. <use_tool><name>lo", "length", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
