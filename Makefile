@@ -14,7 +14,7 @@ JQ     := $(CACHE)/gojq
 CODEX  := $(CACHE)/codex/$(CODEX_VERSION)
 
 # npm writes this file when it has installed the clients of the tests.
-CLIENTS := internal/e2e/clients/node_modules/.package-lock.json
+CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
@@ -36,7 +36,7 @@ test: deps $(CADDY)
 SEEDS := $(if $(SEED),1,1000)
 COUNT := 1
 simulate:
-	go test -race -timeout 0 -count $(COUNT) -run TestSimulation ./internal/simulation -args -seeds $(SEEDS) -seed $(or $(SEED),1)
+	go test -race -timeout 0 -count $(COUNT) -run TestSimulation ./internal/test/simulation -args -seeds $(SEEDS) -seed $(or $(SEED),1)
 
 # fuzz runs every fuzz target for TIME.
 fuzz:
@@ -45,7 +45,7 @@ fuzz:
 # soak strains the product for MINUTES, and says what became of it. What Caddy logs
 # goes to build/soak.log.
 soak: $(CADDY) $(CODEX)
-	@go run ./internal/cmd/soak -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log
+	@go run ./internal/test/cmd/soak -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log
 
 # deps gets what the tests need: the linter, jq for a command of the docs, the
 # pinned codex, and the clients from npm that judge the API.
@@ -72,8 +72,8 @@ $(CODEX):
 	npm install --no-save --prefix $(CACHE)/codex @openai/codex@$(CODEX_VERSION)
 	@touch $@
 
-$(CLIENTS): internal/e2e/clients/package-lock.json
-	npm ci --prefix internal/e2e/clients --ignore-scripts --no-audit --no-fund
+$(CLIENTS): internal/test/e2e/clients/package-lock.json
+	npm ci --prefix internal/test/e2e/clients --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 fmt:

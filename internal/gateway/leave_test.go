@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // TestClientsLeave: clients that go at every moment, while their requests are

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // TestSpentPlan: when neither the failure nor an earlier answer tells when the

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // fakeEnv makes the test binary play an app-server with these fakecodex.Options.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // TestMuteMethods: whatever an app-server does not answer, each request has a

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // newPlayed is an upstream whose app-server runs within the test, with options

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // TestResets: streams of HTTP/2 that are reset at every moment, most of them

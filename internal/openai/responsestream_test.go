@@ -12,7 +12,7 @@ import (
 	sdk "github.com/openai/openai-go/v3/responses"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/apischema"
+	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 

@@ -7,8 +7,8 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/codexhome"
-	"github.com/caddy-codex/caddy-codex/internal/scriptedmodel"
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // chooseModel decides who answers. With a login home is empty: Codex's own is

@@ -1,0 +1,117 @@
+// Command record makes the recordings of `codex app-server` that this
+// repository's tests replay. It runs the real program against the scripted
+// model on loopback, without a login and without the network:
+//
+//	go run ./internal/test/cmd/record -codex /path/to/codex
+//
+// Each scenario goes through the very code that the product uses: the request
+// is planned by internal/openai and driven by codexrpc, and a transport in
+// between writes down both directions. What differs from run to run (ids,
+// times, ports, paths) is replaced, so that a new recording of the same release
+// differs little.
+//
+// With -check nothing is written: the fresh recordings are compared with the
+// committed ones by their shape, and a difference makes the command fail. That
+// is how a new release of Codex is tried.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// maxRun bounds a whole run: some thirty scenarios of well below a second.
+const maxRun = 2 * time.Minute
+
+func main() {
+	var opts options
+	flag.StringVar(&opts.codex, "codex", "codex", "the codex program to record")
+	flag.StringVar(&opts.dir, "dir", filepath.Join("testdata", "transcripts"), "where the recordings are")
+	flag.StringVar(&opts.only, "only", "", "record only the scenarios whose name contains this")
+	flag.BoolVar(&opts.check, "check", false, "compare with the recordings instead of writing them")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "record: unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, cancel := context.WithTimeout(ctx, maxRun)
+	err := run(ctx, opts, os.Stdout)
+	cancel()
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "record:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the command's flags.
+type options struct {
+	codex, dir, only string
+	check            bool
+}
+
+// errDrift says that the app-server no longer behaves as recorded.
+var errDrift = errors.New("the recordings do not match")
+
+// run records or checks the scenarios, one app-server for each configuration.
+func run(ctx context.Context, opts options, report io.Writer) error {
+	// A relative path would be looked up from the app-server's own directory.
+	program, err := exec.LookPath(opts.codex)
+	if err == nil {
+		program, err = filepath.Abs(program)
+	}
+	if err != nil {
+		return fmt.Errorf("finding codex: %w", err)
+	}
+	model, err := scriptedmodel.Listen(scriptedmodel.Options{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	start := func(config string) (*appServer, error) {
+		return startCodex(ctx, program, model.URL, config)
+	}
+	recordings, err := recordAll(ctx, start, opts.only)
+	if err != nil {
+		return err
+	}
+	var drift bool
+	for _, r := range recordings {
+		path := filepath.Join(opts.dir, r.name+".jsonl")
+		if !opts.check {
+			if err := os.WriteFile(path, r.text, 0o644); err != nil {
+				return err
+			}
+			fmt.Fprintf(report, "%s: %d bytes\n", path, len(r.text))
+			continue
+		}
+		committed, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		differences := compare(committed, r.text)
+		if len(differences) > 0 {
+			drift = true
+			fmt.Fprintf(report, "%s:\n  %s\n", r.name, strings.Join(differences, "\n  "))
+		}
+	}
+	if drift {
+		return errDrift
+	}
+	if opts.check {
+		fmt.Fprintf(report, "%d recordings match\n", len(recordings))
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+)
+
+var committed = filepath.Join("..", "..", "..", "..", "testdata", "transcripts")
+
+// startFake starts the app-server that plays the committed recordings.
+func startFake(all *fakecodex.Transcripts) func(string) (*appServer, error) {
+	return func(string) (*appServer, error) {
+		fromClient, toServer := io.Pipe()
+		fromServer, toClient := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- fakecodex.Serve(context.Background(), fromClient, toClient, fakecodex.Options{Transcripts: all})
+		}()
+		s := newAppServer(codexrpc.NewStdio(fromServer, toServer))
+		s.cwd = "/work dir"
+		s.names = map[string]string{s.cwd: "/workspace"}
+		s.stop = func() error {
+			_ = s.conn.Close()
+			return <-ended
+		}
+		return s, nil
+	}
+}
+
+// Every scenario, against the player of its own recording: the product still
+// asks for what was recorded, and gets it in the same order.
+func TestScenariosMatchTheirRecordings(t *testing.T) {
+	all, err := fakecodex.Load(committed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	recordings, err := recordAll(ctx, startFake(all), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(committed, "*.jsonl"))
+	if err != nil || len(files) != len(recordings) {
+		t.Errorf("%d files are committed, %d scenarios are there (%v)", len(files), len(recordings), err)
+	}
+	for _, r := range recordings {
+		text, err := os.ReadFile(filepath.Join(committed, r.name+".jsonl"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, difference := range compare(text, r.text) {
+			t.Errorf("%s: %s", r.name, difference)
+		}
+	}
+}
+
+// Scenarios are told apart by what they ask, since a replay is found by it.
+func TestScenariosDiffer(t *testing.T) {
+	seen := make(map[string]string)
+	for _, s := range scenarios() {
+		question := gjson.Get(s.request, "messages").Raw
+		if other := seen[question]; other != "" {
+			t.Errorf("%s and %s ask the same", s.name, other)
+		}
+		seen[question] = s.name
+	}
+}
+
+// The recordings are small, and show nothing of the machine they were made on.
+func TestRecordingsAreClean(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(committed, "*.jsonl"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files (%v)", len(files), err)
+	}
+	total := 0
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += len(text)
+		for _, trace := range []string{os.TempDir() + "/", home + "/", "codex-home-", "0.0.0.0", "localhost"} {
+			if bytes.Contains(text, []byte(trace)) {
+				t.Errorf("%s speaks of %s", file, trace)
+			}
+		}
+		for line := range bytes.Lines(text) {
+			if !gjson.ValidBytes(line) {
+				t.Errorf("%s has a line that is not JSON: %.100s", file, line)
+			}
+			if at := gjson.GetBytes(line, "message.emittedAtMs"); at.Int() != 0 {
+				t.Errorf("%s tells when it was made", file)
+			}
+		}
+	}
+	if total > 600_000 {
+		t.Errorf("the recordings take %d bytes", total)
+	}
+}
+
+func TestRecordFails(t *testing.T) {
+	for name, opts := range map[string]options{
+		"no such program": {codex: filepath.Join(t.TempDir(), "none"), dir: committed, check: true},
+		"exits at once":   {codex: "false", dir: committed, check: true},
+	} {
+		var report strings.Builder
+		if err := run(t.Context(), opts, &report); err == nil {
+			t.Errorf("%s: it went well: %s", name, report.String())
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/rig"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// site is a Caddy with a codex and a model of its own.
+type site struct {
+	url, admin string // http://127.0.0.1:PORT
+	codex      string
+	home       string // codex's
+	temp       string // Caddy's TMPDIR
+	log        *os.File
+
+	model *scriptedmodel.Local
+	caddy *rig.Caddy
+
+	mu         sync.Mutex
+	generation int          // of the app-servers
+	other      int          // of the rest of the configuration
+	seen       map[int]bool // every process of codex's that was there
+}
+
+// processes is how many app-servers run.
+const processes = 2
+
+// maxBody is the limit of a body.
+const maxBody = 1 << 20
+
+// users have a key each.
+var users = []string{"ann", "bob", "cid"}
+
+func keyOf(user string) string { return "sk-soak-" + user }
+
+// newSite starts everything in dir and waits until it takes turns.
+func newSite(ctx context.Context, o options, dir string) (*site, error) {
+	codex, err := filepath.Abs(o.codex)
+	if err != nil {
+		return nil, err
+	}
+	s := &site{codex: codex, home: filepath.Join(dir, "home"), temp: filepath.Join(dir, "tmp"), seen: make(map[int]bool)}
+	if err := s.start(ctx, o, dir); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *site) start(ctx context.Context, o options, dir string) (err error) {
+	if s.model, err = scriptedmodel.Listen(scriptedmodel.Options{KeepRequests: 1}); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Mkdir(s.temp, 0o700), codexhome.Write(s.home, s.model.URL, codexhome.Options{})); err != nil {
+		return err
+	}
+	addr, err := rig.FreeAddr()
+	if err != nil {
+		return err
+	}
+	admin, err := rig.FreeAddr()
+	if err != nil {
+		return err
+	}
+	s.url, s.admin = "http://"+addr, "http://"+admin
+	if s.log, err = os.OpenFile(logFile(o.log), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
+		return err
+	}
+	data := filepath.Join(dir, "data")
+	s.caddy, err = rig.Start(o.caddy, s.caddyfile(), s.log, "TMPDIR="+s.temp, "HOME="+data, "XDG_DATA_HOME="+data, "XDG_CONFIG_HOME="+data)
+	if err != nil {
+		return err
+	}
+	return rig.WaitReady(ctx, s.url)
+}
+
+func logFile(name string) string {
+	if name == "" {
+		return os.DevNull
+	}
+	return name
+}
+
+// close ends what still runs.
+func (s *site) close() {
+	if s.caddy != nil {
+		_ = s.caddy.Stop(exitWait) // one that has ended is no matter
+	}
+	if s.model != nil {
+		s.model.Close()
+	}
+	if s.log != nil {
+		_ = s.log.Close()
+	}
+}
+
+// caddyfile is the configuration, of which either number may change.
+func (s *site) caddyfile() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n\tmetrics", strings.TrimPrefix(s.admin, "http://"))
+	line("\tservers {\n\t\tprotocols h1 h2c\n\t}\n}")
+	line("%s {\n\tcodex {", s.url)
+	line("\t\tapp_server %q app-server {", s.codex)
+	line("\t\t\thome %q\n\t\t\tprocesses %d\n\t\t\tenv GENERATION %d\n\t\t}", s.home, processes, s.generation)
+	for _, user := range users {
+		line("\t\tapi_key %s %s", keyOf(user), user)
+	}
+	line("\t\tmax_body %d", maxBody)
+	line("\t\tresponse_store memory 4MiB 10m")
+	line("\t\tidle_timeout %ds", 60+s.other%2)
+	line("\t}\n}")
+	return b.String()
+}
+
+// reload gives Caddy its configuration again, with other app-servers, with
+// another setting, or as it is.
+func (s *site) reload(ctx context.Context, appServers, other bool) error {
+	s.mu.Lock()
+	if appServers {
+		s.generation++
+	}
+	if other {
+		s.other++
+	}
+	config := s.caddyfile()
+	s.mu.Unlock()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.admin+"/load", strings.NewReader(config))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "text/caddyfile")
+	request.Header.Set("Cache-Control", "must-revalidate") // reload it also if it is the same
+	response, err := adminClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return err
+}
+
+// adminClient asks the admin API, of which a reload makes a new one.
+var adminClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+
+// adminLine returns the rest of the first line of an admin page that begins with
+// a text.
+func (s *site) adminLine(path, begins string) (string, error) {
+	response, err := adminClient.Get(s.admin + path)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if rest, ok := strings.CutPrefix(lines.Text(), begins); ok {
+			return strings.TrimSpace(rest), nil
+		}
+	}
+	return "", errors.Join(lines.Err(), fmt.Errorf("%s has no %q", path, begins))
+}
+
+// number is adminLine for a number; -1 if it cannot be had.
+func (s *site) number(path, begins string) float64 {
+	line, err := s.adminLine(path, begins)
+	var n float64
+	if err == nil {
+		_, err = fmt.Sscan(line, &n)
+	}
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// appServers are the processes of codex's that serve, without what only starts
+// them.
+func (s *site) appServers() []int {
+	return slices.DeleteFunc(s.codexes(), func(pid int) bool {
+		command := rig.Command(pid)
+		return rig.Name(pid) != "codex" || !slices.Contains(command, "app-server")
+	})
+}
+
+// codexes are all processes below Caddy. They are remembered.
+func (s *site) codexes() []int {
+	below := rig.Below(s.caddy.PID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pid := range below {
+		s.seen[pid] = true
+	}
+	return below
+}
+
+// quiet is what a Caddy has that nobody asks.
+type quiet struct {
+	goroutines int
+	codexes    int
+}
+
+func (s *site) quiet() quiet {
+	return quiet{
+		goroutines: int(s.number("/debug/pprof/goroutine?debug=1", "goroutine profile: total ")),
+		codexes:    len(s.appServers()),
+	}
+}
+
+// quietGoroutines is what the number of goroutines may differ by without traffic:
+// connections that codex keeps to its model, and those of the look itself.
+const quietGoroutines = 8
+
+// settle waits until Caddy is as it was before the traffic. If it is not in time,
+// it says what is left.
+func (s *site) settle(limit time.Duration, first quiet) (left string) {
+	for end := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
+		now := s.quiet()
+		turns, waiting := s.number("/metrics", "codex_turns_running "), s.number("/metrics", "codex_queue_waiting ")
+		open := s.model.Stats().Open
+		ok := now.goroutines >= 0 && now.goroutines <= first.goroutines+quietGoroutines && now.codexes == processes
+		if ok && turns == 0 && waiting == 0 && open == 0 {
+			return ""
+		}
+		if time.Now().After(end) {
+			return fmt.Sprintf("%d goroutines (%d before), %d app-servers, %v turns run, %v wait, %d streams of the model are open",
+				now.goroutines, first.goroutines, now.codexes, turns, waiting, open)
+		}
+	}
+}
+
+// left are the processes of codex's that have not ended, by their commands. A
+// number may have been given to another process since.
+func (s *site) left() (commands [][]string) {
+	for pid := range s.seen {
+		command := rig.Command(pid)
+		if slices.Contains(command, s.codex) || len(command) > 0 && rig.Name(pid) == "codex" {
+			commands = append(commands, command)
+		}
+	}
+	return commands
+}
+
+// goneWait bounds the end of codex after that of Caddy.
+const goneWait = 10 * time.Second
+
+// checkGone looks for what a Caddy that has ended should have taken along.
+func (s *site) checkGone() (errs []error) {
+	for end := time.Now().Add(goneWait); ; time.Sleep(100 * time.Millisecond) {
+		left := s.left()
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			errs = append(errs, fmt.Errorf("processes are left: %q", left))
+			break
+		}
+	}
+	entries, err := os.ReadDir(s.temp)
+	if err != nil {
+		return append(errs, err)
+	}
+	for _, e := range entries {
+		errs = append(errs, fmt.Errorf("%s is left in the directory for temporary files", e.Name()))
+	}
+	return errs
+}

@@ -1,0 +1,242 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// eachItsOwn makes every turn that asks for "own" say something else.
+func eachItsOwn(s *site) {
+	var turns atomic.Int32
+	s.model.On(func(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if req.UserText() != "own" {
+			return scriptedmodel.Script{}, false
+		}
+		n := turns.Add(1)
+		script := scriptedmodel.Script{Chunk: 4}
+		if n%2 == 0 {
+			script.Output = append(script.Output, scriptedmodel.Call{Name: "search", Arguments: fmt.Sprintf(`{"query":"turn %d"}`, n)})
+		} else {
+			script.Output = append(script.Output, scriptedmodel.Say(strings.Repeat(fmt.Sprintf("turn %d ünï. ", n), 30)))
+		}
+		return script, true
+	})
+}
+
+// TestChoices: n turns side by side, each whole, none with a byte of another's,
+// and the usage of all.
+func TestChoices(t *testing.T) {
+	s := newSite(t, "")
+	eachItsOwn(s)
+	const n = 8
+	params := userSays("own")
+	params.N = openai.Int(n)
+	params.Tools = []openai.ChatCompletionToolUnionParam{searchTool("search")}
+	client := s.client()
+	t.Run("whole", func(t *testing.T) {
+		completion, err := client.Chat.Completions.New(testContext(t), params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkChoices(t, completion.Choices, n)
+		checkSum(t, completion.Usage, n)
+	})
+	t.Run("streamed", func(t *testing.T) {
+		params.StreamOptions.IncludeUsage = openai.Bool(true)
+		stream := client.Chat.Completions.NewStreaming(testContext(t), params)
+		defer stream.Close()
+		var acc openai.ChatCompletionAccumulator
+		roles, finishes, usages := make(map[int64]int), make(map[int64]int), 0
+		for stream.Next() {
+			chunk := stream.Current()
+			if !acc.AddChunk(chunk) {
+				t.Error("the SDK's accumulator refuses", chunk.RawJSON())
+			}
+			if len(chunk.Choices) == 0 {
+				usages++
+				continue
+			}
+			if len(chunk.Choices) != 1 {
+				t.Error("more than one choice in", chunk.RawJSON())
+			}
+			if chunk.Choices[0].Delta.Role != "" {
+				roles[chunk.Choices[0].Index]++
+			}
+			if chunk.Choices[0].FinishReason != "" {
+				finishes[chunk.Choices[0].Index]++
+			}
+		}
+		if err := stream.Err(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(n) {
+			if roles[i] != 1 || finishes[i] != 1 {
+				t.Errorf("choice %d: %d roles, %d finish reasons", i, roles[i], finishes[i])
+			}
+		}
+		if usages != 1 {
+			t.Errorf("%d chunks with the usage", usages)
+		}
+		checkChoices(t, acc.Choices, n)
+		checkSum(t, acc.Usage, n)
+	})
+}
+
+// checkChoices: each choice is one of the turns, and no turn is two choices.
+func checkChoices(t *testing.T, choices []openai.ChatCompletionChoice, n int) {
+	t.Helper()
+	if len(choices) != n {
+		t.Fatalf("%d choices, want %d", len(choices), n)
+	}
+	seen, ids := make(map[string]bool), make(map[string]bool)
+	for i, c := range choices {
+		if int(c.Index) != i {
+			t.Errorf("choice %d has the index %d", i, c.Index)
+		}
+		said := c.Message.Content
+		want := "stop"
+		if len(c.Message.ToolCalls) > 0 {
+			call := c.Message.ToolCalls[0]
+			said, want = call.Function.Arguments, "tool_calls"
+			if ids[call.ID] || !strings.HasPrefix(call.ID, fmt.Sprintf("tool_%d_0", i)) {
+				t.Errorf("choice %d has a call %s", i, call.ID)
+			}
+			ids[call.ID] = true
+		} else if part := said[:strings.Index(said, ".")+2]; said != strings.Repeat(part, 30) {
+			t.Errorf("choice %d mixes turns: %q", i, said)
+		}
+		if seen[said] || said == "" || c.FinishReason != want {
+			t.Errorf("choice %d: %q, %s", i, said, c.FinishReason)
+		}
+		seen[said] = true
+	}
+}
+
+func checkSum(t *testing.T, got openai.CompletionUsage, n int) {
+	t.Helper()
+	one := scriptedmodel.DefaultUsage
+	checkUsage(t, got, scriptedmodel.Usage{Input: n * one.Input, Cached: n * one.Cached, Output: n * one.Output, Reasoning: n * one.Reasoning})
+}
+
+// TestChoiceFails: if one choice fails the request does, and the others are
+// interrupted.
+func TestChoiceFails(t *testing.T) {
+	s := newSite(t, "")
+	var turns atomic.Int32
+	s.model.On(func(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		script := scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("some text")}, End: scriptedmodel.Hang{}}
+		if turns.Add(1)%3 == 0 {
+			script = scriptedmodel.Script{End: scriptedmodel.Failed{Code: "rate_limit_exceeded", Message: "Slow down, try again in 3s."}}
+		}
+		return script, true
+	})
+	for i, stream := range []bool{false, true} {
+		response, body := s.post(chatBody("x", map[string]any{"n": 3, "stream": stream}), nil)
+		if !strings.Contains(body, "rate_limit_exceeded") {
+			t.Errorf("stream %t: %d %s", stream, response.StatusCode, body)
+		}
+		if !stream && (response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "") {
+			t.Errorf("%d %s", response.StatusCode, body)
+		}
+		if stream && response.StatusCode == http.StatusOK && (strings.Count(body, `{"error":`) != 1 || !strings.HasSuffix(body, "data: [DONE]\n\n")) {
+			t.Errorf("the stream ends in %q", body)
+		}
+		if err := s.model.WaitClosed(testContext(t), 2*(i+1)); err != nil {
+			t.Error("the other turns go on:", err)
+		}
+	}
+	s.waitOpen(0)
+}
+
+// TestLegacyFunctions: clients from before tools get their calls in the form
+// that they know, and may send results in it.
+func TestLegacyFunctions(t *testing.T) {
+	s := newSite(t, "")
+	search := map[string]any{"name": "search", "parameters": map[string]any{"type": "object", "properties": map[string]any{"query": map[string]any{"type": "string"}}}}
+	first := map[string]any{"functions": []any{search}, "function_call": "auto"}
+	_, body := s.post(chatBody(`tool:2 search {"query":"a"}`, first), nil)
+	var whole struct {
+		Choices []struct {
+			Message struct {
+				FunctionCall *struct{ Name, Arguments string } `json:"function_call"`
+				ToolCalls    json.RawMessage                   `json:"tool_calls"`
+			}
+			FinishReason string `json:"finish_reason"`
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &whole); err != nil {
+		t.Fatal(err, body)
+	}
+	choice := whole.Choices[0]
+	if call := choice.Message.FunctionCall; call == nil || call.Name != "search" || call.Arguments != `{"query":"a"}` ||
+		choice.Message.ToolCalls != nil || choice.FinishReason != "function_call" {
+		t.Errorf("whole: %s", body)
+	}
+	first["stream"] = true
+	_, stream := s.post(chatBody(`tool:2 search {"query":"a"}`, first), nil)
+	if strings.Contains(stream, "tool_calls\"") || strings.Count(stream, `"name":"search"`) != 1 || !strings.Contains(stream, `"finish_reason":"function_call"`) {
+		t.Errorf("streamed: %s", stream)
+	}
+	request := map[string]any{"model": "gpt-5", "functions": []any{search}, "messages": []any{
+		map[string]any{"role": "user", "content": "Look."},
+		map[string]any{"role": "assistant", "content": nil, "function_call": map[string]any{"name": "search", "arguments": `{"query":"a"}`}},
+		map[string]any{"role": "function", "name": "search", "content": "Found it."},
+	}}
+	encoded, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, body := s.post(string(encoded), nil); response.StatusCode != http.StatusOK || !strings.Contains(body, "Found it.") {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+}
+
+// TestAliases: a name of the operator's is listed, reaches Codex as the model
+// it stands for, and stays the client's name for it.
+func TestAliases(t *testing.T) {
+	s := newSite(t, "model fast gpt-5 low\nmodel gpt-5-mini\nmodel deep gpt-5 high\nreasoning off")
+	client := s.client()
+	page, err := client.Models.List(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, m := range page.Data {
+		ids = append(ids, m.ID)
+	}
+	for _, id := range []string{"fast", "gpt-5-mini", "deep"} {
+		if !slices.Contains(ids, id) {
+			t.Errorf("%s is not in %v", id, ids)
+		}
+		if status, body := s.get("/v1/models/" + id); status != http.StatusOK || !strings.Contains(body, `"id":"`+id+`"`) {
+			t.Errorf("%s: %d %s", id, status, body)
+		}
+	}
+	for _, c := range []struct{ model, asked, want, effort string }{
+		{"fast", "", "gpt-5", "low"},
+		{"fast", "high", "gpt-5", "high"},
+		{"deep", "", "gpt-5", "high"},
+	} {
+		more := map[string]any{"model": c.model}
+		if c.asked != "" {
+			more["reasoning_effort"] = c.asked
+		}
+		_, body := s.post(chatBody("reason:Hm.; say:Hello", more), nil)
+		if !strings.Contains(body, `"model":"`+c.model+`"`) || strings.Contains(body, "reasoning_content") {
+			t.Errorf("%+v: %s", c, body)
+		}
+		last, _ := s.model.Last()
+		if last.Model != c.want || last.Reasoning.Effort != c.effort {
+			t.Errorf("%+v: the model was asked for %s with the effort %q", c, last.Model, last.Reasoning.Effort)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// example is how one of the examples' Caddyfiles is run on this machine.
+type example struct {
+	// replace are pairs of what stands in the file and what it is here. Each must
+	// occur.
+	replace []string
+	env     map[string]string
+	// header is what a client has to send.
+	header http.Header
+	// check looks at what is special about the example, once the site is ready.
+	check func(t *testing.T, s *site)
+}
+
+func withKey(key string) http.Header { return http.Header{"Authorization": {"Bearer " + key}} }
+
+// TestExamples runs every Caddyfile in examples/ that one machine is enough
+// for, changed in its addresses alone. The others are adapted and validated
+// only; the tests of remote app-servers run what they show.
+func TestExamples(t *testing.T) {
+	auth := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, ok := strings.CutSuffix(r.Header.Get("X-Session"), "'s")
+		if !ok {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Remote-User", user)
+	}))
+	defer auth.Close()
+	turns := filepath.Join(t.TempDir(), "turns.log")
+	scrape := freeAddr(t)
+	examples := map[string]example{
+		"api-keys": {
+			replace: []string{"api.example.com", "SITE"},
+			env:     map[string]string{"ALICE_KEY": "alice's", "BOB_KEY": "bob's"},
+			header:  withKey("bob's"),
+			check: func(t *testing.T, s *site) {
+				if response, body := s.post(chatBody("say:no", nil), withKey("eve's")); response.StatusCode != http.StatusUnauthorized {
+					t.Errorf("another key: %d %s", response.StatusCode, body)
+				}
+			},
+		},
+		"basic-auth": {
+			replace: []string{":8080", "SITE"},
+			header:  http.Header{"Authorization": {"Basic YWxpY2U6c2VjcmV0"}},
+			check: func(t *testing.T, s *site) {
+				if response, _ := s.post(chatBody("say:no", nil), nil); response.StatusCode != http.StatusUnauthorized {
+					t.Errorf("nobody: %s", response.Status)
+				}
+			},
+		},
+		"forward-auth": {
+			replace: []string{":8080", "SITE"},
+			env:     map[string]string{"AUTH_SERVICE": strings.TrimPrefix(auth.URL, "http://")},
+			header:  http.Header{"X-Session": {"carol's"}},
+			check: func(t *testing.T, s *site) {
+				response, body := s.post(chatBody("say:no", nil), http.Header{"Remote-User": {"carol"}})
+				if response.StatusCode != http.StatusForbidden {
+					t.Errorf("nobody: %d %s", response.StatusCode, body)
+				}
+				forged := http.Header{"X-Session": {"dave's"}, "Remote-User": {"carol"}}
+				if raw, _ := s.usageAs(forged); strings.Contains(raw, "carol") {
+					t.Errorf("dave, who calls himself carol, sees %s", raw)
+				}
+				if raw, n := s.usageAs(http.Header{"X-Session": {"carol's"}}); n == 0 || !strings.Contains(raw, `"user":"carol"`) {
+					t.Errorf("carol sees %s", raw)
+				}
+			},
+		},
+		"obsidian": {
+			replace: []string{":8080", "SITE"},
+			check: func(t *testing.T, s *site) {
+				response := s.do(http.MethodOptions, "/v1/chat/completions", nil, http.Header{
+					"Origin": {"app://obsidian.md"}, "Access-Control-Request-Method": {"POST"}})
+				_ = s.read(response)
+				if got := response.Header.Get("Access-Control-Allow-Origin"); got != "app://obsidian.md" {
+					t.Errorf("%s: the origin %q is allowed", response.Status, got)
+				}
+			},
+		},
+		"models": {
+			replace: []string{":8080", "SITE"},
+			check: func(t *testing.T, s *site) {
+				if _, body := s.get("/v1/models"); !strings.Contains(body, `"fast"`) || !strings.Contains(body, `"deep"`) {
+					t.Error(body)
+				}
+			},
+		},
+		"two-app-servers": {
+			replace: []string{":8080", "SITE", "/var/lib/codex/first", "HOME", "/var/lib/codex/second", "HOME/."},
+			check: func(t *testing.T, s *site) {
+				waitFor(t, "all four processes", func() bool {
+					_, body := s.get("/readyz")
+					return strings.Count(body, `{"app_server":"ready"`) == 4
+				})
+			},
+		},
+		"metrics": {
+			replace: []string{":8080", "SITE", ":9180", "http://" + scrape, "{$TURN_LOG:/var/log/caddy/codex-turns.log}", turns},
+			check: func(t *testing.T, s *site) {
+				response, err := http.Get("http://" + scrape + "/metrics")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if body := s.read(response); !strings.Contains(body, "codex_tool_calls_total") {
+					t.Errorf("%s: %.300s", response.Status, body)
+				}
+				waitFor(t, "the turn in its log", func() bool {
+					log, err := os.ReadFile(turns)
+					return err == nil && strings.Count(string(log), `"msg":"turn"`) == 1
+				})
+			},
+		},
+	}
+	for _, name := range exampleNames(t) {
+		if slices.Contains([]string{"remote", "app-server"}, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			e, ok := examples[name]
+			if !ok {
+				t.Fatal("this example is not run")
+			}
+			e.run(t, name)
+		})
+	}
+}
+
+// exampleNames are those of the Caddyfiles in examples/.
+func exampleNames(t *testing.T) []string {
+	files, err := filepath.Glob("../../../examples/*.Caddyfile")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no examples:", err)
+	}
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(file), ".Caddyfile")
+	}
+	return files
+}
+
+func (e example) run(t *testing.T, name string) {
+	file, err := os.ReadFile("../../../examples/" + name + ".Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, "")
+	for key, value := range e.env {
+		t.Setenv(key, value)
+	}
+	text := string(file)
+	for i := 0; i < len(e.replace); i += 2 {
+		if !strings.Contains(text, e.replace[i]) {
+			t.Fatalf("%q is not in the example", e.replace[i])
+		}
+		text = strings.ReplaceAll(text, e.replace[i], e.replace[i+1])
+	}
+	s.load(s.onThisMachine(text))
+	waitFor(t, "the example to be ready", func() bool {
+		response := s.do(http.MethodGet, "/readyz", nil, e.header)
+		_ = s.read(response)
+		return response.StatusCode == http.StatusOK
+	})
+	response, body := s.post(chatBody("say:An example.", nil), e.header)
+	if response.StatusCode != http.StatusOK || !strings.Contains(body, "An example.") {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	e.check(t, s)
+}
+
+// onThisMachine puts the test's addresses and its codex into a Caddyfile.
+func (s *site) onThisMachine(text string) string {
+	text = strings.NewReplacer("SITE", s.url, "HOME", s.home).Replace(text)
+	if strings.Contains(text, "app_server") {
+		text = strings.ReplaceAll(text, "home ", fmt.Sprintf("command %s app-server\nhome ", codexBinary))
+	} else {
+		text = strings.ReplaceAll(text, "\tcodex\n", "\tcodex {\n}\n")
+		text = strings.ReplaceAll(text, "\tcodex {\n", "\tcodex {\n"+s.appServer()+"\n")
+	}
+	const ofTests = "admin off\npersist_config off\nauto_https off\n"
+	if before, after, found := strings.Cut(text, "\n{\n"); found {
+		return before + "\n{\n" + ofTests + after
+	}
+	return "{\n" + ofTests + "}\n" + text
+}

@@ -1,0 +1,288 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// operatorsConfig is what an operator who works with Codex may have in his
+// config.toml, as far as Codex takes it. MARKER is a file that its programs make,
+// HOME is the CODEX_HOME.
+const operatorsConfig = `
+developer_instructions = "LEAK developer_instructions"
+instructions = "LEAK instructions"
+model_instructions_file = "instructions.md"
+compact_prompt = "LEAK compact_prompt"
+notify = ["sh", "-c", "touch MARKER"]
+personality = "friendly"
+model_reasoning_effort = "high"
+model_reasoning_summary = "detailed"
+model_verbosity = "high"
+service_tier = "flex"
+model_auto_compact_token_limit = 10
+tool_output_token_limit = 10
+project_doc_max_bytes = 100000
+project_doc_fallback_filenames = ["LEAK.md"]
+web_search = "live"
+include_environment_context = true
+include_permissions_instructions = true
+sandbox_mode = "danger-full-access"
+approval_policy = "never"
+suppress_unstable_features_warning = true
+%s
+[features]
+shell_tool = true
+multi_agent = true
+memories = true
+hooks = true
+goals = true
+view_image = true
+[mcp_servers.marker]
+command = "sh"
+args = ["-c", "touch MARKER; exec cat"]
+[[hooks.SessionStart]]
+[[hooks.SessionStart.hooks]]
+type = "command"
+command = "touch MARKER"
+[[hooks.UserPromptSubmit]]
+[[hooks.UserPromptSubmit.hooks]]
+type = "command"
+command = "touch MARKER"
+[projects."/"]
+trust_level = "trusted"
+[agents.marker]
+description = "LEAK agent"
+[plugins."marker@local"]
+enabled = true
+[marketplaces.local]
+source_type = "local"
+source = "HOME/marketplace"
+[shell_environment_policy]
+set = { LEAK = "LEAK" }
+`
+
+const leakingSkill = "---\nname: marker\ndescription: LEAK of a skill\n---\nLEAK of a skill's text. Run touch MARKER.\n"
+
+// operatorsFiles are what the same home has beside it. USER is the operator's
+// home directory.
+var operatorsFiles = map[string]string{
+	"HOME/AGENTS.md":                     "LEAK AGENTS.md",
+	"HOME/AGENTS.override.md":            "LEAK AGENTS.override.md",
+	"HOME/instructions.md":               "LEAK instructions.md",
+	"HOME/skills/marker/SKILL.md":        leakingSkill,
+	"USER/.agents/skills/other/SKILL.md": strings.Replace(leakingSkill, "name: marker", "name: other", 1),
+	"HOME/prompts/marker.md":             "LEAK of a prompt",
+	"HOME/rules/default.rules":           `prefix_rule(pattern=["touch"], decision="allow")` + "\n",
+	"HOME/memories/MEMORY.md":            "LEAK of a memory",
+	"HOME/memories/memory_summary.md":    "LEAK of a memory",
+	"HOME/history.jsonl":                 `{"session_id":"x","ts":1,"text":"LEAK of the history"}` + "\n",
+	"HOME/hooks.json":                    `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch MARKER"}]}]}}`,
+	"HOME/managed_config.toml":           `developer_instructions = "LEAK managed"` + "\n",
+	"HOME/.env":                          "LEAK=1\nOPENAI_API_KEY=LEAK\n",
+	"HOME/sessions/2026/01/01/rollout-2026-01-01T00-00-00-00000000-0000-7000-8000-000000000001.jsonl": `{"timestamp":"2026-01-01T00:00:00.000Z","type":"session_meta","payload":{"id":"00000000-0000-7000-8000-000000000001","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/","originator":"x","cli_version":"0.169.0","source":"cli"}}` + "\n",
+	"HOME/marketplace/.agents/plugins/marketplace.json":                                               `{"name":"local","plugins":[{"name":"marker","source":{"source":"local","path":"./marker"}}]}`,
+	"HOME/marketplace/marker/.codex-plugin/plugin.json":                                               `{"name":"marker","description":"LEAK of a plugin"}`,
+	"HOME/plugins/cache/local/marker/local/.codex-plugin/plugin.json":                                 `{"name":"marker","description":"LEAK of a plugin"}`,
+	"HOME/plugins/cache/local/marker/local/skills/plugskill/SKILL.md":                                 strings.Replace(leakingSkill, "name: marker", "name: plugskill", 1),
+	"HOME/plugins/cache/local/marker/local/.mcp.json":                                                 `{"mcpServers":{"plug":{"command":"sh","args":["-c","touch MARKER; exec cat"]}}}`,
+}
+
+// TestNothingOfTheOperatorsHome: whatever is in the home that the login and the
+// provider come from, the model gets byte for byte what it gets with an empty
+// one, and none of the operator's programs runs.
+func TestNothingOfTheOperatorsHome(t *testing.T) {
+	user := t.TempDir()
+	t.Setenv("HOME", user)
+	t.Setenv("TMPDIR", t.TempDir())
+	s := newSite(t, "")
+	admin := s.withAdmin(s.caddyfile(""))
+	s.waitReady()
+	models := []string{"gpt-5", s.catalogueModel(t)}
+	want := s.whatTheModelGets(t, models)
+
+	marker := filepath.Join(user, "marker-file")
+	names := strings.NewReplacer("MARKER", marker, "HOME", s.home, "USER", user)
+	for path, content := range operatorsFiles {
+		writeFile(t, names.Replace(path), names.Replace(content))
+	}
+	path := filepath.Join(s.home, "config.toml")
+	provider, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, tables, _ := strings.Cut(string(provider), "\n[")
+	top = regexp.MustCompile(`(?m)^(approval_policy|sandbox_mode) .*\n`).ReplaceAllString(top, "")
+	writeFile(t, path, fmt.Sprintf(names.Replace(operatorsConfig), top)+"\n["+tables)
+	s.restart(admin)
+
+	got := s.whatTheModelGets(t, models)
+	if len(got) != len(want) || len(want) == 0 {
+		t.Fatalf("%d requests with an empty home, %d with another one", len(want), len(got))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("request %d:\nwith an empty home %s\nwith another one   %s", i, want[i], got[i])
+		}
+		if strings.Contains(got[i], "LEAK") || strings.Contains(got[i], s.home) {
+			t.Errorf("request %d tells of the operator's home: %s", i, got[i])
+		}
+	}
+	if _, err := os.Stat(marker); !os.IsNotExist(err) {
+		t.Errorf("a program of the operator's was run: %v", err)
+	}
+	for _, dir := range privateDirs(t) {
+		checkNoLog(t, dir)
+	}
+	s.load(s.wrap("respond ok"))
+	waitFor(t, "the private directories to be removed", func() bool { return len(privateDirs(t)) == 0 })
+}
+
+// checkNoLog looks for the database that Codex logs into.
+func checkNoLog(t *testing.T, dir string) {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(dir, "home-*", "codex", "*logs*"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("nothing is in the place of the log in %s: %v", dir, err)
+	}
+	for _, path := range logs {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			t.Errorf("there is a log of %d bytes, %s", info.Size(), path)
+		}
+	}
+}
+
+// catalogueModel is a model that is in Codex's own catalogue.
+func (s *site) catalogueModel(t *testing.T) string {
+	t.Helper()
+	for _, model := range s.models() {
+		if strings.HasPrefix(model, "gpt-6") {
+			return model
+		}
+	}
+	t.Fatalf("no model of the catalogue among %q", s.models())
+	return ""
+}
+
+// restart replaces the app-server and waits for the next one.
+func (s *site) restart(admin *site) {
+	s.t.Helper()
+	before := admin.status().AppServers[0]
+	response := admin.do(http.MethodPost, "/codex/restart", nil, nil)
+	if text := admin.read(response); response.StatusCode >= 300 {
+		s.t.Fatal(response.Status, text)
+	}
+	waitFor(s.t, "another program", func() bool {
+		now := admin.status().AppServers[0]
+		return now.State == "ready" && now.PID != before.PID
+	})
+}
+
+// whatTheModelGets is each request that reaches the model for some of a client's,
+// with names in the places of ids and times.
+func (s *site) whatTheModelGets(t *testing.T, models []string) (requests []string) {
+	t.Helper()
+	first := s.model.Stats().Requests
+	const mentions = "say:ok $marker $other $plugskill $marker:plugskill /marker @marker [$marker](skill://marker)"
+	for _, model := range models {
+		for _, more := range []map[string]any{{}, {"tools": []any{tool("localSearch")}}, {"reasoning_effort": "low"}} {
+			more = maps.Clone(more)
+			more["model"] = model
+			if response, text := s.post(chatBody(mentions, more), nil); response.StatusCode != http.StatusOK {
+				t.Fatal(response.Status, text)
+			}
+		}
+	}
+	for _, request := range s.model.Requests() {
+		if request.Number > first {
+			requests = append(requests, withoutIDs(t, request))
+		}
+	}
+	return requests
+}
+
+var (
+	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	times = regexp.MustCompile(`\b1[0-9]{12}\b`) // milliseconds since 1970
+)
+
+// withoutIDs is a request with its header as text.
+func withoutIDs(t *testing.T, request scriptedmodel.Request) string {
+	t.Helper()
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(request.Header)) {
+		fmt.Fprintf(&text, "%s: %q\n", name, request.Header[name])
+	}
+	// Codex writes the members of client_metadata in any order.
+	var body struct {
+		Metadata json.RawMessage `json:"client_metadata"`
+	}
+	sorted, err := json.Marshal(request.Metadata)
+	if err = errors.Join(err, json.Unmarshal(request.Body, &body)); err != nil || len(body.Metadata) == 0 {
+		t.Fatalf("%s: %v", request.Body, err)
+	}
+	text.Write(bytes.Replace(request.Body, body.Metadata, sorted, 1))
+	return times.ReplaceAllString(uuids.ReplaceAllString(text.String(), "ID"), "TIME")
+}
+
+// privateDirs are the directories of app-servers in the directory for temporary
+// files, which is the test's own.
+func privateDirs(t *testing.T) []string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "caddy-codex-run-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(content), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNothingOfTheWorkingDirectory: nor does the model get anything of the files
+// that Codex reads in a project, where dir is one.
+func TestNothingOfTheWorkingDirectory(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s := newSite(t, "")
+	models := []string{"gpt-5"}
+	want := s.whatTheModelGets(t, models)
+
+	project, marker := t.TempDir(), filepath.Join(t.TempDir(), "marker-file")
+	dir := filepath.Join(project, "part")
+	for _, at := range []string{project, dir} {
+		writeFile(t, filepath.Join(at, "AGENTS.md"), "LEAK AGENTS.md")
+		writeFile(t, filepath.Join(at, ".agents/skills/marker/SKILL.md"), leakingSkill)
+		writeFile(t, filepath.Join(at, ".codex/skills/other/SKILL.md"), strings.Replace(leakingSkill, "name: marker", "name: other", 1))
+		writeFile(t, filepath.Join(at, ".codex/config.toml"),
+			"developer_instructions = \"LEAK\"\n[mcp_servers.marker]\ncommand = \"touch\"\nargs = [\""+marker+"\"]\n")
+	}
+	writeFile(t, filepath.Join(project, ".git/HEAD"), "ref: refs/heads/main\n")
+	s.load(s.caddyfile(strings.Replace(s.appServer(), "home ", "dir "+dir+"\nhome ", 1)))
+	s.waitReady()
+	got := s.whatTheModelGets(t, models)
+	if !slices.Equal(got, want) {
+		t.Errorf("in an empty directory\n%s\nin a project\n%s", want, got)
+	}
+	if _, err := os.Stat(marker); !os.IsNotExist(err) {
+		t.Errorf("a program of the project's was run: %v", err)
+	}
+}

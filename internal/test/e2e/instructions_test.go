@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// marked is a conversation whose texts each have a mark of their own.
+func marked(model string, tools bool) (body fields, marks []string) {
+	mark := func(name string) string {
+		marks = append(marks, "MARK-"+name+"-MARK")
+		return marks[len(marks)-1]
+	}
+	body = fields{"model": model, "messages": []any{
+		fields{"role": "system", "content": mark("system")},
+		fields{"role": "developer", "content": mark("developer")},
+		fields{"role": "user", "content": mark("first")},
+		fields{"role": "assistant", "content": mark("assistant"), "tool_calls": []any{
+			fields{"id": "c", "type": "function", "function": fields{"name": "localSearch", "arguments": `{"query":"` + mark("arguments") + `"}`}}}},
+		fields{"role": "tool", "tool_call_id": "c", "content": mark("result")},
+		fields{"role": "system", "content": mark("later")},
+		fields{"role": "user", "content": "say:ok " + mark("last")},
+	}}
+	if tools {
+		search := tool("localSearch")
+		search["function"].(map[string]any)["description"] = mark("description")
+		search["function"].(map[string]any)["parameters"].(map[string]any)["description"] = mark("schema")
+		body["tools"], body["tool_choice"] = []any{search}, "required"
+		marks = append(marks, "must call")
+	} else {
+		body["response_format"] = fields{"type": "json_object"}
+		marks = append(marks, "Answer with a single JSON object")
+	}
+	return body, marks
+}
+
+// checkOnce wants each text of the conversation once in what the model is given,
+// and Codex's own prompt before them once or not at all.
+func (s *site) checkOnce(model string, tools, own bool) {
+	s.t.Helper()
+	body, marks := marked(model, tools)
+	request := s.asked("/v1/chat/completions", body)
+	for _, mark := range marks {
+		if n := strings.Count(string(request.Body), mark); n != 1 {
+			s.t.Errorf("%q is there %d times", mark, n)
+		}
+	}
+	if request.LeadsWithOwnPrompt() != own {
+		s.t.Errorf("Codex's own prompt leads: %t", !own)
+	}
+	prompts := 0
+	for _, item := range request.Input {
+		if strings.HasPrefix(item.Content.String(), "You are ") {
+			prompts++
+		}
+	}
+	if own && prompts != 1 || !own && prompts != 0 {
+		s.t.Errorf("there are %d prompts", prompts)
+	}
+	checkNothingOfTheHostButPrompt(s.t, request, own)
+}
+
+// checkNothingOfTheHostButPrompt is checkNothingOfTheHost for what follows
+// Codex's own prompt, if that is there: it speaks of sandboxes and files in
+// general.
+func checkNothingOfTheHostButPrompt(t testing.TB, request scriptedmodel.Request, own bool) {
+	t.Helper()
+	for own && len(request.Input) > 0 {
+		own = !strings.HasPrefix(request.Input[0].Content.String(), "You are ")
+		request.Input = request.Input[1:]
+	}
+	checkNothingOfTheHost(t, request)
+}
+
+// TestEachTextOnce: with every model that Codex has, and one that it has not,
+// with and without tools, each text of a request reaches the model exactly once,
+// whether Codex's own prompt stays or not.
+func TestEachTextOnce(t *testing.T) {
+	s := newSite(t, "")
+	models := append(s.models(), "gpt-5", "other/model")
+	for _, where := range []string{"replace", "append"} {
+		s.load(s.caddyfile("instructions " + where))
+		s.waitReady()
+		for _, model := range models {
+			for _, tools := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/%t", where, model, tools), func(t *testing.T) {
+					s.at(t).checkOnce(model, tools, where == "append")
+				})
+			}
+		}
+	}
+}
+
+// TestEachTextOnceRemotely: so it does on an app-server that runs elsewhere, with
+// the catalogue that docs/remote.md makes.
+func TestEachTextOnceRemotely(t *testing.T) {
+	l := newLab(t)
+	address, stop := l.listen("ws://127.0.0.1:0", "-c", "model_catalog_json="+l.catalogue())
+	defer stop()
+	s := newSite(t, "")
+	models := append(s.models(), "gpt-5")
+	s.load(s.caddyfile(remote(address, "")))
+	s.waitReady()
+	s.model = l.model
+	for _, model := range models {
+		for _, tools := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%t", model, tools), func(t *testing.T) { s.at(t).checkOnce(model, tools, false) })
+		}
+	}
+}
+
+// strictSite has a provider that takes Codex's own prompt only, and tells so
+// after a while. The model's requests are counted from 0.
+type strictSite struct {
+	*site
+	options string
+	admin   *site
+	log     string // the file of the log
+	after   time.Duration
+	seen    int
+	round   int
+}
+
+func newStrictSite(t *testing.T, options string) *strictSite {
+	s := &strictSite{site: newSite(t, ""), options: options, log: filepath.Join(t.TempDir(), "log")}
+	s.admin = &site{t: t, addr: freeAddr(t)}
+	s.admin.url = "http://" + s.admin.addr
+	s.begin()
+	t.Cleanup(func() { s.load(s.caddyfile("")) }) // one without an admin endpoint
+	s.model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if !r.LeadsWithOwnPrompt() {
+			time.Sleep(s.after)
+			return scriptedmodel.Script{End: scriptedmodel.ForeignInstructions{}}, true
+		}
+		return scriptedmodel.Script{}, false
+	})
+	return s
+}
+
+// begin begins with an app-server that has not run a turn.
+func (s *strictSite) begin() {
+	s.t.Helper()
+	s.round++
+	caddyfile := s.caddyfile(fmt.Sprintf("app_server %s app-server {\nhome %s\nenv ROUND %d\n}\n%s", codexBinary, s.home, s.round, s.options))
+	s.load(strings.Replace(caddyfile, "admin off", "admin "+s.admin.addr+"\nlog default {\noutput file "+s.log+"\n}", 1))
+	s.waitReady()
+	s.seen = s.model.Stats().Requests
+}
+
+// requests is how often the model was asked since the last call.
+func (s *strictSite) requests() int {
+	seen := s.model.Stats().Requests
+	defer func() { s.seen = seen }()
+	return seen - s.seen
+}
+
+// instructions is what the status says of them.
+func (s *strictSite) instructions() string {
+	s.t.Helper()
+	var status struct {
+		AppServers []struct{ Instructions string } `json:"app_servers"`
+	}
+	s.admin.getJSON("/codex/status", &status)
+	return status.AppServers[0].Instructions
+}
+
+// strictAsks are requests of each kind; each has an answer with "ok" in it.
+func strictAsks(model string) map[string]struct {
+	path string
+	body fields
+} {
+	type ask = struct {
+		path string
+		body fields
+	}
+	asks := map[string]ask{}
+	for _, stream := range []bool{false, true} {
+		for _, tools := range []bool{false, true} {
+			chat := fields{"model": model, "stream": stream, "messages": []any{
+				fields{"role": "system", "content": "MARK-system-MARK"}, fields{"role": "user", "content": "say:It is ok."}}}
+			response := fields{"model": model, "stream": stream, "instructions": "MARK-system-MARK", "input": "say:It is ok."}
+			if tools {
+				chat["tools"], response["tools"] = []any{tool("localSearch")}, []any{functionTool("localSearch")}
+			}
+			kind := fmt.Sprintf("stream %t, tools %t", stream, tools)
+			asks["chat, "+kind] = ask{"/v1/chat/completions", chat}
+			asks["responses, "+kind] = ask{"/v1/responses", response}
+		}
+	}
+	return asks
+}
+
+// TestStrictProvider: a provider that refuses the instructions is asked once more
+// with Codex's own prompt before them, and not without it any more.
+func TestStrictProvider(t *testing.T) {
+	s := newStrictSite(t, "")
+	round := 0
+	for _, model := range []string{"gpt-5", "gpt-6-astra"} {
+		for name, ask := range strictAsks(model) {
+			t.Run(model+", "+name, func(t *testing.T) {
+				sub := *s
+				sub.site, sub.round = s.at(t), s.round+round
+				round++
+				sub.begin()
+				for _, want := range []int{2, 1, 1} {
+					response := sub.do(http.MethodPost, ask.path, strings.NewReader(encodeJSON(ask.body)), nil)
+					text := sub.read(response)
+					if response.StatusCode != http.StatusOK || !strings.Contains(text, "ok.") || strings.Contains(text, "not valid") {
+						t.Errorf("%s %s", response.Status, text)
+					}
+					if n := sub.requests(); n != want {
+						t.Errorf("the model was asked %d times, not %d", n, want)
+					}
+					if request, _ := sub.model.Last(); strings.Count(string(request.Body), "MARK-system-MARK") != 1 {
+						t.Errorf("the model was given %q", describe(request))
+					}
+					if got := sub.instructions(); got != "append" {
+						t.Errorf("the status says %q", got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestStrictProviderOnce: the log tells of it once, and each of several choices is
+// asked for once more.
+func TestStrictProviderOnce(t *testing.T) {
+	s := newStrictSite(t, "")
+	for _, want := range []int{6, 3} {
+		response, text := s.post(chatBody("say:It is ok.", map[string]any{"n": 3}), nil)
+		if response.StatusCode != http.StatusOK || strings.Count(text, `"content":"It is ok."`) != 3 {
+			t.Errorf("%s %s", response.Status, text)
+		}
+		if n := s.requests(); n != want {
+			t.Errorf("the model was asked %d times, not %d", n, want)
+		}
+	}
+	log, err := os.ReadFile(s.log)
+	if n := strings.Count(string(log), "the provider refuses instructions"); err != nil || n != 1 {
+		t.Errorf("the log tells %d times of it, %v: %s", n, err, log)
+	}
+}
+
+// TestStrictProviderForgotten: a fresh app-server may have another login.
+func TestStrictProviderForgotten(t *testing.T) {
+	s := newStrictSite(t, "")
+	for range 2 {
+		if response, text := s.post(chatBody("say:It is ok.", nil), nil); response.StatusCode != http.StatusOK || s.requests() != 2 {
+			t.Errorf("%s %s", response.Status, text)
+		}
+		before := s.admin.status().AppServers[0].PID
+		if response := s.admin.do(http.MethodPost, "/codex/restart", nil, nil); response.StatusCode != http.StatusOK {
+			t.Fatal(response.Status, s.admin.read(response))
+		}
+		waitFor(t, "a fresh app-server", func() bool { return s.admin.status().AppServers[0].PID != before })
+		if got := s.instructions(); got != "" {
+			t.Errorf("the status still says %q", got)
+		}
+	}
+}
+
+// TestStrictProviderLate: a stream that has begun, but shows nothing yet, goes on
+// with the second attempt.
+func TestStrictProviderLate(t *testing.T) {
+	s := newStrictSite(t, "keepalive 200ms")
+	s.after = 1500 * time.Millisecond
+	for name, ask := range strictAsks("gpt-6-astra") {
+		if ask.body["stream"] == true && ask.body["tools"] == nil {
+			s.begin()
+			response := s.do(http.MethodPost, ask.path, strings.NewReader(encodeJSON(ask.body)), nil)
+			text := s.read(response)
+			if n := s.requests(); response.StatusCode != http.StatusOK || !strings.Contains(text, "ok.") || strings.Contains(text, "not valid") || n != 2 {
+				t.Errorf("%s, after %d requests: %s %s", name, n, response.Status, text)
+			}
+		}
+	}
+}
+
+// TestStrictProviderRefuses: with replace the refusal is the client's, and with
+// append there is none.
+func TestStrictProviderRefuses(t *testing.T) {
+	for where, want := range map[string]int{"replace": http.StatusBadRequest, "append": http.StatusOK} {
+		t.Run(where, func(t *testing.T) {
+			s := newStrictSite(t, "instructions "+where)
+			for name, ask := range strictAsks("gpt-6-astra") {
+				response := s.do(http.MethodPost, ask.path, strings.NewReader(encodeJSON(ask.body)), nil)
+				text := s.read(response)
+				if response.StatusCode != want || strings.Contains(text, "Instructions are not valid") != (want != http.StatusOK) {
+					t.Errorf("%s: %s %s", name, response.Status, text)
+				}
+				if n := s.requests(); n != 1 || s.instructions() != "" {
+					t.Errorf("%s: the model was asked %d times, the status says %q", name, n, s.instructions())
+				}
+			}
+		})
+	}
+}
+
+// TestOtherRefusals: no other refusal is met by a second attempt, also one that
+// quotes this one.
+func TestOtherRefusals(t *testing.T) {
+	s := newSite(t, "")
+	s.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: 400, Message: `{"detail":"Instructions are not valid"}`}}, true
+	})
+	if response, text := s.post(chatBody("hello", nil), nil); response.StatusCode != http.StatusBadRequest || s.model.Stats().Requests != 1 {
+		t.Errorf("%s after %d requests: %s", response.Status, s.model.Stats().Requests, text)
+	}
+}

@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// newLoginSite is a site whose model provider wants the login of an operator's
+// home, which is empty but for the provider. config is for the top of its
+// config.toml, more for the app_server block.
+func newLoginSite(t *testing.T, config, more string) (s, admin *site) {
+	t.Helper()
+	s = &site{t: t, home: t.TempDir(), model: scriptedmodel.New(scriptedmodel.Options{}), addr: freeAddr(t)}
+	s.url = "http://" + s.addr
+	server := httptest.NewServer(s.model)
+	t.Cleanup(server.Close)
+	t.Cleanup(s.model.Close)
+	writeFile(t, filepath.Join(s.home, "config.toml"), fmt.Sprintf(`model_provider = "scripted"
+%s
+[model_providers.scripted]
+name = "scripted"
+base_url = %q
+requires_openai_auth = true
+request_max_retries = 0
+stream_max_retries = 0
+`, config, server.URL+"/v1"))
+	admin = s.withAdminAt(s.caddyfile(strings.Replace(s.appServer(), "home ", more+"\nhome ", 1)))
+	return s, admin
+}
+
+// withAdminAt loads a configuration for good, with an admin endpoint.
+func (s *site) withAdminAt(caddyfile string) *site {
+	s.t.Helper()
+	admin := &site{t: s.t, addr: freeAddr(s.t)}
+	admin.url = "http://" + admin.addr
+	s.load(strings.Replace(caddyfile, "admin off", "admin "+admin.addr, 1))
+	s.t.Cleanup(func() { s.load(s.wrap("respond ok")) })
+	return admin
+}
+
+// login logs an operator in, as he does it himself.
+func (s *site) login(key string) {
+	s.t.Helper()
+	cmd := exec.Command(codexBinary, "login", "--with-api-key")
+	cmd.Stdin = strings.NewReader(key)
+	cmd.Env = append(os.Environ(), "CODEX_HOME="+s.home)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %s", err, text)
+	}
+}
+
+// authorization is what the model's provider gets with a request.
+func (s *site) authorization() string {
+	s.t.Helper()
+	if response, text := s.post(chatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
+		s.t.Fatal(response.Status, text)
+	}
+	request, _ := s.model.Last()
+	return request.Header.Get("Authorization")
+}
+
+// TestLoginOfTheOperator: a login in the operator's home is asked for and, after
+// a restart, used, also a later one.
+func TestLoginOfTheOperator(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s, admin := newLoginSite(t, "", "")
+	waitFor(t, "the missing login", func() bool { return admin.status().AppServers[0].Login == "missing" })
+	if reason := admin.status().AppServers[0].Reason; !strings.Contains(reason, "CODEX_HOME="+s.home) || strings.Contains(reason, "caddy-codex-run-") {
+		t.Errorf("the reason is %q", reason)
+	}
+	s.login("sk-one")
+	_ = admin.read(admin.do(http.MethodPost, "/codex/restart", nil, nil)) // refused if the next start is under way
+	s.waitReady()
+	if got := s.authorization(); got != "Bearer sk-one" {
+		t.Errorf("the provider gets %q", got)
+	}
+	s.login("sk-two")
+	s.restart(admin)
+	if got := s.authorization(); got != "Bearer sk-two" {
+		t.Errorf("after another login the provider gets %q", got)
+	}
+	pid := admin.status().AppServers[0].PID
+	s.load(strings.Replace(s.caddyfile("max_queue 3"), "admin off", "admin "+admin.addr, 1))
+	if now := admin.status().AppServers[0]; now.PID != pid || now.State != "ready" {
+		t.Errorf("a reload made %+v of process %d", now, pid)
+	}
+}
+
+// TestRefreshedTokens: tokens that an app-server renews, as it does when it
+// starts, are the operator's own, and are not renewed by the next one. There is
+// no backend of ChatGPT here, so that no start comes further than that.
+func TestRefreshedTokens(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	old, fresh := token(time.Now().Add(-time.Hour)), token(time.Now().Add(time.Hour))
+	refreshes := make(chan string, 64)
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			RefreshToken string `json:"refresh_token"`
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&asked) != nil {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		refreshes <- asked.RefreshToken
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"id_token": fresh, "access_token": fresh, "refresh_token": "refresh-two"})
+	}))
+	t.Cleanup(issuer.Close)
+	s, admin := newLoginSite(t, fmt.Sprintf("chatgpt_base_url = %q", issuer.URL+"/backend-api/"), "env CODEX_REFRESH_TOKEN_URL_OVERRIDE "+issuer.URL)
+	auth := filepath.Join(s.home, "auth.json")
+	writeFile(t, auth, fmt.Sprintf(`{"auth_mode":"chatgpt","OPENAI_API_KEY":null,"tokens":{"id_token":%q,"access_token":%q,"refresh_token":"refresh-one","account_id":"acc"},"last_refresh":"2020-01-01T00:00:00Z"}`, old, old))
+	waitFor(t, "the renewed tokens", func() bool {
+		var kept struct{ Tokens map[string]string }
+		content, err := os.ReadFile(auth)
+		return err == nil && json.Unmarshal(content, &kept) == nil && kept.Tokens["refresh_token"] == "refresh-two" && kept.Tokens["access_token"] == fresh
+	})
+	if got := <-refreshes; got != "refresh-one" {
+		t.Errorf("%q was renewed", got)
+	}
+	starts := admin.status().AppServers[0].Restarts
+	waitFor(t, "two more starts", func() bool { return admin.status().AppServers[0].Restarts >= starts+2 })
+	if len(refreshes) != 0 {
+		t.Errorf("the next app-server renewed %q", <-refreshes)
+	}
+}
+
+// token is one of OpenAI's, as far as Codex looks into it.
+func token(expires time.Time) string {
+	part := func(claims any) string {
+		text, _ := json.Marshal(claims) // of maps of texts and numbers
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	return part(map[string]any{"alg": "none"}) + "." + part(map[string]any{
+		"exp": expires.Unix(), "email": "user@example.com",
+		"https://api.openai.com/auth": map[string]any{"chatgpt_plan_type": "pro", "chatgpt_account_id": "acc", "chatgpt_user_id": "user"},
+	}) + ".c2ln"
+}

@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/png"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// numbered is a text of n bytes, no two lines of which are the same.
+func numbered(n int) string {
+	var text strings.Builder
+	for i := 0; text.Len() < n; i++ {
+		fmt.Fprintf(&text, "%08d: \"ünïcode\" ✓ 😀 <tag> \\ and\ttab\n", i)
+	}
+	whole := strings.ToValidUTF8(text.String()[:n], "")
+	return whole + strings.Repeat("x", n-len(whole))
+}
+
+// longSite has a model that answers "ok", however long the prompt.
+func longSite(t *testing.T, options string) *site {
+	s := newSite(t, options)
+	s.model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("ok")}}, !r.IsCompaction()
+	})
+	return s
+}
+
+// asked posts a request and returns what the model was asked, once.
+func (s *site) asked(path string, body fields) scriptedmodel.Request {
+	s.t.Helper()
+	before := s.model.Stats().Requests
+	response := s.do(http.MethodPost, path, strings.NewReader(encodeJSON(body)), nil)
+	if text := s.read(response); response.StatusCode != http.StatusOK {
+		s.t.Fatal(response.Status, text)
+	}
+	if n := s.model.Stats().Requests - before; n != 1 {
+		s.t.Fatalf("the model was asked %d times", n)
+	}
+	request, _ := s.model.Last()
+	return request
+}
+
+// sameText compares texts that are too long to be shown.
+func sameText(t *testing.T, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	same := 0
+	for same < min(len(got), len(want)) && got[same] == want[same] {
+		same++
+	}
+	t.Errorf("the model was given %d bytes, not %d, and others from byte %d on: %.80q", len(got), len(want), same, got[same:])
+}
+
+// TestLongToolResults: the result of a tool reaches the model byte for byte.
+func TestLongToolResults(t *testing.T) {
+	s := longSite(t, "")
+	for model, sizes := range map[string][]int{
+		"gpt-5":              {1e3, 13e3, 60e3, 500e3, 1e6, 10e6}, // not in Codex's catalogue
+		"gpt-6-astra":        {1e3, 13e3, 60e3, 500e3, 1e6, 2e6},
+		"gpt-5.5-2026-01-01": {1e6},
+		"other/model":        {1e6},
+	} {
+		for _, size := range sizes {
+			result := numbered(size)
+			check := func(name, path string, body fields) {
+				t.Run(fmt.Sprintf("%s/%d/%s", model, size, name), func(t *testing.T) {
+					request := s.at(t).asked(path, body)
+					last := request.Input[len(request.Input)-1]
+					if last.Type != "function_call_output" || len(last.Output) != 1 {
+						t.Fatalf("the last item is a %s of %d parts", last.Type, len(last.Output))
+					}
+					sameText(t, last.Output[0].Text, result)
+				})
+			}
+			check("chat", "/v1/chat/completions", fields{"model": model, "messages": []any{
+				fields{"role": "user", "content": "q"},
+				fields{"role": "assistant", "tool_calls": []any{
+					fields{"id": "c", "type": "function", "function": fields{"name": "f", "arguments": "{}"}}}},
+				fields{"role": "tool", "tool_call_id": "c", "content": result},
+			}})
+			check("responses", "/v1/responses", fields{"model": model, "store": false, "input": []any{
+				says("user", "q"),
+				fields{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+				fields{"type": "function_call_output", "call_id": "c", "output": []any{fields{"type": "input_text", "text": result}}},
+			}})
+		}
+	}
+}
+
+// TestLongTexts: so does everything else that is long.
+func TestLongTexts(t *testing.T) {
+	s := longSite(t, "")
+	text, shorter := numbered(1.2e6), numbered(1e6)
+	arguments := strings.TrimSpace(encodeJSON(fields{"a": text}))
+	user := func(text string) any { return fields{"role": "user", "content": text} }
+	for name, c := range map[string]struct {
+		messages []any
+		found    func(scriptedmodel.Request) string
+		want     string
+	}{
+		"user":          {[]any{user(text), user("q")}, itemText(1), text},
+		"user at last":  {[]any{user("q"), user(text)}, itemText(2), text},
+		"a turn's text": {[]any{user("q"), user(shorter)}, itemText(2), shorter},
+		"instructions":  {[]any{fields{"role": "system", "content": text}, user("q")}, itemText(0), text},
+		"developer":     {[]any{user("q"), fields{"role": "developer", "content": text}, user("q")}, itemText(2), text},
+		"assistant":     {[]any{user("q"), fields{"role": "assistant", "content": text}, user("q")}, itemText(2), text},
+		"arguments": {[]any{
+			user("q"),
+			fields{"role": "assistant", "tool_calls": []any{
+				fields{"id": "c", "type": "function", "function": fields{"name": "f", "arguments": arguments}}}},
+			fields{"role": "tool", "tool_call_id": "c", "content": "r"},
+		}, func(r scriptedmodel.Request) string { return r.Input[2].Arguments }, arguments},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, model := range []string{"gpt-5", "gpt-5.5"} {
+				sameText(t, c.found(s.at(t).asked("/v1/chat/completions", fields{"model": model, "messages": c.messages})), c.want)
+			}
+		})
+	}
+	t.Run("description", func(t *testing.T) {
+		search := tool("localSearch")
+		search["function"].(map[string]any)["description"] = text
+		request := s.at(t).asked("/v1/chat/completions", fields{"model": "gpt-5.5", "messages": []any{user("q")}, "tools": []any{search}})
+		found, _ := request.Tool("localSearch")
+		sameText(t, found.Description, text)
+	})
+	t.Run("image", func(t *testing.T) {
+		picture := noise(t)
+		request := s.at(t).asked("/v1/chat/completions", fields{"model": "gpt-5.5", "messages": []any{fields{"role": "user", "content": []any{
+			fields{"type": "text", "text": "q"}, fields{"type": "image_url", "image_url": fields{"url": picture}},
+		}}}})
+		found := ""
+		for _, part := range request.Input[len(request.Input)-1].Content {
+			found += part.ImageURL
+		}
+		sameText(t, found, picture)
+	})
+}
+
+// itemText is the text of an item of the input.
+func itemText(i int) func(scriptedmodel.Request) string {
+	return func(r scriptedmodel.Request) string { return r.Input[i].Content.String() }
+}
+
+// noise is the data URL of an image of some 1.5 MB, not larger than models take
+// them.
+func noise(t *testing.T) string {
+	t.Helper()
+	picture := image.NewNRGBA(image.Rect(0, 0, 720, 720))
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range picture.Pix {
+		picture.Pix[i] = byte(random.Uint32())
+	}
+	var encoded bytes.Buffer
+	if err := png.Encode(&encoded, picture); err != nil {
+		t.Fatal(err)
+	}
+	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(encoded.Bytes())
+}
+
+// TestContextLength: whether a conversation is too long is the provider's to say.
+func TestContextLength(t *testing.T) {
+	s := newSite(t, "")
+	long := fields{"role": "user", "content": numbered(2e6)}
+	for _, stream := range []bool{false, true} {
+		for _, end := range []string{"fail:context_length_exceeded", "http:413"} {
+			body := fields{"model": "gpt-5.5", "stream": stream, "messages": []any{long, fields{"role": "user", "content": end}}}
+			before := s.model.Stats().Requests
+			response, text := s.post(encodeJSON(body), nil)
+			if n := s.model.Stats().Requests - before; n != 1 {
+				t.Errorf("the model was asked %d times", n)
+			}
+			if response.StatusCode != http.StatusBadRequest || !strings.Contains(text, `"code":"context_length_exceeded"`) {
+				t.Errorf("%s: %s %.300s", end, response.Status, text)
+			}
+		}
+	}
+}
+
+// TestCompactionIsRefused: an app-server whose models nobody can ask for keeps
+// its own idea of their context windows. What it would first summarise is a
+// context_length_exceeded, and the summary never reaches the client.
+func TestCompactionIsRefused(t *testing.T) {
+	s := newSite(t, "")
+	s.load(s.caddyfile(fmt.Sprintf("app_server sh -c \"exec %s app-server\" {\nhome %s\n}", codexBinary, s.home)))
+	s.waitReady()
+	body := fields{"model": "gpt-5", "messages": []any{
+		fields{"role": "user", "content": numbered(2e6)},
+		fields{"role": "assistant", "content": "a"},
+		fields{"role": "user", "content": "say:short"},
+	}}
+	for _, stream := range []bool{false, true} {
+		body["stream"] = stream
+		response, text := s.post(encodeJSON(body), nil)
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(text, "context_length_exceeded") {
+			t.Errorf("stream %t: %s %.300s", stream, response.Status, text)
+		}
+		if strings.Contains(text, scriptedmodel.SummaryText) {
+			t.Error("the summary reached the client")
+		}
+	}
+}

@@ -1,0 +1,93 @@
+// Package e2e tests the whole way of a request: a real client, a real Caddy
+// with this module, the real codex app-server, and the scripted model.
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/goleak"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-codex/caddy-codex/caddymodule"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+)
+
+// codexBinary is the real codex; found by TestMain.
+var codexBinary string
+
+func TestMain(m *testing.M) {
+	var err error
+	if codexBinary, err = findCodex(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		if needs.Required() {
+			os.Exit(1)
+		}
+		fmt.Fprintln(os.Stderr, "all end-to-end tests were skipped")
+		return
+	}
+	// The built-in default, so that Caddy does not write this machine's home.
+	caddy.DefaultStorage.Path, err = os.MkdirTemp("", "caddy-storage-")
+	if err == nil {
+		err = os.Setenv("XDG_DATA_HOME", caddy.DefaultStorage.Path) // for the instance's id
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if code == 0 {
+		code = checkLeaks()
+	}
+	_ = os.RemoveAll(caddy.DefaultStorage.Path)
+	os.Exit(code)
+}
+
+// findCodex looks where `make test` puts the pinned codex, then on the PATH.
+func findCodex() (string, error) {
+	if path := os.Getenv("CODEX_BIN"); path != "" {
+		return exec.LookPath(path)
+	}
+	local, err := filepath.Abs("../../../.cache/codex/node_modules/.bin/codex")
+	if err == nil {
+		if path, err := exec.LookPath(local); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath("codex")
+	if err != nil {
+		return "", fmt.Errorf("these tests need the real codex: run `make deps`, or set CODEX_BIN: %w", err)
+	}
+	return path, nil
+}
+
+// checkLeaks looks for goroutines and processes that outlived the suite.
+func checkLeaks() int {
+	if err := caddy.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping Caddy:", err)
+		return 1
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	if err := goleak.Find(
+		// Caddy's certificate cache has no end once a config was loaded.
+		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*Cache).maintainAssets"),
+		// It ends a few seconds after its lock was given back.
+		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
+		// Rolls Caddy's log files, and has no end.
+		goleak.IgnoreAnyFunction("github.com/DeRuina/timberjack.(*Logger).millRun"),
+	); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if left := children(); len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "processes left behind:", left)
+		return 1
+	}
+	return 0
+}

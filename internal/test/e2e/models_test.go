@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// TestEveryModel: with each model that clients can choose, the model is offered
+// the client's tool and nothing else, and the client gets its call.
+func TestEveryModel(t *testing.T) {
+	s := newSite(t, "")
+	models := s.models()
+	if len(models) < 2 {
+		t.Fatalf("there are no models to choose from: %q", models)
+	}
+	for _, model := range models {
+		t.Run(model, func(t *testing.T) {
+			bothWays(t, s.at(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (answer, error)) {
+				s.at(t).checkModel(model, ask)
+			})
+		})
+	}
+}
+
+// models are those that GET /v1/models lists.
+func (s *site) models() []string {
+	s.t.Helper()
+	status, body := s.get("/v1/models")
+	var list struct {
+		Data []struct{ ID string }
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
+		s.t.Fatal(status, body, err)
+	}
+	var ids []string
+	for _, m := range list.Data {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// checkModel asks a model for a call of a tool, and looks at what it was given.
+func (s *site) checkModel(model string, ask func(openai.ChatCompletionNewParams) (answer, error)) {
+	s.t.Helper()
+	const arguments = `{"query": "of  <this> model" }`
+	params := userSays("tool:localSearch " + arguments)
+	params.Model = model
+	params.Tools = []openai.ChatCompletionToolUnionParam{searchTool("localSearch")}
+	got, err := ask(params)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(got.calls) != 1 || got.finish != "tool_calls" || got.content != "" {
+		s.t.Fatalf("got %+v; want a call", got)
+	}
+	if call := got.calls[0].Function; call.Name != "localSearch" || call.Arguments != arguments {
+		s.t.Errorf("the call is %s(%s)", call.Name, call.Arguments)
+	}
+	request, _ := s.model.Last()
+	if request.Model != model {
+		s.t.Errorf("%q was asked", request.Model)
+	}
+	if offered := everyTool(s.t, request); !slices.Equal(offered, []string{"localSearch"}) {
+		s.t.Errorf("the model is offered %q", offered)
+	}
+}
+
+// offer is a tool as a request has it: one to call, or a namespace of them.
+type offer struct {
+	Type, Name string
+	Tools      []offer
+}
+
+// everyTool names all tools of a request, of whatever kind. Newer models get
+// theirs as an item of the input.
+func everyTool(t testing.TB, request scriptedmodel.Request) []string {
+	t.Helper()
+	var body struct {
+		Tools []offer
+		Input []offer
+	}
+	if err := json.Unmarshal(request.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	names := toolNames(body.Tools)
+	for _, item := range body.Input {
+		if item.Type == "additional_tools" {
+			names = append(names, toolNames(item.Tools)...)
+		}
+	}
+	return names
+}
+
+func toolNames(tools []offer) []string {
+	var names []string
+	for _, t := range tools {
+		switch {
+		case t.Type == "namespace":
+			names = append(names, toolNames(t.Tools)...)
+		case t.Name == "": // a tool of the provider's, such as web_search
+			names = append(names, t.Type)
+		default:
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}

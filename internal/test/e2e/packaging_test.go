@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+func exampleFile(t *testing.T, path string) string {
+	t.Helper()
+	return readFile(t, filepath.Join("../../../examples", path))
+}
+
+// TestDockerfile: all that is copied into the image is there, and what would
+// only be in the way stays out.
+func TestDockerfile(t *testing.T) {
+	copied := 0
+	for line := range strings.Lines(exampleFile(t, "docker/Dockerfile")) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || fields[0] != "COPY" || strings.HasPrefix(fields[1], "--from") {
+			continue
+		}
+		for _, source := range fields[1 : len(fields)-1] {
+			copied++
+			if _, err := os.Stat(filepath.Join("../../..", source)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if copied == 0 {
+		t.Error("nothing is copied")
+	}
+	ignored := strings.Fields(readFile(t, "../../../.dockerignore"))
+	for _, path := range []string{".cache", ".git", "build", "**/node_modules"} {
+		if !slices.Contains(ignored, path) {
+			t.Errorf("%s is sent to docker", path)
+		}
+	}
+}
+
+// TestServices: the exit is told to Caddy alone, no key reaches a log by the
+// way Caddy is started, and none has a name that Codex takes for its own.
+func TestServices(t *testing.T) {
+	unit := strings.Split(exampleFile(t, "systemd/caddy-codex.service"), "\n")
+	for _, line := range []string{"KillMode=mixed", "Type=notify"} {
+		if !slices.Contains(unit, line) {
+			t.Errorf("the unit has no %s", line)
+		}
+	}
+	for _, line := range unit {
+		if strings.HasPrefix(line, "Exec") && strings.Contains(line, "--environ") {
+			t.Errorf("the environment is logged: %s", line)
+		}
+	}
+	compose := exampleFile(t, "docker/compose.yaml")
+	if !strings.Contains(compose, "\n    init: true\n") || !strings.Contains(compose, "CLIENT_KEY: ") || strings.Contains(compose, "CODEX_API_KEY: ") {
+		t.Error(compose)
+	}
+}
+
+// TestExampleIsLocal: what people try first, without a key, can be reached from
+// their machine alone.
+func TestExampleIsLocal(t *testing.T) {
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(readFile(t, "../../../Caddyfile.example")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var adapted struct {
+		Apps struct {
+			HTTP struct {
+				Servers map[string]struct{ Listen []string }
+			}
+		}
+	}
+	if err := json.Unmarshal(config, &adapted); err != nil || len(adapted.Apps.HTTP.Servers) == 0 {
+		t.Fatalf("%v in %s", err, config)
+	}
+	for _, server := range adapted.Apps.HTTP.Servers {
+		for _, address := range server.Listen {
+			if host, _, err := net.SplitHostPort(address); err != nil || !net.ParseIP(host).IsLoopback() {
+				t.Errorf("it listens on %s", address)
+			}
+		}
+	}
+}

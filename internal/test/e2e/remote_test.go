@@ -1,0 +1,573 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// lab is a scripted model and a CODEX_HOME for it, for tests of app-servers
+// without a Caddy before them.
+type lab struct {
+	t     *testing.T
+	home  string
+	model *scriptedmodel.Server
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{t: t, home: t.TempDir(), model: scriptedmodel.New(scriptedmodel.Options{})}
+	server := httptest.NewServer(l.model)
+	t.Cleanup(server.Close)
+	t.Cleanup(l.model.Close)
+	if err := codexhome.Write(l.home, server.URL+"/v1", codexhome.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// listen starts an app-server as an operator does on another machine, and
+// returns where it listens, as it says itself. It runs until stop is called.
+func (l *lab) listen(listen string, args ...string) (address string, stop func()) {
+	l.t.Helper()
+	cmd := exec.Command(codexBinary, append([]string{"app-server", "--listen", listen}, args...)...)
+	cmd.Env = append(os.Environ(), "CODEX_HOME="+l.home, "NO_COLOR=1")
+	cmd.Dir = l.t.TempDir()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	said := make(chan string, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			if _, at, ok := strings.Cut(lines.Text(), "listening on: "); ok {
+				said <- strings.TrimSpace(at)
+			}
+		}
+	}()
+	stop = func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-ended
+		_ = cmd.Wait()
+	}
+	l.t.Cleanup(stop)
+	if socket, ok := strings.CutPrefix(listen, "unix://"); ok {
+		waitFor(l.t, "the socket", func() bool {
+			_, err := os.Stat(socket)
+			return err == nil
+		})
+		return "unix/" + socket, stop
+	}
+	select {
+	case address = <-said:
+	case <-time.After(deadline):
+		l.t.Fatal("it does not say where it listens")
+	}
+	return address, stop
+}
+
+// proxy serves an address by a Caddy of its own, as docs/remote.md has it.
+func (l *lab) proxy(address string) string {
+	l.t.Helper()
+	front := freeAddr(l.t)
+	err := loadCaddyfile("{\nadmin off\npersist_config off\nauto_https off\n}\nhttp://" + front +
+		" {\nreverse_proxy " + strings.TrimPrefix(address, "ws://") + "\n}\n")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			l.t.Error(err)
+		}
+	})
+	return "ws://" + front
+}
+
+// process starts a process with a configuration. The test's end stops it.
+func (l *lab) process(cfg codexrpc.ProcessConfig) *codexrpc.Process {
+	l.t.Helper()
+	cfg.Client = codexrpc.ClientInfo{Name: "e2e", Version: "1"}
+	cfg.StartTimeout = deadline
+	p := codexrpc.NewProcess(cfg, nil)
+	l.t.Cleanup(p.Stop)
+	p.Start()
+	return p
+}
+
+// local is a process of our own.
+func (l *lab) local(maxMemory int64) *codexrpc.Process {
+	return l.process(codexrpc.ProcessConfig{Command: []string{codexBinary, "app-server"}, Home: l.home, MaxMemory: maxMemory})
+}
+
+// begin starts a turn of an ordinary chat request.
+func (l *lab) begin(p *codexrpc.Process, model, prompt string) (*codexrpc.Thread, error) {
+	l.t.Helper()
+	ctx := testContext(l.t)
+	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": prompt}}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	request, refusal := openai.DecodeChat(body)
+	if refusal != nil {
+		l.t.Fatal(refusal)
+	}
+	plan, refusal := request.Plan(openai.PlanOptions{Cwd: p.Dir()})
+	if refusal != nil {
+		l.t.Fatal(refusal)
+	}
+	conn, err := p.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if catalogue := p.Catalogue(model); catalogue != "" {
+		plan.Thread.Config["model_catalog_json"] = catalogue
+	}
+	thread, err := conn.StartThread(ctx, plan.Thread)
+	if err != nil {
+		return nil, err
+	}
+	return thread, thread.StartTurn(ctx, plan.Turn)
+}
+
+// finish reads a turn to its end and closes its thread.
+func (l *lab) finish(thread *codexrpc.Thread) (text string, err error) {
+	l.t.Helper()
+	released := make(chan struct{})
+	defer func() {
+		thread.Close(func() { close(released) })
+		<-released
+	}()
+	end := time.After(deadline)
+	for {
+		events, err := thread.Take(nil)
+		if err != nil {
+			return text, err
+		}
+		for _, e := range events {
+			switch e.Kind {
+			case codexrpc.EventTextDelta:
+				text += e.Text
+			case codexrpc.EventTurnCompleted:
+				if e.Err != nil {
+					return text, e.Err
+				}
+				return text, nil
+			}
+		}
+		select {
+		case <-thread.Ready():
+		case <-end:
+			return text, errors.New("the turn did not end")
+		}
+	}
+}
+
+// turn runs a turn.
+func (l *lab) turn(p *codexrpc.Process, model, prompt string) (string, error) {
+	l.t.Helper()
+	thread, err := l.begin(p, model, prompt)
+	if err != nil {
+		return "", err
+	}
+	return l.finish(thread)
+}
+
+// mustSay runs a turn that says something.
+func (l *lab) mustSay(p *codexrpc.Process, text string) {
+	l.t.Helper()
+	if got, err := l.turn(p, "gpt-5", "verbatim:"+text); err != nil || got != text {
+		l.t.Errorf("%d bytes said, %v; want %d", len(got), err, len(text))
+	}
+}
+
+// await waits for a status.
+func (l *lab) await(p *codexrpc.Process, what string, done func(codexrpc.Status) bool) codexrpc.Status {
+	l.t.Helper()
+	waitFor(l.t, what, func() bool { return done(p.Status()) })
+	return p.Status()
+}
+
+// TestRemoteCodex: a codex that listens elsewhere serves turns over each of its
+// transports, with a token and without, and lets go of their threads.
+func TestRemoteCodex(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("a-secret-of-ours\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		listen, token string
+		args          []string
+		proxied       bool
+	}{
+		"ws":    {listen: "ws://127.0.0.1:0"},
+		"token": {listen: "ws://127.0.0.1:0", token: "a-secret-of-ours", args: []string{"--ws-auth", "capability-token", "--ws-token-file", token}},
+		"proxy": {listen: "ws://127.0.0.1:0", token: "a-secret-of-ours", args: []string{"--ws-auth", "capability-token", "--ws-token-file", token}, proxied: true},
+		"unix":  {listen: "unix://" + filepath.Join(t.TempDir(), "codex.sock")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			address, _ := l.listen(test.listen, test.args...)
+			if test.proxied {
+				address = l.proxy(address)
+			}
+			p := l.process(codexrpc.ProcessConfig{Connect: address, Token: test.token})
+			l.mustSay(p, "short")
+			l.mustSay(p, strings.Repeat("0123456789abcdef", 10_000))
+			status := p.Status()
+			if !status.Remote || status.Address != address || status.PID != 0 || status.Version == "" || status.Threads != 0 {
+				t.Errorf("it is %+v", status)
+			}
+			conn, err := p.Conn(testContext(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Longer than codex takes in one frame, and the next call works as well.
+			thread, err := conn.StartThread(testContext(t), codexrpc.ThreadStartParams{Ephemeral: true, Config: map[string]any{"thread_unload_delay_secs": 0}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			item := `{"type":"message","role":"user","content":[{"type":"input_text","text":"` + strings.Repeat("x", 20<<20) + `"}]}`
+			if err := thread.InjectItems(testContext(t), []json.RawMessage{json.RawMessage(item)}); err != nil {
+				t.Error(err)
+			}
+			thread.Close(nil)
+			waitFor(t, "its threads to be unloaded", func() bool {
+				d, err := conn.Diagnostics(testContext(t))
+				return err == nil && d.LiveThreads == 1 // the sign of life
+			})
+			if test.token == "" {
+				return
+			}
+			for _, wrong := range []string{"", "another"} {
+				q := l.process(codexrpc.ProcessConfig{Connect: address, Token: wrong})
+				s := l.await(q, "the refusal", func(s codexrpc.Status) bool { return s.State == codexrpc.StateBackoff })
+				if !strings.Contains(s.Reason, "token") || !strings.Contains(s.Reason, "401") {
+					t.Errorf("the reason is %q", s.Reason)
+				}
+			}
+		})
+	}
+}
+
+// TestRemoteCodexDisconnected: a codex whose connection breaks goes on with its
+// turns; the next connection ends them.
+func TestRemoteCodexDisconnected(t *testing.T) {
+	l := newLab(t)
+	address, _ := l.listen("ws://127.0.0.1:0")
+	wire := newWire(t, strings.TrimPrefix(address, "ws://"))
+	p := l.process(codexrpc.ProcessConfig{Connect: "ws://" + wire.addr})
+	var threads []*codexrpc.Thread
+	for range 3 {
+		thread, err := l.begin(p, "gpt-5", "hang")
+		if err != nil {
+			t.Fatal(err)
+		}
+		threads = append(threads, thread)
+	}
+	if _, err := l.model.Wait(testContext(t), func(now scriptedmodel.Stats) bool { return now.Open == 3 }); err != nil {
+		t.Fatal(err)
+	}
+	wire.cut()
+	for _, thread := range threads {
+		if _, err := l.finish(thread); !errors.Is(err, codexrpc.ErrClosed) {
+			t.Errorf("the turn ended with %v", err)
+		}
+	}
+	if _, err := l.model.Wait(testContext(t), func(now scriptedmodel.Stats) bool { return now.Open == 0 }); err != nil {
+		t.Error("turns go on: ", err)
+	}
+	l.mustSay(p, "connected again")
+}
+
+// wire passes bytes on to an address, until it is cut.
+type wire struct {
+	addr string
+
+	mu      sync.Mutex
+	conns   []net.Conn
+	dials   int
+	running int // pairs of them
+}
+
+// dialled is how many connections there have been.
+func (w *wire) dialled() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dials
+}
+
+// open is how many there are.
+func (w *wire) open() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running
+}
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{addr: l.Addr().String()}
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		_ = l.Close()
+		w.cut()
+		running.Wait()
+	})
+	running.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.conns = append(w.conns, near, far)
+			w.dials, w.running = w.dials+1, w.running+1
+			w.mu.Unlock()
+			var both sync.WaitGroup
+			for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
+				both.Go(func() {
+					_, _ = io.Copy(pair[0], pair[1])
+					_ = pair[0].Close()
+				})
+			}
+			running.Go(func() {
+				both.Wait()
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.running--
+			})
+		}
+	})
+	return w
+}
+
+// cut ends all connections that there are.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, conn := range w.conns {
+		_ = conn.Close()
+	}
+	w.conns = nil
+}
+
+// TestRemoteCodexKilled: its turns end with an error, and once it runs again it
+// is found again.
+func TestRemoteCodexKilled(t *testing.T) {
+	l := newLab(t)
+	socket := "unix://" + filepath.Join(t.TempDir(), "codex.sock")
+	address, stop := l.listen(socket)
+	p := l.process(codexrpc.ProcessConfig{Connect: address})
+	thread, err := l.begin(p, "gpt-5", "hang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if _, err := l.finish(thread); !errors.Is(err, codexrpc.ErrClosed) {
+		t.Errorf("the turn ended with %v", err)
+	}
+	s := l.await(p, "the failure", func(s codexrpc.Status) bool { return s.State == codexrpc.StateBackoff })
+	if s.Reason == "" {
+		t.Error("there is no reason")
+	}
+	l.listen(socket)
+	waitFor(t, "another codex", func() bool { return p.Status().State == codexrpc.StateReady })
+	l.mustSay(p, "back again")
+}
+
+// TestRemoteCatalogue: with the catalogue that docs/remote.md makes, a remote
+// codex offers no tools of its own.
+func TestRemoteCatalogue(t *testing.T) {
+	l := newLab(t)
+	path := l.catalogue()
+	changed, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var catalogue struct {
+		Models []struct {
+			Slug string `json:"slug"`
+		} `json:"models"`
+	}
+	if err := json.Unmarshal(changed, &catalogue); err != nil || len(catalogue.Models) == 0 {
+		t.Fatalf("%d models, %v", len(catalogue.Models), err)
+	}
+	offered := func(args ...string) (most int) {
+		address, stop := l.listen("ws://127.0.0.1:0", args...)
+		defer stop()
+		p := l.process(codexrpc.ProcessConfig{Connect: address})
+		defer p.Stop()
+		for _, m := range catalogue.Models {
+			if _, err := l.turn(p, m.Slug, "say:ok"); err != nil {
+				t.Fatalf("%s: %v", m.Slug, err)
+			}
+			last, _ := l.model.Last()
+			most = max(most, len(last.Tools))
+		}
+		return most
+	}
+	if n := offered("-c", "model_catalog_json="+path); n != 0 {
+		t.Errorf("a model is offered %d tools", n)
+	}
+	if offered() == 0 {
+		t.Error("without the catalogue there are none, either: it is not needed any more")
+	}
+}
+
+// catalogue makes the file that docs/remote.md tells to make, with its filter.
+func (l *lab) catalogue() (path string) {
+	l.t.Helper()
+	jq, err := findJQ()
+	if err != nil {
+		needs.Missing(l.t, "the command of docs/remote.md needs jq: run `make deps`, or install it")
+	}
+	print := exec.Command(codexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
+	print.Env = append(os.Environ(), "CODEX_HOME="+l.home)
+	printed, err := print.Output()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	change := exec.Command(jq, documented(l.t, "../../../docs/remote.md", "jq '", "'"))
+	change.Stdin = strings.NewReader(string(printed))
+	changed, err := change.Output()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	path = filepath.Join(l.t.TempDir(), "models.json")
+	if err := os.WriteFile(path, changed, 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	return path
+}
+
+// findJQ looks for jq on the PATH, then for the one that `make deps` builds.
+func findJQ() (string, error) {
+	if path, err := exec.LookPath("jq"); err == nil {
+		return path, nil
+	}
+	local, err := filepath.Abs("../../../.cache/gojq")
+	if err != nil {
+		return "", err
+	}
+	return exec.LookPath(local)
+}
+
+// documented is the text of a document between two marks.
+func documented(t *testing.T, path, before, after string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), before)
+	found, _, ended := strings.Cut(rest, after)
+	if !ok || !ended {
+		t.Fatalf("%s has nothing between %q and %q", path, before, after)
+	}
+	return found
+}
+
+// TestReplacedUnderStreams: a codex is replaced, for its memory or by order,
+// while an answer streams from it, and the answer is whole.
+func TestReplacedUnderStreams(t *testing.T) {
+	for name, test := range map[string]struct {
+		maxMemory int64
+		order     func(*codexrpc.Process) error
+	}{
+		"memory":  {maxMemory: 1, order: func(*codexrpc.Process) error { return nil }}, // a byte: it is always above
+		"restart": {order: (*codexrpc.Process).Restart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			p := l.local(test.maxMemory)
+			text := strings.Repeat("0123456789abcdef", 50)
+			thread, err := l.begin(p, "gpt-5", "chunk=16; delay=150ms; verbatim:"+text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := test.order(p); err != nil {
+				t.Fatal(err)
+			}
+			l.await(p, "the replacement", func(s codexrpc.Status) bool { return s.Replacements == 1 })
+			l.mustSay(p, "by the new one")
+			if got, err := l.finish(thread); err != nil || got != text {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			s := l.await(p, "the old one to end", func(s codexrpc.Status) bool { return s.Draining == 0 })
+			if s.Replacements != 1 || s.Restarts != 0 || s.State != codexrpc.StateReady {
+				t.Errorf("it is %+v", s)
+			}
+		})
+	}
+}
+
+// TestMemoryIsRight: what codex says of its memory is what the system says.
+func TestMemoryIsRight(t *testing.T) {
+	l := newLab(t)
+	p := l.local(0)
+	for range 10 {
+		l.mustSay(p, "ok")
+	}
+	conn, err := p.Conn(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := conn.Diagnostics(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resident := residentMemory(t, d.PID)
+	if resident < d.Memory/2 || resident > 2*d.Memory {
+		t.Errorf("codex says %d, the system %d", d.Memory, resident)
+	}
+	l.await(p, "the status to tell it", func(s codexrpc.Status) bool { return s.Memory > d.Memory/2 && s.Memory < 2*d.Memory })
+}
+
+// residentMemory is a process's resident memory, in bytes.
+func residentMemory(t *testing.T, pid int) int64 {
+	t.Helper()
+	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
+	if err != nil {
+		needs.Missing(t, "ps tells the memory: install it (procps) to run this test")
+	}
+	kilobytes, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
+}

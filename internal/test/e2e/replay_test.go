@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/tidwall/gjson"
+)
+
+// recorded is the request behind a recording of the app-server, in the terms
+// of chat completions.
+type recorded struct {
+	name     string
+	messages []any
+	tools    []any
+}
+
+// notReplayed are recordings that a client cannot ask for in this way: one
+// hangs until it is left, the other needs a configuration of Codex's own.
+var notReplayed = map[string]bool{"handshake": true, "use-tool-cut": true, "compaction": true}
+
+const transcripts = "../../../testdata/transcripts"
+
+// recordings reads the requests of all recordings.
+func recordings(t *testing.T) []recorded {
+	t.Helper()
+	files, err := filepath.Glob(transcripts + "/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []recorded
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+		if notReplayed[name] {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := recorded{name: name}
+		for line := range strings.Lines(string(text)) {
+			if gjson.Get(line, "dir").Str == "to_server" {
+				r.add(gjson.Get(line, "message.method").Str, gjson.Get(line, "message.params"))
+			}
+		}
+		all = append(all, r)
+	}
+	if len(all) < 20 {
+		t.Fatalf("%d recordings", len(all))
+	}
+	return all
+}
+
+// add takes what a message to the app-server says of the request.
+func (r *recorded) add(method string, params gjson.Result) {
+	message := func(role, content string) {
+		r.messages = append(r.messages, map[string]any{"role": role, "content": content})
+	}
+	switch method {
+	case "thread/start":
+		message("system", params.Get("baseInstructions").Str)
+		for _, tool := range params.Get("dynamicTools").Array() {
+			r.tools = append(r.tools, map[string]any{"type": "function", "function": map[string]any{
+				"name": tool.Get("name").Str, "parameters": json.RawMessage(tool.Get("inputSchema").Raw),
+			}})
+		}
+	case "thread/inject_items":
+		for _, item := range params.Get("items").Array() {
+			switch item.Get("type").Str {
+			case "message":
+				message(item.Get("role").Str, item.Get("content.0.text").Str)
+			case "function_call":
+				r.messages = append(r.messages, map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{
+					"id": item.Get("call_id").Str, "type": "function",
+					"function": map[string]any{"name": item.Get("name").Str, "arguments": item.Get("arguments").Str},
+				}}})
+			case "function_call_output":
+				r.messages = append(r.messages, map[string]any{
+					"role": "tool", "tool_call_id": item.Get("call_id").Str, "content": item.Get("output").Str,
+				})
+			}
+		}
+	case "turn/start":
+		if text := params.Get("input.0.text").Str; text != "" {
+			message("user", text)
+		}
+	}
+}
+
+// body is the request in JSON.
+func (r *recorded) body(stream bool) string {
+	more := map[string]any{"messages": r.messages, "stream": stream}
+	if len(r.tools) > 0 {
+		more["tools"] = r.tools
+	}
+	if stream {
+		more["stream_options"] = map[string]any{"include_usage": true}
+	}
+	return chatBody("", more)
+}
+
+// gist is what a client makes of an answer; ids and times differ by nature.
+type gist struct {
+	Status  int
+	Content string
+	Calls   []string
+	Finish  string
+	Usage   string
+	Code    string
+}
+
+func (s *site) see(body string, stream bool) gist {
+	response, text := s.post(body, nil)
+	got := gist{Status: response.StatusCode, Code: gjson.Get(text, "error.code").Str}
+	var message openai.ChatCompletionMessage
+	if stream && response.StatusCode == 200 {
+		var acc openai.ChatCompletionAccumulator
+		for line := range strings.Lines(text) {
+			data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+			var chunk openai.ChatCompletionChunk
+			switch {
+			case !ok || data == "[DONE]":
+			case gjson.Get(data, "error").Exists():
+				got.Code = gjson.Get(data, "error.code").Str
+			case json.Unmarshal([]byte(data), &chunk) != nil || !acc.AddChunk(chunk):
+				s.t.Errorf("not a chunk: %s", data)
+			default:
+				if usage := gjson.Get(data, "usage"); usage.IsObject() {
+					got.Usage = usage.Raw
+				}
+			}
+		}
+		if len(acc.Choices) > 0 {
+			message, got.Finish = acc.Choices[0].Message, acc.Choices[0].FinishReason
+		}
+	} else if response.StatusCode == 200 {
+		var completion openai.ChatCompletion
+		if err := json.Unmarshal([]byte(text), &completion); err != nil {
+			s.t.Fatal(err)
+		}
+		message, got.Finish = completion.Choices[0].Message, completion.Choices[0].FinishReason
+		got.Usage = gjson.Get(text, "usage").Raw
+	}
+	got.Content = message.Content
+	for _, call := range message.ToolCalls {
+		got.Calls = append(got.Calls, call.Function.Name+call.Function.Arguments)
+	}
+	return got
+}
+
+// TestReplay asks the same of the real codex and of the double that replays
+// its recordings: the same client cannot tell them apart.
+func TestReplay(t *testing.T) {
+	double := filepath.Join(t.TempDir(), "fakecodex")
+	if out, err := exec.Command("go", "build", "-o", double, "../cmd/fakecodex").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir, err := filepath.Abs(transcripts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := newSite(t, "")
+	replay := *live
+	replay.addr = freeAddr(t)
+	replay.url = "http://" + replay.addr
+	live.load("{\nadmin off\npersist_config off\nauto_https off\n}\n" +
+		live.url + " {\ncodex {\n" + live.appServer() + "\n}\n}\n" +
+		replay.url + " {\ncodex {\napp_server " + double + " -transcripts " + dir + " app-server\n}\n}\n")
+	live.waitReady()
+	replay.waitReady()
+	asked := live.model.Stats().Requests
+	for _, r := range recordings(t) {
+		t.Run(r.name, func(t *testing.T) {
+			for _, stream := range []bool{false, true} {
+				body := r.body(stream)
+				want, got := live.at(t).see(body, stream), replay.at(t).see(body, stream)
+				a, _ := json.Marshal(want)
+				b, _ := json.Marshal(got)
+				if string(a) != string(b) {
+					t.Errorf("streamed %t: the real codex gives\n%s\nthe replay\n%s", stream, a, b)
+				}
+			}
+		})
+	}
+	if live.model.Stats().Requests == asked {
+		t.Error("the real codex was not asked")
+	}
+}

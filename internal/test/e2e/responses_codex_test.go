@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// codexExec runs the Codex CLI with this site as its model provider, in a
+// directory of its own. Nothing of its configuration is out of the ordinary.
+func (s *site) codexExec(dir, model, prompt string) (string, error) {
+	s.t.Helper()
+	home := s.t.TempDir()
+	if err := codexhome.Write(home, s.url+"/v1", codexhome.Options{}); err != nil {
+		s.t.Fatal(err)
+	}
+	command := exec.CommandContext(testContext(s.t), codexBinary, "exec",
+		"--skip-git-repo-check", "--sandbox", "danger-full-access", "--cd", dir, "--model", model, prompt)
+	command.Env = append(os.Environ(), "CODEX_HOME="+home)
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
+
+// TestCodexAsClient lets the Codex CLI complete turns with its own tools, which
+// it offers to the model in a form of its own for each family of models: as
+// functions, as custom tools, and as tools in the input that run a script.
+func TestCodexAsClient(t *testing.T) {
+	s := newSite(t, "")
+	const patch = `*** Begin Patch\n*** Add File: made.txt\n+by the patch\n*** End Patch\n`
+	for _, c := range []struct{ name, model, prompt, want string }{
+		{"function", "gpt-5", `tool:1 client_exec_command {"cmd":"echo by the command > made.txt"}; then; say:All done.`, "by the command\n"},
+		{"custom tool", "gpt-5.5", `tool:1 client_apply_patch {"input":"` + patch + `"}; then; say:All done.`, "by the patch\n"},
+		{"script", "gpt-6-astra", `tool:1 client_exec {"input":"text(await tools.exec_command({cmd: 'echo by the script > made.txt'}))"}; then; say:All done.`, "by the script\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, dir := s.at(t), t.TempDir()
+			output, err := s.codexExec(dir, c.model, c.prompt)
+			if err != nil || !strings.Contains(output, "All done.") {
+				t.Errorf("%v\n%s", err, output)
+			}
+			made, err := os.ReadFile(filepath.Join(dir, "made.txt"))
+			if err != nil || string(made) != c.want {
+				t.Errorf("%q, %v\n%s", made, err, output)
+			}
+		})
+	}
+}
+
+// TestCodexToolForms: calls of tools that stand in a namespace, or that search
+// for others, reach the CLI as such, and their outputs the model.
+func TestCodexToolForms(t *testing.T) {
+	s := newSite(t, "")
+	for _, c := range []struct{ name, model, call, output, offered string }{
+		{"namespace", "gpt-6-astra", `collaboration__list_agents {}`, `"agent_name":"/root"`, ""},
+		{"search", "gpt-5.5", `tool_search {"query":"agents","limit":3}`, `"name":"spawn_agent"`, "multi_agent_v1__spawn_agent"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := s.at(t)
+			output, err := s.codexExec(t.TempDir(), c.model, "tool:1 "+c.call+"; then; say:All done.")
+			if err != nil || !strings.Contains(output, "All done.") {
+				t.Errorf("%v\n%s", err, output)
+			}
+			last, _ := s.model.Last()
+			if given := describe(last); !strings.Contains(given[len(given)-1], c.output) {
+				t.Errorf("the model was given %q", given[len(given)-1])
+			}
+			if c.offered != "" && !slices.ContainsFunc(last.Tools, func(tool scriptedmodel.Tool) bool { return tool.Name == c.offered }) {
+				t.Errorf("the model was not offered %s", c.offered)
+			}
+		})
+	}
+}

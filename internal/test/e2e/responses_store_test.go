@@ -1,0 +1,391 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// about makes a request about a response that is kept.
+func (s *site) about(method, path string, header http.Header) (status int, body string) {
+	s.t.Helper()
+	answer := s.do(method, "/v1/responses/"+path, nil, header)
+	return answer.StatusCode, s.read(answer)
+}
+
+// itemList is a list of input items.
+type itemList struct {
+	Data    []outputItem `json:"data"`
+	FirstID string       `json:"first_id"`
+	LastID  string       `json:"last_id"`
+	HasMore bool         `json:"has_more"`
+}
+
+func (s *site) items(path string, header http.Header) (list itemList) {
+	s.t.Helper()
+	status, body := s.about(http.MethodGet, path, header)
+	if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
+		s.t.Fatal(status, body, err)
+	}
+	return list
+}
+
+// TestResponsesFollow lets responses follow each other, with calls in between.
+func TestResponsesFollow(t *testing.T) {
+	s := newSite(t, "")
+	tools := []fields{functionTool("localSearch")}
+	eachWay(t, s, func(t *testing.T, s *site, stream bool) {
+		first := s.respond(asks("reason:Hm.; say:One.; tool:2 localSearch {\"query\":\"n%d\"}", fields{
+			"instructions": "Only for the first.", "tools": tools, "stream": stream, "reasoning": fields{"summary": "auto"},
+		}), nil)
+		calls := first.calls()
+		if len(calls) != 2 {
+			t.Fatalf("%+v", first)
+		}
+		half := []fields{{"type": "function_call_output", "call_id": calls[0].CallID, "output": "A"}}
+		if _, refused := s.refuseResponse(asks(half, fields{"previous_response_id": first.ID, "stream": stream}), nil); *refused.Error.Param != "input" || !strings.Contains(*refused.Error.Message, calls[1].CallID) {
+			t.Errorf("an output is missing: %s", encodeJSON(refused))
+		}
+		outputs := append(half, fields{"type": "function_call_output", "call_id": calls[1].CallID, "output": []fields{{"type": "input_text", "text": "B"}}})
+		second := s.respond(asks(outputs, fields{"previous_response_id": first.ID, "tools": tools, "stream": stream}), nil)
+		if second.Previous == nil || *second.Previous != first.ID || !strings.Contains(second.text(), "A") {
+			t.Errorf("%+v", second)
+		}
+		s.respond(asks("say:Three.", fields{"previous_response_id": second.ID, "stream": stream, "store": false}), nil)
+		request, _ := s.model.Last()
+		want := []string{
+			"developer: You are a helpful assistant.",
+			"user: reason:Hm.; say:One.; tool:2 localSearch {\"query\":\"n%d\"}",
+			"reasoning", "assistant: One.",
+			"call " + calls[0].CallID + ` localSearch({"query":"n1"})`,
+			"call " + calls[1].CallID + ` localSearch({"query":"n2"})`,
+			"output " + calls[0].CallID + " A", "output " + calls[1].CallID + " B",
+			"assistant: " + second.text(), "user: say:Three.",
+		}
+		if got := describe(request); !slices.Equal(got, want) {
+			t.Errorf("the model was given\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// TestResponsesKept reads, lists and deletes what is kept, and lets nobody else.
+func TestResponsesKept(t *testing.T) {
+	s := newSite(t, "api_key sk-ann ann\napi_key sk-bob bob")
+	ann, bob := bearer("sk-ann"), bearer("sk-bob")
+	input := []fields{says("user", "one"), says("assistant", "two"), {"role": "user", "content": []fields{{"type": "input_text", "text": "say:Kept."}, {"type": "input_image", "image_url": pixel}}}}
+	answer := s.do(http.MethodPost, "/v1/responses", strings.NewReader(encodeJSON(asks(input, nil))), ann)
+	made := s.read(answer)
+	r := s.parseResponse([]byte(made))
+	if status, body := s.about(http.MethodGet, r.ID, ann); status != http.StatusOK || body != made {
+		t.Errorf("read %d %s\nmade %s", status, body, made)
+	}
+	all := s.items(r.ID+"/input_items?order=asc", ann)
+	if len(all.Data) != 3 || all.HasMore || all.Data[1].Content[0].Text != "two" || all.FirstID != all.Data[0].ID || all.LastID != all.Data[2].ID {
+		t.Errorf("%+v", all)
+	}
+	if page := s.items(r.ID+"/input_items?limit=1&after="+all.LastID, ann); len(page.Data) != 1 || page.Data[0].ID != all.Data[1].ID || !page.HasMore {
+		t.Errorf("the second page from the end: %+v", page)
+	}
+	for query, param := range map[string]string{"limit=0": "limit", "limit=x": "limit", "order=up": "order", "after=nothing": "after"} {
+		if status, body := s.about(http.MethodGet, r.ID+"/input_items?"+query, ann); status != http.StatusBadRequest || !strings.Contains(body, `"param":"`+param+`"`) {
+			t.Errorf("%s: %d %s", query, status, body)
+		}
+	}
+	// An item may be named instead of being sent again.
+	next := s.respond(asks([]fields{{"type": "item_reference", "id": r.Output[0].ID}, says("user", "say:And?")}, nil), ann)
+	if request, _ := s.model.Last(); !slices.Contains(describe(request), "assistant: Kept.") || next.text() != "And?" {
+		t.Errorf("the model was given %q", describe(request))
+	}
+
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if status, body := s.about(method, r.ID, bob); status != http.StatusNotFound {
+			t.Errorf("%s by another: %d %s", method, status, body)
+		}
+	}
+	for _, path := range []string{r.ID + "/input_items", "resp_nothing", "..%2f..%2fetc%2fpasswd"} {
+		if status, body := s.about(http.MethodGet, path, bob); status != http.StatusNotFound {
+			t.Errorf("%s by another: %d %s", path, status, body)
+		}
+	}
+	if status, _ := s.about(http.MethodPost, r.ID+"/cancel", bob); status != http.StatusNotFound {
+		t.Errorf("cancelled by another: %d", status)
+	}
+	if _, refused := s.refuseResponse(asks("q", fields{"previous_response_id": r.ID}), bob); *refused.Error.Code != "previous_response_not_found" {
+		t.Errorf("followed by another: %s", encodeJSON(refused))
+	}
+	if status, body := s.about(http.MethodGet, r.ID+"?stream=true", ann); status != http.StatusBadRequest || !strings.Contains(body, `"param":"stream"`) {
+		t.Errorf("streamed: %d %s", status, body)
+	}
+	if status, body := s.about(http.MethodPost, r.ID+"/cancel", ann); status != http.StatusBadRequest {
+		t.Errorf("cancelled at the end: %d %s", status, body)
+	}
+	if status, body := s.about(http.MethodPut, r.ID, ann); status != http.StatusMethodNotAllowed {
+		t.Errorf("put: %d %s", status, body)
+	}
+	if status, body := s.about(http.MethodDelete, r.ID, ann); status != http.StatusOK || body != `{"id":"`+r.ID+`","object":"response","deleted":true}` {
+		t.Errorf("deleted: %d %s", status, body)
+	}
+	if status, _ := s.about(http.MethodGet, r.ID, ann); status != http.StatusNotFound {
+		t.Errorf("read once more: %d", status)
+	}
+	if gone := s.respond(asks("say:x", fields{"store": false}), ann); gone.Store {
+		t.Error("store is true")
+	} else if status, _ := s.about(http.MethodGet, gone.ID, ann); status != http.StatusNotFound {
+		t.Errorf("not to be kept, but: %d", status)
+	}
+}
+
+// TestResponsesStores reloads Caddy with each store: what is kept stays. In the
+// storage it is there even after a restart.
+func TestResponsesStores(t *testing.T) {
+	s := newSite(t, "")
+	for _, c := range []struct {
+		store          string
+		kept, survives bool
+	}{
+		{"response_store memory 1MiB 1h", true, false},
+		{"response_store storage 1h", true, true},
+		{"response_store off", false, false},
+	} {
+		t.Run(c.store, func(t *testing.T) {
+			s := s.at(t)
+			s.load(s.caddyfile(c.store))
+			s.waitReady()
+			r := s.respond(asks("say:Kept <over> it.", nil), nil)
+			if r.Store != c.kept {
+				t.Error("store is", r.Store)
+			}
+			s.load(s.caddyfile(c.store + "\nkeepalive 9s"))
+			s.waitReady()
+			status, body := s.about(http.MethodGet, r.ID, nil)
+			if (status == http.StatusOK) != c.kept {
+				t.Fatal(status, body)
+			}
+			if !c.kept {
+				return
+			}
+			if again := s.parseResponse([]byte(body)); again.text() != "Kept <over> it." {
+				t.Errorf("%q", again.text())
+			}
+			if next := s.respond(asks("say:More.", fields{"previous_response_id": r.ID}), nil); next.text() != "More." {
+				t.Errorf("%+v", next)
+			}
+			if request, _ := s.model.Last(); !slices.Contains(describe(request), "assistant: Kept <over> it.") {
+				t.Errorf("the model was given %q", describe(request))
+			}
+			if err := caddy.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			s.load(s.caddyfile(c.store))
+			s.waitReady()
+			if status, body := s.about(http.MethodGet, r.ID, nil); (status == http.StatusOK) != c.survives {
+				t.Errorf("after a restart: %d %s", status, body)
+			}
+		})
+	}
+}
+
+// TestResponsesCancel cancels a stream from another connection.
+func TestResponsesCancel(t *testing.T) {
+	s := newSite(t, "")
+	answer, id := s.begin(fields{"stream": true}, nil)
+	status, body := s.about(http.MethodPost, id+"/cancel", nil)
+	if status != http.StatusOK || s.parseResponse([]byte(body)).Status != "cancelled" {
+		t.Fatal(status, body)
+	}
+	if end := s.read(answer); !strings.Contains(end, "event: response.failed") || !strings.Contains(end, `"status":"cancelled"`) {
+		t.Errorf("the stream ends with %s", end)
+	}
+	if _, err := s.model.Wait(testContext(t), func(now scriptedmodel.Stats) bool { return now.Open == 0 }); err != nil {
+		t.Error("the model goes on:", err)
+	}
+	if status, kept := s.about(http.MethodGet, id, nil); status != http.StatusOK || kept != body {
+		t.Errorf("kept as %d %s", status, kept)
+	}
+	if status, _ := s.about(http.MethodPost, id+"/cancel", nil); status != http.StatusBadRequest {
+		t.Errorf("cancelled twice: %d", status)
+	}
+	var raw struct{ Data []struct{ Code string } }
+	if s.getJSON("/v1/usage/raw", &raw); raw.Data[0].Code != "response_cancelled" {
+		t.Errorf("recorded as %+v", raw.Data[0])
+	}
+}
+
+// begin starts a stream that hangs after its first text, and returns its id.
+func (s *site) begin(request fields, header http.Header) (stream *http.Response, id string) {
+	s.t.Helper()
+	stream = s.do(http.MethodPost, "/v1/responses", strings.NewReader(encodeJSON(asks("say:It begins; hang", request))), header)
+	first := make([]byte, 4096)
+	n, err := stream.Body.Read(first)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(first[:n]), `"id":"`)
+	id, _, _ = strings.Cut(rest, `"`)
+	s.waitOpen(1)
+	return stream, id
+}
+
+// TestResponsesRunning reads and deletes a response that is being streamed.
+func TestResponsesRunning(t *testing.T) {
+	s := newSite(t, "api_key sk-ann ann\napi_key sk-bob bob")
+	ann, bob := bearer("sk-ann"), bearer("sk-bob")
+	stream, id := s.begin(fields{"stream": true}, ann)
+	status, body := s.about(http.MethodGet, id, ann)
+	if r := s.parseResponse([]byte(body)); status != http.StatusOK || r.Status != "in_progress" || r.ID != id {
+		t.Errorf("read %d %s", status, body)
+	}
+	if list := s.items(id+"/input_items", ann); len(list.Data) != 1 || list.Data[0].Content[0].Text != "say:It begins; hang" {
+		t.Errorf("%+v", list)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if status, body := s.about(method, id, bob); status != http.StatusNotFound {
+			t.Errorf("%s by another: %d %s", method, status, body)
+		}
+	}
+	if _, refused := s.refuseResponse(asks("q", fields{"previous_response_id": id}), ann); *refused.Error.Code != "previous_response_not_found" {
+		t.Errorf("followed before its end: %s", encodeJSON(refused))
+	}
+	if status, body := s.about(http.MethodDelete, id, ann); status != http.StatusOK {
+		t.Errorf("deleted: %d %s", status, body)
+	}
+	if end := s.read(stream); !strings.Contains(end, `"status":"cancelled"`) {
+		t.Errorf("the stream ends with %s", end)
+	}
+	if status, body := s.about(http.MethodGet, id, ann); status != http.StatusNotFound {
+		t.Errorf("read after that: %d %s", status, body)
+	}
+
+	stream, id = s.begin(fields{"stream": true, "store": false}, ann)
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if status, body := s.about(method, id, ann); status != http.StatusNotFound {
+			t.Errorf("not to be kept, %s: %d %s", method, status, body)
+		}
+	}
+	if status, body := s.about(http.MethodPost, id+"/cancel", ann); status != http.StatusOK {
+		t.Errorf("cancelled: %d %s", status, body)
+	}
+	s.read(stream)
+}
+
+// TestResponsesLost: a client that leaves ends its turn. What there was is kept,
+// and can be followed.
+func TestResponsesLost(t *testing.T) {
+	s := newSite(t, "")
+	stream, id := s.begin(fields{"stream": true}, nil)
+	if err := stream.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.waitOpen(0)
+	var r *response
+	waitFor(t, "the response to be kept", func() bool {
+		status, body := s.about(http.MethodGet, id, nil)
+		if status != http.StatusOK {
+			t.Fatal(status, body)
+		}
+		r = s.parseResponse([]byte(body))
+		return r.Status != "in_progress"
+	})
+	if r.Status != "cancelled" || !strings.HasPrefix("It begins", r.text()) || r.text() == "" || r.Output[0].Status != "incomplete" {
+		t.Errorf("%+v", r)
+	}
+	if status, _ := s.about(http.MethodPost, id+"/cancel", nil); status != http.StatusBadRequest {
+		t.Errorf("cancelled afterwards: %d", status)
+	}
+	if next := s.respond(asks("say:Again.", fields{"previous_response_id": id}), nil); next.text() != "Again." {
+		t.Errorf("%+v", next)
+	}
+	if request, _ := s.model.Last(); !slices.Contains(describe(request), "assistant: "+r.text()) {
+		t.Errorf("the model was given %q", describe(request))
+	}
+}
+
+// TestResponsesChain: a long chain, branches of it at the same time, and one
+// whose middle is gone.
+func TestResponsesChain(t *testing.T) {
+	s := newSite(t, "")
+	ids := []string{""}
+	follow := func(s *site, id, text string) *response {
+		request := asks("say:"+text, nil)
+		if id != "" {
+			request["previous_response_id"] = id
+		}
+		return s.respond(request, nil)
+	}
+	const links = 30
+	for i := range links {
+		ids = append(ids, follow(s, ids[i], "n"+strconv.Itoa(i)).ID)
+	}
+	request, _ := s.model.Last()
+	if given := describe(request); len(given) != 2*links || given[links] != "assistant: n"+strconv.Itoa(links/2-1) {
+		t.Errorf("the model was given %d items: %q", len(given), given)
+	}
+	t.Run("branches", func(t *testing.T) {
+		for i := range 4 {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				if r := follow(s.at(t), ids[links], "branch"+strconv.Itoa(i)); r.text() != "branch"+strconv.Itoa(i) || *r.Previous != ids[links] {
+					t.Errorf("%+v", r)
+				}
+			})
+		}
+	})
+	if status, body := s.about(http.MethodDelete, ids[5], nil); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	_, refused := s.refuseResponse(asks("q", fields{"previous_response_id": ids[links]}), nil)
+	if *refused.Error.Param != "previous_response_id" || !strings.Contains(*refused.Error.Message, ids[5]) {
+		t.Errorf("%s", encodeJSON(refused))
+	}
+	if r := follow(s, ids[4], "before"); r.text() != "before" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestResponsesReferences: items of others, of none and of too many bytes.
+func TestResponsesReferences(t *testing.T) {
+	s := newSite(t, "max_body 100KB\napi_key sk-ann ann\napi_key sk-bob bob")
+	ann, bob := bearer("sk-ann"), bearer("sk-bob")
+	r := s.respond(asks([]fields{says("assistant", strings.Repeat("word ", 2000)), says("user", "say:Kept.")}, nil), ann)
+	large := s.items(r.ID+"/input_items?order=asc", ann).FirstID
+	for _, c := range []struct {
+		name   string
+		header http.Header
+		ids    []string
+		param  string
+		code   string
+	}{
+		{"another's", bob, []string{r.Output[0].ID}, "input[0].id", "not_found"},
+		{"none", ann, []string{r.Output[0].ID, strings.Replace(r.Output[0].ID, "_0", "_7", 1)}, "input[1].id", "not_found"},
+		{"odd", ann, []string{"msg_../../x_0"}, "input[0].id", "not_found"},
+		{"too many", ann, slices.Repeat([]string{large}, 11), "input", "context_length_exceeded"},
+	} {
+		var items []fields
+		for _, id := range c.ids {
+			items = append(items, fields{"type": "item_reference", "id": id})
+		}
+		answer, refused := s.refuseResponse(asks(items, nil), c.header)
+		if answer.StatusCode != http.StatusBadRequest || *refused.Error.Param != c.param || *refused.Error.Code != c.code {
+			t.Errorf("%s: %s %s", c.name, answer.Status, encodeJSON(refused))
+		}
+	}
+	thought := s.respond(asks("reason:Hm.; say:So.", fields{"reasoning": fields{"summary": "auto"}}), ann)
+	items := []fields{
+		{"type": "item_reference", "id": thought.Output[0].ID}, {"type": "item_reference", "id": thought.Output[1].ID},
+		{"id": large}, {"type": "item_reference", "id": large}, says("user", "say:Fine."),
+	}
+	if again := s.respond(asks(items, nil), ann); again.text() != "Fine." {
+		t.Errorf("%+v", again)
+	}
+	request, _ := s.model.Last()
+	if given := describe(request); len(given) != 6 || given[1] != "reasoning" || given[2] != "assistant: So." || given[3] != given[4] {
+		t.Errorf("the model was given %.200q", given)
+	}
+}

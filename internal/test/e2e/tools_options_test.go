@@ -1,0 +1,193 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// twoAndText is a turn of a text, a block, a text, two equal blocks and a text.
+var twoAndText = "verbatim:One. " + useTool("localSearch", "a") + " Two. " + useTool("localSearch", "b") + "\n" + useTool("localSearch", "b") + " Three."
+
+// threeCalls is a turn of a text and three structured calls, two of them equal.
+const threeCalls = `say:One.; tool:localSearch {"query":"a"}; tool:localSearch {"query":"b"}; tool:localSearch {"query":"b"}`
+
+// optionCase is one setting, and the answers to twoAndText and threeCalls.
+type optionCase struct {
+	options     string
+	text        string // content of twoAndText; [a] stands for a block
+	textCalls   []string
+	calls       string // content of threeCalls
+	callsCalls  []string
+	truncated   bool
+	mode        string
+	textFinish  string // empty: tool_calls
+	callsFinish string // empty: tool_calls
+}
+
+var optionCases = []optionCase{
+	{options: "", mode: modeJSON, text: "One.  Two. ", textCalls: searches("a", "b", "b"), calls: "One.", callsCalls: searches("a", "b", "b")},
+	{options: "output_mode obsidian-xml", text: "One. [a] Two. [b]\n[b]", textCalls: searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: searches("a", "b", "b")},
+	{options: "output_mode obsidian-xml\nstop_after_tools first", text: "One. [a]", textCalls: searches("a"), calls: "One.[a]", callsCalls: searches("a")},
+	{options: "stop_after_tools first\ntool_block_max 1", mode: modeJSON, text: "One. ", textCalls: searches("a"), calls: "One.", callsCalls: searches("a")},
+	{options: "stop_after_tools off", mode: modeXML, text: "One. [a] Two. [b]\n[b]", textCalls: searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: searches("a", "b", "b")},
+	{options: "suppress_tail_after_tools off", mode: modeXML, text: "One. [a] Two. [b]\n[b] Three.", textCalls: searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: searches("a", "b", "b")},
+	{options: "suppress_tail_after_tools off", mode: modeJSON, text: "One.  Two.  Three.", textCalls: searches("a", "b", "b"), calls: "One.", callsCalls: searches("a", "b", "b")},
+	{options: "textual_tools off\nsuppress_tail_after_tools off", mode: modeXML, text: "One. [a] Two. [b]\n[b] Three.", textFinish: "stop", calls: "One.[a][b][b]", callsCalls: searches("a", "b", "b")},
+	{options: "textual_tools on", mode: modeJSON, text: "One.  Two. ", textCalls: searches("a", "b", "b"), calls: "One.", callsCalls: searches("a", "b", "b")},
+	{options: "tool_block_max 2", mode: modeXML, text: "One. [a] Two. [b]", textCalls: searches("a", "b"), calls: "One.[a][b]", callsCalls: searches("a", "b"), truncated: true},
+	{options: "tool_block_dedup on", mode: modeXML, text: "One. [a] Two. [b]", textCalls: searches("a", "b"), calls: "One.[a][b]", callsCalls: searches("a", "b")},
+	{options: `tool_block_delimiter "--"`, mode: modeXML, text: "One. [a] Two. [b]\n--[b]", textCalls: searches("a", "b", "b"), calls: "One.[a]--[b]--[b]", callsCalls: searches("a", "b", "b")},
+	{options: "parallel_tool_calls off", mode: modeXML, text: "One. [a]", textCalls: searches("a"), calls: "One.[a]", callsCalls: searches("a"), truncated: true},
+}
+
+// TestToolOptions: every option, on and off, over reloads of one Caddy.
+func TestToolOptions(t *testing.T) {
+	s := newSite(t, "")
+	expand := strings.NewReplacer("[a]", useTool("localSearch", "a"), "[b]", useTool("localSearch", "b"))
+	for _, c := range optionCases {
+		t.Run(strings.ReplaceAll(c.options, "\n", ", ")+" "+c.mode, func(t *testing.T) {
+			s := s.at(t)
+			config := s.reload(c.options)
+			for form, want := range map[string]struct {
+				content, finish string
+				calls           []string
+			}{twoAndText: {c.text, c.textFinish, c.textCalls}, threeCalls: {c.calls, c.callsFinish, c.callsCalls}} {
+				got := s.askBoth(question{prompt: form, mode: c.mode, tools: true, config: config})
+				content := expand.Replace(want.content)
+				if want.finish == "" {
+					want.finish = "tool_calls"
+				}
+				checkReply(t, got, &content, want.calls, want.finish)
+				if got.truncated != c.truncated {
+					t.Errorf("truncated: %t", got.truncated)
+				}
+			}
+		})
+	}
+}
+
+// TestToolEscaping: the two ways of values in blocks made of structured calls.
+func TestToolEscaping(t *testing.T) {
+	s := newSite(t, "output_mode obsidian-xml")
+	q := question{prompt: `tool:localSearch {"query":"R&D <b>"}`, tools: true}
+	for options, value := range map[string]string{"xml_escape literal": "R&D <b>", "xml_escape entities": "R&amp;D &lt;b&gt;"} {
+		q.config = s.reload("output_mode obsidian-xml\n" + options)
+		content := useTool("localSearch", value)
+		checkReply(t, s.askBoth(q), &content, searches("R&D <b>"), "tool_calls")
+	}
+}
+
+// TestToolMax: of five calls the client gets exactly two and is told that there
+// were more, and the model is not let finish.
+func TestToolMax(t *testing.T) {
+	s := newSite(t, "tool_block_max 2")
+	for _, form := range []string{"tool", "usetool"} {
+		for _, mode := range []string{modeJSON, modeXML} {
+			for _, stream := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %s %t", form, mode, stream), func(t *testing.T) {
+					s := s.at(t)
+					before := s.model.Stats()
+					got := s.ask(question{
+						prompt: form + `:5 localSearch {"query":"%d"}; say:And so on; hang`, mode: mode, tools: true,
+					}, stream)
+					content := useTool("localSearch", "1") + useTool("localSearch", "2")
+					if form == "usetool" {
+						content = useTool("localSearch", "1") + "\n" + useTool("localSearch", "2")
+					}
+					want := &content
+					if mode == modeJSON {
+						want = nil
+					}
+					checkReply(t, got, want, searches("1", "2"), "tool_calls")
+					if !got.truncated || got.counted != 2 {
+						t.Errorf("truncated %t, %d calls counted", got.truncated, got.counted)
+					}
+					if err := s.model.WaitClosed(testContext(t), before.ClosedEarly+1); err != nil {
+						t.Error("the turn was not interrupted:", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestToolGrace: after a block the model is given a moment, unless it may
+// finish; the turn is then interrupted.
+func TestToolGrace(t *testing.T) {
+	s := newSite(t, "stop_after_tools burst 50ms")
+	for _, stream := range []bool{false, true} {
+		before := s.model.Stats()
+		got := s.ask(question{prompt: `usetool:2 localSearch {"query":"%d"}; hang`, system: taught}, stream)
+		content := useTool("localSearch", "1") + "\n" + useTool("localSearch", "2")
+		checkReply(t, got, &content, searches("1", "2"), "tool_calls")
+		if err := s.model.WaitClosed(testContext(t), before.ClosedEarly+1); err != nil {
+			t.Error("the turn was not interrupted:", err)
+		}
+	}
+	// However long the next block takes, once it is begun it is waited for.
+	slow := question{prompt: "chunk=20; delay=120ms; verbatim:" + useTool("localSearch", "1") + "<use_tool>" + useTool("localSearch", "2")[len("<use_tool>"):], system: taught}
+	content := useTool("localSearch", "1") + useTool("localSearch", "2")
+	checkReply(t, s.ask(slow, true), &content, searches("1", "2"), "tool_calls")
+
+	patient := question{prompt: `delay=400ms; chunk=all; usetool:localSearch {"query":"1"}; say:Done.`, system: taught}
+	patient.config = s.reload("stop_after_tools off\nsuppress_tail_after_tools off")
+	content = useTool("localSearch", "1") + "\n\nDone."
+	checkReply(t, s.ask(patient, true), &content, searches("1"), "tool_calls")
+}
+
+// TestToolTwins: a block and a structured call of the same action are one call,
+// and the answer ends although Codex waits for the result of the second.
+func TestToolTwins(t *testing.T) {
+	s := newSite(t, "")
+	for _, options := range []string{"", "stop_after_tools off", "stop_after_tools first"} {
+		config := s.reload(options)
+		for _, prompt := range []string{
+			`usetool:localSearch {"query":"a"}; tool:localSearch {"query":"a"}`,
+			`tool:localSearch {"query":"a"}; usetool:localSearch {"query":"a"}`,
+		} {
+			q := question{prompt: prompt, tools: true, mode: modeJSON, config: config}
+			checkReply(t, s.askBoth(q), nil, searches("a"), "tool_calls")
+			q.mode = modeXML
+			content := useTool("localSearch", "a")
+			checkReply(t, s.askBoth(q), &content, searches("a"), "tool_calls")
+		}
+	}
+	// Others are as many calls as there are, identical or not.
+	q := question{prompt: `usetool:2 localSearch {"query":"a"}; tool:localSearch {"query":"b"}`, tools: true, mode: modeJSON}
+	q.config = s.reload("")
+	checkReply(t, s.askBoth(q), nil, searches("a", "a", "b"), "tool_calls")
+}
+
+// TestToolReload: options that change under running streams change only what
+// is asked later.
+func TestToolReload(t *testing.T) {
+	s := newSite(t, "output_mode obsidian-xml\nstop_after_tools off")
+	const streams = 6
+	slow := question{prompt: `chunk=5; delay=30ms; usetool:4 localSearch {"query":"Zoë %d"}`, system: taught}
+	var wg sync.WaitGroup
+	for range streams {
+		wg.Go(func() {
+			got := s.ask(slow, true)
+			checkBurst(t, got, 4, modeXML)
+			if mode := got.header.Get("X-Codex-Stop-After-Tools-Mode"); mode != "off" {
+				t.Errorf("an old stream says %q", mode)
+			}
+		})
+	}
+	if _, err := s.model.Wait(testContext(t), func(now scriptedmodel.Stats) bool { return now.Open == streams }); err != nil {
+		t.Fatal(err)
+	}
+	s.reload("output_mode openai-json\nstop_after_tools first")
+	quick := question{prompt: `usetool:4 localSearch {"query":"%d"}`, system: taught}
+	quick.config = s.reload("output_mode openai-json\nstop_after_tools burst\ntool_block_max 3")
+	got := s.askBoth(quick)
+	checkReply(t, got, nil, searches("1", "2", "3"), "tool_calls")
+	if !got.truncated {
+		t.Error("the new options do not hold")
+	}
+	wg.Wait()
+}

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+)
+
+// private matches what no client is to read of the provider and of this machine.
+var private = regexp.MustCompile(`https?://|127\.0\.0\.1|localhost:\d|/tmp/|/home/`)
+
+// TestProviderUntold: however the model fails, no client reads where it is, and
+// the log has it.
+func TestProviderUntold(t *testing.T) {
+	s := newSite(t, "")
+	log := filepath.Join(t.TempDir(), "caddy.log")
+	logged := func(caddyfile string) string {
+		return strings.Replace(caddyfile, "admin off", "admin off\nlog {\noutput file "+log+"\n}", 1)
+	}
+	s.load(logged(s.caddyfile("")))
+	s.waitReady()
+	for _, prompt := range []string{
+		"http:400", "http:401", "http:403", "http:404", "http:429", "http:500", "http:503", "cutoff", "say:Half of it; cutoff",
+		"fail:server_error see http://127.0.0.1:9/x", "fail:unheard_of at https://provider.example/y",
+	} {
+		s.checkUntold(prompt)
+	}
+	if text := readFile(t, log); strings.Count(text, "url: "+s.provider) < 4 {
+		t.Errorf("the log does not tell the provider's URL for each of both APIs, streamed and not: %s", text)
+	}
+
+	// Nobody listens there, for which Codex waits. Another process reads the
+	// configuration anew.
+	if err := codexhome.Write(s.home, "http://"+freeAddr(t)+"/v1", codexhome.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s.load(s.caddyfile(strings.Replace(s.appServer(), "{\n", "{\nenv OTHER yes\n", 1) + "\nidle_timeout 3s"))
+	s.waitReady()
+	s.checkUntold("hello")
+}
+
+// checkUntold asks in each way, and looks for what is private in the answers.
+func (s *site) checkUntold(prompt string) {
+	s.t.Helper()
+	for path, body := range map[string]map[string]any{
+		"/v1/chat/completions": {"model": "gpt-5", "messages": []any{map[string]any{"role": "user", "content": prompt}}},
+		"/v1/responses":        {"model": "gpt-5", "input": prompt},
+	} {
+		for _, stream := range []bool{false, true} {
+			body["stream"] = stream
+			response := s.do(http.MethodPost, path, strings.NewReader(encodeJSON(body)), nil)
+			text := s.read(response)
+			if !strings.Contains(text, `"error":{`) && !strings.Contains(text, `"code":"`) {
+				s.t.Errorf("%s %s did not fail: %s %s", path, prompt, response.Status, text)
+			}
+			if found := private.FindString(text); found != "" {
+				s.t.Errorf("%s %s (stream: %t) tells %q: %s", path, prompt, stream, found, text)
+			}
+		}
+	}
+}
+
+// TestMachineUntold: what keeps an app-server from being ready is told to
+// everybody in general words; the words of the program and the paths are the
+// operator's.
+func TestMachineUntold(t *testing.T) {
+	s := newSite(t, "")
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho 'token s3cret in /home/me' >&2\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	admin := s.withAdmin(s.caddyfile(""))
+	for command, says := range map[string]struct{ everybody, operator string }{
+		"/no/such/codex":          {"cannot be started", "/no/such/codex"},
+		"no-such-codex-on-a-path": {"not installed", "no-such-codex-on-a-path"},
+		broken:                    {"/codex/status", "token s3cret in /home/me"},
+	} {
+		s.load(strings.Replace(s.caddyfile("app_server "+command), "admin off", "admin "+admin.addr, 1))
+		public := ""
+		waitFor(t, "what to do in /readyz", func() bool {
+			status, text := s.get("/readyz")
+			public = text
+			return status == http.StatusServiceUnavailable && strings.Contains(text, says.everybody)
+		})
+		for range 3 { // between two starts, or during one
+			response, text := s.post(chatBody("say:ok", nil), nil)
+			if response.StatusCode != http.StatusServiceUnavailable {
+				t.Error(command, response.Status, text)
+			}
+			public += text
+		}
+		if found := private.FindString(public); found != "" || strings.Contains(public, "s3cret") || strings.Contains(public, "no/such") {
+			t.Errorf("%s: everybody reads %q in %s", command, found, public)
+		}
+		waitFor(t, "the reason on the admin API", func() bool {
+			return strings.Contains(fmt.Sprint(admin.status()), says.operator)
+		})
+	}
+	s.load(s.caddyfile(""))
+	s.waitReady()
+}

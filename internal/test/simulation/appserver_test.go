@@ -1,0 +1,226 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+)
+
+// life is what becomes of one instance of an app-server.
+type life struct {
+	Unstartable bool // it cannot be started
+	Faults      fakecodex.Faults
+	KillAfter   time.Duration // 0: not
+	HangAfter   time.Duration // 0: not
+	HangFor     time.Duration // forever: until it is killed
+	Partial     int           // bytes that are on their way at its death are lost up to this many
+}
+
+// String tells what is not as it should be.
+func (l *life) String() string {
+	var b strings.Builder
+	for _, v := range []reflect.Value{reflect.ValueOf(*l), reflect.ValueOf(l.Faults)} {
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() && f.Kind() != reflect.Struct {
+				fmt.Fprintf(&b, " %s:%v", v.Type().Field(i).Name, f)
+			}
+		}
+	}
+	return b.String()
+}
+
+// sound reports whether an instance works for ever.
+func (l *life) sound() bool {
+	f := &l.Faults
+	return !l.Unstartable && l.KillAfter == 0 && l.HangAfter == 0 && len(f.Mute) == 0 && f.DieAt == "" && f.DieAfter == 0 && !f.LoggedOut
+}
+
+// appServer is an instance, which ends with its process, its input, or the plan.
+type appServer struct {
+	number                int
+	run                   *run
+	life                  life
+	stdin, stdout, stderr *pipe
+	ctx                   context.Context
+	die                   context.CancelCauseFunc
+	exited                chan struct{}
+
+	mu         sync.Mutex
+	hung       bool
+	terminated bool            // while it hangs
+	state      string          // how it exited
+	opened     map[string]bool // threads
+	running    map[string]bool // turns of threads
+	asked      map[string]call // by id, as long as they are not answered
+	random     *rand.Rand      // of the latency
+}
+
+type call struct{ method, thread string }
+
+var errKilled = errors.New("killed")
+
+// start starts the next instance.
+func (r *run) start() (*codexrpc.Program, error) {
+	s := r.nextInstance()
+	r.trace.add("app-server %d starts%s", s.number, &s.life)
+	if s.life.Unstartable {
+		return nil, errors.New("the plan has no start here")
+	}
+	go s.serve()
+	var timers []*time.Timer
+	if s.life.KillAfter > 0 {
+		timers = append(timers, time.AfterFunc(s.life.KillAfter, s.kill))
+	}
+	if s.life.HangAfter > 0 {
+		timers = append(timers, time.AfterFunc(s.life.HangAfter, func() { s.hang(true) }))
+		if s.life.HangFor < forever {
+			timers = append(timers, time.AfterFunc(s.life.HangAfter+s.life.HangFor, func() { s.hang(false) }))
+		}
+	}
+	return &codexrpc.Program{
+		Stdin: writer{s.stdin}, Stdout: reader{s.stdout}, Stderr: reader{s.stderr}, PID: 1000 + s.number,
+		Wait: func() string {
+			<-s.exited
+			for _, t := range timers {
+				t.Stop()
+			}
+			return s.state
+		},
+		Terminate: s.terminate, Kill: s.kill,
+	}, nil
+}
+
+// serve plays the app-server to its end.
+func (s *appServer) serve() {
+	err := fakecodex.Serve(s.ctx, reader{s.stdin}, writer{s.stdout}, fakecodex.Options{
+		Transcripts: s.run.recordings, Faults: s.life.Faults,
+		Turn: s.turn, Heard: s.heard, Told: s.told,
+	})
+	s.mu.Lock()
+	s.state = fmt.Sprintf("exited: %v", err)
+	s.mu.Unlock()
+	s.run.trace.add("app-server %d has %s", s.number, s.state)
+	s.stdin.cut(io.ErrClosedPipe, 0)
+	if err == nil {
+		s.stdout.end(io.EOF)
+	} else {
+		s.stdout.cut(io.EOF, s.life.Partial)
+	}
+	s.stderr.end(io.EOF)
+	close(s.exited)
+}
+
+// kill ends it as SIGKILL does.
+func (s *appServer) kill() { s.end(errKilled) }
+
+// end ends it with an error; a hung one, too.
+func (s *appServer) end(err error) {
+	s.die(err)
+	s.stdin.cut(io.ErrClosedPipe, 0)
+	s.stdout.hold(false, false)
+	s.stdout.cut(io.EOF, s.life.Partial)
+}
+
+// terminate asks it to end, once it does not hang.
+func (s *appServer) terminate() {
+	s.mu.Lock()
+	hung := s.hung
+	s.terminated = s.terminated || hung
+	s.mu.Unlock()
+	if !hung {
+		s.end(errors.New("terminated"))
+	}
+}
+
+// hang stops it as SIGSTOP does, or lets it go on.
+func (s *appServer) hang(on bool) {
+	s.run.trace.add("app-server %d hangs: %t", s.number, on)
+	s.mu.Lock()
+	s.hung = on
+	terminated := s.terminated && !on
+	s.mu.Unlock()
+	if terminated {
+		s.end(errors.New("terminated"))
+		return
+	}
+	s.stdin.hold(on, false)
+	s.stdout.hold(false, on)
+}
+
+// hangs reports whether it hangs.
+func (s *appServer) hangs() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hung
+}
+
+// dead reports whether it has ended.
+func (s *appServer) dead() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// turn makes a turn for what a client asks.
+func (s *appServer) turn(asked fakecodex.Asked) []fakecodex.Step { return s.run.perform(asked) }
+
+// heard follows the client's calls, and takes its time for each.
+func (s *appServer) heard(line []byte) {
+	if most := s.run.plan.Latency; most > 0 {
+		time.Sleep(time.Duration(s.random.Int64N(int64(most))))
+	}
+	m := gjson.ParseBytes(line)
+	switch method := m.Get("method").Str; method {
+	case "thread/start", "thread/unsubscribe":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.asked[m.Get("id").Raw] = call{method, m.Get("params.threadId").Str}
+	}
+}
+
+// told follows what threads are open and what turns run.
+func (s *appServer) told(line string) {
+	if len(line) > 1<<14 || !gjson.Valid(line) {
+		return
+	}
+	m := gjson.Parse(line)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch method := m.Get("method").Str; method {
+	case "":
+		asked := s.asked[m.Get("id").Raw]
+		delete(s.asked, m.Get("id").Raw)
+		switch {
+		case !m.Get("result").Exists():
+		case asked.method == "thread/start":
+			s.opened[m.Get("result.thread.id").Str] = true
+		case asked.method == "thread/unsubscribe":
+			delete(s.opened, asked.thread)
+		}
+	case "turn/started":
+		s.running[m.Get("params.threadId").Str] = true
+	case "turn/completed":
+		delete(s.running, m.Get("params.threadId").Str)
+	}
+}
+
+// left is what is not closed or ended on an instance that works.
+func (s *appServer) left() (threads, turns int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.opened), len(s.running)
+}

@@ -1,0 +1,418 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// run is one run of a plan.
+type run struct {
+	plan       *plan
+	recordings *fakecodex.Transcripts
+	trace      *trace
+	logger     *slog.Logger
+	network    *network
+	server     *http.Server
+	serverLog  lockedBuffer
+	fleet      *fleet
+	store      responses.Store
+	running    *gateway.Running
+	exit       context.Context
+	exitNow    context.CancelFunc
+	exiting    sync.WaitGroup // goroutines of the exit
+
+	leases, turns, answers atomic.Int64
+
+	mu           sync.Mutex
+	failures     []string
+	requests     map[string]*request
+	performances map[string][]spoken // by token
+	callIDs      map[string]string   // whose they are
+	followed     map[string]string   // what comes before the requests of tokens
+	gateways     []*gateway.Gateway
+	current      *gateway.Gateway
+	pool         *pool
+	generation   int // of the configuration's app-servers
+
+	started   sync.Mutex
+	instances []*appServer
+	healed    bool // whatever starts now works
+}
+
+// play plays a plan from its begin to its end, and returns what was wrong.
+func play(p *plan, recordings *fakecodex.Transcripts) *run {
+	r := &run{
+		plan: p, recordings: recordings, trace: newTrace(), network: newNetwork(),
+		logger: slog.New(slog.DiscardHandler), store: responses.NewMemory(64<<20, time.Hour), running: gateway.NewRunning(),
+		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string), followed: make(map[string]string),
+	}
+	for i := range p.Clients {
+		for j := range p.Clients[i].Requests {
+			r.requests[p.Clients[i].Requests[j].Token] = &p.Clients[i].Requests[j]
+		}
+	}
+	r.exit, r.exitNow = context.WithCancel(context.Background())
+	r.fleet = &fleet{run: r, processes: make(map[string]*process)}
+	r.configure(true)
+	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), Protocols: new(http.Protocols), ErrorLog: log.New(&r.serverLog, "", 0)}
+	r.server.Protocols.SetHTTP1(true)
+	r.server.Protocols.SetUnencryptedHTTP2(true)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = r.server.Serve(r.network) })
+	r.clientsAndEvents()
+	if r.exit.Err() == nil {
+		r.heal()
+		r.probe()
+	}
+	r.settle()
+	r.end()
+	serving.Wait()
+	return r
+}
+
+// clientsAndEvents lets everybody do what the plan says, and waits for all.
+func (r *run) clientsAndEvents() {
+	var all sync.WaitGroup
+	for _, e := range r.plan.Events {
+		all.Go(func() {
+			time.Sleep(e.At)
+			r.happen(e.What)
+		})
+	}
+	for i := range r.plan.Clients {
+		all.Go(func() { r.newClient(&r.plan.Clients[i]).run() })
+	}
+	all.Wait()
+}
+
+// happen does what an event is.
+func (r *run) happen(what string) {
+	r.trace.add("%s", what)
+	switch what {
+	case reloadSame:
+		r.configure(false)
+	case reloadChanged:
+		r.configure(true)
+	case reloadFailed: // its processes were started, and it was not
+		r.fleet.pool([]string{fmt.Sprintf("failed-%d", len(r.trace.lines))}).release()
+	case restart:
+		r.mu.Lock()
+		members := r.pool.members
+		r.mu.Unlock()
+		for _, m := range members {
+			_ = m.Restart() // it is refused in many states
+		}
+	case killAll:
+		for _, s := range r.living() {
+			s.kill()
+		}
+	case shutDown:
+		r.shutDown()
+	case look:
+		r.look("/readyz")
+		r.look("/v1/models")
+	}
+}
+
+// configure loads a configuration, with app-servers of its own if it is changed.
+func (r *run) configure(changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if changed {
+		r.generation++
+	}
+	before := r.pool
+	var keys []string
+	for i := range r.plan.Servers {
+		keys = append(keys, fmt.Sprintf("%d-%d", r.generation, i))
+	}
+	r.pool = r.fleet.pool(keys)
+	c := r.plan.Config
+	r.current = gateway.New(r.pool, gateway.Options{
+		MaxBody: c.MaxBody, MaxBodyMemory: c.BodyMemory, MaxConcurrent: c.Concurrent, MaxPerUser: c.PerUser, MaxQueue: c.Queue, QueueWait: c.QueueWait,
+		IdleTimeout: c.Idle, Keepalive: c.Keepalive, Exit: r.exit, DrainTimeout: c.Drain,
+		Tools: gateway.Tools{
+			Mode: gateway.ModeAuto, Textual: gateway.TextualAuto, Stop: turn.StopBurst, Grace: 300 * time.Millisecond,
+			SuppressTail: true, Max: 50, Dedup: true,
+		},
+		Responses: r.store, Running: r.running, Observer: r,
+		User:   func(request *http.Request) string { return request.Header.Get("X-User") },
+		Logger: r.logger,
+	})
+	r.gateways = append(r.gateways, r.current)
+	if before != nil {
+		before.release()
+	}
+}
+
+// serve is the part of caddymodule's handler that finds the route.
+func (r *run) serve(w http.ResponseWriter, request *http.Request) {
+	r.mu.Lock()
+	g := r.current
+	r.mu.Unlock()
+	id, found := strings.CutPrefix(request.URL.Path, "/v1/responses/")
+	switch {
+	case request.URL.Path == "/v1/chat/completions":
+		g.Chat(w, request)
+	case request.URL.Path == "/v1/responses":
+		g.Responses(w, request)
+	case request.URL.Path == "/readyz":
+		g.Ready(w, request)
+	case request.URL.Path == "/v1/models":
+		g.Models(w, request)
+	case found && request.Method == http.MethodPost:
+		g.CancelResponse(w, request, strings.TrimSuffix(id, "/cancel"))
+	case found:
+		g.Response(w, request, id)
+	}
+}
+
+// nextInstance makes the next instance of an app-server.
+func (r *run) nextInstance() *appServer {
+	r.started.Lock()
+	defer r.started.Unlock()
+	s := &appServer{
+		number: len(r.instances), run: r, random: rand.New(rand.NewPCG(r.plan.Seed, uint64(len(r.instances)))),
+		stdin: newPipe(1 << 20), stdout: newPipe(64 << 10), stderr: newPipe(64 << 10), exited: make(chan struct{}),
+		opened: make(map[string]bool), running: make(map[string]bool), asked: make(map[string]call),
+	}
+	s.ctx, s.die = context.WithCancelCause(context.Background())
+	if !r.healed && s.number < len(r.plan.Lives) {
+		s.life = r.plan.Lives[s.number]
+	}
+	r.instances = append(r.instances, s)
+	return s
+}
+
+// living are the instances that have not ended.
+func (r *run) living() (all []*appServer) {
+	r.started.Lock()
+	defer r.started.Unlock()
+	for _, s := range r.instances {
+		if !s.life.Unstartable && !s.dead() {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// perform makes the turn for what was asked, and checks that it was a client's.
+func (r *run) perform(asked fakecodex.Asked) []fakecodex.Step {
+	var said strings.Builder
+	gjson.Get(asked.Params, "input").ForEach(func(_, part gjson.Result) bool {
+		said.WriteString(part.Get("text").Str)
+		return true
+	})
+	token := tokenOf(said.String())
+	request := r.requests[token]
+	if request == nil {
+		r.fail("an app-server was asked what no client asks: %.200q", said.String())
+		request = &request0
+	} else if want := prompt(token, request.Prompt); said.String() != want {
+		r.fail("%s: the prompt is not the client's: %.200q, not %.200q", token, said.String(), want)
+	}
+	if want := r.historyOf(token); asked.History != want {
+		r.fail("%s: the history is not the client's: %.300q, not %.300q", token, asked.History, want)
+	}
+	r.mu.Lock()
+	n := len(r.performances[token])
+	steps, heard := perform(asked, request.Script, request.Script.performance(token, n))
+	heard.number = n
+	r.performances[token] = append(r.performances[token], heard)
+	r.mu.Unlock()
+	if n >= request.Choices {
+		r.fail("%s: the model is asked %d times for %d choices", token, n+1, request.Choices)
+	}
+	return steps
+}
+
+// historyOf is what the app-server has to know before the prompt of a token.
+func (r *run) historyOf(token string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.followed[token] + history(token)
+}
+
+// look reads what tells of the gateway.
+func (r *run) look(path string) {
+	p := r.newClient(&client{User: "watcher"})
+	status, body, err := p.elsewhere(http.MethodGet, path)
+	if r.exit.Err() == nil && (err != nil || status != http.StatusOK && status != http.StatusServiceUnavailable || !gjson.ValidBytes(body)) {
+		r.fail("%s says %d, %v, %.300q", path, status, err, body)
+	}
+}
+
+// request0 is asked in place of what is in no plan.
+var request0 = request{Choices: 1 << 20, Script: &script{Texts: []int{10}, Delta: 10, End: endWell}}
+
+// fail notes that something is wrong.
+func (r *run) fail(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.trace.add("WRONG: %s", text)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, text)
+}
+
+// AnswerBegan implements gateway.Observer.
+func (r *run) AnswerBegan(bool) (ended func()) {
+	r.answers.Add(1)
+	return func() { r.answers.Add(-1) }
+}
+
+// TurnEnded implements gateway.Observer.
+func (r *run) TurnEnded(gateway.Record) {}
+
+// RequestFailed implements gateway.Observer.
+func (r *run) RequestFailed(*http.Request, *openai.Error) {}
+
+// heal lets the clients' last traces vanish, and ends the instances that will
+// fail once more. Those that hang are the gateway's to find.
+func (r *run) heal() {
+	r.started.Lock()
+	r.healed = true
+	r.started.Unlock()
+	time.Sleep(patience)
+	for _, s := range r.living() {
+		switch {
+		case s.hangs():
+			r.fail("app-server %d hangs, and nobody has ended it", s.number)
+		case !s.life.sound():
+			r.trace.add("app-server %d is killed to heal", s.number)
+			s.kill()
+		}
+	}
+	time.Sleep(patience)
+}
+
+// patience is enough virtual time for all that ends by itself.
+const patience = 70 * time.Second
+
+// probe asks for all slots at once: whatever has happened, that succeeds.
+func (r *run) probe() {
+	last := request{Token: tokenPrefix + "probe", Choices: r.plan.Config.heaviest(), Prompt: 10, Script: &script{Texts: []int{100}, Delta: 20, End: endWell}}
+	r.mu.Lock()
+	r.requests = map[string]*request{last.Token: &last}
+	r.mu.Unlock()
+	c := r.newClient(&client{User: "probe", Links: []link{{Room: 1 << 16}}, Requests: []request{last}})
+	c.strict = true
+	c.run()
+}
+
+// settle checks that nothing is left.
+func (r *run) settle() {
+	time.Sleep(patience)
+	if l, t, a := r.leases.Load(), r.turns.Load(), r.answers.Load(); l != 0 || t != 0 || a != 0 {
+		r.fail("left: %d leases, %d references of turns, %d answers", l, t, a)
+	}
+	for i, g := range r.gateways {
+		if held := g.BodyMemory(); held != 0 {
+			r.fail("%d bytes of bodies are left", held)
+		}
+		if running, waiting := g.Queue(); running != 0 || waiting != 0 {
+			r.fail("left in the queue of configuration %d: %d run, %d wait", i, running, waiting)
+		}
+	}
+	for _, p := range r.fleet.all {
+		if n := p.Status().Threads; n != 0 {
+			r.fail("left: a process has %d threads", n)
+		}
+	}
+	for _, s := range r.living() {
+		if threads, turns := s.left(); s.life.sound() && threads+turns > 0 {
+			r.fail("left on app-server %d: %d threads, %d turns", s.number, threads, turns)
+		}
+	}
+}
+
+// shutDown begins the exit, as Caddy does: no new connection, and the requests
+// under way may end.
+func (r *run) shutDown() {
+	r.exitNow()
+	r.exiting.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), r.plan.Config.Drain+2*time.Minute)
+		defer cancel()
+		if err := r.server.Shutdown(ctx); err != nil {
+			r.fail("requests outlast the drain timeout: %v", err)
+			_ = r.server.Close()
+		}
+	})
+}
+
+// end ends what is left of the run.
+func (r *run) end() {
+	r.shutDown()
+	r.exiting.Wait()
+	r.pool.release()
+	r.fleet.stops.Wait()
+	if n := r.fleet.left(); n != 0 {
+		r.fail("left: %d processes", n)
+	}
+	for _, p := range r.fleet.all {
+		if state := p.Status().State.String(); state != "stopped" {
+			r.fail("a process is %s at the end", state)
+		}
+	}
+	for _, s := range r.living() {
+		r.fail("app-server %d lives on", s.number)
+		s.kill()
+	}
+	if text := r.serverLog.String(); strings.Contains(text, "panic") {
+		r.fail("a handler has panicked: %s", text)
+	}
+}
+
+// trace is what has happened, with the virtual time.
+type trace struct {
+	begin time.Time
+	mu    sync.Mutex
+	lines []string
+}
+
+func newTrace() *trace { return &trace{begin: time.Now()} }
+
+// maxTrace bounds the trace of a run.
+const maxTrace = 2000
+
+func (t *trace) add(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) < maxTrace {
+		t.lines = append(t.lines, fmt.Sprintf("%12s  ", time.Since(t.begin).Round(time.Microsecond))+fmt.Sprintf(format, args...))
+	}
+}
+
+// lockedBuffer is a log.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

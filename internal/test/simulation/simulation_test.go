@@ -1,0 +1,68 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+)
+
+var (
+	firstSeed = flag.Uint64("seed", 1, "the first seed")
+	seeds     = flag.Uint64("seeds", 200, "how many seeds are run")
+)
+
+// TestSimulation runs the plans of many seeds, spread over processes of this
+// test binary, which has the seeds of one process run one after another.
+func TestSimulation(t *testing.T) {
+	if work := os.Getenv(workEnv); work != "" {
+		runSeeds(t, work)
+		return
+	}
+	spread(t, *firstSeed, *seeds)
+}
+
+// runSeeds runs the seeds of one worker, which are given as the first one and the
+// one behind the last.
+func runSeeds(t *testing.T, work string) {
+	var first, end uint64
+	if _, err := fmt.Sscan(work, &first, &end); err != nil {
+		t.Fatal(err)
+	}
+	recordings, err := fakecodex.Load(filepath.Join("..", "..", "..", "testdata", "transcripts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := first; seed < end; seed++ {
+		fmt.Printf("%s%d\n", progress, seed)
+		var r *run
+		synctest.Test(t, func(*testing.T) { r = play(newPlan(seed), recordings) })
+		if len(r.failures) > 0 {
+			t.Errorf("%s", r.report())
+			return
+		}
+	}
+}
+
+// report tells what was wrong with a run.
+func (r *run) report() string {
+	var b strings.Builder
+	for _, f := range r.failures {
+		fmt.Fprintf(&b, "\n%s", f)
+	}
+	fmt.Fprintf(&b, "\n\n%s\nwhat happened:\n%s", r.plan, strings.Join(r.trace.lines, "\n"))
+	return b.String()
+}
+
+// TestPlansRepeat: a seed gives the same plan again, and others give others.
+func TestPlansRepeat(t *testing.T) {
+	one, again, other := newPlan(7).String(), newPlan(7).String(), newPlan(8).String()
+	if one != again || one == other {
+		t.Errorf("%s\n%s\n%s", one, again, other)
+	}
+}
