@@ -13,7 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
 // ResponseStore says where the responses of /v1/responses are kept.
@@ -60,7 +60,7 @@ var runningResponses = gateway.NewRunning()
 var memoryStores = caddy.NewUsagePool()
 
 // pooledMemory is an entry of the pool. It goes with its last user.
-type pooledMemory struct{ *responses.Memory }
+type pooledMemory struct{ *responsestore.Memory }
 
 // Destruct implements caddy.Destructor: there is nothing to let go of.
 func (pooledMemory) Destruct() error { return nil }
@@ -101,12 +101,12 @@ func (s *ResponseStore) validate() error {
 func (s *ResponseStore) key() string { return fmt.Sprintf("%d %d", s.Size, s.Age) }
 
 // open makes the store; nil if nothing is kept. close lets it go.
-func (s *ResponseStore) open(ctx caddy.Context) (store responses.Store, close func() error, err error) {
+func (s *ResponseStore) open(ctx caddy.Context) (store responsestore.Store, close func() error, err error) {
 	switch s.Type {
 	case storeMemory:
 		key := s.key()
 		pooled, _, err := memoryStores.LoadOrNew(key, func() (caddy.Destructor, error) {
-			return pooledMemory{responses.NewMemory(s.Size, time.Duration(s.Age))}, nil
+			return pooledMemory{responsestore.NewMemory(s.Size, time.Duration(s.Age))}, nil
 		})
 		if err != nil {
 			return nil, nil, err
@@ -116,8 +116,8 @@ func (s *ResponseStore) open(ctx caddy.Context) (store responses.Store, close fu
 			return err
 		}, nil
 	case storeStorage:
-		limits := responses.Limits{MaxAge: time.Duration(s.Age), MaxCount: s.Count}
-		shared := responses.NewShared(ctx.Storage(), limits, ctx.Slogger())
+		limits := responsestore.Limits{MaxAge: time.Duration(s.Age), MaxCount: s.Count}
+		shared := responsestore.NewShared(ctx.Storage(), limits, ctx.Slogger())
 		return shared, func() error {
 			shared.Close()
 			return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
 // Options are the limits of a [Gateway].
@@ -36,12 +36,12 @@ type Options struct {
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        Tools
-	Aliases      []openai.Alias  // models besides those of Codex
-	Images       Images          // nil: images elsewhere are refused
-	NoReasoning  bool            // clients get no summaries of the reasoning
-	Instructions Instructions    // empty: InstructionsAuto
-	Responses    responses.Store // keeps responses; nil: they are not kept
-	Running      *Running        // the responses under way, over reloads; nil: only these
+	Aliases      []openai.Alias      // models besides those of Codex
+	Images       Images              // nil: images elsewhere are refused
+	NoReasoning  bool                // clients get no summaries of the reasoning
+	Instructions Instructions        // empty: InstructionsAuto
+	Responses    responsestore.Store // keeps responses; nil: they are not kept
+	Running      *Running            // the responses under way, over reloads; nil: only these
 	Observer     Observer
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
 	Logger       *slog.Logger

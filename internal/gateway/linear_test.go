@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
 // TestWorkIsLinear sends every array, object and text that a request can have,
@@ -120,11 +120,11 @@ func storedSuffix(n int) string { return fmt.Sprintf("%026d", n) }
 
 // storeFor keeps the responses. The first has as many items as there may be
 // references in a body of a size, and behind them the item "last".
-func storeFor(t testing.TB, size int) responses.Store {
+func storeFor(t testing.TB, size int) responsestore.Store {
 	items := size / 64
-	store := responses.NewMemory(1<<40, time.Hour)
+	store := responsestore.NewMemory(1<<40, time.Hour)
 	for link := range storedLinks {
-		e := &responses.Entry{Response: json.RawMessage("{}")}
+		e := &responsestore.Entry{Response: json.RawMessage("{}")}
 		if link > 0 {
 			e.Previous = openai.ResponseIDPrefix + storedSuffix(link-1)
 			items = 1

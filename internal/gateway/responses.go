@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
@@ -42,7 +42,7 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 	if refusal = g.complete(ctx, r, decoded, memory); refusal != nil {
 		return refusal
 	}
-	suffix := responses.NewSuffix(time.Now())
+	suffix := responsestore.NewSuffix(time.Now())
 	form := g.newResponseWire(r, decoded, suffix) // keeps the images' URLs, not the images
 	if refusal = g.plan(ctx, r, req, decoded, memory.Size()); refusal != nil {
 		return refusal
@@ -70,7 +70,7 @@ func (g *Gateway) complete(ctx context.Context, r *http.Request, decoded *openai
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	kept := responses.NewReader(g.opts.Responses, g.opts.User(r), g.opts.MaxBody, memory.Grow)
+	kept := responsestore.NewReader(g.opts.Responses, g.opts.User(r), g.opts.MaxBody, memory.Grow)
 	var earlier []json.RawMessage
 	if previous := decoded.PreviousID(); previous != "" {
 		var err error
@@ -86,21 +86,21 @@ func (g *Gateway) complete(ctx context.Context, r *http.Request, decoded *openai
 }
 
 // references reads the items that the input refers to.
-func (g *Gateway) references(ctx context.Context, r *http.Request, kept *responses.Reader, decoded *openai.ResponseRequest) (map[string]json.RawMessage, *openai.Error) {
+func (g *Gateway) references(ctx context.Context, r *http.Request, kept *responsestore.Reader, decoded *openai.ResponseRequest) (map[string]json.RawMessage, *openai.Error) {
 	ids := decoded.References()
-	named := make([]responses.Reference, len(ids))
+	named := make([]responsestore.Reference, len(ids))
 	for i, id := range ids {
 		response, ok := openai.ResponseOfItem(id)
-		if !ok || !responses.ValidID(response) {
+		if !ok || !responsestore.ValidID(response) {
 			return nil, decoded.ItemNotFound(id)
 		}
-		named[i] = responses.Reference{Response: response, Item: id}
+		named[i] = responsestore.Reference{Response: response, Item: id}
 	}
 	found, err := kept.Items(ctx, named, openai.ItemID)
-	if missing := (*responses.MissingError)(nil); errors.As(err, &missing) {
+	if missing := (*responsestore.MissingError)(nil); errors.As(err, &missing) {
 		return nil, decoded.ItemNotFound(missing.ID)
 	}
-	if errors.Is(err, responses.ErrTooLong) {
+	if errors.Is(err, responsestore.ErrTooLong) {
 		return nil, openai.ReferencesTooLong()
 	}
 	if err != nil {
@@ -119,10 +119,10 @@ func (g *Gateway) completeWithout(decoded *openai.ResponseRequest) *openai.Error
 
 // notFollowed tells why a response cannot be followed.
 func (g *Gateway) notFollowed(r *http.Request, id string, err error) *openai.Error {
-	if missing := (*responses.MissingError)(nil); errors.As(err, &missing) {
+	if missing := (*responsestore.MissingError)(nil); errors.As(err, &missing) {
 		return openai.PreviousNotFound(id, missing.ID)
 	}
-	if errors.Is(err, responses.ErrTooLong) {
+	if errors.Is(err, responsestore.ErrTooLong) {
 		return openai.PreviousTooLong()
 	}
 	return g.notRead(r, err)
@@ -130,7 +130,7 @@ func (g *Gateway) notFollowed(r *http.Request, id string, err error) *openai.Err
 
 // notRead tells why what is kept could not be read just now.
 func (g *Gateway) notRead(r *http.Request, err error) *openai.Error {
-	if errors.Is(err, responses.ErrNoMemory) {
+	if errors.Is(err, responsestore.ErrNoMemory) {
 		return openai.BodyMemory()
 	}
 	return g.storeFailed(r, err)
@@ -150,7 +150,7 @@ func (g *Gateway) storeFailed(r *http.Request, err error) *openai.Error {
 type responseWire struct {
 	meta    openai.ResponseMeta
 	request *openai.ResponseRequest
-	entry   *responses.Entry // as it is kept at the end; its input is there before
+	entry   *responsestore.Entry // as it is kept at the end; its input is there before
 }
 
 func (g *Gateway) newResponseWire(r *http.Request, decoded *openai.ResponseRequest, suffix string) *responseWire {
@@ -159,7 +159,7 @@ func (g *Gateway) newResponseWire(r *http.Request, decoded *openai.ResponseReque
 	meta.Now = func() int64 { return time.Now().Unix() }
 	form := &responseWire{
 		request: decoded,
-		entry:   &responses.Entry{User: g.opts.User(r), Previous: decoded.PreviousID()},
+		entry:   &responsestore.Entry{User: g.opts.User(r), Previous: decoded.PreviousID()},
 	}
 	if decoded.Stored() {
 		form.entry.Input = decoded.InputItems(suffix)
@@ -169,7 +169,7 @@ func (g *Gateway) newResponseWire(r *http.Request, decoded *openai.ResponseReque
 		if decoded.Stored() {
 			form.entry.Response = record.Response
 			for _, item := range record.Output {
-				form.entry.Output = append(form.entry.Output, responses.Output(item))
+				form.entry.Output = append(form.entry.Output, responsestore.Output(item))
 			}
 			g.keep(r, meta.ID, form.entry)
 		}
@@ -179,7 +179,7 @@ func (g *Gateway) newResponseWire(r *http.Request, decoded *openai.ResponseReque
 }
 
 // keep stores a response. Its client gets it in any case.
-func (g *Gateway) keep(r *http.Request, id string, entry *responses.Entry) {
+func (g *Gateway) keep(r *http.Request, id string, entry *responsestore.Entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), storeTimeout)
 	defer cancel()
 	if err := g.opts.Responses.Put(ctx, id, entry); err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
 // Running knows the responses that are being streamed, so that they can be
@@ -66,7 +66,7 @@ func (r *Running) find(user, id string) *running {
 
 // entry is a response of a user, as it is now: without an output as long as it
 // goes on. Nil: it does not run, or nobody may read it since it is not kept.
-func (r *Running) entry(user, id string) *responses.Entry {
+func (r *Running) entry(user, id string) *responsestore.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.wire.request.Stored() {
 		return nil
@@ -77,7 +77,7 @@ func (r *Running) entry(user, id string) *responses.Entry {
 	if response == nil {
 		response = one.wire.meta.InProgress()
 	}
-	return &responses.Entry{User: user, Response: response, Input: one.wire.entry.Input}
+	return &responsestore.Entry{User: user, Response: response, Input: one.wire.entry.Input}
 }
 
 // stop cancels a response and waits for its end.

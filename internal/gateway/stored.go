@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
 // Response serves GET and DELETE /v1/responses/{id}.
@@ -29,8 +29,8 @@ func (g *Gateway) Response(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 // entry reads a response of the caller's.
-func (g *Gateway) entry(r *http.Request, id string) (*responses.Entry, *openai.Error) {
-	if g.opts.Responses == nil || !responses.ValidID(id) {
+func (g *Gateway) entry(r *http.Request, id string) (*responsestore.Entry, *openai.Error) {
+	if g.opts.Responses == nil || !responsestore.ValidID(id) {
 		return nil, openai.ResponseNotFound(id)
 	}
 	// Those that run come first: one is in the store before it is not among them
@@ -49,7 +49,7 @@ func (g *Gateway) notStored(r *http.Request, id string, err error) *openai.Error
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, responses.ErrNotFound):
+	case errors.Is(err, responsestore.ErrNotFound):
 		return openai.ResponseNotFound(id)
 	}
 	return g.storeFailed(r, err)
@@ -57,7 +57,7 @@ func (g *Gateway) notStored(r *http.Request, id string, err error) *openai.Error
 
 // deleteResponse forgets a response. One that goes on is cancelled first.
 func (g *Gateway) deleteResponse(w http.ResponseWriter, r *http.Request, id string) {
-	if g.opts.Responses == nil || !responses.ValidID(id) {
+	if g.opts.Responses == nil || !responsestore.ValidID(id) {
 		g.refuse(w, r, openai.ResponseNotFound(id))
 		return
 	}

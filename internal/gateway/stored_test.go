@@ -14,20 +14,20 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
 // failingStore fails whatever one does.
 type failingStore struct{ err error }
 
-func (f failingStore) Put(context.Context, string, *responses.Entry) error { return f.err }
-func (f failingStore) Get(context.Context, string, string) (*responses.Entry, error) {
+func (f failingStore) Put(context.Context, string, *responsestore.Entry) error { return f.err }
+func (f failingStore) Get(context.Context, string, string) (*responsestore.Entry, error) {
 	return nil, f.err
 }
 func (f failingStore) Delete(context.Context, string, string) error { return f.err }
 
 // storeGateway is a gateway over a store, and what it logs.
-func storeGateway(store responses.Store) (*Gateway, *bytes.Buffer) {
+func storeGateway(store responsestore.Store) (*Gateway, *bytes.Buffer) {
 	log := new(bytes.Buffer)
 	return New(nil, Options{
 		MaxBody:       1 << 20,
@@ -50,7 +50,7 @@ func (noObserver) RequestFailed(*http.Request, *openai.Error) {}
 // is wrong with it is for the log alone.
 func TestStoreFails(t *testing.T) {
 	id := openai.ResponseIDPrefix + strings.Repeat("0", 26)
-	g, log := storeGateway(failingStore{fmt.Errorf("%w: open /var/lib/secret: denied", responses.ErrUnavailable)})
+	g, log := storeGateway(failingStore{fmt.Errorf("%w: open /var/lib/secret: denied", responsestore.ErrUnavailable)})
 	check := func(what string, status int, body string) {
 		t.Helper()
 		if status != http.StatusServiceUnavailable || !strings.Contains(body, "response_store_unavailable") || strings.Contains(body, "secret") {
@@ -93,7 +93,7 @@ func TestStoreFails(t *testing.T) {
 
 // TestNotKept: a response that cannot be kept is its client's nevertheless.
 func TestNotKept(t *testing.T) {
-	for _, err := range []error{responses.ErrTooLarge, responses.ErrUnavailable} {
+	for _, err := range []error{responsestore.ErrTooLarge, responsestore.ErrUnavailable} {
 		g, log := storeGateway(failingStore{err})
 		decoded, refusal := openai.DecodeResponse([]byte(`{"model":"m","input":"q"}`))
 		if refusal != nil {
@@ -110,17 +110,17 @@ func TestNotKept(t *testing.T) {
 // circleStore has one response, which follows itself. The third read calls end,
 // and takes until its context has ended.
 type circleStore struct {
-	responses.Store
+	responsestore.Store
 	reads int
 	end   func()
 }
 
-func (c *circleStore) Get(ctx context.Context, user, id string) (*responses.Entry, error) {
+func (c *circleStore) Get(ctx context.Context, user, id string) (*responsestore.Entry, error) {
 	if c.reads++; c.reads == 3 {
 		c.end()
 		<-ctx.Done()
 	}
-	return &responses.Entry{User: user, Previous: id, Response: json.RawMessage("{}")}, nil
+	return &responsestore.Entry{User: user, Previous: id, Response: json.RawMessage("{}")}, nil
 }
 
 // TestChainAtExit: a chain that is being read does not hold up the exit, nor
@@ -146,10 +146,10 @@ func TestChainAtExit(t *testing.T) {
 
 // TestChainMemory: the items of a chain count with the bodies of requests.
 func TestChainMemory(t *testing.T) {
-	store := responses.NewMemory(1<<20, time.Hour)
+	store := responsestore.NewMemory(1<<20, time.Hour)
 	id := openai.ResponseIDPrefix + strings.Repeat("0", 26)
 	item := `{"id":"msg_` + strings.Repeat("0", 26) + `_0","type":"message","role":"user","content":"` + strings.Repeat("x", 4<<10) + `"}`
-	entry := &responses.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
+	entry := &responsestore.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
 	if err := store.Put(t.Context(), id, entry); err != nil {
 		t.Fatal(err)
 	}

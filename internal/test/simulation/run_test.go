@@ -17,7 +17,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -32,7 +32,7 @@ type run struct {
 	server     *http.Server
 	serverLog  lockedBuffer
 	fleet      *fleet
-	store      responses.Store
+	store      responsestore.Store
 	running    *gateway.Running
 	exit       context.Context
 	exitNow    context.CancelFunc
@@ -60,7 +60,7 @@ type run struct {
 func play(p *plan, recordings *fakecodex.Transcripts) *run {
 	r := &run{
 		plan: p, recordings: recordings, trace: newTrace(), network: newNetwork(),
-		logger: slog.New(slog.DiscardHandler), store: responses.NewMemory(64<<20, time.Hour), running: gateway.NewRunning(),
+		logger: slog.New(slog.DiscardHandler), store: responsestore.NewMemory(64<<20, time.Hour), running: gateway.NewRunning(),
 		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string), followed: make(map[string]string),
 	}
 	for i := range p.Clients {

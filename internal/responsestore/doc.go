@@ -1,9 +1,9 @@
-// Package responses keeps the responses of the Responses API, so that they can
+// Package responsestore keeps the responses of the Responses API, so that they can
 // be read again, deleted, and followed by others.
 //
 // A [Store] is bounded: [Memory] in bytes and age, [Shared] in number and age.
 // An entry belongs to the user who made it; for all others it does not exist.
-package responses
+package responsestore
 
 import (
 	"context"
