@@ -1,11 +1,10 @@
-// Package imagefetch fetches the images that a request names by URL, for a
-// model behind Codex, which takes none but data URLs.
+// Package imagefetch fetches the images that a request names by URL and returns
+// them as data URLs, the only kind that Codex accepts.
 //
-// The URLs are a stranger's, so that the fetching must not become a way into
-// the network that this process runs in: only https on port 443 is asked, only
-// at public unicast addresses, and the rule is applied to the address that is
-// dialled, for each connection anew. What a name resolves to, and where a
-// redirect leads, thus does not matter. Everything that a far side could draw
-// out has a limit, and a client hears the same sentence for each host that it
-// may not reach.
+// The URLs come from clients, so fetching must not give them access to the
+// network that this process runs in (SSRF). Only https on port 443 of public
+// unicast addresses is allowed. The check applies to the address of each
+// connection, so neither DNS nor a redirect can bypass it. Everything read from
+// a server has a limit, and a client gets the same message for every host that
+// it may not reach.
 package imagefetch

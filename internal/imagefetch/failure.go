@@ -12,21 +12,22 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Failure says which image cannot be had, and why. It is the client's error,
-// also where a far side has failed: OpenAI answers so.
+// Failure is the error for an image that cannot be fetched. It counts as the
+// client's error even if the image's server failed, as it does at OpenAI.
 type Failure struct {
-	URL    string // as it was given to Fetch
+	URL    string // as given to Fetch
 	Reason string // a clause for the client, such as "it is empty"
 }
 
-// Error is a sentence for the client. It names the URL without its query, which
-// may hold a secret.
+// Error returns a sentence for the client. It shows the URL without its query,
+// which may contain a secret.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("The image %s cannot be fetched: %s.", shown(f.URL), f.Reason)
 }
 
-// reason is why an image cannot be had. Whatever else goes wrong is turned into
-// one by explain, so that no text of the network's gets out.
+// reason is why an image cannot be fetched, as a clause for the client. explain
+// turns every other error into a reason, so that clients see no text of the
+// network stack.
 type reason string
 
 func (r reason) Error() string { return string(r) }
@@ -38,9 +39,9 @@ const (
 	errUser      = reason("its URL must not hold a user or a password")
 	errPort      = reason("only port 443 is asked")
 	errRedirects = reason("its server redirects too often")
-	// errAddress is for every host that must not be asked and for every one that
-	// is not known, so that nobody can tell them apart: the difference would show
-	// which names and addresses an inner network has.
+	// errAddress covers hosts that are not allowed and hosts that do not exist.
+	// Different messages would show which names and addresses exist in the
+	// internal network.
 	errAddress     = reason("no public address was found for its host")
 	errCertificate = reason("the certificate of its server is not valid")
 	errUnreachable = reason("its server could not be reached or broke off")
@@ -76,13 +77,13 @@ func errStatus(code int) reason {
 	return reason(fmt.Sprintf("its server answered %d (%s)", code, text))
 }
 
-// explain makes the error of a request that ran under ctx a reason.
+// explain returns the reason for err, the error of a request made with ctx.
 func explain(ctx context.Context, err error) reason {
 	if known, ok := errors.AsType[reason](err); ok {
 		return known
 	}
-	// Before the deadline: a resolver that does not answer for an inner name is
-	// to look like one that does.
+	// DNS errors come before the deadline, so that a resolver which never answers
+	// for an internal name gives the same reason as one which does.
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return errAddress
 	}

@@ -5,17 +5,17 @@ import (
 	"crypto/x509"
 	"net/http"
 	"net/netip"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// Options are those of a [Fetcher]. The zero value is the one for service; the
-// fields are for tests, whose servers are on this machine.
+// Options configure a [Fetcher]. The zero value is for production; the fields
+// let tests fetch from servers on this machine.
 type Options struct {
-	// Allow replaces the rule of [Public] for the addresses that are dialled,
-	// and lifts the restriction of URLs to port 443.
+	// Allow replaces the check of the addresses that are dialled, and lifts the
+	// restriction of URLs to port 443.
 	Allow func(netip.AddrPort) bool
 	// RootCAs replaces the system's certificates.
 	RootCAs *x509.CertPool
@@ -30,7 +30,7 @@ type Fetcher struct {
 	closed    atomic.Bool
 }
 
-// limits bound what the URLs of one request may cost.
+// limits bound the cost of the URLs in one request.
 type limits struct {
 	images     int           // different URLs
 	atOnce     int           // fetched at the same time
@@ -49,79 +49,67 @@ var standardLimits = limits{
 	totalTime:  15 * time.Second,
 }
 
-// New makes a fetcher.
+// New returns a fetcher.
 func New(opts Options) *Fetcher {
 	f := &Fetcher{transport: newTransport(opts), anyPort: opts.Allow != nil, limits: standardLimits}
 	f.client = &http.Client{Transport: f.transport, CheckRedirect: f.checkRedirect}
 	return f
 }
 
-// Close closes the connections that are kept for further images. A fetch that
-// is under way goes on, and closes its own when it has ended.
+// Close closes idle connections. A Fetch in progress continues and closes its
+// own connections when it returns.
 func (f *Fetcher) Close() {
 	f.closed.Store(true)
 	f.client.CloseIdleConnections()
 }
 
-// Fetch fetches the images at the URLs and returns each as a data URL
-// (data:image/png;base64,…), by its URL. One that is named twice is fetched
-// once. The first image that cannot be had ends the others and is a [*Failure];
-// if ctx has ended, the error is that of ctx. The images are in memory, at
-// most 43 MiB of them, and nothing else of Fetch outlives it but connections
-// that are kept for half a minute.
+// Fetch fetches the images at urls, each once, and returns them by URL as data
+// URLs (data:image/png;base64,…), at most 43 MiB of them. The first image that
+// cannot be fetched cancels the others and is returned as a [*Failure]. If ctx
+// has ended, the error is that of ctx.
 func (f *Fetcher) Fetch(ctx context.Context, urls []string) (map[string]string, error) {
-	wanted := slices.Compact(slices.Sorted(slices.Values(urls)))
-	if len(wanted) > f.limits.images {
-		return nil, f.tooMany(urls)
+	images := make(map[string]string)
+	var wanted []string
+	for _, url := range urls {
+		if _, again := images[url]; again {
+			continue
+		}
+		if len(wanted) == f.limits.images {
+			return nil, &Failure{URL: url, Reason: errTooMany(f.limits.images).Error()}
+		}
+		images[url] = ""
+		wanted = append(wanted, url)
 	}
 	defer func() {
 		if f.closed.Load() {
 			f.client.CloseIdleConnections()
 		}
 	}()
-	run, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	limited, stop := context.WithTimeoutCause(run, f.limits.totalTime, errTotalTime(f.limits.totalTime))
+	group, run := errgroup.WithContext(ctx)
+	group.SetLimit(f.limits.atOnce)
+	run, stop := context.WithTimeoutCause(run, f.limits.totalTime, errTotalTime(f.limits.totalTime))
 	defer stop()
-	var (
-		budget  = newBudget(f.limits.totalBytes)
-		next    atomic.Int64
-		fetched = make([]string, len(wanted))
-		wg      sync.WaitGroup
-	)
-	for range min(f.limits.atOnce, len(wanted)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(wanted)) && run.Err() == nil; i = next.Add(1) - 1 {
-				var err error
-				if fetched[i], err = f.image(limited, wanted[i], budget); err != nil {
-					fail(&Failure{URL: wanted[i], Reason: err.Error()})
-				}
+	budget := newBudget(f.limits.totalBytes)
+	fetched := make([]string, len(wanted))
+	for i, url := range wanted {
+		group.Go(func() error {
+			image, err := f.image(run, url, budget)
+			if err != nil {
+				return &Failure{URL: url, Reason: err.Error()}
 			}
+			fetched[i] = image
+			return nil
 		})
 	}
-	wg.Wait()
-	if err := ctx.Err(); err != nil {
+	err := group.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
 		return nil, err
 	}
-	if run.Err() != nil {
-		return nil, context.Cause(run)
-	}
-	images := make(map[string]string, len(wanted))
 	for i, url := range wanted {
 		images[url] = fetched[i]
 	}
 	return images, nil
-}
-
-// tooMany is the failure of the first URL above the limit, in the order of the
-// request.
-func (f *Fetcher) tooMany(urls []string) error {
-	seen := make(map[string]bool, f.limits.images)
-	for _, url := range urls {
-		if !seen[url] && len(seen) == f.limits.images {
-			return &Failure{URL: url, Reason: errTooMany(f.limits.images).Error()}
-		}
-		seen[url] = true
-	}
-	return nil // not reached: Fetch has counted them
 }

@@ -26,8 +26,8 @@ var kinds = map[string]struct{ media, content string }{
 	"/big":  {"image/jpeg", "\xff\xd8\xff" + strings.Repeat("0123456789", 300_000)},
 }
 
-// TestFetch: every type, over either version of HTTP, byte for byte, whatever
-// the header says.
+// TestFetch checks that images of every type arrive byte for byte over both
+// versions of HTTP, whatever their Content-Type says.
 func TestFetch(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Authorization", "Cookie", "Referer"} {
@@ -69,8 +69,8 @@ func TestNothingToFetch(t *testing.T) {
 	}
 }
 
-// TestResponses: what is no image is refused with its reason, and nothing that
-// a server sends makes it endless.
+// TestResponses checks the reason for each kind of bad response, including one
+// that never ends.
 func TestResponses(t *testing.T) {
 	answers := map[string]struct {
 		answer http.HandlerFunc
@@ -128,7 +128,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// TestTotalBytes: many images together are no way around the limit of one.
+// TestTotalBytes checks the limit for all images of a request together.
 func TestTotalBytes(t *testing.T) {
 	server, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, png+strings.Repeat("x", 1000))
@@ -143,7 +143,8 @@ func TestTotalBytes(t *testing.T) {
 	}
 }
 
-// TestTooMany: the first URL above the limit is named, and nothing is fetched.
+// TestTooMany checks that the first URL above the limit is named and nothing is
+// fetched.
 func TestTooMany(t *testing.T) {
 	server, f := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("an image was fetched") })
 	var urls []string
@@ -157,7 +158,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// TestAtOnce: as many as allowed are fetched together, never more.
+// TestAtOnce checks that four images are fetched at once and never more.
 func TestAtOnce(t *testing.T) {
 	var now atomic.Int32
 	var once sync.Once
@@ -185,7 +186,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// TestTimes: a server that is slow, wherever it is, ends the image.
+// TestTimes checks the time limits, before and after the header.
 func TestTimes(t *testing.T) {
 	server, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/body" {
@@ -204,7 +205,7 @@ func TestTimes(t *testing.T) {
 	refused(t, f, server.URL+"/body", errTotalTime(short))
 }
 
-// TestFirstFailureEnds: the others are not waited for.
+// TestFirstFailureEnds checks that a failure cancels the other images.
 func TestFirstFailureEnds(t *testing.T) {
 	waiting := make(chan struct{})
 	server, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -223,7 +224,7 @@ func TestFirstFailureEnds(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: that is no failure of an image.
+// TestClientLeaves checks that the end of ctx is not a failure of an image.
 func TestClientLeaves(t *testing.T) {
 	ctx, leave := context.WithCancel(testContext(t))
 	server, f := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -235,7 +236,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestCloseWithin: a fetcher that is closed under a fetch lets it end.
+// TestCloseWithin checks that Close does not interrupt a Fetch in progress.
 func TestCloseWithin(t *testing.T) {
 	var f *Fetcher
 	server, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -14,14 +14,14 @@ import (
 	"testing"
 )
 
-// zone is a name server with one kind of answer: for each question the next
-// address of a name, the last one for ever.
+// zone is a name server with one address per answer. Each question about a name
+// gets the next of its addresses; the last one is repeated.
 type zone struct {
 	mu    sync.Mutex
 	names map[string][]netip.Addr
 }
 
-// answer makes the response to a query of one question (RFC 1035, section 4).
+// answer returns the response to a query with one question (RFC 1035, section 4).
 func (z *zone) answer(query []byte) []byte {
 	var labels []string
 	end := 12
@@ -51,7 +51,8 @@ func (z *zone) answer(query []byte) []byte {
 	return append(response, data...)
 }
 
-// dial connects the resolver with the zone, as over TCP: a length, a message.
+// dial connects a resolver to the zone. Each message has a length before it, as
+// over TCP.
 func (z *zone) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go func() {
@@ -74,7 +75,7 @@ func (z *zone) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// in makes a fetcher resolve names in a zone. The rule for addresses stays.
+// in makes f resolve names in the zone and check addresses with allow.
 func (z *zone) in(f *Fetcher, allow func(netip.AddrPort) bool) {
 	dialer := net.Dialer{
 		Resolver: &net.Resolver{PreferGo: true, Dial: z.dial},
@@ -90,8 +91,8 @@ func addrs(texts ...string) (all []netip.Addr) {
 	return all
 }
 
-// TestInnerHosts: whatever a name or a literal leads to, nothing inside is
-// dialled, and the sentence is the same as for a name that nobody knows.
+// TestInnerHosts checks that internal addresses are refused, whether they are
+// written in the URL or come from DNS, with the message for an unknown name.
 func TestInnerHosts(t *testing.T) {
 	z := &zone{names: map[string][]netip.Addr{
 		"inner.example.com":    addrs("10.1.2.3"),
@@ -102,7 +103,7 @@ func TestInnerHosts(t *testing.T) {
 	}}
 	f := New(Options{})
 	t.Cleanup(f.Close)
-	z.in(f, Public)
+	z.in(f, public)
 	message := ""
 	for _, host := range []string{
 		"unknown.example.com", "inner.example.com", "self.example.com", "mapped.example.com", "six.example.com", "metadata.example.com",
@@ -120,14 +121,14 @@ func TestInnerHosts(t *testing.T) {
 	}
 }
 
-// TestNothingIsDialled: the rule comes before the connection.
+// TestNothingIsDialled checks that a refused address gets no connection.
 func TestNothingIsDialled(t *testing.T) {
 	var connections atomic.Int32
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ConnState = func(net.Conn, http.ConnState) { connections.Add(1) }
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	f := New(Options{Allow: func(to netip.AddrPort) bool { return public(to.Addr()) }})
+	f := New(Options{Allow: func(to netip.AddrPort) bool { return public(netip.AddrPortFrom(to.Addr(), 443)) }})
 	t.Cleanup(f.Close)
 	refused(t, f, server.URL, errAddress)
 	if n := connections.Load(); n != 0 {
@@ -135,8 +136,8 @@ func TestNothingIsDialled(t *testing.T) {
 	}
 }
 
-// TestRebinding: a name that is allowed once and then resolves to something
-// else is refused, since the address that is dialled is the one that is judged.
+// TestRebinding checks that a name is refused when it resolves to an internal
+// address after it had a public one.
 func TestRebinding(t *testing.T) {
 	server, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
@@ -153,7 +154,7 @@ func TestRebinding(t *testing.T) {
 	refused(t, f, address, errAddress)
 }
 
-// TestCertificate: a server that cannot prove its name is not trusted.
+// TestCertificate checks that a server with an unknown certificate is refused.
 func TestCertificate(t *testing.T) {
 	server, _ := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
 	f := New(Options{Allow: func(netip.AddrPort) bool { return true }})
@@ -161,14 +162,15 @@ func TestCertificate(t *testing.T) {
 	refused(t, f, server.URL, errCertificate)
 }
 
-// TestUnreachable: neither the address nor the system's words get out.
+// TestUnreachable checks that the message shows neither the address nor the
+// system's error.
 func TestUnreachable(t *testing.T) {
 	server, f := serve(t, http.NotFound)
 	server.Close()
 	refused(t, f, server.URL, errUnreachable)
 }
 
-// TestNoProxy: a proxy would dial in our place, by its own rules.
+// TestNoProxy checks that no proxy is used: it would dial without the check.
 func TestNoProxy(t *testing.T) {
 	if newTransport(Options{}).Proxy != nil {
 		t.Error("the transport uses a proxy")

@@ -14,7 +14,7 @@ import (
 // types are the media types that models read.
 var types = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// image fetches one image as a data URL. Its error is a reason.
+// image fetches one image and returns it as a data URL. Its error is a reason.
 func (f *Fetcher) image(ctx context.Context, url string, total *budget) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.limits.imageTime, errImageTime(f.limits.imageTime))
 	defer cancel()
@@ -49,12 +49,12 @@ func (f *Fetcher) get(ctx context.Context, url string) (*http.Response, error) {
 }
 
 const (
-	sniffed = 512     // bytes that http.DetectContentType looks at
-	maxHint = 1 << 20 // bytes that a Content-Length alone may have us set aside
+	sniffed = 512     // bytes that http.DetectContentType reads
+	maxHint = 1 << 20 // bytes at most that are allocated because of a Content-Length
 )
 
-// read reads an image into a data URL. What it is, the content says; headers
-// are often wrong.
+// read reads an image into a data URL. It takes the type from the content, since
+// headers are often wrong.
 func (f *Fetcher) read(response *http.Response, total *budget) (string, error) {
 	body := &meter{from: response.Body, left: f.limits.imageBytes, full: errImageBytes(f.limits.imageBytes), total: total}
 	if response.ContentLength > body.left {
@@ -76,7 +76,7 @@ func (f *Fetcher) read(response *http.Response, total *budget) (string, error) {
 	out.Grow(len("data:image/jpeg;base64,") + base64.StdEncoding.EncodedLen(int(min(max(response.ContentLength, 0), maxHint))))
 	out.WriteString("data:" + media + ";base64,")
 	encoder := base64.NewEncoder(base64.StdEncoding, &out)
-	_, _ = encoder.Write(head[:n]) // a builder takes everything
+	_, _ = encoder.Write(head[:n]) // a strings.Builder returns no errors
 	if _, err := io.Copy(encoder, body); err != nil {
 		return "", err
 	}
@@ -84,7 +84,7 @@ func (f *Fetcher) read(response *http.Response, total *budget) (string, error) {
 	return out.String(), nil
 }
 
-// budget is what all images of a request may still have, in bytes.
+// budget holds how many bytes all images of a request may still take.
 type budget struct {
 	left atomic.Int64
 	full reason
@@ -96,7 +96,8 @@ func newBudget(n int64) *budget {
 	return b
 }
 
-// meter ends a body that is larger than an image, or all of them, may be.
+// meter reads a body and fails once the image, or all images of the request
+// together, are larger than allowed.
 type meter struct {
 	from  io.Reader
 	left  int64 // of this image, in bytes

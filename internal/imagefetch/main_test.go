@@ -20,13 +20,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline bounds what a test waits for; one that passes never reaches it.
+// deadline bounds every wait of a test; passing tests do not reach it.
 const deadline = 30 * time.Second
 
-// png is enough of an image to be taken for one.
+// png begins like a PNG image, which is all that is checked.
 const png = "\x89PNG\r\n\x1a\n and what follows"
 
-// serve starts a server with HTTP/2 and a fetcher that may ask it, by its port.
+// serve starts a server with HTTP/2 and a fetcher that allows its port.
 func serve(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *Fetcher) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -69,7 +69,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// refused fetches a URL that must fail for a reason.
+// refused fetches a URL and expects it to fail with the reason want.
 func refused(t *testing.T, f *Fetcher, address string, want reason) {
 	t.Helper()
 	images, err := f.Fetch(testContext(t), []string{address})
@@ -85,5 +85,5 @@ func refused(t *testing.T, f *Fetcher, address string, want reason) {
 	}
 }
 
-// quiet takes what a server logs about clients that do not trust it.
+// quiet discards what a server logs about clients that do not trust it.
 var quiet = log.New(io.Discard, "", 0)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestRedirects: a chain of five is followed, and each step obeys the rules of
-// the first URL.
+// TestRedirects checks that five redirects are followed, and that the rules for
+// URLs apply to each.
 func TestRedirects(t *testing.T) {
 	inner, _ := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the inner server was asked") })
 	server, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +49,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestRedirectWithoutTarget: it is a status like any other.
+// TestRedirectWithoutTarget checks that a redirect without a Location is an
+// error like any other status.
 func TestRedirectWithoutTarget(t *testing.T) {
 	server, f := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) })
 	refused(t, f, server.URL, errStatus(302))

@@ -13,8 +13,8 @@ const (
 	httpsPort    = "443"
 )
 
-// checkURL reads a URL and applies the rules for its text. Which addresses may
-// be dialled is not told by it, but by the connection.
+// checkURL parses a URL and checks its form. The address is checked later, when
+// it is dialled; see control.
 func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, errLongURL
@@ -34,7 +34,7 @@ func (f *Fetcher) check(u *url.URL) error {
 		return errUser
 	case u.Opaque != "" || u.Hostname() == "":
 		return errURL
-	case strings.Contains(u.Hostname(), "%"): // a zone, which is this machine's own
+	case strings.Contains(u.Hostname(), "%"): // an IPv6 zone, which only has a meaning on this machine
 		return errURL
 	case port != "" && port != httpsPort && !f.anyPort:
 		return errPort
@@ -42,12 +42,12 @@ func (f *Fetcher) check(u *url.URL) error {
 	return nil
 }
 
-// checkRedirect applies the rules to the next URL of a chain of redirects.
+// checkRedirect applies the rules for URLs to the target of a redirect.
 func (f *Fetcher) checkRedirect(next *http.Request, sofar []*http.Request) error {
 	if len(sofar) > maxRedirects {
 		return errRedirects
 	}
-	// It would hand the query of the last URL to the next host.
+	// The Referer would show the query of the last URL to the next host.
 	next.Header.Del("Referer")
 	if len(next.URL.String()) > maxURL {
 		return errLongURL
@@ -55,8 +55,8 @@ func (f *Fetcher) checkRedirect(next *http.Request, sofar []*http.Request) error
 	return f.check(next.URL)
 }
 
-// shown is a URL as a message may name it: without user, query and fragment,
-// and cut if it is long.
+// shown returns a URL for a message: without user, query and fragment, and cut
+// at maxShown bytes.
 func shown(text string) string {
 	u, err := url.Parse(text)
 	switch {

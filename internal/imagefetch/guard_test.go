@@ -14,11 +14,11 @@ func TestPublic(t *testing.T) {
 		"2001:200::", "2001:4860:4860::8888", "2003::1", "2606:4700:4700::1111", "2a00:1450:4001::1", "3ffe::1",
 		"64:ff9b::8.8.8.8",
 	} {
-		if !Public(netip.AddrPortFrom(netip.MustParseAddr(text), 443)) {
+		if !public(netip.AddrPortFrom(netip.MustParseAddr(text), 443)) {
 			t.Errorf("%s is refused", text)
 		}
 		for _, port := range []uint16{0, 80, 8443} {
-			if Public(netip.AddrPortFrom(netip.MustParseAddr(text), port)) {
+			if public(netip.AddrPortFrom(netip.MustParseAddr(text), port)) {
 				t.Errorf("port %d of %s is allowed", port, text)
 			}
 		}
@@ -29,15 +29,16 @@ func TestPublic(t *testing.T) {
 		"192.168.0.0", "192.168.255.255", "198.18.0.0", "198.19.255.255", "198.51.100.1", "203.0.113.1",
 		"224.0.0.1", "239.255.255.255", "240.0.0.0", "255.255.255.255",
 		"::", "::1", "::8.8.8.8", "::ffff:8.8.8.8", "::ffff:127.0.0.1", "::ffff:0:8.8.8.8", "64:ff9b::127.0.0.1", "64:ff9b::10.1.2.3",
-		"64:ff9b::169.254.169.254", "64:ff9b:1::1", "100::1", "100:0:0:1::1", "2001::1", "2001:2::1", "2001:3::1", "2001:10::1", "2001:20::1", "2001:30::1",
+		"64:ff9b::169.254.169.254", "64:ff9b::168.63.129.16", "64:ff9b::8.8.8.8%eth0", "64:ff9b:1::1", "100::1", "100:0:0:1::1",
+		"2001::1", "2001:2::1", "2001:3::1", "2001:10::1", "2001:20::1", "2001:30::1",
 		"2001:1ff:ffff::1", "2001:db8::1", "2002:808:808::1", "2002:7f00:1::1", "3fff::1", "3fff:fff::1", "4000::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fe80::1",
 		"fe80::1%eth0", "2606:4700:4700::1111%eth0", "febf::1", "fec0::1", "ff02::1", "ff0e::1",
 	} {
-		if Public(netip.AddrPortFrom(netip.MustParseAddr(text), 443)) {
+		if public(netip.AddrPortFrom(netip.MustParseAddr(text), 443)) {
 			t.Errorf("%s is allowed", text)
 		}
 	}
-	if Public(netip.AddrPort{}) {
-		t.Error("no address is allowed")
+	if public(netip.AddrPort{}) {
+		t.Error("the zero address is allowed")
 	}
 }
