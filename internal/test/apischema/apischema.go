@@ -1,79 +1,59 @@
-// Package apischema holds the answers of this API to OpenAI's own description of
+// Package apischema checks the API's answers against OpenAI's own description of
 // them, in tests.
 //
-// schemas.json is what OpenAI's OpenAPI description (version 2.3.0) says of the
-// bodies and events of the Responses API, reduced to the shapes that are written
-// here: no texts, no hosted tools, and unions without the members that never
-// occur.
+// schemas.json holds the bodies and events of the Responses API from OpenAI's
+// OpenAPI description (version 2.3.0), without the texts, the hosted tools and
+// the members of unions that never occur here. The schema false stands for what
+// the API never answers with, such as annotations.
 package apischema
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
-	"regexp"
-	"slices"
-	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 //go:embed schemas.json
 var document []byte
 
-// schema is a JSON schema, as far as the document uses it.
-type schema struct {
-	Ref        string             `json:"$ref"`
-	Type       string             `json:"type"`
-	Enum       []any              `json:"enum"`
-	AllOf      []*schema          `json:"allOf"`
-	AnyOf      []*schema          `json:"anyOf"`
-	OneOf      []*schema          `json:"oneOf"`
-	Required   []string           `json:"required"`
-	Properties map[string]*schema `json:"properties"`
-	Additional json.RawMessage    `json:"additionalProperties"`
-	Items      *schema            `json:"items"`
-	Minimum    *float64           `json:"minimum"`
-	Maximum    *float64           `json:"maximum"`
-	MinLength  *int               `json:"minLength"`
-	MaxLength  *int               `json:"maxLength"`
-	MinItems   *int               `json:"minItems"`
-	Pattern    string             `json:"pattern"`
-	Nullable   bool               `json:"nullable"`
-}
+// schemas holds every schema by its name, events those of stream events by their
+// type.
+var schemas, events = compile()
 
-var schemas = func() (all map[string]*schema) {
-	if err := json.Unmarshal(document, &all); err != nil {
+func compile() (byName, byEvent map[string]*jsonschema.Schema) {
+	const url = "file:///schemas.json"
+	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err != nil {
 		panic(err)
 	}
-	return all
-}()
-
-// events are the schemas of the events of a stream, by their type.
-var events = func() map[string]string {
-	types := map[string]string{}
-	for name, s := range schemas {
-		if kind := s.Properties["type"]; s.Properties["sequence_number"] != nil && kind != nil && len(kind.Enum) == 1 {
-			types[kind.Enum[0].(string)] = name
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(url, root); err != nil {
+		panic(err)
+	}
+	byName, byEvent = make(map[string]*jsonschema.Schema), make(map[string]*jsonschema.Schema)
+	for name := range root.(map[string]any)["$defs"].(map[string]any) {
+		s := compiler.MustCompile(url + "#/$defs/" + name)
+		byName[name] = s
+		if kind := s.Properties["type"]; s.Properties["sequence_number"] != nil && kind != nil && kind.Enum != nil {
+			byEvent[kind.Enum.Values[0].(string)] = s
 		}
 	}
-	return types
-}()
+	return byName, byEvent
+}
 
-// Check checks JSON by the schema of a name, such as "Response".
+// Check checks JSON against the schema with a name, such as "Response".
 func Check(name string, data []byte) error {
 	s := schemas[name]
 	if s == nil {
 		return fmt.Errorf("there is no schema %q", name)
 	}
-	var v any
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
-	return s.check(v, name)
+	return check(s, data)
 }
 
-// CheckEvent checks an event of a stream by the schema of its type.
+// CheckEvent checks an event of a stream against the schema for its type.
 func CheckEvent(data []byte) error {
 	var event struct {
 		Type string `json:"type"`
@@ -81,141 +61,17 @@ func CheckEvent(data []byte) error {
 	if err := json.Unmarshal(data, &event); err != nil {
 		return err
 	}
-	name, ok := events[event.Type]
-	if !ok {
+	s := events[event.Type]
+	if s == nil {
 		return fmt.Errorf("there is no event %q", event.Type)
 	}
-	return Check(name, data)
+	return check(s, data)
 }
 
-func (s *schema) check(v any, at string) error {
-	if s.Ref != "" {
-		if target := schemas[s.Ref]; target == nil {
-			return fmt.Errorf("%s: no schema %q", at, s.Ref)
-		} else if err := target.check(v, at); err != nil {
-			return err
-		}
+func check(s *jsonschema.Schema, data []byte) error {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return err
 	}
-	if v == nil && s.Nullable {
-		return nil
-	}
-	for _, part := range s.AllOf {
-		if err := part.check(v, at); err != nil {
-			return err
-		}
-	}
-	for _, union := range [][]*schema{s.AnyOf, s.OneOf} {
-		if err := checkUnion(union, v, at); err != nil {
-			return err
-		}
-	}
-	if len(s.Enum) > 0 && !slices.Contains(s.Enum, v) {
-		return fmt.Errorf("%s: %v is none of %v", at, v, s.Enum)
-	}
-	return s.checkType(v, at)
-}
-
-func checkUnion(union []*schema, v any, at string) error {
-	if len(union) == 0 {
-		return nil
-	}
-	var all []error
-	for _, member := range union {
-		err := member.check(v, at)
-		if err == nil {
-			return nil
-		}
-		all = append(all, err)
-	}
-	return fmt.Errorf("%s is none of its union: %w", at, errors.Join(all...))
-}
-
-func (s *schema) checkType(v any, at string) error {
-	wrong := fmt.Errorf("%s: %.100v is not %s", at, v, s.Type)
-	switch s.Type {
-	case "":
-		return nil
-	case "object":
-		object, ok := v.(map[string]any)
-		if !ok {
-			return wrong
-		}
-		return s.checkObject(object, at)
-	case "array":
-		array, ok := v.([]any)
-		if !ok || s.MinItems != nil && len(array) < *s.MinItems {
-			return wrong
-		}
-		for i, element := range array {
-			if s.Items == nil {
-				break
-			}
-			if err := s.Items.check(element, fmt.Sprintf("%s[%d]", at, i)); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "string":
-		text, ok := v.(string)
-		if !ok {
-			return wrong
-		}
-		return s.checkString(text, at)
-	case "integer", "number":
-		number, ok := v.(float64)
-		if !ok || s.Type == "integer" && number != math.Trunc(number) ||
-			s.Minimum != nil && number < *s.Minimum || s.Maximum != nil && number > *s.Maximum {
-			return wrong
-		}
-		return nil
-	case "boolean":
-		if _, ok := v.(bool); !ok {
-			return wrong
-		}
-		return nil
-	case "null":
-		if v != nil {
-			return wrong
-		}
-		return nil
-	}
-	return fmt.Errorf("%s: unknown type %q in the schema", at, s.Type)
-}
-
-func (s *schema) checkObject(object map[string]any, at string) error {
-	for _, name := range s.Required {
-		if _, ok := object[name]; !ok {
-			return fmt.Errorf("%s lacks %s", at, name)
-		}
-	}
-	var additional *schema
-	if len(s.Additional) > 0 && s.Additional[0] == '{' {
-		if err := json.Unmarshal(s.Additional, &additional); err != nil {
-			return err
-		}
-	}
-	for name, member := range object {
-		property := s.Properties[name]
-		if property == nil {
-			property = additional
-		}
-		if property == nil {
-			continue
-		}
-		if err := property.check(member, at+"."+name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *schema) checkString(text, at string) error {
-	length := utf8.RuneCountInString(text)
-	if s.MinLength != nil && length < *s.MinLength || s.MaxLength != nil && length > *s.MaxLength {
-		return fmt.Errorf("%s: %d characters are too few or too many", at, length)
-	}
-	if s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(text) {
-		return fmt.Errorf("%s: %q does not match %s", at, text, s.Pattern)
-	}
-	return nil
+	return s.Validate(v)
 }

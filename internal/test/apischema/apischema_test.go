@@ -2,7 +2,7 @@ package apischema
 
 import "testing"
 
-// TestCheck holds the checker itself to what is right and wrong.
+// TestCheck checks that valid JSON passes and invalid JSON does not.
 func TestCheck(t *testing.T) {
 	const delta = `{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"x","sequence_number":3,"logprobs":[]}`
 	if err := CheckEvent([]byte(delta)); err != nil {
@@ -20,6 +20,14 @@ func TestCheck(t *testing.T) {
 	} {
 		if CheckEvent([]byte(wrong)) == nil {
 			t.Errorf("accepted: %s", wrong)
+		}
+	}
+	for name, wrong := range map[string]string{
+		"InputMessage":      `{"type":"message","id":"m","role":"user","content":[{"type":"unknown"}]}`,
+		"OutputTextContent": `{"type":"output_text","text":"x","annotations":[{}],"logprobs":[]}`,
+	} {
+		if Check(name, []byte(wrong)) == nil {
+			t.Errorf("%s: accepted %s", name, wrong)
 		}
 	}
 	if Check("Nothing", []byte(`{}`)) == nil {
