@@ -79,13 +79,22 @@ func WithMaxArgumentBytes(n int) Option {
 	}
 }
 
-// callID builds the id of a call: tool_<choice>_<ordinal>[_<suffix>].
-func (c *config) callID(choice, ordinal int) string {
+// CallID builds the id of a call: tool_<choice>_<ordinal>, and _<suffix> if there is
+// one (story 2.8, AC 9). It is for callers whose calls need no assembly but ids like
+// those of an Aggregator.
+func CallID(choice, ordinal int, suffix string) string {
 	id := "tool_" + strconv.Itoa(choice) + "_" + strconv.Itoa(ordinal)
-	if c.suffix != nil {
-		if suffix := c.suffix(choice, ordinal); suffix != "" {
-			id += "_" + suffix
-		}
+	if suffix != "" {
+		id += "_" + suffix
 	}
 	return id
+}
+
+// callID builds the id of a call with the suffix that the options ask for.
+func (c *config) callID(choice, ordinal int) string {
+	suffix := ""
+	if c.suffix != nil {
+		suffix = c.suffix(choice, ordinal)
+	}
+	return CallID(choice, ordinal, suffix)
 }

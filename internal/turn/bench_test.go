@@ -2,6 +2,7 @@ package turn
 
 import (
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -140,5 +141,37 @@ func BenchmarkCuts(b *testing.B) {
 			}
 			b.ReportMetric(float64(len(events)), "deltas/op")
 		})
+	}
+}
+
+// structuredCalls is a turn of n calls with large arguments, and its end.
+func structuredCalls(n int) []codexrpc.Event {
+	arguments := `{"list":[` + strings.Repeat(`{"key":"value"},`, 2000) + `0]}`
+	var events []codexrpc.Event
+	for i := range n {
+		events = append(events, call("call_"+strconv.Itoa(i), "find", arguments))
+	}
+	return append(events, codexrpc.Event{Kind: codexrpc.EventResponseCompleted})
+}
+
+// TestCostOfStructuredCalls: the arguments of structured calls are neither copied
+// nor parsed where no call can repeat another. Parsing takes an allocation for each
+// member, copying one for each call.
+func TestCostOfStructuredCalls(t *testing.T) {
+	const calls = 50
+	events := structuredCalls(calls)
+	allocs := testing.AllocsPerRun(10, func() { consumeAll(New(Options{}), events) })
+	if perCall := allocs / calls; perCall > 12 {
+		t.Errorf("%.1f allocations a call", perCall)
+	}
+}
+
+// BenchmarkStructuredCalls is a turn of 50 structured calls.
+func BenchmarkStructuredCalls(b *testing.B) {
+	events := structuredCalls(50)
+	b.SetBytes(int64(50 * len(events[0].Text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		consumeAll(New(Options{}), events)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
@@ -22,10 +21,12 @@ type candidate struct {
 func (c *candidate) textual() bool { return c.block != "" }
 
 // calls gives the calls that the client gets their ids and their order, and
-// knows which actions the model has already asked for.
+// remembers which actions the model has asked for.
 type calls struct {
 	choice  int
-	agg     *aggregator.Aggregator
+	suffix  string // of the ids
+	textual bool   // calls may come as text, so that two may be twins
+	dedup   bool   // a call that repeats an earlier one is dropped
 	count   int
 	known   map[eventKey]bool // structured calls that events have told of
 	actions map[usetool.ActionKey]seen
@@ -41,10 +42,7 @@ type eventKey [sha256.Size]byte
 type seen struct{ textual, structured int }
 
 func newCalls(opts *Options) *calls {
-	return &calls{
-		choice: opts.Choice,
-		agg:    aggregator.New(aggregator.WithIDSuffix(opts.IDSuffix)),
-	}
+	return &calls{choice: opts.Choice, suffix: opts.IDSuffix, textual: opts.Textual, dedup: opts.Dedup}
 }
 
 // repeated reports whether an event tells of a structured call again: one with
@@ -77,9 +75,13 @@ func (c *calls) repeated(call *candidate) bool {
 // duplicate reports whether a call repeats an earlier one. A model that writes
 // a block and makes the same call besides means one action: each block is the
 // twin of one structured call at most. Two of the same form are two actions,
-// unless dedup says otherwise. Once the calls are full, no new action is
-// remembered.
-func (c *calls) duplicate(call *candidate, dedup, full bool) bool {
+// unless dedup is set. Once the calls are full, no new action is remembered.
+//
+// Only here are arguments parsed, and only if a repetition is possible at all.
+func (c *calls) duplicate(call *candidate, full bool) bool {
+	if !c.textual && !c.dedup {
+		return false
+	}
 	action := usetool.Action(call.name, call.arguments)
 	before := c.actions[action]
 	if full && before == (seen{}) {
@@ -95,28 +97,22 @@ func (c *calls) duplicate(call *candidate, dedup, full bool) bool {
 		c.actions = make(map[usetool.ActionKey]seen)
 	}
 	c.actions[action] = after
-	return *own <= other || (dedup && before != seen{})
+	return *own <= other || (c.dedup && before != seen{})
 }
 
-// outputs makes a call one of the client's. There are none for a call without a
-// name that a client could be told.
+// outputs returns a call as the client gets it, with the next id. There are none
+// for a call without a name. Calls come whole, so nothing is assembled.
 func (c *calls) outputs(call *candidate) []Output {
-	result := c.agg.IngestCall(c.choice, aggregator.Call{
-		// Not the backend's id, which two calls may share.
-		BackendID: strconv.Itoa(c.count), Name: call.name, Arguments: call.arguments, Done: true,
-	})
-	outputs := make([]Output, 0, 3)
-	for _, d := range result.Deltas {
-		if d.First {
-			c.count++
-			outputs = append(outputs, Output{Kind: OutputCallStart, Call: d.Index, ID: d.ID, Name: d.Name})
-		}
-		if d.Fragment != "" {
-			outputs = append(outputs, Output{Kind: OutputCallArguments, Call: d.Index, ID: d.ID, Text: d.Fragment})
-		}
-		if d.Done {
-			outputs = append(outputs, Output{Kind: OutputCallEnd, Call: d.Index, ID: d.ID})
-		}
+	if call.name == "" {
+		return nil
 	}
-	return outputs
+	index := c.count
+	c.count++
+	id := aggregator.CallID(c.choice, index, c.suffix)
+	outputs := make([]Output, 0, 3)
+	outputs = append(outputs, Output{Kind: OutputCallStart, Call: index, ID: id, Name: call.name})
+	if call.arguments != "" {
+		outputs = append(outputs, Output{Kind: OutputCallArguments, Call: index, ID: id, Text: call.arguments})
+	}
+	return append(outputs, Output{Kind: OutputCallEnd, Call: index, ID: id})
 }

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
@@ -50,10 +51,16 @@ func (m *Machine) turnFailed(err *codexrpc.TurnError) {
 // that went out before it are what the turn was for.
 func (m *Machine) finishCut(reason FinishReason) {
 	m.closeBuffer("")
-	if m.calls.count > 0 && !m.cut {
+	if m.calls.count > 0 && !m.endsInCall() {
 		reason = FinishToolCalls
 	}
 	m.finish(reason)
+}
+
+// endsInCall reports whether the last thing the model said is a call without an
+// end: an open block, or a structured call whose arguments are not JSON.
+func (m *Machine) endsInCall() bool {
+	return m.cut || m.lastCall != nil && !json.Valid([]byte(m.lastCall.arguments))
 }
 
 // reason is how a turn that ended well ended.

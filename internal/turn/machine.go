@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,13 +27,14 @@ type Machine struct {
 	out      []Output
 	thoughts []Output // ends of reasoning items that wait for an output
 	segments []usetool.Segment
-	gap      string // parts the text that comes next from the message before
-	begun    bool   // something was put out
-	open     bool   // a block that was begun is neither flushed nor aborted
-	asked    bool   // Codex waits for the client's answer to a structured call
-	cut      bool   // the model's last words are a call without an end
-	done     bool   // the last output was put out
-	last     string // Codex's last complaint, to explain a silence
+	gap      string     // parts the text that comes next from the message before
+	begun    bool       // something was put out
+	open     bool       // a block that was begun is neither flushed nor aborted
+	asked    bool       // Codex waits for the client's answer to a structured call
+	cut      bool       // the text ends with a block without an end
+	lastCall *candidate // the structured call after which no text came; nil: there is none
+	done     bool       // the last output was put out
+	last     string     // Codex's last complaint, to explain a silence
 }
 
 // New makes a machine at the start of a turn.
@@ -238,7 +238,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	// waits for an answer, and so no grace does.
 	m.asked = true
 	m.grace.running = false
-	m.cut = !json.Valid([]byte(e.Text))
+	m.cut, m.lastCall = false, call
 	if m.take(call) {
 		m.countCall(call)
 	}

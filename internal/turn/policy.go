@@ -110,7 +110,7 @@ func (p *policy) full() bool { return p.calls.count >= p.opts.limit() }
 // call takes the next call. It reports whether the client got it.
 func (p *policy) call(call *candidate) bool {
 	full := p.full()
-	if p.calls.duplicate(call, p.opts.Dedup, full) {
+	if p.calls.duplicate(call, full) {
 		p.report.Duplicates++
 		return false
 	}

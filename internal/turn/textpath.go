@@ -45,7 +45,7 @@ func (m *Machine) withinLimit(text string) {
 // buffered takes what is within the limit; over says that more is not.
 func (m *Machine) buffered(text string, over bool) {
 	if text != "" {
-		m.cut = false
+		m.cut, m.lastCall = false, nil
 		m.policy.gap(m.gap)
 		m.gap = ""
 		if m.scanner == nil {
