@@ -7,9 +7,13 @@ import (
 	"testing"
 )
 
+// The benchmarks use the sizes of the largest calls that models make. For the tests,
+// whose bounds are per fragment and per byte, a part of that is enough.
 const (
 	manyFragments = 117_000
 	largeArgument = 10 << 20
+	testFragments = manyFragments / 6
+	testArgument  = largeArgument / 10
 )
 
 // allocated returns how many bytes and how many objects f allocates.
@@ -55,29 +59,29 @@ func feeds(n int) map[string]func(a *Aggregator) string {
 	}
 }
 
-// TestFragmentCost: each of 117,000 fragments of one character costs at most two
+// TestFragmentCost: each of 19,500 fragments of one character costs at most two
 // allocations and a bounded number of bytes, though its delta has all of the
-// arguments. Copies of them would be some 6.8 GB.
+// arguments. Copies of them would be some 9,750 bytes a fragment.
 func TestFragmentCost(t *testing.T) {
-	for shape, feed := range feeds(manyFragments) {
+	for shape, feed := range feeds(testFragments) {
 		var got string
 		size, objects := allocated(func() { got = feed(New()) })
-		if len(got) != manyFragments {
+		if len(got) != testFragments {
 			t.Fatalf("%s: %d bytes", shape, len(got))
 		}
-		if perFragment := float64(objects) / manyFragments; perFragment > maxFragmentAllocs {
+		if perFragment := float64(objects) / testFragments; perFragment > maxFragmentAllocs {
 			t.Errorf("%s: %.3f allocations a fragment", shape, perFragment)
 		}
-		if perFragment := float64(size) / manyFragments; perFragment > 600 {
+		if perFragment := float64(size) / testFragments; perFragment > 600 {
 			t.Errorf("%s: %.0f bytes a fragment", shape, perFragment)
 		}
 	}
 }
 
-// TestLargeArgumentCost: an argument of 10 MB costs a few copies of itself, whole
+// TestLargeArgumentCost: an argument of a megabyte costs a few copies of itself, whole
 // or in parts.
 func TestLargeArgumentCost(t *testing.T) {
-	text := `{"content":"` + strings.Repeat("line\n", largeArgument/5) + `"}`
+	text := `{"content":"` + strings.Repeat("line\n", testArgument/5) + `"}`
 	whole := []byte(rawItem("call_1", "writeToFile", text))
 	parts := cutText(text, []byte{255, 99})
 	for shape, feed := range map[string]func(a *Aggregator){
@@ -102,10 +106,10 @@ func TestLargeArgumentCost(t *testing.T) {
 	}
 }
 
-// TestManyCalls: of a million calls those within the limit are kept, and the rest
+// TestManyCalls: of 100,000 calls those within the limit are kept, and the rest
 // costs nothing that stays.
 func TestManyCalls(t *testing.T) {
-	const calls = 1_000_000
+	const calls = 100_000
 	a := New()
 	for i := range calls {
 		a.IngestCall(0, Call{BackendID: fmt.Sprint("call_", i), Name: "f", Arguments: "{}"})

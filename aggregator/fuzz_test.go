@@ -101,32 +101,46 @@ func program(code []byte) []step {
 		position := func(event string) step {
 			return func(a *Aggregator) Result { return a.IngestEvent(0, uint64(n), []byte(event)) }
 		}
-		steps = append(steps, []step{
-			ingest(itemAdded(n, which, fc, call, name)),
-			ingest(argumentsDelta(n, which, fc, part)),
-			ingest(argumentsDone(n, which, fc, name, "D"+part)),
-			ingest(itemDone(n, which, fc, call, name, part+"I")),
-			ingest(strings.ReplaceAll(rawItem(call, name, part), "fc_call", "fc")),
-			ingest(itemStarted(call, name, `{"started":1}`)),
-			ingest(toolCallRequest(call, name, `{"asked":1}`)),
-			ingest(itemCompleted(call, name, `{"done":1}`)),
-			func(a *Aggregator) Result {
-				return a.IngestMessage(0, []byte(object("tool_calls", []any{raw(object("id", call, "function",
-					raw(object("name", name, "arguments", part))))})))
-			},
-			position(chatHead(which, call, name, part)),
-			position(chatNext(which, part)),
-			position(object("function_call", raw(object("name", name, "arguments", part)))),
-			func(a *Aggregator) Result {
-				return a.IngestCall(0, Call{BackendID: call, Name: name, Arguments: part, Fragment: true, Sequence: uint64(n)})
-			},
-			func(a *Aggregator) Result {
-				return a.IngestCall(0, Call{BackendID: call, Name: name, Arguments: part, Done: true})
-			},
-			func(a *Aggregator) Result {
-				return a.IngestMessage(0, []byte(object("content", "<use_tool><name>t</name><a>"+part+"</a></use_tool>")), SynthesizeCalls())
-			},
-		}[code[i]%15])
+		message := func(event string, opts ...MessageOption) step {
+			return func(a *Aggregator) Result { return a.IngestMessage(0, []byte(event), opts...) }
+		}
+		typed := func(c Call) step {
+			return func(a *Aggregator) Result { return a.IngestCall(0, c) }
+		}
+		function := raw(object("name", name, "arguments", part))
+		switch code[i] % 15 {
+		case 0:
+			steps = append(steps, ingest(itemAdded(n, which, fc, call, name)))
+		case 1:
+			steps = append(steps, ingest(argumentsDelta(n, which, fc, part)))
+		case 2:
+			steps = append(steps, ingest(argumentsDone(n, which, fc, name, "D"+part)))
+		case 3:
+			steps = append(steps, ingest(itemDone(n, which, fc, call, name, part+"I")))
+		case 4:
+			steps = append(steps, ingest(strings.ReplaceAll(rawItem(call, name, part), "fc_call", "fc")))
+		case 5:
+			steps = append(steps, ingest(itemStarted(call, name, `{"started":1}`)))
+		case 6:
+			steps = append(steps, ingest(toolCallRequest(call, name, `{"asked":1}`)))
+		case 7:
+			steps = append(steps, ingest(itemCompleted(call, name, `{"done":1}`)))
+		case 8:
+			steps = append(steps, message(object("tool_calls", []any{raw(object("id", call, "function", function))})))
+		case 9:
+			steps = append(steps, position(chatHead(which, call, name, part)))
+		case 10:
+			steps = append(steps, position(chatNext(which, part)))
+		case 11:
+			steps = append(steps, position(object("function_call", function)))
+		case 12:
+			steps = append(steps, typed(Call{BackendID: call, Name: name, Arguments: part, Fragment: true, Sequence: uint64(n)}))
+		case 13:
+			steps = append(steps, typed(Call{BackendID: call, Name: name, Arguments: part, Done: true}))
+		case 14:
+			text := "<use_tool><name>t</name><a>" + part + "</a></use_tool>"
+			steps = append(steps, message(object("content", text), SynthesizeCalls()))
+		}
 	}
 	return steps
 }

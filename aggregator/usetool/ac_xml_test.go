@@ -274,7 +274,7 @@ func randomLeaf(r *rand.Rand, depth int) any {
 
 func TestAC24_ReadBackByTheClient(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 8))
-	for range 10_000 {
+	for range 4000 {
 		checkReadBack(t, "replaceInFile", map[string]any{"path": randomValue(r, 2), "diff": randomValue(r, 3)})
 	}
 }

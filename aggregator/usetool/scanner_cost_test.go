@@ -5,33 +5,35 @@ import (
 	"testing"
 )
 
+// tenMB is the size of the benchmarks' texts.
 const tenMB = 10 << 20
 
-// costTexts are long texts that are dear to a scanner that goes back.
-func costTexts() map[string]string {
+// costTexts are texts of some size that are dear to a scanner that goes back.
+func costTexts(size int) map[string]string {
 	return map[string]string{
-		"less-than signs":       strings.Repeat("<", tenMB),
-		"begun openers":         strings.Repeat("<use_tool", tenMB/9),
-		"begun attributes":      strings.Repeat("<use_tool ", tenMB/10),
-		"100000 less-than":      strings.Repeat(strings.Repeat("text ", 20)+"<", 100_000),
-		"one open block":        "<use_tool>" + strings.Repeat("x", tenMB),
-		"openers":               strings.Repeat("<use_tool>", tenMB/100),
-		"closers in one string": "<use_tool><args>{\"" + strings.Repeat("</use_tool>", tenMB/11),
-		"broken values":         strings.Repeat("<use_tool><args>{\"</use_tool>", tenMB/100),
-		"values in two phases":  strings.Repeat("<use_tool><args>{\"</use_tool>", 2) + strings.Repeat("\":\":\",\",", tenMB/8),
-		"fences":                strings.Repeat("```\n<use_tool>\n```\n", tenMB/100),
+		"less-than signs":       strings.Repeat("<", size),
+		"begun openers":         strings.Repeat("<use_tool", size/9),
+		"begun attributes":      strings.Repeat("<use_tool ", size/10),
+		"text with less-than":   strings.Repeat(strings.Repeat("text ", 20)+"<", size/100),
+		"one open block":        "<use_tool>" + strings.Repeat("x", size),
+		"openers":               strings.Repeat("<use_tool>", size/100),
+		"closers in one string": "<use_tool><args>{\"" + strings.Repeat("</use_tool>", size/11),
+		"broken values":         strings.Repeat("<use_tool><args>{\"</use_tool>", size/100),
+		"values in two phases":  strings.Repeat("<use_tool><args>{\"</use_tool>", 2) + strings.Repeat("\":\":\",\",", size/8),
+		"fences":                strings.Repeat("```\n<use_tool>\n```\n", size/100),
 	}
 }
 
-// Ten megabytes cost two looks at each byte at most, be they one piece or many.
-// Of pieces of seven bytes one megabyte is enough to show it.
+// A text costs two looks at each byte at most, be it one piece or many. It is a
+// dozen times as long as the largest block.
 func TestScannerLinear(t *testing.T) {
-	for name, text := range costTexts() {
+	const maxBlock = 100 << 10
+	for name, text := range costTexts(12 * maxBlock) {
 		t.Run(name, func(t *testing.T) {
-			opts := ScannerOptions{SkipFenced: name == "fences"}
+			opts := ScannerOptions{MaxBlock: maxBlock, SkipFenced: name == "fences"}
 			checkCost(t, opts, text, len(text))
 			checkCost(t, opts, text, 4096)
-			checkCost(t, opts, text[:len(text)/10], 7)
+			checkCost(t, opts, text, 7)
 		})
 	}
 }
@@ -48,7 +50,7 @@ func checkCost(t *testing.T, opts ScannerOptions, text string, size int) {
 		if given+s.Held() != fed {
 			t.Fatalf("pieces of %d: %d bytes given and %d held, of %d", size, given, s.Held(), fed)
 		}
-		if s.Held() > DefaultMaxBlock {
+		if s.Held() > opts.MaxBlock {
 			t.Fatalf("pieces of %d: %d bytes are held", size, s.Held())
 		}
 	}
@@ -58,7 +60,7 @@ func checkCost(t *testing.T, opts ScannerOptions, text string, size int) {
 	if s.looks > 2*int64(len(text)) {
 		t.Errorf("pieces of %d: %d looks at %d bytes", size, s.looks, len(text))
 	}
-	if most := 2 * (DefaultMaxBlock + size); cap(s.held) > most {
+	if most := 2 * (opts.MaxBlock + size); cap(s.held) > most {
 		t.Errorf("pieces of %d: the buffer has grown to %d bytes", size, cap(s.held))
 	}
 }
@@ -166,27 +168,27 @@ func BenchmarkScannerPlainDeltasFenced(b *testing.B) {
 }
 
 func BenchmarkScannerLessThan(b *testing.B) {
-	benchmarkScan(b, costTexts()["less-than signs"], tenMB, ScannerOptions{})
+	benchmarkScan(b, costTexts(tenMB)["less-than signs"], tenMB, ScannerOptions{})
 }
 
 func BenchmarkScannerLessThanDeltas(b *testing.B) {
-	benchmarkScan(b, costTexts()["less-than signs"], 5, ScannerOptions{})
+	benchmarkScan(b, costTexts(tenMB)["less-than signs"], 5, ScannerOptions{})
 }
 
 func BenchmarkScannerBegunOpeners(b *testing.B) {
-	benchmarkScan(b, costTexts()["begun openers"], tenMB, ScannerOptions{})
+	benchmarkScan(b, costTexts(tenMB)["begun openers"], tenMB, ScannerOptions{})
 }
 
 func BenchmarkScannerBegunOpenersDeltas(b *testing.B) {
-	benchmarkScan(b, costTexts()["begun openers"], 5, ScannerOptions{})
+	benchmarkScan(b, costTexts(tenMB)["begun openers"], 5, ScannerOptions{})
 }
 
 func BenchmarkScannerTextWithLessThan(b *testing.B) {
-	benchmarkScan(b, costTexts()["100000 less-than"], 4096, ScannerOptions{})
+	benchmarkScan(b, costTexts(tenMB)["text with less-than"], 4096, ScannerOptions{})
 }
 
 func BenchmarkScannerOpenBlock(b *testing.B) {
-	benchmarkScan(b, costTexts()["one open block"], 5, ScannerOptions{})
+	benchmarkScan(b, costTexts(tenMB)["one open block"], 5, ScannerOptions{})
 }
 
 func BenchmarkScannerBlocks(b *testing.B) {

@@ -57,17 +57,20 @@ func exact(segments []Segment) string {
 	return lines.String()
 }
 
-// compareScan checks that a text has the segments of the reference, whole and cut.
-func compareScan(t *testing.T, text string, sizes []byte, flags byte) {
+// compareScan checks that a text has the segments of the reference, whole and cut,
+// and returns them.
+func compareScan(t *testing.T, text string, sizes []byte, flags byte) []Segment {
 	t.Helper()
 	opts := fuzzOptions(flags)
-	want := exact(refScan(text, opts, AbortError))
+	segments := refScan(text, opts, AbortError)
+	want := exact(segments)
 	for _, pieces := range [][]string{{text}, cutAt(text, sizes), chunks(text, 1)} {
 		got := exact(joined(scanPieces(t, opts, AbortError, pieces...)))
 		if got != want {
 			t.Fatalf("options %+v, pieces %q:\n%s\nthe reference has\n%s", opts, pieces, got, want)
 		}
 	}
+	return segments
 }
 
 // maxFuzzText keeps the reference, which is not linear, from taking long.
@@ -101,8 +104,7 @@ func TestScannerRandom(t *testing.T) {
 		}
 		sizes := []byte{byte(random.IntN(9)), byte(1 + random.IntN(20))}
 		flags := byte(random.IntN(32))
-		compareScan(t, tokenText(program), sizes, flags)
-		for _, segment := range refScan(tokenText(program), fuzzOptions(flags), AbortError) {
+		for _, segment := range compareScan(t, tokenText(program), sizes, flags) {
 			ended[segment.Kind.String()+string(segment.Reason)]++
 		}
 	}

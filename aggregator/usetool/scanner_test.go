@@ -223,7 +223,7 @@ func TestScannerBlocks(t *testing.T) {
 			want: `+ [a {"x":"<USE_TOOL>","y":"</Use_Tool>"}]`},
 		{name: "closer with a space", text: useTool("a", "<x>1</use_tool ></x>"), want: `+ [a {"x":"1</use_tool >"}]`},
 		{name: "closer begun twice", text: "<use_tool><name>a</name></use_</use_tool>", want: "+ [a {}]"},
-		{name: "a hundred", text: strings.Repeat(a, 100), want: strings.TrimSpace(strings.Repeat("+ [a {}] ", 100))},
+		{name: "twenty", text: strings.Repeat(a, 20), want: strings.TrimSpace(strings.Repeat("+ [a {}] ", 20))},
 	})
 }
 
