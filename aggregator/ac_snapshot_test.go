@@ -94,7 +94,7 @@ func TestAC07_Robustness(t *testing.T) {
 // of: by these alone there is no way to the outside, to the clock, or to chance.
 func TestAC08_Purity(t *testing.T) {
 	allowed := []string{
-		"bytes", "crypto/sha256", "encoding/json", "errors", "fmt", "io", "sort", "slices", "maps", "strconv", "strings", "sync",
+		"bytes", "crypto/sha256", "encoding/json", "errors", "fmt", "io", "iter", "sort", "slices", "maps", "strconv", "strings", "sync",
 		"unicode", "unicode/utf16", "unicode/utf8",
 		"github.com/caddy-codex/caddy-codex/aggregator/usetool", "github.com/caddy-codex/caddy-codex/internal/jsontext",
 	}

@@ -1,14 +1,9 @@
-// Package jsontext reads JSON by walking its text instead of decoding it into Go
-// values: a member then costs no allocation, and a value keeps its own spelling.
-// The walk is only ever started on text that is known to be valid, so it checks
-// nothing again.
 package jsontext
 
 import (
 	"bytes"
 	"encoding/json"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -80,52 +75,6 @@ func (t String) AppendTo(out *strings.Builder, budget int) (whole bool) {
 	}
 }
 
-// unescape decodes the escape with which s begins and returns its length. A
-// surrogate without its partner becomes U+FFFD, as in encoding/json.
-func unescape(s string) (char rune, size int) {
-	switch s[1] {
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-		char = hex4(s[2:6])
-		if !utf16.IsSurrogate(char) {
-			return char, 6
-		}
-		if len(s) >= 12 && s[6] == '\\' && s[7] == 'u' {
-			if joined := utf16.DecodeRune(char, hex4(s[8:12])); joined != utf8.RuneError {
-				return joined, 12
-			}
-		}
-		return utf8.RuneError, 6
-	}
-	return rune(s[1]), 2 // a quote, a backslash or a slash
-}
-
-// hex4 reads the four digits of \uXXXX.
-func hex4(s string) (char rune) {
-	for i := range len(s) {
-		digit := rune(s[i])
-		switch {
-		case digit <= '9':
-			digit -= '0'
-		case digit <= 'F':
-			digit -= 'A' - 10
-		default:
-			digit -= 'a' - 10
-		}
-		char = char<<4 | digit
-	}
-	return char
-}
-
 // AsString returns the inside of a raw JSON value that is a string.
 func AsString(value string) (text String, ok bool) {
 	if value == "" || value[0] != '"' {
@@ -185,45 +134,4 @@ func (w *Walker) skip(set string) {
 	for w.at < len(w.text) && strings.IndexByte(set, w.text[w.at]) >= 0 {
 		w.at++
 	}
-}
-
-// valueEnd returns the offset behind the value that begins at start.
-func valueEnd(text string, start int) int {
-	depth := 0
-	for i := start; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			i = stringEnd(text, i) - 1
-			if depth == 0 {
-				return i + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i // a number or a literal, closed by what holds it
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return len(text)
-}
-
-// stringEnd returns the offset behind the string whose quote is at start.
-func stringEnd(text string, start int) int {
-	for i := start + 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(text)
 }

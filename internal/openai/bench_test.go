@@ -73,13 +73,3 @@ func BenchmarkStreamDeltaChoices(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkAppendString(b *testing.B) {
-	text := strings.Repeat("A line of a note, with \"quotes\", ümlauts and an end.\n", 200)
-	dst := make([]byte, 0, 2*len(text))
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = appendString(dst[:0], text)
-	}
-}

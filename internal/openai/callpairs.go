@@ -13,7 +13,7 @@ func checkCalls(messages []message) *fault {
 	open := map[string]struct{}{} // their ids
 	for i, m := range messages {
 		if m.role == roleTool {
-			id := m.callID.text()
+			id := m.callID.Text()
 			if _, ok := open[id]; !ok {
 				return wrongValue("there is no call %.64q in the assistant message before that waits for a result", id).
 					in("tool_call_id").at(i)
@@ -26,7 +26,7 @@ func checkCalls(messages []message) *fault {
 		}
 		made = i
 		for k, call := range m.calls {
-			id := call.id.text()
+			id := call.id.Text()
 			if _, twice := open[id]; twice {
 				return wrongValue("the id %.64q is used twice", id).in("id").at(k).in("tool_calls").at(i)
 			}
@@ -50,7 +50,7 @@ func unanswered(m message, open map[string]struct{}) *fault {
 	}
 	first, ids := -1, make([]string, 0, namedIDs)
 	for k, call := range m.calls {
-		id := call.id.text()
+		id := call.id.Text()
 		if _, ok := open[id]; !ok {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -86,7 +87,7 @@ func (b *ChatBody) JSON() []byte {
 		dst = append(dst, `,"message":`...)
 		dst = b.choices[i].appendMessage(dst, b.meta.LegacyFunctions)
 		dst = append(dst, `,"logprobs":null,"finish_reason":`...)
-		dst = appendStringOrNull(dst, string(b.choices[i].finish))
+		dst = jsontext.AppendStringOrNull(dst, string(b.choices[i].finish))
 		dst = append(dst, '}')
 	}
 	dst = append(dst, `],"usage":`...)
@@ -110,12 +111,12 @@ func (c *bodyChoice) appendMessage(dst []byte, legacy bool) []byte {
 	if len(c.text) == 0 && len(c.calls) > 0 {
 		dst = append(dst, "null"...)
 	} else {
-		dst = appendString(dst, c.text)
+		dst = jsontext.AppendString(dst, c.text)
 	}
 	dst = append(dst, `,"refusal":null,"annotations":[]`...)
 	if len(c.reasoning) > 0 {
 		dst = append(dst, `,"reasoning_content":`...)
-		dst = appendString(dst, c.reasoning)
+		dst = jsontext.AppendString(dst, c.reasoning)
 	}
 	switch {
 	case len(c.calls) == 0:
@@ -135,7 +136,7 @@ func (c *bodyChoice) appendCalls(dst []byte) []byte {
 		dst = append(dst, separator)
 		separator = ','
 		dst = append(dst, `{"id":`...)
-		dst = appendString(dst, c.calls[i].id)
+		dst = jsontext.AppendString(dst, c.calls[i].id)
 		dst = append(dst, `,"type":"function","function":`...)
 		dst = c.calls[i].appendFunction(dst)
 		dst = append(dst, '}')
@@ -146,8 +147,8 @@ func (c *bodyChoice) appendCalls(dst []byte) []byte {
 // appendFunction appends what is called, and with what.
 func (c *bodyCall) appendFunction(dst []byte) []byte {
 	dst = append(dst, `{"name":`...)
-	dst = appendString(dst, c.name)
+	dst = jsontext.AppendString(dst, c.name)
 	dst = append(dst, `,"arguments":`...)
-	dst = appendString(dst, c.arguments)
+	dst = jsontext.AppendString(dst, c.arguments)
 	return append(dst, '}')
 }

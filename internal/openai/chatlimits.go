@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"math"
 	"slices"
 	"strconv"
@@ -16,9 +17,9 @@ const (
 	maxStopBytes = 4096
 )
 
-func (r *ChatRequest) readN(v value) *fault {
+func (r *ChatRequest) readN(v jsontext.Value) *fault {
 	r.choices = 0
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
 	n, f := readCount(v)
@@ -32,18 +33,18 @@ func (r *ChatRequest) readN(v value) *fault {
 	return nil
 }
 
-func (r *ChatRequest) readMaxTokens(v value) *fault {
+func (r *ChatRequest) readMaxTokens(v jsontext.Value) *fault {
 	return readTokenLimit(&r.oldMaxTokens, v)
 }
 
-func (r *ChatRequest) readMaxCompletionTokens(v value) *fault {
+func (r *ChatRequest) readMaxCompletionTokens(v jsontext.Value) *fault {
 	return readTokenLimit(&r.maxTokens, v)
 }
 
 // readTokenLimit reads a limit of tokens; none is 0.
-func readTokenLimit(limit *int, v value) (f *fault) {
+func readTokenLimit(limit *int, v jsontext.Value) (f *fault) {
 	*limit = 0
-	if v.given() {
+	if v.Given() {
 		*limit, f = readCount(v)
 	}
 	return f
@@ -51,8 +52,8 @@ func readTokenLimit(limit *int, v value) (f *fault) {
 
 // readCount reads an integer from 1. What is beyond any use becomes the largest
 // that all machines have.
-func readCount(v value) (int, *fault) {
-	if f := expect(kindNumber, v); f != nil {
+func readCount(v jsontext.Value) (int, *fault) {
+	if f := expect(jsontext.KindNumber, v); f != nil {
 		return 0, f
 	}
 	// A number that is out of range comes out as an infinity.
@@ -64,18 +65,18 @@ func readCount(v value) (int, *fault) {
 }
 
 // readStop reads a StopConfiguration: one sequence or several.
-func (r *ChatRequest) readStop(v value) *fault {
+func (r *ChatRequest) readStop(v jsontext.Value) *fault {
 	r.stop = nil
-	switch v.kind() {
-	case kindNull:
+	switch v.Kind() {
+	case jsontext.KindNull:
 		return nil
-	case kindString:
+	case jsontext.KindString:
 		return r.addStop(v)
-	case kindArray:
+	case jsontext.KindArray:
 	default:
 		return wrongType("a string or an array of strings", v)
 	}
-	for i, v := range v.elements() {
+	for i, v := range v.Elements() {
 		if i == maxStops {
 			return wrongValue("must hold at most %d strings", maxStops)
 		}
@@ -86,11 +87,11 @@ func (r *ChatRequest) readStop(v value) *fault {
 	return nil
 }
 
-func (r *ChatRequest) addStop(v value) *fault {
+func (r *ChatRequest) addStop(v jsontext.Value) *fault {
 	if f := expectFilled(v); f != nil {
 		return f
 	}
-	stop := v.text()
+	stop := v.Text()
 	if len(stop) > maxStopBytes {
 		return wrongValue("must be at most %d bytes long", maxStopBytes)
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -35,13 +36,13 @@ func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
 // appendHead appends the members that a chunk and a body begin with.
 func appendHead(dst []byte, meta Meta, object string) []byte {
 	dst = append(dst, `{"id":`...)
-	dst = appendString(dst, meta.ID)
+	dst = jsontext.AppendString(dst, meta.ID)
 	dst = append(dst, `,"object":"`...)
 	dst = append(dst, object...)
 	dst = append(dst, `","created":`...)
 	dst = strconv.AppendInt(dst, meta.Created, 10)
 	dst = append(dst, `,"model":`...)
-	dst = appendString(dst, meta.Model)
+	dst = jsontext.AppendString(dst, meta.Model)
 	return append(dst, `,"choices":[`...)
 }
 

@@ -1,8 +1,8 @@
 package openai
 
 import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/http"
-	"strconv"
 )
 
 // ChatRequest is a checked body of POST /v1/chat/completions
@@ -34,7 +34,7 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 		return nil, refusal
 	}
 	r := new(ChatRequest)
-	for name, v := range root.members() {
+	for name, v := range root.Members() {
 		read, known := chatFields[string(name)]
 		if !known {
 			continue
@@ -50,17 +50,13 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 }
 
 // readRoot checks a body and returns the object that it is.
-func readRoot(body []byte) (value, *Error) {
-	lone, syntax := checkJSON(body)
+func readRoot(body []byte) (jsontext.Value, *Error) {
+	root, syntax := jsontext.Parse(body)
 	if syntax != nil {
 		return nil, notJSON(syntax.Error())
 	}
-	if lone != nil {
-		body = replaceLoneSurrogates(body, lone)
-	}
-	root := value(body[skipSpace(body, 0):])
-	if root.kind() != kindObject {
-		return nil, notJSON("it is " + string(root.kind()) + ", not an object")
+	if root.Kind() != jsontext.KindObject {
+		return nil, notJSON("it is " + string(root.Kind()) + ", not an object")
 	}
 	return root, nil
 }
@@ -69,21 +65,16 @@ func readRoot(body []byte) (value, *Error) {
 // Responses API, with an input and no messages, or an empty list of them; else f.
 // Some clients post such bodies here, and complaints of their parts would lead
 // nowhere.
-func misdirected(root value, f *fault) *fault {
-	var messages, input value
-	root.pick(member{"messages", &messages}, member{"input", &input})
-	if messages.given() && !messages.isEmptyArray() || !input.given() {
+func misdirected(root jsontext.Value, f *fault) *fault {
+	var messages, input jsontext.Value
+	root.Pick(jsontext.Into("messages", &messages), jsontext.Into("input", &input))
+	if messages.Given() && !messages.IsEmptyArray() || !input.Given() {
 		return f
 	}
 	return (&fault{
 		problem: "is required; a body with 'input' belongs to POST /v1/responses",
 		code:    codeMissing,
 	}).in("messages")
-}
-
-// isEmptyArray reports whether the value is [].
-func (v value) isEmptyArray() bool {
-	return v.kind() == kindArray && v[skipSpace(v, 1)] == ']'
 }
 
 func notJSON(problem string) *Error {
@@ -94,7 +85,7 @@ func notJSON(problem string) *Error {
 }
 
 // chatFields are the readers of the fields that are looked at.
-var chatFields = map[string]func(*ChatRequest, value) *fault{
+var chatFields = map[string]func(*ChatRequest, jsontext.Value) *fault{
 	"model":               (*ChatRequest).readModel,
 	"messages":            (*ChatRequest).readMessages,
 	"tools":               (*ChatRequest).readTools,
@@ -117,41 +108,30 @@ var chatFields = map[string]func(*ChatRequest, value) *fault{
 	"max_tokens":            (*ChatRequest).readMaxTokens,
 	"max_completion_tokens": (*ChatRequest).readMaxCompletionTokens,
 
-	"temperature":            unused("temperature", "1", kindNumber),
-	"top_p":                  unused("top_p", "1", kindNumber),
-	"seed":                   unused("seed", "", kindNumber),
-	"presence_penalty":       unused("presence_penalty", "0", kindNumber),
-	"frequency_penalty":      unused("frequency_penalty", "0", kindNumber),
-	"logit_bias":             unused("logit_bias", "{}", kindObject),
-	"service_tier":           unused("service_tier", `"auto"`, kindString),
-	"prediction":             unused("prediction", "", kindObject),
-	"web_search_options":     unused("web_search_options", "", kindObject),
-	"moderation":             unused("moderation", "", kindObject),
-	"store":                  unused("", "", kindBool),
-	"metadata":               unused("", "", kindObject),
-	"user":                   unused("", "", kindString),
-	"safety_identifier":      unused("", "", kindString),
-	"prompt_cache_key":       unused("", "", kindString),
-	"prompt_cache_retention": unused("", "", kindString),
-	"prompt_cache_options":   unused("", "", kindObject),
+	"temperature":            unused("temperature", "1", jsontext.KindNumber),
+	"top_p":                  unused("top_p", "1", jsontext.KindNumber),
+	"seed":                   unused("seed", "", jsontext.KindNumber),
+	"presence_penalty":       unused("presence_penalty", "0", jsontext.KindNumber),
+	"frequency_penalty":      unused("frequency_penalty", "0", jsontext.KindNumber),
+	"logit_bias":             unused("logit_bias", "{}", jsontext.KindObject),
+	"service_tier":           unused("service_tier", `"auto"`, jsontext.KindString),
+	"prediction":             unused("prediction", "", jsontext.KindObject),
+	"web_search_options":     unused("web_search_options", "", jsontext.KindObject),
+	"moderation":             unused("moderation", "", jsontext.KindObject),
+	"store":                  unused("", "", jsontext.KindBool),
+	"metadata":               unused("", "", jsontext.KindObject),
+	"user":                   unused("", "", jsontext.KindString),
+	"safety_identifier":      unused("", "", jsontext.KindString),
+	"prompt_cache_key":       unused("", "", jsontext.KindString),
+	"prompt_cache_retention": unused("", "", jsontext.KindString),
+	"prompt_cache_options":   unused("", "", jsontext.KindObject),
 }
 
 // unused reads a field without a counterpart in Codex: it may be null or of one
 // of the kinds. If it would change the answer it is noted under the given name,
 // unless its value is the neutral one.
-func unused(name, neutral string, kinds ...kind) func(*ChatRequest, value) *fault {
-	return func(r *ChatRequest, v value) *fault { return r.skip(v, name, neutral, kinds) }
-}
-
-// equals reports whether the value is the one that text stands for. Some clients
-// write 1 as 1.0.
-func (v value) equals(text string) bool {
-	if string(v) == text || v.kind() != kindNumber || text == "" {
-		return string(v) == text
-	}
-	a, errA := strconv.ParseFloat(string(v), 64)
-	b, errB := strconv.ParseFloat(text, 64)
-	return errA == nil && errB == nil && a == b
+func unused(name, neutral string, kinds ...jsontext.Kind) func(*ChatRequest, jsontext.Value) *fault {
+	return func(r *ChatRequest, v jsontext.Value) *fault { return r.skip(v, name, neutral, kinds) }
 }
 
 // check looks at what needs more than one field, and settles it.

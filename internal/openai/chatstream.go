@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -94,7 +95,7 @@ func (s *ChatStream) text(choice int, member, text string) {
 	}
 	s.begin(choice, `""`)
 	s.buf = append(s.buf, member...)
-	s.buf = appendString(s.buf, text)
+	s.buf = jsontext.AppendString(s.buf, text)
 	s.end("")
 }
 
@@ -107,9 +108,9 @@ func (s *ChatStream) callStart(choice int, out turn.Output) {
 	s.buf = append(s.buf, `{"tool_calls":[{"index":`...)
 	s.buf = strconv.AppendInt(s.buf, int64(out.Call), 10)
 	s.buf = append(s.buf, `,"id":`...)
-	s.buf = appendString(s.buf, out.ID)
+	s.buf = jsontext.AppendString(s.buf, out.ID)
 	s.buf = append(s.buf, `,"type":"function","function":{"name":`...)
-	s.buf = appendString(s.buf, out.Name)
+	s.buf = jsontext.AppendString(s.buf, out.Name)
 	s.buf = append(s.buf, `,"arguments":""}}]`...)
 	s.end("")
 }
@@ -126,7 +127,7 @@ func (s *ChatStream) callArguments(choice int, out turn.Output) {
 	s.buf = append(s.buf, `{"tool_calls":[{"index":`...)
 	s.buf = strconv.AppendInt(s.buf, int64(out.Call), 10)
 	s.buf = append(s.buf, `,"function":{"arguments":`...)
-	s.buf = appendString(s.buf, out.Text)
+	s.buf = jsontext.AppendString(s.buf, out.Text)
 	s.buf = append(s.buf, `}}]`...)
 	s.end("")
 }
@@ -139,7 +140,7 @@ func (s *ChatStream) functionCall(choice int, out turn.Output, before, text, beh
 	}
 	s.begin(choice, "null")
 	s.buf = append(s.buf, before...)
-	s.buf = appendString(s.buf, text)
+	s.buf = jsontext.AppendString(s.buf, text)
 	s.buf = append(s.buf, behind...)
 	s.end("")
 }
@@ -187,7 +188,7 @@ func (s *ChatStream) start(choice int) {
 // end closes the delta and sends the chunk.
 func (s *ChatStream) end(finish turn.FinishReason) {
 	s.buf = append(s.buf, `},"finish_reason":`...)
-	s.buf = appendStringOrNull(s.buf, string(finish))
+	s.buf = jsontext.AppendStringOrNull(s.buf, string(finish))
 	s.buf = append(s.buf, `}]`...)
 	if s.meta.IncludeUsage {
 		s.buf = append(s.buf, `,"usage":null`...)

@@ -1,5 +1,7 @@
 package openai
 
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
 // partKind says what a [part] is.
 type partKind uint8
 
@@ -11,33 +13,33 @@ const (
 // part is one part of a message's content.
 type part struct {
 	kind   partKind
-	remote bool   // the image is still to be fetched from its URL
-	text   value  // of a text: the JSON string
-	url    value  // of an image: the JSON string of its URL
-	detail string // of an image: auto, high, original; or empty
+	remote bool           // the image is still to be fetched from its URL
+	text   jsontext.Value // of a text: the JSON string
+	url    jsontext.Value // of an image: the JSON string of its URL
+	detail string         // of an image: auto, high, original; or empty
 }
 
 // noText is the content of a message that says nothing.
-var noText = value(`""`)
+var noText = jsontext.Value(`""`)
 
 // readContent reads a content that must be there: a string or parts. Clients keep
 // messages without a text as null or as no parts at all.
-func (m *message) readContent(v value) *fault {
-	switch v.kind() {
-	case kindString:
+func (m *message) readContent(v jsontext.Value) *fault {
+	switch v.Kind() {
+	case jsontext.KindString:
 		m.text = v
 		return nil
-	case kindArray:
+	case jsontext.KindArray:
 		return m.readParts(v).in("content")
-	case kindNull:
+	case jsontext.KindNull:
 		m.text = noText
 		return nil
 	}
 	return wrongType("a string or an array of parts", v).in("content")
 }
 
-func (m *message) readParts(v value) *fault {
-	for i, v := range v.elements() {
+func (m *message) readParts(v jsontext.Value) *fault {
+	for i, v := range v.Elements() {
 		if i == maxItems {
 			return tooManyItems()
 		}
@@ -53,25 +55,25 @@ func (m *message) readParts(v value) *fault {
 	return nil
 }
 
-func (m *message) readPart(v value) (part, *fault) {
-	if f := expect(kindObject, v); f != nil {
+func (m *message) readPart(v jsontext.Value) (part, *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return part{}, f
 	}
-	var kind, text, refusal, image value
-	v.pick(
-		member{"type", &kind},
-		member{"text", &text},
-		member{"refusal", &refusal},
-		member{"image_url", &image},
+	var kind, text, refusal, image jsontext.Value
+	v.Pick(
+		jsontext.Into("type", &kind),
+		jsontext.Into("text", &text),
+		jsontext.Into("refusal", &refusal),
+		jsontext.Into("image_url", &image),
 	)
-	if f := expect(kindString, kind); f != nil {
+	if f := expect(jsontext.KindString, kind); f != nil {
 		return part{}, f.in("type")
 	}
-	switch name := kind.text(); {
+	switch name := kind.Text(); {
 	case name == "text":
-		return part{kind: partText, text: text}, expect(kindString, text).in("text")
+		return part{kind: partText, text: text}, expect(jsontext.KindString, text).in("text")
 	case name == "refusal" && m.role == roleAssistant:
-		return part{kind: partText, text: refusal}, expect(kindString, refusal).in("refusal")
+		return part{kind: partText, text: refusal}, expect(jsontext.KindString, refusal).in("refusal")
 	case name == "image_url" && (m.role == roleUser || m.role == roleTool):
 		return readImage(image)
 	default:

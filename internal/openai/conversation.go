@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"slices"
 	"strings"
 )
@@ -36,7 +37,7 @@ func (c *conversation) InstructionsContain(s string) bool {
 			continue
 		}
 		for p := range m.parts() {
-			if p.kind == partText && strings.Contains(p.text.text(), s) {
+			if p.kind == partText && strings.Contains(p.text.Text(), s) {
 				return true
 			}
 		}
@@ -49,14 +50,14 @@ func (c *conversation) InstructionsContain(s string) bool {
 func (c *conversation) DeclaresTools() bool { return len(c.tools) > 0 }
 
 // skip reads a field without a counterpart in Codex, see [unused].
-func (c *conversation) skip(v value, name, neutral string, kinds []kind) *fault {
-	if !v.given() {
+func (c *conversation) skip(v jsontext.Value, name, neutral string, kinds []jsontext.Kind) *fault {
+	if !v.Given() {
 		return nil
 	}
-	if !slices.Contains(kinds, v.kind()) {
+	if !slices.Contains(kinds, v.Kind()) {
 		return wrongType(kinds[0], v)
 	}
-	if name != "" && !v.equals(neutral) {
+	if name != "" && !v.Equals(neutral) {
 		c.ignore(name)
 	}
 	return nil

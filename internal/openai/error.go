@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"math"
 	"net/http"
 	"strconv"
@@ -48,13 +49,13 @@ func (e *Error) Error() string {
 func (e *Error) Body() []byte {
 	b := make([]byte, 0, 96+len(e.Message)+len(e.Param))
 	b = append(b, `{"error":{"message":`...)
-	b = appendString(b, e.Message)
+	b = jsontext.AppendString(b, e.Message)
 	b = append(b, `,"type":`...)
-	b = appendStringOrNull(b, e.Type)
+	b = jsontext.AppendStringOrNull(b, e.Type)
 	b = append(b, `,"param":`...)
-	b = appendStringOrNull(b, e.Param)
+	b = jsontext.AppendStringOrNull(b, e.Param)
 	b = append(b, `,"code":`...)
-	b = appendStringOrNull(b, e.Code)
+	b = jsontext.AppendStringOrNull(b, e.Code)
 	return append(b, `}}`...)
 }
 

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/http"
 	"strings"
 )
@@ -23,11 +24,11 @@ type fault struct {
 	code    string
 }
 
-func wrongType(want kind, v value) *fault {
-	if v.kind() == kindAbsent {
+func wrongType(want jsontext.Kind, v jsontext.Value) *fault {
+	if v.Kind() == jsontext.KindAbsent {
 		return missing()
 	}
-	return &fault{problem: fmt.Sprintf("must be %s, not %s", want, v.kind()), code: codeInvalidType}
+	return &fault{problem: fmt.Sprintf("must be %s, not %s", want, v.Kind()), code: codeInvalidType}
 }
 
 func wrongValue(format string, args ...any) *fault {
@@ -75,16 +76,16 @@ func (f *fault) toError() *Error {
 }
 
 // expect is the fault of a value that is of another kind than want, or absent.
-func expect(want kind, v value) *fault {
-	if v.kind() != want {
+func expect(want jsontext.Kind, v jsontext.Value) *fault {
+	if v.Kind() != want {
 		return wrongType(want, v)
 	}
 	return nil
 }
 
 // optional is expect for a value that may be absent or null.
-func optional(want kind, v value) *fault {
-	if v.given() {
+func optional(want jsontext.Kind, v jsontext.Value) *fault {
+	if v.Given() {
 		return expect(want, v)
 	}
 	return nil

@@ -343,10 +343,10 @@ func FuzzStreamFold(f *testing.F) {
 			t.Errorf("whole %+v\ncut   %+v", one, many)
 		}
 		message := one.choices[0].message
-		if got := message.Reasoning; got != asRead(reasoning) {
+		if got := message.Reasoning; got != string([]rune(reasoning)) {
 			t.Errorf("reasoning %q became %q", reasoning, got)
 		}
-		if got := message.ToolCalls[0].Function.Arguments; got != asRead(arguments) {
+		if got := message.ToolCalls[0].Function.Arguments; got != string([]rune(arguments)) {
 			t.Errorf("arguments %q became %q", arguments, got)
 		}
 	})

@@ -1,23 +1,26 @@
 package openai
 
-import "strconv"
+import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"strconv"
+)
 
 // readFunctions reads the functions that tools have replaced
 // (ChatCompletionFunctions). Older clients know nothing else.
-func (r *ChatRequest) readFunctions(v value) (f *fault) {
+func (r *ChatRequest) readFunctions(v jsontext.Value) (f *fault) {
 	r.functions, f = readToolList(v, "functions", (*toolList).readFunction)
 	return f
 }
 
 // readFunctionCall reads what tool_choice has replaced: none, auto, or the name
 // of a function (ChatCompletionFunctionCallOption).
-func (r *ChatRequest) readFunctionCall(v value) *fault {
+func (r *ChatRequest) readFunctionCall(v jsontext.Value) *fault {
 	r.functionCall = toolChoice{}
-	switch v.kind() {
-	case kindNull:
+	switch v.Kind() {
+	case jsontext.KindNull:
 		return nil
-	case kindString:
-		switch v.text() {
+	case jsontext.KindString:
+		switch v.Text() {
 		case "auto":
 		case "none":
 			r.functionCall.none = true
@@ -25,7 +28,7 @@ func (r *ChatRequest) readFunctionCall(v value) *fault {
 			return wrongValue("must be none, auto or an object")
 		}
 		return nil
-	case kindObject:
+	case jsontext.KindObject:
 		name, f := readChosenName(v)
 		r.functionCall.required, r.functionCall.only = true, []string{name}
 		return f
@@ -57,14 +60,14 @@ func (r *ChatRequest) useFunctions() *fault {
 
 // readFunctionMessageCall reads the function_call of an assistant's message. It
 // has no id; Codex gets one that only the answer right behind it shares.
-func (m *message) readFunctionMessageCall(v value, index int) *fault {
-	if !v.given() {
+func (m *message) readFunctionMessageCall(v jsontext.Value, index int) *fault {
+	if !v.Given() {
 		return nil
 	}
 	if len(m.calls) > 0 {
 		return wrongValue("cannot stand beside 'tool_calls'")
 	}
-	call := toolCall{id: value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), function: true}
+	call := toolCall{id: jsontext.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), function: true}
 	if f := call.readFunction(v); f != nil {
 		return f
 	}
@@ -80,7 +83,7 @@ func (m *message) callsFunction() bool { return len(m.calls) == 1 && m.calls[0].
 func (m *message) answerFunction(before *message) *fault {
 	name, f := readCalledName(m.callID)
 	if f != nil || before == nil || !before.callsFunction() || name != before.calls[0].name {
-		return wrongValue("there is no function_call of %.64q in the message right before", m.callID.text())
+		return wrongValue("there is no function_call of %.64q in the message right before", m.callID.Text())
 	}
 	m.role, m.callID = roleTool, before.calls[0].id
 	return nil

@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/http"
 	"slices"
 	"testing"
@@ -60,8 +62,8 @@ func FuzzPlan(f *testing.F) {
 func checkPlan(t *testing.T, p *Plan) {
 	t.Helper()
 	for _, item := range p.History {
-		if lone, err := checkJSON(item); err != nil || lone != nil {
-			t.Fatalf("item %q: %v, halves of surrogates at %v", item, err, lone)
+		if v, err := jsontext.Parse(item); err != nil || !bytes.Equal(v, item) {
+			t.Fatalf("item %q: %v", item, err)
 		}
 	}
 	if p.Turn.Input == nil || p.Thread.Environments == nil || *p.Thread.BaseInstructions == "" {
@@ -78,7 +80,7 @@ func checkPlan(t *testing.T, p *Plan) {
 			t.Fatalf("tool %q of the client's %q", tool.Name, name)
 		}
 		codex[tool.Name], client[name] = true, true
-		if value(tool.InputSchema).kind() != kindObject {
+		if jsontext.Value(tool.InputSchema).Kind() != jsontext.KindObject {
 			t.Fatalf("schema %q", tool.InputSchema)
 		}
 	}
@@ -87,8 +89,8 @@ func checkPlan(t *testing.T, p *Plan) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lone, err := checkJSON(line); err != nil || lone != nil {
-			t.Fatalf("parameters %q: %v, halves of surrogates at %v", line, err, lone)
+		if v, err := jsontext.Parse(line); err != nil || !bytes.Equal(v, line) {
+			t.Fatalf("parameters %q: %v", line, err)
 		}
 	}
 }

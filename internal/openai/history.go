@@ -99,7 +99,7 @@ func (c *toolCall) append(dst []byte, name string) []byte {
 	dst = append(dst, `,"name":"`...)
 	dst = append(dst, name...) // needs no escapes, see isToolName
 	dst = append(dst, `","arguments":`...)
-	if len(c.arguments.rawText()) == 0 {
+	if len(c.arguments.RawText()) == 0 {
 		dst = append(dst, `"{}"`...)
 	} else {
 		dst = append(dst, c.arguments...)

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/url"
 	"slices"
 )
@@ -10,13 +11,13 @@ import (
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // readImage reads the image_url of a part.
-func readImage(v value) (part, *fault) {
-	if f := expect(kindObject, v); f != nil {
+func readImage(v jsontext.Value) (part, *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return part{}, f.in("image_url")
 	}
 	p := part{kind: partImage}
-	var detail value
-	v.pick(member{"url", &p.url}, member{"detail", &detail})
+	var detail jsontext.Value
+	v.Pick(jsontext.Into("url", &p.url), jsontext.Into("detail", &detail))
 	if f := p.checkURL(); f != nil {
 		return part{}, f.in("url").in("image_url")
 	}
@@ -26,14 +27,14 @@ func readImage(v value) (part, *fault) {
 
 // readDetail reads how closely the model is to look. Codex replaces an image of
 // low detail by a sentence, so that low becomes auto.
-func (p *part) readDetail(v value) *fault {
-	if !v.given() {
+func (p *part) readDetail(v jsontext.Value) *fault {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindString, v); f != nil {
+	if f := expect(jsontext.KindString, v); f != nil {
 		return f
 	}
-	switch p.detail = v.text(); p.detail {
+	switch p.detail = v.Text(); p.detail {
 	case "low":
 		p.detail = "auto"
 	case "auto", "high", "original":
@@ -46,10 +47,10 @@ func (p *part) readDetail(v value) *fault {
 // checkURL checks that the URL of an image holds the image itself, or says where
 // it is to be fetched from.
 func (p *part) checkURL() *fault {
-	if f := expect(kindString, p.url); f != nil {
+	if f := expect(jsontext.KindString, p.url); f != nil {
 		return f
 	}
-	text := p.url.bytes()
+	text := p.url.Bytes()
 	scheme, rest, _ := bytes.Cut(text, []byte(":"))
 	switch {
 	case bytes.EqualFold(scheme, []byte("data")):

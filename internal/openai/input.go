@@ -15,9 +15,9 @@ func splitInput(messages []message) (history []message, input []codexrpc.UserInp
 	}
 	for p := range messages[last].parts() {
 		if p.kind == partImage {
-			input = append(input, codexrpc.UserInput{Type: "image", URL: p.url.text(), Detail: p.detail})
+			input = append(input, codexrpc.UserInput{Type: "image", URL: p.url.Text(), Detail: p.detail})
 		} else {
-			input = append(input, codexrpc.UserInput{Type: "text", Text: p.text.text()})
+			input = append(input, codexrpc.UserInput{Type: "text", Text: p.text.Text()})
 		}
 	}
 	return messages[:last], input
@@ -36,7 +36,7 @@ func (m *message) chars() int {
 	}
 	for p := range m.parts() {
 		if p.kind == partText {
-			chars += utf8.RuneCountInString(p.text.text())
+			chars += utf8.RuneCountInString(p.text.Text())
 		}
 	}
 	return chars

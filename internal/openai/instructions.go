@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // Placement says where the instructions of a conversation go. The zero Placement
@@ -46,6 +47,6 @@ func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMe
 
 // developerItem is an item with instructions.
 func developerItem(text string) json.RawMessage {
-	m := message{text: value(appendString(nil, text))}
+	m := message{text: jsontext.Value(jsontext.AppendString(nil, text))}
 	return m.appendMessage(nil, string(roleDeveloper), "input_text")
 }

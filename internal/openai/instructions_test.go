@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // TestPlaced: with each placement all instructions are there once, and the plan
@@ -24,7 +25,7 @@ func TestPlaced(t *testing.T) {
 	}
 	history := string(encodeItems(t, plan.History))
 	item := func(text string) string {
-		return fmt.Sprintf(`{"type":"message","role":"developer","content":[{"type":"input_text","text":%s}]}`, appendString(nil, text))
+		return fmt.Sprintf(`{"type":"message","role":"developer","content":[{"type":"input_text","text":%s}]}`, jsontext.AppendString(nil, text))
 	}
 	all := "I \"am\".\n\n" + must
 	for name, c := range map[string]struct {

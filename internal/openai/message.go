@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"iter"
 	"slices"
 )
@@ -23,25 +24,25 @@ const (
 func (r role) instructs() bool { return r == roleSystem || r == roleDeveloper }
 
 // readRole spares the known roles a string of their own.
-func readRole(v value) role {
+func readRole(v jsontext.Value) role {
 	for _, known := range []role{roleUser, roleAssistant, roleTool, roleSystem, roleDeveloper, roleFunction} {
-		if v.is(string(known)) {
+		if v.Is(string(known)) {
 			return known
 		}
 	}
-	return role(v.text())
+	return role(v.Text())
 }
 
 // message is one message of the conversation (ChatCompletionRequestMessage).
 type message struct {
 	role    role
-	text    value      // the content if it is a string, or else the refusal
-	content []part     // the content if it is parts
-	calls   []toolCall // of an assistant
-	callID  value      // of a tool's result: the call that it answers
-	item    value      // of roleItem: the item itself
-	phase   string     // of an assistant: commentary, final_answer, or empty
-	size    int        // bytes of the message in the body
+	text    jsontext.Value // the content if it is a string, or else the refusal
+	content []part         // the content if it is parts
+	calls   []toolCall     // of an assistant
+	callID  jsontext.Value // of a tool's result: the call that it answers
+	item    jsontext.Value // of roleItem: the item itself
+	phase   string         // of an assistant: commentary, final_answer, or empty
+	size    int            // bytes of the message in the body
 }
 
 // parts are the parts of the content. A string is one text part; an assistant's
@@ -77,12 +78,12 @@ func (c *conversation) count(m *message) *fault {
 	return nil
 }
 
-func (r *ChatRequest) readMessages(v value) *fault {
-	if f := expect(kindArray, v); f != nil {
+func (r *ChatRequest) readMessages(v jsontext.Value) *fault {
+	if f := expect(jsontext.KindArray, v); f != nil {
 		return f
 	}
 	r.messages, r.elements = []message{}, 0
-	for i, v := range v.elements() {
+	for i, v := range v.Elements() {
 		m, f := readMessage(v, i)
 		if f != nil {
 			return f.at(i)
@@ -109,33 +110,33 @@ func (r *ChatRequest) readMessages(v value) *fault {
 
 // messageFields are the fields of a message as they stand in the body.
 type messageFields struct {
-	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio value
+	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio jsontext.Value
 }
 
-func readMessageFields(v value) (m messageFields) {
-	v.pick(
-		member{"role", &m.role},
-		member{"content", &m.content},
-		member{"refusal", &m.refusal},
-		member{"name", &m.name},
-		member{"tool_calls", &m.toolCalls},
-		member{"tool_call_id", &m.toolCallID},
-		member{"function_call", &m.functionCall},
-		member{"audio", &m.audio},
+func readMessageFields(v jsontext.Value) (m messageFields) {
+	v.Pick(
+		jsontext.Into("role", &m.role),
+		jsontext.Into("content", &m.content),
+		jsontext.Into("refusal", &m.refusal),
+		jsontext.Into("name", &m.name),
+		jsontext.Into("tool_calls", &m.toolCalls),
+		jsontext.Into("tool_call_id", &m.toolCallID),
+		jsontext.Into("function_call", &m.functionCall),
+		jsontext.Into("audio", &m.audio),
 	)
 	return m
 }
 
 // readMessage reads the message at an index of the conversation.
-func readMessage(v value, index int) (message, *fault) {
-	if f := expect(kindObject, v); f != nil {
+func readMessage(v jsontext.Value, index int) (message, *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return message{}, f
 	}
 	fields := readMessageFields(v)
-	if f := expect(kindString, fields.role); f != nil {
+	if f := expect(jsontext.KindString, fields.role); f != nil {
 		return message{}, f.in("role")
 	}
-	if f := optional(kindString, fields.name); f != nil {
+	if f := optional(jsontext.KindString, fields.name); f != nil {
 		return message{}, f.in("name")
 	}
 	m := message{role: readRole(fields.role), size: len(v)}
@@ -170,18 +171,18 @@ func (m *message) readFields(fields messageFields, index int) *fault {
 // at all is let through, since clients keep such messages of answers that broke
 // off; it leaves no item in the history.
 func (m *message) readAssistant(fields messageFields, index int) *fault {
-	if fields.audio.given() {
+	if fields.audio.Given() {
 		return unsupported("is not supported: audio cannot be sent to Codex").in("audio")
 	}
-	if f := optional(kindString, fields.refusal); f != nil {
+	if f := optional(jsontext.KindString, fields.refusal); f != nil {
 		return f.in("refusal")
 	}
-	if fields.content.given() {
+	if fields.content.Given() {
 		if f := m.readContent(fields.content); f != nil {
 			return f
 		}
 	}
-	if m.text != nil && len(m.text.rawText()) == 0 {
+	if m.text != nil && len(m.text.RawText()) == 0 {
 		m.text = nil
 	}
 	m.addRefusal(fields.refusal)
@@ -192,9 +193,9 @@ func (m *message) readAssistant(fields messageFields, index int) *fault {
 }
 
 // addRefusal puts the text of a refusal behind the content.
-func (m *message) addRefusal(refusal value) {
+func (m *message) addRefusal(refusal jsontext.Value) {
 	switch {
-	case !refusal.given() || len(refusal.rawText()) == 0:
+	case !refusal.Given() || len(refusal.RawText()) == 0:
 	case m.text == nil && m.content == nil:
 		m.text = refusal
 	default:
@@ -204,11 +205,11 @@ func (m *message) addRefusal(refusal value) {
 }
 
 // expectFilled is the fault of a value that is not a string with a text in it.
-func expectFilled(v value) *fault {
-	if f := expect(kindString, v); f != nil {
+func expectFilled(v jsontext.Value) *fault {
+	if f := expect(jsontext.KindString, v); f != nil {
 		return f
 	}
-	if len(v.rawText()) == 0 {
+	if len(v.RawText()) == 0 {
 		return wrongValue("must not be empty")
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // modelOwner is the owned_by of every model: Codex does not say whose it is.
@@ -55,7 +56,7 @@ func isAlias(aliases []Alias, id string) bool {
 
 func appendModel(dst []byte, id string, created int64) []byte {
 	dst = append(dst, `{"id":`...)
-	dst = appendString(dst, id)
+	dst = jsontext.AppendString(dst, id)
 	dst = append(dst, `,"object":"model","created":`...)
 	dst = strconv.AppendInt(dst, created, 10)
 	dst = append(dst, `,"owned_by":"`...)

@@ -174,7 +174,7 @@ func splitInstructions(messages []message) (instructions string, rest []message)
 	var texts []string
 	for len(messages) > 0 && messages[0].role.instructs() {
 		for p := range messages[0].parts() {
-			if text := p.text.text(); text != "" {
+			if text := p.text.Text(); text != "" {
 				texts = append(texts, text)
 			}
 		}

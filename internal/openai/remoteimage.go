@@ -1,6 +1,9 @@
 package openai
 
-import "iter"
+import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"iter"
+)
 
 // maxRemoteImages is how many images a request may have that are to be fetched,
 // the same one twice being one.
@@ -17,7 +20,7 @@ func (c *conversation) RemoteImages() []string {
 	var urls []string
 	seen := map[string]struct{}{}
 	for p := range c.remoteParts() {
-		url := p.url.text()
+		url := p.url.Text()
 		if _, again := seen[url]; !again {
 			seen[url] = struct{}{}
 			urls = append(urls, url)
@@ -41,20 +44,20 @@ func (c *conversation) checkRemoteImages() *fault {
 func (c *conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for p := range c.remoteParts() {
-		if total += len(data[p.url.text()]); total > maxFetchedBytes {
+		if total += len(data[p.url.Text()]); total > maxFetchedBytes {
 			return false
 		}
 	}
-	encoded := make(map[string]value, len(data)) // once for all that show the image
+	encoded := make(map[string]jsontext.Value, len(data)) // once for all that show the image
 	for p, m := range c.remoteParts() {
-		url := p.url.text()
+		url := p.url.Text()
 		fetched, ok := data[url]
 		if !ok {
 			continue
 		}
 		v, known := encoded[url]
 		if !known {
-			v = appendString(make([]byte, 0, len(fetched)+2), fetched)
+			v = jsontext.AppendString(make([]byte, 0, len(fetched)+2), fetched)
 			encoded[url] = v
 		}
 		m.size += len(v) - len(p.url)
@@ -82,7 +85,7 @@ func (c *conversation) remoteParts() iter.Seq2[*part, *message] {
 func (c *conversation) findRemote(url string) (message, part int, found bool) {
 	for i := range c.messages {
 		for k, p := range c.messages[i].content {
-			if p.remote && (url == "" || p.url.is(url)) {
+			if p.remote && (url == "" || p.url.Is(url)) {
 				return i, k, true
 			}
 		}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"maps"
 	"slices"
 )
@@ -16,33 +17,33 @@ func (i *inputItem) readCall(fields *itemFields) *fault {
 	switch i.kind {
 	case itemCall:
 		call.arguments = fields.arguments
-		if f := expect(kindString, call.arguments); f != nil {
+		if f := expect(jsontext.KindString, call.arguments); f != nil {
 			return f.in("arguments")
 		}
 	case itemCustom:
-		if f := expect(kindString, fields.input); f != nil {
+		if f := expect(jsontext.KindString, fields.input); f != nil {
 			return f.in("input")
 		}
-		call.arguments = appendString(nil, customArguments(fields.input))
+		call.arguments = jsontext.AppendString(nil, customArguments(fields.input))
 	case itemSearch:
-		if f := expect(kindObject, fields.arguments); f != nil {
+		if f := expect(jsontext.KindObject, fields.arguments); f != nil {
 			return f.in("arguments")
 		}
 		call.name = searchTool
-		call.arguments = appendString(nil, []byte(compact(fields.arguments)))
+		call.arguments = jsontext.AppendString(nil, []byte(fields.arguments.Compact()))
 	}
 	if i.kind != itemSearch {
 		if call.name, f = readCalledName(fields.name); f != nil {
 			return f.in("name")
 		}
-		if f := optional(kindString, fields.namespace); f != nil {
+		if f := optional(jsontext.KindString, fields.namespace); f != nil {
 			return f.in("namespace")
 		}
-		if fields.namespace.given() {
-			call.name = joinName(fields.namespace.text(), call.name)
+		if fields.namespace.Given() {
+			call.name = joinName(fields.namespace.Text(), call.name)
 		}
 	}
-	i.call = call.id.text()
+	i.call = call.id.Text()
 	i.message.role, i.message.calls = roleAssistant, []toolCall{call}
 	return nil
 }
@@ -56,7 +57,7 @@ func (i *inputItem) readOutput(fields *itemFields) *fault {
 		return f.in("output")
 	}
 	if i.message.empty() {
-		i.message.text = value(`""`)
+		i.message.text = jsontext.Value(`""`)
 	}
 	return nil
 }
@@ -65,7 +66,7 @@ func (i *inputItem) readAnswered(fields *itemFields) *fault {
 	if f := expectFilled(fields.callID); f != nil {
 		return f.in("call_id")
 	}
-	i.answers = fields.callID.text()
+	i.answers = fields.callID.Text()
 	i.message.role, i.message.callID = roleTool, fields.callID
 	return nil
 }
@@ -79,7 +80,7 @@ func (r *ResponseRequest) readFound(item *inputItem, fields *itemFields) *fault 
 	if f := r.readMoreTools(fields.tools); f != nil {
 		return f.in("tools")
 	}
-	item.message.text = appendString(nil, []byte(compact(fields.tools)))
+	item.message.text = jsontext.AppendString(nil, []byte(fields.tools.Compact()))
 	return nil
 }
 

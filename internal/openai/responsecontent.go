@@ -1,14 +1,16 @@
 package openai
 
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
 // readItemContent reads the content of a message, or the output of a call: a
 // string or parts. None at all is let through, and leaves nothing.
-func (m *message) readItemContent(v value) *fault {
-	switch v.kind() {
-	case kindString:
+func (m *message) readItemContent(v jsontext.Value) *fault {
+	switch v.Kind() {
+	case jsontext.KindString:
 		m.text = v
 		return nil
-	case kindArray:
-		for i, v := range v.elements() {
+	case jsontext.KindArray:
+		for i, v := range v.Elements() {
 			if i == maxItems {
 				return tooManyItems()
 			}
@@ -28,34 +30,34 @@ func (m *message) empty() bool { return m.text == nil && m.content == nil }
 
 // itemPart are the members of a part as they stand in the body.
 type itemPart struct {
-	kind, text, refusal, image, detail, file value
+	kind, text, refusal, image, detail, file jsontext.Value
 }
 
-func readPartFields(v value) (p itemPart) {
-	v.pick(
-		member{"type", &p.kind},
-		member{"text", &p.text},
-		member{"refusal", &p.refusal},
-		member{"image_url", &p.image},
-		member{"detail", &p.detail},
-		member{"file_id", &p.file},
+func readPartFields(v jsontext.Value) (p itemPart) {
+	v.Pick(
+		jsontext.Into("type", &p.kind),
+		jsontext.Into("text", &p.text),
+		jsontext.Into("refusal", &p.refusal),
+		jsontext.Into("image_url", &p.image),
+		jsontext.Into("detail", &p.detail),
+		jsontext.Into("file_id", &p.file),
 	)
 	return p
 }
 
-func (m *message) readItemPart(v value) (part, *fault) {
-	if f := expect(kindObject, v); f != nil {
+func (m *message) readItemPart(v jsontext.Value) (part, *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return part{}, f
 	}
 	fields := readPartFields(v)
-	if f := expect(kindString, fields.kind); f != nil {
+	if f := expect(jsontext.KindString, fields.kind); f != nil {
 		return part{}, f.in("type")
 	}
-	switch name := fields.kind.text(); {
+	switch name := fields.kind.Text(); {
 	case name == "input_text", name == "output_text" && m.role == roleAssistant:
-		return part{kind: partText, text: fields.text}, expect(kindString, fields.text).in("text")
+		return part{kind: partText, text: fields.text}, expect(jsontext.KindString, fields.text).in("text")
 	case name == "refusal" && m.role == roleAssistant:
-		return part{kind: partText, text: fields.refusal}, expect(kindString, fields.refusal).in("refusal")
+		return part{kind: partText, text: fields.refusal}, expect(jsontext.KindString, fields.refusal).in("refusal")
 	case name == "input_image" && (m.role == roleUser || m.role == roleTool):
 		return readInputImage(fields)
 	default:
@@ -65,7 +67,7 @@ func (m *message) readItemPart(v value) (part, *fault) {
 
 // readInputImage reads an input_image.
 func readInputImage(fields itemPart) (part, *fault) {
-	if fields.file.given() {
+	if fields.file.Given() {
 		return part{}, unsupported("is not supported: there are no files here; send the image as a data URL in 'image_url'").in("file_id")
 	}
 	p := part{kind: partImage, url: fields.image}

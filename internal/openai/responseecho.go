@@ -3,18 +3,19 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // responseEcho are the values of a request that its response repeats, if they
 // were given.
 type responseEcho struct {
-	format                                 value
-	tools                                  []value
-	toolChoice                             value
-	metadata                               value
-	temperature, topP                      value
-	maxTokens, maxToolCalls                value
-	safetyIdentifier, promptCacheKey, user value
+	format                                 jsontext.Value
+	tools                                  []jsontext.Value
+	toolChoice                             jsontext.Value
+	metadata                               jsontext.Value
+	temperature, topP                      jsontext.Value
+	maxTokens, maxToolCalls                jsontext.Value
+	safetyIdentifier, promptCacheKey, user jsontext.Value
 	truncation                             string
 }
 
@@ -54,10 +55,10 @@ func (r *ResponseRequest) Meta(suffix string) ResponseMeta {
 func (r *ResponseRequest) appendEcho(dst []byte) []byte {
 	e := &r.echo
 	dst = append(dst, `,"model":`...)
-	dst = appendString(dst, r.model)
+	dst = jsontext.AppendString(dst, r.model)
 	dst = appendMember(dst, "instructions", r.instructions, "null")
 	dst = append(dst, `,"previous_response_id":`...)
-	dst = appendStringOrNull(dst, r.previous)
+	dst = jsontext.AppendStringOrNull(dst, r.previous)
 	dst = append(dst, `,"tools":[`...)
 	for i, t := range e.tools {
 		if i > 0 {
@@ -72,11 +73,11 @@ func (r *ResponseRequest) appendEcho(dst []byte) []byte {
 	dst = append(dst, `,"text":{"format":`...)
 	dst = appendValue(dst, e.format, `{"type":"text"}`)
 	dst = append(dst, `,"verbosity":`...)
-	dst = appendString(dst, cmp.Or(r.verbosity, "medium"))
+	dst = jsontext.AppendString(dst, cmp.Or(r.verbosity, "medium"))
 	dst = append(dst, `},"reasoning":{"effort":`...)
-	dst = appendStringOrNull(dst, r.effort)
+	dst = jsontext.AppendStringOrNull(dst, r.effort)
 	dst = append(dst, `,"summary":`...)
-	dst = appendStringOrNull(dst, r.summary)
+	dst = jsontext.AppendStringOrNull(dst, r.summary)
 	dst = append(dst, '}')
 	dst = appendMember(dst, "metadata", e.metadata, "{}")
 	dst = appendMember(dst, "temperature", e.temperature, "1")
@@ -85,7 +86,7 @@ func (r *ResponseRequest) appendEcho(dst []byte) []byte {
 	dst = appendMember(dst, "max_output_tokens", e.maxTokens, "null")
 	dst = appendMember(dst, "max_tool_calls", e.maxToolCalls, "null")
 	dst = append(dst, `,"truncation":`...)
-	dst = appendString(dst, cmp.Or(e.truncation, "disabled"))
+	dst = jsontext.AppendString(dst, cmp.Or(e.truncation, "disabled"))
 	dst = append(dst, `,"store":`...)
 	dst = appendBool(dst, r.store)
 	dst = append(dst, `,"background":false,"service_tier":"default"`...)
@@ -99,18 +100,18 @@ func (r *ResponseRequest) appendEcho(dst []byte) []byte {
 
 // appendMember appends a member with the text of a checked value, or with the
 // default.
-func appendMember(dst []byte, name string, v value, otherwise string) []byte {
+func appendMember(dst []byte, name string, v jsontext.Value, otherwise string) []byte {
 	dst = append(dst, `,"`...)
 	dst = append(dst, name...)
 	dst = append(dst, `":`...)
 	return appendValue(dst, v, otherwise)
 }
 
-func appendValue(dst []byte, v value, otherwise string) []byte {
+func appendValue(dst []byte, v jsontext.Value, otherwise string) []byte {
 	if v == nil {
 		return append(dst, otherwise...)
 	}
-	return append(dst, compact(v)...)
+	return append(dst, v.Compact()...)
 }
 
 func appendBool(dst []byte, b bool) []byte {
@@ -121,13 +122,13 @@ func appendBool(dst []byte, b bool) []byte {
 }
 
 // appendTool appends a tool. A function has parameters and strict in any case.
-func appendTool(dst []byte, v value) []byte {
-	text := compact(v)
+func appendTool(dst []byte, v jsontext.Value) []byte {
+	text := v.Compact()
 	var function, parameters, strict bool
-	for name, v := range v.members() {
+	for name, v := range v.Members() {
 		switch string(name) {
 		case "type":
-			function = v.is("function")
+			function = v.Is("function")
 		case "parameters":
 			parameters = true
 		case "strict":

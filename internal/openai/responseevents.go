@@ -1,6 +1,9 @@
 package openai
 
-import "strconv"
+import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"strconv"
+)
 
 // start starts an event with its type and number.
 func (s *ResponseStream) start(event string) {
@@ -20,7 +23,7 @@ func (s *ResponseStream) startOf(event string, i *outputItem) {
 // appendPlace appends which item an event is about.
 func appendPlace(dst []byte, i *outputItem) []byte {
 	dst = append(dst, `,"item_id":`...)
-	dst = appendString(dst, i.id)
+	dst = jsontext.AppendString(dst, i.id)
 	dst = append(dst, `,"output_index":`...)
 	return strconv.AppendInt(dst, int64(i.index), 10)
 }
@@ -46,7 +49,7 @@ func (s *ResponseStream) delta(event string, i *outputItem, part int, text strin
 		s.head = append(s.head, `,"delta":`...)
 	}
 	buf := append(s.buf[:0], s.head...)
-	buf = appendString(buf, text)
+	buf = jsontext.AppendString(buf, text)
 	buf = append(buf, `,"sequence_number":`...)
 	s.buf = strconv.AppendInt(buf, s.sequence, 10)
 	s.sequence++
@@ -117,7 +120,7 @@ func (s *ResponseStream) partDone(i *outputItem) {
 	text := i.parts[len(i.parts)-1]
 	s.summaryPart("response.reasoning_summary_text.done", i)
 	s.buf = append(s.buf, `,"text":`...)
-	s.buf = appendString(s.buf, text)
+	s.buf = jsontext.AppendString(s.buf, text)
 	s.send("response.reasoning_summary_text.done")
 	s.summaryPart("response.reasoning_summary_part.done", i)
 	s.buf = append(s.buf, `,"part":`...)
@@ -141,16 +144,16 @@ func (s *ResponseStream) ended(i *outputItem) {
 	case itemMessageType:
 		s.startOf("response.output_text.done", i)
 		s.buf = append(s.buf, `,"content_index":0,"text":`...)
-		s.buf = appendString(s.buf, i.text)
+		s.buf = jsontext.AppendString(s.buf, i.text)
 		s.buf = append(s.buf, `,"logprobs":[]`...)
 		s.send("response.output_text.done")
 		s.contentPart("response.content_part.done", i)
 	case itemCall:
 		s.startOf("response.function_call_arguments.done", i)
 		s.buf = append(s.buf, `,"name":`...)
-		s.buf = appendString(s.buf, i.form.name)
+		s.buf = jsontext.AppendString(s.buf, i.form.name)
 		s.buf = append(s.buf, `,"arguments":`...)
-		s.buf = appendString(s.buf, i.arguments)
+		s.buf = jsontext.AppendString(s.buf, i.arguments)
 		s.send("response.function_call_arguments.done")
 	case itemCustom:
 		s.customEnded(i)
@@ -166,6 +169,6 @@ func (s *ResponseStream) customEnded(i *outputItem) {
 	}
 	s.startOf("response.custom_tool_call_input.done", i)
 	s.buf = append(s.buf, `,"input":`...)
-	s.buf = appendString(s.buf, input)
+	s.buf = jsontext.AppendString(s.buf, input)
 	s.send("response.custom_tool_call_input.done")
 }

@@ -1,21 +1,22 @@
 package openai
 
 import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // readText reads text: the format of the answer, and its verbosity.
-func (r *ResponseRequest) readText(v value) *fault {
+func (r *ResponseRequest) readText(v jsontext.Value) *fault {
 	r.format, r.echo.format, r.verbosity = responseFormat{}, nil, ""
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindObject, v); f != nil {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	for name, v := range v.members() {
+	for name, v := range v.Members() {
 		switch string(name) {
 		case "format":
 			if f := r.readFormat(v); f != nil {
@@ -31,8 +32,8 @@ func (r *ResponseRequest) readText(v value) *fault {
 }
 
 // readFormat reads text.format.
-func (r *ResponseRequest) readFormat(v value) *fault {
-	if v.given() {
+func (r *ResponseRequest) readFormat(v jsontext.Value) *fault {
+	if v.Given() {
 		r.echo.format = v
 	}
 	return r.format.read(v, true)
@@ -41,15 +42,15 @@ func (r *ResponseRequest) readFormat(v value) *fault {
 // summaries are the values of reasoning.summary.
 var summaries = []string{"auto", "concise", "detailed"}
 
-func (r *ResponseRequest) readReasoning(v value) *fault {
+func (r *ResponseRequest) readReasoning(v jsontext.Value) *fault {
 	r.effort, r.summary = "", ""
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindObject, v); f != nil {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	for name, v := range v.members() {
+	for name, v := range v.Members() {
 		switch name := string(name); name {
 		case "effort":
 			if f := r.readReasoningEffort(v); f != nil {
@@ -64,7 +65,9 @@ func (r *ResponseRequest) readReasoning(v value) *fault {
 	return nil
 }
 
-func (r *ResponseRequest) readSummary(v value) *fault { return readOneOf(&r.summary, summaries, v) }
+func (r *ResponseRequest) readSummary(v jsontext.Value) *fault {
+	return readOneOf(&r.summary, summaries, v)
+}
 
 // includable are the values of include (IncludeEnum). All but one belong to
 // hosted tools, of which there is never any output.
@@ -84,19 +87,19 @@ const (
 	includeLogprobs  = "message.output_text.logprobs"
 )
 
-func (r *ResponseRequest) readInclude(v value) *fault {
+func (r *ResponseRequest) readInclude(v jsontext.Value) *fault {
 	r.encrypted = false
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindArray, v); f != nil {
+	if f := expect(jsontext.KindArray, v); f != nil {
 		return f
 	}
-	for i, v := range v.elements() {
-		if f := expect(kindString, v); f != nil {
+	for i, v := range v.Elements() {
+		if f := expect(jsontext.KindString, v); f != nil {
 			return f.at(i)
 		}
-		switch name := v.text(); {
+		switch name := v.Text(); {
 		case name == includeEncrypted:
 			r.encrypted = true
 		case name == includeLogprobs:
@@ -115,26 +118,26 @@ const (
 	maxMetadataValue = 512
 )
 
-func (r *ResponseRequest) readMetadata(v value) *fault {
+func (r *ResponseRequest) readMetadata(v jsontext.Value) *fault {
 	r.echo.metadata = nil
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindObject, v); f != nil {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
 	count := 0
-	for name, v := range v.members() {
+	for name, v := range v.Members() {
 		if count++; count > maxMetadata {
 			return wrongValue("must hold at most %d pairs", maxMetadata)
 		}
 		if utf8.RuneCount(name) > maxMetadataName {
 			return wrongValue("its names must be at most %d characters long", maxMetadataName)
 		}
-		if f := expect(kindString, v); f != nil {
+		if f := expect(jsontext.KindString, v); f != nil {
 			return f.in(string(name))
 		}
-		if utf8.RuneCount(v.bytes()) > maxMetadataValue {
+		if utf8.RuneCount(v.Bytes()) > maxMetadataValue {
 			return wrongValue("must be at most %d characters long", maxMetadataValue).in(string(name))
 		}
 	}

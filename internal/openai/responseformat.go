@@ -1,6 +1,9 @@
 package openai
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
 
 // responseFormat is the response_format of a request. The zero value is text.
 type responseFormat struct {
@@ -8,24 +11,24 @@ type responseFormat struct {
 	schema     json.RawMessage // of json_schema
 }
 
-func (r *ChatRequest) readResponseFormat(v value) *fault { return r.format.read(v, false) }
+func (r *ChatRequest) readResponseFormat(v jsontext.Value) *fault { return r.format.read(v, false) }
 
 // read reads a format. flat says that the members of a json_schema stand beside
 // the type, as in the Responses API; else they are an object of their own.
-func (f *responseFormat) read(v value, flat bool) *fault {
+func (f *responseFormat) read(v jsontext.Value, flat bool) *fault {
 	*f = responseFormat{}
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindObject, v); f != nil {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	var kind, schema value
-	v.pick(member{"type", &kind}, member{"json_schema", &schema})
-	if f := expect(kindString, kind); f != nil {
+	var kind, schema jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("json_schema", &schema))
+	if f := expect(jsontext.KindString, kind); f != nil {
 		return f.in("type")
 	}
-	switch kind.text() {
+	switch kind.Text() {
 	case "text":
 		return nil
 	case "json_object":
@@ -43,29 +46,29 @@ func (f *responseFormat) read(v value, flat bool) *fault {
 // readSchema reads the json_schema of a format. Its name, description and strict
 // are checked and without effect: Codex gives every schema one name, and always
 // asks for strictness.
-func (f *responseFormat) readSchema(v value) *fault {
-	if f := expect(kindObject, v); f != nil {
+func (f *responseFormat) readSchema(v jsontext.Value) *fault {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	var schemaName, description, schema, strict value
-	v.pick(
-		member{"name", &schemaName},
-		member{"description", &description},
-		member{"schema", &schema},
-		member{"strict", &strict},
+	var schemaName, description, schema, strict jsontext.Value
+	v.Pick(
+		jsontext.Into("name", &schemaName),
+		jsontext.Into("description", &description),
+		jsontext.Into("schema", &schema),
+		jsontext.Into("strict", &strict),
 	)
 	if f := expectFilled(schemaName); f != nil {
 		return f.in("name")
 	}
-	if f := optional(kindString, description); f != nil {
+	if f := optional(jsontext.KindString, description); f != nil {
 		return f.in("description")
 	}
-	if f := optional(kindBool, strict); f != nil {
+	if f := optional(jsontext.KindBool, strict); f != nil {
 		return f.in("strict")
 	}
-	if f := expect(kindObject, schema); f != nil {
+	if f := expect(jsontext.KindObject, schema); f != nil {
 		return f.in("schema")
 	}
-	f.schema = compact(schema)
+	f.schema = schema.Compact()
 	return nil
 }

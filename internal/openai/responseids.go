@@ -40,10 +40,5 @@ func sourceOf(id string) (string, bool) {
 const suffixLength = 26
 
 func isNumber(s string) bool {
-	for _, b := range []byte(s) {
-		if !isDigit(b) {
-			return false
-		}
-	}
-	return s != ""
+	return s != "" && strings.Trim(s, "0123456789") == ""
 }

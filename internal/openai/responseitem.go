@@ -1,10 +1,13 @@
 package openai
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
 
 // inputItem is one item of a response's input (InputItem).
 type inputItem struct {
-	raw     value
+	raw     jsontext.Value
 	kind    string // its type
 	id      string // its own id, if it has one
 	call    string // the id of the call that it is, if it is one
@@ -36,19 +39,19 @@ var verbatimItems = map[string]bool{
 	"compaction":            true,
 }
 
-func (r *ResponseRequest) readInput(v value) *fault {
-	r.input, r.more, r.hasInput, r.elements = nil, nil, v.given(), 0
-	switch v.kind() {
-	case kindAbsent, kindNull:
+func (r *ResponseRequest) readInput(v jsontext.Value) *fault {
+	r.input, r.more, r.hasInput, r.elements = nil, nil, v.Given(), 0
+	switch v.Kind() {
+	case jsontext.KindAbsent, jsontext.KindNull:
 		return nil
-	case kindString:
+	case jsontext.KindString:
 		r.input = []inputItem{{
 			raw: v, kind: itemMessageType,
 			message: message{role: roleUser, text: v, size: len(v)},
 		}}
 		return nil
-	case kindArray:
-		for i, v := range v.elements() {
+	case jsontext.KindArray:
+		for i, v := range v.Elements() {
 			item, f := r.readItem(v)
 			if f != nil {
 				return f.at(i)
@@ -65,26 +68,26 @@ func (r *ResponseRequest) readInput(v value) *fault {
 
 // itemFields are the members of an item as they stand in the body.
 type itemFields struct {
-	kind, id, role, content                    value
-	callID, name, namespace, arguments, output value
-	input, tools, encrypted, phase             value
+	kind, id, role, content                    jsontext.Value
+	callID, name, namespace, arguments, output jsontext.Value
+	input, tools, encrypted, phase             jsontext.Value
 }
 
-func readItemFields(v value) (fields itemFields) {
-	v.pick(
-		member{"type", &fields.kind},
-		member{"id", &fields.id},
-		member{"role", &fields.role},
-		member{"content", &fields.content},
-		member{"call_id", &fields.callID},
-		member{"name", &fields.name},
-		member{"namespace", &fields.namespace},
-		member{"arguments", &fields.arguments},
-		member{"output", &fields.output},
-		member{"input", &fields.input},
-		member{"tools", &fields.tools},
-		member{"encrypted_content", &fields.encrypted},
-		member{"phase", &fields.phase},
+func readItemFields(v jsontext.Value) (fields itemFields) {
+	v.Pick(
+		jsontext.Into("type", &fields.kind),
+		jsontext.Into("id", &fields.id),
+		jsontext.Into("role", &fields.role),
+		jsontext.Into("content", &fields.content),
+		jsontext.Into("call_id", &fields.callID),
+		jsontext.Into("name", &fields.name),
+		jsontext.Into("namespace", &fields.namespace),
+		jsontext.Into("arguments", &fields.arguments),
+		jsontext.Into("output", &fields.output),
+		jsontext.Into("input", &fields.input),
+		jsontext.Into("tools", &fields.tools),
+		jsontext.Into("encrypted_content", &fields.encrypted),
+		jsontext.Into("phase", &fields.phase),
 	)
 	return fields
 }
@@ -92,32 +95,32 @@ func readItemFields(v value) (fields itemFields) {
 // typeOf is the type of an item. A message and a reference may leave it out.
 func (fields *itemFields) typeOf() (string, *fault) {
 	switch {
-	case fields.kind.given():
-		return fields.kind.text(), expect(kindString, fields.kind).in("type")
-	case fields.role.given():
+	case fields.kind.Given():
+		return fields.kind.Text(), expect(jsontext.KindString, fields.kind).in("type")
+	case fields.role.Given():
 		return itemMessageType, nil
-	case fields.id.given():
+	case fields.id.Given():
 		return itemReference, nil
 	}
 	return "", missing().in("type")
 }
 
-func (r *ResponseRequest) readItem(v value) (item inputItem, f *fault) {
-	if f := expect(kindObject, v); f != nil {
+func (r *ResponseRequest) readItem(v jsontext.Value) (item inputItem, f *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return item, f
 	}
 	fields := readItemFields(v)
-	if fields.kind.given() {
-		if f := expect(kindString, fields.kind); f != nil {
+	if fields.kind.Given() {
+		if f := expect(jsontext.KindString, fields.kind); f != nil {
 			return item, f.in("type")
 		}
 	}
-	if f := optional(kindString, fields.id); f != nil {
+	if f := optional(jsontext.KindString, fields.id); f != nil {
 		return item, f.in("id")
 	}
 	item.raw = v
-	if fields.id.given() {
-		item.id = fields.id.text()
+	if fields.id.Given() {
+		item.id = fields.id.Text()
 	}
 	item.message.size = len(v)
 	if item.kind, f = fields.typeOf(); f != nil {
@@ -155,11 +158,11 @@ func (r *ResponseRequest) readItemOf(item *inputItem, fields *itemFields) *fault
 
 // passOn gives the item to Codex as it is.
 func (i *inputItem) passOn() {
-	i.message.role, i.message.item = roleItem, value(compact(i.raw))
+	i.message.role, i.message.item = roleItem, jsontext.Value(i.raw.Compact())
 }
 
 func (i *inputItem) readMessage(fields *itemFields) *fault {
-	if f := expect(kindString, fields.role); f != nil {
+	if f := expect(jsontext.KindString, fields.role); f != nil {
 		return f.in("role")
 	}
 	i.message.role = readRole(fields.role)
@@ -176,7 +179,7 @@ func (i *inputItem) readMessage(fields *itemFields) *fault {
 			return f.in("phase")
 		}
 	}
-	if i.message.empty() || i.message.role == roleAssistant && i.message.text != nil && len(i.message.text.rawText()) == 0 {
+	if i.message.empty() || i.message.role == roleAssistant && i.message.text != nil && len(i.message.text.RawText()) == 0 {
 		i.silent = true
 	}
 	return nil
@@ -185,30 +188,30 @@ func (i *inputItem) readMessage(fields *itemFields) *fault {
 // readReasoning passes on reasoning that the provider can read again. Without
 // its encrypted content the model would get nothing of it.
 func (i *inputItem) readReasoning(fields *itemFields) *fault {
-	if f := optional(kindString, fields.encrypted); f != nil {
+	if f := optional(jsontext.KindString, fields.encrypted); f != nil {
 		return f.in("encrypted_content")
 	}
-	if !fields.encrypted.given() || len(fields.encrypted.rawText()) == 0 {
+	if !fields.encrypted.Given() || len(fields.encrypted.RawText()) == 0 {
 		i.silent = true
 		return nil
 	}
-	var summary value
-	for name, v := range i.raw.members() {
+	var summary jsontext.Value
+	for name, v := range i.raw.Members() {
 		if string(name) == "summary" {
 			summary = v
 		}
 	}
-	if f := expect(kindArray, summary); f != nil {
+	if f := expect(jsontext.KindArray, summary); f != nil {
 		return f.in("summary")
 	}
-	for k, v := range summary.elements() {
-		if f := expect(kindObject, v); f != nil {
+	for k, v := range summary.Elements() {
+		if f := expect(jsontext.KindObject, v); f != nil {
 			return f.at(k).in("summary")
 		}
 	}
 	i.passOn()
 	if source, ok := sourceOf(i.id); ok {
-		i.message.item = value(i.resource(source))
+		i.message.item = jsontext.Value(i.resource(source))
 	}
 	return nil
 }
@@ -222,7 +225,7 @@ func (i *inputItem) resolve(r *ResponseRequest, at int, found map[string]json.Ra
 	if !ok {
 		return itemNotFound(i.id, at)
 	}
-	item, f := r.readItem(value(raw))
+	item, f := r.readItem(jsontext.Value(raw))
 	*i = item
 	if f == nil {
 		return nil

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/url"
 	"slices"
 	"strconv"
@@ -9,7 +10,7 @@ import (
 
 // ResponseDeleted returns the body of DELETE /v1/responses/{id}.
 func ResponseDeleted(id string) []byte {
-	dst := appendString([]byte(`{"id":`), id)
+	dst := jsontext.AppendString([]byte(`{"id":`), id)
 	return append(dst, `,"object":"response","deleted":true}`...)
 }
 
@@ -75,9 +76,9 @@ func ItemList(items []json.RawMessage, page Page) ([]byte, *Error) {
 		dst = append(dst, item...)
 	}
 	dst = append(dst, `],"first_id":`...)
-	dst = appendStringOrNull(dst, first)
+	dst = jsontext.AppendStringOrNull(dst, first)
 	dst = append(dst, `,"last_id":`...)
-	dst = appendStringOrNull(dst, last)
+	dst = jsontext.AppendStringOrNull(dst, last)
 	dst = append(dst, `,"has_more":`...)
 	dst = appendBool(dst, more)
 	return append(dst, '}'), nil
@@ -85,9 +86,9 @@ func ItemList(items []json.RawMessage, page Page) ([]byte, *Error) {
 
 // ItemID is the id of an item that is kept; empty: it has none.
 func ItemID(item json.RawMessage) string {
-	for name, v := range value(item).members() {
-		if string(name) == "id" && v.kind() == kindString {
-			return v.text()
+	for name, v := range jsontext.Value(item).Members() {
+		if string(name) == "id" && v.Kind() == jsontext.KindString {
+			return v.Text()
 		}
 	}
 	return ""

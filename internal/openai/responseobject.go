@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // The values of a Response's status, and, but for failed and cancelled, of an
@@ -67,7 +68,7 @@ func newResponse(meta ResponseMeta) *response {
 func (r *response) append(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, `{"id":`...)
-	dst = appendString(dst, r.meta.ID)
+	dst = jsontext.AppendString(dst, r.meta.ID)
 	dst = append(dst, `,"object":"response","created_at":`...)
 	dst = strconv.AppendInt(dst, r.meta.Created, 10)
 	dst = append(dst, `,"status":"`...)
@@ -120,7 +121,7 @@ func (r *response) size() int {
 // append appends the item as it is now.
 func (i *outputItem) append(dst []byte, encrypted bool) []byte {
 	dst = append(dst, `{"id":`...)
-	dst = appendString(dst, i.id)
+	dst = jsontext.AppendString(dst, i.id)
 	dst = append(dst, `,"type":"`...)
 	dst = append(dst, i.kind...)
 	dst = append(dst, `","status":"`...)
@@ -149,7 +150,7 @@ func (i *outputItem) append(dst []byte, encrypted bool) []byte {
 // appendTextPart appends the content part of a message (OutputTextContent).
 func appendTextPart(dst, text []byte) []byte {
 	dst = append(dst, `{"type":"output_text","text":`...)
-	dst = appendString(dst, text)
+	dst = jsontext.AppendString(dst, text)
 	return append(dst, `,"annotations":[],"logprobs":[]}`...)
 }
 
@@ -164,7 +165,7 @@ func (i *outputItem) appendReasoning(dst []byte, encrypted bool) []byte {
 	dst = append(dst, ']')
 	if encrypted && i.status != statusInProgress {
 		dst = append(dst, `,"encrypted_content":`...)
-		dst = appendStringOrNull(dst, i.encrypted)
+		dst = jsontext.AppendStringOrNull(dst, i.encrypted)
 	}
 	return dst
 }
@@ -172,36 +173,36 @@ func (i *outputItem) appendReasoning(dst []byte, encrypted bool) []byte {
 // appendSummaryPart appends a part of a reasoning's summary.
 func appendSummaryPart(dst, text []byte) []byte {
 	dst = append(dst, `{"type":"summary_text","text":`...)
-	dst = appendString(dst, text)
+	dst = jsontext.AppendString(dst, text)
 	return append(dst, '}')
 }
 
 func (i *outputItem) appendCall(dst []byte) []byte {
 	dst = append(dst, `,"call_id":`...)
-	dst = appendString(dst, i.callID)
+	dst = jsontext.AppendString(dst, i.callID)
 	if i.kind == itemSearch {
 		dst = append(dst, `,"execution":"client","arguments":`...)
 		return i.appendSearch(dst)
 	}
 	if i.form.namespace != "" {
 		dst = append(dst, `,"namespace":`...)
-		dst = appendString(dst, i.form.namespace)
+		dst = jsontext.AppendString(dst, i.form.namespace)
 	}
 	dst = append(dst, `,"name":`...)
-	dst = appendString(dst, i.form.name)
+	dst = jsontext.AppendString(dst, i.form.name)
 	done := i.status != statusInProgress
 	if i.kind == itemCustom {
 		dst = append(dst, `,"input":`...)
 		if !done {
 			return append(dst, `""`...)
 		}
-		return appendString(dst, customInput(i.arguments))
+		return jsontext.AppendString(dst, customInput(i.arguments))
 	}
 	dst = append(dst, `,"arguments":`...)
 	if !done {
 		return append(dst, `""`...)
 	}
-	return appendString(dst, i.arguments)
+	return jsontext.AppendString(dst, i.arguments)
 }
 
 // appendSearch appends the arguments of a search for tools, which are an object.
@@ -209,7 +210,7 @@ func (i *outputItem) appendSearch(dst []byte) []byte {
 	if i.status == statusInProgress || !json.Valid(i.arguments) {
 		return append(dst, "{}"...)
 	}
-	return append(dst, compact(i.arguments)...)
+	return append(dst, jsontext.Value(i.arguments).Compact()...)
 }
 
 // appendError appends the error (ResponseError), or null.
@@ -220,7 +221,7 @@ func (r *response) appendError(dst []byte) []byte {
 	dst = append(dst, `{"code":"`...)
 	dst = append(dst, r.err.responseCode()...)
 	dst = append(dst, `","message":`...)
-	dst = appendString(dst, r.err.Message)
+	dst = jsontext.AppendString(dst, r.err.Message)
 	return append(dst, '}')
 }
 

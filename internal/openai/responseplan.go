@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"slices"
 )
 
@@ -35,7 +36,7 @@ func (r *ResponseRequest) ItemNotFound(id string) *Error {
 func (r *ResponseRequest) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *Error {
 	before := make([]inputItem, 0, len(earlier))
 	for _, raw := range earlier {
-		item, f := r.readItem(value(raw))
+		item, f := r.readItem(jsontext.Value(raw))
 		if f == nil {
 			f = r.count(&item.message)
 		}

@@ -1,6 +1,9 @@
 package openai
 
-import "strings"
+import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"strings"
+)
 
 // ResponseRequest is a checked body of POST /v1/responses (CreateResponse). It
 // holds views into the body it was decoded from, which must not be changed as
@@ -11,7 +14,7 @@ import "strings"
 type ResponseRequest struct {
 	conversation
 
-	instructions value
+	instructions jsontext.Value
 	input        []inputItem
 	hasInput     bool
 	previous     string // previous_response_id
@@ -42,7 +45,7 @@ func DecodeResponse(body []byte) (*ResponseRequest, *Error) {
 		return nil, refusal
 	}
 	r := &ResponseRequest{store: true}
-	for name, v := range root.members() {
+	for name, v := range root.Members() {
 		read, known := responseFields[string(name)]
 		if !known {
 			continue
@@ -58,14 +61,14 @@ func DecodeResponse(body []byte) (*ResponseRequest, *Error) {
 }
 
 // responseFields are the readers of the fields that are looked at.
-var responseFields = map[string]func(*ResponseRequest, value) *fault{
+var responseFields = map[string]func(*ResponseRequest, jsontext.Value) *fault{
 	"model":                (*ResponseRequest).readModel,
 	"input":                (*ResponseRequest).readInput,
 	"instructions":         (*ResponseRequest).readInstructions,
 	"previous_response_id": (*ResponseRequest).readPrevious,
 	"store":                (*ResponseRequest).readStore,
 	"stream":               (*ResponseRequest).readStream,
-	"stream_options":       skipped("", "", kindObject),
+	"stream_options":       skipped("", "", jsontext.KindObject),
 	"tools":                (*ResponseRequest).readTools,
 	"tool_choice":          (*ResponseRequest).readToolChoice,
 	"parallel_tool_calls":  (*ResponseRequest).readParallelToolCalls,
@@ -83,28 +86,28 @@ var responseFields = map[string]func(*ResponseRequest, value) *fault{
 	"prompt":       refused("there are no prompts here; use 'instructions' and 'input'"),
 	"messages":     refused("it belongs to POST /v1/chat/completions; here it is 'input'"),
 
-	"temperature":            echoed("temperature", "1", func(e *responseEcho) *value { return &e.temperature }, kindNumber),
-	"top_p":                  echoed("top_p", "1", func(e *responseEcho) *value { return &e.topP }, kindNumber),
-	"max_tool_calls":         echoed("", "", func(e *responseEcho) *value { return &e.maxToolCalls }, kindNumber),
-	"safety_identifier":      echoed("", "", func(e *responseEcho) *value { return &e.safetyIdentifier }, kindString),
-	"prompt_cache_key":       echoed("", "", func(e *responseEcho) *value { return &e.promptCacheKey }, kindString),
-	"user":                   echoed("", "", func(e *responseEcho) *value { return &e.user }, kindString),
-	"service_tier":           skipped("service_tier", `"auto"`, kindString),
-	"context_management":     skipped("context_management", "[]", kindArray),
-	"moderation":             skipped("moderation", "", kindObject),
-	"prompt_cache_retention": skipped("", "", kindString),
-	"prompt_cache_options":   skipped("", "", kindObject),
+	"temperature":            echoed("temperature", "1", func(e *responseEcho) *jsontext.Value { return &e.temperature }, jsontext.KindNumber),
+	"top_p":                  echoed("top_p", "1", func(e *responseEcho) *jsontext.Value { return &e.topP }, jsontext.KindNumber),
+	"max_tool_calls":         echoed("", "", func(e *responseEcho) *jsontext.Value { return &e.maxToolCalls }, jsontext.KindNumber),
+	"safety_identifier":      echoed("", "", func(e *responseEcho) *jsontext.Value { return &e.safetyIdentifier }, jsontext.KindString),
+	"prompt_cache_key":       echoed("", "", func(e *responseEcho) *jsontext.Value { return &e.promptCacheKey }, jsontext.KindString),
+	"user":                   echoed("", "", func(e *responseEcho) *jsontext.Value { return &e.user }, jsontext.KindString),
+	"service_tier":           skipped("service_tier", `"auto"`, jsontext.KindString),
+	"context_management":     skipped("context_management", "[]", jsontext.KindArray),
+	"moderation":             skipped("moderation", "", jsontext.KindObject),
+	"prompt_cache_retention": skipped("", "", jsontext.KindString),
+	"prompt_cache_options":   skipped("", "", jsontext.KindObject),
 }
 
 // skipped reads a field without a counterpart in Codex, see [unused].
-func skipped(name, neutral string, kinds ...kind) func(*ResponseRequest, value) *fault {
-	return func(r *ResponseRequest, v value) *fault { return r.skip(v, name, neutral, kinds) }
+func skipped(name, neutral string, kinds ...jsontext.Kind) func(*ResponseRequest, jsontext.Value) *fault {
+	return func(r *ResponseRequest, v jsontext.Value) *fault { return r.skip(v, name, neutral, kinds) }
 }
 
 // echoed is skipped for a field that the response repeats.
-func echoed(name, neutral string, into func(*responseEcho) *value, kinds ...kind) func(*ResponseRequest, value) *fault {
-	return func(r *ResponseRequest, v value) *fault {
-		if v.given() {
+func echoed(name, neutral string, into func(*responseEcho) *jsontext.Value, kinds ...jsontext.Kind) func(*ResponseRequest, jsontext.Value) *fault {
+	return func(r *ResponseRequest, v jsontext.Value) *fault {
+		if v.Given() {
 			*into(&r.echo) = v
 		}
 		return r.skip(v, name, neutral, kinds)
@@ -112,9 +115,9 @@ func echoed(name, neutral string, into func(*responseEcho) *value, kinds ...kind
 }
 
 // refused refuses a field for a reason.
-func refused(why string) func(*ResponseRequest, value) *fault {
-	return func(_ *ResponseRequest, v value) *fault {
-		if !v.given() {
+func refused(why string) func(*ResponseRequest, jsontext.Value) *fault {
+	return func(_ *ResponseRequest, v jsontext.Value) *fault {
+		if !v.Given() {
 			return nil
 		}
 		return unsupported("is not supported: %s", why)
@@ -137,47 +140,47 @@ func (r *ResponseRequest) check() *fault {
 	return nil
 }
 
-func (r *ResponseRequest) readInstructions(v value) *fault {
+func (r *ResponseRequest) readInstructions(v jsontext.Value) *fault {
 	r.instructions = nil
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
 	r.instructions = v
-	return expect(kindString, v)
+	return expect(jsontext.KindString, v)
 }
 
-func (r *ResponseRequest) readPrevious(v value) *fault {
+func (r *ResponseRequest) readPrevious(v jsontext.Value) *fault {
 	r.previous = ""
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
 	if f := expectFilled(v); f != nil {
 		return f
 	}
-	r.previous = v.text()
+	r.previous = v.Text()
 	return nil
 }
 
-func (r *ResponseRequest) readStore(v value) *fault {
-	r.store = !v.given() || v.isTrue()
-	return optional(kindBool, v)
+func (r *ResponseRequest) readStore(v jsontext.Value) *fault {
+	r.store = !v.Given() || v.IsTrue()
+	return optional(jsontext.KindBool, v)
 }
 
-func (r *ResponseRequest) readBackground(v value) *fault {
-	if f := optional(kindBool, v); f != nil {
+func (r *ResponseRequest) readBackground(v jsontext.Value) *fault {
+	if f := optional(jsontext.KindBool, v); f != nil {
 		return f
 	}
-	if v.isTrue() {
+	if v.IsTrue() {
 		return unsupported("is not supported: a response is made while its client waits")
 	}
 	return nil
 }
 
-func (r *ResponseRequest) readTopLogprobs(v value) *fault {
-	if !v.given() {
+func (r *ResponseRequest) readTopLogprobs(v jsontext.Value) *fault {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindNumber, v); f != nil {
+	if f := expect(jsontext.KindNumber, v); f != nil {
 		return f
 	}
 	if string(v) != "0" {
@@ -189,9 +192,9 @@ func (r *ResponseRequest) readTopLogprobs(v value) *fault {
 // minOutputTokens is the least that OpenAI takes for max_output_tokens.
 const minOutputTokens = 16
 
-func (r *ResponseRequest) readMaxTokens(v value) *fault {
+func (r *ResponseRequest) readMaxTokens(v jsontext.Value) *fault {
 	r.echo.maxTokens = nil
-	if f := readTokenLimit(&r.maxTokens, v); f != nil || !v.given() {
+	if f := readTokenLimit(&r.maxTokens, v); f != nil || !v.Given() {
 		return f
 	}
 	if r.maxTokens < minOutputTokens {
@@ -201,15 +204,15 @@ func (r *ResponseRequest) readMaxTokens(v value) *fault {
 	return nil
 }
 
-func (r *ResponseRequest) readTruncation(v value) *fault {
+func (r *ResponseRequest) readTruncation(v jsontext.Value) *fault {
 	r.echo.truncation = ""
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindString, v); f != nil {
+	if f := expect(jsontext.KindString, v); f != nil {
 		return f
 	}
-	switch r.echo.truncation = v.text(); r.echo.truncation {
+	switch r.echo.truncation = v.Text(); r.echo.truncation {
 	case "auto":
 		r.ignore("truncation")
 	case "disabled":
@@ -220,15 +223,15 @@ func (r *ResponseRequest) readTruncation(v value) *fault {
 }
 
 // readClientMetadata finds out whether the client is a Codex, which says so here.
-func (r *ResponseRequest) readClientMetadata(v value) *fault {
+func (r *ResponseRequest) readClientMetadata(v jsontext.Value) *fault {
 	r.codex = false
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindObject, v); f != nil {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	for name := range v.members() {
+	for name := range v.Members() {
 		r.codex = r.codex || strings.HasPrefix(string(name), "x-codex-")
 	}
 	return nil

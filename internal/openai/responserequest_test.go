@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -338,7 +340,7 @@ func TestInputItems(t *testing.T) {
 		}
 		again := &ResponseRequest{}
 		for _, item := range items {
-			if _, f := again.readItem(value(item)); f != nil {
+			if _, f := again.readItem(jsontext.Value(item)); f != nil {
 				t.Errorf("%s cannot be read again: %+v", item, f)
 			}
 		}
@@ -383,11 +385,11 @@ func FuzzResponse(f *testing.F) {
 		}
 		ids := map[string]bool{}
 		for _, item := range r.InputItems(testSuffix) {
-			if lone, err := checkJSON(item); err != nil || lone != nil || ItemID(item) == "" {
-				t.Fatalf("item %q: %v, %v", item, err, lone)
+			if v, err := jsontext.Parse(item); err != nil || !bytes.Equal(v, item) || ItemID(item) == "" {
+				t.Fatalf("item %q: %v", item, err)
 			}
 			ids[ItemID(item)] = true
-			if _, f := new(ResponseRequest).readItem(value(item)); f != nil {
+			if _, f := new(ResponseRequest).readItem(jsontext.Value(item)); f != nil {
 				t.Fatalf("item %s cannot be read again: %+v", item, f)
 			}
 		}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"strconv"
 )
 
@@ -52,22 +53,22 @@ func (i *inputItem) resource(id string) json.RawMessage {
 		return i.messageResource(id)
 	}
 	dst := append([]byte(nil), `{"id":`...)
-	dst = appendString(dst, id)
+	dst = jsontext.AppendString(dst, id)
 	status := false
-	for name, v := range i.raw.members() {
+	for name, v := range i.raw.Members() {
 		if string(name) == "id" {
 			continue
 		}
 		if string(name) == "status" {
-			if !v.given() {
+			if !v.Given() {
 				continue
 			}
 			status = true
 		}
 		dst = append(dst, ',')
-		dst = appendString(dst, name)
+		dst = jsontext.AppendString(dst, name)
 		dst = append(dst, ':')
-		dst = append(dst, compact(v)...)
+		dst = append(dst, v.Compact()...)
 	}
 	if !status && (i.call != "" || i.answers != "") {
 		dst = append(dst, `,"status":"completed"`...)
@@ -79,9 +80,9 @@ func (i *inputItem) resource(id string) json.RawMessage {
 func (i *inputItem) messageResource(id string) json.RawMessage {
 	m := &i.message
 	dst := append([]byte(nil), `{"id":`...)
-	dst = appendString(dst, id)
+	dst = jsontext.AppendString(dst, id)
 	dst = append(dst, `,"type":"message","role":`...)
-	dst = appendString(dst, string(m.role))
+	dst = jsontext.AppendString(dst, string(m.role))
 	if m.phase != "" {
 		dst = append(dst, `,"phase":"`...)
 		dst = append(dst, m.phase...)

@@ -1,14 +1,16 @@
 package openai
 
-func (r *ResponseRequest) readToolChoice(v value) *fault {
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
+func (r *ResponseRequest) readToolChoice(v jsontext.Value) *fault {
 	r.choice, r.echo.toolChoice = toolChoice{}, nil
-	switch v.kind() {
-	case kindNull:
+	switch v.Kind() {
+	case jsontext.KindNull:
 		return nil
-	case kindString:
+	case jsontext.KindString:
 		r.echo.toolChoice = v
-		return r.choice.readMode(v.text())
-	case kindObject:
+		return r.choice.readMode(v.Text())
+	case jsontext.KindObject:
 		r.echo.toolChoice = v
 		return r.choice.readResponseObject(v)
 	}
@@ -17,10 +19,10 @@ func (r *ResponseRequest) readToolChoice(v value) *fault {
 
 // readResponseObject reads a choice that is an object (ToolChoiceFunction,
 // ToolChoiceCustom, ToolChoiceAllowed).
-func (c *toolChoice) readResponseObject(v value) *fault {
-	var kind, mode, tools value
-	v.pick(member{"type", &kind}, member{"mode", &mode}, member{"tools", &tools})
-	if kind.is("allowed_tools") {
+func (c *toolChoice) readResponseObject(v jsontext.Value) *fault {
+	var kind, mode, tools jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
+	if kind.Is("allowed_tools") {
 		return c.readAllowedTools(mode, tools, readChosenTool)
 	}
 	name, f := readChosenTool(v)
@@ -29,26 +31,26 @@ func (c *toolChoice) readResponseObject(v value) *fault {
 }
 
 // readChosenTool reads {"type":"function","name":…}, also of a custom tool.
-func readChosenTool(v value) (string, *fault) {
-	if f := expect(kindObject, v); f != nil {
+func readChosenTool(v jsontext.Value) (string, *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return "", f
 	}
-	var kind, chosen, namespace value
-	v.pick(member{"type", &kind}, member{"name", &chosen}, member{"namespace", &namespace})
-	if f := expect(kindString, kind); f != nil {
+	var kind, chosen, namespace jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("name", &chosen), jsontext.Into("namespace", &namespace))
+	if f := expect(jsontext.KindString, kind); f != nil {
 		return "", f.in("type")
 	}
-	if !kind.is("function") && !kind.is("custom") {
+	if !kind.Is("function") && !kind.Is("custom") {
 		return "", unsupported("must name a function or a custom tool: other tools do not run here").in("type")
 	}
 	if f := expectFilled(chosen); f != nil {
 		return "", f.in("name")
 	}
-	if f := optional(kindString, namespace); f != nil {
+	if f := optional(jsontext.KindString, namespace); f != nil {
 		return "", f.in("namespace")
 	}
-	if namespace.given() {
-		return joinName(namespace.text(), chosen.text()), nil
+	if namespace.Given() {
+		return joinName(namespace.Text(), chosen.Text()), nil
 	}
-	return chosen.text(), nil
+	return chosen.Text(), nil
 }

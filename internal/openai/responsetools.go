@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"strings"
 )
 
@@ -22,7 +23,7 @@ var customSchema = json.RawMessage(`{"type":"object","properties":{"input":{"typ
 
 // customArguments are the arguments of that function for an input, which is a
 // JSON string.
-func customArguments(input value) []byte {
+func customArguments(input jsontext.Value) []byte {
 	arguments := append([]byte(nil), `{"input":`...)
 	arguments = append(arguments, input...)
 	return append(arguments, '}')
@@ -45,16 +46,16 @@ type moreTool struct {
 	form toolForm
 }
 
-func (r *ResponseRequest) readTools(v value) *fault {
+func (r *ResponseRequest) readTools(v jsontext.Value) *fault {
 	r.tools, r.declared, r.forms, r.echo.tools = nil, nil, nil, nil
 	r.hosted, r.skipped = nil, nil
-	if !v.given() {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindArray, v); f != nil {
+	if f := expect(jsontext.KindArray, v); f != nil {
 		return f
 	}
-	for i, v := range v.elements() {
+	for i, v := range v.Elements() {
 		if i == maxTools {
 			return wrongValue("must hold at most %d tools", maxTools)
 		}
@@ -110,11 +111,11 @@ func (r *ResponseRequest) addTool(t moreTool) *fault {
 
 // readMoreTools reads the tools of an input item. Hosted ones in it were never
 // the client's own idea: another tool has found them.
-func (r *ResponseRequest) readMoreTools(v value) *fault {
-	if f := expect(kindArray, v); f != nil {
+func (r *ResponseRequest) readMoreTools(v jsontext.Value) *fault {
+	if f := expect(jsontext.KindArray, v); f != nil {
 		return f
 	}
-	for i, v := range v.elements() {
+	for i, v := range v.Elements() {
 		tools, f := readResponseTool(v, "")
 		if f != nil && f.code == codeHosted {
 			f = f.at(i)
@@ -149,16 +150,16 @@ func (r *ResponseRequest) addMoreTools() *fault {
 const codeHosted = "hosted_tool"
 
 // readResponseTool reads a tool (Tool): the functions that stand for it.
-func readResponseTool(v value, namespace string) ([]moreTool, *fault) {
-	if f := expect(kindObject, v); f != nil {
+func readResponseTool(v jsontext.Value, namespace string) ([]moreTool, *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return nil, f
 	}
-	var kind, execution value
-	v.pick(member{"type", &kind}, member{"execution", &execution})
-	if f := expect(kindString, kind); f != nil {
+	var kind, execution jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("execution", &execution))
+	if f := expect(jsontext.KindString, kind); f != nil {
 		return nil, f.in("type")
 	}
-	switch kind := kind.text(); {
+	switch kind := kind.Text(); {
 	case kind == "function":
 		t, f := readToolFunction(v)
 		return oneTool(itemCall, namespace, t), f
@@ -167,7 +168,7 @@ func readResponseTool(v value, namespace string) ([]moreTool, *fault) {
 		return oneTool(itemCustom, namespace, t), f
 	case kind == "namespace" && namespace == "":
 		return readNamespace(v)
-	case kind == searchTool && execution.is("client"):
+	case kind == searchTool && execution.Is("client"):
 		t, f := readSearchTool(v)
 		return oneTool(itemSearch, "", t), f
 	default:
@@ -187,18 +188,18 @@ func oneTool(kind, namespace string, t tool) []moreTool {
 }
 
 // readNamespace reads a namespace: tools that share the beginning of a name.
-func readNamespace(v value) ([]moreTool, *fault) {
-	var nameOf, tools value
-	v.pick(member{"name", &nameOf}, member{"tools", &tools})
+func readNamespace(v jsontext.Value) ([]moreTool, *fault) {
+	var nameOf, tools jsontext.Value
+	v.Pick(jsontext.Into("name", &nameOf), jsontext.Into("tools", &tools))
 	namespace, f := readToolName(nameOf)
 	if f != nil {
 		return nil, f.in("name")
 	}
-	if f := expect(kindArray, tools); f != nil {
+	if f := expect(jsontext.KindArray, tools); f != nil {
 		return nil, f.in("tools")
 	}
 	var all []moreTool
-	for i, v := range tools.elements() {
+	for i, v := range tools.Elements() {
 		some, f := readResponseTool(v, namespace)
 		if f != nil {
 			return nil, f.at(i).in("tools")
@@ -212,19 +213,19 @@ func readNamespace(v value) ([]moreTool, *fault) {
 
 // readCustomTool reads a custom tool. Its grammar is told to the model, which
 // Codex cannot hold to it.
-func readCustomTool(v value) (t tool, _ *fault) {
-	var nameOf, description, format value
-	v.pick(member{"name", &nameOf}, member{"description", &description}, member{"format", &format})
+func readCustomTool(v jsontext.Value) (t tool, _ *fault) {
+	var nameOf, description, format jsontext.Value
+	v.Pick(jsontext.Into("name", &nameOf), jsontext.Into("description", &description), jsontext.Into("format", &format))
 	var f *fault
 	if t.name, f = readToolName(nameOf); f != nil {
 		return t, f.in("name")
 	}
-	if f := optional(kindString, description); f != nil {
+	if f := optional(jsontext.KindString, description); f != nil {
 		return t, f.in("description")
 	}
 	var parts []string
-	if description.given() {
-		parts = append(parts, description.text())
+	if description.Given() {
+		parts = append(parts, description.Text())
 	}
 	parts = append(parts, "The text goes into the argument `input`, as it is.")
 	grammar, f := readGrammar(format)
@@ -240,43 +241,43 @@ func readCustomTool(v value) (t tool, _ *fault) {
 }
 
 // readGrammar reads the format of a custom tool; empty: any text.
-func readGrammar(v value) (string, *fault) {
-	if !v.given() {
+func readGrammar(v jsontext.Value) (string, *fault) {
+	if !v.Given() {
 		return "", nil
 	}
-	if f := expect(kindObject, v); f != nil {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return "", f
 	}
-	var kind, definition value
-	v.pick(member{"type", &kind}, member{"definition", &definition})
+	var kind, definition jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("definition", &definition))
 	switch {
-	case kind.is("text"):
+	case kind.Is("text"):
 		return "", nil
-	case !kind.is("grammar"):
+	case !kind.Is("grammar"):
 		return "", wrongValue("must be text or grammar").in("type")
 	}
-	if f := expect(kindString, definition); f != nil {
+	if f := expect(jsontext.KindString, definition); f != nil {
 		return "", f.in("definition")
 	}
-	return definition.text(), nil
+	return definition.Text(), nil
 }
 
 // readSearchTool reads a search for tools that the client runs itself.
-func readSearchTool(v value) (tool, *fault) {
-	var description, parameters value
-	v.pick(member{"description", &description}, member{"parameters", &parameters})
+func readSearchTool(v jsontext.Value) (tool, *fault) {
+	var description, parameters jsontext.Value
+	v.Pick(jsontext.Into("description", &description), jsontext.Into("parameters", &parameters))
 	t := tool{name: searchTool, schema: emptySchema}
-	if f := optional(kindString, description); f != nil {
+	if f := optional(jsontext.KindString, description); f != nil {
 		return t, f.in("description")
 	}
-	if description.given() {
-		t.description = description.text()
+	if description.Given() {
+		t.description = description.Text()
 	}
-	if f := optional(kindObject, parameters); f != nil {
+	if f := optional(jsontext.KindObject, parameters); f != nil {
 		return t, f.in("parameters")
 	}
-	if parameters.given() {
-		t.schema = compact(parameters)
+	if parameters.Given() {
+		t.schema = parameters.Compact()
 	}
 	return t, nil
 }

@@ -1,21 +1,23 @@
 package openai
 
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
 // toolCall is a call that an assistant made (ChatCompletionMessageToolCall).
 type toolCall struct {
-	id        value
+	id        jsontext.Value
 	name      string
-	arguments value
+	arguments jsontext.Value
 	function  bool // it is a function_call, and its id is ours
 }
 
-func (m *message) readCalls(v value) *fault {
-	if !v.given() {
+func (m *message) readCalls(v jsontext.Value) *fault {
+	if !v.Given() {
 		return nil
 	}
-	if f := expect(kindArray, v); f != nil {
+	if f := expect(jsontext.KindArray, v); f != nil {
 		return f
 	}
-	for i, v := range v.elements() {
+	for i, v := range v.Elements() {
 		if i == maxItems {
 			return tooManyItems()
 		}
@@ -28,31 +30,31 @@ func (m *message) readCalls(v value) *fault {
 	return nil
 }
 
-func readCall(v value) (call toolCall, _ *fault) {
-	if f := expect(kindObject, v); f != nil {
+func readCall(v jsontext.Value) (call toolCall, _ *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return call, f
 	}
-	var kind, function value
-	v.pick(member{"id", &call.id}, member{"type", &kind}, member{"function", &function})
+	var kind, function jsontext.Value
+	v.Pick(jsontext.Into("id", &call.id), jsontext.Into("type", &kind), jsontext.Into("function", &function))
 	if f := expectFilled(call.id); f != nil {
 		return call, f.in("id")
 	}
-	if kind.given() && !kind.is("function") {
+	if kind.Given() && !kind.Is("function") {
 		return call, unsupported("must be 'function'").in("type")
 	}
 	f := call.readFunction(function)
 	return call, f.in("function")
 }
 
-func (c *toolCall) readFunction(v value) *fault {
-	if f := expect(kindObject, v); f != nil {
+func (c *toolCall) readFunction(v jsontext.Value) *fault {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	var called value
-	v.pick(member{"name", &called}, member{"arguments", &c.arguments})
+	var called jsontext.Value
+	v.Pick(jsontext.Into("name", &called), jsontext.Into("arguments", &c.arguments))
 	var f *fault
 	if c.name, f = readCalledName(called); f != nil {
 		return f.in("name")
 	}
-	return expect(kindString, c.arguments).in("arguments")
+	return expect(jsontext.KindString, c.arguments).in("arguments")
 }

@@ -1,5 +1,7 @@
 package openai
 
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
 // toolChoice is the tool_choice of a request. The zero value is auto.
 type toolChoice struct {
 	none     bool
@@ -10,14 +12,14 @@ type toolChoice struct {
 // isAuto reports whether the choice leaves everything to the model.
 func (c *toolChoice) isAuto() bool { return !c.none && !c.required && c.only == nil }
 
-func (r *ChatRequest) readToolChoice(v value) *fault {
+func (r *ChatRequest) readToolChoice(v jsontext.Value) *fault {
 	r.choice = toolChoice{}
-	switch v.kind() {
-	case kindNull:
+	switch v.Kind() {
+	case jsontext.KindNull:
 		return nil
-	case kindString:
-		return r.choice.readMode(v.text())
-	case kindObject:
+	case jsontext.KindString:
+		return r.choice.readMode(v.Text())
+	case jsontext.KindObject:
 		return r.choice.readObject(v)
 	}
 	return wrongType("a string or an object", v)
@@ -36,13 +38,13 @@ func (c *toolChoice) readMode(mode string) *fault {
 	return nil
 }
 
-func (c *toolChoice) readObject(v value) *fault {
-	var kind, function, allowed value
-	v.pick(member{"type", &kind}, member{"function", &function}, member{"allowed_tools", &allowed})
-	if f := expect(kindString, kind); f != nil {
+func (c *toolChoice) readObject(v jsontext.Value) *fault {
+	var kind, function, allowed jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("allowed_tools", &allowed))
+	if f := expect(jsontext.KindString, kind); f != nil {
 		return f.in("type")
 	}
-	switch kind.text() {
+	switch kind.Text() {
 	case "function":
 		name, f := readChosenName(function)
 		c.required, c.only = true, []string{name}
@@ -54,43 +56,43 @@ func (c *toolChoice) readObject(v value) *fault {
 }
 
 // readChosenName reads {"name":…}.
-func readChosenName(v value) (string, *fault) {
-	if f := expect(kindObject, v); f != nil {
+func readChosenName(v jsontext.Value) (string, *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return "", f
 	}
-	var chosen value
-	v.pick(member{"name", &chosen})
+	var chosen jsontext.Value
+	v.Pick(jsontext.Into("name", &chosen))
 	if f := expectFilled(chosen); f != nil {
 		return "", f.in("name")
 	}
-	return chosen.text(), nil
+	return chosen.Text(), nil
 }
 
 // readAllowed reads a ChatCompletionAllowedTools.
-func (c *toolChoice) readAllowed(v value) *fault {
-	if f := expect(kindObject, v); f != nil {
+func (c *toolChoice) readAllowed(v jsontext.Value) *fault {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	var mode, tools value
-	v.pick(member{"mode", &mode}, member{"tools", &tools})
+	var mode, tools jsontext.Value
+	v.Pick(jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
 	return c.readAllowedTools(mode, tools, readAllowedTool)
 }
 
 // readAllowedTools reads the two members of allowed_tools, which either API has
 // in a place of its own, and tools in its own form.
-func (c *toolChoice) readAllowedTools(mode, tools value, read func(value) (string, *fault)) *fault {
-	if f := expect(kindString, mode); f != nil {
+func (c *toolChoice) readAllowedTools(mode, tools jsontext.Value, read func(jsontext.Value) (string, *fault)) *fault {
+	if f := expect(jsontext.KindString, mode); f != nil {
 		return f.in("mode")
 	}
-	if !mode.is("auto") && !mode.is("required") {
+	if !mode.Is("auto") && !mode.Is("required") {
 		return wrongValue("must be auto or required").in("mode")
 	}
-	c.required = mode.is("required")
-	if f := expect(kindArray, tools); f != nil {
+	c.required = mode.Is("required")
+	if f := expect(jsontext.KindArray, tools); f != nil {
 		return f.in("tools")
 	}
 	c.only = []string{}
-	for i, v := range tools.elements() {
+	for i, v := range tools.Elements() {
 		name, f := read(v)
 		if f != nil {
 			return f.at(i).in("tools")
@@ -104,16 +106,16 @@ func (c *toolChoice) readAllowedTools(mode, tools value, read func(value) (strin
 }
 
 // readAllowedTool reads {"type":"function","function":{"name":…}}.
-func readAllowedTool(v value) (string, *fault) {
-	if f := expect(kindObject, v); f != nil {
+func readAllowedTool(v jsontext.Value) (string, *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return "", f
 	}
-	var kind, function value
-	v.pick(member{"type", &kind}, member{"function", &function})
-	if f := expect(kindString, kind); f != nil {
+	var kind, function jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function))
+	if f := expect(jsontext.KindString, kind); f != nil {
 		return "", f.in("type")
 	}
-	if !kind.is("function") {
+	if !kind.Is("function") {
 		return "", unsupported("must be 'function'").in("type")
 	}
 	name, f := readChosenName(function)

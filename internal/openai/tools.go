@@ -1,8 +1,8 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"strings"
 	"unicode/utf8"
 )
@@ -25,21 +25,21 @@ type tool struct {
 	schema      json.RawMessage
 }
 
-func (r *ChatRequest) readTools(v value) (f *fault) {
+func (r *ChatRequest) readTools(v jsontext.Value) (f *fault) {
 	r.tools, f = readToolList(v, "tools", (*toolList).readTool)
 	return f
 }
 
 // readToolList reads a list of what, each with read.
-func readToolList(v value, what string, read func(*toolList, value) *fault) ([]tool, *fault) {
-	if !v.given() {
+func readToolList(v jsontext.Value, what string, read func(*toolList, jsontext.Value) *fault) ([]tool, *fault) {
+	if !v.Given() {
 		return nil, nil
 	}
-	if f := expect(kindArray, v); f != nil {
+	if f := expect(jsontext.KindArray, v); f != nil {
 		return nil, f
 	}
 	var list toolList
-	for i, v := range v.elements() {
+	for i, v := range v.Elements() {
 		if list.full() {
 			return nil, wrongValue("must hold at most %d %s", maxTools, what)
 		}
@@ -59,19 +59,19 @@ type toolList struct {
 // full reports whether there is no room for another tool.
 func (l *toolList) full() bool { return len(l.tools) == maxTools }
 
-func (l *toolList) readTool(v value) *fault {
-	if f := expect(kindObject, v); f != nil {
+func (l *toolList) readTool(v jsontext.Value) *fault {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	var kind, function, flatName value
-	v.pick(member{"type", &kind}, member{"function", &function}, member{"name", &flatName})
-	if f := expect(kindString, kind); f != nil {
+	var kind, function, flatName jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("name", &flatName))
+	if f := expect(jsontext.KindString, kind); f != nil {
 		return f.in("type")
 	}
-	if !kind.is("function") {
+	if !kind.Is("function") {
 		return unsupported("must be 'function': tools of other types are not supported").in("type")
 	}
-	if !function.given() && flatName.given() {
+	if !function.Given() && flatName.Given() {
 		return (&fault{
 			problem: "is required; a tool with its name beside its type belongs to POST /v1/responses",
 			code:    codeMissing,
@@ -81,7 +81,7 @@ func (l *toolList) readTool(v value) *fault {
 }
 
 // readFunction reads a FunctionObject as the next tool.
-func (l *toolList) readFunction(v value) *fault {
+func (l *toolList) readFunction(v jsontext.Value) *fault {
 	t, f := readToolFunction(v)
 	if f != nil {
 		return f
@@ -99,46 +99,46 @@ func (l *toolList) readFunction(v value) *fault {
 
 // readToolFunction reads a FunctionObject. Its strict is checked and without
 // effect: Codex offers all tools without it.
-func readToolFunction(v value) (t tool, _ *fault) {
-	if f := expect(kindObject, v); f != nil {
+func readToolFunction(v jsontext.Value) (t tool, _ *fault) {
+	if f := expect(jsontext.KindObject, v); f != nil {
 		return t, f
 	}
-	var toolName, description, parameters, strict value
-	v.pick(
-		member{"name", &toolName},
-		member{"description", &description},
-		member{"parameters", &parameters},
-		member{"strict", &strict},
+	var toolName, description, parameters, strict jsontext.Value
+	v.Pick(
+		jsontext.Into("name", &toolName),
+		jsontext.Into("description", &description),
+		jsontext.Into("parameters", &parameters),
+		jsontext.Into("strict", &strict),
 	)
 	var f *fault
 	if t.name, f = readToolName(toolName); f != nil {
 		return t, f.in("name")
 	}
-	if f := optional(kindString, description); f != nil {
+	if f := optional(jsontext.KindString, description); f != nil {
 		return t, f.in("description")
 	}
-	if description.given() {
-		t.description = description.text()
+	if description.Given() {
+		t.description = description.Text()
 	}
-	if f := optional(kindBool, strict); f != nil {
+	if f := optional(jsontext.KindBool, strict); f != nil {
 		return t, f.in("strict")
 	}
 	t.schema = emptySchema
-	if parameters.given() {
-		if f := expect(kindObject, parameters); f != nil {
+	if parameters.Given() {
+		if f := expect(jsontext.KindObject, parameters); f != nil {
 			return t, f.in("parameters")
 		}
-		t.schema = compact(parameters)
+		t.schema = parameters.Compact()
 	}
 	return t, nil
 }
 
 // readToolName reads a name by the rule of OpenAI and Codex.
-func readToolName(v value) (string, *fault) {
+func readToolName(v jsontext.Value) (string, *fault) {
 	if f := expectFilled(v); f != nil {
 		return "", f
 	}
-	name := v.text()
+	name := v.Text()
 	if !isToolName(name) {
 		return "", wrongValue("must consist of letters, digits, '_' and '-', at most %d of them", maxToolName)
 	}
@@ -148,11 +148,11 @@ func readToolName(v value) (string, *fault) {
 // readCalledName reads the name of a tool that a model has called. In a textual
 // call it writes what it likes, and the client may send that back: for Codex,
 // which takes no such names, other characters become '_'.
-func readCalledName(v value) (string, *fault) {
+func readCalledName(v jsontext.Value) (string, *fault) {
 	if f := expectFilled(v); f != nil {
 		return "", f
 	}
-	name := v.text()
+	name := v.Text()
 	if isToolName(name) {
 		return name, nil
 	}
@@ -167,18 +167,9 @@ func readCalledName(v value) (string, *fault) {
 
 func isToolName(s string) bool {
 	for _, b := range []byte(s) {
-		if !isDigit(b) && (b|0x20 < 'a' || b|0x20 > 'z') && b != '_' && b != '-' {
+		if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'z') && b != '_' && b != '-' {
 			return false
 		}
 	}
 	return s != "" && len(s) <= maxToolName
-}
-
-// compact is the text of a checked value without the space between its tokens.
-func compact(v value) json.RawMessage {
-	var buf bytes.Buffer
-	buf.Grow(len(v))
-	// A checked value is valid JSON, so that this cannot fail.
-	_ = json.Compact(&buf, v)
-	return buf.Bytes()
 }

@@ -1,13 +1,14 @@
 package fakecodex
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // The error codes of refusals.
@@ -55,7 +56,7 @@ func (s *server) initialize(id string, params gjson.Result) {
 	s.mu.Lock()
 	s.initialized = true
 	s.mu.Unlock()
-	s.answer(id, strings.Replace(result, quote(agent), quote(live), 1))
+	s.answer(id, strings.Replace(result, jsontext.Quote(agent), jsontext.Quote(live), 1))
 }
 
 // rateLimits tells the limits of the plan, if there are any.
@@ -96,8 +97,8 @@ func (s *server) startThread(id string, params gjson.Result) {
 	t := &thread{id: s.newID(), start: params.Raw}
 	s.threads[t.id] = t
 	s.mu.Unlock()
-	recorded := quote(gjson.Get(result, "thread.id").Str)
-	s.answer(id, strings.ReplaceAll(result, recorded, quote(t.id)))
+	recorded := jsontext.Quote(gjson.Get(result, "thread.id").Str)
+	s.answer(id, strings.ReplaceAll(result, recorded, jsontext.Quote(t.id)))
 }
 
 // callThread answers the calls that name a thread.
@@ -123,15 +124,4 @@ func (s *server) callThread(method, id string, params gjson.Result) {
 	case method == "turn/interrupt":
 		s.interrupt(t, id, params.Get("turnId").Str)
 	}
-}
-
-// quote writes a JSON string as Codex does, escaping no more than it must.
-func quote(text string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(text); err != nil {
-		panic(err) // a string can always be encoded
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }

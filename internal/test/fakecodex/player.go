@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // player plays one turn.
@@ -35,7 +37,7 @@ const (
 func (p *player) play() {
 	defer p.leave()
 	p.requests = make(map[string]<-chan struct{})
-	p.live = strings.NewReplacer(quote(p.turn.thread), quote(p.thread.id), quote(p.turn.id), quote(p.id))
+	p.live = strings.NewReplacer(jsontext.Quote(p.turn.thread), jsontext.Quote(p.thread.id), jsontext.Quote(p.turn.id), jsontext.Quote(p.id))
 	result := p.misbehave()
 	for i := 0; i < len(p.turn.steps) && result == goOn; i++ {
 		if p.turn.steps[i].kind == sendEnd {
@@ -167,8 +169,8 @@ func (p *player) misbehave() outcome {
 	if !faults.Unknown {
 		return goOn
 	}
-	p.server.send(fmt.Sprintf(`{"method":"future/notification","params":{"threadId":%s}}`, quote(p.thread.id)))
+	p.server.send(fmt.Sprintf(`{"method":"future/notification","params":{"threadId":%s}}`, jsontext.Quote(p.thread.id)))
 	id, answered := p.server.request()
-	p.server.send(fmt.Sprintf(`{"id":%d,"method":"future/request","params":{"threadId":%s}}`, id, quote(p.thread.id)))
+	p.server.send(fmt.Sprintf(`{"id":%d,"method":"future/request","params":{"threadId":%s}}`, id, jsontext.Quote(p.thread.id)))
 	return p.await(p.interrupts, answered)
 }

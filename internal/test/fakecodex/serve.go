@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // maxLine bounds a message of the client's: the largest history and its frame.
@@ -153,5 +155,5 @@ func (s *server) send(line string) {
 func (s *server) answer(id, result string) { s.send(`{"id":` + id + `,"result":` + result + `}`) }
 
 func (s *server) refuse(id string, code int, format string, args ...any) {
-	s.send(fmt.Sprintf(`{"id":%s,"error":{"code":%d,"message":%s}}`, id, code, quote(fmt.Sprintf(format, args...))))
+	s.send(fmt.Sprintf(`{"id":%s,"error":{"code":%d,"message":%s}}`, id, code, jsontext.Quote(fmt.Sprintf(format, args...))))
 }

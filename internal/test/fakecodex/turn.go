@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // startTurn begins to play what the client asks for.
@@ -75,7 +77,7 @@ const (
 func unknownTurn(input string) *turn {
 	text := strings.TrimSuffix(strings.ReplaceAll(input, separator, " | "), " | ")
 	failure := fmt.Sprintf(`{"message":%s,"codexErrorInfo":"other","additionalDetails":null}`,
-		quote("fakecodex: no recording has the input "+quote(text)))
+		jsontext.Quote("fakecodex: no recording has the input "+jsontext.Quote(text)))
 	return &turn{thread: noThread, id: noTurn, steps: []step{
 		{kind: sendStartAnswer, id: "0", message: `{"id":0,"result":{"turn":` + turnObject(noTurn, "inProgress", "null") + `}}`},
 		{message: `{"method":"turn/started","params":{"threadId":"` + noThread + `","turn":` + turnObject(noTurn, "inProgress", "null") + `}}`},
@@ -89,11 +91,11 @@ const turnCompleted = "turn/completed"
 
 // completed is the last message of a turn.
 func completed(threadID, turnID, status, failure string) string {
-	return `{"method":"` + turnCompleted + `","params":{"threadId":` + quote(threadID) + `,"turn":` + turnObject(turnID, status, failure) + `}}`
+	return `{"method":"` + turnCompleted + `","params":{"threadId":` + jsontext.Quote(threadID) + `,"turn":` + turnObject(turnID, status, failure) + `}}`
 }
 
 func turnObject(id, status, failure string) string {
-	return fmt.Sprintf(`{"id":%s,"items":[],"itemsView":"notLoaded","status":%s,"error":%s}`, quote(id), quote(status), failure)
+	return fmt.Sprintf(`{"id":%s,"items":[],"itemsView":"notLoaded","status":%s,"error":%s}`, jsontext.Quote(id), jsontext.Quote(status), failure)
 }
 
 // expects reports whether an interrupt is still to come in a recording.

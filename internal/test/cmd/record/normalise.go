@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // normalise makes the text of a recording, in which nothing differs from run
@@ -95,7 +97,7 @@ func (n *normaliser) value(out *strings.Builder, at place, v gjson.Result) {
 		first := true
 		v.ForEach(func(key, member gjson.Result) bool {
 			separate(out, &first)
-			out.WriteString(quote(key.Str) + ":")
+			out.WriteString(jsontext.Quote(key.Str) + ":")
 			n.value(out, place{at.key, key.Str}, member)
 			return true
 		})
@@ -112,7 +114,7 @@ func (n *normaliser) value(out *strings.Builder, at place, v gjson.Result) {
 	case v.Type == gjson.Number && isTime(at.key):
 		out.WriteByte('0')
 	case v.Type == gjson.String:
-		out.WriteString(quote(n.text(at, v.Str)))
+		out.WriteString(jsontext.Quote(n.text(at, v.Str)))
 	default:
 		out.WriteString(v.Raw)
 	}
@@ -123,17 +125,6 @@ func separate(out *strings.Builder, first *bool) {
 		out.WriteByte(',')
 	}
 	*first = false
-}
-
-// quote writes a JSON string without escaping more than JSON requires.
-func quote(text string) string {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(text); err != nil {
-		panic(err) // a string can always be encoded
-	}
-	return strings.TrimSuffix(buf.String(), "\n")
 }
 
 // isTime reports whether a member is a point in time or a duration.

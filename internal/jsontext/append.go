@@ -1,14 +1,14 @@
-package openai
+package jsontext
 
 import "unicode/utf8"
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string. The result is valid JSON and valid
+// AppendString appends s as a JSON string. The result is valid JSON and valid
 // UTF-8 for any s: bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 are
 // escaped, since old JavaScript takes them for line breaks; < > & are not, since
 // nothing here ends up in HTML.
-func appendString[T string | []byte](dst []byte, s T) []byte {
+func AppendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -63,10 +63,10 @@ func appendEscaped(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
 }
 
-// appendStringOrNull appends null for an empty s.
-func appendStringOrNull(dst []byte, s string) []byte {
+// AppendStringOrNull appends null for an empty s.
+func AppendStringOrNull(dst []byte, s string) []byte {
 	if s == "" {
 		return append(dst, "null"...)
 	}
-	return appendString(dst, s)
+	return AppendString(dst, s)
 }

@@ -1,4 +1,4 @@
-package openai
+package jsontext
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ func asRead(s string) string { return string([]rune(s)) }
 
 func checkString(t *testing.T, s string) {
 	t.Helper()
-	encoded := appendString(nil, s)
+	encoded := AppendString(nil, s)
 	if !utf8.Valid(encoded) {
 		t.Fatalf("%q: not UTF-8: %q", s, encoded)
 	}
@@ -26,10 +26,10 @@ func checkString(t *testing.T, s string) {
 	if strings.ContainsAny(string(encoded), "\u2028\u2029\x7f") {
 		t.Errorf("%q: not safe for old JavaScript: %q", s, encoded)
 	}
-	if _, err := checkJSON(encoded); err != nil {
+	if _, err := check(encoded); err != nil {
 		t.Errorf("%q: %v", s, err)
 	}
-	if fromBytes := appendString(nil, []byte(s)); string(fromBytes) != string(encoded) {
+	if fromBytes := AppendString(nil, []byte(s)); string(fromBytes) != string(encoded) {
 		t.Errorf("%q: bytes give %q, the string %q", s, fromBytes, encoded)
 	}
 }
@@ -48,7 +48,7 @@ func TestAppendString(t *testing.T) {
 		"\xed\xa0\x80":   `"` + "\ufffd\ufffd\ufffd" + `"`,
 		"\ufffd":         `"` + "\ufffd" + `"`,
 	} {
-		if got := string(appendString(nil, s)); got != want {
+		if got := string(AppendString(nil, s)); got != want {
 			t.Errorf("%q: %s, want %s", s, got, want)
 		}
 		checkString(t, s)
@@ -70,12 +70,22 @@ func FuzzAppendString(f *testing.F) {
 func TestAppendStringAllocatesNothing(t *testing.T) {
 	dst := make([]byte, 0, 256)
 	for _, s := range []string{"a token", "ü\n\"quoted\"\u2028 \xff"} {
-		if n := testing.AllocsPerRun(100, func() { dst = appendString(dst[:0], s) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { dst = AppendString(dst[:0], s) }); n != 0 {
 			t.Errorf("%q: %v allocations", s, n)
 		}
 		b := []byte(s)
-		if n := testing.AllocsPerRun(100, func() { dst = appendString(dst[:0], b) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { dst = AppendString(dst[:0], b) }); n != 0 {
 			t.Errorf("%q as bytes: %v allocations", s, n)
 		}
+	}
+}
+
+func BenchmarkAppendString(b *testing.B) {
+	text := strings.Repeat("A line of a note, with \"quotes\", ümlauts and an end.\n", 200)
+	dst := make([]byte, 0, 2*len(text))
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = AppendString(dst[:0], text)
 	}
 }

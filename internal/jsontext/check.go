@@ -1,4 +1,4 @@
-package openai
+package jsontext
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 // it does in the body.
 const maxDepth = 127
 
-// syntaxError says what is wrong with a JSON text, and at which byte (from 0).
-type syntaxError struct {
+// SyntaxError says what is wrong with a JSON text, and at which byte (from 0).
+type SyntaxError struct {
 	offset  int
 	problem string
 }
 
 // Error names the byte.
-func (e *syntaxError) Error() string {
+func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at byte %d", e.problem, e.offset)
 }
 
@@ -35,8 +35,8 @@ type checker struct {
 	lone []int
 }
 
-// checkJSON checks data and returns the offsets of lone surrogate escapes in it.
-func checkJSON(data []byte) (lone []int, err *syntaxError) {
+// check checks data and returns the offsets of lone surrogate escapes in it.
+func check(data []byte) (lone []int, err *SyntaxError) {
 	c := checker{data: data}
 	c.space()
 	if err := c.value(); err != nil {
@@ -49,12 +49,12 @@ func checkJSON(data []byte) (lone []int, err *syntaxError) {
 	return c.lone, nil
 }
 
-func (c *checker) fail(problem string) *syntaxError {
-	return &syntaxError{c.pos, problem}
+func (c *checker) fail(problem string) *SyntaxError {
+	return &SyntaxError{c.pos, problem}
 }
 
 // unexpected complains of the byte at the position, or of the end.
-func (c *checker) unexpected(wanted string) *syntaxError {
+func (c *checker) unexpected(wanted string) *SyntaxError {
 	if c.pos >= len(c.data) {
 		return c.fail("unexpected end, expected " + wanted + ",")
 	}
@@ -74,12 +74,10 @@ func (c *checker) peek() byte {
 }
 
 func (c *checker) space() {
-	for c.pos < len(c.data) && isSpace(c.data[c.pos]) {
-		c.pos++
-	}
+	c.pos = spaceEnd(c.data, c.pos)
 }
 
-func (c *checker) value() *syntaxError {
+func (c *checker) value() *SyntaxError {
 	switch b := c.peek(); {
 	case b == '"':
 		return c.str()
@@ -99,7 +97,7 @@ func (c *checker) value() *syntaxError {
 	return c.unexpected("a value")
 }
 
-func (c *checker) literal(word string) *syntaxError {
+func (c *checker) literal(word string) *SyntaxError {
 	if !bytes.HasPrefix(c.data[c.pos:], []byte(word)) {
 		return c.fail("invalid literal, expected " + word + ",")
 	}
@@ -108,7 +106,7 @@ func (c *checker) literal(word string) *syntaxError {
 }
 
 // enter goes past the opening bracket of a container.
-func (c *checker) enter() *syntaxError {
+func (c *checker) enter() *SyntaxError {
 	if c.depth++; c.depth > maxDepth {
 		return c.fail(fmt.Sprintf("nested more than %d deep", maxDepth))
 	}
@@ -118,13 +116,13 @@ func (c *checker) enter() *syntaxError {
 }
 
 // leave goes past the closing bracket of a container.
-func (c *checker) leave() *syntaxError {
+func (c *checker) leave() *SyntaxError {
 	c.pos++
 	c.depth--
 	return nil
 }
 
-func (c *checker) array() *syntaxError {
+func (c *checker) array() *SyntaxError {
 	if err := c.enter(); err != nil {
 		return err
 	}
@@ -148,7 +146,7 @@ func (c *checker) array() *syntaxError {
 	}
 }
 
-func (c *checker) object() *syntaxError {
+func (c *checker) object() *SyntaxError {
 	if err := c.enter(); err != nil {
 		return err
 	}
@@ -173,7 +171,7 @@ func (c *checker) object() *syntaxError {
 }
 
 // member checks one "name": value of an object.
-func (c *checker) member() *syntaxError {
+func (c *checker) member() *SyntaxError {
 	if c.peek() != '"' {
 		return c.unexpected("a member's name in quotes")
 	}
@@ -189,7 +187,7 @@ func (c *checker) member() *syntaxError {
 	return c.value()
 }
 
-func (c *checker) number() *syntaxError {
+func (c *checker) number() *SyntaxError {
 	if c.peek() == '-' {
 		c.pos++
 	}
@@ -229,7 +227,7 @@ func (c *checker) digits() bool {
 }
 
 // str checks a string from its opening quote.
-func (c *checker) str() *syntaxError {
+func (c *checker) str() *SyntaxError {
 	c.pos++
 	for c.pos < len(c.data) {
 		c.plain()
@@ -277,7 +275,7 @@ var plainBytes = func() (table [256]bool) {
 }()
 
 // escape checks an escape sequence from its backslash.
-func (c *checker) escape() *syntaxError {
+func (c *checker) escape() *SyntaxError {
 	if c.pos+1 >= len(c.data) {
 		c.pos = len(c.data)
 		return c.fail("unexpected end in a string")
@@ -292,8 +290,8 @@ func (c *checker) escape() *syntaxError {
 	return c.fail("invalid escape in a string")
 }
 
-func (c *checker) unicodeEscape() *syntaxError {
-	r, ok := unicodeEscape(c.data[c.pos:])
+func (c *checker) unicodeEscape() *SyntaxError {
+	r, ok := codeUnit(c.data[c.pos:])
 	if !ok {
 		return c.fail("invalid \\u escape in a string")
 	}
@@ -301,7 +299,7 @@ func (c *checker) unicodeEscape() *syntaxError {
 	case isLowSurrogate(r):
 		c.lone = append(c.lone, c.pos)
 	case isHighSurrogate(r):
-		if low, ok := unicodeEscape(c.data[c.pos+6:]); ok && isLowSurrogate(low) {
+		if low, ok := codeUnit(c.data[c.pos+6:]); ok && isLowSurrogate(low) {
 			c.pos += 6
 		} else {
 			c.lone = append(c.lone, c.pos)
@@ -311,29 +309,5 @@ func (c *checker) unicodeEscape() *syntaxError {
 	return nil
 }
 
-func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\n' || b == '\r' }
-func isDigit(b byte) bool { return '0' <= b && b <= '9' }
-
 func isHighSurrogate(r rune) bool { return 0xd800 <= r && r < 0xdc00 }
 func isLowSurrogate(r rune) bool  { return 0xdc00 <= r && r < 0xe000 }
-
-// unicodeEscape reads the code unit of an escape \uXXXX at the start of b.
-func unicodeEscape(b []byte) (rune, bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	var r rune
-	for _, d := range b[2:6] {
-		switch {
-		case isDigit(d):
-			r = r<<4 | rune(d-'0')
-		case 'a' <= d && d <= 'f':
-			r = r<<4 | rune(d-'a'+10)
-		case 'A' <= d && d <= 'F':
-			r = r<<4 | rune(d-'A'+10)
-		default:
-			return 0, false
-		}
-	}
-	return r, true
-}
