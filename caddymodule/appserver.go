@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -77,38 +78,39 @@ var quietLog = map[string]string{
 	"RUST_LOG": "error,codex_core::tools::router=off",
 }
 
-// validate refuses what cannot work. A home whose variable is not set would be
-// that of another login, so that an empty placeholder is no default.
+// validate refuses values that cannot work. An empty placeholder is an error, not a
+// default: a home whose variable is not set would be that of another login.
 func (a *AppServer) validate() error {
+	if a == nil {
+		return errors.New("must not be null")
+	}
 	repl := caddy.NewReplacer()
 	if err := a.validateRemote(repl); err != nil {
-		return fmt.Errorf("app_server: %w", err)
+		return err
 	}
-	if a.Processes < 0 || a.Processes > mostProcesses {
-		return fmt.Errorf("app_server: processes must be between 1 and %d", mostProcesses)
+	if err := completeOptions(a.options()); err != nil {
+		return err
+	}
+	if a.Processes > mostProcesses {
+		return fmt.Errorf("processes: must be at most %d", mostProcesses)
 	}
 	for i, part := range a.Command {
 		if repl.ReplaceKnown(part, "") == "" {
 			// The others are not shown: they may be secret.
-			return fmt.Errorf("app_server: the command has an empty part, number %d of %d", i+1, len(a.Command))
+			return fmt.Errorf("the command has an empty part, number %d of %d", i+1, len(a.Command))
 		}
 	}
 	for name, path := range map[string]string{"home": a.Home, "dir": a.Dir} {
 		if _, err := repl.ReplaceOrErr(path, true, true); err != nil {
-			return fmt.Errorf("app_server: %s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	for name := range a.Env {
 		if before, _, found := strings.Cut(name, "="); found {
-			return fmt.Errorf("app_server: env: the name %q is followed by =; the value stands apart", before)
+			return fmt.Errorf("env: the name %q is followed by =; the value stands apart", before)
 		}
 		if name == "" || strings.Contains(name, "\x00") {
-			return fmt.Errorf("app_server: env: %q is not the name of a variable", name)
-		}
-	}
-	for name, d := range map[string]caddy.Duration{"start_timeout": a.StartTimeout, "stop_timeout": a.StopTimeout} {
-		if d < 0 {
-			return fmt.Errorf("app_server: %s must not be negative", name)
+			return fmt.Errorf("env: %q is not the name of a variable", name)
 		}
 	}
 	return nil

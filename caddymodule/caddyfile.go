@@ -1,26 +1,27 @@
 package caddymodule
 
 import (
-	"maps"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 func init() {
 	httpcaddyfile.RegisterHandlerDirective("codex", parseDirective)
-	// Before respond: after authentication, request_body and encode, whose work
-	// the handler relies on.
+	// The handler relies on authentication, request_body and encode, which come
+	// before respond.
 	httpcaddyfile.RegisterDirectiveOrder("codex", httpcaddyfile.Before, "respond")
 }
 
+// parseDirective sets up a handler from its directive.
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	handler := new(Handler)
 	return handler, handler.UnmarshalCaddyfile(h.Dispenser)
@@ -72,44 +73,121 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    xml_escape                literal|entities
 //	}
 //
-// Every option may be left out, and each but app_server, api_key, env and model
-// may be given only once.
+// Every option may be left out. Each but app_server, api_key, env and model may be
+// given only once.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	return parseBlock(d, h.directives())
+	return parseBlock(d, h.options())
 }
 
-// directives are the options of the Caddyfile.
-func (h *Handler) directives() map[string]option {
-	options := map[string]option{
-		"app_server":      {parse: h.parseAppServer, repeats: true},
-		"api_key":         {parse: h.parseAPIKey, repeats: true},
-		"max_body":        {parse: sizeOption(&h.MaxBody)},
-		"max_body_memory": {parse: sizeOption(&h.MaxBodyMemory)},
-		"max_concurrent":  {parse: countOption(&h.MaxConcurrent)},
-		"max_per_user":    {parse: countOption(&h.MaxPerUser)},
-		"max_queue":       {parse: h.parseMaxQueue},
-		"idle_timeout":    {parse: durationOption(&h.IdleTimeout)},
-		"keepalive":       {parse: h.parseKeepalive},
-		"response_store":  {parse: h.ResponseStore.parse},
-		"drain_timeout":   {parse: durationOption(&h.DrainTimeout)},
-		"cors":            {parse: h.parseCORS},
-		"hosts":           {parse: h.parseHosts},
-		"usage":           {parse: oneOf(&h.Usage, usageScopes)},
+// options returns the options of the directive, with their defaults.
+func (h *Handler) options() []option {
+	return []option{
+		{name: "app_server", args: h.parseAppServer, repeats: true},
+		{name: "api_key", args: h.parseAPIKey, repeats: true},
+		size("max_body", &h.MaxBody, 32<<20),
+		size("max_body_memory", &h.MaxBodyMemory, 0), // the default depends on max_body
+		number("max_concurrent", &h.MaxConcurrent, 1, 64),
+		number("max_per_user", &h.MaxPerUser, 1, 0),
+		{name: "max_queue", args: h.parseMaxQueue, complete: h.completeMaxQueue},
+		inJSON(duration("max_queue_wait", &h.MaxQueueWait, 10*time.Second)),
+		duration("idle_timeout", &h.IdleTimeout, 6*time.Minute), // longer than Codex waits for its provider
+		orOff(duration("keepalive", &h.Keepalive, 15*time.Second), &h.Keepalive),
+		{name: "response_store", args: h.ResponseStore.parse, complete: h.ResponseStore.complete},
+		duration("drain_timeout", &h.DrainTimeout, 10*time.Second),
+		{name: "cors", args: h.parseCORS},
+		{name: "hosts", args: h.parseHosts},
+		oneOf("usage", &h.Usage, usageOwn, usageOwn, usageAll),
+
+		{name: "model", args: h.parseModel, repeats: true, complete: h.checkModels},
+		offByDefault("image_fetch", &h.ImageFetch),
+		onByDefault("reasoning", &h.Reasoning),
+		oneOf("instructions", &h.Instructions, gateway.InstructionsAuto,
+			gateway.InstructionsAuto, gateway.InstructionsReplace, gateway.InstructionsAppend),
+
+		oneOf("output_mode", &h.OutputMode, turn.ModeAuto, turn.ModeAuto, turn.ModeJSON, turn.ModeXML),
+		{name: "stop_after_tools", args: h.parseStopAfterTools, complete: h.stopMode().complete},
+		inJSON(duration("stop_after_tools_grace", &h.StopAfterToolsGrace, turn.DefaultGrace)),
+		onByDefault("suppress_tail_after_tools", &h.SuppressTailAfterTools),
+		oneOf("textual_tools", &h.TextualTools, turn.TextualAuto, turn.TextualAuto, turn.TextualOn, turn.TextualOff),
+		number("tool_block_max", &h.ToolBlockMax, 0, 0),
+		offByDefault("tool_block_dedup", &h.ToolBlockDedup),
+		text("tool_block_delimiter", &h.ToolBlockDelimiter),
+		onByDefault("parallel_tool_calls", &h.ParallelToolCalls),
+		oneOf("xml_escape", &h.XMLEscape, usetool.EscapeLiteral, usetool.EscapeLiteral, usetool.EscapeEntities),
 	}
-	maps.Copy(options, h.ToolOptions.directives())
-	maps.Copy(options, h.ModelOptions.directives())
-	return options
 }
 
+// options returns the options of an app_server block. A value that is not set stays
+// so: most options cannot be combined with connect.
+func (a *AppServer) options() []option {
+	return []option{
+		{name: "command", args: a.parseCommand},
+		text("connect", &a.Connect),
+		{name: "token", args: a.parseToken},
+		number("processes", &a.Processes, 1, 0),
+		text("home", &a.Home),
+		text("dir", &a.Dir),
+		{name: "env", args: a.parseEnv, repeats: true},
+		duration("start_timeout", &a.StartTimeout, 0),
+		duration("stop_timeout", &a.StopTimeout, 0),
+		orOff(size("max_memory", &a.MaxMemory, 0), &a.MaxMemory),
+	}
+}
+
+// parseAppServer reads an app-server and adds it to the pool.
+func (h *Handler) parseAppServer(d *caddyfile.Dispenser) error {
+	server := &AppServer{Command: d.RemainingArgs()}
+	h.AppServers = append(h.AppServers, server)
+	if err := parseBlock(d, server.options()); err != nil {
+		return err
+	}
+	if err := server.conflict(); err != nil {
+		return d.WrapErr(err)
+	}
+	return nil
+}
+
+func (a *AppServer) parseCommand(d *caddyfile.Dispenser) error {
+	if len(a.Command) > 0 {
+		return d.Err("the command is given twice: beside app_server and in its block")
+	}
+	if a.Command = d.RemainingArgs(); len(a.Command) == 0 {
+		return d.ArgErr()
+	}
+	return nil
+}
+
+func (a *AppServer) parseToken(d *caddyfile.Dispenser) error {
+	if !d.AllArgs(&a.Token) {
+		return d.Err("token takes one token") // not ArgErr, which may show it
+	}
+	return nil
+}
+
+func (a *AppServer) parseEnv(d *caddyfile.Dispenser) error {
+	var name, value string
+	if !d.AllArgs(&name, &value) {
+		return d.Err("env takes a name and a value") // not ArgErr, which may show the value
+	}
+	if _, twice := a.Env[name]; twice {
+		return d.Errf("env %s is given twice", name)
+	}
+	if a.Env == nil {
+		a.Env = make(map[string]string)
+	}
+	a.Env[name] = value
+	return nil
+}
+
+// parseAPIKey reads <key> [<user>].
 func (h *Handler) parseAPIKey(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) < 1 || len(args) > 2 {
-		// Not ArgErr, which shows the last argument: it may be the key.
-		return d.Err("api_key takes a key and, if wanted, a user")
+		return d.Err("api_key takes a key and, if wanted, a user") // not ArgErr, which may show the key
 	}
 	key := APIKey{Key: args[0]}
 	if len(args) == 2 {
@@ -119,38 +197,34 @@ func (h *Handler) parseAPIKey(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseMaxQueue reads a number, of which 0 means that nobody waits, and a wait.
+// parseMaxQueue reads <n> [<wait>].
 func (h *Handler) parseMaxQueue(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) < 1 || len(args) > 2 {
 		return d.ArgErr()
 	}
-	n, err := strconv.Atoi(args[0])
-	if err != nil || n < 0 {
-		return d.Errf("%q is not a number from 0 up", args[0])
+	h.MaxQueue = new(int)
+	if err := parseNumber(d, args[0], 0, h.MaxQueue); err != nil {
+		return err
 	}
-	h.MaxQueue = &n
 	switch {
 	case len(args) == 1:
 		return nil
-	case n == 0:
+	case *h.MaxQueue == 0:
 		return d.Err("nobody waits in a queue of 0, so it has no wait")
 	}
 	return parseDuration(d, args[1], &h.MaxQueueWait)
 }
 
-func (h *Handler) parseKeepalive(d *caddyfile.Dispenser) error {
-	arg, err := word(d)
-	if err != nil {
-		return err
+// completeMaxQueue sets the default of max_queue, for which 0 is a value.
+func (h *Handler) completeMaxQueue() error {
+	if h.MaxQueue == nil {
+		h.MaxQueue = new(128)
 	}
-	if arg == "off" {
-		h.Keepalive = -1
-		return nil
-	}
-	return parseDuration(d, arg, &h.Keepalive)
+	return defaultTo(h.MaxQueue, 0, 0)
 }
 
+// parseCORS reads <origin>... or off.
 func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
 	origins := d.RemainingArgs()
 	switch {
@@ -164,118 +238,55 @@ func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// option is how one line of a block is read.
-type option struct {
-	parse   func(*caddyfile.Dispenser) error
-	repeats bool
+func (h *Handler) parseHosts(d *caddyfile.Dispenser) error {
+	if h.Hosts = d.RemainingArgs(); len(h.Hosts) == 0 {
+		return d.ArgErr()
+	}
+	return nil
 }
 
-// parseBlock reads a block of options. Unknown ones and ones given twice are
-// errors with file and line.
-func parseBlock(d *caddyfile.Dispenser, options map[string]option) error {
-	seen := make(map[string]bool)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name := d.Val()
-		o, ok := options[name]
-		if !ok {
-			// What follows a = is not shown: it may be a key.
-			before, _, found := strings.Cut(name, "=")
-			if found {
-				return d.Errf("unknown option %q; a value follows after a space, without =", before)
-			}
-			return d.Errf("unknown option %q", name)
-		}
-		if seen[name] && !o.repeats {
-			return d.Errf("%s is given twice", name)
-		}
-		seen[name] = true
-		if err := o.parse(d); err != nil {
+// parseModel reads <id> [<codex model> [<effort>]].
+func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 3 {
+		return d.ArgErr()
+	}
+	alias := ModelAlias{ID: args[0]}
+	if len(args) > 1 {
+		alias.Model = args[1]
+	}
+	if len(args) > 2 {
+		alias.Effort = args[2]
+		if err := isOneOf(d, alias.Effort, openai.Efforts); err != nil {
 			return err
 		}
-		if d.NextArg() {
-			return d.ArgErr()
-		}
 	}
+	if slices.ContainsFunc(h.Models, func(m ModelAlias) bool { return m.ID == alias.ID }) {
+		return d.Errf("model %s is given twice", alias.ID)
+	}
+	h.Models = append(h.Models, alias)
 	return nil
 }
 
-// isOneOf refuses a word that is not allowed.
-func isOneOf(d *caddyfile.Dispenser, word string, allowed []string) error {
-	if !slices.Contains(allowed, word) {
-		return d.Errf("%q must be one of %s", word, strings.Join(allowed, ", "))
-	}
-	return nil
+// stopMode is the first argument of stop_after_tools.
+func (h *Handler) stopMode() option {
+	return oneOf("stop_after_tools", &h.StopAfterTools, turn.StopBurst, turn.StopOff, turn.StopFirst, turn.StopBurst)
 }
 
-// word reads the one argument of an option.
-func word(d *caddyfile.Dispenser) (string, error) {
+// parseStopAfterTools reads off, first or burst [<grace>].
+func (h *Handler) parseStopAfterTools(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
-	if len(args) != 1 {
-		return "", d.ArgErr()
+	if len(args) == 0 || len(args) > 2 {
+		return d.ArgErr()
 	}
-	return args[0], nil
-}
-
-func wordOption(into *string) func(*caddyfile.Dispenser) error {
-	return func(d *caddyfile.Dispenser) (err error) {
-		*into, err = word(d)
+	mode := h.stopMode()
+	if err := mode.word(d, args[0]); err != nil || len(args) == 1 {
 		return err
 	}
-}
-
-func durationOption(into *caddy.Duration) func(*caddyfile.Dispenser) error {
-	return func(d *caddyfile.Dispenser) error {
-		arg, err := word(d)
-		if err != nil {
-			return err
-		}
-		return parseDuration(d, arg, into)
+	if h.StopAfterTools != turn.StopBurst {
+		return d.Errf("only burst has a grace, %s has none", args[0])
 	}
-}
-
-// parseDuration reads a duration, which must be above zero: no timeout here
-// may be endless.
-func parseDuration(d *caddyfile.Dispenser, arg string, into *caddy.Duration) error {
-	value, err := caddy.ParseDuration(arg)
-	if err != nil || value <= 0 {
-		return d.Errf("%q is not a duration above zero, such as 10s or 5m", arg)
-	}
-	*into = caddy.Duration(value)
-	return nil
-}
-
-func countOption(into *int) func(*caddyfile.Dispenser) error {
-	return func(d *caddyfile.Dispenser) error {
-		arg, err := word(d)
-		if err != nil {
-			return err
-		}
-		value, err := strconv.Atoi(arg)
-		if err != nil || value < 1 {
-			return d.Errf("%q is not a number above zero", arg)
-		}
-		*into = value
-		return nil
-	}
-}
-
-func sizeOption(into *int64) func(*caddyfile.Dispenser) error {
-	return func(d *caddyfile.Dispenser) error {
-		arg, err := word(d)
-		if err != nil {
-			return err
-		}
-		return parseSize(d, arg, into)
-	}
-}
-
-func parseSize(d *caddyfile.Dispenser, arg string, into *int64) error {
-	value, err := humanize.ParseBytes(arg)
-	if err != nil || value == 0 || value > math.MaxInt64 {
-		return d.Errf("%q is not a size above zero, such as 512KiB or 32MiB", arg)
-	}
-	*into = int64(value)
-	return nil
+	return parseDuration(d, args[1], &h.StopAfterToolsGrace)
 }
 
 // Interface guard

@@ -65,7 +65,7 @@ func TestDirectiveErrors(t *testing.T) {
 		"response_store elsewhere":   {"codex {\nresponse_store disk\n}", 2, `"disk" must be one of memory, storage, off`},
 		"response_store of no size":  {"codex {\nresponse_store memory 0\n}", 2, `"0" is not a size above zero`},
 		"response_store of no age":   {"codex {\nresponse_store storage never\n}", 2, `"never" is not a duration above zero`},
-		"response_store of no count": {"codex {\nresponse_store storage 1h none\n}", 2, `"none" is not a number of responses above zero`},
+		"response_store of no count": {"codex {\nresponse_store storage 1h none\n}", 2, `"none" is not a number above zero`},
 		"response_store, much more":  {"codex {\nresponse_store storage 1h 5 5\n}", 2, wrongCount + "'5'"},
 		"response_store off, an age": {"codex {\nresponse_store off 1h\n}", 2, wrongCount + "'1h'"},
 		"response_store, too much":   {"codex {\nresponse_store memory 1MiB 1h 1h\n}", 2, wrongCount + "'1h'"},

@@ -33,7 +33,6 @@ func FuzzDirective(f *testing.F) {
 		if !reflect.DeepEqual(h, back) || !bytes.Equal(encoded, encode(t, back)) {
 			t.Errorf("%+v becomes %+v by way of %s", h, back, encoded)
 		}
-		h.setDefaults()
-		_ = h.Validate() // may refuse, but not panic
+		_ = h.complete() // may refuse, but not panic
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,11 +76,11 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"app_servers":[{"dir":"{no.such.placeholder}"}]}`, "app_server: dir: "},
 		{`{"app_servers":[{"env":{"":"x"}}]}`, `"" is not the name of a variable`},
 		{`{"app_servers":[{"env":{"A=B":"x"}}]}`, `the name "A" is followed by =`},
-		{`{"app_servers":[{"start_timeout":-1}]}`, "start_timeout must not be negative"},
-		{`{"app_servers":[{"stop_timeout":"-1s"}]}`, "stop_timeout must not be negative"},
+		{`{"app_servers":[{"start_timeout":-1}]}`, "start_timeout: must be positive"},
+		{`{"app_servers":[{"stop_timeout":"-1s"}]}`, "stop_timeout: must be positive"},
 		{`{"app_servers":[{"processes":2},{}]}`, "app_server 2 is the same as one before it"},
-		{`{"app_servers":[{"processes":-1}]}`, "processes must be between 1 and 1024"},
-		{`{"app_servers":[{"processes":1025}]}`, "processes must be between 1 and 1024"},
+		{`{"app_servers":[{"processes":-1}]}`, "app_server: processes: must be positive"},
+		{`{"app_servers":[{"processes":1025}]}`, "processes: must be at most 1024"},
 		{`{"app_servers":[{"token":"x"}]}`, "token is for connect"},
 		{`{"app_servers":[{"command":["codex"],"connect":"ws://a"}]}`, "either a command is run or connect is used"},
 		{`{"app_servers":[{"connect":"ws://a","max_memory":-1}]}`, "max_memory is for a process that is started here"},
@@ -93,16 +94,16 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"usage":"everybody"}`, "usage: must be one of own, all"},
 		{`{"max_body":-1}`, "max_body: must be positive"},
 		{`{"response_store":{"type":"disk"}}`, "response_store: must be one of memory, storage, off"},
-		{`{"response_store":{"size":-1}}`, "response_store: the size must be positive"},
-		{`{"response_store":{"age":-1}}`, "response_store: the age must be positive"},
+		{`{"response_store":{"size":-1}}`, "response_store: size: must be positive"},
+		{`{"response_store":{"age":-1}}`, "response_store: age: must be positive"},
 		{`{"response_store":{"type":"storage","size":1}}`, "response_store: only memory has a size"},
-		{`{"response_store":{"type":"storage","count":-1}}`, "response_store: the count must be positive"},
+		{`{"response_store":{"type":"storage","count":-1}}`, "response_store: count: must be positive"},
 		{`{"response_store":{"count":1}}`, "response_store: only storage has a count"},
 		{`{"response_store":{"type":"off","age":"1h"}}`, "response_store: off has no age"},
-		{`{"max_body_memory":-1}`, "max_body_memory: must be at least four times max_body, which is 33554432 bytes"},
+		{`{"max_body_memory":-1}`, "max_body_memory: must be positive"},
 		{`{"max_body":2,"max_body_memory":7}`, "max_body_memory: must be at least four times max_body, which is 2 bytes"},
 		{`{"max_concurrent":-1}`, "max_concurrent: must be positive"},
-		{`{"max_per_user":-1}`, "max_per_user: must not be negative"},
+		{`{"max_per_user":-1}`, "max_per_user: must be positive"},
 		{`{"max_per_user":65}`, "max_per_user: must be at most max_concurrent, which is 64"},
 		{`{"max_queue":-1}`, "max_queue: must not be negative"},
 		{`{"max_queue_wait":-1}`, "max_queue_wait: must be positive"},
@@ -131,44 +132,53 @@ func TestAppTakesNoOptions(t *testing.T) {
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// The documentation that Caddy's site shows is made of the comments at the
-// types and at their exported fields, under their names in JSON.
+// TestDocumentation holds the comments of which Caddy's site makes the
+// documentation: of each exported type, and of its fields with their names in JSON.
 func TestDocumentation(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing := map[string]bool{"Handler": true, "AppServer": true, "APIKey": true, "App": true}
+	var structs []string
 	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
+		if !strings.HasSuffix(name, "_test.go") {
+			structs = append(structs, checkFile(t, name, ast.IsExported)...)
+		}
+	}
+	structs = append(structs, checkFile(t, "../internal/turn/options.go", func(name string) bool { return name == "ToolOptions" })...)
+	for _, name := range []string{"Handler", "AppServer", "APIKey", "App", "ModelAlias", "ResponseStore", "ToolOptions"} {
+		if !slices.Contains(structs, name) {
+			t.Errorf("there is no type %s", name)
+		}
+	}
+}
+
+// checkFile checks the structs of a file that are wanted and returns their names.
+func checkFile(t *testing.T, path string, wanted func(string) bool) (structs []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range file.Decls {
+		types, ok := decl.(*ast.GenDecl)
+		if !ok || types.Tok != token.TYPE {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, decl := range file.Decls {
-			types, ok := decl.(*ast.GenDecl)
-			if !ok || types.Tok != token.TYPE {
+		for _, spec := range types.Specs {
+			spec := spec.(*ast.TypeSpec)
+			structure, ok := spec.Type.(*ast.StructType)
+			if !ok || !wanted(spec.Name.Name) {
 				continue
 			}
-			for _, spec := range types.Specs {
-				spec := spec.(*ast.TypeSpec)
-				structure, ok := spec.Type.(*ast.StructType)
-				if !ok || !spec.Name.IsExported() {
-					continue
-				}
-				delete(missing, spec.Name.Name)
-				if !strings.HasPrefix(types.Doc.Text(), spec.Name.Name+" ") {
-					t.Errorf("%s has no comment of its own", spec.Name.Name)
-				}
-				checkFields(t, spec.Name.Name, structure)
+			structs = append(structs, spec.Name.Name)
+			if !strings.HasPrefix(types.Doc.Text(), spec.Name.Name+" ") {
+				t.Errorf("%s has no comment of its own", spec.Name.Name)
 			}
+			checkFields(t, spec.Name.Name, structure)
 		}
 	}
-	for name := range missing {
-		t.Errorf("there is no type %s", name)
-	}
+	return structs
 }
 
 func checkFields(t *testing.T, name string, structure *ast.StructType) {

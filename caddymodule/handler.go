@@ -1,12 +1,9 @@
 package caddymodule
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -14,24 +11,16 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 func init() {
 	caddy.RegisterModule(Handler{})
 }
 
-// The defaults of a [Handler].
-const (
-	defaultMaxBody       = 32 << 20
-	defaultBodyMemory    = 512 << 20 // or that of so many of the largest bodies:
-	leastBodies          = 4
-	defaultMaxConcurrent = 64
-	defaultMaxQueue      = 128
-	defaultQueueWait     = 10 * time.Second
-	defaultIdleTimeout   = 6 * time.Minute // longer than Codex waits for its provider
-	defaultKeepalive     = 15 * time.Second
-	defaultDrainTimeout  = 10 * time.Second
-)
+// minBodies is how many bodies of the largest size max_body_memory must have room
+// for.
+const minBodies = 4
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
 //
@@ -112,8 +101,30 @@ type Handler struct {
 	// user, or `all`, that of all users of this Caddy. Default: `own`.
 	Usage string `json:"usage,omitempty"`
 
-	ToolOptions
-	ModelOptions
+	// Names of your own for Codex's models. GET /v1/models lists them after those
+	// that Codex lists. Your name takes precedence over a model of the same name.
+	Models []ModelAlias `json:"models,omitempty"`
+
+	// Whether images that a request names by an https URL are fetched for the
+	// model. Only public addresses are contacted, and the number, the size and the
+	// time are bounded. Otherwise such a request is refused. Default: false.
+	ImageFetch bool `json:"image_fetch,omitempty"`
+
+	// Whether clients get the summaries of the model's reasoning, as
+	// reasoning_content and as reasoning items. Default: true.
+	Reasoning *bool `json:"reasoning,omitempty"`
+
+	// Where the instructions of a conversation go, which are its system and developer
+	// messages at the beginning. `replace`: they replace Codex's own prompt. `append`:
+	// they follow it. `auto`: replace, and append once the model's provider has refused
+	// that for the login. Default: `auto`.
+	Instructions gateway.Instructions `json:"instructions,omitempty"`
+
+	turn.ToolOptions
+
+	// How long a turn waits for another textual block after a textual block, with
+	// stop_after_tools `burst`. Default: `300ms`.
+	StopAfterToolsGrace caddy.Duration `json:"stop_after_tools_grace,omitempty"`
 
 	images     *imagefetch.Fetcher // nil: none are fetched
 	keys       keyring
@@ -134,8 +145,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets the handler up. It starts nothing: that is the app's part.
 func (h *Handler) Provision(ctx caddy.Context) error {
-	h.setDefaults()
-	if err := h.Validate(); err != nil {
+	if err := h.complete(); err != nil {
 		return err // before anything is registered
 	}
 	repl := caddy.NewReplacer()
@@ -177,7 +187,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		Keepalive:     time.Duration(h.Keepalive),
 		Exit:          exit.begun,
 		DrainTimeout:  time.Duration(h.DrainTimeout),
-		Tools:         h.tools(),
+		Tools:         h.ToolOptions,
+		StopGrace:     time.Duration(h.StopAfterToolsGrace),
 		Responses:     store,
 		Running:       runningResponses,
 		Observer:      observer{turns: ctx.Logger().Named(turnLogger)},
@@ -185,7 +196,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		Logger:        ctx.Slogger(),
 		Aliases:       h.aliases(),
 		NoReasoning:   !*h.Reasoning,
-		Instructions:  gateway.Instructions(h.Instructions),
+		Instructions:  h.Instructions,
 	}
 	if h.ImageFetch {
 		h.images = imagefetch.New(imagefetch.Options{})
@@ -215,72 +226,27 @@ func (h *Handler) Cleanup() error {
 	return release()
 }
 
-func (h *Handler) setDefaults() {
-	h.ToolOptions.setDefaults()
-	h.ResponseStore.setDefaults()
-	h.ModelOptions.setDefaults()
-	defaultTo(&h.Usage, usageOwn)
-	if len(h.AppServers) == 0 {
-		h.AppServers = []*AppServer{{}}
-	}
-	defaultTo(&h.MaxBody, defaultMaxBody)
-	defaultTo(&h.MaxBodyMemory, max(defaultBodyMemory, leastBodies*min(h.MaxBody, math.MaxInt64/leastBodies)))
-	defaultTo(&h.MaxConcurrent, defaultMaxConcurrent)
-	defaultTo(&h.MaxQueue, new(defaultMaxQueue))
-	defaultTo(&h.MaxQueueWait, caddy.Duration(defaultQueueWait))
-	defaultTo(&h.IdleTimeout, caddy.Duration(defaultIdleTimeout))
-	defaultTo(&h.Keepalive, caddy.Duration(defaultKeepalive))
-	defaultTo(&h.DrainTimeout, caddy.Duration(defaultDrainTimeout))
-}
-
-// Validate refuses a configuration that cannot work.
-func (h *Handler) Validate() error {
-	for _, a := range h.AppServers {
-		if a == nil {
-			return errors.New("app_server: must not be null")
-		}
-		if err := a.validate(); err != nil {
-			return err
-		}
-	}
-	if err := h.ToolOptions.validate(); err != nil {
+// complete sets the defaults and refuses values that cannot work.
+func (h *Handler) complete() error {
+	if err := completeOptions(h.options()); err != nil {
 		return err
 	}
-	if err := h.ResponseStore.validate(); err != nil {
-		return err
+	if h.MaxBodyMemory == 0 {
+		h.MaxBodyMemory = max(512<<20, minBodies*min(h.MaxBody, math.MaxInt64/minBodies))
 	}
-	if err := h.ModelOptions.validate(); err != nil {
-		return err
-	}
-	if !slices.Contains(usageScopes, h.Usage) {
-		return fmt.Errorf("usage: must be one of %s, not %q", strings.Join(usageScopes, ", "), h.Usage)
-	}
-	if h.MaxBody < 0 {
-		return errors.New("max_body: must be positive")
-	}
-	if h.MaxBodyMemory/leastBodies < h.MaxBody {
+	if h.MaxBodyMemory/minBodies < h.MaxBody {
 		return fmt.Errorf("max_body_memory: must be at least four times max_body, which is %d bytes", h.MaxBody)
-	}
-	if h.MaxConcurrent < 0 {
-		return errors.New("max_concurrent: must be positive")
-	}
-	if h.MaxPerUser < 0 {
-		return errors.New("max_per_user: must not be negative")
 	}
 	if h.MaxPerUser > h.MaxConcurrent {
 		return fmt.Errorf("max_per_user: must be at most max_concurrent, which is %d", h.MaxConcurrent)
 	}
-	if h.MaxQueue != nil && *h.MaxQueue < 0 {
-		return errors.New("max_queue: must not be negative")
+	if len(h.AppServers) == 0 {
+		h.AppServers = []*AppServer{{}}
 	}
-	if h.MaxQueueWait < 0 {
-		return errors.New("max_queue_wait: must be positive")
-	}
-	if h.IdleTimeout < 0 {
-		return errors.New("idle_timeout: must be positive")
-	}
-	if h.DrainTimeout < 0 {
-		return errors.New("drain_timeout: must be positive")
+	for _, a := range h.AppServers {
+		if err := a.validate(); err != nil {
+			return fmt.Errorf("app_server: %w", err)
+		}
 	}
 	return nil
 }
@@ -302,7 +268,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
-	_ caddy.Validator             = (*Handler)(nil)
 	_ caddy.CleanerUpper          = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
@@ -143,11 +142,4 @@ func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 		return s.invoked[h.Name]
 	}
 	return false
-}
-
-func (h *Handler) parseHosts(d *caddyfile.Dispenser) error {
-	if h.Hosts = d.RemainingArgs(); len(h.Hosts) == 0 {
-		return d.ArgErr()
-	}
-	return nil
 }

@@ -37,7 +37,9 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	config := site(t, anyPort, full, other)
 	pid(t, load(t, config))
 	defaults := ResponseStore{}
-	defaults.setDefaults()
+	if err := defaults.complete(); err != nil {
+		t.Fatal(err)
+	}
 	before, goroutines := nowRegistered(&Handler{ResponseStore: defaults}), runtime.NumGoroutine()
 	if before != (registered{2, 1, 1}) {
 		t.Errorf("%+v", before)
@@ -58,7 +60,9 @@ func TestReloadsLeaveNothing(t *testing.T) {
 // dropped before it starts.
 func TestRefusedLeavesNothing(t *testing.T) {
 	defaults := ResponseStore{}
-	defaults.setDefaults()
+	if err := defaults.complete(); err != nil {
+		t.Fatal(err)
+	}
 	known := &Handler{ResponseStore: defaults}
 	before := nowRegistered(known)
 	for _, config := range []string{

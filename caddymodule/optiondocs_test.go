@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -13,11 +12,12 @@ import (
 // options that there are: the syntax above UnmarshalCaddyfile, the block of
 // docs/configuration.md, and the tables there and in docs/tool-calls.md.
 func TestOptionsAreDocumented(t *testing.T) {
-	options := slices.Concat(
-		slices.Collect(maps.Keys(new(Handler).directives())),
-		slices.Collect(maps.Keys(new(AppServer).directives())),
-	)
-	slices.Sort(options)
+	var options []string
+	for _, o := range slices.Concat(new(Handler).options(), new(AppServer).options()) {
+		if o.word != nil || o.args != nil {
+			options = append(options, o.name)
+		}
+	}
 	for place, shown := range map[string][]string{
 		"the syntax above UnmarshalCaddyfile": firstWords(t, "caddyfile.go", "//\tcodex {\n", "\n//\t}\n"),
 		"the block of configuration.md":       firstWords(t, "../docs/configuration.md", "    codex {\n", "\n    }\n"),

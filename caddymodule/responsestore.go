@@ -1,16 +1,12 @@
 package caddymodule
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
@@ -44,14 +40,6 @@ const (
 
 var storeTypes = []string{storeMemory, storeStorage, storeOff}
 
-// The defaults of a [ResponseStore].
-const (
-	defaultStoreSize  = 64 << 20
-	defaultMemoryAge  = 24 * time.Hour
-	defaultStorageAge = 30 * 24 * time.Hour
-	defaultStoreCount = 100_000
-)
-
 // runningResponses are the responses under way, over reloads.
 var runningResponses = gateway.NewRunning()
 
@@ -65,34 +53,31 @@ type pooledMemory struct{ *responsestore.Memory }
 // Destruct implements caddy.Destructor: there is nothing to let go of.
 func (pooledMemory) Destruct() error { return nil }
 
-func (s *ResponseStore) setDefaults() {
-	defaultTo(&s.Type, storeMemory)
-	switch s.Type {
-	case storeMemory:
-		defaultTo(&s.Size, defaultStoreSize)
-		defaultTo(&s.Age, caddy.Duration(defaultMemoryAge))
-	case storeStorage:
-		defaultTo(&s.Age, caddy.Duration(defaultStorageAge))
-		defaultTo(&s.Count, defaultStoreCount)
+// complete sets the defaults of the type and checks the values.
+func (s *ResponseStore) complete() error {
+	if s.Type == "" {
+		s.Type = storeMemory
 	}
-}
-
-func (s *ResponseStore) validate() error {
 	switch {
 	case !slices.Contains(storeTypes, s.Type):
-		return fmt.Errorf("response_store: must be one of %s, not %q", strings.Join(storeTypes, ", "), s.Type)
-	case s.Size < 0:
-		return errors.New("response_store: the size must be positive")
-	case s.Age < 0:
-		return errors.New("response_store: the age must be positive")
+		return fmt.Errorf("must be one of %s, not %q", list(storeTypes), s.Type)
 	case s.Size != 0 && s.Type != storeMemory:
-		return fmt.Errorf("response_store: only %s has a size", storeMemory)
-	case s.Count < 0:
-		return errors.New("response_store: the count must be positive")
+		return fmt.Errorf("only %s has a size", storeMemory)
 	case s.Count != 0 && s.Type != storeStorage:
-		return fmt.Errorf("response_store: only %s has a count", storeStorage)
+		return fmt.Errorf("only %s has a count", storeStorage)
 	case s.Age != 0 && s.Type == storeOff:
-		return fmt.Errorf("response_store: %s has no age", storeOff)
+		return fmt.Errorf("%s has no age", storeOff)
+	}
+	return completeOptions(s.options())
+}
+
+// options returns the limits of the type, with their defaults.
+func (s *ResponseStore) options() []option {
+	switch s.Type {
+	case storeMemory:
+		return []option{size("size", &s.Size, 64<<20), duration("age", &s.Age, 24*time.Hour)}
+	case storeStorage:
+		return []option{duration("age", &s.Age, 30*24*time.Hour), number("count", &s.Count, 1, 100_000)}
 	}
 	return nil
 }
@@ -132,36 +117,20 @@ func (s *ResponseStore) open(ctx caddy.Context) (store responsestore.Store, clos
 //	response_store storage [<age> [<count>]]
 //	response_store off
 func (s *ResponseStore) parse(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) == 0 {
+	if !d.Args(&s.Type) {
 		return d.ArgErr()
 	}
-	if err := isOneOf(d, args[0], storeTypes); err != nil {
+	if err := isOneOf(d, s.Type, storeTypes); err != nil {
 		return err
 	}
-	s.Type, args = args[0], args[1:]
-	if s.Type == storeMemory && len(args) > 0 {
-		size, err := humanize.ParseBytes(args[0])
-		if err != nil || size == 0 || size > 1<<40 {
-			return d.Errf("%q is not a size above zero, such as 64MiB", args[0])
+	for _, limit := range s.options() {
+		var arg string
+		if !d.Args(&arg) {
+			return nil
 		}
-		s.Size, args = int64(size), args[1:]
-	}
-	if s.Type != storeOff && len(args) > 0 {
-		if err := parseDuration(d, args[0], &s.Age); err != nil {
+		if err := limit.word(d, arg); err != nil {
 			return err
 		}
-		args = args[1:]
-	}
-	if s.Type == storeStorage && len(args) > 0 {
-		count, err := strconv.Atoi(args[0])
-		if err != nil || count < 1 {
-			return d.Errf("%q is not a number of responses above zero", args[0])
-		}
-		s.Count, args = count, args[1:]
-	}
-	if len(args) > 0 {
-		return d.ArgErr()
 	}
 	return nil
 }

@@ -42,8 +42,6 @@ const (
 	usageAll = "all"
 )
 
-var usageScopes = []string{usageOwn, usageAll}
-
 // serveUsage answers with the caller's account, or all of them, and with the
 // limits of the plan.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request) {

@@ -18,18 +18,18 @@ var ErrToolName = errors.New("usetool: the name of the tool cannot stand in a bl
 // argument cannot be a tag, and the call would be another one without it.
 var ErrParameter = errors.New("usetool: the name of a parameter cannot stand in a block")
 
-// Escaping says how text stands in a block.
-type Escaping uint8
+// Escaping is the way text is written in a block. The zero value is EscapeLiteral.
+type Escaping string
 
 const (
 	// EscapeLiteral writes text as it is: Obsidian Copilot decodes nothing, so that
 	// "R&D" has to be written "R&D". Only closing tags that would end the parameter
 	// or make a pair get a space before their '>': no form without any loss exists
 	// for them. This is the default.
-	EscapeLiteral Escaping = iota
+	EscapeLiteral Escaping = "literal"
 	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt; (story 2.8, AC 24, to
 	// the letter), for readers that decode them.
-	EscapeEntities
+	EscapeEntities Escaping = "entities"
 )
 
 // XMLOption changes what RenderXML writes.

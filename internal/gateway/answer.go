@@ -52,8 +52,8 @@ type ending struct {
 // answer runs the turns and gives the client what they say.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) {
 	header := w.Header()
-	header.Set(modeHeader, string(req.options.Mode))
-	header.Set(stopHeader, string(req.options.Stop))
+	header.Set(modeHeader, string(req.options.OutputMode))
+	header.Set(stopHeader, string(req.options.StopAfterTools))
 	if len(req.plan.Ignored) > 0 {
 		header.Set(ignoredHeader, ignoredParams(req.plan.Ignored))
 	}
@@ -78,8 +78,8 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, req *request, c
 			record.FirstOutput = c.first.Sub(req.arrived)
 		}
 		record.Model = req.plan.Model
-		record.Mode = req.options.Mode
-		record.Stop = req.options.Stop
+		record.Mode = req.options.OutputMode
+		record.Stop = req.options.StopAfterTools
 		record.Stream = req.plan.Stream
 		g.ended(r, record)
 	}

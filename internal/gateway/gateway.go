@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Options are the limits of a [Gateway].
@@ -35,7 +36,8 @@ type Options struct {
 	// never.
 	Exit         context.Context
 	DrainTimeout time.Duration
-	Tools        Tools
+	Tools        turn.ToolOptions
+	StopGrace    time.Duration       // how long a turn goes on after a textual block, in turn.StopBurst
 	Aliases      []openai.Alias      // models besides those of Codex
 	Images       Images              // nil: images elsewhere are refused
 	NoReasoning  bool                // clients get no summaries of the reasoning

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // fakeEnv makes the test binary play an app-server with these fakecodex.Options.
@@ -127,7 +128,8 @@ func (r *records) RequestFailed(*http.Request, *openai.Error) {}
 // newGateway is a gateway before an upstream, with room for so many turns.
 func newGateway(u Upstream, opts Options) *Gateway {
 	opts.MaxBody, opts.MaxBodyMemory, opts.IdleTimeout = 1<<20, 1<<30, patience
-	opts.Tools = Tools{Mode: ModeAuto, Textual: TextualAuto, Stop: "burst", Grace: 100 * time.Millisecond}
+	opts.Tools = turn.ToolOptions{OutputMode: turn.ModeAuto, TextualTools: turn.TextualAuto, StopAfterTools: turn.StopBurst}
+	opts.StopGrace = 100 * time.Millisecond
 	opts.User = func(r *http.Request) string { return r.Header.Get("User") }
 	opts.Logger = discard()
 	if opts.Observer == nil {

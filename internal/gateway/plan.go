@@ -33,9 +33,6 @@ func (g *Gateway) plan(ctx context.Context, r *http.Request, req *request, from 
 	if refusal != nil {
 		return refusal
 	}
-	if req.options, refusal = g.opts.Tools.turnOptions(r, from, req.plan); refusal != nil {
-		return refusal
-	}
-	req.options.NoReasoning = g.opts.NoReasoning
-	return nil
+	req.options, refusal = g.opts.turnOptions(r, from, req.plan)
+	return refusal
 }

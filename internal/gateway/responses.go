@@ -49,7 +49,7 @@ func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *req
 	}
 	req.options.Items = true
 	req.options.IDSuffix = suffix[len(suffix)-idSuffixLength:]
-	form.meta.CallsInText = req.options.Mode == turn.ModeXML
+	form.meta.CallsInText = req.options.OutputMode == turn.ModeXML
 	req.wire = form
 	req.forget = func() bool {
 		decoded.Forget()

@@ -59,15 +59,16 @@ func TestMode(t *testing.T) {
 		more       map[string]any
 		want       turn.Mode // empty: refused
 	}{
-		"auto, an ordinary client":               {ModeAuto, "", plainPrompt, nil, turn.ModeJSON},
-		"auto, a prompt that teaches blocks":     {ModeAuto, "", taughtPrompt, nil, turn.ModeXML},
-		"auto, such a prompt beside tools":       {ModeAuto, "", taughtPrompt, withTools("f"), turn.ModeJSON},
-		"auto, the header":                       {ModeAuto, "openai-json", taughtPrompt, nil, turn.ModeJSON},
+		"not set":                                {"", "", taughtPrompt, nil, turn.ModeXML},
+		"auto, an ordinary client":               {turn.ModeAuto, "", plainPrompt, nil, turn.ModeJSON},
+		"auto, a prompt that teaches blocks":     {turn.ModeAuto, "", taughtPrompt, nil, turn.ModeXML},
+		"auto, such a prompt beside tools":       {turn.ModeAuto, "", taughtPrompt, withTools("f"), turn.ModeJSON},
+		"auto, the header":                       {turn.ModeAuto, "openai-json", taughtPrompt, nil, turn.ModeJSON},
 		"configured":                             {turn.ModeXML, "", plainPrompt, nil, turn.ModeXML},
 		"configured, the header goes first":      {turn.ModeXML, "openai-json", plainPrompt, nil, turn.ModeJSON},
 		"configured, such a prompt says nothing": {turn.ModeJSON, "", taughtPrompt, nil, turn.ModeJSON},
-		"a header of another kind":               {ModeAuto, "xml", plainPrompt, nil, ""},
-		"auto is nothing to ask for":             {ModeAuto, "auto", plainPrompt, nil, ""},
+		"a header of another kind":               {turn.ModeAuto, "xml", plainPrompt, nil, ""},
+		"auto is nothing to ask for":             {turn.ModeAuto, "auto", plainPrompt, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request, plan := chatRequest(t, c.system, c.more)
@@ -75,16 +76,16 @@ func TestMode(t *testing.T) {
 			if c.header != "" {
 				r.Header.Set("x-proxy-output-mode", c.header)
 			}
-			tools := Tools{Mode: c.configured}
-			options, refusal := tools.turnOptions(r, request, plan)
+			gateway := Options{Tools: turn.ToolOptions{OutputMode: c.configured}}
+			options, refusal := gateway.turnOptions(r, request, plan)
 			if c.want == "" {
 				if refusal == nil || refusal.Status != http.StatusBadRequest {
 					t.Errorf("got %+v, %v; want a refusal", options, refusal)
 				}
 				return
 			}
-			if refusal != nil || options.Mode != c.want {
-				t.Errorf("got %s, %v; want %s", options.Mode, refusal, c.want)
+			if refusal != nil || options.OutputMode != c.want {
+				t.Errorf("got %s, %v; want %s", options.OutputMode, refusal, c.want)
 			}
 		})
 	}
@@ -93,32 +94,33 @@ func TestMode(t *testing.T) {
 func TestTextual(t *testing.T) {
 	const none, listed, all = "none", "listed", "all"
 	for name, c := range map[string]struct {
-		set    Textual
+		set    turn.Textual
 		mode   turn.Mode
 		system string
 		more   map[string]any
 		want   string
 	}{
-		"auto, no tools":                   {TextualAuto, turn.ModeJSON, plainPrompt, nil, none},
-		"auto, tools":                      {TextualAuto, turn.ModeJSON, plainPrompt, withTools("f", "mcp__g"), listed},
-		"auto, taught":                     {TextualAuto, turn.ModeJSON, taughtPrompt, withTools("f"), all},
-		"auto, Obsidian":                   {TextualAuto, turn.ModeXML, plainPrompt, nil, all},
-		"auto, tools that may not be used": {TextualAuto, turn.ModeJSON, plainPrompt, with(withTools("f"), "tool_choice", "none"), none},
-		"on":                               {TextualOn, turn.ModeJSON, plainPrompt, nil, all},
-		"off":                              {TextualOff, turn.ModeXML, taughtPrompt, nil, none},
+		"not set":                          {"", turn.ModeXML, plainPrompt, nil, all},
+		"auto, no tools":                   {turn.TextualAuto, turn.ModeJSON, plainPrompt, nil, none},
+		"auto, tools":                      {turn.TextualAuto, turn.ModeJSON, plainPrompt, withTools("f", "mcp__g"), listed},
+		"auto, taught":                     {turn.TextualAuto, turn.ModeJSON, taughtPrompt, withTools("f"), all},
+		"auto, Obsidian":                   {turn.TextualAuto, turn.ModeXML, plainPrompt, nil, all},
+		"auto, tools that may not be used": {turn.TextualAuto, turn.ModeJSON, plainPrompt, with(withTools("f"), "tool_choice", "none"), none},
+		"on":                               {turn.TextualOn, turn.ModeJSON, plainPrompt, nil, all},
+		"off":                              {turn.TextualOff, turn.ModeXML, taughtPrompt, nil, none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request, plan := chatRequest(t, c.system, c.more)
-			tools := Tools{Mode: c.mode, Textual: c.set}
-			o, refusal := tools.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
+			gateway := Options{Tools: turn.ToolOptions{OutputMode: c.mode, TextualTools: c.set}}
+			o, refusal := gateway.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
 			got := none
 			switch {
-			case o.Textual && o.AcceptTextual == nil:
+			case o.TextualTools == turn.TextualOn && o.AcceptTextual == nil:
 				got = all
-			case o.Textual:
+			case o.TextualTools == turn.TextualOn:
 				got = listed
 				if !o.AcceptTextual("f") || !o.AcceptTextual("mcp__g") || o.AcceptTextual("h") {
 					t.Error("the wrong names are accepted")
@@ -136,22 +138,21 @@ func with(m map[string]any, key string, value any) map[string]any {
 	return m
 }
 
-func TestOneCallAtMost(t *testing.T) {
+func TestParallelToolCalls(t *testing.T) {
 	for name, c := range map[string]struct {
-		tools Tools
-		more  map[string]any
-		want  int
+		configured *bool
+		more       map[string]any
+		want       bool
 	}{
-		"no limit":            {Tools{}, nil, 0},
-		"the operator's":      {Tools{Max: 3}, nil, 3},
-		"the operator's wish": {Tools{Max: 3, Serial: true}, nil, 1},
-		"the client's wish":   {Tools{Max: 3}, map[string]any{"parallel_tool_calls": false}, 1},
+		"the default":         {nil, nil, true},
+		"the operator's wish": {new(false), map[string]any{"parallel_tool_calls": true}, false},
+		"the client's wish":   {new(true), map[string]any{"parallel_tool_calls": false}, false},
 	} {
 		request, plan := chatRequest(t, plainPrompt, c.more)
-		c.tools.Mode = turn.ModeJSON
-		o, refusal := c.tools.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
-		if refusal != nil || o.MaxCalls != c.want {
-			t.Errorf("%s: %d, %v; want %d", name, o.MaxCalls, refusal, c.want)
+		gateway := Options{Tools: turn.ToolOptions{ParallelToolCalls: c.configured}}
+		o, refusal := gateway.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
+		if got := o.ParallelToolCalls == nil || *o.ParallelToolCalls; refusal != nil || got != c.want {
+			t.Errorf("%s: %v, %v; want %v", name, got, refusal, c.want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func BenchmarkLessThan(b *testing.B) {
 			b.SetBytes(10_000_000)
 			b.ReportAllocs()
 			for b.Loop() {
-				consumeAll(New(Options{Textual: true, Mode: mode}), events)
+				consumeAll(New(Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: mode, SuppressTailAfterTools: keepTail}}), events)
 			}
 			b.ReportMetric(float64(len(events)), "deltas/op")
 		})
@@ -46,7 +46,7 @@ func BenchmarkBlocks(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		consumeAll(New(Options{Textual: true, Mode: ModeXML}), events)
+		consumeAll(New(Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}), events)
 	}
 }
 
@@ -65,10 +65,10 @@ func consumeAll(m *Machine, events []codexrpc.Event) (bytes int) {
 func TestCostOfText(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"plain":     {},
-		"JSON":      {Textual: true},
-		"XML":       {Textual: true, Mode: ModeXML},
-		"the tail":  {Textual: true, Mode: ModeXML, SuppressTail: true},
-		"not taken": {Textual: true, AcceptTextual: func(string) bool { return false }},
+		"JSON":      {ToolOptions: ToolOptions{TextualTools: TextualOn, SuppressTailAfterTools: keepTail}},
+		"XML":       {ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}},
+		"the tail":  {ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML}},
+		"not taken": {ToolOptions: ToolOptions{TextualTools: TextualOn, SuppressTailAfterTools: keepTail}, AcceptTextual: func(string) bool { return false }},
 		"the cuts":  {StopSequences: []string{"<aab", "STOP"}, MaxTokens: 1 << 30},
 	} {
 		var perDelta [2]float64
@@ -89,7 +89,7 @@ func TestMemoryOfText(t *testing.T) {
 	for _, filling := range []string{"<" + strings.Repeat("a", 99), "<", "<use_tool", "<use_tool>", "</use_tool>"} {
 		const size = 2_000_000
 		piece := strings.Repeat(filling, 1000/len(filling))
-		m := New(Options{Textual: true, Mode: ModeXML})
+		m := New(Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}})
 		before := heap()
 		got := 0
 		for range size / len(piece) {
@@ -131,7 +131,7 @@ func BenchmarkCuts(b *testing.B) {
 		{"limit passing", Options{MaxTokens: len(text)}},
 		{"limit counting", Options{MaxTokens: len(text) / 3}},
 		{"limit reached", Options{MaxTokens: len(text) / 6}},
-		{"all", Options{StopSequences: stops, MaxTokens: len(text), Textual: true}},
+		{"all", Options{StopSequences: stops, MaxTokens: len(text), ToolOptions: ToolOptions{TextualTools: TextualOn, SuppressTailAfterTools: keepTail}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))

@@ -46,9 +46,13 @@ func TestHardTexts(t *testing.T) {
 	for name, text := range hardTexts {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range []turn.Mode{turn.ModeJSON, turn.ModeXML} {
-				for _, o := range []turn.Options{{Stop: turn.StopOff}, {SuppressTail: true}, {Stop: turn.StopFirst}} {
-					o.Mode, o.Textual, o.IDSuffix = mode, true, "xy"
-					checkHardText(t, o, text, 150)
+				for _, tools := range []turn.ToolOptions{
+					{StopAfterTools: turn.StopOff, SuppressTailAfterTools: new(false)},
+					{},
+					{StopAfterTools: turn.StopFirst, SuppressTailAfterTools: new(false)},
+				} {
+					tools.OutputMode, tools.TextualTools = mode, turn.TextualOn
+					checkHardText(t, turn.Options{ToolOptions: tools, IDSuffix: "xy"}, text, 150)
 				}
 			}
 		})
@@ -62,7 +66,7 @@ func checkHardText(t *testing.T, o turn.Options, text string, splits int) {
 	if whole := notStreamed(t, outputs); !reflect.DeepEqual(whole, want) {
 		t.Errorf("streamed %s\nnot streamed %s", show(want), show(whole))
 	}
-	if unfiltered := o.Stop == turn.StopOff && !o.SuppressTail; o.Mode == turn.ModeXML && unfiltered && *want.Content != text {
+	if unfiltered := o.StopAfterTools == turn.StopOff && !*o.SuppressTailAfterTools; o.OutputMode == turn.ModeXML && unfiltered && *want.Content != text {
 		t.Errorf("content %q, written %q", *want.Content, text)
 	}
 	var cuts [][]int
@@ -76,7 +80,7 @@ func checkHardText(t *testing.T, o turn.Options, text string, splits int) {
 	for _, sizes := range cuts {
 		outputs, again := ofText(o, text, sizes...)
 		if got := bodyOf(outputs); got != body || !reflect.DeepEqual(again, report) {
-			t.Fatalf("%s, %s, cut at %d:\ngot  %s %+v\nwant %s %+v", o.Mode, o.Stop, sizes, got, again, body, report)
+			t.Fatalf("%s, %s, cut at %d:\ngot  %s %+v\nwant %s %+v", o.OutputMode, o.StopAfterTools, sizes, got, again, body, report)
 		}
 	}
 }

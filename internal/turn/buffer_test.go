@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 		"disconnected within JSON": {brokenBlock, func(m *Machine) []Output { m.Abandon(); return nil }, 1, 0, usetool.AbortDisconnect, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := New(Options{Textual: true, Mode: ModeXML, AcceptTextual: declared})
+			m := New(Options{AcceptTextual: declared, ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}})
 			text := "before " + c.text
 			outputs := say(m.Feed([]codexrpc.Event{delta("m", text)}))
 			if c.end == nil {
@@ -79,7 +79,7 @@ func textOf(outputs string) string {
 // TestNames: a client gets its own names of tools, whichever the model uses. A
 // block that the model wrote stays as it is.
 func TestNames(t *testing.T) {
-	opts := Options{Textual: true, Mode: ModeXML, ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }}
+	opts := Options{ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }, ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}
 	theirs := strings.Replace(block("1"), "find", "codex_find", 1)
 	m := New(opts)
 	got := say(m.Feed([]codexrpc.Event{delta("m", theirs+block("2")), call("a", "codex_find", `{"q":"3"}`), completed}))
@@ -91,7 +91,7 @@ func TestNames(t *testing.T) {
 // TestLostAtTheLimit: when the connection is lost while only the usage is
 // missing, nothing is.
 func TestLostAtTheLimit(t *testing.T) {
-	m := New(Options{MaxCalls: 1})
+	m := New(Options{ToolOptions: ToolOptions{ToolBlockMax: 1, SuppressTailAfterTools: keepTail}})
 	m.Feed([]codexrpc.Event{
 		call("a", "find", `{"q":"1"}`), call("b", "find", `{"q":"2"}`),
 		{Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 9}},
@@ -108,7 +108,7 @@ func TestLongTail(t *testing.T) {
 		tail := strings.Repeat(filling, maxTail/len(filling)+10)
 		text := block("1") + tail + block("2") + "short"
 		for _, size := range []int{1000, maxTail - 1, len(text)} {
-			opts := Options{Textual: true, SuppressTail: true}
+			opts := Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}
 			got, report := run(opts, append(said("m", text, size), completed), oneByOne)
 			if want := "{0:1}" + tail + "{1:2}|tool_calls"; got != want || report.TailBytes != len("short") {
 				t.Errorf("%q in deltas of %d: %d bytes told, want %d; %d suppressed", filling, size, len(got), len(want), report.TailBytes)
@@ -117,7 +117,7 @@ func TestLongTail(t *testing.T) {
 	}
 	// One byte less, and it is held to the end.
 	tail := strings.Repeat("x", maxTail)
-	got, report := run(Options{Textual: true, SuppressTail: true}, append(said("m", block("1")+tail, 999), completed), atOnce)
+	got, report := run(Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}, append(said("m", block("1")+tail, 999), completed), atOnce)
 	if got != "{0:1}|tool_calls" || report.TailBytes != maxTail {
 		t.Errorf("%.100q, %d bytes suppressed", got, report.TailBytes)
 	}

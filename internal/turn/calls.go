@@ -42,7 +42,7 @@ type eventKey [sha256.Size]byte
 type seen struct{ textual, structured int }
 
 func newCalls(opts *Options) *calls {
-	return &calls{choice: opts.Choice, suffix: opts.IDSuffix, textual: opts.Textual, dedup: opts.Dedup}
+	return &calls{choice: opts.Choice, suffix: opts.IDSuffix, textual: opts.textual(), dedup: opts.ToolBlockDedup}
 }
 
 // repeated reports whether an event tells of a structured call again: one with

@@ -62,7 +62,7 @@ func TestHardTextsCut(t *testing.T) {
 	for name, text := range hardTexts {
 		t.Run(name, func(t *testing.T) {
 			for mode, tokens := range map[turn.Mode]int{turn.ModeJSON: 9, turn.ModeXML: 4} {
-				o := turn.Options{Mode: mode, Textual: true, MaxTokens: tokens, StopSequences: []string{"so", "/q><", "\n\n"}, IDSuffix: "xy"}
+				o := turn.Options{MaxTokens: tokens, StopSequences: []string{"so", "/q><", "\n\n"}, IDSuffix: "xy", ToolOptions: turn.ToolOptions{OutputMode: mode, TextualTools: turn.TextualOn, SuppressTailAfterTools: new(false)}}
 				checkHardText(t, o, text, 64) // behind these bytes, nine tokens have ended
 			}
 		})

@@ -28,15 +28,17 @@ func (c *choices) next(n int) int {
 
 func (c *choices) options() turn.Options {
 	o := turn.Options{
-		IDSuffix:     "xy",
-		Mode:         []turn.Mode{turn.ModeJSON, turn.ModeXML}[c.next(2)],
-		Stop:         []turn.StopMode{turn.StopBurst, turn.StopFirst, turn.StopOff}[c.next(3)],
-		Textual:      c.next(4) != 3,
-		SuppressTail: c.next(2) == 1,
-		MaxCalls:     []int{0, 0, 1, 2}[c.next(4)],
-		Dedup:        c.next(3) == 2,
-		Delimiter:    []string{"", "", "\n---\n"}[c.next(3)],
-		Grace:        turn.DefaultGrace,
+		IDSuffix: "xy",
+		Grace:    turn.DefaultGrace,
+		ToolOptions: turn.ToolOptions{
+			OutputMode:             []turn.Mode{turn.ModeJSON, turn.ModeXML}[c.next(2)],
+			StopAfterTools:         []turn.StopMode{turn.StopBurst, turn.StopFirst, turn.StopOff}[c.next(3)],
+			TextualTools:           []turn.Textual{turn.TextualOn, turn.TextualOn, turn.TextualOn, turn.TextualOff}[c.next(4)],
+			SuppressTailAfterTools: new(c.next(2) == 1),
+			ToolBlockMax:           []int{0, 0, 1, 2}[c.next(4)],
+			ToolBlockDedup:         c.next(3) == 2,
+			ToolBlockDelimiter:     []string{"", "", "\n---\n"}[c.next(3)],
+		},
 	}
 	if c.next(3) == 2 {
 		o.AcceptTextual = func(name string) bool { return name == "find" }

@@ -139,12 +139,12 @@ func withGaps(all []token, dedup bool) []token {
 func upToLimit(all []token, o turn.Options) (left []token, truncated bool) {
 	calls := 0
 	for i, k := range all {
-		tooMany := o.MaxCalls > 0 && calls == o.MaxCalls
-		if tooMany && (k.call() || k.kind == tokenGivenUp && o.Mode == turn.ModeXML) {
+		tooMany := o.ToolBlockMax > 0 && calls == o.ToolBlockMax
+		if tooMany && (k.call() || k.kind == tokenGivenUp && o.OutputMode == turn.ModeXML) {
 			return all[:i], true
 		}
 		if k.call() {
-			if calls++; o.Stop == turn.StopFirst {
+			if calls++; o.StopAfterTools == turn.StopFirst {
 				return all[:i+1], false
 			}
 		}
@@ -154,7 +154,7 @@ func upToLimit(all []token, o turn.Options) (left []token, truncated bool) {
 
 // expected is the content and the number of calls of a turn.
 func expected(all []token, o turn.Options) (content string, calls int, truncated bool) {
-	all, truncated = upToLimit(withGaps(all, o.Dedup), o)
+	all, truncated = upToLimit(withGaps(all, o.ToolBlockDedup), o)
 	var b strings.Builder
 	for len(all) > 0 {
 		// A stretch reaches to the next call, or to the end.
@@ -172,18 +172,18 @@ func expected(all []token, o turn.Options) (content string, calls int, truncated
 		text := stretch.String()
 		blank := strings.TrimSpace(text) == ""
 		switch {
-		case o.Mode == turn.ModeJSON && blank && (calls > 0 || !last):
+		case o.OutputMode == turn.ModeJSON && blank && (calls > 0 || !last):
 			text = "" // it parts nothing but calls
-		case last && calls > 0 && o.SuppressTail && !givenUp:
+		case last && calls > 0 && *o.SuppressTailAfterTools && !givenUp:
 			text = ""
 		}
 		b.WriteString(text)
 		if last {
 			break
 		}
-		if o.Mode == turn.ModeXML {
+		if o.OutputMode == turn.ModeXML {
 			if blank && calls > 0 {
-				b.WriteString(o.Delimiter)
+				b.WriteString(o.ToolBlockDelimiter)
 			}
 			if open && all[n].kind == tokenCall {
 				b.WriteString("</use_tool>")
@@ -210,8 +210,8 @@ func blockOf(k token) string {
 func checkGivenUp(t testing.TB, data []byte, r *rand.Rand) {
 	c := &choices{data}
 	o := c.options()
-	o.Textual = true
-	all := tokens(c, o.AcceptTextual != nil, o.Dedup)
+	o.TextualTools = turn.TextualOn
+	all := tokens(c, o.AcceptTextual != nil, o.ToolBlockDedup)
 	events := eventsOf(all)
 	checkEvents(t, o, events, r)
 	want, calls, truncated := expected(all, o)
@@ -230,7 +230,7 @@ func checkGivenUp(t testing.TB, data []byte, r *rand.Rand) {
 // checkNothingLost wants each block that is no call in the content, in order, of
 // a turn that was not ended early.
 func checkNothingLost(t testing.TB, o turn.Options, all []token, content string) {
-	if o.Stop == turn.StopFirst || o.MaxCalls > 0 {
+	if o.StopAfterTools == turn.StopFirst || o.ToolBlockMax > 0 {
 		return
 	}
 	for _, k := range all {

@@ -33,7 +33,7 @@ func TestGrace(t *testing.T) {
 			"{0:1}|tool_calls", grace},
 		"text alone does not": {Options{}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{delta("m", " so")}}},
 			"{0:1} so|tool_calls", grace},
-		"a repeated block does": {Options{Dedup: true}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{one}}},
+		"a repeated block does": {Options{ToolOptions: ToolOptions{ToolBlockDedup: true}}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{one}}},
 			"{0:1}|tool_calls", grace + grace/2},
 		"an open block is waited for": {Options{}, []moment{{0, []codexrpc.Event{one, delta("m", "<use_tool>")}}, {5*grace + grace/2, []codexrpc.Event{delta("m", block("2")[len("<use_tool>"):])}}},
 			"{0:1}{1:2}|tool_calls", 6*grace + grace/2},
@@ -47,9 +47,9 @@ func TestGrace(t *testing.T) {
 			"{0:1}|tool_calls", grace / 2},
 		"the failure of Codex ends it": {Options{}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{ended(codexrpc.StatusFailed, nil)}}},
 			"{0:1}|failure", grace / 2},
-		"first does not wait": {Options{Stop: StopFirst}, []moment{{0, []codexrpc.Event{one}}, {5 * grace, []codexrpc.Event{two}}},
+		"first does not wait": {Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}, []moment{{0, []codexrpc.Event{one}}, {5 * grace, []codexrpc.Event{two}}},
 			"{0:1}|tool_calls", 0},
-		"off waits for the turn": {Options{Stop: StopOff}, []moment{{0, []codexrpc.Event{one}}, {5 * grace, []codexrpc.Event{two}}, {5 * grace, []codexrpc.Event{completed}}},
+		"off waits for the turn": {Options{ToolOptions: ToolOptions{StopAfterTools: StopOff}}, []moment{{0, []codexrpc.Event{one}}, {5 * grace, []codexrpc.Event{two}}, {5 * grace, []codexrpc.Event{completed}}},
 			"{0:1}{1:2}|tool_calls", 10 * grace},
 
 		"structured calls wait for the response": {Options{}, []moment{{0, []codexrpc.Event{call("b", "find", `{"q":"1"}`)}}, {5 * grace, []codexrpc.Event{structured}}, {5 * grace, []codexrpc.Event{response(1)}}},
@@ -61,17 +61,17 @@ func TestGrace(t *testing.T) {
 		"and a block with its twin": {Options{}, []moment{{0, []codexrpc.Event{two, structured}}, {5 * grace, []codexrpc.Event{response(1)}}},
 			"{0:2}|tool_calls", 5 * grace},
 
-		"the limit waits for the usage": {Options{MaxCalls: 1}, []moment{{0, []codexrpc.Event{call("b", "find", `{"q":"1"}`), structured}}, {grace / 2, []codexrpc.Event{response(1)}}},
+		"the limit waits for the usage": {Options{ToolOptions: ToolOptions{ToolBlockMax: 1}}, []moment{{0, []codexrpc.Event{call("b", "find", `{"q":"1"}`), structured}}, {grace / 2, []codexrpc.Event{response(1)}}},
 			"{0:1}|tool_calls", grace / 2},
-		"but a grace at most": {Options{MaxCalls: 1}, []moment{{0, []codexrpc.Event{call("b", "find", `{"q":"1"}`), structured}}, {grace - 1, []codexrpc.Event{call("c", "find", `{"q":"3"}`)}}, {grace, []codexrpc.Event{completed}}},
+		"but a grace at most": {Options{ToolOptions: ToolOptions{ToolBlockMax: 1}}, []moment{{0, []codexrpc.Event{call("b", "find", `{"q":"1"}`), structured}}, {grace - 1, []codexrpc.Event{call("c", "find", `{"q":"3"}`)}}, {grace, []codexrpc.Event{completed}}},
 			"{0:1}|tool_calls", grace},
-		"whatever is being written": {Options{MaxCalls: 1}, []moment{{0, []codexrpc.Event{one, two, delta("m", "<use_tool><name>")}}, {grace - 1, []codexrpc.Event{three}}, {grace, []codexrpc.Event{completed}}},
+		"whatever is being written": {Options{ToolOptions: ToolOptions{ToolBlockMax: 1}}, []moment{{0, []codexrpc.Event{one, two, delta("m", "<use_tool><name>")}}, {grace - 1, []codexrpc.Event{three}}, {grace, []codexrpc.Event{completed}}},
 			"{0:1}|tool_calls", grace},
-		"and also when nothing stops a turn": {Options{MaxCalls: 1, Stop: StopOff}, []moment{{0, []codexrpc.Event{one, two}}, {5 * grace, []codexrpc.Event{completed}}},
+		"and also when nothing stops a turn": {Options{ToolOptions: ToolOptions{ToolBlockMax: 1, StopAfterTools: StopOff}}, []moment{{0, []codexrpc.Event{one, two}}, {5 * grace, []codexrpc.Event{completed}}},
 			"{0:1}|tool_calls", grace},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.opts.Textual, c.opts.Grace = true, grace
+			c.opts.TextualTools, c.opts.SuppressTailAfterTools, c.opts.Grace = TextualOn, keepTail, grace
 			synctest.Test(t, func(t *testing.T) { checkDrive(t, c.opts, c.moments, c.want, c.took) })
 		})
 	}

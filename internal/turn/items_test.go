@@ -68,7 +68,7 @@ func TestItems(t *testing.T) {
 		"another attempt":         {false, []codexrpc.Event{reasoned("r", "E"), complaint("again", true), reasoned("r2", "F"), delta("m", "x"), response(1), completed}, "thought r2 F, text x, stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := New(Options{Items: true, SuppressTail: test.suppress})
+			m := New(Options{Items: true, ToolOptions: ToolOptions{SuppressTailAfterTools: new(test.suppress)}})
 			if got := sayItems(m.Feed(test.events)); got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}

@@ -11,7 +11,7 @@ func TestLimits(t *testing.T) {
 	until := func(sequences ...string) Options { return Options{StopSequences: sequences} }
 	tokens := func(n int) Options { return Options{MaxTokens: n} }
 	with := func(o Options, change func(*Options)) Options { change(&o); return o }
-	textual := func(o *Options) { o.Textual, o.Mode, o.Stop = true, ModeXML, StopOff }
+	textual := func(o *Options) { o.TextualTools, o.OutputMode, o.StopAfterTools = TextualOn, ModeXML, StopOff }
 	incomplete := ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incompleteMark + "max_output_tokens"})
 	const find = "<use_tool><name>f</name></use_tool>"
 	const findTold = "text \"" + find + "\"\ncall 0 tool_0_0 f\narguments 0 {}\nend 0\n"
@@ -39,7 +39,7 @@ func TestLimits(t *testing.T) {
 		"a stop sequence in a block": {with(until("</name>"), textual), []codexrpc.Event{delta("m", find), completed},
 			"text \"<use_tool><name>f\"\nfinish stop 0\n"},
 		"a stop sequence after too many calls": {
-			with(until("END"), func(o *Options) { textual(o); o.MaxCalls = 1 }),
+			with(until("END"), func(o *Options) { textual(o); o.ToolBlockMax = 1 }),
 			[]codexrpc.Event{delta("m", find+find+"END"), response(5)},
 			findTold + "finish tool_calls 5\n"},
 
@@ -72,6 +72,7 @@ func TestLimits(t *testing.T) {
 			"call 0 tool_0_0 f\narguments 0 {\nend 0\ntext \"so\"\nfinish tool_calls 0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c.opts.SuppressTailAfterTools = keepTail
 			for _, cut := range batchings {
 				if got := feed(c.opts, c.events, cut); got != c.want {
 					t.Errorf("got\n%swant\n%s", got, c.want)
@@ -123,7 +124,7 @@ func TestGraceOfHeldText(t *testing.T) {
 		"a begun word at the limit of tokens":  {Options{MaxTokens: 14}, " wor", false},
 		"nothing that could become a tool tag": {Options{}, "wor", false},
 	} {
-		c.opts.Textual, c.opts.Mode, c.opts.Stop = true, ModeXML, StopBurst
+		c.opts.TextualTools, c.opts.OutputMode, c.opts.StopAfterTools = TextualOn, ModeXML, StopBurst
 		m := New(c.opts)
 		m.Feed([]codexrpc.Event{delta("m", "<use_tool><name>f</name></use_tool>"), delta("m", c.held)})
 		_, _, running := m.Grace()

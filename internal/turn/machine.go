@@ -44,7 +44,7 @@ func New(opts Options) *Machine {
 		m.limit = tokens.NewLimit(opts.MaxTokens)
 	}
 	m.policy = policy{opts: &m.opts, calls: m.calls, report: &m.report, put: m.put}
-	if opts.Textual {
+	if opts.textual() {
 		m.scanner = usetool.NewScanner(usetool.ScannerOptions{
 			// An Obsidian client acts on blocks in code fences, too.
 			SkipFenced: !opts.xml(),
@@ -261,9 +261,9 @@ func (m *Machine) take(call *candidate) (got bool) {
 	switch {
 	case m.report.Truncated:
 		m.truncate()
-	case got && m.opts.Stop == StopFirst:
+	case got && m.opts.StopAfterTools == StopFirst:
 		m.stop()
-	case call.textual() && m.calls.count > 0 && m.opts.Stop != StopOff && !m.asked:
+	case call.textual() && m.calls.count > 0 && m.opts.StopAfterTools != StopOff && !m.asked:
 		m.grace.start()
 	}
 	return got
@@ -282,7 +282,7 @@ func (m *Machine) truncate() {
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.response(e.Usage)
 	m.closeBuffer("")
-	if m.asked || m.report.Truncated || (m.calls.count > 0 && m.opts.Stop != StopOff) {
+	if m.asked || m.report.Truncated || (m.calls.count > 0 && m.opts.StopAfterTools != StopOff) {
 		m.finish(m.reason())
 	}
 }

@@ -88,7 +88,7 @@ func TestMachine(t *testing.T) {
 	client := Options{IDSuffix: "xy", ClientName: func(name string) (string, bool) {
 		return strings.CutPrefix(name, "c_")
 	}}
-	single := Options{IDSuffix: "xy", ClientName: client.ClientName, MaxCalls: 1}
+	single := Options{IDSuffix: "xy", ClientName: client.ClientName, ToolOptions: ToolOptions{ToolBlockMax: 1, SuppressTailAfterTools: keepTail}}
 	for name, c := range map[string]struct {
 		opts   Options
 		events []codexrpc.Event

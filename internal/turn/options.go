@@ -11,6 +11,8 @@ import (
 type Mode string
 
 const (
+	// ModeAuto lets each request decide. A [Machine] takes it for ModeJSON.
+	ModeAuto Mode = "auto"
 	// ModeJSON gives every call as OpenAI's tool_calls, and takes textual blocks
 	// out of the text.
 	ModeJSON Mode = "openai-json"
@@ -34,79 +36,133 @@ const (
 	StopBurst StopMode = "burst"
 )
 
+// Textual says which <use_tool> blocks in a model's text are calls.
+type Textual string
+
+const (
+	// TextualAuto lets the request decide. A [Machine] takes it for TextualOff.
+	TextualAuto Textual = "auto"
+	// TextualOn takes every block that [Options.AcceptTextual] accepts.
+	TextualOn Textual = "on"
+	// TextualOff takes none: blocks are text.
+	TextualOff Textual = "off"
+)
+
 // DefaultGrace is how long a turn goes on after a textual block in StopBurst.
 const DefaultGrace = 300 * time.Millisecond
 
-// Options says how a [Machine] treats one turn. The zero value is a plain
+// ToolOptions are the settings of tool calls, with the names that they have in
+// Caddy's JSON. A field that is not set has its default.
+type ToolOptions struct {
+	// The form in which clients get tool calls. `openai-json`: as tool_calls, also
+	// those that the model wrote as <use_tool> blocks. `obsidian-xml`: as <use_tool>
+	// blocks in the text, with tool_calls beside them. `auto`: obsidian-xml for a
+	// request that declares no tools and whose instructions contain <use_tool>, else
+	// openai-json. The request header x-proxy-output-mode overrides it. Default:
+	// `auto`.
+	OutputMode Mode `json:"output_mode,omitempty"`
+
+	// When a turn with tool calls ends. `off`: when the model has finished. `first`:
+	// with the first call. `burst`: with the model's response, or when no textual
+	// block has followed the last one for `stop_after_tools_grace`. A structured call
+	// always ends the answer with the model's response. Default: `burst`.
+	StopAfterTools StopMode `json:"stop_after_tools,omitempty"`
+
+	// Whether text after the last tool call is dropped, unless it contains a block
+	// that is not a call: a client may run that. Default: true.
+	SuppressTailAfterTools *bool `json:"suppress_tail_after_tools,omitempty"`
+
+	// Which <use_tool> blocks in the model's text are calls. `auto`: all of them in
+	// obsidian-xml; else those that name a tool of the request, or all of them if the
+	// request's instructions contain <use_tool>. `on`: all. `off`: none, blocks are
+	// text. In openai-json a block in a code fence is never a call. Default: `auto`.
+	TextualTools Textual `json:"textual_tools,omitempty"`
+
+	// The most tool calls of a turn. Default: 0, no limit.
+	ToolBlockMax int `json:"tool_block_max,omitempty"`
+
+	// Whether a call is dropped that repeats an earlier one of its turn, with the
+	// same tool and the same arguments. A textual block and a structured call that
+	// are the same are always one call. Default: false.
+	ToolBlockDedup bool `json:"tool_block_dedup,omitempty"`
+
+	// The text between two <use_tool> blocks that have no text between them, in
+	// obsidian-xml. Default: none.
+	ToolBlockDelimiter string `json:"tool_block_delimiter,omitempty"`
+
+	// Whether a turn may have several tool calls, if the client does not say
+	// otherwise. Default: true.
+	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty"`
+
+	// How values are written in <use_tool> blocks that are made of structured calls:
+	// `literal`, as Obsidian Copilot reads them, or `entities`, with &lt;, &gt; and
+	// &amp;. Default: `literal`.
+	XMLEscape usetool.Escaping `json:"xml_escape,omitempty"`
+}
+
+// Options are the options of a [Machine] for one turn. The zero value is a plain
 // OpenAI turn: structured calls only, ended with the model response.
 type Options struct {
+	ToolOptions
+
 	// Choice is the choice's index, which call ids carry.
 	Choice int
 	// IDSuffix makes the call ids of this turn differ from those of other turns
 	// of the same conversation. Empty: none.
 	IDSuffix string
-	// ClientName gives the client's own name of a tool that Codex knows as
+	// ClientName returns the client's own name of a tool that Codex knows as
 	// name. False: the tool is not the client's, and Codex answers its calls.
 	// Nil: every tool is the client's, under its own name.
 	ClientName func(name string) (string, bool)
+	// AcceptTextual reports whether a block that names this tool is a call; nil: every
+	// block is. It is used with TextualOn only.
+	AcceptTextual func(name string) bool
+	// Grace is how long the turn goes on after a textual block, in StopBurst. After a
+	// call above the limit it is how long the turn goes on to learn its usage.
+	Grace time.Duration
 
-	// NoReasoning keeps the summaries of the reasoning from the client. Providers
-	// may send some that nobody has asked for.
+	// NoReasoning withholds the summaries of the reasoning from the client. Providers
+	// may send summaries that nobody asked for.
 	NoReasoning bool
-	// Items is for a client that sees items rather than one text: messages are
-	// parted by an output instead of an empty line, and the ends of reasoning items
-	// are told, with their encrypted content.
+	// Items is for a client that reads items rather than one text: an output instead
+	// of an empty line separates messages, and the ends of reasoning items are
+	// outputs, with their encrypted content.
 	Items bool
 
-	// Mode is the form of the calls; empty: ModeJSON.
-	Mode Mode
-	// Textual looks for <use_tool> blocks in the text.
-	Textual bool
-	// AcceptTextual says which tool names make a block a call; nil: all.
-	AcceptTextual func(name string) bool
-	// Escaping is how values stand in blocks made of structured calls.
-	Escaping usetool.Escaping
-
-	// Stop says when the turn ends; empty: StopBurst.
-	Stop StopMode
-	// Grace is the time after a textual block, in StopBurst. Above MaxCalls it is
-	// how long the turn goes on for the sake of its usage.
-	Grace time.Duration
-	// SuppressTail drops the text after the last call, unless it has a block that is
-	// no call: a client may run that.
-	SuppressTail bool
-	// MaxCalls is the most calls that the client gets; 0: no limit of ours.
-	MaxCalls int
-	// Dedup drops calls that repeat an earlier one: the same tool with the same
-	// arguments. A block and a structured call that are twins are one call anyway.
-	Dedup bool
 	// StopSequences end the text of the model, and the turn, before the first of
 	// them: at most 4, none empty. They are looked for in what the model writes,
 	// blocks included, but not in its reasoning nor in the arguments of
-	// structured calls; one that goes over from a message into the next, or over
-	// a structured call, is none. The finish is FinishStop, or FinishToolCalls if
-	// calls went out. A block that is open at the cut is text.
+	// structured calls. A sequence that spans two messages, or a structured call, does
+	// not count. The finish is FinishStop, or FinishToolCalls if calls were sent. A
+	// block that is open at the cut is text.
 	StopSequences []string
-	// MaxTokens is the most tokens (o200k_base) of what the client gets: the
-	// text as the model wrote it, blocks included, and the names and arguments of
-	// structured calls; 0: no limit. The text is cut after the last of them, or
-	// before a rune that this would cut. Structured calls are never cut: one that
-	// begins within the limit is given whole, and then ends the turn if it went
-	// beyond. A block that is open at the cut is text. The finish is FinishLength,
-	// or FinishToolCalls if calls went out and the cut is not within one. The
-	// usage then has at least the tokens counted here.
+	// MaxTokens is the most tokens (o200k_base) that the client gets: of the text as
+	// the model wrote it, blocks included, and of the names and arguments of
+	// structured calls; 0: no limit. The text is cut after the last token, or before
+	// a rune that the cut would split. A structured call that begins within the limit
+	// is sent whole and ends the turn if it exceeds the limit. A block that is open at
+	// the cut is text. The finish is FinishLength, or FinishToolCalls if calls were
+	// sent and the cut is not within one. The usage then has at least the tokens
+	// counted here.
 	MaxTokens int
-	// Delimiter is put between two blocks that have no text between them, in
-	// ModeXML.
-	Delimiter string
 }
 
-// limit is the most calls of a turn.
+// limit returns the most calls of the turn.
 func (o *Options) limit() int {
-	if o.MaxCalls > 0 && o.MaxCalls < aggregator.DefaultMaxCalls {
-		return o.MaxCalls
+	switch {
+	case o.ParallelToolCalls != nil && !*o.ParallelToolCalls:
+		return 1
+	case o.ToolBlockMax > 0:
+		return min(o.ToolBlockMax, aggregator.DefaultMaxCalls)
 	}
 	return aggregator.DefaultMaxCalls
 }
 
-func (o *Options) xml() bool { return o.Mode == ModeXML }
+// suppressTail reports whether text after the last call is dropped.
+func (o *Options) suppressTail() bool {
+	return o.SuppressTailAfterTools == nil || *o.SuppressTailAfterTools
+}
+
+func (o *Options) textual() bool { return o.TextualTools == TextualOn }
+
+func (o *Options) xml() bool { return o.OutputMode == ModeXML }

@@ -65,14 +65,14 @@ func (p *policy) phase(phase string) {
 // suppressing reports whether text is held until it is known that another call
 // follows.
 func (p *policy) suppressing() bool {
-	return p.opts.SuppressTail && p.calls.count > 0 && !p.flows
+	return p.opts.suppressTail() && p.calls.count > 0 && !p.flows
 }
 
 // blankWaits reports whether white space is held: in ModeJSON blocks leave the
 // text, and the lines between them should not stay behind as content. Whether
 // it belongs to a text is not known before that text has come.
 func (p *policy) blankWaits() bool {
-	return p.opts.Textual && !p.opts.xml() && !p.spoken && !p.flows
+	return p.opts.textual() && !p.opts.xml() && !p.spoken && !p.flows
 }
 
 func (p *policy) speak(text string) {
@@ -142,8 +142,8 @@ func (p *policy) beforeCall(first bool) {
 		p.tail.Reset()
 	}
 	p.release()
-	if blank && p.opts.xml() && !first && p.opts.Delimiter != "" {
-		p.put(Output{Kind: OutputText, Text: p.opts.Delimiter})
+	if blank && p.opts.xml() && !first && p.opts.ToolBlockDelimiter != "" {
+		p.put(Output{Kind: OutputText, Text: p.opts.ToolBlockDelimiter})
 	}
 }
 
@@ -162,7 +162,7 @@ func (p *policy) block(call *candidate) string {
 	if call.textual() {
 		return call.block
 	}
-	xml, err := usetool.RenderXML(call.name, call.arguments, usetool.WithEscaping(p.opts.Escaping))
+	xml, err := usetool.RenderXML(call.name, call.arguments, usetool.WithEscaping(p.opts.XMLEscape))
 	if err != nil {
 		p.report.Unwritable++
 		return "[The call of " + quoted(call.name) + " cannot be written as a block. Its arguments: " + quoted(call.arguments) + "]"
@@ -179,7 +179,7 @@ func quoted(text string) string {
 
 // end decides about the text that is still held.
 func (p *policy) end() {
-	drop := p.calls.count > 0 && (p.opts.SuppressTail && !p.flows || !p.opts.xml() && isBlank(p.tail.String()))
+	drop := p.calls.count > 0 && (p.opts.suppressTail() && !p.flows || !p.opts.xml() && isBlank(p.tail.String()))
 	if drop {
 		p.report.TailBytes += p.tail.Len()
 		p.tail.Reset()

@@ -76,6 +76,9 @@ func said(item, text string, size int) []codexrpc.Event {
 	return append(events, whole(item, text))
 }
 
+// keepTail is the value of SuppressTailAfterTools that is not the default.
+var keepTail = new(false)
+
 // policyCase is one setting, and what it makes of the same calls as text and
 // as structured calls, in both modes. Text: "Look. [1] and [2]\n[3][3] Done."
 // Structured: a message "Look.", calls 1, 2, 3, 3, the end of the response, and
@@ -87,77 +90,77 @@ type policyCase struct {
 
 var policyCases = map[string]policyCase{
 	"burst": {
-		Options{SuppressTail: true},
+		Options{},
 		"Look. {0:1} and {1:2}{2:3}{3:3}|tool_calls",
 		"Look. «[1]»{0:1} and «[2]»{1:2}\n«[3]»{2:3}«[3]»{3:3}|tool_calls",
 		"Look.{0:1}{1:2}{2:3}{3:3}|tool_calls",
 		"Look.«(1)»{0:1}«(2)»{1:2}«(3)»{2:3}«(3)»{3:3}|tool_calls",
 	},
 	"burst, with the tail": {
-		Options{},
+		Options{ToolOptions: ToolOptions{SuppressTailAfterTools: keepTail}},
 		"Look. {0:1} and {1:2}{2:3}{3:3} Done.|tool_calls",
 		"Look. «[1]»{0:1} and «[2]»{1:2}\n«[3]»{2:3}«[3]»{3:3} Done.|tool_calls",
 		"Look.{0:1}{1:2}{2:3}{3:3}|tool_calls",
 		"Look.«(1)»{0:1}«(2)»{1:2}«(3)»{2:3}«(3)»{3:3}|tool_calls",
 	},
 	"first": {
-		Options{Stop: StopFirst},
+		Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst, SuppressTailAfterTools: keepTail}},
 		"Look. {0:1}|tool_calls",
 		"Look. «[1]»{0:1}|tool_calls",
 		"Look.{0:1}|tool_calls",
 		"Look.«(1)»{0:1}|tool_calls",
 	},
 	"off": {
-		Options{Stop: StopOff},
+		Options{ToolOptions: ToolOptions{StopAfterTools: StopOff, SuppressTailAfterTools: keepTail}},
 		"Look. {0:1} and {1:2}{2:3}{3:3} Done.\n\nLate.|tool_calls",
 		"Look. «[1]»{0:1} and «[2]»{1:2}\n«[3]»{2:3}«[3]»{3:3} Done.\n\nLate.|tool_calls",
 		"Look.{0:1}{1:2}{2:3}{3:3}|tool_calls",
 		"Look.«(1)»{0:1}«(2)»{1:2}«(3)»{2:3}«(3)»{3:3}|tool_calls",
 	},
 	"off, without the tail": {
-		Options{Stop: StopOff, SuppressTail: true},
+		Options{ToolOptions: ToolOptions{StopAfterTools: StopOff}},
 		"Look. {0:1} and {1:2}{2:3}{3:3}|tool_calls",
 		"Look. «[1]»{0:1} and «[2]»{1:2}\n«[3]»{2:3}«[3]»{3:3}|tool_calls",
 		"Look.{0:1}{1:2}{2:3}{3:3}|tool_calls",
 		"Look.«(1)»{0:1}«(2)»{1:2}«(3)»{2:3}«(3)»{3:3}|tool_calls",
 	},
 	"two at most": {
-		Options{MaxCalls: 2, SuppressTail: true},
+		Options{ToolOptions: ToolOptions{ToolBlockMax: 2}},
 		"Look. {0:1} and {1:2}|tool_calls",
 		"Look. «[1]»{0:1} and «[2]»{1:2}|tool_calls",
 		"Look.{0:1}{1:2}|tool_calls",
 		"Look.«(1)»{0:1}«(2)»{1:2}|tool_calls",
 	},
 	"two at most, with the tail": {
-		Options{MaxCalls: 2},
+		Options{ToolOptions: ToolOptions{ToolBlockMax: 2, SuppressTailAfterTools: keepTail}},
 		"Look. {0:1} and {1:2}|tool_calls",
 		"Look. «[1]»{0:1} and «[2]»{1:2}\n|tool_calls",
 		"Look.{0:1}{1:2}|tool_calls",
 		"Look.«(1)»{0:1}«(2)»{1:2}|tool_calls",
 	},
 	"the legacy single call": {
-		Options{Stop: StopFirst, MaxCalls: 1, SuppressTail: true},
+		Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst, ToolBlockMax: 1}},
 		"Look. {0:1}|tool_calls",
 		"Look. «[1]»{0:1}|tool_calls",
 		"Look.{0:1}|tool_calls",
 		"Look.«(1)»{0:1}|tool_calls",
 	},
 	"dedup": {
-		Options{Dedup: true, SuppressTail: true},
+		Options{ToolOptions: ToolOptions{ToolBlockDedup: true}},
 		"Look. {0:1} and {1:2}{2:3}|tool_calls",
 		"Look. «[1]»{0:1} and «[2]»{1:2}\n«[3]»{2:3}|tool_calls",
 		"Look.{0:1}{1:2}{2:3}|tool_calls",
 		"Look.«(1)»{0:1}«(2)»{1:2}«(3)»{2:3}|tool_calls",
 	},
 	"a delimiter": {
-		Options{Delimiter: "--", SuppressTail: true},
+		Options{ToolOptions: ToolOptions{ToolBlockDelimiter: "--"}},
 		"Look. {0:1} and {1:2}{2:3}{3:3}|tool_calls",
 		"Look. «[1]»{0:1} and «[2]»{1:2}\n--«[3]»{2:3}--«[3]»{3:3}|tool_calls",
 		"Look.{0:1}{1:2}{2:3}{3:3}|tool_calls",
 		"Look.«(1)»{0:1}--«(2)»{1:2}--«(3)»{2:3}--«(3)»{3:3}|tool_calls",
 	},
 	"a delimiter, with the tail": {
-		Options{Delimiter: "--"},
+		Options{ToolOptions: ToolOptions{ToolBlockDelimiter: "--", SuppressTailAfterTools: keepTail}},
 		"Look. {0:1} and {1:2}{2:3}{3:3} Done.|tool_calls",
 		"Look. «[1]»{0:1} and «[2]»{1:2}\n--«[3]»{2:3}--«[3]»{3:3} Done.|tool_calls",
 		"Look.{0:1}{1:2}{2:3}{3:3}|tool_calls",
@@ -175,9 +178,9 @@ func TestPolicies(t *testing.T) {
 	after := append([]codexrpc.Event{response(7)}, append(said("n", "Late.", 2), completed)...)
 	for name, c := range policyCases {
 		t.Run(name, func(t *testing.T) {
-			c.opts.Textual = true
+			c.opts.TextualTools = TextualOn
 			for mode, want := range map[Mode][2]string{ModeJSON: {c.jsonText, c.jsonCalls}, ModeXML: {c.xmlText, c.xmlCalls}} {
-				c.opts.Mode = mode
+				c.opts.OutputMode = mode
 				for _, size := range []int{1, 2, 3, 5, 7, 8, len(text)} {
 					checkRun(t, c.opts, append(said("m", text, size), after...), want[0])
 				}
@@ -205,7 +208,7 @@ func checkBatched(t *testing.T, opts Options, events []codexrpc.Event, cut func(
 	t.Helper()
 	got, report := run(opts, events, cut)
 	if want := written(want); got != want {
-		t.Fatalf("%s, %d events:\ngot  %s\nwant %s", opts.Mode, len(events), got, want)
+		t.Fatalf("%s, %d events:\ngot  %s\nwant %s", opts.OutputMode, len(events), got, want)
 	}
 	checkReport(t, opts, got, report)
 }
@@ -226,7 +229,7 @@ func checkReport(t *testing.T, opts Options, got string, report Report) {
 	if n := len(toldCall.FindAllString(got, -1)); report.Calls != n {
 		t.Errorf("%d calls reported, %d told: %s", report.Calls, n, got)
 	}
-	if opts.MaxCalls == 2 && !report.Truncated {
+	if opts.ToolBlockMax == 2 && !report.Truncated {
 		t.Error("not truncated:", got)
 	}
 }

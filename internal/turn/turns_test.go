@@ -17,15 +17,15 @@ type turnCase struct {
 
 // The settings of the cases below.
 var (
-	plainText   = Options{Textual: true}
-	inXML       = Options{Textual: true, Mode: ModeXML}
-	offText     = Options{Textual: true, Stop: StopOff}
-	suppress    = Options{Textual: true, SuppressTail: true}
-	suppressXML = Options{Textual: true, SuppressTail: true, Mode: ModeXML}
-	oneXML      = Options{Textual: true, SuppressTail: true, Mode: ModeXML, MaxCalls: 1}
-	oneJSON     = Options{Textual: true, SuppressTail: true, MaxCalls: 1}
-	undeclaring = Options{Textual: true, SuppressTail: true, AcceptTextual: func(name string) bool { return name == "find" }}
-	renamed     = Options{Textual: true, ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }}
+	plainText   = Options{ToolOptions: ToolOptions{TextualTools: TextualOn, SuppressTailAfterTools: keepTail}}
+	inXML       = Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}
+	offText     = Options{ToolOptions: ToolOptions{TextualTools: TextualOn, StopAfterTools: StopOff, SuppressTailAfterTools: keepTail}}
+	suppress    = Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}
+	suppressXML = Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML}}
+	oneXML      = Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, ToolBlockMax: 1}}
+	oneJSON     = Options{ToolOptions: ToolOptions{TextualTools: TextualOn, ToolBlockMax: 1}}
+	undeclaring = Options{AcceptTextual: func(name string) bool { return name == "find" }, ToolOptions: ToolOptions{TextualTools: TextualOn}}
+	renamed     = Options{ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }, ToolOptions: ToolOptions{TextualTools: TextualOn, SuppressTailAfterTools: keepTail}}
 )
 
 // tooLong is the end of a turn whose response was cut.
@@ -58,11 +58,11 @@ var twinCases = map[string]turnCase{
 	"twins, the text last":        {suppress, append([]codexrpc.Event{findCall("a", "1")}, append(said("m", written("Hm [1] so"), 99), response(1))...), "{0:1}|tool_calls"},
 	"twins in XML, text first":    {inXML, append(said("m", written("Hm [1]"), 99), findCall("a", "1"), response(1)), "Hm «[1]»{0:1}|tool_calls"},
 	"twins in XML, text last":     {inXML, append([]codexrpc.Event{findCall("a", "1")}, append(said("m", written("Hm [1]"), 99), response(1))...), "«(1)»{0:1}Hm |tool_calls"},
-	"a text that reads null":      {Options{Dedup: true}, []codexrpc.Event{findCall("a", "null"), call("b", "find", "{}"), response(1)}, "{0:null}{1:{}}|tool_calls"},
+	"a text that reads null":      {Options{ToolOptions: ToolOptions{ToolBlockDedup: true, SuppressTailAfterTools: keepTail}}, []codexrpc.Event{findCall("a", "null"), call("b", "find", "{}"), response(1)}, "{0:null}{1:{}}|tool_calls"},
 	"two pairs of twins":          {plainText, append(said("m", written("[1][1]"), 99), findCall("a", "1"), findCall("b", "1"), response(1)), "{0:1}{1:1}|tool_calls"},
 	"one twin of two":             {plainText, append(said("m", written("[1]"), 99), findCall("a", "1"), findCall("b", "1"), response(1)), "{0:1}{1:1}|tool_calls"},
 	"twins when the model may go": {offText, append(said("m", written("[1]"), 99), findCall("a", "1"), response(1), delta("n", "late")), "{0:1}|tool_calls"},
-	"twins at the limit": {Options{Textual: true, MaxCalls: 1}, append(said("m", written("[1]"), 99), findCall("a", "1"), response(1)),
+	"twins at the limit": {Options{ToolOptions: ToolOptions{TextualTools: TextualOn, ToolBlockMax: 1, SuppressTailAfterTools: keepTail}}, append(said("m", written("[1]"), 99), findCall("a", "1"), response(1)),
 		"{0:1}|tool_calls"},
 }
 
@@ -80,8 +80,8 @@ var givenUpCases = map[string]turnCase{
 	"text of a tool in JSON":     {undeclaring, said("m", strings.ReplaceAll(block("1"), "find", "seek")+written("[1] so ")+strings.ReplaceAll(block("2"), "find", "seek"), 7), strings.ReplaceAll(written("«[1]»{0:1} so «[2]»|tool_calls"), "find", "seek")},
 	"above the limit":            {oneXML, said("m", written("[1] and <use_tool><name>find</name>"), 99), "«[1]»{0:1}|tool_calls"},
 	"above the limit in JSON":    {oneJSON, said("m", written("[1] and <use_tool><name>find</name>"), 99), "{0:1} and <use_tool><name>find</name>|tool_calls"},
-	"behind a repeated block":    {Options{Textual: true, Mode: ModeXML, SuppressTail: true, Dedup: true}, said("m", written("[1][1]<use_tool><name>find</name>"), 99), "«[1]»{0:1}<use_tool><name>find</name>|tool_calls"},
-	"behind the first and last":  {Options{Textual: true, Mode: ModeXML, SuppressTail: true, Stop: StopFirst}, said("m", written("[1]<use_tool><name>find</name>"), 99), "«[1]»{0:1}|tool_calls"},
+	"behind a repeated block":    {Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, ToolBlockDedup: true}}, said("m", written("[1][1]<use_tool><name>find</name>"), 99), "«[1]»{0:1}<use_tool><name>find</name>|tool_calls"},
+	"behind the first and last":  {Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, StopAfterTools: StopFirst}}, said("m", written("[1]<use_tool><name>find</name>"), 99), "«[1]»{0:1}|tool_calls"},
 	"open when the turn fails":   {suppressXML, []codexrpc.Event{delta("m", written("[1] and <use_tool>")), ended(codexrpc.StatusFailed, nil)}, "«[1]»{0:1} and <use_tool>|failure"},
 	"open where the text is cut": {suppressXML, []codexrpc.Event{delta("m", written("[1] and <use_tool>")), tooLong}, "«[1]»{0:1} and <use_tool>|length"},
 }
@@ -105,13 +105,13 @@ var cutCases = map[string]turnCase{
 var endCases = map[string]turnCase{
 	"the end closes a block":    {plainText, []codexrpc.Event{delta("m", brokenBlock)}, "{0:" + brokenArguments + "}|tool_calls"},
 	"the end of a message does": {plainText, []codexrpc.Event{delta("m", brokenBlock), whole("m", brokenBlock), delta("n", "x")}, "{0:" + brokenArguments + "}\n\nx|tool_calls"},
-	"the next message closes it": {Options{Textual: true, Stop: StopFirst, Mode: ModeXML}, []codexrpc.Event{delta("m", brokenBlock), delta("n", "x")},
+	"the next message closes it": {Options{ToolOptions: ToolOptions{TextualTools: TextualOn, StopAfterTools: StopFirst, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}, []codexrpc.Event{delta("m", brokenBlock), delta("n", "x")},
 		"«" + brokenBlock + "»{0:" + brokenArguments + "}|tool_calls"},
-	"a failure closes it": {Options{Textual: true, Stop: StopFirst}, []codexrpc.Event{delta("m", brokenBlock), ended(codexrpc.StatusInterrupted, nil)},
+	"a failure closes it": {Options{ToolOptions: ToolOptions{TextualTools: TextualOn, StopAfterTools: StopFirst, SuppressTailAfterTools: keepTail}}, []codexrpc.Event{delta("m", brokenBlock), ended(codexrpc.StatusInterrupted, nil)},
 		"{0:" + brokenArguments + "}|tool_calls"},
-	"a failure after the limit": {Options{Textual: true, MaxCalls: 1}, []codexrpc.Event{delta("m", written("[1][2]")), complaint("again", true), ended(codexrpc.StatusFailed, nil)},
+	"a failure after the limit": {Options{ToolOptions: ToolOptions{TextualTools: TextualOn, ToolBlockMax: 1, SuppressTailAfterTools: keepTail}}, []codexrpc.Event{delta("m", written("[1][2]")), complaint("again", true), ended(codexrpc.StatusFailed, nil)},
 		"{0:1}|tool_calls"},
-	"a failure that closes a block above the limit": {Options{Textual: true, MaxCalls: 1}, []codexrpc.Event{delta("m", block("1")+brokenBlock), ended(codexrpc.StatusFailed, nil)},
+	"a failure that closes a block above the limit": {Options{ToolOptions: ToolOptions{TextualTools: TextualOn, ToolBlockMax: 1, SuppressTailAfterTools: keepTail}}, []codexrpc.Event{delta("m", block("1")+brokenBlock), ended(codexrpc.StatusFailed, nil)},
 		"{0:1}|tool_calls"},
 	"a failure flushes": {inXML, []codexrpc.Event{delta("m", "a <use_tool><name>f"), ended(codexrpc.StatusFailed, nil)}, "a <use_tool><name>f|failure"},
 }

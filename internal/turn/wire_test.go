@@ -213,7 +213,7 @@ func checkOutputs(t testing.TB, o turn.Options, events []codexrpc.Event, outputs
 				t.Error("an output after the end")
 			}
 		case turn.OutputCallStart:
-			if calls++; o.Mode == turn.ModeXML {
+			if calls++; o.OutputMode == turn.ModeXML {
 				checkBlock(t, outputs[i-1], written)
 			}
 		}
@@ -227,8 +227,8 @@ func checkOutputs(t testing.TB, o turn.Options, events []codexrpc.Event, outputs
 		t.Errorf("%d ends", ends)
 	case report.Started != report.Flushed+aborted:
 		t.Errorf("begun blocks that did not end: %+v", report)
-	case report.Calls != calls || o.MaxCalls > 0 && calls > o.MaxCalls:
-		t.Errorf("%d calls of %d: %+v", calls, o.MaxCalls, report)
+	case report.Calls != calls || o.ToolBlockMax > 0 && calls > o.ToolBlockMax:
+		t.Errorf("%d calls of %d: %+v", calls, o.ToolBlockMax, report)
 	}
 }
 
@@ -252,12 +252,12 @@ func checkBlock(t testing.TB, before turn.Output, written map[string]int) {
 // checkContent checks when content is null, and that where nothing is filtered
 // out in obsidian-xml, it is what the model wrote.
 func checkContent(t testing.TB, o turn.Options, events []codexrpc.Event, a answer) {
-	if a.Content == nil && o.Mode == turn.ModeXML {
+	if a.Content == nil && o.OutputMode == turn.ModeXML {
 		t.Error("content is null in obsidian-xml")
 	}
-	unfiltered := o.Stop == turn.StopOff && !o.SuppressTail && o.MaxCalls == 0 && !o.Dedup && o.Delimiter == ""
+	unfiltered := o.StopAfterTools == turn.StopOff && !*o.SuppressTailAfterTools && o.ToolBlockMax == 0 && !o.ToolBlockDedup && o.ToolBlockDelimiter == ""
 	uncut := len(o.StopSequences) == 0 && o.MaxTokens == 0
-	if o.Mode != turn.ModeXML || !unfiltered || !uncut {
+	if o.OutputMode != turn.ModeXML || !unfiltered || !uncut {
 		return
 	}
 	for _, e := range events {

@@ -105,7 +105,7 @@ func TestRemoteImageFetched(t *testing.T) {
 	defer process.Stop()
 	up := onlyProcess{process}
 	g := gateway.New(up, gateway.Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 4, IdleTimeout: time.Minute, Images: fetcher,
-		Tools: gateway.Tools{Mode: gateway.ModeAuto}, Observer: up, Logger: slog.New(slog.DiscardHandler),
+		Observer: up, Logger: slog.New(slog.DiscardHandler),
 		User: func(*http.Request) string { return "" }})
 	w := httptest.NewRecorder()
 	g.Chat(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(askAbout(images.URL+"/old.png"))))

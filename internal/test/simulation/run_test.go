@@ -148,10 +148,11 @@ func (r *run) configure(changed bool) {
 	r.current = gateway.New(r.pool, gateway.Options{
 		MaxBody: c.MaxBody, MaxBodyMemory: c.BodyMemory, MaxConcurrent: c.Concurrent, MaxPerUser: c.PerUser, MaxQueue: c.Queue, QueueWait: c.QueueWait,
 		IdleTimeout: c.Idle, Keepalive: c.Keepalive, Exit: r.exit, DrainTimeout: c.Drain,
-		Tools: gateway.Tools{
-			Mode: gateway.ModeAuto, Textual: gateway.TextualAuto, Stop: turn.StopBurst, Grace: 300 * time.Millisecond,
-			SuppressTail: true, Max: 50, Dedup: true,
+		Tools: turn.ToolOptions{
+			OutputMode: turn.ModeAuto, TextualTools: turn.TextualAuto, StopAfterTools: turn.StopBurst,
+			ToolBlockMax: 50, ToolBlockDedup: true,
 		},
+		StopGrace: turn.DefaultGrace,
 		Responses: r.store, Running: r.running, Observer: r,
 		User:   func(request *http.Request) string { return request.Header.Get("X-User") },
 		Logger: r.logger,

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
@@ -90,9 +91,12 @@ func TestToolDirectiveErrors(t *testing.T) {
 func TestToolDefaults(t *testing.T) {
 	h := provision(t, new(Handler)).handlers[0]
 	sameJSON(t, "an empty configuration", encode(t, h.ToolOptions), `{
-		"output_mode": "auto", "stop_after_tools": "burst", "stop_after_tools_grace": 300000000,
-		"suppress_tail_after_tools": true, "textual_tools": "auto", "parallel_tool_calls": true, "xml_escape": "literal"
+		"output_mode": "auto", "stop_after_tools": "burst", "suppress_tail_after_tools": true,
+		"textual_tools": "auto", "parallel_tool_calls": true, "xml_escape": "literal"
 	}`)
+	if grace := time.Duration(h.StopAfterToolsGrace); grace != 300*time.Millisecond {
+		t.Errorf("stop_after_tools_grace is %s", grace)
+	}
 }
 
 func TestRefusedToolOptions(t *testing.T) {

@@ -50,16 +50,14 @@ func TestModelDirectiveErrors(t *testing.T) {
 	wantError(t, err, "model a is given twice", "Testfile", 3)
 }
 
-func TestModelOptionsInvalid(t *testing.T) {
-	for want, o := range map[string]ModelOptions{
+func TestInvalidModels(t *testing.T) {
+	for want, h := range map[string]Handler{
 		"the id must not be empty": {Models: []ModelAlias{{Model: "gpt-5"}}},
 		"a is named twice":         {Models: []ModelAlias{{ID: "a"}, {ID: "a"}}},
 		"must be one of none,":     {Models: []ModelAlias{{ID: "a", Effort: "huge"}}},
 		`replace, append, not "x"`: {Instructions: "x"},
 	} {
-		h := Handler{ModelOptions: o}
-		h.setDefaults()
-		if err := h.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := h.complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}

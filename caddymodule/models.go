@@ -1,0 +1,50 @@
+package caddymodule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// ModelAlias is a name of the operator's own for a model.
+type ModelAlias struct {
+	// The name by which clients ask for it.
+	ID string `json:"id"`
+
+	// Codex's name of the model. Default: the same.
+	Model string `json:"model,omitempty"`
+
+	// The reasoning effort of requests that name none: none, minimal, low,
+	// medium, high, xhigh or max. Default: the model's own.
+	Effort string `json:"effort,omitempty"`
+}
+
+// checkModels refuses aliases that cannot work.
+func (h *Handler) checkModels() error {
+	seen := make(map[string]bool, len(h.Models))
+	for _, m := range h.Models {
+		switch {
+		case strings.TrimSpace(m.ID) == "":
+			return errors.New("the id must not be empty")
+		case seen[m.ID]:
+			return fmt.Errorf("%s is named twice", m.ID)
+		case m.Effort != "" && !slices.Contains(openai.Efforts, m.Effort):
+			return fmt.Errorf("the effort of %s must be one of %s, not %q", m.ID, list(openai.Efforts), m.Effort)
+		}
+		seen[m.ID] = true
+	}
+	return nil
+}
+
+// aliases returns the models as the gateway takes them.
+func (h *Handler) aliases() []openai.Alias {
+	var aliases []openai.Alias
+	for _, m := range h.Models {
+		aliases = append(aliases, openai.Alias{ID: m.ID, Model: cmp.Or(m.Model, m.ID), Effort: m.Effort})
+	}
+	return aliases
+}
