@@ -14,6 +14,8 @@ import (
 
 	"github.com/caddyserver/certmagic"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/caddy-codex/caddy-codex/internal/storagecall"
 )
 
 // Shared keeps entries in Caddy's storage, which may be one for several nodes
@@ -24,7 +26,7 @@ type Shared struct {
 	limits  Limits
 	logger  *slog.Logger
 	now     func() time.Time
-	calls   chan struct{} // holds one for each call of the storage under way
+	calls   *storagecall.Limit
 	memory  *semaphore.Weighted
 
 	sweeper
@@ -63,7 +65,7 @@ func newSharedAt(storage certmagic.Storage, limits Limits, logger *slog.Logger, 
 		limits:  limits,
 		logger:  logger,
 		now:     time.Now,
-		calls:   make(chan struct{}, maxCalls),
+		calls:   storagecall.NewLimit(maxCalls),
 		memory:  transfers,
 	}
 	s.sweeper.start(s, sweeps)
@@ -172,38 +174,18 @@ func (s *Shared) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// maxCalls bounds the calls of the storage under way, those included that nobody
-// waits for any more.
+// maxCalls bounds the calls to the storage in progress.
 const maxCalls = 64
 
-// call makes one call of the storage. Not every storage knows deadlines; whoever
-// waits for it has one nevertheless. room, which may be nil, is held until the
-// storage has answered. What does not exist is ErrNotFound, all other errors are
-// ErrUnavailable.
-func call[T any](ctx context.Context, s *Shared, room *room, run func(context.Context) (T, error)) (result T, err error) {
-	select {
-	case s.calls <- struct{}{}:
-	case <-ctx.Done():
-		return result, unavailable(context.Cause(ctx))
-	}
-	type outcome struct {
-		result T
-		err    error
-	}
-	done := make(chan outcome, 1)
-	room.hold()
-	go func() {
+// call makes a call to the storage, which may ignore ctx. room, which may be nil,
+// is held until the storage has answered. A key that does not exist is
+// ErrNotFound, every other error is ErrUnavailable.
+func call[T any](ctx context.Context, s *Shared, room *room, run func(context.Context) (T, error)) (T, error) {
+	result, err := storagecall.Do(ctx, s.calls, room.hold, func(ctx context.Context) (T, error) {
 		defer room.release()
-		result, err := run(ctx)
-		<-s.calls
-		done <- outcome{result, err}
-	}()
-	select {
-	case o := <-done:
-		return o.result, unavailable(o.err)
-	case <-ctx.Done():
-		return result, unavailable(context.Cause(ctx))
-	}
+		return run(ctx)
+	})
+	return result, unavailable(err)
 }
 
 func unavailable(err error) error {

@@ -12,11 +12,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// otherModel stands for the models of an account beyond maxModels.
+// otherModel is the entry for the models of an account beyond maxModels.
 const otherModel = "other"
 
-// account is what a user's turns have come to, as it grows and as it is
-// stored.
+// account holds the counts of a user, in memory and in a document.
 type account struct {
 	Totals
 	Calls   ToolCalls          `json:"tool_calls"`
@@ -28,7 +27,7 @@ type account struct {
 
 func newAccount() *account { return &account{Models: make(map[string]*Totals)} }
 
-// enter adds a turn.
+// enter counts a turn.
 func (a *account) enter(r gateway.Record) {
 	t := totalsOf(r)
 	a.Totals.add(t)
@@ -40,8 +39,8 @@ func (a *account) enter(r gateway.Record) {
 	a.Days = a.Days.upTo(days, now).add(days, now, t)
 }
 
-// add adds another account. now is the present, Unix time in seconds: what is
-// later there is left out.
+// add adds the counts of b. It leaves out hours and days after now, in Unix
+// seconds; see [series.upTo].
 func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)
@@ -70,7 +69,7 @@ func (a *account) addModel(model string, t Totals) {
 	sum.add(t)
 }
 
-// clone copies an account, to be read while this one grows.
+// clone returns a deep copy of the account.
 func (a *account) clone() *account {
 	c := *a
 	c.Buffers = a.Buffers.clone()
@@ -82,33 +81,33 @@ func (a *account) clone() *account {
 	return &c
 }
 
-// Account is the sum of turns: the body of GET /v1/usage.
+// Account is the body of GET /v1/usage.
 type Account struct {
 	Object            string        `json:"object"`  // "usage"
-	Since             int64         `json:"since"`   // when counting began, Unix time in seconds
-	Started           int64         `json:"started"` // when this server started, likewise
-	Totals                          // of all
+	Since             int64         `json:"since"`   // when counting began, in Unix seconds
+	Started           int64         `json:"started"` // when this server started, in Unix seconds
+	Totals                          // of all turns
 	ToolCalls         ToolCalls     `json:"tool_calls"`
 	ToolBufferMetrics ToolBuffers   `json:"tool_buffer_metrics"`
 	ByModel           []ModelTotals `json:"by_model"`
-	ByHour            []TimeTotals  `json:"by_hour"` // of the last 48 hours, those with turns
-	ByDay             []TimeTotals  `json:"by_day"`  // of the last 62 days (UTC), likewise
+	ByHour            []TimeTotals  `json:"by_hour"` // the last 48 hours, those with turns
+	ByDay             []TimeTotals  `json:"by_day"`  // the last 62 days (UTC), those with turns
 	ByUser            []UserTotals  `json:"by_user,omitempty"`
 }
 
-// ModelTotals are those of one model.
+// ModelTotals are the totals of one model.
 type ModelTotals struct {
 	Model string `json:"model"`
 	Totals
 }
 
-// UserTotals are those of one user.
+// UserTotals are the totals of one user.
 type UserTotals struct {
 	User string `json:"user"`
 	Totals
 }
 
-// view is an account as clients see it. The lock is held.
+// view returns an account as clients get it. The caller holds b.mu.
 func (b *Book) view(a *account) Account {
 	now := time.Now().Unix()
 	view := Account{
@@ -128,9 +127,10 @@ func (b *Book) view(a *account) Account {
 	return view
 }
 
-// UserName makes a user's name one that can be stored and found again: text, of
-// at most 200 bytes. Most names stay as they are. Different names stay different:
-// one must not see what is another's. Gateways may send names of any bytes.
+// UserName turns a user's name into one that can be stored: valid UTF-8 of at most
+// 200 bytes. Most names remain as they are; others get a hash at the end, so that
+// different users never share an account. An authenticating proxy may send names
+// of arbitrary bytes.
 func UserName(user string) string {
 	if len(user) <= maxName && utf8.ValidString(user) && !strings.HasPrefix(user, "\x00") {
 		return user
@@ -141,7 +141,8 @@ func UserName(user string) string {
 	return strings.TrimLeft(strings.ToValidUTF8(begin, ""), "\x00") + mark
 }
 
-// name bounds a name that is a client's, or a provider's, and makes it text.
+// name returns a model or code as valid UTF-8 of at most maxName bytes. Clients
+// and providers may send any.
 func name(model string) string {
 	return strings.ToValidUTF8(strings.Clone(model[:min(len(model), maxName)]), "")
 }

@@ -1,6 +1,6 @@
-// Package usage keeps the accounts of what turns have cost and what became of
-// their tool calls, for /v1/usage and /v1/usage/raw, and keeps them over
-// restarts. It holds nothing that was said.
+// Package usage counts requests, tokens and tool calls for /v1/usage and
+// /v1/usage/raw, and stores the counts across restarts. It holds no content of
+// conversations.
 package usage
 
 import (
@@ -16,37 +16,36 @@ import (
 
 // The bounds of a [Book].
 const (
-	maxUsers   = 1000 // accounts of their own; further users share one
-	maxModels  = 20   // of an account; further models share an entry
-	maxEntries = 1000 // turns that are kept for /v1/usage/raw, of all users
-	maxName    = 200  // bytes of a name that are kept
-	maxOrigins = 16   // see Book.origins
+	maxUsers   = 1000 // users with an account; further users share one
+	maxModels  = 20   // models of an account; further models share an entry
+	maxEntries = 1000 // turns kept for /v1/usage/raw, of all users together
+	maxName    = 200  // bytes of a name
 )
 
-// sharedAccount is that of the users beyond maxUsers.
+// sharedAccount is the account of the users beyond maxUsers.
 const sharedAccount = "\x00others"
 
-// Book keeps the accounts. It is safe for concurrent use.
+// Book holds the accounts of all users and the last turns. It is safe for
+// concurrent use.
 type Book struct {
 	started time.Time
 
 	mu       sync.Mutex
-	since    time.Time // when the first of its counts began
+	since    time.Time // when counting began
 	accounts map[string]*account
 	ring     ring
-	changes  uint64 // how often it has changed
-	// origins name where its counts began: here, and in the documents that were
-	// added. A document that shares one is an older state of the same book.
-	origins []string
+	changes  uint64 // how often the book has changed
+	// id identifies the book in the documents stored of it.
+	id string
 }
 
 // New returns an empty book.
 func New() *Book {
 	now := time.Now()
-	return &Book{started: now, since: now, accounts: make(map[string]*account), origins: []string{rand.Text()}}
+	return &Book{started: now, since: now, accounts: make(map[string]*account), id: rand.Text()}
 }
 
-// TurnEnded enters a turn.
+// TurnEnded counts a turn.
 func (b *Book) TurnEnded(r gateway.Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,7 +55,7 @@ func (b *Book) TurnEnded(r gateway.Record) {
 	b.ring.put(newEntry(r))
 }
 
-// account finds or opens a user's account.
+// account returns a user's account, and opens it if there is none yet.
 func (b *Book) account(user string) *account {
 	a := b.accounts[user]
 	if a == nil && len(b.accounts) >= maxUsers {
@@ -70,7 +69,7 @@ func (b *Book) account(user string) *account {
 	return a
 }
 
-// Account returns a user's account. It is the caller's.
+// Account returns a copy of a user's account.
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,7 +80,7 @@ func (b *Book) Account(user string) Account {
 	return b.view(a)
 }
 
-// All returns the sum of all accounts, and each user's part of it.
+// All returns the sum of all accounts, with the totals of each user.
 func (b *Book) All() Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +101,7 @@ func (b *Book) All() Account {
 	return view
 }
 
-// Raw returns a user's last turns, as far as they are kept.
+// Raw returns those of the last maxEntries turns that are the user's.
 func (b *Book) Raw(user string) Raw {
 	user = UserName(user)
 	b.mu.Lock()
@@ -114,7 +113,7 @@ func (b *Book) Raw(user string) Raw {
 	return raw
 }
 
-// AllRaw returns the last turns of all users.
+// AllRaw returns the last maxEntries turns of all users.
 func (b *Book) AllRaw() Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestClockSetBack: turns are counted in their hour and day also after a clock
-// was far ahead, in the same book and in one that was stored.
+// TestClockSetBack checks that turns are counted in their hour and day after a
+// clock was far ahead, in the same book and in a stored one.
 func TestClockSetBack(t *testing.T) {
 	now := time.Now()
 	at := func(b *Book, when time.Time) {
@@ -18,7 +18,7 @@ func TestClockSetBack(t *testing.T) {
 	at(ahead, now.AddDate(70, 0, 0))
 	later := New()
 	at(later, now)
-	later.merge(first(ahead.document()), false)
+	later.restore(first(ahead.document()))
 	at(later, now)
 	at(ahead, now)
 	at(ahead, now)

@@ -1,31 +1,31 @@
 package usage
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 )
 
 const (
-	// documentVersion is the one form of a document that this release knows.
+	// documentVersion is the only version that this release reads.
 	documentVersion = 1
-	// maxDocument bounds what is read, in bytes. A book that is full to all its
-	// bounds takes 30 MB.
+	// maxDocument bounds a document that is read, in bytes. The largest possible
+	// book takes 30 MB.
 	maxDocument = 64 << 20
 )
 
 // document is a book as it is stored.
 type document struct {
 	Version  int                 `json:"version"`
-	Origins  []string            `json:"origins"` // see Book
-	Since    int64               `json:"since"`   // Unix time in seconds
+	ID       string              `json:"id"`    // see Book.id
+	Since    int64               `json:"since"` // Unix time in seconds
 	Accounts map[string]*account `json:"accounts"`
 	Entries  []Entry             `json:"entries"` // the newest first
 }
 
-// decode reads a document. What cannot be read is an error, never a part.
+// decode reads a document. It returns an error if any part cannot be read.
 func decode(content []byte) (*document, error) {
 	if len(content) > maxDocument {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(content), maxDocument)
@@ -36,9 +36,6 @@ func decode(content []byte) (*document, error) {
 	}
 	if d.Version != documentVersion {
 		return nil, fmt.Errorf("its version is %d, not %d", d.Version, documentVersion)
-	}
-	if len(d.Origins) == 0 {
-		return nil, errors.New("it has no origins")
 	}
 	for user, a := range d.Accounts {
 		if a == nil {
@@ -53,14 +50,14 @@ func decode(content []byte) (*document, error) {
 	return d, nil
 }
 
-// document copies the book, and tells how often that had changed. Only the
-// copying holds turns up.
+// document returns a copy of the book and its number of changes. Turns wait for
+// the copy only.
 func (b *Book) document() (d *document, changes uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d = &document{
 		Version:  documentVersion,
-		Origins:  slices.Clone(b.origins),
+		ID:       b.id,
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
 		Entries:  b.ring.newest(func(*Entry) bool { return true }),
@@ -71,27 +68,20 @@ func (b *Book) document() (d *document, changes uint64) {
 	return d, b.changes
 }
 
-// changed tells how often the book has changed.
+// changed returns how often the book has changed.
 func (b *Book) changed() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changes
 }
 
-// merge adds what a document has, unless that is an older state of this book.
-// fresh says that the book was never stored: then it goes on as the document.
-func (b *Book) merge(d *document, fresh bool) {
+// restore adds the counts of a document. The book, which must not have been stored
+// yet, continues the book of the document.
+func (b *Book) restore(d *document) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if slices.ContainsFunc(d.Origins, func(id string) bool { return slices.Contains(b.origins, id) }) {
-		return
-	}
 	b.changes++
-	if fresh {
-		b.origins = nil
-	}
-	b.origins = append(b.origins, d.Origins...)
-	b.origins = b.origins[max(0, len(b.origins)-maxOrigins):]
+	b.id = cmp.Or(d.ID, b.id)
 	if since := time.Unix(d.Since, 0); since.Before(b.since) {
 		b.since = since
 	}

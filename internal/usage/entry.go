@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// Entry is one turn: an element of GET /v1/usage/raw.
+// Entry is one turn in the body of GET /v1/usage/raw.
 type Entry struct {
-	Time        int64   `json:"time"` // of its end, Unix time in seconds
+	Time        int64   `json:"time"` // when it ended, in Unix seconds
 	RequestID   string  `json:"request_id"`
 	User        string  `json:"user,omitempty"`
 	Choice      int     `json:"choice"`
@@ -18,9 +18,9 @@ type Entry struct {
 	Mode        string  `json:"output_mode"`
 	Stream      bool    `json:"stream"`
 	Status      int     `json:"status"`
-	Code        string  `json:"code,omitempty"`         // of the error
-	Duration    float64 `json:"duration"`               // since the request came, in seconds
-	FirstOutput float64 `json:"first_output,omitempty"` // likewise
+	Code        string  `json:"code,omitempty"`         // of the error, if it failed
+	Duration    float64 `json:"duration"`               // from the request to the end, in seconds
+	FirstOutput float64 `json:"first_output,omitempty"` // from the request to the first output, in seconds
 	Tokens      Tokens  `json:"usage"`
 	Calls       int     `json:"tool_call_count"`
 	Truncated   bool    `json:"tool_call_truncated"`
@@ -49,14 +49,14 @@ func newEntry(r gateway.Record) Entry {
 // Raw is the body of GET /v1/usage/raw.
 type Raw struct {
 	Object            string      `json:"object"` // "list"
-	Data              []Entry     `json:"data"`   // the newest first
+	Data              []Entry     `json:"data"`   // newest first
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// ring keeps the last maxEntries entries.
+// ring holds the last maxEntries entries.
 type ring struct {
 	entries []Entry
-	next    int // where the next entry goes, once it is full
+	next    int // index for the next entry once the ring is full
 }
 
 func (r *ring) put(e Entry) {
@@ -68,7 +68,7 @@ func (r *ring) put(e Entry) {
 	r.next = (r.next + 1) % maxEntries
 }
 
-// newest copies the entries that are wanted, the newest first.
+// newest returns the wanted entries, newest first.
 func (r *ring) newest(wanted func(*Entry) bool) []Entry {
 	found := []Entry{}
 	for i := range r.entries {

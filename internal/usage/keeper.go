@@ -10,98 +10,104 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/storagecall"
 )
 
 const (
-	// saveInterval is how often a book that has changed is stored.
+	// saveInterval is how often a changed book is stored.
 	saveInterval = time.Minute
-	// storageTimeout bounds one access to a storage.
+	// storageTimeout bounds one call to a storage.
 	storageTimeout = 10 * time.Second
-	// broken is added to the key of a document that cannot be read.
-	broken = ".broken"
+	// asideSuffix is added to the key of a document that is set aside.
+	asideSuffix = ".broken"
 )
 
-// Storage keeps documents. Caddy's storage is one.
+// Storage keeps documents. Caddy's storage implements it.
 type Storage interface {
-	// Load returns the value of a key; fs.ErrNotExist: there is none.
+	// Load returns the value of a key. It returns fs.ErrNotExist if there is none.
 	Load(ctx context.Context, key string) ([]byte, error)
 	Store(ctx context.Context, key string, value []byte) error
 }
 
-// Place is where a book is kept.
+// Place is where a book is stored.
 type Place struct {
 	Storage Storage
 	Key     string
 	Logger  *slog.Logger
 }
 
-// Keeper stores a book and brings it back. It works while somebody holds it,
-// at the place of the last holder.
+// Keeper stores a book and restores it. It runs while it is held, and uses the
+// place of the newest hold.
 type Keeper struct {
-	book   *Book
-	mu     sync.Mutex // of holders and loop
-	held   []*holding
-	loop   *loop
-	stored bool // the book was stored or brought back; the loop's own
+	book  *Book
+	calls *storagecall.Limit
+
+	mu    sync.Mutex // guards holds and loop
+	holds []*hold
+	loop  *loop
+
+	restored bool // the book was restored or stored; used by the loop only
 }
 
-// holding is a place with what is known of it. All but the place is the loop's
-// own.
-type holding struct {
+// hold is a place with its state, which only the loop uses.
+type hold struct {
 	Place
-	loaded bool   // what was there is in the book, or known to be none
-	saved  uint64 // how often the book had changed when it was stored there
+	loaded bool   // the document at the place may be overwritten
+	saved  uint64 // Book.changes when the book was last stored there
 }
 
-// loop is the goroutine that works. It takes no lock of its keeper's.
+// loop is a running goroutine of a Keeper. It does not lock Keeper.mu.
 type loop struct {
-	moved chan *holding // where the book is to be kept from now on
+	moved chan *hold // the hold to use from now on
 	stop  chan struct{}
 	done  chan struct{}
 }
 
-// NewKeeper returns a keeper of a book.
-func NewKeeper(book *Book) *Keeper { return &Keeper{book: book} }
+// NewKeeper returns a Keeper of book.
+func NewKeeper(book *Book) *Keeper {
+	return &Keeper{book: book, calls: storagecall.NewLimit(1)}
+}
 
-// Hold keeps the book at a place until release. The last release waits until
-// the book is stored.
+// Hold keeps the book at place until release is called. The last release waits
+// until the book is stored.
 func (k *Keeper) Hold(place Place) (release func()) {
-	h := &holding{Place: place}
+	h := &hold{Place: place}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held = append(k.held, h)
+	k.holds = append(k.holds, h)
 	if k.loop == nil {
-		k.loop = &loop{make(chan *holding, 1), make(chan struct{}), make(chan struct{})}
-		go k.work(k.loop)
+		k.loop = &loop{make(chan *hold, 1), make(chan struct{}), make(chan struct{})}
+		go k.run(k.loop)
 	}
 	k.move()
 	return sync.OnceFunc(func() { k.release(h) })
 }
 
-func (k *Keeper) release(h *holding) {
+func (k *Keeper) release(h *hold) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held = slices.DeleteFunc(k.held, func(other *holding) bool { return other == h })
-	if len(k.held) > 0 {
+	k.holds = slices.DeleteFunc(k.holds, func(other *hold) bool { return other == h })
+	if len(k.holds) > 0 {
 		k.move()
 		return
 	}
 	close(k.loop.stop)
-	<-k.loop.done // after storageTimeout a few times at most
+	<-k.loop.done // takes a few times storageTimeout at most
 	k.loop = nil
 }
 
-// move tells the loop where the book is to be kept. The lock is held.
+// move sends the newest hold to the loop. The caller holds k.mu.
 func (k *Keeper) move() {
 	select {
-	case <-k.loop.moved: // it has not seen the last one yet
+	case <-k.loop.moved: // replace one that the loop has not received yet
 	default:
 	}
-	k.loop.moved <- k.held[len(k.held)-1]
+	k.loop.moved <- k.holds[len(k.holds)-1]
 }
 
-// work stores the book now and then, and at the end.
-func (k *Keeper) work(l *loop) {
+// run stores the book every saveInterval and when it is stopped.
+func (k *Keeper) run(l *loop) {
 	defer close(l.done)
 	ticks := time.NewTicker(saveInterval)
 	defer ticks.Stop()
@@ -120,13 +126,13 @@ func (k *Keeper) work(l *loop) {
 	}
 }
 
-// load brings back what is stored at a place, once. It reports whether the
-// place may be written.
-func (k *Keeper) load(at *holding) bool {
+// load restores the book from a place if that has not happened yet, and reports
+// whether the place may be overwritten.
+func (k *Keeper) load(at *hold) bool {
 	if at.loaded {
 		return true
 	}
-	content, err := within(at, func(ctx context.Context) ([]byte, error) { return at.Storage.Load(ctx, at.Key) })
+	content, err := limited(k, func(ctx context.Context) ([]byte, error) { return at.Storage.Load(ctx, at.Key) })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		at.loaded = true
@@ -136,74 +142,65 @@ func (k *Keeper) load(at *holding) bool {
 		return false
 	}
 	d, err := decode(content)
-	if err != nil {
-		at.loaded = k.putAside(at, content, err)
-		return at.loaded
+	switch {
+	case err != nil:
+		at.loaded = k.setAside(at, content, err)
+	case !k.restored:
+		k.book.restore(d)
+		k.restored, at.loaded = true, true
+	case d.ID == k.book.id:
+		at.loaded = true
+	default:
+		at.loaded = k.setAside(at, content, errOther)
 	}
-	k.book.merge(d, !k.stored)
-	k.stored, at.loaded = true, true
-	return true
+	return at.loaded
 }
 
-// putAside keeps a document that cannot be read, for somebody to look at.
-func (k *Keeper) putAside(at *holding, content []byte, reason error) bool {
-	key := at.Key + broken
-	_, err := within(at, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, at.Storage.Store(ctx, key, content)
-	})
-	if err != nil {
-		at.Logger.Error("the stored usage cannot be read, nor kept aside", "key", at.Key, "reason", reason, "error", err)
+// errOther is the reason to set aside a document of this node in a storage that
+// the configuration has moved to. Its counts are not added: a second reload could
+// add them twice.
+var errOther = errors.New("it does not belong to what is counted now")
+
+// setAside stores a document under another key, for the operator to look at.
+func (k *Keeper) setAside(at *hold, content []byte, reason error) bool {
+	key := at.Key + asideSuffix
+	if err := k.store(at, key, content); err != nil {
+		at.Logger.Error("the stored usage cannot be used, nor kept aside", "key", at.Key, "reason", reason, "error", err)
 		return false
 	}
-	at.Logger.Error("the stored usage cannot be read; it is kept aside, and counting begins anew", "key", at.Key, "kept_as", key, "error", reason)
+	at.Logger.Error("the stored usage cannot be used; it is kept aside", "key", at.Key, "kept_as", key, "error", reason)
 	return true
 }
 
-// save stores the book if it has changed. A place whose document was not read
-// is not written.
-func (k *Keeper) save(at *holding) {
+// save stores the book if it has changed. It does not overwrite a document that
+// could not be loaded.
+func (k *Keeper) save(at *hold) {
 	if !k.load(at) || k.book.changed() == at.saved {
 		return
 	}
 	document, changes := k.book.document()
 	content, err := json.Marshal(document)
 	if err == nil {
-		_, err = within(at, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, at.Storage.Store(ctx, at.Key, content)
-		})
+		err = k.store(at, at.Key, content)
 	}
 	if err != nil {
 		at.Logger.Error("the usage cannot be stored; it is tried again", "key", at.Key, "error", err)
 		return
 	}
-	at.saved, k.stored = changes, true
+	at.saved, k.restored = changes, true
 }
 
-// within bounds an access to a storage, also to one that does not heed its
-// context: it is then left behind, and its answer is dropped.
-func within[T any](at *holding, access func(context.Context) (T, error)) (T, error) {
+func (k *Keeper) store(at *hold, key string, content []byte) error {
+	_, err := limited(k, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, at.Storage.Store(ctx, key, content)
+	})
+	return err
+}
+
+// limited makes a call to the storage, for at most storageTimeout.
+func limited[T any](k *Keeper, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), storageTimeout,
 		fmt.Errorf("the storage has not answered within %s", storageTimeout))
-	type answer struct {
-		value T
-		err   error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		defer cancel()
-		value, err := access(ctx)
-		answered <- answer{value, err}
-	}()
-	select {
-	case a := <-answered:
-		return a.value, a.err
-	case <-ctx.Done():
-	}
-	// Both may be true.
-	select {
-	case a := <-answered:
-		return a.value, a.err
-	default:
-		return *new(T), context.Cause(ctx)
-	}
+	defer cancel()
+	return storagecall.Do(ctx, k.calls, nil, call)
 }

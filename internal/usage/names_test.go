@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOddUsers: whatever bytes a name has, its account is its own, also after
-// it was stored.
+// TestOddUsers checks that users with odd names have accounts of their own, also
+// after a restart.
 func TestOddUsers(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	users := []string{"", "ann", "J\xfcrgen", "J\xf6rgen", "Jürgen", "J\ufffdrgen", sharedAccount, "others", long + "a", long + "b", "a\nb", `a"b`, "<a>", "a b", "ann#1"}
@@ -24,7 +24,7 @@ func TestOddUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	restarted := New()
-	restarted.merge(d, true)
+	restarted.restore(d)
 	for name, b := range map[string]*Book{"new": b, "restarted": restarted} {
 		for _, user := range users {
 			if a, raw := b.Account(user), b.Raw(user); a.Requests != 1 || len(raw.Data) != 1 || raw.Data[0].RequestID != strings.ToValidUTF8("of "+user, "\ufffd") && raw.Data[0].RequestID != "of "+user {
@@ -44,8 +44,8 @@ func TestOddUsers(t *testing.T) {
 
 func first[A, B any](a A, _ B) A { return a }
 
-// TestSharedAccountAndOthers: the account of the users beyond the bound is none
-// of a user who is called like it.
+// TestSharedAccountAndOthers checks that a user named "others" does not get the
+// shared account.
 func TestSharedAccountAndOthers(t *testing.T) {
 	b := New()
 	b.TurnEnded(record("others", "1"))
@@ -61,7 +61,7 @@ func TestSharedAccountAndOthers(t *testing.T) {
 	}
 }
 
-// TestLongCodes: a code is a provider's, and of any length.
+// TestLongCodes checks that a provider's error code is cut.
 func TestLongCodes(t *testing.T) {
 	b := New()
 	r := record("ann", "1")

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// span is how a [series] divides time.
+// span says how a [series] divides time.
 type span struct {
-	width int64 // of one part, in seconds
-	keep  int64 // parts, up to the newest
+	width int64 // seconds of one part
+	keep  int64 // number of parts kept, including the newest
 }
 
 var (
@@ -16,22 +16,21 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// begin is where the part with a time begins, and oldest where the oldest part
-// begins that is kept beside it.
+// begin returns the start of the part that contains at. oldest returns the start
+// of the oldest part that is kept if that part is the newest.
 func (s span) begin(at int64) int64  { return at - at%s.width }
 func (s span) oldest(at int64) int64 { return s.begin(at) - (s.keep-1)*s.width }
 
-// TimeTotals are those of one hour or day.
+// TimeTotals are the totals of one hour or day.
 type TimeTotals struct {
-	Start int64 `json:"start"` // Unix time in seconds
+	Start int64 `json:"start"` // in Unix seconds
 	Totals
 }
 
-// series are totals over time, by rising start. Parts without turns are left
-// out.
+// series holds totals by rising start. Parts without turns are left out.
 type series []TimeTotals
 
-// add adds totals at a time. Those older than what is kept are dropped.
+// add adds t to the part that contains at, unless that is too old to be kept.
 func (s series) add(by span, at int64, t Totals) series {
 	start := by.begin(at)
 	i := len(s)
@@ -49,13 +48,13 @@ func (s series) add(by span, at int64, t Totals) series {
 	return s[s.before(by.oldest(s[len(s)-1].Start)):]
 }
 
-// upTo drops what is of a later time than now, by more than a part: a clock was
-// wrong then, and what is counted from now on would be older than what is kept.
+// upTo drops parts that are later than now by more than a part. They come from a
+// clock that was ahead, and would make every new part too old to be kept.
 func (s series) upTo(by span, now int64) series {
 	return s[:s.before(by.begin(now)+by.width+1)]
 }
 
-// before counts the parts that begin before a time.
+// before returns the number of parts that begin before start.
 func (s series) before(start int64) int {
 	n := 0
 	for n < len(s) && s[n].Start < start {
@@ -64,7 +63,7 @@ func (s series) before(start int64) int {
 	return n
 }
 
-// recent copies what is not too old by now.
+// recent returns a copy of the parts that are not too old at now.
 func (s series) recent(by span, now int64) []TimeTotals {
 	s = s.upTo(by, now)
 	return append([]TimeTotals{}, s[s.before(by.oldest(now)):]...)

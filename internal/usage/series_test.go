@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSeries: in whatever order turns come, each is counted in its part or, if
-// that is older than what is kept, not at all.
+// TestSeries checks that a turn is counted in its part, or not at all if that is
+// too old, in whatever order turns come.
 func TestSeries(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))

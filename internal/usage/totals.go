@@ -9,12 +9,12 @@ import (
 // Totals count turns.
 type Totals struct {
 	Requests int64  `json:"requests"`
-	Errors   int64  `json:"errors"` // requests that failed
+	Errors   int64  `json:"errors"` // requests with a status of 400 or above
 	Tokens   Tokens `json:"usage"`
 }
 
-// totalsOf is what one turn adds. Of several choices the first stands for the
-// request.
+// totalsOf returns the totals of one turn. Of several choices only the first
+// counts as a request.
 func totalsOf(r gateway.Record) Totals {
 	t := Totals{Tokens: tokensOf(r)}
 	if r.Choice == 0 {
@@ -32,13 +32,13 @@ func (t *Totals) add(u Totals) {
 	t.Tokens.add(u.Tokens)
 }
 
-// Tokens counts as OpenAI does (CompletionUsage).
+// Tokens are token counts as in OpenAI's CompletionUsage.
 type Tokens struct {
 	Prompt     int64 `json:"prompt_tokens"`
 	Completion int64 `json:"completion_tokens"`
 	Total      int64 `json:"total_tokens"`
-	Cached     int64 `json:"cached_tokens"`    // of the prompt
-	Reasoning  int64 `json:"reasoning_tokens"` // of the completion
+	Cached     int64 `json:"cached_tokens"`    // part of Prompt
+	Reasoning  int64 `json:"reasoning_tokens"` // part of Completion
 }
 
 func tokensOf(r gateway.Record) Tokens {
@@ -59,12 +59,12 @@ func (t *Tokens) add(u Tokens) {
 	t.Reasoning += u.Reasoning
 }
 
-// ToolCalls counts calls that clients got.
+// ToolCalls counts the tool calls sent to clients.
 type ToolCalls struct {
 	Total      int64 `json:"total"`
-	Truncated  int64 `json:"truncated"`  // turns that had more calls than allowed
+	Truncated  int64 `json:"truncated"`  // turns with more calls than allowed
 	Duplicates int64 `json:"duplicates"` // calls dropped as repeats
-	Unwritable int64 `json:"unwritable"` // calls that no block could hold
+	Unwritable int64 `json:"unwritable"` // calls that could not be written as a block
 }
 
 func toolCallsOf(r gateway.Record) ToolCalls {
@@ -82,7 +82,7 @@ func (c *ToolCalls) add(d ToolCalls) {
 	c.Unwritable += d.Unwritable
 }
 
-// ToolBuffers counts textual blocks (story 2.12, AC 4).
+// ToolBuffers counts <use_tool> blocks in the model's text (story 2.12, AC 4).
 type ToolBuffers struct {
 	Started  int64            `json:"tool_buffer_started"`
 	Flushed  int64            `json:"tool_buffer_flushed"`

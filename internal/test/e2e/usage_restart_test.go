@@ -105,12 +105,12 @@ func TestUsageOverRestarts(t *testing.T) {
 			}
 		}
 	}
-	// One that cannot be read is kept aside.
+	// A document that cannot be read is kept aside.
 	if err := os.WriteFile(files[0], []byte("{broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.start()
-	waitFor(t, "the warning", func() bool { return strings.Contains(r.log.String(), "the stored usage cannot be read") })
+	waitFor(t, "the warning", func() bool { return strings.Contains(r.log.String(), "it is kept aside") })
 	if got := r.usage(); got.Requests != 0 {
 		t.Errorf("%+v", got)
 	}

@@ -1,0 +1,39 @@
+package storagecall
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestDo checks that a call which ignores its context keeps its place but not
+// its caller.
+func TestDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit, hang := NewLimit(2), make(chan struct{})
+		started, late := 0, errors.New("too late")
+		call := func(f func(context.Context) (int, error)) (int, error) {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
+			defer cancel()
+			return Do(ctx, limit, func() { started++ }, f)
+		}
+		for range 5 {
+			if _, err := call(func(context.Context) (int, error) { <-hang; return 0, nil }); err != late {
+				t.Error(err)
+			}
+		}
+		if started != 2 {
+			t.Errorf("%d calls at once", started)
+		}
+		close(hang)
+		if v, err := call(func(context.Context) (int, error) { return 7, nil }); v != 7 || err != nil {
+			t.Error(v, err)
+		}
+		failed := errors.New("failed")
+		if _, err := call(func(context.Context) (int, error) { return 0, failed }); err != failed {
+			t.Error(err)
+		}
+	})
+}
