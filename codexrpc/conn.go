@@ -39,21 +39,16 @@ type Conn struct {
 	closers      sync.WaitGroup // threads being unloaded in the background, and the heartbeat
 	scratch      Event          // the reader's own, so that no event is made twice
 	remote       bool           // the app-server runs elsewhere; set before the first thread
-	owner        string         // the name by which threads of a remote one are ours
 	doubts       chan struct{}  // capacity 1: the app-server is to be probed at once
 	completed    atomic.Bool    // a turn has ended as turns do
-	signing      sync.Once
-	signed       chan struct{} // closed when there is a sign of life, or could be none
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed
 	calls      map[string]*pendingCall
 	unanswered map[string]int // calls in a row that timed out, by method
 	threads    map[string]*Thread
-	opening    int               // calls of StartThread under way
-	sign       string            // the thread that is the sign of life; empty: there is none
-	signAs     ThreadStartParams // how it was started
-	orphans    []string          // threads whose turns may have run when the connection ended
+	opening    int      // calls of StartThread under way
+	orphans    []string // threads whose turns may have run when the connection ended
 }
 
 // NewConn makes a connection over t and starts its reader and writer. It owns
@@ -74,9 +69,7 @@ func newConn(t Transport, zone *time.Location, logger func() *slog.Logger) *Conn
 		out:        newOutbox(maxOutbox),
 		slots:      make(chan struct{}, maxInFlight),
 		done:       make(chan struct{}),
-		owner:      newOwner(),
 		doubts:     make(chan struct{}, 1),
-		signed:     make(chan struct{}),
 		calls:      make(map[string]*pendingCall),
 		unanswered: make(map[string]int),
 		threads:    make(map[string]*Thread),

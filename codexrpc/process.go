@@ -45,7 +45,6 @@ type Process struct {
 	failures   backoff         // of starts
 	floor      backoff         // of replacements for memory, or of deaf ones
 	heartbeat  heartbeat       // of all instances
-	sweepEvery time.Duration   // looks for orphans on a remote app-server
 	beats      chan vitals     // what probes have found
 	orders     chan chan error // to replace the app-server, with where the answer goes
 	drained    chan struct{}   // capacity 1: an instance has drained
@@ -77,7 +76,6 @@ func NewProcess(cfg ProcessConfig, logger *slog.Logger) *Process {
 		failures:   newBackoff(),
 		floor:      newFloor(),
 		heartbeat:  heartbeat{every: beatEvery, wait: beatWait},
-		sweepEvery: sweepEvery,
 		beats:      make(chan vitals),
 		orders:     make(chan chan error),
 		drained:    make(chan struct{}, 1),

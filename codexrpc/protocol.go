@@ -10,8 +10,6 @@ const (
 	methodModelList         = "model/list"
 	methodThreadStart       = "thread/start"
 	methodThreadInject      = "thread/inject_items"
-	methodThreadLoadedList  = "thread/loaded/list"
-	methodThreadRead        = "thread/read"
 	methodThreadUnsubscribe = "thread/unsubscribe"
 	methodTurnStart         = "turn/start"
 	methodTurnInterrupt     = "turn/interrupt"
@@ -90,7 +88,6 @@ type ThreadStartParams struct {
 	Environments          []struct{}     `json:"environments"` // empty: no access to the host
 	Config                map[string]any `json:"config,omitempty"`
 	DynamicTools          []DynamicTool  `json:"dynamicTools,omitempty"`
-	ThreadSource          string         `json:"threadSource,omitempty"` // whose it is; a remote connection sets it
 }
 
 // DynamicTool declares a tool of the client's. The app-server requires

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -30,7 +29,6 @@ type elsewhere struct {
 	cwds        []string          // of the threads
 	interrupted []string          // threads
 	threads     int
-	loaded      map[string]string // by id, the source of each thread that is kept; nil: none is listed
 }
 
 func newElsewhere(t *testing.T, token string) *elsewhere {
@@ -64,15 +62,14 @@ func (e *elsewhere) serve(ws *websocket.Conn) {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
 			Params struct {
-				Cwd          *string `json:"cwd"`
-				ThreadID     string  `json:"threadId"`
-				ThreadSource string  `json:"threadSource"`
+				Cwd      *string `json:"cwd"`
+				ThreadID string  `json:"threadId"`
 			} `json:"params"`
 		}
 		if json.Unmarshal(message, &call) != nil || call.ID == nil || call.Method == e.mute.Load() {
 			continue
 		}
-		answer := fmt.Sprintf(`{"id":%s,"result":%s}`, call.ID, e.result(call.Method, call.Params.Cwd, call.Params.ThreadID, call.Params.ThreadSource))
+		answer := fmt.Sprintf(`{"id":%s,"result":%s}`, call.ID, e.result(call.Method, call.Params.Cwd))
 		if call.Method == methodTurnInterrupt {
 			e.mu.Lock()
 			e.interrupted = append(e.interrupted, call.Params.ThreadID)
@@ -84,7 +81,7 @@ func (e *elsewhere) serve(ws *websocket.Conn) {
 	}
 }
 
-func (e *elsewhere) result(method string, cwd *string, id, source string) string {
+func (e *elsewhere) result(method string, cwd *string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch method {
@@ -97,22 +94,7 @@ func (e *elsewhere) result(method string, cwd *string, id, source string) string
 		} else {
 			e.cwds = append(e.cwds, *cwd)
 		}
-		id = fmt.Sprintf("thr-%d", e.threads)
-		if e.loaded == nil {
-			return fmt.Sprintf(`{"thread":{"id":%q}}`, id)
-		}
-		e.loaded[id] = source
-		return fmt.Sprintf(`{"thread":{"id":%q,"threadSource":%q}}`, id, source)
-	case methodThreadLoadedList:
-		if e.loaded == nil {
-			return `{}`
-		}
-		ids, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(e.loaded)))
-		return fmt.Sprintf(`{"data":%s,"nextCursor":null}`, ids)
-	case methodThreadRead:
-		return fmt.Sprintf(`{"thread":{"id":%q,"threadSource":%q}}`, id, e.loaded[id])
-	case methodTurnInterrupt, methodThreadUnsubscribe:
-		delete(e.loaded, id)
+		return fmt.Sprintf(`{"thread":{"id":"thr-%d"}}`, e.threads)
 	case methodTurnStart:
 		return `{"turn":{"id":"trn-1"}}`
 	case methodDiagnostics:
@@ -183,7 +165,6 @@ func TestRemoteConnectionBreaks(t *testing.T) {
 func TestRemoteHangs(t *testing.T) {
 	e := newElsewhere(t, "")
 	p, book := e.connect(t, nil)
-	p.sweepEvery = time.Hour // a listing is an answer, too
 	p.heartbeat = heartbeat{every: time.Millisecond, wait: 250 * time.Millisecond}
 	p.Start()
 	thread := open(t, conn(t, p))

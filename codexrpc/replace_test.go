@@ -18,7 +18,6 @@ func newReplaced(t *testing.T, mode string, change func(*ProcessConfig)) (*Proce
 	book, logger := newLogBook()
 	p.SetLogger(logger)
 	p.heartbeat = heartbeat{every: time.Millisecond, wait: patience}
-	p.sweepEvery = time.Millisecond
 	p.drainGrace = 0
 	p.floor = backoff{first: time.Millisecond, most: time.Millisecond, stable: time.Hour}
 	return p, book

@@ -3,7 +3,6 @@ package codexrpc
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -22,8 +21,6 @@ type supervisor struct {
 	next     *instance        // takes over from serving once it has begun
 	why      string           // there is a next one
 	retry    <-chan time.Time // the next start is due; nil: none is planned
-	sweeper  sweeper          // its own goroutine's, one at a time
-	sweeping atomic.Bool      // there is that goroutine
 	replaced time.Time        // before this, the next replacement has to wait
 }
 
@@ -33,8 +30,6 @@ func (p *Process) supervise(first *instance, err error) {
 	if err != nil {
 		s.pause(err)
 	}
-	ticker := time.NewTicker(p.sweepEvery)
-	defer ticker.Stop()
 	for {
 		select {
 		case <-p.stop:
@@ -51,8 +46,6 @@ func (p *Process) supervise(first *instance, err error) {
 			s.lost(errors.New("the codex app-server exited"))
 		case <-s.serving.hangUp():
 			s.lost(s.serving.conn.Err())
-		case <-ticker.C:
-			s.sweep()
 		case found := <-p.beats:
 			s.examine(found)
 		case answer := <-p.orders:

@@ -33,9 +33,6 @@ type Thread struct {
 // unloaded once it comes.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
 	defer c.open()()
-	if err := c.mark(ctx, &params); err != nil {
-		return nil, err
-	}
 	var t *Thread
 	err := c.call(ctx, call{
 		method: methodThreadStart,

@@ -260,7 +260,7 @@ func TestRemoteCodex(t *testing.T) {
 			thread.Close(nil)
 			waitFor(t, "its threads to be unloaded", func() bool {
 				d, err := conn.Diagnostics(testContext(t))
-				return err == nil && d.LiveThreads == 1 // the sign of life
+				return err == nil && d.LiveThreads == 0
 			})
 			if test.token == "" {
 				return
