@@ -34,7 +34,7 @@ func spawn(cfg *ProcessConfig, dir string, env []string, logger func() *slog.Log
 		return nil, err
 	}
 	c := &child{program: program, stderr: &stderrLog{}, exited: make(chan struct{})}
-	c.conn = newConn(NewStdio(program.Stdout, program.Stdin), cfg.zone(), logger)
+	c.conn = newConn(NewStdio(program.Stdout, program.Stdin), logger)
 	c.copier.Go(func() {
 		c.stderr.copy(program.Stderr, logger)
 		_ = program.Stderr.Close()

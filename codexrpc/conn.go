@@ -57,12 +57,11 @@ func NewConn(t Transport, logger *slog.Logger) *Conn {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return newConn(t, nil, func() *slog.Logger { return logger })
+	return newConn(t, func() *slog.Logger { return logger })
 }
 
-// newConn is NewConn with the time zone of the app-server, nil if that is not
-// known, and with a logger that may be replaced while it runs.
-func newConn(t Transport, zone *time.Location, logger func() *slog.Logger) *Conn {
+// newConn is NewConn with a logger that may be replaced while it runs.
+func newConn(t Transport, logger func() *slog.Logger) *Conn {
 	c := &Conn{
 		transport:  t,
 		logger:     logger,
@@ -74,7 +73,6 @@ func newConn(t Transport, zone *time.Location, logger func() *slog.Logger) *Conn
 		unanswered: make(map[string]int),
 		threads:    make(map[string]*Thread),
 	}
-	c.limits.zone = zone
 	if b, ok := t.(bounded); ok {
 		c.maxWrite = b.MaxWrite()
 	}

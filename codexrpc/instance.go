@@ -174,7 +174,7 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 		if err != nil {
 			return err
 		}
-		in.conn = newConn(socket, nil, p.log)
+		in.conn = newConn(socket, p.log)
 		in.conn.remote = true
 	}
 	var err error

@@ -59,11 +59,3 @@ func (cfg ProcessConfig) withDefaults() ProcessConfig {
 	}
 	return cfg
 }
-
-// zone is the time zone of the child, or nil if it has one of its own.
-func (cfg *ProcessConfig) zone() *time.Location {
-	if _, own := cfg.Env["TZ"]; own {
-		return nil
-	}
-	return time.Local
-}

@@ -90,8 +90,6 @@ func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 // limits keeps the last that a connection was told of the plan's limits. The
 // zero limits know nothing.
 type limits struct {
-	zone *time.Location // of the times in Codex's messages; nil: not known
-
 	mu    sync.Mutex
 	known bool
 	last  RateLimits
@@ -148,20 +146,12 @@ func (l *limits) snapshot() (RateLimits, bool) {
 // codeUsageLimit is the code of a turn that failed because the plan is spent.
 const codeUsageLimit = "usageLimitExceeded"
 
-// date puts onto the failure of a spent plan when that resets: to the second
-// where the limits of the same response tell, else to the minute as the
-// message does.
+// date puts onto the failure of a spent plan when that resets, where the limits
+// of the same response tell.
 func (l *limits) date(e *TurnError) {
 	if e.Code != codeUsageLimit {
 		return
 	}
-	now := time.Now()
 	known, _ := l.snapshot()
-	if at, ok := known.RetryAt(now); ok {
-		e.ResetsAt = at
-		return
-	}
-	if l.zone != nil {
-		e.ResetsAt = resetInText(e.Message, now.In(l.zone))
-	}
+	e.ResetsAt, _ = known.RetryAt(time.Now())
 }

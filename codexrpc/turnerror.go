@@ -20,8 +20,8 @@ type TurnError struct {
 	// Details is additionalDetails, often empty.
 	Details string
 	// ResetsAt is when the plan's limit ends by which the turn failed (Code is
-	// "usageLimitExceeded"), as far as Codex tells: see [Conn.RateLimits] and
-	// Message. Zero: it does not.
+	// "usageLimitExceeded"), as far as the limits tell (see
+	// [Conn.RateLimits]). Zero: they do not.
 	ResetsAt time.Time
 }
 
