@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
@@ -124,9 +125,9 @@ func statusOf(w *watch) appServerStatus {
 
 // login says whether Codex has one. A process is ready only with a login, if
 // it needs one.
-func login(s codexrpc.Status) string {
+func login(s appserver.Status) string {
 	switch {
-	case s.State == codexrpc.StateReady, s.State == codexrpc.StateUnresponsive:
+	case s.State == appserver.StateReady, s.State == appserver.StateUnresponsive:
 		return "ok"
 	case strings.Contains(s.Reason, codexrpc.ErrNotLoggedIn.Error()):
 		return "missing"

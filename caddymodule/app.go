@@ -7,7 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
@@ -56,7 +56,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 // register returns the member for one of the processes that are configured
 // alike. It is called by handlers while they are provisioned, before the app
 // starts.
-func (a *App) register(cfg codexrpc.ProcessConfig, ordinal int) (*member, error) {
+func (a *App) register(cfg appserver.Config, ordinal int) (*member, error) {
 	key, err := processKey(cfg)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // Handlers whose app_server is the same share one process, which starts with
@@ -99,11 +99,11 @@ func TestLeaseOutlivesItsConfiguration(t *testing.T) {
 	c.cleanup()
 	release()
 	release()
-	if state := p.Status().State; state != codexrpc.StateReady || references(u) != 1 {
+	if state := p.Status().State; state != appserver.StateReady || references(u) != 1 {
 		t.Fatalf("while it is held it is %s with %d references", state, references(u))
 	}
 	other()
-	eventually(t, "the process ended", func() bool { return p.Status().State == codexrpc.StateStopped })
+	eventually(t, "the process ended", func() bool { return p.Status().State == appserver.StateStopped })
 	if !gone(id) {
 		t.Errorf("process %d lives", id)
 	}
@@ -127,7 +127,7 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 		{"aA", "a"}, // a stream may still hold the process
 	} {
 		// A program that cannot be started is spoken of in the log at once.
-		p := &process{Process: codexrpc.NewProcess(codexrpc.ProcessConfig{Command: []string{"/no/such/program"}, Dir: t.TempDir()}, nil)}
+		p := &process{Process: appserver.New(appserver.Config{Command: []string{"/no/such/program"}, Dir: t.TempDir()}, nil)}
 		logs, holders := make(map[string]*logBook), make(map[string]*member)
 		for _, step := range strings.Split(test.steps, "") {
 			name := strings.ToLower(step)

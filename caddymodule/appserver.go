@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // AppServer says how a `codex app-server` is run or, if it runs elsewhere,
@@ -119,11 +120,11 @@ func (a *AppServer) validate() error {
 // resolve replaces placeholders, which a configuration may hold for paths and
 // secrets, and fills in the command. In the command and in variables, braces
 // that are no placeholder stay: a part may be JSON or a TOML table.
-func (a *AppServer) resolve(repl *caddy.Replacer) codexrpc.ProcessConfig {
+func (a *AppServer) resolve(repl *caddy.Replacer) appserver.Config {
 	if a.Connect != "" {
 		return a.resolveRemote(repl)
 	}
-	cfg := codexrpc.ProcessConfig{
+	cfg := appserver.Config{
 		Home:         absoluteDir(repl.ReplaceAll(a.Home, "")),
 		Dir:          absoluteDir(repl.ReplaceAll(a.Dir, "")),
 		Env:          make(map[string]string, len(a.Env)),
@@ -177,7 +178,7 @@ func absoluteDir(dir string) string {
 }
 
 // processKey names a process by all that would make it another one.
-func processKey(cfg codexrpc.ProcessConfig) (string, error) {
+func processKey(cfg appserver.Config) (string, error) {
 	encoded, err := json.Marshal(cfg)
 	if err != nil {
 		return "", err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 func TestResolve(t *testing.T) {
@@ -86,28 +86,28 @@ func unset(t *testing.T, name string) {
 // A process is another one as soon as anything differs that it was started
 // with, and the same one otherwise.
 func TestProcessKey(t *testing.T) {
-	base := func() codexrpc.ProcessConfig {
-		return codexrpc.ProcessConfig{
+	base := func() appserver.Config {
+		return appserver.Config{
 			Command: []string{"codex", "app-server"}, Home: "h", Dir: "d",
 			Env: map[string]string{"A": "1", "B": "2", "C": "3"}, StartTimeout: 1, StopTimeout: 2,
 		}
 	}
 	seen := make(map[string]string)
-	for name, change := range map[string]func(*codexrpc.ProcessConfig){
-		"as it is":            func(*codexrpc.ProcessConfig) {},
-		"another program":     func(c *codexrpc.ProcessConfig) { c.Command[0] = "x" },
-		"arguments joined":    func(c *codexrpc.ProcessConfig) { c.Command = []string{"codex app-server"} },
-		"another home":        func(c *codexrpc.ProcessConfig) { c.Home = "x" },
-		"another directory":   func(c *codexrpc.ProcessConfig) { c.Dir = "x" },
-		"another value":       func(c *codexrpc.ProcessConfig) { c.Env["A"] = "x" },
-		"one variable less":   func(c *codexrpc.ProcessConfig) { delete(c.Env, "A") },
-		"values exchanged":    func(c *codexrpc.ProcessConfig) { c.Env["A"], c.Env["B"] = c.Env["B"], c.Env["A"] },
-		"another start":       func(c *codexrpc.ProcessConfig) { c.StartTimeout = 9 },
-		"another stop":        func(c *codexrpc.ProcessConfig) { c.StopTimeout = 9 },
-		"another address":     func(c *codexrpc.ProcessConfig) { c.Connect = "ws://a" },
-		"another token":       func(c *codexrpc.ProcessConfig) { c.Token = "x" },
-		"another memory":      func(c *codexrpc.ProcessConfig) { c.MaxMemory = 9 },
-		"another client name": func(c *codexrpc.ProcessConfig) { c.Client.Version = "2" },
+	for name, change := range map[string]func(*appserver.Config){
+		"as it is":            func(*appserver.Config) {},
+		"another program":     func(c *appserver.Config) { c.Command[0] = "x" },
+		"arguments joined":    func(c *appserver.Config) { c.Command = []string{"codex app-server"} },
+		"another home":        func(c *appserver.Config) { c.Home = "x" },
+		"another directory":   func(c *appserver.Config) { c.Dir = "x" },
+		"another value":       func(c *appserver.Config) { c.Env["A"] = "x" },
+		"one variable less":   func(c *appserver.Config) { delete(c.Env, "A") },
+		"values exchanged":    func(c *appserver.Config) { c.Env["A"], c.Env["B"] = c.Env["B"], c.Env["A"] },
+		"another start":       func(c *appserver.Config) { c.StartTimeout = 9 },
+		"another stop":        func(c *appserver.Config) { c.StopTimeout = 9 },
+		"another address":     func(c *appserver.Config) { c.Connect = "ws://a" },
+		"another token":       func(c *appserver.Config) { c.Token = "x" },
+		"another memory":      func(c *appserver.Config) { c.MaxMemory = 9 },
+		"another client name": func(c *appserver.Config) { c.Client.Version = "2" },
 	} {
 		cfg, again := base(), base()
 		change(&cfg)

@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // The events of this module. Their origin is the app, "codex".
@@ -26,38 +26,38 @@ type event struct {
 
 // life makes events of the changes of an app-server's state.
 type life struct {
-	last codexrpc.Status
+	last appserver.Status
 	pid  int // of the program that runs or has run last
 }
 
 // enter takes the next state.
-func (l *life) enter(s codexrpc.Status) (events []event) {
+func (l *life) enter(s appserver.Status) (events []event) {
 	last := l.last
 	l.last = s
-	ready := s.State == codexrpc.StateReady
-	over := func(state codexrpc.State) bool {
-		return state == codexrpc.StateNew || state == codexrpc.StateBackoff || state == codexrpc.StateStopped
+	ready := s.State == appserver.StateReady
+	over := func(state appserver.State) bool {
+		return state == appserver.StateNew || state == appserver.StateBackoff || state == appserver.StateStopped
 	}
-	startsAtOnce := s.State == codexrpc.StateStarting && last.State == codexrpc.StateStopping
+	startsAtOnce := s.State == appserver.StateStarting && last.State == appserver.StateStopping
 	switch {
-	case ready && (last.State != codexrpc.StateReady || s.Replacements != last.Replacements):
+	case ready && (last.State != appserver.StateReady || s.Replacements != last.Replacements):
 		events = append(events, event{eventReady, map[string]any{
 			"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "replacements": s.Replacements,
 		}})
-	case s.State == codexrpc.StateUnresponsive && last.State != codexrpc.StateUnresponsive:
+	case s.State == appserver.StateUnresponsive && last.State != appserver.StateUnresponsive:
 		events = append(events, event{eventUnresponsive, map[string]any{
 			"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "reason": s.Reason,
 		}})
 	case over(s.State) && !over(last.State), startsAtOnce:
 		events = append(events, event{eventExited, map[string]any{
 			"pid": l.pid, "version": s.Version, "restarts": last.Restarts, "reason": s.Reason,
-			"stopped": s.State == codexrpc.StateStopped,
+			"stopped": s.State == appserver.StateStopped,
 		}})
 	}
 	switch {
 	case s.PID != 0:
 		l.pid = s.PID
-	case s.State == codexrpc.StateStarting:
+	case s.State == appserver.StateStarting:
 		l.pid = 0
 	}
 	return events

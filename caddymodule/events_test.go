@@ -6,38 +6,38 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // TestLife: what the changes of state mean.
 func TestLife(t *testing.T) {
-	replaced := codexrpc.Status{State: codexrpc.StateReady, PID: 2, Replacements: 1}
-	starting := codexrpc.Status{State: codexrpc.StateStarting}
-	ready := func(pid int) codexrpc.Status {
-		return codexrpc.Status{State: codexrpc.StateReady, PID: pid, Version: "0.169.0"}
+	replaced := appserver.Status{State: appserver.StateReady, PID: 2, Replacements: 1}
+	starting := appserver.Status{State: appserver.StateStarting}
+	ready := func(pid int) appserver.Status {
+		return appserver.Status{State: appserver.StateReady, PID: pid, Version: "0.169.0"}
 	}
-	stopping := func(pid int) codexrpc.Status {
-		return codexrpc.Status{State: codexrpc.StateStopping, PID: pid, Reason: "it exited"}
+	stopping := func(pid int) appserver.Status {
+		return appserver.Status{State: appserver.StateStopping, PID: pid, Reason: "it exited"}
 	}
-	backoff := codexrpc.Status{State: codexrpc.StateBackoff, Reason: "it exited (signal: killed)"}
-	again := codexrpc.Status{State: codexrpc.StateStarting, Reason: "it exited (signal: killed)", Restarts: 1}
-	silent := codexrpc.Status{State: codexrpc.StateUnresponsive, PID: 1, Reason: "it gave no sign of life"}
-	stopped := codexrpc.Status{State: codexrpc.StateStopped, Reason: "it was stopped"}
+	backoff := appserver.Status{State: appserver.StateBackoff, Reason: "it exited (signal: killed)"}
+	again := appserver.Status{State: appserver.StateStarting, Reason: "it exited (signal: killed)", Restarts: 1}
+	silent := appserver.Status{State: appserver.StateUnresponsive, PID: 1, Reason: "it gave no sign of life"}
+	stopped := appserver.Status{State: appserver.StateStopped, Reason: "it was stopped"}
 	for name, test := range map[string]struct {
-		states []codexrpc.Status
+		states []appserver.Status
 		want   []string
 	}{
-		"starts":            {[]codexrpc.Status{starting, ready(1)}, []string{"ready 1"}},
-		"crashes and comes": {[]codexrpc.Status{starting, ready(1), stopping(1), backoff, starting, ready(2)}, []string{"ready 1", "exited 1 it exited (signal: killed)", "ready 2"}},
-		"comes at once":     {[]codexrpc.Status{starting, ready(1), stopping(1), again, ready(2)}, []string{"ready 1", "exited 1 it exited (signal: killed)", "ready 2"}},
-		"hangs":             {[]codexrpc.Status{starting, ready(1), silent, stopping(1), again}, []string{"ready 1", "unresponsive 1 it gave no sign of life", "exited 1 it exited (signal: killed)"}},
-		"hangs and goes on": {[]codexrpc.Status{starting, ready(1), silent, silent, ready(1)}, []string{"ready 1", "unresponsive 1 it gave no sign of life", "ready 1"}},
-		"cannot start":      {[]codexrpc.Status{starting, backoff, starting, backoff}, []string{"exited 0 it exited (signal: killed)", "exited 0 it exited (signal: killed)"}},
-		"fails to start":    {[]codexrpc.Status{starting, stopping(1), backoff}, []string{"exited 1 it exited (signal: killed)"}},
-		"is stopped":        {[]codexrpc.Status{starting, ready(1), stopping(1), stopped}, []string{"ready 1", "exited 1 it was stopped, as told"}},
-		"is stopped later":  {[]codexrpc.Status{starting, backoff, stopped}, []string{"exited 0 it exited (signal: killed)"}},
-		"never started":     {[]codexrpc.Status{stopped}, nil},
-		"is replaced":       {[]codexrpc.Status{starting, ready(1), ready(1), replaced, replaced}, []string{"ready 1", "ready 2"}},
+		"starts":            {[]appserver.Status{starting, ready(1)}, []string{"ready 1"}},
+		"crashes and comes": {[]appserver.Status{starting, ready(1), stopping(1), backoff, starting, ready(2)}, []string{"ready 1", "exited 1 it exited (signal: killed)", "ready 2"}},
+		"comes at once":     {[]appserver.Status{starting, ready(1), stopping(1), again, ready(2)}, []string{"ready 1", "exited 1 it exited (signal: killed)", "ready 2"}},
+		"hangs":             {[]appserver.Status{starting, ready(1), silent, stopping(1), again}, []string{"ready 1", "unresponsive 1 it gave no sign of life", "exited 1 it exited (signal: killed)"}},
+		"hangs and goes on": {[]appserver.Status{starting, ready(1), silent, silent, ready(1)}, []string{"ready 1", "unresponsive 1 it gave no sign of life", "ready 1"}},
+		"cannot start":      {[]appserver.Status{starting, backoff, starting, backoff}, []string{"exited 0 it exited (signal: killed)", "exited 0 it exited (signal: killed)"}},
+		"fails to start":    {[]appserver.Status{starting, stopping(1), backoff}, []string{"exited 1 it exited (signal: killed)"}},
+		"is stopped":        {[]appserver.Status{starting, ready(1), stopping(1), stopped}, []string{"ready 1", "exited 1 it was stopped, as told"}},
+		"is stopped later":  {[]appserver.Status{starting, backoff, stopped}, []string{"exited 0 it exited (signal: killed)"}},
+		"never started":     {[]appserver.Status{stopped}, nil},
+		"is replaced":       {[]appserver.Status{starting, ready(1), ready(1), replaced, replaced}, []string{"ready 1", "ready 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l life

@@ -3,13 +3,13 @@ package caddymodule
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // states are those that a process in the pool may be in.
-var states = []codexrpc.State{
-	codexrpc.StateNew, codexrpc.StateStarting, codexrpc.StateReady, codexrpc.StateUnresponsive,
-	codexrpc.StateBackoff, codexrpc.StateStopping, codexrpc.StateStopped,
+var states = []appserver.State{
+	appserver.StateNew, appserver.StateStarting, appserver.StateReady, appserver.StateUnresponsive,
+	appserver.StateBackoff, appserver.StateStopping, appserver.StateStopped,
 }
 
 var (
@@ -53,7 +53,7 @@ func (stateCollector) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(bodiesDesc, prometheus.GaugeValue, float64(queues.bodyMemory()))
 }
 
-func collectProcess(to chan<- prometheus.Metric, id string, s codexrpc.Status) {
+func collectProcess(to chan<- prometheus.Metric, id string, s appserver.Status) {
 	for _, state := range states {
 		is := 0.0
 		if s.State == state {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -66,11 +66,11 @@ type leased struct {
 }
 
 // Pick chooses the process for one turn.
-func (l *leased) Pick(avoid *codexrpc.Process) (*codexrpc.Process, func()) { return l.pick(avoid) }
+func (l *leased) Pick(avoid *appserver.Process) (*appserver.Process, func()) { return l.pick(avoid) }
 
 // Statuses tells what the members are doing.
-func (l *leased) Statuses() []codexrpc.Status {
-	statuses := make([]codexrpc.Status, len(l.members))
+func (l *leased) Statuses() []appserver.Status {
+	statuses := make([]appserver.Status, len(l.members))
 	for i, m := range l.members {
 		if p := m.current(); p != nil {
 			statuses[i] = p.Status()
@@ -84,7 +84,7 @@ func (l *leased) Release() { l.release() }
 
 // pick takes a reference to the member that is best for one more turn. Choice
 // and counting are one step, so that turns that start at once spread.
-func (p *pool) pick(avoid *codexrpc.Process) (*codexrpc.Process, func()) {
+func (p *pool) pick(avoid *appserver.Process) (*appserver.Process, func()) {
 	exit.hold()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *pool) pick(avoid *codexrpc.Process) (*codexrpc.Process, func()) {
 }
 
 // best is the index of the member for the next turn.
-func (p *pool) best(avoid *codexrpc.Process) int {
+func (p *pool) best(avoid *appserver.Process) int {
 	best := p.next
 	if len(p.members) == 1 {
 		return best
@@ -134,7 +134,7 @@ const (
 )
 
 // fitness looks at a member.
-func (m *member) fitness(avoid *codexrpc.Process) fitness {
+func (m *member) fitness(avoid *appserver.Process) fitness {
 	p := m.current()
 	if p == nil {
 		return fitness{state: isOut}
@@ -143,13 +143,13 @@ func (m *member) fitness(avoid *codexrpc.Process) fitness {
 	switch status := p.Status(); {
 	case p.Process == avoid:
 		f.state = isAvoided
-	case status.State == codexrpc.StateReady:
+	case status.State == appserver.StateReady:
 		f.state = isReady
-	case status.State == codexrpc.StateStarting:
+	case status.State == appserver.StateStarting:
 		f.state = isStarting
-	case status.State == codexrpc.StateUnresponsive, status.State == codexrpc.StateStopping:
+	case status.State == appserver.StateUnresponsive, status.State == appserver.StateStopping:
 		f.state = isUnresponsive
-	case status.State == codexrpc.StateBackoff:
+	case status.State == appserver.StateBackoff:
 		f.state, f.due = isWaiting, status.RetryAt
 	}
 	return f

@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -49,9 +49,9 @@ func leaseOf(t *testing.T, p *pool) gateway.Lease {
 
 // pick picks as often as is said, and returns how often each was picked and
 // what gives all back.
-func pick(t *testing.T, l gateway.Lease, times int) (counts map[*codexrpc.Process]int, done func()) {
+func pick(t *testing.T, l gateway.Lease, times int) (counts map[*appserver.Process]int, done func()) {
 	t.Helper()
-	counts = make(map[*codexrpc.Process]int)
+	counts = make(map[*appserver.Process]int)
 	var all []func()
 	for range times {
 		p, one := l.Pick(nil)
@@ -90,7 +90,7 @@ func TestLeastBusy(t *testing.T) {
 	}
 	done()
 	// One after the other they go round, rather than all to the first.
-	seen := make(map[*codexrpc.Process]bool)
+	seen := make(map[*appserver.Process]bool)
 	for range 3 {
 		process, end := l.Pick(nil)
 		seen[process] = true
@@ -139,10 +139,10 @@ func TestPickPassesOver(t *testing.T) {
 	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the death was noticed", func() bool { return victim.Status().State != codexrpc.StateReady })
-	for victim.Status().State != codexrpc.StateReady {
+	eventually(t, "the death was noticed", func() bool { return victim.Status().State != appserver.StateReady })
+	for victim.Status().State != appserver.StateReady {
 		now, done := l.Pick(nil)
-		if now == victim && victim.Status().State != codexrpc.StateReady {
+		if now == victim && victim.Status().State != appserver.StateReady {
 			t.Fatalf("a turn was given to a process that is %s", victim.Status().State)
 		}
 		done()
@@ -201,15 +201,15 @@ func TestStatuses(t *testing.T) {
 	c := provision(t, h)
 	p := poolOf(t, c.app, h)
 	for i, s := range leaseOf(t, p).Statuses() {
-		if s.State != codexrpc.StateNew {
+		if s.State != appserver.StateNew {
 			t.Errorf("before the start: member %d is %s", i, s.State)
 		}
 	}
 	c.start(t)
 	eventually(t, "two are ready and one is not", func() bool {
 		s := leaseOf(t, p).Statuses()
-		return len(s) == 3 && s[0].State == codexrpc.StateReady && s[1].State == codexrpc.StateReady &&
-			s[0].PID != s[1].PID && s[2].State == codexrpc.StateBackoff && s[2].Reason != ""
+		return len(s) == 3 && s[0].State == appserver.StateReady && s[1].State == appserver.StateReady &&
+			s[0].PID != s[1].PID && s[2].State == appserver.StateBackoff && s[2].Reason != ""
 	})
 }
 
@@ -227,11 +227,11 @@ func TestLeaseAndReload(t *testing.T) {
 	l.Release()
 	l.Release()
 	eventually(t, "the processes without turns ended", func() bool { return pooled() == 1 })
-	if now := picked.Status(); now.State != codexrpc.StateReady || now.PID != before.PID {
+	if now := picked.Status(); now.State != appserver.StateReady || now.PID != before.PID {
 		t.Errorf("the process of a turn was %+v, is %+v", before, now)
 	}
 	done()
-	eventually(t, "the last process ended", func() bool { return picked.Status().State == codexrpc.StateStopped })
+	eventually(t, "the last process ended", func() bool { return picked.Status().State == appserver.StateStopped })
 	if n := pooled(); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}
@@ -286,7 +286,7 @@ func BenchmarkPick(b *testing.B) {
 	p := &pool{app: &App{}}
 	for i := range 16 {
 		m := &member{key: fmt.Sprint("benchmark ", i)}
-		fake := &process{Process: codexrpc.NewProcess(codexrpc.ProcessConfig{Command: []string{"x"}}, nil)}
+		fake := &process{Process: appserver.New(appserver.Config{Command: []string{"x"}}, nil)}
 		fake.turns.Store(int64(i))
 		processes.LoadOrStore(m.key, fake)
 		m.held = fake

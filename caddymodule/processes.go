@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // processes holds every app-server of this Caddy, by the keys of members. A
@@ -37,7 +37,7 @@ func stopAll() {
 
 // process is a pooled app-server.
 type process struct {
-	*codexrpc.Process
+	*appserver.Process
 	turns   atomic.Int64 // that run on it, of all configurations
 	watch   *watch
 	creator *App
@@ -100,7 +100,7 @@ func (p *process) end() {
 // member is one app-server's process as a configuration knows it.
 type member struct {
 	key    string
-	cfg    codexrpc.ProcessConfig
+	cfg    appserver.Config
 	logger *slog.Logger
 	app    *App
 
@@ -112,7 +112,7 @@ type member struct {
 func (m *member) acquire() *process {
 	// Without an error of the constructor there is none.
 	value, _, _ := processes.LoadOrNew(m.key, func() (caddy.Destructor, error) {
-		p := &process{Process: codexrpc.NewProcess(m.cfg, m.logger), creator: m.app}
+		p := &process{Process: appserver.New(m.cfg, m.logger), creator: m.app}
 		p.watch = newWatch(m.key, m.cfg, p.Process, p.stage)
 		p.Start()
 		return p, nil

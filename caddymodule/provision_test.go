@@ -11,7 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // configuration is one that is provisioned, but not run by Caddy.
@@ -95,7 +95,7 @@ func sole(t testing.TB, app *App) *member {
 }
 
 // lease holds a member's process until the test's end, or until release.
-func lease(t testing.TB, m *member) (p *codexrpc.Process, release func()) {
+func lease(t testing.TB, m *member) (p *appserver.Process, release func()) {
 	t.Helper()
 	release = sync.OnceFunc(m.letGo)
 	p = m.acquire().Process

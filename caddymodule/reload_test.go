@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // site is a whole configuration, which serves some handlers at an address.
@@ -80,11 +80,11 @@ func TestReloadReplacesTheProcess(t *testing.T) {
 	if now := pid(t, next); now == before {
 		t.Errorf("the process %d goes on with another configuration", now)
 	}
-	if status := stream.Status(); status.State != codexrpc.StateReady || status.PID != before {
+	if status := stream.Status(); status.State != appserver.StateReady || status.PID != before {
 		t.Errorf("the old process under its stream: %+v", status)
 	}
 	release()
-	eventually(t, "the old process ended", func() bool { return stream.Status().State == codexrpc.StateStopped })
+	eventually(t, "the old process ended", func() bool { return stream.Status().State == appserver.StateStopped })
 	if !gone(before) || pooled() != 1 {
 		t.Errorf("process %d has gone: %t; %d processes in the pool", before, gone(before), pooled())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // conflict names an option that has no meaning beside connect, or that has one
@@ -67,8 +68,8 @@ func (a *AppServer) validateRemote(repl *caddy.Replacer) error {
 }
 
 // resolveRemote is resolve for an app-server that runs elsewhere.
-func (a *AppServer) resolveRemote(repl *caddy.Replacer) codexrpc.ProcessConfig {
-	return codexrpc.ProcessConfig{
+func (a *AppServer) resolveRemote(repl *caddy.Replacer) appserver.Config {
+	return appserver.Config{
 		Connect:      repl.ReplaceAll(a.Connect, ""),
 		Token:        strings.TrimSpace(repl.ReplaceAll(a.Token, "")),
 		StartTimeout: time.Duration(a.StartTimeout),
@@ -77,7 +78,7 @@ func (a *AppServer) resolveRemote(repl *caddy.Replacer) codexrpc.ProcessConfig {
 }
 
 // isExposed reports whether the token goes over a network that others may read.
-func isExposed(cfg codexrpc.ProcessConfig) bool {
+func isExposed(cfg appserver.Config) bool {
 	u, err := url.Parse(cfg.Connect)
 	if cfg.Token == "" || err != nil || u.Scheme != "ws" || u.Hostname() == "localhost" {
 		return false

@@ -6,7 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // TestAddresses: an address that cannot be dialled is refused with the
@@ -59,10 +59,10 @@ func TestExposedTokens(t *testing.T) {
 		"wss://codex.example":  false,
 		"unix//run/codex.sock": false,
 	} {
-		if got := isExposed(codexrpc.ProcessConfig{Connect: address, Token: "x"}); got != want {
+		if got := isExposed(appserver.Config{Connect: address, Token: "x"}); got != want {
 			t.Errorf("%s: %t", address, got)
 		}
-		if isExposed(codexrpc.ProcessConfig{Connect: address}) {
+		if isExposed(appserver.Config{Connect: address}) {
 			t.Errorf("%s without a token", address)
 		}
 	}

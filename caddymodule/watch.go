@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 const (
@@ -29,13 +30,13 @@ const (
 // and knows it for metrics, usage and the admin API.
 type watch struct {
 	id      string // a name that says nothing of the configuration
-	process *codexrpc.Process
-	config  codexrpc.ProcessConfig
+	process *appserver.Process
+	config  appserver.Config
 	stage   func() *App // whose events tell of the process; nil: there is none
 	done    chan struct{}
 
 	mu      sync.Mutex // of changes
-	changes chan codexrpc.Status
+	changes chan appserver.Status
 	closed  bool
 
 	asking chan struct{} // has room for who asks Codex for limits: others wait for the same answer
@@ -45,7 +46,7 @@ type watch struct {
 
 // newWatch begins to follow a process that is not started yet. key names it in
 // the pool.
-func newWatch(key string, config codexrpc.ProcessConfig, process *codexrpc.Process, stage func() *App) *watch {
+func newWatch(key string, config appserver.Config, process *appserver.Process, stage func() *App) *watch {
 	sum := sha256.Sum256([]byte(key))
 	w := &watch{
 		id:      hex.EncodeToString(sum[:4]),
@@ -54,7 +55,7 @@ func newWatch(key string, config codexrpc.ProcessConfig, process *codexrpc.Proce
 		stage:   stage,
 		done:    make(chan struct{}),
 		asking:  make(chan struct{}, 1),
-		changes: make(chan codexrpc.Status, maxChanges),
+		changes: make(chan appserver.Status, maxChanges),
 	}
 	process.SetObserver(w.see)
 	go w.run()
@@ -63,7 +64,7 @@ func newWatch(key string, config codexrpc.ProcessConfig, process *codexrpc.Proce
 
 // see takes a change of state, without waiting. A process whose events are
 // taken so slowly that many wait loses some.
-func (w *watch) see(s codexrpc.Status) {
+func (w *watch) see(s appserver.Status) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -139,7 +140,7 @@ func (w *watch) rateLimits(ctx context.Context) *codexrpc.RateLimits {
 		return w.limits
 	}
 	w.limits = nil
-	if w.process.Status().State != codexrpc.StateReady {
+	if w.process.Status().State != appserver.StateReady {
 		return nil
 	}
 	conn, err := w.process.Conn(ctx)

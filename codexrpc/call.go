@@ -263,7 +263,7 @@ func (c *Conn) send(method string) error {
 		return fmt.Errorf("encoding %s: %w", method, err)
 	}
 	if err := c.out.reply(line); err != nil {
-		c.fail(err)
+		c.Fail(err)
 		return c.Err()
 	}
 	return nil

@@ -36,9 +36,8 @@ type Conn struct {
 	instructions instructions
 	done         chan struct{}
 	loops        sync.WaitGroup // the reader and the writer
-	closers      sync.WaitGroup // threads being unloaded in the background, and the heartbeat
+	closers      sync.WaitGroup // threads being unloaded in the background, and Monitor
 	scratch      Event          // the reader's own, so that no event is made twice
-	remote       bool           // the app-server runs elsewhere; set before the first thread
 	doubts       chan struct{}  // capacity 1: the app-server is to be probed at once
 	completed    atomic.Bool    // a turn has ended as turns do
 
@@ -52,16 +51,12 @@ type Conn struct {
 }
 
 // NewConn makes a connection over t and starts its reader and writer. It owns
-// t. [Conn.Close] ends both; so does the transport's end.
-func NewConn(t Transport, logger *slog.Logger) *Conn {
+// t. [Conn.Close] ends both; so does the transport's end. logger returns the
+// logger for what is logged now; nil: nothing is logged.
+func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
+		logger = func() *slog.Logger { return slog.New(slog.DiscardHandler) }
 	}
-	return newConn(t, func() *slog.Logger { return logger })
-}
-
-// newConn is NewConn with a logger that may be replaced while it runs.
-func newConn(t Transport, logger func() *slog.Logger) *Conn {
 	c := &Conn{
 		transport:  t,
 		logger:     logger,
@@ -102,9 +97,9 @@ func (c *Conn) Threads() int {
 	return len(c.threads)
 }
 
-// busy reports whether somebody has a thread or a call on the connection, or is
+// Busy reports whether somebody has a thread or a call on the connection, or is
 // about to. A call that will hardly be answered any more does not count.
-func (c *Conn) busy() bool {
+func (c *Conn) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.threads)+len(c.slots)+c.opening > 0
@@ -112,15 +107,19 @@ func (c *Conn) busy() bool {
 
 // Close ends the connection and waits for its goroutines.
 func (c *Conn) Close() error {
-	c.fail(errors.New("closed by this client"))
+	c.Fail(errors.New("closed by this client"))
 	err := c.transport.Close()
 	c.loops.Wait()
 	c.closers.Wait()
 	return err
 }
 
-// fail ends the connection once: every call and every turn gets the reason.
-func (c *Conn) fail(cause error) {
+// HasCompletedTurn reports whether a turn has ended by itself on the connection.
+func (c *Conn) HasCompletedTurn() bool { return c.completed.Load() }
+
+// Fail ends the connection: every call and every turn gets the cause, unless the
+// connection has ended before. Unlike Close it waits for nothing.
+func (c *Conn) Fail(cause error) {
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
@@ -156,7 +155,7 @@ func (c *Conn) readLoop() {
 			if errors.Is(err, io.EOF) {
 				err = errors.New("the app-server closed its output")
 			}
-			c.fail(err)
+			c.Fail(err)
 			return
 		case !c.isEcho(line):
 			c.dispatch(line)
@@ -242,7 +241,7 @@ func (c *Conn) writeLoop() {
 				break
 			}
 			if err := c.transport.Write(message, writeTimeout); err != nil {
-				c.fail(fmt.Errorf("writing to the app-server: %w", err))
+				c.Fail(fmt.Errorf("writing to the app-server: %w", err))
 				// The reader waits in Read; closing is what ends it.
 				_ = c.transport.Close()
 				return

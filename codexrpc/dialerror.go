@@ -20,11 +20,11 @@ func dialError(ctx context.Context, address string, err error) error {
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w to %s: nobody listens there; start the app-server there with `codex app-server --listen …` (%w)", errUnreachable, address, err)
+		return fmt.Errorf("%w to %s: nobody listens there; start the app-server there with `codex app-server --listen …` (%w)", ErrUnreachable, address, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w to %s: this user may not use the socket; run the app-server as the same user, or give this one access (%w)", errUnreachable, address, err)
+		return fmt.Errorf("%w to %s: this user may not use the socket; run the app-server as the same user, or give this one access (%w)", ErrUnreachable, address, err)
 	}
-	return fmt.Errorf("%w to %s: %w; check the address, and that the app-server runs there", errUnreachable, address, err)
+	return fmt.Errorf("%w to %s: %w; check the address, and that the app-server runs there", ErrUnreachable, address, err)
 }
 
 // refusalError says why the upgrade to a WebSocket was refused, and what to do.
@@ -48,5 +48,5 @@ func refusalError(address string, withToken bool, response *http.Response) error
 	case response.StatusCode >= http.StatusInternalServerError:
 		what = "the server in front of it does not reach it; start the app-server there with `codex app-server --listen …`"
 	}
-	return fmt.Errorf("%s %w (HTTP %d%s): %s", address, errRefused, response.StatusCode, said, what)
+	return fmt.Errorf("%s %w (HTTP %d%s): %s", address, ErrRefused, response.StatusCode, said, what)
 }

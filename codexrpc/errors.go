@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 )
 
 var (
@@ -67,27 +66,16 @@ func tooLargeCall(method string, size, limit int) *CallError {
 	}
 }
 
-// NotReadyError says that there is no app-server to talk to now, and why.
-type NotReadyError struct {
-	State State // the process's state
-	// Reason is a sentence for an operator: what failed and what to do. It
-	// carries what the operating system or the app-server said.
-	Reason string
-	// Remedy says what to do, without what the system or the app-server said: it
-	// is fit for everybody to read. Empty: nothing is known to be wrong.
-	Remedy string
-	// RetryAfter is when the next start is due; 0 when it is under way.
-	RetryAfter time.Duration
-}
-
-// Error gives the state and the reason.
-func (e *NotReadyError) Error() string {
-	if e.Reason == "" {
-		return fmt.Sprintf("the codex app-server is not ready (%s)", e.State)
-	}
-	return fmt.Sprintf("the codex app-server is not ready (%s): %s", e.State, e.Reason)
-}
-
 // ErrNotLoggedIn says that the model provider needs a login and nobody is
 // logged in. Without this check a turn would retry for ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
+
+// What keeps a connection from being made or used.
+var (
+	// ErrTooOld is matched when the release of Codex lacks what is needed.
+	ErrTooOld = errors.New("is too old")
+	// ErrUnreachable is matched when nobody answers at an address.
+	ErrUnreachable = errors.New("cannot connect")
+	// ErrRefused is matched when whoever answers there refuses the connection.
+	ErrRefused = errors.New("refused the connection")
+)

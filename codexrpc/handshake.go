@@ -79,9 +79,9 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 // maxModelPages bounds a listing whose cursor never ends.
 const maxModelPages = 50
 
-// atLeast reports whether a version such as 0.169.0 has at least this minor
+// AtLeast reports whether a version such as 0.169.0 has at least this minor
 // number, or a major one above 0. One that cannot be read has.
-func atLeast(version string, minor int) bool {
+func AtLeast(version string, minor int) bool {
 	var major, its int
 	if _, err := fmt.Sscanf(version, "%d.%d.", &major, &its); err != nil {
 		return true
@@ -99,8 +99,8 @@ func supportedVersion(userAgent string) (string, error) {
 		return "unknown", nil
 	}
 	version := m[0][1:]
-	if !atLeast(version, oldestMinor) {
-		return version, fmt.Errorf("codex %s %w: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, errTooOld, oldestMajor, oldestMinor)
+	if !AtLeast(version, oldestMinor) {
+		return version, fmt.Errorf("codex %s %w: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, ErrTooOld, oldestMajor, oldestMinor)
 	}
 	return version, nil
 }

@@ -6,42 +6,30 @@ import (
 	"time"
 )
 
-const (
-	// beatEvery is the pause between two probes. One costs the app-server a tenth
-	// of a millisecond.
-	beatEvery = 2 * time.Second
-	// beatWait is how long the answer to a probe may take before the app-server
-	// counts as unresponsive.
-	beatWait = 4 * time.Second
-	// maxMissed is how many probes in a row may go without an answer and without
-	// any other news. Then the app-server is given up. An app-server on this machine
-	// can be slow, but the network to a remote one can be gone for a while.
-	maxMissed       = 3
-	maxMissedRemote = 6
-	// maxUnanswered is how many calls of a method may time out in a row. Then the
-	// app-server is replaced, although it answers probes.
-	maxUnanswered = 2
-)
+// MaxUnanswered is how many calls of a method have to time out in a row before
+// [Probe].Unanswered names it.
+const MaxUnanswered = 2
 
-// heartbeat says how often an app-server is probed and when it is given up.
-type heartbeat struct {
-	every, wait time.Duration
+// Heartbeat says how often an app-server is probed and when it is given up.
+type Heartbeat struct {
+	Every     time.Duration // the pause between two probes
+	Wait      time.Duration // how long the answer to one may take
+	MaxMissed int           // how many in a row may bring nothing
 }
 
-// vitals is what a probe has found.
-type vitals struct {
-	of     *instance
-	got    Diagnostics
-	err    error  // the app-server's refusal, or why there is no answer
-	missed int    // probes in a row, with this one, that brought nothing
-	deaf   string // a method whose calls go unanswered; empty: there is none
+// Probe is the result of one probe.
+type Probe struct {
+	Diagnostics Diagnostics
+	Err         error  // the app-server's refusal, or why there is no answer
+	Missed      int    // probes in a row, with this one, that brought nothing
+	Unanswered  string // a method whose calls go unanswered; empty: there is none
 }
 
-// beat probes the app-server until the connection ends, in the background, and
+// Monitor probes the app-server until the connection ends, in the background, and
 // reports each result. It ends the connection with [ErrUnresponsive] when too
 // many probes in a row have brought nothing. A connection that something moves
 // on is alive: an answer can wait behind many megabytes of other messages.
-func (c *Conn) beat(h heartbeat, report func(vitals)) {
+func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -54,12 +42,8 @@ func (c *Conn) beat(h heartbeat, report func(vitals)) {
 	}()
 }
 
-func (c *Conn) probeUntilEnd(h heartbeat, report func(vitals)) {
-	most := maxMissed
-	if c.remote {
-		most = maxMissedRemote
-	}
-	pause := time.NewTimer(h.every)
+func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
+	pause := time.NewTimer(h.Every)
 	defer pause.Stop()
 	for missed := 0; ; {
 		select {
@@ -69,22 +53,22 @@ func (c *Conn) probeUntilEnd(h heartbeat, report func(vitals)) {
 			return
 		}
 		before := c.progress()
-		got, answered, err := c.probe(h.wait)
+		got, answered, err := c.probe(h.Wait)
 		if c.Err() != nil {
 			return
 		}
 		if missed++; answered || c.progress() != before {
 			missed = 0
 		}
-		if missed == most {
-			c.fail(fmt.Errorf("%w: it was silent for %s", ErrUnresponsive, time.Duration(most)*h.wait))
+		if missed == h.MaxMissed {
+			c.Fail(fmt.Errorf("%w: it was silent for %s", ErrUnresponsive, time.Duration(missed)*h.Wait))
 			return
 		}
-		report(vitals{got: got, err: err, missed: missed, deaf: c.deafTo()})
+		report(Probe{Diagnostics: got, Err: err, Missed: missed, Unanswered: c.unansweredMethod()})
 		if missed > 0 {
 			pause.Reset(0)
 		} else {
-			pause.Reset(h.every)
+			pause.Reset(h.Every)
 		}
 	}
 }
@@ -118,78 +102,15 @@ func (c *Conn) doubt(method string) {
 	}
 }
 
-// deafTo returns a method of which the last calls all went unanswered, or
+// unansweredMethod returns a method of which the last calls all went unanswered, or
 // nothing.
-func (c *Conn) deafTo() string {
+func (c *Conn) unansweredMethod() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for method, n := range c.unanswered {
-		if n >= maxUnanswered {
+		if n >= MaxUnanswered {
 			return method
 		}
 	}
 	return ""
-}
-
-// watch begins the heartbeat of an instance whose handshake is over.
-func (p *Process) watch(in *instance) {
-	if in.err != nil {
-		return
-	}
-	in.conn.beat(p.heartbeat, func(found vitals) {
-		found.of = in
-		select {
-		case p.beats <- found:
-		case <-in.conn.Done():
-		}
-	})
-}
-
-// examine acts on what a probe has found.
-func (s *supervisor) examine(found vitals) {
-	in := found.of
-	if in != s.serving {
-		return
-	}
-	s.suspect(in, found)
-	s.weigh(in, found)
-	if found.deaf != "" {
-		s.replaceDeaf(in, found.deaf)
-	}
-}
-
-// suspect keeps new turns from an instance that is silent, until it answers. Its
-// own turns wait with it.
-func (s *supervisor) suspect(in *instance, found vitals) {
-	unresponsive := s.Status().State == StateUnresponsive
-	switch {
-	case found.missed > 0 && !unresponsive:
-		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "address", s.address, "threads", in.conn.Threads())
-		s.become(Status{
-			State: StateUnresponsive, PID: in.pid(), Version: in.version,
-			Reason: fmt.Sprintf("it has been silent for %s", s.heartbeat.wait),
-			Remedy: "it is silent, and is replaced if it stays so",
-		})
-	case found.missed == 0 && unresponsive:
-		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.address)
-		s.ready(in)
-	}
-}
-
-// replaceDeaf replaces an instance that is alive but leaves calls unanswered. Turns
-// on it that go on are not touched.
-func (s *supervisor) replaceDeaf(in *instance, method string) {
-	now := time.Now()
-	if !in.deaf {
-		in.deaf = true
-		s.floor.lasted(now.Sub(in.since))
-	}
-	if s.next != nil || now.Before(s.replaced) {
-		return
-	}
-	s.replaced = now.Add(s.floor.next())
-	why := fmt.Sprintf("it left %d calls of %s in a row unanswered", maxUnanswered, method)
-	if err := s.replace(why); err != nil {
-		s.log().Error("replacing the codex app-server", "reason", why, "error", err)
-	}
 }

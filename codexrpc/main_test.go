@@ -1,21 +1,14 @@
 package codexrpc
 
 import (
-	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
 
-// TestMain lets the test binary be the child process of the process tests, and
-// checks that no goroutine outlives the tests.
-func TestMain(m *testing.M) {
-	// Set, if empty: a child that ran the tests would start children of its own.
-	if mode, ok := os.LookupEnv(childEnv); ok {
-		if mode == ownsPrivateDir {
-			os.Exit(ownPrivateDir())
-		}
-		os.Exit(runChild(mode))
-	}
-	goleak.VerifyTestMain(m)
-}
+// TestMain checks that no goroutine outlives the tests.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds what must happen in the end, on a machine however busy.
+const patience = time.Minute

@@ -1,26 +1,10 @@
 package codexrpc
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
-const (
-	// maxOrphans bounds the turns that are remembered to be interrupted.
-	maxOrphans = 1024
-	// orphanTimeout bounds the interruption of all of them. One takes a few
-	// milliseconds.
-	orphanTimeout = 30 * time.Second
-)
-
-// A remote app-server goes on with the turns of a connection that has ended, at
-// the plan's expense, and waits for ever for the results of their tools. So
-// they are interrupted: before a connection is closed, and by the next one when
-// it broke.
-
-// running returns the ids of the threads whose turns may run, also once the
+// Unfinished returns the ids of the threads whose turns may run, also once the
 // connection has ended.
-func (c *Conn) running() []string {
+func (c *Conn) Unfinished() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -38,9 +22,9 @@ func running(threads map[string]*Thread) (ids []string) {
 	return ids
 }
 
-// interrupt ends the turns that run on threads, be they of this connection or
+// InterruptAll ends the turns that run on threads, be they of this connection or
 // of another. What is refused has ended.
-func (c *Conn) interrupt(ctx context.Context, threads []string) {
+func (c *Conn) InterruptAll(ctx context.Context, threads []string) {
 	for _, id := range threads {
 		params := struct {
 			ThreadID string `json:"threadId"`
@@ -53,36 +37,4 @@ func (c *Conn) interrupt(ctx context.Context, threads []string) {
 			return
 		}
 	}
-}
-
-// abandon remembers the turns that a remote instance still runs after its
-// connection has ended.
-func (p *Process) abandon(in *instance) {
-	if in.child != nil || in.conn == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ids := in.conn.running()
-	p.orphans = append(p.orphans, ids[:min(len(ids), maxOrphans-len(p.orphans))]...)
-}
-
-// adoptOrphans interrupts what was abandoned, over the connection that serves.
-func (s *supervisor) adoptOrphans() {
-	if s.serving == nil {
-		return
-	}
-	s.mu.Lock()
-	ids := s.orphans
-	s.orphans = nil
-	s.mu.Unlock()
-	if len(ids) == 0 {
-		return
-	}
-	conn := s.serving.conn
-	s.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), orphanTimeout)
-		defer cancel()
-		conn.interrupt(ctx, ids)
-	})
 }

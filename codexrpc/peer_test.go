@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -140,15 +139,20 @@ func (p *peer) completed(thread, turn, status string) {
 	p.notify(methodTurnCompleted, fmt.Sprintf(`{"threadId":%q,"turn":{"id":%q,"status":%q,"error":null}}`, thread, turn, status))
 }
 
-// dial makes a connection to a peer. Both end with the test.
-func dial(t *testing.T) (*Conn, *peer) {
-	p := &peer{
+// newPeer is a peer without a client, for a transport around it.
+func newPeer(t *testing.T) *peer {
+	return &peer{
 		t:          t,
 		toClient:   make(chan []byte),
 		fromClient: make(chan []byte),
 		closed:     make(chan struct{}),
 	}
-	c := NewConn(p, slog.New(slog.DiscardHandler))
+}
+
+// dial makes a connection to a peer. Both end with the test.
+func dial(t *testing.T) (*Conn, *peer) {
+	p := newPeer(t)
+	c := NewConn(p, nil)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, p
 }

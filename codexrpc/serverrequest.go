@@ -52,6 +52,6 @@ func (c *Conn) reply(o outgoing) {
 		err = c.out.reply(message)
 	}
 	if err != nil {
-		c.fail(err)
+		c.Fail(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -236,7 +237,7 @@ func TestDeadPeer(t *testing.T) {
 	c := NewConn(dialSocket(t, address, ""), nil)
 	defer c.Close()
 	begin := time.Now()
-	c.beat(heartbeat{every: time.Millisecond, wait: pong / maxMissed}, func(vitals) {})
+	c.Monitor(Heartbeat{Every: time.Millisecond, Wait: pong / 3, MaxMissed: 3}, func(Probe) {})
 	<-c.Done()
 	if err := c.Err(); !errors.Is(err, ErrUnresponsive) {
 		t.Errorf("got %v", err)
@@ -307,20 +308,28 @@ func TestWebSocketCutsLongMessages(t *testing.T) {
 
 // A call that would end the connection is refused, and the connection goes on.
 func TestTooLargeACall(t *testing.T) {
-	e := newElsewhere(t, "")
-	s := dialSocket(t, e.address, "")
-	c := NewConn(s, nil)
-	defer c.Close()
-	thread, err := c.StartThread(t.Context(), ThreadStartParams{})
-	if err != nil {
-		t.Fatal(err)
+	if n := (&WebSocket{}).MaxWrite(); n != maxSent {
+		t.Errorf("a WebSocket takes %d bytes", n)
 	}
-	item := json.RawMessage(`"` + strings.Repeat("x", maxSent) + `"`)
-	var refused *CallError
-	if err := thread.InjectItems(t.Context(), []json.RawMessage{item}); !errors.As(err, &refused) || !strings.Contains(string(refused.Data), "input_too_large") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := c.Models(t.Context()); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t)
+		c := NewConn(narrow{p}, nil)
+		defer c.Close()
+		thread := openThread(t, c, p, "thr-1")
+		item := json.RawMessage(`"` + strings.Repeat("x", narrow{}.MaxWrite()) + `"`)
+		var refused *CallError
+		if err := thread.InjectItems(t.Context(), []json.RawMessage{item}); !errors.As(err, &refused) || !strings.Contains(string(refused.Data), "input_too_large") {
+			t.Errorf("got %v", err)
+		}
+		done := listModels(t.Context(), c)
+		p.answer(p.expect(methodModelList), `{"data":[]}`)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
+
+// narrow is a transport for short messages.
+type narrow struct{ *peer }
+
+func (narrow) MaxWrite() int { return 1000 }

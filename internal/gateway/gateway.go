@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
@@ -56,10 +57,10 @@ type Lease interface {
 	// ready. It need not be ready if none is. avoid, which may be nil, is one that
 	// has just failed, and is chosen only if there is no other. The process is the
 	// turn's, also after Release, until done is called, once its thread is gone.
-	Pick(avoid *codexrpc.Process) (process *codexrpc.Process, done func())
+	Pick(avoid *appserver.Process) (process *appserver.Process, done func())
 	// Statuses tells what the processes are doing, in the order of the
 	// configuration. There is at least one.
-	Statuses() []codexrpc.Status
+	Statuses() []appserver.Status
 	// Release lets go. It may be called more than once.
 	Release()
 }
@@ -120,13 +121,13 @@ const startWait = 10 * time.Second
 var errStartWait = errors.New("the app-server was not ready in time")
 
 // conn waits for a process to be ready.
-func (g *Gateway) conn(ctx context.Context, process *codexrpc.Process) (*codexrpc.Conn, error) {
+func (g *Gateway) conn(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWait, errStartWait)
 	defer cancel()
 	conn, err := process.Conn(ctx)
 	if errors.Is(err, errStartWait) {
 		waited := fmt.Sprintf("it has not answered for %s; try again in a moment", startWait)
-		return nil, &codexrpc.NotReadyError{
+		return nil, &appserver.NotReadyError{
 			State:      process.Status().State,
 			Reason:     waited,
 			Remedy:     waited,

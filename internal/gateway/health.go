@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // Health serves GET /healthz: the server answers, whatever its app-server does.
@@ -50,7 +50,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	code := http.StatusOK
-	if best.State != codexrpc.StateReady {
+	if best.State != appserver.StateReady {
 		body.Status, code = "unavailable", http.StatusServiceUnavailable
 		retry := max(1, math.Ceil(time.Until(best.RetryAt).Seconds()))
 		w.Header().Set("Retry-After", strconv.FormatFloat(retry, 'f', 0, 64))
@@ -58,7 +58,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	g.ready(w, r, code, body)
 }
 
-func memberOf(s codexrpc.Status) member {
+func memberOf(s appserver.Status) member {
 	return member{AppServer: s.State.String(), Reason: s.Remedy}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -21,7 +22,7 @@ const (
 )
 
 // placement is where the instructions of a plan go on a thread of a process.
-func (g *Gateway) placement(conn *codexrpc.Conn, process *codexrpc.Process, plan *openai.Plan) openai.Placement {
+func (g *Gateway) placement(conn *codexrpc.Conn, process *appserver.Process, plan *openai.Plan) openai.Placement {
 	model := plan.Thread.Model
 	prompt := process.Prompt(model)
 	return openai.Placement{

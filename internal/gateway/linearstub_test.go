@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // newStubUpstream is an app-server that takes every call, reads no more of it than
@@ -18,8 +19,8 @@ func newStubUpstream(t testing.TB) *fakeUpstream { return newServedUpstream(t, a
 // there are no more.
 func newServedUpstream(t testing.TB, serve func(in io.Reader, out io.Writer)) *fakeUpstream {
 	t.Helper()
-	u := &fakeUpstream{process: codexrpc.NewProcess(codexrpc.ProcessConfig{
-		Start:        func() (*codexrpc.Program, error) { return startServing(serve), nil },
+	u := &fakeUpstream{process: appserver.New(appserver.Config{
+		Start:        func() (*appserver.Program, error) { return startServing(serve), nil },
 		StartTimeout: patience,
 		Client:       codexrpc.ClientInfo{Name: "test"},
 	}, nil)}
@@ -31,7 +32,7 @@ func newServedUpstream(t testing.TB, serve func(in io.Reader, out io.Writer)) *f
 	return u
 }
 
-func startServing(serve func(in io.Reader, out io.Writer)) *codexrpc.Program {
+func startServing(serve func(in io.Reader, out io.Writer)) *appserver.Program {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
 	stderr, silent := io.Pipe()
@@ -43,7 +44,7 @@ func startServing(serve func(in io.Reader, out io.Writer)) *codexrpc.Program {
 		exited <- "exited"
 	}()
 	kill := func() { in.Close() }
-	return &codexrpc.Program{
+	return &appserver.Program{
 		Stdin: stdin, Stdout: stdout, Stderr: stderr, PID: 1,
 		Wait: func() string { return <-exited }, Terminate: kill, Kill: kill,
 	}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -54,7 +55,7 @@ const patience = time.Minute
 // fakeUpstream is one app-server that plays recordings. It counts what is held
 // of it.
 type fakeUpstream struct {
-	process       *codexrpc.Process
+	process       *appserver.Process
 	leases, turns atomic.Int64
 }
 
@@ -75,7 +76,7 @@ func newFakeUpstream(t *testing.T, opts fakecodex.Options) *fakeUpstream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &fakeUpstream{process: codexrpc.NewProcess(codexrpc.ProcessConfig{
+	u := &fakeUpstream{process: appserver.New(appserver.Config{
 		Command:      []string{program, "app-server"},
 		Env:          map[string]string{fakeEnv: string(options), "TRANSCRIPTS": dir, "GORACE": "atexit_sleep_ms=0"},
 		StartTimeout: patience,
@@ -100,12 +101,12 @@ type fakeLease struct {
 	released atomic.Bool
 }
 
-func (l *fakeLease) Pick(*codexrpc.Process) (*codexrpc.Process, func()) {
+func (l *fakeLease) Pick(*appserver.Process) (*appserver.Process, func()) {
 	l.u.turns.Add(1)
 	return l.u.process, func() { l.u.turns.Add(-1) }
 }
 
-func (l *fakeLease) Statuses() []codexrpc.Status { return []codexrpc.Status{l.u.process.Status()} }
+func (l *fakeLease) Statuses() []appserver.Status { return []appserver.Status{l.u.process.Status()} }
 
 func (l *fakeLease) Release() {
 	if l.released.CompareAndSwap(false, true) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
@@ -24,9 +24,9 @@ func newPlayed(t *testing.T, options func(start int) fakecodex.Options) *fakeUps
 		t.Fatal(err)
 	}
 	starts := 0
-	u := &fakeUpstream{process: codexrpc.NewProcess(codexrpc.ProcessConfig{
+	u := &fakeUpstream{process: appserver.New(appserver.Config{
 		StopTimeout: time.Second,
-		Start: func() (*codexrpc.Program, error) {
+		Start: func() (*appserver.Program, error) {
 			starts++
 			opts := options(starts)
 			opts.Transcripts = transcripts
@@ -39,13 +39,13 @@ func newPlayed(t *testing.T, options func(start int) fakecodex.Options) *fakeUps
 }
 
 // play is an app-server that plays recordings.
-func play(opts fakecodex.Options) *codexrpc.Program {
+func play(opts fakecodex.Options) *appserver.Program {
 	stdin, toProgram := io.Pipe()
 	fromProgram, stdout := io.Pipe()
 	stderr, complaints := io.Pipe()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	end := func() { cancel(errors.New("killed")) }
-	return &codexrpc.Program{
+	return &appserver.Program{
 		Stdin: toProgram, Stdout: fromProgram, Stderr: stderr, PID: 1, Terminate: end, Kill: end,
 		Wait: func() string {
 			err := fakecodex.Serve(ctx, stdin, stdout, opts)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -82,7 +83,7 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *openai.Plan, c *c
 	if err != nil && isGone(err) && ctx.Err() == nil {
 		done()
 		process, done = lease.Pick(process)
-		ready, ended := process.Status().State == codexrpc.StateReady, errors.Is(err, codexrpc.ErrClosed)
+		ready, ended := process.Status().State == appserver.StateReady, errors.Is(err, codexrpc.ErrClosed)
 		if ended && !ready {
 			done()
 			process, done = lease.Pick(nil)
@@ -102,12 +103,12 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *openai.Plan, c *c
 // isGone reports whether an error says that the process does not work, rather
 // than that it has refused something.
 func isGone(err error) bool {
-	notReady := (*codexrpc.NotReadyError)(nil)
+	notReady := (*appserver.NotReadyError)(nil)
 	return errors.Is(err, codexrpc.ErrClosed) || errors.As(err, &notReady)
 }
 
 // openThread starts the thread of a choice.
-func (g *Gateway) openThread(ctx context.Context, process *codexrpc.Process, plan *openai.Plan, c *choice) error {
+func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, plan *openai.Plan, c *choice) error {
 	conn, err := g.conn(ctx, process)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
@@ -17,7 +18,7 @@ const catalogueKey = "model_catalog_json"
 
 // place is where a thread runs, and where its instructions stand.
 type place struct {
-	process      *codexrpc.Process
+	process      *appserver.Process
 	conn         *codexrpc.Conn
 	model        string // Codex's name of it
 	instructions openai.Placement

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -37,7 +38,7 @@ var sentinels = []struct {
 }
 
 // FromFailure returns the error that tells a client of err: a
-// *codexrpc.TurnError, *codexrpc.CallError, *codexrpc.NotReadyError, a sentinel of
+// *codexrpc.TurnError, *codexrpc.CallError, *appserver.NotReadyError, a sentinel of
 // codexrpc or turn, a context's error, or an *[Error], which is returned as it
 // is. Anything else is a 500. FromFailure(nil) is nil.
 //
@@ -62,11 +63,11 @@ func FromFailure(err error) *Error {
 
 // shown is the text of a failure as clients may read it.
 func shown(err error, e *Error) string {
-	notReady, isNotReady := errors.AsType[*codexrpc.NotReadyError](err)
+	notReady, isNotReady := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
 	switch {
 	case isNotReady:
-		return notReadyMessage(&codexrpc.NotReadyError{State: notReady.State, Reason: notReady.Remedy})
+		return notReadyMessage(&appserver.NotReadyError{State: notReady.State, Reason: notReady.Remedy})
 	case e.Code == codeExited:
 		return codexrpc.ErrClosed.Error() // without its last words
 	case e.Code == codeConfiguration:
@@ -82,7 +83,7 @@ func shown(err error, e *Error) string {
 // classify gives a failure its status, type, code and retry advice, with its
 // whole text.
 func classify(err error) *Error {
-	if notReady, ok := errors.AsType[*codexrpc.NotReadyError](err); ok {
+	if notReady, ok := errors.AsType[*appserver.NotReadyError](err); ok {
 		return fromNotReady(notReady)
 	}
 	for _, s := range sentinels {
@@ -106,13 +107,13 @@ func classify(err error) *Error {
 }
 
 // fromNotReady tells that there is no app-server for now, and when to come back.
-func fromNotReady(e *codexrpc.NotReadyError) *Error {
+func fromNotReady(e *appserver.NotReadyError) *Error {
 	v := verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_not_ready"}
 	v.retry = max(soon, e.RetryAfter)
 	return v.error(notReadyMessage(e))
 }
 
-func notReadyMessage(e *codexrpc.NotReadyError) string {
+func notReadyMessage(e *appserver.NotReadyError) string {
 	return strings.TrimSuffix(e.Error(), ".") + ". Please try again later; GET /readyz tells when it is ready."
 }
 

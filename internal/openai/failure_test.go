@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -165,9 +166,9 @@ func TestFromFailureOthers(t *testing.T) {
 		"timeout":               {fmt.Errorf("thread/start: %w", codexrpc.ErrTimeout), want{504, typeServer, "codex_timeout", "", 0, "", ""}},
 		"cancelled":             {context.Canceled, want{499, typeInvalidRequest, "client_closed_request", "", 0, "", ClientGone().Message}},
 		"deadline":              {context.DeadlineExceeded, want{504, typeServer, "codex_timeout", "", 0, "", ""}},
-		"starting":              {&codexrpc.NotReadyError{Reason: "it starts"}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
-		"restarting soon":       {&codexrpc.NotReadyError{RetryAfter: time.Millisecond}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
-		"restarting later":      {&codexrpc.NotReadyError{RetryAfter: 30 * time.Second}, want{503, typeServer, "codex_not_ready", "", 30 * time.Second, "", "the codex app-server is not ready"}},
+		"starting":              {&appserver.NotReadyError{Reason: "it starts"}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
+		"restarting soon":       {&appserver.NotReadyError{RetryAfter: time.Millisecond}, want{503, typeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
+		"restarting later":      {&appserver.NotReadyError{RetryAfter: 30 * time.Second}, want{503, typeServer, "codex_not_ready", "", 30 * time.Second, "", "the codex app-server is not ready"}},
 		"misconfigured":         {&codexrpc.CallError{Method: "thread/start", Code: -32600, Message: "failed to load configuration: no provider x"}, want{503, typeServer, "codex_misconfigured", "", noUse, configurationRemedy, ""}},
 		"unknown":               {errors.New("?"), want{500, typeServer, "internal_error", "", 0, "The request failed within this server; its log says why.", ""}},
 	} {
@@ -179,7 +180,7 @@ func TestFromFailureOthers(t *testing.T) {
 	if e := FromFailure(nil); e != nil {
 		t.Errorf("no failure became %v", e)
 	}
-	if e := FromFailure(&codexrpc.NotReadyError{Reason: "x", Remedy: "install codex."}); !strings.Contains(e.Message, "install codex. Please") || !strings.Contains(e.Message, "/readyz") {
+	if e := FromFailure(&appserver.NotReadyError{Reason: "x", Remedy: "install codex."}); !strings.Contains(e.Message, "install codex. Please") || !strings.Contains(e.Message, "/readyz") {
 		t.Errorf("message %q", e.Message)
 	}
 }
@@ -200,8 +201,8 @@ func TestShown(t *testing.T) {
 		"call":      {&codexrpc.CallError{Method: "m", Code: -1, Message: "open /home/x"}, "codex m: open [path] (-1)", "codex m: open /home/x (-1)"},
 		"internal":  {errors.New("open /home/x"), "The request failed within this server; its log says why.", "open /home/x"},
 		"left":      {context.Canceled, ClientGone().Message, ""},
-		"not ready": {&codexrpc.NotReadyError{State: codexrpc.StateBackoff, Reason: "no /home/x", Remedy: "do this"}, "the codex app-server is not ready (backoff): do this. Please try again later; GET /readyz tells when it is ready.", "the codex app-server is not ready (backoff): no /home/x. Please try again later; GET /readyz tells when it is ready."},
-		"no remedy": {&codexrpc.NotReadyError{State: codexrpc.StateStopped, Reason: "x"}, "the codex app-server is not ready (stopped). Please try again later; GET /readyz tells when it is ready.", "the codex app-server is not ready (stopped): x. Please try again later; GET /readyz tells when it is ready."},
+		"not ready": {&appserver.NotReadyError{State: appserver.StateBackoff, Reason: "no /home/x", Remedy: "do this"}, "the codex app-server is not ready (backoff): do this. Please try again later; GET /readyz tells when it is ready.", "the codex app-server is not ready (backoff): no /home/x. Please try again later; GET /readyz tells when it is ready."},
+		"no remedy": {&appserver.NotReadyError{State: appserver.StateStopped, Reason: "x"}, "the codex app-server is not ready (stopped). Please try again later; GET /readyz tells when it is ready.", "the codex app-server is not ready (stopped): x. Please try again later; GET /readyz tells when it is ready."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if e := FromFailure(c.err); e.Message != c.message || e.Detail != c.detail {

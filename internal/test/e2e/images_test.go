@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
@@ -60,14 +61,16 @@ func TestRemoteImageRefused(t *testing.T) {
 }
 
 // onlyProcess is an upstream of one process.
-type onlyProcess struct{ *codexrpc.Process }
+type onlyProcess struct{ *appserver.Process }
 
-func (p onlyProcess) Lease() (gateway.Lease, error)                      { return p, nil }
-func (p onlyProcess) Pick(*codexrpc.Process) (*codexrpc.Process, func()) { return p.Process, func() {} }
-func (p onlyProcess) Statuses() []codexrpc.Status                        { return []codexrpc.Status{p.Status()} }
-func (onlyProcess) Release()                                             {}
-func (onlyProcess) TurnEnded(gateway.Record)                             {}
-func (onlyProcess) AnswerBegan(bool) func()                              { return func() {} }
+func (p onlyProcess) Lease() (gateway.Lease, error) { return p, nil }
+func (p onlyProcess) Pick(*appserver.Process) (*appserver.Process, func()) {
+	return p.Process, func() {}
+}
+func (p onlyProcess) Statuses() []appserver.Status { return []appserver.Status{p.Status()} }
+func (onlyProcess) Release()                       {}
+func (onlyProcess) TurnEnded(gateway.Record)       {}
+func (onlyProcess) AnswerBegan(bool) func()        { return func() {} }
 
 func (onlyProcess) RequestFailed(*http.Request, *openai.Error) {}
 
@@ -99,7 +102,7 @@ func TestRemoteImageFetched(t *testing.T) {
 	if err := codexhome.Write(home, modelServer.URL+"/v1", codexhome.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	process := codexrpc.NewProcess(codexrpc.ProcessConfig{Command: []string{codexBinary, "app-server"}, Home: home,
+	process := appserver.New(appserver.Config{Command: []string{codexBinary, "app-server"}, Home: home,
 		Client: codexrpc.ClientInfo{Name: "test", Title: "test", Version: "0"}}, nil)
 	process.Start()
 	defer process.Stop()

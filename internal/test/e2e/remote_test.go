@@ -20,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
@@ -111,23 +112,23 @@ func (l *lab) proxy(address string) string {
 }
 
 // process starts a process with a configuration. The test's end stops it.
-func (l *lab) process(cfg codexrpc.ProcessConfig) *codexrpc.Process {
+func (l *lab) process(cfg appserver.Config) *appserver.Process {
 	l.t.Helper()
 	cfg.Client = codexrpc.ClientInfo{Name: "e2e", Version: "1"}
 	cfg.StartTimeout = deadline
-	p := codexrpc.NewProcess(cfg, nil)
+	p := appserver.New(cfg, nil)
 	l.t.Cleanup(p.Stop)
 	p.Start()
 	return p
 }
 
 // local is a process of our own.
-func (l *lab) local(maxMemory int64) *codexrpc.Process {
-	return l.process(codexrpc.ProcessConfig{Command: []string{codexBinary, "app-server"}, Home: l.home, MaxMemory: maxMemory})
+func (l *lab) local(maxMemory int64) *appserver.Process {
+	return l.process(appserver.Config{Command: []string{codexBinary, "app-server"}, Home: l.home, MaxMemory: maxMemory})
 }
 
 // begin starts a turn of an ordinary chat request.
-func (l *lab) begin(p *codexrpc.Process, model, prompt string) (*codexrpc.Thread, error) {
+func (l *lab) begin(p *appserver.Process, model, prompt string) (*codexrpc.Thread, error) {
 	l.t.Helper()
 	ctx := testContext(l.t)
 	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": prompt}}})
@@ -190,7 +191,7 @@ func (l *lab) finish(thread *codexrpc.Thread) (text string, err error) {
 }
 
 // turn runs a turn.
-func (l *lab) turn(p *codexrpc.Process, model, prompt string) (string, error) {
+func (l *lab) turn(p *appserver.Process, model, prompt string) (string, error) {
 	l.t.Helper()
 	thread, err := l.begin(p, model, prompt)
 	if err != nil {
@@ -200,7 +201,7 @@ func (l *lab) turn(p *codexrpc.Process, model, prompt string) (string, error) {
 }
 
 // mustSay runs a turn that says something.
-func (l *lab) mustSay(p *codexrpc.Process, text string) {
+func (l *lab) mustSay(p *appserver.Process, text string) {
 	l.t.Helper()
 	if got, err := l.turn(p, "gpt-5", "verbatim:"+text); err != nil || got != text {
 		l.t.Errorf("%d bytes said, %v; want %d", len(got), err, len(text))
@@ -208,7 +209,7 @@ func (l *lab) mustSay(p *codexrpc.Process, text string) {
 }
 
 // await waits for a status.
-func (l *lab) await(p *codexrpc.Process, what string, done func(codexrpc.Status) bool) codexrpc.Status {
+func (l *lab) await(p *appserver.Process, what string, done func(appserver.Status) bool) appserver.Status {
 	l.t.Helper()
 	waitFor(l.t, what, func() bool { return done(p.Status()) })
 	return p.Status()
@@ -237,7 +238,7 @@ func TestRemoteCodex(t *testing.T) {
 			if test.proxied {
 				address = l.proxy(address)
 			}
-			p := l.process(codexrpc.ProcessConfig{Connect: address, Token: test.token})
+			p := l.process(appserver.Config{Connect: address, Token: test.token})
 			l.mustSay(p, "short")
 			l.mustSay(p, strings.Repeat("0123456789abcdef", 10_000))
 			status := p.Status()
@@ -266,8 +267,8 @@ func TestRemoteCodex(t *testing.T) {
 				return
 			}
 			for _, wrong := range []string{"", "another"} {
-				q := l.process(codexrpc.ProcessConfig{Connect: address, Token: wrong})
-				s := l.await(q, "the refusal", func(s codexrpc.Status) bool { return s.State == codexrpc.StateBackoff })
+				q := l.process(appserver.Config{Connect: address, Token: wrong})
+				s := l.await(q, "the refusal", func(s appserver.Status) bool { return s.State == appserver.StateBackoff })
 				if !strings.Contains(s.Reason, "token") || !strings.Contains(s.Reason, "401") {
 					t.Errorf("the reason is %q", s.Reason)
 				}
@@ -282,7 +283,7 @@ func TestRemoteCodexDisconnected(t *testing.T) {
 	l := newLab(t)
 	address, _ := l.listen("ws://127.0.0.1:0")
 	wire := newWire(t, strings.TrimPrefix(address, "ws://"))
-	p := l.process(codexrpc.ProcessConfig{Connect: "ws://" + wire.addr})
+	p := l.process(appserver.Config{Connect: "ws://" + wire.addr})
 	var threads []*codexrpc.Thread
 	for range 3 {
 		thread, err := l.begin(p, "gpt-5", "hang")
@@ -392,7 +393,7 @@ func TestRemoteCodexKilled(t *testing.T) {
 	l := newLab(t)
 	socket := "unix://" + filepath.Join(t.TempDir(), "codex.sock")
 	address, stop := l.listen(socket)
-	p := l.process(codexrpc.ProcessConfig{Connect: address})
+	p := l.process(appserver.Config{Connect: address})
 	thread, err := l.begin(p, "gpt-5", "hang")
 	if err != nil {
 		t.Fatal(err)
@@ -401,12 +402,12 @@ func TestRemoteCodexKilled(t *testing.T) {
 	if _, err := l.finish(thread); !errors.Is(err, codexrpc.ErrClosed) {
 		t.Errorf("the turn ended with %v", err)
 	}
-	s := l.await(p, "the failure", func(s codexrpc.Status) bool { return s.State == codexrpc.StateBackoff })
+	s := l.await(p, "the failure", func(s appserver.Status) bool { return s.State == appserver.StateBackoff })
 	if s.Reason == "" {
 		t.Error("there is no reason")
 	}
 	l.listen(socket)
-	waitFor(t, "another codex", func() bool { return p.Status().State == codexrpc.StateReady })
+	waitFor(t, "another codex", func() bool { return p.Status().State == appserver.StateReady })
 	l.mustSay(p, "back again")
 }
 
@@ -430,7 +431,7 @@ func TestRemoteCatalogue(t *testing.T) {
 	offered := func(args ...string) (most int) {
 		address, stop := l.listen("ws://127.0.0.1:0", args...)
 		defer stop()
-		p := l.process(codexrpc.ProcessConfig{Connect: address})
+		p := l.process(appserver.Config{Connect: address})
 		defer p.Stop()
 		for _, m := range catalogue.Models {
 			if _, err := l.turn(p, m.Slug, "say:ok"); err != nil {
@@ -507,10 +508,10 @@ func documented(t *testing.T, path, before, after string) string {
 func TestReplacedUnderStreams(t *testing.T) {
 	for name, test := range map[string]struct {
 		maxMemory int64
-		order     func(*codexrpc.Process) error
+		order     func(*appserver.Process) error
 	}{
-		"memory":  {maxMemory: 1, order: func(*codexrpc.Process) error { return nil }}, // a byte: it is always above
-		"restart": {order: (*codexrpc.Process).Restart},
+		"memory":  {maxMemory: 1, order: func(*appserver.Process) error { return nil }}, // a byte: it is always above
+		"restart": {order: (*appserver.Process).Restart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
@@ -523,13 +524,13 @@ func TestReplacedUnderStreams(t *testing.T) {
 			if err := test.order(p); err != nil {
 				t.Fatal(err)
 			}
-			l.await(p, "the replacement", func(s codexrpc.Status) bool { return s.Replacements == 1 })
+			l.await(p, "the replacement", func(s appserver.Status) bool { return s.Replacements == 1 })
 			l.mustSay(p, "by the new one")
 			if got, err := l.finish(thread); err != nil || got != text {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
-			s := l.await(p, "the old one to end", func(s codexrpc.Status) bool { return s.Draining == 0 })
-			if s.Replacements != 1 || s.Restarts != 0 || s.State != codexrpc.StateReady {
+			s := l.await(p, "the old one to end", func(s appserver.Status) bool { return s.Draining == 0 })
+			if s.Replacements != 1 || s.Restarts != 0 || s.State != appserver.StateReady {
 				t.Errorf("it is %+v", s)
 			}
 		})
@@ -555,7 +556,7 @@ func TestMemoryIsRight(t *testing.T) {
 	if resident < d.Memory/2 || resident > 2*d.Memory {
 		t.Errorf("codex says %d, the system %d", d.Memory, resident)
 	}
-	l.await(p, "the status to tell it", func(s codexrpc.Status) bool { return s.Memory > d.Memory/2 && s.Memory < 2*d.Memory })
+	l.await(p, "the status to tell it", func(s appserver.Status) bool { return s.Memory > d.Memory/2 && s.Memory < 2*d.Memory })
 }
 
 // residentMemory is a process's resident memory, in bytes.

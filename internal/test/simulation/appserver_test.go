@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
@@ -71,7 +71,7 @@ type call struct{ method, thread string }
 var errKilled = errors.New("killed")
 
 // start starts the next instance.
-func (r *run) start() (*codexrpc.Program, error) {
+func (r *run) start() (*appserver.Program, error) {
 	s := r.nextInstance()
 	r.trace.add("app-server %d starts%s", s.number, &s.life)
 	if s.life.Unstartable {
@@ -88,7 +88,7 @@ func (r *run) start() (*codexrpc.Program, error) {
 			timers = append(timers, time.AfterFunc(s.life.HangAfter+s.life.HangFor, func() { s.hang(false) }))
 		}
 	}
-	return &codexrpc.Program{
+	return &appserver.Program{
 		Stdin: writer{s.stdin}, Stdout: reader{s.stdout}, Stderr: reader{s.stderr}, PID: 1000 + s.number,
 		Wait: func() string {
 			<-s.exited

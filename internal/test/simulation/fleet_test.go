@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -17,13 +18,13 @@ type fleet struct {
 
 	mu        sync.Mutex
 	processes map[string]*process
-	all       []*codexrpc.Process
+	all       []*appserver.Process
 	stops     sync.WaitGroup
 }
 
 // process is one with its references.
 type process struct {
-	*codexrpc.Process
+	*appserver.Process
 	refs, turns int
 }
 
@@ -33,7 +34,7 @@ func (f *fleet) acquire(key string) *process {
 	defer f.mu.Unlock()
 	p := f.processes[key]
 	if p == nil {
-		p = &process{Process: codexrpc.NewProcess(codexrpc.ProcessConfig{
+		p = &process{Process: appserver.New(appserver.Config{
 			Start: f.run.start, StopTimeout: 2 * time.Second, Client: codexrpc.ClientInfo{Name: "simulation"},
 		}, f.run.logger)}
 		p.Start()
@@ -117,7 +118,7 @@ type lease struct {
 func (l *lease) Release() { l.release() }
 
 // Statuses implements gateway.Lease.
-func (p *pool) Statuses() (all []codexrpc.Status) {
+func (p *pool) Statuses() (all []appserver.Status) {
 	for _, m := range p.members {
 		all = append(all, m.Status())
 	}
@@ -126,7 +127,7 @@ func (p *pool) Statuses() (all []codexrpc.Status) {
 
 // Pick implements gateway.Lease: the one that is ready, or else starting, with
 // the fewest turns.
-func (p *pool) Pick(avoid *codexrpc.Process) (*codexrpc.Process, func()) {
+func (p *pool) Pick(avoid *appserver.Process) (*appserver.Process, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.fleet
@@ -154,20 +155,20 @@ func (p *pool) Pick(avoid *codexrpc.Process) (*codexrpc.Process, func()) {
 }
 
 // unfit is how badly a process suits another turn.
-func (p *process) unfit(f *fleet, avoid *codexrpc.Process) int {
+func (p *process) unfit(f *fleet, avoid *appserver.Process) int {
 	f.mu.Lock()
 	turns := p.turns
 	f.mu.Unlock()
 	switch state := p.Status().State; {
 	case p.Process == avoid:
 		return 4000
-	case state == codexrpc.StateReady:
+	case state == appserver.StateReady:
 		return turns
-	case state == codexrpc.StateStarting:
+	case state == appserver.StateStarting:
 		return 1000 + turns
-	case state == codexrpc.StateUnresponsive, state == codexrpc.StateStopping:
+	case state == appserver.StateUnresponsive, state == appserver.StateStopping:
 		return 1500 + turns
-	case state == codexrpc.StateBackoff:
+	case state == appserver.StateBackoff:
 		return 2000
 	}
 	return 3000

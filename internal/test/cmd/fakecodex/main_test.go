@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // commandEnv makes the test binary run the command.
@@ -30,7 +31,7 @@ const patience = time.Minute
 var transcripts = filepath.Join("..", "..", "..", "..", "testdata", "transcripts")
 
 // start runs the command under the supervision of the real client.
-func start(t *testing.T, flags ...string) *codexrpc.Process {
+func start(t *testing.T, flags ...string) *appserver.Process {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -40,7 +41,7 @@ func start(t *testing.T, flags ...string) *codexrpc.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := codexrpc.NewProcess(codexrpc.ProcessConfig{
+	p := appserver.New(appserver.Config{
 		Command:      append(append([]string{program, "-transcripts", dir}, flags...), "app-server", "--ignored"),
 		Env:          map[string]string{commandEnv: "1", "GORACE": "atexit_sleep_ms=0"},
 		StartTimeout: patience,
@@ -97,7 +98,7 @@ func TestCommandPlaysTurns(t *testing.T) {
 			t.Errorf("heard %q, %s (%v)", text, status, err)
 		}
 	}
-	if s := p.Status(); s.Version != "0.200.0" || s.State != codexrpc.StateReady {
+	if s := p.Status(); s.Version != "0.200.0" || s.State != appserver.StateReady {
 		t.Errorf("the status is %+v", s)
 	}
 	p.Stop()

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
@@ -21,7 +22,7 @@ const unloadDelay = "thread_unload_delay_secs"
 // threads when it likes, half an hour after their last turn: what that would
 // cost is what -unload=false is for.
 type keeper struct {
-	process *codexrpc.Process
+	process *appserver.Process
 }
 
 // keepThreads starts a codex without a Caddy.
@@ -40,7 +41,7 @@ func keepThreads(o options, home string) (*keeper, error) {
 	if o.log {
 		logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	process := codexrpc.NewProcess(codexrpc.ProcessConfig{
+	process := appserver.New(appserver.Config{
 		Command:   []string{codex, "app-server"},
 		Home:      home,
 		Env:       map[string]string{"RUST_LOG": "error"},

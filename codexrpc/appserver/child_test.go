@@ -1,0 +1,146 @@
+package appserver
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// The environment of the test binary when it plays the app-server.
+const (
+	childEnv = "CODEXRPC_TEST_CHILD" // what it does, see runChild
+	pathEnv  = "CODEXRPC_TEST_PATH"  // a file for what it has to tell
+)
+
+// The methods that the app-servers of the tests treat in a way of their own.
+const (
+	methodInitialize        = "initialize"
+	methodAccountRead       = "account/read"
+	methodModelList         = "model/list"
+	methodThreadStart       = "thread/start"
+	methodThreadInject      = "thread/inject_items"
+	methodThreadUnsubscribe = "thread/unsubscribe"
+	methodTurnStart         = "turn/start"
+	methodTurnInterrupt     = "turn/interrupt"
+	methodDiagnostics       = "server/diagnostics"
+)
+
+// turnCompleted is the notification that a turn has ended.
+func turnCompleted(thread, turn, status string) string {
+	return fmt.Sprintf(`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":%q,"error":null}}}`, thread, turn, status)
+}
+
+// runChild is the app-server of the process tests. It answers what a start
+// needs and ends when its input does, but for what mode says, a list of words.
+func runChild(mode string) int {
+	is := make(map[string]bool)
+	for word := range strings.SplitSeq(mode, " ") {
+		is[word] = true
+	}
+	if is["fails"] {
+		fmt.Fprintln(os.Stderr, "Error: config.toml is broken")
+		fmt.Fprintln(os.Stderr, "  at line 7")
+		return 3
+	}
+	if is["litters"] {
+		if err := os.WriteFile("left-behind", []byte("x"), 0o600); err != nil {
+			return 4
+		}
+	}
+	terminated := make(chan os.Signal, 1)
+	if is["deaf"] || is["stubborn"] {
+		signal.Notify(terminated, syscall.SIGTERM)
+	}
+	answer(is)
+	switch {
+	case is["deaf"]: // to the end of its input
+		<-terminated
+		if err := os.WriteFile(os.Getenv(pathEnv), []byte("terminated"), 0o600); err != nil {
+			return 4
+		}
+	case is["stubborn"]: // nothing but a kill ends it
+		select {}
+	}
+	return 0
+}
+
+// answer serves requests until the input ends.
+func answer(is map[string]bool) {
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		var call struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				ThreadID string `json:"threadId"`
+				TurnID   string `json:"turnId"`
+			} `json:"params"`
+		}
+		if err := json.Unmarshal(in.Bytes(), &call); err != nil {
+			fmt.Fprintln(os.Stderr, "unreadable input")
+			os.Exit(5)
+		}
+		if is["dies:"+call.Method] {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		if is["complains"] {
+			fmt.Fprintln(os.Stderr, "asked for", call.Method)
+			fmt.Println("no message of", call.Method)
+		}
+		if is["hangs-up:"+call.Method] {
+			_ = os.Stdout.Close()
+		}
+		if is["refuses:"+call.Method] {
+			fmt.Printf(`{"id":%s,"error":{"code":-32600,"message":"unknown variant"}}`+"\n", call.ID)
+			continue
+		}
+		if result := childResult(is, call.Method); result != "" && call.ID != nil {
+			fmt.Printf(`{"id":%s,"result":%s}`+"\n", call.ID, result)
+			if call.Method == methodTurnInterrupt {
+				fmt.Println(turnCompleted(call.Params.ThreadID, call.Params.TurnID, "interrupted"))
+			}
+		}
+	}
+}
+
+// threadsStarted counts the threads of one child.
+var threadsStarted int
+
+// childResult is what a method answers; nothing for what goes unanswered.
+func childResult(is map[string]bool, method string) string {
+	if is["mute:"+method] {
+		return ""
+	}
+	switch method {
+	case methodInitialize:
+		version := "0.169.0"
+		if is["old"] {
+			version = "0.120.0"
+		}
+		return fmt.Sprintf(`{"userAgent":"test/%s (test)","codexHome":%q}`, version, os.Getenv("CODEX_HOME"))
+	case methodAccountRead:
+		return fmt.Sprintf(`{"account":null,"requiresOpenaiAuth":%t}`, is["logged-out"])
+	case methodModelList:
+		return `{"data":[]}`
+	case methodThreadStart:
+		threadsStarted++
+		return fmt.Sprintf(`{"thread":{"id":"thr-%d"}}`, threadsStarted)
+	case methodDiagnostics:
+		memory := 100
+		switch {
+		case is["grows"]:
+			memory += 100 * threadsStarted
+		case is["fat"]:
+			memory = 1 << 40
+		}
+		return fmt.Sprintf(`{"process":{"id":%d,"residentMemoryBytes":%d,"physicalFootprintBytes":null},"gauges":[{"name":"core.threads.live","value":%d}]}`, os.Getpid(), memory, threadsStarted)
+	case methodTurnStart:
+		return `{"turn":{"id":"trn-1"}}`
+	}
+	return `{}`
+}

@@ -1,0 +1,194 @@
+package appserver
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// doubles is a program within this process of which any number may be started, so
+// that a process can be tested in virtual time.
+type doubles struct {
+	mu      sync.Mutex
+	started []*double
+	mute    map[string]bool // methods that those started from now on do not answer
+	refuse  map[string]bool // methods that they refuse
+}
+
+// double is one of them.
+type double struct {
+	mute, refuse map[string]bool
+	stdout       *io.PipeWriter
+	threads      int // started; of the goroutine that answers
+
+	end func() // as it ends when it is killed
+
+	mu     sync.Mutex
+	frozen chan struct{} // closed at the thaw; nil: it is not frozen
+	calls  map[string]int
+	killed bool
+}
+
+// newDoubles makes a process of doubles that is not started. It is stopped at the
+// end, and belongs in a synctest bubble.
+func newDoubles(t *testing.T) (*Process, *doubles) {
+	d := &doubles{}
+	p := New(Config{Start: d.start, StopTimeout: time.Second}, nil)
+	t.Cleanup(p.Stop)
+	return p, d
+}
+
+// last is the double that was started last.
+func (d *doubles) last() *double {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.started[len(d.started)-1]
+}
+
+// start starts a double.
+func (d *doubles) start() (*Program, error) {
+	stdin, toProgram := io.Pipe()
+	fromProgram, stdout := io.Pipe()
+	stderr, complaints := io.Pipe()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	one := &double{mute: d.mute, refuse: d.refuse, stdout: stdout, calls: make(map[string]int)}
+	d.started = append(d.started, one)
+	one.end = func() {
+		_ = stdin.Close()
+		_ = stdout.Close()
+		one.thaw()
+	}
+	return &Program{
+		Stdin: toProgram, Stdout: fromProgram, Stderr: stderr, PID: len(d.started),
+		Wait: func() string {
+			one.serve(stdin)
+			one.end()
+			_ = complaints.Close()
+			return "ended"
+		},
+		Terminate: func() {
+			if !one.isFrozen() {
+				one.end()
+			}
+		},
+		Kill: one.kill,
+	}, nil
+}
+
+// serve answers calls until the input ends.
+func (d *double) serve(stdin io.Reader) {
+	in := bufio.NewScanner(stdin)
+	for in.Scan() {
+		d.wait()
+		call := gjson.ParseBytes(in.Bytes())
+		method, id := call.Get("method").Str, call.Get("id").Raw
+		d.mu.Lock()
+		d.calls[method]++
+		d.mu.Unlock()
+		switch {
+		case id == "" || d.mute[method]:
+		case d.refuse[method]:
+			d.say(`{"id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id)
+		default:
+			d.say(`{"id":%s,"result":%s}`, id, d.result(method))
+			if method == methodTurnInterrupt {
+				d.say("%s", turnCompleted(call.Get("params.threadId").Str, call.Get("params.turnId").Str, "interrupted"))
+			}
+		}
+	}
+}
+
+func (d *double) result(method string) string {
+	switch method {
+	case methodThreadStart:
+		d.threads++
+		return fmt.Sprintf(`{"thread":{"id":"thr-%d"}}`, d.threads)
+	case methodTurnStart:
+		return fmt.Sprintf(`{"turn":{"id":"trn-%d"}}`, d.threads)
+	case methodDiagnostics:
+		return `{"process":{"id":1,"residentMemoryBytes":100}}`
+	}
+	return childResult(nil, method)
+}
+
+// say writes a line.
+func (d *double) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(d.stdout, format+"\n", args...) // it may have been killed
+}
+
+// completed ends a turn.
+func (d *double) completed(n int) {
+	d.say("%s", turnCompleted(fmt.Sprint("thr-", n), fmt.Sprint("trn-", n), "completed"))
+}
+
+// freeze stops it as SIGSTOP does.
+func (d *double) freeze() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.frozen = make(chan struct{})
+}
+
+// thaw lets it go on.
+func (d *double) thaw() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.frozen != nil {
+		close(d.frozen)
+		d.frozen = nil
+	}
+}
+
+// kill ends it as SIGKILL does.
+func (d *double) kill() {
+	d.mu.Lock()
+	d.killed = true
+	d.mu.Unlock()
+	d.end()
+}
+
+func (d *double) isFrozen() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.frozen != nil
+}
+
+func (d *double) wasKilled() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.killed
+}
+
+// called counts the calls of a method.
+func (d *double) called(method string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls[method]
+}
+
+// wait waits while it is frozen.
+func (d *double) wait() {
+	d.mu.Lock()
+	frozen := d.frozen
+	d.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+}
+
+// inBubble runs a test in virtual time with a process of doubles that is ready.
+func inBubble(t *testing.T, test func(t *testing.T, p *Process, d *doubles)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p, d := newDoubles(t)
+		p.Start()
+		conn(t, p)
+		test(t, p, d)
+	})
+}

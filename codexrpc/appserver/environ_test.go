@@ -1,0 +1,83 @@
+package appserver
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEnvironment: a program gets what it may have, and no key of another one.
+func TestEnvironment(t *testing.T) {
+	operator, temp := t.TempDir(), t.TempDir()
+	writeTestFile(t, filepath.Join(operator, configFile), "[model_providers.p]\nenv_key = \"PROVIDER_KEY\"\nenv_http_headers = { X = \"PROVIDER_HEADER\" }\n")
+	want := map[string]string{
+		"PATH": os.Getenv("PATH"), "LC_ALL": "C", "TZ": "UTC", "http_proxy": "http://a", "HTTPS_PROXY": "http://b", "SSL_CERT_FILE": "/c",
+		"CODEX_ACCESS_TOKEN": "d", "RUST_LOG": "e", "PROVIDER_KEY": "f", "PROVIDER_HEADER": "g", "OPENAI_PROJECT": "h",
+	}
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value) // to have it back
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range want {
+		t.Setenv(name, value)
+	}
+	for _, name := range []string{"OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "CODEX_SQLITE_HOME", "NODE_OPTIONS", "Path_proxy", "PROVIDER_KEY_2", "CADDY_TOKEN"} {
+		t.Setenv(name, "secret")
+	}
+	t.Setenv("HOME", "/of/the/user")
+	t.Setenv("TMPDIR", temp)
+
+	program := scriptConfig(t, `env >"$OUT"; echo "THE END" >>"$OUT"; exec sleep 1000`)
+	out := filepath.Join(t.TempDir(), "env")
+	p := startProcess(t, "", func(cfg *Config) {
+		cfg.Command, cfg.Home = program.Command[:2], operator
+		cfg.Env = map[string]string{"OUT": out, "PATH": "/own:" + want["PATH"], "TZ": "", "CODEX_HOME": "/not/this"}
+	})
+	got := make(map[string]string)
+	for variable := range strings.Lines(readWhole(t, out)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(variable, "\n"), "=")
+		got[name] = value
+	}
+	private := p.private.path
+	for _, name := range []string{"CODEX_HOME", "HOME"} {
+		if !strings.HasPrefix(got[name], filepath.Join(private, "home-")) {
+			t.Errorf("%s is %q", name, got[name])
+		}
+		delete(got, name)
+	}
+	for _, name := range []string{"PWD", "SHLVL", "_", "OLDPWD"} { // the shell's own
+		delete(got, name)
+	}
+	want["OUT"], want["PATH"], want["TZ"], want["TMPDIR"] = out, "/own:"+want["PATH"], "", filepath.Join(private, "tmp")
+	if !maps.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// readWhole reads a file once its end is there.
+func readWhole(t *testing.T, path string) string {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if content, err := os.ReadFile(path); err == nil && strings.HasSuffix(string(content), "THE END\n") {
+			return strings.TrimSuffix(string(content), "THE END\n")
+		}
+	}
+	t.Fatal("nothing was written to", path)
+	return ""
+}
+
+// The names on Windows are matched without regard to case, by a list in capitals.
+func TestVariablesInCapitals(t *testing.T) {
+	for _, name := range slices.Concat(inheritedVariables, windowsVariables) {
+		if name != strings.ToUpper(name) {
+			t.Errorf("%s is not in capitals", name)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package appserver
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// entries are the names in a directory.
+func entries(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range list {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func TestPrivateHome(t *testing.T) {
+	operator, user := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", user)
+	for _, path := range []string{"AGENTS.md", "skills/a/SKILL.md", "sessions/2026/x.jsonl", "hooks.json", "x.config.toml"} {
+		writeNested(t, filepath.Join(operator, path), "of the operator")
+	}
+	writeTestFile(t, filepath.Join(operator, configFile), "notify = [\"x\"]\n[model_providers.p]\nenv_key = \"OWN_KEY\"\n")
+	writeTestFile(t, filepath.Join(operator, installationIDFile), "21c77790-00a1-4c5c-8c73-b9b3f98dbc3b\n")
+	writeTestFile(t, filepath.Join(operator, variablesFile), "OPENAI_API_KEY=a\nexport OWN_KEY='b c'\n# OWN_KEY=c\n  https_proxy = http://p\nCODEX_HOME=/x\n\nOWN_KEY_TOO=d")
+	writeNested(t, filepath.Join(user, ".agents/skills/a/SKILL.md"), "of the user")
+	writeNested(t, filepath.Join(user, ".aws/config"), "of the user")
+
+	cfg := Config{Home: operator}
+	h, err := cfg.newPrivateHome(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.DeleteFunc(entries(t, h.codex()), func(name string) bool { return strings.HasPrefix(name, "logs_") })
+	if want := []string{variablesFile, "auth.json", "auth.lock", configFile, installationIDFile}; !slices.Equal(got, want) {
+		t.Errorf("the home has %q, want %q", got, want)
+	}
+	checkTestFile(t, h.file(variablesFile), "export OWN_KEY='b c'\n  https_proxy = http://p\n")
+	checkTestFile(t, h.file(installationIDFile), "21c77790-00a1-4c5c-8c73-b9b3f98dbc3b")
+	checkTestFile(t, filepath.Join(h.user(), ".aws/config"), "of the user")
+	if got := entries(t, h.user()); !slices.Equal(got, []string{".aws"}) {
+		t.Errorf("the user's home has %q", got)
+	}
+	// What is written through the links is the operator's.
+	writeTestFile(t, h.file("auth.json"), "a login")
+	checkTestFile(t, filepath.Join(operator, "auth.json"), "a login")
+	if err := h.remove(); err != nil {
+		t.Error(err)
+	}
+	checkTestFile(t, filepath.Join(operator, "auth.json"), "a login")
+	checkTestFile(t, filepath.Join(user, ".aws/config"), "of the user")
+}
+
+func writeNested(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeTestFile(t, path, content)
+}
+
+// The operator's home is that of the option, else that of Codex itself.
+func TestOperatorHome(t *testing.T) {
+	user := t.TempDir()
+	t.Setenv("HOME", user)
+	for _, test := range []struct {
+		cfg         Config
+		environment string
+		want        string
+	}{
+		{Config{Home: "/a", Env: map[string]string{"CODEX_HOME": "/b"}}, "/c", "/a"},
+		{Config{Env: map[string]string{"CODEX_HOME": "/b"}}, "/c", "/b"},
+		{Config{}, "/c", "/c"},
+		{Config{}, "", filepath.Join(user, ".codex")},
+	} {
+		t.Setenv("CODEX_HOME", test.environment)
+		if got, err := test.cfg.operatorHome(); err != nil || got != test.want {
+			t.Errorf("%+v: got %q, %v; want %q", test.cfg, got, err, test.want)
+		}
+	}
+}
+
+// A home without anything is one that a login may come into later.
+func TestPrivateHomeOfNothing(t *testing.T) {
+	operator := filepath.Join(t.TempDir(), "none")
+	h, err := (&Config{Home: operator}).newPrivateHome(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if target, err := os.Readlink(h.file("auth.json")); err != nil || target != filepath.Join(operator, "auth.json") {
+		t.Errorf("the login is in %q, %v", target, err)
+	}
+	if entries(t, filepath.Dir(operator)) != nil {
+		t.Error("something was made in the place of the operator's home")
+	}
+}
+
+// Nothing is left of a home that cannot be made.
+func TestPrivateHomeFails(t *testing.T) {
+	operator, dir := t.TempDir(), t.TempDir()
+	writeNested(t, filepath.Join(operator, variablesFile, "x"), "it is a directory")
+	if _, err := (&Config{Home: operator}).newPrivateHome(dir); err == nil || !strings.Contains(err.Error(), "codex's variables") {
+		t.Errorf("got %v", err)
+	}
+	if got := entries(t, dir); got != nil {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
+// A missing login is asked for where it belongs.
+func TestNotLoggedIn(t *testing.T) {
+	operator := t.TempDir()
+	for config, want := range map[string]string{
+		"":                                       "run `codex login` for the user of this server and CODEX_HOME=" + operator,
+		`cli_auth_credentials_store = "keyring"`: `set cli_auth_credentials_store = "file" in its config.toml, then run`,
+		`cli_auth_credentials_store = "auto"`:    `(cli_auth_credentials_store = "auto") is for codex in ` + operator + " alone",
+	} {
+		writeTestFile(t, filepath.Join(operator, configFile), config)
+		p := newTestProcess(t, "logged-out", func(cfg *Config) { cfg.Home = operator })
+		p.Start()
+		if reason := awaitState(t, p, StateBackoff).Reason; !strings.Contains(reason, want) || !strings.Contains(reason, codexrpc.ErrNotLoggedIn.Error()) {
+			t.Errorf("%s: the reason is %q, without %q", config, reason, want)
+		}
+	}
+}
+
+// A broken configuration is the reason why nothing starts, until it is mended.
+func TestStartWithABrokenConfig(t *testing.T) {
+	operator := t.TempDir()
+	writeTestFile(t, filepath.Join(operator, configFile), "model = [")
+	p := startProcess(t, "", func(cfg *Config) { cfg.Home = operator })
+	if reason := awaitState(t, p, StateBackoff).Reason; !strings.Contains(reason, filepath.Join(operator, configFile)+": line 1") {
+		t.Errorf("the reason is %q", reason)
+	}
+	writeTestFile(t, filepath.Join(operator, configFile), "")
+	awaitState(t, p, StateReady)
+
+	// One that serves goes on.
+	writeTestFile(t, filepath.Join(operator, configFile), "model = [")
+	if err := p.Restart(); err == nil || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("a restart gave %v", err)
+	}
+	if s := p.Status(); s.State != StateReady {
+		t.Errorf("it is %+v", s)
+	}
+}
+
+// Each instance has a home of its own, made when it starts and removed with it.
+func TestHomesOfInstances(t *testing.T) {
+	operator := t.TempDir()
+	writeTestFile(t, filepath.Join(operator, configFile), `model = "one"`)
+	p := startProcess(t, "", func(cfg *Config) { cfg.Home = operator })
+	p.drainGrace = 0
+	awaitState(t, p, StateReady)
+	homes := func() (paths []string) {
+		for _, name := range entries(t, p.private.path) {
+			if strings.HasPrefix(name, "home-") {
+				paths = append(paths, filepath.Join(p.private.path, name, "codex", configFile))
+			}
+		}
+		return paths
+	}
+	first := homes()
+	if len(first) != 1 {
+		t.Fatalf("there are the homes %q", first)
+	}
+	writeTestFile(t, filepath.Join(operator, configFile), `model = "two"`)
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, p, "replaced", func(s Status) bool { return s.Replacements == 1 && s.Draining == 0 })
+	second := homes()
+	if len(second) != 1 || second[0] == first[0] {
+		t.Fatalf("after the home %q there are %q", first, second)
+	}
+	if content, err := os.ReadFile(second[0]); err != nil || !strings.Contains(string(content), `model = "two"`) {
+		t.Errorf("it has %s, %v", content, err)
+	}
+	private := p.private.path
+	p.Stop()
+	if _, err := os.Stat(private); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the private directory is left: %v", err)
+	}
+}

@@ -1,0 +1,187 @@
+package appserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// maxConfig bounds a configuration file of Codex's, in bytes.
+const maxConfig = 4 << 20
+
+// providerConfig is what an app-server takes over from the operator's
+// config.toml: the settings that choose the model provider, describe its models
+// and say how to reach it and log in. All others stay out, so that no caller of
+// an API meets the operator's tools, hooks and instructions.
+type providerConfig struct {
+	Model              string                    `toml:"model,omitempty"`
+	ModelProvider      string                    `toml:"model_provider,omitempty"`
+	ModelProviders     map[string]map[string]any `toml:"model_providers,omitempty"`
+	ModelContextWindow int64                     `toml:"model_context_window,omitzero"`
+	ModelCatalogJSON   string                    `toml:"model_catalog_json,omitempty"`
+	OpenAIBaseURL      string                    `toml:"openai_base_url,omitempty"`
+	ChatGPTBaseURL     string                    `toml:"chatgpt_base_url,omitempty"`
+	ForcedLoginMethod  string                    `toml:"forced_login_method,omitempty"`
+	// ForcedWorkspace is a text or a list of them.
+	ForcedWorkspace  any    `toml:"forced_chatgpt_workspace_id,omitempty"`
+	CredentialsStore string `toml:"cli_auth_credentials_store,omitempty"`
+}
+
+// operatorConfig is what is read of the operator's config.toml.
+type operatorConfig struct {
+	providerConfig
+	// Profile selects one of the profiles that Codex had once. Releases that know
+	// it no more go on with their defaults, which may be another provider.
+	Profile  string `toml:"profile"`
+	Features struct {
+		RespectSystemProxy bool `toml:"respect_system_proxy"`
+	} `toml:"features"`
+}
+
+// privateConfig is the config.toml of a private home. Its own settings keep
+// Codex from looking for more, such as files of a project around the working
+// directory, and from what it would do for each new home: fetch plugins and
+// unpack skills.
+type privateConfig struct {
+	providerConfig
+	ProjectRootMarkers []string        `toml:"project_root_markers"`
+	Features           map[string]bool `toml:"features"`
+	Analytics          enabled         `toml:"analytics"`
+	Skills             skillsConfig    `toml:"skills"`
+}
+
+type skillsConfig struct {
+	IncludeInstructions bool    `toml:"include_instructions"`
+	Bundled             enabled `toml:"bundled"`
+}
+
+// enabled switches something off, unless it is set.
+type enabled struct {
+	Enabled bool `toml:"enabled"`
+}
+
+// readOperatorConfig reads the config.toml in home; there need not be one.
+func readOperatorConfig(home string) (operatorConfig, error) {
+	path := filepath.Join(home, configFile)
+	content, err := readBounded(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return operatorConfig{}, nil
+	}
+	if err != nil {
+		return operatorConfig{}, fmt.Errorf("reading codex's configuration: %w", err)
+	}
+	config, err := parseOperatorConfig(content)
+	if err != nil {
+		return operatorConfig{}, fmt.Errorf("%s: %w", path, err)
+	}
+	config.resolve(home)
+	return config, nil
+}
+
+// parseOperatorConfig reads the content of a config.toml. Its error tells the
+// line, as far as the TOML is wrong.
+func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
+	if err := toml.Unmarshal(content, &config); err != nil {
+		return operatorConfig{}, errors.New(strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	for name, provider := range config.ModelProviders {
+		if provider == nil {
+			return operatorConfig{}, fmt.Errorf("model_providers.%s is not a table", name)
+		}
+	}
+	if config.Profile != "" {
+		return operatorConfig{}, fmt.Errorf("it selects the profile %q, which the codex app-server does not know: write its settings at the top of the file", config.Profile)
+	}
+	return config, nil
+}
+
+// readBounded reads a regular file of maxConfig bytes at most. Opening a pipe
+// would wait for somebody who writes to it.
+func readBounded(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
+	if err == nil && len(content) > maxConfig {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxConfig)
+	}
+	return content, err
+}
+
+// resolve makes relative paths absolute: they are meant from the operator's
+// home.
+func (c *providerConfig) resolve(home string) {
+	c.ModelCatalogJSON = resolvePath(home, c.ModelCatalogJSON)
+	for _, provider := range c.ModelProviders {
+		if auth, ok := provider["auth"].(map[string]any); ok {
+			dir, _ := auth["cwd"].(string)
+			auth["cwd"] = resolvePath(home, dir)
+			if dir == "" {
+				auth["cwd"] = home
+			}
+		}
+	}
+}
+
+// resolvePath makes a path absolute, but for one that begins with ~, which
+// Codex knows, and for none.
+func resolvePath(home, path string) string {
+	if path == "" || filepath.IsAbs(path) || path == "~" || strings.HasPrefix(path, "~/") {
+		return path
+	}
+	return filepath.Join(home, path)
+}
+
+// variables are the names of the environment's variables that the providers take
+// their keys and headers from.
+func (c *providerConfig) variables() (names []string) {
+	for _, provider := range c.ModelProviders {
+		if name, ok := provider["env_key"].(string); ok {
+			names = append(names, name)
+		}
+		headers, _ := provider["env_http_headers"].(map[string]any)
+		for _, variable := range headers {
+			if name, ok := variable.(string); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// private is the text of the private home's config.toml.
+func (c *operatorConfig) private() ([]byte, error) {
+	config := privateConfig{
+		providerConfig:     c.providerConfig,
+		ProjectRootMarkers: []string{}, // the working directory itself is the root
+		Features:           map[string]bool{"plugins": false, "apps": false, "hooks": false, "memories": false},
+	}
+	if c.Features.RespectSystemProxy {
+		config.Features["respect_system_proxy"] = true
+	}
+	if c.inKeyring() {
+		config.CredentialsStore = "file"
+	}
+	var text bytes.Buffer
+	err := toml.NewEncoder(&text).Encode(config)
+	return text.Bytes(), err
+}
+
+// inKeyring reports whether Codex keeps the operator's login in the system's
+// keyring, as auto does where it can. The entry there belongs to the path of the
+// operator's home, so that no other home can use it. A private one would make an
+// entry of its own, and remove the file, when it renews a login.
+func (c *providerConfig) inKeyring() bool {
+	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
+}

@@ -1,0 +1,123 @@
+package appserver
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// ownsPrivateDir is the mode in which the test binary is ownPrivateDir.
+const ownsPrivateDir = "owns a private directory"
+
+// ownPrivateDir is what the test binary does as a program that has a private
+// directory and lives until it is killed (see TestMain): it prints the path.
+func ownPrivateDir() int {
+	d, err := newPrivateDir()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(d.path)
+	select {}
+}
+
+// startOwner starts a program that has a private directory.
+func startOwner(t *testing.T) (owner *exec.Cmd, path string) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner = exec.Command(program)
+	owner.Env = append(os.Environ(), childEnv+"="+ownsPrivateDir)
+	out, err := owner.StdoutPipe()
+	if err == nil {
+		err = owner.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { endOwner(owner) })
+	if _, err := fmt.Fscanln(out, &path); err != nil {
+		t.Fatal(err)
+	}
+	return owner, path
+}
+
+func endOwner(owner *exec.Cmd) {
+	_ = owner.Process.Kill()
+	_ = owner.Wait() // a second wait fails, which is no matter
+}
+
+// TestSweep: what a killed process has left behind goes with the next start, and
+// nothing of one that lives or of somebody else.
+func TestSweep(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	killed, left := startOwner(t)
+	_, living := startOwner(t)
+	writeNested(t, filepath.Join(left, "home-1", "codex", "logs"), "x")
+	outside := filepath.Join(temp, "of-somebody-else")
+	writeNested(t, filepath.Join(outside, "x"), "x")
+	if err := os.Symlink(outside, filepath.Join(left, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(temp, privatePrefix+"link")); err != nil {
+		t.Fatal(err)
+	}
+	writeTestFile(t, filepath.Join(temp, privatePrefix+"file"), "x")
+	endOwner(killed)
+
+	log, logger := newLogBook()
+	p := newTestProcess(t, "", nil)
+	p.SetLogger(logger)
+	p.Start()
+	awaitState(t, p, StateReady)
+	log.await(t, "removed the private directories")
+	want := []string{filepath.Base(living), filepath.Base(p.private.path), privatePrefix + "file", privatePrefix + "link", "of-somebody-else"}
+	slices.Sort(want)
+	if got := entries(t, temp); !slices.Equal(got, want) {
+		t.Errorf("there are %q, want %q", got, want)
+	}
+	if got := entries(t, outside); !slices.Equal(got, []string{"x"}) {
+		t.Errorf("beside it there are %q", got)
+	}
+	if got := entries(t, living); !slices.Equal(got, []string{"tmp", "work"}) {
+		t.Errorf("the one that lives has %q", got)
+	}
+}
+
+// A directory that cannot be made is the reason why nothing starts.
+func TestNoPrivateDir(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	p := startProcess(t, "", nil)
+	if reason := awaitState(t, p, StateBackoff).Reason; reason == "" {
+		t.Error("there is no reason")
+	}
+	if err := os.Mkdir(os.TempDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, p, StateReady)
+}
+
+// A directory that another process's sweep has taken is not used.
+func TestPrivateDirThatIsTaken(t *testing.T) {
+	path := t.TempDir()
+	first, err := lockPrivate(path)
+	if err != nil || first == nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if _, err := lockPrivate(path); err != errTaken {
+		t.Errorf("a second lock gave %v", err)
+	}
+	if removeAbandoned(path) {
+		t.Error("a locked directory was removed")
+	}
+	if _, err := lockPrivate(filepath.Join(path, "none")); err != errTaken {
+		t.Errorf("one that was removed gave %v", err)
+	}
+}

@@ -1,0 +1,184 @@
+package appserver
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestProcessLife(t *testing.T) {
+	p := newTestProcess(t, "litters", nil)
+	if s := p.Status(); s.State != StateNew || s.Reason != "" || p.Dir() != "" {
+		t.Errorf("it begins as %+v in %q", s, p.Dir())
+	}
+	p.Start()
+	dir := p.Dir()
+	ready := awaitState(t, p, StateReady)
+	if ready.PID == 0 || ready.Version != "0.169.0" || ready.Restarts != 0 || ready.Reason != "" || ready.Since.IsZero() {
+		t.Errorf("ready is %+v", ready)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the working directory is %v (%v)", info, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "left-behind")); err != nil {
+		t.Errorf("the program runs elsewhere: %v", err)
+	}
+	if _, err := conn(t, p).Models(t.Context()); err != nil {
+		t.Error(err)
+	}
+	p.Start() // again
+	if s := p.Status(); s.PID != ready.PID {
+		t.Errorf("a second start made %+v", s)
+	}
+	p.Stop()
+	p.Stop()
+	awaitGone(t, ready.PID)
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the working directory is left: %v", err)
+	}
+	var notReady *NotReadyError
+	if _, err := p.Conn(t.Context()); !errors.As(err, &notReady) || notReady.State != StateStopped {
+		t.Errorf("a stopped process gave %v", err)
+	}
+}
+
+func TestWorkingDirectoryOfTheOperator(t *testing.T) {
+	dir := t.TempDir()
+	p := startProcess(t, "", func(cfg *Config) { cfg.Dir = dir })
+	awaitState(t, p, StateReady)
+	p.Stop()
+	if _, err := os.Stat(dir); err != nil || p.Dir() != dir {
+		t.Errorf("%s was not left alone: %v", dir, err)
+	}
+}
+
+func TestMissingProgram(t *testing.T) {
+	p := newTestProcess(t, "", func(cfg *Config) { cfg.Command = []string{"codex-of-no-such-name"} })
+	p.failures.first, p.failures.most = time.Hour, time.Hour
+	p.Start()
+	s := awaitState(t, p, StateBackoff)
+	if !strings.Contains(s.Reason, "codex-of-no-such-name") || !strings.Contains(s.Reason, "npm install") || s.PID != 0 {
+		t.Errorf("the status is %+v", s)
+	}
+	checkRemedy(t, p, "Codex is not installed")
+	var notReady *NotReadyError
+	if _, err := p.Conn(t.Context()); !errors.As(err, &notReady) {
+		t.Fatalf("got %v", err)
+	}
+	if notReady.State != StateBackoff || notReady.Reason != s.Reason || notReady.Remedy != s.Remedy || notReady.RetryAfter < 40*time.Minute || notReady.RetryAfter > time.Hour {
+		t.Errorf("got %+v", notReady)
+	}
+	if !strings.Contains(notReady.Error(), "backoff") {
+		t.Errorf("it reads %q", notReady)
+	}
+	begin := time.Now()
+	p.Stop() // in the pause
+	if took := time.Since(begin); took > patience {
+		t.Errorf("stopping took %s", took)
+	}
+}
+
+func TestMissingWorkingDirectory(t *testing.T) {
+	p := startProcess(t, "", func(cfg *Config) { cfg.Dir = filepath.Join(t.TempDir(), "none") })
+	if s := awaitState(t, p, StateBackoff); !strings.Contains(s.Reason, "working directory") {
+		t.Errorf("the reason is %q", s.Reason)
+	}
+	checkRemedy(t, p, "check the command and the working directory")
+}
+
+// checkRemedy checks what a process that is not ready says to everybody.
+func checkRemedy(t *testing.T, p *Process, want string) {
+	t.Helper()
+	s := p.Status()
+	if !strings.Contains(s.Remedy, want) || strings.Contains(s.Remedy, "codex/home") || strings.Contains(s.Remedy, "line 7") {
+		t.Errorf("the remedy is %q, without %q", s.Remedy, want)
+	}
+}
+
+// Each way to fail at the start has a reason that an operator can act on.
+func TestFailuresAtTheStart(t *testing.T) {
+	for _, test := range []struct {
+		name, mode string
+		timeout    time.Duration
+		want       []string // for the operator
+		remedy     string   // for everybody
+	}{
+		{"exits", "fails", patience, []string{"failed to start", "exit status 3", "Error: config.toml is broken | at line 7"}, "/codex/status"},
+		{"is_mute", "mute:initialize", 50 * time.Millisecond, []string{"start timeout of 50ms"}, "not answered in time"},
+		{"does_not_tell_its_account", "mute:account/read", 300 * time.Millisecond, []string{"start timeout of 300ms"}, "not answered in time"},
+		{"is_too_old", "old", patience, []string{"0.120.0 is too old", "0.150.0 or newer", "npm install"}, "install a newer one"},
+		{"is_logged_out", "logged-out", patience, []string{"not logged in", "/the/codex/home", "codex login"}, "run `codex login`"},
+		{"dies", "dies:initialize", patience, []string{"failed to start", "signal: killed"}, "/codex/status"},
+		{"dies_later", "dies:account/read", patience, []string{"failed to start", "signal: killed"}, "/codex/status"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newTestProcess(t, test.mode, func(cfg *Config) {
+				cfg.StartTimeout = test.timeout
+				cfg.Home = "/the/codex/home"
+			})
+			p.failures.first, p.failures.most = time.Hour, time.Hour
+			p.Start()
+			s := awaitState(t, p, StateBackoff)
+			for _, part := range test.want {
+				if !strings.Contains(s.Reason, part) {
+					t.Errorf("the reason is %q, without %q", s.Reason, part)
+				}
+			}
+			checkRemedy(t, p, test.remedy)
+		})
+	}
+}
+
+// A failed start is tried again, and again.
+func TestStartIsTriedAgain(t *testing.T) {
+	p := startProcess(t, "fails", nil)
+	await(t, p, "restarted three times", func(s Status) bool { return s.Restarts >= 3 })
+}
+
+// codexrpc.Conn waits for a start that is under way, but not for longer than its
+// context.
+func TestConnWaitsForAStart(t *testing.T) {
+	p := newTestProcess(t, "", nil)
+	got := make(chan error, 1)
+	go func() {
+		_, err := p.Conn(context.Background())
+		got <- err
+	}()
+	p.Start()
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+
+	mute := startProcess(t, "mute:initialize", nil)
+	reason := errors.New("the client left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(reason)
+	if _, err := mute.Conn(ctx); !errors.Is(err, reason) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStopWithoutStart(t *testing.T) {
+	p := newTestProcess(t, "", nil)
+	p.Stop()
+	p.Start()
+	if s := p.Status(); s.State != StateStopped || s.PID != 0 {
+		t.Errorf("it was started: %+v", s)
+	}
+}
+
+func TestStateNames(t *testing.T) {
+	want := []string{"new", "starting", "ready", "unresponsive", "backoff", "stopping", "stopped", "unknown"}
+	for i, name := range want {
+		if got := State(i).String(); got != name {
+			t.Errorf("state %d is %q, want %q", i, got, name)
+		}
+	}
+	if got := (&NotReadyError{State: StateStarting}).Error(); got != "the codex app-server is not ready (starting)" {
+		t.Errorf("it reads %q", got)
+	}
+}

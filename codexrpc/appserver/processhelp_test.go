@@ -1,0 +1,207 @@
+package appserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// patience bounds what must happen in the end, on a machine however busy.
+const patience = time.Minute
+
+// startProcess starts a process whose program is the test binary in a mode
+// (see runChild). It is stopped at the end, and its program must be gone then.
+func startProcess(t *testing.T, mode string, change func(*Config)) *Process {
+	t.Helper()
+	p := newTestProcess(t, mode, change)
+	p.Start()
+	return p
+}
+
+// newTestProcess is startProcess without the start. The pauses between its
+// starts are short.
+func newTestProcess(t *testing.T, mode string, change func(*Config)) *Process {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{
+		Command:      []string{program},
+		Env:          map[string]string{childEnv: mode, "GORACE": "atexit_sleep_ms=0"},
+		StartTimeout: patience,
+		StopTimeout:  200 * time.Millisecond,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	p := New(cfg, nil)
+	p.failures = backoff{first: time.Millisecond, most: 8 * time.Millisecond, stable: time.Hour}
+	t.Cleanup(func() {
+		p.Stop()
+		if state := p.Status().State; state != StateStopped {
+			t.Errorf("it is %s after Stop", state)
+		}
+	})
+	return p
+}
+
+// await waits until the process's status is as wanted.
+func await(t *testing.T, p *Process, what string, wanted func(Status) bool) Status {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		p.mu.Lock()
+		changed := p.changed
+		p.mu.Unlock()
+		status := p.Status()
+		if wanted(status) {
+			return status
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("it never came to be %s: %+v", what, status)
+		}
+	}
+}
+
+func awaitState(t *testing.T, p *Process, want State) Status {
+	t.Helper()
+	return await(t, p, want.String(), func(s Status) bool { return s.State == want })
+}
+
+// awaitRestarts waits until the process is ready after so many restarts.
+func awaitRestarts(t *testing.T, p *Process, n int) Status {
+	t.Helper()
+	return await(t, p, "restarted", func(s Status) bool { return s.State == StateReady && s.Restarts == n })
+}
+
+// awaitGone waits until a process is no more, or a zombie that nobody has
+// waited for.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for alive(pid) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d lives", pid)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func alive(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH)
+	}
+	_, state, _ := bytes.Cut(stat, []byte(") "))
+	return !bytes.HasPrefix(state, []byte("Z"))
+}
+
+// kill ends a process the hard way.
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// conn returns the connection of a process that is, or will be, ready.
+func conn(t *testing.T, p *Process) *codexrpc.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := p.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// takeToEnd takes a turn's events until it fails.
+func takeToEnd(t *testing.T, thread *codexrpc.Thread) error {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		if _, err := thread.Take(nil); err != nil {
+			return err
+		}
+		select {
+		case <-thread.Ready():
+		case <-deadline:
+			t.Fatal("the turn never ended")
+		}
+	}
+}
+
+// readPID reads a process id that a child has written.
+func readPID(t *testing.T, path string) int {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		text, err := os.ReadFile(path)
+		if pid, errPID := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && errPID == nil {
+			return pid
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no process id in %s: %q, %v", path, text, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// logBook is a logger's output that tells when a line is in it.
+type logBook struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	added chan struct{}
+}
+
+func newLogBook() (*logBook, *slog.Logger) {
+	b := &logBook{added: make(chan struct{}, 1)}
+	return b, slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func (b *logBook) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case b.added <- struct{}{}:
+	default:
+	}
+	return b.text.Write(line)
+}
+
+func (b *logBook) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// await waits until the log says something.
+func (b *logBook) await(t *testing.T, what string) {
+	t.Helper()
+	deadline := time.After(patience)
+	for !strings.Contains(b.String(), what) {
+		select {
+		case <-b.added:
+		case <-deadline:
+			t.Fatalf("the log never said %q:\n%s", what, b.String())
+		}
+	}
+}

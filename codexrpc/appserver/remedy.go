@@ -1,0 +1,39 @@
+package appserver
+
+import (
+	"errors"
+	"io/fs"
+	"os/exec"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// remedies says what to do about each class of failure of an app-server. The
+// first error that matches counts.
+var remedies = []struct {
+	err    error
+	remedy string
+}{
+	{errStopped, ""}, // nothing is to be done
+	{codexrpc.ErrNotLoggedIn, "Codex is not logged in; run `codex login` for its user and CODEX_HOME"},
+	{codexrpc.ErrTooOld, "this release of Codex is too old; install a newer one with `npm install -g @openai/codex`"},
+	{codexrpc.ErrRefused, "it runs elsewhere and refuses the connection; check its address and its token"},
+	{codexrpc.ErrUnreachable, "it runs elsewhere and cannot be reached; start it there, and check its address"},
+	{exec.ErrNotFound, "Codex is not installed here; run `npm install -g @openai/codex`, or set the command to its path"},
+	{codexrpc.ErrTimeout, "it has not answered in time; it is tried again"},
+}
+
+// remedy says what to do about an error that keeps an app-server from being
+// ready. Unlike the error it is fit for everybody to read: it has no path, no
+// address and nothing that the app-server wrote.
+func remedy(err error) string {
+	for _, r := range remedies {
+		if errors.Is(err, r.err) {
+			return r.remedy
+		}
+	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return "it cannot be started; check the command and the working directory"
+	}
+	return "it has failed and is started again; the log and GET /codex/status of the admin API say why"
+}

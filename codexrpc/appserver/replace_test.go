@@ -1,0 +1,375 @@
+package appserver
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// newReplaced makes a process whose memory is looked at all the time and whose
+// replaced instances are not left alone first.
+func newReplaced(t *testing.T, mode string, change func(*Config)) (*Process, *logBook) {
+	t.Helper()
+	p := newTestProcess(t, mode, change)
+	book, logger := newLogBook()
+	p.SetLogger(logger)
+	p.heartbeat = codexrpc.Heartbeat{MaxMissed: maxMissed, Every: time.Millisecond, Wait: patience}
+	p.drainGrace = 0
+	p.floor = backoff{first: time.Millisecond, most: time.Millisecond, stable: time.Hour}
+	return p, book
+}
+
+// open starts a thread with a turn on a connection.
+func open(t *testing.T, c *codexrpc.Conn) *codexrpc.Thread {
+	t.Helper()
+	thread, err := c.StartThread(t.Context(), codexrpc.ThreadStartParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := thread.StartTurn(t.Context(), codexrpc.TurnStartParams{}); err != nil {
+		t.Fatal(err)
+	}
+	return thread
+}
+
+// closed closes a thread and waits until it is unloaded.
+func closed(thread *codexrpc.Thread) {
+	released := make(chan struct{})
+	thread.Close(func() { close(released) })
+	<-released
+}
+
+func awaitReplacements(t *testing.T, p *Process, n int) Status {
+	t.Helper()
+	return await(t, p, fmt.Sprintf("replaced %d times", n), func(s Status) bool { return s.Replacements >= n })
+}
+
+func awaitDrained(t *testing.T, p *Process) Status {
+	t.Helper()
+	return await(t, p, "drained", func(s Status) bool { return s.Draining == 0 })
+}
+
+// A child that grows too large is replaced by a fresh one beside it, and ends
+// with its last thread.
+func TestReplacedForMemory(t *testing.T) {
+	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
+	p.Start()
+	c := conn(t, p)
+	first := p.Status()
+	book.await(t, "is ready")
+	one, two := open(t, c), open(t, c)
+	if s := p.Status(); s.Threads != 2 || s.Draining != 0 || s.Replacements != 0 || s.Remote || s.Address != "" {
+		t.Errorf("the status is %+v", s)
+	}
+	three := open(t, c)
+	now := awaitReplacements(t, p, 1)
+	if now.State != StateReady || now.PID == first.PID || now.Restarts != 0 || now.Threads != 3 || now.Draining != 1 {
+		t.Errorf("replaced as %+v", now)
+	}
+	book.await(t, "its memory of 400 B is above the limit of 350 B")
+	fresh := conn(t, p)
+	if fresh == c || c.Err() != nil || !alive(first.PID) {
+		t.Errorf("the old connection has ended: %v", c.Err())
+	}
+	four := open(t, fresh)
+	closed(one)
+	closed(two)
+	if _, err := three.Take(nil); err != nil || p.Status().Threads != 2 {
+		t.Errorf("a turn of the old one ended with %v; %+v", err, p.Status())
+	}
+	closed(three)
+	awaitDrained(t, p)
+	awaitGone(t, first.PID)
+	book.await(t, "the replaced codex app-server has ended")
+	closed(four)
+	await(t, p, "measured", func(s Status) bool { return s.Memory > 0 })
+	if s := p.Status(); s.Replacements != 1 || s.Threads != 0 {
+		t.Errorf("in the end it is %+v", s)
+	}
+}
+
+// A fresh child that is too large at once is not replaced again and again.
+func TestTooLowALimit(t *testing.T) {
+	p, book := newReplaced(t, "fat", func(cfg *Config) { cfg.MaxMemory = 1 << 30 })
+	p.floor = newFloor()
+	p.Start()
+	book.await(t, "will be replaced later")
+	if s := p.Status(); s.Replacements != 1 || s.Memory != 1<<40 {
+		t.Errorf("it is %+v", s)
+	}
+	p.Stop()
+	if n := p.floor.failures; n != 1 {
+		t.Errorf("%d failures are remembered", n)
+	}
+	if n := strings.Count(book.String(), "will be replaced later"); n != 1 {
+		t.Errorf("the log says so %d times", n)
+	}
+}
+
+// A replacement that gains much does not wait for the floor, only for the end
+// of the one before.
+func TestReplacedAsItGrows(t *testing.T) {
+	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
+	p.floor = newFloor()
+	p.Start()
+	var threads []*codexrpc.Thread
+	for n := range 3 {
+		await(t, p, "measured", func(s Status) bool { return s.Memory > 0 })
+		c := conn(t, p)
+		for range 3 {
+			threads = append(threads, open(t, c))
+		}
+		if n > 0 {
+			book.await(t, "will be replaced later: the one before has turns that go on")
+			if s := p.Status(); s.Replacements != n || s.Draining != 1 {
+				t.Errorf("beside one that drains it is %+v", s)
+			}
+			for _, thread := range threads[:3] {
+				closed(thread)
+			}
+			threads = threads[3:]
+		}
+		awaitReplacements(t, p, n+1)
+	}
+	p.Stop()
+	if n := p.floor.failures; n != 1 {
+		t.Errorf("%d failures are remembered", n)
+	}
+}
+
+// The pauses between replacements are never below a minute, and are forgotten
+// for a child that took its time to grow.
+func TestFloorOfReplacements(t *testing.T) {
+	floor := newFloor()
+	for range 20 {
+		if d := floor.next(); d < time.Minute || d > 30*time.Minute {
+			t.Errorf("a pause of %s", d)
+		}
+	}
+	floor.lasted(10 * time.Minute)
+	if d := floor.next(); d > 2*time.Minute {
+		t.Errorf("a pause of %s", d)
+	}
+}
+
+// A release that does not tell its memory goes on without a limit.
+func TestMemoryThatIsNotTold(t *testing.T) {
+	p, book := newReplaced(t, "refuses:"+methodDiagnostics, func(cfg *Config) { cfg.MaxMemory = 1 })
+	p.Start()
+	closed(open(t, conn(t, p)))
+	book.await(t, "does not tell its memory")
+	if s := p.Status(); s.Memory != 0 || s.State != StateReady || s.Replacements != 0 {
+		t.Errorf("it is %+v", s)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	p, _ := newReplaced(t, "", nil)
+	var notReady *NotReadyError
+	if err := p.Restart(); !errors.As(err, &notReady) || notReady.State != StateNew {
+		t.Errorf("before the start: %v", err)
+	}
+	p.Start()
+	c := conn(t, p)
+	before := p.Status()
+	thread := open(t, c)
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	after := awaitReplacements(t, p, 1)
+	if after.PID == before.PID || after.Since != before.Since || after.Draining != 1 {
+		t.Errorf("it became %+v", after)
+	}
+	closed(thread)
+	awaitDrained(t, p)
+	awaitGone(t, before.PID)
+	p.Stop()
+	if err := p.Restart(); !errors.As(err, &notReady) || notReady.State != StateStopped {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// An app-server that waits for its next start is started at once.
+func TestRestartOfNone(t *testing.T) {
+	p := newTestProcess(t, "fails", nil)
+	p.failures.first, p.failures.most = time.Hour, time.Hour
+	p.Start()
+	awaitState(t, p, StateBackoff)
+	p.cfg.Env[childEnv] = "" // what was wrong is mended
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, p, StateReady)
+	if s := p.Status(); s.Restarts != 1 || s.Replacements != 0 {
+		t.Errorf("it is %+v", s)
+	}
+}
+
+// Before the next one is ready, the old one serves; there is one replacement at
+// a time.
+func TestReplacementUnderWay(t *testing.T) {
+	p, _ := newReplaced(t, "", nil)
+	p.Start()
+	c := conn(t, p)
+	pid := p.Status().PID
+	p.cfg.Env[childEnv] = "mute:initialize" // of the next child
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Restart(); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("a second one: %v", err)
+	}
+	if again := conn(t, p); again != c || p.Status().PID != pid {
+		t.Error("it serves no more")
+	}
+	// When the old one dies now, the next one is what is waited for.
+	kill(t, pid)
+	s := await(t, p, "starting", func(s Status) bool { return s.State == StateStarting && s.PID != 0 })
+	if s.PID == pid || s.Restarts != 0 {
+		t.Errorf("it is %+v", s)
+	}
+	p.Stop()
+	awaitGone(t, s.PID)
+}
+
+// A replacement that fails changes nothing.
+func TestReplacementFails(t *testing.T) {
+	p, book := newReplaced(t, "", nil)
+	p.Start()
+	c := conn(t, p)
+	good := p.cfg.Command
+	p.cfg.Env[childEnv] = "fails"
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	book.await(t, "could not be replaced")
+	book.await(t, "config.toml is broken")
+	p.cfg.Command = []string{"codex-of-no-such-name"}
+	if err := p.Restart(); err == nil || !strings.Contains(err.Error(), "npm install") {
+		t.Errorf("got %v", err)
+	}
+	if again := conn(t, p); again != c {
+		t.Error("the old one serves no more")
+	}
+	p.cfg.Command, p.cfg.Env[childEnv] = good, ""
+	if err := p.Restart(); err != nil {
+		t.Error(err)
+	}
+	awaitReplacements(t, p, 1)
+}
+
+// What drains ends at its limit, with a reason for its turns.
+func TestDrainLimit(t *testing.T) {
+	p, book := newReplaced(t, "", nil)
+	p.drainLimit = time.Millisecond
+	p.Start()
+	thread := open(t, conn(t, p))
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if err := takeToEnd(t, thread); !errors.Is(err, codexrpc.ErrClosed) {
+		t.Errorf("the turn ended with %v", err)
+	}
+	book.await(t, "was stopped with turns on it")
+	awaitDrained(t, p)
+}
+
+// So many drain at once, and no more; Stop ends them all.
+func TestDrainingIsBounded(t *testing.T) {
+	p, _ := newReplaced(t, "", nil)
+	p.Start()
+	var pids []int
+	for n := range maxDraining {
+		open(t, conn(t, p))
+		pids = append(pids, p.Status().PID)
+		if err := p.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		awaitReplacements(t, p, n+1)
+	}
+	if err := p.Restart(); err == nil || !strings.Contains(err.Error(), "has to wait") {
+		t.Errorf("got %v", err)
+	}
+	if s := p.Status(); s.Draining != maxDraining || s.Threads != maxDraining {
+		t.Errorf("it is %+v", s)
+	}
+	pids = append(pids, p.Status().PID)
+	p.Stop()
+	for _, pid := range pids {
+		awaitGone(t, pid)
+	}
+	if s := p.Status(); s.Draining != 0 || s.Threads != 0 {
+		t.Errorf("stopped as %+v", s)
+	}
+}
+
+// A caller that has the connection and no thread yet is not cut off.
+func TestDrainWaitsForCallers(t *testing.T) {
+	p, _ := newReplaced(t, "", nil)
+	p.drainGrace = time.Hour
+	p.Start()
+	c := conn(t, p)
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	awaitReplacements(t, p, 1)
+	closed(open(t, c))
+	if s := p.Status(); s.Draining != 1 || c.Err() != nil {
+		t.Errorf("it is %+v, and the connection %v", s, c.Err())
+	}
+}
+
+// An instance that dies while it drains is no failure of the process.
+func TestDrainingOneDies(t *testing.T) {
+	p, _ := newReplaced(t, "", nil)
+	p.Start()
+	pid := p.Status().PID
+	thread := open(t, conn(t, p))
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	awaitReplacements(t, p, 1)
+	kill(t, pid)
+	if err := takeToEnd(t, thread); !errors.Is(err, codexrpc.ErrClosed) {
+		t.Errorf("the turn ended with %v", err)
+	}
+	if s := awaitDrained(t, p); s.State != StateReady || s.Restarts != 0 {
+		t.Errorf("it is %+v", s)
+	}
+}
+
+// The observer hears of each change, in order, outside of the locks.
+func TestObserver(t *testing.T) {
+	p, _ := newReplaced(t, "", nil)
+	var mu sync.Mutex
+	var seen []string
+	p.SetObserver(func(s Status) {
+		p.Status() // would not return under the lock
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, fmt.Sprint(s.State, " ", s.Restarts, " ", s.Replacements))
+	})
+	p.Start()
+	kill(t, awaitState(t, p, StateReady).PID)
+	awaitRestarts(t, p, 1)
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	awaitReplacements(t, p, 1)
+	awaitDrained(t, p)
+	p.Stop()
+	mu.Lock()
+	defer mu.Unlock()
+	seen = slices.Compact(seen) // the end of a drain is told once more, or not any more
+	want := []string{"starting 0 0", "ready 0 0", "stopping 0 0", "backoff 0 0", "starting 1 0", "ready 1 0", "ready 1 1", "stopping 1 1", "stopped 1 1"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("heard %q\nwant  %q", seen, want)
+	}
+	p.SetObserver(nil)
+}

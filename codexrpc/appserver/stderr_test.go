@@ -1,0 +1,113 @@
+package appserver
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+)
+
+// copyStderr copies text in one-byte reads and returns the log and the tail.
+func copyStderr(text string) (logged, tail string) {
+	book, logger := newLogBook()
+	var s stderrLog
+	s.copy(iotest.OneByteReader(strings.NewReader(text)), func() *slog.Logger { return logger })
+	return book.String(), s.tail()
+}
+
+func TestStderrLines(t *testing.T) {
+	logged, tail := copyStderr("one\n\n  two \r\n\xff bad utf-8\nlast without an end")
+	if n := strings.Count(logged, "\n"); n != 4 {
+		t.Errorf("%d lines are logged:\n%s", n, logged)
+	}
+	for _, line := range []string{"line=one", "line=two", "last without an end"} {
+		if !strings.Contains(logged, line) {
+			t.Errorf("%q is not logged:\n%s", line, logged)
+		}
+	}
+	if !strings.HasPrefix(tail, "one | two | ") || !strings.HasSuffix(tail, " | last without an end") {
+		t.Errorf("the tail is %q", tail)
+	}
+}
+
+// A line of any length takes its place in the log, cut, and the next one is a
+// line of its own.
+func TestLongStderrLines(t *testing.T) {
+	for _, n := range []int{maxLogLine - 1, maxLogLine, maxLogLine + 1, 3 * maxLogLine, 40*maxLogLine + 7} {
+		logged, tail := copyStderr("<" + strings.Repeat("é", n/2) + ">\nnext\n")
+		if lines := strings.Split(strings.TrimSpace(logged), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "line=next") {
+			t.Errorf("%d bytes: %d lines are logged, the last is %.100q", n, len(lines), lines[len(lines)-1])
+		}
+		if len(logged) > 2*maxLogLine {
+			t.Errorf("%d bytes: %d are logged", n, len(logged))
+		}
+		if len(tail) > keptLineBytes+len("… | next") || !strings.HasSuffix(tail, "… | next") || !strings.HasPrefix(tail, "<éé") {
+			t.Errorf("%d bytes: the tail is %q", n, tail)
+		}
+	}
+}
+
+// TestEndlessStderr: of what a process writes without end a part is logged, with
+// the number of the lines that were not, and the last lines are kept all the same.
+func TestEndlessStderr(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book, logger := newLogBook()
+		r, w := io.Pipe()
+		var s stderrLog
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.copy(r, func() *slog.Logger { return logger })
+		}()
+		write := func(lines int, of string) {
+			for i := range lines {
+				fmt.Fprintf(w, "%s %d\n", of, i)
+			}
+			synctest.Wait()
+		}
+		write(3*logLines, "short")
+		checkLogged(t, book, "line=\"short ", logLines)
+		checkLogged(t, book, "lines are dropped", 1)
+		time.Sleep(logWindow)
+		checkLogged(t, book, "were dropped", 0)
+		write(1, "later")
+		checkLogged(t, book, "line=\"later 0\"", 1)
+		checkLogged(t, book, fmt.Sprintf("were dropped\" lines=%d\n", 2*logLines), 1)
+		time.Sleep(logWindow)
+		write(logLines, strings.Repeat("x", 4<<10)) // too many bytes
+		if n := len(book.String()); n > 2*logBytes+100*logLines {
+			t.Errorf("%d bytes are logged", n)
+		}
+		_ = w.Close()
+		<-done
+		checkLogged(t, book, "were dropped", 2)
+		if tail := s.tail(); strings.Count(tail, " | ") != keptLines-1 || !strings.HasPrefix(tail, "xxx") {
+			t.Errorf("the tail is %.50q", tail)
+		}
+	})
+}
+
+func checkLogged(t *testing.T, book *logBook, what string, times int) {
+	t.Helper()
+	if n := strings.Count(book.String(), what); n != times {
+		t.Errorf("%q is logged %d times, want %d", what, n, times)
+	}
+}
+
+// Only the last lines are kept.
+func TestStderrTail(t *testing.T) {
+	var text strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&text, "line %d\n", i)
+	}
+	if _, tail := copyStderr(text.String()); tail != "line 95 | line 96 | line 97 | line 98 | line 99" {
+		t.Errorf("the tail is %q", tail)
+	}
+	if _, tail := copyStderr(""); tail != "" {
+		t.Errorf("the tail of nothing is %q", tail)
+	}
+}

@@ -1,0 +1,286 @@
+package appserver
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+func TestKilledWhileIdle(t *testing.T) {
+	p := startProcess(t, "", nil)
+	first := awaitState(t, p, StateReady)
+	kill(t, first.PID)
+	second := awaitRestarts(t, p, 1)
+	if second.PID == first.PID || second.Version != first.Version {
+		t.Errorf("restarted as %+v", second)
+	}
+	if _, err := conn(t, p).Models(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A turn whose process is killed ends with codexrpc.ErrClosed; the next process takes
+// new ones.
+func TestKilledInATurn(t *testing.T) {
+	p := startProcess(t, "", nil)
+	first := awaitState(t, p, StateReady)
+	thread, err := conn(t, p).StartThread(t.Context(), codexrpc.ThreadStartParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := thread.StartTurn(t.Context(), codexrpc.TurnStartParams{}); err != nil {
+		t.Fatal(err)
+	}
+	kill(t, first.PID)
+	if err := takeToEnd(t, thread); !errors.Is(err, codexrpc.ErrClosed) || strings.Contains(err.Error(), "this client") {
+		t.Errorf("the turn ended with %v", err)
+	}
+	released := make(chan struct{})
+	thread.Close(func() { close(released) })
+	<-released
+	awaitRestarts(t, p, 1)
+	if _, err := conn(t, p).StartThread(t.Context(), codexrpc.ThreadStartParams{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKilledInACall(t *testing.T) {
+	p := startProcess(t, "dies:thread/start", nil)
+	c := conn(t, p)
+	if _, err := c.StartThread(t.Context(), codexrpc.ThreadStartParams{}); !errors.Is(err, codexrpc.ErrClosed) {
+		t.Errorf("the call ended with %v", err)
+	}
+	awaitRestarts(t, p, 1)
+}
+
+// A process that is killed again and again comes back again and again, after
+// longer and longer pauses.
+func TestKillsInALoop(t *testing.T) {
+	p := startProcess(t, "", nil)
+	const kills = 5
+	for n := range kills {
+		kill(t, awaitRestarts(t, p, n).PID)
+	}
+	awaitRestarts(t, p, kills)
+	p.Stop()
+	if n := p.failures.failures; n != kills {
+		t.Errorf("%d failures are remembered, want %d", n, kills)
+	}
+}
+
+// Failures are forgotten once a process was ready for long enough.
+func TestStableProcessIsForgiven(t *testing.T) {
+	p := newTestProcess(t, "", nil)
+	p.failures.stable = 0
+	p.Start()
+	const kills = 4
+	for n := range kills {
+		kill(t, awaitRestarts(t, p, n).PID)
+	}
+	awaitRestarts(t, p, kills)
+	p.Stop()
+	if n := p.failures.failures; n > 1 {
+		t.Errorf("%d failures are remembered", n)
+	}
+}
+
+// An app-server that closes its output while it lives is replaced.
+func TestClosedOutput(t *testing.T) {
+	p := startProcess(t, "hangs-up:model/list", nil)
+	first := awaitState(t, p, StateReady)
+	if _, err := conn(t, p).Models(t.Context()); !errors.Is(err, codexrpc.ErrClosed) {
+		t.Errorf("the call ended with %v", err)
+	}
+	awaitRestarts(t, p, 1)
+	awaitGone(t, first.PID)
+}
+
+// Between the end of a connection and the next start nobody gets the dead
+// connection.
+func TestDeadConnectionIsNotGiven(t *testing.T) {
+	p := newTestProcess(t, "", nil)
+	p.failures.first, p.failures.most = time.Hour, time.Hour
+	p.Start()
+	c := conn(t, p)
+	kill(t, p.Status().PID)
+	<-c.Done()
+	var notReady *NotReadyError
+	if again, err := p.Conn(t.Context()); !errors.As(err, &notReady) {
+		t.Errorf("got %p (%v), the dead one is %p", again, err, c)
+	}
+}
+
+// launcher runs the test binary below a shell, as the program from npm runs
+// below node: it is the shell that is known here.
+//
+// inner waits for the process id of the child that has not been asked for yet.
+func launcher(t *testing.T, mode, script string) (p *Process, inner func() int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pid")
+	p = newTestProcess(t, mode, func(cfg *Config) {
+		cfg.Command = []string{"/bin/sh", "-c", script, cfg.Command[0]}
+		cfg.Env[pathEnv] = path
+	})
+	p.Start()
+	return p, func() int {
+		pid := readPID(t, path)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+}
+
+// A shell gives what it runs in the background an empty stdin; the real
+// launcher hands its own on.
+const inBackground = `exec 3<&0; "$0" <&3 3<&- & exec 3<&-; echo $! >"$` + pathEnv + `.new"; mv "$` + pathEnv + `.new" "$` + pathEnv + `"; wait`
+
+// A launcher that is killed leaves its child behind, with our pipes: the
+// whole group ends with it.
+func TestKilledLauncher(t *testing.T) {
+	p, inner := launcher(t, "stubborn", inBackground)
+	outer := awaitState(t, p, StateReady).PID
+	pid := inner()
+	if pid == outer || !alive(pid) {
+		t.Fatalf("the child %d of %d does not run", pid, outer)
+	}
+	kill(t, outer)
+	awaitGone(t, pid)
+	awaitRestarts(t, p, 1)
+	second := inner()
+	p.Stop()
+	awaitGone(t, second)
+}
+
+// Stop ends what the program has started, even if the program itself goes at
+// once.
+func TestStopEndsGrandchildren(t *testing.T) {
+	for name, script := range map[string]string{
+		"launcher_waits":  inBackground,
+		"launcher_leaves": `sleep 1000 <&- >&- 2>&- & echo $! >"$` + pathEnv + `.new"; mv "$` + pathEnv + `.new" "$` + pathEnv + `"; exec "$0"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, inner := launcher(t, "", script)
+			awaitState(t, p, StateReady)
+			pid := inner()
+			p.Stop()
+			awaitGone(t, pid)
+		})
+	}
+}
+
+// Closing its stdin is all that a well-behaved program needs.
+func TestStopClosesStdin(t *testing.T) {
+	p := startProcess(t, "", func(cfg *Config) { cfg.StopTimeout = 4 * patience })
+	awaitState(t, p, StateReady)
+	begin := time.Now()
+	p.Stop()
+	if took := time.Since(begin); took >= 2*patience {
+		t.Errorf("it took %s: the end of its input was not enough", took)
+	}
+}
+
+// Next comes SIGTERM, and then SIGKILL.
+func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
+	t.Run("terminated", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "told")
+		p := newTestProcess(t, "deaf", func(cfg *Config) {
+			cfg.Dir = t.TempDir()
+			cfg.Env[pathEnv] = path
+		})
+		env, err := p.prepare(&instance{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.removePrivateDir()
+		c, err := p.spawn(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.conn.Initialize(t.Context(), codexrpc.ClientInfo{}); err != nil {
+			t.Error(err)
+		}
+		if err := c.stop(time.Millisecond, patience); err != nil {
+			t.Error(err)
+		}
+		awaitGone(t, c.pid())
+		if told, err := os.ReadFile(path); err != nil || string(told) != "terminated" {
+			t.Errorf("it was told %q (%v)", told, err)
+		}
+	})
+	t.Run("killed", func(t *testing.T) {
+		p := startProcess(t, "stubborn", func(cfg *Config) { cfg.StopTimeout = 20 * time.Millisecond })
+		pid := awaitState(t, p, StateReady).PID
+		p.Stop()
+		awaitGone(t, pid)
+	})
+}
+
+// Stop does not wait for a start that goes on.
+func TestStopDuringTheStart(t *testing.T) {
+	for _, mode := range []string{"", "mute:initialize", "mute:account/read"} {
+		p := startProcess(t, mode, func(cfg *Config) { cfg.StartTimeout = 10 * patience })
+		pid := p.Status().PID
+		if pid == 0 {
+			t.Error("Start returned before the fork")
+		}
+		begin := time.Now()
+		p.Stop()
+		if took := time.Since(begin); took > patience {
+			t.Errorf("%q: stopping took %s", mode, took)
+		}
+		awaitGone(t, pid)
+	}
+}
+
+// No descriptor outlives a process.
+func TestDescriptorsAreClosed(t *testing.T) {
+	count := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	once := func() {
+		p := startProcess(t, "", nil)
+		kill(t, awaitState(t, p, StateReady).PID)
+		awaitRestarts(t, p, 1)
+		p.Stop()
+	}
+	once() // what the runtime opens once and for all
+	before := count()
+	for range 3 {
+		once()
+	}
+	if after := count(); after > before {
+		t.Errorf("%d descriptors were open, now %d", before, after)
+	}
+}
+
+// The logger follows the configuration, for what the program says and for what
+// the connection says.
+func TestLoggerIsReplaced(t *testing.T) {
+	first, logger := newLogBook()
+	p := newTestProcess(t, "complains", nil)
+	p.SetLogger(logger)
+	p.Start()
+	c := conn(t, p)
+	first.await(t, "asked for account/read")
+	second, logger := newLogBook()
+	p.SetLogger(logger)
+	if _, err := c.Models(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second.await(t, "asked for model/list")
+	second.await(t, "unreadable line")
+	if strings.Contains(first.String(), "model/list") {
+		t.Error("the old log goes on")
+	}
+	p.SetLogger(nil) // discards
+}
