@@ -134,7 +134,7 @@ func chatWithoutBody(t *testing.T, h *Handler) string {
 	if err := errors.Join(err, json.Unmarshal(w.Body.Bytes(), &body)); err != nil || w.Code != http.StatusBadRequest {
 		t.Fatal(w.Code, err)
 	}
-	return (&openai.Error{Code: body.Error.Code}).Label()
+	return openai.Code(body.Error.Code).Label()
 }
 
 // Each route that is not for probes is counted.

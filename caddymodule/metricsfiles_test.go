@@ -51,7 +51,7 @@ func TestExamplesNameMetrics(t *testing.T) {
 		shown := make(map[string]bool)
 		for _, name := range metricName.FindAllString(string(text), -1) {
 			family, ok := names[name]
-			isCode := (&openai.Error{Code: name}).Label() == name
+			isCode := openai.Code(name).Label() == name
 			if !ok && !isCode && !slices.Contains(labels, name) {
 				t.Errorf("%s names %s, which does not exist", file, name)
 			}

@@ -49,7 +49,7 @@ func countTurn(r gateway.Record) {
 	if r.Choice == 0 { // it stands for the request
 		failure := ""
 		if r.Status >= http.StatusBadRequest {
-			failure = (&openai.Error{Code: r.Code}).Label()
+			failure = r.Code.Label()
 		}
 		metrics.duration.WithLabelValues(operation, provider, model, failure).Observe(r.Duration.Seconds())
 	}
@@ -80,7 +80,7 @@ func countRequest(route string, t *tally) {
 	status := http.StatusOK
 	if t.failure != nil {
 		status = t.failure.Status
-		metrics.errors.WithLabelValues(t.failure.Label()).Inc()
+		metrics.errors.WithLabelValues(t.failure.Code.Label()).Inc()
 	}
 	metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 }

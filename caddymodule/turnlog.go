@@ -45,7 +45,7 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 		zap.Bool("tool_calls_truncated", r.Tools.Truncated),
 	}
 	if r.Code != "" {
-		fields = append(fields, zap.String("code", logged(r.Code)))
+		fields = append(fields, zap.String("code", logged(string(r.Code))))
 	}
 	if r.FirstOutput > 0 {
 		fields = append(fields, zap.Float64("first_output", r.FirstOutput.Seconds()))

@@ -30,7 +30,7 @@ func TestAdmitRefuses(t *testing.T) {
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
-		check := func(what string, turns, status int, code, param string, after time.Duration) {
+		check := func(what string, turns, status int, code openai.Code, param string, after time.Duration) {
 			t.Helper()
 			start := time.Now()
 			_, refusal := g.admit(requestOf("a"), turns)

@@ -162,7 +162,7 @@ func (g *Gateway) logFailure(r *http.Request, what string, e *openai.Error) {
 	level, attrs := slog.LevelDebug, []slog.Attr{
 		slog.String("request_id", r.Header.Get("X-Request-Id")),
 		slog.Int("status", e.Status),
-		slog.String("code", e.Code),
+		slog.String("code", string(e.Code)),
 		slog.String("param", e.Param[:min(len(e.Param), maxLoggedParam)]),
 	}
 	if e.Status >= http.StatusInternalServerError || e.Detail != "" {

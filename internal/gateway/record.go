@@ -26,7 +26,7 @@ type Record struct {
 	Stop        turn.StopMode  // when calls end the turn
 	Stream      bool           // the client asked for a stream
 	Status      int            // HTTP; of a client that left that of openai.ClientGone
-	Code        string         // of the error, if it failed
+	Code        openai.Code    // of the error, if it failed
 	Usage       codexrpc.Usage // tokens; zero where Codex does not tell
 	Tools       turn.Report
 }

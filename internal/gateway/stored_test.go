@@ -127,7 +127,7 @@ func (c *circleStore) Get(ctx context.Context, user, id string) (*responsestore.
 // outlive its client.
 func TestChainAtExit(t *testing.T) {
 	body := `{"model":"m","input":"q","previous_response_id":"` + openai.ResponseIDPrefix + strings.Repeat("0", 26) + `"}`
-	for code, end := range map[string]func(leave, exit context.CancelFunc){
+	for code, end := range map[openai.Code]func(leave, exit context.CancelFunc){
 		"response_store_unavailable": func(leave, _ context.CancelFunc) { leave() },
 		"server_shutting_down":       func(_, exit context.CancelFunc) { exit() },
 	} {

@@ -1,10 +1,9 @@
 package openai
 
 import (
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
-	"math"
 	"slices"
-	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 const (
@@ -39,29 +38,6 @@ func (r *ChatRequest) readMaxTokens(v jsontext.Value) *fault {
 
 func (r *ChatRequest) readMaxCompletionTokens(v jsontext.Value) *fault {
 	return readTokenLimit(&r.maxTokens, v)
-}
-
-// readTokenLimit reads a limit of tokens; none is 0.
-func readTokenLimit(limit *int, v jsontext.Value) (f *fault) {
-	*limit = 0
-	if v.Given() {
-		*limit, f = readCount(v)
-	}
-	return f
-}
-
-// readCount reads an integer from 1. What is beyond any use becomes the largest
-// that all machines have.
-func readCount(v jsontext.Value) (int, *fault) {
-	if f := expect(jsontext.KindNumber, v); f != nil {
-		return 0, f
-	}
-	// A number that is out of range comes out as an infinity.
-	n, _ := strconv.ParseFloat(string(v), 64)
-	if n != math.Trunc(n) || n < 1 {
-		return 0, wrongValue("must be an integer of at least 1")
-	}
-	return int(min(n, math.MaxInt32)), nil
 }
 
 // readStop reads a StopConfiguration: one sequence or several.

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
-	"net/http"
 )
 
 // ChatRequest is a checked body of POST /v1/chat/completions
@@ -49,18 +48,6 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 	return r, nil
 }
 
-// readRoot checks a body and returns the object that it is.
-func readRoot(body []byte) (jsontext.Value, *Error) {
-	root, syntax := jsontext.Parse(body)
-	if syntax != nil {
-		return nil, notJSON(syntax.Error())
-	}
-	if root.Kind() != jsontext.KindObject {
-		return nil, notJSON("it is " + string(root.Kind()) + ", not an object")
-	}
-	return root, nil
-}
-
 // misdirected is the fault of a body that is wrong because it is one of the
 // Responses API, with an input and no messages, or an empty list of them; else f.
 // Some clients post such bodies here, and complaints of their parts would lead
@@ -73,15 +60,8 @@ func misdirected(root jsontext.Value, f *fault) *fault {
 	}
 	return (&fault{
 		problem: "is required; a body with 'input' belongs to POST /v1/responses",
-		code:    codeMissing,
+		code:    CodeMissingParameter,
 	}).in("messages")
-}
-
-func notJSON(problem string) *Error {
-	return &Error{
-		Status: http.StatusBadRequest, Type: typeInvalidRequest, Code: "invalid_json",
-		Message: "The request body could not be read as a JSON object: " + problem + ".",
-	}
 }
 
 // chatFields are the readers of the fields that are looked at.

@@ -2,11 +2,12 @@ package openai
 
 import (
 	"fmt"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // pngURL is a valid data URL of an image.
@@ -191,7 +192,7 @@ func TestDecodeChatTypes(t *testing.T) {
 			body := strings.Replace(c.body, "%", sample, 1)
 			_, err := DecodeChat([]byte(body))
 			if slices.Contains(c.right, k) {
-				if err != nil && err.Code == codeInvalidType {
+				if err != nil && err.Code == CodeInvalidType {
 					t.Errorf("%s\n%s is a right type, got %v", body, k, err)
 				}
 				continue
@@ -200,14 +201,14 @@ func TestDecodeChatTypes(t *testing.T) {
 				t.Errorf("%s\naccepted %s in %s", body, k, c.param)
 				continue
 			}
-			wantCode := codeInvalidType
+			wantCode := CodeInvalidType
 			if c.param == "messages[0].tool_calls[0].type" {
-				wantCode = codeUnsupported
+				wantCode = CodeUnsupportedParameter
 			}
 			if err.Status != http.StatusBadRequest || err.Type != typeInvalidRequest || err.Param != c.param || err.Code != wantCode {
 				t.Errorf("%s\ngot %+v, want param %s and code %s", body, err, c.param, wantCode)
 			}
-			if !strings.HasPrefix(err.Message, c.param+": ") || !strings.Contains(err.Message, string(k)) && wantCode == codeInvalidType {
+			if !strings.HasPrefix(err.Message, c.param+": ") || !strings.Contains(err.Message, string(k)) && wantCode == CodeInvalidType {
 				t.Errorf("%s\nmessage %q does not say what is wrong where", body, err.Message)
 			}
 		}
@@ -236,7 +237,9 @@ func TestDecodeChatRefuses(t *testing.T) {
 		imageURL = "messages[0].content[1].image_url.url"
 	)
 	for name, c := range map[string]struct {
-		body, param, code, says string
+		body, param string
+		code        Code
+		says        string
 	}{
 		"empty body":       {``, "", "invalid_json", "at byte 0"},
 		"truncated":        {`{"model":"m","messages":[`, "", "invalid_json", "unexpected end, expected a value, at byte 25"},
@@ -247,127 +250,127 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"array as body":    {`[]`, "", "invalid_json", "it is an array, not an object"},
 		"string as body":   {`"x"`, "", "invalid_json", "it is a string, not an object"},
 
-		"no model":             {`{"messages":[` + hi + `]}`, "model", codeMissing, "is required"},
-		"empty model":          {`{"model":"","messages":[` + hi + `]}`, "model", codeInvalidValue, "must not be empty"},
-		"no messages":          {`{"model":"m"}`, "messages", codeMissing, "is required"},
-		"empty messages":       {withMessages(``), "messages", codeInvalidValue, "at least one message"},
-		"Responses body":       {`{"model":"m","input":"hi"}`, "messages", codeMissing, "POST /v1/responses"},
-		"Responses, nothing":   {`{"model":"m","messages":[ ],"input":"hi"}`, "messages", codeMissing, "POST /v1/responses"},
-		"Responses, no model":  {`{"input":[]}`, "messages", codeMissing, "POST /v1/responses"},
-		"no role":              {withMessages(`{"content":"x"}`), "messages[0].role", codeMissing, "is required"},
-		"unknown role":         {withMessages(hi + `,{"role":"robot","content":"x"}`), "messages[1].role", codeInvalidValue, "must be one of"},
-		"no content":           {withMessages(`{"role":"user"}`), "messages[0].content", codeMissing, "is required"},
-		"no tool content":      {withMessages(calls("a") + `,{"role":"tool","tool_call_id":"a"}`), "messages[1].content", codeMissing, "is required"},
-		"no function content":  {withMessages(`{"role":"function","name":"f"}`), "messages[0].content", codeMissing, "is required"},
-		"no part type":         {withMessages(`{"role":"user","content":[{"text":"x"}]}`), "messages[0].content[0].type", codeMissing, "is required"},
-		"unknown part":         {withMessages(`{"role":"user","content":[{"type":"video"}]}`), "messages[0].content[0].type", codeInvalidValue, "text or image_url"},
-		"audio part":           {withMessages(`{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}`), "messages[0].content[0].type", codeUnsupported, "audio"},
-		"file part":            {withMessages(`{"role":"user","content":[{"type":"file","file":{}}]}`), "messages[0].content[0].type", codeUnsupported, "send its text"},
-		"Responses part":       {withMessages(`{"role":"user","content":[{"type":"input_text","text":"x"}]}`), "messages[0].content[0].type", codeInvalidValue, "/v1/responses"},
-		"image in system":      {withMessages(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", codeInvalidValue, "must be text in a message of the role system"},
-		"image in assistant":   {withMessages(`{"role":"assistant","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", codeInvalidValue, "text or refusal"},
-		"refusal of a user":    {withMessages(`{"role":"user","content":[{"type":"refusal","refusal":"x"}]}`), "messages[0].content[0].type", codeInvalidValue, "text or image_url"},
-		"assistant audio":      {withMessages(`{"role":"assistant","audio":{"id":"a"}}`), "messages[0].audio", codeUnsupported, "audio"},
-		"plain http image":     {image("http://example.com/a.png"), imageURL, codeInvalidValue, "a data URL (data:image/png;base64,…) or an https URL"},
-		"image in a file":      {image("file:///a.png"), imageURL, codeInvalidValue, "must be a data URL"},
-		"image without scheme": {image("iVBORw0KGgo="), imageURL, codeInvalidValue, "must be a data URL"},
-		"image without host":   {image("https:///a.png"), imageURL, codeInvalidValue, "not a valid https URL"},
-		"image at a bad host":  {image("https://exa mple/a.png"), imageURL, codeInvalidValue, "not a valid https URL"},
-		"many remote images":   {withMessages(remoteImages(maxRemoteImages + 1)), "messages", codeInvalidValue, "at most 16 remote images, not 17"},
-		"image not base64":     {image("data:image/png,abc"), imageURL, codeInvalidValue, "in base64"},
-		"image without data":   {image("data:image/png;base64"), imageURL, codeInvalidValue, "in base64"},
-		"svg image":            {image("data:image/svg+xml;base64,AAAA"), imageURL, codeInvalidValue, "png, jpeg, gif or webp"},
-		"bad base64":           {image("data:image/png;base64,AA*A"), imageURL, codeInvalidValue, "valid base64"},
-		"cut base64":           {image("data:image/png;base64,AAA"), imageURL, codeInvalidValue, "valid base64"},
-		"over-padded base64":   {image("data:image/png;base64,A==="), imageURL, codeInvalidValue, "valid base64"},
-		"empty image":          {image("data:image/png;base64,"), imageURL, codeInvalidValue, "valid base64"},
-		"image detail":         {withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"huge"}}]}`), "messages[0].content[0].image_url.detail", codeInvalidValue, "auto, low, high"},
+		"no model":             {`{"messages":[` + hi + `]}`, "model", CodeMissingParameter, "is required"},
+		"empty model":          {`{"model":"","messages":[` + hi + `]}`, "model", CodeInvalidValue, "must not be empty"},
+		"no messages":          {`{"model":"m"}`, "messages", CodeMissingParameter, "is required"},
+		"empty messages":       {withMessages(``), "messages", CodeInvalidValue, "at least one message"},
+		"Responses body":       {`{"model":"m","input":"hi"}`, "messages", CodeMissingParameter, "POST /v1/responses"},
+		"Responses, nothing":   {`{"model":"m","messages":[ ],"input":"hi"}`, "messages", CodeMissingParameter, "POST /v1/responses"},
+		"Responses, no model":  {`{"input":[]}`, "messages", CodeMissingParameter, "POST /v1/responses"},
+		"no role":              {withMessages(`{"content":"x"}`), "messages[0].role", CodeMissingParameter, "is required"},
+		"unknown role":         {withMessages(hi + `,{"role":"robot","content":"x"}`), "messages[1].role", CodeInvalidValue, "must be one of"},
+		"no content":           {withMessages(`{"role":"user"}`), "messages[0].content", CodeMissingParameter, "is required"},
+		"no tool content":      {withMessages(calls("a") + `,{"role":"tool","tool_call_id":"a"}`), "messages[1].content", CodeMissingParameter, "is required"},
+		"no function content":  {withMessages(`{"role":"function","name":"f"}`), "messages[0].content", CodeMissingParameter, "is required"},
+		"no part type":         {withMessages(`{"role":"user","content":[{"text":"x"}]}`), "messages[0].content[0].type", CodeMissingParameter, "is required"},
+		"unknown part":         {withMessages(`{"role":"user","content":[{"type":"video"}]}`), "messages[0].content[0].type", CodeInvalidValue, "text or image_url"},
+		"audio part":           {withMessages(`{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}`), "messages[0].content[0].type", CodeUnsupportedParameter, "audio"},
+		"file part":            {withMessages(`{"role":"user","content":[{"type":"file","file":{}}]}`), "messages[0].content[0].type", CodeUnsupportedParameter, "send its text"},
+		"Responses part":       {withMessages(`{"role":"user","content":[{"type":"input_text","text":"x"}]}`), "messages[0].content[0].type", CodeInvalidValue, "/v1/responses"},
+		"image in system":      {withMessages(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", CodeInvalidValue, "must be text in a message of the role system"},
+		"image in assistant":   {withMessages(`{"role":"assistant","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", CodeInvalidValue, "text or refusal"},
+		"refusal of a user":    {withMessages(`{"role":"user","content":[{"type":"refusal","refusal":"x"}]}`), "messages[0].content[0].type", CodeInvalidValue, "text or image_url"},
+		"assistant audio":      {withMessages(`{"role":"assistant","audio":{"id":"a"}}`), "messages[0].audio", CodeUnsupportedParameter, "audio"},
+		"plain http image":     {image("http://example.com/a.png"), imageURL, CodeInvalidValue, "a data URL (data:image/png;base64,…) or an https URL"},
+		"image in a file":      {image("file:///a.png"), imageURL, CodeInvalidValue, "must be a data URL"},
+		"image without scheme": {image("iVBORw0KGgo="), imageURL, CodeInvalidValue, "must be a data URL"},
+		"image without host":   {image("https:///a.png"), imageURL, CodeInvalidValue, "not a valid https URL"},
+		"image at a bad host":  {image("https://exa mple/a.png"), imageURL, CodeInvalidValue, "not a valid https URL"},
+		"many remote images":   {withMessages(remoteImages(maxRemoteImages + 1)), "messages", CodeInvalidValue, "at most 16 remote images, not 17"},
+		"image not base64":     {image("data:image/png,abc"), imageURL, CodeInvalidValue, "in base64"},
+		"image without data":   {image("data:image/png;base64"), imageURL, CodeInvalidValue, "in base64"},
+		"svg image":            {image("data:image/svg+xml;base64,AAAA"), imageURL, CodeInvalidValue, "png, jpeg, gif or webp"},
+		"bad base64":           {image("data:image/png;base64,AA*A"), imageURL, CodeInvalidValue, "valid base64"},
+		"cut base64":           {image("data:image/png;base64,AAA"), imageURL, CodeInvalidValue, "valid base64"},
+		"over-padded base64":   {image("data:image/png;base64,A==="), imageURL, CodeInvalidValue, "valid base64"},
+		"empty image":          {image("data:image/png;base64,"), imageURL, CodeInvalidValue, "valid base64"},
+		"image detail":         {withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"huge"}}]}`), "messages[0].content[0].image_url.detail", CodeInvalidValue, "auto, low, high"},
 
-		"result without call":   {withMessages(hi + `,` + result("a")), "messages[1].tool_call_id", codeInvalidValue, `"a"`},
-		"result of another":     {withMessages(calls("a") + `,` + result("b")), "messages[1].tool_call_id", codeInvalidValue, `"b"`},
-		"result twice":          {withMessages(calls("a") + `,` + result("a") + `,` + result("a")), "messages[2].tool_call_id", codeInvalidValue, `"a"`},
-		"result too late":       {withMessages(calls("a") + `,` + result("a") + `,` + hi + `,` + result("a")), "messages[3].tool_call_id", codeInvalidValue, `"a"`},
-		"no tool_call_id":       {withMessages(calls("a") + `,{"role":"tool","content":"r"}`), "messages[1].tool_call_id", codeMissing, "is required"},
-		"call without result":   {withMessages(calls("a", "b", "c") + `,` + result("b") + `,` + hi), "messages[0].tool_calls[0].id", codeInvalidValue, "tool_call_id a, c"},
-		"call at the end":       {withMessages(hi + `,` + calls("a", "b") + `,` + result("a")), "messages[1].tool_calls[1].id", codeInvalidValue, "tool_call_id b"},
-		"many without result":   {withMessages(calls("a", "b", "c", "d", "e", "f", "g")), "messages[0].tool_calls[0].id", codeInvalidValue, "tool_call_id a, b, c, d, e, …"},
-		"user before result":    {withMessages(calls("a") + `,` + hi + `,` + result("a")), "messages[0].tool_calls[0].id", codeInvalidValue, "tool_call_id a"},
-		"same id twice":         {withMessages(calls("a", "a")), "messages[0].tool_calls[1].id", codeInvalidValue, "used twice"},
-		"empty call id":         {withMessages(calls("")), "messages[0].tool_calls[0].id", codeInvalidValue, "must not be empty"},
-		"custom call":           {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","type":"custom"}]}`), "messages[0].tool_calls[0].type", codeUnsupported, "function"},
-		"call of empty name":    {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"","arguments":""}}]}`), "messages[0].tool_calls[0].function.name", codeInvalidValue, "empty"},
-		"call without name":     {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"arguments":""}}]}`), "messages[0].tool_calls[0].function.name", codeMissing, "is required"},
-		"call without argument": {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f"}}]}`), "messages[0].tool_calls[0].function.arguments", codeMissing, "is required"},
+		"result without call":   {withMessages(hi + `,` + result("a")), "messages[1].tool_call_id", CodeInvalidValue, `"a"`},
+		"result of another":     {withMessages(calls("a") + `,` + result("b")), "messages[1].tool_call_id", CodeInvalidValue, `"b"`},
+		"result twice":          {withMessages(calls("a") + `,` + result("a") + `,` + result("a")), "messages[2].tool_call_id", CodeInvalidValue, `"a"`},
+		"result too late":       {withMessages(calls("a") + `,` + result("a") + `,` + hi + `,` + result("a")), "messages[3].tool_call_id", CodeInvalidValue, `"a"`},
+		"no tool_call_id":       {withMessages(calls("a") + `,{"role":"tool","content":"r"}`), "messages[1].tool_call_id", CodeMissingParameter, "is required"},
+		"call without result":   {withMessages(calls("a", "b", "c") + `,` + result("b") + `,` + hi), "messages[0].tool_calls[0].id", CodeInvalidValue, "tool_call_id a, c"},
+		"call at the end":       {withMessages(hi + `,` + calls("a", "b") + `,` + result("a")), "messages[1].tool_calls[1].id", CodeInvalidValue, "tool_call_id b"},
+		"many without result":   {withMessages(calls("a", "b", "c", "d", "e", "f", "g")), "messages[0].tool_calls[0].id", CodeInvalidValue, "tool_call_id a, b, c, d, e, …"},
+		"user before result":    {withMessages(calls("a") + `,` + hi + `,` + result("a")), "messages[0].tool_calls[0].id", CodeInvalidValue, "tool_call_id a"},
+		"same id twice":         {withMessages(calls("a", "a")), "messages[0].tool_calls[1].id", CodeInvalidValue, "used twice"},
+		"empty call id":         {withMessages(calls("")), "messages[0].tool_calls[0].id", CodeInvalidValue, "must not be empty"},
+		"custom call":           {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","type":"custom"}]}`), "messages[0].tool_calls[0].type", CodeUnsupportedParameter, "function"},
+		"call of empty name":    {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"","arguments":""}}]}`), "messages[0].tool_calls[0].function.name", CodeInvalidValue, "empty"},
+		"call without name":     {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"arguments":""}}]}`), "messages[0].tool_calls[0].function.name", CodeMissingParameter, "is required"},
+		"call without argument": {withMessages(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f"}}]}`), "messages[0].tool_calls[0].function.arguments", CodeMissingParameter, "is required"},
 
-		"duplicate tools":   {withFields(`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"\u0066"}}]`), "tools[1].function.name", codeInvalidValue, "used twice"},
-		"tool name":         {withTool(`{"name":"a b"}`, ""), "tools[0].function.name", codeInvalidValue, "letters, digits"},
-		"tool name in dots": {withTool(`{"name":"web.run"}`, ""), "tools[0].function.name", codeInvalidValue, "letters, digits"},
-		"tool name accents": {withTool(`{"name":"prüfe"}`, ""), "tools[0].function.name", codeInvalidValue, "letters, digits"},
-		"empty tool name":   {withTool(`{"name":""}`, ""), "tools[0].function.name", codeInvalidValue, "must not be empty"},
-		"long tool name":    {withTool(`{"name":"`+strings.Repeat("a", 129)+`"}`, ""), "tools[0].function.name", codeInvalidValue, "at most 128"},
-		"no tool name":      {withTool(`{}`, ""), "tools[0].function.name", codeMissing, "is required"},
-		"too many tools":    {withFields(`"tools":[` + manyTools(maxTools+1) + `]`), "tools", codeInvalidValue, "at most 1024"},
-		"flat tool":         {withFields(`"tools":[{"type":"function","name":"f"}]`), "tools[0].function", codeMissing, "POST /v1/responses"},
-		"empty tool":        {withFields(`"tools":[{"type":"function"}]`), "tools[0].function", codeMissing, "is required."},
-		"custom tool":       {withFields(`"tools":[{"type":"custom","custom":{}}]`), "tools[0].type", codeUnsupported, "function"},
+		"duplicate tools":   {withFields(`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"\u0066"}}]`), "tools[1].function.name", CodeInvalidValue, "used twice"},
+		"tool name":         {withTool(`{"name":"a b"}`, ""), "tools[0].function.name", CodeInvalidValue, "letters, digits"},
+		"tool name in dots": {withTool(`{"name":"web.run"}`, ""), "tools[0].function.name", CodeInvalidValue, "letters, digits"},
+		"tool name accents": {withTool(`{"name":"prüfe"}`, ""), "tools[0].function.name", CodeInvalidValue, "letters, digits"},
+		"empty tool name":   {withTool(`{"name":""}`, ""), "tools[0].function.name", CodeInvalidValue, "must not be empty"},
+		"long tool name":    {withTool(`{"name":"`+strings.Repeat("a", 129)+`"}`, ""), "tools[0].function.name", CodeInvalidValue, "at most 128"},
+		"no tool name":      {withTool(`{}`, ""), "tools[0].function.name", CodeMissingParameter, "is required"},
+		"too many tools":    {withFields(`"tools":[` + manyTools(maxTools+1) + `]`), "tools", CodeInvalidValue, "at most 1024"},
+		"flat tool":         {withFields(`"tools":[{"type":"function","name":"f"}]`), "tools[0].function", CodeMissingParameter, "POST /v1/responses"},
+		"empty tool":        {withFields(`"tools":[{"type":"function"}]`), "tools[0].function", CodeMissingParameter, "is required."},
+		"custom tool":       {withFields(`"tools":[{"type":"custom","custom":{}}]`), "tools[0].type", CodeUnsupportedParameter, "function"},
 
-		"unknown choice":           {withTool(readNote, `,"tool_choice":"any"`), "tool_choice", codeInvalidValue, "none, auto, required"},
-		"required without tools":   {withFields(`"tool_choice":"required"`), "tool_choice", codeInvalidValue, "only allowed when 'tools'"},
-		"required, empty tools":    {withFields(`"tools":[],"tool_choice":"required"`), "tool_choice", codeInvalidValue, "only allowed when 'tools'"},
-		"named without tools":      {withFields(`"tool_choice":{"type":"function","function":{"name":"f"}}`), "tool_choice", codeInvalidValue, "only allowed when 'tools'"},
-		"named unknown":            {withTool(readNote, `,"tool_choice":{"type":"function","function":{"name":"f"}}`), "tool_choice", codeInvalidValue, `"f"`},
-		"named empty":              {withTool(readNote, `,"tool_choice":{"type":"function","function":{"name":""}}`), "tool_choice.function.name", codeInvalidValue, "must not be empty"},
-		"choice type":              {withTool(readNote, `,"tool_choice":{"type":"custom"}`), "tool_choice.type", codeUnsupported, "allowed_tools"},
-		"allowed unknown":          {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`), "tool_choice", codeInvalidValue, `"f"`},
-		"allowed none":             {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}`), "tool_choice.allowed_tools.tools", codeInvalidValue, "at least one"},
-		"allowed mode":             {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"none","tools":[]}}`), "tool_choice.allowed_tools.mode", codeInvalidValue, "auto or required"},
-		"allowed custom":           {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"custom"}]}}`), "tool_choice.allowed_tools.tools[0].type", codeUnsupported, "function"},
-		"format type":              {withFields(`"response_format":{"type":"xml"}`), "response_format.type", codeInvalidValue, "json_schema"},
-		"format without type":      {withFields(`"response_format":{}`), "response_format.type", codeMissing, "is required"},
-		"format without schema":    {withFields(`"response_format":{"type":"json_schema"}`), "response_format.json_schema", codeMissing, "is required"},
-		"schema without name":      {withFields(`"response_format":{"type":"json_schema","json_schema":{"schema":{}}}`), "response_format.json_schema.name", codeMissing, "is required"},
-		"schema without schema":    {withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n"}}`), "response_format.json_schema.schema", codeMissing, "is required"},
-		"unknown effort":           {withFields(`"reasoning_effort":"ultra"`), "reasoning_effort", codeInvalidValue, "xhigh"},
-		"unknown verbosity":        {withFields(`"verbosity":"chatty"`), "verbosity", codeInvalidValue, "low, medium, high"},
-		"options without stream":   {withFields(`"stream_options":{"include_usage":true}`), "stream_options", codeInvalidValue, "'stream' is true"},
-		"options, stream is false": {withFields(`"stream_options":{},"stream":false`), "stream_options", codeInvalidValue, "'stream' is true"},
-		"nine choices":             {withFields(`"n":9`), "n", codeInvalidValue, "at most 8"},
-		"no end of choices":        {withFields(`"n":1e999`), "n", codeInvalidValue, "at most 8"},
-		"no choice":                {withFields(`"n":0`), "n", codeInvalidValue, "integer of at least 1"},
-		"half a choice":            {withFields(`"n":1.5`), "n", codeInvalidValue, "integer of at least 1"},
-		"no tokens":                {withFields(`"max_tokens":0`), "max_tokens", codeInvalidValue, "integer of at least 1"},
-		"fewer tokens":             {withFields(`"max_completion_tokens":-1`), "max_completion_tokens", codeInvalidValue, "integer of at least 1"},
-		"half a token":             {withFields(`"max_completion_tokens":0.5`), "max_completion_tokens", codeInvalidValue, "integer of at least 1"},
-		"five stops":               {withFields(`"stop":["a","b","c","d","a"]`), "stop", codeInvalidValue, "at most 4"},
-		"empty stop":               {withFields(`"stop":""`), "stop", codeInvalidValue, "must not be empty"},
-		"empty stop of two":        {withFields(`"stop":["a",""]`), "stop[1]", codeInvalidValue, "must not be empty"},
-		"endless stop":             {withFields(`"stop":"` + strings.Repeat("a", maxStopBytes+1) + `"`), "stop", codeInvalidValue, "at most 4096 bytes"},
-		"logprobs":                 {withFields(`"logprobs":true`), "logprobs", codeUnsupported, "log probabilities"},
-		"top_logprobs":             {withFields(`"top_logprobs":2`), "top_logprobs", codeUnsupported, "log probabilities"},
-		"audio answer":             {withFields(`"modalities":["text","audio"]`), "modalities[1]", codeUnsupported, "answers are text"},
-		"audio settings":           {withFields(`"audio":{"voice":"x"}`), "audio", codeUnsupported, "answers are text"},
+		"unknown choice":           {withTool(readNote, `,"tool_choice":"any"`), "tool_choice", CodeInvalidValue, "none, auto, required"},
+		"required without tools":   {withFields(`"tool_choice":"required"`), "tool_choice", CodeInvalidValue, "only allowed when 'tools'"},
+		"required, empty tools":    {withFields(`"tools":[],"tool_choice":"required"`), "tool_choice", CodeInvalidValue, "only allowed when 'tools'"},
+		"named without tools":      {withFields(`"tool_choice":{"type":"function","function":{"name":"f"}}`), "tool_choice", CodeInvalidValue, "only allowed when 'tools'"},
+		"named unknown":            {withTool(readNote, `,"tool_choice":{"type":"function","function":{"name":"f"}}`), "tool_choice", CodeInvalidValue, `"f"`},
+		"named empty":              {withTool(readNote, `,"tool_choice":{"type":"function","function":{"name":""}}`), "tool_choice.function.name", CodeInvalidValue, "must not be empty"},
+		"choice type":              {withTool(readNote, `,"tool_choice":{"type":"custom"}`), "tool_choice.type", CodeUnsupportedParameter, "allowed_tools"},
+		"allowed unknown":          {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`), "tool_choice", CodeInvalidValue, `"f"`},
+		"allowed none":             {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}`), "tool_choice.allowed_tools.tools", CodeInvalidValue, "at least one"},
+		"allowed mode":             {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"none","tools":[]}}`), "tool_choice.allowed_tools.mode", CodeInvalidValue, "auto or required"},
+		"allowed custom":           {withTool(readNote, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"custom"}]}}`), "tool_choice.allowed_tools.tools[0].type", CodeUnsupportedParameter, "function"},
+		"format type":              {withFields(`"response_format":{"type":"xml"}`), "response_format.type", CodeInvalidValue, "json_schema"},
+		"format without type":      {withFields(`"response_format":{}`), "response_format.type", CodeMissingParameter, "is required"},
+		"format without schema":    {withFields(`"response_format":{"type":"json_schema"}`), "response_format.json_schema", CodeMissingParameter, "is required"},
+		"schema without name":      {withFields(`"response_format":{"type":"json_schema","json_schema":{"schema":{}}}`), "response_format.json_schema.name", CodeMissingParameter, "is required"},
+		"schema without schema":    {withFields(`"response_format":{"type":"json_schema","json_schema":{"name":"n"}}`), "response_format.json_schema.schema", CodeMissingParameter, "is required"},
+		"unknown effort":           {withFields(`"reasoning_effort":"ultra"`), "reasoning_effort", CodeInvalidValue, "xhigh"},
+		"unknown verbosity":        {withFields(`"verbosity":"chatty"`), "verbosity", CodeInvalidValue, "low, medium, high"},
+		"options without stream":   {withFields(`"stream_options":{"include_usage":true}`), "stream_options", CodeInvalidValue, "'stream' is true"},
+		"options, stream is false": {withFields(`"stream_options":{},"stream":false`), "stream_options", CodeInvalidValue, "'stream' is true"},
+		"nine choices":             {withFields(`"n":9`), "n", CodeInvalidValue, "at most 8"},
+		"no end of choices":        {withFields(`"n":1e999`), "n", CodeInvalidValue, "at most 8"},
+		"no choice":                {withFields(`"n":0`), "n", CodeInvalidValue, "integer of at least 1"},
+		"half a choice":            {withFields(`"n":1.5`), "n", CodeInvalidValue, "integer of at least 1"},
+		"no tokens":                {withFields(`"max_tokens":0`), "max_tokens", CodeInvalidValue, "integer of at least 1"},
+		"fewer tokens":             {withFields(`"max_completion_tokens":-1`), "max_completion_tokens", CodeInvalidValue, "integer of at least 1"},
+		"half a token":             {withFields(`"max_completion_tokens":0.5`), "max_completion_tokens", CodeInvalidValue, "integer of at least 1"},
+		"five stops":               {withFields(`"stop":["a","b","c","d","a"]`), "stop", CodeInvalidValue, "at most 4"},
+		"empty stop":               {withFields(`"stop":""`), "stop", CodeInvalidValue, "must not be empty"},
+		"empty stop of two":        {withFields(`"stop":["a",""]`), "stop[1]", CodeInvalidValue, "must not be empty"},
+		"endless stop":             {withFields(`"stop":"` + strings.Repeat("a", maxStopBytes+1) + `"`), "stop", CodeInvalidValue, "at most 4096 bytes"},
+		"logprobs":                 {withFields(`"logprobs":true`), "logprobs", CodeUnsupportedParameter, "log probabilities"},
+		"top_logprobs":             {withFields(`"top_logprobs":2`), "top_logprobs", CodeUnsupportedParameter, "log probabilities"},
+		"audio answer":             {withFields(`"modalities":["text","audio"]`), "modalities[1]", CodeUnsupportedParameter, "answers are text"},
+		"audio settings":           {withFields(`"audio":{"voice":"x"}`), "audio", CodeUnsupportedParameter, "answers are text"},
 
-		"functions and tools":       {withTool(readNote, `,"functions":[{"name":"f"}]`), "functions", codeInvalidValue, "use 'tools' alone"},
-		"functions, tool choice":    {withFields(`"functions":[{"name":"f"}],"tool_choice":"none"`), "tool_choice", codeInvalidValue, "use 'function_call'"},
-		"tools, function choice":    {withTool(readNote, `,"function_call":"none"`), "function_call", codeInvalidValue, "use 'tool_choice'"},
-		"duplicate functions":       {withFields(`"functions":[{"name":"f"},{"name":"f"}]`), "functions[1].name", codeInvalidValue, "used twice"},
-		"too many functions":        {withFields(`"functions":[` + manyFunctions(maxTools+1) + `]`), "functions", codeInvalidValue, "at most 1024 functions"},
-		"function name":             {withFields(`"functions":[{"name":"a b"}]`), "functions[0].name", codeInvalidValue, "letters, digits"},
-		"function choice":           {withFields(`"functions":[{"name":"f"}],"function_call":"required"`), "function_call", codeInvalidValue, "none, auto or an object"},
-		"unknown function":          {withFields(`"functions":[{"name":"f"}],"function_call":{"name":"g"}`), "function_call", codeInvalidValue, `"g"`},
-		"function without any":      {withFields(`"function_call":{"name":"g"}`), "function_call", codeInvalidValue, `"g"`},
-		"nameless function":         {withFields(`"functions":[{"name":"f"}],"function_call":{}`), "function_call.name", codeMissing, "is required"},
-		"function and tool calls":   {withMessages(`{"role":"assistant","tool_calls":[` + call("a") + `],"function_call":{"name":"f","arguments":""}}`), "messages[0].function_call", codeInvalidValue, "beside 'tool_calls'"},
-		"function without answer":   {withMessages(called + `,` + hi), "messages[0].function_call", codeInvalidValue, "message of the role function"},
-		"function call at the end":  {withMessages(hi + `,` + called), "messages[1].function_call", codeInvalidValue, "message of the role function"},
-		"answer without function":   {withMessages(answer), "messages[0].name", codeInvalidValue, `no function_call of "f"`},
-		"answer to a tool call":     {withMessages(calls("a") + `,` + answer), "messages[1].name", codeInvalidValue, `no function_call of "f"`},
-		"answer of another":         {withMessages(called + `,{"role":"function","name":"g","content":"r"}`), "messages[1].name", codeInvalidValue, `no function_call of "g"`},
-		"second answer":             {withMessages(called + `,` + answer + `,` + answer), "messages[2].name", codeInvalidValue, `no function_call of "f"`},
-		"late answer":               {withMessages(called + `,` + hi + `,` + answer), "messages[2].name", codeInvalidValue, `no function_call of "f"`},
-		"nameless answer":           {withMessages(called + `,{"role":"function","content":"r"}`), "messages[1].name", codeMissing, "is required"},
-		"Responses, flat tools":     {`{"model":"m","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"hi"}]}`, "messages", codeMissing, "POST /v1/responses"},
-		"Responses, its own fields": {`{"model":"m","tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"},"messages":null,"store":1,"input":"hi"}`, "messages", codeMissing, "POST /v1/responses"},
+		"functions and tools":       {withTool(readNote, `,"functions":[{"name":"f"}]`), "functions", CodeInvalidValue, "use 'tools' alone"},
+		"functions, tool choice":    {withFields(`"functions":[{"name":"f"}],"tool_choice":"none"`), "tool_choice", CodeInvalidValue, "use 'function_call'"},
+		"tools, function choice":    {withTool(readNote, `,"function_call":"none"`), "function_call", CodeInvalidValue, "use 'tool_choice'"},
+		"duplicate functions":       {withFields(`"functions":[{"name":"f"},{"name":"f"}]`), "functions[1].name", CodeInvalidValue, "used twice"},
+		"too many functions":        {withFields(`"functions":[` + manyFunctions(maxTools+1) + `]`), "functions", CodeInvalidValue, "at most 1024 functions"},
+		"function name":             {withFields(`"functions":[{"name":"a b"}]`), "functions[0].name", CodeInvalidValue, "letters, digits"},
+		"function choice":           {withFields(`"functions":[{"name":"f"}],"function_call":"required"`), "function_call", CodeInvalidValue, "none, auto or an object"},
+		"unknown function":          {withFields(`"functions":[{"name":"f"}],"function_call":{"name":"g"}`), "function_call", CodeInvalidValue, `"g"`},
+		"function without any":      {withFields(`"function_call":{"name":"g"}`), "function_call", CodeInvalidValue, `"g"`},
+		"nameless function":         {withFields(`"functions":[{"name":"f"}],"function_call":{}`), "function_call.name", CodeMissingParameter, "is required"},
+		"function and tool calls":   {withMessages(`{"role":"assistant","tool_calls":[` + call("a") + `],"function_call":{"name":"f","arguments":""}}`), "messages[0].function_call", CodeInvalidValue, "beside 'tool_calls'"},
+		"function without answer":   {withMessages(called + `,` + hi), "messages[0].function_call", CodeInvalidValue, "message of the role function"},
+		"function call at the end":  {withMessages(hi + `,` + called), "messages[1].function_call", CodeInvalidValue, "message of the role function"},
+		"answer without function":   {withMessages(answer), "messages[0].name", CodeInvalidValue, `no function_call of "f"`},
+		"answer to a tool call":     {withMessages(calls("a") + `,` + answer), "messages[1].name", CodeInvalidValue, `no function_call of "f"`},
+		"answer of another":         {withMessages(called + `,{"role":"function","name":"g","content":"r"}`), "messages[1].name", CodeInvalidValue, `no function_call of "g"`},
+		"second answer":             {withMessages(called + `,` + answer + `,` + answer), "messages[2].name", CodeInvalidValue, `no function_call of "f"`},
+		"late answer":               {withMessages(called + `,` + hi + `,` + answer), "messages[2].name", CodeInvalidValue, `no function_call of "f"`},
+		"nameless answer":           {withMessages(called + `,{"role":"function","content":"r"}`), "messages[1].name", CodeMissingParameter, "is required"},
+		"Responses, flat tools":     {`{"model":"m","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"hi"}]}`, "messages", CodeMissingParameter, "POST /v1/responses"},
+		"Responses, its own fields": {`{"model":"m","tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"},"messages":null,"store":1,"input":"hi"}`, "messages", CodeMissingParameter, "POST /v1/responses"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := DecodeChat([]byte(c.body))
@@ -429,8 +432,8 @@ func TestDecodeChatAccepts(t *testing.T) {
 		"schema as deep as Codex": withTool(`{"name":"f","parameters":`+strings.Repeat(`{"a":`, 122)+`{}`+strings.Repeat(`}`, 122)+`}`, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r := mustDecode(t, body); r.Model() != "m" {
-				t.Errorf("model %q", r.Model())
+			if r := mustDecode(t, body); r.model != "m" {
+				t.Errorf("model %q", r.model)
 			}
 		})
 	}

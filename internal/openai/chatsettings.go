@@ -2,60 +2,7 @@ package openai
 
 import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
-	"slices"
-	"strings"
 )
-
-func (r *conversation) readModel(v jsontext.Value) *fault {
-	if f := expect(jsontext.KindString, v); f != nil {
-		return f
-	}
-	if r.model = v.Text(); r.model == "" {
-		return wrongValue("must not be empty")
-	}
-	return nil
-}
-
-func (r *conversation) readParallelToolCalls(v jsontext.Value) *fault {
-	f := optional(jsontext.KindBool, v)
-	r.serialTools = v.Kind() == jsontext.KindBool && !v.IsTrue()
-	return f
-}
-
-// Efforts are the values of reasoning_effort (ReasoningEffort).
-var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
-
-// verbosities are the values of verbosity (Verbosity).
-var verbosities = []string{"low", "medium", "high"}
-
-func (r *conversation) readReasoningEffort(v jsontext.Value) *fault {
-	return readOneOf(&r.effort, Efforts, v)
-}
-
-func (r *conversation) readVerbosity(v jsontext.Value) *fault {
-	return readOneOf(&r.verbosity, verbosities, v)
-}
-
-// readOneOf reads a name that must be one of those known; none is empty.
-func readOneOf(name *string, known []string, v jsontext.Value) *fault {
-	*name = ""
-	if !v.Given() {
-		return nil
-	}
-	if f := expect(jsontext.KindString, v); f != nil {
-		return f
-	}
-	if *name = v.Text(); !slices.Contains(known, *name) {
-		return wrongValue("must be one of %s", strings.Join(known, ", "))
-	}
-	return nil
-}
-
-func (r *conversation) readStream(v jsontext.Value) *fault {
-	f := optional(jsontext.KindBool, v)
-	r.stream = v.IsTrue()
-	return f
-}
 
 func (r *ChatRequest) readStreamOptions(v jsontext.Value) *fault {
 	r.hasOptions, r.includeUsage = v.Given(), false
@@ -125,3 +72,5 @@ func (r *ChatRequest) readAudio(v jsontext.Value) *fault {
 	}
 	return unsupported("is not supported: answers are text")
 }
+
+func (r *ChatRequest) readResponseFormat(v jsontext.Value) *fault { return r.format.read(v, false) }

@@ -1,72 +1,127 @@
 package openai
 
-// codes are all that an [Error] of this server may have as its code, beside
-// those that a model's provider makes up.
-var codes = map[string]bool{
-	"answer_too_large":            true,
-	"client_closed_request":       true,
-	"codex_answer_memory":         true,
-	"codex_body_memory":           true,
-	"codex_error":                 true,
-	"codex_exited":                true,
-	"codex_forbidden":             true,
-	"codex_idle_timeout":          true,
-	"codex_interrupted":           true,
-	"codex_misconfigured":         true,
-	"codex_not_ready":             true,
-	"codex_overloaded":            true,
-	"codex_queue_full":            true,
-	"codex_queue_timeout":         true,
-	"codex_refused":               true,
-	"codex_timeout":               true,
-	"codex_too_slow":              true,
-	"codex_unauthorized":          true,
-	"codex_unresponsive":          true,
-	"content_policy_violation":    true,
-	"context_length_exceeded":     true,
-	"host_not_allowed":            true,
-	"hosted_tool":                 true,
-	"insufficient_quota":          true,
-	"internal_error":              true,
-	"invalid_api_key":             true,
-	"invalid_image_url":           true,
-	"invalid_json":                true,
-	"invalid_type":                true,
-	"invalid_value":               true,
-	"method_not_allowed":          true,
-	"missing_required_parameter":  true,
-	"model_not_found":             true,
-	"not_found":                   true,
-	"origin_not_allowed":          true,
-	"previous_response_not_found": true,
-	"rate_limit_exceeded":         true,
-	"request_timeout":             true,
-	"request_too_large":           true,
-	"response_cancelled":          true,
-	"response_not_cancellable":    true,
-	"response_not_found":          true,
-	"response_store_unavailable":  true,
-	"server_overloaded":           true,
-	"server_shutting_down":        true,
-	"unknown_url":                 true,
-	"unsupported_parameter":       true,
-	"upstream_disconnected":       true,
-	"upstream_error":              true,
+import "slices"
+
+// Code is the code of an [Error], by which clients tell failures apart.
+type Code string
+
+// The codes of this server. A 400 of the model's provider may have others.
+const (
+	CodeAnswerTooLarge         Code = "answer_too_large"
+	CodeClientClosed           Code = "client_closed_request"
+	CodeAnswerMemory           Code = "codex_answer_memory"
+	CodeBodyMemory             Code = "codex_body_memory"
+	CodeCodexError             Code = "codex_error"
+	CodeExited                 Code = "codex_exited"
+	CodeForbidden              Code = "codex_forbidden"
+	CodeIdleTimeout            Code = "codex_idle_timeout"
+	CodeInterrupted            Code = "codex_interrupted"
+	CodeMisconfigured          Code = "codex_misconfigured"
+	CodeNotReady               Code = "codex_not_ready"
+	CodeOverloaded             Code = "codex_overloaded"
+	CodeQueueFull              Code = "codex_queue_full"
+	CodeQueueTimeout           Code = "codex_queue_timeout"
+	CodeRefused                Code = "codex_refused"
+	CodeTimeout                Code = "codex_timeout"
+	CodeTooSlow                Code = "codex_too_slow"
+	CodeUnauthorized           Code = "codex_unauthorized"
+	CodeUnresponsive           Code = "codex_unresponsive"
+	CodeContentPolicy          Code = "content_policy_violation"
+	CodeContextLength          Code = "context_length_exceeded"
+	CodeHostNotAllowed         Code = "host_not_allowed"
+	CodeInsufficientQuota      Code = "insufficient_quota"
+	CodeInternal               Code = "internal_error"
+	CodeInvalidAPIKey          Code = "invalid_api_key"
+	CodeInvalidImageURL        Code = "invalid_image_url"
+	CodeInvalidJSON            Code = "invalid_json"
+	CodeInvalidType            Code = "invalid_type"
+	CodeInvalidValue           Code = "invalid_value"
+	CodeMethodNotAllowed       Code = "method_not_allowed"
+	CodeMissingParameter       Code = "missing_required_parameter"
+	CodeModelNotFound          Code = "model_not_found"
+	CodeNotFound               Code = "not_found"
+	CodeOriginNotAllowed       Code = "origin_not_allowed"
+	CodePreviousNotFound       Code = "previous_response_not_found"
+	CodeRateLimit              Code = "rate_limit_exceeded"
+	CodeRequestTimeout         Code = "request_timeout"
+	CodeRequestTooLarge        Code = "request_too_large"
+	CodeResponseCancelled      Code = "response_cancelled"
+	CodeResponseNotCancellable Code = "response_not_cancellable"
+	CodeResponseNotFound       Code = "response_not_found"
+	CodeStoreUnavailable       Code = "response_store_unavailable"
+	CodeServerOverloaded       Code = "server_overloaded"
+	CodeShuttingDown           Code = "server_shutting_down"
+	CodeUnknownURL             Code = "unknown_url"
+	CodeUnsupportedParameter   Code = "unsupported_parameter"
+	CodeUpstreamDisconnected   Code = "upstream_disconnected"
+	CodeUpstreamError          Code = "upstream_error"
+)
+
+// codes are the codes of this server, for metrics.
+var codes = []Code{
+	CodeAnswerTooLarge,
+	CodeClientClosed,
+	CodeAnswerMemory,
+	CodeBodyMemory,
+	CodeCodexError,
+	CodeExited,
+	CodeForbidden,
+	CodeIdleTimeout,
+	CodeInterrupted,
+	CodeMisconfigured,
+	CodeNotReady,
+	CodeOverloaded,
+	CodeQueueFull,
+	CodeQueueTimeout,
+	CodeRefused,
+	CodeTimeout,
+	CodeTooSlow,
+	CodeUnauthorized,
+	CodeUnresponsive,
+	CodeContentPolicy,
+	CodeContextLength,
+	CodeHostNotAllowed,
+	CodeInsufficientQuota,
+	CodeInternal,
+	CodeInvalidAPIKey,
+	CodeInvalidImageURL,
+	CodeInvalidJSON,
+	CodeInvalidType,
+	CodeInvalidValue,
+	CodeMethodNotAllowed,
+	CodeMissingParameter,
+	CodeModelNotFound,
+	CodeNotFound,
+	CodeOriginNotAllowed,
+	CodePreviousNotFound,
+	CodeRateLimit,
+	CodeRequestTimeout,
+	CodeRequestTooLarge,
+	CodeResponseCancelled,
+	CodeResponseNotCancellable,
+	CodeResponseNotFound,
+	CodeStoreUnavailable,
+	CodeServerOverloaded,
+	CodeShuttingDown,
+	CodeUnknownURL,
+	CodeUnsupportedParameter,
+	CodeUpstreamDisconnected,
+	CodeUpstreamError,
 }
 
-// The labels of errors whose code is none of ours.
+// The labels of errors that have none of the codes above.
 const (
 	LabelInvalid = "invalid_request" // a request that is wrong, without a code
 	LabelOther   = "other"           // a code of the provider's
 )
 
-// Label is the error's code if it is one of this server's, else one of few
-// words for all others: a value of bounded number for metrics.
-func (e *Error) Label() string {
+// Label returns the code if it is one of this server's, else one of a few words for
+// all others: a value of bounded number for metrics.
+func (c Code) Label() string {
 	switch {
-	case codes[e.Code]:
-		return e.Code
-	case e.Code == "":
+	case slices.Contains(codes, c):
+		return string(c)
+	case c == "":
 		return LabelInvalid
 	}
 	return LabelOther

@@ -1,9 +1,10 @@
 package openai
 
 import (
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"slices"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // conversation is what a request asks of the model, whatever its wire: chat
@@ -24,9 +25,6 @@ type conversation struct {
 	serialTools bool   // parallel_tool_calls is false
 	stream      bool
 }
-
-// Model is the model that the client asked for.
-func (c *conversation) Model() string { return c.model }
 
 // InstructionsContain reports whether s occurs in a system or developer message
 // or in an assistant message that opens the conversation, which is where some

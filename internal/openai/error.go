@@ -2,11 +2,12 @@ package openai
 
 import (
 	"fmt"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"math"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // The types of errors that OpenAI documents and SDKs know.
@@ -27,7 +28,7 @@ type Error struct {
 	Detail  string // the whole text, for the operator's log, of a failure that is not the request's; else empty
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field, like "messages[2].content"; empty: null
-	Code    string // for example "model_not_found"; empty: null
+	Code    Code   // for example "model_not_found"; empty: null
 	// RetryAfter tells SDKs when to try again. 0: no advice.
 	RetryAfter time.Duration
 	// ShouldRetry overrides what SDKs make of the status. Nil: no override.
@@ -55,7 +56,7 @@ func (e *Error) Body() []byte {
 	b = append(b, `,"param":`...)
 	b = jsontext.AppendStringOrNull(b, e.Param)
 	b = append(b, `,"code":`...)
-	b = jsontext.AppendStringOrNull(b, e.Code)
+	b = jsontext.AppendStringOrNull(b, string(e.Code))
 	return append(b, `}}`...)
 }
 

@@ -74,9 +74,10 @@ func TestErrorRespond(t *testing.T) {
 
 func TestLocalErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		err         *Error
-		status      int
-		param, code string
+		err    *Error
+		status int
+		param  string
+		code   Code
 	}{
 		"invalid":      {InvalidRequest("x-proxy-output-mode", "must be openai-json or obsidian-xml"), 400, "x-proxy-output-mode", ""},
 		"queue":        {QueueFull(), 429, "", "codex_queue_full"},

@@ -12,13 +12,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// The codes of failures of which a client is told no more than that.
-const (
-	codeExited        = "codex_exited"
-	codeInternal      = "internal_error"
-	codeConfiguration = "codex_misconfigured"
-)
-
 // sentinels are the verdicts on errors without more to them than their kind, in
 // the order in which they are tried: an idle timeout may carry a failure of the
 // turn along.
@@ -26,14 +19,14 @@ var sentinels = []struct {
 	err error
 	verdict
 }{
-	{turn.ErrIdle, verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: "codex_idle_timeout"}},
+	{turn.ErrIdle, verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: CodeIdleTimeout}},
 	{turn.ErrCompacted, tooLong},
-	{turn.ErrInterrupted, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_interrupted", retry: soon}},
-	{turn.ErrShutdown, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "server_shutting_down", retry: soon}},
-	{codexrpc.ErrOverloaded, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_overloaded", retry: soon}},
-	{codexrpc.ErrUnresponsive, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_unresponsive", retry: soon}},
-	{codexrpc.ErrClosed, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: codeExited, retry: soon}},
-	{codexrpc.ErrTooSlow, verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: "codex_too_slow"}},
+	{turn.ErrInterrupted, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: CodeInterrupted, retry: soon}},
+	{turn.ErrShutdown, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: CodeShuttingDown, retry: soon}},
+	{codexrpc.ErrOverloaded, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: CodeOverloaded, retry: soon}},
+	{codexrpc.ErrUnresponsive, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: CodeUnresponsive, retry: soon}},
+	{codexrpc.ErrClosed, verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: CodeExited, retry: soon}},
+	{codexrpc.ErrTooSlow, verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: CodeTooSlow}},
 	{codexrpc.ErrTimeout, timedOut},
 }
 
@@ -68,11 +61,11 @@ func shown(err error, e *Error) string {
 	switch {
 	case isNotReady:
 		return notReadyMessage(&appserver.NotReadyError{State: notReady.State, Reason: notReady.Remedy})
-	case e.Code == codeExited:
+	case e.Code == CodeExited:
 		return codexrpc.ErrClosed.Error() // without its last words
-	case e.Code == codeConfiguration:
+	case e.Code == CodeMisconfigured:
 		return configurationRemedy
-	case e.Code == codeInternal:
+	case e.Code == CodeInternal:
 		return "The request failed within this server; its log says why."
 	case isTurn && e.Status == http.StatusBadRequest:
 		return withoutURLs(bounded(e.Message)) // it may name a field as a path
@@ -103,12 +96,12 @@ func classify(err error) *Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut.error(err.Error())
 	}
-	return verdict{status: http.StatusInternalServerError, kind: typeServer, code: codeInternal}.error(err.Error())
+	return verdict{status: http.StatusInternalServerError, kind: typeServer, code: CodeInternal}.error(err.Error())
 }
 
 // fromNotReady tells that there is no app-server for now, and when to come back.
 func fromNotReady(e *appserver.NotReadyError) *Error {
-	v := verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "codex_not_ready"}
+	v := verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: CodeNotReady}
 	v.retry = max(soon, e.RetryAfter)
 	return v.error(notReadyMessage(e))
 }
@@ -120,9 +113,6 @@ func notReadyMessage(e *appserver.NotReadyError) string {
 // codeInvalidRequest is JSON-RPC's code for a call that makes no sense, by which
 // the app-server refuses what a client asked for.
 const codeInvalidRequest = -32600
-
-// codeRefused is the code of what the app-server refused.
-const codeRefused = "codex_refused"
 
 // misconfigured is what the app-server says of a thread when its own configuration
 // makes no sense, which no client can mend.
@@ -140,12 +130,12 @@ func fromCall(e *codexrpc.CallError) *Error {
 	_ = json.Unmarshal(e.Data, &data)
 	switch {
 	case strings.Contains(e.Message, misconfigured):
-		return verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: codeConfiguration, final: true}.error(e.Message)
+		return verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: CodeMisconfigured, final: true}.error(e.Message)
 	case data.InputErrorCode == "input_too_large":
 		return tooLong.error(e.Message)
 	case e.Code == codeInvalidRequest:
 		v := badRequest
-		v.code = codeRefused
+		v.code = CodeRefused
 		return v.error(e.Message)
 	}
 	return codexError.error(e.Error())

@@ -18,7 +18,8 @@ import (
 // is no use.
 type want struct {
 	status      int
-	kind, code  string
+	kind        string
+	code        Code
 	param       string
 	retry       time.Duration
 	message     string // empty: the error's own text

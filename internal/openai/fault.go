@@ -2,18 +2,10 @@ package openai
 
 import (
 	"fmt"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/http"
 	"strings"
-)
 
-// The codes that OpenAI gives to what is wrong with a request.
-const (
-	codeInvalidType  = "invalid_type"
-	codeInvalidValue = "invalid_value"
-	codeMissing      = "missing_required_parameter"
-	codeUnsupported  = "unsupported_parameter"
-	codeNotFound     = "not_found"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // fault is what is wrong with a value of a request. Its path is put together on
@@ -21,30 +13,30 @@ const (
 type fault struct {
 	path    string // from where the fault is now, for example "[1].image_url"
 	problem string // reads well behind "PATH: "
-	code    string
+	code    Code
 }
 
 func wrongType(want jsontext.Kind, v jsontext.Value) *fault {
 	if v.Kind() == jsontext.KindAbsent {
 		return missing()
 	}
-	return &fault{problem: fmt.Sprintf("must be %s, not %s", want, v.Kind()), code: codeInvalidType}
+	return &fault{problem: fmt.Sprintf("must be %s, not %s", want, v.Kind()), code: CodeInvalidType}
 }
 
 func wrongValue(format string, args ...any) *fault {
-	return &fault{problem: fmt.Sprintf(format, args...), code: codeInvalidValue}
+	return &fault{problem: fmt.Sprintf(format, args...), code: CodeInvalidValue}
 }
 
 func unsupported(format string, args ...any) *fault {
-	return &fault{problem: fmt.Sprintf(format, args...), code: codeUnsupported}
+	return &fault{problem: fmt.Sprintf(format, args...), code: CodeUnsupportedParameter}
 }
 
 func notFound(format string, args ...any) *fault {
-	return &fault{problem: fmt.Sprintf(format, args...), code: codeNotFound}
+	return &fault{problem: fmt.Sprintf(format, args...), code: CodeNotFound}
 }
 
 func missing() *fault {
-	return &fault{problem: "is required", code: codeMissing}
+	return &fault{problem: "is required", code: CodeMissingParameter}
 }
 
 // in says that the fault lies in the member name of an object.

@@ -3,10 +3,11 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/http"
 	"slices"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // FuzzPlan sends any body. What is refused must be refused in OpenAI's shape;
@@ -36,7 +37,7 @@ func FuzzPlan(f *testing.F) {
 			}
 			return
 		}
-		if r.Model() == "" {
+		if r.model == "" {
 			t.Fatal("a request without a model was accepted")
 		}
 		p, refusal := r.Plan(PlanOptions{})

@@ -2,9 +2,10 @@ package openai
 
 import (
 	"bytes"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/url"
 	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // imageTypes are the media types that models read.

@@ -17,7 +17,7 @@ func InvalidRequest(param, message string) *Error {
 // it.
 func InvalidImageURL(param, message string) *Error {
 	return &Error{
-		Status: http.StatusBadRequest, Type: typeInvalidRequest, Param: param, Code: "invalid_image_url",
+		Status: http.StatusBadRequest, Type: typeInvalidRequest, Param: param, Code: CodeInvalidImageURL,
 		Message: message,
 	}
 }
@@ -26,7 +26,7 @@ func InvalidImageURL(param, message string) *Error {
 // second, or took too long. Caddy's own timeout may be shorter.
 func BodyTimeout(rate int, most time.Duration) *Error {
 	return &Error{
-		Status: http.StatusRequestTimeout, Type: typeInvalidRequest, Code: "request_timeout",
+		Status: http.StatusRequestTimeout, Type: typeInvalidRequest, Code: CodeRequestTimeout,
 		Message: fmt.Sprintf("The request body came too slowly: it must come at %d bytes a second or more, and within %s.", rate, most),
 	}
 }
@@ -35,7 +35,7 @@ func BodyTimeout(rate int, most time.Duration) *Error {
 // to be put together. Trying again would only cost as much again.
 func AnswerTooLarge(limit int64) *Error {
 	return &Error{
-		Status: http.StatusBadGateway, Type: typeServer, Code: "answer_too_large",
+		Status: http.StatusBadGateway, Type: typeServer, Code: CodeAnswerTooLarge,
 		Message:     fmt.Sprintf("The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.", limit),
 		ShouldRetry: new(bool),
 	}
@@ -45,7 +45,7 @@ func AnswerTooLarge(limit int64) *Error {
 // that are put together take it all.
 func AnswerMemory() *Error {
 	return &Error{
-		Status: http.StatusServiceUnavailable, Type: typeServer, Code: "codex_answer_memory",
+		Status: http.StatusServiceUnavailable, Type: typeServer, Code: CodeAnswerMemory,
 		Message:    "Other answers that are put together take all the memory that there is for them here. Please try again later; a stream of chat completions takes none.",
 		RetryAfter: laterAfterQueue,
 	}
@@ -55,7 +55,7 @@ func AnswerMemory() *Error {
 // those of others take it all.
 func BodyMemory() *Error {
 	return &Error{
-		Status: http.StatusServiceUnavailable, Type: typeServer, Code: "codex_body_memory",
+		Status: http.StatusServiceUnavailable, Type: typeServer, Code: CodeBodyMemory,
 		Message:    "The bodies of other requests take all the memory that there is for them here. Please try again in a moment.",
 		RetryAfter: laterAfterQueue,
 	}
@@ -66,7 +66,7 @@ func BodyMemory() *Error {
 // and metrics.
 func ClientGone() *Error {
 	return &Error{
-		Status: 499, Type: typeInvalidRequest, Code: "client_closed_request",
+		Status: 499, Type: typeInvalidRequest, Code: CodeClientClosed,
 		Message: "The client closed the connection before the answer was complete.",
 	}
 }
@@ -75,7 +75,7 @@ func ClientGone() *Error {
 // it from the limits of the provider.
 func QueueFull() *Error {
 	return &Error{
-		Status: http.StatusTooManyRequests, Type: typeRateLimit, Code: "codex_queue_full",
+		Status: http.StatusTooManyRequests, Type: typeRateLimit, Code: CodeQueueFull,
 		Message:    "Too many requests are running or waiting here. Please try again in a moment.",
 		RetryAfter: time.Second,
 	}
@@ -86,7 +86,7 @@ func QueueFull() *Error {
 // so that it is no 429.
 func QueueTimeout(wait time.Duration) *Error {
 	return &Error{
-		Status: http.StatusServiceUnavailable, Type: typeServer, Code: "codex_queue_timeout",
+		Status: http.StatusServiceUnavailable, Type: typeServer, Code: CodeQueueTimeout,
 		Message:    fmt.Sprintf("No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.", wait),
 		RetryAfter: laterAfterQueue,
 	}
@@ -105,7 +105,7 @@ func TooManyChoices(choices, limit int) *Error {
 // PayloadTooLarge is the 413 of a body of more than limit bytes.
 func PayloadTooLarge(limit int64) *Error {
 	return &Error{
-		Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: "request_too_large",
+		Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: CodeRequestTooLarge,
 		Message: fmt.Sprintf("The request body is larger than the limit of %d bytes.", limit),
 	}
 }
@@ -113,7 +113,7 @@ func PayloadTooLarge(limit int64) *Error {
 // Unauthorized is the 401 of a request without a key, or with a wrong one.
 func Unauthorized() *Error {
 	return &Error{
-		Status: http.StatusUnauthorized, Type: typeInvalidRequest, Code: "invalid_api_key",
+		Status: http.StatusUnauthorized, Type: typeInvalidRequest, Code: CodeInvalidAPIKey,
 		Message: "The API key is missing or wrong. Send it as: Authorization: Bearer KEY.",
 	}
 }
@@ -122,7 +122,7 @@ func Unauthorized() *Error {
 // use this API. The page cannot read it; its developer can.
 func OriginNotAllowed(origin string) *Error {
 	return &Error{
-		Status: http.StatusForbidden, Type: typePermission, Code: "origin_not_allowed",
+		Status: http.StatusForbidden, Type: typePermission, Code: CodeOriginNotAllowed,
 		Message: fmt.Sprintf("Pages of the origin %.256q may not use this API.", origin),
 	}
 }
@@ -131,7 +131,7 @@ func OriginNotAllowed(origin string) *Error {
 // name that it was not given.
 func HostNotAllowed(host string) *Error {
 	return &Error{
-		Status: http.StatusForbidden, Type: typePermission, Code: "host_not_allowed",
+		Status: http.StatusForbidden, Type: typePermission, Code: CodeHostNotAllowed,
 		Message: fmt.Sprintf("Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.", host),
 	}
 }
@@ -139,7 +139,7 @@ func HostNotAllowed(host string) *Error {
 // NotFound is the 404 of a path that is no route.
 func NotFound(method, path string) *Error {
 	return &Error{
-		Status: http.StatusNotFound, Type: typeInvalidRequest, Code: "unknown_url",
+		Status: http.StatusNotFound, Type: typeInvalidRequest, Code: CodeUnknownURL,
 		Message: fmt.Sprintf("Unknown request URL: %.32s %.256s.", method, path),
 	}
 }
@@ -147,7 +147,7 @@ func NotFound(method, path string) *Error {
 // ModelNotFound is the 404 of a model that is not offered.
 func ModelNotFound(model string) *Error {
 	return &Error{
-		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: "model", Code: "model_not_found",
+		Status: http.StatusNotFound, Type: typeInvalidRequest, Param: "model", Code: CodeModelNotFound,
 		Message: fmt.Sprintf("The model %.128q does not exist here. GET /v1/models lists those that do.", model),
 	}
 }
@@ -156,7 +156,7 @@ func ModelNotFound(model string) *Error {
 // allow, a list separated by commas.
 func MethodNotAllowed(method, path, allow string) *Error {
 	return &Error{
-		Status: http.StatusMethodNotAllowed, Type: typeInvalidRequest, Code: "method_not_allowed",
+		Status: http.StatusMethodNotAllowed, Type: typeInvalidRequest, Code: CodeMethodNotAllowed,
 		Message: fmt.Sprintf("%.32s is not a method of %.256s; use %s.", method, path, allow),
 		allow:   allow,
 	}

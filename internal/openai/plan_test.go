@@ -386,7 +386,7 @@ func TestPlanResolve(t *testing.T) {
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
-			if p.Model != r.Model() || p.Thread.Model != c.model || p.Turn.Effort != c.effort {
+			if p.Model != r.model || p.Thread.Model != c.model || p.Turn.Effort != c.effort {
 				t.Errorf("model %q of %q, effort %q", p.Thread.Model, p.Model, p.Turn.Effort)
 			}
 		})

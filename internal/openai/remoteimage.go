@@ -1,8 +1,9 @@
 package openai
 
 import (
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"iter"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // maxRemoteImages is how many images a request may have that are to be fetched,
@@ -91,21 +92,6 @@ func (c *conversation) findRemote(url string) (message, part int, found bool) {
 		}
 	}
 	return 0, 0, false
-}
-
-// ImageParam is the field that names the URL of a remote image first, such as
-// messages[2].content[1].image_url.url; empty if none does.
-func (r *ChatRequest) ImageParam(url string) string {
-	m, p, found := r.findRemote(url)
-	if !found {
-		return ""
-	}
-	return atImage(&fault{}, m, p).path
-}
-
-// atImage says that a fault lies in the URL of an image.
-func atImage(f *fault, message, part int) *fault {
-	return f.in("url").in("image_url").at(part).in("content").at(message).in("messages")
 }
 
 // notFetched is the fault of a remote image that nobody has fetched.

@@ -46,7 +46,7 @@ func (b *ResponseBody) JSON() []byte {
 
 // ErrCancelled is what a response says that was cancelled. It must not be changed.
 var ErrCancelled = &Error{
-	Status: http.StatusConflict, Type: typeServer, Code: "response_cancelled",
+	Status: http.StatusConflict, Type: typeServer, Code: CodeResponseCancelled,
 	Message: "The response was cancelled.",
 }
 

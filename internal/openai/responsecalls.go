@@ -1,9 +1,10 @@
 package openai
 
 import (
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"maps"
 	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // readCall reads a call of any kind. The model has made it of a function: a
@@ -53,7 +54,7 @@ func (i *inputItem) readOutput(fields *itemFields) *fault {
 	if f := i.readAnswered(fields); f != nil {
 		return f
 	}
-	if f := i.message.readItemContent(fields.output); f != nil {
+	if f := readItemContent(&i.message, fields.output); f != nil {
 		return f.in("output")
 	}
 	if i.message.empty() {

@@ -4,7 +4,7 @@ import "github.com/caddy-codex/caddy-codex/internal/jsontext"
 
 // readItemContent reads the content of a message, or the output of a call: a
 // string or parts. None at all is let through, and leaves nothing.
-func (m *message) readItemContent(v jsontext.Value) *fault {
+func readItemContent(m *message, v jsontext.Value) *fault {
 	switch v.Kind() {
 	case jsontext.KindString:
 		m.text = v
@@ -14,7 +14,7 @@ func (m *message) readItemContent(v jsontext.Value) *fault {
 			if i == maxItems {
 				return tooManyItems()
 			}
-			p, f := m.readItemPart(v)
+			p, f := readItemPart(m, v)
 			if f != nil {
 				return f.at(i)
 			}
@@ -24,9 +24,6 @@ func (m *message) readItemContent(v jsontext.Value) *fault {
 	}
 	return wrongType("a string or an array of parts", v)
 }
-
-// empty reports whether a message has no content.
-func (m *message) empty() bool { return m.text == nil && m.content == nil }
 
 // itemPart are the members of a part as they stand in the body.
 type itemPart struct {
@@ -45,7 +42,7 @@ func readPartFields(v jsontext.Value) (p itemPart) {
 	return p
 }
 
-func (m *message) readItemPart(v jsontext.Value) (part, *fault) {
+func readItemPart(m *message, v jsontext.Value) (part, *fault) {
 	if f := expect(jsontext.KindObject, v); f != nil {
 		return part{}, f
 	}
@@ -61,7 +58,7 @@ func (m *message) readItemPart(v jsontext.Value) (part, *fault) {
 	case name == "input_image" && (m.role == roleUser || m.role == roleTool):
 		return readInputImage(fields)
 	default:
-		return part{}, m.unknownItemPart(name).in("type")
+		return part{}, unknownItemPart(m, name).in("type")
 	}
 }
 
@@ -78,7 +75,7 @@ func readInputImage(fields itemPart) (part, *fault) {
 	return p, f.in("detail")
 }
 
-func (m *message) unknownItemPart(name string) *fault {
+func unknownItemPart(m *message, name string) *fault {
 	switch name {
 	case "input_file":
 		return unsupported("'input_file' is not supported: send its text, or an image of it")

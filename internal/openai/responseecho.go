@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 

@@ -1,8 +1,9 @@
 package openai
 
 import (
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // start starts an event with its type and number.

@@ -1,10 +1,11 @@
 package openai
 
 import (
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // readText reads text: the format of the answer, and its verbosity.

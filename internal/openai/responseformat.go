@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
@@ -10,8 +11,6 @@ type responseFormat struct {
 	jsonObject bool
 	schema     json.RawMessage // of json_schema
 }
-
-func (r *ChatRequest) readResponseFormat(v jsontext.Value) *fault { return r.format.read(v, false) }
 
 // read reads a format. flat says that the members of a json_schema stand beside
 // the type, as in the Responses API; else they are an object of their own.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
@@ -171,7 +172,7 @@ func (i *inputItem) readMessage(fields *itemFields) *fault {
 	default:
 		return wrongValue("must be one of user, assistant, system, developer").in("role")
 	}
-	if f := i.message.readItemContent(fields.content); f != nil {
+	if f := readItemContent(&i.message, fields.content); f != nil {
 		return f.in("content")
 	}
 	if i.message.role == roleAssistant {

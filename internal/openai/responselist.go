@@ -2,10 +2,11 @@ package openai
 
 import (
 	"encoding/json"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"net/url"
 	"slices"
 	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // ResponseDeleted returns the body of DELETE /v1/responses/{id}.

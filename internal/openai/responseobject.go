@@ -219,7 +219,7 @@ func (r *response) appendError(dst []byte) []byte {
 		return append(dst, "null"...)
 	}
 	dst = append(dst, `{"code":"`...)
-	dst = append(dst, r.err.responseCode()...)
+	dst = append(dst, responseCode(r.err)...)
 	dst = append(dst, `","message":`...)
 	dst = jsontext.AppendString(dst, r.err.Message)
 	return append(dst, '}')
@@ -227,7 +227,7 @@ func (r *response) appendError(dst []byte) []byte {
 
 // responseCode is the code of an error in a Response, which knows few
 // (ResponseErrorCode).
-func (e *Error) responseCode() string {
+func responseCode(e *Error) string {
 	switch {
 	case e.Type == typeRateLimit || e.Type == typeQuota:
 		return "rate_limit_exceeded"

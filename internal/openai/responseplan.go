@@ -2,8 +2,9 @@ package openai
 
 import (
 	"encoding/json"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // PreviousID is the id of the response that this one follows; empty: none.

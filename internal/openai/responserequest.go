@@ -1,8 +1,9 @@
 package openai
 
 import (
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // ResponseRequest is a checked body of POST /v1/responses (CreateResponse). It

@@ -97,7 +97,7 @@ func TestDecodeResponseRefuses(t *testing.T) {
 			t.Errorf("accepted: %s", body)
 			continue
 		}
-		if got := refusal.Param + " " + refusal.Code; got != want || refusal.Status != http.StatusBadRequest {
+		if got := refusal.Param + " " + string(refusal.Code); got != want || refusal.Status != http.StatusBadRequest {
 			t.Errorf("%s\ngot  %s: %s\nwant %s", body, got, refusal.Message, want)
 		}
 	}

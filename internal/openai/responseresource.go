@@ -2,8 +2,9 @@ package openai
 
 import (
 	"encoding/json"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // InputItems are the items of the request's own input as they are kept and
@@ -90,16 +91,16 @@ func (i *inputItem) messageResource(id string) json.RawMessage {
 	}
 	dst = append(dst, `,"status":"completed","content":`...)
 	if m.role == roleAssistant {
-		dst = m.appendOutputParts(dst)
+		dst = appendOutputParts(m, dst)
 	} else {
-		dst = m.appendInputParts(dst)
+		dst = appendInputParts(m, dst)
 	}
 	return append(dst, '}')
 }
 
 // appendInputParts appends the content of a message that was sent. An image that
 // did not say how closely to look does so here.
-func (m *message) appendInputParts(dst []byte) []byte {
+func appendInputParts(m *message, dst []byte) []byte {
 	dst = append(dst, '[')
 	for p := range m.parts() {
 		if dst[len(dst)-1] != '[' {
@@ -120,7 +121,7 @@ func (m *message) appendInputParts(dst []byte) []byte {
 }
 
 // appendOutputParts appends the content of a message of the assistant's.
-func (m *message) appendOutputParts(dst []byte) []byte {
+func appendOutputParts(m *message, dst []byte) []byte {
 	dst = append(dst, '[')
 	for p := range m.parts() {
 		if dst[len(dst)-1] != '[' {

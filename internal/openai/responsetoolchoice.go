@@ -12,14 +12,14 @@ func (r *ResponseRequest) readToolChoice(v jsontext.Value) *fault {
 		return r.choice.readMode(v.Text())
 	case jsontext.KindObject:
 		r.echo.toolChoice = v
-		return r.choice.readResponseObject(v)
+		return readResponseChoice(&r.choice, v)
 	}
 	return wrongType("a string or an object", v)
 }
 
 // readResponseObject reads a choice that is an object (ToolChoiceFunction,
 // ToolChoiceCustom, ToolChoiceAllowed).
-func (c *toolChoice) readResponseObject(v jsontext.Value) *fault {
+func readResponseChoice(c *toolChoice, v jsontext.Value) *fault {
 	var kind, mode, tools jsontext.Value
 	v.Pick(jsontext.Into("type", &kind), jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
 	if kind.Is("allowed_tools") {

@@ -2,8 +2,9 @@ package openai
 
 import (
 	"encoding/json"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // toolForm is what a tool of a Responses request is to its client, where that is
@@ -82,7 +83,7 @@ func (r *ResponseRequest) readTools(v jsontext.Value) *fault {
 // to learn that they are not there.
 func (r *ResponseRequest) skipHosted(f *fault) {
 	if r.hosted == nil {
-		r.hosted = &fault{path: f.path, problem: f.problem, code: codeUnsupported}
+		r.hosted = &fault{path: f.path, problem: f.problem, code: CodeUnsupportedParameter}
 	}
 	r.skipped = append(r.skipped, strings.TrimSuffix(f.path, ".type"))
 }
@@ -119,7 +120,7 @@ func (r *ResponseRequest) readMoreTools(v jsontext.Value) *fault {
 		tools, f := readResponseTool(v, "")
 		if f != nil && f.code == codeHosted {
 			f = f.at(i)
-			f.code = codeUnsupported
+			f.code = CodeUnsupportedParameter
 			return f
 		}
 		if f != nil {
@@ -147,7 +148,7 @@ func (r *ResponseRequest) addMoreTools() *fault {
 
 // codeHosted marks the fault of a tool that only OpenAI can run. It never
 // reaches a client.
-const codeHosted = "hosted_tool"
+const codeHosted Code = "hosted_tool"
 
 // readResponseTool reads a tool (Tool): the functions that stand for it.
 func readResponseTool(v jsontext.Value, namespace string) ([]moreTool, *fault) {

@@ -12,19 +12,6 @@ type toolChoice struct {
 // isAuto reports whether the choice leaves everything to the model.
 func (c *toolChoice) isAuto() bool { return !c.none && !c.required && c.only == nil }
 
-func (r *ChatRequest) readToolChoice(v jsontext.Value) *fault {
-	r.choice = toolChoice{}
-	switch v.Kind() {
-	case jsontext.KindNull:
-		return nil
-	case jsontext.KindString:
-		return r.choice.readMode(v.Text())
-	case jsontext.KindObject:
-		return r.choice.readObject(v)
-	}
-	return wrongType("a string or an object", v)
-}
-
 func (c *toolChoice) readMode(mode string) *fault {
 	switch mode {
 	case "auto":
@@ -36,46 +23,6 @@ func (c *toolChoice) readMode(mode string) *fault {
 		return wrongValue("must be none, auto, required or an object")
 	}
 	return nil
-}
-
-func (c *toolChoice) readObject(v jsontext.Value) *fault {
-	var kind, function, allowed jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("allowed_tools", &allowed))
-	if f := expect(jsontext.KindString, kind); f != nil {
-		return f.in("type")
-	}
-	switch kind.Text() {
-	case "function":
-		name, f := readChosenName(function)
-		c.required, c.only = true, []string{name}
-		return f.in("function")
-	case "allowed_tools":
-		return c.readAllowed(allowed).in("allowed_tools")
-	}
-	return unsupported("must be function or allowed_tools").in("type")
-}
-
-// readChosenName reads {"name":…}.
-func readChosenName(v jsontext.Value) (string, *fault) {
-	if f := expect(jsontext.KindObject, v); f != nil {
-		return "", f
-	}
-	var chosen jsontext.Value
-	v.Pick(jsontext.Into("name", &chosen))
-	if f := expectFilled(chosen); f != nil {
-		return "", f.in("name")
-	}
-	return chosen.Text(), nil
-}
-
-// readAllowed reads a ChatCompletionAllowedTools.
-func (c *toolChoice) readAllowed(v jsontext.Value) *fault {
-	if f := expect(jsontext.KindObject, v); f != nil {
-		return f
-	}
-	var mode, tools jsontext.Value
-	v.Pick(jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
-	return c.readAllowedTools(mode, tools, readAllowedTool)
 }
 
 // readAllowedTools reads the two members of allowed_tools, which either API has
@@ -103,23 +50,6 @@ func (c *toolChoice) readAllowedTools(mode, tools jsontext.Value, read func(json
 		return wrongValue("must hold at least one tool").in("tools")
 	}
 	return nil
-}
-
-// readAllowedTool reads {"type":"function","function":{"name":…}}.
-func readAllowedTool(v jsontext.Value) (string, *fault) {
-	if f := expect(jsontext.KindObject, v); f != nil {
-		return "", f
-	}
-	var kind, function jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function))
-	if f := expect(jsontext.KindString, kind); f != nil {
-		return "", f.in("type")
-	}
-	if !kind.Is("function") {
-		return "", unsupported("must be 'function'").in("type")
-	}
-	name, f := readChosenName(function)
-	return name, f.in("function")
 }
 
 // check compares the choice with the tools that there are.

@@ -93,7 +93,7 @@ func ofMessage(message string) verdict {
 type providerError struct {
 	Error struct {
 		Message string `json:"message"`
-		Code    string `json:"code"`
+		Code    Code   `json:"code"`
 		Param   string `json:"param"`
 	} `json:"error"`
 	Detail string `json:"detail"`

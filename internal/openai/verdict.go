@@ -10,7 +10,7 @@ import (
 type verdict struct {
 	status int
 	kind   string // the type
-	code   string
+	code   Code
 	param  string
 	retry  time.Duration
 	final  bool // trying again is no use, whatever the status says
@@ -21,19 +21,19 @@ const soon = time.Second
 
 // The verdicts that several failures share.
 var (
-	tooLong        = verdict{status: http.StatusBadRequest, kind: typeInvalidRequest, code: "context_length_exceeded", param: "messages"}
+	tooLong        = verdict{status: http.StatusBadRequest, kind: typeInvalidRequest, code: CodeContextLength, param: "messages"}
 	badRequest     = verdict{status: http.StatusBadRequest, kind: typeInvalidRequest}
-	noSuchModel    = verdict{status: http.StatusNotFound, kind: typeInvalidRequest, code: "model_not_found", param: "model"}
-	contentRefused = verdict{status: http.StatusBadRequest, kind: typeInvalidRequest, code: "content_policy_violation"}
-	unauthorized   = verdict{status: http.StatusUnauthorized, kind: typeAuthentication, code: "codex_unauthorized", final: true}
-	forbidden      = verdict{status: http.StatusForbidden, kind: typePermission, code: "codex_forbidden", final: true}
-	rateLimited    = verdict{status: http.StatusTooManyRequests, kind: typeRateLimit, code: "rate_limit_exceeded", retry: soon}
-	quotaSpent     = verdict{status: http.StatusTooManyRequests, kind: typeQuota, code: "insufficient_quota", final: true}
-	upstreamError  = verdict{status: http.StatusInternalServerError, kind: typeServer, code: "upstream_error"}
-	overloaded     = verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: "server_overloaded", retry: soon}
-	disconnected   = verdict{status: http.StatusBadGateway, kind: typeServer, code: "upstream_disconnected"}
-	timedOut       = verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: "codex_timeout"}
-	codexError     = verdict{status: http.StatusBadGateway, kind: typeServer, code: "codex_error"}
+	noSuchModel    = verdict{status: http.StatusNotFound, kind: typeInvalidRequest, code: CodeModelNotFound, param: "model"}
+	contentRefused = verdict{status: http.StatusBadRequest, kind: typeInvalidRequest, code: CodeContentPolicy}
+	unauthorized   = verdict{status: http.StatusUnauthorized, kind: typeAuthentication, code: CodeUnauthorized, final: true}
+	forbidden      = verdict{status: http.StatusForbidden, kind: typePermission, code: CodeForbidden, final: true}
+	rateLimited    = verdict{status: http.StatusTooManyRequests, kind: typeRateLimit, code: CodeRateLimit, retry: soon}
+	quotaSpent     = verdict{status: http.StatusTooManyRequests, kind: typeQuota, code: CodeInsufficientQuota, final: true}
+	upstreamError  = verdict{status: http.StatusInternalServerError, kind: typeServer, code: CodeUpstreamError}
+	overloaded     = verdict{status: http.StatusServiceUnavailable, kind: typeServer, code: CodeServerOverloaded, retry: soon}
+	disconnected   = verdict{status: http.StatusBadGateway, kind: typeServer, code: CodeUpstreamDisconnected}
+	timedOut       = verdict{status: http.StatusGatewayTimeout, kind: typeServer, code: CodeTimeout}
+	codexError     = verdict{status: http.StatusBadGateway, kind: typeServer, code: CodeCodexError}
 )
 
 // error completes the verdict by the message.
@@ -74,5 +74,5 @@ func ofStatus(status int) verdict {
 	case 0:
 		return disconnected
 	}
-	return verdict{status: http.StatusBadGateway, kind: typeServer, code: "upstream_error"}
+	return verdict{status: http.StatusBadGateway, kind: typeServer, code: CodeUpstreamError}
 }

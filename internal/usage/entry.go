@@ -37,7 +37,7 @@ func newEntry(r gateway.Record) Entry {
 		Mode:        string(r.Mode),
 		Stream:      r.Stream,
 		Status:      r.Status,
-		Code:        name(r.Code),
+		Code:        name(string(r.Code)),
 		Duration:    r.Duration.Seconds(),
 		FirstOutput: r.FirstOutput.Seconds(),
 		Tokens:      tokensOf(r),

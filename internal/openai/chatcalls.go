@@ -2,15 +2,7 @@ package openai
 
 import "github.com/caddy-codex/caddy-codex/internal/jsontext"
 
-// toolCall is a call that an assistant made (ChatCompletionMessageToolCall).
-type toolCall struct {
-	id        jsontext.Value
-	name      string
-	arguments jsontext.Value
-	function  bool // it is a function_call, and its id is ours
-}
-
-func (m *message) readCalls(v jsontext.Value) *fault {
+func readCalls(m *message, v jsontext.Value) *fault {
 	if !v.Given() {
 		return nil
 	}
@@ -42,11 +34,11 @@ func readCall(v jsontext.Value) (call toolCall, _ *fault) {
 	if kind.Given() && !kind.Is("function") {
 		return call, unsupported("must be 'function'").in("type")
 	}
-	f := call.readFunction(function)
+	f := readCalledFunction(&call, function)
 	return call, f.in("function")
 }
 
-func (c *toolCall) readFunction(v jsontext.Value) *fault {
+func readCalledFunction(c *toolCall, v jsontext.Value) *fault {
 	if f := expect(jsontext.KindObject, v); f != nil {
 		return f
 	}

@@ -1,8 +1,9 @@
 package openai
 
 import (
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // readFunctions reads the functions that tools have replaced
@@ -60,7 +61,7 @@ func (r *ChatRequest) useFunctions() *fault {
 
 // readFunctionMessageCall reads the function_call of an assistant's message. It
 // has no id; Codex gets one that only the answer right behind it shares.
-func (m *message) readFunctionMessageCall(v jsontext.Value, index int) *fault {
+func readFunctionMessageCall(m *message, v jsontext.Value, index int) *fault {
 	if !v.Given() {
 		return nil
 	}
@@ -68,7 +69,7 @@ func (m *message) readFunctionMessageCall(v jsontext.Value, index int) *fault {
 		return wrongValue("cannot stand beside 'tool_calls'")
 	}
 	call := toolCall{id: jsontext.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), function: true}
-	if f := call.readFunction(v); f != nil {
+	if f := readCalledFunction(&call, v); f != nil {
 		return f
 	}
 	m.calls = []toolCall{call}
@@ -76,13 +77,13 @@ func (m *message) readFunctionMessageCall(v jsontext.Value, index int) *fault {
 }
 
 // callsFunction reports whether the message's call is a function_call.
-func (m *message) callsFunction() bool { return len(m.calls) == 1 && m.calls[0].function }
+func callsFunction(m *message) bool { return len(m.calls) == 1 && m.calls[0].function }
 
 // answerFunction makes a message of the role function, which has a name where a
 // tool's result has the id of a call, the result of the call in the message before.
-func (m *message) answerFunction(before *message) *fault {
+func answerFunction(m *message, before *message) *fault {
 	name, f := readCalledName(m.callID)
-	if f != nil || before == nil || !before.callsFunction() || name != before.calls[0].name {
+	if f != nil || before == nil || !callsFunction(before) || name != before.calls[0].name {
 		return wrongValue("there is no function_call of %.64q in the message right before", m.callID.Text())
 	}
 	m.role, m.callID = roleTool, before.calls[0].id

@@ -45,7 +45,7 @@ const namedIDs = 5
 // unanswered is the fault of a message whose calls with the ids in open have no
 // results. It points at the first of them.
 func unanswered(m message, open map[string]struct{}) *fault {
-	if m.callsFunction() {
+	if callsFunction(&m) {
 		return wrongValue("must be followed by a message of the role function, with the result").in("function_call")
 	}
 	first, ids := -1, make([]string, 0, namedIDs)

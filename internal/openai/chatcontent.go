@@ -2,35 +2,15 @@ package openai
 
 import "github.com/caddy-codex/caddy-codex/internal/jsontext"
 
-// partKind says what a [part] is.
-type partKind uint8
-
-const (
-	partText partKind = iota
-	partImage
-)
-
-// part is one part of a message's content.
-type part struct {
-	kind   partKind
-	remote bool           // the image is still to be fetched from its URL
-	text   jsontext.Value // of a text: the JSON string
-	url    jsontext.Value // of an image: the JSON string of its URL
-	detail string         // of an image: auto, high, original; or empty
-}
-
-// noText is the content of a message that says nothing.
-var noText = jsontext.Value(`""`)
-
 // readContent reads a content that must be there: a string or parts. Clients keep
 // messages without a text as null or as no parts at all.
-func (m *message) readContent(v jsontext.Value) *fault {
+func readContent(m *message, v jsontext.Value) *fault {
 	switch v.Kind() {
 	case jsontext.KindString:
 		m.text = v
 		return nil
 	case jsontext.KindArray:
-		return m.readParts(v).in("content")
+		return readParts(m, v).in("content")
 	case jsontext.KindNull:
 		m.text = noText
 		return nil
@@ -38,12 +18,12 @@ func (m *message) readContent(v jsontext.Value) *fault {
 	return wrongType("a string or an array of parts", v).in("content")
 }
 
-func (m *message) readParts(v jsontext.Value) *fault {
+func readParts(m *message, v jsontext.Value) *fault {
 	for i, v := range v.Elements() {
 		if i == maxItems {
 			return tooManyItems()
 		}
-		p, f := m.readPart(v)
+		p, f := readPart(m, v)
 		if f != nil {
 			return f.at(i)
 		}
@@ -55,7 +35,7 @@ func (m *message) readParts(v jsontext.Value) *fault {
 	return nil
 }
 
-func (m *message) readPart(v jsontext.Value) (part, *fault) {
+func readPart(m *message, v jsontext.Value) (part, *fault) {
 	if f := expect(jsontext.KindObject, v); f != nil {
 		return part{}, f
 	}
@@ -77,11 +57,11 @@ func (m *message) readPart(v jsontext.Value) (part, *fault) {
 	case name == "image_url" && (m.role == roleUser || m.role == roleTool):
 		return readImage(image)
 	default:
-		return part{}, m.unknownPart(name).in("type")
+		return part{}, unknownPart(m, name).in("type")
 	}
 }
 
-func (m *message) unknownPart(name string) *fault {
+func unknownPart(m *message, name string) *fault {
 	switch name {
 	case "input_audio":
 		return unsupported("'input_audio' is not supported: audio cannot be sent to Codex")
