@@ -1,0 +1,75 @@
+package conversation
+
+import "strings"
+
+// Answer is what a client was given of a turn, or sends back of one: texts and
+// calls. The zero value is an answer that says nothing. It holds hashes, not texts.
+type Answer struct {
+	text  digest // of the texts so far, without the white space around them
+	said  bool   // the texts have more than white space
+	space []byte // white space that more text may follow
+	calls []callHash
+}
+
+type callHash struct {
+	name      string
+	arguments Hash
+}
+
+// messageGap parts two messages of one answer, as a client that reads one text
+// gets them.
+const messageGap = "\n\n"
+
+// whiteSpace is what clients take off both ends of a text.
+const whiteSpace = " \t\r\n"
+
+// Gap begins another message of the answer.
+func (a *Answer) Gap() {
+	if a.said {
+		a.space = append(a.space, messageGap...)
+	}
+}
+
+// Text adds text. The same texts make the same answer however they are cut.
+func (a *Answer) Text(text string) {
+	if a.text.Hash == nil {
+		a.text = newDigest()
+	}
+	if !a.said {
+		text = strings.TrimLeft(text, whiteSpace)
+	}
+	if text == "" {
+		return
+	}
+	shown := strings.TrimRight(text, whiteSpace)
+	if shown != "" {
+		_, _ = a.text.Write(a.space)
+		_, _ = a.text.Write([]byte(shown))
+		a.space, a.said = a.space[:0], true
+	}
+	a.space = append(a.space, text[len(shown):]...)
+}
+
+// Call adds a call under Codex's name of the tool, with its arguments as the model
+// wrote them or as the client sends them back.
+func (a *Answer) Call(name, arguments string) {
+	d := newDigest()
+	d.field(canonicalArguments(arguments))
+	a.calls = append(a.calls, callHash{name, d.sum()})
+}
+
+// digest adds the answer, behind a history with so many calls.
+func (a *Answer) digest(d digest, before Hash, calls int) {
+	_, _ = d.Write(before[:])
+	d.field("assistant")
+	if a.said {
+		d.field(string(a.text.Sum(nil)))
+	} else {
+		d.field("")
+	}
+	for i, call := range a.calls {
+		d.number(calls + i)
+		d.field(call.name)
+		d.field(string(call.arguments[:]))
+	}
+}

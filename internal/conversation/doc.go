@@ -1,0 +1,18 @@
+// Package conversation finds the thread in which a conversation can go on.
+//
+// A request carries its whole conversation. If all of it but the newest messages
+// is what a kept thread holds, those messages can be put to that thread, and the
+// provider finds its prompt cache warm. Whether it is the same is decided by a
+// chain of hashes: an [Identity] over everything that the thread was started
+// with, then one [Link] for each message of the assistant in the history
+// ([NewChain]). A thread is kept under the hash of the history that it holds,
+// which is the chain of its last request extended by what the client was given
+// ([Chain.After]).
+//
+// The hashes are over a canonical form, so that what clients do to an answer
+// before they send it back does not matter: white space around texts, messages
+// that are joined or parted, other ids of calls, arguments written anew, and
+// reasoning, which is left out. Everything else has to be equal.
+//
+// [Keeper] holds the threads, within bounds.
+package conversation

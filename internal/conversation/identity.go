@@ -1,0 +1,35 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// Identity is what all requests of a conversation have in common besides its
+// messages. A change of any of it starts another conversation.
+type Identity struct {
+	// Site and User are whose conversation it is. Users of two sites are two.
+	Site, User string
+	// Thread are the parameters of thread/start: model, instructions, tools and
+	// configuration.
+	Thread codexrpc.ThreadStartParams
+	// Effort and Summary are those of its turns.
+	Effort, Summary string
+}
+
+// hash is where the chain of the conversation begins. The error is that the
+// parameters cannot be written as JSON.
+func (id Identity) hash() (Hash, error) {
+	thread, err := json.Marshal(id.Thread) // the names of a map are written in order
+	if err != nil {
+		return Hash{}, fmt.Errorf("writing the parameters of a thread: %w", err)
+	}
+	d := newDigest()
+	for _, field := range []string{id.Site, id.User, id.Effort, id.Summary} {
+		d.field(field)
+	}
+	d.field(string(thread))
+	return d.sum(), nil
+}

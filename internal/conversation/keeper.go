@@ -1,0 +1,262 @@
+package conversation
+
+import (
+	"container/list"
+	"sync"
+	"time"
+)
+
+// Limits bound what a [Keeper] holds.
+type Limits struct {
+	// Max is the most threads; 0 keeps none.
+	Max int
+	// MaxBytes is the most bytes that the histories may have together.
+	MaxBytes int
+	// Idle is how long a thread is kept after its turn.
+	Idle time.Duration
+	// Parked is how long a turn waits for the results of its calls.
+	Parked time.Duration
+}
+
+// Kept is a thread with the history that it holds.
+type Kept[T any] struct {
+	// Hash names the history.
+	Hash Hash
+	// User is whose it is. When there is no room, who has the most makes it.
+	User string
+	// Bytes is the size of the history.
+	Bytes int
+	// Parked says that its turn waits for the results of calls.
+	Parked bool
+	// Thread is what goes on.
+	Thread T
+
+	until time.Time
+}
+
+// Keeper holds the threads of finished and of parked turns until they are claimed.
+// When there are too many, the oldest of the user who has the most is let go of.
+// All methods are safe for concurrent use.
+type Keeper[T any] struct {
+	drop func(T, Reason)
+
+	mu      sync.Mutex
+	limits  Limits
+	byHash  map[Hash]*list.Element
+	order   *list.List // of *Kept[T], the oldest first
+	perUser map[string]int
+	bytes   int
+	parked  int
+	timer   *time.Timer
+	closed  bool
+}
+
+// Reason says why a thread was let go of.
+type Reason string
+
+// The reasons.
+const (
+	Expired  Reason = "expired"  // nobody came for it in time
+	Evicted  Reason = "evicted"  // for newer ones
+	Replaced Reason = "replaced" // by one that holds the same history
+	Unusable Reason = "unusable" // its process ends, or it has ended
+	Closed   Reason = "closed"   // nothing is kept any more
+)
+
+// NewKeeper makes an empty keeper. It calls drop with each thread that it lets go
+// of unclaimed; drop must not call it back.
+func NewKeeper[T any](limits Limits, drop func(T, Reason)) *Keeper[T] {
+	k := &Keeper[T]{
+		drop:    drop,
+		limits:  limits,
+		byHash:  make(map[Hash]*list.Element),
+		order:   list.New(),
+		perUser: make(map[string]int),
+	}
+	k.timer = time.AfterFunc(time.Hour, k.expire)
+	k.timer.Stop()
+	return k
+}
+
+// gone is a thread that was taken out, to be dropped outside of the lock.
+type gone[T any] struct {
+	thread T
+	reason Reason
+}
+
+// dropAll drops what was taken out.
+func (k *Keeper[T]) dropAll(all []gone[T]) {
+	for _, one := range all {
+		k.drop(one.thread, one.reason)
+	}
+}
+
+// Put keeps a thread. One that has too large a history is dropped at once.
+func (k *Keeper[T]) Put(one Kept[T]) {
+	k.mu.Lock()
+	var out []gone[T]
+	switch {
+	case k.closed:
+		out = append(out, gone[T]{one.Thread, Closed})
+	case k.limits.Max == 0 || one.Bytes > k.limits.MaxBytes:
+		out = append(out, gone[T]{one.Thread, Evicted})
+	default:
+		out = k.put(&one)
+	}
+	k.mu.Unlock()
+	k.dropAll(out)
+}
+
+// put makes room for a thread and keeps it. The lock is held.
+func (k *Keeper[T]) put(one *Kept[T]) (out []gone[T]) {
+	if old := k.byHash[one.Hash]; old != nil {
+		out = append(out, gone[T]{k.take(old), Replaced})
+	}
+	out = append(out, k.evict(k.limits.Max-1, k.limits.MaxBytes-one.Bytes)...)
+	wait := k.limits.Idle
+	if one.Parked {
+		wait = k.limits.Parked
+		k.parked++
+	}
+	one.until = time.Now().Add(wait)
+	k.byHash[one.Hash] = k.order.PushBack(one)
+	k.perUser[one.User]++
+	k.bytes += one.Bytes
+	k.schedule()
+	return out
+}
+
+// evict lets go of threads until there are no more than so many, with histories of
+// no more than so many bytes. The lock is held.
+func (k *Keeper[T]) evict(most, bytes int) (out []gone[T]) {
+	for k.order.Len() > 0 && (k.order.Len() > most || k.bytes > bytes) {
+		out = append(out, gone[T]{k.take(k.victim()), Evicted})
+	}
+	return out
+}
+
+// victim is the oldest thread of the user who has the most. The lock is held, and
+// there is a thread.
+func (k *Keeper[T]) victim() *list.Element {
+	most := 0
+	for _, n := range k.perUser {
+		most = max(most, n)
+	}
+	e := k.order.Front()
+	for k.perUser[e.Value.(*Kept[T]).User] < most {
+		e = e.Next()
+	}
+	return e
+}
+
+// take takes a thread out. The lock is held.
+func (k *Keeper[T]) take(e *list.Element) T {
+	one := k.order.Remove(e).(*Kept[T])
+	delete(k.byHash, one.Hash)
+	if k.perUser[one.User]--; k.perUser[one.User] == 0 {
+		delete(k.perUser, one.User)
+	}
+	k.bytes -= one.Bytes
+	if one.Parked {
+		k.parked--
+	}
+	return one.Thread
+}
+
+// Claim takes out the thread that holds the most of a history: the caller has it
+// alone from now on.
+func (k *Keeper[T]) Claim(links []Link) (one Kept[T], at Link, found bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := len(links) - 1; i >= 0; i-- {
+		if e := k.byHash[links[i].Hash]; e != nil {
+			one = *e.Value.(*Kept[T])
+			k.take(e)
+			return one, links[i], true
+		}
+	}
+	return Kept[T]{}, Link{}, false
+}
+
+// Counts is how many threads are kept, and how many of them are parked.
+func (k *Keeper[T]) Counts() (kept, parked int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.order.Len(), k.parked
+}
+
+// SetLimits changes the limits, for what is kept already as well. It keeps as long
+// as it was to be kept.
+func (k *Keeper[T]) SetLimits(limits Limits) {
+	k.mu.Lock()
+	k.limits = limits
+	out := k.evict(limits.Max, limits.MaxBytes)
+	k.mu.Unlock()
+	k.dropAll(out)
+}
+
+// Shrink lets go of half of the threads, for want of memory.
+func (k *Keeper[T]) Shrink() {
+	k.mu.Lock()
+	out := k.evict(k.order.Len()/2, k.limits.MaxBytes)
+	k.mu.Unlock()
+	k.dropAll(out)
+}
+
+// DropIf lets go of the threads of which it holds, since they cannot go on.
+func (k *Keeper[T]) DropIf(holds func(T) bool) {
+	k.mu.Lock()
+	var out []gone[T]
+	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
+		next = e.Next()
+		if holds(e.Value.(*Kept[T]).Thread) {
+			out = append(out, gone[T]{k.take(e), Unusable})
+		}
+	}
+	k.mu.Unlock()
+	k.dropAll(out)
+}
+
+// Close lets go of all, and of what will still be put.
+func (k *Keeper[T]) Close() {
+	k.mu.Lock()
+	k.closed = true
+	k.timer.Stop()
+	var out []gone[T]
+	for k.order.Len() > 0 {
+		out = append(out, gone[T]{k.take(k.order.Front()), Closed})
+	}
+	k.mu.Unlock()
+	k.dropAll(out)
+}
+
+// expire lets go of the threads whose time is over.
+func (k *Keeper[T]) expire() {
+	k.mu.Lock()
+	now := time.Now()
+	var out []gone[T]
+	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
+		next = e.Next()
+		if !e.Value.(*Kept[T]).until.After(now) {
+			out = append(out, gone[T]{k.take(e), Expired})
+		}
+	}
+	k.schedule()
+	k.mu.Unlock()
+	k.dropAll(out)
+}
+
+// schedule sets the timer to the next end. The lock is held.
+func (k *Keeper[T]) schedule() {
+	if k.closed || k.order.Len() == 0 {
+		k.timer.Stop()
+		return
+	}
+	var next time.Time
+	for e := k.order.Front(); e != nil; e = e.Next() {
+		if until := e.Value.(*Kept[T]).until; next.IsZero() || until.Before(next) {
+			next = until
+		}
+	}
+	k.timer.Reset(max(0, time.Until(next)))
+}
