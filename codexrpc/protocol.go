@@ -13,6 +13,7 @@ const (
 	methodThreadUnsubscribe = "thread/unsubscribe"
 	methodTurnStart         = "turn/start"
 	methodTurnInterrupt     = "turn/interrupt"
+	methodTurnSteer         = "turn/steer"
 	methodRateLimitsRead    = "account/rateLimits/read"
 	methodDiagnostics       = "server/diagnostics"
 )

@@ -60,6 +60,17 @@ func (q *queue) drop(err error) {
 	q.events, q.bytes = nil, 0
 }
 
+// reset lets go of what is queued, and takes what is to come. It returns the
+// queue's error instead, if it has ended.
+func (q *queue) reset() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.events, q.bytes = nil, 0
+	}
+	return q.err
+}
+
 func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:

@@ -28,7 +28,7 @@ const methodToolCall = "item/tool/call"
 func (c *Conn) serve(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {
-		if t := c.thread(m.params.Get("threadId").Str); t == nil || !t.park(id) {
+		if t := c.thread(m.params.Get("threadId").Str); t == nil || !t.park(m.params.Get("callId").Str, id) {
 			c.reply(outgoing{ID: id, Result: toolCallFailed})
 		}
 		return

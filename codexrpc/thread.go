@@ -13,8 +13,9 @@ import (
 // are refused at once; the turn then still ends with its model response.
 const maxParked = 4096
 
-// Thread is one conversation on the app-server. This client runs one turn on a
-// thread and unloads it: an interrupted turn spoils a thread's history anyway.
+// Thread is one conversation on the app-server. It runs one turn at a time. After
+// one that has completed there may be others ([Thread.NextTurn]); after one that was
+// interrupted there are none, since Codex leaves a mark of that in the history.
 type Thread struct {
 	id    string
 	conn  *Conn
@@ -22,11 +23,14 @@ type Thread struct {
 	ended chan struct{} // closed when the turn has ended
 
 	mu       sync.Mutex
-	sent     bool              // turn/start is on its way
-	over     bool              // ended is closed
-	turnID   string            // empty until the app-server has told it
-	parked   []json.RawMessage // ids of unanswered item/tool/call requests
-	answered bool              // the parked calls have been answered
+	sent     bool          // turn/start is on its way
+	over     bool          // ended is closed
+	well     bool          // the turn has completed
+	turnID   string        // empty until the app-server has told it
+	before   string        // the id of the turn before
+	parked   []parkedCall  // unanswered item/tool/call requests
+	arrived  chan struct{} // closed with the next of them; nil if nobody waits
+	answered bool          // the parked calls have been answered for good
 }
 
 // StartThread starts a thread. When ctx ends before the answer, the thread is
@@ -97,7 +101,7 @@ func (t *Thread) InjectItems(ctx context.Context, items []json.RawMessage) error
 	return t.conn.call(ctx, call{method: methodThreadInject, params: injectParams{t.id, items}})
 }
 
-// StartTurn starts the thread's one turn; params.ThreadID is set here. When
+// StartTurn starts a turn of the thread; params.ThreadID is set here. When
 // ctx ends before the answer, the turn may run: Close interrupts it.
 func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	params.ThreadID = t.id

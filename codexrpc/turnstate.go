@@ -25,7 +25,7 @@ func (t *Thread) accept(e *Event) error {
 	fits := t.queue.push(e)
 	if e.Kind == EventTurnCompleted {
 		t.conn.completed.Store(true)
-		t.end()
+		t.complete(e.Status == StatusCompleted)
 	}
 	if !fits {
 		return ErrTooSlow
@@ -40,7 +40,7 @@ func (t *Thread) mayOwn(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turnID == "" {
-		return e.Kind != EventFunctionCall
+		return e.Kind != EventFunctionCall && e.turnID != t.before
 	}
 	return e.turnID == t.turnID
 }
@@ -59,22 +59,26 @@ func (t *Thread) turn() string {
 	return t.turnID
 }
 
-// begin notes the id of the thread's one turn.
+// begin notes the id of the thread's turn.
 func (t *Thread) begin(turnID string) {
 	t.mu.Lock()
-	if t.turnID == "" {
+	if t.turnID == "" && turnID != t.before {
 		t.turnID = strings.Clone(turnID)
 	}
 	t.mu.Unlock()
 	t.queue.signal() // what is queued can be taken now
 }
 
-// end notes that the turn is over, or that there will be none.
-func (t *Thread) end() {
+// end notes that the turn is over without having completed, or that there will be
+// none.
+func (t *Thread) end() { t.complete(false) }
+
+// complete notes that the turn is over, and whether it has completed.
+func (t *Thread) complete(well bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.over {
-		t.over = true
+		t.over, t.well = true, well
 		close(t.ended)
 	}
 }
@@ -93,20 +97,30 @@ func (t *Thread) running() bool {
 	return t.sent && !t.over
 }
 
-// park keeps a tool call's request unanswered until the turn has ended: an
-// answer before that would make the model go on.
-func (t *Thread) park(id json.RawMessage) bool {
+// parkedCall is a request of the app-server's for the result of a tool call.
+type parkedCall struct {
+	callID  string
+	request json.RawMessage // its id
+}
+
+// park keeps a tool call's request unanswered: an answer makes the model go on.
+// It reports false if the request is to be refused.
+func (t *Thread) park(callID string, request json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.answered || len(t.parked) >= maxParked {
 		return false
 	}
-	t.parked = append(t.parked, id)
+	t.parked = append(t.parked, parkedCall{strings.Clone(callID), request})
+	if t.arrived != nil {
+		close(t.arrived)
+		t.arrived = nil
+	}
 	return true
 }
 
 // unpark returns the requests to be answered now. Later ones are not parked.
-func (t *Thread) unpark() []json.RawMessage {
+func (t *Thread) unpark() []parkedCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	parked := t.parked

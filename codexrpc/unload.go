@@ -61,8 +61,8 @@ func (t *Thread) unload(ctx context.Context) {
 	if t.running() {
 		t.finish(ctx)
 	}
-	for _, id := range t.unpark() {
-		t.conn.reply(outgoing{ID: id, Result: toolCallFailed})
+	for _, call := range t.unpark() {
+		t.conn.reply(outgoing{ID: call.request, Result: toolCallFailed})
 	}
 	t.conn.unsubscribe(ctx, t.id)
 	t.conn.mu.Lock()
@@ -85,7 +85,7 @@ func (t *Thread) finish(ctx context.Context) {
 		defer stop()
 	}
 	select {
-	case <-t.ended:
+	case <-t.Ended():
 	case <-t.conn.done:
 	case <-ctx.Done():
 	}

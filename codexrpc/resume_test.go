@@ -1,0 +1,120 @@
+package codexrpc
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A thread whose turn has completed takes another one; what comes late of the
+// first turn is not the second's.
+func TestNextTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		if err := thread.NextTurn(); !errors.Is(err, errUnfinished) {
+			t.Errorf("a turn that runs: %v", err)
+		}
+		p.delta("thr-1", "trn-1", "never taken")
+		p.completed("thr-1", "trn-1", StatusCompleted)
+		<-thread.Ended()
+		if err := thread.NextTurn(); err != nil || thread.Completed() {
+			t.Fatalf("%v, completed: %t", err, thread.Completed())
+		}
+		p.delta("thr-1", "trn-1", "late")
+		p.completed("thr-1", "trn-1", StatusCompleted)
+		done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+		start := p.expect(methodTurnStart)
+		p.answer(start, `{"turn":{"id":"trn-2"}}`)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		p.delta("thr-1", "trn-2", "new")
+		synctest.Wait()
+		if events, err := thread.Take(nil); err != nil || len(events) != 1 || events[0].Text != "new" {
+			t.Errorf("took %+v, %v", events, err)
+		}
+		p.completed("thr-1", "trn-2", StatusInterrupted)
+		<-thread.Ended()
+		if err := thread.NextTurn(); !errors.Is(err, errUnfinished) {
+			t.Errorf("after an interrupted turn: %v", err)
+		}
+	})
+}
+
+const parkedCallOf = `{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1","turnId":"trn-1","callId":"%s","tool":"find","arguments":{}}}`
+
+// The results of all calls of a burst reach it, whenever its requests come.
+func TestAnswerCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		p.say(parkedCallOf, 7, "a")
+		p.delta("thr-1", "trn-1", "before")
+		synctest.Wait()
+		done := async(func() error { return thread.Parked(t.Context(), []string{"a", "b"}) })
+		p.silent()
+		p.say(parkedCallOf, 8, "b")
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range [][]string{{"a"}, {"a", "b", "c"}, {"a", "c"}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if thread.Parked(ctx, other) == nil {
+				t.Errorf("taken for %q", other)
+			}
+			cancel()
+		}
+		steered := async(func() error { return thread.Steer(t.Context(), []UserInput{{Type: "text", Text: "And?"}}) })
+		steer := p.expect(methodTurnSteer)
+		if want := `{"threadId":"thr-1","expectedTurnId":"trn-1","input":[{"type":"text","text":"And?","text_elements":[]}]}`; string(steer.Params) != want {
+			t.Errorf("steered with %s", steer.Params)
+		}
+		p.answer(steer, `{}`)
+		if err := <-steered; err != nil {
+			t.Fatal(err)
+		}
+		err := thread.AnswerCalls(t.Context(), []ToolResult{
+			{CallID: "b", Parts: []UserInput{{Type: "text"}, {Type: "image", URL: "data:image/png;base64,AA=="}}},
+			{CallID: "a", Parts: []UserInput{{Type: "text", Text: "<&>"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			`8 {"contentItems":[{"type":"inputText","text":""},{"type":"inputImage","imageUrl":"data:image/png;base64,AA=="}],"success":true}`,
+			`7 {"contentItems":[{"type":"inputText","text":"<&>"}],"success":true}`,
+		} {
+			if h := p.hear(); string(h.ID)+" "+string(h.Result) != want {
+				t.Errorf("answered %s %s, want %s", h.ID, h.Result, want)
+			}
+		}
+		p.delta("thr-1", "trn-1", "after")
+		synctest.Wait()
+		if events, err := thread.Take(nil); err != nil || len(events) != 1 || events[0].Text != "after" {
+			t.Errorf("took %+v, %v", events, err)
+		}
+		if err := thread.AnswerCalls(t.Context(), []ToolResult{{CallID: "a"}}); !errors.Is(err, errOtherCalls) {
+			t.Errorf("answered twice: %v", err)
+		}
+	})
+}
+
+// Nobody waits for calls of a turn that has ended.
+func TestParkedAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		done := async(func() error { return thread.Parked(t.Context(), []string{"a"}) })
+		p.silent()
+		p.completed("thr-1", "trn-1", StatusFailed)
+		if err := <-done; !errors.Is(err, errOtherCalls) {
+			t.Errorf("ended with %v", err)
+		}
+		if thread.Completed() {
+			t.Error("a failed turn has completed")
+		}
+	})
+}
