@@ -154,3 +154,14 @@ func (u Usage) Add(v Usage) Usage {
 		ReasoningOutputTokens: u.ReasoningOutputTokens + v.ReasoningOutputTokens,
 	}
 }
+
+// Sub returns u without v.
+func (u Usage) Sub(v Usage) Usage {
+	return Usage{
+		TotalTokens:           u.TotalTokens - v.TotalTokens,
+		InputTokens:           u.InputTokens - v.InputTokens,
+		CachedInputTokens:     u.CachedInputTokens - v.CachedInputTokens,
+		OutputTokens:          u.OutputTokens - v.OutputTokens,
+		ReasoningOutputTokens: u.ReasoningOutputTokens - v.ReasoningOutputTokens,
+	}
+}

@@ -29,6 +29,7 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	switch e.Status {
 	case codexrpc.StatusCompleted:
 		m.closeBuffer("")
+		m.rest.natural = !m.done
 		m.finish(m.reason())
 	case codexrpc.StatusInterrupted:
 		m.failAfter(usetool.AbortInterrupted, ErrInterrupted)

@@ -22,6 +22,7 @@ type Machine struct {
 	policy  policy
 	report  Report
 	usage   usage
+	rest    rest
 	grace   grace
 
 	out      []Output
@@ -39,7 +40,7 @@ type Machine struct {
 
 // New makes a machine at the start of a turn.
 func New(opts Options) *Machine {
-	m := &Machine{opts: opts, calls: newCalls(&opts), stops: newStopFilter(opts.StopSequences)}
+	m := &Machine{opts: opts, usage: usage{before: opts.Spent}, calls: newCalls(&opts), stops: newStopFilter(opts.StopSequences)}
 	if opts.MaxTokens > 0 {
 		m.limit = tokens.NewLimit(opts.MaxTokens)
 	}
@@ -227,6 +228,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		name, ok = m.opts.ClientName(e.Name)
 	}
 	call := &candidate{backendID: e.CallID, name: name, arguments: e.Text}
+	m.rest.call(e, ok)
 	if !ok || m.repeated(call) {
 		return
 	}
@@ -283,6 +285,7 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.response(e.Usage)
 	m.closeBuffer("")
 	if m.asked || m.report.Truncated || (m.calls.count > 0 && m.opts.StopAfterTools != StopOff) {
+		m.rest.natural = !m.done
 		m.finish(m.reason())
 	}
 }

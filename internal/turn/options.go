@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 // Mode is the form in which a client reads tool calls.
@@ -110,6 +111,9 @@ type Options struct {
 	// IDSuffix makes the call ids of this turn differ from those of other turns
 	// of the same conversation. Empty: none.
 	IDSuffix string
+	// Spent is what the thread had cost before this turn, or before this part of a
+	// turn that goes on.
+	Spent codexrpc.Usage
 	// ClientName returns the client's own name of a tool that Codex knows as
 	// name. False: the tool is not the client's, and Codex answers its calls.
 	// Nil: every tool is the client's, under its own name.

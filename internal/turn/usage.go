@@ -4,8 +4,9 @@ import "github.com/caddy-codex/caddy-codex/codexrpc"
 
 // usage adds up what a turn has cost. Each complete model response says what
 // it cost, but an incomplete one does not; the thread's total, which comes a
-// little later, then does. A thread has one turn, so its total is the turn's.
+// little later, then does, less what the thread had cost before.
 type usage struct {
+	before    codexrpc.Usage
 	responses codexrpc.Usage
 	atThread  codexrpc.Usage
 	counted   int64 // tokens that went out before the limit, if that ended the turn
@@ -19,7 +20,7 @@ func (u *usage) response(v *codexrpc.Usage) {
 
 func (u *usage) thread(v *codexrpc.Usage) {
 	if v != nil {
-		u.atThread = *v
+		u.atThread = v.Sub(u.before)
 	}
 }
 

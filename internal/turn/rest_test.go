@@ -1,0 +1,69 @@
+package turn
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// TestRest looks at what turns leave on their threads.
+func TestRest(t *testing.T) {
+	say := func(text string) codexrpc.Event {
+		return codexrpc.Event{Kind: codexrpc.EventTextDelta, ItemID: "m", Text: text}
+	}
+	call := func(id, name string) codexrpc.Event {
+		return codexrpc.Event{Kind: codexrpc.EventFunctionCall, CallID: id, Name: name, Text: "{}"}
+	}
+	var (
+		response = codexrpc.Event{Kind: codexrpc.EventResponseCompleted}
+		end      = codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted}
+		cut      = codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusInterrupted}
+		block    = "<use_tool>\n<name>find</name>\n<q>x</q>\n</use_tool>"
+	)
+	own := func(name string) (string, bool) { return name, name != "codex" }
+	tools := func(opts ToolOptions) Options { return Options{ToolOptions: opts} }
+	keepTail := new(bool)
+	for name, test := range map[string]struct {
+		opts   Options
+		events []codexrpc.Event
+		whole  bool
+		waits  []string
+	}{
+		"text":              {Options{}, []codexrpc.Event{say("a"), response, end}, true, nil},
+		"calls":             {Options{}, []codexrpc.Event{say("a"), call("1", "find"), call("2", "find"), response}, true, []string{"1", "2"}},
+		"block, xml":        {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, true, nil},
+		"block, json":       {tools(ToolOptions{TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, false, nil},
+		"call, xml":         {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{call("1", "find"), response}, false, []string{"1"}},
+		"not yet":           {Options{}, []codexrpc.Event{say("a"), response}, false, nil},
+		"interrupted":       {Options{}, []codexrpc.Event{say("a"), cut}, false, nil},
+		"stop sequence":     {Options{StopSequences: []string{"b"}}, []codexrpc.Event{say("abc"), response, end}, false, nil},
+		"limit":             {Options{MaxTokens: 1}, []codexrpc.Event{say("a b c d"), response, end}, false, nil},
+		"too many calls":    {tools(ToolOptions{ToolBlockMax: 1}), []codexrpc.Event{call("1", "find"), call("2", "take"), response}, false, []string{"1", "2"}},
+		"first call":        {tools(ToolOptions{StopAfterTools: StopFirst}), []codexrpc.Event{call("1", "find"), call("2", "take"), response}, false, []string{"1"}},
+		"equal ids":         {Options{}, []codexrpc.Event{call("1", "find"), call("1", "take"), response}, false, []string{"1"}},
+		"no id":             {Options{}, []codexrpc.Event{call("", "find"), response}, false, nil},
+		"codex's own":       {Options{ClientName: own}, []codexrpc.Event{call("1", "codex"), say("a"), response, end}, false, nil},
+		"dedup":             {tools(ToolOptions{ToolBlockDedup: true}), []codexrpc.Event{call("1", "find"), call("2", "find"), response}, false, []string{"1", "2"}},
+		"suppressed tail":   {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block + " tail"), response}, false, nil},
+		"tail that is kept": {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn, SuppressTailAfterTools: keepTail}), []codexrpc.Event{say(block + " tail"), response}, true, nil},
+	} {
+		m := New(test.opts)
+		m.Feed(test.events)
+		if rest := m.Rest(); rest.Whole != test.whole || !slices.Equal(rest.Waits, test.waits) {
+			t.Errorf("%s: %+v", name, rest)
+		}
+	}
+}
+
+// TestSpent takes off what a thread had cost before.
+func TestSpent(t *testing.T) {
+	m := New(Options{Spent: codexrpc.Usage{TotalTokens: 100, InputTokens: 90, OutputTokens: 10}})
+	out := m.Feed([]codexrpc.Event{
+		{Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 130, InputTokens: 110, OutputTokens: 20}},
+		{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted},
+	})
+	if got := out[len(out)-1].Usage; got != (codexrpc.Usage{TotalTokens: 30, InputTokens: 20, OutputTokens: 10}) {
+		t.Errorf("spent %+v", got)
+	}
+}
