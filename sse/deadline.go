@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// arm gives the next write its deadline.
+// arm sets the deadline of the next write.
 func (w *Writer) arm() {
 	if w.noLimit || w.err != nil {
 		return
@@ -23,9 +23,9 @@ func (w *Writer) arm() {
 	}
 }
 
-// disarm takes the deadline away again. An HTTP/2 stream is reset when its
-// deadline passes, even if nobody writes just then; and on HTTP/1 the deadline
-// would outlive the response and cut the next one on the connection.
+// disarm clears the deadline. An HTTP/2 stream is reset when its deadline passes,
+// even without a write in progress, and on HTTP/1 the deadline would also apply to
+// the next response on the connection.
 func (w *Writer) disarm() {
 	if w.deadline.IsZero() {
 		return

@@ -17,8 +17,8 @@ import (
 )
 
 // pipes is a listener whose connections are pipes within the process, so that
-// a test bubble with its own clock can hold both ends. A pipe buffers nothing:
-// a client that does not read blocks the server at once.
+// both ends can be in a synctest bubble. A pipe has no buffer: a client that does
+// not read blocks the server at once.
 type pipes struct {
 	conns chan net.Conn
 	dials atomic.Int64
@@ -57,8 +57,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// serve runs h behind pipes for the length of the test, and returns a client
-// that speaks the given protocol, with the number of its connections.
+// serve runs h behind pipes until the test ends. It returns a client for HTTP/1
+// or HTTP/2, and a function that counts its connections.
 func serve(t *testing.T, http2 bool, h http.HandlerFunc) (client *http.Client, dialled func() int64) {
 	t.Helper()
 	listener := newPipes()
@@ -81,8 +81,8 @@ func serve(t *testing.T, http2 bool, h http.HandlerFunc) (client *http.Client, d
 	return &http.Client{Transport: transport}, listener.dials.Load
 }
 
-// TestStalledClient: a client that stops reading ends the stream after the
-// write timeout, on either protocol.
+// TestStalledClient checks that the stream ends after the write timeout when the
+// client stops reading, on either protocol.
 func TestStalledClient(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(map[bool]string{false: "HTTP1", true: "HTTP2"}[http2], func(t *testing.T) {
@@ -99,7 +99,7 @@ func testStalledClient(t *testing.T, http2 bool) {
 	result := make(chan outcome, 1)
 	client, _ := serve(t, http2, func(rw http.ResponseWriter, _ *http.Request) {
 		w := sse.NewWriter(rw, sse.WriterOptions{WriteTimeout: 10 * time.Second})
-		if err := w.Start(); err != nil {
+		if err := w.Flush(); err != nil {
 			result <- outcome{err, 0}
 			return
 		}
@@ -126,8 +126,8 @@ func testStalledClient(t *testing.T, http2 bool) {
 	}
 }
 
-// TestIdleStream: silence longer than the write timeout, also before the first
-// frame, costs nothing, and the next request on the connection neither.
+// TestIdleStream checks that silence longer than the write timeout harms neither
+// the stream nor the next request on the connection.
 func TestIdleStream(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(map[bool]string{false: "HTTP1", true: "HTTP2"}[http2], func(t *testing.T) {
@@ -144,7 +144,7 @@ func testIdleStream(t *testing.T, http2 bool) {
 			return
 		}
 		w := sse.NewWriter(rw, sse.WriterOptions{WriteTimeout: time.Second})
-		for _, f := range []func() error{w.Start, w.WriteDone, w.Flush, w.Close} {
+		for _, f := range []func() error{w.Flush, w.WriteDone, w.Flush, w.Close} {
 			if err := f(); err != nil {
 				t.Errorf("the idle stream: %v", err)
 			}

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// doneMark is the data of the frame that ends a stream by the convention of the
-// OpenAI API.
+// doneMark is the data of the last frame of a stream in the OpenAI API.
 const doneMark = "[DONE]"
 
-// WriteData writes an event without a type: "data: …" and an empty line. Data
-// of several lines (ended by LF, CR or both) gets one data line each, so the
-// client sees every line break as LF. The error is that of an earlier write, or
-// of one that became necessary because the buffer was full.
+// WriteData writes an event without a type: "data: …" and an empty line. Each line
+// of data (ended by LF, CR or both) becomes a data line, so the client gets every
+// line break as LF. The error is that of an earlier write, or of one that was
+// needed because the buffer was full.
 func (w *Writer) WriteData(data []byte) error {
 	w.dataLines(data)
 	return w.endFrame()
 }
 
-// WriteEvent writes an event with a type: "event: TYPE", then like
-// [Writer.WriteData]. An empty event type writes no event line.
+// WriteEvent writes an event with a type: "event: TYPE" and then the same as
+// [Writer.WriteData]. An empty type writes no event line.
 func (w *Writer) WriteEvent(event string, data []byte) error {
 	if strings.ContainsAny(event, "\r\n") {
 		return ErrEventType
@@ -34,8 +33,8 @@ func (w *Writer) WriteEvent(event string, data []byte) error {
 	return w.endFrame()
 }
 
-// WriteComment writes ": TEXT" and an empty line, which clients ignore. A text
-// of several lines makes several comments.
+// WriteComment writes ": TEXT" and an empty line, which clients ignore. Each line
+// of text becomes a comment line.
 func (w *Writer) WriteComment(text string) error {
 	for {
 		end := strings.IndexAny(text, "\r\n")
@@ -62,7 +61,7 @@ func (w *Writer) commentLine(line string) {
 	w.text("\n")
 }
 
-// dataLines writes data as data lines, without the empty line that ends the
+// dataLines writes data as data lines, without the empty line at the end of the
 // event.
 func (w *Writer) dataLines(data []byte) {
 	for {
@@ -82,8 +81,8 @@ func (w *Writer) dataLines(data []byte) {
 	}
 }
 
-// lineBreak is the index of the first LF or CR, or -1. Two searches for one byte
-// each beat bytes.IndexAny on the long lines of JSON.
+// lineBreak returns the index of the first LF or CR, or -1. Two calls of IndexByte
+// are faster than bytes.IndexAny on long lines of JSON.
 func lineBreak(data []byte) int {
 	lf := bytes.IndexByte(data, '\n')
 	if lf >= 0 {
@@ -95,8 +94,8 @@ func lineBreak(data []byte) int {
 	return lf
 }
 
-// endFrame ends a frame and takes back a deadline that a full buffer may have
-// called for.
+// endFrame writes the empty line after a frame, and clears the deadline that a
+// full buffer may have set.
 func (w *Writer) endFrame() error {
 	w.text("\n")
 	w.disarm()
@@ -119,12 +118,11 @@ func (w *Writer) text(s string) {
 	}
 }
 
-// room makes room for at least a byte and reports whether the stream still
-// stands.
+// room makes room for at least one byte. It reports whether there was no error.
 func (w *Writer) room() bool {
 	if w.err == nil && len(w.buf) == bufferSize {
 		w.arm()
-		w.passOn()
+		w.writeBuffer()
 		w.lastSent = time.Now()
 	}
 	return w.err == nil

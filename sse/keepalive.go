@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// Never is the time until a keepalive that will not come. A timer takes it.
+// Never is the time until a keepalive that is not due at all. It is valid for a
+// timer.
 const Never = time.Duration(math.MaxInt64)
 
-// keepaliveText is the comment that keeps idle connections open.
+// keepaliveText is the text of the comment that keeps idle connections open.
 const keepaliveText = "keepalive"
 
-// NextKeepalive returns how long from now a keepalive will be due if nothing
-// else is sent: zero if it is due already, [Never] if keepalives are off or the
+// NextKeepalive returns the time until a keepalive is due if nothing else is sent.
+// It is zero if one is due already, and [Never] if keepalives are off or the
 // stream has failed or is closed.
 func (w *Writer) NextKeepalive() time.Duration {
 	if w.opts.Keepalive <= 0 || w.err != nil {
@@ -22,11 +23,11 @@ func (w *Writer) NextKeepalive() time.Duration {
 }
 
 // Keepalive sends the comment ": keepalive" if nothing has been sent for the
-// interval of the options, and returns when to call it again. Frames that wait
-// for a flush are sent instead of the comment. The error is that of
+// interval of the options, and returns the time until it should be called again.
+// Buffered frames are sent instead of the comment. The error is that of
 // [Writer.Flush].
 //
-// It fits a loop that has a timer beside its source of events:
+// It is meant for a loop with a timer beside its source of events:
 //
 //	timer := time.NewTimer(w.NextKeepalive())
 //	defer timer.Stop()

@@ -41,7 +41,7 @@ func TestKeepalive(t *testing.T) {
 	})
 }
 
-// TestKeepaliveFlushes: frames that wait are as good as a comment.
+// TestKeepaliveFlushes checks that frames in the buffer replace the comment.
 func TestKeepaliveFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResponse()
@@ -57,7 +57,7 @@ func TestKeepaliveFlushes(t *testing.T) {
 	})
 }
 
-// TestKeepaliveLoop runs the loop of the documentation.
+// TestKeepaliveLoop runs the loop in the documentation of Keepalive.
 func TestKeepaliveLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResponse()

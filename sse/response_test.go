@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// response is a response writer that notes what is done to it, in order.
+// response is a response writer that records the calls to it, in order.
 type response struct {
 	header   http.Header
 	status   int
@@ -61,7 +61,7 @@ type plain struct {
 	http.ResponseWriter
 }
 
-// unlimited is a response writer that can flush and knows no deadlines.
+// unlimited is a response writer that can flush and has no deadlines.
 type unlimited struct {
 	plain
 	flush func() error

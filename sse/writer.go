@@ -11,46 +11,47 @@ import (
 // ContentType is the media type of a stream of server-sent events.
 const ContentType = "text/event-stream"
 
-// bufferSize is the number of bytes a Writer holds back before it passes them
-// on by itself. It is one page: a batch of small frames fits, and a large frame
-// goes out in pieces, each under a deadline of its own.
+// bufferSize is the number of bytes after which a Writer writes without a flush.
+// It is one page: a batch of small frames fits, and a large frame is written in
+// pieces, each with a deadline of its own.
 const bufferSize = 4096
 
 // WriterOptions are the limits of a [Writer].
 type WriterOptions struct {
 	// WriteTimeout is how long the client may take to accept one write (at most
-	// 4096 bytes) or one flush. Zero or less: no limit.
+	// 4096 bytes) or one flush. Zero or less means no limit.
 	WriteTimeout time.Duration
 
-	// Keepalive is the silence after which a comment is due, see
-	// [Writer.Keepalive]. Zero or less: never.
+	// Keepalive is the silence after which a comment is due; see
+	// [Writer.Keepalive]. Zero or less means never.
 	Keepalive time.Duration
 }
 
 // Writer writes server-sent events onto an HTTP response.
 //
-// Frames are collected and reach the client at the next [Writer.Flush], or when
-// 4096 bytes have come together: a caller that has several events at hand
-// writes them all and flushes once. Writing a frame allocates nothing.
+// Frames are buffered until the next [Writer.Flush], or until there are 4096
+// bytes: a caller with several events writes all of them and flushes once. Writing
+// a frame allocates nothing. The first flush also writes the status 200 and the
+// headers of an event stream.
 //
-// While a write or a flush runs, and only then, the connection has a write
-// deadline. So neither an idle HTTP/2 stream nor the next request on a
-// kept-alive connection is hit by it. A response writer without deadlines is
-// written to without them. A write deadline that the server itself has set
-// (http.Server.WriteTimeout) is lifted by that, unless WriteTimeout is zero.
+// The connection has a write deadline only while a write or a flush runs, so the
+// deadline affects neither an idle HTTP/2 stream nor the next request on a
+// kept-alive connection. A response writer without deadlines is used without
+// them. A write deadline set by the server (http.Server.WriteTimeout) is cleared,
+// unless WriteTimeout is zero.
 //
-// The first error is kept and returned by every later call. A Writer must not
-// be used by several goroutines at once.
+// The first error is kept and returned by every later call. A Writer is not safe
+// for concurrent use.
 type Writer struct {
 	w    http.ResponseWriter
 	rc   *http.ResponseController
 	opts WriterOptions
 
-	buf      []byte    // frames not yet passed on, never more than bufferSize
+	buf      []byte    // frames not yet written, at most bufferSize bytes
 	started  bool      // the header has been written
-	lastSent time.Time // when the client was last sent anything
-	deadline time.Time // of the running write; zero: none is set
-	noLimit  bool      // the response writer knows no deadlines
+	lastSent time.Time // time of the last write or flush
+	deadline time.Time // of the write in progress; zero if none is set
+	noLimit  bool      // the response writer has no deadlines
 	err      error     // the first failure, or ErrClosed
 }
 
@@ -66,30 +67,23 @@ func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
 	}
 }
 
-// Start sets the headers of an event stream, writes the status 200 and flushes.
-// Without it the first flush does the same. The second call and later ones just
-// flush. The error is that of [Writer.Flush].
-func (w *Writer) Start() error {
-	return w.Flush()
-}
-
-// Started reports whether the status and the headers have been written, so that
-// an error can no longer be told by the status.
+// Started reports whether the status and the headers have been written, after
+// which an error can no longer change the status.
 func (w *Writer) Started() bool {
 	return w.started
 }
 
-// Flush sends what has been written so far to the client. Its error matches
-// [ErrStalled] if the client did not take it in time, [http.ErrNotSupported] if
-// the response writer cannot flush (the events are then useless to a client that
-// waits for them), or is what the connection said.
+// Flush sends the buffered frames to the client. Its error matches [ErrStalled] if
+// the client did not take them in time, and [http.ErrNotSupported] if the response
+// writer cannot flush, which makes it useless for events. Other errors are those
+// of the connection.
 func (w *Writer) Flush() error {
 	if w.err != nil {
 		return w.err
 	}
 	defer w.disarm()
 	w.arm()
-	w.passOn()
+	w.writeBuffer()
 	if w.err != nil {
 		return w.err
 	}
@@ -100,10 +94,10 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close flushes what is left. Later calls return [ErrClosed], so that nothing can
-// follow the end of a stream. A stream that was never begun stays so: the handler
-// may still answer otherwise. Close does not end the HTTP response: the handler
-// does so by returning.
+// Close flushes the buffered frames. Later calls return [ErrClosed], so that
+// nothing can follow the end of a stream. If nothing was written, Close does not
+// touch the response, and the handler may still answer in another way. Close does
+// not end the HTTP response; the handler does by returning.
 func (w *Writer) Close() error {
 	if w.err == nil && (w.started || len(w.buf) > 0) {
 		w.err = w.Flush()
@@ -115,9 +109,9 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// passOn hands the buffer to the response writer, after the header if that is
-// still to come.
-func (w *Writer) passOn() {
+// writeBuffer writes the buffer to the response writer, and the header before it
+// the first time.
+func (w *Writer) writeBuffer() {
 	if w.err != nil {
 		return
 	}
@@ -125,9 +119,9 @@ func (w *Writer) passOn() {
 		w.started = true
 		h := w.w.Header()
 		h.Set("Content-Type", ContentType)
-		// no-transform keeps intermediaries from compressing, hence buffering.
+		// no-transform keeps intermediaries from compressing, and so from buffering.
 		h.Set("Cache-Control", "no-cache, no-transform")
-		// The same for nginx, which buffers proxied responses by default.
+		// nginx buffers proxied responses unless told not to.
 		h.Set("X-Accel-Buffering", "no")
 		w.w.WriteHeader(http.StatusOK)
 	}
@@ -140,8 +134,8 @@ func (w *Writer) passOn() {
 	w.buf = w.buf[:0]
 }
 
-// fail keeps err as the end of the stream. All protocols report a passed
-// deadline by the same error.
+// fail records the first error. HTTP/1 and HTTP/2 report an exceeded deadline with
+// the same error.
 func (w *Writer) fail(doing string, err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.err = fmt.Errorf("%w: %s: %w", ErrStalled, doing, err)

@@ -29,8 +29,8 @@ func TestFrames(t *testing.T) {
 		{"LF, CR", data("a\n\rb"), "data: a\ndata: \ndata: b\n\n"},
 		{"LF at the end", data("a\n"), "data: a\ndata: \n\n"},
 		{"multibyte", data("Grüße 👋🏽"), "data: Grüße 👋🏽\n\n"},
-		{"typed", event("t.x", "{}"), "event: t.x\ndata: {}\n\n"},
-		{"typed, no type", event("", "{}"), "data: {}\n\n"},
+		{"typed", typed("t.x", "{}"), "event: t.x\ndata: {}\n\n"},
+		{"typed, no type", typed("", "{}"), "data: {}\n\n"},
 		{"comment", comment("hello"), ": hello\n\n"},
 		{"empty comment", comment(""), ": \n\n"},
 		{"comment of several lines", comment("a\r\nb\nc\rd"), ": a\n: b\n: c\n: d\n\n"},
@@ -57,7 +57,7 @@ func data(s string) func(*sse.Writer) error {
 	return func(w *sse.Writer) error { return w.WriteData([]byte(s)) }
 }
 
-func event(typ, s string) func(*sse.Writer) error {
+func typed(typ, s string) func(*sse.Writer) error {
 	return func(w *sse.Writer) error { return w.WriteEvent(typ, []byte(s)) }
 }
 
@@ -65,13 +65,13 @@ func comment(s string) func(*sse.Writer) error {
 	return func(w *sse.Writer) error { return w.WriteComment(s) }
 }
 
-func TestStart(t *testing.T) {
+func TestHeader(t *testing.T) {
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{})
 	if w.Started() || r.status != 0 {
-		t.Fatal("the stream began before Start")
+		t.Fatal("the stream began before the first flush")
 	}
-	if err := w.Start(); err != nil {
+	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if !w.Started() || r.status != http.StatusOK {
@@ -87,13 +87,13 @@ func TestStart(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, values)
 		}
 	}
-	if err := w.Start(); err != nil {
+	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	wantLog(t, r, "header", "flush", "flush")
 }
 
-// TestBatch: frames wait for the flush, and one flush carries them in one write.
+// TestBatch checks that frames wait for the flush, which writes them at once.
 func TestBatch(t *testing.T) {
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{WriteTimeout: time.Minute})
@@ -114,8 +114,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestBound: a frame larger than the buffer goes out in pieces, each under a
-// deadline of its own.
+// TestBound checks that a frame larger than the buffer is written in pieces, each
+// with a deadline of its own.
 func TestBound(t *testing.T) {
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{WriteTimeout: time.Minute})
@@ -148,7 +148,7 @@ func TestClose(t *testing.T) {
 		t.Errorf("closing flushed %q", got)
 	}
 	later := []func() error{
-		w.Start, w.Flush, w.Close, w.WriteDone,
+		w.Flush, w.Close, w.WriteDone,
 		func() error { return w.WriteData([]byte(strings.Repeat("x", 9000))) },
 		func() error { _, err := w.Keepalive(); return err },
 	}
@@ -162,7 +162,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestCloseUnstarted: a stream that was never begun leaves the response alone.
+// TestCloseUnstarted checks that Close without frames leaves the response alone.
 func TestCloseUnstarted(t *testing.T) {
 	r := newResponse()
 	w := sse.NewWriter(r, sse.WriterOptions{WriteTimeout: time.Minute})
@@ -193,7 +193,8 @@ func TestEventTypeWithLineBreak(t *testing.T) {
 	}
 }
 
-// TestFailures: the first error is kept, and nothing is written after it.
+// TestFailures checks that the first error is kept and nothing is written after
+// it.
 func TestFailures(t *testing.T) {
 	cases := []struct {
 		name    string
@@ -242,8 +243,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestNoDeadlines: a response writer without deadlines is written to without
-// them, one that cannot flush is refused.
+// TestNoDeadlines checks that a response writer may lack deadlines but must be
+// able to flush.
 func TestNoDeadlines(t *testing.T) {
 	r := newResponse()
 	flushes := 0
@@ -261,7 +262,7 @@ func TestNoDeadlines(t *testing.T) {
 	}
 
 	w = sse.NewWriter(plain{newResponse()}, sse.WriterOptions{WriteTimeout: time.Second})
-	if err := w.Start(); !errors.Is(err, http.ErrNotSupported) {
+	if err := w.Flush(); !errors.Is(err, http.ErrNotSupported) {
 		t.Errorf("without a flush: %v", err)
 	}
 }

@@ -146,5 +146,5 @@ func (s *events) wake() error {
 	if err := s.open(); err != nil {
 		return err
 	}
-	return s.writer.Start()
+	return s.writer.Flush()
 }

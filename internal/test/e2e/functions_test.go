@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/sse"
+	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
 )
 
 // functionMessage is a message, or what a client has put together of its deltas,
@@ -43,7 +43,7 @@ func (s *site) askFunction(stream bool, messages string) string {
 	}
 	var message functionMessage
 	finish := ""
-	events := sse.NewReader(strings.NewReader(text), 1<<20)
+	events := ssereader.New(strings.NewReader(text))
 	for {
 		event, err := events.Next()
 		if err == io.EOF {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
-	"github.com/caddy-codex/caddy-codex/sse"
+	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
 )
 
 // response is a Response object, as far as tests look at it.
@@ -181,7 +181,7 @@ func (s *site) readEvents(answer *http.Response) *response {
 		s.t.Error("content type", kind)
 	}
 	var events []responseEvent
-	reader := sse.NewReader(answer.Body, 0)
+	reader := ssereader.New(answer.Body)
 	for {
 		frame, err := reader.Next()
 		if err != nil {

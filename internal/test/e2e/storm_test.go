@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/sse"
+	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
 )
 
 // storm is the load of TestReloadStorm.
@@ -162,7 +162,7 @@ func (st *storm) ask(method, path, body string) (*http.Response, error) {
 // [DONE] and end it is an error.
 func readStream(body io.Reader) (string, error) {
 	var content, finish string
-	reader := sse.NewReader(body, 0)
+	reader := ssereader.New(body)
 	for {
 		event, err := reader.Next()
 		if err != nil {

@@ -68,7 +68,7 @@ type player struct {
 // play returns nil when the whole response has been sent, errCut when it is to be
 // broken, else why it could not be sent.
 func (p *player) play() error {
-	if err := p.w.Start(); err != nil {
+	if err := p.w.Flush(); err != nil {
 		return err
 	}
 	if _, hang := p.script.End.(Hang); hang && len(p.script.Output) == 0 {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"io"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
 )
 
 // heard is what a client makes of an answer, whatever the API and the form.
@@ -28,37 +30,19 @@ type choice struct {
 	opened          bool
 }
 
-// event is one server-sent event.
-type sentEvent struct{ name, data string }
-
-// events takes a stream apart. An event that is cut off is dropped.
-func events(body []byte) (all []sentEvent, err error) {
-	for len(body) > 0 {
-		block, rest, whole := bytes.Cut(body, []byte("\n\n"))
-		body = rest
-		if !whole {
-			break
-		}
-		var e sentEvent
-		for line := range strings.SplitSeq(string(block), "\n") {
-			field, value, found := strings.Cut(line, ": ")
-			switch {
-			case strings.HasPrefix(line, ":"):
-			case found && field == "event" && e.name == "":
-				e.name = value
-			case found && field == "data" && e.data == "":
-				e.data = value
-			default:
-				return all, fmt.Errorf("a line that is no event: %.200q", line)
-			}
-		}
-		if e.data != "" {
+// events reads the events of a stream. An event that is cut off is dropped.
+func events(body []byte) (all []ssereader.Event, err error) {
+	for r := ssereader.New(bytes.NewReader(body)); ; {
+		e, err := r.Next()
+		switch err {
+		case nil:
 			all = append(all, e)
-		} else if e.name != "" {
-			return all, fmt.Errorf("an event without data: %q", e.name)
+		case io.EOF, io.ErrUnexpectedEOF:
+			return all, nil
+		default:
+			return all, err
 		}
 	}
-	return all, nil
 }
 
 // errorBody is OpenAI's form of an error.
@@ -134,20 +118,20 @@ func chatStream(body []byte, choices int) (*heard, error) {
 	for _, e := range all {
 		switch {
 		case h.ended:
-			return h, fmt.Errorf("after [DONE]: %.200s", e.data)
-		case e.name != "":
-			return h, fmt.Errorf("an event has a name: %q", e.name)
-		case e.data == "[DONE]":
+			return h, fmt.Errorf("after [DONE]: %.200s", e.Data)
+		case e.Type != "":
+			return h, fmt.Errorf("an event has a name: %q", e.Type)
+		case e.Data == "[DONE]":
 			if !h.failed && !h.finished() {
 				return h, errors.New("[DONE] before the choices have finished")
 			}
 			h.ended = true
 			continue
 		case h.failed:
-			return h, fmt.Errorf("after an error: %.200s", e.data)
+			return h, fmt.Errorf("after an error: %.200s", e.Data)
 		}
-		if err := h.chunk(e.data); err != nil {
-			return h, fmt.Errorf("%w: %.300s", err, e.data)
+		if err := h.chunk(e.Data); err != nil {
+			return h, fmt.Errorf("%w: %.300s", err, e.Data)
 		}
 	}
 	return h, nil

@@ -135,14 +135,14 @@ func responseStream(body []byte) (*heard, error) {
 	var items []responseItem
 	for i, sent := range all {
 		var e responseEvent
-		if err := json.Unmarshal([]byte(sent.data), &e); err != nil {
-			return h, fmt.Errorf("%w: %.200s", err, sent.data)
+		if err := json.Unmarshal([]byte(sent.Data), &e); err != nil {
+			return h, fmt.Errorf("%w: %.200s", err, sent.Data)
 		}
 		switch {
 		case h.ended:
-			return h, fmt.Errorf("after the end: %.200s", sent.data)
-		case e.Type != sent.name:
-			return h, fmt.Errorf("the event %s is of type %s", sent.name, e.Type)
+			return h, fmt.Errorf("after the end: %.200s", sent.Data)
+		case e.Type != sent.Type:
+			return h, fmt.Errorf("the event %s is of type %s", sent.Type, e.Type)
 		case e.Sequence != i:
 			return h, fmt.Errorf("event %d has the number %d", i, e.Sequence)
 		case (i == 0) != (e.Type == "response.created"), (i == 1) != (e.Type == "response.in_progress"):
@@ -160,7 +160,7 @@ func responseStream(body []byte) (*heard, error) {
 			continue
 		}
 		if items, err = e.apply(items); err != nil {
-			return h, fmt.Errorf("%w: %.300s", err, sent.data)
+			return h, fmt.Errorf("%w: %.300s", err, sent.Data)
 		}
 		if i == 0 {
 			var r response

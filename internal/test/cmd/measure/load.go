@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/sse"
+	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
 )
 
 // timing is what one turn looks like to its client.
@@ -78,7 +78,7 @@ func overHTTP(url string) runner {
 		if response.StatusCode != http.StatusOK {
 			return t, fmt.Errorf("a turn was answered with %s", response.Status)
 		}
-		reader := sse.NewReader(response.Body, 0)
+		reader := ssereader.New(response.Body)
 		for {
 			event, err := reader.Next()
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/sse"
+	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
 )
 
 // said is what one choice has said in the end.
@@ -148,7 +148,7 @@ func readChat(text []byte) (a answer, err error) {
 
 // readChatStream puts a stream together, which has [DONE] and then nothing.
 func readChatStream(body io.Reader) (a answer, err error) {
-	reader := sse.NewReader(body, maxEvent)
+	reader := ssereader.New(body)
 	for {
 		event, err := reader.Next()
 		if err != nil {
@@ -171,9 +171,6 @@ func readChatStream(body io.Reader) (a answer, err error) {
 	}
 	return a, nil
 }
-
-// maxEvent bounds an event. The last one of a stream of responses has all of it.
-const maxEvent = 8 << 20
 
 // chunk adds a chunk of a stream. The calls stay open at their end.
 func (a *answer) chunk(data []byte) error {
@@ -252,7 +249,7 @@ func readResponse(text []byte) (a answer, err error) {
 
 // readResponseStream reads a stream whose deltas say what its last event says.
 func readResponseStream(body io.Reader) (a answer, err error) {
-	reader := sse.NewReader(body, maxEvent)
+	reader := ssereader.New(body)
 	text := ""
 	for number := 0; ; number++ {
 		frame, err := reader.Next()

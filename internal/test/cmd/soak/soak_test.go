@@ -26,12 +26,11 @@ func TestReadStream(t *testing.T) {
 		said   said
 		failed string
 	}{
-		text + text + end + done:   {said: said{Text: "so so ", Finish: "stop"}},
-		text + call + end + done:   {said: said{Text: "so ", Calls: []string{"f({})"}, Finish: "stop"}},
-		text + failed + done:       {said{Text: "so "}, "codex_exited"},
-		": hm\n\n" + text + done:   {said: said{Text: "so "}},
-		call + text + end + done:   {said: said{Text: "so ", Calls: []string{"f({})"}, Finish: "stop"}},
-		text + end + "\n\n" + done: {said: said{Text: "so ", Finish: "stop"}},
+		text + text + end + done: {said: said{Text: "so so ", Finish: "stop"}},
+		text + call + end + done: {said: said{Text: "so ", Calls: []string{"f({})"}, Finish: "stop"}},
+		text + failed + done:     {said{Text: "so "}, "codex_exited"},
+		": hm\n\n" + text + done: {said: said{Text: "so "}},
+		call + text + end + done: {said: said{Text: "so ", Calls: []string{"f({})"}, Finish: "stop"}},
 	} {
 		got, err := readAnswer(strings.NewReader(stream), http.StatusOK, q)
 		if err != nil || got.failed != want.failed || !equal(got.choices, []said{want.said}) {
@@ -41,6 +40,7 @@ func TestReadStream(t *testing.T) {
 	for _, stream := range []string{
 		"", text, text + end, text + end + done + text, text + end + text + done, end + end + done, "data: {\n\n" + done,
 		failed + text + done, `data: {"error":{"code":"x"}}` + "\n\n" + done, text + "data: [DO",
+		text + end + "\n\n" + done,
 	} {
 		if got, err := readAnswer(strings.NewReader(stream), http.StatusOK, q); err == nil {
 			t.Errorf("%s is %+v", stream, got)
