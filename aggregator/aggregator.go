@@ -54,7 +54,7 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 		}
 		s.position = position
 	}
-	return a.ingest(choice, event, ingestOptions{})
+	return a.ingest(choice, event, ingestOptions{positioned: position > 0})
 }
 
 // IngestMessage takes a complete message: an assistant message, an object with

@@ -34,10 +34,11 @@ type call struct {
 
 	args        strings.Builder
 	source      source
-	provisional string // rendered arguments, while no text is known
-	sequence    int64  // the highest number of an event seen
-	header      int    // length of what a chat header brought; -1: none did
-	headerAt    int    // where in args that is
+	half        jsontext.String // the first half of a surrogate pair at the end of the last fragment
+	provisional string          // rendered arguments, while no text is known
+	sequence    int64           // the highest number of an event seen
+	head        callHead
+	begun       bool // a Responses item announced it
 	done        bool
 	truncated   bool
 
@@ -45,7 +46,10 @@ type call struct {
 	replaced bool // args was replaced since the last delta
 }
 
-func newCall() *call { return &call{ordinal: -1, sequence: noSequence, header: -1} }
+func newCall() *call { return &call{ordinal: -1, sequence: noSequence} }
+
+// fits reports whether an event that has a name, or none, can be about the call.
+func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.name == name }
 
 // announced reports whether the call has left in a delta.
 func (c *call) announced() bool { return c.ordinal >= 0 }
@@ -80,8 +84,14 @@ func (c *call) record(choice int) Record {
 	return r
 }
 
-// grow appends a fragment as far as the choice has room for it.
+// grow appends a fragment as far as the choice has room for it. The first half of a
+// surrogate pair at its end waits for the next one.
 func (c *call) grow(text jsontext.String, s *choiceState) (whole bool) {
+	c.dropProvisional(s)
+	if c.half.Size() > 0 {
+		text = c.half.Join(text)
+	}
+	text, c.half = text.CutHalf()
 	before := c.args.Len()
 	whole = text.AppendTo(&c.args, s.room)
 	s.room -= c.args.Len() - before
@@ -94,9 +104,25 @@ func (c *call) grow(text jsontext.String, s *choiceState) (whole bool) {
 	return whole
 }
 
+// end completes the arguments: a half of a surrogate pair that still waits for the
+// other one becomes U+FFFD.
+func (c *call) end(s *choiceState) {
+	c.done = true
+	if c.half.Size() > 0 {
+		c.grow(jsontext.Plain(""), s)
+	}
+}
+
+// dropProvisional forgets the rendered arguments.
+func (c *call) dropProvisional(s *choiceState) {
+	s.room += len(c.provisional)
+	c.provisional = ""
+}
+
 // settle makes a complete text the call's own. It reports whether the text is
 // new, and whether it contradicts what was there.
 func (c *call) settle(text string, from source, s *choiceState) (changed, conflict bool) {
+	c.half = jsontext.String{}
 	have := c.args.String()
 	if text == have || text == "" || c.truncated && strings.HasPrefix(text, have) {
 		c.source = max(c.source, from)
@@ -122,5 +148,5 @@ func (c *call) replace(s *choiceState) {
 	s.room += c.args.Len()
 	c.args = strings.Builder{}
 	c.replaced = c.emitted > 0
-	c.emitted, c.header, c.truncated = 0, -1, false
+	c.emitted, c.head, c.truncated = 0, callHead{}, false
 }

@@ -6,13 +6,15 @@ import "strings"
 type keyKind uint8
 
 const (
-	keyCallID keyKind = iota // call_id, callId, a chat tool call's id
-	keyItemID                // id of a Responses item
-	keyOutput                // output_index of a Responses item
-	keyOwnID                 // the id that this package gave out
-	keySlot                  // place in a chat delta: index, or legacySlot
-	keyHeader                // place and name in a chat delta without id
-	keyBlock                 // place and name of a block in a message's text
+	keyCallID      keyKind = iota // call_id, callId, a chat tool call's id
+	keyItemID                     // id of a Responses item
+	keyNamedCallID                // the same, and the name: for calls that share an id
+	keyNamedItemID
+	keyOutput // output_index of a Responses item
+	keyOwnID  // the id that this package gave out
+	keySlot   // place in a chat delta: index, or legacySlot
+	keyHead   // place and name in a chat delta without id
+	keyBlock  // place and name of a block in a message's text
 )
 
 // key is one way to name a call.
@@ -20,6 +22,15 @@ type key struct {
 	kind  keyKind
 	text  string
 	place int
+}
+
+// namedKey is the key of a call that shares its id with one of another name.
+func namedKey(kind keyKind, id, name string) key {
+	named := keyNamedCallID
+	if kind == keyItemID {
+		named = keyNamedItemID
+	}
+	return key{kind: named, text: id + "\x00" + name}
 }
 
 // choiceState holds the calls of one choice.
@@ -35,9 +46,17 @@ type choiceState struct {
 	position   uint64 // highest position given to IngestEvent
 }
 
-// lookup finds the call that a key names.
-func (s *choiceState) lookup(kind keyKind, text string, place int) *call {
-	return s.keys[key{kind: kind, text: text, place: place}]
+// byID finds the call of an id and a name. Without a name the id stands for the
+// call that was named last.
+func (s *choiceState) byID(kind keyKind, id, name string) *call {
+	if id == "" {
+		return nil
+	}
+	c := s.keys[key{kind: kind, text: id}]
+	if c == nil || c.fits(name) {
+		return c
+	}
+	return s.keys[namedKey(kind, id, name)]
 }
 
 // placed returns the call at a place in the order of creation, for what names its
@@ -50,21 +69,19 @@ func (s *choiceState) placed(slot int) *call {
 	return s.calls[place]
 }
 
-// bind makes a key name a call. Places are taken over by the newest call there; an
-// id stays with the first call that had it, should a backend ever tell of one call
-// as of two. The text is cloned: a view would keep its whole event in memory. It
-// reports false if there is no room for the key.
-func (s *choiceState) bind(c *call, kind keyKind, text string, place int, limit int) bool {
-	k := key{kind: kind, text: text, place: place}
+// bind makes a key name a call, instead of any other. The text is cloned: a view
+// would keep its whole event in memory. It reports false if there is no room.
+func (s *choiceState) bind(c *call, k key, limit int) bool {
 	known, exists := s.keys[k]
-	if known == c || exists && kind != keySlot && kind != keyOutput {
+	switch {
+	case known == c && exists:
 		return true
-	}
-	if !exists {
-		if len(s.keys) >= limit {
-			return false
-		}
-		k.text = strings.Clone(text)
+	case exists:
+		// The key in the map keeps its own text.
+	case len(s.keys) >= limit:
+		return false
+	default:
+		k.text = strings.Clone(k.text)
 	}
 	s.keys[k] = c
 	return true

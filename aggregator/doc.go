@@ -26,7 +26,8 @@
 //
 // Calls are told apart by their ids: the call id, which all shapes share, and the
 // item id of a Responses item; else by their place (output_index, index); else by
-// the order of creation. Events are told apart by what they are: a number
+// the order of creation. Calls of different names are different calls, though a
+// backend gives them one id. Events are told apart by what they are: a number
 // (sequence_number, [Call].Sequence, the position of [Aggregator.IngestEvent]), or
 // that there is but one of the kind for a call (its announcement, its end, its
 // complete item). Text is no identity: the fragments "a" and "a" are two, and both
@@ -34,8 +35,13 @@
 // none is a fragment without a number: a chat delta's, above all. It always counts;
 // a caller that may see one twice, after a reconnect say, gives positions.
 //
-// A chat delta with a name is the head of its call. The same head again, which is
-// the name with the arguments that the head had before, is a repeat.
+// A chat delta with a name is the head of its call. Some backends send the head with
+// every fragment. A head equal to the first one is taken for a repetition until
+// another head of the call differs, which only such a backend does: then all of them
+// were fragments. Positions make that certain at once.
+//
+// A character whose surrogate halves come in two fragments is one character. A half
+// that stays alone is U+FFFD, as everywhere in Go.
 //
 // # Truth
 //

@@ -47,6 +47,14 @@ var streams = map[string]func(a *Aggregator, parts []string) []Delta{
 		}
 		return deltas
 	},
+	"responses in escapes of code units": func(a *Aggregator, parts []string) []Delta {
+		deltas := feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "f"))
+		for i, escape := range escapedUnits(strings.Join(parts, "")) {
+			deltas = append(deltas, feed(a, 0, fmt.Sprintf(
+				`{"type":"response.function_call_arguments.delta","item_id":"fc_1","sequence_number":%d,"delta":"%s"}`, i+1, escape))...)
+		}
+		return deltas
+	},
 	"typed": func(a *Aggregator, parts []string) []Delta {
 		deltas := a.IngestCall(0, Call{BackendID: "call_1", Name: "f"}).Deltas
 		for i, part := range parts {
@@ -94,6 +102,13 @@ func program(code []byte) []step {
 		number++
 		n, which := number, int(code[i+1]%4)
 		call, fc, name := fmt.Sprint("call_", which), fmt.Sprint("fc_", which), fmt.Sprint("f", which/2)
+		kind := code[i] % 15
+		if which == 3 {
+			// Calls of two names share these ids. Events without a name would be about
+			// either, so there are none.
+			kind = []byte{2, 3, 4, 5, 6, 7, 8, 13}[kind%8]
+			name += []string{"", "other"}[code[i+1]/16%2]
+		}
 		part := text[code[i+1]/4%4]
 		ingest := func(event string) step {
 			return func(a *Aggregator) Result { return a.Ingest(0, []byte(event)) }
@@ -108,7 +123,7 @@ func program(code []byte) []step {
 			return func(a *Aggregator) Result { return a.IngestCall(0, c) }
 		}
 		function := raw(object("name", name, "arguments", part))
-		switch code[i] % 15 {
+		switch kind {
 		case 0:
 			steps = append(steps, ingest(itemAdded(n, which, fc, call, name)))
 		case 1:

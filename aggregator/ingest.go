@@ -10,6 +10,7 @@ import (
 type ingestOptions struct {
 	message    bool // top-level calls are complete, not deltas
 	synthesize bool
+	positioned bool // the event has an identity, so that a repeated head is not taken for a repetition
 }
 
 // ingestion is one ingest under way: it collects the deltas.
@@ -47,6 +48,7 @@ type update struct {
 	from source          // sourceNone: the event brings no arguments
 	done bool
 
+	begun  bool // the event announces a Responses item
 	callID string
 	itemID string
 	output int // -1: none
@@ -69,32 +71,22 @@ const (
 // apply does to a call what an update says, and emits the delta. It returns
 // whether anything came of it; what changed nothing counts as a duplicate.
 func (in *ingestion) apply(s *choiceState, c *call, u *update) {
-	outcome := in.rename(c, u.name)
-	if text := in.arguments(s, c, u); text > outcome {
-		outcome = text
+	outcome := unchanged
+	if c.name == "" && u.name != "" {
+		c.name = strings.Clone(u.name)
+		outcome = changed
 	}
+	outcome = max(outcome, in.arguments(s, c, u))
 	c.sequence = max(c.sequence, u.sequence)
+	c.begun = c.begun || u.begun
 	if u.done && !c.done {
-		c.done = true
-		outcome = max(outcome, changed)
+		c.end(s)
+		outcome = changed
 	}
 	if outcome == unchanged {
 		in.agg.stats.Duplicates++
 	}
 	in.emit(s, c)
-}
-
-// rename gives a call its name. The first name stays.
-func (in *ingestion) rename(c *call, name string) outcome {
-	switch {
-	case name == "" || name == c.name:
-		return unchanged
-	case c.name == "":
-		c.name = strings.Clone(name)
-		return changed
-	}
-	in.agg.stats.Conflicts++
-	return refused
 }
 
 // arguments gives a call its arguments.
@@ -161,12 +153,13 @@ func (in *ingestion) rendered(s *choiceState, c *call, u *update) outcome {
 			return refused
 		}
 		c.provisional = strings.Clone(u.text.Raw())
+		s.room -= len(c.provisional)
 	}
 	if !u.done {
 		return unchanged
 	}
 	text := c.provisional
-	c.provisional = ""
+	c.dropProvisional(s)
 	return in.whole(s, c, text, sourceParsed)
 }
 
@@ -184,7 +177,7 @@ func (in *ingestion) emit(s *choiceState, c *call) {
 		c.ordinal = len(s.calls)
 		c.id = in.agg.cfg.callID(s.index, c.ordinal)
 		s.calls = append(s.calls, c)
-		in.bind(s, c, keyOwnID, c.id, 0)
+		in.bind(s, c, key{kind: keyOwnID, text: c.id})
 	}
 	in.deltas = append(in.deltas, c.delta(s.index, first))
 }
@@ -202,36 +195,50 @@ func (in *ingestion) create(s *choiceState) *call {
 }
 
 // bind is choiceState.bind with the refusals counted.
-func (in *ingestion) bind(s *choiceState, c *call, kind keyKind, text string, place int) {
-	if !s.bind(c, kind, text, place, keysPerCall*in.agg.cfg.maxCalls) {
+func (in *ingestion) bind(s *choiceState, c *call, k key) {
+	if !s.bind(c, k, keysPerCall*in.agg.cfg.maxCalls) {
 		in.agg.stats.OverLimit++
 	}
 }
 
-// bindID binds the id that a backend gave a call, and keeps it as the call's own
-// if it is the first.
-func (in *ingestion) bindID(s *choiceState, c *call, id string) {
+// bindCallID binds the id that a backend gave a call of some name, and keeps it as
+// the call's own if it is the first.
+func (in *ingestion) bindCallID(s *choiceState, c *call, id, name string) {
 	if id == "" {
 		return
 	}
 	if c.backendID == "" {
 		c.backendID = strings.Clone(id)
 	}
-	in.bind(s, c, keyCallID, id, 0)
+	in.bindID(s, c, keyCallID, id, name)
 }
 
-// byID finds a call by an id of the backend's.
-func (s *choiceState) byID(id string) *call {
-	if id == "" {
-		return nil
+// bindID binds an id of a backend's to a call of some name. Where two calls of
+// different names have one id, it stands for the one that an event named last, and
+// each is known by the id and its name besides.
+func (in *ingestion) bindID(s *choiceState, c *call, kind keyKind, id, name string) {
+	k := key{kind: kind, text: id}
+	known := s.keys[k]
+	if known == nil || known == c {
+		in.bind(s, c, k)
+		return
 	}
-	return s.lookup(keyCallID, id, 0)
+	if known.fits(name) {
+		return // the id stays with the first call that had it
+	}
+	named := namedKey(kind, id, name)
+	if first := s.keys[named]; first != nil {
+		c = first
+	}
+	in.bind(s, known, namedKey(kind, id, known.name))
+	in.bind(s, c, named)
+	in.bind(s, c, k)
 }
 
 // echo reports whether an id is one that was given out here and no backend's: what
 // carries it was made of a snapshot, old or new, and can add nothing.
 func (in *ingestion) echo(s *choiceState, id string) bool {
-	if id == "" || s.byID(id) != nil || s.lookup(keyOwnID, id, 0) == nil {
+	if id == "" || s.keys[key{kind: keyCallID, text: id}] != nil || s.keys[key{kind: keyOwnID, text: id}] == nil {
 		return false
 	}
 	in.agg.stats.Duplicates++

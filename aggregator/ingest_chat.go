@@ -127,10 +127,9 @@ func (in *ingestion) readFunction(c *chatCall, object string, from source) {
 	}
 }
 
-// chatDelta takes the calls of a delta. Chat deltas have no identity of their own.
-// What stands in for it: an entry with a name is the head of its call, and a call
-// has one head, so the same head again is a repeat; an entry without a name is the
-// next fragment of the call at its index and always counts.
+// chatDelta takes the calls of a delta. An entry with a name is the head of its
+// call, an entry without one the next fragment of the call at its index. Neither has
+// an identity; see callHead for what that means for a head that comes again.
 func (in *ingestion) chatDelta(choice int, b chatBody) {
 	for _, cc := range in.chatCalls(b, sourceStream) {
 		s := in.choice(choice)
@@ -142,7 +141,7 @@ func (in *ingestion) chatDelta(choice int, b chatBody) {
 		case cc.name == "":
 			in.chatFragment(s, cc)
 		default:
-			in.chatHeader(s, cc)
+			in.takeHead(s, cc)
 		}
 	}
 }
@@ -159,48 +158,45 @@ func (in *ingestion) chatFragment(s *choiceState, cc chatCall) {
 			return
 		}
 		s.structured++
-		in.bind(s, c, keySlot, "", cc.slot)
+		in.bind(s, c, key{kind: keySlot, place: cc.slot})
 	}
-	in.bindID(s, c, cc.id)
+	in.bindCallID(s, c, cc.id, "")
+	if cc.text.Size() > 0 {
+		c.head.single()
+	}
 	in.apply(s, c, &update{text: cc.text, from: cc.from, output: -1, sequence: noSequence})
 }
 
-// continued finds the call of an entry without a name: by id, by index, by order
-// of creation.
+// continued finds the call of an entry without a name: by its id, by its index, by
+// the order of creation. Of calls that share an id the one at the index is meant.
 func (s *choiceState) continued(cc chatCall) *call {
-	if c := s.byID(cc.id); c != nil {
+	slot := s.keys[key{kind: keySlot, place: cc.slot}]
+	if slot != nil && slot.backendID == cc.id {
+		return slot
+	}
+	if c := s.byID(keyCallID, cc.id, ""); c != nil {
 		return c
 	}
-	c := s.lookup(keySlot, "", cc.slot)
-	if c == nil {
-		c = s.placed(cc.slot)
+	if slot == nil {
+		slot = s.placed(cc.slot)
 	}
-	if c != nil && cc.id != "" && c.backendID != "" {
+	if slot != nil && cc.id != "" && slot.backendID != "" {
 		return nil // another call
 	}
-	return c
+	return slot
 }
 
-// chatHeader takes the head of a call. Backends that repeat the head with every
-// fragment are told from repeated events by the fragment: one that is not the one
-// the head had before is new.
-func (in *ingestion) chatHeader(s *choiceState, cc chatCall) {
+// takeHead takes the head of a call.
+func (in *ingestion) takeHead(s *choiceState, cc chatCall) {
 	c := in.headed(s, cc)
 	if c == nil {
 		return
 	}
 	u := update{name: cc.name, text: cc.text, from: cc.from, output: -1, sequence: noSequence}
-	if c.source != sourceNone && cc.from == sourceStream {
-		repeat := c.header < 0 || c.args.String()[c.headerAt:c.headerAt+c.header] == cc.text.String()
-		if repeat {
-			u.from = sourceNone
-		}
+	if cc.from == sourceStream && !in.newHead(s, c, cc.text) {
+		u.from = sourceNone
 	}
-	at := c.args.Len()
 	in.apply(s, c, &u)
-	if c.header < 0 {
-		c.headerAt, c.header = at, c.args.Len()-at
-	}
 }
 
 // headed finds the call of an entry with a name, or makes it, and binds its id and
@@ -214,29 +210,29 @@ func (in *ingestion) headed(s *choiceState, cc chatCall) *call {
 		s.structured++
 	}
 	if cc.id == "" {
-		in.bind(s, c, keyHeader, cc.name, cc.slot)
+		in.bind(s, c, key{kind: keyHead, text: cc.name, place: cc.slot})
 	}
-	in.bind(s, c, keySlot, "", cc.slot)
-	in.bindID(s, c, cc.id)
+	in.bind(s, c, key{kind: keySlot, place: cc.slot})
+	in.bindCallID(s, c, cc.id, cc.name)
 	return c
 }
 
 // named finds the call of an entry with a name: by id; without one by place and
 // name; else the call at the place, if that still waits for the id or the name.
 func (s *choiceState) named(cc chatCall) *call {
-	if c := s.byID(cc.id); c != nil {
+	if c := s.byID(keyCallID, cc.id, cc.name); c != nil {
 		return c
 	}
 	if cc.id == "" {
-		if c := s.lookup(keyHeader, cc.name, cc.slot); c != nil {
+		if c := s.keys[key{kind: keyHead, text: cc.name, place: cc.slot}]; c != nil {
 			return c
 		}
 	}
-	c := s.lookup(keySlot, "", cc.slot)
-	if c == nil || c.name != "" && c.name != cc.name {
+	c := s.keys[key{kind: keySlot, place: cc.slot}]
+	if c == nil || !c.fits(cc.name) {
 		c = s.placed(cc.slot)
 	}
-	if c == nil || c.name != "" && c.name != cc.name || cc.id != "" && c.backendID != "" {
+	if c == nil || !c.fits(cc.name) || cc.id != "" && c.backendID != "" {
 		return nil
 	}
 	return c

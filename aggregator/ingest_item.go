@@ -71,8 +71,8 @@ func (in *ingestion) takeItem(choice int, it item, phase itemPhase) {
 }
 
 // functionCall reads a Responses function_call: the model's own text of the
-// arguments. Arguments that an announced item has already are its first fragment,
-// which only the announcement itself brings, not its repetition.
+// arguments. Arguments that an announced item has already are a fragment, which
+// only the announcement itself brings, not its repetition.
 func (in *ingestion) functionCall(choice int, it item, phase itemPhase) {
 	in.calls = true
 	u := it.update
@@ -85,9 +85,10 @@ func (in *ingestion) functionCall(choice int, it item, phase itemPhase) {
 	}
 	u.text, u.from = in.argumentText(it.arguments, sourceStream)
 	if s := in.agg.choices[choice]; s != nil {
-		if c := s.find(&u); c != nil && (c.announced() || c.args.Len() > 0) {
+		if c := s.find(&u); c != nil && (c.announced() || c.begun) {
 			u.text, u.from = jsontext.String{}, sourceNone
 		}
 	}
+	u.begun = true
 	in.takeUpdate(choice, &u)
 }

@@ -70,13 +70,14 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 		// The name keeps apart two messages without ids that have a block each
 		// at the same place.
 		label := id + "\x00" + b.Name
-		c := s.lookup(keyBlock, label, b.Start)
+		k := key{kind: keyBlock, text: label, place: b.Start}
+		c := s.keys[k]
 		if c == nil {
 			if c = in.create(s); c == nil {
 				return
 			}
 			c.textual = true
-			in.bind(s, c, keyBlock, label, b.Start)
+			in.bind(s, c, k)
 		}
 		in.apply(s, c, &update{
 			name: b.Name, text: jsontext.Plain(b.Arguments), from: sourceMessage, done: true,

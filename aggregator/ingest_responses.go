@@ -124,26 +124,33 @@ func (in *ingestion) takeUpdate(choice int, u *update) {
 }
 
 // find looks a call up by its ids, then by the place of its item, then, for an
-// event that says nothing at all, in the order of creation (story 2.8, AC 13).
+// event that says nothing at all, in the order of creation (story 2.8, AC 13). Of
+// calls that share an id the one at the place of the item is meant.
 func (s *choiceState) find(u *update) *call {
-	if c := s.byID(u.callID); c != nil {
+	var placed *call
+	if u.output >= 0 {
+		placed = s.keys[key{kind: keyOutput, place: u.output}]
+	}
+	if placed != nil && !placed.fits(u.name) {
+		placed = nil
+	}
+	c := s.byID(keyCallID, u.callID, u.name)
+	kind, id := keyCallID, u.callID
+	if c == nil {
+		c = s.byID(keyItemID, u.itemID, u.name)
+		kind, id = keyItemID, u.itemID
+	}
+	if c != nil && placed != nil && c != placed && s.keys[namedKey(kind, id, placed.name)] == placed {
+		return placed
+	}
+	if c != nil {
 		return c
 	}
-	if u.itemID != "" {
-		if c := s.lookup(keyItemID, u.itemID, 0); c != nil {
-			return c
-		}
+	if placed != nil && (u.itemID == "" || placed.itemID == "") && (u.callID == "" || placed.backendID == "") {
+		return placed
 	}
-	if u.output >= 0 {
-		c := s.lookup(keyOutput, "", u.output)
-		if c != nil && (u.itemID == "" || c.itemID == "") && (u.callID == "" || c.backendID == "") {
-			return c
-		}
-	}
-	if u.callID == "" && u.itemID == "" && u.output < 0 && s.last != nil && !s.last.done {
-		if u.name == "" || s.last.name == "" || s.last.name == u.name {
-			return s.last
-		}
+	if u.callID == "" && u.itemID == "" && u.output < 0 && s.last != nil && !s.last.done && s.last.fits(u.name) {
+		return s.last
 	}
 	return nil
 }
@@ -151,14 +158,14 @@ func (s *choiceState) find(u *update) *call {
 // bindUpdate remembers every way in which an update names its call. An output
 // index is taken over by the newest item: it starts again with each response.
 func (in *ingestion) bindUpdate(s *choiceState, c *call, u *update) {
-	in.bindID(s, c, u.callID)
+	in.bindCallID(s, c, u.callID, u.name)
 	if u.itemID != "" {
 		if c.itemID == "" {
 			c.itemID = strings.Clone(u.itemID)
 		}
-		in.bind(s, c, keyItemID, u.itemID, 0)
+		in.bindID(s, c, keyItemID, u.itemID, u.name)
 	}
 	if u.output >= 0 {
-		in.bind(s, c, keyOutput, "", u.output)
+		in.bind(s, c, key{kind: keyOutput, place: u.output})
 	}
 }

@@ -17,9 +17,10 @@ const (
 	// characters; what is a thousandfold of any real one is not a name.
 	maxNameBytes = 4 << 10
 	// keysPerCall bounds how many ways of naming a call are remembered: its call
-	// id, item id, output index, own id, chat index and chat header, and two spare
+	// id and item id, each with and without the name, output index, own id, chat index
+	// and chat head, and two spare
 	// for those that a backend changes on the way.
-	keysPerCall = 8
+	keysPerCall = 10
 )
 
 // Option sets up an Aggregator in New.
@@ -67,7 +68,7 @@ func WithMaxCalls(n int) Option {
 }
 
 // WithMaxArgumentBytes limits the bytes of arguments that a choice holds, over
-// all its calls. A call that meets the limit keeps the bytes that had room, gets
+// all its calls, written by the model or rendered by Codex. A call that meets the limit keeps the bytes that had room, gets
 // no more, and is marked Truncated. Values below 1 mean the default,
 // DefaultMaxArgumentBytes.
 func WithMaxArgumentBytes(n int) Option {

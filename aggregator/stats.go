@@ -18,8 +18,8 @@ type Stats struct {
 	Duplicates uint64
 	// Late counts fragments for a call that was already complete.
 	Late uint64
-	// Conflicts counts texts and names that contradict what a call already has:
-	// those that replaced it and those that were refused.
+	// Conflicts counts texts that contradict what a call already has: those that
+	// replaced it and those that were refused.
 	Conflicts uint64
 	// OverLimit counts calls, argument texts and choices beyond the limits, of
 	// which nothing, or only the part that had room, was kept.

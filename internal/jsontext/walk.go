@@ -75,6 +75,34 @@ func (t String) AppendTo(out *strings.Builder, budget int) (whole bool) {
 	}
 }
 
+// CutHalf cuts an escaped high surrogate off the end of a text that may go on in
+// another one: it is the first half of a character whose second half may begin that
+// one. half is empty if the text ends with a whole character.
+func (t String) CutHalf() (text, half String) {
+	n := len(t.raw) - len(`\ud83d`)
+	if !t.escaped || n < 0 {
+		return t, String{}
+	}
+	slashes := 0 // before it: of an odd number the last one escapes the next
+	for slashes < n && t.raw[n-1-slashes] == '\\' {
+		slashes++
+	}
+	if unit, ok := codeUnit(t.raw[n:]); !ok || slashes%2 == 1 || !isHighSurrogate(unit) {
+		return t, String{}
+	}
+	t.raw, half = t.raw[:n], String{raw: strings.Clone(t.raw[n:]), escaped: true}
+	return t, half
+}
+
+// Join returns the text that begins with a half from CutHalf and goes on with next.
+// If next does not begin with the other half, it begins with U+FFFD.
+func (t String) Join(next String) String {
+	if !next.escaped { // its backslashes, if any, are no escapes
+		return String{raw: t.String() + next.raw}
+	}
+	return String{raw: t.raw + next.raw, escaped: true}
+}
+
 // AsString returns the inside of a raw JSON value that is a string.
 func AsString(value string) (text String, ok bool) {
 	if value == "" || value[0] != '"' {
