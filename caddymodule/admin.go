@@ -32,7 +32,7 @@ func (Admin) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Routes are those of this module.
+// Routes returns the routes of this module.
 func (Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "/codex/status", Handler: adminRoute(http.MethodGet, serveStatus)},
@@ -40,7 +40,7 @@ func (Admin) Routes() []caddy.AdminRoute {
 	}
 }
 
-// adminRoute answers to one method.
+// adminRoute returns a handler for one method.
 func adminRoute(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler {
 	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if r.Method != method {
@@ -58,23 +58,24 @@ type adminStatus struct {
 	Turns      turnsStatus       `json:"turns"`
 }
 
+// turnsStatus counts the turns of all handlers.
 type turnsStatus struct {
 	Running int `json:"running"`
-	Waiting int `json:"waiting"` // in the queue
+	Waiting int `json:"waiting"` // requests in the queue
 }
 
-// appServerStatus is one process. Times are in RFC 3339.
+// appServerStatus is the status of one process. Times are in RFC 3339.
 type appServerStatus struct {
-	ID           string     `json:"id"`                // as metrics, events and /codex/restart call it
-	Program      string     `json:"program,omitempty"` // without its arguments, which may be secret
+	ID           string     `json:"id"`                // as in metrics, events and /codex/restart
+	Program      string     `json:"program,omitempty"` // without its arguments, which may contain secrets
 	Home         string     `json:"home,omitempty"`
-	Address      string     `json:"address,omitempty"` // of one that runs elsewhere
+	Address      string     `json:"address,omitempty"` // of an app-server that runs elsewhere
 	State        string     `json:"state"`
 	Since        time.Time  `json:"since"`
 	Reason       string     `json:"reason,omitempty"` // why it is not ready
 	RetryAt      *time.Time `json:"retry_at,omitempty"`
 	Login        string     `json:"login"`                  // "ok", "missing" or "unknown"
-	Instructions string     `json:"instructions,omitempty"` // "append": the provider refuses others
+	Instructions string     `json:"instructions,omitempty"` // "append": the provider refuses to have its prompt replaced
 	PID          int        `json:"pid,omitempty"`
 	Version      string     `json:"version,omitempty"`
 	Restarts     int        `json:"restarts"`
@@ -86,18 +87,18 @@ type appServerStatus struct {
 
 func serveStatus(w http.ResponseWriter, _ *http.Request) error {
 	body := adminStatus{Version: version(), AppServers: []appServerStatus{}}
-	for _, watch := range watches() {
-		body.AppServers = append(body.AppServers, statusOf(watch))
+	for _, m := range monitors() {
+		body.AppServers = append(body.AppServers, statusOf(m))
 	}
-	body.Turns.Running, body.Turns.Waiting = queues.sum()
+	body.Turns.Running, body.Turns.Waiting = gateways.turns()
 	return writeAdmin(w, body)
 }
 
-func statusOf(w *watch) appServerStatus {
-	s := w.process.Status()
+func statusOf(m *monitor) appServerStatus {
+	s := m.process.Status()
 	status := appServerStatus{
-		ID:           w.id,
-		Home:         w.config.Home,
+		ID:           m.id,
+		Home:         m.config.Home,
 		Address:      s.Address,
 		State:        s.State.String(),
 		Since:        s.Since,
@@ -111,8 +112,8 @@ func statusOf(w *watch) appServerStatus {
 		Draining:     s.Draining,
 		Memory:       s.Memory,
 	}
-	if len(w.config.Command) > 0 && !s.Remote {
-		status.Program = filepath.Base(w.config.Command[0])
+	if len(m.config.Command) > 0 && !s.Remote {
+		status.Program = filepath.Base(m.config.Command[0])
 	}
 	if s.Strict {
 		status.Instructions = string(gateway.InstructionsAppend)
@@ -123,8 +124,8 @@ func statusOf(w *watch) appServerStatus {
 	return status
 }
 
-// login says whether Codex has one. A process is ready only with a login, if
-// it needs one.
+// login returns whether Codex is logged in. A process that needs a login is ready only
+// with one.
 func login(s appserver.Status) string {
 	switch {
 	case s.State == appserver.StateReady, s.State == appserver.StateUnresponsive:
@@ -140,25 +141,25 @@ type restarted struct {
 	Restarted []string `json:"restarted"` // ids
 }
 
-// serveRestart replaces the app-servers, or the one that the query names as
-// app_server. Turns that run go on.
+// serveRestart replaces all app-servers, or the one with the id app_server of the query.
+// Running turns continue.
 func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	wanted := query.Get("app_server")
-	if len(query) > 0 && wanted == "" { // it is not meant for all
+	if len(query) > 0 && wanted == "" { // a misspelt query must not restart all
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("the query may name one app_server by its id, and nothing else")}
 	}
 	body := restarted{Restarted: []string{}}
 	var failed error
-	for _, watch := range watches() {
-		if wanted != "" && watch.id != wanted {
+	for _, m := range monitors() {
+		if wanted != "" && m.id != wanted {
 			continue
 		}
-		if err := watch.process.Restart(); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("app-server %s: %w", watch.id, err))
+		if err := m.process.Restart(); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("app-server %s: %w", m.id, err))
 			continue
 		}
-		body.Restarted = append(body.Restarted, watch.id)
+		body.Restarted = append(body.Restarted, m.id)
 	}
 	switch {
 	case failed != nil:

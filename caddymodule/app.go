@@ -15,21 +15,21 @@ func init() {
 	caddy.RegisterModule(new(App))
 }
 
-// App keeps the app-servers that the `codex` handlers of a configuration use.
-// It needs no configuration: the handlers register with it. Processes start
-// with the app, never while a configuration is only being checked, and one
-// that the next configuration also uses goes on over the reload.
+// App runs the app-servers of the `codex` handlers in a configuration. It has no options:
+// the handlers register their app-servers. The processes start with the app, never while
+// a configuration is only checked, and a reload keeps those that the new configuration
+// uses as well.
 type App struct {
 	logger  *slog.Logger
 	storage usage.Storage
-	stage   *stage
-	aliases []string // names of models that the handlers give; complete at Start
+	emitter *emitter
+	aliases []string // the aliases of models in all handlers; complete at Start
 
 	mu           sync.Mutex
 	members      map[string]*member // by their keys
 	picking      int                // requests that have not picked a process yet
-	over         bool               // the configuration is gone
-	releaseUsage func()             // nil: it is not kept
+	over         bool               // the configuration was cleaned up
+	releaseUsage func()             // nil: the usage is not stored
 }
 
 // CaddyModule returns the Caddy module information.
@@ -45,17 +45,16 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Slogger()
 	a.storage = ctx.Storage()
 	a.members = make(map[string]*member)
-	stage, err := newStage(ctx, a)
+	emitter, err := newEmitter(ctx, a)
 	if err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
 	}
-	a.stage = stage
+	a.emitter = emitter
 	return nil
 }
 
-// register returns the member for one of the processes that are configured
-// alike. It is called by handlers while they are provisioned, before the app
-// starts.
+// register returns the member of a process, of which there may be several with the same
+// configuration. Handlers call it while they are provisioned, before the app starts.
 func (a *App) register(cfg appserver.Config, ordinal int) (*member, error) {
 	key, err := processKey(cfg)
 	if err != nil {
@@ -72,8 +71,8 @@ func (a *App) register(cfg appserver.Config, ordinal int) (*member, error) {
 	return m, nil
 }
 
-// enter keeps the processes beyond the configuration, until leave: a request
-// is about to pick one of them.
+// enter keeps the processes beyond the end of the configuration, until leave is called: a
+// request is about to pick one of them.
 func (a *App) enter() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,9 +87,9 @@ func (a *App) leave() {
 	a.releaseUnused()
 }
 
-// Start starts the processes that do not run yet: the fork is over when it
-// returns, since a fork beside the swap of listeners would hold connections
-// that wait in them.
+// Start starts the processes that do not run yet. It forks them before it returns: a fork
+// during the swap of listeners would inherit the old ones, and connections that wait in
+// them would be lost.
 func (a *App) Start() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,17 +101,17 @@ func (a *App) Start() error {
 	return nil
 }
 
-// Stop does nothing: streams of this configuration may still run on its
-// processes. A process ends when the last one that holds it lets go.
+// Stop does nothing: streams of this configuration may still run on its processes. A
+// process is stopped when its last reference is released.
 func (a *App) Stop() error { return nil }
 
-// Cleanup lets go of the processes, those that requests are about to pick
-// excepted for as long, and of the usage, which stores it.
+// Cleanup releases the processes, as soon as no request is about to pick one, and the
+// usage, which stores it.
 func (a *App) Cleanup() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.stage != nil {
-		a.stage.close(a) // what ends from here on is not this configuration's
+	if a.emitter != nil {
+		a.emitter.close(a)
 	}
 	a.over = true
 	a.releaseUnused()
@@ -122,8 +121,8 @@ func (a *App) Cleanup() error {
 	return nil
 }
 
-// releaseUnused lets go of the processes of a configuration that is gone, once
-// no request is about to pick one. The lock is held.
+// releaseUnused releases the processes once the configuration was cleaned up and no
+// request is about to pick one. The caller holds the lock.
 func (a *App) releaseUnused() {
 	if !a.over || a.picking > 0 {
 		return

@@ -166,9 +166,9 @@ func TestLogOfTheConfiguration(t *testing.T) {
 
 // bareApp is the app of a configuration that has gone.
 func bareApp() *App {
-	s := &stage{closed: make(chan struct{})}
+	s := &emitter{closed: make(chan struct{})}
 	close(s.closed)
-	return &App{stage: s}
+	return &App{emitter: s}
 }
 
 // logBook is a log's output.

@@ -19,9 +19,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// AppServer says how a `codex app-server` is run or, if it runs elsewhere,
-// reached. Handlers whose app-servers are configured alike share the processes,
-// also over reloads.
+// AppServer is the configuration of a `codex app-server`: how it is started or, if it
+// runs elsewhere, how it is reached. Handlers with the same configuration share its
+// processes, and a reload that does not change it keeps them.
 type AppServer struct {
 	// The program and its arguments. Default: `codex app-server`.
 	Command []string `json:"command,omitempty"`
@@ -30,28 +30,28 @@ type AppServer struct {
 	// `ws://host:port`, `wss://host/path` or `unix//path`.
 	Connect string `json:"connect,omitempty"`
 
-	// The bearer token for `connect`.
+	// The bearer token for `connect`. Default: none.
 	Token string `json:"token,omitempty"`
 
-	// How many processes run. Default: 1.
+	// How many processes run, at most 1024. Default: 1.
 	Processes int `json:"processes,omitempty"`
 
-	// The CODEX_HOME that the login and the settings of the model provider come
-	// from. The app-server has a home of its own, with nothing else of it. Default:
-	// that of Caddy's environment, else ~/.codex.
+	// The CODEX_HOME with the login and the settings of the model provider. The
+	// app-server gets a home of its own with these and nothing else. Default: the
+	// CODEX_HOME of Caddy's environment, else ~/.codex.
 	Home string `json:"home,omitempty"`
 
 	// The working directory. Default: a new, empty, private one.
 	Dir string `json:"dir,omitempty"`
 
-	// Variables for the app-server. Of Caddy's environment it gets only what it
-	// needs to run, to reach the network and to log, and what the settings of its
-	// model providers name.
+	// Additional environment variables. Of Caddy's environment the app-server gets
+	// only what it needs to run, to reach the network and to log, and what the settings
+	// of its model providers name.
 	Env map[string]string `json:"env,omitempty"`
 
-	// How much memory a process and all that it has started may use, in bytes.
-	// Above it a fresh one takes its place, and it ends with its last turn.
-	// Negative: no limit. Default: 1 GiB.
+	// How much memory a process and its child processes may use, in bytes. Above it, a
+	// fresh process takes over, and the old one ends with its last turn. Negative: no
+	// limit. Default: 1 GiB.
 	MaxMemory int64 `json:"max_memory,omitempty"`
 
 	// How long a start or a connection may take until the app-server answers.
@@ -62,18 +62,18 @@ type AppServer struct {
 	StopTimeout caddy.Duration `json:"stop_timeout,omitempty"`
 }
 
-// defaultCommand is what runs when no command is configured.
+// defaultCommand runs if no command is configured.
 var defaultCommand = []string{"codex", "app-server"}
 
 const (
 	defaultMaxMemory = 1 << 30
-	// mostProcesses is more than a machine can be meant to run.
-	mostProcesses = 1024
+	// maxProcesses is more than a machine can reasonably run.
+	maxProcesses = 1024
 )
 
-// quietLog makes the app-server's log readable in Caddy's: no colours, and no
-// error for each tool call that ends its turn, as all of a client's do. What
-// the environment or the configuration says goes first.
+// quietLog makes the app-server's log readable within Caddy's: without colours, and
+// without an error for each tool call of the client, since such a call ends its turn. The
+// environment and the configuration take precedence.
 var quietLog = map[string]string{
 	"NO_COLOR": "1",
 	"RUST_LOG": "error,codex_core::tools::router=off",
@@ -92,12 +92,12 @@ func (a *AppServer) validate() error {
 	if err := completeOptions(a.options()); err != nil {
 		return err
 	}
-	if a.Processes > mostProcesses {
-		return fmt.Errorf("processes: must be at most %d", mostProcesses)
+	if a.Processes > maxProcesses {
+		return fmt.Errorf("processes: must be at most %d", maxProcesses)
 	}
 	for i, part := range a.Command {
 		if repl.ReplaceKnown(part, "") == "" {
-			// The others are not shown: they may be secret.
+			// The other parts are not shown: they may be secret.
 			return fmt.Errorf("the command has an empty part, number %d of %d", i+1, len(a.Command))
 		}
 	}
@@ -117,9 +117,8 @@ func (a *AppServer) validate() error {
 	return nil
 }
 
-// resolve replaces placeholders, which a configuration may hold for paths and
-// secrets, and fills in the command. In the command and in variables, braces
-// that are no placeholder stay: a part may be JSON or a TOML table.
+// resolve replaces placeholders and fills in the command. In the command and in variables,
+// braces that are not a placeholder stay: an argument may be JSON or a TOML table.
 func (a *AppServer) resolve(repl *caddy.Replacer) appserver.Config {
 	if a.Connect != "" {
 		return a.resolveRemote(repl)
@@ -151,14 +150,14 @@ func (a *AppServer) resolve(repl *caddy.Replacer) appserver.Config {
 	return cfg
 }
 
-// clientInfo names this module to the app-server.
+// clientInfo identifies this module to the app-server.
 func clientInfo() codexrpc.ClientInfo {
 	return codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()}
 }
 
-// absolute makes a path to a program one from the root: it is meant from where
-// Caddy runs, and would be looked up from the app-server's own directory. A
-// bare name is looked up on the PATH and stays.
+// absolute returns the absolute path of a program. A relative path is relative to Caddy's
+// working directory, not to the app-server's. A bare name is returned as it is, since it
+// is looked up on the PATH.
 func absolute(program string) string {
 	if filepath.Base(program) == program {
 		return program
@@ -166,7 +165,7 @@ func absolute(program string) string {
 	return absoluteDir(program)
 }
 
-// absoluteDir is likewise for a directory. Empty stays empty.
+// absoluteDir returns the absolute path of a directory. Empty stays empty.
 func absoluteDir(dir string) string {
 	if dir == "" || filepath.IsAbs(dir) {
 		return dir
@@ -177,7 +176,7 @@ func absoluteDir(dir string) string {
 	return dir
 }
 
-// processKey names a process by all that would make it another one.
+// processKey returns a key that differs if anything in the configuration of a process does.
 func processKey(cfg appserver.Config) (string, error) {
 	encoded, err := json.Marshal(cfg)
 	if err != nil {

@@ -11,20 +11,19 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// APIKey lets a client in.
+// APIKey is a key by which clients authenticate.
 type APIKey struct {
 	// The key. Placeholders are resolved when the configuration is loaded.
 	Key string `json:"key"`
 
-	// The name of the user who presents the key; it becomes
-	// {http.auth.user.id}, for logs, usage and handlers further on. Default: key-1
-	// for the first key, key-2 for the second, and so on. Somebody else with such a
-	// name is another user: `user:key-1`.
+	// The name of the user who presents the key. It becomes {http.auth.user.id}, for
+	// logs, usage and later handlers. Default: `key-1` for the first key, `key-2` for
+	// the second, and so on. A user who is given such a name becomes `user:key-1`.
 	User string `json:"user,omitempty"`
 }
 
-// keyring knows the keys by their hashes, so that comparing takes the same
-// time whatever is presented.
+// keyring is a set of hashed keys. Comparing hashes takes the same time for every
+// presented key.
 type keyring []hashedKey
 
 type hashedKey struct {
@@ -32,13 +31,13 @@ type hashedKey struct {
 	user any // a string, or an unnamedKey
 }
 
-// unnamedKey is the user of a key for whom no name is configured. As the value
-// of {http.auth.user.id} its type tells it from a user who was given this name.
+// unnamedKey is the user of a key without a configured name. As the value of
+// {http.auth.user.id}, its type distinguishes it from a user who was given that name.
 type unnamedKey string
 
-// newKeyring resolves the keys. An empty one is refused, and so is one with a
-// part that resolves to nothing, mostly because a variable is not set: what is
-// left would be a key that is easy to guess. The errors say nothing of a key.
+// newKeyring resolves the keys. It refuses an empty key and a placeholder that resolves to
+// nothing, usually because a variable is not set: the rest of the key would be easy to
+// guess. The errors do not contain a key.
 func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	var ring keyring
 	for i, k := range keys {
@@ -55,7 +54,7 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 		}
 		var user any = name
 		if name == "" {
-			// So that the holders of two keys do not share an account.
+			// The holders of two keys must not share an account.
 			user = unnamedKey(fmt.Sprintf("key-%d", i+1))
 		}
 		sum := sha256.Sum256([]byte(key))
@@ -67,8 +66,8 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	return ring, nil
 }
 
-// allows reports whether a request may pass: it presents one of the keys, or
-// none is configured. It compares with every key in constant time.
+// allows reports whether a request presents one of the keys, or none is configured, and
+// sets the user. It compares with every key in constant time.
 func (ring keyring) allows(r *http.Request) bool {
 	if len(ring) == 0 {
 		return true
@@ -88,7 +87,7 @@ func (ring keyring) allows(r *http.Request) bool {
 	return true
 }
 
-// setUser makes the user known to Caddy as its own authentication does.
+// setUser sets the user's name in the same way as Caddy's own authentication does.
 func setUser(r *http.Request, user any) {
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Set("http.auth.user.id", user)

@@ -2,9 +2,11 @@ package caddymodule
 
 import (
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -12,21 +14,21 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
-// anyOrigin lets pages of every origin in.
+// anyOrigin allows the pages of every origin.
 const anyOrigin = "*"
 
 const (
-	// preflightAge is how long browsers may remember what a preflight said, in
-	// seconds. They have bounds of their own, of two hours and a day.
+	// preflightAge is how long browsers may cache the answer to a preflight, in
+	// seconds. Browsers limit it to between two hours and a day.
 	preflightAge = "7200"
-	// corsMethods are those of the API.
+	// corsMethods are the methods of the API.
 	corsMethods = "GET, HEAD, POST, DELETE, OPTIONS"
-	// maxRequestedHeaders bounds the list of headers that a preflight gets back.
+	// maxRequestedHeaders bounds the list of headers that a preflight may request.
 	maxRequestedHeaders = 4 << 10
 )
 
-// exposedHeaders are those of answers that pages may read, beside the few that
-// browsers let them read anyway.
+// exposedHeaders are the headers of answers that pages may read, besides those that
+// browsers always expose.
 var exposedHeaders = strings.Join([]string{
 	requestIDHeader,
 	"X-Proxy-Output-Mode",
@@ -45,17 +47,17 @@ var exposedHeaders = strings.Join([]string{
 	"X-RateLimit-Reset-Tokens",
 }, ", ")
 
-// headerNames is a list of names as preflights have it.
+// headerNames matches the list of header names in a preflight.
 var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~, -]*$")
 
-// cors says pages of which origins may use the API, as browsers ask for it.
-// Nil: they are not told anything.
+// cors answers browsers that ask whether a page of an origin may use the API. A nil cors
+// allows no origin and sets no headers.
 type cors struct {
 	any     bool
-	origins []string // as browsers write them
+	origins []string // in the form that browsers send
 }
 
-// newCORS resolves and checks origins. None: nil.
+// newCORS resolves and checks the configured origins. Without any it returns nil.
 func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
 	if len(origins) == 0 {
 		return nil, nil
@@ -81,13 +83,12 @@ func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
 	return c, nil
 }
 
-// canonicalOrigin checks an origin and writes it as browsers do.
+// canonicalOrigin checks an origin and returns it in the form that browsers send.
 func canonicalOrigin(origin string) (string, error) {
-	// Browsers write hosts in ASCII.
 	bad := fmt.Errorf("%q is not an origin, such as https://app.example, app://obsidian.md or http://localhost:3000", origin)
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.User != nil || u.Opaque != "" ||
-		(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.ForceQuery || strings.Contains(origin, "#") || strings.ContainsFunc(origin, func(r rune) bool { return r == '*' || r > '~' }) {
+		(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.ForceQuery || strings.Contains(origin, "#") || strings.ContainsFunc(origin, notInOrigin) {
 		return "", bad
 	}
 	host := strings.ToLower(u.Host)
@@ -100,16 +101,20 @@ func canonicalOrigin(origin string) (string, error) {
 	return u.Scheme + "://" + strings.TrimSuffix(host, ":"), nil
 }
 
-// serve puts the headers on an answer that let a page read it, also if it is
-// an error. It answers preflights, and reports true for them: a browser sends
-// them without the page's credentials, so that nobody may ask for some first.
+// notInOrigin reports whether a character cannot be part of an origin. Browsers send
+// hosts in ASCII.
+func notInOrigin(r rune) bool { return r == '*' || r > '~' }
+
+// serve sets the headers that let a page read the answer, even if it is an error. It
+// answers preflights itself and then returns true. That has to happen before the key is
+// checked, since browsers send preflights without credentials.
 func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if c == nil {
 		return false
 	}
 	header, origin := w.Header(), r.Header.Get("Origin")
 	preflight := r.Method == http.MethodOptions && origin != "" && r.Header.Get("Access-Control-Request-Method") != ""
-	header.Add("Vary", "Origin") // also for a wildcard: without an origin there are no headers of this
+	header.Add("Vary", "Origin") // for a wildcard, too: a request without an origin gets no other header
 	if origin == "" {
 		return false
 	}
@@ -129,8 +134,8 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	return true
 }
 
-// allow names the origin as one that may read the answer, if it may. Browsers
-// send credentials along only for origins that are listed.
+// allow sets the headers that let the origin read the answer and reports whether it may.
+// Only a listed origin may send credentials.
 func (c *cors) allow(header http.Header, origin string) bool {
 	switch {
 	case !c.allows(origin):
@@ -144,9 +149,8 @@ func (c *cors) allow(header http.Header, origin string) bool {
 	return true
 }
 
-// answerPreflight allows what a page wants to send. The headers are repeated,
-// since clients have some of their own, and browsers take no wildcard for
-// Authorization.
+// answerPreflight allows the headers that a page asks for by repeating them: clients have
+// headers of their own, and browsers do not apply a wildcard to Authorization.
 func answerPreflight(answer, asked http.Header) {
 	answer.Add("Vary", "Access-Control-Request-Headers")
 	answer.Add("Vary", "Access-Control-Request-Private-Network")
@@ -159,4 +163,27 @@ func answerPreflight(answer, asked http.Header) {
 		answer.Set("Access-Control-Allow-Private-Network", "true")
 	}
 	answer.Set("Access-Control-Max-Age", preflightAge)
+}
+
+// allows reports whether pages of an origin may use the API.
+func (c *cors) allows(origin string) bool {
+	return c != nil && (c.any || slices.Contains(c.origins, origin))
+}
+
+// simpleTypes are the media types that a page may send to any origin without a
+// preflight (Fetch standard, CORS-safelisted request headers).
+var simpleTypes = []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}
+
+// crossOrigin detects requests that browsers mark as coming from another origin.
+var crossOrigin = http.NewCrossOriginProtection()
+
+// forged reports whether a request comes from a page that may not use the API and needed
+// no preflight. The page could not read the answer, but the turn would cost. Programs do
+// not send the headers by which browsers mark such requests.
+func (c *cors) forged(r *http.Request) bool {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err == nil && !slices.Contains(simpleTypes, media) {
+		return false
+	}
+	return !c.allows(r.Header.Get("Origin")) && crossOrigin.Check(r) != nil
 }

@@ -18,22 +18,22 @@ const (
 	eventExited       = "codex.app_server_exited"
 )
 
-// event is something that has happened to an app-server.
+// event is an event of an app-server.
 type event struct {
 	name string
 	data map[string]any
 }
 
-// life makes events of the changes of an app-server's state.
-type life struct {
+// stateTracker derives events from the changes of an app-server's state.
+type stateTracker struct {
 	last appserver.Status
 	pid  int // of the program that runs or has run last
 }
 
-// enter takes the next state.
-func (l *life) enter(s appserver.Status) (events []event) {
-	last := l.last
-	l.last = s
+// enter takes the next state and returns its events.
+func (t *stateTracker) enter(s appserver.Status) (events []event) {
+	last := t.last
+	t.last = s
 	ready := s.State == appserver.StateReady
 	over := func(state appserver.State) bool {
 		return state == appserver.StateNew || state == appserver.StateBackoff || state == appserver.StateStopped
@@ -50,103 +50,103 @@ func (l *life) enter(s appserver.Status) (events []event) {
 		}})
 	case over(s.State) && !over(last.State), startsAtOnce:
 		events = append(events, event{eventExited, map[string]any{
-			"pid": l.pid, "version": s.Version, "restarts": last.Restarts, "reason": s.Reason,
+			"pid": t.pid, "version": s.Version, "restarts": last.Restarts, "reason": s.Reason,
 			"stopped": s.State == appserver.StateStopped,
 		}})
 	}
 	switch {
 	case s.PID != 0:
-		l.pid = s.PID
+		t.pid = s.PID
 	case s.State == appserver.StateStarting:
-		l.pid = 0
+		t.pid = 0
 	}
 	return events
 }
 
-// stages are the apps of configurations that run, the newest last.
-var stages struct {
+// emitters are the apps of the running configurations, the newest last.
+var emitters struct {
 	sync.Mutex
 	apps []*App
 }
 
-// newestStage is the app of the newest configuration that runs, or nil.
-func newestStage() *App {
-	stages.Lock()
-	defer stages.Unlock()
-	if n := len(stages.apps); n > 0 {
-		return stages.apps[n-1]
+// newestEmitter returns the app of the newest running configuration, or nil.
+func newestEmitter() *App {
+	emitters.Lock()
+	defer emitters.Unlock()
+	if n := len(emitters.apps); n > 0 {
+		return emitters.apps[n-1]
 	}
 	return nil
 }
 
-// stage is what an app needs to tell of events.
-type stage struct {
+// emitter emits the events of an app.
+type emitter struct {
 	ctx    caddy.Context
 	events *caddyevents.App
 	opened chan struct{} // closed once all apps of the configuration have started
-	closed chan struct{} // closed when the configuration has gone
+	closed chan struct{} // closed when the configuration is cleaned up
 }
 
-// newStage finds Caddy's app for events. Before all apps have started none may
-// be emitted: the subscriptions are still being made.
-func newStage(ctx caddy.Context, app *App) (*stage, error) {
+// newEmitter loads Caddy's app for events. No event may be emitted before all apps have
+// started, since they may still subscribe.
+func newEmitter(ctx caddy.Context, app *App) (*emitter, error) {
 	loaded, err := ctx.App("events")
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{ctx: ctx, events: loaded.(*caddyevents.App), opened: make(chan struct{}), closed: make(chan struct{})}
-	return s, s.events.On("started", startedHandler{sync.OnceFunc(func() {
-		stages.Lock()
-		defer stages.Unlock()
-		stages.apps = append(stages.apps, app)
-		close(s.opened)
+	e := &emitter{ctx: ctx, events: loaded.(*caddyevents.App), opened: make(chan struct{}), closed: make(chan struct{})}
+	return e, e.events.On("started", startedHandler{sync.OnceFunc(func() {
+		emitters.Lock()
+		defer emitters.Unlock()
+		emitters.apps = append(emitters.apps, app)
+		close(e.opened)
 	})})
 }
 
-// close takes the app off the stage. It may be called more than once.
-func (s *stage) close(app *App) {
-	stages.Lock()
-	defer stages.Unlock()
-	stages.apps = slices.DeleteFunc(stages.apps, func(other *App) bool { return other == app })
-	if !s.isClosed() {
-		close(s.closed)
+// close removes the app from the emitters. It may be called more than once.
+func (e *emitter) close(app *App) {
+	emitters.Lock()
+	defer emitters.Unlock()
+	emitters.apps = slices.DeleteFunc(emitters.apps, func(other *App) bool { return other == app })
+	if !e.isClosed() {
+		close(e.closed)
 	}
 }
 
-// isClosed reports whether the configuration has gone.
-func (s *stage) isClosed() bool {
+// isClosed reports whether the configuration was cleaned up.
+func (e *emitter) isClosed() bool {
 	select {
-	case <-s.closed:
+	case <-e.closed:
 		return true
 	default:
 		return false
 	}
 }
 
-// startedHandler waits for Caddy's event that a configuration runs.
+// startedHandler handles Caddy's event that a configuration has started.
 type startedHandler struct {
 	do func()
 }
 
-// Handle does what was waiting for it.
+// Handle calls the function of the handler.
 func (h startedHandler) Handle(context.Context, caddy.Event) error {
 	h.do()
 	return nil
 }
 
-// tell emits an event where subscribers of the process's configuration hear of
-// it. It waits for a configuration that is about to run.
-func tell(find func() *App, e event) {
+// emit emits e to the events app of the process's current configuration. It waits for a
+// configuration that is about to start.
+func emit(current func() *App, e event) {
 	for {
-		app := find()
+		app := current()
 		if app == nil {
-			return // Caddy is ending
+			return // Caddy is exiting
 		}
 		select {
-		case <-app.stage.opened:
-			app.stage.events.Emit(app.stage.ctx, e.name, e.data)
+		case <-app.emitter.opened:
+			app.emitter.events.Emit(app.emitter.ctx, e.name, e.data)
 			return
-		case <-app.stage.closed: // it was refused; another one may hold the process
+		case <-app.emitter.closed: // it failed to start; another one may hold the process
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestLife(t *testing.T) {
 		"is replaced":       {[]appserver.Status{starting, ready(1), ready(1), replaced, replaced}, []string{"ready 1", "ready 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var l life
+			var l stateTracker
 			var got []string
 			for _, s := range test.states {
 				for _, e := range l.enter(s) {

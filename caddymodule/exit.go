@@ -8,24 +8,24 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// exit is when this Caddy exits.
+// exit detects the exit of this Caddy.
 var exit = newExitWatch(caddy.Exiting)
 
-// exitLag is how late a running request may hear of the exit.
+// exitLag is the longest time until running requests notice the exit.
 const exitLag = 100 * time.Millisecond
 
-// exitWatch notices that Caddy is exiting. Caddy waits for running requests
-// then, without telling anybody: an app hears of it after the HTTP app may
-// have waited, and requests of a configuration that is gone have no app at all.
-// So Caddy is asked, as long as there are requests.
+// exitWatch detects that Caddy is exiting. Caddy then waits for running requests without
+// a notification that reaches all of them: apps stop in random order, perhaps after the
+// HTTP app has waited, and requests of a replaced configuration have no app any more.
+// Therefore Caddy is polled as long as there are requests.
 type exitWatch struct {
 	exiting func() bool
 	begun   context.Context // ends when the exit begins
 	begin   context.CancelFunc
 
 	mu   sync.Mutex
-	held int           // by requests
-	done chan struct{} // ends the watch, while held is above zero
+	held int           // how many requests there are
+	done chan struct{} // ends the polling; nil or closed if held is 0
 }
 
 func newExitWatch(exiting func() bool) *exitWatch {
@@ -42,13 +42,13 @@ func (w *exitWatch) now() bool {
 	return w.begun.Err() != nil
 }
 
-// hold keeps the watch going, until release.
+// hold keeps the polling running until release is called.
 func (w *exitWatch) hold() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.held++; w.held == 1 {
 		w.done = make(chan struct{})
-		go w.watch(w.done)
+		go w.poll(w.done)
 	}
 }
 
@@ -61,8 +61,8 @@ func (w *exitWatch) release() {
 	}
 }
 
-// watch asks until the exit begins or nobody wants to know.
-func (w *exitWatch) watch(done <-chan struct{}) {
+// poll asks Caddy until the exit begins or done is closed.
+func (w *exitWatch) poll(done <-chan struct{}) {
 	ticker := time.NewTicker(exitLag)
 	defer ticker.Stop()
 	for {

@@ -1,3 +1,7 @@
+// Package caddymodule is the Caddy side of caddy-codex: the handler
+// http.handlers.codex with its Caddyfile directive codex, and the app codex, which
+// owns the app-servers. What the handler exchanges with its clients and with Codex
+// is in other packages.
 package caddymodule
 
 import (
@@ -24,44 +28,43 @@ const minBodies = 4
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
 //
-// It serves POST /v1/chat/completions, /v1/responses and what is below it,
-// GET /v1/models, GET /v1/models/{id}, GET /v1/usage, GET /v1/usage/raw, GET /healthz and GET /readyz. Other paths below /v1/ get a 404 in OpenAI's
-// envelope, all others go to the next handler.
+// It serves POST /v1/chat/completions, /v1/responses and the routes below it, GET
+// /v1/models, GET /v1/models/{id}, GET /v1/usage, GET /v1/usage/raw, GET /healthz and
+// GET /readyz. Any other path below /v1/ is a 404 in OpenAI's format; all other paths
+// are passed to the next handler.
 type Handler struct {
-	// The app-servers to use; each turn runs on the least busy one that is ready.
-	// Default: one, `codex app-server` with Caddy's own environment.
+	// The app-servers to use. Each turn runs on the one that has the fewest turns
+	// among those that are ready. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
 
-	// The keys that clients may present as `Authorization: Bearer KEY`. None: the
-	// handler makes no check of its own, and every caller is served. Placeholders
-	// such as {env.KEY} and {file./path} are resolved when the configuration is
-	// loaded.
+	// The keys that clients may present as `Authorization: Bearer KEY`. Without any,
+	// the handler checks no key. Placeholders such as {env.KEY} and {file./path} are
+	// resolved when the configuration is loaded. Default: none.
 	APIKeys []APIKey `json:"api_keys,omitempty"`
 
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
 
-	// How much memory the bodies of all requests may take together that are read,
-	// wait or are being started, in bytes: at least four times max_body. A request
-	// above it gets a 503 with the code codex_body_memory. Default: 512 MiB, or four
-	// times max_body if that is more.
+	// How much memory all request bodies together may take, in bytes: at least four
+	// times max_body. Bodies count while they are received, wait in the queue and are
+	// passed to Codex. A request for which there is no room gets a 503 with the code
+	// codex_body_memory. Default: 512 MiB, or four times max_body if that is more.
 	MaxBodyMemory int64 `json:"max_body_memory,omitempty"`
 
-	// How many turns this handler runs at once. Requests above it wait. Default:
-	// 64.
+	// How many turns run at the same time. Further requests wait. Default: 64.
 	MaxConcurrent int `json:"max_concurrent,omitempty"`
 
-	// How many turns of one user this handler runs at once; callers without a name
-	// count as one user. Requests above it wait, and those of others pass them.
-	// Default: a share. If another user has asked within the last hour, a user may
-	// hold at most seven times as many places as stay free; else all. Callers without
-	// a name may hold all.
+	// How many turns of one user run at the same time; callers without a name are one
+	// user. Further requests wait, and requests of other users overtake them. Default:
+	// a share of max_concurrent. If another user has sent a request within the last
+	// hour, a user may hold at most seven times as many places as remain free;
+	// otherwise all of them.
 	MaxPerUser int `json:"max_per_user,omitempty"`
 
-	// How many requests may wait; ones above it get a 429 with the code
-	// codex_queue_full. The users take turns, and when the queue is full, the newest
-	// request of the user with the most makes room for one who has fewer. 0: none
-	// waits. Default: 128.
+	// How many requests may wait; a further one gets a 429 with the code
+	// codex_queue_full. The users take turns. When the queue is full, a user with
+	// fewer waiting requests replaces the newest request of the user with the most. 0:
+	// no request waits. Default: 128.
 	MaxQueue *int `json:"max_queue,omitempty"`
 
 	// How long a request may wait; then it gets a 503 with the code
@@ -70,31 +73,32 @@ type Handler struct {
 
 	// How long the model may be silent within a turn before the client gets a 504.
 	// Codex itself gives up a silent provider, by default after five minutes. An
-	// app-server that hangs is found within seconds, without this. Default: `6m`.
+	// app-server that hangs is detected within seconds, without this. Default: `6m`.
 	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty"`
 
-	// How long a stream may be silent before a comment keeps its connection
-	// open. Negative: never. Default: `15s`.
+	// How long a stream may be silent before a comment is sent to keep its
+	// connection open. Negative: never. Default: `15s`.
 	Keepalive caddy.Duration `json:"keepalive,omitempty"`
 
-	// How long turns may go on when Caddy exits; then they end with the code
+	// How long turns may continue when Caddy exits; then they end with the code
 	// server_shutting_down. Default: `10s`.
 	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty"`
 
-	// Where the responses of /v1/responses are kept.
+	// Where the responses of /v1/responses are stored.
 	ResponseStore ResponseStore `json:"response_store,omitzero"`
 
-	// The origins of pages that may use the API from a browser, such as
-	// `https://app.example` or Obsidian's `app://obsidian.md`; or `*` alone for all.
-	// Placeholders are resolved when the configuration is loaded. None: answers
-	// say nothing about origins. Default: none.
+	// The origins of web pages that may use the API, such as `https://app.example` or
+	// Obsidian's `app://obsidian.md`, or `*` alone for all. Placeholders are resolved
+	// when the configuration is loaded. Default: none; answers then have no CORS
+	// headers.
 	CORS []string `json:"cors,omitempty"`
 
-	// The names of hosts by which callers may call whom nobody has authenticated,
-	// neither one of `api_keys` nor a handler of Caddy's, besides the names in the
-	// host matchers of the routes that lead here, localhost and IP addresses.
-	// Wildcards are those of host matchers: `*.example.com`. Placeholders are
-	// resolved when the configuration is loaded. Default: none.
+	// The host names under which callers may send requests that nothing has
+	// authenticated, neither one of `api_keys` nor another handler. Localhost, IP
+	// addresses and the names in the host matchers of the routes that lead to this
+	// handler are always allowed. Wildcards are those of host matchers:
+	// `*.example.com`. Placeholders are resolved when the configuration is loaded.
+	// Default: none.
 	Hosts []string `json:"hosts,omitempty"`
 
 	// Whose usage /v1/usage and /v1/usage/raw show: `own`, that of the caller's
@@ -126,10 +130,10 @@ type Handler struct {
 	// stop_after_tools `burst`. Default: `300ms`.
 	StopAfterToolsGrace caddy.Duration `json:"stop_after_tools_grace,omitempty"`
 
-	images     *imagefetch.Fetcher // nil: none are fetched
+	images     *imagefetch.Fetcher // nil: images are not fetched
 	keys       keyring
 	gateway    *gateway.Gateway
-	closeStore func() error
+	closeStore func() error // nil: there is nothing to close
 	cors       *cors
 	hosts      *hosts
 	pool       *pool
@@ -143,7 +147,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision sets the handler up. It starts nothing: that is the app's part.
+// Provision sets the handler up. The app starts the app-servers later.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.complete(); err != nil {
 		return err // before anything is registered
@@ -203,27 +207,28 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		options.Images = h.images
 	}
 	h.gateway = gateway.New(h.pool, options)
-	queues.add(h.gateway)
+	gateways.add(h.gateway)
 	for _, alias := range options.Aliases {
 		h.pool.app.aliases = append(h.pool.app.aliases, alias.ID)
 	}
 	return nil
 }
 
-// Cleanup takes the handler out of the metrics, closes idle connections and lets
-// go of the store of responses. Requests of this configuration may still run, and
-// use the last two. A handler that was refused is cleaned up, too.
+// Cleanup removes the handler from the metrics, closes idle connections and releases
+// the store of responses. Requests of this configuration that still run may use the
+// connections and the store afterwards. Caddy also calls Cleanup when Provision has
+// failed.
 func (h *Handler) Cleanup() error {
-	queues.remove(h.gateway)
+	gateways.remove(h.gateway)
 	if h.images != nil {
 		h.images.Close()
 	}
 	if h.closeStore == nil {
 		return nil
 	}
-	release := h.closeStore
-	h.closeStore = nil // a second call must not release what is another handler's
-	return release()
+	closeStore := h.closeStore
+	h.closeStore = nil // a second call must not release the reference of another handler
+	return closeStore()
 }
 
 // complete sets the defaults and refuses values that cannot work.
@@ -251,7 +256,7 @@ func (h *Handler) complete() error {
 	return nil
 }
 
-// ServeHTTP answers the API's paths and passes others on.
+// ServeHTTP answers the paths of the API and passes others to the next handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := routeOf(r.URL.Path)
 	if !ok {
@@ -262,7 +267,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return nil
 	}
 	h.serve(route, w, r)
-	return nil // an error here would make Caddy append a page to what was sent
+	return nil // an error would make Caddy append an error page to the answer
 }
 
 // Interface guards

@@ -13,18 +13,17 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// hosts are the names by which a site may be called that does not know its
-// callers. A page in a browser can make the name of its own host lead to this
-// one (DNS rebinding) and is then of the same origin; what it cannot do is to be
-// called by another name.
+// hosts are the host names under which callers may send requests that nothing has
+// authenticated. By DNS rebinding, a web page can point its own host name at this server
+// and is then of the same origin, but its requests still carry that name.
 type hosts struct {
-	listed caddyhttp.MatchHost // by the option
+	listed caddyhttp.MatchHost // the names of the option
 
 	once  sync.Once
-	sites []*caddyhttp.MatchHost // of the routes that lead to the handler
+	sites []*caddyhttp.MatchHost // the matchers of the routes that lead to the handler
 }
 
-// newHosts resolves and checks the names of the option.
+// newHosts resolves and checks the configured names.
 func newHosts(ctx caddy.Context, names []string, repl *caddy.Replacer) (*hosts, error) {
 	h := new(hosts)
 	for _, given := range names {
@@ -43,9 +42,8 @@ func newHosts(ctx caddy.Context, names []string, repl *caddy.Replacer) (*hosts, 
 	return h, nil
 }
 
-// allow reports whether a request calls the site by an address, by a name of
-// this machine alone, or by a name that the configuration gives it: in hosts, or
-// in a route that leads to this handler.
+// allow reports whether the Host of a request is an IP address, localhost, or a name of
+// the configuration: of the option hosts, or of a route that leads to this handler.
 func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	name := hostName(r.Host)
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -55,9 +53,9 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 		return true
 	}
 	if _, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); !ok || name == "" {
-		return false // the matchers need a request of Caddy's
+		return false // the matchers need a request from Caddy
 	}
-	h.once.Do(func() { // a handler is part of one server
+	h.once.Do(func() { // a handler belongs to one server
 		if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil {
 			h.sites = siteHosts(server, handler)
 		}
@@ -65,8 +63,8 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(m *caddyhttp.MatchHost) bool { return m.Match(r) })
 }
 
-// hostName is the name in a Host header, in lower case and without the port, the
-// brackets of an IPv6 address and the dot at the end.
+// hostName returns the name in a Host header in lower case, without the port, the
+// brackets of an IPv6 address and the final dot.
 func hostName(host string) string {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil { // there is no port
@@ -75,8 +73,7 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
-// siteHosts returns the matchers of hosts in the routes of a server that lead to
-// a handler.
+// siteHosts returns the host matchers of the routes of a server that lead to a handler.
 func siteHosts(server *caddyhttp.Server, handler *Handler) []*caddyhttp.MatchHost {
 	s := &siteSearch{server: server, handler: handler, invoked: make(map[string]bool)}
 	s.search(server.Routes)
@@ -86,16 +83,16 @@ func siteHosts(server *caddyhttp.Server, handler *Handler) []*caddyhttp.MatchHos
 	return s.found
 }
 
-// siteSearch walks the routes of a server.
+// siteSearch searches the routes of a server for a handler.
 type siteSearch struct {
 	server  *caddyhttp.Server
 	handler *Handler
-	invoked map[string]bool // named routes that were searched, or are being, and whether they lead there
+	invoked map[string]bool // the named routes that the search has entered, and whether they lead to the handler
 	found   []*caddyhttp.MatchHost
 }
 
-// search notes the hosts of routes that lead to the handler, and reports whether
-// there is such a route.
+// search collects the host matchers of the routes that lead to the handler, and reports
+// whether there is such a route.
 func (s *siteSearch) search(routes caddyhttp.RouteList) (leads bool) {
 	for _, route := range routes {
 		if s.route(&route) {
@@ -105,6 +102,7 @@ func (s *siteSearch) search(routes caddyhttp.RouteList) (leads bool) {
 	return leads
 }
 
+// route is search for one route.
 func (s *siteSearch) route(route *caddyhttp.Route) (leads bool) {
 	for _, handler := range route.Handlers {
 		if s.leads(handler) {
@@ -124,8 +122,8 @@ func (s *siteSearch) route(route *caddyhttp.Route) (leads bool) {
 	return true
 }
 
-// leads reports whether one of Caddy's handlers is the one that is looked for, or
-// has routes that lead to it.
+// leads reports whether handler is the one that is searched for, or has routes that lead
+// to it.
 func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 	switch h := handler.(type) {
 	case *Handler:
@@ -136,7 +134,7 @@ func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 	case *caddyhttp.Invoke:
 		route := s.server.NamedRoutes[h.Name]
 		if _, known := s.invoked[h.Name]; !known && route != nil {
-			s.invoked[h.Name] = false // it may name itself
+			s.invoked[h.Name] = false // a route may invoke itself
 			s.invoked[h.Name] = s.route(route)
 		}
 		return s.invoked[h.Name]

@@ -14,15 +14,15 @@ import (
 )
 
 // registered is what handlers have registered beyond themselves.
-type registered struct{ queues, stages, memory int }
+type registered struct{ gateways, emitters, memory int }
 
 func nowRegistered(h *Handler) (r registered) {
-	queues.mu.Lock()
-	r.queues = len(queues.set)
-	queues.mu.Unlock()
-	stages.Lock()
-	r.stages = len(stages.apps)
-	stages.Unlock()
+	gateways.mu.Lock()
+	r.gateways = len(gateways.set)
+	gateways.mu.Unlock()
+	emitters.Lock()
+	r.emitters = len(emitters.apps)
+	emitters.Unlock()
 	r.memory, _ = memoryStores.References(h.ResponseStore.key())
 	return r
 }
@@ -99,7 +99,7 @@ func TestCleanups(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if now := nowRegistered(other); now.memory != before.memory-1 || now.queues != before.queues-1 {
+	if now := nowRegistered(other); now.memory != before.memory-1 || now.gateways != before.gateways-1 {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// So that Caddy's own cleanup has something to let go of.
@@ -169,7 +169,7 @@ func TestLimitsInTime(t *testing.T) {
 	c.start(t)
 	m := sole(t, c.app)
 	pid(t, m)
-	w := m.current().watch
+	w := m.current().monitor
 	w.asking <- struct{}{} // somebody asks
 	gone, leave := context.WithCancel(t.Context())
 	leave()

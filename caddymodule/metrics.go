@@ -2,14 +2,16 @@ package caddymodule
 
 import (
 	"errors"
+	"strings"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the collectors of this Caddy. They are made once, so that their
-// values go on over reloads; each configuration has a registry of its own, in
-// which they are registered again. No label has a value that a client makes up.
+// metrics are the collectors of this process. They exist once, so that a reload keeps
+// their values; each configuration registers them again in its own registry. No label
+// has a value that a client can choose freely.
 var metrics = struct {
 	requests, errors                                   *prometheus.CounterVec
 	answers, streams                                   prometheus.Gauge
@@ -42,8 +44,8 @@ var metrics = struct {
 	unwritable:    counter("codex_tool_calls_unwritable_total", "Tool calls in obsidian-xml that no block can hold."),
 }
 
-// The names of OpenTelemetry's semantic conventions for generative AI, as
-// Prometheus writes them.
+// The names are those of OpenTelemetry's semantic conventions for generative AI, in the
+// form that Prometheus uses.
 const (
 	labelOperation = "gen_ai_operation_name"
 	labelProvider  = "gen_ai_provider_name"
@@ -55,8 +57,8 @@ const (
 	provider  = "openai"
 )
 
-// The buckets are those of the conventions, with some more where reasoning
-// models take longer than these foresee.
+// The buckets are those of the conventions, with additional ones for reasoning models,
+// which take longer.
 var (
 	durationBuckets    = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36}
 	firstOutputBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
@@ -79,7 +81,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// collectors are all of this module.
+// collectors returns all collectors of this module.
 func collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		metrics.requests, metrics.errors, metrics.answers, metrics.streams,
@@ -90,8 +92,8 @@ func collectors() []prometheus.Collector {
 	}
 }
 
-// registerMetrics registers the collectors with a configuration's registry.
-// Two handlers in one configuration share it.
+// registerMetrics registers the collectors with the registry of a configuration, which
+// all of its handlers share.
 func registerMetrics(ctx caddy.Context) error {
 	registry := ctx.GetMetricsRegistry()
 	for _, c := range collectors() {
@@ -100,4 +102,48 @@ func registerMetrics(ctx caddy.Context) error {
 		}
 	}
 	return nil
+}
+
+const (
+	// maxModelLabels bounds the models that have a label of their own.
+	maxModelLabels = 50
+	// otherModel is the label of all other models.
+	otherModel = "other"
+)
+
+// modelLabels are the models that have a label: those that Codex lists and the
+// configured aliases, not a name that a client made up.
+var modelLabels = labels{limit: maxModelLabels}
+
+// labels is a bounded set of values of a label. No value is ever removed, since the
+// metrics keep it.
+type labels struct {
+	limit int
+	mu    sync.RWMutex
+	known map[string]bool
+}
+
+// add adds values while there is room.
+func (l *labels) add(values ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, value := range values {
+		if len(l.known) >= l.limit {
+			return
+		}
+		if l.known == nil {
+			l.known = make(map[string]bool)
+		}
+		l.known[strings.ToValidUTF8(value, "")] = true
+	}
+}
+
+// of returns the label of a value: the value itself, or "other".
+func (l *labels) of(value string) string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.known[value] {
+		return value
+	}
+	return otherModel
 }

@@ -1,8 +1,10 @@
 package caddymodule
 
 import (
+	"context"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -11,13 +13,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
-// observer counts requests and turns in the metrics and in the book of usage,
-// and logs turns.
+// observer counts requests and turns in the metrics and in the usage, and logs turns.
 type observer struct {
 	turns *zap.Logger
 }
 
-// AnswerBegan counts the answers that are being made.
+// AnswerBegan counts an answer as active until the returned function is called.
 func (observer) AnswerBegan(stream bool) func() {
 	gauges := []prometheus.Gauge{metrics.answers}
 	if stream {
@@ -33,8 +34,8 @@ func (observer) AnswerBegan(stream bool) func() {
 	}
 }
 
-// RequestFailed notes why a request failed.
-func (observer) RequestFailed(r *http.Request, e *openai.Error) { note(r, e) }
+// RequestFailed records why a request failed.
+func (observer) RequestFailed(r *http.Request, e *openai.Error) { setFailure(r, e) }
 
 // TurnEnded counts and logs a turn.
 func (o observer) TurnEnded(r gateway.Record) {
@@ -43,10 +44,42 @@ func (o observer) TurnEnded(r gateway.Record) {
 	countTurn(r)
 }
 
+// requestOutcome is the result of a request. Only the goroutine of the request uses
+// it.
+type requestOutcome struct {
+	failure *openai.Error // nil: the request succeeded
+}
+
+type outcomeKey struct{}
+
+// withOutcome returns the request with an outcome in its context.
+func withOutcome(r *http.Request) (*http.Request, *requestOutcome) {
+	outcome := new(requestOutcome)
+	return r.WithContext(context.WithValue(r.Context(), outcomeKey{}, outcome)), outcome
+}
+
+// setFailure records the failure of a request. Only the first one counts: it is the
+// one that the client receives.
+func setFailure(r *http.Request, e *openai.Error) {
+	if outcome, ok := r.Context().Value(outcomeKey{}).(*requestOutcome); ok && outcome.failure == nil {
+		outcome.failure = e
+	}
+}
+
+// countRequest counts a request in the metrics.
+func countRequest(route string, outcome *requestOutcome) {
+	status := http.StatusOK
+	if outcome.failure != nil {
+		status = outcome.failure.Status
+		metrics.errors.WithLabelValues(outcome.failure.Code.Label()).Inc()
+	}
+	metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+}
+
 // countTurn counts a turn in the metrics.
 func countTurn(r gateway.Record) {
 	model := modelLabels.of(r.Model)
-	if r.Choice == 0 { // it stands for the request
+	if r.Choice == 0 { // the first choice represents the request
 		failure := ""
 		if r.Status >= http.StatusBadRequest {
 			failure = r.Code.Label()
@@ -75,14 +108,50 @@ func countTurn(r gateway.Record) {
 	}
 }
 
-// countRequest counts a request of a route by what has become of it.
-func countRequest(route string, t *tally) {
-	status := http.StatusOK
-	if t.failure != nil {
-		status = t.failure.Status
-		metrics.errors.WithLabelValues(t.failure.Code.Label()).Inc()
+// turnLogger is the name, below the handler's own, of the logger for turns:
+// http.handlers.codex.turns.
+const turnLogger = "turns"
+
+// maxLogged bounds the model's name and the error's code in the log, in bytes. The
+// client chooses the former, and a provider may choose the latter.
+const maxLogged = 200
+
+// logged returns a foreign text as it is logged: valid UTF-8, at most maxLogged bytes.
+func logged(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
+}
+
+// logTurn logs a turn in one line, without any text of the conversation and without
+// keys.
+func logTurn(log *zap.Logger, r gateway.Record) {
+	entry := log.Check(zap.InfoLevel, "turn")
+	if entry == nil {
+		return
 	}
-	metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	fields := []zap.Field{
+		zap.String("request_id", r.RequestID),
+		zap.String("user", r.User),
+		zap.String("route", string(r.Route)),
+		zap.Int("choice", r.Choice),
+		zap.String("model", logged(r.Model)),
+		zap.String("output_mode", string(r.Mode)),
+		zap.Bool("stream", r.Stream),
+		zap.Int("status", r.Status),
+		zap.Float64("duration", r.Duration.Seconds()),
+		zap.Int64("input_tokens", r.Usage.InputTokens),
+		zap.Int64("cached_input_tokens", r.Usage.CachedInputTokens),
+		zap.Int64("output_tokens", r.Usage.OutputTokens),
+		zap.Int64("reasoning_output_tokens", r.Usage.ReasoningOutputTokens),
+		zap.Int("tool_calls", r.Tools.Calls),
+		zap.Bool("tool_calls_truncated", r.Tools.Truncated),
+	}
+	if r.Code != "" {
+		fields = append(fields, zap.String("code", logged(string(r.Code))))
+	}
+	if r.FirstOutput > 0 {
+		fields = append(fields, zap.Float64("first_output", r.FirstOutput.Seconds()))
+	}
+	entry.Write(fields...)
 }
 
 // Interface guard

@@ -45,8 +45,8 @@ func newPool(app *App, servers []*AppServer, repl *caddy.Replacer) (*pool, error
 	return p, nil
 }
 
-// Lease keeps the processes for a request that has not picked one yet. It is
-// what keeps a reload from ending them meanwhile.
+// Lease holds the processes for a request that has not picked one yet, so that a reload
+// does not stop them.
 func (p *pool) Lease() (gateway.Lease, error) {
 	if exit.now() {
 		return nil, turn.ErrShutdown
@@ -59,7 +59,7 @@ func (p *pool) Lease() (gateway.Lease, error) {
 	})}, nil
 }
 
-// leased is a request's hold on a pool.
+// leased is the lease of a request.
 type leased struct {
 	*pool
 	release func()
@@ -68,7 +68,7 @@ type leased struct {
 // Pick chooses the process for one turn.
 func (l *leased) Pick(avoid *appserver.Process) (*appserver.Process, func()) { return l.pick(avoid) }
 
-// Statuses tells what the members are doing.
+// Statuses returns the statuses of the members.
 func (l *leased) Statuses() []appserver.Status {
 	statuses := make([]appserver.Status, len(l.members))
 	for i, m := range l.members {
@@ -79,11 +79,11 @@ func (l *leased) Statuses() []appserver.Status {
 	return statuses
 }
 
-// Release lets go of those that were not picked.
+// Release releases the processes that were not picked.
 func (l *leased) Release() { l.release() }
 
-// pick takes a reference to the member that is best for one more turn. Choice
-// and counting are one step, so that turns that start at once spread.
+// pick takes a reference to the member that is best for one more turn. It chooses and
+// counts in one step, so that turns that start at the same time spread over the members.
 func (p *pool) pick(avoid *appserver.Process) (*appserver.Process, func()) {
 	exit.hold()
 	p.mu.Lock()
@@ -100,7 +100,7 @@ func (p *pool) pick(avoid *appserver.Process) (*appserver.Process, func()) {
 	})
 }
 
-// best is the index of the member for the next turn.
+// best returns the index of the member for the next turn.
 func (p *pool) best(avoid *appserver.Process) int {
 	best := p.next
 	if len(p.members) == 1 {
@@ -116,24 +116,24 @@ func (p *pool) best(avoid *appserver.Process) int {
 	return best
 }
 
-// fitness is how well a member suits another turn.
+// fitness ranks a member for another turn.
 type fitness struct {
-	state int       // of readiness; the lower the better
-	due   time.Time // when it starts again; else zero
-	turns int64     // that run on it, of all configurations
+	state int       // its readiness; lower is better
+	due   time.Time // the next start, if it waits for one
+	turns int64     // how many run on it, of all configurations
 }
 
 // The kinds of readiness, best first.
 const (
 	isReady = iota
 	isStarting
-	isUnresponsive // for now, or it has just ended
+	isUnresponsive // or it has just ended
 	isWaiting      // for its next start
-	isOut          // nothing is known that would make it ready
+	isOut          // it will not become ready by itself
 	isAvoided
 )
 
-// fitness looks at a member.
+// fitness returns the rank of a member. avoid may be nil.
 func (m *member) fitness(avoid *appserver.Process) fitness {
 	p := m.current()
 	if p == nil {
@@ -155,7 +155,7 @@ func (m *member) fitness(avoid *appserver.Process) fitness {
 	return f
 }
 
-// before reports whether f suits better than other.
+// before reports whether f is better than other.
 func (f fitness) before(other fitness) bool {
 	return cmp.Or(cmp.Compare(f.state, other.state), f.due.Compare(other.due), cmp.Compare(f.turns, other.turns)) < 0
 }

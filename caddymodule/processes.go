@@ -12,21 +12,21 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// processes holds every app-server of this Caddy, by the keys of members. A
-// reference is held by each configuration that names the process and by each
-// turn that runs on it, so that it ends with the last of them.
+// processes is the pool of all app-servers of this Caddy, by the keys of members. Each
+// configuration that names a process, and each turn that runs on it, holds a reference.
+// The process is stopped when the last reference is released.
 var processes = caddy.NewUsagePool()
 
-// stopping are the processes that are being stopped in the background.
+// stopping counts the processes that are being stopped in the background.
 var stopping = newStops()
 
 func init() {
-	// Without this, the exit of Caddy could overtake a stop.
+	// Caddy would otherwise exit before the processes have stopped.
 	caddy.OnExit(func(context.Context) { stopAll() })
 }
 
-// stopAll stops all processes, also those under requests that Caddy did not
-// wait for, and waits for their ends.
+// stopAll stops all processes, including those of requests that Caddy did not wait for,
+// and waits until they have ended.
 func stopAll() {
 	processes.Range(func(_, value any) bool {
 		stopping.Go(value.(*process).Stop)
@@ -39,32 +39,32 @@ func stopAll() {
 type process struct {
 	*appserver.Process
 	turns   atomic.Int64 // that run on it, of all configurations
-	watch   *watch
+	monitor *monitor
 	creator *App
 
 	mu      sync.Mutex
-	holders []*member // configurations; the last one's log is the process's
+	holders []*member // configurations; the process logs to the last one's log
 	held    bool      // there was a holder
 }
 
-// stage is the app whose events tell of the process: that of the last holder
-// that has not gone.
-func (p *process) stage() *App {
+// emitter returns the app that emits the events of the process: that of the last holder
+// whose configuration is not closed.
+func (p *process) emitter() *App {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range slices.Backward(p.holders) {
-		if !m.app.stage.isClosed() {
+		if !m.app.emitter.isClosed() {
 			return m.app
 		}
 	}
-	if !p.held && !p.creator.stage.isClosed() {
+	if !p.held && !p.creator.emitter.isClosed() {
 		return p.creator // it is about to hold the process
 	}
-	return newestStage()
+	return newestEmitter()
 }
 
-// hold makes a configuration a holder: the process may be older than that and
-// is to use its log.
+// hold adds a configuration to the holders. The process may be older than the
+// configuration, and uses its log from now on.
 func (p *process) hold(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,8 +73,9 @@ func (p *process) hold(m *member) {
 	p.SetLogger(m.logger)
 }
 
-// release undoes hold. The log of a configuration that failed to start is
-// closed; then that of the one before goes on.
+// release undoes hold. If the last holder is released, such as a configuration that
+// failed to start, its log is closed, and the process returns to the log of the holder
+// before it.
 func (p *process) release(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,20 +85,20 @@ func (p *process) release(m *member) {
 	}
 }
 
-// Destruct stops the process, in the background, since it may run inside the
-// request that loads a configuration. The exit of Caddy waits for that.
+// Destruct stops the process in the background, since it may be called by the request
+// that loads a configuration. Caddy's exit waits for it.
 func (p *process) Destruct() error {
 	stopping.Go(p.end)
 	return nil
 }
 
-// end stops the process, and then its watch.
+// end stops the process and then its monitor.
 func (p *process) end() {
 	p.Stop()
-	p.watch.end()
+	p.monitor.end()
 }
 
-// member is one app-server's process as a configuration knows it.
+// member is one process of a configuration's app-servers.
 type member struct {
 	key    string
 	cfg    appserver.Config
@@ -108,33 +109,33 @@ type member struct {
 	held *process // the configuration's own reference
 }
 
-// acquire takes a reference to the process, starting it if nobody else has.
+// acquire takes a reference to the process, and starts it if there is none yet.
 func (m *member) acquire() *process {
-	// Without an error of the constructor there is none.
+	// LoadOrNew fails only if the constructor does.
 	value, _, _ := processes.LoadOrNew(m.key, func() (caddy.Destructor, error) {
 		p := &process{Process: appserver.New(m.cfg, m.logger), creator: m.app}
-		p.watch = newWatch(m.key, m.cfg, p.Process, p.stage)
+		p.monitor = newMonitor(m.key, m.cfg, p.Process, p.emitter)
 		p.Start()
 		return p, nil
 	})
 	return value.(*process)
 }
 
-// letGo gives a reference back.
+// letGo releases a reference that acquire took.
 func (m *member) letGo() {
 	if _, err := processes.Delete(m.key); err != nil {
 		m.logger.Error("stopping the codex app-server", "error", err)
 	}
 }
 
-// current is the process that the configuration holds, or nil.
+// current returns the process that the configuration holds, or nil.
 func (m *member) current() *process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.held
 }
 
-// hold takes the configuration's reference.
+// hold takes the configuration's own reference.
 func (m *member) hold() {
 	p := m.acquire()
 	p.hold(m)
@@ -143,7 +144,7 @@ func (m *member) hold() {
 	m.held = p
 }
 
-// release gives the configuration's reference back, if it was ever taken.
+// release releases the configuration's own reference, if hold has taken it.
 func (m *member) release() {
 	m.mu.Lock()
 	held := m.held
@@ -152,5 +153,47 @@ func (m *member) release() {
 	if held != nil {
 		held.release(m)
 		m.letGo()
+	}
+}
+
+// stops counts functions that run in the background. Unlike with a sync.WaitGroup, one
+// may be added while Wait waits for the last: a turn may release its process while
+// Caddy exits.
+type stops struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	running int
+}
+
+func newStops() *stops {
+	s := new(stops)
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
+
+// Go runs stop in the background.
+func (s *stops) Go(stop func()) {
+	s.mu.Lock()
+	s.running++
+	s.mu.Unlock()
+	go func() {
+		defer s.done()
+		stop()
+	}()
+}
+
+func (s *stops) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	s.changed.Broadcast()
+}
+
+// Wait waits until no function runs.
+func (s *stops) Wait() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.running > 0 {
+		s.changed.Wait()
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// conflict names an option that has no meaning beside connect, or that has one
-// only there.
+// conflict returns an error if an option cannot be combined with connect, or needs it.
 func (a *AppServer) conflict() error {
 	if a.Connect == "" {
 		if a.Token != "" {
@@ -37,8 +36,8 @@ func (a *AppServer) conflict() error {
 	return nil
 }
 
-// validateRemote refuses an address or a token that cannot work. The errors say
-// nothing of the token.
+// validateRemote refuses an address or a token that cannot work. The errors do not contain
+// the token.
 func (a *AppServer) validateRemote(repl *caddy.Replacer) error {
 	if err := a.conflict(); err != nil || a.Connect == "" {
 		return err
@@ -77,7 +76,7 @@ func (a *AppServer) resolveRemote(repl *caddy.Replacer) appserver.Config {
 	}
 }
 
-// isExposed reports whether the token goes over a network that others may read.
+// isExposed reports whether the token is sent unencrypted over a network.
 func isExposed(cfg appserver.Config) bool {
 	u, err := url.Parse(cfg.Connect)
 	if cfg.Token == "" || err != nil || u.Scheme != "ws" || u.Hostname() == "localhost" {

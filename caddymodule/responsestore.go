@@ -12,22 +12,22 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
-// ResponseStore says where the responses of /v1/responses are kept.
+// ResponseStore configures where the responses of /v1/responses are stored.
 type ResponseStore struct {
-	// `memory`: in this process, also over reloads. `storage`: in Caddy's storage,
-	// which nodes may share and which outlives a restart. `off`: nowhere; then
+	// `memory`: in this process; a reload keeps them. `storage`: in Caddy's storage, which
+	// several nodes may share and which survives a restart. `off`: nowhere; then
 	// previous_response_id refers to nothing. Default: `memory`.
 	Type string `json:"type,omitempty"`
 
-	// The most memory that responses take, in bytes; those used longest ago go
-	// first. Only of `memory`. Default: 64 MiB.
+	// The most memory that the responses may take, in bytes. The least recently used
+	// ones are deleted first. Only with `memory`. Default: 64 MiB.
 	Size int64 `json:"size,omitempty"`
 
-	// How long a response is kept. Default: `24h` in memory, `720h` in the storage.
+	// How long a response is stored. Default: `24h` with `memory`, `720h` with `storage`.
 	Age caddy.Duration `json:"age,omitempty"`
 
-	// The most responses in the storage, of all nodes together; the oldest go first.
-	// Each may have 64 MiB. Only of `storage`. Default: 100000.
+	// The most responses in the storage, of all nodes together. The oldest ones are
+	// deleted first. Each may have 64 MiB. Only with `storage`. Default: 100000.
 	Count int `json:"count,omitempty"`
 }
 
@@ -40,17 +40,17 @@ const (
 
 var storeTypes = []string{storeMemory, storeStorage, storeOff}
 
-// runningResponses are the responses under way, over reloads.
+// runningResponses are the responses that are being made. A reload keeps them.
 var runningResponses = gateway.NewRunning()
 
-// memoryStores keep responses in memory for as long as a configuration uses
-// them, so that a reload loses none. Their key says their limits.
+// memoryStores are the stores in memory, by their limits. A store exists as long as a
+// configuration uses it, so that a reload keeps the responses.
 var memoryStores = caddy.NewUsagePool()
 
-// pooledMemory is an entry of the pool. It goes with its last user.
+// pooledMemory is an entry of memoryStores.
 type pooledMemory struct{ *responsestore.Memory }
 
-// Destruct implements caddy.Destructor: there is nothing to let go of.
+// Destruct does nothing: a store in memory has nothing to close.
 func (pooledMemory) Destruct() error { return nil }
 
 // complete sets the defaults of the type and checks the values.
@@ -82,11 +82,12 @@ func (s *ResponseStore) options() []option {
 	return nil
 }
 
-// key names a store in memory.
+// key returns the key of a store in memory.
 func (s *ResponseStore) key() string { return fmt.Sprintf("%d %d", s.Size, s.Age) }
 
-// open makes the store; nil if nothing is kept. close lets it go.
-func (s *ResponseStore) open(ctx caddy.Context) (store responsestore.Store, close func() error, err error) {
+// open returns the store, or nil if responses are not stored. release closes it once no
+// configuration uses it.
+func (s *ResponseStore) open(ctx caddy.Context) (store responsestore.Store, release func() error, err error) {
 	switch s.Type {
 	case storeMemory:
 		key := s.key()

@@ -2,8 +2,11 @@ package caddymodule
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
@@ -11,27 +14,31 @@ import (
 
 // route is one entry of the API.
 type route struct {
-	name    string   // in the metrics; empty: not counted
-	methods []string // the first is the canonical one
-	open    bool     // needs no key, under whatever name of a host: probes carry none
+	name    string   // in the metrics; empty: requests are not counted
+	methods []string // the first one is the canonical method; nil: any
+	open    bool     // needs neither a key nor an allowed host: probes have none
 	serve   func(*Handler, http.ResponseWriter, *http.Request)
 }
 
-// modelPrefix precedes a model's id, which may hold slashes.
-const modelPrefix = "/v1/models/"
+const (
+	// modelPrefix precedes a model's id, which may contain slashes.
+	modelPrefix = "/v1/models/"
+	// responsePrefix precedes a response's id.
+	responsePrefix = "/v1/responses/"
+)
 
 var (
 	readMethods  = []string{http.MethodGet, http.MethodHead}
 	writeMethods = []string{http.MethodPost}
 
 	routes = map[string]route{
-		"/v1/chat/completions": {name: "chat", methods: writeMethods, serve: of((*gateway.Gateway).Chat)},
-		"/v1/responses":        {name: "responses", methods: writeMethods, serve: of((*gateway.Gateway).Responses)},
-		"/v1/models":           {name: "models", methods: readMethods, serve: of((*gateway.Gateway).Models)},
+		"/v1/chat/completions": {name: "chat", methods: writeMethods, serve: byGateway((*gateway.Gateway).Chat)},
+		"/v1/responses":        {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).Responses)},
+		"/v1/models":           {name: "models", methods: readMethods, serve: byGateway((*gateway.Gateway).Models)},
 		"/v1/usage":            {name: "usage", methods: readMethods, serve: (*Handler).serveUsage},
 		"/v1/usage/raw":        {name: "usage", methods: readMethods, serve: (*Handler).serveRawUsage},
-		"/healthz":             {methods: readMethods, open: true, serve: of((*gateway.Gateway).Health)},
-		"/readyz":              {methods: readMethods, open: true, serve: of((*gateway.Gateway).Ready)},
+		"/healthz":             {methods: readMethods, open: true, serve: byGateway((*gateway.Gateway).Health)},
+		"/readyz":              {methods: readMethods, open: true, serve: byGateway((*gateway.Gateway).Ready)},
 	}
 	modelRoute = route{name: "models", methods: readMethods, serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
 		h.gateway.Model(w, r, strings.TrimPrefix(r.URL.Path, modelPrefix))
@@ -41,10 +48,7 @@ var (
 	}}
 )
 
-// responsePrefix precedes a response's id.
-const responsePrefix = "/v1/responses/"
-
-// responseRoutes are the routes of one response, by what follows its id.
+// responseRoutes are the routes of one response, by the path after its id.
 var responseRoutes = map[string]struct {
 	methods []string
 	serve   func(*gateway.Gateway, http.ResponseWriter, *http.Request, string)
@@ -54,31 +58,12 @@ var responseRoutes = map[string]struct {
 	"/cancel":      {writeMethods, (*gateway.Gateway).CancelResponse},
 }
 
-// responseRouteOf finds the route of one response.
-func responseRouteOf(path string) (route, bool) {
-	rest, ok := strings.CutPrefix(path, responsePrefix)
-	if !ok || rest == "" {
-		return route{}, false
-	}
-	id, what := rest, ""
-	if slash := strings.IndexByte(rest, '/'); slash >= 0 {
-		id, what = rest[:slash], rest[slash:]
-	}
-	found, ok := responseRoutes[what]
-	if !ok || id == "" {
-		return route{}, false
-	}
-	return route{name: "responses", methods: found.methods, serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
-		found.serve(h.gateway, w, r, id)
-	}}, true
-}
-
-// of is the handler of a route that the gateway serves.
-func of(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request) {
+// byGateway returns the handler of a route that the gateway serves.
+func byGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request) {
 	return func(h *Handler, w http.ResponseWriter, r *http.Request) { serve(h.gateway, w, r) }
 }
 
-// routeOf finds the route for a path. False: the path is not the API's.
+// routeOf returns the route of a path, and false if the path is not the API's.
 func routeOf(path string) (route, bool) {
 	if r, ok := routes[path]; ok {
 		return r, true
@@ -92,39 +77,73 @@ func routeOf(path string) (route, bool) {
 	return unknownRoute, strings.HasPrefix(path, "/v1/")
 }
 
-// serve checks the origin, the key, the host and the method, in this order and before the
-// body is read, and hands the request over. What becomes of it is counted here.
-func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
-	if rt.name != "" {
-		var t *tally
-		r, t = begin(r)
-		defer func() { countRequest(rt.name, t) }()
+// responseRouteOf returns the route of a path of one response.
+func responseRouteOf(path string) (route, bool) {
+	rest, ok := strings.CutPrefix(path, responsePrefix)
+	if !ok {
+		return route{}, false
 	}
-	if h.cors.forged(r) {
-		refuse(w, r, openai.OriginNotAllowed(r.Header.Get("Origin")))
-		return
+	id, action := rest, ""
+	if slash := strings.IndexByte(rest, '/'); slash >= 0 {
+		id, action = rest[:slash], rest[slash:]
 	}
-	if !rt.open && !h.keys.allows(r) {
-		refuse(w, r, openai.Unauthorized())
-		return
+	found, ok := responseRoutes[action]
+	if !ok || id == "" {
+		return route{}, false
 	}
-	if !rt.open && userOf(r) == "" && !h.hosts.allow(h, r) {
-		refuse(w, r, openai.HostNotAllowed(r.Host))
-		return
-	}
-	if len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method) {
-		refuse(w, r, openai.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
-		return
-	}
-	rt.serve(h, w, r)
+	return route{name: "responses", methods: found.methods, serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
+		found.serve(h.gateway, w, r, id)
+	}}, true
 }
 
-// refuse answers with an error of the adapter's own, whatever has come of the
-// body. A client that does not take it has gone; there is nobody left to tell.
+// serve checks the origin, the key, the host and the method, in this order and before
+// the body is read. Then it serves the route and counts the result in the metrics.
+func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
+	if rt.name != "" {
+		var outcome *requestOutcome
+		r, outcome = withOutcome(r)
+		defer func() { countRequest(rt.name, outcome) }()
+	}
+	switch {
+	case h.cors.forged(r):
+		refuse(w, r, openai.OriginNotAllowed(r.Header.Get("Origin")))
+	case !rt.open && !h.keys.allows(r):
+		refuse(w, r, openai.Unauthorized())
+	case !rt.open && userOf(r) == "" && !h.hosts.allow(h, r):
+		refuse(w, r, openai.HostNotAllowed(r.Host))
+	case len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method):
+		refuse(w, r, openai.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
+	default:
+		rt.serve(h, w, r)
+	}
+}
+
+// refuse answers with an error before the body was read. An error of the writer means
+// that the client has gone.
 func refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
 	if r.ContentLength != 0 {
 		gateway.LimitDiscard(w)
 	}
-	note(r, e)
+	setFailure(r, e)
 	_ = e.Respond(w)
+}
+
+const requestIDHeader = "X-Request-Id"
+
+// validRequestID matches request ids that are accepted from clients. The id appears in
+// headers and logs.
+var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
+
+// setRequestID sets the request's id on the answer and on the request. It is the
+// client's own id if that is valid, else the uuid of Caddy's access log.
+func setRequestID(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get(requestIDHeader)
+	if !validRequestID.MatchString(id) {
+		id = ""
+		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+			id, _ = repl.GetString("http.request.uuid")
+		}
+		r.Header.Set(requestIDHeader, id)
+	}
+	w.Header().Set(requestIDHeader, id)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 
@@ -13,12 +14,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// book keeps the usage of this Caddy, over reloads.
+// book holds the usage of this process. A reload keeps it.
 var book = usage.New()
 
-// userOf is who makes a request, by whatever has authenticated it: a key of
-// ours or one of Caddy's own handlers. It is text that can be stored. Empty:
-// nobody has said.
+// userOf returns the user who sent a request, as one of the keys or another handler has
+// authenticated it, in a form that can be stored. Empty: the request is not
+// authenticated.
 func userOf(r *http.Request) string {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
@@ -32,9 +33,33 @@ func userOf(r *http.Request) string {
 	return usage.UserName(name)
 }
 
-// likeUnnamed matches the names of unnamed keys, and what becomes of others with
-// such a name, so that no two users come to have one name.
+// likeUnnamed matches the names of unnamed keys, with any number of the prefixes that
+// userOf adds to other users with such a name. Two users never get the same name.
 var likeUnnamed = regexp.MustCompile(`^(?:user:)*key-[0-9]+$`)
+
+// keeper stores the book, so that it survives a restart.
+var keeper = usage.NewKeeper(book)
+
+// usageKey returns the key of the book in Caddy's storage. It contains the id of this
+// instance, since several instances may share one storage.
+func usageKey() (string, error) {
+	id, err := caddy.InstanceID()
+	if err != nil {
+		return "", fmt.Errorf("reading the id of this instance of Caddy: %w", err)
+	}
+	return "codex/usage/" + id.String() + ".json", nil
+}
+
+// keepUsage stores the book in the storage of the app's configuration. Without an
+// instance id it is not stored, and is lost when Caddy exits.
+func (a *App) keepUsage() {
+	key, err := usageKey()
+	if err != nil {
+		a.logger.Error("usage is not stored", "error", err)
+		return
+	}
+	a.releaseUsage = keeper.Hold(usage.Place{Storage: a.storage, Key: key, Logger: a.logger})
+}
 
 // The values of the option usage.
 const (
@@ -42,12 +67,12 @@ const (
 	usageAll = "all"
 )
 
-// serveUsage answers with the caller's account, or all of them, and with the
+// serveUsage answers with the account of the caller, or with all accounts, and with the
 // limits of the plan.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request) {
 	body := struct {
 		usage.Account
-		RateLimits []rateLimits `json:"rate_limits"` // as far as they are known
+		RateLimits []rateLimits `json:"rate_limits"` // those that are known
 	}{RateLimits: h.rateLimits(r)}
 	if h.Usage == usageAll {
 		body.Account = book.All()
@@ -57,7 +82,7 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, body)
 }
 
-// serveRawUsage answers with the caller's last turns, or those of all.
+// serveRawUsage answers with the last turns of the caller, or of all users.
 func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request) {
 	if h.Usage == usageAll {
 		writeJSON(w, book.AllRaw())
@@ -66,25 +91,25 @@ func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, book.Raw(userOf(r)))
 }
 
-// rateLimits are the limits of the plan that Codex is logged in with, as it
-// reports them.
+// rateLimits are the limits of a login's plan, as Codex reports them.
 type rateLimits struct {
-	AppServer string      `json:"app_server"` // by its id
-	At        int64       `json:"at"`         // when Codex told it, Unix time in seconds
+	AppServer string      `json:"app_server"` // its id
+	At        int64       `json:"at"`         // when Codex reported them, Unix time in seconds
 	Plan      string      `json:"plan,omitempty"`
-	Reached   string      `json:"reached,omitempty"` // which limit keeps the account from working
+	Reached   string      `json:"reached,omitempty"` // the limit that is reached
 	Primary   *rateWindow `json:"primary"`
 	Secondary *rateWindow `json:"secondary"`
 }
 
+// rateWindow is a limit of a plan.
 type rateWindow struct {
 	UsedPercent float64 `json:"used_percent"`
 	Window      int64   `json:"window_seconds,omitempty"`
 	ResetsAt    int64   `json:"resets_at,omitempty"` // Unix time in seconds
 }
 
-// rateLimits asks the app-servers of this handler, or remembers their answers.
-// Those that share a home share a plan.
+// rateLimits returns the limits of all logins of this handler's app-servers.
+// App-servers that share a home share a plan.
 func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all of them
 	defer cancel()
@@ -95,10 +120,10 @@ func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 		if p == nil || homes[home] {
 			continue
 		}
-		if limits := p.watch.rateLimits(ctx); limits != nil {
+		if limits := p.monitor.rateLimits(ctx); limits != nil {
 			homes[home] = true
 			found = append(found, rateLimits{
-				p.watch.id, limits.At.Unix(), limits.Plan, limits.Reached,
+				p.monitor.id, limits.At.Unix(), limits.Plan, limits.Reached,
 				newRateWindow(limits.Primary), newRateWindow(limits.Secondary),
 			})
 		}
@@ -117,7 +142,7 @@ func newRateWindow(w *codexrpc.RateWindow) *rateWindow {
 	return window
 }
 
-// writeJSON writes a body. A client that does not take it has gone.
+// writeJSON answers with a body. An error of the writer means that the client has gone.
 func writeJSON(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -1,12 +1,15 @@
 package caddymodule
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// states are those that a process in the pool may be in.
+// states are the states of a process in the pool.
 var states = []appserver.State{
 	appserver.StateNew, appserver.StateStarting, appserver.StateReady, appserver.StateUnresponsive,
 	appserver.StateBackoff, appserver.StateStopping, appserver.StateStopped,
@@ -25,15 +28,16 @@ var (
 	waitingDesc = prometheus.NewDesc("codex_queue_waiting", "Requests that wait for a place to run.", nil, nil)
 )
 
+// processDesc describes a metric of one app-server.
 func processDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, append([]string{"app_server"}, labels...), nil)
 }
 
-// stateCollector tells the state of what there is at the moment: app-servers
-// and queues. All of its kind are equal, so that a registry takes one.
+// stateCollector collects the current state of the app-servers and the gateways. All
+// its values are equal, so that a registry accepts only one.
 type stateCollector struct{}
 
-// Describe lists the metrics.
+// Describe sends the descriptions of the metrics.
 func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, runningDesc, waitingDesc, bodiesDesc,
@@ -42,17 +46,18 @@ func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reads the state.
+// Collect sends the current values.
 func (stateCollector) Collect(to chan<- prometheus.Metric) {
-	for _, w := range watches() {
-		collectProcess(to, w.id, w.process.Status())
+	for _, m := range monitors() {
+		collectProcess(to, m.id, m.process.Status())
 	}
-	running, waiting := queues.sum()
+	running, waiting := gateways.turns()
 	to <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(running))
 	to <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(waiting))
-	to <- prometheus.MustNewConstMetric(bodiesDesc, prometheus.GaugeValue, float64(queues.bodyMemory()))
+	to <- prometheus.MustNewConstMetric(bodiesDesc, prometheus.GaugeValue, float64(gateways.bodyMemory()))
 }
 
+// collectProcess sends the values of one app-server.
 func collectProcess(to chan<- prometheus.Metric, id string, s appserver.Status) {
 	for _, state := range states {
 		is := 0.0
@@ -68,4 +73,53 @@ func collectProcess(to chan<- prometheus.Metric, id string, s appserver.Status) 
 	if s.Memory > 0 {
 		to <- prometheus.MustNewConstMetric(memoryDesc, prometheus.GaugeValue, float64(s.Memory), id)
 	}
+}
+
+// gateways are those of the handlers of all configurations in use, for the metrics and
+// the admin API.
+var gateways gatewaySet
+
+// gatewaySet is a set of gateways. The zero value is empty and ready to use.
+type gatewaySet struct {
+	mu  sync.Mutex
+	set map[*gateway.Gateway]bool
+}
+
+func (s *gatewaySet) add(g *gateway.Gateway) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.set == nil {
+		s.set = make(map[*gateway.Gateway]bool)
+	}
+	s.set[g] = true
+}
+
+// remove removes the gateway of a configuration that gets no new requests. Its old ones
+// may still run.
+func (s *gatewaySet) remove(g *gateway.Gateway) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.set, g)
+}
+
+// turns counts the turns that run and the requests that wait.
+func (s *gatewaySet) turns() (running, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for g := range s.set {
+		r, w := g.Queue()
+		running += r
+		waiting += w
+	}
+	return running, waiting
+}
+
+// bodyMemory sums up the memory of request bodies, in bytes.
+func (s *gatewaySet) bodyMemory() (sum int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for g := range s.set {
+		sum += g.BodyMemory()
+	}
+	return sum
 }
