@@ -15,7 +15,7 @@ import (
 )
 
 // talkative is an app-server whose turns say so much, in pieces of a KiB.
-func talkative(t *testing.T, pieces int) *fakeUpstream {
+func talkative(t testing.TB, pieces int) *fakeUpstream {
 	transcripts, err := fakecodex.Load("../../testdata/transcripts")
 	if err != nil {
 		t.Fatal(err)

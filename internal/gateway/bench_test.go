@@ -1,0 +1,40 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// BenchmarkRequest serves requests of every kind from their arrival to the end of
+// their answers. The app-server, which allocates as well, runs in the same process:
+//
+//	go test -run '^$' -bench Request -benchmem ./internal/gateway
+func BenchmarkRequest(b *testing.B) {
+	const chat, response = `{"model":"m","messages":[{"role":"user","content":"x"}]`, `{"model":"m","store":false,"input":"x"`
+	for _, c := range []struct {
+		name, body string
+		serve      func(*Gateway, http.ResponseWriter, *http.Request)
+		status     int
+	}{
+		{"chat", chat + `}`, (*Gateway).Chat, http.StatusOK},
+		{"chat_stream", chat + `,"stream":true}`, (*Gateway).Chat, http.StatusOK},
+		{"chat_choices", chat + `,"n":4}`, (*Gateway).Chat, http.StatusOK},
+		{"response", response + `}`, (*Gateway).Responses, http.StatusOK},
+		{"response_stream", response + `,"stream":true}`, (*Gateway).Responses, http.StatusOK},
+		{"invalid", `{"model":"m"}`, (*Gateway).Chat, http.StatusBadRequest},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			g := newGateway(talkative(b, 10), Options{MaxConcurrent: 4})
+			b.ReportAllocs()
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				c.serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
+				if w.Code != c.status {
+					b.Fatalf("%d %s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+}
