@@ -26,14 +26,14 @@ func requestOf(user string) *http.Request {
 func TestAdmitRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxConcurrent: 2, MaxQueue: 1, QueueWait: time.Minute})
-		leave, refusal := g.admit(requestOf("a"), 2)
+		leave, refusal := g.admit(t.Context(), "a", 2)
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
 		check := func(what string, turns, status int, code openai.Code, param string, after time.Duration) {
 			t.Helper()
 			start := time.Now()
-			_, refusal := g.admit(requestOf("a"), turns)
+			_, refusal := g.admit(t.Context(), "a", turns)
 			if refusal == nil || refusal.Status != status || refusal.Code != code || refusal.Param != param {
 				t.Fatalf("%s: %+v", what, refusal)
 			}
@@ -49,7 +49,7 @@ func TestAdmitRefuses(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if second, refusal := g.admit(requestOf("a"), 1); refusal != nil {
+			if second, refusal := g.admit(t.Context(), "a", 1); refusal != nil {
 				t.Error(refusal)
 			} else {
 				second()
@@ -65,20 +65,19 @@ func TestAdmitRefuses(t *testing.T) {
 // A client that goes while it waits leaves its place.
 func TestAdmitClientGone(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour, Logger: discard()})
-	leave, refusal := g.admit(requestOf("a"), 1)
+	leave, refusal := g.admit(t.Context(), "a", 1)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
 	defer leave()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := requestOf("a").WithContext(ctx)
-	_, refusal = g.admit(r, 1)
+	_, refusal = g.admit(ctx, "a", 1)
 	if refusal == nil || refusal.Code != openai.ClientGone().Code || g.queue.Len() != 0 {
 		t.Errorf("%+v, %d wait", refusal, g.queue.Len())
 	}
 	w := httptest.NewRecorder()
-	if g.refuse(w, r, refusal); w.Code != openai.ClientGone().Status {
+	if g.refuse(w, requestOf("a").WithContext(ctx), refusal); w.Code != openai.ClientGone().Status {
 		t.Errorf("answered %d: %s", w.Code, w.Body)
 	}
 }
@@ -87,14 +86,14 @@ func TestAdmitClientGone(t *testing.T) {
 func TestAdmitFairly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxConcurrent: 1, MaxQueue: 20, QueueWait: time.Hour})
-		leave, refusal := g.admit(requestOf("greedy"), 1)
+		leave, refusal := g.admit(t.Context(), "greedy", 1)
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
 		served := make(chan string, 20)
 		wait := func(user string) {
 			go func() {
-				leave, refusal := g.admit(requestOf(user), 1)
+				leave, refusal := g.admit(t.Context(), user, 1)
 				if refusal != nil {
 					t.Error(refusal)
 					return
@@ -126,14 +125,14 @@ func TestAdmitFairly(t *testing.T) {
 func TestAdmitPerUser(t *testing.T) {
 	for most, want := range map[int]int{0: 7, 3: 3, 8: 8} {
 		g, _ := exitingGateway(t, Options{MaxConcurrent: 8, MaxPerUser: most})
-		if leave, refusal := g.admit(requestOf("b"), 1); refusal != nil {
+		if leave, refusal := g.admit(t.Context(), "b", 1); refusal != nil {
 			t.Fatal(refusal)
 		} else {
 			leave()
 		}
 		got := 0
 		for range 9 {
-			if _, refusal := g.admit(requestOf("a"), 1); refusal == nil {
+			if _, refusal := g.admit(t.Context(), "a", 1); refusal == nil {
 				got++
 			} else if refusal.Code != "codex_queue_full" {
 				t.Error(refusal)
@@ -144,7 +143,7 @@ func TestAdmitPerUser(t *testing.T) {
 		}
 	}
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 8, MaxPerUser: 3})
-	if _, refusal := g.admit(requestOf("a"), 4); refusal == nil || refusal.Param != "n" || !strings.Contains(refusal.Message, "at most 3") {
+	if _, refusal := g.admit(t.Context(), "a", 4); refusal == nil || refusal.Param != "n" || !strings.Contains(refusal.Message, "at most 3") {
 		t.Errorf("more choices than a user may have: %v", refusal)
 	}
 }

@@ -35,8 +35,12 @@ const (
 	copyWait = time.Minute
 )
 
-// errCopyWait says that a large body has waited in vain.
-var errCopyWait = errors.New("other large bodies are being copied")
+var (
+	// errCopyWait means that a large body has waited for copyWait.
+	errCopyWait = errors.New("other large bodies are being copied")
+	// errNoMemory means that the budget has no room for a body.
+	errNoMemory = errors.New("no memory for the body")
+)
 
 // copies waits until a body of a size may be copied: into a plan, into calls of the
 // app-server, and into their lines, which takes several times its size. done is to

@@ -3,22 +3,21 @@ package gateway
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
-// readBody reads a request's body to its end, which streaming over HTTP/1
-// needs, up to the limit. Caddy's own limit (request_body) may be lower. What the
-// body takes is in the claim, which is the caller's to release. The end of the
-// request's context ends the reading as well, and so does a client that is too
-// slow: a request that is being read takes memory, and keeps the processes of its
-// configuration.
-func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request, claim *budget.Claim) ([]byte, *openai.Error) {
+// readBody reads a request's body to its end, which streaming over HTTP/1 needs, up
+// to the limit. Caddy's own limit (request_body) may be lower. The memory of the body
+// is added to the claim, which the caller releases. The end of ctx ends the reading,
+// and so does a client that is too slow: a request that is being read takes memory,
+// and keeps the processes of its configuration.
+func (g *Gateway) readBody(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *budget.Claim) ([]byte, *openai.Error) {
 	switch {
 	case r.ContentLength > g.opts.MaxBody:
 		LimitDiscard(w)
@@ -27,26 +26,26 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request, claim *budget
 		LimitDiscard(w)
 		return nil, openai.BodyMemory()
 	}
-	expiry := newReadCut(w)
-	defer expiry.close() // also if a Read panics
-	stop := context.AfterFunc(r.Context(), expiry.cut)
+	reading := newReadCut(w)
+	defer reading.close() // also if a Read panics
+	stop := context.AfterFunc(ctx, reading.cut)
 	defer stop()
-	pace := newPace(http.MaxBytesReader(w, r.Body, g.opts.MaxBody), expiry.cut)
+	pace := newPace(http.MaxBytesReader(w, r.Body, g.opts.MaxBody), reading.cut)
 	defer pace.stop()
 	body, err := g.bodies.read(pace, r.ContentLength, claim)
-	if expiry.close() && err == nil {
+	if reading.close() && err == nil {
 		err = os.ErrDeadlineExceeded
 	}
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, openai.PayloadTooLarge(tooLarge.Limit)
 	}
 	switch {
 	case errors.Is(err, errNoMemory):
 		LimitDiscard(w)
 		return nil, openai.BodyMemory()
-	case errors.Is(err, os.ErrDeadlineExceeded) && (r.ProtoMajor == 1 || r.Context().Err() == nil):
+	case errors.Is(err, os.ErrDeadlineExceeded) && (r.ProtoMajor == 1 || ctx.Err() == nil):
 		// Over HTTP/1 a deadline, also one of Caddy's, ends the request's context; over
-		// HTTP/2 a context that has ended says that the client has gone.
+		// HTTP/2 a context that has ended means that the client has gone.
 		return nil, openai.BodyTimeout(minPace, maxBodyTime)
 	case err != nil:
 		return nil, openai.InvalidRequest("", "The request body could not be read to its end: "+err.Error())
@@ -54,61 +53,50 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request, claim *budget
 	return body, nil
 }
 
-// discardTime is how long a client of HTTP/1 may go on with a body that is
-// refused: the server reads a part of what is left before it answers, since many
+// discardTime is how long a client of HTTP/1 may go on sending a body that is
+// refused: the server reads a part of the rest before it answers, since many
 // clients do not look for an answer before they have sent everything.
 const discardTime = 2 * time.Second
 
-// LimitDiscard bounds the time for which the server reads what is left of a
-// body. It is to be called before the request is answered.
+// LimitDiscard limits the time for which the server reads the rest of a body. It
+// must be called before the request is answered.
 func LimitDiscard(w http.ResponseWriter) {
-	// A writer that knows no deadlines has a client that cannot be slow.
+	// A writer without deadlines has a client that cannot be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardTime))
 }
 
-// errNoMemory ends a body for which the budget has no room.
-var errNoMemory = errors.New("no memory for the body")
-
-// pace is a body that must come at a rate. A client has the grace to begin with;
-// each byte gives it time, up to the grace again, so that it may come in bursts.
-type pace struct {
-	body  io.Reader
-	timer *time.Timer
-	due   time.Time // when the time is over
-	last  time.Time // after which no byte gives any
+// readCut ends the reading of a request's body from other goroutines. A response
+// writer must not be used once its handler has returned: over HTTP/2 that crashes
+// the process, and over HTTP/1 the deadline would hit the next request of the
+// connection. So the writer is used under the lock only, and never after close.
+type readCut struct {
+	mu         sync.Mutex
+	controller *http.ResponseController // nil after close
+	done       bool                     // cut was called before close
 }
 
-const (
-	// minPace is the rate at which a body must come, in bytes a second.
-	minPace = 1 << 10
-	// paceGrace is how long a client may be silent that was faster before.
-	paceGrace = 15 * time.Second
-	// maxBodyTime is how long a body may take in all. The clients of OpenAI wait as
-	// long for an answer.
-	maxBodyTime = 10 * time.Minute
-)
-
-// newPace begins to time a body. tooSlow is called when its time is over.
-func newPace(body io.Reader, tooSlow func()) *pace {
-	now := time.Now()
-	return &pace{body, time.AfterFunc(paceGrace, tooSlow), now.Add(paceGrace), now.Add(maxBodyTime)}
+func newReadCut(w http.ResponseWriter) *readCut {
+	return &readCut{controller: http.NewResponseController(w)}
 }
 
-// Read reads. A body whose time is over stays so.
-func (p *pace) Read(to []byte) (int, error) {
-	n, err := p.body.Read(to)
-	if n > 0 && p.timer.Stop() {
-		now := time.Now()
-		p.due = p.due.Add(time.Duration(n) * time.Second / minPace)
-		for _, most := range []time.Time{now.Add(paceGrace), p.last} {
-			if p.due.After(most) {
-				p.due = most
-			}
-		}
-		p.timer.Reset(p.due.Sub(now))
+// cut ends the reading, unless close was called.
+func (c *readCut) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.controller == nil {
+		return
 	}
-	return n, err
+	c.done = true
+	// A writer without deadlines has a client that cannot be slow.
+	_ = c.controller.SetReadDeadline(time.Now())
 }
 
-// stop ends the timing.
-func (p *pace) stop() { p.timer.Stop() }
+// close waits for a running cut and makes later ones do nothing. It reports
+// whether there was one: then the connection is of no more use, even if the body
+// was complete just before.
+func (c *readCut) close() (wasCut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.controller = nil
+	return c.done
+}

@@ -44,7 +44,7 @@ func TestReadBody(t *testing.T) {
 			r.ContentLength = c.length
 			memory := g.bodies.budget.Claim()
 			defer memory.Release()
-			body, refusal := g.readBody(httptest.NewRecorder(), r, memory)
+			body, refusal := g.readBody(r.Context(), httptest.NewRecorder(), r, memory)
 			if c.status == 0 {
 				if refusal != nil {
 					t.Error(refusal)
@@ -80,7 +80,7 @@ func TestSlowBody(t *testing.T) {
 			body := &slowBody{pieces: c.pieces, expired: make(chan struct{})}
 			g := New(nil, Options{MaxBody: 4 << 20, MaxBodyMemory: 16 << 20, MaxConcurrent: 1})
 			start, memory := time.Now(), g.bodies.budget.Claim()
-			text, refusal := g.readBody(body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory)
+			text, refusal := g.readBody(t.Context(), body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory)
 			if took := time.Since(start); took.Round(5*second) != c.after.Round(5*second) {
 				t.Errorf("%s: after %s", name, took)
 			}
@@ -111,7 +111,7 @@ func TestTrickle(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 1, Logger: discard()})
 		ours, theirs := net.Pipe()
 		server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _, refusal := g.receive(w, r, g.readChat, g.bodies.budget.Claim())
+			_, refusal := g.accept(g.newExchange(w, r), chatCodec{})
 			g.refuse(w, r, refusal)
 		})}
 		go func() { _ = server.Serve(&oneConn{conn: theirs}) }()
@@ -142,6 +142,7 @@ type piece struct {
 
 // slowBody is a body that comes in pieces, until its deadline.
 type slowBody struct {
+	text    string // what it says; empty: zeros
 	pieces  []piece
 	sent    int
 	expired chan struct{}
@@ -161,6 +162,9 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	*next = piece{0, next.bytes - n}
 	if next.bytes == 0 {
 		b.pieces = b.pieces[1:]
+	}
+	if b.text != "" {
+		copy(p[:n], b.text[b.sent:])
 	}
 	b.sent += n
 	return n, nil
@@ -191,7 +195,7 @@ func TestBodyMemory(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/", body)
 		r.ContentLength = length
 		memory := g.bodies.budget.Claim()
-		text, refusal := g.readBody(httptest.NewRecorder(), r, memory)
+		text, refusal := g.readBody(r.Context(), httptest.NewRecorder(), r, memory)
 		return memory, text, refusal
 	}
 	large := bytes.Repeat([]byte("0123456789abcdef"), 3<<20/16)
@@ -252,16 +256,16 @@ func TestReadBodies(t *testing.T) {
 // TestQueueFullBeforeBody: where no turn can run nor wait, the body is not read.
 func TestQueueFullBeforeBody(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxBody: 100, MaxBodyMemory: 400, MaxConcurrent: 1})
-	leave, refusal := g.admit(requestOf("a"), 1)
+	leave, refusal := g.admit(t.Context(), "", 1)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(errors.New("it is read")))
-	if _, _, refusal := g.receive(httptest.NewRecorder(), r, g.readChat, g.bodies.budget.Claim()); refusal == nil || refusal.Code != "codex_queue_full" {
+	if _, refusal := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{}); refusal == nil || refusal.Code != "codex_queue_full" {
 		t.Error(refusal)
 	}
 	leave()
-	if _, _, refusal := g.receive(httptest.NewRecorder(), r, g.readChat, g.bodies.budget.Claim()); refusal == nil || !strings.Contains(refusal.Message, "it is read") {
+	if _, refusal := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{}); refusal == nil || !strings.Contains(refusal.Message, "it is read") {
 		t.Error(refusal)
 	}
 }

@@ -2,17 +2,16 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// untilDrained returns r with a context that also ends, with turn.ErrShutdown,
-// when the server has been exiting for the drain timeout. end is to be called
-// when the request is over.
-func (g *Gateway) untilDrained(r *http.Request) (drained *http.Request, end func()) {
-	ctx, cancel := context.WithCancelCause(r.Context())
+// untilDrained returns a context that also ends, with turn.ErrShutdown, when the
+// server has been exiting for the drain timeout. The caller calls end when the
+// request has ended.
+func (g *Gateway) untilDrained(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(g.opts.Exit, func() {
 		timer := time.NewTimer(g.opts.DrainTimeout)
 		defer timer.Stop()
@@ -22,19 +21,19 @@ func (g *Gateway) untilDrained(r *http.Request) (drained *http.Request, end func
 		case <-ctx.Done():
 		}
 	})
-	return r.WithContext(ctx), func() {
+	return ctx, func() {
 		stop()
 		cancel(nil)
 	}
 }
 
-// untilExit returns r with a context that also ends, with turn.ErrShutdown, as
-// soon as the server is exiting: for what precedes turns, which will not start
-// any more. end is to be called when that is over.
-func (g *Gateway) untilExit(r *http.Request) (exiting *http.Request, end func()) {
-	ctx, cancel := context.WithCancelCause(r.Context())
+// untilExit returns a context that also ends, with turn.ErrShutdown, as soon as the
+// server is exiting: for what precedes turns, which then will not start. The caller
+// calls end when that is done.
+func (g *Gateway) untilExit(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(g.opts.Exit, func() { cancel(turn.ErrShutdown) })
-	return r.WithContext(ctx), func() {
+	return ctx, func() {
 		stop()
 		cancel(nil)
 	}

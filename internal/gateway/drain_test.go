@@ -10,12 +10,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/budget"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -34,32 +33,32 @@ func exitingGateway(t *testing.T, opts Options) (g *Gateway, exit context.Cancel
 func TestExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, exit := exitingGateway(t, Options{MaxConcurrent: 1, DrainTimeout: 7 * time.Second})
-		running, endRunning := g.untilDrained(httptest.NewRequest(http.MethodPost, "/", nil))
+		running, endRunning := g.untilDrained(t.Context())
 		defer endRunning()
-		coming, endComing := g.untilExit(httptest.NewRequest(http.MethodPost, "/", nil))
+		coming, endComing := g.untilExit(t.Context())
 		defer endComing()
-		ended, end := g.untilDrained(httptest.NewRequest(http.MethodPost, "/", nil))
+		ended, end := g.untilDrained(t.Context())
 		end()
 		time.Sleep(time.Hour)
-		if running.Context().Err() != nil || coming.Context().Err() != nil {
+		if running.Err() != nil || coming.Err() != nil {
 			t.Error("a request ends without an exit")
 		}
 		start := time.Now()
 		exit()
-		<-coming.Context().Done()
+		<-coming.Done()
 		if took := time.Since(start); took != 0 {
 			t.Errorf("what precedes a turn ends after %s", took)
 		}
-		<-running.Context().Done()
+		<-running.Done()
 		if took := time.Since(start); took != 7*time.Second {
 			t.Errorf("a turn ends after %s", took)
 		}
-		for _, r := range []*http.Request{running, coming} {
-			if err := context.Cause(r.Context()); !errors.Is(err, turn.ErrShutdown) {
+		for _, ctx := range []context.Context{running, coming} {
+			if err := context.Cause(ctx); !errors.Is(err, turn.ErrShutdown) {
 				t.Error(err)
 			}
 		}
-		if err := context.Cause(ended.Context()); errors.Is(err, turn.ErrShutdown) {
+		if err := context.Cause(ended); errors.Is(err, turn.ErrShutdown) {
 			t.Error("a request that was over:", err)
 		}
 	})
@@ -67,24 +66,21 @@ func TestExit(t *testing.T) {
 
 // Whatever a request was doing before its turn, at the exit it hears of that.
 func TestReceiveAtExit(t *testing.T) {
-	for name, read := range map[string]reader{
-		"reading": func(_ http.ResponseWriter, r *http.Request, _ *budget.Claim) (*request, *openai.Error) {
-			<-r.Context().Done()
-			return nil, openai.InvalidRequest("", "it was cut off")
-		},
-		"waiting": func(http.ResponseWriter, *http.Request, *budget.Claim) (*request, *openai.Error) {
-			return &request{choices: 1}, nil
-		},
+	text := conversing(userMessage)
+	for name, pieces := range map[string][]piece{
+		"reading": {{time.Hour, len(text)}},
+		"waiting": {{0, len(text)}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g, exit := exitingGateway(t, Options{MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour})
-			leave, refusal := g.admit(httptest.NewRequest(http.MethodPost, "/", nil), 1)
+			g, exit := exitingGateway(t, Options{MaxBody: 1 << 10, MaxBodyMemory: 4 << 10, MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour})
+			leave, refusal := g.admit(t.Context(), "", 1)
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
 			defer leave()
 			time.AfterFunc(time.Second, exit)
-			_, _, refusal = g.receive(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), read, g.bodies.budget.Claim())
+			body := &slowBody{text: text, pieces: pieces, expired: make(chan struct{})}
+			_, refusal = g.accept(g.newExchange(body.writer(), httptest.NewRequest(http.MethodPost, "/", body)), chatCodec{})
 			if refusal == nil || refusal.Status != http.StatusServiceUnavailable || refusal.Code != "server_shutting_down" || refusal.RetryAfter == 0 {
 				t.Errorf("%s: %+v", name, refusal)
 			}
@@ -92,16 +88,25 @@ func TestReceiveAtExit(t *testing.T) {
 	}
 }
 
+// readSignal is a body that signals its first read.
+type readSignal struct {
+	io.ReadCloser
+	once    sync.Once
+	reading chan struct{}
+}
+
+func (s *readSignal) Read(p []byte) (int, error) {
+	s.once.Do(func() { close(s.reading) })
+	return s.ReadCloser.Read(p)
+}
+
 // A client that sends its body slowly does not hold the exit up, and is told.
 func TestSlowBodyAtExit(t *testing.T) {
 	g, exit := exitingGateway(t, Options{MaxBody: 100, MaxBodyMemory: 1 << 20, MaxConcurrent: 1, Logger: discard()})
 	reading := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _, refusal := g.receive(w, r, func(w http.ResponseWriter, r *http.Request, memory *budget.Claim) (*request, *openai.Error) {
-			close(reading)
-			_, refusal := g.readBody(w, r, memory)
-			return nil, refusal
-		}, g.bodies.budget.Claim())
+		r.Body = &readSignal{ReadCloser: r.Body, reading: reading}
+		_, refusal := g.accept(g.newExchange(w, r), chatCodec{})
 		g.refuse(w, r, refusal)
 	}))
 	defer server.Close()

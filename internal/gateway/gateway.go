@@ -5,16 +5,11 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
@@ -48,27 +43,6 @@ type Options struct {
 	Observer     Observer
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
 	Logger       *slog.Logger
-}
-
-// Lease is a request's hold on the app-servers until it has picked: no reload
-// takes one away before Release.
-type Lease interface {
-	// Pick chooses the process for one turn, the least busy of those that are
-	// ready. It need not be ready if none is. avoid, which may be nil, is one that
-	// has just failed, and is chosen only if there is no other. The process is the
-	// turn's, also after Release, until done is called, once its thread is gone.
-	Pick(avoid *appserver.Process) (process *appserver.Process, done func())
-	// Statuses tells what the processes are doing, in the order of the
-	// configuration. There is at least one.
-	Statuses() []appserver.Status
-	// Release lets go. It may be called more than once.
-	Release()
-}
-
-// Upstream is where app-servers come from.
-type Upstream interface {
-	// Lease fails once the server is exiting, with turn.ErrShutdown.
-	Lease() (Lease, error)
 }
 
 // Gateway answers API requests. Its methods are safe for concurrent use.
@@ -112,73 +86,3 @@ func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.q
 
 // BodyMemory is how much memory the bodies of requests take, in bytes.
 func (g *Gateway) BodyMemory() int64 { return g.bodies.budget.Held() }
-
-// startWait is how long a request waits for an app-server that is starting, or is
-// unresponsive.
-const startWait = 10 * time.Second
-
-// errStartWait says that startWait is over.
-var errStartWait = errors.New("the app-server was not ready in time")
-
-// conn waits for a process to be ready.
-func (g *Gateway) conn(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startWait, errStartWait)
-	defer cancel()
-	conn, err := process.Conn(ctx)
-	if errors.Is(err, errStartWait) {
-		waited := fmt.Sprintf("it has not answered for %s; try again in a moment", startWait)
-		return nil, &appserver.NotReadyError{
-			State:      process.Status().State,
-			Reason:     waited,
-			Remedy:     waited,
-			RetryAfter: time.Second,
-		}
-	}
-	return conn, err
-}
-
-// maxLoggedParam bounds what is logged of the field of a request that is wrong,
-// in bytes: its name may be the client's.
-const maxLoggedParam = 200
-
-// refuse answers a request that failed before its first output. A client that
-// has gone gets a 499: one that has closed its sending side alone still reads, and
-// must not take an empty 200 for an answer. Once the server is exiting, the end of
-// a context says nothing of the client; nor does it when a body was too slow, since
-// over HTTP/1 the end of the reading is the end of the context.
-func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
-	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && e.Status != http.StatusRequestTimeout {
-		e = openai.ClientGone()
-	}
-	g.opts.Observer.RequestFailed(r, e)
-	g.logFailure(r, "request refused", e)
-	if err := e.Respond(w); err != nil {
-		g.lost(r, err)
-	}
-}
-
-// logFailure logs why a request failed, with what its client is not told.
-func (g *Gateway) logFailure(r *http.Request, what string, e *openai.Error) {
-	level, attrs := slog.LevelDebug, []slog.Attr{
-		slog.String("request_id", r.Header.Get("X-Request-Id")),
-		slog.Int("status", e.Status),
-		slog.String("code", string(e.Code)),
-		slog.String("param", e.Param[:min(len(e.Param), maxLoggedParam)]),
-	}
-	if e.Status >= http.StatusInternalServerError || e.Detail != "" {
-		level = slog.LevelWarn
-		// The message on a request that is wrong may quote it, so it is not logged.
-		attrs = append(attrs, slog.String("error", cmp.Or(e.Detail, e.Message)))
-	}
-	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, what, attrs...)
-}
-
-// lost notes that an answer did not reach its client.
-func (g *Gateway) lost(r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) {
-		return // the ordinary way for a client to go
-	}
-	g.opts.Logger.LogAttrs(r.Context(), slog.LevelDebug, "the client did not take the answer",
-		slog.String("request_id", r.Header.Get("X-Request-Id")),
-		slog.String("error", err.Error()))
-}

@@ -12,7 +12,7 @@ import (
 
 // Health serves GET /healthz: the server answers, whatever its app-server does.
 func (g *Gateway) Health(w http.ResponseWriter, r *http.Request) {
-	_ = g.respond(w, r, http.StatusOK, []byte(`{"status":"ok"}`))
+	g.answer(w, r, []byte(`{"status":"ok"}`), nil)
 }
 
 // readiness is the body of /readyz.
@@ -68,5 +68,5 @@ func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, code int, body r
 		encoded = []byte(`{"status":"unavailable"}`)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	_ = g.respond(w, r, code, encoded)
+	g.report(r, requestOutcome{lost: writeJSON(w, code, encoded)})
 }

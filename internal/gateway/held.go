@@ -18,46 +18,45 @@ const (
 	itemCost = 256
 )
 
-// held counts what is held of an answer until its end: of one in a body all, of a
-// streamed response what its last event repeats. With the form in which it is
-// written, and what growing leaves behind, that takes some five times as much. Nil:
-// nothing is held.
+// held counts what is held of an answer until its end: all of one in a body, and what
+// the last event of a streamed response repeats. With its encoded form and what the
+// growing of buffers leaves behind, that takes some five times as much memory. A nil
+// *held counts nothing.
 type held struct {
-	claim  *budget.Claim
-	most   int64
-	size   int64
-	reason part // the reasoning under way
+	claim     *budget.Claim
+	most      int64
+	size      int64
+	reasoning summaryPart // the last one
 }
 
-// part is a part of a reasoning's summary.
-type part struct {
+// summaryPart is a part of a reasoning's summary.
+type summaryPart struct {
 	id    string
 	index int
 }
 
-// hold begins to count.
+// hold returns the count of a new answer.
 func (g *Gateway) hold() *held { return &held{claim: g.answers.Claim(), most: g.maxAnswer} }
 
-// release is to be called when the answer is over.
+// release gives the memory back when the answer has ended.
 func (h *held) release() {
 	if h != nil {
 		h.claim.Release()
 	}
 }
 
-// add counts an output. If it would be too much, the failure in its place is
-// returned.
-func (h *held) add(o turn.Output) turn.Output {
+// add counts an output. The error, an *openai.Error, means that it is too much.
+func (h *held) add(o *turn.Output) error {
 	if h == nil {
-		return o
+		return nil
 	}
 	h.size += int64(len(o.Text))
 	switch o.Kind {
 	case turn.OutputCallStart, turn.OutputReasoningEnd:
 		h.size += itemCost + int64(len(o.ID)+len(o.Name))
 	case turn.OutputReasoning:
-		if now := (part{o.ID, o.Part}); now != h.reason {
-			h.reason = now
+		if now := (summaryPart{o.ID, o.Part}); now != h.reasoning {
+			h.reasoning = now
 			h.size += itemCost + int64(len(o.ID))
 		}
 	case turn.OutputText:
@@ -66,10 +65,10 @@ func (h *held) add(o turn.Output) turn.Output {
 		}
 	}
 	if h.size > h.most {
-		return turn.Output{Kind: turn.OutputFailure, Err: openai.AnswerTooLarge(h.most)}
+		return openai.AnswerTooLarge(h.most)
 	}
 	if more := h.size - h.claim.Size(); more > 0 && !h.claim.Grow(max(more, heldStep)) {
-		return turn.Output{Kind: turn.OutputFailure, Err: openai.AnswerMemory()}
+		return openai.AnswerMemory()
 	}
-	return o
+	return nil
 }

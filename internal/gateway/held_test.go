@@ -108,11 +108,11 @@ func TestHeldItems(t *testing.T) {
 	} {
 		h := &held{claim: budget.New(1 << 30).Claim(), most: items * itemCost}
 		for i := range items {
-			if o := h.add(next(i)); o.Kind == turn.OutputFailure {
+			if o := next(i); h.add(&o) != nil {
 				t.Errorf("%s: %d are too many", name, i)
 			}
 		}
-		if o := h.add(next(items)); o.Kind != turn.OutputFailure {
+		if o := next(items); h.add(&o) == nil {
 			t.Errorf("%s: %d bytes are counted", name, h.size)
 		}
 	}

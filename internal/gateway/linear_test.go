@@ -201,29 +201,22 @@ func (c *costs) of(route, body string) measured {
 
 // serve serves a request until its turn has started, or it was refused.
 func (c *costs) serve(route, body string) {
-	read := c.g.readChat
-	if route == "responses" {
-		read = c.g.readResponse
-	}
+	codecs := map[string]codec{"chat": chatCodec{}, "responses": responsesCodec{c.g}}
 	w := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(c.t.Context(), http.MethodPost, "/", strings.NewReader(body))
-	memory := c.g.bodies.budget.Claim()
-	defer memory.Release()
-	req, leave, refusal := c.g.receive(w, r, read, memory)
-	if refusal != nil {
-		c.g.refuse(w, r, refusal)
-		return
-	}
-	defer leave()
-	defer req.doneCopying()
-	req.choices = 1 // each is the same work
-	choices := newChoices(req)
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
-	if err := c.g.startChoice(ctx, c.lease, req.plan, choices[0]); err != nil {
-		c.g.refuse(w, r, openai.FromFailure(err))
+	x := c.g.newExchange(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
+	defer x.close()
+	x.lease = c.lease
+	req, refusal := c.g.accept(x, codecs[route])
+	if refusal != nil {
+		c.g.refuse(w, x.r, refusal)
+		return
 	}
-	closeAll(choices)
+	req.plan.Choices = 1 // each is the same work
+	if err := c.g.start(ctx, x, req); err != nil {
+		c.g.refuse(w, x.r, req.form.apiError(err))
+	}
 }
 
 // grown makes a body of about so many bytes.

@@ -9,27 +9,25 @@ import (
 
 // Models serves GET /v1/models.
 func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
-	models, created, refusal := g.models(r)
-	if refusal != nil {
-		g.refuse(w, r, refusal)
-		return
+	models, created, apiErr := g.models(r)
+	var body []byte
+	if apiErr == nil {
+		body = openai.ModelsList(models, g.opts.Aliases, created)
 	}
-	_ = g.respond(w, r, http.StatusOK, openai.ModelsList(models, g.opts.Aliases, created))
+	g.answer(w, r, body, apiErr)
 }
 
 // Model serves GET /v1/models/{id}.
 func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
-	models, created, refusal := g.models(r)
-	if refusal != nil {
-		g.refuse(w, r, refusal)
-		return
+	models, created, apiErr := g.models(r)
+	var body []byte
+	if apiErr == nil {
+		var ok bool
+		if body, ok = openai.ModelObject(models, g.opts.Aliases, id, created); !ok {
+			apiErr = openai.ModelNotFound(id)
+		}
 	}
-	body, ok := openai.ModelObject(models, g.opts.Aliases, id, created)
-	if !ok {
-		g.refuse(w, r, openai.ModelNotFound(id))
-		return
-	}
-	_ = g.respond(w, r, http.StatusOK, body)
+	g.answer(w, r, body, apiErr)
 }
 
 // resolve gives Codex's name of a client's model, and the effort that belongs
@@ -44,7 +42,7 @@ func (g *Gateway) resolve(model string) (codexModel, effort string) {
 }
 
 // models asks the app-server for its models. It answers at once, also offline.
-func (g *Gateway) models(r *http.Request) (models []codexrpc.Model, created int64, refusal *openai.Error) {
+func (g *Gateway) models(r *http.Request) (models []codexrpc.Model, created int64, apiErr *openai.Error) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
 		return nil, 0, openai.FromFailure(err)
@@ -61,15 +59,4 @@ func (g *Gateway) models(r *http.Request) (models []codexrpc.Model, created int6
 		return nil, 0, openai.FromFailure(err)
 	}
 	return models, process.Status().Since.Unix(), nil
-}
-
-// respond writes a JSON body. The error says that the client did not take it.
-func (g *Gateway) respond(w http.ResponseWriter, r *http.Request, status int, body []byte) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, err := w.Write(body)
-	if err != nil {
-		g.lost(r, err)
-	}
-	return err
 }

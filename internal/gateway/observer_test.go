@@ -54,7 +54,7 @@ func TestRefusalIsTold(t *testing.T) {
 			}
 			e := &openai.Error{Status: test.status, Code: "a_code", Param: strings.Repeat("p", 1000), Message: "not this: secret"}
 			w := httptest.NewRecorder()
-			g.refuse(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), e)
+			g.answer(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), nil, e)
 			want := e
 			if test.gone {
 				want = openai.ClientGone()
@@ -76,15 +76,15 @@ func TestRefusalIsTold(t *testing.T) {
 func TestFirstOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &choice{machine: turn.New(turn.Options{})}
-		c.see([]turn.Output{failureOutput})
+		c.observe([]turn.Output{failureOutput})
 		if !c.first.IsZero() {
 			t.Error("a failure is an output")
 		}
 		begin := time.Now()
 		time.Sleep(time.Second)
-		c.see([]turn.Output{textOutput, finishOutput})
+		c.observe([]turn.Output{textOutput, finishOutput})
 		time.Sleep(time.Second)
-		c.see([]turn.Output{textOutput})
+		c.observe([]turn.Output{textOutput})
 		if got := c.first.Sub(begin); got != time.Second {
 			t.Errorf("the first output came after %s", got)
 		}

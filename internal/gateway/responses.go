@@ -3,213 +3,122 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// storeTimeout bounds a look into the store of responses, which may be on
-// another machine.
-const storeTimeout = 10 * time.Second
-
 // Responses serves POST /v1/responses.
-func (g *Gateway) Responses(w http.ResponseWriter, r *http.Request) { g.serve(w, r, g.readResponse) }
-
-// readResponse reads and checks a request for a response.
-func (g *Gateway) readResponse(w http.ResponseWriter, r *http.Request, memory *budget.Claim) (*request, *openai.Error) {
-	body, refusal := g.readBody(w, r, memory)
-	if refusal != nil {
-		return nil, refusal
-	}
-	decoded, refusal := openai.DecodeResponse(body)
-	if refusal != nil {
-		return nil, refusal
-	}
-	req := &request{route: RouteResponses, choices: 1}
-	req.prepare = func(ctx context.Context) *openai.Error { return g.prepareResponse(ctx, r, req, decoded, memory) }
-	return req, nil
+func (g *Gateway) Responses(w http.ResponseWriter, r *http.Request) {
+	g.serve(w, r, responsesCodec{g})
 }
 
-// prepareResponse maps a request to what its turn needs.
-func (g *Gateway) prepareResponse(ctx context.Context, r *http.Request, req *request, decoded *openai.ResponseRequest, memory *budget.Claim) (refusal *openai.Error) {
-	if refusal = g.complete(ctx, r, decoded, memory); refusal != nil {
-		return refusal
+// responsesCodec is the codec of Responses.
+type responsesCodec struct{ g *Gateway }
+
+func (responsesCodec) route() Route { return RouteResponses }
+
+func (c responsesCodec) decode(body []byte) (decodedRequest, *openai.Error) {
+	decoded, apiErr := openai.DecodeResponse(body)
+	if apiErr != nil {
+		return nil, apiErr
 	}
-	suffix := responsestore.NewSuffix(time.Now())
-	form := g.newResponseWire(r, decoded, suffix) // keeps the images' URLs, not the images
-	if refusal = g.plan(ctx, r, req, decoded, memory.Size()); refusal != nil {
-		return refusal
-	}
-	req.options.Items = true
-	req.options.IDSuffix = suffix[len(suffix)-idSuffixLength:]
-	form.meta.CallsInText = req.options.OutputMode == turn.ModeXML
-	req.wire = form
-	req.forget = func() bool {
-		decoded.Forget()
-		return !decoded.Stored() // its input is kept to the end
-	}
-	if req.plan.Stream {
-		req.begin = func(r *http.Request) (*http.Request, func()) { return g.running.begin(r, form) }
-	}
-	return nil
+	return &responsesRequest{ResponseRequest: decoded, g: c.g, suffix: responsestore.NewSuffix(time.Now())}, nil
 }
 
-// complete completes a request with what it refers to in the store. That is
-// together no more than a body may be, and its memory counts as a body's.
-func (g *Gateway) complete(ctx context.Context, r *http.Request, decoded *openai.ResponseRequest, memory *budget.Claim) *openai.Error {
-	if g.opts.Responses == nil {
-		decoded.DontStore()
-		return g.completeWithout(decoded)
+// responsesRequest is a decoded request for a response.
+type responsesRequest struct {
+	*openai.ResponseRequest
+	g      *Gateway
+	suffix string            // of the ids of the response and its items
+	input  []json.RawMessage // as it is kept; nil: it is not
+}
+
+// Choices is 1: a response has no others.
+func (*responsesRequest) Choices() int { return 1 }
+
+// form returns the form of the response.
+func (q *responsesRequest) form(x *exchange, plan *openai.Plan, options *turn.Options) form {
+	options.Items = true
+	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
+	f := &responseForm{
+		g: q.g, x: x, request: q.ResponseRequest, streamed: plan.Stream,
+		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID(), Input: q.input},
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	f.meta = q.Meta(q.suffix)
+	f.meta.Created = time.Now().Unix()
+	f.meta.Now = func() int64 { return time.Now().Unix() }
+	f.meta.CallsInText = options.OutputMode == turn.ModeXML
+	f.meta.Keep = f.keep
+	return f
+}
+
+// responseForm is the form of a response.
+type responseForm struct {
+	g        *Gateway
+	x        *exchange
+	request  *openai.ResponseRequest
+	meta     openai.ResponseMeta
+	entry    *responsestore.Entry // as it is kept; its response and its output come last
+	streamed bool
+}
+
+func (f *responseForm) stream(w *sse.Writer) streamEncoder {
+	return &responseStream{openai.NewResponseStream(f.meta, w.WriteEvent), w}
+}
+
+func (f *responseForm) body() bodyEncoder { return openai.NewResponseBody(f.meta) }
+
+func (f *responseForm) apiError(failure error) *openai.Error { return f.request.Refusal(failure) }
+
+// track makes a streamed response known: only that one has an id that its client can
+// read before the end.
+func (f *responseForm) track(ctx context.Context) (context.Context, func()) {
+	if !f.streamed {
+		return ctx, func() {}
+	}
+	return f.g.running.begin(ctx, f)
+}
+
+func (f *responseForm) forget() bool {
+	f.request.Forget()
+	return !f.request.Stored() // its input is kept until the end
+}
+
+// keep stores the response that has just ended. Its client gets it even if that
+// fails.
+func (f *responseForm) keep(record openai.ResponseRecord) {
+	f.g.running.ended(f.meta.ID, record.Response)
+	if !f.request.Stored() {
+		return
+	}
+	f.entry.Response = record.Response
+	for _, item := range record.Output {
+		f.entry.Output = append(f.entry.Output, responsestore.Output(item))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), storeTimeout)
 	defer cancel()
-	kept := responsestore.NewReader(g.opts.Responses, g.opts.User(r), g.opts.MaxBody, memory.Grow)
-	var earlier []json.RawMessage
-	if previous := decoded.PreviousID(); previous != "" {
-		var err error
-		if earlier, err = kept.Chain(ctx, previous); err != nil {
-			return g.notFollowed(r, previous, err)
-		}
-	}
-	found, refusal := g.references(ctx, r, kept, decoded)
-	if refusal != nil {
-		return refusal
-	}
-	return decoded.Resolve(earlier, found)
-}
-
-// references reads the items that the input refers to.
-func (g *Gateway) references(ctx context.Context, r *http.Request, kept *responsestore.Reader, decoded *openai.ResponseRequest) (map[string]json.RawMessage, *openai.Error) {
-	ids := decoded.References()
-	named := make([]responsestore.Reference, len(ids))
-	for i, id := range ids {
-		response, ok := openai.ResponseOfItem(id)
-		if !ok || !responsestore.ValidID(response) {
-			return nil, decoded.ItemNotFound(id)
-		}
-		named[i] = responsestore.Reference{Response: response, Item: id}
-	}
-	found, err := kept.Items(ctx, named, openai.ItemID)
-	if missing := (*responsestore.MissingError)(nil); errors.As(err, &missing) {
-		return nil, decoded.ItemNotFound(missing.ID)
-	}
-	if errors.Is(err, responsestore.ErrTooLong) {
-		return nil, openai.ReferencesTooLong()
-	}
-	if err != nil {
-		return nil, g.notRead(r, err)
-	}
-	return found, nil
-}
-
-// completeWithout completes a request where nothing is kept.
-func (g *Gateway) completeWithout(decoded *openai.ResponseRequest) *openai.Error {
-	if previous := decoded.PreviousID(); previous != "" {
-		return openai.PreviousNotFound(previous, previous)
-	}
-	return decoded.Resolve(nil, nil)
-}
-
-// notFollowed tells why a response cannot be followed.
-func (g *Gateway) notFollowed(r *http.Request, id string, err error) *openai.Error {
-	if missing := (*responsestore.MissingError)(nil); errors.As(err, &missing) {
-		return openai.PreviousNotFound(id, missing.ID)
-	}
-	if errors.Is(err, responsestore.ErrTooLong) {
-		return openai.PreviousTooLong()
-	}
-	return g.notRead(r, err)
-}
-
-// notRead tells why what is kept could not be read just now.
-func (g *Gateway) notRead(r *http.Request, err error) *openai.Error {
-	if errors.Is(err, responsestore.ErrNoMemory) {
-		return openai.BodyMemory()
-	}
-	return g.storeFailed(r, err)
-}
-
-// storeFailed tells that the store does not work, and the log why.
-func (g *Gateway) storeFailed(r *http.Request, err error) *openai.Error {
-	if r.Context().Err() == nil { // else the request is over anyway
-		g.opts.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the store of responses failed",
-			slog.String("request_id", r.Header.Get("X-Request-Id")),
-			slog.String("error", err.Error()))
-	}
-	return openai.StoreUnavailable()
-}
-
-// responseWire is the form of Responses.
-type responseWire struct {
-	meta    openai.ResponseMeta
-	request *openai.ResponseRequest
-	entry   *responsestore.Entry // as it is kept at the end; its input is there before
-}
-
-func (g *Gateway) newResponseWire(r *http.Request, decoded *openai.ResponseRequest, suffix string) *responseWire {
-	meta := decoded.Meta(suffix)
-	meta.Created = time.Now().Unix()
-	meta.Now = func() int64 { return time.Now().Unix() }
-	form := &responseWire{
-		request: decoded,
-		entry:   &responsestore.Entry{User: g.opts.User(r), Previous: decoded.PreviousID()},
-	}
-	if decoded.Stored() {
-		form.entry.Input = decoded.InputItems(suffix)
-	}
-	meta.Keep = func(record openai.ResponseRecord) {
-		g.running.ended(meta.ID, record.Response)
-		if decoded.Stored() {
-			form.entry.Response = record.Response
-			for _, item := range record.Output {
-				form.entry.Output = append(form.entry.Output, responsestore.Output(item))
-			}
-			g.keep(r, meta.ID, form.entry)
-		}
-	}
-	form.meta = meta
-	return form
-}
-
-// keep stores a response. Its client gets it in any case.
-func (g *Gateway) keep(r *http.Request, id string, entry *responsestore.Entry) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), storeTimeout)
-	defer cancel()
-	if err := g.opts.Responses.Put(ctx, id, entry); err != nil {
-		g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "a response could not be kept",
-			slog.String("request_id", r.Header.Get("X-Request-Id")),
-			slog.String("response", id),
+	if err := f.g.opts.Responses.Put(ctx, f.meta.ID, f.entry); err != nil {
+		f.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "a response could not be kept",
+			slog.String("request_id", requestID(f.x.r)),
+			slog.String("response", f.meta.ID),
 			slog.String("error", err.Error()))
 	}
 }
 
-// Stream returns an encoder of events.
-func (f *responseWire) Stream(w *sse.Writer) eventEncoder {
-	return &responseEvents{openai.NewResponseStream(f.meta, w.WriteEvent), w}
-}
-
-// Whole returns an encoder of a Response object.
-func (f *responseWire) Whole() bodyEncoder { return openai.NewResponseBody(f.meta) }
-
-// Refusal is an error in OpenAI's shape.
-func (f *responseWire) Refusal(failure error) *openai.Error { return f.request.Refusal(failure) }
-
-// responseEvents are the events of a response in a stream.
-type responseEvents struct {
+// responseStream encodes an answer as the events of a response.
+type responseStream struct {
 	*openai.ResponseStream
 	writer *sse.Writer
 }
 
 // Holds is true: the last event has the whole response.
-func (*responseEvents) Holds() bool { return true }
+func (*responseStream) Holds() bool { return true }
 
-// Close writes the counts of the calls. There is no end mark: the last event is
-// one.
-func (e *responseEvents) Close(tools turn.Report) error { return writeCounts(e.writer, tools) }
+// Close writes the counts of the calls. There is no end mark besides the last event.
+func (s *responseStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }

@@ -3,15 +3,14 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"sync"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
-// Running knows the responses that are being streamed, so that they can be
-// read and cancelled. There are as many as turns may run.
+// Running is the register of the responses that are being streamed, so that they can
+// be read and cancelled. It has as many as turns may run.
 type Running struct {
 	mu   sync.Mutex
 	byID map[string]*running
@@ -19,24 +18,24 @@ type Running struct {
 
 // running is one of them.
 type running struct {
-	wire   *responseWire
+	form   *responseForm
 	cancel context.CancelCauseFunc
 	over   chan struct{}   // closed when it has ended
 	last   json.RawMessage // the response as it ended; nil: it goes on, or was lost
 }
 
-// NewRunning makes an empty register.
+// NewRunning returns an empty register.
 func NewRunning() *Running { return &Running{byID: make(map[string]*running)} }
 
-// begin enters a response. Its turn runs in the context of the request that is
-// returned; end takes it off again.
-func (r *Running) begin(request *http.Request, wire *responseWire) (_ *http.Request, end func()) {
-	ctx, cancel := context.WithCancelCause(request.Context())
-	id, one := wire.meta.ID, &running{wire: wire, cancel: cancel, over: make(chan struct{})}
+// begin enters a response. Its turn runs in the context that begin returns; end
+// removes it.
+func (r *Running) begin(ctx context.Context, form *responseForm) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	id, one := form.meta.ID, &running{form: form, cancel: cancel, over: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byID[id] = one
-	return request.WithContext(ctx), func() {
+	return ctx, func() {
 		r.mu.Lock()
 		delete(r.byID, id)
 		r.mu.Unlock()
@@ -45,7 +44,7 @@ func (r *Running) begin(request *http.Request, wire *responseWire) (_ *http.Requ
 	}
 }
 
-// ended remembers how a response has ended.
+// ended records how a response has ended.
 func (r *Running) ended(id string, response json.RawMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,33 +53,34 @@ func (r *Running) ended(id string, response json.RawMessage) {
 	}
 }
 
-// find finds a response of a user.
+// find returns a response of a user, or nil.
 func (r *Running) find(user, id string) *running {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one := r.byID[id]; one != nil && one.wire.entry.User == user {
+	if one := r.byID[id]; one != nil && one.form.entry.User == user {
 		return one
 	}
 	return nil
 }
 
-// entry is a response of a user, as it is now: without an output as long as it
-// goes on. Nil: it does not run, or nobody may read it since it is not kept.
+// entry returns a response of a user as it is now: without an output as long as it
+// goes on. It returns nil if the response does not run, or is not to be stored.
 func (r *Running) entry(user, id string) *responsestore.Entry {
 	one := r.find(user, id)
-	if one == nil || !one.wire.request.Stored() {
+	if one == nil || !one.form.request.Stored() {
 		return nil
 	}
 	r.mu.Lock()
 	response := one.last
 	r.mu.Unlock()
 	if response == nil {
-		response = one.wire.meta.InProgress()
+		response = one.form.meta.InProgress()
 	}
-	return &responsestore.Entry{User: user, Response: response, Input: one.wire.entry.Input}
+	return &responsestore.Entry{User: user, Response: response, Input: one.form.entry.Input}
 }
 
-// stop cancels a response and waits for its end.
+// stop cancels a response, waits for its end and returns it as it ended; nil if it
+// had not begun.
 func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, error) {
 	one.cancel(openai.ErrCancelled)
 	select {

@@ -2,41 +2,41 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// sideBySide does something for all choices at once, and waits for all of them.
-// The first error ends the ctx of the others, with itself as the cause, and is
-// the one returned; else it is why ctx has ended, or nil. A panic goes on in the
-// caller's goroutine, where the server contains it.
+// errPanicked ends the other choices when one has panicked.
+var errPanicked = errors.New("another choice has panicked")
+
+// sideBySide calls do for all choices at once, and waits for all calls. The first
+// error ends the context of the others, with itself as the cause, and is returned. A
+// panic goes on in the caller's goroutine, where the server recovers it.
 func (g *Gateway) sideBySide(ctx context.Context, choices []*choice, do func(context.Context, *choice) error) error {
 	if len(choices) == 1 {
 		return do(ctx, choices[0])
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var all sync.WaitGroup
 	panics := make(chan any, len(choices))
+	all, ctx := errgroup.WithContext(ctx)
 	for _, c := range choices {
-		all.Go(func() {
+		all.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
 					g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a choice has panicked",
 						slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 					panics <- p
-					cancel(errOver)
+					err = errPanicked
 				}
 			}()
-			if err := do(ctx, c); err != nil {
-				cancel(err)
-			}
+			return do(ctx, c)
 		})
 	}
-	all.Wait()
+	err := all.Wait()
 	if len(panics) > 0 {
 		panic(<-panics)
 	}
-	return context.Cause(ctx)
+	return err
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
@@ -58,15 +57,28 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
+// brokenCodec decodes requests for two choices that cannot be prepared.
+type brokenCodec struct{ chatCodec }
+
+func (brokenCodec) decode([]byte) (decodedRequest, *openai.Error) { return brokenRequest{}, nil }
+
+type brokenRequest struct{ chatRequest }
+
+func (brokenRequest) Choices() int                                     { return 2 }
+func (brokenRequest) resolve(context.Context, *exchange) *openai.Error { panic("broken") }
+
 // TestPanicBeforeTurns: a slot is not lost with a request that panics while it
 // is prepared.
 func TestPanicBeforeTurns(t *testing.T) {
-	g, _ := exitingGateway(t, Options{MaxConcurrent: 2})
+	g, _ := exitingGateway(t, Options{MaxBody: 100, MaxBodyMemory: 400, MaxConcurrent: 2})
+	g.upstream = noUpstream{}
 	func() {
-		defer func() { _ = recover() }()
-		_, _, _ = g.receive(httptest.NewRecorder(), requestOf("a"), func(http.ResponseWriter, *http.Request, *budget.Claim) (*request, *openai.Error) {
-			return &request{choices: 2, prepare: func(context.Context) *openai.Error { panic("broken") }}, nil
-		}, nil)
+		defer func() {
+			if p := recover(); p != "broken" {
+				t.Errorf("it panics with %v", p)
+			}
+		}()
+		g.serve(httptest.NewRecorder(), requestOf("a"), brokenCodec{})
 		t.Error("no panic")
 	}()
 	if n := g.queue.Running(); n != 0 {

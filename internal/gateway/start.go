@@ -13,22 +13,34 @@ import (
 
 // choice is one of the turns of a request, on a thread of its own.
 type choice struct {
-	index   int
-	options turn.Options
-	place   place
-	// repeatable says that the turn may have to be started once more.
-	repeatable bool
+	index      int
+	options    turn.Options
+	place      place
+	repeatable bool // the turn may have to be started once more
 	thread     *codexrpc.Thread
 	machine    *turn.Machine
-	closed     func() // to be called once the thread is unloaded
+	closed     func() // called once the thread is unloaded
 	usage      codexrpc.Usage
 	report     turn.Report // once the turn has ended for its client
-	first      time.Time   // when its first output came
+	first      time.Time   // of its first output; zero: there was none
 }
 
-// newChoices are the choices of a request, none of them started.
+// start starts the turns of a request, all of them side by side. If it fails, some
+// may have started.
+func (g *Gateway) start(ctx context.Context, x *exchange, req *request) error {
+	x.choices = newChoices(req)
+	x.atEnd(func() { closeThreads(x.choices) })
+	err := g.sideBySide(ctx, x.choices, func(ctx context.Context, c *choice) error {
+		return g.startChoice(ctx, x.lease, req.plan, c)
+	})
+	x.lease.Release() // each turn holds its own process now
+	x.copied()
+	return err
+}
+
+// newChoices returns the choices of a request, none of them started.
 func newChoices(req *request) []*choice {
-	choices := make([]*choice, req.choices)
+	choices := make([]*choice, req.plan.Choices)
 	for i := range choices {
 		options := req.options
 		options.Choice = i
@@ -37,22 +49,14 @@ func newChoices(req *request) []*choice {
 	return choices
 }
 
-// closeAll lets the app-server unload the threads, in the background. A turn
+// closeThreads lets the app-server unload the threads, in the background. A turn
 // that still runs is interrupted.
-func closeAll(choices []*choice) {
+func closeThreads(choices []*choice) {
 	for _, c := range choices {
 		if c.thread != nil {
 			c.thread.Close(c.closed)
 		}
 	}
-}
-
-// start starts the turns of all choices, side by side. They are to be closed
-// also if it fails: some may have started.
-func (g *Gateway) start(ctx context.Context, lease Lease, plan *openai.Plan, choices []*choice) error {
-	return g.sideBySide(ctx, choices, func(ctx context.Context, c *choice) error {
-		return g.startChoice(ctx, lease, plan, c)
-	})
 }
 
 // startChoice starts the thread and the turn of one choice.
@@ -63,7 +67,7 @@ func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *openai.Pla
 	return c.startTurn(ctx, plan)
 }
 
-// startTurn starts the turn on the thread of a choice, behind its history.
+// startTurn puts the history into the thread of a choice and starts its turn.
 func (c *choice) startTurn(ctx context.Context, plan *openai.Plan) error {
 	if _, history := plan.Placed(c.place.instructions); len(history) > 0 {
 		if err := c.thread.InjectItems(ctx, history); err != nil {
@@ -73,10 +77,10 @@ func (c *choice) startTurn(ctx context.Context, plan *openai.Plan) error {
 	return c.thread.StartTurn(ctx, plan.Turn)
 }
 
-// pick starts the thread of a choice on the process that the lease picks for
-// it. If that turns out to be gone, another that is ready is tried, once: nothing
-// was asked of the model yet. Where there is none and the process has just ended,
-// its next start is waited for. From then on a turn does not move.
+// pick starts the thread of a choice on the process that the lease picks for it. If
+// that process is gone, pick tries another that is ready, once: the model was asked
+// nothing yet. If there is none and the process has just ended, pick waits for its
+// next start. From then on a turn does not move.
 func (g *Gateway) pick(ctx context.Context, lease Lease, plan *openai.Plan, c *choice) error {
 	process, done := lease.Pick(nil)
 	err := g.openThread(ctx, process, plan, c)
@@ -100,11 +104,11 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *openai.Plan, c *c
 	return nil
 }
 
-// isGone reports whether an error says that the process does not work, rather
-// than that it has refused something.
+// isGone reports whether an error means that the process does not work, rather than
+// that it has refused something.
 func isGone(err error) bool {
-	notReady := (*appserver.NotReadyError)(nil)
-	return errors.Is(err, codexrpc.ErrClosed) || errors.As(err, &notReady)
+	_, notReady := errors.AsType[*appserver.NotReadyError](err)
+	return notReady || errors.Is(err, codexrpc.ErrClosed)
 }
 
 // openThread starts the thread of a choice.

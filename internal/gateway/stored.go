@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -11,30 +12,59 @@ import (
 
 // Response serves GET and DELETE /v1/responses/{id}.
 func (g *Gateway) Response(w http.ResponseWriter, r *http.Request, id string) {
+	read := g.readResponse
 	if r.Method == http.MethodDelete {
-		g.deleteResponse(w, r, id)
-		return
+		read = g.deleteResponse
 	}
-	if stream := r.URL.Query().Get("stream"); stream != "" && stream != "false" {
-		g.refuse(w, r, openai.InvalidRequest("stream", "A response can be streamed only while it is made, by POST /v1/responses; leave 'stream' out to read it."))
-		return
-	}
-	entry, refusal := g.entry(r, id)
-	if refusal != nil {
-		g.refuse(w, r, refusal)
-		return
-	}
-	entry.Release() // a client may take its time
-	_ = g.respond(w, r, http.StatusOK, entry.Response)
+	body, apiErr := read(r, id)
+	g.answer(w, r, body, apiErr)
 }
 
-// entry reads a response of the caller's.
+// InputItems serves GET /v1/responses/{id}/input_items.
+func (g *Gateway) InputItems(w http.ResponseWriter, r *http.Request, id string) {
+	body, apiErr := g.inputItems(r, id)
+	g.answer(w, r, body, apiErr)
+}
+
+// CancelResponse serves POST /v1/responses/{id}/cancel.
+func (g *Gateway) CancelResponse(w http.ResponseWriter, r *http.Request, id string) {
+	body, apiErr := g.cancelResponse(r, id)
+	g.answer(w, r, body, apiErr)
+}
+
+// readResponse returns a stored response of the caller.
+func (g *Gateway) readResponse(r *http.Request, id string) ([]byte, *openai.Error) {
+	if stream := r.URL.Query().Get("stream"); stream != "" && stream != "false" {
+		return nil, openai.InvalidRequest("stream", "A response can be streamed only while it is made, by POST /v1/responses; leave 'stream' out to read it.")
+	}
+	entry, apiErr := g.entry(r, id)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	entry.Release() // a client may read slowly
+	return entry.Response, nil
+}
+
+// inputItems returns a page of the input of a stored response of the caller.
+func (g *Gateway) inputItems(r *http.Request, id string) ([]byte, *openai.Error) {
+	page, apiErr := openai.ReadPage(r.URL.Query())
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	entry, apiErr := g.entry(r, id)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	defer entry.Release()
+	return openai.ItemList(entry.Input, page)
+}
+
+// entry reads a stored response of the caller.
 func (g *Gateway) entry(r *http.Request, id string) (*responsestore.Entry, *openai.Error) {
 	if g.opts.Responses == nil || !responsestore.ValidID(id) {
 		return nil, openai.ResponseNotFound(id)
 	}
-	// Those that run come first: one is in the store before it is not among them
-	// any more.
+	// Those that run come first: a response is stored before it leaves their register.
 	if entry := g.running.entry(g.opts.User(r), id); entry != nil {
 		return entry, nil
 	}
@@ -44,7 +74,7 @@ func (g *Gateway) entry(r *http.Request, id string) (*responsestore.Entry, *open
 	return entry, g.notStored(r, id, err)
 }
 
-// notStored tells why a response was not found.
+// notStored returns why a response was not found, or nil if err is nil.
 func (g *Gateway) notStored(r *http.Request, id string, err error) *openai.Error {
 	switch {
 	case err == nil:
@@ -52,70 +82,44 @@ func (g *Gateway) notStored(r *http.Request, id string, err error) *openai.Error
 	case errors.Is(err, responsestore.ErrNotFound):
 		return openai.ResponseNotFound(id)
 	}
-	return g.storeFailed(r, err)
+	return g.storeFailed(r.Context(), r, err)
 }
 
-// deleteResponse forgets a response. One that goes on is cancelled first.
-func (g *Gateway) deleteResponse(w http.ResponseWriter, r *http.Request, id string) {
+// deleteResponse deletes a stored response of the caller. It cancels one that goes on.
+func (g *Gateway) deleteResponse(r *http.Request, id string) ([]byte, *openai.Error) {
 	if g.opts.Responses == nil || !responsestore.ValidID(id) {
-		g.refuse(w, r, openai.ResponseNotFound(id))
-		return
+		return nil, openai.ResponseNotFound(id)
 	}
-	if one := g.running.find(g.opts.User(r), id); one != nil && one.wire.request.Stored() {
+	if one := g.running.find(g.opts.User(r), id); one != nil && one.form.request.Stored() {
 		if _, err := g.running.stop(r.Context(), one); err != nil {
-			g.refuse(w, r, openai.FromFailure(err))
-			return
+			return nil, openai.FromFailure(err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	if err := g.opts.Responses.Delete(ctx, g.opts.User(r), id); err != nil {
-		g.refuse(w, r, g.notStored(r, id, err))
-		return
+		return nil, g.notStored(r, id, err)
 	}
-	_ = g.respond(w, r, http.StatusOK, openai.ResponseDeleted(id))
+	return openai.ResponseDeleted(id), nil
 }
 
-// InputItems serves GET /v1/responses/{id}/input_items.
-func (g *Gateway) InputItems(w http.ResponseWriter, r *http.Request, id string) {
-	page, refusal := openai.ReadPage(r.URL.Query())
-	if refusal != nil {
-		g.refuse(w, r, refusal)
-		return
-	}
-	entry, refusal := g.entry(r, id)
-	if refusal != nil {
-		g.refuse(w, r, refusal)
-		return
-	}
-	list, refusal := openai.ItemList(entry.Input, page)
-	entry.Release()
-	if refusal != nil {
-		g.refuse(w, r, refusal)
-		return
-	}
-	_ = g.respond(w, r, http.StatusOK, list)
-}
-
-// CancelResponse serves POST /v1/responses/{id}/cancel.
-func (g *Gateway) CancelResponse(w http.ResponseWriter, r *http.Request, id string) {
+// cancelResponse cancels a response of the caller that goes on, and returns it.
+func (g *Gateway) cancelResponse(r *http.Request, id string) (json.RawMessage, *openai.Error) {
 	one := g.running.find(g.opts.User(r), id)
 	if one == nil {
-		entry, refusal := g.entry(r, id)
-		if refusal == nil {
+		entry, apiErr := g.entry(r, id)
+		if apiErr == nil {
 			entry.Release()
-			refusal = openai.NotCancellable(id)
+			apiErr = openai.NotCancellable(id)
 		}
-		g.refuse(w, r, refusal)
-		return
+		return nil, apiErr
 	}
 	response, err := g.running.stop(r.Context(), one)
 	switch {
 	case err != nil:
-		g.refuse(w, r, openai.FromFailure(err))
+		return nil, openai.FromFailure(err)
 	case response == nil: // it had not begun
-		g.refuse(w, r, openai.ResponseNotFound(id))
-	default:
-		_ = g.respond(w, r, http.StatusOK, response)
+		return nil, openai.ResponseNotFound(id)
 	}
+	return response, nil
 }

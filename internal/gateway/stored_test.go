@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // failingStore fails whatever one does.
@@ -79,27 +80,33 @@ func TestStoreFails(t *testing.T) {
 		"follow":    `{"model":"m","input":"q","previous_response_id":"` + id + `"}`,
 		"reference": `{"model":"m","input":[{"type":"item_reference","id":"msg_` + strings.Repeat("0", 26) + `_0"}]}`,
 	} {
-		decoded, refusal := openai.DecodeResponse([]byte(body))
-		if refusal != nil {
-			t.Fatal(refusal)
+		decoded, x := decodeResponse(t, g, body)
+		apiErr := decoded.resolve(t.Context(), x)
+		if apiErr == nil {
+			t.Fatal(what, "is resolved")
 		}
-		r := httptest.NewRequest(http.MethodPost, "/v1/responses", nil)
-		if refusal = g.complete(t.Context(), r, decoded, g.bodies.budget.Claim()); refusal == nil {
-			t.Fatal(what, "is complete")
-		}
-		check(what, refusal.Status, string(refusal.Body()))
+		check(what, apiErr.Status, string(apiErr.Body()))
 	}
+}
+
+// decodeResponse decodes the body of a request and returns it with its exchange.
+func decodeResponse(t *testing.T, g *Gateway, body string) (decodedRequest, *exchange) {
+	t.Helper()
+	decoded, apiErr := responsesCodec{g}.decode([]byte(body))
+	if apiErr != nil {
+		t.Fatal(apiErr)
+	}
+	x := g.newExchange(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/responses", nil))
+	x.body = g.bodies.budget.Claim()
+	return decoded, x
 }
 
 // TestNotKept: a response that cannot be kept is its client's nevertheless.
 func TestNotKept(t *testing.T) {
 	for _, err := range []error{responsestore.ErrTooLarge, responsestore.ErrUnavailable} {
 		g, log := storeGateway(failingStore{err})
-		decoded, refusal := openai.DecodeResponse([]byte(`{"model":"m","input":"q"}`))
-		if refusal != nil {
-			t.Fatal(refusal)
-		}
-		form := g.newResponseWire(httptest.NewRequest(http.MethodPost, "/v1/responses", nil), decoded, strings.Repeat("0", 26))
+		decoded, x := decodeResponse(t, g, `{"model":"m","input":"q"}`)
+		form := decoded.form(x, new(openai.Plan), new(turn.Options)).(*responseForm)
 		form.meta.Keep(openai.ResponseRecord{Response: json.RawMessage("{}")})
 		if !strings.Contains(log.String(), err.Error()) || !strings.Contains(log.String(), form.meta.ID) {
 			t.Errorf("%v: logged is %s", err, log)
@@ -137,7 +144,7 @@ func TestChainAtExit(t *testing.T) {
 		defer leave()
 		store.end = func() { end(leave, exit) }
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
-		_, _, refusal := g.receive(httptest.NewRecorder(), r, g.readResponse, g.bodies.budget.Claim())
+		_, refusal := g.accept(g.newExchange(httptest.NewRecorder(), r), responsesCodec{g})
 		if refusal == nil || refusal.Code != code || store.reads != 3 {
 			t.Errorf("%+v after %d reads, want %s", refusal, store.reads, code)
 		}
@@ -159,17 +166,13 @@ func TestChainMemory(t *testing.T) {
 	} {
 		g, _ := storeGateway(store)
 		read := func() *openai.Error {
-			memory := g.bodies.budget.Claim()
-			defer memory.Release()
-			decoded, refusal := openai.DecodeResponse([]byte(body))
-			if refusal != nil {
-				t.Fatal(refusal)
+			decoded, x := decodeResponse(t, g, body)
+			defer x.body.Release()
+			apiErr := decoded.resolve(t.Context(), x)
+			if apiErr == nil && x.body.Size() < 4<<10 {
+				t.Errorf("%s: %d bytes are counted", body, x.body.Size())
 			}
-			refusal = g.complete(t.Context(), httptest.NewRequest(http.MethodPost, "/v1/responses", nil), decoded, memory)
-			if refusal == nil && memory.Size() < 4<<10 {
-				t.Errorf("%s: %d bytes are counted", body, memory.Size())
-			}
-			return refusal
+			return apiErr
 		}
 		if refusal := read(); refusal != nil {
 			t.Error(refusal)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/openai"
@@ -18,107 +17,50 @@ const (
 	writeTimeout = 30 * time.Second
 )
 
-// stream answers with server-sent events while the turns run.
-func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, req *request, choices []*choice) ending {
-	s := newEvents(w, req.wire, g.opts.Keepalive, choices)
-	if s.encoder.Holds() {
-		s.held = g.hold()
-		defer s.held.release()
-	}
-	err := g.run(r.Context(), req, choices, s)
-	switch {
-	case errors.Is(err, openai.ErrCancelled):
-		s.err, err = err, s.cancel()
-	case err != nil && s.opened:
-		_ = s.encoder.Cancel() // nobody reads that, but what there is can be kept
-	}
-	if err == nil && s.refusal == nil {
-		err = s.writer.Close()
-	}
-	switch {
-	case s.refusal != nil:
-		g.refuse(w, r, s.refusal)
-	case err != nil:
-		g.lost(r, err)
-		if !s.writer.Started() {
-			g.refuse(w, r, openai.ClientGone())
-		}
-	case s.err != nil:
-		g.logFailure(r, "request failed within its stream", openai.FromFailure(s.err))
-	}
-	return ending{failure: s.err, lost: err, cut: err != nil && s.writer.Started()}
-}
-
-// events is an answer as a stream.
-type events struct {
-	choices []*choice
-	wire    wire
+// streamResponder writes an answer as server-sent events while the turns run.
+type streamResponder struct {
+	g       *Gateway
+	x       *exchange
 	writer  *sse.Writer
-	encoder eventEncoder
+	encoder streamEncoder
 	held    *held
-	header  time.Time     // when the header goes out at the latest
-	opened  bool          // the encoder has begun
-	err     error         // why the request failed
-	refusal *openai.Error // the same, if nothing was written before
+	header  time.Time // when the header goes out at the latest
+	opened  bool      // the encoder has begun
 }
 
-func newEvents(w http.ResponseWriter, form wire, keepalive time.Duration, choices []*choice) *events {
-	writer := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: keepalive})
-	return &events{
-		choices: choices,
-		wire:    form,
+func (g *Gateway) newStreamResponder(x *exchange, form form) *streamResponder {
+	writer := sse.NewWriter(x.w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: g.opts.Keepalive})
+	s := &streamResponder{
+		g:       g,
+		x:       x,
 		writer:  writer,
-		encoder: form.Stream(writer),
+		encoder: form.stream(writer),
 		header:  time.Now().Add(headerDelay),
 	}
+	if s.encoder.Holds() {
+		s.held = g.hold()
+	}
+	return s
 }
 
-// take writes the events of all outputs and flushes once.
-func (s *events) take(choice int, outputs []turn.Output) error {
-	for _, o := range outputs {
-		o = s.held.add(o)
-		if o.Kind == turn.OutputFailure {
-			s.err = o.Err
-			if !s.opened {
-				s.refusal = s.wire.Refusal(o.Err)
-				return nil
-			}
+// write writes the events of all outputs and flushes once.
+func (s *streamResponder) write(choice int, outputs []turn.Output) error {
+	for i := range outputs {
+		if err := s.held.add(&outputs[i]); err != nil {
+			return err
 		}
 		if err := s.open(); err != nil {
 			return err
 		}
-		if err := s.encoder.Write(choice, o); err != nil {
+		if err := s.encoder.Write(choice, outputs[i]); err != nil {
 			return err
 		}
 	}
 	return s.flush()
 }
-
-// flush lets go out what is written, with the end of the stream if it is due.
-func (s *events) flush() error {
-	if s.encoder.Done() {
-		if err := s.encoder.Close(toolsOf(s.choices)); err != nil {
-			return err
-		}
-	}
-	return s.writer.Flush()
-}
-
-// cancel ends a stream whose turn somebody has cancelled.
-func (s *events) cancel() error {
-	if err := s.open(); err != nil {
-		return err
-	}
-	if err := s.encoder.Cancel(); err != nil {
-		return err
-	}
-	return s.flush()
-}
-
-func (s *events) failure() error { return s.err }
 
 // open begins the stream.
-func (s *events) open() error {
+func (s *streamResponder) open() error {
 	if s.opened {
 		return nil
 	}
@@ -126,8 +68,18 @@ func (s *events) open() error {
 	return s.encoder.Open()
 }
 
+// flush sends what is written, with the end of the stream if it is due.
+func (s *streamResponder) flush() error {
+	if s.encoder.Done() {
+		if err := s.encoder.Close(toolsOf(s.x.choices)); err != nil {
+			return err
+		}
+	}
+	return s.writer.Flush()
+}
+
 // nextWake is when the header or the next keepalive is due.
-func (s *events) nextWake() time.Duration {
+func (s *streamResponder) nextWake() time.Duration {
 	if !s.writer.Started() {
 		return max(0, time.Until(s.header))
 	}
@@ -135,7 +87,7 @@ func (s *events) nextWake() time.Duration {
 }
 
 // wake writes the header once it cannot wait any longer, then keepalives.
-func (s *events) wake() error {
+func (s *streamResponder) wake() error {
 	if s.writer.Started() {
 		_, err := s.writer.Keepalive()
 		return err
@@ -148,3 +100,40 @@ func (s *events) wake() error {
 	}
 	return s.writer.Flush()
 }
+
+// finish ends the stream. A failure before its begin is an HTTP status, except that a
+// response that was cancelled always has an end that can be read.
+func (s *streamResponder) finish(err error) requestOutcome {
+	apiErr, failed := errors.AsType[*openai.Error](err)
+	switch {
+	case failed && !s.opened && apiErr != openai.ErrCancelled:
+		return s.g.refuse(s.x.w, s.x.r, apiErr)
+	case failed:
+		err = s.fail(apiErr)
+	case err != nil && s.opened:
+		_ = s.encoder.Fail(openai.ErrCancelled) // nobody reads that, but a response is stored
+	}
+	if err == nil {
+		err = s.writer.Close()
+	}
+	if err == nil {
+		return requestOutcome{apiErr: apiErr, streamed: true}
+	}
+	if !s.writer.Started() {
+		return s.g.refuseLost(s.x, err)
+	}
+	return requestOutcome{apiErr: openai.ClientGone(), lost: err, streamed: true}
+}
+
+// fail ends the stream with an error.
+func (s *streamResponder) fail(apiErr *openai.Error) error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	if err := s.encoder.Fail(apiErr); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+func (s *streamResponder) close() { s.held.release() }

@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +14,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-func testEvents() (*events, *httptest.ResponseRecorder) {
+// newTestResponder returns a responder for chunks, and what it has written.
+func newTestResponder(t *testing.T) (*streamResponder, *httptest.ResponseRecorder) {
+	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: 10 * time.Second})
 	w := httptest.NewRecorder()
-	meta := openai.Meta{ID: "chatcmpl-1", Model: "m"}
-	return newEvents(w, chatWire{meta}, 10*time.Second, nil), w
+	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	return g.newStreamResponder(x, chatForm{openai.Meta{ID: "chatcmpl-1", Model: "m"}}), w
 }
 
 var (
@@ -30,15 +30,10 @@ var (
 
 // TestFailureBeforeOutput: it is an HTTP status, as long as no header was sent.
 func TestFailureBeforeOutput(t *testing.T) {
-	s, w := testEvents()
-	if err := s.take(0, []turn.Output{failureOutput}); err != nil {
-		t.Fatal(err)
-	}
-	if s.refusal == nil || s.refusal.Status != http.StatusServiceUnavailable || w.Body.Len() != 0 {
-		t.Errorf("refusal %v, body %q", s.refusal, w.Body)
-	}
-	if r := (&choice{machine: turn.New(turn.Options{})}).record(s.failure(), nil); r.Status != http.StatusServiceUnavailable || r.Code != "codex_exited" {
-		t.Errorf("%+v", r)
+	s, w := newTestResponder(t)
+	outcome := s.finish(openai.FromFailure(codexrpc.ErrClosed))
+	if outcome.apiErr == nil || outcome.apiErr.Code != "codex_exited" || outcome.streamed || w.Code != http.StatusServiceUnavailable {
+		t.Errorf("%+v: %d %q", outcome, w.Code, w.Body)
 	}
 }
 
@@ -46,54 +41,47 @@ func TestFailureBeforeOutput(t *testing.T) {
 // before the status of the one that has failed.
 func TestWakeAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w := testEvents()
-		var lock sync.Mutex
-		failed := &consumer{
-			choice: &choice{machine: turn.New(turn.Options{})}, to: s, lock: &lock,
-			refused: func(error) bool { return false },
-			explain: func(err error) error { return err },
-			settle:  func(bool) {},
+		s, w := newTestResponder(t)
+		group := &turnGroup{to: s}
+		newConsumer := func() *consumer {
+			return &consumer{group: group, choice: &choice{machine: turn.New(turn.Options{})}}
 		}
-		other := &consumer{to: s, lock: &lock, settle: func(bool) {}}
+		failed, other := newConsumer(), newConsumer()
 		time.Sleep(headerDelay)
-		if err := failed.Consume([]turn.Output{failureOutput}); !errors.Is(err, errOver) {
-			t.Errorf("the failed choice: %v", err)
+		if err := failed.Consume([]turn.Output{failureOutput}); err != nil || failed.failure == nil {
+			t.Errorf("the failed choice: %v, %v", err, failed.failure)
 		}
-		if err := other.Wake(); !errors.Is(err, errOver) || w.Flushed || s.refusal == nil {
+		broken := openai.FromFailure(failed.failure)
+		if err := group.fail(broken); !errors.Is(err, broken) {
+			t.Errorf("the request: %v", err)
+		}
+		if err := other.Wake(); !errors.Is(err, broken) || w.Flushed || s.opened {
 			t.Errorf("the other: %v, written: %t", err, w.Flushed)
 		}
 		// What the other has cost is known all the same.
-		other.choice = &choice{machine: turn.New(turn.Options{})}
 		finish := turn.Output{Kind: turn.OutputFinish, Usage: codexrpc.Usage{TotalTokens: 7}}
-		if err := other.Consume([]turn.Output{finish}); !errors.Is(err, errOver) || other.choice.usage.TotalTokens != 7 {
+		if err := other.Consume([]turn.Output{finish}); !errors.Is(err, broken) || other.choice.usage.TotalTokens != 7 {
 			t.Errorf("the other ends: %v, %+v", err, other.choice.usage)
 		}
 	})
 }
 
 func TestFailureAfterOutput(t *testing.T) {
-	for name, batches := range map[string][][]turn.Output{
-		"later":    {{textOutput}, {failureOutput}},
-		"at once":  {{textOutput, failureOutput}},
-		"awakened": {nil, {failureOutput}},
+	for name, begin := range map[string]func(*streamResponder) error{
+		"an output": func(s *streamResponder) error { return s.write(0, []turn.Output{textOutput}) },
+		"awakened": func(s *streamResponder) error {
+			time.Sleep(headerDelay)
+			return s.wake()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, w := testEvents()
-				for _, batch := range batches {
-					if batch == nil {
-						time.Sleep(headerDelay)
-						if err := s.wake(); err != nil {
-							t.Fatal(err)
-						}
-						continue
-					}
-					if err := s.take(0, batch); err != nil {
-						t.Fatal(err)
-					}
+				s, w := newTestResponder(t)
+				if err := begin(s); err != nil {
+					t.Fatal(err)
 				}
-				if s.refusal != nil {
-					t.Error("a status after the header:", s.refusal)
+				if outcome := s.finish(openai.FromFailure(codexrpc.ErrClosed)); !outcome.streamed || outcome.cut() || outcome.apiErr == nil {
+					t.Errorf("%+v", outcome)
 				}
 				if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `{"error":`) || !strings.HasSuffix(body, "data: [DONE]\n\n") {
 					t.Errorf("%d %q", w.Code, body)
@@ -106,7 +94,7 @@ func TestFailureAfterOutput(t *testing.T) {
 // TestHeaderAndKeepalives: the header waits for a second, then come comments.
 func TestHeaderAndKeepalives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w := testEvents()
+		s, w := newTestResponder(t)
 		if got := s.nextWake(); got != headerDelay {
 			t.Errorf("the header is due in %s", got)
 		}
@@ -129,8 +117,9 @@ func TestHeaderAndKeepalives(t *testing.T) {
 
 func TestConsumeFlushesOnce(t *testing.T) {
 	w := &flushCounter{ResponseRecorder: httptest.NewRecorder()}
-	s := newEvents(w, chatWire{}, time.Minute, nil)
-	if err := s.take(0, []turn.Output{textOutput, textOutput, textOutput, finishOutput}); err != nil {
+	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: time.Minute})
+	s := g.newStreamResponder(g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil)), chatForm{})
+	if err := s.write(0, []turn.Output{textOutput, textOutput, textOutput, finishOutput}); err != nil {
 		t.Fatal(err)
 	}
 	if w.flushes != 1 || strings.Count(w.Body.String(), "data: ") != 6 {
@@ -149,10 +138,24 @@ func (f *flushCounter) FlushError() error {
 	return nil
 }
 
-func TestRecordOfALostClient(t *testing.T) {
-	c := &choice{machine: turn.New(turn.Options{})}
-	c.see([]turn.Output{textOutput, finishOutput})
-	if r := c.record(nil, errors.New("broken pipe")); r.Status != 499 || r.Code != openai.FromFailure(context.Canceled).Code {
-		t.Errorf("%+v", r)
+// brokenWriter has a client that takes nothing.
+type brokenWriter struct{ *httptest.ResponseRecorder }
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// TestLostClient: a client that does not take its answer is counted as one that has
+// left, and a stream that has begun is cut off.
+func TestLostClient(t *testing.T) {
+	s, w := newTestResponder(t)
+	s.x.w = brokenWriter{w}
+	outcome := s.g.newStreamResponder(s.x, chatForm{}).finish(nil)
+	if outcome.apiErr != nil {
+		t.Errorf("nothing was written, and %+v", outcome)
+	}
+	s = s.g.newStreamResponder(s.x, chatForm{})
+	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
+	r := newRecord(s.x, &request{plan: new(openai.Plan)}, &choice{machine: turn.New(turn.Options{})}, outcome.apiErr)
+	if r.Status != 499 || r.Code != openai.ClientGone().Code || !outcome.cut() {
+		t.Errorf("%+v, cut: %t", r, outcome.cut())
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
-// catalogueKey names the file with the models' properties in a thread's
-// configuration.
+// catalogueKey is the setting of a thread that names the file with the models'
+// properties.
 const catalogueKey = "model_catalog_json"
 
-// place is where a thread runs, and where its instructions stand.
+// place is where a thread runs, and where its instructions go.
 type place struct {
 	process      *appserver.Process
 	conn         *codexrpc.Conn
@@ -25,8 +25,8 @@ type place struct {
 }
 
 // startThread starts the thread of a plan in the process's directory, with a
-// catalogue of models if there is one for the model. Codex reads that for each
-// thread; one that is gone or broken by now must not fail the turn.
+// catalogue of models if there is one for the model. Codex reads the catalogue for
+// each thread; a file that is gone or broken must not fail the turn.
 func (g *Gateway) startThread(ctx context.Context, at place, plan *openai.Plan) (*codexrpc.Thread, error) {
 	params, _ := plan.Placed(at.instructions)
 	params.Cwd = at.process.Dir()
@@ -37,8 +37,8 @@ func (g *Gateway) startThread(ctx context.Context, at place, plan *openai.Plan) 
 	params.Config = maps.Clone(plan.Thread.Config) // other choices share the plan
 	params.Config[catalogueKey] = catalogue
 	thread, err := at.conn.StartThread(ctx, params)
-	refusal := (*codexrpc.CallError)(nil)
-	if !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "failed to load configuration") {
+	refused, ok := errors.AsType[*codexrpc.CallError](err)
+	if !ok || !strings.Contains(refused.Message, "failed to load configuration") {
 		return thread, err
 	}
 	g.opts.Logger.Warn("codex does not take its catalogue of models; the model may be offered tools of codex's own, and long conversations refused", "error", err)
@@ -46,15 +46,15 @@ func (g *Gateway) startThread(ctx context.Context, at place, plan *openai.Plan) 
 	return at.conn.StartThread(ctx, params)
 }
 
-// longHistory is a size of a history, in bytes, that Codex takes for short
-// enough for every model. It would take one of 979,200 bytes for too long for a
-// model that it does not know.
+// longHistory is the size in bytes above which a history may be too long for a model
+// that Codex does not know. Codex's own limit for such a model is 979,200 bytes.
 const longHistory = 256 << 10
 
-// catalogueFor is the file with the properties of a plan's model, or empty. A
-// model that no catalogue has can still be one that the provider has told Codex
-// of, whose properties then must stay; so only a long history is worth a look.
-// Codex's own prompt for such a model is not known here.
+// catalogueFor returns the path of the file with the properties of a plan's model, or
+// an empty one. Codex may have learnt of a model that is in no catalogue from the
+// provider, whose properties then must stay; so the fallback is for long histories
+// only. It is not for appended instructions, since Codex's own prompt for such a model
+// is not known here.
 func catalogueFor(ctx context.Context, at place, plan *openai.Plan) string {
 	model := plan.Thread.Model
 	path := at.process.Catalogue(model)
@@ -66,7 +66,7 @@ func catalogueFor(ctx context.Context, at place, plan *openai.Plan) string {
 	if err != nil || slices.ContainsFunc(models, func(m codexrpc.Model) bool {
 		return strings.HasPrefix(model, m.Model) || strings.HasPrefix(name, m.Model)
 	}) {
-		return "" // whatever fails here, the thread's start will tell
+		return "" // if the process fails, so will the thread's start
 	}
 	return at.process.FallbackCatalogue()
 }

@@ -15,8 +15,8 @@ const (
 	taughtPrompt = "Call tools as <use_tool><name>x</name></use_tool>."
 )
 
-// chatRequest is a decoded request and its plan.
-func chatRequest(t *testing.T, system string, more map[string]any) (*openai.ChatRequest, *openai.Plan) {
+// decodeChat returns a decoded request and its plan.
+func decodeChat(t *testing.T, system string, more map[string]any) (*openai.ChatRequest, *openai.Plan) {
 	t.Helper()
 	body := map[string]any{
 		"model": "gpt-5",
@@ -71,7 +71,7 @@ func TestMode(t *testing.T) {
 		"auto is nothing to ask for":             {turn.ModeAuto, "auto", plainPrompt, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request, plan := chatRequest(t, c.system, c.more)
+			request, plan := decodeChat(t, c.system, c.more)
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			if c.header != "" {
 				r.Header.Set("x-proxy-output-mode", c.header)
@@ -110,7 +110,7 @@ func TestTextual(t *testing.T) {
 		"off":                              {turn.TextualOff, turn.ModeXML, taughtPrompt, nil, none},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request, plan := chatRequest(t, c.system, c.more)
+			request, plan := decodeChat(t, c.system, c.more)
 			gateway := Options{Tools: turn.ToolOptions{OutputMode: c.mode, TextualTools: c.set}}
 			o, refusal := gateway.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
 			if refusal != nil {
@@ -148,7 +148,7 @@ func TestParallelToolCalls(t *testing.T) {
 		"the operator's wish": {new(false), map[string]any{"parallel_tool_calls": true}, false},
 		"the client's wish":   {new(true), map[string]any{"parallel_tool_calls": false}, false},
 	} {
-		request, plan := chatRequest(t, plainPrompt, c.more)
+		request, plan := decodeChat(t, plainPrompt, c.more)
 		gateway := Options{Tools: turn.ToolOptions{ParallelToolCalls: c.configured}}
 		o, refusal := gateway.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
 		if got := o.ParallelToolCalls == nil || *o.ParallelToolCalls; refusal != nil || got != c.want {

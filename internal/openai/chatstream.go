@@ -84,6 +84,15 @@ func (s *ChatStream) Write(choice int, out turn.Output) error {
 	return s.err
 }
 
+// Fail ends the stream with an error object. The error is that of emit.
+func (s *ChatStream) Fail(e *Error) error {
+	if !s.done {
+		s.done = true
+		s.send(e.Body())
+	}
+	return s.err
+}
+
 // Done reports whether the last chunk has been written, so that "[DONE]" is due:
 // all choices have finished, or one has failed.
 func (s *ChatStream) Done() bool { return s.done }

@@ -54,14 +54,18 @@ func (s *ResponseStream) Write(_ int, out turn.Output) error {
 	return s.err
 }
 
-// Cancel ends the response because somebody has cancelled it, or because its
-// client has gone and no event can reach it any more. There is no event of that
-// name: it is a response.failed whose response is cancelled.
-func (s *ResponseStream) Cancel() error {
+// Fail ends the response without its turn having ended well: because of
+// [ErrCancelled], which makes it a cancelled one, or of a failure. There is no event
+// for the former: it is a response.failed whose response is cancelled.
+func (s *ResponseStream) Fail(e *Error) error {
 	if s.done {
 		return s.err
 	}
-	s.fail(statusCancelled, ErrCancelled)
+	status := statusFailed
+	if e == ErrCancelled {
+		status = statusCancelled
+	}
+	s.fail(status, e)
 	s.end()
 	return s.err
 }

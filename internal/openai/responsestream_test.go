@@ -299,14 +299,14 @@ func TestResponseCancel(t *testing.T) {
 	meta.Keep = func(r ResponseRecord) { kept += string(r.Response) }
 	var events []event
 	s := streamInto(t, meta, &events, []turn.Output{textOut("a")})
-	if err := s.Cancel(); err != nil || !s.Done() {
+	if err := s.Fail(ErrCancelled); err != nil || !s.Done() {
 		t.Fatal(err, s.Done())
 	}
 	last := events[len(events)-1]
 	if kept == "" || kept != string(last.Response) || !strings.Contains(kept, `"status":"cancelled"`) {
 		t.Errorf("%d events, kept %s, last %s", len(events), kept, last.raw)
 	}
-	if err := s.Write(0, textOut("late")); err != nil || s.Cancel() != nil || len(events) != 9 {
+	if err := s.Write(0, textOut("late")); err != nil || s.Fail(ErrCancelled) != nil || len(events) != 9 {
 		t.Errorf("something came after the end: %v, %q", err, types(events))
 	}
 }
@@ -389,7 +389,7 @@ func TestResponseStreamEmitFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Cancel(); calls != 4 || s.Done() || !errors.Is(err, gone) {
+	if err := s.Fail(ErrCancelled); calls != 4 || s.Done() || !errors.Is(err, gone) {
 		t.Errorf("%d calls, done %t, %v", calls, s.Done(), err)
 	}
 	if !strings.Contains(kept, `"text":"x"`) || strings.Count(kept, `"status":"cancelled"`) != 1 {

@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// codec decodes the requests of one route.
+type codec interface {
+	route() Route
+	decode(body []byte) (decodedRequest, *openai.Error)
+}
+
+// decodedRequest is a valid request of either API.
+type decodedRequest interface {
+	pictured
+	conversation
+	Choices() int
+	// resolve adds what the request refers to in the store of responses.
+	resolve(ctx context.Context, x *exchange) *openai.Error
+	Plan(openai.PlanOptions) (*openai.Plan, *openai.Error)
+	// form returns the form of the answer, and sets the options that it needs.
+	form(x *exchange, plan *openai.Plan, options *turn.Options) form
+}
+
+// form is the form of the answer to one request: chat completions or Responses.
+type form interface {
+	// stream returns an encoder of an answer that is streamed through w.
+	stream(w *sse.Writer) streamEncoder
+	// body returns an encoder of an answer in one body.
+	body() bodyEncoder
+	// apiError returns what a client of this form is told of a failure.
+	apiError(failure error) *openai.Error
+	// track makes the answer known to other requests until end is called. They may
+	// end the context that it returns.
+	track(ctx context.Context) (_ context.Context, end func())
+	// forget drops what refers to the request's body, once no turn needs it any more.
+	// It reports false if about as much has to be kept until the answer has ended.
+	forget() bool
+}
+
+// streamEncoder encodes the outputs of a request's turns as events.
+type streamEncoder interface {
+	// Open writes what precedes the first output, if anything does. It is called once,
+	// before the first Write or when the stream's header can wait no longer.
+	Open() error
+	// Write writes the next output of a choice, which is no failure.
+	Write(choice int, out turn.Output) error
+	// Fail writes that the request has failed.
+	Fail(apiErr *openai.Error) error
+	// Done reports whether the last event that depends on outputs is written: all
+	// choices have finished, or the request has failed.
+	Done() bool
+	// Holds reports whether the encoder holds all outputs until the end.
+	Holds() bool
+	// Close writes what follows the last event. tools is the sum over all choices.
+	Close(tools turn.Report) error
+}
+
+// bodyEncoder folds the outputs of a request's turns into one body.
+type bodyEncoder interface {
+	// Add adds the next output of a choice, which is no failure.
+	Add(choice int, out turn.Output)
+	// JSON returns the body, once all choices have finished.
+	JSON() []byte
+}
+
+// request is all that the turns of a request and its answer need.
+type request struct {
+	route   Route
+	plan    *openai.Plan
+	options turn.Options // of every choice
+	form    form
+}

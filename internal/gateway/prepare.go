@@ -1,0 +1,83 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+)
+
+// prepare makes all that the turns of a request need. It is called once they may
+// run, since what it fetches takes memory.
+func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded decodedRequest) (*request, *openai.Error) {
+	if apiErr := decoded.resolve(ctx, x); apiErr != nil {
+		return nil, apiErr
+	}
+	if apiErr := g.fetchImages(ctx, decoded); apiErr != nil {
+		return nil, apiErr
+	}
+	if apiErr := g.waitToCopy(ctx, x); apiErr != nil {
+		return nil, apiErr
+	}
+	plan, apiErr := decoded.Plan(openai.PlanOptions{NoReasoning: g.opts.NoReasoning, Resolve: g.resolve})
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	options, apiErr := g.opts.turnOptions(x.r, decoded, plan)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	form := decoded.form(x, plan, &options)
+	return &request{route: route, plan: plan, options: options, form: form}, nil
+}
+
+// waitToCopy waits until the body of a request may be copied.
+func (g *Gateway) waitToCopy(ctx context.Context, x *exchange) *openai.Error {
+	copied, err := g.bodies.copies(ctx, x.body.Size())
+	switch {
+	case errors.Is(err, errCopyWait):
+		return openai.BodyMemory()
+	case err != nil:
+		return openai.FromFailure(err)
+	}
+	x.copied = copied
+	x.atEnd(copied)
+	return nil
+}
+
+// Images fetches what requests name by an https URL instead of sending it. An
+// *imagefetch.Fetcher is one.
+type Images interface {
+	Fetch(ctx context.Context, urls []string) (map[string]string, error)
+}
+
+// pictured is a decoded request that may name images by URLs.
+type pictured interface {
+	RemoteImages() []string
+	SetImages(data map[string]string) bool
+	ImageParam(url string) string // the field that names it
+}
+
+// fetchImages replaces the URLs of images by the images. Without a fetcher they
+// stay, and Plan refuses them.
+func (g *Gateway) fetchImages(ctx context.Context, request pictured) *openai.Error {
+	if g.opts.Images == nil {
+		return nil
+	}
+	urls := request.RemoteImages()
+	if len(urls) == 0 {
+		return nil
+	}
+	images, err := g.opts.Images.Fetch(ctx, urls)
+	if failed, ok := errors.AsType[*imagefetch.Failure](err); ok {
+		return openai.InvalidImageURL(request.ImageParam(failed.URL), failed.Error())
+	}
+	if err != nil {
+		return openai.FromFailure(err)
+	}
+	if !request.SetImages(images) {
+		return openai.InvalidImageURL(request.ImageParam(urls[0]), "The images at URLs are too large together; each counts as often as it is named.")
+	}
+	return nil
+}

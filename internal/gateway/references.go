@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+)
+
+// storeTimeout bounds each use of the store of responses, which may be on another
+// machine.
+const storeTimeout = 10 * time.Second
+
+// resolve adds the responses that the request follows and the items that it refers
+// to. Together these are at most as large as a body may be, and their memory counts
+// as a body's.
+func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *openai.Error {
+	if q.g.opts.Responses == nil {
+		q.DontStore()
+		return q.resolveWithoutStore()
+	}
+	stored := responsestore.NewReader(q.g.opts.Responses, x.user, q.g.opts.MaxBody, x.body.Grow)
+	timed, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	var earlier []json.RawMessage
+	if previous := q.PreviousID(); previous != "" {
+		var err error
+		if earlier, err = stored.Chain(timed, previous); err != nil {
+			return q.g.notFollowed(ctx, x.r, previous, err)
+		}
+	}
+	found, err := q.references(timed, stored)
+	if err != nil {
+		return q.notFound(ctx, x.r, err)
+	}
+	apiErr := q.Resolve(earlier, found)
+	if apiErr == nil && q.Stored() {
+		q.input = q.InputItems(q.suffix) // with the URLs of images that are still to be fetched
+	}
+	return apiErr
+}
+
+// resolveWithoutStore refuses a request that follows a response.
+func (q *responsesRequest) resolveWithoutStore() *openai.Error {
+	if previous := q.PreviousID(); previous != "" {
+		return openai.PreviousNotFound(previous, previous)
+	}
+	return q.Resolve(nil, nil)
+}
+
+// references reads the items that the input refers to, by their ids.
+func (q *responsesRequest) references(ctx context.Context, stored *responsestore.Reader) (map[string]json.RawMessage, error) {
+	ids := q.References()
+	named := make([]responsestore.Reference, len(ids))
+	for i, id := range ids {
+		response, ok := openai.ResponseOfItem(id)
+		if !ok || !responsestore.ValidID(response) {
+			return nil, &responsestore.MissingError{ID: id}
+		}
+		named[i] = responsestore.Reference{Response: response, Item: id}
+	}
+	return stored.Items(ctx, named, openai.ItemID)
+}
+
+// notFound returns why the items that the input refers to could not be read.
+func (q *responsesRequest) notFound(ctx context.Context, r *http.Request, err error) *openai.Error {
+	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
+		return q.ItemNotFound(missing.ID)
+	}
+	if errors.Is(err, responsestore.ErrTooLong) {
+		return openai.ReferencesTooLong()
+	}
+	return q.g.notRead(ctx, r, err)
+}
+
+// notFollowed returns why a response cannot be followed.
+func (g *Gateway) notFollowed(ctx context.Context, r *http.Request, id string, err error) *openai.Error {
+	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
+		return openai.PreviousNotFound(id, missing.ID)
+	}
+	if errors.Is(err, responsestore.ErrTooLong) {
+		return openai.PreviousTooLong()
+	}
+	return g.notRead(ctx, r, err)
+}
+
+// notRead returns why the store could not be read now. ctx is that of the request,
+// without the timeout of the store.
+func (g *Gateway) notRead(ctx context.Context, r *http.Request, err error) *openai.Error {
+	if errors.Is(err, responsestore.ErrNoMemory) {
+		return openai.BodyMemory()
+	}
+	return g.storeFailed(ctx, r, err)
+}
+
+// storeFailed logs why the store does not work, and returns what a client is told.
+func (g *Gateway) storeFailed(ctx context.Context, r *http.Request, err error) *openai.Error {
+	if ctx.Err() == nil { // else the request has ended anyway
+		g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the store of responses failed",
+			slog.String("request_id", requestID(r)),
+			slog.String("error", err.Error()))
+	}
+	return openai.StoreUnavailable()
+}

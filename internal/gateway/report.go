@@ -1,0 +1,227 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// Record is what is remembered of a turn: for usage, metrics and logs. It holds
+// nothing that was said.
+type Record struct {
+	Time        time.Time      // when it ended
+	Duration    time.Duration  // from the request's arrival to the turn's end
+	FirstOutput time.Duration  // from the request's arrival to the first text, reasoning or call; 0: there was none
+	Route       Route          // by which it was asked for
+	RequestID   string         // x-request-id
+	User        string         // who asked; empty if nobody said so
+	Choice      int            // the choice's index
+	Model       string         // as the client named it; it may be of any length
+	Mode        turn.Mode      // the form of tool calls
+	Stop        turn.StopMode  // when calls end the turn
+	Stream      bool           // the client asked for a stream
+	Status      int            // HTTP; of a client that left that of openai.ClientGone
+	Code        openai.Code    // of the error, if it failed
+	Usage       codexrpc.Usage // tokens; zero where Codex does not report them
+	Tools       turn.Report
+}
+
+// Route is a route whose requests want turns of the model.
+type Route string
+
+// The routes, as logs and metrics call them.
+const (
+	RouteChat      Route = "chat"
+	RouteResponses Route = "responses"
+)
+
+// Observer observes requests and turns. It must be quick and safe for concurrent
+// use.
+type Observer interface {
+	// AnswerBegan is called for each request whose turns have started. It returns a
+	// function that is called when the answer has ended.
+	AnswerBegan(stream bool) (ended func())
+	// TurnEnded is called for each turn that was run.
+	TurnEnded(Record)
+	// RequestFailed is called once for each request that failed, before or within its
+	// turns.
+	RequestFailed(*http.Request, *openai.Error)
+}
+
+// requestOutcome is how a request ended.
+type requestOutcome struct {
+	apiErr   *openai.Error // why it failed; nil: it did not
+	lost     error         // why its client did not get the answer; nil: it did
+	streamed bool          // the answer was a stream that had begun
+	turns    []Record      // of the turns that were run
+}
+
+// cut reports whether an answer was begun and has no end.
+func (o *requestOutcome) cut() bool { return o.streamed && o.lost != nil }
+
+// newRecord returns the record of a turn that has ended. apiErr is why its request
+// failed, or nil.
+func newRecord(x *exchange, req *request, c *choice, apiErr *openai.Error) Record {
+	now := time.Now()
+	record := Record{
+		Time:      now,
+		Duration:  now.Sub(x.arrived),
+		Route:     req.route,
+		RequestID: requestID(x.r),
+		User:      x.user,
+		Choice:    c.index,
+		Model:     req.plan.Model,
+		Mode:      req.options.OutputMode,
+		Stop:      req.options.StopAfterTools,
+		Stream:    req.plan.Stream,
+		Status:    http.StatusOK,
+		Usage:     c.usage,
+		Tools:     c.machine.Report(),
+	}
+	if !c.first.IsZero() {
+		record.FirstOutput = c.first.Sub(x.arrived)
+	}
+	if apiErr != nil {
+		record.Status, record.Code = apiErr.Status, apiErr.Code
+	}
+	return record
+}
+
+// observe records the time of the first output, the final usage and the final report.
+func (c *choice) observe(outputs []turn.Output) {
+	if c.first.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
+		c.first = time.Now()
+	}
+	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFinish || last.Kind == turn.OutputFailure {
+		c.usage = last.Usage
+		c.report = c.machine.Report()
+	}
+}
+
+// toolsOf returns the sum of what the choices have done with tool calls, as far as a
+// client is told.
+func toolsOf(choices []*choice) (sum turn.Report) {
+	for _, c := range choices {
+		sum.Calls += c.report.Calls
+		sum.Truncated = sum.Truncated || c.report.Truncated
+	}
+	return sum
+}
+
+// refuse answers a request that failed before its first output. A client that has
+// gone gets a 499: one that has closed its sending side alone still reads, and must
+// not take an empty 200 for an answer. Once the server is exiting, the end of a context
+// does not mean that the client has gone; nor does it if the body was too slow, since
+// over HTTP/1 the end of the reading ends the context.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *openai.Error) requestOutcome {
+	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && apiErr.Status != http.StatusRequestTimeout {
+		apiErr = openai.ClientGone()
+	}
+	return requestOutcome{apiErr: apiErr, lost: apiErr.Respond(w)}
+}
+
+// refuseLost answers a client that has gone, for the reason lost.
+func (g *Gateway) refuseLost(x *exchange, lost error) requestOutcome {
+	outcome := g.refuse(x.w, x.r, openai.ClientGone())
+	outcome.lost = lost
+	return outcome
+}
+
+// answer answers a request that needs no turn: with the body, or with apiErr if that
+// is not nil.
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, body []byte, apiErr *openai.Error) {
+	if apiErr != nil {
+		g.report(r, g.refuse(w, r, apiErr))
+		return
+	}
+	g.report(r, requestOutcome{lost: writeJSON(w, http.StatusOK, body)})
+}
+
+// report reports how a request ended, to the observer and to the log.
+func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
+	if outcome.apiErr != nil {
+		g.opts.Observer.RequestFailed(r, outcome.apiErr)
+		g.logFailure(r, outcome)
+	}
+	if outcome.lost != nil && !errors.Is(outcome.lost, context.Canceled) { // the ordinary way for a client to go
+		g.opts.Logger.LogAttrs(r.Context(), slog.LevelDebug, "the client did not take the answer",
+			slog.String("request_id", requestID(r)),
+			slog.String("error", outcome.lost.Error()))
+	}
+	for _, record := range outcome.turns {
+		g.opts.Observer.TurnEnded(record)
+		g.logTools(r, record)
+	}
+}
+
+// maxLoggedParam bounds what is logged of the name of the request's field that is
+// wrong, in bytes: a client can choose the name.
+const maxLoggedParam = 200
+
+// logFailure logs why a request failed, with what its client is not told.
+func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
+	e, what := outcome.apiErr, "request refused"
+	if outcome.streamed {
+		what = "request failed within its stream"
+	}
+	level, attrs := slog.LevelDebug, []slog.Attr{
+		slog.String("request_id", requestID(r)),
+		slog.Int("status", e.Status),
+		slog.String("code", string(e.Code)),
+		slog.String("param", e.Param[:min(len(e.Param), maxLoggedParam)]),
+	}
+	if e.Status >= http.StatusInternalServerError || e.Detail != "" {
+		level = slog.LevelWarn
+		// The message about an invalid request may quote it, so it is not logged.
+		attrs = append(attrs, slog.String("error", cmp.Or(e.Detail, e.Message)))
+	}
+	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, what, attrs...)
+}
+
+// logTools logs what a turn did with tool calls.
+func (g *Gateway) logTools(r *http.Request, record Record) {
+	tools := record.Tools
+	log := g.opts.Logger.With(
+		slog.String("request_id", record.RequestID),
+		slog.Int("choice", record.Choice),
+		slog.String("mode", string(record.Mode)),
+	)
+	ctx := context.WithoutCancel(r.Context())
+	for reason, n := range tools.Aborted {
+		level := slog.LevelWarn
+		if reason == turn.AbortUndeclared {
+			level = slog.LevelDebug // the text speaks of a tool; nothing is wrong with it
+		}
+		log.LogAttrs(ctx, level, "a begun tool block was no call",
+			slog.String("reason", string(reason)), slog.Int("blocks", n))
+	}
+	if tools.Calls == 0 && tools.Started == 0 {
+		return
+	}
+	level := slog.LevelDebug
+	switch {
+	case tools.Unwritable > 0:
+		level = slog.LevelWarn
+	case tools.Truncated || tools.Duplicates > 0:
+		level = slog.LevelInfo
+	}
+	log.LogAttrs(ctx, level, "tool calls",
+		slog.String("stop_after_tools", string(record.Stop)),
+		slog.Int("calls", tools.Calls),
+		slog.Bool("truncated", tools.Truncated),
+		slog.Int("duplicates", tools.Duplicates),
+		slog.Int("unwritable", tools.Unwritable),
+		slog.Int("blocks_started", tools.Started),
+		slog.Int("blocks_flushed", tools.Flushed),
+		slog.Int("tail_bytes", tools.TailBytes))
+}
+
+// requestID returns the value of x-request-id.
+func requestID(r *http.Request) string { return r.Header.Get("X-Request-Id") }

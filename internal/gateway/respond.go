@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// responder writes the answer to a request. Its methods are never called by two
+// goroutines at once.
+type responder interface {
+	// write writes the next outputs of a choice, none of them a failure. An
+	// *openai.Error fails the request.
+	write(choice int, outputs []turn.Output) error
+	// nextWake returns when wake has to be called if nothing else happens.
+	nextWake() time.Duration
+	// wake does what is due: a header, a keepalive.
+	wake() error
+	// finish ends the answer once the turns have ended. err is that of
+	// [turnGroup.run].
+	finish(err error) requestOutcome
+	// close releases the memory of the answer.
+	close()
+}
+
+// respond runs the turns of a request and gives the client what they say.
+func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) requestOutcome {
+	header := x.w.Header()
+	header.Set(modeHeader, string(req.options.OutputMode))
+	header.Set(stopHeader, string(req.options.StopAfterTools))
+	if len(req.plan.Ignored) > 0 {
+		header.Set(ignoredHeader, ignoredParams(req.plan.Ignored))
+	}
+	to := g.newResponder(x, req)
+	defer to.close()
+	turns := newTurnGroup(g, x, req, to)
+	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
+	outcome := to.finish(turns.run(ctx))
+	for _, c := range x.choices {
+		outcome.turns = append(outcome.turns, newRecord(x, req, c, outcome.apiErr))
+	}
+	return outcome
+}
+
+func (g *Gateway) newResponder(x *exchange, req *request) responder {
+	if req.plan.Stream {
+		return g.newStreamResponder(x, req.form)
+	}
+	return &bufferedResponder{g: g, x: x, encoder: req.form.body(), held: g.hold()}
+}
+
+// ignoredHeader names the parameters of a request that changed nothing.
+const ignoredHeader = "X-Codex-Ignored-Params"
+
+// maxIgnored is how many parameters the header names. Only the hosted tools of
+// a Codex may be more.
+const maxIgnored = 32
+
+// ignoredParams returns the value of the header. The names are the server's own words.
+func ignoredParams(names []string) string {
+	more := len(names) - maxIgnored
+	if more <= 0 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s, and %d more", strings.Join(names[:maxIgnored], ", "), more)
+}
+
+// bufferedResponder writes an answer in one body.
+type bufferedResponder struct {
+	g       *Gateway
+	x       *exchange
+	encoder bodyEncoder
+	held    *held
+}
+
+// write adds the outputs to the body.
+func (b *bufferedResponder) write(choice int, outputs []turn.Output) error {
+	for i := range outputs {
+		if err := b.held.add(&outputs[i]); err != nil {
+			return err
+		}
+		b.encoder.Add(choice, outputs[i])
+	}
+	return nil
+}
+
+// nextWake is never: nothing is written before the end.
+func (b *bufferedResponder) nextWake() time.Duration { return math.MaxInt64 }
+
+func (b *bufferedResponder) wake() error { return nil }
+
+// finish writes the body, or the error.
+func (b *bufferedResponder) finish(err error) requestOutcome {
+	if apiErr, failed := errors.AsType[*openai.Error](err); failed {
+		return b.g.refuse(b.x.w, b.x.r, apiErr)
+	}
+	if err != nil {
+		return b.g.refuseLost(b.x, err)
+	}
+	tools := toolsOf(b.x.choices)
+	header := b.x.w.Header()
+	header.Set(countHeader, strconv.Itoa(tools.Calls))
+	header.Set(truncatedHeader, strconv.FormatBool(tools.Truncated))
+	if err := writeJSON(b.x.w, http.StatusOK, b.encoder.JSON()); err != nil {
+		return requestOutcome{apiErr: openai.ClientGone(), lost: err}
+	}
+	return requestOutcome{}
+}
+
+func (b *bufferedResponder) close() { b.held.release() }
+
+// writeJSON writes a JSON body.
+func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, err := w.Write(body)
+	return err
+}

@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/queue"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// exchange is an HTTP request that wants turns of the model, and what it holds
+// until its answer has ended.
+type exchange struct {
+	w       http.ResponseWriter
+	r       *http.Request // its context ends when the client leaves
+	user    string
+	arrived time.Time
+
+	lease   Lease
+	body    *budget.Claim // of the body and of what the request refers to
+	copied  func()        // lets another large body be copied; may be called more than once
+	choices []*choice
+	cleanup []func() // run by close, the last first
+}
+
+func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	return &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now()}
+}
+
+// atEnd registers f to be called by close.
+func (x *exchange) atEnd(f func()) { x.cleanup = append(x.cleanup, f) }
+
+// close releases all that the exchange holds, even if a part of that panics.
+func (x *exchange) close() {
+	for _, f := range x.cleanup {
+		defer f()
+	}
+}
+
+// serve serves a request for turns of the model.
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, c codec) {
+	x := g.newExchange(w, r)
+	defer x.close()
+	outcome := g.handle(x, c)
+	g.report(r, outcome)
+	if outcome.cut() {
+		// Returning would end the body as if it were complete, which a client that
+		// has closed its sending side alone would see.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// handle leases the app-servers, receives the request, starts its turns and responds
+// with what they say.
+func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
+	// The lease comes first: from here on, a reload cannot take the processes away.
+	if err := g.takeLease(x); err != nil {
+		return g.refuse(x.w, x.r, openai.FromFailure(err))
+	}
+	req, apiErr := g.accept(x, c)
+	if apiErr != nil {
+		return g.refuse(x.w, x.r, apiErr)
+	}
+	ctx, end := g.untilDrained(x.r.Context())
+	x.atEnd(end)
+	ctx, end = req.form.track(ctx)
+	x.atEnd(end)
+	if err := g.start(ctx, x, req); err != nil {
+		return g.refuse(x.w, x.r, req.form.apiError(err))
+	}
+	return g.respond(ctx, x, req)
+}
+
+// takeLease takes the lease of the app-servers.
+func (g *Gateway) takeLease(x *exchange) (err error) {
+	if x.lease, err = g.upstream.Lease(); err == nil {
+		x.atEnd(x.lease.Release)
+	}
+	return err
+}
+
+// accept receives a request unless the server is exiting or begins to exit.
+func (g *Gateway) accept(x *exchange, c codec) (*request, *openai.Error) {
+	ctx, end := g.untilExit(x.r.Context())
+	defer end()
+	req, apiErr := g.receive(ctx, x, c)
+	if apiErr != nil && errors.Is(context.Cause(ctx), turn.ErrShutdown) {
+		apiErr = openai.FromFailure(turn.ErrShutdown) // it caused whatever failed
+	}
+	return req, apiErr
+}
+
+// receive reads and decodes a request, waits until its turns may run, and prepares
+// them. It does not read a request that finds the queue full.
+func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, *openai.Error) {
+	if g.queue.Full(x.user) {
+		LimitDiscard(x.w)
+		return nil, openai.QueueFull()
+	}
+	x.body = g.bodies.budget.Claim()
+	x.atEnd(x.body.Release)
+	body, apiErr := g.readBody(ctx, x.w, x.r, x.body)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	decoded, apiErr := c.decode(body)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	leave, apiErr := g.admit(ctx, x.user, decoded.Choices())
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	x.atEnd(leave)
+	return g.prepare(ctx, x, c.route(), decoded)
+}
+
+// admit waits until all turns of a request may run. The caller calls leave when
+// they have ended.
+func (g *Gateway) admit(ctx context.Context, user string, turns int) (leave func(), apiErr *openai.Error) {
+	leave, err := g.queue.Acquire(ctx, user, turns)
+	switch {
+	case errors.Is(err, queue.ErrFull):
+		return nil, openai.QueueFull()
+	case errors.Is(err, queue.ErrTimeout):
+		return nil, openai.QueueTimeout(g.opts.QueueWait)
+	case errors.Is(err, queue.ErrTooHeavy):
+		return nil, openai.TooManyChoices(turns, g.queue.Heaviest())
+	case err != nil:
+		return nil, openai.FromFailure(err)
+	}
+	return leave, nil
+}

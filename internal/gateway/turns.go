@@ -1,0 +1,169 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// turnGroup runs the turns of one request, whose outputs go to one responder.
+type turnGroup struct {
+	g  *Gateway
+	x  *exchange
+	to responder
+
+	mu         sync.Mutex
+	err        error // of to, or the failure of a turn; nothing is written after it
+	req        *request
+	repeatable int // turns that may have to be started once more
+}
+
+// newTurnGroup returns the group of the turns that were started.
+func newTurnGroup(g *Gateway, x *exchange, req *request, to responder) *turnGroup {
+	t := &turnGroup{g: g, x: x, req: req, to: to}
+	for _, c := range x.choices {
+		if c.repeatable {
+			t.repeatable++
+		}
+	}
+	if t.repeatable == 0 {
+		t.forgetRequest()
+	}
+	return t
+}
+
+// run runs the turns until all have ended well or one has failed. The error is an
+// *openai.Error if the request has failed; else it is why the client could not be
+// given the answer.
+func (t *turnGroup) run(ctx context.Context) error {
+	return t.g.sideBySide(ctx, t.x.choices, t.runChoice)
+}
+
+// runChoice runs the turn of a choice, once more if its instructions were refused.
+func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
+	failure, err := t.drive(ctx, c)
+	if failure != nil && t.g.refused(c, failure) {
+		if failure = t.g.startAgain(ctx, t.req.plan, c); failure == nil {
+			t.settle(c, false)
+			failure, err = t.drive(ctx, c)
+		} else if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
+			return cause
+		}
+	}
+	if failure == nil {
+		return err
+	}
+	t.settle(c, false)
+	failure = c.explain(ctx, failure) // it may take a moment; the others go on
+	return t.fail(t.req.form.apiError(failure))
+}
+
+// drive runs the turn of a choice. failure is why it failed; err is the error of the
+// responder, or the cause of the end of ctx.
+func (t *turnGroup) drive(ctx context.Context, c *choice) (failure, err error) {
+	to := &consumer{group: t, choice: c}
+	err = turn.Drive(ctx, c.thread, c.machine, to, t.g.opts.IdleTimeout)
+	return to.failure, err
+}
+
+// explainTimeout bounds what is asked about a failure.
+const explainTimeout = 2 * time.Second
+
+// explain adds to the failure of a turn what the app-server knows of it: when a spent
+// plan resets.
+func (c *choice) explain(ctx context.Context, failure error) error {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	return c.thread.ExplainLimit(ctx, failure)
+}
+
+// settle records that the turn of a choice will not be started again, and whether the
+// provider has accepted its instructions. After the last such turn, it lets go of what
+// only starting turns needed.
+func (t *turnGroup) settle(c *choice, accepted bool) {
+	if !c.repeatable {
+		return
+	}
+	c.repeatable = false
+	if accepted {
+		c.place.conn.InstructionsTaken(c.place.model)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.repeatable--; t.repeatable == 0 {
+		t.forgetRequest()
+	}
+}
+
+// forgetRequest lets go of what only starting turns needed, and of the body's memory
+// if that is free then.
+func (t *turnGroup) forgetRequest() {
+	plan := t.req.plan
+	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
+	if t.req.form.forget() {
+		t.x.body.Release()
+	}
+}
+
+// write passes outputs of a choice to the responder unless the request has failed.
+func (t *turnGroup) write(c *choice, outputs []turn.Output) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil && len(outputs) > 0 {
+		t.err = t.to.write(c.index, outputs)
+	}
+	return t.err
+}
+
+// fail fails the request. The first failure counts.
+func (t *turnGroup) fail(apiErr *openai.Error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = apiErr
+	}
+	return t.err
+}
+
+// consumer takes the outputs of one choice.
+type consumer struct {
+	group   *turnGroup
+	choice  *choice
+	failure error // why the turn failed
+}
+
+// Consume passes outputs to the responder, except for a failure, which it keeps.
+func (c *consumer) Consume(outputs []turn.Output) error {
+	c.choice.observe(outputs)
+	if outputs[0].Kind != turn.OutputFailure {
+		c.group.settle(c.choice, true)
+	}
+	if last := len(outputs) - 1; outputs[last].Kind == turn.OutputFailure {
+		outputs, c.failure = outputs[:last], outputs[last].Err
+	}
+	return c.group.write(c.choice, outputs)
+}
+
+// NextWake returns when the responder wants to be woken.
+func (c *consumer) NextWake() time.Duration {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	return c.group.to.nextWake()
+}
+
+// Wake wakes the responder unless the request has failed: a failure may still have to
+// become the status.
+func (c *consumer) Wake() error {
+	t := c.group
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = t.to.wake()
+	}
+	return t.err
+}
