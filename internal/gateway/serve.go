@@ -28,7 +28,7 @@ type exchange struct {
 }
 
 func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	return &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now()}
+	return &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now(), cleanup: make([]func(), 0, 7)}
 }
 
 // atEnd registers f to be called by close.
