@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -257,7 +257,7 @@ func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 	}
 	if len(args) > 2 {
 		alias.Effort = args[2]
-		if err := isOneOf(d, alias.Effort, openai.Efforts); err != nil {
+		if err := isOneOf(d, alias.Effort, prompt.Efforts); err != nil {
 			return err
 		}
 	}

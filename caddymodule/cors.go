@@ -11,7 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
 // anyOrigin allows the pages of every origin.
@@ -126,7 +126,7 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 		return false
 	}
 	if !allowed {
-		refuse(w, r, openai.OriginNotAllowed(origin))
+		refuse(w, r, apierror.OriginNotAllowed(origin))
 		return true
 	}
 	answerPreflight(header, r.Header)

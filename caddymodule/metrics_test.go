@@ -15,8 +15,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -134,7 +134,7 @@ func chatWithoutBody(t *testing.T, h *Handler) string {
 	if err := errors.Join(err, json.Unmarshal(w.Body.Bytes(), &body)); err != nil || w.Code != http.StatusBadRequest {
 		t.Fatal(w.Code, err)
 	}
-	return openai.Code(body.Error.Code).Label()
+	return apierror.Code(body.Error.Code).Label()
 }
 
 // Each route that is not for probes is counted.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
 // exported are the names of all metrics, as they are scraped, by the names of
@@ -51,7 +51,7 @@ func TestExamplesNameMetrics(t *testing.T) {
 		shown := make(map[string]bool)
 		for _, name := range metricName.FindAllString(string(text), -1) {
 			family, ok := names[name]
-			isCode := openai.Code(name).Label() == name
+			isCode := apierror.Code(name).Label() == name
 			if !ok && !isCode && !slices.Contains(labels, name) {
 				t.Errorf("%s names %s, which does not exist", file, name)
 			}

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // ModelAlias is a name of the operator's own for a model.
@@ -32,8 +33,8 @@ func (h *Handler) checkModels() error {
 			return errors.New("the id must not be empty")
 		case seen[m.ID]:
 			return fmt.Errorf("%s is named twice", m.ID)
-		case m.Effort != "" && !slices.Contains(openai.Efforts, m.Effort):
-			return fmt.Errorf("the effort of %s must be one of %s, not %q", m.ID, list(openai.Efforts), m.Effort)
+		case m.Effort != "" && !slices.Contains(prompt.Efforts, m.Effort):
+			return fmt.Errorf("the effort of %s must be one of %s, not %q", m.ID, list(prompt.Efforts), m.Effort)
 		}
 		seen[m.ID] = true
 	}
@@ -41,10 +42,10 @@ func (h *Handler) checkModels() error {
 }
 
 // aliases returns the models as the gateway takes them.
-func (h *Handler) aliases() []openai.Alias {
-	var aliases []openai.Alias
+func (h *Handler) aliases() []models.Alias {
+	var aliases []models.Alias
 	for _, m := range h.Models {
-		aliases = append(aliases, openai.Alias{ID: m.ID, Model: cmp.Or(m.Model, m.ID), Effort: m.Effort})
+		aliases = append(aliases, models.Alias{ID: m.ID, Model: cmp.Or(m.Model, m.ID), Effort: m.Effort})
 	}
 	return aliases
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
 // observer counts requests and turns in the metrics and in the usage, and logs turns.
@@ -35,7 +35,7 @@ func (observer) AnswerBegan(stream bool) func() {
 }
 
 // RequestFailed records why a request failed.
-func (observer) RequestFailed(r *http.Request, e *openai.Error) { setFailure(r, e) }
+func (observer) RequestFailed(r *http.Request, e *apierror.Error) { setFailure(r, e) }
 
 // TurnEnded counts and logs a turn.
 func (o observer) TurnEnded(r gateway.Record) {
@@ -47,7 +47,7 @@ func (o observer) TurnEnded(r gateway.Record) {
 // requestOutcome is the result of a request. Only the goroutine of the request uses
 // it.
 type requestOutcome struct {
-	failure *openai.Error // nil: the request succeeded
+	failure *apierror.Error // nil: the request succeeded
 }
 
 type outcomeKey struct{}
@@ -60,7 +60,7 @@ func withOutcome(r *http.Request) (*http.Request, *requestOutcome) {
 
 // setFailure records the failure of a request. Only the first one counts: it is the
 // one that the client receives.
-func setFailure(r *http.Request, e *openai.Error) {
+func setFailure(r *http.Request, e *apierror.Error) {
 	if outcome, ok := r.Context().Value(outcomeKey{}).(*requestOutcome); ok && outcome.failure == nil {
 		outcome.failure = e
 	}

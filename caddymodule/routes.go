@@ -8,8 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
 // route is one entry of the API.
@@ -44,7 +44,7 @@ var (
 		h.gateway.Model(w, r, strings.TrimPrefix(r.URL.Path, modelPrefix))
 	}}
 	unknownRoute = route{name: "unknown", serve: func(_ *Handler, w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, openai.NotFound(r.Method, r.URL.Path))
+		refuse(w, r, apierror.NotFound(r.Method, r.URL.Path))
 	}}
 )
 
@@ -106,13 +106,13 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case h.cors.forged(r):
-		refuse(w, r, openai.OriginNotAllowed(r.Header.Get("Origin")))
+		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
 	case !rt.open && !h.keys.allows(r):
-		refuse(w, r, openai.Unauthorized())
+		refuse(w, r, apierror.Unauthorized())
 	case !rt.open && userOf(r) == "" && !h.hosts.allow(h, r):
-		refuse(w, r, openai.HostNotAllowed(r.Host))
+		refuse(w, r, apierror.HostNotAllowed(r.Host))
 	case len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method):
-		refuse(w, r, openai.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
+		refuse(w, r, apierror.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
 	default:
 		rt.serve(h, w, r)
 	}
@@ -120,7 +120,7 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 
 // refuse answers with an error before the body was read. An error of the writer means
 // that the client has gone.
-func refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
+func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 	if r.ContentLength != 0 {
 		gateway.LimitDiscard(w)
 	}

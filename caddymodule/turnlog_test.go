@@ -9,8 +9,8 @@ import (
 	zaptest "go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -19,7 +19,7 @@ func TestTurnLog(t *testing.T) {
 	log := zap.New(core)
 	logTurn(log, gateway.Record{
 		Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: gateway.RouteChat,
-		RequestID: "req-1", User: "alice", Model: strings.Repeat("ü", 500), Mode: turn.ModeJSON, Stream: true, Status: 502, Code: openai.Code("codex_error" + strings.Repeat("!", 500)),
+		RequestID: "req-1", User: "alice", Model: strings.Repeat("ü", 500), Mode: turn.ModeJSON, Stream: true, Status: 502, Code: apierror.Code("codex_error" + strings.Repeat("!", 500)),
 		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2},
 		Tools: turn.Report{Calls: 2, Truncated: true},
 	})

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -30,7 +30,7 @@ func TestAdmitRefuses(t *testing.T) {
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
-		check := func(what string, turns, status int, code openai.Code, param string, after time.Duration) {
+		check := func(what string, turns, status int, code apierror.Code, param string, after time.Duration) {
 			t.Helper()
 			start := time.Now()
 			_, refusal := g.admit(t.Context(), "a", turns)
@@ -73,11 +73,11 @@ func TestAdmitClientGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, refusal = g.admit(ctx, "a", 1)
-	if refusal == nil || refusal.Code != openai.ClientGone().Code || g.queue.Len() != 0 {
+	if refusal == nil || refusal.Code != apierror.ClientGone().Code || g.queue.Len() != 0 {
 		t.Errorf("%+v, %d wait", refusal, g.queue.Len())
 	}
 	w := httptest.NewRecorder()
-	if g.refuse(w, requestOf("a").WithContext(ctx), refusal); w.Code != openai.ClientGone().Status {
+	if g.refuse(w, requestOf("a").WithContext(ctx), refusal); w.Code != apierror.ClientGone().Status {
 		t.Errorf("answered %d: %s", w.Code, w.Body)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
 // readBody reads a request's body to its end, which streaming over HTTP/1 needs, up
@@ -17,14 +17,14 @@ import (
 // is added to the claim, which the caller releases. The end of ctx ends the reading,
 // and so does a client that is too slow: a request that is being read takes memory,
 // and keeps the processes of its configuration.
-func (g *Gateway) readBody(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *budget.Claim) ([]byte, *openai.Error) {
+func (g *Gateway) readBody(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *budget.Claim) ([]byte, *apierror.Error) {
 	switch {
 	case r.ContentLength > g.opts.MaxBody:
 		LimitDiscard(w)
-		return nil, openai.PayloadTooLarge(g.opts.MaxBody)
+		return nil, apierror.PayloadTooLarge(g.opts.MaxBody)
 	case !claim.Fits(r.ContentLength):
 		LimitDiscard(w)
-		return nil, openai.BodyMemory()
+		return nil, apierror.BodyMemory()
 	}
 	reading := newReadCut(w)
 	defer reading.close() // also if a Read panics
@@ -37,18 +37,18 @@ func (g *Gateway) readBody(ctx context.Context, w http.ResponseWriter, r *http.R
 		err = os.ErrDeadlineExceeded
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, openai.PayloadTooLarge(tooLarge.Limit)
+		return nil, apierror.PayloadTooLarge(tooLarge.Limit)
 	}
 	switch {
 	case errors.Is(err, errNoMemory):
 		LimitDiscard(w)
-		return nil, openai.BodyMemory()
+		return nil, apierror.BodyMemory()
 	case errors.Is(err, os.ErrDeadlineExceeded) && (r.ProtoMajor == 1 || ctx.Err() == nil):
 		// Over HTTP/1 a deadline, also one of Caddy's, ends the request's context; over
 		// HTTP/2 a context that has ended means that the client has gone.
-		return nil, openai.BodyTimeout(minPace, maxBodyTime)
+		return nil, apierror.BodyTimeout(minPace, maxBodyTime)
 	case err != nil:
-		return nil, openai.InvalidRequest("", "The request body could not be read to its end: "+err.Error())
+		return nil, apierror.InvalidRequest("", "The request body could not be read to its end: "+err.Error())
 	}
 	return body, nil
 }

@@ -18,8 +18,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 )
 
 func TestReadBody(t *testing.T) {
@@ -191,7 +191,7 @@ func (w *expiring) SetReadDeadline(time.Time) error {
 func TestBodyMemory(t *testing.T) {
 	const most = 4 << 20
 	g := New(nil, Options{MaxBody: most, MaxBodyMemory: 4 * most, MaxConcurrent: 1})
-	read := func(body io.Reader, length int64) (*budget.Claim, []byte, *openai.Error) {
+	read := func(body io.Reader, length int64) (*budget.Claim, []byte, *apierror.Error) {
 		r := httptest.NewRequest(http.MethodPost, "/", body)
 		r.ContentLength = length
 		memory := g.bodies.budget.Claim()

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
@@ -21,8 +23,8 @@ type chatCodec struct{}
 
 func (chatCodec) route() Route { return RouteChat }
 
-func (chatCodec) decode(body []byte) (decodedRequest, *openai.Error) {
-	decoded, apiErr := openai.DecodeChat(body)
+func (chatCodec) decode(body []byte) (decodedRequest, *apierror.Error) {
+	decoded, apiErr := chat.Decode(body)
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -30,20 +32,20 @@ func (chatCodec) decode(body []byte) (decodedRequest, *openai.Error) {
 }
 
 // chatRequest is a decoded request for a chat completion.
-type chatRequest struct{ *openai.ChatRequest }
+type chatRequest struct{ *chat.Request }
 
 // resolve does nothing: the request has its whole conversation.
-func (chatRequest) resolve(context.Context, *exchange) *openai.Error { return nil }
+func (chatRequest) resolve(context.Context, *exchange) *apierror.Error { return nil }
 
 // idSuffixLength gives call ids 40 random bits: enough to tell the turns of a
 // conversation apart.
 const idSuffixLength = 8
 
 // form returns the form of the completion.
-func (chatRequest) form(_ *exchange, plan *openai.Plan, options *turn.Options) form {
+func (chatRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
 	id := rand.Text()
 	options.IDSuffix = strings.ToLower(id[:idSuffixLength])
-	return chatForm{openai.Meta{
+	return chatForm{chat.Meta{
 		ID:              "chatcmpl-" + id,
 		Model:           plan.Model,
 		Created:         time.Now().Unix(),
@@ -54,15 +56,15 @@ func (chatRequest) form(_ *exchange, plan *openai.Plan, options *turn.Options) f
 }
 
 // chatForm is the form of a chat completion.
-type chatForm struct{ meta openai.Meta }
+type chatForm struct{ meta chat.Meta }
 
 func (f chatForm) stream(w *sse.Writer) streamEncoder {
-	return &chatStream{openai.NewChatStream(f.meta, w.WriteData), w}
+	return &chatStream{chat.NewStream(f.meta, w.WriteData), w}
 }
 
-func (f chatForm) body() bodyEncoder { return openai.NewChatBody(f.meta) }
+func (f chatForm) body() bodyEncoder { return chat.NewBody(f.meta) }
 
-func (f chatForm) apiError(failure error) *openai.Error { return openai.FromFailure(failure) }
+func (f chatForm) apiError(failure error) *apierror.Error { return apierror.From(failure) }
 
 // track does nothing: no other request can ask for a completion.
 func (f chatForm) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
@@ -71,7 +73,7 @@ func (f chatForm) forget() bool { return true }
 
 // chatStream encodes an answer as chunks.
 type chatStream struct {
-	*openai.ChatStream
+	*chat.Stream
 	writer *sse.Writer
 }
 

@@ -3,7 +3,8 @@ package gateway
 import (
 	"context"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
@@ -11,7 +12,7 @@ import (
 // codec decodes the requests of one route.
 type codec interface {
 	route() Route
-	decode(body []byte) (decodedRequest, *openai.Error)
+	decode(body []byte) (decodedRequest, *apierror.Error)
 }
 
 // decodedRequest is a valid request of either API.
@@ -20,10 +21,10 @@ type decodedRequest interface {
 	conversation
 	Choices() int
 	// resolve adds what the request refers to in the store of responses.
-	resolve(ctx context.Context, x *exchange) *openai.Error
-	Plan(openai.PlanOptions) (*openai.Plan, *openai.Error)
+	resolve(ctx context.Context, x *exchange) *apierror.Error
+	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
 	// form returns the form of the answer, and sets the options that it needs.
-	form(x *exchange, plan *openai.Plan, options *turn.Options) form
+	form(x *exchange, plan *prompt.Plan, options *turn.Options) form
 }
 
 // form is the form of the answer to one request: chat completions or Responses.
@@ -33,7 +34,7 @@ type form interface {
 	// body returns an encoder of an answer in one body.
 	body() bodyEncoder
 	// apiError returns what a client of this form is told of a failure.
-	apiError(failure error) *openai.Error
+	apiError(failure error) *apierror.Error
 	// track makes the answer known to other requests until end is called. They may
 	// end the context that it returns.
 	track(ctx context.Context) (_ context.Context, end func())
@@ -50,7 +51,7 @@ type streamEncoder interface {
 	// Write writes the next output of a choice, which is no failure.
 	Write(choice int, out turn.Output) error
 	// Fail writes that the request has failed.
-	Fail(apiErr *openai.Error) error
+	Fail(apiErr *apierror.Error) error
 	// Done reports whether the last event that depends on outputs is written: all
 	// choices have finished, or the request has failed.
 	Done() bool
@@ -71,7 +72,7 @@ type bodyEncoder interface {
 // request is all that the turns of a request and its answer need.
 type request struct {
 	route   Route
-	plan    *openai.Plan
+	plan    *prompt.Plan
 	options turn.Options // of every choice
 	form    form
 }

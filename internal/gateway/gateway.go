@@ -1,5 +1,5 @@
 // Package gateway serves the OpenAI API over HTTP with the turns of an
-// app-server. It joins the parts: a request becomes a plan (internal/openai),
+// app-server. It joins the parts: a request becomes a plan (internal/prompt),
 // the plan a thread and a turn (codexrpc), the turn outputs (internal/turn),
 // and the outputs a stream or a body. It knows nothing of Caddy.
 package gateway
@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/budget"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -34,7 +34,7 @@ type Options struct {
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
 	StopGrace    time.Duration       // how long a turn goes on after a textual block, in turn.StopBurst
-	Aliases      []openai.Alias      // models besides those of Codex
+	Aliases      []models.Alias      // models besides those of Codex
 	Images       Images              // nil: images elsewhere are refused
 	NoReasoning  bool                // clients get no summaries of the reasoning
 	Instructions Instructions        // empty: InstructionsAuto

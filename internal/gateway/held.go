@@ -1,8 +1,8 @@
 package gateway
 
 import (
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -45,7 +45,7 @@ func (h *held) release() {
 	}
 }
 
-// add counts an output. The error, an *openai.Error, means that it is too much.
+// add counts an output. The error, an *apierror.Error, means that it is too much.
 func (h *held) add(o *turn.Output) error {
 	if h == nil {
 		return nil
@@ -65,10 +65,10 @@ func (h *held) add(o *turn.Output) error {
 		}
 	}
 	if h.size > h.most {
-		return openai.AnswerTooLarge(h.most)
+		return apierror.AnswerTooLarge(h.most)
 	}
 	if more := h.size - h.claim.Size(); more > 0 && !h.claim.Grow(max(more, heldStep)) {
-		return openai.AnswerMemory()
+		return apierror.AnswerMemory()
 	}
 	return nil
 }

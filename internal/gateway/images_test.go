@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
 )
 
 // largeImages are large, at every URL.
@@ -18,7 +18,7 @@ func (largeImages) Fetch(_ context.Context, urls []string) (map[string]string, e
 // TestImagesTooLarge: a short body that names one image often is refused.
 func TestImagesTooLarge(t *testing.T) {
 	g := New(nil, Options{Images: largeImages{}})
-	chat, refusal := openai.DecodeChat([]byte(conversing(`{"role":"user","content":[` + repeat(1000, `{"type":"image_url","image_url":{"url":"https://h/i"}}`) + `]}`)))
+	chat, refusal := chat.Decode([]byte(conversing(`{"role":"user","content":[` + repeat(1000, `{"type":"image_url","image_url":{"url":"https://h/i"}}`) + `]}`)))
 	if refusal != nil {
 		t.Fatal(refusal)
 	}

@@ -5,7 +5,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -20,14 +21,14 @@ const (
 )
 
 // placement returns where the instructions of a plan go on a thread of a process.
-func (g *Gateway) placement(conn *codexrpc.Conn, process *appserver.Process, plan *openai.Plan) openai.Placement {
+func (g *Gateway) placement(conn *codexrpc.Conn, process *appserver.Process, plan *prompt.Plan) prompt.Placement {
 	model := plan.Thread.Model
-	prompt := process.Prompt(model)
-	return openai.Placement{
+	own := process.Prompt(model)
+	return prompt.Placement{
 		Append: g.opts.Instructions == InstructionsAppend ||
 			g.opts.Instructions == InstructionsAuto && conn.Strict() && !conn.TakesInstructions(model),
-		Once: prompt.Twice && len(plan.Thread.DynamicTools) == 0,
-		Own:  prompt.Own,
+		Once: own.Twice && len(plan.Thread.DynamicTools) == 0,
+		Own:  own.Own,
 	}
 }
 
@@ -41,7 +42,7 @@ func (g *Gateway) repeatable(at place) bool {
 // refused reports whether a turn has failed because the provider refuses its
 // instructions and has to be started once more. It records the refusal for the login.
 func (g *Gateway) refused(c *choice, failure error) bool {
-	if g.opts.Instructions != InstructionsAuto || c.place.instructions.Append || !openai.RefusesInstructions(failure) {
+	if g.opts.Instructions != InstructionsAuto || c.place.instructions.Append || !apierror.RefusesInstructions(failure) {
 		return false
 	}
 	if c.place.conn.InstructionsRefused(c.place.model) {
@@ -53,7 +54,7 @@ func (g *Gateway) refused(c *choice, failure error) bool {
 
 // startAgain starts the turn of a choice once more, with the same login and the
 // instructions after Codex's own prompt.
-func (g *Gateway) startAgain(ctx context.Context, plan *openai.Plan, c *choice) error {
+func (g *Gateway) startAgain(ctx context.Context, plan *prompt.Plan, c *choice) error {
 	at := c.place
 	at.instructions.Append = true
 	thread, err := g.startThread(ctx, at, plan)

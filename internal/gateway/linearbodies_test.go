@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
 // hostileBody makes a body whose arrays, objects or texts have about n elements.
@@ -39,8 +39,8 @@ const (
 	asCodex = `"client_metadata":{"x-codex-installation-id":"i"}`
 )
 
-// chat is a chat request with the members, which come behind the messages.
-func chat(members string) string {
+// withMember is a chat request with the members, which come behind the messages.
+func withMember(members string) string {
 	return `{"model":"m","messages":[` + userMessage + `],` + members + `}`
 }
 
@@ -118,62 +118,62 @@ func chatBodies() map[string]hostileBody {
 		},
 
 		"tools": func(n int) string {
-			return chat(`"tools":[` + numbered(n, `{"type":"function","function":{"name":"f%d"}}`) + `]`)
+			return withMember(`"tools":[` + numbered(n, `{"type":"function","function":{"name":"f%d"}}`) + `]`)
 		},
-		"functions": func(n int) string { return chat(`"functions":[` + numbered(n, `{"name":"f%d"}`) + `]`) },
+		"functions": func(n int) string { return withMember(`"functions":[` + numbered(n, `{"name":"f%d"}`) + `]`) },
 		"reserved names": func(n int) string {
 			// They are all the same as far as Codex's limit lets them be told apart.
-			return chat(`"tools":[` + list(n, func(i int) string {
+			return withMember(`"tools":[` + list(n, func(i int) string {
 				return fmt.Sprintf(`{"type":"function","function":{"name":"mcp__%s%05d"}}`, strings.Repeat("x", 118), i)
 			}) + `]`)
 		},
 		"taken names": func(n int) string {
-			return chat(`"tools":[{"type":"function","function":{"name":"exec"}},` + numbered(n, `{"type":"function","function":{"name":"client_exec_%d"}}`) + `]`)
+			return withMember(`"tools":[{"type":"function","function":{"name":"exec"}},` + numbered(n, `{"type":"function","function":{"name":"client_exec_%d"}}`) + `]`)
 		},
 		"allowed tools": func(n int) string {
-			return chat(`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[` +
+			return withMember(`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[` +
 				repeat(n, `{"type":"function","function":{"name":"f"}}`) + `]}}`)
 		},
 		"unknown allowed tools": func(n int) string {
-			return chat(`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[` +
+			return withMember(`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[` +
 				numbered(n, `{"type":"function","function":{"name":"g%d"}}`) + `]}}`)
 		},
-		"logit biases": func(n int) string { return chat(`"logit_bias":{` + numbered(n, `"%d":1`) + `}`) },
-		"metadata":     func(n int) string { return chat(`"metadata":{` + numbered(n, `"k%d":"v"`) + `}`) },
-		"modalities":   func(n int) string { return chat(`"modalities":[` + repeat(n, `"text"`) + `]`) },
-		"stops":        func(n int) string { return chat(`"stop":[` + numbered(n, `"s%d"`) + `]`) },
-		"a long stop":  func(n int) string { return chat(`"stop":"` + strings.Repeat("a", n) + `"`) },
+		"logit biases": func(n int) string { return withMember(`"logit_bias":{` + numbered(n, `"%d":1`) + `}`) },
+		"metadata":     func(n int) string { return withMember(`"metadata":{` + numbered(n, `"k%d":"v"`) + `}`) },
+		"modalities":   func(n int) string { return withMember(`"modalities":[` + repeat(n, `"text"`) + `]`) },
+		"stops":        func(n int) string { return withMember(`"stop":[` + numbered(n, `"s%d"`) + `]`) },
+		"a long stop":  func(n int) string { return withMember(`"stop":"` + strings.Repeat("a", n) + `"`) },
 		"predictions": func(n int) string {
-			return chat(`"prediction":{"content":[` + repeat(n, `{"type":"text","text":"t"}`) + `]}`)
+			return withMember(`"prediction":{"content":[` + repeat(n, `{"type":"text","text":"t"}`) + `]}`)
 		},
 		"eight choices": func(n int) string {
 			return `{"model":"m","n":8,"messages":[` + repeat(n, userMessage) + `]}`
 		},
 		"stream options": func(n int) string {
-			return chat(`"stream":true,"stream_options":{` + repeat(n, `"include_usage":true`) + `}`)
+			return withMember(`"stream":true,"stream_options":{` + repeat(n, `"include_usage":true`) + `}`)
 		},
 	}
 	for what, schema := range schemas() {
 		bodies[what+" of a tool"] = func(n int) string {
-			return chat(`"tools":[{"type":"function","function":{"name":"f","parameters":` + schema(n) + `}}]`)
+			return withMember(`"tools":[{"type":"function","function":{"name":"f","parameters":` + schema(n) + `}}]`)
 		}
 		bodies[what+" of a format"] = func(n int) string {
-			return chat(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + schema(n) + `}}`)
+			return withMember(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + schema(n) + `}}`)
 		}
 	}
 	for what, value := range values() {
-		bodies["unknown "+what] = func(n int) string { return chat(`"unknown":` + value(n)) }
+		bodies["unknown "+what] = func(n int) string { return withMember(`"unknown":` + value(n)) }
 		bodies["content of "+what] = func(n int) string { return conversing(`{"role":"user","content":` + value(n) + `}`) }
 		bodies["a role of "+what] = func(n int) string { return conversing(`{"content":"q","role":` + value(n) + `}`) }
-		bodies["a seed of "+what] = func(n int) string { return chat(`"seed":` + value(n)) }
-		bodies["max_tokens of "+what] = func(n int) string { return chat(`"max_tokens":` + value(n)) }
+		bodies["a seed of "+what] = func(n int) string { return withMember(`"seed":` + value(n)) }
+		bodies["max_tokens of "+what] = func(n int) string { return withMember(`"max_tokens":` + value(n)) }
 	}
 	for what, member := range map[string]string{
 		"model": `"model":"m"`, "messages": `"messages":[` + userMessage + `]`, "tools": `"tools":[{"type":"function","function":{"name":"mcp"}}]`,
 		"functions": `"functions":[]`, "stop": `"stop":["a","b","c","d"]`, "seed": `"seed":1`, "unknown": `"x":1`, "escaped": `"\u006dodel":"m"`,
 		"image": `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://h/i"}}]}]`,
 	} {
-		bodies["the same member, "+what] = func(n int) string { return chat(repeat(n, member)) }
+		bodies["the same member, "+what] = func(n int) string { return withMember(repeat(n, member)) }
 	}
 	for what, broken := range brokenTexts() {
 		bodies[what] = func(n int) string { return broken(n) }
@@ -249,7 +249,7 @@ func responseBodies() map[string]hostileBody {
 			return following(list(n, func(i int) string { return fmt.Sprintf(`{"id":"msg_%s_i0"}`, storedSuffix(1<<20+i)) }))
 		},
 		"following and references": func(n int) string {
-			return `{"model":"m","previous_response_id":"` + openai.ResponseIDPrefix + storedSuffix(storedLinks-1) + `","input":[` +
+			return `{"model":"m","previous_response_id":"` + responses.IDPrefix + storedSuffix(storedLinks-1) + `","input":[` +
 				numbered(n, `{"type":"item_reference","id":"msg_`+storedSuffix(0)+`_i%d"}`) + `]}`
 		},
 

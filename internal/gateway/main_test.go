@@ -15,7 +15,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -124,7 +124,7 @@ func (r *records) AnswerBegan(bool) (ended func()) {
 
 func (r *records) TurnEnded(Record) { r.turns.Add(1) }
 
-func (r *records) RequestFailed(*http.Request, *openai.Error) {}
+func (r *records) RequestFailed(*http.Request, *apierror.Error) {}
 
 // newGateway is a gateway before an upstream, with room for so many turns.
 func newGateway(u Upstream, opts Options) *Gateway {

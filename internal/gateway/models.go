@@ -4,27 +4,28 @@ import (
 	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/models"
 )
 
 // Models serves GET /v1/models.
 func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
-	models, created, apiErr := g.models(r)
+	all, created, apiErr := g.models(r)
 	var body []byte
 	if apiErr == nil {
-		body = openai.ModelsList(models, g.opts.Aliases, created)
+		body = models.List(all, g.opts.Aliases, created)
 	}
 	g.answer(w, r, body, apiErr)
 }
 
 // Model serves GET /v1/models/{id}.
 func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
-	models, created, apiErr := g.models(r)
+	all, created, apiErr := g.models(r)
 	var body []byte
 	if apiErr == nil {
 		var ok bool
-		if body, ok = openai.ModelObject(models, g.opts.Aliases, id, created); !ok {
-			apiErr = openai.ModelNotFound(id)
+		if body, ok = models.Object(all, g.opts.Aliases, id, created); !ok {
+			apiErr = apierror.ModelNotFound(id)
 		}
 	}
 	g.answer(w, r, body, apiErr)
@@ -42,21 +43,21 @@ func (g *Gateway) resolve(model string) (codexModel, effort string) {
 }
 
 // models asks the app-server for its models. It answers at once, also offline.
-func (g *Gateway) models(r *http.Request) (models []codexrpc.Model, created int64, apiErr *openai.Error) {
+func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, apiErr *apierror.Error) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
-		return nil, 0, openai.FromFailure(err)
+		return nil, 0, apierror.From(err)
 	}
 	defer lease.Release()
 	process, done := lease.Pick(nil)
 	defer done()
 	conn, err := g.conn(r.Context(), process)
 	if err != nil {
-		return nil, 0, openai.FromFailure(err)
+		return nil, 0, apierror.From(err)
 	}
-	models, err = conn.Models(r.Context())
+	all, err = conn.Models(r.Context())
 	if err != nil {
-		return nil, 0, openai.FromFailure(err)
+		return nil, 0, apierror.From(err)
 	}
-	return models, process.Status().Since.Unix(), nil
+	return all, process.Status().Since.Unix(), nil
 }

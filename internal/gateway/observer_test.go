@@ -10,13 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // witness remembers what an observer is told.
 type witness struct {
-	failed []*openai.Error
+	failed []*apierror.Error
 	turns  []Record
 	open   int
 }
@@ -25,8 +25,10 @@ func (w *witness) AnswerBegan(bool) func() {
 	w.open++
 	return func() { w.open-- }
 }
-func (w *witness) TurnEnded(r Record)                               { w.turns = append(w.turns, r) }
-func (w *witness) RequestFailed(_ *http.Request, err *openai.Error) { w.failed = append(w.failed, err) }
+func (w *witness) TurnEnded(r Record) { w.turns = append(w.turns, r) }
+func (w *witness) RequestFailed(_ *http.Request, err *apierror.Error) {
+	w.failed = append(w.failed, err)
+}
 
 // TestRefusalIsTold: also of a client that has gone, which gets a 499. The log does
 // not have the message, which may quote the request.
@@ -52,12 +54,12 @@ func TestRefusalIsTold(t *testing.T) {
 			if test.gone {
 				leave()
 			}
-			e := &openai.Error{Status: test.status, Code: "a_code", Param: strings.Repeat("p", 1000), Message: "not this: secret"}
+			e := &apierror.Error{Status: test.status, Code: "a_code", Param: strings.Repeat("p", 1000), Message: "not this: secret"}
 			w := httptest.NewRecorder()
 			g.answer(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), nil, e)
 			want := e
 			if test.gone {
-				want = openai.ClientGone()
+				want = apierror.ClientGone()
 			}
 			if len(told.failed) != 1 || told.failed[0].Code != want.Code {
 				t.Errorf("told %v", told.failed)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // prepare makes all that the turns of a request need. It is called once they may
 // run, since what it fetches takes memory.
-func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded decodedRequest) (*request, *openai.Error) {
+func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded decodedRequest) (*request, *apierror.Error) {
 	if apiErr := decoded.resolve(ctx, x); apiErr != nil {
 		return nil, apiErr
 	}
@@ -20,7 +21,7 @@ func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded
 	if apiErr := g.waitToCopy(ctx, x); apiErr != nil {
 		return nil, apiErr
 	}
-	plan, apiErr := decoded.Plan(openai.PlanOptions{NoReasoning: g.opts.NoReasoning, Resolve: g.resolve})
+	plan, apiErr := decoded.Plan(prompt.Options{NoReasoning: g.opts.NoReasoning, Resolve: g.resolve})
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -33,13 +34,13 @@ func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded
 }
 
 // waitToCopy waits until the body of a request may be copied.
-func (g *Gateway) waitToCopy(ctx context.Context, x *exchange) *openai.Error {
+func (g *Gateway) waitToCopy(ctx context.Context, x *exchange) *apierror.Error {
 	copied, err := g.bodies.copies(ctx, x.body.Size())
 	switch {
 	case errors.Is(err, errCopyWait):
-		return openai.BodyMemory()
+		return apierror.BodyMemory()
 	case err != nil:
-		return openai.FromFailure(err)
+		return apierror.From(err)
 	}
 	x.copied = copied
 	x.atEnd(copied)
@@ -61,7 +62,7 @@ type pictured interface {
 
 // fetchImages replaces the URLs of images by the images. Without a fetcher they
 // stay, and Plan refuses them.
-func (g *Gateway) fetchImages(ctx context.Context, request pictured) *openai.Error {
+func (g *Gateway) fetchImages(ctx context.Context, request pictured) *apierror.Error {
 	if g.opts.Images == nil {
 		return nil
 	}
@@ -71,13 +72,13 @@ func (g *Gateway) fetchImages(ctx context.Context, request pictured) *openai.Err
 	}
 	images, err := g.opts.Images.Fetch(ctx, urls)
 	if failed, ok := errors.AsType[*imagefetch.Failure](err); ok {
-		return openai.InvalidImageURL(request.ImageParam(failed.URL), failed.Error())
+		return apierror.InvalidImageURL(request.ImageParam(failed.URL), failed.Error())
 	}
 	if err != nil {
-		return openai.FromFailure(err)
+		return apierror.From(err)
 	}
 	if !request.SetImages(images) {
-		return openai.InvalidImageURL(request.ImageParam(urls[0]), "The images at URLs are too large together; each counts as often as it is named.")
+		return apierror.InvalidImageURL(request.ImageParam(urls[0]), "The images at URLs are too large together; each counts as often as it is named.")
 	}
 	return nil
 }

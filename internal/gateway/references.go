@@ -8,7 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
@@ -19,7 +20,7 @@ const storeTimeout = 10 * time.Second
 // resolve adds the responses that the request follows and the items that it refers
 // to. Together these are at most as large as a body may be, and their memory counts
 // as a body's.
-func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *openai.Error {
+func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.Error {
 	if q.g.opts.Responses == nil {
 		q.DontStore()
 		return q.resolveWithoutStore()
@@ -46,9 +47,9 @@ func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *openai.Err
 }
 
 // resolveWithoutStore refuses a request that follows a response.
-func (q *responsesRequest) resolveWithoutStore() *openai.Error {
+func (q *responsesRequest) resolveWithoutStore() *apierror.Error {
 	if previous := q.PreviousID(); previous != "" {
-		return openai.PreviousNotFound(previous, previous)
+		return apierror.PreviousNotFound(previous, previous)
 	}
 	return q.Resolve(nil, nil)
 }
@@ -58,52 +59,52 @@ func (q *responsesRequest) references(ctx context.Context, stored *responsestore
 	ids := q.References()
 	named := make([]responsestore.Reference, len(ids))
 	for i, id := range ids {
-		response, ok := openai.ResponseOfItem(id)
+		response, ok := responses.OfItem(id)
 		if !ok || !responsestore.ValidID(response) {
 			return nil, &responsestore.MissingError{ID: id}
 		}
 		named[i] = responsestore.Reference{Response: response, Item: id}
 	}
-	return stored.Items(ctx, named, openai.ItemID)
+	return stored.Items(ctx, named, responses.ItemID)
 }
 
 // notFound returns why the items that the input refers to could not be read.
-func (q *responsesRequest) notFound(ctx context.Context, r *http.Request, err error) *openai.Error {
+func (q *responsesRequest) notFound(ctx context.Context, r *http.Request, err error) *apierror.Error {
 	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
 		return q.ItemNotFound(missing.ID)
 	}
 	if errors.Is(err, responsestore.ErrTooLong) {
-		return openai.ReferencesTooLong()
+		return apierror.ReferencesTooLong()
 	}
 	return q.g.notRead(ctx, r, err)
 }
 
 // notFollowed returns why a response cannot be followed.
-func (g *Gateway) notFollowed(ctx context.Context, r *http.Request, id string, err error) *openai.Error {
+func (g *Gateway) notFollowed(ctx context.Context, r *http.Request, id string, err error) *apierror.Error {
 	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
-		return openai.PreviousNotFound(id, missing.ID)
+		return apierror.PreviousNotFound(id, missing.ID)
 	}
 	if errors.Is(err, responsestore.ErrTooLong) {
-		return openai.PreviousTooLong()
+		return apierror.PreviousTooLong()
 	}
 	return g.notRead(ctx, r, err)
 }
 
 // notRead returns why the store could not be read now. ctx is that of the request,
 // without the timeout of the store.
-func (g *Gateway) notRead(ctx context.Context, r *http.Request, err error) *openai.Error {
+func (g *Gateway) notRead(ctx context.Context, r *http.Request, err error) *apierror.Error {
 	if errors.Is(err, responsestore.ErrNoMemory) {
-		return openai.BodyMemory()
+		return apierror.BodyMemory()
 	}
 	return g.storeFailed(ctx, r, err)
 }
 
 // storeFailed logs why the store does not work, and returns what a client is told.
-func (g *Gateway) storeFailed(ctx context.Context, r *http.Request, err error) *openai.Error {
+func (g *Gateway) storeFailed(ctx context.Context, r *http.Request, err error) *apierror.Error {
 	if ctx.Err() == nil { // else the request has ended anyway
 		g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the store of responses failed",
 			slog.String("request_id", requestID(r)),
 			slog.String("error", err.Error()))
 	}
-	return openai.StoreUnavailable()
+	return apierror.StoreUnavailable()
 }

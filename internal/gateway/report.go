@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -27,8 +27,8 @@ type Record struct {
 	Mode        turn.Mode      // the form of tool calls
 	Stop        turn.StopMode  // when calls end the turn
 	Stream      bool           // the client asked for a stream
-	Status      int            // HTTP; of a client that left that of openai.ClientGone
-	Code        openai.Code    // of the error, if it failed
+	Status      int            // HTTP; of a client that left that of apierror.ClientGone
+	Code        apierror.Code  // of the error, if it failed
 	Usage       codexrpc.Usage // tokens; zero where Codex does not report them
 	Tools       turn.Report
 }
@@ -52,15 +52,15 @@ type Observer interface {
 	TurnEnded(Record)
 	// RequestFailed is called once for each request that failed, before or within its
 	// turns.
-	RequestFailed(*http.Request, *openai.Error)
+	RequestFailed(*http.Request, *apierror.Error)
 }
 
 // requestOutcome is how a request ended.
 type requestOutcome struct {
-	apiErr   *openai.Error // why it failed; nil: it did not
-	lost     error         // why its client did not get the answer; nil: it did
-	streamed bool          // the answer was a stream that had begun
-	turns    []Record      // of the turns that were run
+	apiErr   *apierror.Error // why it failed; nil: it did not
+	lost     error           // why its client did not get the answer; nil: it did
+	streamed bool            // the answer was a stream that had begun
+	turns    []Record        // of the turns that were run
 }
 
 // cut reports whether an answer was begun and has no end.
@@ -68,7 +68,7 @@ func (o *requestOutcome) cut() bool { return o.streamed && o.lost != nil }
 
 // newRecord returns the record of a turn that has ended. apiErr is why its request
 // failed, or nil.
-func newRecord(x *exchange, req *request, c *choice, apiErr *openai.Error) Record {
+func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Record {
 	now := time.Now()
 	record := Record{
 		Time:      now,
@@ -120,23 +120,23 @@ func toolsOf(choices []*choice) (sum turn.Report) {
 // not take an empty 200 for an answer. Once the server is exiting, the end of a context
 // does not mean that the client has gone; nor does it if the body was too slow, since
 // over HTTP/1 the end of the reading ends the context.
-func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *openai.Error) requestOutcome {
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierror.Error) requestOutcome {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && apiErr.Status != http.StatusRequestTimeout {
-		apiErr = openai.ClientGone()
+		apiErr = apierror.ClientGone()
 	}
 	return requestOutcome{apiErr: apiErr, lost: apiErr.Respond(w)}
 }
 
 // refuseLost answers a client that has gone, for the reason lost.
 func (g *Gateway) refuseLost(x *exchange, lost error) requestOutcome {
-	outcome := g.refuse(x.w, x.r, openai.ClientGone())
+	outcome := g.refuse(x.w, x.r, apierror.ClientGone())
 	outcome.lost = lost
 	return outcome
 }
 
 // answer answers a request that needs no turn: with the body, or with apiErr if that
 // is not nil.
-func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, body []byte, apiErr *openai.Error) {
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, body []byte, apiErr *apierror.Error) {
 	if apiErr != nil {
 		g.report(r, g.refuse(w, r, apiErr))
 		return

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -18,7 +18,7 @@ import (
 // goroutines at once.
 type responder interface {
 	// write writes the next outputs of a choice, none of them a failure. An
-	// *openai.Error fails the request.
+	// *apierror.Error fails the request.
 	write(choice int, outputs []turn.Output) error
 	// nextWake returns when wake has to be called if nothing else happens.
 	nextWake() time.Duration
@@ -99,7 +99,7 @@ func (b *bufferedResponder) wake() error { return nil }
 
 // finish writes the body, or the error.
 func (b *bufferedResponder) finish(err error) requestOutcome {
-	if apiErr, failed := errors.AsType[*openai.Error](err); failed {
+	if apiErr, failed := errors.AsType[*apierror.Error](err); failed {
 		return b.g.refuse(b.x.w, b.x.r, apiErr)
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func (b *bufferedResponder) finish(err error) requestOutcome {
 	header.Set(countHeader, strconv.Itoa(tools.Calls))
 	header.Set(truncatedHeader, strconv.FormatBool(tools.Truncated))
 	if err := writeJSON(b.x.w, http.StatusOK, b.encoder.JSON()); err != nil {
-		return requestOutcome{apiErr: openai.ClientGone(), lost: err}
+		return requestOutcome{apiErr: apierror.ClientGone(), lost: err}
 	}
 	return requestOutcome{}
 }

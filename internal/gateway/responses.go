@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -23,17 +25,17 @@ type responsesCodec struct{ g *Gateway }
 
 func (responsesCodec) route() Route { return RouteResponses }
 
-func (c responsesCodec) decode(body []byte) (decodedRequest, *openai.Error) {
-	decoded, apiErr := openai.DecodeResponse(body)
+func (c responsesCodec) decode(body []byte) (decodedRequest, *apierror.Error) {
+	decoded, apiErr := responses.Decode(body)
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return &responsesRequest{ResponseRequest: decoded, g: c.g, suffix: responsestore.NewSuffix(time.Now())}, nil
+	return &responsesRequest{Request: decoded, g: c.g, suffix: responsestore.NewSuffix(time.Now())}, nil
 }
 
 // responsesRequest is a decoded request for a response.
 type responsesRequest struct {
-	*openai.ResponseRequest
+	*responses.Request
 	g      *Gateway
 	suffix string            // of the ids of the response and its items
 	input  []json.RawMessage // as it is kept; nil: it is not
@@ -43,11 +45,11 @@ type responsesRequest struct {
 func (*responsesRequest) Choices() int { return 1 }
 
 // form returns the form of the response.
-func (q *responsesRequest) form(x *exchange, plan *openai.Plan, options *turn.Options) form {
+func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options) form {
 	options.Items = true
 	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
 	f := &responseForm{
-		g: q.g, x: x, request: q.ResponseRequest, streamed: plan.Stream,
+		g: q.g, x: x, request: q.Request, streamed: plan.Stream,
 		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID(), Input: q.input},
 	}
 	f.meta = q.Meta(q.suffix)
@@ -62,19 +64,19 @@ func (q *responsesRequest) form(x *exchange, plan *openai.Plan, options *turn.Op
 type responseForm struct {
 	g        *Gateway
 	x        *exchange
-	request  *openai.ResponseRequest
-	meta     openai.ResponseMeta
+	request  *responses.Request
+	meta     responses.Meta
 	entry    *responsestore.Entry // as it is kept; its response and its output come last
 	streamed bool
 }
 
 func (f *responseForm) stream(w *sse.Writer) streamEncoder {
-	return &responseStream{openai.NewResponseStream(f.meta, w.WriteEvent), w}
+	return &responseStream{responses.NewStream(f.meta, w.WriteEvent), w}
 }
 
-func (f *responseForm) body() bodyEncoder { return openai.NewResponseBody(f.meta) }
+func (f *responseForm) body() bodyEncoder { return responses.NewBody(f.meta) }
 
-func (f *responseForm) apiError(failure error) *openai.Error { return f.request.Refusal(failure) }
+func (f *responseForm) apiError(failure error) *apierror.Error { return f.request.Refusal(failure) }
 
 // track makes a streamed response known: only that one has an id that its client can
 // read before the end.
@@ -92,7 +94,7 @@ func (f *responseForm) forget() bool {
 
 // keep stores the response that has just ended. Its client gets it even if that
 // fails.
-func (f *responseForm) keep(record openai.ResponseRecord) {
+func (f *responseForm) keep(record responses.Record) {
 	f.g.running.ended(f.meta.ID, record.Response)
 	if !f.request.Stored() {
 		return
@@ -113,7 +115,7 @@ func (f *responseForm) keep(record openai.ResponseRecord) {
 
 // responseStream encodes an answer as the events of a response.
 type responseStream struct {
-	*openai.ResponseStream
+	*responses.Stream
 	writer *sse.Writer
 }
 

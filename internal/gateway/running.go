@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
@@ -82,7 +82,7 @@ func (r *Running) entry(user, id string) *responsestore.Entry {
 // stop cancels a response, waits for its end and returns it as it ended; nil if it
 // had not begun.
 func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, error) {
-	one.cancel(openai.ErrCancelled)
+	one.cancel(responses.ErrCancelled)
 	select {
 	case <-one.over:
 		r.mu.Lock()

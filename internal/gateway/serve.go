@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -59,7 +59,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, c codec) {
 func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	// The lease comes first: from here on, a reload cannot take the processes away.
 	if err := g.takeLease(x); err != nil {
-		return g.refuse(x.w, x.r, openai.FromFailure(err))
+		return g.refuse(x.w, x.r, apierror.From(err))
 	}
 	req, apiErr := g.accept(x, c)
 	if apiErr != nil {
@@ -84,22 +84,22 @@ func (g *Gateway) takeLease(x *exchange) (err error) {
 }
 
 // accept receives a request unless the server is exiting or begins to exit.
-func (g *Gateway) accept(x *exchange, c codec) (*request, *openai.Error) {
+func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
 	ctx, end := g.untilExit(x.r.Context())
 	defer end()
 	req, apiErr := g.receive(ctx, x, c)
 	if apiErr != nil && errors.Is(context.Cause(ctx), turn.ErrShutdown) {
-		apiErr = openai.FromFailure(turn.ErrShutdown) // it caused whatever failed
+		apiErr = apierror.From(turn.ErrShutdown) // it caused whatever failed
 	}
 	return req, apiErr
 }
 
 // receive reads and decodes a request, waits until its turns may run, and prepares
 // them. It does not read a request that finds the queue full.
-func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, *openai.Error) {
+func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, *apierror.Error) {
 	if g.queue.Full(x.user) {
 		LimitDiscard(x.w)
-		return nil, openai.QueueFull()
+		return nil, apierror.QueueFull()
 	}
 	x.body = g.bodies.budget.Claim()
 	x.atEnd(x.body.Release)
@@ -121,17 +121,17 @@ func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, 
 
 // admit waits until all turns of a request may run. The caller calls leave when
 // they have ended.
-func (g *Gateway) admit(ctx context.Context, user string, turns int) (leave func(), apiErr *openai.Error) {
+func (g *Gateway) admit(ctx context.Context, user string, turns int) (leave func(), apiErr *apierror.Error) {
 	leave, err := g.queue.Acquire(ctx, user, turns)
 	switch {
 	case errors.Is(err, queue.ErrFull):
-		return nil, openai.QueueFull()
+		return nil, apierror.QueueFull()
 	case errors.Is(err, queue.ErrTimeout):
-		return nil, openai.QueueTimeout(g.opts.QueueWait)
+		return nil, apierror.QueueTimeout(g.opts.QueueWait)
 	case errors.Is(err, queue.ErrTooHeavy):
-		return nil, openai.TooManyChoices(turns, g.queue.Heaviest())
+		return nil, apierror.TooManyChoices(turns, g.queue.Heaviest())
 	case err != nil:
-		return nil, openai.FromFailure(err)
+		return nil, apierror.From(err)
 	}
 	return leave, nil
 }

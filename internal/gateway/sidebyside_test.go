@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
 // TestSideBySide: the first error ends the others and is the one returned.
@@ -60,12 +60,12 @@ func TestSideBySide(t *testing.T) {
 // brokenCodec decodes requests for two choices that cannot be prepared.
 type brokenCodec struct{ chatCodec }
 
-func (brokenCodec) decode([]byte) (decodedRequest, *openai.Error) { return brokenRequest{}, nil }
+func (brokenCodec) decode([]byte) (decodedRequest, *apierror.Error) { return brokenRequest{}, nil }
 
 type brokenRequest struct{ chatRequest }
 
-func (brokenRequest) Choices() int                                     { return 2 }
-func (brokenRequest) resolve(context.Context, *exchange) *openai.Error { panic("broken") }
+func (brokenRequest) Choices() int                                       { return 2 }
+func (brokenRequest) resolve(context.Context, *exchange) *apierror.Error { panic("broken") }
 
 // TestPanicBeforeTurns: a slot is not lost with a request that panics while it
 // is prepared.

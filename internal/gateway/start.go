@@ -7,7 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -60,7 +60,7 @@ func closeThreads(choices []*choice) {
 }
 
 // startChoice starts the thread and the turn of one choice.
-func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *openai.Plan, c *choice) error {
+func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) error {
 	if err := g.pick(ctx, lease, plan, c); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *openai.Pla
 }
 
 // startTurn puts the history into the thread of a choice and starts its turn.
-func (c *choice) startTurn(ctx context.Context, plan *openai.Plan) error {
+func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
 	if _, history := plan.Placed(c.place.instructions); len(history) > 0 {
 		if err := c.thread.InjectItems(ctx, history); err != nil {
 			return err
@@ -81,7 +81,7 @@ func (c *choice) startTurn(ctx context.Context, plan *openai.Plan) error {
 // that process is gone, pick tries another that is ready, once: the model was asked
 // nothing yet. If there is none and the process has just ended, pick waits for its
 // next start. From then on a turn does not move.
-func (g *Gateway) pick(ctx context.Context, lease Lease, plan *openai.Plan, c *choice) error {
+func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) error {
 	process, done := lease.Pick(nil)
 	err := g.openThread(ctx, process, plan, c)
 	if err != nil && isGone(err) && ctx.Err() == nil {
@@ -112,7 +112,7 @@ func isGone(err error) bool {
 }
 
 // openThread starts the thread of a choice.
-func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, plan *openai.Plan, c *choice) error {
+func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, plan *prompt.Plan, c *choice) error {
 	conn, err := g.conn(ctx, process)
 	if err != nil {
 		return err

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
@@ -33,9 +34,9 @@ func (g *Gateway) CancelResponse(w http.ResponseWriter, r *http.Request, id stri
 }
 
 // readResponse returns a stored response of the caller.
-func (g *Gateway) readResponse(r *http.Request, id string) ([]byte, *openai.Error) {
+func (g *Gateway) readResponse(r *http.Request, id string) ([]byte, *apierror.Error) {
 	if stream := r.URL.Query().Get("stream"); stream != "" && stream != "false" {
-		return nil, openai.InvalidRequest("stream", "A response can be streamed only while it is made, by POST /v1/responses; leave 'stream' out to read it.")
+		return nil, apierror.InvalidRequest("stream", "A response can be streamed only while it is made, by POST /v1/responses; leave 'stream' out to read it.")
 	}
 	entry, apiErr := g.entry(r, id)
 	if apiErr != nil {
@@ -46,8 +47,8 @@ func (g *Gateway) readResponse(r *http.Request, id string) ([]byte, *openai.Erro
 }
 
 // inputItems returns a page of the input of a stored response of the caller.
-func (g *Gateway) inputItems(r *http.Request, id string) ([]byte, *openai.Error) {
-	page, apiErr := openai.ReadPage(r.URL.Query())
+func (g *Gateway) inputItems(r *http.Request, id string) ([]byte, *apierror.Error) {
+	page, apiErr := responses.ReadPage(r.URL.Query())
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -56,13 +57,13 @@ func (g *Gateway) inputItems(r *http.Request, id string) ([]byte, *openai.Error)
 		return nil, apiErr
 	}
 	defer entry.Release()
-	return openai.ItemList(entry.Input, page)
+	return responses.ItemList(entry.Input, page)
 }
 
 // entry reads a stored response of the caller.
-func (g *Gateway) entry(r *http.Request, id string) (*responsestore.Entry, *openai.Error) {
+func (g *Gateway) entry(r *http.Request, id string) (*responsestore.Entry, *apierror.Error) {
 	if g.opts.Responses == nil || !responsestore.ValidID(id) {
-		return nil, openai.ResponseNotFound(id)
+		return nil, apierror.ResponseNotFound(id)
 	}
 	// Those that run come first: a response is stored before it leaves their register.
 	if entry := g.running.entry(g.opts.User(r), id); entry != nil {
@@ -75,24 +76,24 @@ func (g *Gateway) entry(r *http.Request, id string) (*responsestore.Entry, *open
 }
 
 // notStored returns why a response was not found, or nil if err is nil.
-func (g *Gateway) notStored(r *http.Request, id string, err error) *openai.Error {
+func (g *Gateway) notStored(r *http.Request, id string, err error) *apierror.Error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, responsestore.ErrNotFound):
-		return openai.ResponseNotFound(id)
+		return apierror.ResponseNotFound(id)
 	}
 	return g.storeFailed(r.Context(), r, err)
 }
 
 // deleteResponse deletes a stored response of the caller. It cancels one that goes on.
-func (g *Gateway) deleteResponse(r *http.Request, id string) ([]byte, *openai.Error) {
+func (g *Gateway) deleteResponse(r *http.Request, id string) ([]byte, *apierror.Error) {
 	if g.opts.Responses == nil || !responsestore.ValidID(id) {
-		return nil, openai.ResponseNotFound(id)
+		return nil, apierror.ResponseNotFound(id)
 	}
 	if one := g.running.find(g.opts.User(r), id); one != nil && one.form.request.Stored() {
 		if _, err := g.running.stop(r.Context(), one); err != nil {
-			return nil, openai.FromFailure(err)
+			return nil, apierror.From(err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
@@ -100,26 +101,26 @@ func (g *Gateway) deleteResponse(r *http.Request, id string) ([]byte, *openai.Er
 	if err := g.opts.Responses.Delete(ctx, g.opts.User(r), id); err != nil {
 		return nil, g.notStored(r, id, err)
 	}
-	return openai.ResponseDeleted(id), nil
+	return responses.Deleted(id), nil
 }
 
 // cancelResponse cancels a response of the caller that goes on, and returns it.
-func (g *Gateway) cancelResponse(r *http.Request, id string) (json.RawMessage, *openai.Error) {
+func (g *Gateway) cancelResponse(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
 	one := g.running.find(g.opts.User(r), id)
 	if one == nil {
 		entry, apiErr := g.entry(r, id)
 		if apiErr == nil {
 			entry.Release()
-			apiErr = openai.NotCancellable(id)
+			apiErr = apierror.NotCancellable(id)
 		}
 		return nil, apiErr
 	}
 	response, err := g.running.stop(r.Context(), one)
 	switch {
 	case err != nil:
-		return nil, openai.FromFailure(err)
+		return nil, apierror.From(err)
 	case response == nil: // it had not begun
-		return nil, openai.ResponseNotFound(id)
+		return nil, apierror.ResponseNotFound(id)
 	}
 	return response, nil
 }

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -43,14 +45,14 @@ func storeGateway(store responsestore.Store) (*Gateway, *bytes.Buffer) {
 // noObserver is told in vain.
 type noObserver struct{}
 
-func (noObserver) AnswerBegan(bool) func()                    { return func() {} }
-func (noObserver) TurnEnded(Record)                           {}
-func (noObserver) RequestFailed(*http.Request, *openai.Error) {}
+func (noObserver) AnswerBegan(bool) func()                      { return func() {} }
+func (noObserver) TurnEnded(Record)                             {}
+func (noObserver) RequestFailed(*http.Request, *apierror.Error) {}
 
 // TestStoreFails: a store that does not work is a 503 to those who need it. What
 // is wrong with it is for the log alone.
 func TestStoreFails(t *testing.T) {
-	id := openai.ResponseIDPrefix + strings.Repeat("0", 26)
+	id := responses.IDPrefix + strings.Repeat("0", 26)
 	g, log := storeGateway(failingStore{fmt.Errorf("%w: open /var/lib/secret: denied", responsestore.ErrUnavailable)})
 	check := func(what string, status int, body string) {
 		t.Helper()
@@ -106,8 +108,8 @@ func TestNotKept(t *testing.T) {
 	for _, err := range []error{responsestore.ErrTooLarge, responsestore.ErrUnavailable} {
 		g, log := storeGateway(failingStore{err})
 		decoded, x := decodeResponse(t, g, `{"model":"m","input":"q"}`)
-		form := decoded.form(x, new(openai.Plan), new(turn.Options)).(*responseForm)
-		form.meta.Keep(openai.ResponseRecord{Response: json.RawMessage("{}")})
+		form := decoded.form(x, new(prompt.Plan), new(turn.Options)).(*responseForm)
+		form.meta.Keep(responses.Record{Response: json.RawMessage("{}")})
 		if !strings.Contains(log.String(), err.Error()) || !strings.Contains(log.String(), form.meta.ID) {
 			t.Errorf("%v: logged is %s", err, log)
 		}
@@ -133,8 +135,8 @@ func (c *circleStore) Get(ctx context.Context, user, id string) (*responsestore.
 // TestChainAtExit: a chain that is being read does not hold up the exit, nor
 // outlive its client.
 func TestChainAtExit(t *testing.T) {
-	body := `{"model":"m","input":"q","previous_response_id":"` + openai.ResponseIDPrefix + strings.Repeat("0", 26) + `"}`
-	for code, end := range map[openai.Code]func(leave, exit context.CancelFunc){
+	body := `{"model":"m","input":"q","previous_response_id":"` + responses.IDPrefix + strings.Repeat("0", 26) + `"}`
+	for code, end := range map[apierror.Code]func(leave, exit context.CancelFunc){
 		"response_store_unavailable": func(leave, _ context.CancelFunc) { leave() },
 		"server_shutting_down":       func(_, exit context.CancelFunc) { exit() },
 	} {
@@ -154,7 +156,7 @@ func TestChainAtExit(t *testing.T) {
 // TestChainMemory: the items of a chain count with the bodies of requests.
 func TestChainMemory(t *testing.T) {
 	store := responsestore.NewMemory(1<<20, time.Hour)
-	id := openai.ResponseIDPrefix + strings.Repeat("0", 26)
+	id := responses.IDPrefix + strings.Repeat("0", 26)
 	item := `{"id":"msg_` + strings.Repeat("0", 26) + `_0","type":"message","role":"user","content":"` + strings.Repeat("x", 4<<10) + `"}`
 	entry := &responsestore.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
 	if err := store.Put(t.Context(), id, entry); err != nil {
@@ -165,7 +167,7 @@ func TestChainMemory(t *testing.T) {
 		`{"model":"m","input":[{"type":"item_reference","id":"msg_` + strings.Repeat("0", 26) + `_0"}]}`,
 	} {
 		g, _ := storeGateway(store)
-		read := func() *openai.Error {
+		read := func() *apierror.Error {
 			decoded, x := decodeResponse(t, g, body)
 			defer x.body.Release()
 			apiErr := decoded.resolve(t.Context(), x)

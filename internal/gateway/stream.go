@@ -4,7 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
@@ -104,14 +105,14 @@ func (s *streamResponder) wake() error {
 // finish ends the stream. A failure before its begin is an HTTP status, except that a
 // response that was cancelled always has an end that can be read.
 func (s *streamResponder) finish(err error) requestOutcome {
-	apiErr, failed := errors.AsType[*openai.Error](err)
+	apiErr, failed := errors.AsType[*apierror.Error](err)
 	switch {
-	case failed && !s.opened && apiErr != openai.ErrCancelled:
+	case failed && !s.opened && apiErr != responses.ErrCancelled:
 		return s.g.refuse(s.x.w, s.x.r, apiErr)
 	case failed:
 		err = s.fail(apiErr)
 	case err != nil && s.opened:
-		_ = s.encoder.Fail(openai.ErrCancelled) // nobody reads that, but a response is stored
+		_ = s.encoder.Fail(responses.ErrCancelled) // nobody reads that, but a response is stored
 	}
 	if err == nil {
 		err = s.writer.Close()
@@ -122,11 +123,11 @@ func (s *streamResponder) finish(err error) requestOutcome {
 	if !s.writer.Started() {
 		return s.g.refuseLost(s.x, err)
 	}
-	return requestOutcome{apiErr: openai.ClientGone(), lost: err, streamed: true}
+	return requestOutcome{apiErr: apierror.ClientGone(), lost: err, streamed: true}
 }
 
 // fail ends the stream with an error.
-func (s *streamResponder) fail(apiErr *openai.Error) error {
+func (s *streamResponder) fail(apiErr *apierror.Error) error {
 	if err := s.open(); err != nil {
 		return err
 	}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -19,7 +21,7 @@ func newTestResponder(t *testing.T) (*streamResponder, *httptest.ResponseRecorde
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: 10 * time.Second})
 	w := httptest.NewRecorder()
 	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	return g.newStreamResponder(x, chatForm{openai.Meta{ID: "chatcmpl-1", Model: "m"}}), w
+	return g.newStreamResponder(x, chatForm{chat.Meta{ID: "chatcmpl-1", Model: "m"}}), w
 }
 
 var (
@@ -31,7 +33,7 @@ var (
 // TestFailureBeforeOutput: it is an HTTP status, as long as no header was sent.
 func TestFailureBeforeOutput(t *testing.T) {
 	s, w := newTestResponder(t)
-	outcome := s.finish(openai.FromFailure(codexrpc.ErrClosed))
+	outcome := s.finish(apierror.From(codexrpc.ErrClosed))
 	if outcome.apiErr == nil || outcome.apiErr.Code != "codex_exited" || outcome.streamed || w.Code != http.StatusServiceUnavailable {
 		t.Errorf("%+v: %d %q", outcome, w.Code, w.Body)
 	}
@@ -51,7 +53,7 @@ func TestWakeAfterFailure(t *testing.T) {
 		if err := failed.Consume([]turn.Output{failureOutput}); err != nil || failed.failure == nil {
 			t.Errorf("the failed choice: %v, %v", err, failed.failure)
 		}
-		broken := openai.FromFailure(failed.failure)
+		broken := apierror.From(failed.failure)
 		if err := group.fail(broken); !errors.Is(err, broken) {
 			t.Errorf("the request: %v", err)
 		}
@@ -80,7 +82,7 @@ func TestFailureAfterOutput(t *testing.T) {
 				if err := begin(s); err != nil {
 					t.Fatal(err)
 				}
-				if outcome := s.finish(openai.FromFailure(codexrpc.ErrClosed)); !outcome.streamed || outcome.cut() || outcome.apiErr == nil {
+				if outcome := s.finish(apierror.From(codexrpc.ErrClosed)); !outcome.streamed || outcome.cut() || outcome.apiErr == nil {
 					t.Errorf("%+v", outcome)
 				}
 				if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `{"error":`) || !strings.HasSuffix(body, "data: [DONE]\n\n") {
@@ -154,8 +156,8 @@ func TestLostClient(t *testing.T) {
 	}
 	s = s.g.newStreamResponder(s.x, chatForm{})
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(s.x, &request{plan: new(openai.Plan)}, &choice{machine: turn.New(turn.Options{})}, outcome.apiErr)
-	if r.Status != 499 || r.Code != openai.ClientGone().Code || !outcome.cut() {
+	r := newRecord(s.x, &request{plan: new(prompt.Plan)}, &choice{machine: turn.New(turn.Options{})}, outcome.apiErr)
+	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.cut() {
 		t.Errorf("%+v, cut: %t", r, outcome.cut())
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // catalogueKey is the setting of a thread that names the file with the models'
@@ -21,13 +21,13 @@ type place struct {
 	process      *appserver.Process
 	conn         *codexrpc.Conn
 	model        string // Codex's name of it
-	instructions openai.Placement
+	instructions prompt.Placement
 }
 
 // startThread starts the thread of a plan in the process's directory, with a
 // catalogue of models if there is one for the model. Codex reads the catalogue for
 // each thread; a file that is gone or broken must not fail the turn.
-func (g *Gateway) startThread(ctx context.Context, at place, plan *openai.Plan) (*codexrpc.Thread, error) {
+func (g *Gateway) startThread(ctx context.Context, at place, plan *prompt.Plan) (*codexrpc.Thread, error) {
 	params, _ := plan.Placed(at.instructions)
 	params.Cwd = at.process.Dir()
 	catalogue := catalogueFor(ctx, at, plan)
@@ -55,7 +55,7 @@ const longHistory = 256 << 10
 // provider, whose properties then must stay; so the fallback is for long histories
 // only. It is not for appended instructions, since Codex's own prompt for such a model
 // is not known here.
-func catalogueFor(ctx context.Context, at place, plan *openai.Plan) string {
+func catalogueFor(ctx context.Context, at place, plan *prompt.Plan) string {
 	model := plan.Thread.Model
 	path := at.process.Catalogue(model)
 	if path != "" || plan.HistorySize() < longHistory || at.instructions.Append {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -29,7 +30,7 @@ type conversation interface {
 
 // turnOptions returns the options of a request's turns: those of the gateway, with
 // what is automatic resolved for this request.
-func (o *Options) turnOptions(r *http.Request, request conversation, plan *openai.Plan) (turn.Options, *openai.Error) {
+func (o *Options) turnOptions(r *http.Request, request conversation, plan *prompt.Plan) (turn.Options, *apierror.Error) {
 	options := turn.Options{
 		ToolOptions:   o.Tools,
 		ClientName:    plan.Tools.ClientName,
@@ -39,7 +40,7 @@ func (o *Options) turnOptions(r *http.Request, request conversation, plan *opena
 		MaxTokens:     plan.MaxTokens,
 	}
 	taught := request.InstructionsContain(opener)
-	var refusal *openai.Error
+	var refusal *apierror.Error
 	if options.OutputMode, refusal = outputMode(o.Tools.OutputMode, r, taught && !request.DeclaresTools()); refusal != nil {
 		return turn.Options{}, refusal
 	}
@@ -59,13 +60,13 @@ func (o *Options) turnOptions(r *http.Request, request conversation, plan *opena
 
 // outputMode returns the form of the calls: that of the request's header, else the
 // configured one, else the one that fits the request.
-func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode, *openai.Error) {
+func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:
 		return asked, nil
 	case "":
 	default:
-		return "", openai.InvalidRequest("", fmt.Sprintf("The header x-proxy-output-mode must be openai-json or obsidian-xml, not %.64s.", asked))
+		return "", apierror.InvalidRequest("", fmt.Sprintf("The header x-proxy-output-mode must be openai-json or obsidian-xml, not %.64s.", asked))
 	}
 	switch {
 	case configured == turn.ModeJSON, configured == turn.ModeXML:
@@ -78,7 +79,7 @@ func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode
 
 // offered accepts the names of the tools that this request offers, by the
 // client's names and by Codex's.
-func offered(plan *openai.Plan) func(string) bool {
+func offered(plan *prompt.Plan) func(string) bool {
 	names := make(map[string]bool, 2*len(plan.Thread.DynamicTools))
 	for _, tool := range plan.Thread.DynamicTools {
 		names[tool.Name] = true

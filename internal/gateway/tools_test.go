@@ -6,7 +6,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -16,7 +17,7 @@ const (
 )
 
 // decodeChat returns a decoded request and its plan.
-func decodeChat(t *testing.T, system string, more map[string]any) (*openai.ChatRequest, *openai.Plan) {
+func decodeChat(t *testing.T, system string, more map[string]any) (*chat.Request, *prompt.Plan) {
 	t.Helper()
 	body := map[string]any{
 		"model": "gpt-5",
@@ -32,11 +33,11 @@ func decodeChat(t *testing.T, system string, more map[string]any) (*openai.ChatR
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, refusal := openai.DecodeChat(text)
+	request, refusal := chat.Decode(text)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	plan, refusal := request.Plan(openai.PlanOptions{})
+	plan, refusal := request.Plan(prompt.Options{})
 	if refusal != nil {
 		t.Fatal(refusal)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -38,7 +38,7 @@ func newTurnGroup(g *Gateway, x *exchange, req *request, to responder) *turnGrou
 }
 
 // run runs the turns until all have ended well or one has failed. The error is an
-// *openai.Error if the request has failed; else it is why the client could not be
+// *apierror.Error if the request has failed; else it is why the client could not be
 // given the answer.
 func (t *turnGroup) run(ctx context.Context) error {
 	return t.g.sideBySide(ctx, t.x.choices, t.runChoice)
@@ -121,7 +121,7 @@ func (t *turnGroup) write(c *choice, outputs []turn.Output) error {
 }
 
 // fail fails the request. The first failure counts.
-func (t *turnGroup) fail(apiErr *openai.Error) error {
+func (t *turnGroup) fail(apiErr *apierror.Error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -87,7 +87,7 @@ func checkHardText(t *testing.T, o turn.Options, text string, splits int) {
 
 // bodyOf is the whole answer made of outputs.
 func bodyOf(outputs []turn.Output) string {
-	b := openai.NewChatBody(openai.Meta{})
+	b := chat.NewBody(chat.Meta{})
 	for _, o := range outputs {
 		b.Add(0, o)
 	}

@@ -10,7 +10,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -54,7 +55,7 @@ type wireChoices struct {
 // takes a content without any text for null beside calls.
 func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 	var content strings.Builder
-	s := openai.NewChatStream(openai.Meta{}, func(data []byte) error {
+	s := chat.NewStream(chat.Meta{}, func(data []byte) error {
 		var chunk wireChoices
 		if err := json.Unmarshal(data, &chunk); err != nil {
 			t.Fatal(err)
@@ -91,12 +92,12 @@ func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 
 // notStreamed is what a client of the whole body reads.
 func notStreamed(t testing.TB, outputs []turn.Output) (a answer) {
-	b := openai.NewChatBody(openai.Meta{})
+	b := chat.NewBody(chat.Meta{})
 	for _, o := range outputs {
 		b.Add(0, o)
 	}
 	if err := b.Failure(); err != nil {
-		return answer{Failure: openai.FromFailure(err).Message}
+		return answer{Failure: apierror.From(err).Message}
 	}
 	var body wireChoices
 	if err := json.Unmarshal(b.JSON(), &body); err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
 // TestOddUsers checks that users with odd names have accounts of their own, also
@@ -67,7 +67,7 @@ func TestSharedAccountAndOthers(t *testing.T) {
 func TestLongCodes(t *testing.T) {
 	b := New()
 	r := record("ann", "1")
-	r.Code = openai.Code(strings.Repeat("x", 1000))
+	r.Code = apierror.Code(strings.Repeat("x", 1000))
 	b.TurnEnded(r)
 	if got := b.Raw("ann").Data[0].Code; len(got) != maxName {
 		t.Errorf("%d bytes", len(got))

@@ -16,9 +16,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -72,7 +72,7 @@ func (onlyProcess) Release()                       {}
 func (onlyProcess) TurnEnded(gateway.Record)       {}
 func (onlyProcess) AnswerBegan(bool) func()        { return func() {} }
 
-func (onlyProcess) RequestFailed(*http.Request, *openai.Error) {}
+func (onlyProcess) RequestFailed(*http.Request, *apierror.Error) {}
 
 // TestRemoteImageFetched: the model sees the image itself. The rule about public
 // addresses is lifted for a server on this machine, which no option does.

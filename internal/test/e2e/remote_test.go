@@ -21,7 +21,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
@@ -128,18 +129,18 @@ func (l *lab) local(maxMemory int64) *appserver.Process {
 }
 
 // begin starts a turn of an ordinary chat request.
-func (l *lab) begin(p *appserver.Process, model, prompt string) (*codexrpc.Thread, error) {
+func (l *lab) begin(p *appserver.Process, model, question string) (*codexrpc.Thread, error) {
 	l.t.Helper()
 	ctx := testContext(l.t)
-	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": prompt}}})
+	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": question}}})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	request, refusal := openai.DecodeChat(body)
+	request, refusal := chat.Decode(body)
 	if refusal != nil {
 		l.t.Fatal(refusal)
 	}
-	plan, refusal := request.Plan(openai.PlanOptions{Cwd: p.Dir()})
+	plan, refusal := request.Plan(prompt.Options{Cwd: p.Dir()})
 	if refusal != nil {
 		l.t.Fatal(refusal)
 	}

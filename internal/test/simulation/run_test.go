@@ -15,8 +15,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -282,7 +282,7 @@ func (r *run) AnswerBegan(bool) (ended func()) {
 func (r *run) TurnEnded(gateway.Record) {}
 
 // RequestFailed implements gateway.Observer.
-func (r *run) RequestFailed(*http.Request, *openai.Error) {}
+func (r *run) RequestFailed(*http.Request, *apierror.Error) {}
 
 // heal lets the clients' last traces vanish, and ends the instances that will
 // fail once more. Those that hang are the gateway's to find.

@@ -12,7 +12,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // unloadDelay is the setting of a thread by which codex unloads it at once.
@@ -55,11 +56,11 @@ func keepThreads(o options, home string) (*keeper, error) {
 // turn runs the turn of a chat request.
 func (k *keeper) turn(ctx context.Context, body string) (timing, error) {
 	start := time.Now()
-	request, refusal := openai.DecodeChat([]byte(body))
+	request, refusal := chat.Decode([]byte(body))
 	if refusal != nil {
 		return timing{}, refusal
 	}
-	plan, refusal := request.Plan(openai.PlanOptions{Cwd: k.process.Dir()})
+	plan, refusal := request.Plan(prompt.Options{Cwd: k.process.Dir()})
 	if refusal != nil {
 		return timing{}, refusal
 	}

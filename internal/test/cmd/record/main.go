@@ -5,7 +5,7 @@
 //	go run ./internal/test/cmd/record -codex /path/to/codex
 //
 // Each scenario goes through the very code that the product uses: the request
-// is planned by internal/openai and driven by codexrpc, and a transport in
+// is planned by internal/chat and driven by codexrpc, and a transport in
 // between writes down both directions. What differs from run to run (ids,
 // times, ports, paths) is replaced, so that a new recording of the same release
 // differs little.

@@ -11,7 +11,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/openai"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // scenario is one turn to be recorded.
@@ -94,11 +95,11 @@ func (a *appServer) recordGroup(ctx context.Context, group []scenario) ([]record
 // play runs one scenario and returns its messages, from thread/start to
 // turn/completed.
 func (a *appServer) play(ctx context.Context, s scenario) ([]entry, error) {
-	request, refusal := openai.DecodeChat([]byte(s.request))
+	request, refusal := chat.Decode([]byte(s.request))
 	if refusal != nil {
 		return nil, fmt.Errorf("decoding the request: %s", refusal.Message)
 	}
-	plan, refusal := request.Plan(openai.PlanOptions{Cwd: a.cwd})
+	plan, refusal := request.Plan(prompt.Options{Cwd: a.cwd})
 	if refusal != nil {
 		return nil, fmt.Errorf("planning the request: %s", refusal.Message)
 	}
@@ -122,7 +123,7 @@ func (a *appServer) play(ctx context.Context, s scenario) ([]entry, error) {
 const callsPause = 5 * time.Millisecond
 
 // follow runs the turn of a plan until it ends or leave says so.
-func (a *appServer) follow(ctx context.Context, thread *codexrpc.Thread, plan *openai.Plan, leave func([]codexrpc.Event, int) bool) error {
+func (a *appServer) follow(ctx context.Context, thread *codexrpc.Thread, plan *prompt.Plan, leave func([]codexrpc.Event, int) bool) error {
 	if len(plan.History) > 0 {
 		if err := thread.InjectItems(ctx, plan.History); err != nil {
 			return err

@@ -1,0 +1,90 @@
+package apierror
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// The types of errors that OpenAI documents and SDKs know.
+const (
+	TypeInvalidRequest = "invalid_request_error"
+	TypeAuthentication = "authentication_error"
+	TypePermission     = "permission_error"
+	TypeRateLimit      = "rate_limit_error"
+	TypeQuota          = "insufficient_quota"
+	TypeServer         = "server_error"
+)
+
+// Error is a failure in OpenAI's shape (ErrorResponse), with what HTTP says
+// about it. It must not be changed once it is in use.
+type Error struct {
+	Status  int    // the HTTP status
+	Message string // a sentence for the client; Codex's own text where there is one, without what is not for clients
+	Detail  string // the whole text, for the operator's log, of a failure that is not the request's; else empty
+	Type    string // for example "invalid_request_error"
+	Param   string // the request's field, like "messages[2].content"; empty: null
+	Code    Code   // for example "model_not_found"; empty: null
+	// RetryAfter tells SDKs when to try again. 0: no advice.
+	RetryAfter time.Duration
+	// ShouldRetry overrides what SDKs make of the status. Nil: no override.
+	ShouldRetry *bool
+
+	allow string // the methods of a 405
+}
+
+// Error gives the message, the status and the code.
+func (e *Error) Error() string {
+	if e.Code == "" {
+		return fmt.Sprintf("%s (%d)", e.Message, e.Status)
+	}
+	return fmt.Sprintf("%s (%d %s)", e.Message, e.Status, e.Code)
+}
+
+// Body returns {"error":{"message","type","param","code"}}, always with all four
+// keys.
+func (e *Error) Body() []byte {
+	b := make([]byte, 0, 96+len(e.Message)+len(e.Param))
+	b = append(b, `{"error":{"message":`...)
+	b = jsontext.AppendString(b, e.Message)
+	b = append(b, `,"type":`...)
+	b = jsontext.AppendStringOrNull(b, e.Type)
+	b = append(b, `,"param":`...)
+	b = jsontext.AppendStringOrNull(b, e.Param)
+	b = append(b, `,"code":`...)
+	b = jsontext.AppendStringOrNull(b, string(e.Code))
+	return append(b, `}}`...)
+}
+
+// SetHeaders sets the headers that belong to the error: the content type, and
+// the advice about retrying where there is any. Retry-After is in whole seconds,
+// so Retry-After-Ms is given as well; SDKs prefer it.
+func (e *Error) SetHeaders(h http.Header) {
+	h.Set("Content-Type", "application/json")
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatFloat(math.Ceil(e.RetryAfter.Seconds()), 'f', 0, 64))
+		h.Set("Retry-After-Ms", strconv.FormatInt(max(1, e.RetryAfter.Milliseconds()), 10))
+	}
+	if e.ShouldRetry != nil {
+		h.Set("X-Should-Retry", strconv.FormatBool(*e.ShouldRetry))
+	}
+	if e.allow != "" {
+		h.Set("Allow", e.allow)
+	}
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+}
+
+// Respond answers a request with the error: headers, status and body. The error
+// is that of the connection.
+func (e *Error) Respond(w http.ResponseWriter) error {
+	e.SetHeaders(w.Header())
+	w.WriteHeader(e.Status)
+	_, err := w.Write(e.Body())
+	return err
+}

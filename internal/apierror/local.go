@@ -1,0 +1,163 @@
+package apierror
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// InvalidRequest is a 400 for a request that is wrong in the field param (or in
+// the header, or as a whole if param is empty).
+func InvalidRequest(param, message string) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Message: message}
+}
+
+// InvalidImageURL is the 400 of an image that was named by a URL and could not
+// be fetched, for whatever reason, as with OpenAI. param is the field that names
+// it.
+func InvalidImageURL(param, message string) *Error {
+	return &Error{
+		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Code: CodeInvalidImageURL,
+		Message: message,
+	}
+}
+
+// BodyTimeout is the 408 of a request whose body came too slowly, in bytes a
+// second, or took too long. Caddy's own timeout may be shorter.
+func BodyTimeout(rate int, most time.Duration) *Error {
+	return &Error{
+		Status: http.StatusRequestTimeout, Type: TypeInvalidRequest, Code: CodeRequestTimeout,
+		Message: fmt.Sprintf("The request body came too slowly: it must come at %d bytes a second or more, and within %s.", rate, most),
+	}
+}
+
+// AnswerTooLarge is the 502 of an answer of which more than limit bytes would have
+// to be put together. Trying again would only cost as much again.
+func AnswerTooLarge(limit int64) *Error {
+	return &Error{
+		Status: http.StatusBadGateway, Type: TypeServer, Code: CodeAnswerTooLarge,
+		Message:     fmt.Sprintf("The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.", limit),
+		ShouldRetry: new(bool),
+	}
+}
+
+// AnswerMemory is the 503 of an answer for which there is no memory, since others
+// that are put together take it all.
+func AnswerMemory() *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: TypeServer, Code: CodeAnswerMemory,
+		Message:    "Other answers that are put together take all the memory that there is for them here. Please try again later; a stream of chat completions takes none.",
+		RetryAfter: laterAfterQueue,
+	}
+}
+
+// BodyMemory is the 503 of a request for whose body there is no memory, since
+// those of others take it all.
+func BodyMemory() *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: TypeServer, Code: CodeBodyMemory,
+		Message:    "The bodies of other requests take all the memory that there is for them here. Please try again in a moment.",
+		RetryAfter: laterAfterQueue,
+	}
+}
+
+// ClientGone is what a request is counted as whose client left before the end:
+// nginx's status for it, for want of an official one. Nobody reads it but logs
+// and metrics.
+func ClientGone() *Error {
+	return &Error{
+		Status: 499, Type: TypeInvalidRequest, Code: CodeClientClosed,
+		Message: "The client closed the connection before the answer was complete.",
+	}
+}
+
+// QueueFull is the 429 of the proxy's own queue when it is full. Its code tells
+// it from the limits of the provider.
+func QueueFull() *Error {
+	return &Error{
+		Status: http.StatusTooManyRequests, Type: TypeRateLimit, Code: CodeQueueFull,
+		Message:    "Too many requests are running or waiting here. Please try again in a moment.",
+		RetryAfter: time.Second,
+	}
+}
+
+// QueueTimeout is the 503 of a request that has waited in the proxy's own queue
+// for as long as it may. It is none of the caller's own limits that was reached,
+// so that it is no 429.
+func QueueTimeout(wait time.Duration) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: TypeServer, Code: CodeQueueTimeout,
+		Message:    fmt.Sprintf("No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.", wait),
+		RetryAfter: laterAfterQueue,
+	}
+}
+
+// laterAfterQueue is the advice after a wait in vain: coming back at once would
+// only mean to wait again.
+const laterAfterQueue = 5 * time.Second
+
+// TooManyChoices is the 400 of a request for more choices than the server runs
+// turns at once, or than it runs for one user.
+func TooManyChoices(choices, limit int) *Error {
+	return InvalidRequest("n", fmt.Sprintf("n must be at most %d here, not %d: that many turns may run at once.", limit, choices))
+}
+
+// PayloadTooLarge is the 413 of a body of more than limit bytes.
+func PayloadTooLarge(limit int64) *Error {
+	return &Error{
+		Status: http.StatusRequestEntityTooLarge, Type: TypeInvalidRequest, Code: CodeRequestTooLarge,
+		Message: fmt.Sprintf("The request body is larger than the limit of %d bytes.", limit),
+	}
+}
+
+// Unauthorized is the 401 of a request without a key, or with a wrong one.
+func Unauthorized() *Error {
+	return &Error{
+		Status: http.StatusUnauthorized, Type: TypeInvalidRequest, Code: CodeInvalidAPIKey,
+		Message: "The API key is missing or wrong. Send it as: Authorization: Bearer KEY.",
+	}
+}
+
+// OriginNotAllowed is the 403 of a browser's preflight for a page that may not
+// use this API. The page cannot read it; its developer can.
+func OriginNotAllowed(origin string) *Error {
+	return &Error{
+		Status: http.StatusForbidden, Type: TypePermission, Code: CodeOriginNotAllowed,
+		Message: fmt.Sprintf("Pages of the origin %.256q may not use this API.", origin),
+	}
+}
+
+// HostNotAllowed is the 403 of a request without a key that calls the server by a
+// name that it was not given.
+func HostNotAllowed(host string) *Error {
+	return &Error{
+		Status: http.StatusForbidden, Type: TypePermission, Code: CodeHostNotAllowed,
+		Message: fmt.Sprintf("Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.", host),
+	}
+}
+
+// NotFound is the 404 of a path that is no route.
+func NotFound(method, path string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL,
+		Message: fmt.Sprintf("Unknown request URL: %.32s %.256s.", method, path),
+	}
+}
+
+// ModelNotFound is the 404 of a model that is not offered.
+func ModelNotFound(model string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: TypeInvalidRequest, Param: "model", Code: CodeModelNotFound,
+		Message: fmt.Sprintf("The model %.128q does not exist here. GET /v1/models lists those that do.", model),
+	}
+}
+
+// MethodNotAllowed is the 405 of a route that answers only to the methods in
+// allow, a list separated by commas.
+func MethodNotAllowed(method, path, allow string) *Error {
+	return &Error{
+		Status: http.StatusMethodNotAllowed, Type: TypeInvalidRequest, Code: CodeMethodNotAllowed,
+		Message: fmt.Sprintf("%.32s is not a method of %.256s; use %s.", method, path, allow),
+		allow:   allow,
+	}
+}

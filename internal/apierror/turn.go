@@ -1,0 +1,167 @@
+package apierror
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// turnClasses are the verdicts on the variants of CodexErrorInfo that speak for
+// themselves. The others carry an HTTP status or only a message.
+var turnClasses = map[string]errorClass{
+	"contextWindowExceeded":       tooLong,
+	"sessionBudgetExceeded":       quotaSpent,
+	"usageLimitExceeded":          quotaSpent,
+	"rateLimitExceeded":           rateLimited,
+	"flexUnavailable":             overloaded,
+	"serverOverloaded":            overloaded,
+	"policyCapacityUnavailable":   overloaded,
+	"modelNotFound":               noSuchModel,
+	"inferenceHookDenied":         forbidden,
+	"tooManyDenials":              forbidden,
+	"cyberPolicy":                 contentRefused,
+	"misalignmentPolicyViolation": contentRefused,
+	"internalServerError":         upstreamError,
+	"unauthorized":                unauthorized,
+	"badRequest":                  badRequest,
+	"threadRollbackFailed":        codexError,
+	"sandboxError":                codexError,
+	"activeTurnNotSteerable":      codexError,
+}
+
+// statusVariants are the variants of CodexErrorInfo that carry the provider's
+// HTTP status, if there was an answer at all.
+var statusVariants = map[string]bool{
+	"httpConnectionFailed":           true,
+	"responseStreamConnectionFailed": true,
+	"responseStreamDisconnected":     true,
+	"responseTooManyFailedAttempts":  true,
+}
+
+// fromTurn tells of a turn that failed.
+func fromTurn(e *codexrpc.TurnError) *Error {
+	v, known := turnClasses[e.Code]
+	switch {
+	case known:
+	case statusVariants[e.Code]:
+		v = classOfStatus(e.HTTPStatus)
+	default:
+		v = classOfMessage(e.Message)
+	}
+	message := turnMessage(e)
+	if v.status == http.StatusTooManyRequests && !v.final {
+		v.retry = retryDelay(message)
+	}
+	if !e.ResetsAt.IsZero() {
+		v.retry = max(soon, time.Until(e.ResetsAt))
+	}
+	if v.status == http.StatusBadRequest && v.code == "" {
+		return fromBadRequest(e, message)
+	}
+	return v.error(message)
+}
+
+// turnMessage is Codex's text with its details.
+func turnMessage(e *codexrpc.TurnError) string {
+	switch {
+	case e.Message == "":
+		return strings.TrimSpace("codex: " + e.Code + " " + e.Details)
+	case e.Details == "" || strings.Contains(e.Message, e.Details):
+		return e.Message
+	}
+	return e.Message + " " + e.Details
+}
+
+// classOfMessage is the verdict on a failure that Codex has no name for.
+func classOfMessage(message string) errorClass {
+	switch {
+	case strings.HasPrefix(message, "stream disconnected"):
+		return disconnected
+	case strings.HasPrefix(message, "{"):
+		return badRequest // a provider's 400: the message is its body
+	}
+	return codexError
+}
+
+// providerError is the body of a refusal by the model's provider, in OpenAI's
+// shape or in that of the ChatGPT backend.
+type providerError struct {
+	Error struct {
+		Message string `json:"message"`
+		Code    Code   `json:"code"`
+		Param   string `json:"param"`
+	} `json:"error"`
+	Detail string `json:"detail"`
+}
+
+// readProviderError finds the provider's body in Codex's message, which may say
+// more around it. Empty members are those that it does not have.
+func readProviderError(message string) (found providerError) {
+	start := strings.IndexByte(message, '{')
+	if start < 0 {
+		return found
+	}
+	// A member of an unexpected type is left empty; the others still count.
+	_ = json.NewDecoder(strings.NewReader(message[start:])).Decode(&found)
+	return found
+}
+
+// fromBadRequest tells what the provider found wrong with the request, in the
+// provider's own words.
+func fromBadRequest(e *codexrpc.TurnError, message string) *Error {
+	provider := readProviderError(e.Message)
+	if text := provider.Error.Message + provider.Detail; text != "" {
+		message = text
+	}
+	v := badRequest
+	v.code, v.param = provider.Error.Code, provider.Error.Param
+	switch {
+	case v.code == noSuchModel.code || deniesModel(message):
+		v = noSuchModel
+	case v.code == tooLong.code:
+		v = tooLong
+	}
+	return v.error(message)
+}
+
+// refusedInstructions is how the backend of ChatGPT refuses instructions in the
+// place of Codex's own prompt.
+const refusedInstructions = "instructions are not valid"
+
+// RefusesInstructions reports whether a turn failed because the model's provider
+// takes only Codex's own prompt in the place of the instructions.
+func RefusesInstructions(failure error) bool {
+	e := (*codexrpc.TurnError)(nil)
+	if !errors.As(failure, &e) {
+		return false
+	}
+	detail := strings.ToLower(strings.TrimSuffix(readProviderError(e.Message).Detail, "."))
+	return detail == refusedInstructions && fromTurn(e).Status == http.StatusBadRequest
+}
+
+// deniesModel reports whether a text says that there is no such model for this
+// account, for which providers have no code of one kind.
+func deniesModel(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "model") &&
+		(strings.Contains(text, "model is not supported") || strings.Contains(text, "model does not exist") ||
+			strings.Contains(text, "model not found"))
+}
+
+// retryHint finds a delay in a provider's text, such as "try again in 1m30.5s".
+var retryHint = regexp.MustCompile(`(?i)try again in ((?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+)`)
+
+// retryDelay is when a text says to try again, or else soon.
+func retryDelay(text string) time.Duration {
+	if hint := retryHint.FindStringSubmatch(text); hint != nil {
+		if delay, err := time.ParseDuration(strings.ToLower(hint[1])); err == nil && delay > 0 {
+			return delay
+		}
+	}
+	return soon
+}

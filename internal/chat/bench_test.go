@@ -1,0 +1,76 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// smallRequest is what an assistant in an editor sends first.
+var smallRequest = []byte(`{"model":"gpt-5","stream":true,"stream_options":{"include_usage":true},"temperature":0.2,"messages":[` +
+	`{"role":"system","content":"You help with notes.\nBe brief."},{"role":"user","content":"What is in \"Inbox\"?"}],` +
+	`"tools":[{"type":"function","function":{"name":"readNote","description":"Read a note","parameters":{"type":"object","properties":{"notePath":{"type":"string"}},"required":["notePath"]}}}]}`)
+
+// longRequest is a conversation of about 1 MB with calls, results and escapes.
+func longRequest() []byte {
+	paragraph := strings.Repeat(`A line of a note, with \"quotes\" and an end.\n`, 40)
+	var b strings.Builder
+	b.WriteString(`{"model":"gpt-5","messages":[{"role":"system","content":"You help with notes."}`)
+	for i := 0; b.Len() < 1_000_000; i++ {
+		fmt.Fprintf(&b, `,{"role":"user","content":"%s"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"readNote","arguments":"{\"notePath\":\"a.md\"}"}}]}`, paragraph, i)
+		fmt.Fprintf(&b, `,{"role":"tool","tool_call_id":"call_%d","content":"%s"},{"role":"assistant","content":"%s"}`, i, paragraph, paragraph)
+	}
+	b.WriteString(`,{"role":"user","content":"And now?"}],"tools":[{"type":"function","function":{"name":"readNote"}}]}`)
+	return []byte(b.String())
+}
+
+func benchmarkRequest(b *testing.B, body []byte) {
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r, refusal := Decode(body)
+		if refusal != nil {
+			b.Fatal(refusal)
+		}
+		if _, refusal := r.Plan(prompt.Options{}); refusal != nil {
+			b.Fatal(refusal)
+		}
+	}
+}
+
+func BenchmarkRequestSmall(b *testing.B) { benchmarkRequest(b, smallRequest) }
+
+func BenchmarkRequestLong(b *testing.B) { benchmarkRequest(b, longRequest()) }
+
+func BenchmarkRequestImage(b *testing.B) {
+	image := strings.Repeat("AAAA", 1<<18)
+	benchmarkRequest(b, []byte(withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,`+image+`"}}]}`)))
+}
+
+func BenchmarkStreamDelta(b *testing.B) {
+	s := NewStream(testMeta, func([]byte) error { return nil })
+	out := turn.Output{Kind: turn.OutputText, Text: " token"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Write(0, out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkStreamDeltaChoices writes the deltas of eight choices in turn.
+func BenchmarkStreamDeltaChoices(b *testing.B) {
+	meta := testMeta
+	meta.Choices = 8
+	s := NewStream(meta, func([]byte) error { return nil })
+	out := turn.Output{Kind: turn.OutputText, Text: " token"}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := s.Write(i%8, out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package chat
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+func bodyOf(t *testing.T, outs []turn.Output) *Body {
+	t.Helper()
+	return bodyOfAll(t, testMeta, alone(outs))
+}
+
+func bodyOfAll(t *testing.T, meta Meta, all []said) *Body {
+	t.Helper()
+	b := NewBody(meta)
+	for _, o := range all {
+		b.Add(o.choice, o.out)
+	}
+	return b
+}
+
+func TestChatBody(t *testing.T) {
+	body := func(message, reason string) string {
+		return `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","choices":[{"index":0,"message":` + message +
+			`,"logprobs":null,"finish_reason":"` + reason + `"}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,` +
+			`"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}}`
+	}
+	for name, c := range map[string]struct {
+		outs []turn.Output
+		want string
+	}{
+		"text": {
+			outs: []turn.Output{textOut("a\n"), textOut("a\n"), finishOut(turn.FinishStop)},
+			want: body(`{"role":"assistant","content":"a\na\n","refusal":null,"annotations":[]}`, "stop"),
+		},
+		"nothing": {
+			outs: []turn.Output{finishOut(turn.FinishLength)},
+			want: body(`{"role":"assistant","content":"","refusal":null,"annotations":[]}`, "length"),
+		},
+		"calls alone": {
+			outs: []turn.Output{
+				startOut(0, "c0", "f"), argumentsOut(0, "c0", `{"a"`), startOut(1, "c1", "g"), argumentsOut(0, "c0", `:1}`),
+				endOut(0, "c0"), argumentsOut(1, "c1", `{}`), endOut(1, "c1"), finishOut(turn.FinishToolCalls),
+			},
+			want: body(`{"role":"assistant","content":null,"refusal":null,"annotations":[],"tool_calls":[`+
+				`{"id":"c0","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},`+
+				`{"id":"c1","type":"function","function":{"name":"g","arguments":"{}"}}]}`, "tool_calls"),
+		},
+		"everything": {
+			outs: []turn.Output{reasoningOut("h"), reasoningOut("m"), textOut("ok"), startOut(0, "c", "f"), endOut(0, "c"), finishOut(turn.FinishToolCalls)},
+			want: body(`{"role":"assistant","content":"ok","refusal":null,"annotations":[],"reasoning_content":"hm","tool_calls":[`+
+				`{"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`, "tool_calls"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bodyOf(t, c.outs)
+			if got := string(b.JSON()); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+			if b.Failure() != nil {
+				t.Errorf("failure %v", b.Failure())
+			}
+		})
+	}
+}
+
+func TestChatBodyChoices(t *testing.T) {
+	meta := testMeta
+	meta.Choices = 3
+	b := bodyOfAll(t, meta, []said{
+		{2, startOut(0, "c", "f")}, {1, textOut("b")}, {2, argumentsOut(0, "c", "{}")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)},
+		{1, textOut("late")}, {0, textOut("a")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
+	})
+	want := `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","choices":[` +
+		`{"index":0,"message":{"role":"assistant","content":"aa","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"},` +
+		`{"index":1,"message":{"role":"assistant","content":"b","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"length"},` +
+		`{"index":2,"message":{"role":"assistant","content":null,"refusal":null,"annotations":[],"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],` +
+		`"usage":{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}}`
+	if got := string(b.JSON()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if b.Failure() != nil {
+		t.Errorf("failure %v", b.Failure())
+	}
+}
+
+func TestChatBodyFunctions(t *testing.T) {
+	meta := testMeta
+	meta.LegacyFunctions = true
+	for name, c := range map[string]struct {
+		outs            []turn.Output
+		message, reason string
+	}{
+		"a call": {
+			[]turn.Output{startOut(0, "c", "f"), argumentsOut(0, "c", `{"a":`), argumentsOut(0, "c", `1}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)},
+			`{"role":"assistant","content":null,"refusal":null,"annotations":[],"function_call":{"name":"f","arguments":"{\"a\":1}"}}`, "function_call",
+		},
+		"one of two": {
+			[]turn.Output{textOut("x"), startOut(0, "c", "f"), startOut(1, "d", "g"), argumentsOut(1, "d", "{}"), finishOut(turn.FinishToolCalls)},
+			`{"role":"assistant","content":"x","refusal":null,"annotations":[],"function_call":{"name":"f","arguments":""}}`, "function_call",
+		},
+		"none": {
+			[]turn.Output{textOut("x"), finishOut(turn.FinishStop)},
+			`{"role":"assistant","content":"x","refusal":null,"annotations":[]}`, "stop",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bodyOfAll(t, meta, alone(c.outs))
+			want := `"choices":[{"index":0,"message":` + c.message + `,"logprobs":null,"finish_reason":"` + c.reason + `"}]`
+			if got := string(b.JSON()); !strings.Contains(got, want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestChatBodyFailure: the first failure is that of the request.
+func TestChatBodyFailure(t *testing.T) {
+	b := bodyOf(t, []turn.Output{textOut("x"), failureOut(turn.ErrInterrupted)})
+	if !errors.Is(b.Failure(), turn.ErrInterrupted) {
+		t.Errorf("failure %v", b.Failure())
+	}
+	meta := testMeta
+	meta.Choices = 3
+	b = bodyOfAll(t, meta, []said{{0, finishOut(turn.FinishStop)}, {2, failureOut(turn.ErrIdle)}})
+	b.Add(1, failureOut(turn.ErrInterrupted))
+	if !errors.Is(b.Failure(), turn.ErrIdle) {
+		t.Errorf("failure %v", b.Failure())
+	}
+}
+
+func TestChatBodyAfterTheEnd(t *testing.T) {
+	b := bodyOf(t, []turn.Output{textOut("x"), finishOut(turn.FinishStop)})
+	before := string(b.JSON())
+	for _, out := range []turn.Output{textOut("y"), startOut(0, "c", "f"), failureOut(turn.ErrIdle)} {
+		b.Add(0, out)
+	}
+	if got := string(b.JSON()); got != before || b.Failure() != nil {
+		t.Errorf("the body became\n%s", got)
+	}
+}
+
+func TestChatBodyStrayArguments(t *testing.T) {
+	b := bodyOf(t, []turn.Output{argumentsOut(3, "c", "{}"), textOut("x"), finishOut(turn.FinishStop)})
+	if got := string(b.JSON()); strings.Contains(got, "tool_calls") {
+		t.Error(got)
+	}
+}

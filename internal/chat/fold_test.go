@@ -1,0 +1,353 @@
+package chat
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	sdk "github.com/openai/openai-go/v3"
+
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// wireCall is a tool call as it comes out of a body or of folded chunks.
+type wireCall struct {
+	Index    int    `json:"index"`
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// wireMessage is a message of a body, or the delta of a chunk.
+type wireMessage struct {
+	Role         string     `json:"role"`
+	Content      *string    `json:"content"`
+	Reasoning    string     `json:"reasoning_content"`
+	ToolCalls    []wireCall `json:"tool_calls"`
+	FunctionCall *struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function_call"`
+}
+
+// add puts a delta to a message.
+func (m *wireMessage) add(delta wireMessage) {
+	if delta.Role != "" {
+		m.Role = delta.Role
+	}
+	if delta.Content != nil && m.Content == nil {
+		m.Content = new(string)
+	}
+	if delta.Content != nil {
+		*m.Content += *delta.Content
+	}
+	m.Reasoning += delta.Reasoning
+	for _, call := range delta.ToolCalls {
+		if call.ID != "" {
+			m.ToolCalls = append(m.ToolCalls, call)
+			continue
+		}
+		m.ToolCalls[call.Index].Function.Arguments += call.Function.Arguments
+	}
+	switch {
+	case delta.FunctionCall == nil:
+	case m.FunctionCall == nil:
+		m.FunctionCall = delta.FunctionCall
+	default:
+		m.FunctionCall.Name += delta.FunctionCall.Name
+		m.FunctionCall.Arguments += delta.FunctionCall.Arguments
+	}
+}
+
+// wireCompletion is a body or a chunk.
+type wireCompletion struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Model   string `json:"model"`
+	Choices []struct {
+		Index        int         `json:"index"`
+		Message      wireMessage `json:"message"`
+		Delta        wireMessage `json:"delta"`
+		FinishReason string      `json:"finish_reason"`
+	} `json:"choices"`
+	Usage json.RawMessage `json:"usage"`
+}
+
+// completion is what a client knows in the end.
+type completion struct {
+	id, model, usage string
+	created          int64
+	choices          []answer
+}
+
+// answer is a choice of it.
+type answer struct {
+	finish  string
+	message wireMessage
+}
+
+func parseWire(t *testing.T, data []byte) (c wireCompletion) {
+	t.Helper()
+	if err := json.Unmarshal(data, &c); err != nil {
+		t.Fatalf("%s\n%v", data, err)
+	}
+	return c
+}
+
+// foldChunks is a client: it puts the deltas of each choice together.
+func foldChunks(t *testing.T, choices int, frames []string) completion {
+	t.Helper()
+	all := completion{choices: make([]answer, choices)}
+	for i, frame := range frames {
+		c := parseWire(t, []byte(frame))
+		if i == 0 {
+			all.id, all.model, all.created = c.ID, c.Model, c.Created
+		}
+		if c.Object != "chat.completion.chunk" || c.ID != all.id || c.Model != all.model || c.Created != all.created {
+			t.Fatalf("frame %d: %s", i, frame)
+		}
+		if len(c.Choices) == 0 {
+			if i != len(frames)-1 {
+				t.Fatalf("frame %d of %d is the usage", i, len(frames))
+			}
+			all.usage = string(c.Usage)
+			continue
+		}
+		chunk := c.Choices[0]
+		a := &all.choices[chunk.Index]
+		if len(c.Choices) != 1 || a.finish != "" || (chunk.Delta.Role == "assistant") != (a.message.Role == "") {
+			t.Fatalf("frame %d: %s after %+v", i, frame, a)
+		}
+		a.message.add(chunk.Delta)
+		a.finish = chunk.FinishReason
+	}
+	for i := range all.choices {
+		m := &all.choices[i].message
+		if m.Content != nil && *m.Content == "" && (m.ToolCalls != nil || m.FunctionCall != nil) {
+			m.Content = nil // as the SDKs do
+		}
+	}
+	return all
+}
+
+func parseBody(t *testing.T, data []byte) completion {
+	t.Helper()
+	c := parseWire(t, data)
+	all := completion{id: c.ID, model: c.Model, created: c.Created, usage: string(c.Usage)}
+	for i, choice := range c.Choices {
+		if choice.Index != i {
+			t.Fatalf("choice %d has the index %d", i, choice.Index)
+		}
+		for k := range choice.Message.ToolCalls {
+			choice.Message.ToolCalls[k].Index = k
+		}
+		all.choices = append(all.choices, answer{choice.FinishReason, choice.Message})
+	}
+	return all
+}
+
+// checkFold compares what a client of the stream gets with the body.
+func checkFold(t *testing.T, meta Meta, all []said) completion {
+	t.Helper()
+	meta.IncludeUsage = true
+	frames := chunksOf(t, meta, all)
+	body := bodyOfAll(t, meta, all).JSON()
+	streamed, whole := foldChunks(t, max(1, meta.Choices), frames), parseBody(t, body)
+	if !reflect.DeepEqual(streamed, whole) {
+		t.Errorf("%+v\nstreamed %+v\nwhole    %+v", all, streamed, whole)
+	}
+	checkAccumulator(t, frames, body)
+	return whole
+}
+
+// checkAccumulator does the same with OpenAI's own client library, which does
+// not put function_call together.
+func checkAccumulator(t *testing.T, frames []string, body []byte) {
+	t.Helper()
+	var acc sdk.ChatCompletionAccumulator
+	for _, frame := range frames {
+		var chunk sdk.ChatCompletionChunk
+		if err := json.Unmarshal([]byte(frame), &chunk); err != nil {
+			t.Fatalf("%s\n%v", frame, err)
+		}
+		if !acc.AddChunk(chunk) {
+			t.Fatalf("the accumulator refuses %s", frame)
+		}
+	}
+	var whole sdk.ChatCompletion
+	if err := json.Unmarshal(body, &whole); err != nil {
+		t.Fatalf("%s\n%v", body, err)
+	}
+	if acc.ID != whole.ID || acc.Model != whole.Model || acc.Created != whole.Created || len(acc.Choices) != len(whole.Choices) ||
+		acc.Usage.TotalTokens != whole.Usage.TotalTokens || acc.Usage.PromptTokens != whole.Usage.PromptTokens ||
+		acc.Usage.CompletionTokens != whole.Usage.CompletionTokens {
+		t.Fatalf("accumulated %+v\nwhole %+v", acc.ChatCompletion, whole)
+	}
+	for i := range whole.Choices {
+		checkAccumulated(t, acc.Choices[i], whole.Choices[i])
+	}
+}
+
+func checkAccumulated(t *testing.T, got, want sdk.ChatCompletionChoice) {
+	t.Helper()
+	if got.Index != want.Index || got.FinishReason != want.FinishReason || got.Message.Content != want.Message.Content ||
+		got.Message.Role != want.Message.Role || len(got.Message.ToolCalls) != len(want.Message.ToolCalls) {
+		t.Fatalf("accumulated %+v\nwhole %+v", got, want)
+	}
+	for i, call := range got.Message.ToolCalls {
+		other := want.Message.ToolCalls[i]
+		if call.ID != other.ID || call.Function.Name != other.Function.Name || call.Function.Arguments != other.Function.Arguments {
+			t.Errorf("call %d: accumulated %+v, whole %+v", i, call, other)
+		}
+	}
+}
+
+// pieces are texts that have broken encoders.
+var pieces = []string{
+	"", "l", "l", "ll", "aa", " ", "\n", "\r\n", "\"", "\\", "\x00", "\x1f", "\x7f", "\u2028", "ü", "😀", "\xff", "\xf0\x9f",
+	"<use_tool>", "</script>", "data: [DONE]", `{"a":1}`, "\ufeff", "\ufffd", "a longer piece of quite ordinary text",
+}
+
+func randomText(r *rand.Rand) string {
+	s := ""
+	for range r.IntN(4) {
+		s += pieces[r.IntN(len(pieces))]
+	}
+	return s
+}
+
+// randomOutputs is a turn that says anything a turn may say, in any order.
+func randomOutputs(r *rand.Rand) []turn.Output {
+	var outs []turn.Output
+	calls := 0
+	id := func(call int) string { return "call_" + string(rune('a'+call)) }
+	for range r.IntN(20) {
+		switch r.IntN(5) {
+		case 0, 1:
+			outs = append(outs, textOut(randomText(r)))
+		case 2:
+			outs = append(outs, reasoningOut(randomText(r)))
+		case 3:
+			outs = append(outs, startOut(calls, id(calls), "tool-"+id(calls)))
+			calls++
+		case 4:
+			if calls > 0 {
+				call := r.IntN(calls)
+				outs = append(outs, argumentsOut(call, id(call), randomText(r)))
+			}
+		}
+	}
+	reasons := []turn.FinishReason{turn.FinishStop, turn.FinishLength, turn.FinishToolCalls, turn.FinishContentFilter}
+	return append(outs, finishOut(reasons[r.IntN(len(reasons))]))
+}
+
+func TestStreamFoldsToBody(t *testing.T) {
+	for seed := range uint64(1000) {
+		checkFold(t, testMeta, alone(randomOutputs(rand.New(rand.NewPCG(seed, 1)))))
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// interleave puts the outputs of several turns into one random order that keeps
+// those of each turn in theirs.
+func interleave(r *rand.Rand, turns [][]turn.Output) []said {
+	var all []said
+	var left []int // the choice of each output that is still to come
+	for choice, outs := range turns {
+		for range outs {
+			left = append(left, choice)
+		}
+	}
+	r.Shuffle(len(left), func(i, k int) { left[i], left[k] = left[k], left[i] })
+	next := make([]int, len(turns))
+	for _, choice := range left {
+		all = append(all, said{choice, turns[choice][next[choice]]})
+		next[choice]++
+	}
+	return all
+}
+
+// TestChoicesFoldToBody: however the choices' outputs come, streamed and whole
+// are the same, and each choice is what it would be alone.
+func TestChoicesFoldToBody(t *testing.T) {
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		meta := testMeta
+		meta.Choices, meta.LegacyFunctions = 1+r.IntN(maxChoices), r.IntN(4) == 0
+		turns := make([][]turn.Output, meta.Choices)
+		for i := range turns {
+			turns[i] = randomOutputs(r)
+		}
+		together := checkFold(t, meta, interleave(r, turns))
+		single := meta
+		single.Choices = 0
+		for i, outs := range turns {
+			if apart := checkFold(t, single, alone(outs)); !reflect.DeepEqual(together.choices[i], apart.choices[0]) {
+				t.Errorf("choice %d of %d: %+v\nalone %+v", i, meta.Choices, together.choices[i], apart.choices[0])
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// cut divides a text after each byte count in sizes, going round; cuts within a
+// character move behind it, as a turn never gives half of one.
+func cut(text string, sizes []byte) []string {
+	var parts []string
+	for i := 0; text != ""; i++ {
+		size := 1
+		if len(sizes) > 0 {
+			size = int(sizes[i%len(sizes)])%64 + 1
+		}
+		size = min(size, len(text))
+		for size < len(text) && text[size]&0xc0 == 0x80 {
+			size++
+		}
+		parts = append(parts, text[:size])
+		text = text[size:]
+	}
+	return parts
+}
+
+// FuzzStreamFold cuts an answer in any way: what a client puts together must
+// neither depend on it nor differ from the body.
+func FuzzStreamFold(f *testing.F) {
+	f.Add("héllo\u2028\"", "hm 😀", `{"a":"ü"}`, []byte{0, 2})
+	f.Add("\xff\xf0\x9f", "", "\x00", []byte{1})
+	f.Add("", "x", "", []byte{})
+	f.Fuzz(func(t *testing.T, text, reasoning, arguments string, sizes []byte) {
+		whole := []turn.Output{reasoningOut(reasoning), textOut(text), startOut(0, "c", "f"), argumentsOut(0, "c", arguments), endOut(0, "c"), finishOut(turn.FinishToolCalls)}
+		var parts []turn.Output
+		for _, s := range cut(reasoning, sizes) {
+			parts = append(parts, reasoningOut(s))
+		}
+		for _, s := range cut(text, sizes) {
+			parts = append(parts, textOut(s))
+		}
+		parts = append(parts, startOut(0, "c", "f"))
+		for _, s := range cut(arguments, sizes) {
+			parts = append(parts, argumentsOut(0, "c", s))
+		}
+		parts = append(parts, endOut(0, "c"), finishOut(turn.FinishToolCalls))
+		one, many := checkFold(t, testMeta, alone(whole)), checkFold(t, testMeta, alone(parts))
+		if !reflect.DeepEqual(one, many) {
+			t.Errorf("whole %+v\ncut   %+v", one, many)
+		}
+		message := one.choices[0].message
+		if got := message.Reasoning; got != string([]rune(reasoning)) {
+			t.Errorf("reasoning %q became %q", reasoning, got)
+		}
+		if got := message.ToolCalls[0].Function.Arguments; got != string([]rune(arguments)) {
+			t.Errorf("arguments %q became %q", arguments, got)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package chat
+
+import (
+	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// readFunctions reads the functions that tools have replaced
+// (ChatCompletionFunctions). Older clients know nothing else.
+func (r *Request) readFunctions(v jsontext.Value) (f *field.Error) {
+	r.functions, f = readToolList(v, "functions", (*toolList).readFunction)
+	return f
+}
+
+// readFunctionCall reads what tool_choice has replaced: none, auto, or the name
+// of a function (ChatCompletionFunctionCallOption).
+func (r *Request) readFunctionCall(v jsontext.Value) *field.Error {
+	r.functionCall = prompt.ToolChoice{}
+	switch v.Kind() {
+	case jsontext.KindNull:
+		return nil
+	case jsontext.KindString:
+		switch v.Text() {
+		case "auto":
+		case "none":
+			r.functionCall.None = true
+		default:
+			return field.Invalid("must be none, auto or an object")
+		}
+		return nil
+	case jsontext.KindObject:
+		name, f := readChosenName(v)
+		r.functionCall.Required, r.functionCall.Only = true, []string{name}
+		return f
+	}
+	return field.WrongType("a string or an object", v)
+}
+
+// useFunctions puts the functions in the place of the tools. A request has the
+// one or the other: its answer has either tool_calls or a function_call.
+func (r *Request) useFunctions() *field.Error {
+	switch {
+	case len(r.functions) > 0 && len(r.Tools) > 0:
+		return field.Invalid("cannot stand beside 'tools'; use 'tools' alone").In("functions")
+	case len(r.functions) > 0 && !r.Choice.IsAuto():
+		return field.Invalid("belongs to 'tools'; beside 'functions' use 'function_call'").In("tool_choice")
+	case len(r.Tools) > 0:
+		return field.Invalid("belongs to 'functions'; beside 'tools' use 'tool_choice'").In("function_call")
+	}
+	if name := r.functionCall.Unknown(r.functions); name != "" {
+		return field.Invalid("there is no function %.128q in 'functions'", name).In("function_call")
+	}
+	if len(r.functions) == 0 {
+		return r.Choice.Check(nil).In("tool_choice")
+	}
+	r.Tools, r.Choice = r.functions, r.functionCall
+	r.usesFunctions, r.SerialTools = true, true
+	return nil
+}
+
+// readFunctionMessageCall reads the function_call of an assistant's message. It
+// has no id; Codex gets one that only the answer right behind it shares.
+func readFunctionMessageCall(m *prompt.Message, v jsontext.Value, index int) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	if len(m.Calls) > 0 {
+		return field.Invalid("cannot stand beside 'tool_calls'")
+	}
+	call := prompt.Call{Id: jsontext.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), Function: true}
+	if f := readCalledFunction(&call, v); f != nil {
+		return f
+	}
+	m.Calls = []prompt.Call{call}
+	return nil
+}
+
+// callsFunction reports whether the message's call is a function_call.
+func callsFunction(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
+
+// answerFunction makes a message of the role function, which has a name where a
+// tool's result has the id of a call, the result of the call in the message before.
+func answerFunction(m *prompt.Message, before *prompt.Message) *field.Error {
+	name, f := prompt.ReadCalledName(m.CallID)
+	if f != nil || before == nil || !callsFunction(before) || name != before.Calls[0].Name {
+		return field.Invalid("there is no function_call of %.64q in the message right before", m.CallID.Text())
+	}
+	m.Role, m.CallID = prompt.RoleTool, before.Calls[0].Id
+	return nil
+}

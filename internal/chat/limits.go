@@ -1,0 +1,79 @@
+package chat
+
+import (
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+const (
+	// maxChoices is the most choices of one request. Each is a turn of its own.
+	maxChoices = 8
+	// maxStops is how many stop sequences OpenAI takes.
+	maxStops = 4
+	// maxStopBytes bounds a stop sequence, as text that may be the beginning of one
+	// is held back.
+	maxStopBytes = 4096
+)
+
+func (r *Request) readN(v jsontext.Value) *field.Error {
+	r.choices = 0
+	if !v.Given() {
+		return nil
+	}
+	n, f := field.Count(v)
+	if f != nil {
+		return f
+	}
+	if n > maxChoices {
+		return field.Invalid("must be at most %d", maxChoices)
+	}
+	r.choices = n
+	return nil
+}
+
+func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {
+	return field.Limit(&r.oldMaxTokens, v)
+}
+
+func (r *Request) readMaxCompletionTokens(v jsontext.Value) *field.Error {
+	return field.Limit(&r.MaxTokens, v)
+}
+
+// readStop reads a StopConfiguration: one sequence or several.
+func (r *Request) readStop(v jsontext.Value) *field.Error {
+	r.stop = nil
+	switch v.Kind() {
+	case jsontext.KindNull:
+		return nil
+	case jsontext.KindString:
+		return r.addStop(v)
+	case jsontext.KindArray:
+	default:
+		return field.WrongType("a string or an array of strings", v)
+	}
+	for i, v := range v.Elements() {
+		if i == maxStops {
+			return field.Invalid("must hold at most %d strings", maxStops)
+		}
+		if f := r.addStop(v); f != nil {
+			return f.At(i)
+		}
+	}
+	return nil
+}
+
+func (r *Request) addStop(v jsontext.Value) *field.Error {
+	if f := field.NonEmpty(v); f != nil {
+		return f
+	}
+	stop := v.Text()
+	if len(stop) > maxStopBytes {
+		return field.Invalid("must be at most %d bytes long", maxStopBytes)
+	}
+	if !slices.Contains(r.stop, stop) {
+		r.stop = append(r.stop, stop)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package chat
+
+import (
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+func (r *Request) readMessages(v jsontext.Value) *field.Error {
+	if f := field.Expect(jsontext.KindArray, v); f != nil {
+		return f
+	}
+	r.Messages, r.Elements = []prompt.Message{}, 0
+	for i, v := range v.Elements() {
+		m, f := readMessage(v, i)
+		if f != nil {
+			return f.At(i)
+		}
+		if m.Role == prompt.RoleFunction {
+			var before *prompt.Message
+			if i > 0 {
+				before = &r.Messages[i-1]
+			}
+			if f := answerFunction(&m, before); f != nil {
+				return f.In("name").At(i)
+			}
+		}
+		if f := r.Count(&m); f != nil {
+			return f
+		}
+		r.Messages = append(r.Messages, m)
+	}
+	if len(r.Messages) == 0 {
+		return field.Invalid("must hold at least one message")
+	}
+	return checkCalls(r.Messages)
+}
+
+// messageFields are the fields of a message as they stand in the body.
+type messageFields struct {
+	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio jsontext.Value
+}
+
+func readMessageFields(v jsontext.Value) (m messageFields) {
+	v.Pick(
+		jsontext.Into("role", &m.role),
+		jsontext.Into("content", &m.content),
+		jsontext.Into("refusal", &m.refusal),
+		jsontext.Into("name", &m.name),
+		jsontext.Into("tool_calls", &m.toolCalls),
+		jsontext.Into("tool_call_id", &m.toolCallID),
+		jsontext.Into("function_call", &m.functionCall),
+		jsontext.Into("audio", &m.audio),
+	)
+	return m
+}
+
+// readMessage reads the message at an index of the conversation.
+func readMessage(v jsontext.Value, index int) (prompt.Message, *field.Error) {
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return prompt.Message{}, f
+	}
+	fields := readMessageFields(v)
+	if f := field.Expect(jsontext.KindString, fields.role); f != nil {
+		return prompt.Message{}, f.In("role")
+	}
+	if f := field.Optional(jsontext.KindString, fields.name); f != nil {
+		return prompt.Message{}, f.In("name")
+	}
+	m := prompt.Message{Role: prompt.ReadRole(fields.role), Size: len(v)}
+	f := readFields(&m, fields, index)
+	return m, f
+}
+
+// readFields reads what a message of its role has.
+func readFields(m *prompt.Message, fields messageFields, index int) *field.Error {
+	switch m.Role {
+	case prompt.RoleSystem, prompt.RoleDeveloper, prompt.RoleUser:
+		return readContent(m, fields.content)
+	case prompt.RoleAssistant:
+		return readAssistant(m, fields, index)
+	case prompt.RoleTool:
+		if f := field.NonEmpty(fields.toolCallID); f != nil {
+			return f.In("tool_call_id")
+		}
+		m.CallID = fields.toolCallID
+		return readContent(m, fields.content)
+	case prompt.RoleFunction:
+		if f := field.NonEmpty(fields.name); f != nil {
+			return f.In("name")
+		}
+		m.CallID = fields.name // until the call is known
+		return readContent(m, fields.content)
+	}
+	return field.Invalid("must be one of system, developer, user, assistant, tool, function").In("role")
+}
+
+// readAssistant reads what only an assistant's message has. One that says nothing
+// at all is let through, since clients keep such messages of answers that broke
+// off; it leaves no item in the history.
+func readAssistant(m *prompt.Message, fields messageFields, index int) *field.Error {
+	if fields.audio.Given() {
+		return field.Unsupported("is not supported: audio cannot be sent to Codex").In("audio")
+	}
+	if f := field.Optional(jsontext.KindString, fields.refusal); f != nil {
+		return f.In("refusal")
+	}
+	if fields.content.Given() {
+		if f := readContent(m, fields.content); f != nil {
+			return f
+		}
+	}
+	if m.Text != nil && len(m.Text.RawText()) == 0 {
+		m.Text = nil
+	}
+	addRefusal(m, fields.refusal)
+	if f := readCalls(m, fields.toolCalls); f != nil {
+		return f.In("tool_calls")
+	}
+	return readFunctionMessageCall(m, fields.functionCall, index).In("function_call")
+}
+
+// addRefusal puts the text of a refusal behind the content.
+func addRefusal(m *prompt.Message, refusal jsontext.Value) {
+	switch {
+	case !refusal.Given() || len(refusal.RawText()) == 0:
+	case m.Text == nil && m.Content == nil:
+		m.Text = refusal
+	default:
+		m.Content = append(slices.Collect(m.Parts()), prompt.Part{Kind: prompt.PartText, Text: refusal})
+		m.Text = nil
+	}
+}

@@ -1,0 +1,143 @@
+package chat
+
+import (
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// Request is a checked body of POST /v1/chat/completions
+// (CreateChatCompletionRequest). It holds views into the body it was decoded
+// from, which must not be changed as long as the request is in use.
+type Request struct {
+	prompt.Conversation
+
+	choices       int           // n; 0: one
+	stop          []string      // each once
+	oldMaxTokens  int           // max_tokens, which max_completion_tokens has replaced
+	functions     []prompt.Tool // what came before tools
+	functionCall  prompt.ToolChoice
+	hasOptions    bool // stream_options are given
+	includeUsage  bool
+	usesFunctions bool // the tools are functions
+}
+
+// Decode reads and checks the body of a chat completion request. The error
+// is always an invalid_request_error with status 400.
+//
+// Refused are, besides values of a wrong type or form, what Codex cannot do: log
+// probabilities, audio and files. Fields without use are accepted;
+// [Plan.Ignored] names those that matter. Unknown fields are skipped. Images at
+// an https URL are left to the caller, see [prompt.Conversation.RemoteImages].
+func Decode(body []byte) (*Request, *apierror.Error) {
+	root, refusal := field.Body(body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	r := new(Request)
+	for name, v := range root.Members() {
+		read, known := readers[string(name)]
+		if !known {
+			continue
+		}
+		if f := read(r, v); f != nil {
+			return nil, misdirected(root, f.In(string(name))).APIError()
+		}
+	}
+	if f := r.check(); f != nil {
+		return nil, misdirected(root, f).APIError()
+	}
+	return r, nil
+}
+
+// misdirected is the fault of a body that is wrong because it is one of the
+// Responses API, with an input and no messages, or an empty list of them; else f.
+// Some clients post such bodies here, and complaints of their parts would lead
+// nowhere.
+func misdirected(root jsontext.Value, f *field.Error) *field.Error {
+	var messages, input jsontext.Value
+	root.Pick(jsontext.Into("messages", &messages), jsontext.Into("input", &input))
+	if messages.Given() && !messages.IsEmptyArray() || !input.Given() {
+		return f
+	}
+	return (&field.Error{
+		Problem: "is required; a body with 'input' belongs to POST /v1/responses",
+		Code:    apierror.CodeMissingParameter,
+	}).In("messages")
+}
+
+// readers are the readers of the fields that are looked at.
+var readers = map[string]func(*Request, jsontext.Value) *field.Error{
+	"model":               (*Request).ReadModel,
+	"messages":            (*Request).readMessages,
+	"tools":               (*Request).readTools,
+	"tool_choice":         (*Request).readToolChoice,
+	"parallel_tool_calls": (*Request).ReadParallelToolCalls,
+	"response_format":     (*Request).readResponseFormat,
+	"reasoning_effort":    (*Request).ReadReasoningEffort,
+	"verbosity":           (*Request).ReadVerbosity,
+	"stream":              (*Request).ReadStream,
+	"stream_options":      (*Request).readStreamOptions,
+	"n":                   (*Request).readN,
+	"logprobs":            (*Request).readLogprobs,
+	"top_logprobs":        (*Request).readTopLogprobs,
+	"modalities":          (*Request).readModalities,
+	"audio":               (*Request).readAudio,
+	"functions":           (*Request).readFunctions,
+	"function_call":       (*Request).readFunctionCall,
+
+	"stop":                  (*Request).readStop,
+	"max_tokens":            (*Request).readMaxTokens,
+	"max_completion_tokens": (*Request).readMaxCompletionTokens,
+
+	"temperature":            unused("temperature", "1", jsontext.KindNumber),
+	"top_p":                  unused("top_p", "1", jsontext.KindNumber),
+	"seed":                   unused("seed", "", jsontext.KindNumber),
+	"presence_penalty":       unused("presence_penalty", "0", jsontext.KindNumber),
+	"frequency_penalty":      unused("frequency_penalty", "0", jsontext.KindNumber),
+	"logit_bias":             unused("logit_bias", "{}", jsontext.KindObject),
+	"service_tier":           unused("service_tier", `"auto"`, jsontext.KindString),
+	"prediction":             unused("prediction", "", jsontext.KindObject),
+	"web_search_options":     unused("web_search_options", "", jsontext.KindObject),
+	"moderation":             unused("moderation", "", jsontext.KindObject),
+	"store":                  unused("", "", jsontext.KindBool),
+	"metadata":               unused("", "", jsontext.KindObject),
+	"user":                   unused("", "", jsontext.KindString),
+	"safety_identifier":      unused("", "", jsontext.KindString),
+	"prompt_cache_key":       unused("", "", jsontext.KindString),
+	"prompt_cache_retention": unused("", "", jsontext.KindString),
+	"prompt_cache_options":   unused("", "", jsontext.KindObject),
+}
+
+// unused reads a field without a counterpart in Codex: it may be null or of one
+// of the kinds. If it would change the answer it is noted under the given name,
+// unless its value is the neutral one.
+func unused(name, neutral string, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
+	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kinds) }
+}
+
+// check looks at what needs more than one field, and settles it.
+func (r *Request) check() *field.Error {
+	switch {
+	case r.Model == "":
+		return field.Missing().In("model")
+	case r.Messages == nil:
+		return field.Missing().In("messages")
+	case r.hasOptions && !r.Stream:
+		return field.Invalid("is only allowed when 'stream' is true").In("stream_options")
+	}
+	if r.MaxTokens == 0 {
+		r.MaxTokens = r.oldMaxTokens
+	}
+	if f := r.CheckRemoteImages(); f != nil {
+		return f.In("messages")
+	}
+	if len(r.functions) > 0 || !r.functionCall.IsAuto() {
+		return r.useFunctions()
+	}
+	return r.Choice.Check(r.Tools).In("tool_choice")
+}
+
+// Choices is how many answers the client wants, 1 to 8.
+func (r *Request) Choices() int { return max(1, r.choices) }

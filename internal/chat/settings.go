@@ -1,0 +1,77 @@
+package chat
+
+import (
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+func (r *Request) readStreamOptions(v jsontext.Value) *field.Error {
+	r.hasOptions, r.includeUsage = v.Given(), false
+	if !r.hasOptions {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return f
+	}
+	for name, v := range v.Members() {
+		switch string(name) {
+		case "include_usage":
+			if f := field.Optional(jsontext.KindBool, v); f != nil {
+				return f.In("include_usage")
+			}
+			r.includeUsage = v.IsTrue()
+		case "include_obfuscation": // there is none to leave out
+			if f := field.Optional(jsontext.KindBool, v); f != nil {
+				return f.In("include_obfuscation")
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Request) readLogprobs(v jsontext.Value) *field.Error {
+	if f := field.Optional(jsontext.KindBool, v); f != nil {
+		return f
+	}
+	if v.IsTrue() {
+		return field.Unsupported("is not supported: Codex gives no log probabilities")
+	}
+	return nil
+}
+
+func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindNumber, v); f != nil {
+		return f
+	}
+	return field.Unsupported("is not supported: Codex gives no log probabilities")
+}
+
+func (r *Request) readModalities(v jsontext.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.Elements() {
+		if f := field.Expect(jsontext.KindString, v); f != nil {
+			return f.At(i)
+		}
+		if !v.Is("text") {
+			return field.Unsupported("is not supported: answers are text").At(i)
+		}
+	}
+	return nil
+}
+
+func (r *Request) readAudio(v jsontext.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	return field.Unsupported("is not supported: answers are text")
+}
+
+func (r *Request) readResponseFormat(v jsontext.Value) *field.Error { return r.Format.Read(v, false) }

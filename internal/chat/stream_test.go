@@ -1,0 +1,302 @@
+package chat
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+var (
+	testMeta  = Meta{ID: "chatcmpl-1", Model: "m", Created: 42}
+	testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2}
+)
+
+func textOut(s string) turn.Output      { return turn.Output{Kind: turn.OutputText, Text: s} }
+func reasoningOut(s string) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Text: s} }
+func startOut(call int, id, name string) turn.Output {
+	return turn.Output{Kind: turn.OutputCallStart, Call: call, ID: id, Name: name}
+}
+func argumentsOut(call int, id, s string) turn.Output {
+	return turn.Output{Kind: turn.OutputCallArguments, Call: call, ID: id, Text: s}
+}
+func endOut(call int, id string) turn.Output {
+	return turn.Output{Kind: turn.OutputCallEnd, Call: call, ID: id}
+}
+func finishOut(reason turn.FinishReason) turn.Output {
+	return turn.Output{Kind: turn.OutputFinish, Finish: reason, Usage: testUsage}
+}
+func failureOut(err error) turn.Output { return turn.Output{Kind: turn.OutputFailure, Err: err} }
+
+// said is an output of a choice.
+type said struct {
+	choice int
+	out    turn.Output
+}
+
+// alone are the outputs of the only choice.
+func alone(outs []turn.Output) []said {
+	all := make([]said, len(outs))
+	for i, out := range outs {
+		all[i] = said{0, out}
+	}
+	return all
+}
+
+// chunks are the frames that the outputs of a choice become.
+func chunks(t *testing.T, meta Meta, outs []turn.Output) []string {
+	t.Helper()
+	return chunksOf(t, meta, alone(outs))
+}
+
+// chunksOf are the frames that the outputs of several choices become.
+func chunksOf(t *testing.T, meta Meta, all []said) []string {
+	t.Helper()
+	var frames []string
+	s := NewStream(meta, func(data []byte) error {
+		frames = append(frames, string(data))
+		return nil
+	})
+	for _, o := range all {
+		if s.Done() {
+			t.Fatalf("done before %+v", o)
+		}
+		if err := s.Write(o.choice, o.out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.Done() {
+		t.Fatal("not done after the last output")
+	}
+	return frames
+}
+
+func TestChatStream(t *testing.T) {
+	// chunk is a frame with the given choices.
+	chunk := func(choices, more string) string {
+		return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":42,"model":"m","choices":[` + choices + `]` + more + `}`
+	}
+	delta := func(d string) string { return chunk(`{"index":0,"delta":`+d+`,"finish_reason":null}`, "") }
+	last := func(reason string) string { return chunk(`{"index":0,"delta":{},"finish_reason":"`+reason+`"}`, "") }
+	role, roleNull := delta(`{"role":"assistant","content":""}`), delta(`{"role":"assistant","content":null}`)
+
+	for name, c := range map[string]struct {
+		usage  bool
+		outs   []turn.Output
+		frames []string
+	}{
+		"text": {
+			outs:   []turn.Output{textOut("l"), textOut("l"), textOut("ll\n"), finishOut(turn.FinishStop)},
+			frames: []string{role, delta(`{"content":"l"}`), delta(`{"content":"l"}`), delta(`{"content":"ll\n"}`), last("stop")},
+		},
+		"nothing": {
+			outs:   []turn.Output{finishOut(turn.FinishStop)},
+			frames: []string{role, last("stop")},
+		},
+		"empty pieces": {
+			outs:   []turn.Output{textOut(""), reasoningOut(""), argumentsOut(0, "c", ""), finishOut(turn.FinishContentFilter)},
+			frames: []string{role, last("content_filter")},
+		},
+		"calls": {
+			outs: []turn.Output{
+				startOut(0, "c0", "f"), argumentsOut(0, "c0", `{"a"`), startOut(1, "c1", "g"), argumentsOut(1, "c1", "{}"),
+				argumentsOut(0, "c0", `:1}`), endOut(0, "c0"), endOut(1, "c1"), finishOut(turn.FinishToolCalls),
+			},
+			frames: []string{
+				roleNull,
+				delta(`{"tool_calls":[{"index":0,"id":"c0","type":"function","function":{"name":"f","arguments":""}}]}`),
+				delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]}`),
+				delta(`{"tool_calls":[{"index":1,"id":"c1","type":"function","function":{"name":"g","arguments":""}}]}`),
+				delta(`{"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}`),
+				delta(`{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`),
+				last("tool_calls"),
+			},
+		},
+		"reasoning, text, call": {
+			outs: []turn.Output{reasoningOut("hm"), textOut("ok"), startOut(0, "c", "f"), endOut(0, "c"), finishOut(turn.FinishToolCalls)},
+			frames: []string{
+				role, delta(`{"reasoning_content":"hm"}`), delta(`{"content":"ok"}`),
+				delta(`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`),
+				last("tool_calls"),
+			},
+		},
+		"usage": {
+			usage: true,
+			outs:  []turn.Output{textOut("x"), finishOut(turn.FinishLength)},
+			frames: []string{
+				chunk(`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}`, `,"usage":null`),
+				chunk(`{"index":0,"delta":{"content":"x"},"finish_reason":null}`, `,"usage":null`),
+				chunk(`{"index":0,"delta":{},"finish_reason":"length"}`, `,"usage":null`),
+				chunk(``, `,"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}`),
+			},
+		},
+		"failure later": {
+			usage: true,
+			outs:  []turn.Output{textOut("x"), failureOut(turn.ErrIdle)},
+			frames: []string{
+				chunk(`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}`, `,"usage":null`),
+				chunk(`{"index":0,"delta":{"content":"x"},"finish_reason":null}`, `,"usage":null`),
+				`{"error":{"message":"codex sent nothing for the idle timeout","type":"server_error","param":null,"code":"codex_idle_timeout"}}`,
+			},
+		},
+		"failure at once": {
+			outs:   []turn.Output{failureOut(turn.ErrCompacted)},
+			frames: []string{`{"error":{"message":"the conversation does not fit the model's context window","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := testMeta
+			meta.IncludeUsage = c.usage
+			if got := chunks(t, meta, c.outs); !slices.Equal(got, c.frames) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.frames, "\n"))
+			}
+		})
+	}
+}
+
+// TestChatStreamChoices: each choice begins and ends by itself, whatever the
+// others do, and the usage of all comes last.
+func TestChatStreamChoices(t *testing.T) {
+	chunk := func(choices, usage string) string {
+		return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":42,"model":"m","choices":[` + choices + `],"usage":` + usage + `}`
+	}
+	delta := func(choice, d string) string {
+		return chunk(`{"index":`+choice+`,"delta":`+d+`,"finish_reason":null}`, "null")
+	}
+	last := func(choice, reason string) string {
+		return chunk(`{"index":`+choice+`,"delta":{},"finish_reason":"`+reason+`"}`, "null")
+	}
+	role, roleNull := `{"role":"assistant","content":""}`, `{"role":"assistant","content":null}`
+	for name, c := range map[string]struct {
+		legacy bool
+		all    []said
+		frames []string
+	}{
+		"interleaved": {
+			all: []said{
+				{1, textOut("b")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)}, {2, startOut(0, "c", "f")},
+				{0, textOut("a")}, {2, argumentsOut(0, "c", "{}")}, {2, endOut(0, "c")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
+			},
+			frames: []string{
+				delta("1", role), delta("1", `{"content":"b"}`), delta("0", role), delta("0", `{"content":"a"}`), last("1", "length"),
+				delta("2", roleNull), delta("2", `{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`),
+				delta("0", `{"content":"a"}`), delta("2", `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`),
+				last("2", "tool_calls"), last("0", "stop"),
+				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}`),
+			},
+		},
+		"a failure": {
+			all: []said{{1, textOut("b")}, {2, finishOut(turn.FinishStop)}, {1, failureOut(turn.ErrIdle)}},
+			frames: []string{
+				delta("1", role), delta("1", `{"content":"b"}`), delta("2", role), last("2", "stop"), string(apierror.From(turn.ErrIdle).Body()),
+			},
+		},
+		"functions": {
+			legacy: true,
+			all: []said{
+				{0, startOut(0, "c", "f")}, {1, textOut("b")}, {1, startOut(0, "c", "g")}, {0, argumentsOut(0, "c", `{"a"`)}, {0, argumentsOut(0, "c", `:1}`)},
+				{0, startOut(1, "d", "h")}, {0, argumentsOut(1, "d", "{}")}, {0, finishOut(turn.FinishToolCalls)}, {1, finishOut(turn.FinishLength)}, {2, finishOut(turn.FinishStop)},
+			},
+			frames: []string{
+				delta("0", roleNull), delta("0", `{"function_call":{"name":"f","arguments":""}}`), delta("1", role), delta("1", `{"content":"b"}`),
+				delta("1", `{"function_call":{"name":"g","arguments":""}}`), delta("0", `{"function_call":{"arguments":"{\"a\""}}`), delta("0", `{"function_call":{"arguments":":1}"}}`),
+				last("0", "function_call"), last("1", "length"), delta("2", role), last("2", "stop"),
+				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}`),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := testMeta
+			meta.IncludeUsage, meta.Choices, meta.LegacyFunctions = true, 3, c.legacy
+			if got := chunksOf(t, meta, c.all); !slices.Equal(got, c.frames) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.frames, "\n"))
+			}
+		})
+	}
+}
+
+// TestChatStreamAfterAChoice: a choice that has finished says nothing more, while
+// others do.
+func TestChatStreamAfterAChoice(t *testing.T) {
+	count := 0
+	meta := testMeta
+	meta.Choices = 2
+	s := NewStream(meta, func([]byte) error { count++; return nil })
+	for _, o := range []struct {
+		said
+		frames int
+	}{
+		{said{0, finishOut(turn.FinishStop)}, 2},
+		{said{0, textOut("x")}, 2},
+		{said{0, finishOut(turn.FinishStop)}, 2},
+		{said{0, failureOut(turn.ErrIdle)}, 2},
+		{said{1, textOut("x")}, 4},
+		{said{1, finishOut(turn.FinishStop)}, 5},
+	} {
+		if s.Done() {
+			t.Fatalf("done before %+v", o)
+		}
+		if err := s.Write(o.choice, o.out); err != nil || count != o.frames {
+			t.Errorf("%+v: %d frames, %v", o, count, err)
+		}
+	}
+	if !s.Done() {
+		t.Error("not done")
+	}
+}
+
+func TestChatStreamAfterTheEnd(t *testing.T) {
+	for _, last := range []turn.Output{finishOut(turn.FinishStop), failureOut(turn.ErrIdle)} {
+		count := 0
+		s := NewStream(testMeta, func([]byte) error { count++; return nil })
+		if err := s.Write(0, last); err != nil {
+			t.Fatal(err)
+		}
+		before := count
+		for _, out := range []turn.Output{textOut("x"), startOut(0, "c", "f"), last} {
+			if err := s.Write(0, out); err != nil || count != before {
+				t.Errorf("%+v after the end: %d chunks more, %v", out, count-before, err)
+			}
+		}
+	}
+}
+
+func TestChatStreamEmitFails(t *testing.T) {
+	gone := errors.New("the client has gone")
+	for fails := range 4 {
+		count := 0
+		meta := testMeta
+		meta.IncludeUsage = true
+		s := NewStream(meta, func([]byte) error {
+			if count++; count > fails {
+				return gone
+			}
+			return nil
+		})
+		var err error
+		for _, out := range []turn.Output{textOut("x"), finishOut(turn.FinishStop), textOut("y")} {
+			err = s.Write(0, out)
+		}
+		if !errors.Is(err, gone) || s.Done() || count != fails+1 {
+			t.Errorf("failing from frame %d: %v, done %v, %d frames tried", fails, err, s.Done(), count)
+		}
+	}
+}
+
+func TestChatStreamAllocatesNothing(t *testing.T) {
+	s := NewStream(testMeta, func([]byte) error { return nil })
+	outs := []turn.Output{textOut("a token"), reasoningOut("\"hm\"\n"), argumentsOut(0, "c", `{"a":"ü"}`)}
+	if n := testing.AllocsPerRun(100, func() {
+		for _, out := range outs {
+			if err := s.Write(0, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for three deltas", n)
+	}
+}

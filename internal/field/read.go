@@ -1,0 +1,80 @@
+package field
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// Limit reads a limit of tokens; none is 0.
+func Limit(limit *int, v jsontext.Value) (f *Error) {
+	*limit = 0
+	if v.Given() {
+		*limit, f = Count(v)
+	}
+	return f
+}
+
+// Count reads an integer from 1. What is beyond any use becomes the largest
+// that all machines have.
+func Count(v jsontext.Value) (int, *Error) {
+	if f := Expect(jsontext.KindNumber, v); f != nil {
+		return 0, f
+	}
+	// A number that is out of range comes out as an infinity.
+	n, _ := strconv.ParseFloat(string(v), 64)
+	if n != math.Trunc(n) || n < 1 {
+		return 0, Invalid("must be an integer of at least 1")
+	}
+	return int(min(n, math.MaxInt32)), nil
+}
+
+// OneOf reads a name that must be one of those known; none is empty.
+func OneOf(name *string, known []string, v jsontext.Value) *Error {
+	*name = ""
+	if !v.Given() {
+		return nil
+	}
+	if f := Expect(jsontext.KindString, v); f != nil {
+		return f
+	}
+	if *name = v.Text(); !slices.Contains(known, *name) {
+		return Invalid("must be one of %s", strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// NonEmpty is the fault of a value that is not a string with a text in it.
+func NonEmpty(v jsontext.Value) *Error {
+	if f := Expect(jsontext.KindString, v); f != nil {
+		return f
+	}
+	if len(v.RawText()) == 0 {
+		return Invalid("must not be empty")
+	}
+	return nil
+}
+
+// Body checks a body and returns the object that it is.
+func Body(body []byte) (jsontext.Value, *apierror.Error) {
+	root, syntax := jsontext.Parse(body)
+	if syntax != nil {
+		return nil, notJSON(syntax.Error())
+	}
+	if root.Kind() != jsontext.KindObject {
+		return nil, notJSON("it is " + string(root.Kind()) + ", not an object")
+	}
+	return root, nil
+}
+
+func notJSON(problem string) *apierror.Error {
+	return &apierror.Error{
+		Status: http.StatusBadRequest, Type: apierror.TypeInvalidRequest, Code: apierror.CodeInvalidJSON,
+		Message: "The request body could not be read as a JSON object: " + problem + ".",
+	}
+}

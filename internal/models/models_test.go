@@ -1,0 +1,39 @@
+package models
+
+import (
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+func TestModels(t *testing.T) {
+	models := []codexrpc.Model{{ID: "a", Model: "a"}, {ID: "secret", Model: "secret", Hidden: true}, {ID: `b"/c`, Model: "b"}}
+	object := func(id string) string { return `{"id":"` + id + `","object":"model","created":42,"owned_by":"codex"}` }
+	for name, c := range map[string]struct {
+		models  []codexrpc.Model
+		aliases []Alias
+		want    string
+	}{
+		"models":          {models, nil, object("a") + `,` + object(`b\"/c`)},
+		"nothing":         {nil, nil, ``},
+		"aliases":         {models, []Alias{{ID: "z", Model: "a"}, {ID: "fast", Model: "secret", Effort: "low"}}, object("a") + `,` + object(`b\"/c`) + `,` + object("z") + `,` + object("fast")},
+		"aliases alone":   {nil, []Alias{{ID: "z"}}, object("z")},
+		"of a model's id": {models, []Alias{{ID: "a", Model: `b"/c`}}, object(`b\"/c`) + `,` + object("a")},
+		"of a hidden one": {models, []Alias{{ID: "secret", Model: "a"}}, object("a") + `,` + object(`b\"/c`) + `,` + object("secret")},
+	} {
+		if got, want := string(List(c.models, c.aliases, 42)), `{"object":"list","data":[`+c.want+`]}`; got != want {
+			t.Errorf("%s: list %s, want %s", name, got, want)
+		}
+	}
+	aliases := []Alias{{ID: "z", Model: "b"}}
+	for id, want := range map[string]string{"a": object("a"), "secret": object("secret"), "z": object("z"), `b"/c`: object(`b\"/c`)} {
+		if got, ok := Object(models, aliases, id, 42); !ok || string(got) != want {
+			t.Errorf("%s: %s, %v", id, got, ok)
+		}
+	}
+	for _, id := range []string{"", "A", "b"} {
+		if got, ok := Object(models, aliases, id, 42); ok {
+			t.Errorf("%q was found: %s", id, got)
+		}
+	}
+}

@@ -1,0 +1,10 @@
+package prompt
+
+// What the tests need to know of the limits and texts of a plan.
+const (
+	DefaultInstructions = defaultInstructions
+	JSONInstruction     = jsonInstruction
+	MaxInputChars       = maxInputChars
+	MaxToolName         = maxToolName
+	MaxFetchedBytes     = maxFetchedBytes
+)

@@ -1,0 +1,138 @@
+package prompt
+
+import "encoding/json"
+
+// itemOverhead is about what the frame of an item needs besides what it is made
+// of.
+const itemOverhead = 96
+
+// historyItems are the messages as items of the Responses API. Texts pass as the
+// JSON strings that they were.
+func historyItems(messages []Message, names codexNames) []json.RawMessage {
+	if len(messages) == 0 {
+		return nil
+	}
+	size := itemOverhead * len(messages)
+	for i := range messages {
+		size += messages[i].Size
+	}
+	h := history{
+		names: names,
+		buf:   make([]byte, 0, size),
+		items: make([]json.RawMessage, 0, len(messages)),
+	}
+	for i := range messages {
+		h.add(&messages[i])
+	}
+	return h.items
+}
+
+// history collects items in one buffer. When the buffer grows the items before
+// keep the old one, which nothing writes to any more.
+type history struct {
+	names codexNames
+	buf   []byte
+	items []json.RawMessage
+}
+
+// item adds what write appends as one item.
+func (h *history) item(write func(dst []byte) []byte) {
+	start := len(h.buf)
+	h.buf = write(h.buf)
+	h.items = append(h.items, json.RawMessage(h.buf[start:len(h.buf):len(h.buf)]))
+}
+
+func (h *history) add(m *Message) {
+	switch m.Role {
+	case RoleTool:
+		h.item(m.appendResult)
+	case RoleItem:
+		h.item(func(dst []byte) []byte { return append(dst, m.Item...) })
+	case RoleUser:
+		h.item(func(dst []byte) []byte { return m.appendMessage(dst, "user", "input_text") })
+	case RoleSystem, RoleDeveloper:
+		// Codex drops items of the role system without a word.
+		h.item(func(dst []byte) []byte { return m.appendMessage(dst, "developer", "input_text") })
+	case RoleAssistant:
+		if m.Text != nil || m.Content != nil {
+			h.item(func(dst []byte) []byte { return m.appendMessage(dst, "assistant", "output_text") })
+		}
+		for _, call := range m.Calls {
+			h.item(func(dst []byte) []byte { return call.append(dst, h.names.of(call.Name)) })
+		}
+	}
+}
+
+// appendMessage appends a message item whose text parts are of the given type.
+func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
+	dst = append(dst, `{"type":"message","role":"`...)
+	dst = append(dst, role...)
+	dst = append(dst, `","content":`...)
+	dst = m.appendParts(dst, textType)
+	if m.Phase != "" {
+		dst = append(dst, `,"phase":"`...)
+		dst = append(dst, m.Phase...)
+		dst = append(dst, '"')
+	}
+	return append(dst, '}')
+}
+
+// appendResult appends a function_call_output item. Its output is a string where
+// the content was one.
+func (m *Message) appendResult(dst []byte) []byte {
+	dst = append(dst, `{"type":"function_call_output","call_id":`...)
+	dst = append(dst, m.CallID...)
+	dst = append(dst, `,"output":`...)
+	if m.Text != nil {
+		dst = append(dst, m.Text...)
+	} else {
+		dst = m.appendParts(dst, "input_text")
+	}
+	return append(dst, '}')
+}
+
+// append appends a function_call item under Codex's name of the tool. A model
+// reads arguments as JSON, so that none at all are an empty object.
+func (c *Call) append(dst []byte, name string) []byte {
+	dst = append(dst, `{"type":"function_call","call_id":`...)
+	dst = append(dst, c.Id...)
+	dst = append(dst, `,"name":"`...)
+	dst = append(dst, name...) // needs no escapes, see isToolName
+	dst = append(dst, `","arguments":`...)
+	if len(c.Arguments.RawText()) == 0 {
+		dst = append(dst, `"{}"`...)
+	} else {
+		dst = append(dst, c.Arguments...)
+	}
+	return append(dst, '}')
+}
+
+// appendParts appends the content as an array of parts.
+func (m *Message) appendParts(dst []byte, textType string) []byte {
+	separator := byte('[')
+	for p := range m.Parts() {
+		dst = append(dst, separator)
+		separator = ','
+		if p.Kind == PartImage {
+			dst = p.AppendImage(dst)
+			continue
+		}
+		dst = append(dst, `{"type":"`...)
+		dst = append(dst, textType...)
+		dst = append(dst, `","text":`...)
+		dst = append(dst, p.Text...)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+func (p *Part) AppendImage(dst []byte) []byte {
+	dst = append(dst, `{"type":"input_image","image_url":`...)
+	dst = append(dst, p.Url...)
+	if p.Detail != "" {
+		dst = append(dst, `,"detail":"`...)
+		dst = append(dst, p.Detail...)
+		dst = append(dst, '"')
+	}
+	return append(dst, '}')
+}

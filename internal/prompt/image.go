@@ -1,0 +1,95 @@
+package prompt
+
+import (
+	"bytes"
+	"net/url"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// imageTypes are the media types that models read.
+var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// ReadDetail reads how closely the model is to look. Codex replaces an image of
+// low detail by a sentence, so that low becomes auto.
+func (p *Part) ReadDetail(v jsontext.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindString, v); f != nil {
+		return f
+	}
+	switch p.Detail = v.Text(); p.Detail {
+	case "low":
+		p.Detail = "auto"
+	case "auto", "high", "original":
+	default:
+		return field.Invalid("must be auto, low, high or original")
+	}
+	return nil
+}
+
+// CheckURL checks that the URL of an image holds the image itself, or says where
+// it is to be fetched from.
+func (p *Part) CheckURL() *field.Error {
+	if f := field.Expect(jsontext.KindString, p.Url); f != nil {
+		return f
+	}
+	text := p.Url.Bytes()
+	scheme, rest, _ := bytes.Cut(text, []byte(":"))
+	switch {
+	case bytes.EqualFold(scheme, []byte("data")):
+		return checkImageData(rest)
+	case bytes.EqualFold(scheme, []byte("https")):
+		if u, err := url.Parse(string(text)); err != nil || u.Host == "" {
+			return field.Invalid("is not a valid https URL")
+		}
+		p.remote = true
+		return nil
+	}
+	return field.Invalid("must be a data URL (data:image/png;base64,…) or an https URL")
+}
+
+// checkImageData checks a data URL behind its scheme. What the image is like is
+// not looked at: Codex puts a sentence in the place of one it cannot read.
+func checkImageData(rest []byte) *field.Error {
+	header, data, ok := bytes.Cut(rest, []byte(","))
+	media, encoding, _ := bytes.Cut(header, []byte(";"))
+	if !ok || !bytes.EqualFold(encoding, []byte("base64")) {
+		return field.Invalid("must be a data URL in base64, such as data:image/png;base64,…")
+	}
+	known := func(t string) bool { return bytes.EqualFold(media, []byte(t)) }
+	if !slices.ContainsFunc(imageTypes, known) {
+		return field.Invalid("must be an image of the type png, jpeg, gif or webp")
+	}
+	if !isBase64(data) {
+		return field.Invalid("does not hold valid base64")
+	}
+	return nil
+}
+
+// isBase64 reports whether data is standard base64 of at least one byte, with
+// its padding.
+func isBase64(data []byte) bool {
+	if len(data) == 0 || len(data)%4 != 0 {
+		return false
+	}
+	data = bytes.TrimSuffix(data, []byte("="))
+	data = bytes.TrimSuffix(data, []byte("="))
+	for _, b := range data {
+		if !base64Bytes[b] {
+			return false
+		}
+	}
+	return true
+}
+
+// base64Bytes is true for the bytes of base64's alphabet.
+var base64Bytes = func() (table [256]bool) {
+	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		table[b] = true
+	}
+	return table
+}()

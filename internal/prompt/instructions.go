@@ -1,0 +1,52 @@
+package prompt
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// Placement says where the instructions of a conversation go. The zero Placement
+// is that of a [Plan]: in the place of Codex's own prompt.
+type Placement struct {
+	// Append leaves Codex's own prompt where it is. The instructions follow it.
+	Append bool
+	// Once sends no base prompt, which would reach the model twice. What belongs
+	// there becomes the first developer message.
+	Once bool
+	// Own is Codex's own prompt, for both together; empty: it is not known, and
+	// Codex sends it in its own way.
+	Own string
+}
+
+// Placed returns the parameters of thread/start and the history with the
+// instructions in their place. The model gets the same messages with and without
+// Once, except that without Append one message has all instructions.
+func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMessage) {
+	thread, history := p.Thread, p.History
+	if !where.Append && !where.Once {
+		return thread, history
+	}
+	all := *thread.BaseInstructions
+	if thread.DeveloperInstructions != "" {
+		all += "\n\n" + thread.DeveloperInstructions
+	}
+	switch {
+	case !where.Append:
+		thread.BaseInstructions, thread.DeveloperInstructions = new(string), all
+	case !where.Once || where.Own == "":
+		thread.BaseInstructions, thread.DeveloperInstructions = nil, all
+	default:
+		thread.BaseInstructions, thread.DeveloperInstructions = new(string), where.Own
+		history = slices.Insert(slices.Clone(history), 0, developerItem(all))
+	}
+	return thread, history
+}
+
+// developerItem is an item with instructions.
+func developerItem(text string) json.RawMessage {
+	m := Message{Text: jsontext.Value(jsontext.AppendString(nil, text))}
+	return m.appendMessage(nil, string(RoleDeveloper), "input_text")
+}

@@ -1,0 +1,111 @@
+package prompt
+
+import (
+	"iter"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// role is who a message is from.
+type role string
+
+const (
+	RoleSystem    role = "system"
+	RoleDeveloper role = "developer"
+	RoleUser      role = "user"
+	RoleAssistant role = "assistant"
+	RoleTool      role = "tool"
+	RoleFunction  role = "function" // as tool, of clients that know functions only
+	// RoleItem is an item of the Responses API that goes to Codex as it is.
+	RoleItem role = "item"
+)
+
+// instructs reports whether the role gives instructions to the model.
+func (r role) instructs() bool { return r == RoleSystem || r == RoleDeveloper }
+
+// ReadRole spares the known roles a string of their own.
+func ReadRole(v jsontext.Value) role {
+	for _, known := range []role{RoleUser, RoleAssistant, RoleTool, RoleSystem, RoleDeveloper, RoleFunction} {
+		if v.Is(string(known)) {
+			return known
+		}
+	}
+	return role(v.Text())
+}
+
+// Message is one message of the conversation (ChatCompletionRequestMessage).
+type Message struct {
+	Role    role
+	Text    jsontext.Value // the content if it is a string, or else the refusal
+	Content []Part         // the content if it is parts
+	Calls   []Call         // of an assistant
+	CallID  jsontext.Value // of a tool's result: the call that it answers
+	Item    jsontext.Value // of roleItem: the item itself
+	Phase   string         // of an assistant: commentary, final_answer, or empty
+	Size    int            // bytes of the message in the body
+}
+
+// Parts are the parts of the content. A string is one text part; an assistant's
+// content that is absent, null or empty has none.
+func (m *Message) Parts() iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		if m.Text != nil {
+			yield(Part{Kind: PartText, Text: m.Text})
+			return
+		}
+		for _, p := range m.Content {
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// MaxItems is how many elements a conversation may have: messages or items, the
+// parts of their contents, and calls. Each takes up to a few hundred bytes here,
+// however small it is in the body; conversations have thousands at most.
+const MaxItems = 100_000
+
+func TooManyItems() *field.Error {
+	return field.Invalid("must hold at most %d elements, counting parts and calls", MaxItems)
+}
+
+// Count counts the elements of a message. The fault is that there are too many.
+func (c *Conversation) Count(m *Message) *field.Error {
+	if c.Elements += 1 + len(m.Content) + len(m.Calls); c.Elements > MaxItems {
+		return TooManyItems()
+	}
+	return nil
+}
+
+// partKind says what a [part] is.
+type partKind uint8
+
+const (
+	PartText partKind = iota
+	PartImage
+)
+
+// Part is one part of a message's content.
+type Part struct {
+	Kind   partKind
+	remote bool           // the image is still to be fetched from its URL
+	Text   jsontext.Value // of a text: the JSON string
+	Url    jsontext.Value // of an image: the JSON string of its URL
+	Detail string         // of an image: auto, high, original; or empty
+}
+
+// NoText is the content of a message that says nothing.
+var NoText = jsontext.Value(`""`)
+
+// Call is a call that an assistant made (ChatCompletionMessageToolCall).
+type Call struct {
+	Id        jsontext.Value
+	Name      string
+	Arguments jsontext.Value
+	Function  bool // it is a function_call, and its id is ours
+}
+
+// Empty reports whether a message has no content.
+func (m *Message) Empty() bool { return m.Text == nil && m.Content == nil }

@@ -1,0 +1,431 @@
+package prompt_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+func text(s string) codexrpc.UserInput { return codexrpc.UserInput{Type: "text", Text: s} }
+
+// TestPlanConversation shows where each message goes.
+func TestPlanConversation(t *testing.T) {
+	const (
+		made = `{"role":"assistant","content":"let me see","tool_calls":[` +
+			`{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\": \"\\n\"}"}},` +
+			`{"id":"c2","type":"function","function":{"name":"g","arguments":""}}]}`
+		results = `{"role":"tool","tool_call_id":"c1","content":"one"},{"role":"tool","tool_call_id":"c2","content":null}`
+	)
+	madeItems := []string{
+		`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"let me see"}]}`,
+		`{"type":"function_call","call_id":"c1","name":"f","arguments":"{\"a\": \"\\n\"}"}`,
+		`{"type":"function_call","call_id":"c2","name":"g","arguments":"{}"}`,
+		`{"type":"function_call_output","call_id":"c1","output":"one"}`,
+		`{"type":"function_call_output","call_id":"c2","output":""}`,
+	}
+	for name, c := range map[string]struct {
+		messages     string
+		instructions string
+		history      []string
+		input        []codexrpc.UserInput
+	}{
+		"a user": {
+			`{"role":"user","content":"hi \u00fc\n"}`,
+			prompt.DefaultInstructions, nil, []codexrpc.UserInput{text("hi ü\n")},
+		},
+		"instructions": {
+			`{"role":"system","content":"a"},{"role":"developer","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}]},{"role":"system","content":""},{"role":"user","content":"hi"}`,
+			"a\n\nb\n\nc", nil, []codexrpc.UserInput{text("hi")},
+		},
+		"empty instructions": {
+			`{"role":"system","content":""},{"role":"user","content":"hi"}`,
+			prompt.DefaultInstructions, nil, []codexrpc.UserInput{text("hi")},
+		},
+		"instructions alone": {
+			`{"role":"system","content":"a"}`,
+			"a", nil, []codexrpc.UserInput{},
+		},
+		"later instructions stay": {
+			`{"role":"user","content":"a"},{"role":"system","content":"b"},{"role":"user","content":"c"},{"role":"developer","content":"d"}`,
+			prompt.DefaultInstructions,
+			[]string{
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}`,
+				`{"type":"message","role":"developer","content":[{"type":"input_text","text":"b"}]}`,
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":"c"}]}`,
+				`{"type":"message","role":"developer","content":[{"type":"input_text","text":"d"}]}`,
+			},
+			[]codexrpc.UserInput{},
+		},
+		"ends in results": {made + `,` + results, prompt.DefaultInstructions, madeItems, []codexrpc.UserInput{}},
+		"a user after results": {
+			made + `,` + results + `,{"role":"user","content":"go on"}`,
+			prompt.DefaultInstructions, madeItems, []codexrpc.UserInput{text("go on")},
+		},
+		"ends in an assistant": {
+			`{"role":"user","content":"a"},{"role":"assistant","content":"b"}`,
+			prompt.DefaultInstructions,
+			[]string{
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"b"}]}`,
+			},
+			[]codexrpc.UserInput{},
+		},
+		"assistant's parts and refusals": {
+			`{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"refusal","refusal":"b"}]},{"role":"assistant","content":null,"refusal":"c"},{"role":"user","content":"x"}`,
+			prompt.DefaultInstructions,
+			[]string{
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"c"}]}`,
+			},
+			[]codexrpc.UserInput{text("x")},
+		},
+		"text and refusal": {
+			`{"role":"assistant","content":"a","refusal":"b"},{"role":"assistant","content":[{"type":"text","text":"c"}],"refusal":"d"},{"role":"assistant","content":"","refusal":"e"},{"role":"user","content":"x"}`,
+			prompt.DefaultInstructions,
+			[]string{
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"c"},{"type":"output_text","text":"d"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"e"}]}`,
+			},
+			[]codexrpc.UserInput{text("x")},
+		},
+		"begins with an assistant": {
+			`{"role":"assistant","content":"hello"},{"role":"user","content":"x"}`,
+			prompt.DefaultInstructions,
+			[]string{`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hello"}]}`},
+			[]codexrpc.UserInput{text("x")},
+		},
+		"functions": {
+			`{"role":"user","content":"x"},{"role":"assistant","content":"let me see","function_call":{"name":"f","arguments":"{\"a\":1}"}},{"role":"function","name":"f","content":"one"},` +
+				`{"role":"assistant","content":null,"function_call":{"name":"exec","arguments":""}},{"role":"function","name":"exec","content":null}`,
+			prompt.DefaultInstructions,
+			[]string{
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"let me see"}]}`,
+				`{"type":"function_call","call_id":"function_call_1","name":"f","arguments":"{\"a\":1}"}`,
+				`{"type":"function_call_output","call_id":"function_call_1","output":"one"}`,
+				`{"type":"function_call","call_id":"function_call_3","name":"client_exec","arguments":"{}"}`,
+				`{"type":"function_call_output","call_id":"function_call_3","output":""}`,
+			},
+			[]codexrpc.UserInput{},
+		},
+		"silent assistants leave nothing": {
+			`{"role":"assistant"},{"role":"assistant","content":[]},{"role":"assistant","content":null},{"role":"assistant","content":""},{"role":"user","content":"x"}`,
+			prompt.DefaultInstructions, []string{}, []codexrpc.UserInput{text("x")},
+		},
+		"empty users stay": {
+			`{"role":"user","content":""},{"role":"user","content":[]},{"role":"user","content":null}`,
+			prompt.DefaultInstructions,
+			[]string{
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":""}]}`,
+				`{"type":"message","role":"user","content":[{"type":"input_text","text":""}]}`,
+			},
+			[]codexrpc.UserInput{text("")},
+		},
+		"images": {
+			`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image\/png;base64,AAAA","detail":"low"}},{"type":"text","text":"a"}]},` +
+				`{"role":"user","content":[{"type":"text","text":"b"},{"type":"image_url","image_url":{"url":"data:image\/gif;base64,AAAA","detail":"high"}},{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"low"}},{"type":"text","text":"c"}]}`,
+			prompt.DefaultInstructions,
+			[]string{`{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:image\/png;base64,AAAA","detail":"auto"},{"type":"input_text","text":"a"}]}`},
+			[]codexrpc.UserInput{
+				text("b"),
+				{Type: "image", URL: "data:image/gif;base64,AAAA", Detail: "high"},
+				{Type: "image", URL: pngURL, Detail: "auto"},
+				text("c"),
+			},
+		},
+		"parts of a result": {
+			`{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`,
+			prompt.DefaultInstructions,
+			[]string{
+				`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`,
+				`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"` + pngURL + `"}]}`,
+			},
+			[]codexrpc.UserInput{},
+		},
+		"half a surrogate pair": {
+			`{"role":"user","content":"a\ud83d"},{"role":"user","content":"\ude00b \ud83d\ude00"}`,
+			prompt.DefaultInstructions,
+			[]string{`{"type":"message","role":"user","content":[{"type":"input_text","text":"a\ufffd"}]}`},
+			[]codexrpc.UserInput{text("\ufffdb 😀")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPlan(t, withMessages(c.messages))
+			if *p.Thread.BaseInstructions != c.instructions {
+				t.Errorf("instructions %q, want %q", *p.Thread.BaseInstructions, c.instructions)
+			}
+			var history []string
+			for _, item := range p.History {
+				history = append(history, string(item))
+			}
+			if !slices.Equal(history, c.history) {
+				t.Errorf("history\n%s\nwant\n%s", strings.Join(history, "\n"), strings.Join(c.history, "\n"))
+			}
+			if !reflect.DeepEqual(p.Turn.Input, c.input) {
+				t.Errorf("input %#v, want %#v", p.Turn.Input, c.input)
+			}
+		})
+	}
+}
+
+// TestPlanLongInput sends texts around the limit of turn/start, in characters
+// and over all parts.
+func TestPlanLongInput(t *testing.T) {
+	part := func(s string) string { return `{"type":"text","text":"` + s + `"}` }
+	for name, c := range map[string]struct {
+		content string
+		input   bool
+	}{
+		"at the limit":       {`"` + strings.Repeat("a", prompt.MaxInputChars) + `"`, true},
+		"beyond":             {`"` + strings.Repeat("a", prompt.MaxInputChars+1) + `"`, false},
+		"beyond in parts":    {`[` + part(strings.Repeat("a", prompt.MaxInputChars)) + `,` + part("b") + `]`, false},
+		"characters":         {`"` + strings.Repeat("é", prompt.MaxInputChars) + `"`, true},
+		"too many":           {`"` + strings.Repeat("é", prompt.MaxInputChars+1) + `"`, false},
+		"escaped characters": {`"` + strings.Repeat(`\u00e9`, prompt.MaxInputChars) + `"`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPlan(t, withMessages(`{"role":"user","content":`+c.content+`}`))
+			if c.input {
+				if len(p.History) != 0 || len(p.Turn.Input) == 0 {
+					t.Errorf("%d items and %d inputs", len(p.History), len(p.Turn.Input))
+				}
+				return
+			}
+			if len(p.History) != 1 || p.Turn.Input == nil || len(p.Turn.Input) != 0 {
+				t.Errorf("%d items and input %v", len(p.History), p.Turn.Input)
+			}
+		})
+	}
+}
+
+func TestPlanThread(t *testing.T) {
+	r := mustDecode(t, withFields(`"stream":true,"stream_options":{"include_usage":true}`))
+	p, refusal := r.Plan(prompt.Options{Cwd: "/empty"})
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	got, err := json.Marshal(p.Thread)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"model":"m","baseInstructions":"You are a helpful assistant.","cwd":"/empty","approvalPolicy":"never","sandbox":"read-only",` +
+		`"ephemeral":true,"experimentalRawEvents":true,"environments":[],"config":{` +
+		`"agents":{"enabled":false},` +
+		`"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},"goals":false,"hooks":false,` +
+		`"image_generation":false,"memories":false,"multi_agent":false,"plugins":false,"shell_tool":false,"sleep_tool":false,` +
+		`"tool_suggest":false,"unified_exec":false,"view_image":false},` +
+		`"include_collaboration_mode_instructions":false,"include_environment_context":false,"include_permissions_instructions":false,` +
+		`"model_auto_compact_token_limit":1099511627776,"project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,"tool_output_token_limit":1099511627776,` +
+		`"tools":{"experimental_request_user_input":{"enabled":false}},"web_search":"disabled"}}`
+	if string(got) != want {
+		t.Errorf("thread/start\n%s\nwant\n%s", got, want)
+	}
+	if !p.Stream || !p.IncludeUsage || p.Model != "m" || !p.ParallelToolCalls || p.Turn.Summary != "auto" {
+		t.Errorf("plan %+v", p)
+	}
+}
+
+func TestPlanSettings(t *testing.T) {
+	const f = `"tools":[{"type":"function","function":{"name":"f","description":"does f","parameters":{ "type": "object" }}},{"type":"function","function":{"name":"mcp__g"}}]`
+	const functions = `"functions":[{"name":"f","description":"does f","parameters":{ "type": "object" }},{"name":"mcp__g"}]`
+	toolF := codexrpc.DynamicTool{Type: "function", Name: "f", Description: "does f", InputSchema: json.RawMessage(`{"type":"object"}`)}
+	toolG := codexrpc.DynamicTool{Type: "function", Name: "client_mcp__g", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}
+	both := []codexrpc.DynamicTool{toolF, toolG}
+	mustCall := "In this reply you must call at least one of your tools. Do not answer with text instead."
+	mustCallG := "In this reply you must call the tool client_mcp__g. Do not answer with text instead."
+	for name, c := range map[string]struct {
+		fields    string
+		tools     []codexrpc.DynamicTool
+		developer string
+		schema    string
+		effort    string
+		serial    bool
+		ignored   []string
+	}{
+		"nothing":          {fields: `"x":1`},
+		"tools":            {fields: f, tools: both},
+		"auto":             {fields: f + `,"tool_choice":"auto"`, tools: both},
+		"none":             {fields: f + `,"tool_choice":"none"`},
+		"required":         {fields: f + `,"tool_choice":"required"`, tools: both, developer: mustCall},
+		"required first":   {fields: `"tool_choice":"required",` + f, tools: both, developer: mustCall},
+		"named":            {fields: f + `,"tool_choice":{"type":"function","function":{"name":"mcp__g"}}`, tools: []codexrpc.DynamicTool{toolG}, developer: mustCallG},
+		"allowed auto":     {fields: f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`, tools: []codexrpc.DynamicTool{toolF}},
+		"allowed required": {fields: f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"mcp__g"}}]}}`, tools: both, developer: mustCall},
+		"allowed one":      {fields: f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"mcp__g"}}]}}`, tools: []codexrpc.DynamicTool{toolG}, developer: mustCallG},
+		"serial":           {fields: `"parallel_tool_calls":false`, serial: true},
+		"parallel":         {fields: `"parallel_tool_calls":true`},
+		"text":             {fields: `"response_format":{"type":"text"}`},
+		"json_object":      {fields: `"response_format":{"type":"json_object"}`, developer: prompt.JSONInstruction},
+		"json and calls":   {fields: f + `,"tool_choice":"required","response_format":{"type":"json_object"}`, tools: both, developer: mustCall + "\n\n" + prompt.JSONInstruction},
+		"json_schema":      {fields: `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{ "type" : "object" , "x": "<&>" }}}`, schema: `{"type":"object","x":"<&>"}`},
+		"effort":           {fields: `"reasoning_effort":"xhigh"`, effort: "xhigh"},
+		"no effort":        {fields: `"reasoning_effort":"none"`, effort: "none"},
+		"ignored": {
+			fields: `"temperature":0.2,"top_p":0.5,"max_tokens":1,"stop":"x","moderation":{"model":"x"},"seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"service_tier":"flex","prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3,"prompt_cache_retention":"24h","prompt_cache_options":{}`,
+			ignored: []string{"temperature", "top_p", "moderation", "seed", "presence_penalty",
+				"frequency_penalty", "logit_bias", "service_tier", "prediction", "web_search_options"},
+		},
+		"neutral values": {fields: `"temperature":1,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"logit_bias":{},"service_tier":"auto"`},
+		"as floats":      {fields: `"temperature":1.0,"top_p":1.00,"presence_penalty":-0.0,"frequency_penalty":0e0`},
+
+		"functions":         {fields: functions, tools: both, serial: true},
+		"function auto":     {fields: functions + `,"function_call":"auto"`, tools: both, serial: true},
+		"function none":     {fields: `"function_call":"none",` + functions, serial: true},
+		"function by name":  {fields: `"function_call":{"name":"mcp__g"},` + functions, tools: []codexrpc.DynamicTool{toolG}, developer: mustCallG, serial: true},
+		"parallel no more":  {fields: functions + `,"parallel_tool_calls":true`, tools: both, serial: true},
+		"tool_choice, auto": {fields: functions + `,"tool_choice":"auto"`, tools: both, serial: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPlan(t, withFields(c.fields))
+			if !reflect.DeepEqual(p.Thread.DynamicTools, c.tools) {
+				t.Errorf("tools %s\nwant  %s", p.Thread.DynamicTools, c.tools)
+			}
+			if p.Thread.DeveloperInstructions != c.developer {
+				t.Errorf("instructions %q, want %q", p.Thread.DeveloperInstructions, c.developer)
+			}
+			if string(p.Turn.OutputSchema) != c.schema || p.Turn.Effort != c.effort || p.ParallelToolCalls == c.serial {
+				t.Errorf("turn %+v, parallel %v", p.Turn, p.ParallelToolCalls)
+			}
+			if !slices.Equal(p.Ignored, c.ignored) {
+				t.Errorf("ignored %v, want %v", p.Ignored, c.ignored)
+			}
+			for _, tool := range c.tools {
+				want := strings.TrimPrefix(tool.Name, "client_")
+				if got, ok := p.Tools.ClientName(tool.Name); !ok || got != want {
+					t.Errorf("ClientName(%q) = %q, %v", tool.Name, got, ok)
+				}
+			}
+			if got, ok := p.Tools.ClientName("mcp__g"); ok {
+				t.Errorf("a name that Codex does not know leads to %q", got)
+			}
+		})
+	}
+}
+
+func TestPlanNoReasoning(t *testing.T) {
+	p, err := mustDecode(t, withFields(`"n":1`)).Plan(prompt.Options{NoReasoning: true})
+	if err != nil || p.Turn.Summary != "none" {
+		t.Errorf("summary %q, %v", p.Turn.Summary, err)
+	}
+}
+
+// TestPlanLeavesRoom makes sure that an item does not run into the next when a
+// caller appends to it.
+func TestPlanLeavesRoom(t *testing.T) {
+	p := mustPlan(t, withMessages(`{"role":"user","content":"a"},{"role":"user","content":"b"},{"role":"user","content":"c"}`))
+	second := string(p.History[1])
+	_ = append(p.History[0], "overwritten"...)
+	if string(p.History[1]) != second {
+		t.Errorf("the second item became %s", p.History[1])
+	}
+}
+
+func TestPlanLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields    string
+		choices   int
+		stop      []string
+		maxTokens int
+		legacy    bool
+	}{
+		"none":               {fields: `"x":1`, choices: 1},
+		"choices":            {fields: `"n":8`, choices: 8},
+		"the last n":         {fields: `"n":3,"n":null`, choices: 1},
+		"a stop":             {fields: `"stop":"\n\u00fc"`, choices: 1, stop: []string{"\nü"}},
+		"stops":              {fields: `"stop":["a","b","a"," "]`, choices: 1, stop: []string{"a", "b", " "}},
+		"the last stop":      {fields: `"stop":["a"],"stop":"b"`, choices: 1, stop: []string{"b"}},
+		"no stop":            {fields: `"stop":[]`, choices: 1},
+		"old limit":          {fields: `"max_tokens":7`, choices: 1, maxTokens: 7},
+		"new limit":          {fields: `"max_completion_tokens":9.0`, choices: 1, maxTokens: 9},
+		"both":               {fields: `"max_completion_tokens":9,"max_tokens":7`, choices: 1, maxTokens: 9},
+		"both, the old last": {fields: `"max_tokens":7,"max_completion_tokens":1e1`, choices: 1, maxTokens: 10},
+		"new one null":       {fields: `"max_tokens":7,"max_completion_tokens":null`, choices: 1, maxTokens: 7},
+		"beyond any model":   {fields: `"max_tokens":1e300`, choices: 1, maxTokens: 1<<31 - 1},
+		"functions":          {fields: `"functions":[{"name":"f"}]`, choices: 1, legacy: true},
+		"functions, none":    {fields: `"functions":[{"name":"f"}],"function_call":"none"`, choices: 1, legacy: true},
+		"no functions":       {fields: `"functions":[]`, choices: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPlan(t, withFields(c.fields))
+			if p.Choices != c.choices || !slices.Equal(p.StopSequences, c.stop) || p.MaxTokens != c.maxTokens || p.LegacyFunctions != c.legacy {
+				t.Errorf("plan %+v", p)
+			}
+			if p.Ignored != nil {
+				t.Errorf("ignored %v", p.Ignored)
+			}
+		})
+	}
+}
+
+func TestPlanResolve(t *testing.T) {
+	resolve := func(model string) (string, string) {
+		if model == "m" {
+			return "gpt-5", "high"
+		}
+		return model, ""
+	}
+	for name, c := range map[string]struct {
+		body          string
+		resolve       func(string) (string, string)
+		model, effort string
+	}{
+		"alias":             {withFields(`"x":1`), resolve, "gpt-5", "high"},
+		"effort of its own": {withFields(`"reasoning_effort":"none"`), resolve, "gpt-5", "none"},
+		"effort null":       {withFields(`"reasoning_effort":null`), resolve, "gpt-5", "high"},
+		"no alias":          {`{"model":"x","messages":[{"role":"user","content":"hi"}]}`, resolve, "x", ""},
+		"no aliases":        {withFields(`"reasoning_effort":"low"`), nil, "m", "low"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := mustDecode(t, c.body)
+			p, refusal := r.Plan(prompt.Options{Resolve: c.resolve})
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			if p.Model != r.Model || p.Thread.Model != c.model || p.Turn.Effort != c.effort {
+				t.Errorf("model %q of %q, effort %q", p.Thread.Model, p.Model, p.Turn.Effort)
+			}
+		})
+	}
+}
+
+func TestPlanVerbosity(t *testing.T) {
+	for fields, want := range map[string]any{
+		`"verbosity":"low"`:                   "low",
+		`"verbosity":"medium"`:                "medium",
+		`"verbosity":"high","verbosity":null`: nil,
+		`"x":1`:                               nil,
+	} {
+		p := mustPlan(t, withFields(fields))
+		if got := p.Thread.Config["model_verbosity"]; got != want {
+			t.Errorf("%s: verbosity %v, want %v", fields, got, want)
+		}
+		if p.Ignored != nil {
+			t.Errorf("%s: ignored %v", fields, p.Ignored)
+		}
+	}
+}
+
+// TestPlanOddCalls: a textual call may have any name. It comes back as one that
+// Codex takes, in every form.
+func TestPlanOddCalls(t *testing.T) {
+	for _, messages := range []string{
+		`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"a b","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":"r"}`,
+		`{"role":"assistant","function_call":{"name":"a b","arguments":""}},{"role":"function","name":"a b","content":"r"}`,
+	} {
+		r, refusal := chat.Decode([]byte(withMessages(messages)))
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		p, _ := r.Plan(prompt.Options{})
+		if len(p.History) != 2 || !strings.Contains(string(p.History[0]), `"name":"a_b"`) {
+			t.Errorf("%s", p.History)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package prompt
+
+import (
+	"iter"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// maxRemoteImages is how many images a request may have that are to be fetched,
+// the same one twice being one.
+const maxRemoteImages = 16
+
+// maxFetchedBytes bounds what the fetched images of a request come to as data
+// URLs, each counted as often as the request names it: for Codex each is a copy.
+const maxFetchedBytes = 64 << 20
+
+// RemoteImages are the https URLs of the images that the request does not hold
+// itself, each once, in the order of the request. They are to be fetched and
+// given to [Conversation.SetImages] before the request is planned.
+func (c *Conversation) RemoteImages() []string {
+	var urls []string
+	seen := map[string]struct{}{}
+	for p := range c.remoteParts() {
+		url := p.Url.Text()
+		if _, again := seen[url]; !again {
+			seen[url] = struct{}{}
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}
+
+// CheckRemoteImages is the fault of more remote images than may be fetched.
+func (c *Conversation) CheckRemoteImages() *field.Error {
+	if n := len(c.RemoteImages()); n > maxRemoteImages {
+		return field.Invalid("must hold at most %d remote images, not %d", maxRemoteImages, n)
+	}
+	return nil
+}
+
+// SetImages puts images in the place of their https URLs. data has a data URL in
+// base64, of a PNG, JPEG, GIF or WebP image, for each URL that was fetched; others
+// stay what they are, and Plan refuses them. False: they are too large together,
+// each counted as often as it is named, and nothing was changed.
+func (c *Conversation) SetImages(data map[string]string) bool {
+	total := 0
+	for p := range c.remoteParts() {
+		if total += len(data[p.Url.Text()]); total > maxFetchedBytes {
+			return false
+		}
+	}
+	encoded := make(map[string]jsontext.Value, len(data)) // once for all that show the image
+	for p, m := range c.remoteParts() {
+		url := p.Url.Text()
+		fetched, ok := data[url]
+		if !ok {
+			continue
+		}
+		v, known := encoded[url]
+		if !known {
+			v = jsontext.AppendString(make([]byte, 0, len(fetched)+2), fetched)
+			encoded[url] = v
+		}
+		m.Size += len(v) - len(p.Url)
+		p.Url, p.remote = v, false
+	}
+	return true
+}
+
+// remoteParts are the images that are still to be fetched, with their messages.
+func (c *Conversation) remoteParts() iter.Seq2[*Part, *Message] {
+	return func(yield func(*Part, *Message) bool) {
+		for i := range c.Messages {
+			m := &c.Messages[i]
+			for k := range m.Content {
+				if m.Content[k].remote && !yield(&m.Content[k], m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// FindRemote is the message, and the part of its content, with the first image
+// that is still remote, of this URL unless that is empty; false if there is none.
+func (c *Conversation) FindRemote(url string) (message, part int, found bool) {
+	for i := range c.Messages {
+		for k, p := range c.Messages[i].Content {
+			if p.remote && (url == "" || p.Url.Is(url)) {
+				return i, k, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+// NotFetched is the fault of a remote image that nobody has fetched.
+func NotFetched() *field.Error {
+	return field.Invalid("is an image elsewhere, and this server does not fetch images unless image_fetch is on; " +
+		"send it as a data URL (data:image/png;base64,…)")
+}

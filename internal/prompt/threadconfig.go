@@ -1,0 +1,47 @@
+package prompt
+
+// unlimited is a number of tokens beyond any request, by which Codex can still
+// multiply.
+const unlimited int64 = 1 << 40
+
+// threadConfig is the configuration of a thread that belongs to a client of the
+// API: the model gets the client's tools and instructions, and nothing of the
+// host. The names are Codex's own and change between its releases; unknown ones
+// are ignored with a warning.
+func threadConfig() map[string]any {
+	return map[string]any{
+		"features": map[string]any{
+			"shell_tool":       false,
+			"unified_exec":     false,
+			"multi_agent":      false,
+			"goals":            false,
+			"image_generation": false,
+			"apps":             false,
+			"plugins":          false,
+			"hooks":            false,
+			"tool_suggest":     false,
+			"view_image":       false,
+			"memories":         false,
+			"sleep_tool":       false,
+			// Models of the catalogue's "code_mode_only" would see the client's
+			// tools as functions of a script that Codex runs, and no call of one
+			// would ever be an item of its own.
+			"code_mode": map[string]any{"direct_only_tool_namespaces": []string{"functions"}},
+		},
+		"agents":                           map[string]any{"enabled": false},
+		"tools":                            map[string]any{"experimental_request_user_input": map[string]any{"enabled": false}},
+		"skills":                           map[string]any{"include_instructions": false, "bundled": map[string]any{"enabled": false}},
+		"web_search":                       "disabled",
+		"include_environment_context":      false,
+		"include_permissions_instructions": false,
+		"include_collaboration_mode_instructions": false,
+		"project_doc_max_bytes":                   0,
+		// Codex would cut long results of tools in the middle, and replace a long
+		// history by a summary.
+		"tool_output_token_limit":        unlimited,
+		"model_auto_compact_token_limit": unlimited,
+		// Without this an ephemeral thread stays in memory for half an hour
+		// after it was unsubscribed.
+		"thread_unload_delay_secs": 0,
+	}
+}

@@ -1,0 +1,117 @@
+package prompt
+
+import (
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// ToolChoice is the tool_choice of a request. The zero value is auto.
+type ToolChoice struct {
+	None     bool
+	Required bool     // the model must call a tool
+	Only     []string // offer these tools only; nil: all
+}
+
+// IsAuto reports whether the choice leaves everything to the model.
+func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil }
+
+func (c *ToolChoice) ReadMode(mode string) *field.Error {
+	switch mode {
+	case "auto":
+	case "none":
+		c.None = true
+	case "required":
+		c.Required = true
+	default:
+		return field.Invalid("must be none, auto, required or an object")
+	}
+	return nil
+}
+
+// ReadAllowed reads the two members of allowed_tools, which either API has
+// in a place of its own, and tools in its own form.
+func (c *ToolChoice) ReadAllowed(mode, tools jsontext.Value, read func(jsontext.Value) (string, *field.Error)) *field.Error {
+	if f := field.Expect(jsontext.KindString, mode); f != nil {
+		return f.In("mode")
+	}
+	if !mode.Is("auto") && !mode.Is("required") {
+		return field.Invalid("must be auto or required").In("mode")
+	}
+	c.Required = mode.Is("required")
+	if f := field.Expect(jsontext.KindArray, tools); f != nil {
+		return f.In("tools")
+	}
+	c.Only = []string{}
+	for i, v := range tools.Elements() {
+		name, f := read(v)
+		if f != nil {
+			return f.At(i).In("tools")
+		}
+		c.Only = append(c.Only, name)
+	}
+	if len(c.Only) == 0 {
+		return field.Invalid("must hold at least one tool").In("tools")
+	}
+	return nil
+}
+
+// Check compares the choice with the tools that there are.
+func (c *ToolChoice) Check(tools []Tool) *field.Error {
+	if (c.Required || c.Only != nil) && len(tools) == 0 {
+		return field.Invalid("is only allowed when 'tools' are given")
+	}
+	if name := c.Unknown(tools); name != "" {
+		return field.Invalid("there is no tool %.128q in 'tools'", name)
+	}
+	return nil
+}
+
+// Unknown is the first chosen name that none of the tools has; empty if all are
+// there.
+func (c *ToolChoice) Unknown(tools []Tool) string {
+	if c.Only == nil {
+		return ""
+	}
+	declared := make(map[string]bool, len(tools))
+	for _, t := range tools {
+		declared[t.Name] = true
+	}
+	for _, name := range c.Only {
+		if !declared[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+// offered are those of the tools that the model may call.
+func (c *ToolChoice) offered(tools []Tool) []Tool {
+	if c.None {
+		return nil
+	}
+	if c.Only == nil {
+		return tools
+	}
+	allowed := make(map[string]bool, len(c.Only))
+	for _, name := range c.Only {
+		allowed[name] = true
+	}
+	var offered []Tool
+	for _, t := range tools {
+		if allowed[t.Name] {
+			offered = append(offered, t)
+		}
+	}
+	return offered
+}
+
+// instruction tells the model what Codex has no setting for; empty if nothing.
+func (c *ToolChoice) instruction(names codexNames) string {
+	switch {
+	case !c.Required:
+		return ""
+	case len(c.Only) == 1:
+		return "In this reply you must call the tool " + names.of(c.Only[0]) + ". Do not answer with text instead."
+	}
+	return "In this reply you must call at least one of your tools. Do not answer with text instead."
+}

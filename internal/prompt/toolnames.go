@@ -1,0 +1,108 @@
+package prompt
+
+import (
+	"strconv"
+	"strings"
+)
+
+// ToolNames maps the names under which Codex knows the tools of a request to
+// the names that the client gave them. The zero value knows no tool.
+type ToolNames struct {
+	client map[string]string
+}
+
+// ClientName returns the client's name of the tool that Codex calls codexName,
+// and whether the request offers such a tool.
+func (n ToolNames) ClientName(codexName string) (string, bool) {
+	name, ok := n.client[codexName]
+	return name, ok
+}
+
+// reservedNames are names of tools that Codex does not offer as the client's
+// own, found by offering them to Codex 0.169 with each of its models.
+var reservedNames = map[string]bool{
+	// Refused.
+	"mcp": true,
+	// Accepted, but left out, or answered by Codex itself.
+	"exec_command":  true,
+	"shell_command": true,
+	"apply_patch":   true,
+	// Codex's own with models that run their tools from a script.
+	"exec":                        true,
+	"wait":                        true,
+	"list_mcp_resources":          true,
+	"list_mcp_resource_templates": true,
+	"read_mcp_resource":           true,
+	// Codex's own unless switched off; older releases know no such switch.
+	"request_user_input":       true,
+	"request_user_input_async": true,
+	"update_plan":              true,
+	"skills":                   true,
+}
+
+// reservedPrefix begins the names of the tools of MCP servers. Clients that pass
+// on tools of their own MCP servers name them so, too.
+const reservedPrefix = "mcp__"
+
+// renamePrefix marks a name that Codex would not have taken.
+const renamePrefix = "client_"
+
+func isReserved(name string) bool {
+	return reservedNames[name] || strings.HasPrefix(name, reservedPrefix)
+}
+
+// codexNames gives each tool of a request the name by which Codex is to know it.
+// The same tools in the same order get the same names in every request.
+type codexNames struct {
+	renamed map[string]string // by the client's name; others keep theirs
+}
+
+func newCodexNames(tools []Tool) codexNames {
+	var names codexNames
+	var taken map[string]bool
+	next := 2
+	for _, t := range tools {
+		if !isReserved(t.Name) {
+			continue
+		}
+		if taken == nil {
+			taken = make(map[string]bool, len(tools))
+			for _, t := range tools {
+				taken[t.Name] = true
+			}
+			names.renamed = map[string]string{}
+		}
+		name := freeName(t.Name, taken, &next)
+		taken[name] = true
+		names.renamed[t.Name] = name
+	}
+	return names
+}
+
+// of returns Codex's name of the tool that the client calls name. A tool that is
+// no longer declared, known from the history alone, follows the same rule.
+func (n codexNames) of(name string) string {
+	if renamed, ok := n.renamed[name]; ok {
+		return renamed
+	}
+	if isReserved(name) {
+		return CutName(renamePrefix+name, "")
+	}
+	return name
+}
+
+// freeName puts the prefix before a name, and a number behind it if the result
+// is taken: the next that no tool of the request has had, so that names which
+// are cut alike are not counted from the beginning each time.
+func freeName(name string, taken map[string]bool, next *int) string {
+	free := CutName(renamePrefix+name, "")
+	for ; taken[free]; *next++ {
+		free = CutName(renamePrefix+name, "_"+strconv.Itoa(*next))
+	}
+	return free
+}
+
+// CutName joins name and suffix, shortening the name to keep to Codex's limit.
+func CutName(name, suffix string) string {
+	return name[:min(len(name), maxToolName-len(suffix))] + suffix
+}

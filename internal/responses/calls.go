@@ -1,0 +1,136 @@
+package responses
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// readCall reads a call of any kind. The model has made it of a function: a
+// custom tool is one with a single text, see [toolForm].
+func (i *inputItem) readCall(fields *itemFields) *field.Error {
+	if f := field.NonEmpty(fields.callID); f != nil {
+		return f.In("call_id")
+	}
+	call := prompt.Call{Id: fields.callID}
+	var f *field.Error
+	switch i.kind {
+	case itemCall:
+		call.Arguments = fields.arguments
+		if f := field.Expect(jsontext.KindString, call.Arguments); f != nil {
+			return f.In("arguments")
+		}
+	case itemCustom:
+		if f := field.Expect(jsontext.KindString, fields.input); f != nil {
+			return f.In("input")
+		}
+		call.Arguments = jsontext.AppendString(nil, customArguments(fields.input))
+	case itemSearch:
+		if f := field.Expect(jsontext.KindObject, fields.arguments); f != nil {
+			return f.In("arguments")
+		}
+		call.Name = searchTool
+		call.Arguments = jsontext.AppendString(nil, []byte(fields.arguments.Compact()))
+	}
+	if i.kind != itemSearch {
+		if call.Name, f = prompt.ReadCalledName(fields.name); f != nil {
+			return f.In("name")
+		}
+		if f := field.Optional(jsontext.KindString, fields.namespace); f != nil {
+			return f.In("namespace")
+		}
+		if fields.namespace.Given() {
+			call.Name = joinName(fields.namespace.Text(), call.Name)
+		}
+	}
+	i.call = call.Id.Text()
+	i.message.Role, i.message.Calls = prompt.RoleAssistant, []prompt.Call{call}
+	return nil
+}
+
+// readOutput reads the output of a call.
+func (i *inputItem) readOutput(fields *itemFields) *field.Error {
+	if f := i.readAnswered(fields); f != nil {
+		return f
+	}
+	if f := readItemContent(&i.message, fields.output); f != nil {
+		return f.In("output")
+	}
+	if i.message.Empty() {
+		i.message.Text = jsontext.Value(`""`)
+	}
+	return nil
+}
+
+func (i *inputItem) readAnswered(fields *itemFields) *field.Error {
+	if f := field.NonEmpty(fields.callID); f != nil {
+		return f.In("call_id")
+	}
+	i.answers = fields.callID.Text()
+	i.message.Role, i.message.CallID = prompt.RoleTool, fields.callID
+	return nil
+}
+
+// readFound reads the output of a search for tools: the tools, which the model
+// may call from now on.
+func (r *Request) readFound(item *inputItem, fields *itemFields) *field.Error {
+	if f := item.readAnswered(fields); f != nil {
+		return f
+	}
+	if f := r.readMoreTools(fields.tools); f != nil {
+		return f.In("tools")
+	}
+	item.message.Text = jsontext.AppendString(nil, []byte(fields.tools.Compact()))
+	return nil
+}
+
+// checkOutputs checks that each call has one output behind it, and each output
+// its call. Codex would invent an output for a call without one and drop an
+// output without a call, both without a word.
+func checkOutputs(before, input []inputItem) *field.Error {
+	open := map[string]bool{} // the calls that wait
+	for i := range before {
+		if f := checkOutput(&before[i], open); f != nil {
+			return f.In("previous_response_id")
+		}
+	}
+	for i := range input {
+		if f := checkOutput(&input[i], open); f != nil {
+			return f.At(i).In("input")
+		}
+	}
+	if len(open) > 0 {
+		return unansweredItem(input, open)
+	}
+	return nil
+}
+
+func checkOutput(item *inputItem, open map[string]bool) *field.Error {
+	switch {
+	case item.call != "":
+		if open[item.call] {
+			return field.Invalid("the call %.64q waits for its output already", item.call).In("call_id")
+		}
+		open[item.call] = true
+	case item.answers != "":
+		if !open[item.answers] {
+			return field.Invalid("there is no call %.64q before that waits for an output", item.answers).In("call_id")
+		}
+		delete(open, item.answers)
+	}
+	return nil
+}
+
+// unansweredItem is the fault of the calls in open, which have no output.
+func unansweredItem(input []inputItem, open map[string]bool) *field.Error {
+	for i := range input {
+		if open[input[i].call] {
+			return field.Invalid("there is no output for the call %.64q", input[i].call).In("call_id").At(i).In("input")
+		}
+	}
+	first := slices.Min(slices.Collect(maps.Keys(open)))
+	return field.Invalid("there is no output for the call %.64q of the previous response", first).In("input")
+}

@@ -1,0 +1,44 @@
+package responses
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// Refusal is [apierror.From] for the client of this request, whose conversation is
+// its input.
+func (r *Request) Refusal(err error) *apierror.Error {
+	e := apierror.From(err)
+	switch {
+	case e == nil:
+		return nil
+	case e.Param == apierror.ParamMessages:
+		renamed := *e
+		renamed.Param = "input"
+		return &renamed
+	case e.Code == apierror.CodeRefused:
+		return r.refused(e)
+	}
+	return e
+}
+
+// refused names the item of the input that Codex could not read. Codex counts in
+// the history, where each message is one item and the instructions are none.
+func (r *Request) refused(e *apierror.Error) *apierror.Error {
+	var n int
+	if _, err := fmt.Sscanf(e.Message, "items[%d] is not a valid response item:", &n); err != nil {
+		return e
+	}
+	_, history := prompt.SplitInstructions(r.Messages)
+	named := *e
+	named.Param = "previous_response_id"
+	if i := r.inputOf(len(r.Messages) - len(history) + n); i >= 0 {
+		named.Param = (&field.Error{}).At(i).In("input").Path
+	}
+	named.Message = named.Param + strings.TrimPrefix(e.Message, fmt.Sprintf("items[%d]", n))
+	return &named
+}

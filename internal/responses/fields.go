@@ -1,0 +1,149 @@
+package responses
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// readText reads text: the format of the answer, and its verbosity.
+func (r *Request) readText(v jsontext.Value) *field.Error {
+	r.Format, r.echo.format, r.Verbosity = prompt.Format{}, nil, ""
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return f
+	}
+	for name, v := range v.Members() {
+		switch string(name) {
+		case "format":
+			if f := r.readFormat(v); f != nil {
+				return f.In("format")
+			}
+		case "verbosity":
+			if f := r.ReadVerbosity(v); f != nil {
+				return f.In("verbosity")
+			}
+		}
+	}
+	return nil
+}
+
+// readFormat reads text.format.
+func (r *Request) readFormat(v jsontext.Value) *field.Error {
+	if v.Given() {
+		r.echo.format = v
+	}
+	return r.Format.Read(v, true)
+}
+
+// summaries are the values of reasoning.summary.
+var summaries = []string{"auto", "concise", "detailed"}
+
+func (r *Request) readReasoning(v jsontext.Value) *field.Error {
+	r.Effort, r.summary = "", ""
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return f
+	}
+	for name, v := range v.Members() {
+		switch name := string(name); name {
+		case "effort":
+			if f := r.ReadReasoningEffort(v); f != nil {
+				return f.In(name)
+			}
+		case "summary", "generate_summary": // the second is the older name
+			if f := r.readSummary(v); f != nil {
+				return f.In(name)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Request) readSummary(v jsontext.Value) *field.Error {
+	return field.OneOf(&r.summary, summaries, v)
+}
+
+// includable are the values of include (IncludeEnum). All but one belong to
+// hosted tools, of which there is never any output.
+var includable = []string{
+	includeEncrypted,
+	includeLogprobs,
+	"file_search_call.results",
+	"web_search_call.results",
+	"web_search_call.action.sources",
+	"message.input_image.image_url",
+	"computer_call_output.output.image_url",
+	"code_interpreter_call.outputs",
+}
+
+const (
+	includeEncrypted = "reasoning.encrypted_content"
+	includeLogprobs  = "message.output_text.logprobs"
+)
+
+func (r *Request) readInclude(v jsontext.Value) *field.Error {
+	r.encrypted = false
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.Elements() {
+		if f := field.Expect(jsontext.KindString, v); f != nil {
+			return f.At(i)
+		}
+		switch name := v.Text(); {
+		case name == includeEncrypted:
+			r.encrypted = true
+		case name == includeLogprobs:
+			return field.Unsupported("is not supported: Codex gives no log probabilities").At(i)
+		case !slices.Contains(includable, name):
+			return field.Invalid("must be one of %s", strings.Join(includable, ", ")).At(i)
+		}
+	}
+	return nil
+}
+
+// The limits of metadata.
+const (
+	maxMetadata      = 16
+	maxMetadataName  = 64
+	maxMetadataValue = 512
+)
+
+func (r *Request) readMetadata(v jsontext.Value) *field.Error {
+	r.echo.metadata = nil
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return f
+	}
+	count := 0
+	for name, v := range v.Members() {
+		if count++; count > maxMetadata {
+			return field.Invalid("must hold at most %d pairs", maxMetadata)
+		}
+		if utf8.RuneCount(name) > maxMetadataName {
+			return field.Invalid("its names must be at most %d characters long", maxMetadataName)
+		}
+		if f := field.Expect(jsontext.KindString, v); f != nil {
+			return f.In(string(name))
+		}
+		if utf8.RuneCount(v.Bytes()) > maxMetadataValue {
+			return field.Invalid("must be at most %d characters long", maxMetadataValue).In(string(name))
+		}
+	}
+	r.echo.metadata = v
+	return nil
+}

@@ -1,0 +1,243 @@
+package responses
+
+import (
+	"encoding/json"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// inputItem is one item of a response's input (InputItem).
+type inputItem struct {
+	raw     jsontext.Value
+	kind    string // its type
+	id      string // its own id, if it has one
+	call    string // the id of the call that it is, if it is one
+	answers string // the id of the call that it answers, if it does
+	// message is what the model is given, unless the item is silent.
+	message prompt.Message
+	silent  bool
+}
+
+// The types of items that are looked at by name.
+const (
+	itemMessageType     = "message"
+	itemReference       = "item_reference"
+	itemReasoningType   = "reasoning"
+	itemCall            = "function_call"
+	itemCallOutput      = "function_call_output"
+	itemCustom          = "custom_tool_call"
+	itemCustomOutput    = "custom_tool_call_output"
+	itemSearch          = "tool_search_call"
+	itemSearchOutput    = "tool_search_output"
+	itemAdditionalTools = "additional_tools"
+)
+
+// verbatimItems are the types of items that Codex takes as they are, though
+// nothing here makes such ones.
+var verbatimItems = map[string]bool{
+	"web_search_call":       true,
+	"image_generation_call": true,
+	"compaction":            true,
+}
+
+func (r *Request) readInput(v jsontext.Value) *field.Error {
+	r.input, r.more, r.hasInput, r.Elements = nil, nil, v.Given(), 0
+	switch v.Kind() {
+	case jsontext.KindAbsent, jsontext.KindNull:
+		return nil
+	case jsontext.KindString:
+		r.input = []inputItem{{
+			raw: v, kind: itemMessageType,
+			message: prompt.Message{Role: prompt.RoleUser, Text: v, Size: len(v)},
+		}}
+		return nil
+	case jsontext.KindArray:
+		for i, v := range v.Elements() {
+			item, f := r.readItem(v)
+			if f != nil {
+				return f.At(i)
+			}
+			if f := r.Count(&item.message); f != nil {
+				return f
+			}
+			r.input = append(r.input, item)
+		}
+		return nil
+	}
+	return field.WrongType("a string or an array of items", v)
+}
+
+// itemFields are the members of an item as they stand in the body.
+type itemFields struct {
+	kind, id, role, content                    jsontext.Value
+	callID, name, namespace, arguments, output jsontext.Value
+	input, tools, encrypted, phase             jsontext.Value
+}
+
+func readItemFields(v jsontext.Value) (fields itemFields) {
+	v.Pick(
+		jsontext.Into("type", &fields.kind),
+		jsontext.Into("id", &fields.id),
+		jsontext.Into("role", &fields.role),
+		jsontext.Into("content", &fields.content),
+		jsontext.Into("call_id", &fields.callID),
+		jsontext.Into("name", &fields.name),
+		jsontext.Into("namespace", &fields.namespace),
+		jsontext.Into("arguments", &fields.arguments),
+		jsontext.Into("output", &fields.output),
+		jsontext.Into("input", &fields.input),
+		jsontext.Into("tools", &fields.tools),
+		jsontext.Into("encrypted_content", &fields.encrypted),
+		jsontext.Into("phase", &fields.phase),
+	)
+	return fields
+}
+
+// typeOf is the type of an item. A message and a reference may leave it out.
+func (fields *itemFields) typeOf() (string, *field.Error) {
+	switch {
+	case fields.kind.Given():
+		return fields.kind.Text(), field.Expect(jsontext.KindString, fields.kind).In("type")
+	case fields.role.Given():
+		return itemMessageType, nil
+	case fields.id.Given():
+		return itemReference, nil
+	}
+	return "", field.Missing().In("type")
+}
+
+func (r *Request) readItem(v jsontext.Value) (item inputItem, f *field.Error) {
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return item, f
+	}
+	fields := readItemFields(v)
+	if fields.kind.Given() {
+		if f := field.Expect(jsontext.KindString, fields.kind); f != nil {
+			return item, f.In("type")
+		}
+	}
+	if f := field.Optional(jsontext.KindString, fields.id); f != nil {
+		return item, f.In("id")
+	}
+	item.raw = v
+	if fields.id.Given() {
+		item.id = fields.id.Text()
+	}
+	item.message.Size = len(v)
+	if item.kind, f = fields.typeOf(); f != nil {
+		return item, f
+	}
+	return item, r.readItemOf(&item, &fields)
+}
+
+// readItemOf reads what an item of its type has.
+func (r *Request) readItemOf(item *inputItem, fields *itemFields) *field.Error {
+	switch item.kind {
+	case itemMessageType:
+		return item.readMessage(fields)
+	case itemReference:
+		item.silent = true
+		return field.NonEmpty(fields.id).In("id")
+	case itemReasoningType:
+		return item.readReasoning(fields)
+	case itemCall, itemCustom, itemSearch:
+		return item.readCall(fields)
+	case itemCallOutput, itemCustomOutput:
+		return item.readOutput(fields)
+	case itemSearchOutput:
+		return r.readFound(item, fields)
+	case itemAdditionalTools:
+		item.silent = true
+		return r.readMoreTools(fields.tools).In("tools")
+	}
+	if verbatimItems[item.kind] {
+		item.passOn()
+		return nil
+	}
+	return field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", item.kind).In("type")
+}
+
+// passOn gives the item to Codex as it is.
+func (i *inputItem) passOn() {
+	i.message.Role, i.message.Item = prompt.RoleItem, jsontext.Value(i.raw.Compact())
+}
+
+func (i *inputItem) readMessage(fields *itemFields) *field.Error {
+	if f := field.Expect(jsontext.KindString, fields.role); f != nil {
+		return f.In("role")
+	}
+	i.message.Role = prompt.ReadRole(fields.role)
+	switch i.message.Role {
+	case prompt.RoleUser, prompt.RoleAssistant, prompt.RoleSystem, prompt.RoleDeveloper:
+	default:
+		return field.Invalid("must be one of user, assistant, system, developer").In("role")
+	}
+	if f := readItemContent(&i.message, fields.content); f != nil {
+		return f.In("content")
+	}
+	if i.message.Role == prompt.RoleAssistant {
+		if f := field.OneOf(&i.message.Phase, phases, fields.phase); f != nil {
+			return f.In("phase")
+		}
+	}
+	if i.message.Empty() || i.message.Role == prompt.RoleAssistant && i.message.Text != nil && len(i.message.Text.RawText()) == 0 {
+		i.silent = true
+	}
+	return nil
+}
+
+// readReasoning passes on reasoning that the provider can read again. Without
+// its encrypted content the model would get nothing of it.
+func (i *inputItem) readReasoning(fields *itemFields) *field.Error {
+	if f := field.Optional(jsontext.KindString, fields.encrypted); f != nil {
+		return f.In("encrypted_content")
+	}
+	if !fields.encrypted.Given() || len(fields.encrypted.RawText()) == 0 {
+		i.silent = true
+		return nil
+	}
+	var summary jsontext.Value
+	for name, v := range i.raw.Members() {
+		if string(name) == "summary" {
+			summary = v
+		}
+	}
+	if f := field.Expect(jsontext.KindArray, summary); f != nil {
+		return f.In("summary")
+	}
+	for k, v := range summary.Elements() {
+		if f := field.Expect(jsontext.KindObject, v); f != nil {
+			return f.At(k).In("summary")
+		}
+	}
+	i.passOn()
+	if source, ok := sourceOf(i.id); ok {
+		i.message.Item = jsontext.Value(i.resource(source))
+	}
+	return nil
+}
+
+// resolve puts the item that a reference names in its place.
+func (i *inputItem) resolve(r *Request, at int, found map[string]json.RawMessage) *apierror.Error {
+	if i.kind != itemReference {
+		return nil
+	}
+	raw, ok := found[i.id]
+	if !ok {
+		return itemNotFound(i.id, at)
+	}
+	item, f := r.readItem(jsontext.Value(raw))
+	*i = item
+	if f == nil {
+		return nil
+	}
+	return f.In("id").At(at).In("input").APIError()
+}
+
+func itemNotFound(id string, at int) *apierror.Error {
+	return field.NotFound("there is no item %.64q here; items are kept with their response, when 'store' is not false", id).
+		In("id").At(at).In("input").APIError()
+}

@@ -1,0 +1,98 @@
+package responses
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// Deleted returns the body of DELETE /v1/responses/{id}.
+func Deleted(id string) []byte {
+	dst := jsontext.AppendString([]byte(`{"id":`), id)
+	return append(dst, `,"object":"response","deleted":true}`...)
+}
+
+// Page says which part of a list a client wants.
+type Page struct {
+	limit     int
+	ascending bool
+	after     string
+}
+
+// The limits of a page.
+const (
+	defaultLimit = 20
+	maxLimit     = 100
+)
+
+// ReadPage reads limit, order and after.
+func ReadPage(query url.Values) (Page, *apierror.Error) {
+	p := Page{limit: defaultLimit, after: query.Get("after")}
+	if limit := query.Get("limit"); limit != "" {
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 || n > maxLimit {
+			return p, field.Invalid("must be a number from 1 to %d", maxLimit).In("limit").APIError()
+		}
+		p.limit = n
+	}
+	switch query.Get("order") {
+	case "asc":
+		p.ascending = true
+	case "", "desc":
+	default:
+		return p, field.Invalid("must be asc or desc").In("order").APIError()
+	}
+	return p, nil
+}
+
+// ItemList returns the body of GET /v1/responses/{id}/input_items
+// (ResponseItemList): a page of the items, which stand in the order in which
+// they were sent.
+func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
+	if !page.ascending {
+		items = slices.Clone(items)
+		slices.Reverse(items)
+	}
+	if page.after != "" {
+		at := slices.IndexFunc(items, func(item json.RawMessage) bool { return ItemID(item) == page.after })
+		if at < 0 {
+			return nil, field.NotFound("there is no item %.128q in this list", page.after).In("after").APIError()
+		}
+		items = items[at+1:]
+	}
+	more := len(items) > page.limit
+	items = items[:min(len(items), page.limit)]
+	first, last := "", ""
+	if len(items) > 0 {
+		first, last = ItemID(items[0]), ItemID(items[len(items)-1])
+	}
+	dst := []byte(`{"object":"list","data":[`)
+	for i, item := range items {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, item...)
+	}
+	dst = append(dst, `],"first_id":`...)
+	dst = jsontext.AppendStringOrNull(dst, first)
+	dst = append(dst, `,"last_id":`...)
+	dst = jsontext.AppendStringOrNull(dst, last)
+	dst = append(dst, `,"has_more":`...)
+	dst = appendBool(dst, more)
+	return append(dst, '}'), nil
+}
+
+// ItemID is the id of an item that is kept; empty: it has none.
+func ItemID(item json.RawMessage) string {
+	for name, v := range jsontext.Value(item).Members() {
+		if string(name) == "id" && v.Kind() == jsontext.KindString {
+			return v.Text()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,154 @@
+package responses
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// PreviousID is the id of the response that this one follows; empty: none.
+func (r *Request) PreviousID() string { return r.previous }
+
+// Stored reports whether the response is to be kept.
+func (r *Request) Stored() bool { return r.store }
+
+// References are the ids of the items that the input refers to, each as often as
+// it is named.
+func (r *Request) References() []string {
+	var ids []string
+	for i := range r.input {
+		if r.input[i].kind == itemReference {
+			ids = append(ids, r.input[i].id)
+		}
+	}
+	return ids
+}
+
+// ItemNotFound is the 400 of a reference to an item that is not there.
+func (r *Request) ItemNotFound(id string) *apierror.Error {
+	at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == itemReference && i.id == id })
+	return itemNotFound(id, max(0, at))
+}
+
+// Resolve completes the request: earlier are the items of the responses that it
+// follows, and found are those that its input refers to, by their ids. The calls
+// of all of them need their outputs.
+func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
+	before := make([]inputItem, 0, len(earlier))
+	for _, raw := range earlier {
+		item, f := r.readItem(jsontext.Value(raw))
+		if f == nil {
+			f = r.Count(&item.message)
+		}
+		if f != nil {
+			return f.In("previous_response_id").APIError()
+		}
+		before = append(before, item)
+	}
+	for i := range r.input {
+		if refusal := r.input[i].resolve(r, i, found); refusal != nil {
+			return refusal
+		}
+	}
+	if f := checkOutputs(before, r.input); f != nil {
+		return f.APIError()
+	}
+	r.join(before)
+	if f := r.CheckRemoteImages(); f != nil {
+		return f.In("input").APIError()
+	}
+	if f := r.addMoreTools(); f != nil {
+		return f.In("input").APIError()
+	}
+	if f := r.Choice.Check(r.Tools); f != nil {
+		return f.In("tool_choice").APIError()
+	}
+	return nil
+}
+
+// join makes one conversation of the instructions and all items. The
+// instructions of earlier responses are not among the items, as with OpenAI.
+func (r *Request) join(before []inputItem) {
+	r.Messages = make([]prompt.Message, 0, 1+len(before)+len(r.input))
+	if r.instructions != nil {
+		r.Messages = append(r.Messages, prompt.Message{Role: prompt.RoleSystem, Text: r.instructions, Size: len(r.instructions)})
+	}
+	for _, items := range [][]inputItem{before, r.input} {
+		for i := range items {
+			if !items[i].silent {
+				r.Messages = append(r.Messages, items[i].message)
+			}
+		}
+	}
+}
+
+// Plan maps the request to the app-server's terms, as [prompt.Conversation.Plan] does.
+// Its reasoning is summarized only if the request asks for that.
+func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
+	if m, p, found := r.FindRemote(""); found {
+		f := prompt.NotFetched()
+		f.Path = r.imagePath(m, p)
+		return nil, f.APIError()
+	}
+	p := r.Conversation.Plan(opts)
+	if !opts.NoReasoning {
+		p.Turn.Summary = r.summary
+		if r.summary == "" {
+			p.Turn.Summary = "none"
+		}
+	}
+	return p, nil
+}
+
+// DontStore says that responses are not kept here, which the response then says
+// as well.
+func (r *Request) DontStore() { r.store = false }
+
+// ImageParam is the field that names the URL of a remote image first, such as
+// input[2].content[1].image_url; empty if none does.
+func (r *Request) ImageParam(url string) string {
+	m, p, found := r.FindRemote(url)
+	if !found {
+		return ""
+	}
+	return r.imagePath(m, p)
+}
+
+// imagePath is the path of an image in a message of the conversation.
+func (r *Request) imagePath(message, part int) string {
+	i := r.inputOf(message)
+	if i < 0 {
+		return "previous_response_id"
+	}
+	where := "content"
+	if r.input[i].answers != "" {
+		where = "output"
+	}
+	return (&field.Error{}).In("image_url").At(part).In(where).At(i).In("input").Path
+}
+
+// inputOf is the item of the input that is a message of the conversation, which
+// ends with the messages of the input; -1: it is one of a response before.
+func (r *Request) inputOf(message int) int {
+	behind := len(r.Messages) - message // counts the message itself
+	for i := len(r.input) - 1; i >= 0; i-- {
+		if r.input[i].silent {
+			continue
+		}
+		if behind--; behind == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// Forget lets go of the body and of all that was made of it, once the turn has
+// been started: only the answers and errors that come then can still be told.
+func (r *Request) Forget() {
+	r.Conversation, r.instructions, r.input, r.more = prompt.Conversation{}, nil, nil, nil
+	r.echo, r.declared, r.skipped = echo{}, nil, nil
+}

@@ -1,0 +1,242 @@
+package responses
+
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// Request is a checked body of POST /v1/responses (CreateResponse). It
+// holds views into the body it was decoded from, which must not be changed as
+// long as the request is in use.
+//
+// A request is complete only once [Request.Resolve] has put what it
+// refers to in its place.
+type Request struct {
+	prompt.Conversation
+
+	instructions jsontext.Value
+	input        []inputItem
+	hasInput     bool
+	previous     string // previous_response_id
+	store        bool
+	encrypted    bool // include names the reasoning's encrypted content
+	codex        bool // the client is a Codex
+	summary      string
+	echo         echo
+
+	hosted   *field.Error        // a tool that only a Codex may bring
+	skipped  []string            // the paths of all such tools
+	declared map[string]bool     // the names of the tools so far
+	forms    map[string]toolForm // by the name of the tool in the conversation
+	more     []moreTool          // tools that stand in the input
+}
+
+// Decode reads and checks the body of a request for a response. The
+// error is always an invalid_request_error with status 400.
+//
+// Refused are, besides values of a wrong type or form, what Codex cannot do:
+// hosted tools, background responses, conversations and prompts that OpenAI
+// keeps, log probabilities, files, and images that are not data URLs. Fields
+// without use are accepted; [Plan.Ignored] names those that matter. Unknown
+// fields are skipped.
+func Decode(body []byte) (*Request, *apierror.Error) {
+	root, refusal := field.Body(body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	r := &Request{store: true}
+	for name, v := range root.Members() {
+		read, known := readers[string(name)]
+		if !known {
+			continue
+		}
+		if f := read(r, v); f != nil {
+			return nil, f.In(string(name)).APIError()
+		}
+	}
+	if f := r.check(); f != nil {
+		return nil, f.APIError()
+	}
+	return r, nil
+}
+
+// readers are the readers of the fields that are looked at.
+var readers = map[string]func(*Request, jsontext.Value) *field.Error{
+	"model":                (*Request).ReadModel,
+	"input":                (*Request).readInput,
+	"instructions":         (*Request).readInstructions,
+	"previous_response_id": (*Request).readPrevious,
+	"store":                (*Request).readStore,
+	"stream":               (*Request).ReadStream,
+	"stream_options":       skipped("", "", jsontext.KindObject),
+	"tools":                (*Request).readTools,
+	"tool_choice":          (*Request).readToolChoice,
+	"parallel_tool_calls":  (*Request).ReadParallelToolCalls,
+	"text":                 (*Request).readText,
+	"reasoning":            (*Request).readReasoning,
+	"include":              (*Request).readInclude,
+	"metadata":             (*Request).readMetadata,
+	"max_output_tokens":    (*Request).readMaxTokens,
+	"truncation":           (*Request).readTruncation,
+	"client_metadata":      (*Request).readClientMetadata,
+
+	"background":   (*Request).readBackground,
+	"top_logprobs": (*Request).readTopLogprobs,
+	"conversation": refused("conversations are not kept here; use 'previous_response_id'"),
+	"prompt":       refused("there are no prompts here; use 'instructions' and 'input'"),
+	"messages":     refused("it belongs to POST /v1/chat/completions; here it is 'input'"),
+
+	"temperature":            echoed("temperature", "1", func(e *echo) *jsontext.Value { return &e.temperature }, jsontext.KindNumber),
+	"top_p":                  echoed("top_p", "1", func(e *echo) *jsontext.Value { return &e.topP }, jsontext.KindNumber),
+	"max_tool_calls":         echoed("", "", func(e *echo) *jsontext.Value { return &e.maxToolCalls }, jsontext.KindNumber),
+	"safety_identifier":      echoed("", "", func(e *echo) *jsontext.Value { return &e.safetyIdentifier }, jsontext.KindString),
+	"prompt_cache_key":       echoed("", "", func(e *echo) *jsontext.Value { return &e.promptCacheKey }, jsontext.KindString),
+	"user":                   echoed("", "", func(e *echo) *jsontext.Value { return &e.user }, jsontext.KindString),
+	"service_tier":           skipped("service_tier", `"auto"`, jsontext.KindString),
+	"context_management":     skipped("context_management", "[]", jsontext.KindArray),
+	"moderation":             skipped("moderation", "", jsontext.KindObject),
+	"prompt_cache_retention": skipped("", "", jsontext.KindString),
+	"prompt_cache_options":   skipped("", "", jsontext.KindObject),
+}
+
+// skipped reads a field without a counterpart in Codex.
+func skipped(name, neutral string, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
+	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kinds) }
+}
+
+// echoed is skipped for a field that the response repeats.
+func echoed(name, neutral string, into func(*echo) *jsontext.Value, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
+	return func(r *Request, v jsontext.Value) *field.Error {
+		if v.Given() {
+			*into(&r.echo) = v
+		}
+		return r.Skip(v, name, neutral, kinds)
+	}
+}
+
+// refused refuses a field for a reason.
+func refused(why string) func(*Request, jsontext.Value) *field.Error {
+	return func(_ *Request, v jsontext.Value) *field.Error {
+		if !v.Given() {
+			return nil
+		}
+		return field.Unsupported("is not supported: %s", why)
+	}
+}
+
+// check looks at what needs more than one field.
+func (r *Request) check() *field.Error {
+	switch {
+	case r.Model == "":
+		return field.Missing().In("model")
+	case !r.hasInput && r.previous == "":
+		return field.Missing().In("input")
+	case r.hasInput && len(r.input) == 0 && r.previous == "":
+		return field.Invalid("must hold at least one item").In("input")
+	case r.hosted != nil && !r.codex:
+		return r.hosted
+	}
+	r.Ignored = append(r.Ignored, r.skipped...)
+	return nil
+}
+
+func (r *Request) readInstructions(v jsontext.Value) *field.Error {
+	r.instructions = nil
+	if !v.Given() {
+		return nil
+	}
+	r.instructions = v
+	return field.Expect(jsontext.KindString, v)
+}
+
+func (r *Request) readPrevious(v jsontext.Value) *field.Error {
+	r.previous = ""
+	if !v.Given() {
+		return nil
+	}
+	if f := field.NonEmpty(v); f != nil {
+		return f
+	}
+	r.previous = v.Text()
+	return nil
+}
+
+func (r *Request) readStore(v jsontext.Value) *field.Error {
+	r.store = !v.Given() || v.IsTrue()
+	return field.Optional(jsontext.KindBool, v)
+}
+
+func (r *Request) readBackground(v jsontext.Value) *field.Error {
+	if f := field.Optional(jsontext.KindBool, v); f != nil {
+		return f
+	}
+	if v.IsTrue() {
+		return field.Unsupported("is not supported: a response is made while its client waits")
+	}
+	return nil
+}
+
+func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindNumber, v); f != nil {
+		return f
+	}
+	if string(v) != "0" {
+		return field.Unsupported("is not supported: Codex gives no log probabilities")
+	}
+	return nil
+}
+
+// minOutputTokens is the least that OpenAI takes for max_output_tokens.
+const minOutputTokens = 16
+
+func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {
+	r.echo.maxTokens = nil
+	if f := field.Limit(&r.MaxTokens, v); f != nil || !v.Given() {
+		return f
+	}
+	if r.MaxTokens < minOutputTokens {
+		return field.Invalid("must be at least %d", minOutputTokens)
+	}
+	r.echo.maxTokens = v
+	return nil
+}
+
+func (r *Request) readTruncation(v jsontext.Value) *field.Error {
+	r.echo.truncation = ""
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindString, v); f != nil {
+		return f
+	}
+	switch r.echo.truncation = v.Text(); r.echo.truncation {
+	case "auto":
+		r.Ignore("truncation")
+	case "disabled":
+	default:
+		return field.Invalid("must be auto or disabled")
+	}
+	return nil
+}
+
+// readClientMetadata finds out whether the client is a Codex, which says so here.
+func (r *Request) readClientMetadata(v jsontext.Value) *field.Error {
+	r.codex = false
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return f
+	}
+	for name := range v.Members() {
+		r.codex = r.codex || strings.HasPrefix(string(name), "x-codex-")
+	}
+	return nil
+}

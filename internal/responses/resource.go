@@ -1,0 +1,136 @@
+package responses
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// InputItems are the items of the request's own input as they are kept and
+// listed (ItemResource): each has an id, and messages have parts and a status.
+// suffix makes the ids, see [Meta].
+func (r *Request) InputItems(suffix string) []json.RawMessage {
+	items := make([]json.RawMessage, 0, len(r.input))
+	taken := make(map[string]bool, len(r.input))
+	for i := range r.input {
+		item := &r.input[i]
+		id := item.id
+		if id == "" || len(id) > maxItemID || taken[id] {
+			id = itemID(item.prefix(), suffix, "i"+strconv.Itoa(i))
+		}
+		taken[id] = true
+		items = append(items, item.resource(id))
+	}
+	return items
+}
+
+// maxItemID is the length up to which an item keeps the id that it came with.
+const maxItemID = 128
+
+// prefixes begin the ids of items, by their type.
+var prefixes = map[string]string{
+	itemMessageType:     "msg",
+	itemReasoningType:   "rs",
+	itemCall:            "fc",
+	itemCallOutput:      "fco",
+	itemCustom:          "ctc",
+	itemCustomOutput:    "ctco",
+	itemSearch:          "tsc",
+	itemSearchOutput:    "tso",
+	itemAdditionalTools: "at",
+}
+
+func (i *inputItem) prefix() string {
+	if prefix, ok := prefixes[i.kind]; ok {
+		return prefix
+	}
+	return "item"
+}
+
+// resource is the item with the id.
+func (i *inputItem) resource(id string) json.RawMessage {
+	if i.kind == itemMessageType {
+		return i.messageResource(id)
+	}
+	dst := append([]byte(nil), `{"id":`...)
+	dst = jsontext.AppendString(dst, id)
+	status := false
+	for name, v := range i.raw.Members() {
+		if string(name) == "id" {
+			continue
+		}
+		if string(name) == "status" {
+			if !v.Given() {
+				continue
+			}
+			status = true
+		}
+		dst = append(dst, ',')
+		dst = jsontext.AppendString(dst, name)
+		dst = append(dst, ':')
+		dst = append(dst, v.Compact()...)
+	}
+	if !status && (i.call != "" || i.answers != "") {
+		dst = append(dst, `,"status":"completed"`...)
+	}
+	return append(dst, '}')
+}
+
+// messageResource is a message in its long form (InputMessage, OutputMessage).
+func (i *inputItem) messageResource(id string) json.RawMessage {
+	m := &i.message
+	dst := append([]byte(nil), `{"id":`...)
+	dst = jsontext.AppendString(dst, id)
+	dst = append(dst, `,"type":"message","role":`...)
+	dst = jsontext.AppendString(dst, string(m.Role))
+	if m.Phase != "" {
+		dst = append(dst, `,"phase":"`...)
+		dst = append(dst, m.Phase...)
+		dst = append(dst, '"')
+	}
+	dst = append(dst, `,"status":"completed","content":`...)
+	if m.Role == prompt.RoleAssistant {
+		dst = appendOutputParts(m, dst)
+	} else {
+		dst = appendInputParts(m, dst)
+	}
+	return append(dst, '}')
+}
+
+// appendInputParts appends the content of a message that was sent. An image that
+// did not say how closely to look does so here.
+func appendInputParts(m *prompt.Message, dst []byte) []byte {
+	dst = append(dst, '[')
+	for p := range m.Parts() {
+		if dst[len(dst)-1] != '[' {
+			dst = append(dst, ',')
+		}
+		if p.Kind == prompt.PartImage {
+			if p.Detail == "" {
+				p.Detail = "auto"
+			}
+			dst = p.AppendImage(dst)
+			continue
+		}
+		dst = append(dst, `{"type":"input_text","text":`...)
+		dst = append(dst, p.Text...)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+// appendOutputParts appends the content of a message of the assistant's.
+func appendOutputParts(m *prompt.Message, dst []byte) []byte {
+	dst = append(dst, '[')
+	for p := range m.Parts() {
+		if dst[len(dst)-1] != '[' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"type":"output_text","text":`...)
+		dst = append(dst, p.Text...)
+		dst = append(dst, `,"annotations":[],"logprobs":[]}`...)
+	}
+	return append(dst, ']')
+}

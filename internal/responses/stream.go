@@ -1,0 +1,99 @@
+package responses
+
+import (
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// Stream encodes the outputs of a turn as the events of a streamed
+// response (ResponseStreamEvent). Each has its type and a sequence_number, from 0
+// up without a gap:
+//
+//   - response.created and response.in_progress,
+//   - for each item response.output_item.added, what belongs to its type, and
+//     response.output_item.done: content parts and texts of a message, parts and
+//     texts of a reasoning's summary, the arguments of a call,
+//   - response.completed, response.incomplete or response.failed, with the whole
+//     Response.
+//
+// It must not be used by several goroutines at once.
+type Stream struct {
+	fold
+	emit     func(event string, data []byte) error
+	buf      []byte // the event under way
+	head     []byte // of the deltas of a part, up to their text
+	headOf   headKey
+	sequence int64
+	err      error // of emit
+}
+
+// NewStream returns an encoder that hands the name and the JSON of each
+// event to emit, without any framing. The slice is valid during the call only.
+// The stream ends at the first error of emit.
+func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
+	s := &Stream{emit: emit, headOf: headKey{item: hidden}}
+	s.fold = newFold(meta, s)
+	return s
+}
+
+// Open writes the events that precede all others.
+func (s *Stream) Open() error {
+	object := s.object()
+	s.whole("response.created", object)
+	s.whole("response.in_progress", object)
+	return s.err
+}
+
+// Write encodes one output as none, one or more events; a response has one
+// choice only. The error is that of emit. Outputs after the last are ignored.
+func (s *Stream) Write(_ int, out turn.Output) error {
+	if s.done || s.err != nil {
+		return s.err
+	}
+	s.add(&out)
+	s.end()
+	return s.err
+}
+
+// Fail ends the response without its turn having ended well: because of
+// [ErrCancelled], which makes it a cancelled one, or of a failure. There is no event
+// for the former: it is a response.failed whose response is cancelled.
+func (s *Stream) Fail(e *apierror.Error) error {
+	if s.done {
+		return s.err
+	}
+	status := statusFailed
+	if e == ErrCancelled {
+		status = statusCancelled
+	}
+	s.fail(status, e)
+	s.end()
+	return s.err
+}
+
+// Done reports whether the last event has been written.
+func (s *Stream) Done() bool { return s.done && s.err == nil }
+
+// end writes the last event, if that was the last output.
+func (s *Stream) end() {
+	if !s.done {
+		return
+	}
+	object := s.keep()
+	switch s.status {
+	case statusCompleted:
+		s.whole("response.completed", object)
+	case statusIncomplete:
+		s.whole("response.incomplete", object)
+	default:
+		s.whole("response.failed", object)
+	}
+}
+
+// whole writes an event with the whole Response.
+func (s *Stream) whole(event string, object []byte) {
+	s.start(event)
+	s.buf = append(s.buf, `,"response":`...)
+	s.buf = append(s.buf, object...)
+	s.send(event)
+}

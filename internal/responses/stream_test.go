@@ -1,0 +1,430 @@
+package responses
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/openai/openai-go/v3/responses"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+func summaryOut(id string, part int, text string) turn.Output {
+	return turn.Output{Kind: turn.OutputReasoning, ID: id, Part: part, Text: text}
+}
+
+func thoughtOut(id, encrypted string) turn.Output {
+	return turn.Output{Kind: turn.OutputReasoningEnd, ID: id, Text: encrypted}
+}
+
+var (
+	messageGapOut = turn.Output{Kind: turn.OutputText, Gap: true}
+	summaryGapOut = turn.Output{Kind: turn.OutputReasoning, Text: "\n\n", Gap: true}
+)
+
+// responseOf decodes a request for a response, without anything before it.
+func responseOf(t testing.TB, body string) *Request {
+	t.Helper()
+	r, refusal := Decode([]byte(body))
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	if refusal := r.Resolve(nil, nil); refusal != nil {
+		t.Fatal(refusal)
+	}
+	return r
+}
+
+// testSuffix is the suffix of a response's id.
+const testSuffix = "abcdefghijklmnopqrstuvwxyz"
+
+// everyTool is a request with a tool of each form.
+const everyTool = `{"model":"m","input":"q","include":["reasoning.encrypted_content"],"tools":[
+	{"type":"function","name":"f","parameters":{"type":"object"}},
+	{"type":"custom","name":"patch","format":{"type":"grammar","syntax":"lark","definition":"start: A"}},
+	{"type":"namespace","name":"ns","description":"d","tools":[{"type":"function","name":"g"}]},
+	{"type":"tool_search","execution":"client","description":"d","parameters":{"type":"object"}}]}`
+
+func metaOf(t testing.TB, body string) Meta {
+	meta := responseOf(t, body).Meta(testSuffix)
+	meta.Created, meta.Now = 1700000000, func() int64 { return 1700000009 }
+	return meta
+}
+
+// event is one event of a stream, as a client reads it.
+type event struct {
+	Type     string          `json:"type"`
+	Sequence int             `json:"sequence_number"`
+	Item     string          `json:"item_id"`
+	Index    int             `json:"output_index"`
+	Part     int             `json:"summary_index"`
+	Delta    string          `json:"delta"`
+	Text     string          `json:"text"`
+	Response json.RawMessage `json:"response"`
+	Whole    json.RawMessage `json:"item"`
+	raw      string
+}
+
+// streamOf encodes outputs and checks what holds for every stream.
+func streamOf(t *testing.T, meta Meta, outs []turn.Output) ([]event, *Stream) {
+	t.Helper()
+	var events []event
+	s := streamInto(t, meta, &events, outs)
+	return events, s
+}
+
+// streamInto is streamOf for a test that goes on with the stream.
+func streamInto(t *testing.T, meta Meta, events *[]event, outs []turn.Output) *Stream {
+	t.Helper()
+	s := NewStream(meta, func(name string, data []byte) error {
+		var e event
+		if err := json.Unmarshal(data, &e); err != nil {
+			t.Fatalf("%s\n%v", data, err)
+		}
+		if e.Type != name || e.Sequence != len(*events) {
+			t.Fatalf("event %d, %s: %s", len(*events), name, data)
+		}
+		if err := apischema.CheckEvent(data); err != nil {
+			t.Errorf("%s\n%v", data, err)
+		}
+		var union sdk.ResponseStreamEventUnion
+		if err := json.Unmarshal(data, &union); err != nil || union.AsAny() == nil {
+			t.Errorf("the SDK does not read %s: %v", data, err)
+		}
+		e.raw = string(data)
+		*events = append(*events, e)
+		return nil
+	})
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outs {
+		if err := s.Write(0, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func bodyOfResponse(meta Meta, outs []turn.Output) *Body {
+	b := NewBody(meta)
+	for _, o := range outs {
+		b.Add(0, o)
+	}
+	return b
+}
+
+func types(events []event) (all []string) {
+	for _, e := range events {
+		all = append(all, strings.TrimPrefix(e.Type, "response."))
+	}
+	return all
+}
+
+// keptItems are the items of a response as the next one gets them.
+func keptItems(t *testing.T, r *response) (items []string) {
+	t.Helper()
+	r.meta.Keep = func(record Record) {
+		for k, item := range record.Output {
+			text := item.Own
+			if text == nil {
+				text = record.Response[item.From:item.To]
+			}
+			if want := r.items[k].append(nil, true); string(text) != string(want) {
+				t.Errorf("item %d is kept as %s, not as %s", k, text, want)
+			}
+			items = append(items, string(text))
+		}
+	}
+	r.keep()
+	return items
+}
+
+// checkResponseFold compares what a stream ends with, and what its deltas add up
+// to, with the body.
+func checkResponseFold(t *testing.T, meta Meta, outs []turn.Output) {
+	t.Helper()
+	events, s := streamOf(t, meta, outs)
+	body := bodyOfResponse(meta, outs)
+	last := events[len(events)-1]
+	if !s.Done() || string(last.Response) != string(body.JSON()) {
+		t.Errorf("%+v\nstreamed %s\nwhole    %s", outs, last.Response, body.JSON())
+	}
+	if err := apischema.Check("Response", body.JSON()); err != nil {
+		t.Errorf("%s\n%v", body.JSON(), err)
+	}
+	if got, want := fmt.Sprintf("%s", keptItems(t, s.response)), fmt.Sprintf("%s", keptItems(t, body.response)); got != want {
+		t.Errorf("kept %s and %s", got, want)
+	}
+	checkDeltas(t, events, body.JSON())
+}
+
+// checkDeltas is a client: it puts items together and compares them with the
+// Response in the end.
+func checkDeltas(t *testing.T, events []event, response []byte) {
+	t.Helper()
+	var whole struct {
+		Output []json.RawMessage `json:"output"`
+	}
+	if err := json.Unmarshal(response, &whole); err != nil {
+		t.Fatal(err)
+	}
+	added, done, texts := 0, 0, map[string]string{}
+	for _, e := range events {
+		key := fmt.Sprint(e.Item, e.Part)
+		switch {
+		case strings.HasSuffix(e.Type, "output_item.added"):
+			if e.Index != added || added != done {
+				t.Errorf("item %d begins as %d while %d are done", added, e.Index, done)
+			}
+			added++
+		case strings.HasSuffix(e.Type, "output_item.done"):
+			if e.Index != done || string(e.Whole) != string(whole.Output[e.Index]) {
+				t.Errorf("item %s, in the response %s", e.Whole, whole.Output[e.Index])
+			}
+			done++
+		case strings.HasSuffix(e.Type, ".delta"):
+			texts[key] += e.Delta
+		case strings.HasSuffix(e.Type, "text.done"):
+			if texts[key] != e.Text {
+				t.Errorf("deltas %q, text %q", texts[key], e.Text)
+			}
+		}
+	}
+	if added != done || done != len(whole.Output) {
+		t.Errorf("%d items begun, %d done, %d in the response", added, done, len(whole.Output))
+	}
+}
+
+func TestResponseStreamEvents(t *testing.T) {
+	usage := turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop, Usage: codexrpc.Usage{InputTokens: 3, CachedInputTokens: 1, OutputTokens: 2, ReasoningOutputTokens: 1, TotalTokens: 5}}
+	message := []string{"output_item.added", "content_part.added", "output_text.delta", "output_text.done", "content_part.done", "output_item.done"}
+	call := []string{"output_item.added", "function_call_arguments.delta", "function_call_arguments.done", "output_item.done"}
+	custom := []string{"output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.done", "output_item.done"}
+	thought := []string{"output_item.added", "reasoning_summary_part.added", "reasoning_summary_text.delta", "reasoning_summary_text.done", "reasoning_summary_part.done", "output_item.done"}
+	for name, test := range map[string]struct {
+		outs  []turn.Output
+		want  []string // between response.in_progress and the last one
+		last  string
+		holds []string // in the last event
+	}{
+		"nothing": {[]turn.Output{usage}, nil, "completed", []string{`"output":[]`, `"status":"completed","completed_at":1700000009`,
+			`"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1,"cache_write_tokens":0},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":5}`}},
+		"text": {[]turn.Output{textOut("Hi"), usage}, message, "completed",
+			[]string{`[{"id":"msg_SUFFIX_0","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}]`}},
+		"two messages": {[]turn.Output{textOut("a"), messageGapOut, textOut("b"), usage}, slices.Concat(message, message), "completed", nil},
+		"phases": {[]turn.Output{textOut("a"), {Kind: turn.OutputText, Gap: true, Phase: "commentary"}, messageGapOut, textOut("b"), {Kind: turn.OutputText, Gap: true, Phase: "unheard-of"}, usage},
+			slices.Concat(message, message), "completed", []string{`"id":"msg_SUFFIX_0","type":"message","status":"completed","phase":"commentary"`, `"id":"msg_SUFFIX_1","type":"message","status":"completed","role"`}},
+		"burst": {[]turn.Output{startOut(0, "c0", "f"), argumentsOut(0, "c0", "{}"), endOut(0, "c0"), startOut(1, "c1", "f"), argumentsOut(1, "c1", `{"a":1}`), endOut(1, "c1"), finishOut(turn.FinishToolCalls)},
+			slices.Concat(call, call), "completed",
+			[]string{`{"id":"fc_SUFFIX_1","type":"function_call","status":"completed","call_id":"c1","name":"f","arguments":"{\"a\":1}"}`}},
+		"text after a call": {[]turn.Output{textOut("a"), startOut(0, "c", "f"), argumentsOut(0, "c", "{}"), endOut(0, "c"), textOut("b"), usage}, slices.Concat(message, call, message), "completed", nil},
+		"custom": {[]turn.Output{startOut(0, "c", "patch"), argumentsOut(0, "c", `{"input":"*** a"}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)}, custom, "completed",
+			[]string{`{"id":"ctc_SUFFIX_0","type":"custom_tool_call","status":"completed","call_id":"c","name":"patch","input":"*** a"}`}},
+		"custom with odd arguments": {[]turn.Output{startOut(0, "c", "patch"), argumentsOut(0, "c", `{"patch":"x"}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)}, custom, "completed",
+			[]string{`"input":"{\"patch\":\"x\"}"`}},
+		"namespace": {[]turn.Output{startOut(0, "c", "ns__g"), argumentsOut(0, "c", `{}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)}, call, "completed", []string{`"namespace":"ns","name":"g"`}},
+		"search": {[]turn.Output{startOut(0, "c", "tool_search"), argumentsOut(0, "c", `{"query": "x"}`), endOut(0, "c"), finishOut(turn.FinishToolCalls)}, []string{"output_item.added", "output_item.done"}, "completed",
+			[]string{`"type":"tool_search_call","status":"completed","call_id":"c","execution":"client","arguments":{"query":"x"}`}},
+		"reasoning": {[]turn.Output{summaryOut("rs_1", 0, "a"), thoughtOut("rs_1", "E"), usage}, thought, "completed",
+			[]string{`{"id":"rs_SUFFIX_0_rs_1","type":"reasoning","status":"completed","summary":[{"type":"summary_text","text":"a"}],"encrypted_content":"E"}`}},
+		"two parts": {[]turn.Output{summaryOut("rs_1", 0, "a"), summaryGapOut, summaryOut("rs_1", 1, "b"), usage},
+			slices.Concat(thought[:5], thought[1:]), "completed", []string{`"summary":[{"type":"summary_text","text":"a"},{"type":"summary_text","text":"b"}]`}},
+		"two items":            {[]turn.Output{summaryOut("rs_1", 0, "a"), summaryGapOut, summaryOut("rs_2", 0, "b"), usage}, slices.Concat(thought, thought), "completed", nil},
+		"reasoning and text":   {[]turn.Output{summaryOut("rs_1", 0, "a"), thoughtOut("rs_1", ""), textOut("x"), usage}, slices.Concat(thought, message), "completed", nil},
+		"no summary":           {[]turn.Output{thoughtOut("rs_1", "E"), textOut("x"), usage}, slices.Concat([]string{"output_item.added", "output_item.done"}, message), "completed", []string{`"summary":[],"encrypted_content":"E"`}},
+		"neither summary, nor": {[]turn.Output{thoughtOut("rs_1", ""), textOut("x"), usage}, message, "completed", nil},
+		"length": {[]turn.Output{textOut("Hi"), finishOut(turn.FinishLength)}, message, "incomplete",
+			[]string{`"status":"incomplete","completed_at":null`, `"incomplete_details":{"reason":"max_output_tokens"}`, `"id":"msg_SUFFIX_0","type":"message","status":"incomplete"`}},
+		"filter": {[]turn.Output{finishOut(turn.FinishContentFilter)}, nil, "incomplete", []string{`"incomplete_details":{"reason":"content_filter"}`}},
+		"failure": {[]turn.Output{textOut("Hi"), failureOut(&codexrpc.TurnError{Code: "rateLimitExceeded", Message: "slow down"})}, message, "failed",
+			[]string{`"status":"failed"`, `"error":{"code":"rate_limit_exceeded","message":"slow down"}`, `"usage":{"input_tokens":0,`, `"status":"incomplete","role"`}},
+		"lost": {[]turn.Output{failureOut(codexrpc.ErrClosed)}, nil, "failed", []string{`"error":{"code":"server_error"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := metaOf(t, everyTool)
+			events, _ := streamOf(t, meta, test.outs)
+			want := slices.Concat([]string{"created", "in_progress"}, test.want, []string{test.last})
+			if got := types(events); !slices.Equal(got, want) {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+			for _, part := range test.holds {
+				part = strings.ReplaceAll(part, "SUFFIX", testSuffix)
+				if last := events[len(events)-1].raw; !strings.Contains(last, part) {
+					t.Errorf("%s\nlacks %s", last, part)
+				}
+			}
+			checkResponseFold(t, meta, test.outs)
+		})
+	}
+}
+
+// TestResponseHidesReasoning asks for no encrypted content: it is kept, not shown.
+func TestResponseHidesReasoning(t *testing.T) {
+	meta := metaOf(t, `{"model":"m","input":"q"}`)
+	outs := []turn.Output{thoughtOut("rs_1", "E"), textOut("x"), summaryOut("rs_2", 0, "s"), thoughtOut("rs_2", "F"), finishOut(turn.FinishStop)}
+	checkResponseFold(t, meta, outs)
+	body := bodyOfResponse(meta, outs)
+	if text := string(body.JSON()); strings.Contains(text, "encrypted") || strings.Contains(text, "rs_1") || !strings.Contains(text, "rs_2") {
+		t.Error(text)
+	}
+	kept := keptItems(t, body.response)
+	if len(kept) != 3 || !strings.Contains(kept[0], `"encrypted_content":"E"`) || !strings.Contains(kept[2], `"encrypted_content":"F"`) {
+		t.Errorf("%s", kept)
+	}
+}
+
+// TestResponseCallsInText has calls that stand in the text, for a client that
+// reads them there.
+func TestResponseCallsInText(t *testing.T) {
+	meta := metaOf(t, `{"model":"m","input":"q"}`)
+	meta.CallsInText = true
+	outs := []turn.Output{textOut("a<use_tool>"), startOut(0, "c", "f"), argumentsOut(0, "c", "{}"), endOut(0, "c"), textOut("b"), finishOut(turn.FinishToolCalls)}
+	checkResponseFold(t, meta, outs)
+	if text := string(bodyOfResponse(meta, outs).JSON()); !strings.Contains(text, `"text":"a\u003cuse_tool\u003eb"`) && !strings.Contains(text, `"text":"a<use_tool>b"`) {
+		t.Error(text)
+	}
+}
+
+func TestResponseCancel(t *testing.T) {
+	meta := metaOf(t, `{"model":"m","input":"q"}`)
+	kept := ""
+	meta.Keep = func(r Record) { kept += string(r.Response) }
+	var events []event
+	s := streamInto(t, meta, &events, []turn.Output{textOut("a")})
+	if err := s.Fail(ErrCancelled); err != nil || !s.Done() {
+		t.Fatal(err, s.Done())
+	}
+	last := events[len(events)-1]
+	if kept == "" || kept != string(last.Response) || !strings.Contains(kept, `"status":"cancelled"`) {
+		t.Errorf("%d events, kept %s, last %s", len(events), kept, last.raw)
+	}
+	if err := s.Write(0, textOut("late")); err != nil || s.Fail(ErrCancelled) != nil || len(events) != 9 {
+		t.Errorf("something came after the end: %v, %q", err, types(events))
+	}
+}
+
+// TestResponseFoldRandom cuts texts in random ways: however it is cut, the
+// response is the same.
+func TestResponseFoldRandom(t *testing.T) {
+	meta := metaOf(t, everyTool)
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		outs := randomTurn(random)
+		whole := string(bodyOfResponse(meta, outs).JSON())
+		cut := cutOutputs(random, outs)
+		if got := string(bodyOfResponse(meta, cut).JSON()); got != whole {
+			t.Fatalf("seed %d\ngot  %s\nwant %s", seed, got, whole)
+		}
+		checkResponseFold(t, meta, cut)
+	}
+}
+
+func randomTurn(random *rand.Rand) (outs []turn.Output) {
+	texts := []string{"Hello", "ä€𝄞", "\"q\" \\ \n", "\u2028x", "<b>"}
+	names := []string{"f", "patch", "ns__g", "tool_search", "other"}
+	call := 0
+	for range random.IntN(8) {
+		text := texts[random.IntN(len(texts))]
+		switch random.IntN(6) {
+		case 0:
+			outs = append(outs, textOut(text))
+		case 1:
+			outs = append(outs, messageGapOut)
+		case 2:
+			outs = append(outs, summaryOut(fmt.Sprint("rs_", len(outs)), 0, text), summaryOut(fmt.Sprint("rs_", len(outs)), 1, text))
+		case 3:
+			outs = append(outs, thoughtOut(fmt.Sprint("rs_", len(outs)), "E"))
+		default:
+			id := fmt.Sprint("c", call)
+			outs = append(outs, startOut(call, id, names[random.IntN(len(names))]), argumentsOut(call, id, `{"input":"äx\ny"}`), endOut(call, id))
+			call++
+		}
+	}
+	ends := []turn.Output{finishOut(turn.FinishStop), finishOut(turn.FinishLength), failureOut(errors.New("broken"))}
+	return append(outs, ends[random.IntN(len(ends))])
+}
+
+// cutOutputs cuts texts between characters.
+func cutOutputs(random *rand.Rand, outs []turn.Output) (cut []turn.Output) {
+	for _, o := range outs {
+		if o.Kind == turn.OutputReasoningEnd || o.Text == "" || o.Gap {
+			cut = append(cut, o)
+			continue
+		}
+		for runes := []rune(o.Text); len(runes) > 0; {
+			n := 1 + random.IntN(len(runes))
+			o.Text = string(runes[:n])
+			cut = append(cut, o)
+			runes = runes[n:]
+		}
+	}
+	return cut
+}
+
+// TestResponseStreamEmitFails: nothing more is written, but what there was is
+// kept when the response is cancelled.
+func TestResponseStreamEmitFails(t *testing.T) {
+	gone, calls := errors.New("gone"), 0
+	meta, kept := metaOf(t, everyTool), ""
+	meta.Keep = func(r Record) { kept += string(r.Response) }
+	s := NewStream(meta, func(string, []byte) error {
+		if calls++; calls > 3 {
+			return gone
+		}
+		return nil
+	})
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.Write(0, textOut("x")); !errors.Is(err, gone) {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Fail(ErrCancelled); calls != 4 || s.Done() || !errors.Is(err, gone) {
+		t.Errorf("%d calls, done %t, %v", calls, s.Done(), err)
+	}
+	if !strings.Contains(kept, `"text":"x"`) || strings.Count(kept, `"status":"cancelled"`) != 1 {
+		t.Errorf("kept %s", kept)
+	}
+}
+
+func TestResponseStreamAllocatesNothing(t *testing.T) {
+	for name, out := range map[string]turn.Output{"text": textOut("word "), "summary": summaryOut("rs_1", 0, "word ")} {
+		s := NewStream(metaOf(t, everyTool), func(string, []byte) error { return nil })
+		_ = s.Open()
+		for range 1000 {
+			_ = s.Write(0, out)
+		}
+		if n := testing.AllocsPerRun(1000, func() { _ = s.Write(0, out) }); n >= 1 {
+			t.Errorf("%s: %v allocations a delta", name, n)
+		}
+	}
+}
+
+// BenchmarkResponseTextDelta encodes deltas of responses of 32 KiB each: a
+// response keeps its text, for the events at the end.
+func BenchmarkResponseTextDelta(b *testing.B) {
+	meta := metaOf(b, everyTool)
+	out := textOut(" words..")
+	var s *Stream
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		if n%4096 == 0 {
+			s = NewStream(meta, func(string, []byte) error { return nil })
+		}
+		n++
+		if err := s.Write(0, out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

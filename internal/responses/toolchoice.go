@@ -1,0 +1,60 @@
+package responses
+
+import (
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+func (r *Request) readToolChoice(v jsontext.Value) *field.Error {
+	r.Choice, r.echo.toolChoice = prompt.ToolChoice{}, nil
+	switch v.Kind() {
+	case jsontext.KindNull:
+		return nil
+	case jsontext.KindString:
+		r.echo.toolChoice = v
+		return r.Choice.ReadMode(v.Text())
+	case jsontext.KindObject:
+		r.echo.toolChoice = v
+		return readChoice(&r.Choice, v)
+	}
+	return field.WrongType("a string or an object", v)
+}
+
+// readResponseObject reads a choice that is an object (ToolChoiceFunction,
+// ToolChoiceCustom, ToolChoiceAllowed).
+func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
+	var kind, mode, tools jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
+	if kind.Is("allowed_tools") {
+		return c.ReadAllowed(mode, tools, readChosenTool)
+	}
+	name, f := readChosenTool(v)
+	c.Required, c.Only = true, []string{name}
+	return f
+}
+
+// readChosenTool reads {"type":"function","name":…}, also of a custom tool.
+func readChosenTool(v jsontext.Value) (string, *field.Error) {
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return "", f
+	}
+	var kind, chosen, namespace jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("name", &chosen), jsontext.Into("namespace", &namespace))
+	if f := field.Expect(jsontext.KindString, kind); f != nil {
+		return "", f.In("type")
+	}
+	if !kind.Is("function") && !kind.Is("custom") {
+		return "", field.Unsupported("must name a function or a custom tool: other tools do not run here").In("type")
+	}
+	if f := field.NonEmpty(chosen); f != nil {
+		return "", f.In("name")
+	}
+	if f := field.Optional(jsontext.KindString, namespace); f != nil {
+		return "", f.In("namespace")
+	}
+	if namespace.Given() {
+		return joinName(namespace.Text(), chosen.Text()), nil
+	}
+	return chosen.Text(), nil
+}

@@ -1,0 +1,287 @@
+package responses
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// toolForm is what a tool of a Responses request is to its client, where that is
+// more than a function: Codex and the model know functions only.
+type toolForm struct {
+	kind      string // the type of its calls: function_call, custom_tool_call, tool_search_call
+	namespace string
+	name      string // within its namespace
+}
+
+// searchTool is the function that stands for a tool_search.
+const searchTool = "tool_search"
+
+// customSchema is the schema of the function that stands for a custom tool,
+// which takes any text.
+var customSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
+
+// customArguments are the arguments of that function for an input, which is a
+// JSON string.
+func customArguments(input jsontext.Value) []byte {
+	arguments := append([]byte(nil), `{"input":`...)
+	arguments = append(arguments, input...)
+	return append(arguments, '}')
+}
+
+// plainNamespace is the namespace of the tools that have none.
+const plainNamespace = "functions"
+
+// joinName is the name of a tool in a namespace, as one function.
+func joinName(namespace, name string) string {
+	if namespace == "" || namespace == plainNamespace {
+		return name
+	}
+	return prompt.CutName(namespace+"__"+name, "")
+}
+
+// moreTool is a tool that stands in an input item.
+type moreTool struct {
+	prompt.Tool
+	form toolForm
+}
+
+func (r *Request) readTools(v jsontext.Value) *field.Error {
+	r.Tools, r.declared, r.forms, r.echo.tools = nil, nil, nil, nil
+	r.hosted, r.skipped = nil, nil
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.Elements() {
+		if i == prompt.MaxTools {
+			return field.Invalid("must hold at most %d tools", prompt.MaxTools)
+		}
+		tools, f := readTool(v, "")
+		if f != nil && f.Code == codeHosted {
+			r.skipHosted(f.At(i).In("tools"))
+			continue
+		}
+		if f != nil {
+			return f.At(i)
+		}
+		for _, t := range tools {
+			if f := r.addTool(t); f != nil {
+				return f.At(i)
+			}
+		}
+		r.echo.tools = append(r.echo.tools, v)
+	}
+	return nil
+}
+
+// skipHosted remembers a hosted tool. Every client but Codex is refused with
+// it: Codex adds such tools by itself, needs none of them, and has no other way
+// to learn that they are not there.
+func (r *Request) skipHosted(f *field.Error) {
+	if r.hosted == nil {
+		r.hosted = &field.Error{Path: f.Path, Problem: f.Problem, Code: apierror.CodeUnsupportedParameter}
+	}
+	r.skipped = append(r.skipped, strings.TrimSuffix(f.Path, ".type"))
+}
+
+// addTool declares a tool.
+func (r *Request) addTool(t moreTool) *field.Error {
+	if r.declared[t.Name] {
+		return field.Invalid("the name %q is used twice", t.Name).In("name")
+	}
+	if len(r.Tools) == prompt.MaxTools {
+		return field.Invalid("there must be at most %d tools", prompt.MaxTools)
+	}
+	if r.declared == nil {
+		r.declared = map[string]bool{}
+	}
+	r.declared[t.Name] = true
+	r.Tools = append(r.Tools, t.Tool)
+	if t.form.kind != itemCall || t.form.namespace != "" {
+		if r.forms == nil {
+			r.forms = map[string]toolForm{}
+		}
+		r.forms[t.Name] = t.form
+	}
+	return nil
+}
+
+// readMoreTools reads the tools of an input item. Hosted ones in it were never
+// the client's own idea: another tool has found them.
+func (r *Request) readMoreTools(v jsontext.Value) *field.Error {
+	if f := field.Expect(jsontext.KindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.Elements() {
+		tools, f := readTool(v, "")
+		if f != nil && f.Code == codeHosted {
+			f = f.At(i)
+			f.Code = apierror.CodeUnsupportedParameter
+			return f
+		}
+		if f != nil {
+			return f.At(i)
+		}
+		if r.more = append(r.more, tools...); len(r.more) > prompt.MaxItems {
+			return prompt.TooManyItems()
+		}
+	}
+	return nil
+}
+
+// addMoreTools declares the tools of input items that are not declared yet.
+func (r *Request) addMoreTools() *field.Error {
+	for _, t := range r.more {
+		if r.declared[t.Name] {
+			continue
+		}
+		if f := r.addTool(t); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// codeHosted marks the fault of a tool that only OpenAI can run. It never
+// reaches a client.
+const codeHosted apierror.Code = "hosted_tool"
+
+// readTool reads a tool (Tool): the functions that stand for it.
+func readTool(v jsontext.Value, namespace string) ([]moreTool, *field.Error) {
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return nil, f
+	}
+	var kind, execution jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("execution", &execution))
+	if f := field.Expect(jsontext.KindString, kind); f != nil {
+		return nil, f.In("type")
+	}
+	switch kind := kind.Text(); {
+	case kind == "function":
+		t, f := prompt.ReadFunction(v)
+		return oneTool(itemCall, namespace, t), f
+	case kind == "custom":
+		t, f := readCustomTool(v)
+		return oneTool(itemCustom, namespace, t), f
+	case kind == "namespace" && namespace == "":
+		return readNamespace(v)
+	case kind == searchTool && execution.Is("client"):
+		t, f := readSearchTool(v)
+		return oneTool(itemSearch, "", t), f
+	default:
+		return nil, (&field.Error{
+			Problem: "'" + cutText(kind, 64) + "' is not supported: tools that are not the client's own do not run here; use function or custom",
+			Code:    codeHosted,
+		}).In("type")
+	}
+}
+
+func cutText(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
+
+func oneTool(kind, namespace string, t prompt.Tool) []moreTool {
+	form := toolForm{kind, namespace, t.Name}
+	t.Name = joinName(namespace, t.Name)
+	return []moreTool{{t, form}}
+}
+
+// readNamespace reads a namespace: tools that share the beginning of a name.
+func readNamespace(v jsontext.Value) ([]moreTool, *field.Error) {
+	var nameOf, tools jsontext.Value
+	v.Pick(jsontext.Into("name", &nameOf), jsontext.Into("tools", &tools))
+	namespace, f := prompt.ReadToolName(nameOf)
+	if f != nil {
+		return nil, f.In("name")
+	}
+	if f := field.Expect(jsontext.KindArray, tools); f != nil {
+		return nil, f.In("tools")
+	}
+	var all []moreTool
+	for i, v := range tools.Elements() {
+		some, f := readTool(v, namespace)
+		if f != nil {
+			return nil, f.At(i).In("tools")
+		}
+		if all = append(all, some...); len(all) > prompt.MaxTools {
+			return nil, field.Invalid("must hold at most %d tools", prompt.MaxTools).In("tools")
+		}
+	}
+	return all, nil
+}
+
+// readCustomTool reads a custom tool. Its grammar is told to the model, which
+// Codex cannot hold to it.
+func readCustomTool(v jsontext.Value) (t prompt.Tool, _ *field.Error) {
+	var nameOf, description, format jsontext.Value
+	v.Pick(jsontext.Into("name", &nameOf), jsontext.Into("description", &description), jsontext.Into("format", &format))
+	var f *field.Error
+	if t.Name, f = prompt.ReadToolName(nameOf); f != nil {
+		return t, f.In("name")
+	}
+	if f := field.Optional(jsontext.KindString, description); f != nil {
+		return t, f.In("description")
+	}
+	var parts []string
+	if description.Given() {
+		parts = append(parts, description.Text())
+	}
+	parts = append(parts, "The text goes into the argument `input`, as it is.")
+	grammar, f := readGrammar(format)
+	if f != nil {
+		return t, f.In("format")
+	}
+	if grammar != "" {
+		parts = append(parts, "It must follow this grammar:\n"+grammar)
+	}
+	t.Description = strings.Join(parts, "\n\n")
+	t.Schema = customSchema
+	return t, nil
+}
+
+// readGrammar reads the format of a custom tool; empty: any text.
+func readGrammar(v jsontext.Value) (string, *field.Error) {
+	if !v.Given() {
+		return "", nil
+	}
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return "", f
+	}
+	var kind, definition jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("definition", &definition))
+	switch {
+	case kind.Is("text"):
+		return "", nil
+	case !kind.Is("grammar"):
+		return "", field.Invalid("must be text or grammar").In("type")
+	}
+	if f := field.Expect(jsontext.KindString, definition); f != nil {
+		return "", f.In("definition")
+	}
+	return definition.Text(), nil
+}
+
+// readSearchTool reads a search for tools that the client runs itself.
+func readSearchTool(v jsontext.Value) (prompt.Tool, *field.Error) {
+	var description, parameters jsontext.Value
+	v.Pick(jsontext.Into("description", &description), jsontext.Into("parameters", &parameters))
+	t := prompt.Tool{Name: searchTool, Schema: prompt.EmptySchema}
+	if f := field.Optional(jsontext.KindString, description); f != nil {
+		return t, f.In("description")
+	}
+	if description.Given() {
+		t.Description = description.Text()
+	}
+	if f := field.Optional(jsontext.KindObject, parameters); f != nil {
+		return t, f.In("parameters")
+	}
+	if parameters.Given() {
+		t.Schema = parameters.Compact()
+	}
+	return t, nil
+}
