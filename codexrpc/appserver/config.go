@@ -44,8 +44,8 @@ type Config struct {
 	// StopTimeout bounds a stop before the process is killed; 0: 5 s.
 	StopTimeout time.Duration
 	// MaxMemory is how many bytes of memory the app-server may have resident
-	// before a fresh one takes its place; 0: as many as it likes. One at Connect
-	// cannot be replaced: the log says that it is too large.
+	// before a fresh one takes its place; 0: as many as it likes. It has no meaning
+	// with Connect.
 	MaxMemory int64
 	// Client names this client to the app-server.
 	Client codexrpc.ClientInfo

@@ -14,21 +14,23 @@ const (
 	// probeWait is how long the answer to a probe may take before the app-server
 	// counts as unresponsive.
 	probeWait = 4 * time.Second
-	// maxMissed is how many probes in a row may go without an answer and without
-	// any other news. Then the app-server is given up. An app-server on this machine
-	// can be slow, but the network to a remote one can be gone for a while.
+	// maxMissed is how many probes in a row may go unanswered, with nothing else
+	// received, before the connection is ended. A remote app-server gets more, since
+	// the network to it may be interrupted for a while.
 	maxMissed       = 3
 	maxMissedRemote = 6
+	// replaceEvery is the shortest pause between two replacements for health.
+	replaceEvery = time.Minute
 )
 
-// finding is what a probe has found of an instance.
-type finding struct {
-	of *instance
+// health is the result of one probe of an instance.
+type health struct {
+	instance *instance
 	codexrpc.Probe
 }
 
-// watch begins the heartbeat of an instance whose handshake is over.
-func (p *Process) watch(in *instance) {
+// monitor begins the heartbeat of an instance whose handshake is over.
+func (p *Process) monitor(in *instance) {
 	if in.err != nil {
 		return
 	}
@@ -38,57 +40,57 @@ func (p *Process) watch(in *instance) {
 	}
 	in.conn.Monitor(heartbeat, func(probe codexrpc.Probe) {
 		select {
-		case p.probes <- finding{in, probe}:
+		case p.probes <- health{in, probe}:
 		case <-in.conn.Done():
 		}
 	})
 }
 
-// examine acts on what a probe has found.
-func (s *supervisor) examine(found finding) {
-	in := found.of
-	if in != s.serving {
+// checkHealth acts on a probe of the serving instance. A draining one is left
+// alone until its connection ends.
+func (s *supervisor) checkHealth(h health) {
+	if h.instance != s.serving {
 		return
 	}
-	s.suspect(in, found)
-	s.weigh(in, found)
-	if found.Unanswered != "" {
-		s.replaceDeaf(in, found.Unanswered)
+	s.checkResponsive(h.instance, h.Missed)
+	s.checkMemory(h.instance, h.Probe)
+	if h.Unanswered != "" {
+		s.replaceUnlessRecent(fmt.Sprintf("it left %d calls of %s in a row unanswered", codexrpc.MaxUnanswered, h.Unanswered))
 	}
 }
 
-// suspect keeps new turns from an instance that is silent, until it answers. Its
-// own turns wait with it.
-func (s *supervisor) suspect(in *instance, found finding) {
+// checkResponsive gives no new turns to an instance that has missed a probe,
+// until it answers one. Its own turns go on.
+func (s *supervisor) checkResponsive(in *instance, missed int) {
 	unresponsive := s.Status().State == StateUnresponsive
 	switch {
-	case found.Missed > 0 && !unresponsive:
+	case missed > 0 && !unresponsive:
 		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "address", s.address, "threads", in.conn.Threads())
 		s.become(Status{
 			State: StateUnresponsive, PID: in.pid(), Version: in.version,
 			Reason: fmt.Sprintf("it has been silent for %s", s.heartbeat.Wait),
 			Remedy: "it is silent, and is replaced if it stays so",
 		})
-	case found.Missed == 0 && unresponsive:
+	case missed == 0 && unresponsive:
 		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.address)
 		s.ready(in)
 	}
 }
 
-// replaceDeaf replaces an instance that is alive but leaves calls unanswered. Turns
-// on it that go on are not touched.
-func (s *supervisor) replaceDeaf(in *instance, method string) {
+// replaceUnlessRecent replaces the serving instance. It reports false, and does
+// nothing, if that was done less than replaceEvery ago: then a fresh instance is
+// likely to have the same fault.
+func (s *supervisor) replaceUnlessRecent(why string) bool {
+	if s.next != nil {
+		return true
+	}
 	now := time.Now()
-	if !in.deaf {
-		in.deaf = true
-		s.floor.lasted(now.Sub(in.since))
+	if now.Before(s.replaceAfter) {
+		return false
 	}
-	if s.next != nil || now.Before(s.replaced) {
-		return
-	}
-	s.replaced = now.Add(s.floor.next())
-	why := fmt.Sprintf("it left %d calls of %s in a row unanswered", codexrpc.MaxUnanswered, method)
+	s.replaceAfter = now.Add(s.replaceEvery)
 	if err := s.replace(why); err != nil {
 		s.log().Error("replacing the codex app-server", "reason", why, "error", err)
 	}
+	return true
 }

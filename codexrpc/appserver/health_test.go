@@ -214,7 +214,7 @@ func TestDeafForGood(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		}
-		if s := p.Status(); s.Replacements < 2 || s.Replacements > 8 {
+		if s := p.Status(); s.Replacements < 2 || s.Replacements > int(time.Hour/replaceEvery) {
 			t.Errorf("in an hour it became %+v", s)
 		}
 	})

@@ -21,15 +21,11 @@ type instance struct {
 	conn    *codexrpc.Conn // nil: nobody could be dialled
 	version string
 	models  catalogue
-	fresh   int64 // memory before the first turn, in bytes; 0: unknown
 	err     error // why it cannot be used
 
 	// The supervisor's own.
-	since    time.Time // it serves
-	silent   bool      // it does not tell its memory, and the log says so
-	exceeded time.Time // its memory was found above the limit; zero: it is not
-	warned   bool      // the log says so
-	deaf     bool      // it has left calls unanswered
+	since  time.Time // it serves
+	warned bool      // about its memory
 }
 
 // pid is the process id of a child, else 0.
@@ -134,8 +130,7 @@ func (p *Process) begin(in *instance, printing *catalogueRun) {
 	ctx, cancel := p.startContext(in)
 	defer cancel()
 	in.err = p.handshake(ctx, in)
-	in.fresh = p.freshMemory(ctx, in)
-	p.watch(in)
+	p.monitor(in)
 	if printing == nil {
 		return
 	}

@@ -44,13 +44,13 @@ type Process struct {
 	done     chan struct{} // closed when the supervisor has ended
 
 	// The supervisor's own, and what reaches it.
-	failures   backoff            // of starts
-	floor      backoff            // of replacements for memory, or of deaf ones
-	heartbeat  codexrpc.Heartbeat // of all instances; a remote one may miss more
-	probes     chan finding       // what probes have found
-	orders     chan chan error    // to replace the app-server, with where the answer goes
-	drained    chan struct{}      // capacity 1: an instance has drained
-	background sync.WaitGroup     // sweeps, and instances that drain or are given up
+	failures     backoff            // of starts
+	replaceEvery time.Duration      // the shortest pause between two replacements for health
+	heartbeat    codexrpc.Heartbeat // of all instances; a remote one may miss more
+	probes       chan health        // what probes have found
+	orders       chan chan error    // to replace the app-server, with where the answer goes
+	drained      chan struct{}      // capacity 1: an instance has drained
+	background   sync.WaitGroup     // sweeps, and instances that drain or are given up
 
 	drainLimit, drainGrace time.Duration
 
@@ -72,19 +72,19 @@ type Process struct {
 // unless there is a Start or a Connect.
 func New(cfg Config, logger *slog.Logger) *Process {
 	p := &Process{
-		cfg:        cfg.withDefaults(),
-		stop:       make(chan struct{}),
-		done:       make(chan struct{}),
-		failures:   newBackoff(),
-		floor:      newFloor(),
-		heartbeat:  codexrpc.Heartbeat{Every: probeEvery, Wait: probeWait, MaxMissed: maxMissed},
-		probes:     make(chan finding),
-		orders:     make(chan chan error),
-		drained:    make(chan struct{}, 1),
-		drainLimit: drainLimit,
-		drainGrace: drainGrace,
-		dir:        cfg.Dir,
-		changed:    make(chan struct{}),
+		cfg:          cfg.withDefaults(),
+		stop:         make(chan struct{}),
+		done:         make(chan struct{}),
+		failures:     newBackoff(),
+		replaceEvery: replaceEvery,
+		heartbeat:    codexrpc.Heartbeat{Every: probeEvery, Wait: probeWait, MaxMissed: maxMissed},
+		probes:       make(chan health),
+		orders:       make(chan chan error),
+		drained:      make(chan struct{}, 1),
+		drainLimit:   drainLimit,
+		drainGrace:   drainGrace,
+		dir:          cfg.Dir,
+		changed:      make(chan struct{}),
 	}
 	if codexrpc.CheckConnect(cfg.Connect) == nil {
 		p.address = cfg.Connect // it has no credentials

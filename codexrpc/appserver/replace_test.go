@@ -21,7 +21,7 @@ func newReplaced(t *testing.T, mode string, change func(*Config)) (*Process, *lo
 	p.SetLogger(logger)
 	p.heartbeat = codexrpc.Heartbeat{MaxMissed: maxMissed, Every: time.Millisecond, Wait: patience}
 	p.drainGrace = 0
-	p.floor = backoff{first: time.Millisecond, most: time.Millisecond, stable: time.Hour}
+	p.replaceEvery = time.Millisecond
 	return p, book
 }
 
@@ -97,64 +97,14 @@ func TestReplacedForMemory(t *testing.T) {
 // A fresh child that is too large at once is not replaced again and again.
 func TestTooLowALimit(t *testing.T) {
 	p, book := newReplaced(t, "fat", func(cfg *Config) { cfg.MaxMemory = 1 << 30 })
-	p.floor = newFloor()
+	p.replaceEvery = replaceEvery
 	p.Start()
 	book.await(t, "will be replaced later")
 	if s := p.Status(); s.Replacements != 1 || s.Memory != 1<<40 {
 		t.Errorf("it is %+v", s)
 	}
-	p.Stop()
-	if n := p.floor.failures; n != 1 {
-		t.Errorf("%d failures are remembered", n)
-	}
 	if n := strings.Count(book.String(), "will be replaced later"); n != 1 {
 		t.Errorf("the log says so %d times", n)
-	}
-}
-
-// A replacement that gains much does not wait for the floor, only for the end
-// of the one before.
-func TestReplacedAsItGrows(t *testing.T) {
-	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
-	p.floor = newFloor()
-	p.Start()
-	var threads []*codexrpc.Thread
-	for n := range 3 {
-		await(t, p, "measured", func(s Status) bool { return s.Memory > 0 })
-		c := conn(t, p)
-		for range 3 {
-			threads = append(threads, open(t, c))
-		}
-		if n > 0 {
-			book.await(t, "will be replaced later: the one before has turns that go on")
-			if s := p.Status(); s.Replacements != n || s.Draining != 1 {
-				t.Errorf("beside one that drains it is %+v", s)
-			}
-			for _, thread := range threads[:3] {
-				closed(thread)
-			}
-			threads = threads[3:]
-		}
-		awaitReplacements(t, p, n+1)
-	}
-	p.Stop()
-	if n := p.floor.failures; n != 1 {
-		t.Errorf("%d failures are remembered", n)
-	}
-}
-
-// The pauses between replacements are never below a minute, and are forgotten
-// for a child that took its time to grow.
-func TestFloorOfReplacements(t *testing.T) {
-	floor := newFloor()
-	for range 20 {
-		if d := floor.next(); d < time.Minute || d > 30*time.Minute {
-			t.Errorf("a pause of %s", d)
-		}
-	}
-	floor.lasted(10 * time.Minute)
-	if d := floor.next(); d > 2*time.Minute {
-		t.Errorf("a pause of %s", d)
 	}
 }
 

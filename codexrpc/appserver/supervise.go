@@ -16,12 +16,12 @@ var errStopped = errors.New(reasonStopped)
 // it, or waits for the next start.
 type supervisor struct {
 	*Process
-	starting *instance        // nobody serves before it
-	serving  *instance        // takes new turns
-	next     *instance        // takes over from serving once it has begun
-	why      string           // there is a next one
-	retry    <-chan time.Time // the next start is due; nil: none is planned
-	replaced time.Time        // before this, the next replacement has to wait
+	starting     *instance        // nobody serves before it
+	serving      *instance        // takes new turns
+	next         *instance        // takes over from serving once it has begun
+	why          string           // there is a next one
+	retry        <-chan time.Time // the next start is due; nil: none is planned
+	replaceAfter time.Time        // no replacement for health before this
 }
 
 // supervise runs one instance after another until the process is stopped.
@@ -47,7 +47,7 @@ func (p *Process) supervise(first *instance, err error) {
 		case <-s.serving.hangUp():
 			s.lost(s.serving.conn.Err())
 		case found := <-p.probes:
-			s.examine(found)
+			s.checkHealth(found)
 		case answer := <-p.orders:
 			answer <- s.restart()
 		case <-p.drained:
