@@ -95,7 +95,7 @@ func (c *Conn) attempt(ctx context.Context, id string, line []byte, do call) err
 	if err := c.register(id, p); err != nil {
 		return err // the connection has ended, and with it the slots' use
 	}
-	if err := c.enqueue(ctx, line); err != nil {
+	if err := c.send(ctx, line); err != nil {
 		c.forget(id, p)
 		return err
 	}
@@ -141,23 +141,6 @@ func (c *Conn) register(id string, p *pendingCall) error {
 	}
 	c.calls[id] = p
 	return nil
-}
-
-// enqueue hands a call's line to the writer once there is room for it.
-func (c *Conn) enqueue(ctx context.Context, line []byte) error {
-	for {
-		full := c.out.offer(line)
-		if full == nil {
-			return nil
-		}
-		select {
-		case <-full:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-c.done:
-			return c.Err()
-		}
-	}
 }
 
 // abandon gives a call up, unless its answer has just come: false. The
@@ -252,19 +235,6 @@ func decodeAnswer(method string, answer message, result any) error {
 	}
 	if err := json.Unmarshal([]byte(answer.result.Raw), result); err != nil {
 		return fmt.Errorf("reading the answer to %s: %w", method, err)
-	}
-	return nil
-}
-
-// send writes a notification without parameters.
-func (c *Conn) send(method string) error {
-	line, err := encode(outgoing{Method: method})
-	if err != nil {
-		return fmt.Errorf("encoding %s: %w", method, err)
-	}
-	if err := c.out.reply(line); err != nil {
-		c.Fail(err)
-		return c.Err()
 	}
 	return nil
 }

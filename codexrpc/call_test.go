@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,15 +256,13 @@ func TestOverloadPauseEnds(t *testing.T) {
 	})
 }
 
-// A caller that leaves while its call waits for room takes it along: nothing
-// is sent.
+// A caller that leaves while its call waits for another to be written takes it
+// along: nothing is sent.
 func TestCallThatWasNeverSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
-		c.out.limit = 1 << 10
 		thread := openThread(t, c, p, "thr-1")
-		huge := []json.RawMessage{json.RawMessage(`"` + strings.Repeat("0", c.out.limit) + `"`)}
-		first := async(func() error { return thread.InjectItems(t.Context(), huge) })
+		first := listModels(t.Context(), c)
 		synctest.Wait() // it is being written
 		ctx, cancel := context.WithCancel(t.Context())
 		second := async(func() error { return thread.StartTurn(ctx, TurnStartParams{}) })
@@ -277,40 +274,13 @@ func TestCallThatWasNeverSent(t *testing.T) {
 		if thread.running() {
 			t.Error("a turn runs that was never asked for")
 		}
-		p.answer(p.expect(methodThreadInject), `{}`)
+		p.answer(p.expect(methodModelList), `{}`)
 		if err := <-first; err != nil {
 			t.Error(err)
 		}
 		p.silent()
 		if len(c.slots) != 0 || len(c.calls) != 0 {
 			t.Errorf("%d slots and %d calls are left", len(c.slots), len(c.calls))
-		}
-	})
-}
-
-// Large calls wait for each other instead of piling up, and all get through.
-func TestLargeCallsWaitForRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := dial(t)
-		c.out.limit = 3 << 10
-		thread := openThread(t, c, p, "thr-1")
-		item := []json.RawMessage{json.RawMessage(`"` + strings.Repeat("0", c.out.limit/3) + `"`)}
-		const calls = 9
-		done := make(chan error, calls)
-		for range calls {
-			go func() { done <- thread.InjectItems(t.Context(), item) }()
-		}
-		synctest.Wait()
-		if n := c.out.bytes; n == 0 || n > c.out.limit {
-			t.Errorf("%d bytes wait to be written, want some up to %d", n, c.out.limit)
-		}
-		for range calls {
-			p.answer(p.expect(methodThreadInject), `{}`)
-		}
-		for range calls {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
 		}
 	})
 }

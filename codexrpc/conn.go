@@ -28,7 +28,8 @@ type Conn struct {
 	transport    Transport
 	maxWrite     int // of a message, in bytes; 0: no bound
 	logger       func() *slog.Logger
-	out          *outbox
+	outgoing     chan []byte   // calls and notifications, to the writer
+	replies      chan []byte   // to requests of the app-server's, to the writer
 	slots        chan struct{} // holds one element for each call in flight
 	stats        counters
 	lastID       atomic.Int64
@@ -60,7 +61,8 @@ func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	c := &Conn{
 		transport:  t,
 		logger:     logger,
-		out:        newOutbox(maxOutbox),
+		outgoing:   make(chan []byte),
+		replies:    make(chan []byte, maxReplies),
 		slots:      make(chan struct{}, maxInFlight),
 		done:       make(chan struct{}),
 		doubts:     make(chan struct{}, 1),
@@ -223,30 +225,4 @@ func (c *Conn) thread(id string) *Thread {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.threads[id]
-}
-
-// writeLoop writes what is queued, in order, until the connection ends.
-func (c *Conn) writeLoop() {
-	defer c.loops.Done()
-	defer c.out.close()
-	for {
-		select {
-		case <-c.done:
-			return
-		case <-c.out.wake:
-		}
-		for {
-			message, ok := c.out.next()
-			if !ok {
-				break
-			}
-			if err := c.transport.Write(message, writeTimeout); err != nil {
-				c.Fail(fmt.Errorf("writing to the app-server: %w", err))
-				// The reader waits in Read; closing is what ends it.
-				_ = c.transport.Close()
-				return
-			}
-			c.out.written()
-		}
-	}
 }

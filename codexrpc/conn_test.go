@@ -231,3 +231,25 @@ func TestTooLargeMessageIsSkipped(t *testing.T) {
 		}
 	})
 }
+
+// An app-server that asks and never reads ends the connection when too many
+// replies wait. The reader never waits for it.
+func TestRepliesThatNobodyReads(t *testing.T) {
+	c := newTestConn()
+	request := []byte(`{"id":1,"method":"item/fileChange/requestApproval"}`)
+	for range maxReplies + 1 {
+		c.dispatch(request)
+	}
+	if !errors.Is(c.Err(), errNotReading) {
+		t.Errorf("the connection has %v", c.Err())
+	}
+}
+
+// The id of a request is repeated in the reply, and so has a bound.
+func TestLongIDs(t *testing.T) {
+	c := newTestConn()
+	c.dispatch([]byte(`{"id":"` + strings.Repeat("x", maxID) + `","method":"item/fileChange/requestApproval"}`))
+	if n := len(c.replies); n != 0 || c.Err() != nil {
+		t.Errorf("%d replies (%v)", n, c.Err())
+	}
+}

@@ -12,7 +12,7 @@ import (
 func newTestConn() *Conn {
 	return &Conn{
 		logger:  func() *slog.Logger { return slog.New(slog.DiscardHandler) },
-		out:     newOutbox(maxOutbox),
+		replies: make(chan []byte, maxReplies),
 		slots:   make(chan struct{}, maxInFlight),
 		done:    make(chan struct{}),
 		calls:   make(map[string]*pendingCall),

@@ -33,7 +33,11 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 	if err != nil {
 		return version, err
 	}
-	if err := c.send(methodInitialized); err != nil {
+	initialized, err := encode(outgoing{Method: methodInitialized})
+	if err == nil {
+		err = c.send(ctx, initialized)
+	}
+	if err != nil {
 		return version, err
 	}
 	account, err := c.Account(ctx)

@@ -20,6 +20,9 @@ type message struct {
 	size   int
 }
 
+// maxID bounds the id of a message, in bytes: it is repeated in the reply.
+const maxID = 256
+
 var errGarbage = errors.New("not a message of the protocol")
 
 // parseMessage takes a line apart in one pass after a check that it is JSON.
@@ -31,7 +34,7 @@ func parseMessage(line []byte) (message, error) {
 	gjson.Parse(string(line)).ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id":
-			if value.Type == gjson.Number || value.Type == gjson.String {
+			if (value.Type == gjson.Number || value.Type == gjson.String) && len(value.Raw) <= maxID {
 				m.id = value.Raw
 			}
 		case "method":

@@ -153,7 +153,7 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 		return err
 	}
 	for _, line := range lines {
-		if err := t.conn.enqueue(ctx, line); err != nil {
+		if err := t.conn.send(ctx, line); err != nil {
 			return err
 		}
 	}

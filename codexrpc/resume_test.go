@@ -76,13 +76,12 @@ func TestAnswerCalls(t *testing.T) {
 		if err := <-steered; err != nil {
 			t.Fatal(err)
 		}
-		err := thread.AnswerCalls(t.Context(), []ToolResult{
-			{CallID: "b", Parts: []UserInput{{Type: "text"}, {Type: "image", URL: "data:image/png;base64,AA=="}}},
-			{CallID: "a", Parts: []UserInput{{Type: "text", Text: "<&>"}}},
+		answered := async(func() error {
+			return thread.AnswerCalls(t.Context(), []ToolResult{
+				{CallID: "b", Parts: []UserInput{{Type: "text"}, {Type: "image", URL: "data:image/png;base64,AA=="}}},
+				{CallID: "a", Parts: []UserInput{{Type: "text", Text: "<&>"}}},
+			})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, want := range []string{
 			`8 {"contentItems":[{"type":"inputText","text":""},{"type":"inputImage","imageUrl":"data:image/png;base64,AA=="}],"success":true}`,
 			`7 {"contentItems":[{"type":"inputText","text":"<&>"}],"success":true}`,
@@ -90,6 +89,9 @@ func TestAnswerCalls(t *testing.T) {
 			if h := p.hear(); string(h.ID)+" "+string(h.Result) != want {
 				t.Errorf("answered %s %s, want %s", h.ID, h.Result, want)
 			}
+		}
+		if err := <-answered; err != nil {
+			t.Fatal(err)
 		}
 		p.delta("thr-1", "trn-1", "after")
 		synctest.Wait()

@@ -44,14 +44,3 @@ func (c *Conn) serve(m message) {
 	c.stats.unknownRequests.Add(1)
 	c.reply(outgoing{ID: id, Error: &outgoingError{codeMethodNotFound, "this client does not handle this method"}})
 }
-
-// reply queues an answer to the app-server.
-func (c *Conn) reply(o outgoing) {
-	message, err := encode(o)
-	if err == nil {
-		err = c.out.reply(message)
-	}
-	if err != nil {
-		c.Fail(err)
-	}
-}

@@ -61,14 +61,26 @@ func (t *Thread) unload(ctx context.Context) {
 	if t.running() {
 		t.finish(ctx)
 	}
-	for _, call := range t.unpark() {
-		t.conn.reply(outgoing{ID: call.request, Result: toolCallFailed})
-	}
+	t.answerParked(ctx)
 	t.conn.unsubscribe(ctx, t.id)
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	if t.conn.threads[t.id] == t {
 		delete(t.conn.threads, t.id)
+	}
+}
+
+// answerParked answers the tool calls of the turn, which has ended.
+func (t *Thread) answerParked(ctx context.Context) {
+	for _, call := range t.unpark() {
+		message, err := encode(outgoing{ID: call.request, Result: toolCallFailed})
+		if err == nil {
+			err = t.conn.send(ctx, message)
+		}
+		if err != nil {
+			t.conn.logger().Debug("answering a tool call", "thread", t.id, "error", err)
+			return
+		}
 	}
 }
 
