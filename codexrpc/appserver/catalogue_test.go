@@ -2,7 +2,6 @@ package appserver
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -27,59 +26,41 @@ func scriptConfig(t *testing.T, body string) *Config {
 	return &Config{Command: []string{"/bin/sh", script, "-c", "a=b", "app-server", "--listen", "stdio"}}
 }
 
-// writeCatalogue runs the program for its catalogue, with the test's variables
-// and some more, and writes it to path.
-func (cfg *Config) writeCatalogue(path string, env ...string) (catalogue, error) {
-	return cfg.startCatalogue(path, append(os.Environ(), env...), patience).write()
+// print runs the program for its catalogue, with the test's variables and some
+// more.
+func (cfg *Config) print(dir string, env ...string) ([]byte, error) {
+	run, err := cfg.startCatalogue(dir, append(os.Environ(), env...), patience)
+	if err != nil {
+		return nil, err
+	}
+	return run.wait()
 }
 
-func TestChangedCatalogue(t *testing.T) {
-	const (
-		window = `"context_window":null,"max_context_window":null,"auto_compact_token_limit":null`
-		added  = `"tool_mode":"direct","apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,"supports_search_tool":false,` + window
-	)
+func TestChangeCatalogue(t *testing.T) {
+	// In the order of their names.
+	const head = `"apply_patch_tool_type":null,"auto_compact_token_limit":null,"context_window":null,`
+	const tail = `"experimental_supported_tools":[],"max_context_window":null,"multi_agent_version":null,`
 	for _, test := range []struct{ name, in, want string }{
 		{
 			"present",
 			`{"models":[{"slug":"a","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","experimental_supported_tools":["clock",{"x":[1]}],"multi_agent_version":"v2","supports_search_tool":true,"context_window":272000,"max_context_window":1,"auto_compact_token_limit":9}]}`,
-			`{"models":[{"slug":"a",` + added + `}]}`,
+			`{"models":[{` + head + tail + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`,
 		},
-		{"absent", `{"models":[{"slug":"a"}]}`, `{"models":[{"slug":"a",` + added + `}]}`},
-		{"no_members", `{"models":[{}]}`, `{"models":[{` + added + `}]}`},
+		{"no_members", `{"models":[{}]}`, `{"models":[{` + head + tail + `"supports_search_tool":false,"tool_mode":"direct"}]}`},
 		{
-			"some_absent",
-			`{"models":[{"tool_mode":null,"slug":"a","supports_search_tool":true}]}`,
-			`{"models":[{"tool_mode":"direct","slug":"a","supports_search_tool":false,"apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,` + window + `}]}`,
-		},
-		{
-			"twice",
-			`{"models":[{"tool_mode":"x","tool_mode":{"y":1},"apply_patch_tool_type":1,"experimental_supported_tools":2,"multi_agent_version":3,"supports_search_tool":4}]}`,
-			`{"models":[{"tool_mode":"direct","tool_mode":"direct","apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,"supports_search_tool":false,` + window + `}]}`,
-		},
-		{
-			// Only members of a model count; numbers, escapes, white space and
-			// the order of members are nobody's to change.
+			// Only members of a model count; numbers and escapes stay as they are.
 			"all_else",
-			"\n{ \"v\" : 1.0e2,\"tool_mode\":\"x\",\"models\" :\t[ {\"slug\":\"\\u00e4\\/ü\", \"n\": 10000000000000000000001,\"deep\":{\"tool_mode\":\"x\",\"list\":[{\"tool_mode\":\"y\"}]}," +
-				" \"tool_mode\" : \"x\" } ,\n{\"multi_agent_version\":\"v1\"}], \"new\":[ ]}\n",
-			"\n{ \"v\" : 1.0e2,\"tool_mode\":\"x\",\"models\" :\t[ {\"slug\":\"\\u00e4\\/ü\", \"n\": 10000000000000000000001,\"deep\":{\"tool_mode\":\"x\",\"list\":[{\"tool_mode\":\"y\"}]}," +
-				" \"tool_mode\" : \"direct\" ,\"apply_patch_tool_type\":null,\"experimental_supported_tools\":[],\"multi_agent_version\":null,\"supports_search_tool\":false," + window + "} ,\n" +
-				"{\"multi_agent_version\":null,\"tool_mode\":\"direct\",\"apply_patch_tool_type\":null,\"experimental_supported_tools\":[],\"supports_search_tool\":false," + window + "}], \"new\":[ ]}\n",
+			"\n{\"tool_mode\":\"x\",\"v\" : 1.0e2,\"models\" :\t[ {\"slug\":\"\\u00e4\\/ü\", \"deep\":{\"tool_mode\":\"x\",\"list\":[{\"tool_mode\":\"y\"}]}, \"n\": 10000000000000000000001}]}\n",
+			`{"models":[{` + head + `"deep":{"tool_mode":"x","list":[{"tool_mode":"y"}]},` + tail + `"n":10000000000000000000001,"slug":"\u00e4\/ü","supports_search_tool":false,"tool_mode":"direct"}],"tool_mode":"x","v":1.0e2}`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := changed([]byte(test.in))
+			got, _, err := changeCatalogue([]byte(test.in))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if string(got) != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
-			}
-			if !json.Valid(got) {
-				t.Error("it is not JSON any more")
-			}
-			if again, err := changed(got); err != nil || string(again) != test.want {
-				t.Errorf("a second time made %s (%v)", again, err)
 			}
 		})
 	}
@@ -87,77 +68,69 @@ func TestChangedCatalogue(t *testing.T) {
 
 func TestNoCatalogue(t *testing.T) {
 	for in, want := range map[string]string{
-		``:                           "not JSON",
-		`{"models":[{"slug":"a"}`:    "not JSON",
-		`{"models":[]} {}`:           "not JSON",
-		`[]`:                         `no list "models"`,
-		`{"data":[]}`:                `no list "models"`,
-		`{"models":{"slug":"a"}}`:    `no list "models"`,
-		`{"models":null}`:            `no list "models"`,
-		`{"models":[]}`:              "no models",
-		`{"models":[{"a":1},"b"]}`:   "model 1 is not an object",
-		`{"models":[["tool_mode"]]}`: "model 0 is not an object",
+		``:                          "end of JSON",
+		`{"models":[{"slug":"a"}`:   "end of JSON",
+		`{"models":[]} {}`:          "after top-level value",
+		`[]`:                        "cannot unmarshal array",
+		`{"data":[]}`:               `list "models"`,
+		`{"models":{"slug":"a"}}`:   `list "models"`,
+		`{"models":null}`:           "no models",
+		`{"models":[]}`:             "no models",
+		`{"models":[{"a":1},null]}`: "model 1 is not an object",
+		`{"models":[{"a":1},"b"]}`:  `list "models"`,
 	} {
-		if got, err := changed([]byte(in)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
+		if got, _, err := changeCatalogue([]byte(in)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%s: got %q, %v; want %q", in, got, err, want)
 		}
 	}
 }
 
-func FuzzChangedCatalogue(f *testing.F) {
+func FuzzChangeCatalogue(f *testing.F) {
 	f.Add([]byte(`{"models":[{"slug":"a","tool_mode":"x"},{}]}`))
-	f.Add([]byte(`{"models":[ { "\u0074ool_mode" : [1, {"b":"}"}] } ] }`))
+	f.Add([]byte(`{"models":[ { "\u0074ool_mode" : [1, {"b":"}"}], "slug":1 } ] }`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		got, err := changed(in)
+		got, _, err := changeCatalogue(in)
 		if err != nil {
 			return
 		}
-		if !json.Valid(got) {
-			t.Fatalf("%q became %q", in, got)
-		}
-		if again, err := changed(got); err != nil || string(again) != string(got) {
+		if again, _, err := changeCatalogue(got); err != nil || string(again) != string(got) {
 			t.Fatalf("%q became %q, then %q (%v)", in, got, again, err)
 		}
 	})
 }
 
 // The program is run as the app-server is, up to what it is to do.
-func TestWriteCatalogue(t *testing.T) {
+func TestCatalogueRun(t *testing.T) {
 	cfg := scriptConfig(t, `
 		printf '%s\n' "$@" >args
 		printf '%s\n' "$CODEX_HOME" "$OWN" >env
 		echo 'a warning' >&2
-		cat catalogue`)
-	for name, dir := range map[string]string{"of_the_file": "", "of_the_operator": t.TempDir()} {
-		t.Run(name, func(t *testing.T) {
-			own := *cfg
-			own.Dir = dir
-			files := t.TempDir()
-			path := filepath.Join(files, "models.json")
-			if dir == "" {
-				dir = files
-			}
-			writeTestFile(t, filepath.Join(dir, "catalogue"), `{"models":[{"slug":"a","supports_search_tool":true}]}`)
-			writeTestFile(t, path, "of an earlier start")
-			if err := os.Chmod(path, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := own.writeCatalogue(path, "CODEX_HOME=/the/codex/home", "OWN=1"); err != nil {
-				t.Fatal(err)
-			}
-			checkTestFile(t, filepath.Join(dir, "args"), "-c\na=b\ndebug\nmodels\n-c\ncli_auth_credentials_store=\"ephemeral\"\n")
-			checkTestFile(t, filepath.Join(dir, "env"), "/the/codex/home\n1\n")
-			checkTestFile(t, path, `{"models":[{"slug":"a","supports_search_tool":false,"tool_mode":"direct",`+
-				`"apply_patch_tool_type":null,"experimental_supported_tools":[],"multi_agent_version":null,`+
-				`"context_window":null,"max_context_window":null,"auto_compact_token_limit":null}]}`)
-			checkTestFile(t, filepath.Join(files, "fallback.json"), fallback)
-			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("the file is %v (%v)", info.Mode(), err)
-			}
-		})
+		echo printed`)
+	dir := t.TempDir()
+	if printed, err := cfg.print(dir, "CODEX_HOME=/the/codex/home", "OWN=1"); err != nil || string(printed) != "printed\n" {
+		t.Errorf("it printed %q (%v)", printed, err)
 	}
+	checkTestFile(t, filepath.Join(dir, "args"), "-c\na=b\ndebug\nmodels\n-c\ncli_auth_credentials_store=\"ephemeral\"\n")
+	checkTestFile(t, filepath.Join(dir, "env"), "/the/codex/home\n1\n")
 	if want := []string{"-c", "a=b", "app-server", "--listen", "stdio"}; !slices.Equal(cfg.Command[2:], want) {
 		t.Errorf("the command itself became %q", cfg.Command)
+	}
+}
+
+func TestWriteCatalogue(t *testing.T) {
+	dir := t.TempDir()
+	c, err := writeCatalogue([]byte(`{"models":[{"slug":"a"}]}`), dir)
+	if err != nil || filepath.Dir(c.path) != dir || len(c.models) != 1 {
+		t.Errorf("wrote %+v (%v)", c, err)
+	}
+	want, _, _ := changeCatalogue([]byte(`{"models":[{"slug":"a"}]}`))
+	checkTestFile(t, c.path, string(want))
+	checkTestFile(t, c.fallback, fallback)
+	if info, err := os.Stat(c.path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v (%v)", info.Mode(), err)
+	}
+	if c, err := writeCatalogue([]byte(`{"models":[{}]}`), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) || c.path != "" {
+		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
@@ -175,9 +148,7 @@ func checkTestFile(t *testing.T, path, want string) {
 	}
 }
 
-// A catalogue that cannot be made leaves the one before alone, and nothing
-// else behind.
-func TestWriteCatalogueFails(t *testing.T) {
+func TestCatalogueRunFails(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
 		want         []string
@@ -188,16 +159,10 @@ func TestWriteCatalogueFails(t *testing.T) {
 		{"unknown_subcommand", `echo "error: unrecognized subcommand 'models'" >&2; exit 2`, []string{"exit status 2", "unrecognized subcommand"}},
 		{"says_much", `yes complaint | head -n 100000 >&2; exit 5`, []string{"exit status 5", "complaint complaint", "…"}},
 		{"signal", `kill -9 $$`, []string{"signal: killed"}},
-		{"garbage", `echo 'Models: gpt-6'`, []string{"not JSON"}},
-		{"nothing", ``, []string{"not JSON"}},
-		{"empty_list", `echo '{"models":[]}'`, []string{"no models"}},
-		{"huge", `echo '{"models":[{"slug":"a"}], "x":"'; exec yes`, []string{"printed more than 16777216 bytes"}},
+		{"huge", `exec yes`, []string{"printed more than 16777216 bytes"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			files := t.TempDir()
-			path := filepath.Join(files, "models.json")
-			writeTestFile(t, path, "of an earlier start")
-			_, err := scriptConfig(t, test.script).writeCatalogue(path)
+			_, err := scriptConfig(t, test.script).print(t.TempDir())
 			for _, part := range test.want {
 				if err == nil || !strings.Contains(err.Error(), part) {
 					t.Errorf("got %v, without %q", err, part)
@@ -206,76 +171,44 @@ func TestWriteCatalogueFails(t *testing.T) {
 			if err != nil && (strings.Contains(err.Error(), "<unknown>") || len(err.Error()) > 1000) {
 				t.Errorf("it says too much: %v", err)
 			}
-			checkTestFile(t, path, "of an earlier start")
-			checkOnly(t, files, "models.json")
 		})
 	}
-}
-
-// checkOnly wants exactly these files in a directory.
-func checkOnly(t *testing.T, dir string, want ...string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, entry := range entries {
-		got = append(got, entry.Name())
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the directory has %q; want %q", got, want)
-	}
-}
-
-func TestWriteCatalogueWhereItCannot(t *testing.T) {
-	cfg := scriptConfig(t, `echo '{"models":[{}]}'`)
-	cfg.Dir = t.TempDir()
-	if _, err := cfg.writeCatalogue(filepath.Join(t.TempDir(), "none", "models.json")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "writing the catalogue") {
-		t.Errorf("got %v", err)
-	}
-	taken := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(taken, "models.json", "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cfg.writeCatalogue(filepath.Join(taken, "models.json")); err == nil {
-		t.Error("a directory was replaced")
-	}
-	checkOnly(t, taken, "models.json")
 }
 
 func TestCatalogueCommand(t *testing.T) {
 	for _, command := range [][]string{nil, {"codex"}, {"wrapper.sh", "start"}, {"app-server"}} {
 		cfg := Config{Command: command}
-		_, err := cfg.writeCatalogue(filepath.Join(t.TempDir(), "models.json"))
-		if err == nil || !strings.Contains(err.Error(), `"app-server"`) {
+		if _, err := cfg.print(t.TempDir()); err == nil || !strings.Contains(err.Error(), `"app-server"`) {
 			t.Errorf("%q: got %v", command, err)
 		}
 	}
 	cfg := Config{Command: []string{"codex-of-no-such-name", "app-server"}}
-	_, err := cfg.writeCatalogue(filepath.Join(t.TempDir(), "models.json"))
-	if err == nil || !strings.Contains(err.Error(), "codex-of-no-such-name debug models") {
+	if _, err := cfg.print(t.TempDir()); err == nil || !strings.Contains(err.Error(), "codex-of-no-such-name debug models") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A program that hangs is ended, with what it has started, whoever has lost
-// patience with it.
+// A program that hangs is ended, with what it has started, by its timeout or
+// earlier.
 func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	cfg := scriptConfig(t, `sleep 1000 & echo $! >pid; wait`)
-	cfg.Dir = dir
-	path := filepath.Join(dir, "models.json")
 	reason := errors.New("the server ends")
-	run := cfg.startCatalogue(path, os.Environ(), patience)
+	run, err := cfg.startCatalogue(dir, os.Environ(), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pid := readPID(t, filepath.Join(dir, "pid"))
 	run.abort(reason)
-	if _, err := run.write(); !errors.Is(err, reason) {
+	if _, err := run.wait(); !errors.Is(err, reason) {
 		t.Errorf("got %v", err)
 	}
 	awaitGone(t, pid)
 
-	_, err := cfg.startCatalogue(path, os.Environ(), 50*time.Millisecond).write()
+	run, err = cfg.startCatalogue(dir, os.Environ(), 50*time.Millisecond)
+	if err == nil {
+		_, err = run.wait()
+	}
 	if err == nil || !strings.Contains(err.Error(), "did not end within 50ms") {
 		t.Errorf("got %v", err)
 	}
@@ -285,7 +218,7 @@ func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 func TestCatalogueWithAnOpenEnd(t *testing.T) {
 	dir := t.TempDir()
 	cfg := scriptConfig(t, `sleep 1000 & echo $! >pid; echo '{"models":[{}]}'`)
-	if _, err := cfg.writeCatalogue(filepath.Join(dir, "models.json")); err == nil {
+	if _, err := cfg.print(dir); err == nil {
 		t.Error("output that may go on was taken for whole")
 	}
 	awaitGone(t, readPID(t, filepath.Join(dir, "pid")))
@@ -295,8 +228,7 @@ func TestCatalogueWithAnOpenEnd(t *testing.T) {
 // one. For others, that only the provider knows, the catalogue must not be
 // used: Codex would take them for something else.
 func TestCatalogueKnows(t *testing.T) {
-	program := scriptConfig(t, `echo '{"models":[{"slug":"gpt-9"},{"slug":""},{"name":"x"},{"slug":"gpt-9-mini","use_responses_lite":true,"base_instructions":"P"}]}'`)
-	models, err := program.writeCatalogue(filepath.Join(t.TempDir(), "models.json"))
+	models, err := writeCatalogue([]byte(`{"models":[{"slug":"gpt-9","base_instructions":1},{"slug":""},{"name":"x"},{"slug":"gpt-9-mini","use_responses_lite":true,"base_instructions":"P"}]}`), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +239,7 @@ func TestCatalogueKnows(t *testing.T) {
 			t.Errorf("%q is known: %t", model, !want)
 		}
 	}
-	if entry := models.find("gpt-9-mini-2026-01-01"); entry == nil || entry.slug != "gpt-9-mini" || !entry.lite || entry.prompt != "P" {
+	if entry := models.find("gpt-9-mini-2026-01-01"); entry == nil || *entry != (modelEntry{"gpt-9-mini", "P", true}) {
 		t.Errorf("found %+v", entry)
 	}
 	if (&catalogue{}).find("gpt-9") != nil {

@@ -42,6 +42,7 @@ const maxLinks = 4096
 // privateHome is what one instance has in the places of the CODEX_HOME and of the
 // home directory of its user:
 //
+//	models.json, fallback.json   see [catalogue]
 //	codex/   the operator's login and the settings that choose the model
 //	         provider, and nothing else of the operator's CODEX_HOME
 //	user/    links to all that is in the home directory but agentsDir, so that

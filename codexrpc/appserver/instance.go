@@ -26,6 +26,7 @@ type instance struct {
 	// The supervisor's own.
 	since  time.Time // it serves
 	warned bool      // about its memory
+	roomy  bool      // it has used half of the memory that it may, or less
 }
 
 // pid is the process id of a child, else 0.
@@ -94,7 +95,11 @@ func (p *Process) launch() (*instance, error) {
 			return nil, err
 		}
 		in.child, in.conn = c, c.conn
-		printing = p.printCatalogue(env)
+		if p.cfg.Start == nil {
+			if printing, err = p.cfg.startCatalogue(p.Dir(), env, catalogueTimeout); err != nil {
+				p.warnNoCatalogue(err)
+			}
+		}
 	}
 	go p.begin(in, printing)
 	return in, nil
@@ -112,15 +117,6 @@ func (p *Process) spawn(env []string) (*child, error) {
 		return nil, fmt.Errorf("cannot start %q: %w; check the command and the working directory", p.cfg.Command[0], err)
 	}
 	return c, nil
-}
-
-// printCatalogue forks the run that prints the catalogue. Without a command
-// there is none.
-func (p *Process) printCatalogue(env []string) *catalogueRun {
-	if p.cfg.Start != nil {
-		return nil
-	}
-	return p.cfg.startCatalogue(p.private.catalogue(), env, catalogueTimeout)
 }
 
 // begin gets an instance ready: it is dialled, if it is a remote one, shaken
@@ -194,10 +190,19 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 func (p *Process) readCatalogue(ctx context.Context, in *instance, printing *catalogueRun) catalogue {
 	unwatch := context.AfterFunc(ctx, func() { printing.abort(context.Cause(ctx)) })
 	defer unwatch()
-	models, err := printing.write()
-	if err != nil && in.err == nil {
-		// What is left of the last file is of no use: the release may be another.
-		p.log().Warn("models may be offered tools of codex's own", "error", err)
+	printed, err := printing.wait()
+	if err == nil {
+		var models catalogue
+		if models, err = writeCatalogue(printed, in.home.path); err == nil {
+			return models
+		}
 	}
-	return models
+	if in.err == nil {
+		p.warnNoCatalogue(err)
+	}
+	return catalogue{}
+}
+
+func (p *Process) warnNoCatalogue(err error) {
+	p.log().Warn("models may be offered tools of codex's own", "error", err)
 }

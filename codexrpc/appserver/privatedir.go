@@ -28,15 +28,13 @@ const (
 //	work/         the working directory of the app-server, empty
 //	tmp/          its temporary files
 //	home-…/       the CODEX_HOME of one instance, see [privateHome]
-//	models.json   the catalogue of models
 type privateDir struct {
 	path string
 	lock *os.File // nil where there are no locks
 }
 
-func (d *privateDir) work() string      { return filepath.Join(d.path, "work") }
-func (d *privateDir) temp() string      { return filepath.Join(d.path, "tmp") }
-func (d *privateDir) catalogue() string { return filepath.Join(d.path, "models.json") }
+func (d *privateDir) work() string { return filepath.Join(d.path, "work") }
+func (d *privateDir) temp() string { return filepath.Join(d.path, "tmp") }
 
 // newPrivateDir makes a private directory in the system's temporary directory.
 func newPrivateDir() (*privateDir, error) {

@@ -25,7 +25,7 @@ func (p *Process) Prompt(model string) Prompt {
 		return Prompt{Twice: codexrpc.AtLeast(p.status.Version, liteRelease)}
 	}
 	if entry := p.models.find(model); entry != nil {
-		return Prompt{Own: entry.prompt, Twice: entry.lite}
+		return Prompt{Own: entry.Prompt, Twice: entry.Lite}
 	}
 	return Prompt{}
 }

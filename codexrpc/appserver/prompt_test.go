@@ -5,7 +5,7 @@ import "testing"
 // TestPrompt: which base prompts reach the model twice.
 func TestPrompt(t *testing.T) {
 	local := New(Config{Command: []string{"codex"}}, nil)
-	local.models = catalogue{models: []modelEntry{{slug: "lite", prompt: "L", lite: true}, {slug: "full", prompt: "F"}}}
+	local.models = catalogue{models: []modelEntry{{Slug: "lite", Prompt: "L", Lite: true}, {Slug: "full", Prompt: "F"}}}
 	for model, want := range map[string]Prompt{
 		"lite": {Own: "L", Twice: true}, "lite-2026-01-01": {Own: "L", Twice: true}, "full": {Own: "F"}, "other": {}, "": {},
 	} {

@@ -107,9 +107,7 @@ func (w *window) take(bytes int) bool {
 func (s *stderrLog) keep(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(line) > keptLineBytes {
-		line = strings.ToValidUTF8(line[:keptLineBytes], "") + "…"
-	}
+	line = cut(line, keptLineBytes)
 	if len(s.last) == keptLines {
 		s.last = append(s.last[:0], s.last[1:]...)
 	}
@@ -121,4 +119,12 @@ func (s *stderrLog) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.last, " | ")
+}
+
+// cut shortens a text to so many bytes and marks it.
+func cut(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }

@@ -12,7 +12,7 @@ func TestCatalogueGone(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	s := newSite(t, "")
-	files, err := filepath.Glob(filepath.Join(temp, "*", "models.json"))
+	files, err := filepath.Glob(filepath.Join(temp, "*", "home-*", "models.json"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("the catalogues are %q (%v)", files, err)
 	}

@@ -1,0 +1,120 @@
+package appserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// appServerCommand is the argument that begins the app-server's own arguments.
+	appServerCommand = "app-server"
+	// catalogueTimeout bounds the run that prints the catalogue, which takes
+	// 10 to 100 ms.
+	catalogueTimeout = 5 * time.Second
+	// maxCatalogue bounds the printed catalogue, in bytes. The usual size is three
+	// quarters of a megabyte.
+	maxCatalogue = 16 << 20
+	// maxComplaint bounds what is kept of the run's stderr, in bytes.
+	maxComplaint = 1 << 10
+)
+
+// catalogueArgs make Codex print the catalogue of its models: the operator's
+// own (model_catalog_json) or the one that came with the program. They hide the
+// login: with one Codex would ask the provider first and renew an expired login
+// for that, beside an app-server that does the same with the same refresh token.
+// A run that is then cut off could lose the new token.
+var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
+
+// catalogueRun is a run of the program that prints its catalogue. wait must be
+// called.
+type catalogueRun struct {
+	cmd            *exec.Cmd
+	ctx            context.Context
+	abort          context.CancelCauseFunc
+	timer          *time.Timer
+	output, stderr *boundedBuffer
+}
+
+// startCatalogue forks the program in a directory and with an environment to
+// print its catalogue.
+func (cfg *Config) startCatalogue(dir string, env []string, timeout time.Duration) (*catalogueRun, error) {
+	i := slices.Index(cfg.Command, appServerCommand)
+	if i < 1 {
+		return nil, fmt.Errorf("the command %q does not run codex with %q: it cannot be asked for its models", cfg.Command, appServerCommand)
+	}
+	command := slices.Concat(cfg.Command[:i], catalogueArgs)
+	r := &catalogueRun{}
+	r.ctx, r.abort = context.WithCancelCause(context.Background())
+	r.timer = time.AfterFunc(timeout, func() { r.abort(fmt.Errorf("it did not end within %s", timeout)) })
+	r.output = &boundedBuffer{limit: maxCatalogue, full: func() { r.abort(fmt.Errorf("it printed more than %d bytes", maxCatalogue)) }}
+	r.stderr = &boundedBuffer{limit: maxComplaint}
+	r.cmd = exec.CommandContext(r.ctx, command[0], command[1:]...)
+	r.cmd.Dir, r.cmd.Env = dir, env
+	r.cmd.Stdout, r.cmd.Stderr = r.output, r.stderr
+	ownGroup(r.cmd) // the program may be a launcher
+	r.cmd.Cancel = func() error {
+		killGroup(r.cmd)
+		return nil
+	}
+	r.cmd.WaitDelay = stderrGrace
+	if err := r.cmd.Start(); err != nil {
+		r.release()
+		return nil, r.failure(err)
+	}
+	return r, nil
+}
+
+// wait waits for the end of the run and returns what it has printed.
+func (r *catalogueRun) wait() ([]byte, error) {
+	defer r.release()
+	err := r.cmd.Wait()
+	if r.ctx.Err() != nil {
+		err = context.Cause(r.ctx)
+	}
+	if err != nil {
+		killGroup(r.cmd) // what it has left behind
+		return nil, r.failure(err)
+	}
+	return r.output.kept.Bytes(), nil
+}
+
+func (r *catalogueRun) release() {
+	r.timer.Stop()
+	r.abort(nil)
+}
+
+// failure says which command failed and how its stderr begins. Codex prints the
+// error first and a backtrace after it.
+func (r *catalogueRun) failure(err error) error {
+	err = fmt.Errorf("running `%s`: %w", strings.Join(r.cmd.Args, " "), err)
+	said, _, _ := strings.Cut(r.stderr.kept.String(), "Stack backtrace:")
+	if said = cut(strings.Join(strings.Fields(said), " "), keptLineBytes); said != "" {
+		err = fmt.Errorf("%w; it said: %s", err, said)
+	}
+	return err
+}
+
+// boundedBuffer keeps the first bytes that are written to it, up to its limit.
+type boundedBuffer struct {
+	kept  bytes.Buffer // not embedded: its ReadFrom would bypass the limit
+	limit int
+	full  func() // called when bytes are dropped; may be nil
+}
+
+// Write keeps what fits. It never fails, so that a program with a long stderr
+// ends by itself and with its own error.
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if room := b.limit - b.kept.Len(); len(p) > room {
+		b.kept.Write(p[:room])
+		if b.full != nil {
+			b.full()
+		}
+		return len(p), nil
+	}
+	return b.kept.Write(p)
+}
