@@ -55,7 +55,7 @@ func (s *supervisor) checkHealth(h health) {
 	s.checkResponsive(h.instance, h.Missed)
 	s.checkMemory(h.instance, h.Probe)
 	if h.Unanswered != "" {
-		s.replaceUnlessRecent(fmt.Sprintf("it left %d calls of %s in a row unanswered", codexrpc.MaxUnanswered, h.Unanswered))
+		s.replaceForHealth(fmt.Sprintf("it left %d calls of %s in a row unanswered", codexrpc.MaxUnanswered, h.Unanswered), false)
 	}
 }
 
@@ -77,15 +77,15 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	}
 }
 
-// replaceUnlessRecent replaces the serving instance. It reports false, and does
-// nothing, if that was done less than replaceEvery ago: then a fresh instance is
-// likely to have the same fault.
-func (s *supervisor) replaceUnlessRecent(why string) bool {
+// replaceForHealth replaces the serving instance, unless that is under way. If it
+// was done less than replaceEvery ago a fresh instance is likely to have the same
+// fault: then it reports false and does nothing, but if helps says otherwise.
+func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 	if s.next != nil {
 		return true
 	}
 	now := time.Now()
-	if now.Before(s.replaceAfter) {
+	if now.Before(s.replaceAfter) && !helps {
 		return false
 	}
 	s.replaceAfter = now.Add(s.replaceEvery)

@@ -23,13 +23,18 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	}
 	memory := probe.Diagnostics.Memory
 	s.setMemory(memory)
+	if memory <= limit/2 {
+		in.roomy = true
+	}
 	if limit <= 0 || memory <= limit {
 		in.warned = false
 		return
 	}
 	why := fmt.Sprintf("its memory of %s is above the limit of %s", humanize.IBytes(uint64(memory)), humanize.IBytes(uint64(limit)))
-	if !s.replaceUnlessRecent(why) {
-		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: it was replaced just before; check max_memory", why)
+	// A roomy instance took its time to grow, as the next one will.
+	helps := in.roomy && s.Status().Draining == 0
+	if !s.replaceForHealth(why, helps) {
+		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: that was done less than a minute ago; check max_memory", why)
 	}
 }
 

@@ -108,6 +108,33 @@ func TestTooLowALimit(t *testing.T) {
 	}
 }
 
+// A replacement that gains much does not wait for a minute, only for the end of
+// the one before.
+func TestReplacedAsItGrows(t *testing.T) {
+	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
+	p.replaceEvery = time.Hour
+	p.Start()
+	var threads []*codexrpc.Thread
+	for n := range 3 {
+		await(t, p, "measured", func(s Status) bool { return s.Memory > 0 })
+		c := conn(t, p)
+		for range 3 {
+			threads = append(threads, open(t, c))
+		}
+		if n > 0 {
+			book.await(t, "will be replaced later")
+			if s := p.Status(); s.Replacements != n || s.Draining != 1 {
+				t.Errorf("beside one that drains it is %+v", s)
+			}
+			for _, thread := range threads[:3] {
+				closed(thread)
+			}
+			threads = threads[3:]
+		}
+		awaitReplacements(t, p, n+1)
+	}
+}
+
 // A release that does not tell its memory goes on without a limit.
 func TestMemoryThatIsNotTold(t *testing.T) {
 	p, book := newReplaced(t, "refuses:"+methodDiagnostics, func(cfg *Config) { cfg.MaxMemory = 1 })
