@@ -1,4 +1,4 @@
-# caddy-codex: the two commands are `make run` and `make test`.
+# caddy-codex: `make run` serves the API, `make test` runs all tests.
 
 CADDY_VERSION := v2.11.9
 CODEX_VERSION := 0.169.0
@@ -6,33 +6,44 @@ PORT          := 8080
 MINUTES       := 60
 TIME          := 30s
 
-CACHE  := .cache
-CADDY  := build/caddy
-XCADDY := $(CACHE)/xcaddy
-LINT   := $(CACHE)/staticcheck
-JQ     := $(CACHE)/gojq
-CODEX  := $(CACHE)/codex/$(CODEX_VERSION)
+# The version of a build is the git tag of the commit; without one it is v0.0.0, which
+# the module shows as (devel).
+VERSION := $(or $(shell git describe --tags --exact-match --match 'v[0-9]*' --dirty 2>/dev/null),v0.0.0)
+
+CACHE    := .cache
+CADDY    := build/caddy
+XCADDY   := $(CACHE)/xcaddy
+LINT     := $(CACHE)/staticcheck
+GOLANGCI := $(CACHE)/golangci-lint
+JQ       := $(CACHE)/gojq
+CODEX    := $(CACHE)/codex/$(CODEX_VERSION)
 
 # npm writes this file when it has installed the clients of the tests.
 CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run test simulate fuzz soak build deps fmt clean
+.PHONY: run build test lint simulate fuzz soak deps fmt clean FORCE
 
-# run serves the API on http://localhost:8080: with your own Codex login if
-# there is one, else with the embedded scripted model.
+# run serves the API on http://localhost:8080, with your own Codex login if there is
+# one, else with the built-in scripted model.
 run: $(CADDY)
 	@go run ./internal/cmd/demo -caddy $(CADDY) -codex-dir $(CACHE)/codex -codex-version $(CODEX_VERSION) -port $(PORT)
 
+# build builds Caddy with this module.
 build: $(CADDY)
 
-# test runs all that CI runs.
+# test runs the checks and all tests. CI runs it and lint.
 test: deps $(CADDY)
 	@./scripts/check
 
-# simulate runs the whole gateway in simulations, each drawn from a seed:
-# `make simulate SEEDS=10000`; `make simulate SEED=7` repeats one.
+# lint runs golangci-lint. Building it for the first time takes some minutes.
+lint: $(GOLANGCI)
+	cd tools/lint && go mod tidy -diff
+	$(GOLANGCI) run ./...
+
+# simulate runs the gateway in simulations, each drawn from a seed: `make simulate
+# SEEDS=10000`. `make simulate SEED=7` repeats one of them.
 SEEDS := $(if $(SEED),1,1000)
 COUNT := 1
 simulate:
@@ -42,19 +53,23 @@ simulate:
 fuzz:
 	@./scripts/fuzz $(TIME)
 
-# soak strains the product for MINUTES, and says what became of it. What Caddy logs
-# goes to build/soak.log.
+# soak runs Caddy and Codex under mixed traffic for MINUTES and reports the result.
+# Caddy's log is build/soak.log.
 soak: $(CADDY) $(CODEX)
 	@go run ./internal/test/cmd/soak -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log
 
-# deps gets what the tests need: the linter, jq for a command of the docs, the
-# pinned codex, and the clients from npm that judge the API.
+# deps installs what the tests need: staticcheck, jq for a command in the docs, the pinned
+# Codex, and the npm clients.
 deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
 
-# The product is built as its users build it.
-$(CADDY): $(XCADDY) $(SOURCES)
+# Caddy is built in the same way as its users build it.
+$(CADDY): $(XCADDY) $(SOURCES) build/version
+	$(XCADDY) build $(CADDY_VERSION) --output $@ --with github.com/caddy-codex/caddy-codex@$(VERSION)=.
+
+# This file changes with the version, so that Caddy is built again.
+build/version: FORCE
 	@mkdir -p $(@D)
-	$(XCADDY) build $(CADDY_VERSION) --output $@ --with github.com/caddy-codex/caddy-codex@v0.0.0=.
+	@echo $(VERSION) | cmp -s - $@ || echo $(VERSION) >$@
 
 $(XCADDY): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
@@ -67,6 +82,10 @@ $(LINT): tools/go.mod tools/go.sum
 $(JQ): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
 	cd tools && go build -o ../$@ github.com/itchyny/gojq/cmd/gojq
+
+$(GOLANGCI): tools/lint/go.mod tools/lint/go.sum
+	@mkdir -p $(@D)
+	cd tools/lint && go build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 $(CODEX):
 	npm install --no-save --prefix $(CACHE)/codex @openai/codex@$(CODEX_VERSION)

@@ -103,10 +103,10 @@ func TestCleanups(t *testing.T) {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// So that Caddy's own cleanup has something to let go of.
-	if _, close, err := one.ResponseStore.open(c.ctx); err != nil {
+	if _, release, err := one.ResponseStore.open(c.ctx); err != nil {
 		t.Error(err)
 	} else {
-		one.closeStore = close
+		one.closeStore = release
 	}
 	if err := new(Handler).Cleanup(); err != nil {
 		t.Error(err)

@@ -12,11 +12,11 @@ var errForeign = errors.New("not an event of the turn")
 // accept takes an event that names the thread, in the reader's goroutine. The
 // error, if any, matches errForeign or ErrTooSlow.
 func (t *Thread) accept(e *Event) error {
-	switch {
-	case e.Kind == eventTurnStarted:
+	switch e.Kind {
+	case eventTurnStarted:
 		t.begin(e.turnID)
 		return nil
-	case e.Kind == EventTurnCompleted:
+	case EventTurnCompleted:
 		t.begin(e.turnID) // should it be the first that is heard of the turn
 	}
 	if !t.mayOwn(e) {

@@ -65,6 +65,7 @@ func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, erro
 	if token = strings.TrimSpace(token); token != "" { // a file's last line end is no part of it
 		header.Set("Authorization", "Bearer "+token)
 	}
+	//nolint:bodyclose // websocket.Dial: the body of the response need not be closed
 	ws, response, err := websocket.Dial(ctx, at.url, &websocket.DialOptions{HTTPClient: s.client(), HTTPHeader: header})
 	if err != nil {
 		_ = conn.Close()

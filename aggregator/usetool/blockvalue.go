@@ -25,7 +25,7 @@ type tag struct {
 func tagsOf(text string) []tag {
 	var tags []tag
 	open := -1
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		switch text[i] {
 		case '<':
 			open = i

@@ -220,7 +220,7 @@ func (c *costs) serve(route, body string) {
 }
 
 // grown makes a body of about so many bytes.
-func grown(make hostileBody, size int) string {
+func grown(body hostileBody, size int) string {
 	const sample = 1000
-	return make(max(1, size*sample/len(make(sample))))
+	return body(max(1, size*sample/len(body(sample))))
 }

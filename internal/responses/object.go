@@ -229,10 +229,10 @@ func (r *response) appendError(dst []byte) []byte {
 // responseCode is the code of an error in a Response, which knows few
 // (ResponseErrorCode).
 func responseCode(e *apierror.Error) string {
-	switch {
-	case e.Type == apierror.TypeRateLimit || e.Type == apierror.TypeQuota:
+	switch e.Type {
+	case apierror.TypeRateLimit, apierror.TypeQuota:
 		return "rate_limit_exceeded"
-	case e.Type == apierror.TypeInvalidRequest:
+	case apierror.TypeInvalidRequest:
 		return "invalid_prompt"
 	}
 	return "server_error"

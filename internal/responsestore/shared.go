@@ -28,8 +28,7 @@ type Shared struct {
 	now     func() time.Time
 	calls   *storagecall.Limit
 	memory  *semaphore.Weighted
-
-	sweeper
+	sweeper sweeper
 }
 
 // Limits bound a [Shared].
@@ -71,6 +70,9 @@ func newSharedAt(storage certmagic.Storage, limits Limits, logger *slog.Logger, 
 	s.sweeper.start(s, sweeps)
 	return s
 }
+
+// Close ends the sweeper. Requests that still run may use the store afterwards.
+func (s *Shared) Close() { s.sweeper.close() }
 
 // key is where an entry stands. An id of another form, or of one that is too
 // old, has no place.

@@ -31,8 +31,8 @@ func (w *sweeper) start(s *Shared, sweeps *schedule) {
 	go w.run(ctx, s, sweeps)
 }
 
-// Close ends the sweeper.
-func (w *sweeper) Close() {
+// close ends the sweeper and waits for it.
+func (w *sweeper) close() {
 	w.stop()
 	<-w.done
 }

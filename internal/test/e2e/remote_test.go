@@ -458,9 +458,9 @@ func (l *lab) catalogue() (path string) {
 	if err != nil {
 		needs.Missing(l.t, "the command of docs/remote.md needs jq: run `make deps`, or install it")
 	}
-	print := exec.Command(codexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
-	print.Env = append(os.Environ(), "CODEX_HOME="+l.home)
-	printed, err := print.Output()
+	list := exec.Command(codexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
+	list.Env = append(os.Environ(), "CODEX_HOME="+l.home)
+	printed, err := list.Output()
 	if err != nil {
 		l.t.Fatal(err)
 	}

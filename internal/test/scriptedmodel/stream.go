@@ -40,7 +40,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, req Request, scr
 	s.log.update(func(stats *Stats) {
 		stats.Open--
 		switch {
-		case err == nil || err == errCut:
+		case err == nil || errors.Is(err, errCut):
 			stats.Finished++
 		case s.ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
 			stats.ClosedEarly++

@@ -5,6 +5,7 @@ package ssereader
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -39,7 +40,7 @@ func (r *Reader) frame() (e Event, err error) {
 	for first := true; ; first = false {
 		line, err := r.line()
 		switch {
-		case err == io.EOF && !first:
+		case errors.Is(err, io.EOF) && !first:
 			return Event{}, io.ErrUnexpectedEOF
 		case err != nil:
 			return Event{}, err
@@ -69,9 +70,9 @@ func (r *Reader) line() (string, error) {
 		switch {
 		case err == nil:
 			return string(line[:len(line)-1]), nil
-		case err == io.EOF && len(line) > 0:
+		case errors.Is(err, io.EOF) && len(line) > 0:
 			return "", io.ErrUnexpectedEOF
-		case err != bufio.ErrBufferFull:
+		case !errors.Is(err, bufio.ErrBufferFull):
 			return "", err
 		case len(line) > maxLine:
 			return "", fmt.Errorf("a line has more than %d bytes", maxLine)

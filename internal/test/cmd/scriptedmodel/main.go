@@ -90,6 +90,8 @@ func serve(ctx context.Context, listener net.Listener, model *scriptedmodel.Serv
 	}
 	model.Close()
 	err := server.Close()
-	<-ended
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
 	return err
 }
