@@ -8,6 +8,10 @@ import (
 func TestVersion(t *testing.T) {
 	other := &debug.Module{Path: "example.com/other", Version: "v9.9.9"}
 	caddyMain := debug.Module{Path: "caddy", Version: "(devel)"}
+	fromDirectory := func(version string) debug.BuildInfo {
+		replaced := &debug.Module{Path: modulePath, Version: version, Replace: &debug.Module{Path: "/src", Version: "(devel)"}}
+		return debug.BuildInfo{Main: caddyMain, Deps: []*debug.Module{other, replaced}}
+	}
 	for name, test := range map[string]struct {
 		info debug.BuildInfo
 		want string
@@ -15,9 +19,10 @@ func TestVersion(t *testing.T) {
 		"built into Caddy": {
 			debug.BuildInfo{Main: caddyMain, Deps: []*debug.Module{other, {Path: modulePath, Version: "v1.2.3"}}}, "v1.2.3",
 		},
-		"replaced by a directory": {
-			debug.BuildInfo{Main: caddyMain, Deps: []*debug.Module{{Path: modulePath, Version: "v0.0.0", Replace: &debug.Module{Path: "."}}}}, "(devel)",
-		},
+		"built from a directory":          {fromDirectory("v0.0.0"), "(devel)"},
+		"built from a directory, by go":   {fromDirectory("v0.0.0-00010101000000-000000000000"), "(devel)"},
+		"built from a directory at a tag": {fromDirectory("v0.1.0"), "v0.1.0"},
+		"built behind a tag":              {fromDirectory("v0.1.0-3-g40ae4d8-dirty"), "v0.1.0-3-g40ae4d8-dirty"},
 		"replaced by a fork": {
 			debug.BuildInfo{Main: caddyMain, Deps: []*debug.Module{{Path: modulePath, Version: "v1.2.3", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.2.4"}}}}, "v1.2.4",
 		},
