@@ -23,7 +23,7 @@ func TestLimits(t *testing.T) {
 		"a stop sequence": {until("END"), []codexrpc.Event{delta("m", "so EN"), delta("m", "D more"), completed},
 			"text \"so \"\nfinish stop 0\n"},
 		"a stop sequence that was none": {until("END"), []codexrpc.Event{delta("m", "so EN"), delta("m", "d"), completed},
-			"text \"so \"\ntext \"EN\"\ntext \"d\"\nfinish stop 0\n"},
+			"text \"so \"\ntext \"ENd\"\nfinish stop 0\n"},
 		"held to the end": {until("END"), []codexrpc.Event{delta("m", "so EN"), completed},
 			"text \"so \"\ntext \"EN\"\nfinish stop 0\n"},
 		"not in reasoning nor in arguments": {until("END"), []codexrpc.Event{thought("r", 0, "END"), call("1", "f", `"END"`), response(5)},

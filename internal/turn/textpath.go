@@ -21,9 +21,8 @@ func (m *Machine) untilStop(text string) {
 		m.withinLimit(text)
 		return
 	}
-	before, now, found := m.stops.feed(text)
+	before, found := m.stops.feed(text)
 	m.withinLimit(before)
-	m.withinLimit(now)
 	if found && !m.stopped() {
 		m.closeBuffer("") // which may bring calls yet
 		m.finish(m.reason())
