@@ -12,6 +12,9 @@ import (
 type Options struct {
 	// StreamRetries is how often Codex asks again after a stream was cut.
 	StreamRetries int
+	// WebSockets lets Codex talk to the model server over WebSockets, as it does to
+	// OpenAI's, instead of HTTP.
+	WebSockets bool
 	// More are further lines for the top level of config.toml.
 	More string
 }
@@ -36,9 +39,9 @@ name = "scripted"
 base_url = %q
 wire_api = "responses"
 requires_openai_auth = false
-supports_websockets = false
+supports_websockets = %t
 request_max_retries = 0
 stream_max_retries = %d
-`, opts.More, baseURL, opts.StreamRetries)
+`, opts.More, baseURL, opts.WebSockets, opts.StreamRetries)
 	return os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600)
 }

@@ -87,7 +87,7 @@ func TestScripts(t *testing.T) {
 
 func decoded(t *testing.T, body string) Request {
 	t.Helper()
-	req, err := decodeRequest(1, nil, []byte(body))
+	req, err := arrival{body: []byte(body)}.decode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,17 @@
 // OpenAI: the model behind Codex for tests, and for a person who has no Codex
 // login yet.
 //
-// It answers POST /v1/responses (streams only) and GET /v1/models. What it
-// answers is chosen in this order:
+// It answers POST /v1/responses (streams only), GET /v1/models, and WebSockets on
+// /v1/responses. On a WebSocket each message of type response.create is a
+// request, and each event of its answer a message. A request there may go on from
+// the last response on the same WebSocket (previous_response_id), and then has the
+// new input items alone. One with "generate": false is a warm-up: its response is
+// empty, and the next request may go on from it. A refusal is a message of type
+// error with the status, the header and the error; after it, and after a response
+// that failed, there is nothing to go on from. See [Server.Strike] for how
+// WebSockets end.
+//
+// What it answers is chosen in this order:
 //
 //  1. by a function that a test has registered with [Server.On];
 //  2. a request to compact the conversation, which Codex makes by itself when

@@ -2,6 +2,7 @@ package scriptedmodel
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -18,22 +19,55 @@ type errorBody struct {
 	} `json:"error"`
 }
 
-// write answers with the error.
-func (e HTTPError) write(w http.ResponseWriter) {
-	if e.Code == "" {
-		e.Code = errorCode(e.Status)
+// refusal is an answer that is no stream.
+type refusal struct {
+	status int
+	header map[string]string
+	body   any // a JSON object
+}
+
+// refuser is an [End] that refuses the request.
+type refuser interface {
+	refuse(now time.Time) refusal
+}
+
+// write answers a request over HTTP.
+func (r refusal) write(w http.ResponseWriter) {
+	for name, value := range r.header {
+		w.Header().Set(name, value)
 	}
-	if e.Message == "" {
-		e.Message = fmt.Sprintf("scripted %d", e.Status)
+	writeJSON(w, r.status, r.body)
+}
+
+// message answers a request over a WebSocket: the status, the header and the
+// members of the body in one object.
+func (r refusal) message() ([]byte, error) {
+	members := map[string]any{}
+	body, err := json.Marshal(r.body)
+	if err == nil {
+		err = json.Unmarshal(body, &members)
 	}
+	if err != nil {
+		return nil, err
+	}
+	members["type"], members["status"] = "error", r.status
+	if len(r.header) > 0 {
+		members["headers"] = r.header
+	}
+	return json.Marshal(members)
+}
+
+func (e HTTPError) refuse(time.Time) refusal {
+	r := refusal{status: e.Status, header: map[string]string{}}
 	if e.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt(int64(e.RetryAfter/time.Second), 10))
+		r.header["Retry-After"] = strconv.FormatInt(int64(e.RetryAfter/time.Second), 10)
 	}
 	var body errorBody
-	body.Error.Message = e.Message
+	body.Error.Message = cmp.Or(e.Message, fmt.Sprintf("scripted %d", e.Status))
 	body.Error.Type = errorType(e.Status)
-	body.Error.Code = e.Code
-	writeJSON(w, e.Status, body)
+	body.Error.Code = cmp.Or(e.Code, errorCode(e.Status))
+	r.body = body
+	return r
 }
 
 // usageLimitBody is the body of a refusal because the plan is spent.
@@ -46,33 +80,44 @@ type usageLimitBody struct {
 	} `json:"error"`
 }
 
-// write answers that the plan is spent.
-func (e UsageLimit) write(w http.ResponseWriter, now time.Time) {
+func (e UsageLimit) refuse(now time.Time) refusal {
 	var body usageLimitBody
 	body.Error.Type = "usage_limit_reached"
 	body.Error.Message = "The usage limit has been reached"
 	body.Error.PlanType = cmp.Or(e.Plan, "plus")
+	r := refusal{status: http.StatusTooManyRequests}
 	if e.ResetsIn > 0 {
-		body.Error.ResetsAt = now.Add(e.ResetsIn).Unix()
-		w.Header().Set("x-codex-primary-used-percent", "100")
-		w.Header().Set("x-codex-primary-window-minutes", "300")
-		w.Header().Set("x-codex-primary-reset-at", strconv.FormatInt(body.Error.ResetsAt, 10))
-		w.Header().Set("x-codex-secondary-used-percent", "42")
-		w.Header().Set("x-codex-secondary-window-minutes", "10080")
-		w.Header().Set("x-codex-secondary-reset-at", strconv.FormatInt(now.Add(e.ResetsIn+24*time.Hour).Unix(), 10))
+		reset := now.Add(e.ResetsIn)
+		body.Error.ResetsAt = reset.Unix()
+		r.header = map[string]string{
+			"x-codex-primary-used-percent":     "100",
+			"x-codex-primary-window-minutes":   "300",
+			"x-codex-primary-reset-at":         strconv.FormatInt(reset.Unix(), 10),
+			"x-codex-secondary-used-percent":   "42",
+			"x-codex-secondary-window-minutes": "10080",
+			"x-codex-secondary-reset-at":       strconv.FormatInt(reset.Add(24*time.Hour).Unix(), 10),
+		}
 	}
-	writeJSON(w, http.StatusTooManyRequests, body)
+	r.body = body
+	return r
 }
 
-// write answers that the instructions are not Codex's own.
-func (ForeignInstructions) write(w http.ResponseWriter) {
-	writeJSON(w, http.StatusBadRequest, struct {
+func (ForeignInstructions) refuse(time.Time) refusal {
+	return refusal{status: http.StatusBadRequest, body: struct {
 		Detail string `json:"detail"`
-	}{"Instructions are not valid"})
+	}{"Instructions are not valid"}}
 }
 
 func badRequest(message string) HTTPError {
 	return HTTPError{Status: http.StatusBadRequest, Message: message}
+}
+
+// notFound refuses a request that goes on from a response that is not there.
+func notFound(id string) HTTPError {
+	return HTTPError{
+		Status: http.StatusBadRequest, Code: "previous_response_not_found",
+		Message: fmt.Sprintf("Previous response with id '%s' not found.", id),
+	}
 }
 
 // errorCode is the code that goes with a status.

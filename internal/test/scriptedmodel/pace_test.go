@@ -112,7 +112,7 @@ func TestLongestStream(t *testing.T) {
 		if got := time.Since(begin); got != maxStream {
 			t.Errorf("the stream ended after %v, want %v", got, maxStream)
 		}
-		if stats := s.Stats(); stats != (Stats{Requests: 1}) {
+		if stats := s.Stats(); stats != (Stats{Requests: 1, Bytes: len(body("hang", nil))}) {
 			t.Errorf("stats %+v", stats)
 		}
 	})

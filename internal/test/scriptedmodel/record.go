@@ -3,7 +3,6 @@ package scriptedmodel
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 )
 
@@ -12,8 +11,14 @@ const maxKeptBytes = 128 << 20
 
 // Stats counts what a [Server] has seen.
 type Stats struct {
-	// Requests to create a response, refused ones included.
+	// Requests to create a response, refused ones included, warm-ups not.
 	Requests int
+	// Warmups on WebSockets: requests without output.
+	Warmups int
+	// Bytes of all requests and warm-ups, as they came.
+	Bytes int
+	// Sockets that were opened.
+	Sockets int
 	// Open streams at present.
 	Open int
 	// Finished streams: played to the end of their scripts.
@@ -27,16 +32,11 @@ type Stats struct {
 type recorder struct {
 	mu      sync.Mutex
 	limit   int // number of requests kept
-	kept    []recorded
+	seen    int // requests and warm-ups so far
+	kept    []arrival
 	bytes   int
 	stats   Stats
 	changed chan struct{} // closed and replaced when stats change
-}
-
-type recorded struct {
-	number int
-	header http.Header
-	body   []byte
 }
 
 func newRecorder(limit int) *recorder {
@@ -44,20 +44,24 @@ func newRecorder(limit int) *recorder {
 }
 
 // add keeps a request and returns its number. The oldest ones make room.
-func (r *recorder) add(header http.Header, body []byte) int {
-	var number int
+func (r *recorder) add(a arrival) int {
 	r.update(func(s *Stats) {
-		s.Requests++
-		number = s.Requests
-		r.kept = append(r.kept, recorded{number, header, body})
-		r.bytes += len(body)
+		if r.seen++; a.warmup {
+			s.Warmups++
+		} else {
+			s.Requests++
+		}
+		s.Bytes += a.Bytes
+		a.number = r.seen
+		r.kept = append(r.kept, a)
+		r.bytes += len(a.body)
 		for len(r.kept) > r.limit || r.bytes > maxKeptBytes {
 			r.bytes -= len(r.kept[0].body)
-			r.kept[0] = recorded{}
+			r.kept[0] = arrival{}
 			r.kept = r.kept[1:]
 		}
 	})
-	return number
+	return a.number
 }
 
 // update changes the stats under the lock and wakes those who wait for a change.
@@ -76,41 +80,41 @@ func (r *recorder) snapshot() (Stats, <-chan struct{}) {
 	return r.stats, r.changed
 }
 
-// requests decodes what is kept, so that the caller gets copies of its own.
-func (r *recorder) requests(last int) []Request {
+// arrivals returns what is kept, warm-ups or the others.
+func (r *recorder) arrivals(warmup bool) (kept []arrival) {
 	r.mu.Lock()
-	kept := r.kept
-	if last < len(kept) {
-		kept = kept[len(kept)-last:]
-	}
-	kept = append([]recorded(nil), kept...)
-	r.mu.Unlock()
-
-	var requests []Request
-	for _, k := range kept {
-		// A body that was not understood is shown without its decoded form.
-		req, err := decodeRequest(k.number, k.header, k.body)
-		if err != nil {
-			req = Request{Number: k.number, Header: k.header.Clone(), Body: append([]byte(nil), k.body...)}
+	defer r.mu.Unlock()
+	for _, a := range r.kept {
+		if a.warmup == warmup {
+			kept = append(kept, a)
 		}
+	}
+	return kept
+}
+
+// decodeAll decodes requests, so that the caller gets copies of its own.
+func decodeAll(arrivals []arrival) (requests []Request) {
+	for _, a := range arrivals {
+		req, _ := a.decode() // one that was not understood has its body
 		requests = append(requests, req)
 	}
 	return requests
 }
 
 // Requests returns the requests to create a response, the oldest first, as far
-// as they are kept. They are the caller's.
-func (s *Server) Requests() []Request {
-	return s.log.requests(s.log.limit)
-}
+// as they are kept, without warm-ups. They are the caller's.
+func (s *Server) Requests() []Request { return decodeAll(s.log.arrivals(false)) }
 
-// Last returns the request that came last. It is the caller's.
+// Warmups returns the warm-ups as Requests returns the others.
+func (s *Server) Warmups() []Request { return decodeAll(s.log.arrivals(true)) }
+
+// Last returns the request that came last, warm-ups aside. It is the caller's.
 func (s *Server) Last() (req Request, ok bool) {
-	requests := s.log.requests(1)
-	if len(requests) == 0 {
+	arrivals := s.log.arrivals(false)
+	if len(arrivals) == 0 {
 		return Request{}, false
 	}
-	return requests[0], true
+	return decodeAll(arrivals[len(arrivals)-1:])[0], true
 }
 
 // Stats returns the counters.

@@ -2,7 +2,6 @@ package scriptedmodel
 
 import (
 	"bytes"
-	"net/http"
 	"reflect"
 	"sync"
 	"testing"
@@ -29,7 +28,7 @@ func TestRequests(t *testing.T) {
 	}
 	got := requests[2]
 	want := Request{
-		Number: 3, Header: got.Header, Body: got.Body,
+		Number: 3, Header: got.Header, Body: got.Body, Delivery: Delivery{Transport: HTTP, Bytes: len(got.Body)},
 		Model: "gpt-5", Stream: true, Instructions: "Be brief.",
 		Input:      Input{{Type: "message", Role: "user", Content: Content{{Type: "input_text", Text: "say:three"}}}},
 		Tools:      []Tool{{Type: "function", Name: "f", Strict: true, Parameters: []byte("{}"), Raw: got.Tools[0].Raw}},
@@ -71,7 +70,7 @@ func TestRequestsBound(t *testing.T) {
 	r := newRecorder(10)
 	big := bytes.Repeat([]byte{' '}, maxKeptBytes/2)
 	for range 3 {
-		r.add(http.Header{}, big)
+		r.add(arrival{body: big})
 	}
 	if len(r.kept) != 2 || r.bytes != maxKeptBytes || r.kept[0].number != 2 {
 		t.Errorf("kept %d bodies of %d bytes, the first is number %d", len(r.kept), r.bytes, r.kept[0].number)

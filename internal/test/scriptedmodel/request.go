@@ -12,10 +12,13 @@ import (
 type Request struct {
 	// Number counts the requests of the server, from 1.
 	Number int `json:"-"`
-	// Header is the HTTP header.
+	// Header is the HTTP header; over a WebSocket, that of its handshake.
 	Header http.Header `json:"-"`
-	// Body is the body as it came.
+	// Body is the body as it came. Of a message on a WebSocket that goes on from
+	// an earlier response, it has the whole input, as a body over HTTP would have.
 	Body json.RawMessage `json:"-"`
+	// Delivery is how the request came.
+	Delivery `json:"-"`
 
 	Model        string          `json:"model"`
 	Stream       bool            `json:"stream"`
@@ -33,6 +36,36 @@ type Request struct {
 	// Metadata is client_metadata, where Codex tells the thread, the turn and
 	// the kind of the request.
 	Metadata map[string]string `json:"client_metadata"`
+	// PreviousResponseID is the response that the request goes on from; empty: its
+	// input came whole.
+	PreviousResponseID string `json:"previous_response_id"`
+	// Generate is nil if the request does not say.
+	Generate *bool `json:"generate"`
+}
+
+// IsWarmup reports whether the request only prepares for one to come: the
+// answer has no output.
+func (r Request) IsWarmup() bool { return r.Generate != nil && !*r.Generate }
+
+// Transport is a way for requests to come.
+type Transport string
+
+// The transports.
+const (
+	HTTP      Transport = "http"
+	WebSocket Transport = "websocket"
+)
+
+// Delivery is how a request came.
+type Delivery struct {
+	Transport Transport
+	// Socket is the number of the WebSocket, from 1. Over HTTP it is 0.
+	Socket int
+	// Bytes is the size of the body or of the message as it came.
+	Bytes int
+	// NewItems is the number of input items that a message on a WebSocket brought:
+	// the last ones of Input. Over HTTP it is 0.
+	NewItems int
 }
 
 // Tool is a tool that the model may call.
@@ -155,14 +188,26 @@ func isString(data []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(data), []byte{'"'})
 }
 
-// decodeRequest decodes a body.
-func decodeRequest(number int, header http.Header, body []byte) (Request, error) {
+// arrival is a request that has come.
+type arrival struct {
+	number int
+	header http.Header
+	body   []byte
+	warmup bool
+	Delivery
+}
+
+// decode returns the request. A body that is not understood is in it all the
+// same.
+func (a arrival) decode() (Request, error) {
 	var req Request
-	if err := json.Unmarshal(body, &req); err != nil {
-		return Request{}, fmt.Errorf("the body is not a request to create a response: %w", err)
+	err := json.Unmarshal(a.body, &req)
+	if err != nil {
+		req, err = Request{}, fmt.Errorf("the body is not a request to create a response: %w", err)
 	}
-	req.Number = number
-	req.Header = header.Clone()
-	req.Body = bytes.Clone(body)
-	return req, nil
+	req.Number = a.number
+	req.Header = a.header.Clone()
+	req.Body = bytes.Clone(a.body)
+	req.Delivery = a.Delivery
+	return req, err
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 const (
@@ -33,16 +35,17 @@ type Options struct {
 	// are answered as well. Default: gpt-5.
 	Models []string
 
-	// KeepRequests is the number of requests that are kept for Requests.
-	// Default: 256. Together they never have more than 128 MiB.
+	// KeepRequests is the number of requests that are kept for Requests and
+	// Warmups. Default: 256. Together they never have more than 128 MiB.
 	KeepRequests int
 }
 
 // Server is the model server. It is an [http.Handler] and safe for concurrent
 // use.
 type Server struct {
-	opts Options
-	log  *recorder
+	opts    Options
+	log     *recorder
+	sockets socketSet
 
 	mu      sync.Mutex
 	writers []*scriptFunc // the newest last
@@ -69,6 +72,7 @@ func New(opts Options) *Server {
 	}
 	opts.Models = slices.Clone(opts.Models)
 	s := &Server{opts: opts, log: newRecorder(opts.KeepRequests)}
+	s.sockets.open = make(map[*socket]struct{})
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -91,15 +95,19 @@ func (s *Server) On(f func(Request) (Script, bool)) (remove func()) {
 }
 
 // Close cuts all streams, those that hang included, and the ones still to come.
+// It returns when all WebSockets have ended.
 func (s *Server) Close() {
 	s.close()
+	s.sockets.wait()
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/v1/responses":
-		if allowed(w, r, http.MethodPost) {
+		if r.Method == http.MethodGet && r.Header.Get("Upgrade") != "" {
+			s.serveSocket(w, r)
+		} else if allowed(w, r, http.MethodPost) {
 			s.createResponse(w, r)
 		}
 	case "/v1/models":
@@ -107,7 +115,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.listModels(w)
 		}
 	default:
-		HTTPError{Status: http.StatusNotFound, Code: "not_found", Message: "There is no " + r.URL.Path + "."}.write(w)
+		refuse(w, HTTPError{Status: http.StatusNotFound, Code: "not_found", Message: "There is no " + r.URL.Path + "."})
 	}
 }
 
@@ -116,10 +124,13 @@ func allowed(w http.ResponseWriter, r *http.Request, method string) bool {
 		return true
 	}
 	w.Header().Set("Allow", method)
-	HTTPError{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "Use " + method + "."}.write(w)
+	refuse(w, HTTPError{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "Use " + method + "."})
 	return false
 }
 
+func refuse(w http.ResponseWriter, e refuser) { e.refuse(time.Now()).write(w) }
+
+// createResponse answers a request over HTTP.
 func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -127,32 +138,37 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			refusal.Status = http.StatusRequestEntityTooLarge
 		}
-		refusal.write(w)
+		refuse(w, refusal)
 		return
 	}
-	number := s.log.add(r.Header.Clone(), body)
-	req, err := decodeRequest(number, r.Header, body)
-	if err != nil {
-		badRequest(err.Error()).write(w)
+	req, err := s.receive(arrival{header: r.Header.Clone(), body: body, Delivery: Delivery{Transport: HTTP, Bytes: len(body)}})
+	switch {
+	case err != nil:
+		refuse(w, badRequest(err.Error()))
 		return
-	}
-	if !req.Stream {
-		badRequest("This server answers with streams only: set stream to true.").write(w)
+	case !req.Stream:
+		refuse(w, badRequest("This server answers with streams only: set stream to true."))
+		return
+	case req.PreviousResponseID != "":
+		refuse(w, notFound(req.PreviousResponseID))
 		return
 	}
 	script := s.script(req)
-	switch refusal := script.End.(type) {
-	case HTTPError:
-		refusal.write(w)
-		return
-	case UsageLimit:
-		refusal.write(w, time.Now())
-		return
-	case ForeignInstructions:
-		refusal.write(w)
+	if refusal, ok := script.End.(refuser); ok {
+		refuse(w, refusal)
 		return
 	}
-	s.stream(w, r, req, script)
+	to := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout})
+	if _, err := s.play(r.Context(), to, req, script); err != nil {
+		// The one way to end a response so that the client sees it broken.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// receive keeps a request and decodes it.
+func (s *Server) receive(a arrival) (Request, error) {
+	a.number = s.log.add(a)
+	return a.decode()
 }
 
 // model is an entry of the list of models.

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // writeTimeout is how long a client may take to read.
@@ -18,9 +15,18 @@ const writeTimeout = 30 * time.Second
 // errCut ends a stream whose connection is to be broken.
 var errCut = errors.New("the script cuts the connection")
 
-// stream answers req with the events of the script.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, req Request, script Script) {
-	ctx, cancel := context.WithTimeout(r.Context(), maxStream)
+// eventWriter sends the events of a response.
+type eventWriter interface {
+	WriteEvent(typ string, data []byte) error
+	Flush() error
+	Close() error
+}
+
+// play answers req with the events of the script, and returns the response as it
+// ended. The error is errCut if the client is to see it broken, or why it could
+// not be sent.
+func (s *Server) play(ctx context.Context, to eventWriter, req Request, script Script) (*response, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxStream)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	if s.ctx.Err() != nil {
@@ -28,14 +34,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, req Request, scr
 	}
 
 	s.log.update(func(stats *Stats) { stats.Open++ })
-	p := &player{
-		ctx:      ctx,
-		w:        sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout}),
-		script:   script,
-		response: newResponse(fmt.Sprintf("resp_%d", req.Number), time.Now().Unix(), req),
-		number:   req.Number,
-		include:  req.Include,
-	}
+	p := newPlayer(ctx, to, req, script)
 	err := p.play()
 	s.log.update(func(stats *Stats) {
 		stats.Open--
@@ -46,16 +45,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, req Request, scr
 			stats.ClosedEarly++
 		}
 	})
-	if err != nil {
-		// The one way to end a response so that the client sees it broken.
-		panic(http.ErrAbortHandler)
-	}
+	return p.response, err
 }
 
 // player plays one script.
 type player struct {
 	ctx      context.Context
-	w        *sse.Writer
+	w        eventWriter
 	script   Script
 	response *response
 	number   int      // of the request
@@ -63,6 +59,17 @@ type player struct {
 	sequence int      // of the next event
 	calls    int      // so far
 	deltas   int      // so far
+}
+
+func newPlayer(ctx context.Context, to eventWriter, req Request, script Script) *player {
+	return &player{
+		ctx:      ctx,
+		w:        to,
+		script:   script,
+		response: newResponse(fmt.Sprintf("resp_%d", req.Number), time.Now().Unix(), req),
+		number:   req.Number,
+		include:  req.Include,
+	}
 }
 
 // play returns nil when the whole response has been sent, errCut when it is to be

@@ -1,0 +1,215 @@
+package scriptedmodel
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+const (
+	// maxSocket is the age at which a WebSocket takes no more requests.
+	maxSocket = time.Hour
+
+	// maxWaiting bounds the messages of a WebSocket that wait for their turn.
+	maxWaiting = 16
+)
+
+// socket is a WebSocket. It answers one request after another.
+type socket struct {
+	server *Server
+	number int
+	header http.Header // of the handshake
+	conn   *websocket.Conn
+	tcp    net.Conn // below conn
+	opened time.Time
+
+	mu      sync.Mutex
+	last    *exchange // what the next request may go on from; nil: nothing
+	expired bool
+}
+
+// exchange is a response with all that led to it.
+type exchange struct {
+	id    string
+	items []json.RawMessage // the whole input and the output
+}
+
+// serveSocket serves a WebSocket to its end.
+func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
+	if !s.sockets.begin() {
+		refuse(w, HTTPError{Status: http.StatusServiceUnavailable})
+		return
+	}
+	defer s.sockets.end()
+	below := &hijacker{ResponseWriter: w}
+	conn, err := websocket.Accept(below, r, nil)
+	if err != nil {
+		return // it has been answered
+	}
+	conn.SetReadLimit(maxBody)
+	sock := &socket{server: s, header: r.Header.Clone(), conn: conn, tcp: below.conn, opened: time.Now()}
+	s.log.update(func(stats *Stats) {
+		stats.Sockets++
+		sock.number = stats.Sockets
+	})
+	s.sockets.add(sock)
+	defer s.sockets.remove(sock)
+	sock.serve()
+}
+
+// serve answers the messages until one side closes the WebSocket.
+func (sock *socket) serve() {
+	ctx, cancel := context.WithCancel(sock.server.ctx)
+	messages := make(chan []byte, maxWaiting)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		defer cancel()
+		defer close(messages)
+		sock.read(ctx, messages)
+	})
+	for message := range messages {
+		if err := sock.answer(ctx, message); err != nil {
+			break
+		}
+	}
+	cancel()
+	_ = sock.conn.CloseNow()
+	reader.Wait()
+}
+
+// read passes messages on until the connection or ctx ends.
+func (sock *socket) read(ctx context.Context, messages chan<- []byte) {
+	for {
+		_, message, err := sock.conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		select {
+		case messages <- message:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// answer answers a message. After an error the connection is of no use.
+func (sock *socket) answer(ctx context.Context, message []byte) error {
+	last := sock.take()
+	create, err := decodeCreate(message)
+	if err != nil {
+		return sock.refuse(ctx, badRequest(err.Error()))
+	}
+	found := create.expand(last)
+	req, err := sock.server.receive(arrival{
+		header: sock.header, body: create.body, warmup: create.isWarmup(),
+		Delivery: Delivery{Transport: WebSocket, Socket: sock.number, Bytes: len(message), NewItems: len(create.input)},
+	})
+	switch {
+	case err != nil:
+		return sock.refuse(ctx, badRequest(err.Error()))
+	case sock.isExpired():
+		return errors.Join(sock.refuse(ctx, limitReached), errCut)
+	case !found:
+		return sock.refuse(ctx, notFound(req.PreviousResponseID))
+	}
+	response, err := sock.respond(ctx, req)
+	if err != nil || response == nil || response.Status == "failed" {
+		return err
+	}
+	return sock.remember(response, create.items)
+}
+
+// respond plays the answer to a request. A refusal is no response.
+func (sock *socket) respond(ctx context.Context, req Request) (*response, error) {
+	to := socketWriter{ctx: ctx, conn: sock.conn}
+	if req.IsWarmup() {
+		p := newPlayer(ctx, to, req, Script{Usage: new(Usage)})
+		return p.response, p.play()
+	}
+	script := sock.server.script(req)
+	if refusal, ok := script.End.(refuser); ok {
+		return nil, sock.refuse(ctx, refusal)
+	}
+	return sock.server.play(ctx, to, req, script)
+}
+
+// limitReached refuses a request on a WebSocket that is too old.
+var limitReached = HTTPError{
+	Status: http.StatusBadRequest, Code: "websocket_connection_limit_reached",
+	Message: "Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.",
+}
+
+func (sock *socket) refuse(ctx context.Context, e refuser) error {
+	message, err := e.refuse(time.Now()).message()
+	if err != nil {
+		return err
+	}
+	return socketWriter{ctx: ctx, conn: sock.conn}.WriteEvent("error", message)
+}
+
+// take returns the exchange that a request may go on from. It is gone unless the
+// response ends well.
+func (sock *socket) take() *exchange {
+	sock.mu.Lock()
+	defer sock.mu.Unlock()
+	last := sock.last
+	sock.last = nil
+	return last
+}
+
+// remember lets the next request go on from a response.
+func (sock *socket) remember(r *response, input []json.RawMessage) error {
+	e := &exchange{id: r.ID, items: input}
+	for _, item := range r.Output {
+		raw, err := json.Marshal(item)
+		if err != nil {
+			return err
+		}
+		e.items = append(e.items, raw)
+	}
+	sock.mu.Lock()
+	defer sock.mu.Unlock()
+	sock.last = e
+	return nil
+}
+
+func (sock *socket) isExpired() bool {
+	sock.mu.Lock()
+	defer sock.mu.Unlock()
+	return sock.expired || time.Since(sock.opened) > maxSocket
+}
+
+// socketWriter writes each event as a message.
+type socketWriter struct {
+	ctx  context.Context
+	conn *websocket.Conn
+}
+
+func (socketWriter) Flush() error { return nil }
+func (socketWriter) Close() error { return nil }
+
+func (w socketWriter) WriteEvent(_ string, data []byte) error {
+	ctx, cancel := context.WithTimeout(w.ctx, writeTimeout)
+	defer cancel()
+	return w.conn.Write(ctx, websocket.MessageText, data)
+}
+
+// hijacker is a response writer that remembers the connection below it.
+type hijacker struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+// Hijack implements [http.Hijacker].
+func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffers, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	h.conn = conn
+	return conn, buffers, err
+}

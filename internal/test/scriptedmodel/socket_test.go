@@ -1,0 +1,391 @@
+package scriptedmodel
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// channel is a client's WebSocket.
+type channel struct {
+	t    *testing.T
+	conn *websocket.Conn
+}
+
+// dial opens a WebSocket.
+func (s *site) dial() *channel {
+	s.t.Helper()
+	header := http.Header{"Session-Id": {"the session"}}
+	conn, _, err := websocket.Dial(deadline(s.t), s.url+"/v1/responses", &websocket.DialOptions{HTTPHeader: header})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.CloseNow() })
+	conn.SetReadLimit(maxBody)
+	return &channel{s.t, conn}
+}
+
+func (c *channel) send(message string) {
+	c.t.Helper()
+	if err := c.conn.Write(deadline(c.t), websocket.MessageText, []byte(message)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// create sends a request for a response.
+func (c *channel) create(prompt any, more object) {
+	c.t.Helper()
+	request := object{"type": "response.create", "model": "gpt-5", "input": prompt}
+	for k, v := range more {
+		request[k] = v
+	}
+	data, err := json.Marshal(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.send(string(data))
+}
+
+// read reads the next message.
+func (c *channel) read() (object, error) {
+	c.t.Helper()
+	_, data, err := c.conn.Read(deadline(c.t))
+	if err != nil {
+		return nil, err
+	}
+	var message object
+	if err := json.Unmarshal(data, &message); err != nil {
+		c.t.Fatal(err)
+	}
+	return message, nil
+}
+
+// answer reads up to the end of a response, or an error.
+func (c *channel) answer() (a answer) {
+	c.t.Helper()
+	for {
+		var e object
+		if e, a.err = c.read(); a.err != nil {
+			return a
+		}
+		a.events = append(a.events, e)
+		switch e["type"] {
+		case "response.completed", "response.failed", "response.incomplete":
+			checkEvents(c.t, a.events)
+			return a
+		case "error":
+			return a
+		}
+	}
+}
+
+// ask sends a request and reads its answer.
+func (c *channel) ask(prompt any, more object) answer {
+	c.t.Helper()
+	c.create(prompt, more)
+	return c.answer()
+}
+
+// id is the id of the response.
+func (a answer) id() string {
+	id, _ := a.last().at("response", "id").(string)
+	return id
+}
+
+// code is the code of an error.
+func (a answer) code() string {
+	code, _ := a.last().at("error", "code").(string)
+	return code
+}
+
+// TestSocketEvents: an answer over a WebSocket has the events of one over HTTP.
+func TestSocketEvents(t *testing.T) {
+	s := start(t, Options{Chunk: 3})
+	c := s.dial()
+	for _, prompt := range []string{
+		"say:Grüße, alle", "reason:one\n\ntwo; say:x", "tool:2 f {\"a\":%d}", "usetool:f {}",
+		"say:x; fail:server_error", "say:x; incomplete:max_output_tokens", "usage:1,2,3,4; say:x", "hello",
+	} {
+		over, want := c.ask(prompt, nil), s.ask(body(prompt, nil))
+		if over.types() != want.types() || over.text() != want.text() || len(over.calls()) != len(want.calls()) {
+			t.Errorf("%s: %s %q; over HTTP %s %q", prompt, over.types(), over.text(), want.types(), want.text())
+		}
+	}
+	stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Finished == 16 })
+	if err != nil || stats.Requests != 16 || stats.Sockets != 1 {
+		t.Errorf("stats %+v, %v", stats, err)
+	}
+}
+
+// TestSocketChain: a warm-up and a response can be gone on from with the new
+// items alone, and the requests are kept with their whole input.
+func TestSocketChain(t *testing.T) {
+	s := start(t, Options{})
+	c := s.dial()
+	said := func(role, text string) object { return object{"type": "message", "role": role, "content": text} }
+	warm := c.ask([]object{said("developer", "Be brief.")}, object{"generate": false, "prompt_cache_key": "k"})
+	if warm.types() != "created in_progress completed" || warm.last().at("response", "usage", "total_tokens") != 0.0 {
+		t.Fatalf("the warm-up is answered with %v", warm.events)
+	}
+	first := c.ask([]object{said("user", `reason:hm; tool:f {"a":1}; then; say:done`)},
+		object{"previous_response_id": warm.id(), "include": []string{"reasoning.encrypted_content"}})
+	calls := first.calls()
+	if len(calls) != 1 {
+		t.Fatalf("the first answer is %v", first.events)
+	}
+	output := object{"type": "function_call_output", "call_id": "call_2_1", "output": "the result"}
+	second := c.ask([]object{output}, object{"previous_response_id": first.id()})
+	if second.text() != "done" {
+		t.Fatalf("the second answer is %v", second.events)
+	}
+	if third := c.ask("say:x", object{"previous_response_id": second.id()}); third.text() != "x" {
+		t.Fatalf("the third answer is %v", third.events)
+	}
+
+	warmups, requests := s.Warmups(), s.Requests()
+	if len(warmups) != 1 || !warmups[0].IsWarmup() || warmups[0].PromptCacheKey != "k" || warmups[0].Number != 1 {
+		t.Errorf("warm-ups %+v", warmups)
+	}
+	var got []string
+	for _, r := range requests {
+		var types []string
+		for _, it := range r.Input {
+			types = append(types, strings.TrimPrefix(it.Type+" "+it.Role, "message "))
+		}
+		got = append(got, strings.Join(types, ", "))
+		var again Request
+		if err := json.Unmarshal(r.Body, &again); err != nil || len(again.Input) != len(r.Input) {
+			t.Errorf("request %d has the body %s", r.Number, r.Body)
+		}
+		if r.Transport != WebSocket || r.Socket != 1 || r.NewItems != 1 || r.Bytes == 0 || r.Header.Get("Session-Id") != "the session" {
+			t.Errorf("request %d: %+v, %v", r.Number, r.Delivery, r.Header)
+		}
+	}
+	want := "developer, user; developer, user, reasoning , function_call , function_call_output ; " +
+		"developer, user, reasoning , function_call , function_call_output , assistant, user"
+	if strings.Join(got, "; ") != want {
+		t.Errorf("the inputs are\n%s, want\n%s", strings.Join(got, "; "), want)
+	}
+	if it := requests[1].Input[2]; it.EncryptedContent == "" || requests[1].Input[3].Arguments != `{"a":1}` {
+		t.Errorf("the input is %+v", requests[1].Input)
+	}
+	sum := warmups[0].Bytes
+	for _, r := range requests {
+		sum += r.Bytes
+	}
+	stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Finished == 3 })
+	if err != nil || stats.Bytes != sum || stats.Warmups != 1 || stats.Requests != 3 {
+		t.Errorf("stats %+v, %v, want %d bytes", stats, err, sum)
+	}
+}
+
+// TestSocketQueue: requests that come while another is answered wait.
+func TestSocketQueue(t *testing.T) {
+	s := start(t, Options{})
+	c := s.dial()
+	texts := []string{"one", "two", "three"}
+	for _, text := range texts {
+		c.create("say:"+text, nil)
+	}
+	for _, text := range texts {
+		if got := c.answer().text(); got != text {
+			t.Errorf("%q is answered with %q", text, got)
+		}
+	}
+}
+
+// TestSocketErrors: what is wrong is told in a message, and the WebSocket is of
+// use after it, but for what has gone before.
+func TestSocketErrors(t *testing.T) {
+	s := start(t, Options{})
+	c := s.dial()
+	for message, code := range map[string]string{
+		`{`: "invalid_request", `7`: "invalid_request", `{"type":"response.cancel"}`: "invalid_request",
+		`{"type":"response.create"}`:                                              "invalid_request",
+		`{"type":"response.create","input":7}`:                                    "invalid_request",
+		`{"type":"response.create","input":[7]}`:                                  "invalid_request",
+		`{"type":"response.create","input":"x","previous_response_id":7}`:         "invalid_request",
+		`{"type":"response.create","input":"x","previous_response_id":"resp_99"}`: "previous_response_not_found",
+	} {
+		c.send(message)
+		if a := c.answer(); a.code() != code || a.last()["status"] != 400.0 {
+			t.Errorf("%s: %v", message, a.events)
+		}
+	}
+	for _, prompt := range []string{"http:503", "fail:server_error", "chunk=0"} {
+		first := c.ask("say:one", nil)
+		c.ask(prompt, object{"previous_response_id": first.id()})
+		if a := c.ask("say:two", object{"previous_response_id": first.id()}); a.code() != "previous_response_not_found" {
+			t.Errorf("after %s: %v", prompt, a.events)
+		}
+	}
+	s.refused(body("say:x", object{"previous_response_id": "resp_1"}), 400) // over HTTP there is none
+}
+
+// TestSocketRefusals: what is an HTTP status and a header over HTTP is in the
+// message.
+func TestSocketRefusals(t *testing.T) {
+	s := start(t, Options{})
+	c := s.dial()
+	a := c.ask("say:never; http:429 7", nil)
+	if a.last()["status"] != 429.0 || a.code() != "rate_limit_exceeded" || a.last().at("headers", "Retry-After") != "7" {
+		t.Errorf("429: %v", a.events)
+	}
+	a = c.ask("limit:3600 pro", nil)
+	if a.last()["status"] != 429.0 || a.last().at("error", "type") != "usage_limit_reached" || a.last().at("headers", "x-codex-primary-used-percent") != "100" {
+		t.Errorf("a spent plan: %v", a.events)
+	}
+	defer s.On(func(r Request) (Script, bool) { return Script{End: ForeignInstructions{}}, true })()
+	if a = c.ask("x", nil); a.last()["status"] != 400.0 || a.last()["detail"] != "Instructions are not valid" {
+		t.Errorf("foreign instructions: %v", a.events)
+	}
+}
+
+// TestSocketCut: all deltas are there when the connection breaks.
+func TestSocketCut(t *testing.T) {
+	s := start(t, Options{Chunk: 1})
+	if a := s.dial().ask("say:Grüße; cutoff", nil); a.text() != "Grüße" || a.err == nil {
+		t.Errorf("read %q, %v", a.text(), a.err)
+	}
+	if stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Finished == 1 }); err != nil || stats.ClosedEarly != 0 {
+		t.Errorf("stats %+v, %v", stats, err)
+	}
+}
+
+// TestSocketClosedEarly: the server sees a client go in the middle of a response.
+func TestSocketClosedEarly(t *testing.T) {
+	s := start(t, Options{})
+	for i, prompt := range []string{"hang", "say:first; hang", "delay=1m chunk=1 say:long"} {
+		c := s.dial()
+		c.create(prompt, nil)
+		if stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Open == 1 }); err != nil || stats.ClosedEarly != i {
+			t.Errorf("%s: stats %+v, %v", prompt, stats, err)
+		}
+		_ = c.conn.CloseNow()
+		if err := s.WaitClosed(deadline(t), i+1); err != nil {
+			t.Error(err)
+		}
+	}
+	if stats := s.Stats(); stats.Open != 0 || stats.Finished != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+}
+
+// TestStrike: what can befall a WebSocket, at rest and in the middle of a
+// response.
+func TestStrike(t *testing.T) {
+	s := start(t, Options{})
+	for _, prompt := range []string{"say:x", "say:x; hang"} {
+		for _, m := range []Mishap{Goodbye, Reset} {
+			c := s.dial()
+			c.create(prompt, nil)
+			for {
+				if e, err := c.read(); err != nil || e["type"] == "response.output_item.done" || e["type"] == "response.output_text.delta" && strings.HasSuffix(prompt, "hang") {
+					break
+				}
+			}
+			struck := make(chan int, 1)
+			go func() { struck <- s.Strike(m) }() // a goodbye waits for the client's
+			var err error
+			for err == nil {
+				_, err = c.read()
+			}
+			if n := <-struck; n != 1 {
+				t.Errorf("it struck %d WebSockets", n)
+			}
+			if status := websocket.CloseStatus(err); (status == websocket.StatusGoingAway) != (m == Goodbye) {
+				t.Errorf("%s, mishap %d: %v", prompt, m, err)
+			}
+			s.waitSockets(0)
+		}
+	}
+	c := s.dial()
+	first := c.ask("say:x", nil)
+	s.Strike(Forget)
+	if a := c.ask("say:y", object{"previous_response_id": first.id()}); a.code() != "previous_response_not_found" {
+		t.Errorf("after forgetting: %v", a.events)
+	}
+	s.Strike(Expire)
+	if a := c.ask("say:y", nil); a.code() != "websocket_connection_limit_reached" {
+		t.Errorf("on an old WebSocket: %v", a.events)
+	}
+	if _, err := c.read(); err == nil {
+		t.Error("an old WebSocket goes on")
+	}
+}
+
+// waitSockets waits until so many WebSockets are open.
+func (s *site) waitSockets(n int) {
+	s.t.Helper()
+	for ctx := deadline(s.t); len(s.sockets.list()) != n; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			s.t.Fatalf("%d WebSockets are open, want %d", len(s.sockets.list()), n)
+		}
+	}
+}
+
+// TestSocketAge: a WebSocket takes no requests after an hour.
+func TestSocketAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sock := &socket{opened: time.Now()}
+		time.Sleep(maxSocket)
+		if sock.isExpired() {
+			t.Error("too early")
+		}
+		if time.Sleep(time.Nanosecond); !sock.isExpired() {
+			t.Error("it does not age")
+		}
+	})
+}
+
+// TestSocketServerClose: closing the server ends its WebSockets and lets none be
+// opened.
+func TestSocketServerClose(t *testing.T) {
+	s := start(t, Options{})
+	idle, busy := s.dial(), s.dial()
+	busy.create("hang", nil)
+	if _, err := s.Wait(deadline(t), func(now Stats) bool { return now.Open == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for _, c := range []*channel{idle, busy} {
+		if _, err := c.read(); err == nil {
+			t.Error("a WebSocket goes on")
+		}
+	}
+	_, response, err := websocket.Dial(context.Background(), s.url+"/v1/responses", nil)
+	if err == nil || response == nil || response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a handshake afterwards: %v, %v", response, err)
+	}
+	if stats := s.Stats(); stats.Open != 0 || stats.ClosedEarly != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+}
+
+// TestBadHandshake: what is no handshake is refused.
+func TestBadHandshake(t *testing.T) {
+	s := start(t, Options{})
+	request, err := http.NewRequestWithContext(deadline(t), http.MethodGet, s.url+"/v1/responses", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", "tea")
+	response, err := s.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("status %d", response.StatusCode)
+	}
+	if stats := s.Stats(); stats.Sockets != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+}
