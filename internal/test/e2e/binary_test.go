@@ -59,9 +59,7 @@ func runWith(t *testing.T, options string) *running {
 	server := httptest.NewServer(s.model)
 	t.Cleanup(server.Close)
 	t.Cleanup(s.model.Close)
-	if err := codexhome.Write(s.home, server.URL+"/v1", codexhome.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	writeHome(t, s.home, server.URL+"/v1", codexhome.Options{})
 	r := s.runFile(s.caddyfile("api_key " + secretKey + "\n" + options))
 	r.waitUp()
 	return r

@@ -99,9 +99,7 @@ func TestRemoteImageFetched(t *testing.T) {
 	modelServer := httptest.NewServer(model)
 	defer modelServer.Close()
 	home := t.TempDir()
-	if err := codexhome.Write(home, modelServer.URL+"/v1", codexhome.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	writeHome(t, home, modelServer.URL+"/v1", codexhome.Options{})
 	process := appserver.New(appserver.Config{Command: []string{codexBinary, "app-server"}, Home: home,
 		Client: codexrpc.ClientInfo{Name: "test", Title: "test", Version: "0"}}, nil)
 	process.Start()

@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "all end-to-end tests were skipped")
 		return
 	}
+	if err := chooseTransport(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	// The built-in default, so that Caddy does not write this machine's home.
 	caddy.DefaultStorage.Path, err = os.MkdirTemp("", "caddy-storage-")
 	if err == nil {

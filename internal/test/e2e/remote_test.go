@@ -42,9 +42,7 @@ func newLab(t *testing.T) *lab {
 	server := httptest.NewServer(l.model)
 	t.Cleanup(server.Close)
 	t.Cleanup(l.model.Close)
-	if err := codexhome.Write(l.home, server.URL+"/v1", codexhome.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	writeHome(t, l.home, server.URL+"/v1", codexhome.Options{})
 	return l
 }
 

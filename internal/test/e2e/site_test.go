@@ -46,9 +46,7 @@ func newSiteWith(t testing.TB, home codexhome.Options, options string) *site {
 	server := httptest.NewServer(s.model)
 	t.Cleanup(server.Close)
 	t.Cleanup(s.model.Close)
-	if err := codexhome.Write(s.home, server.URL+"/v1", home); err != nil {
-		t.Fatal(err)
-	}
+	writeHome(t, s.home, server.URL+"/v1", home)
 	s.provider = server.URL + "/v1"
 	s.addr = freeAddr(t)
 	s.url = "http://" + s.addr

@@ -37,9 +37,7 @@ func TestProviderUntold(t *testing.T) {
 
 	// Nobody listens there, for which Codex waits. Another process reads the
 	// configuration anew.
-	if err := codexhome.Write(s.home, "http://"+freeAddr(t)+"/v1", codexhome.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	writeHome(t, s.home, "http://"+freeAddr(t)+"/v1", codexhome.Options{})
 	s.load(s.caddyfile(strings.Replace(s.appServer(), "{\n", "{\nenv OTHER yes\n", 1) + "\nidle_timeout 3s"))
 	s.waitReady()
 	s.checkUntold("hello")

@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// transportVariable is the environment variable that names the transport of all
+// tests: http or websocket.
+const transportVariable = "TRANSPORT"
+
+// transport is how Codex talks to the model in tests that do not run over both:
+// HTTP unless the environment says otherwise.
+var transport = scriptedmodel.HTTP
+
+// oneTransport reports that the environment has chosen the transport.
+var oneTransport bool
+
+// chooseTransport follows the environment.
+func chooseTransport() error {
+	chosen := scriptedmodel.Transport(os.Getenv(transportVariable))
+	switch chosen {
+	case "":
+		return nil
+	case scriptedmodel.HTTP, scriptedmodel.WebSocket:
+		transport, oneTransport = chosen, true
+		return nil
+	}
+	return fmt.Errorf("%s is %q; want http or websocket", transportVariable, chosen)
+}
+
+// overBoth runs a test over each transport, or over the one that the environment
+// has chosen. It is for what depends on the transport: the order and the ends of
+// streams, errors, histories, tools. All else is tested over one of them.
+func overBoth(t *testing.T, test func(t *testing.T)) {
+	if oneTransport {
+		test(t)
+		return
+	}
+	for _, over := range []scriptedmodel.Transport{scriptedmodel.HTTP, scriptedmodel.WebSocket} {
+		t.Run(string(over), func(t *testing.T) {
+			overOne(t, over)
+			test(t)
+		})
+	}
+}
+
+// overOne sets the transport of the sites that a test starts from now on.
+func overOne(t *testing.T, over scriptedmodel.Transport) {
+	before := transport
+	transport = over
+	t.Cleanup(func() { transport = before })
+}
+
+// writeHome writes a CODEX_HOME for a model server over the transport of the
+// test.
+func writeHome(t testing.TB, dir, baseURL string, opts codexhome.Options) {
+	t.Helper()
+	opts.WebSockets = transport == scriptedmodel.WebSocket
+	if err := codexhome.Write(dir, baseURL, opts); err != nil {
+		t.Fatal(err)
+	}
+}
