@@ -25,8 +25,8 @@ type Probe struct {
 	Unanswered  string // a method whose calls go unanswered; empty: there is none
 }
 
-// Monitor probes the app-server until the connection ends, in the background, and
-// reports each result. It ends the connection with [ErrUnresponsive] when too
+// Monitor probes the app-server at once and then until the connection ends, in the
+// background, and reports each result. It ends the connection with [ErrUnresponsive] when too
 // many probes in a row have brought nothing. A connection that something moves
 // on is alive: an answer can wait behind many megabytes of other messages.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
@@ -43,7 +43,7 @@ func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 }
 
 func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
-	pause := time.NewTimer(h.Every)
+	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for missed := 0; ; {
 		select {

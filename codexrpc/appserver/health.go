@@ -29,11 +29,8 @@ type health struct {
 	codexrpc.Probe
 }
 
-// monitor begins the heartbeat of an instance whose handshake is over.
+// monitor begins the heartbeat of an instance.
 func (p *Process) monitor(in *instance) {
-	if in.err != nil {
-		return
-	}
 	heartbeat := p.heartbeat
 	if in.child == nil {
 		heartbeat.MaxMissed = maxMissedRemote

@@ -126,7 +126,6 @@ func (p *Process) begin(in *instance, printing *catalogueRun) {
 	ctx, cancel := p.startContext(in)
 	defer cancel()
 	in.err = p.handshake(ctx, in)
-	p.monitor(in)
 	if printing == nil {
 		return
 	}

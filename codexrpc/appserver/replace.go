@@ -78,6 +78,7 @@ func (s *supervisor) takeOver() {
 	in.since = time.Now()
 	s.serving = in
 	s.swap(in, old)
+	s.monitor(in)
 	if s.Status().State == StateUnresponsive { // the old one was
 		s.ready(in)
 	}

@@ -118,6 +118,7 @@ func (s *supervisor) begun() {
 	in.since = time.Now()
 	s.serving = in
 	s.ready(in)
+	s.monitor(in)
 	s.adoptOrphans()
 	s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
 }
