@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
@@ -126,14 +126,14 @@ func storeFor(t testing.TB, size int) responsestore.Store {
 	for link := range storedLinks {
 		e := &responsestore.Entry{Response: json.RawMessage("{}")}
 		if link > 0 {
-			e.Previous = responses.IDPrefix + storedSuffix(link-1)
+			e.Previous = responseid.Prefix + storedSuffix(link-1)
 			items = 1
 		}
 		for i := range items {
 			e.Input = append(e.Input, storedItem(link, fmt.Sprint("i", i)))
 		}
 		e.Input = append(e.Input, storedItem(link, "last"))
-		if err := store.Put(t.Context(), responses.IDPrefix+storedSuffix(link), e); err != nil {
+		if err := store.Put(t.Context(), responseid.Prefix+storedSuffix(link), e); err != nil {
 			t.Fatal(err)
 		}
 	}

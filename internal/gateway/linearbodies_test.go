@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // hostileBody makes a body whose arrays, objects or texts have about n elements.
@@ -249,7 +249,7 @@ func responseBodies() map[string]hostileBody {
 			return following(list(n, func(i int) string { return fmt.Sprintf(`{"id":"msg_%s_i0"}`, storedSuffix(1<<20+i)) }))
 		},
 		"following and references": func(n int) string {
-			return `{"model":"m","previous_response_id":"` + responses.IDPrefix + storedSuffix(storedLinks-1) + `","input":[` +
+			return `{"model":"m","previous_response_id":"` + responseid.Prefix + storedSuffix(storedLinks-1) + `","input":[` +
 				numbered(n, `{"type":"item_reference","id":"msg_`+storedSuffix(0)+`_i%d"}`) + `]}`
 		},
 

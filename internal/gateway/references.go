@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
@@ -59,8 +60,8 @@ func (q *responsesRequest) references(ctx context.Context, stored *responsestore
 	ids := q.References()
 	named := make([]responsestore.Reference, len(ids))
 	for i, id := range ids {
-		response, ok := responses.OfItem(id)
-		if !ok || !responsestore.ValidID(response) {
+		response, ok := responseid.OfItem(id)
+		if !ok {
 			return nil, &responsestore.MissingError{ID: id}
 		}
 		named[i] = responsestore.Reference{Response: response, Item: id}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -30,7 +31,7 @@ func (c responsesCodec) decode(body []byte) (decodedRequest, *apierror.Error) {
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return &responsesRequest{Request: decoded, g: c.g, suffix: responsestore.NewSuffix(time.Now())}, nil
+	return &responsesRequest{Request: decoded, g: c.g, suffix: responseid.NewSuffix(time.Now())}, nil
 }
 
 // responsesRequest is a decoded request for a response.
@@ -99,10 +100,7 @@ func (f *responseForm) keep(record responses.Record) {
 	if !f.request.Stored() {
 		return
 	}
-	f.entry.Response = record.Response
-	for _, item := range record.Output {
-		f.entry.Output = append(f.entry.Output, responsestore.Output(item))
-	}
+	f.entry.Response, f.entry.Output = record.Response, record.Output
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), storeTimeout)
 	defer cancel()
 	if err := f.g.opts.Responses.Put(ctx, f.meta.ID, f.entry); err != nil {

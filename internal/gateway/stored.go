@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
@@ -62,7 +63,7 @@ func (g *Gateway) inputItems(r *http.Request, id string) ([]byte, *apierror.Erro
 
 // entry reads a stored response of the caller.
 func (g *Gateway) entry(r *http.Request, id string) (*responsestore.Entry, *apierror.Error) {
-	if g.opts.Responses == nil || !responsestore.ValidID(id) {
+	if g.opts.Responses == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)
 	}
 	// Those that run come first: a response is stored before it leaves their register.
@@ -88,7 +89,7 @@ func (g *Gateway) notStored(r *http.Request, id string, err error) *apierror.Err
 
 // deleteResponse deletes a stored response of the caller. It cancels one that goes on.
 func (g *Gateway) deleteResponse(r *http.Request, id string) ([]byte, *apierror.Error) {
-	if g.opts.Responses == nil || !responsestore.ValidID(id) {
+	if g.opts.Responses == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)
 	}
 	if one := g.running.find(g.opts.User(r), id); one != nil && one.form.request.Stored() {

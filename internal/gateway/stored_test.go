@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -52,7 +53,7 @@ func (noObserver) RequestFailed(*http.Request, *apierror.Error) {}
 // TestStoreFails: a store that does not work is a 503 to those who need it. What
 // is wrong with it is for the log alone.
 func TestStoreFails(t *testing.T) {
-	id := responses.IDPrefix + strings.Repeat("0", 26)
+	id := responseid.Prefix + strings.Repeat("0", 26)
 	g, log := storeGateway(failingStore{fmt.Errorf("%w: open /var/lib/secret: denied", responsestore.ErrUnavailable)})
 	check := func(what string, status int, body string) {
 		t.Helper()
@@ -135,7 +136,7 @@ func (c *circleStore) Get(ctx context.Context, user, id string) (*responsestore.
 // TestChainAtExit: a chain that is being read does not hold up the exit, nor
 // outlive its client.
 func TestChainAtExit(t *testing.T) {
-	body := `{"model":"m","input":"q","previous_response_id":"` + responses.IDPrefix + strings.Repeat("0", 26) + `"}`
+	body := `{"model":"m","input":"q","previous_response_id":"` + responseid.Prefix + strings.Repeat("0", 26) + `"}`
 	for code, end := range map[apierror.Code]func(leave, exit context.CancelFunc){
 		"response_store_unavailable": func(leave, _ context.CancelFunc) { leave() },
 		"server_shutting_down":       func(_, exit context.CancelFunc) { exit() },
@@ -156,7 +157,7 @@ func TestChainAtExit(t *testing.T) {
 // TestChainMemory: the items of a chain count with the bodies of requests.
 func TestChainMemory(t *testing.T) {
 	store := responsestore.NewMemory(1<<20, time.Hour)
-	id := responses.IDPrefix + strings.Repeat("0", 26)
+	id := responseid.Prefix + strings.Repeat("0", 26)
 	item := `{"id":"msg_` + strings.Repeat("0", 26) + `_0","type":"message","role":"user","content":"` + strings.Repeat("x", 4<<10) + `"}`
 	entry := &responsestore.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
 	if err := store.Put(t.Context(), id, entry); err != nil {

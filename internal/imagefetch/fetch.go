@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // Options configure a [Fetcher]. The zero value is for production; the fields
@@ -41,7 +43,7 @@ type limits struct {
 }
 
 var standardLimits = limits{
-	images:     16,
+	images:     prompt.MaxRemoteImages,
 	atOnce:     4,
 	imageBytes: 20 << 20,
 	totalBytes: 32 << 20,

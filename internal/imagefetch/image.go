@@ -9,10 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-)
 
-// types are the media types that models read.
-var types = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
 
 // image fetches one image and returns it as a data URL. Its error is a reason.
 func (f *Fetcher) image(ctx context.Context, url string, total *budget) (string, error) {
@@ -43,7 +42,7 @@ func (f *Fetcher) get(ctx context.Context, url string) (*http.Response, error) {
 		return nil, errURL
 	}
 	request.Header.Set("User-Agent", "caddy-codex")
-	request.Header.Set("Accept", strings.Join(types, ", "))
+	request.Header.Set("Accept", strings.Join(prompt.ImageTypes, ", "))
 	request.Header.Set("Accept-Encoding", "identity")
 	return f.client.Do(request)
 }
@@ -69,7 +68,7 @@ func (f *Fetcher) read(response *http.Response, total *budget) (string, error) {
 		return "", err
 	}
 	media := http.DetectContentType(head[:n])
-	if !slices.Contains(types, media) {
+	if !slices.Contains(prompt.ImageTypes, media) {
 		return "", errNoImage
 	}
 	var out strings.Builder

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// imageTypes are the media types that models read.
-var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+// ImageTypes are the media types that models read.
+var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // ReadDetail reads how closely the model is to look. Codex replaces an image of
 // low detail by a sentence, so that low becomes auto.
@@ -61,7 +61,7 @@ func checkImageData(rest []byte) *field.Error {
 		return field.Invalid("must be a data URL in base64, such as data:image/png;base64,…")
 	}
 	known := func(t string) bool { return bytes.EqualFold(media, []byte(t)) }
-	if !slices.ContainsFunc(imageTypes, known) {
+	if !slices.ContainsFunc(ImageTypes, known) {
 		return field.Invalid("must be an image of the type png, jpeg, gif or webp")
 	}
 	if !isBase64(data) {

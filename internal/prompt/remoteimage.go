@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// maxRemoteImages is how many images a request may have that are to be fetched,
-// the same one twice being one.
-const maxRemoteImages = 16
+// MaxRemoteImages is how many different images a request may have that are to be
+// fetched.
+const MaxRemoteImages = 16
 
 // maxFetchedBytes bounds what the fetched images of a request come to as data
 // URLs, each counted as often as the request names it: for Codex each is a copy.
@@ -33,8 +33,8 @@ func (c *Conversation) RemoteImages() []string {
 
 // CheckRemoteImages is the fault of more remote images than may be fetched.
 func (c *Conversation) CheckRemoteImages() *field.Error {
-	if n := len(c.RemoteImages()); n > maxRemoteImages {
-		return field.Invalid("must hold at most %d remote images, not %d", maxRemoteImages, n)
+	if n := len(c.RemoteImages()); n > MaxRemoteImages {
+		return field.Invalid("must hold at most %d remote images, not %d", MaxRemoteImages, n)
 	}
 	return nil
 }

@@ -63,10 +63,12 @@ type Record struct {
 // Item is an item as a later response needs it: with the content of
 // reasoning, whatever the client wanted to see.
 type Item struct {
-	// From and To are its place in the Response, in bytes, if it stands there.
-	From, To int
-	// Own is the item if it does not, or with less; else nil.
-	Own json.RawMessage
+	// From and To are its place in the Response, in bytes. Nearly all items are there
+	// as they are needed, and are not kept twice.
+	From int `json:"from,omitempty"`
+	To   int `json:"to,omitempty"`
+	// Own is the item if the Response has less of it, or nothing; else nil.
+	Own json.RawMessage `json:"own,omitempty"`
 }
 
 // keep makes the whole object, and hands it to whoever keeps it.

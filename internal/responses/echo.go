@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // echo are the values of a request that its response repeats, if they
@@ -37,14 +38,11 @@ type Meta struct {
 	echo      []byte // the members that never change, from a comma to the last
 }
 
-// IDPrefix begins the id of every response.
-const IDPrefix = "resp_"
-
 // Meta returns the meta of the request's response, of which the caller sets the
 // rest. suffix makes its id, and those of its items; it is of letters and digits.
 func (r *Request) Meta(suffix string) Meta {
 	return Meta{
-		ID:        IDPrefix + suffix,
+		ID:        responseid.Prefix + suffix,
 		encrypted: r.encrypted,
 		forms:     r.forms,
 		echo:      r.appendEcho(nil),

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -187,7 +188,7 @@ func (f *fold) begin(item outputItem) *outputItem {
 	f.close(statusCompleted)
 	item.status = statusInProgress
 	item.source = strings.Clone(item.source)
-	item.id = sourceID(itemID(prefixes[item.kind], f.suffix, strconv.Itoa(len(f.items))), item.source)
+	item.id = responseid.WithSource(responseid.Item(prefixes[item.kind], f.suffix, strconv.Itoa(len(f.items))), item.source)
 	if item.index != hidden {
 		item.index = f.shown
 		f.shown++

@@ -7,6 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // inputItem is one item of a response's input (InputItem).
@@ -214,7 +215,7 @@ func (i *inputItem) readReasoning(fields *itemFields) *field.Error {
 		}
 	}
 	i.passOn()
-	if source, ok := sourceOf(i.id); ok {
+	if source, ok := responseid.Source(i.id); ok {
 		i.message.Item = jsontext.Value(i.resource(source))
 	}
 	return nil

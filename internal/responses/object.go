@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // The values of a Response's status, and, but for failed and cancelled, of an
@@ -60,7 +61,7 @@ type outputItem struct {
 func newResponse(meta Meta) *response {
 	return &response{
 		meta:   meta,
-		suffix: strings.TrimPrefix(meta.ID, IDPrefix),
+		suffix: strings.TrimPrefix(meta.ID, responseid.Prefix),
 		status: statusInProgress,
 	}
 }

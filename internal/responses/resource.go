@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // InputItems are the items of the request's own input as they are kept and
@@ -18,7 +19,7 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 		item := &r.input[i]
 		id := item.id
 		if id == "" || len(id) > maxItemID || taken[id] {
-			id = itemID(item.prefix(), suffix, "i"+strconv.Itoa(i))
+			id = responseid.Item(item.prefix(), suffix, "i"+strconv.Itoa(i))
 		}
 		taken[id] = true
 		items = append(items, item.resource(id))

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
 // Entry is one response that is kept. It must not be changed once it is stored,
@@ -20,7 +22,7 @@ type Entry struct {
 	// Input are the items of its own input, each with an id.
 	Input []json.RawMessage `json:"input"`
 	// Output are its items as the next response needs them.
-	Output []Output `json:"output"`
+	Output []responses.Item `json:"output"`
 
 	release func() // nil: there is nothing to release
 }
@@ -31,16 +33,6 @@ func (e *Entry) Release() {
 	if e.release != nil {
 		e.release()
 	}
-}
-
-// Output is one item of a response's output. Nearly all are what the client
-// got, and are not kept twice.
-type Output struct {
-	// From and To are its place in the Response, in bytes.
-	From int `json:"from,omitempty"`
-	To   int `json:"to,omitempty"`
-	// Own is the item where the client got less of it, or nothing; else nil.
-	Own json.RawMessage `json:"own,omitempty"`
 }
 
 // Items are the items of the entry as the next response needs them: the input,
@@ -60,7 +52,7 @@ func (e *Entry) Items() iter.Seq[json.RawMessage] {
 	}
 }
 
-func (e *Entry) output(o Output) json.RawMessage {
+func (e *Entry) output(o responses.Item) json.RawMessage {
 	if o.Own != nil {
 		return o.Own
 	}
@@ -103,7 +95,7 @@ func readEntry(data []byte) *Entry {
 	return e
 }
 
-func readOutput(v gjson.Result) (o Output) {
+func readOutput(v gjson.Result) (o responses.Item) {
 	v.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
 		case "from":

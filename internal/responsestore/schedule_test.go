@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/certmagic"
+
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // TestSweepsOverReloads: what is over is deleted also if no store lives until
@@ -22,7 +24,7 @@ func TestSweepsOverReloads(t *testing.T) {
 		open := func() *Shared {
 			return newSharedAt(storage, Limits{time.Minute, 100}, slog.New(slog.DiscardHandler), schedule)
 		}
-		old := fmt.Sprintf("%s/%s%s%0*d%s", folder, idPrefix, stamp(time.Now()), idLength-stampLength, 1, extension)
+		old := fmt.Sprintf("%s/%s%s%019d%s", folder, responseid.Prefix, responseid.NewSuffix(time.Now())[:7], 1, extension)
 		if err := storage.Store(t.Context(), old, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/certmagic"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/storagecall"
 )
 
@@ -77,7 +78,7 @@ func (s *Shared) Close() { s.sweeper.close() }
 // key is where an entry stands. An id of another form, or of one that is too
 // old, has no place.
 func (s *Shared) key(id string) (string, error) {
-	at, ok := made(id)
+	at, ok := responseid.Time(id)
 	if !ok || s.over(at) {
 		return "", ErrNotFound
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -175,30 +174,6 @@ func TestSharedCorrupt(t *testing.T) {
 		}
 		if _, err := s.Get(t.Context(), "u", id(0)); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%q: %v", data, err)
-		}
-	}
-}
-
-// TestNewSuffix: ids stand in the order of their times, and tell them.
-func TestNewSuffix(t *testing.T) {
-	var ids []string
-	for seconds := int64(1); seconds < 1<<35; seconds *= 2 {
-		at := time.Unix(seconds, 0)
-		id := idPrefix + NewSuffix(at)
-		if back, ok := made(id); !ok || !back.Equal(at) || !ValidID(id) {
-			t.Errorf("%s of %s: %s, %t", id, at, back, ok)
-		}
-		ids = append(ids, id)
-	}
-	if !slices.IsSorted(ids) {
-		t.Errorf("%q", ids)
-	}
-	if one, other := NewSuffix(testTime), NewSuffix(testTime); one == other {
-		t.Errorf("%s twice", one)
-	}
-	for _, id := range []string{"", "resp_", idPrefix + strings.Repeat("z", idLength)} {
-		if at, ok := made(id); ok {
-			t.Errorf("%q was made at %s", id, at)
 		}
 	}
 }

@@ -14,6 +14,9 @@ import (
 
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/goleak"
+
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +28,7 @@ var testTime = time.Now().Truncate(time.Second)
 // id is the id of the nth response, made n milliseconds after the first.
 func id(n int) string {
 	at := testTime.Add(time.Duration(n) * time.Millisecond)
-	return fmt.Sprintf("%s%s%0*d", idPrefix, stamp(at), idLength-stampLength, n)
+	return fmt.Sprintf("%s%s%019d", responseid.Prefix, responseid.NewSuffix(at)[:7], n)
 }
 
 func entry(user, previous, text string) *Entry {
@@ -33,7 +36,7 @@ func entry(user, previous, text string) *Entry {
 		User: user, Previous: previous,
 		Response: json.RawMessage(`{"id":"<` + text + `>"}`),
 		Input:    []json.RawMessage{json.RawMessage(`"in ` + text + `"`)},
-		Output:   []Output{{From: 6, To: 10 + len(text)}, {Own: json.RawMessage(`"own"`)}},
+		Output:   []responses.Item{{From: 6, To: 10 + len(text)}, {Own: json.RawMessage(`"own"`)}},
 	}
 }
 
@@ -64,7 +67,7 @@ func TestStore(t *testing.T) {
 		if err != nil || string(e.Response) != `{"id":"<one>"}` || fmt.Sprintf("%s", slices.Collect(e.Items())) != `["in one" "<one>" "own"]` {
 			t.Errorf("%+v, %v", e, err)
 		}
-		for _, other := range [][2]string{{"bob", id(1)}, {"", id(1)}, {"ann", id(2)}, {"ann", ""}, {"ann", idPrefix + "../../../etc/passwd"}} {
+		for _, other := range [][2]string{{"bob", id(1)}, {"", id(1)}, {"ann", id(2)}, {"ann", ""}, {"ann", responseid.Prefix + "../../../etc/passwd"}} {
 			if _, err := s.Get(ctx, other[0], other[1]); !errors.Is(err, ErrNotFound) {
 				t.Errorf("%q gets %q: %v", other[0], other[1], err)
 			}
@@ -174,16 +177,5 @@ func TestMemoryConcurrent(t *testing.T) {
 	all.Wait()
 	if m.bytes > m.maxBytes || m.used.Len() != len(m.byID) {
 		t.Errorf("%d bytes, %d entries, %d ids", m.bytes, m.used.Len(), len(m.byID))
-	}
-}
-
-func TestValidID(t *testing.T) {
-	for text, want := range map[string]bool{
-		id(1): true, "": false, "resp_": false, id(1) + "x": false, "msg__" + id(1)[5:]: false,
-		idPrefix + strings.Repeat("A", 26): false, idPrefix + "../" + strings.Repeat("a", 23): false,
-	} {
-		if got := ValidID(text); got != want {
-			t.Errorf("%q: %t", text, got)
-		}
 	}
 }

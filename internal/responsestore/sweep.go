@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // The pace of the sweeps, and the time that one of them may take. What it does
@@ -96,7 +98,7 @@ func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 	}
 	tooMany := len(keys) - s.limits.MaxCount
 	for i, key := range keys {
-		at, _ := made(idOf(key))
+		at, _ := responseid.Time(idOf(key))
 		if i >= tooMany && !s.over(at) {
 			break // all behind are younger
 		}
@@ -123,7 +125,7 @@ func (s *Shared) entries(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool {
-		_, ours := made(idOf(key))
+		_, ours := responseid.Time(idOf(key))
 		return !ours || !strings.HasSuffix(key, extension)
 	})
 	slices.SortFunc(keys, func(a, b string) int { return strings.Compare(idOf(a), idOf(b)) })

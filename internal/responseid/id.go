@@ -1,0 +1,70 @@
+// Package responseid makes and reads the ids of responses and of their items.
+package responseid
+
+import (
+	"crypto/rand"
+	"strings"
+	"time"
+)
+
+// Prefix begins the id of every response. Behind it is a suffix: the time at which
+// the id was made, and random characters. All are lower-case letters and digits, so
+// that an id can be part of a path, and ids in their alphabetical order are in that of
+// their times: a list of them shows which are too old.
+const Prefix = "resp_"
+
+const (
+	suffixLength = 26
+	stampLength  = 7 // of them for the time: enough for a thousand years
+)
+
+// digits are those of a stamp, in the order of their values.
+const digits = "0123456789abcdefghijklmnopqrstuv"
+
+// NewSuffix returns the suffix of a new id, with 95 random bits.
+func NewSuffix(now time.Time) string {
+	return stamp(now) + strings.ToLower(rand.Text()[:suffixLength-stampLength])
+}
+
+// stamp returns a time in seconds, in digits.
+func stamp(at time.Time) string {
+	var s [stampLength]byte
+	n := max(0, at.Unix())
+	for i := range s {
+		s[stampLength-1-i] = digits[n%int64(len(digits))]
+		n /= int64(len(digits))
+	}
+	return string(s[:])
+}
+
+// Time returns the time at which an id was made, in seconds. It reports false if the
+// id has another form.
+func Time(id string) (time.Time, bool) {
+	if !Valid(id) {
+		return time.Time{}, false
+	}
+	var n int64
+	for _, b := range []byte(id[len(Prefix):][:stampLength]) {
+		value := strings.IndexByte(digits, b)
+		if value < 0 {
+			return time.Time{}, false
+		}
+		n = n*int64(len(digits)) + int64(value)
+	}
+	return time.Unix(n, 0), true
+}
+
+// Valid reports whether a text has the form of a response's id.
+func Valid(id string) bool {
+	suffix, ok := strings.CutPrefix(id, Prefix)
+	return ok && isSuffix(suffix)
+}
+
+func isSuffix(s string) bool {
+	for _, b := range []byte(s) {
+		if (b < 'a' || b > 'z') && (b < '0' || b > '9') {
+			return false
+		}
+	}
+	return len(s) == suffixLength
+}
