@@ -15,7 +15,6 @@ type Body struct {
 	meta    Meta
 	choices []bodyChoice
 	usage   codexrpc.Usage // of those that have
-	err     error
 }
 
 // bodyChoice is a choice under way.
@@ -42,7 +41,7 @@ func NewBody(meta Meta) *Body {
 // Outputs after a choice's last, or after any failure, are ignored.
 func (b *Body) Add(choice int, out turn.Output) {
 	c := &b.choices[choice]
-	if b.err != nil || c.finished {
+	if c.finished {
 		return
 	}
 	switch out.Kind {
@@ -62,14 +61,8 @@ func (b *Body) Add(choice int, out turn.Output) {
 	case turn.OutputFinish:
 		c.finished, c.finish = true, b.meta.finishReason(out.Finish)
 		b.usage = b.usage.Add(out.Usage)
-	case turn.OutputFailure:
-		b.err = out.Err
 	}
 }
-
-// Failure returns why the first turn to fail failed, or nil. A request with a
-// failed turn has no body: it is answered with [apierror.From] of it.
-func (b *Body) Failure() error { return b.err }
 
 // JSON returns the body. It is complete once all turns have ended well.
 func (b *Body) JSON() []byte {

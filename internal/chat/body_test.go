@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -60,9 +59,6 @@ func TestChatBody(t *testing.T) {
 			if got := string(b.JSON()); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
-			if b.Failure() != nil {
-				t.Errorf("failure %v", b.Failure())
-			}
 		})
 	}
 }
@@ -81,9 +77,6 @@ func TestChatBodyChoices(t *testing.T) {
 		`"usage":{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}}`
 	if got := string(b.JSON()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if b.Failure() != nil {
-		t.Errorf("failure %v", b.Failure())
 	}
 }
 
@@ -117,28 +110,13 @@ func TestChatBodyFunctions(t *testing.T) {
 	}
 }
 
-// TestChatBodyFailure: the first failure is that of the request.
-func TestChatBodyFailure(t *testing.T) {
-	b := bodyOf(t, []turn.Output{textOut("x"), failureOut(turn.ErrInterrupted)})
-	if !errors.Is(b.Failure(), turn.ErrInterrupted) {
-		t.Errorf("failure %v", b.Failure())
-	}
-	meta := testMeta
-	meta.Choices = 3
-	b = bodyOfAll(t, meta, []said{{0, finishOut(turn.FinishStop)}, {2, failureOut(turn.ErrIdle)}})
-	b.Add(1, failureOut(turn.ErrInterrupted))
-	if !errors.Is(b.Failure(), turn.ErrIdle) {
-		t.Errorf("failure %v", b.Failure())
-	}
-}
-
 func TestChatBodyAfterTheEnd(t *testing.T) {
 	b := bodyOf(t, []turn.Output{textOut("x"), finishOut(turn.FinishStop)})
 	before := string(b.JSON())
-	for _, out := range []turn.Output{textOut("y"), startOut(0, "c", "f"), failureOut(turn.ErrIdle)} {
+	for _, out := range []turn.Output{textOut("y"), startOut(0, "c", "f")} {
 		b.Add(0, out)
 	}
-	if got := string(b.JSON()); got != before || b.Failure() != nil {
+	if got := string(b.JSON()); got != before {
 		t.Errorf("the body became\n%s", got)
 	}
 }

@@ -61,8 +61,7 @@ func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 }
 
 // Write encodes one output of a choice, from 0 to one less than there are, as
-// none, one or more chunks. A failure becomes an error object. The error is that
-// of emit. Outputs after a choice's last, or after any failure, are ignored.
+// none, one or more chunks. The error is that of emit. Outputs after a choice's last, or after any failure, are ignored.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.done || s.err != nil || s.choices[choice].finished {
 		return s.err
@@ -78,9 +77,6 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 		s.callArguments(choice, out)
 	case turn.OutputFinish:
 		s.finish(choice, out)
-	case turn.OutputFailure:
-		s.done = true
-		s.send(apierror.From(out.Err).Body())
 	}
 	return s.err
 }

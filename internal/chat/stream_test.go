@@ -30,6 +30,15 @@ func endOut(call int, id string) turn.Output {
 func finishOut(reason turn.FinishReason) turn.Output {
 	return turn.Output{Kind: turn.OutputFinish, Finish: reason, Usage: testUsage}
 }
+
+// write writes an output, or a failure as the gateway does.
+func write(s *Stream, choice int, out turn.Output) error {
+	if out.Kind == turn.OutputFailure {
+		return s.Fail(apierror.From(out.Err))
+	}
+	return s.Write(choice, out)
+}
+
 func failureOut(err error) turn.Output { return turn.Output{Kind: turn.OutputFailure, Err: err} }
 
 // said is an output of a choice.
@@ -65,7 +74,7 @@ func chunksOf(t *testing.T, meta Meta, all []said) []string {
 		if s.Done() {
 			t.Fatalf("done before %+v", o)
 		}
-		if err := s.Write(o.choice, o.out); err != nil {
+		if err := write(s, o.choice, o.out); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -233,14 +242,13 @@ func TestChatStreamAfterAChoice(t *testing.T) {
 		{said{0, finishOut(turn.FinishStop)}, 2},
 		{said{0, textOut("x")}, 2},
 		{said{0, finishOut(turn.FinishStop)}, 2},
-		{said{0, failureOut(turn.ErrIdle)}, 2},
 		{said{1, textOut("x")}, 4},
 		{said{1, finishOut(turn.FinishStop)}, 5},
 	} {
 		if s.Done() {
 			t.Fatalf("done before %+v", o)
 		}
-		if err := s.Write(o.choice, o.out); err != nil || count != o.frames {
+		if err := write(s, o.choice, o.out); err != nil || count != o.frames {
 			t.Errorf("%+v: %d frames, %v", o, count, err)
 		}
 	}
@@ -253,12 +261,12 @@ func TestChatStreamAfterTheEnd(t *testing.T) {
 	for _, last := range []turn.Output{finishOut(turn.FinishStop), failureOut(turn.ErrIdle)} {
 		count := 0
 		s := NewStream(testMeta, func([]byte) error { count++; return nil })
-		if err := s.Write(0, last); err != nil {
+		if err := write(s, 0, last); err != nil {
 			t.Fatal(err)
 		}
 		before := count
 		for _, out := range []turn.Output{textOut("x"), startOut(0, "c", "f"), last} {
-			if err := s.Write(0, out); err != nil || count != before {
+			if err := write(s, 0, out); err != nil || count != before {
 				t.Errorf("%+v after the end: %d chunks more, %v", out, count-before, err)
 			}
 		}

@@ -12,8 +12,7 @@ import (
 // one that [Stream] ends with.
 type Body struct {
 	fold
-	failure error
-	whole   []byte // once the turn has ended well
+	whole []byte // once the turn has ended well
 }
 
 // NewBody returns an empty response.
@@ -24,26 +23,17 @@ func NewBody(meta Meta) *Body {
 // Add takes the next output of the turn; a response has one choice only.
 // Outputs after the last are ignored.
 func (b *Body) Add(_ int, out turn.Output) {
-	if out.Kind == turn.OutputFailure && !b.done {
-		b.failure = out.Err
+	if b.done {
+		return
 	}
-	over := b.done
 	b.add(&out)
-	if b.done && !over && b.failure == nil {
+	if b.done {
 		b.whole = b.keep()
 	}
 }
 
-// Failure returns why the turn failed, or nil.
-func (b *Body) Failure() error { return b.failure }
-
-// JSON returns the Response object.
-func (b *Body) JSON() []byte {
-	if b.whole == nil {
-		return b.object()
-	}
-	return b.whole
-}
+// JSON returns the Response object, once the turn has ended well.
+func (b *Body) JSON() []byte { return b.whole }
 
 // ErrCancelled is what a response says that was cancelled. It must not be changed.
 var ErrCancelled = &apierror.Error{

@@ -68,8 +68,6 @@ func (f *fold) add(out *turn.Output) {
 		}
 	case turn.OutputFinish:
 		f.finish(out)
-	case turn.OutputFailure:
-		f.fail(statusFailed, apierror.From(out.Err))
 	}
 }
 

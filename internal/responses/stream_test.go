@@ -12,6 +12,7 @@ import (
 	sdk "github.com/openai/openai-go/v3/responses"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -106,7 +107,13 @@ func streamInto(t *testing.T, meta Meta, events *[]event, outs []turn.Output) *S
 		t.Fatal(err)
 	}
 	for _, o := range outs {
-		if err := s.Write(0, o); err != nil {
+		err := error(nil)
+		if o.Kind == turn.OutputFailure {
+			err = s.Fail(apierror.From(o.Err))
+		} else {
+			err = s.Write(0, o)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,6 +123,11 @@ func streamInto(t *testing.T, meta Meta, events *[]event, outs []turn.Output) *S
 func bodyOfResponse(meta Meta, outs []turn.Output) *Body {
 	b := NewBody(meta)
 	for _, o := range outs {
+		if o.Kind == turn.OutputFailure {
+			b.fail(statusFailed, apierror.From(o.Err))
+			b.whole = b.object() // which no client gets
+			continue
+		}
 		b.Add(0, o)
 	}
 	return b

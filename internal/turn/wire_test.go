@@ -80,7 +80,13 @@ func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 		return nil
 	})
 	for _, o := range outputs {
-		if err := s.Write(0, o); err != nil {
+		err := error(nil)
+		if o.Kind == turn.OutputFailure {
+			err = s.Fail(apierror.From(o.Err))
+		} else {
+			err = s.Write(0, o)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,10 +100,10 @@ func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 func notStreamed(t testing.TB, outputs []turn.Output) (a answer) {
 	b := chat.NewBody(chat.Meta{})
 	for _, o := range outputs {
+		if o.Kind == turn.OutputFailure {
+			return answer{Failure: apierror.From(o.Err).Message}
+		}
 		b.Add(0, o)
-	}
-	if err := b.Failure(); err != nil {
-		return answer{Failure: apierror.From(err).Message}
 	}
 	var body wireChoices
 	if err := json.Unmarshal(b.JSON(), &body); err != nil {
