@@ -28,7 +28,8 @@ SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cac
 # run serves the API on http://localhost:8080, with your own Codex login if there is
 # one, else with the built-in scripted model.
 run: $(CADDY)
-	@go run ./internal/cmd/demo -caddy $(CADDY) -codex-dir $(CACHE)/codex -codex-version $(CODEX_VERSION) -port $(PORT)
+	@go build -o build/demo ./internal/cmd/demo
+	@exec build/demo -caddy $(CADDY) -codex-dir $(CACHE)/codex -codex-version $(CODEX_VERSION) -port $(PORT)
 
 # build builds Caddy with this module.
 build: $(CADDY)

@@ -1,6 +1,6 @@
-// Command demo serves the API on localhost with a Caddy that was built with
-// this module: with the user's own Codex login if there is one, else with the
-// embedded scripted model. It is what `make run` starts.
+// Command demo serves the API on localhost with a Caddy that contains this module. It
+// uses the user's own Codex login if there is one, else the built-in scripted model.
+// `make run` starts it.
 package main
 
 import (
@@ -29,7 +29,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.caddy, "caddy", "build/caddy", "the Caddy to run")
-	flag.StringVar(&o.codexDir, "codex-dir", ".cache/codex", "where codex is installed if it is not on the PATH")
+	flag.StringVar(&o.codexDir, "codex-dir", ".cache/codex", "the directory to install codex in if it is not on the PATH")
 	flag.StringVar(&o.codexVersion, "codex-version", "latest", "the release of codex to install")
 	flag.IntVar(&o.port, "port", 8080, "the port to serve on")
 	flag.Parse()
@@ -55,8 +55,8 @@ func run(ctx context.Context, o options) error {
 	return serve(ctx, o, caddyfile(o.port, codex, home))
 }
 
-// findCodex takes the codex of the PATH, else the one installed for the
-// project, which it gets from npm if it is not there yet.
+// findCodex returns the path of the codex on the PATH, else of the one in the directory
+// of the project, where npm installs it if it is missing.
 func findCodex(ctx context.Context, o options) (string, error) {
 	if path, err := exec.LookPath("codex"); err == nil {
 		return filepath.Abs(path)
@@ -77,8 +77,8 @@ func findCodex(ctx context.Context, o options) (string, error) {
 	return local, nil
 }
 
-// caddyfile is the configuration of the demo. It has no api_key, so it listens
-// on this machine alone.
+// caddyfile returns the configuration of the demo. Since it has no api_key, it listens on
+// loopback addresses only.
 func caddyfile(port int, codex, home string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{\n\tadmin off\n\tpersist_config off\n}\nhttp://:%d {\n\tbind %s\n\tcodex {\n\t\tapp_server %q app-server {\n", port, strings.Join(loopbacks(), " "), codex)
@@ -89,7 +89,7 @@ func caddyfile(port int, codex, home string) string {
 	return b.String()
 }
 
-// loopbacks are the addresses that localhost may mean here.
+// loopbacks returns the loopback addresses of this machine.
 func loopbacks() []string {
 	addresses := []string{"127.0.0.1"}
 	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
@@ -99,10 +99,10 @@ func loopbacks() []string {
 	return addresses
 }
 
-// stopWait is how long Caddy may take to end before it is killed.
+// stopWait is how long Caddy may take to exit before it is killed.
 const stopWait = 10 * time.Second
 
-// serve runs Caddy until it ends or ctx does.
+// serve runs Caddy until it exits or ctx ends.
 func serve(ctx context.Context, o options, config string) error {
 	path, err := filepath.Abs(o.caddy)
 	if err != nil {
@@ -115,7 +115,7 @@ func serve(ctx context.Context, o options, config string) error {
 	caddy.WaitDelay = stopWait
 	err = caddy.Run()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || caddy.ProcessState.Exited()) {
-		return nil // it was asked to end
+		return nil // it was told to exit
 	}
 	return err
 }

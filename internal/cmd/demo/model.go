@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// chooseModel decides who answers. With a login home is empty: Codex's own is
-// used. Without, it is a CODEX_HOME that leads to the scripted model, which
-// runs until closeModel is called.
+// chooseModel chooses the model that answers. With a login, home is empty, so that Codex
+// uses its own. Without one, home is a CODEX_HOME that names the scripted model, which runs
+// until closeModel is called.
 func chooseModel(ctx context.Context, codex string) (home string, closeModel func(), err error) {
 	if loggedIn(ctx, codex) {
 		fmt.Println("using your own Codex login")
@@ -24,7 +24,7 @@ func chooseModel(ctx context.Context, codex string) (home string, closeModel fun
 	if err != nil {
 		return "", nil, err
 	}
-	// A pace at which a person sees that the answer streams.
+	// The delay lets a person see that the answer is streamed.
 	model, err := scriptedmodel.Listen(scriptedmodel.Options{Delay: 15 * time.Millisecond})
 	if err == nil {
 		if err = codexhome.Write(home, model.URL, codexhome.Options{}); err != nil {
@@ -32,7 +32,7 @@ func chooseModel(ctx context.Context, codex string) (home string, closeModel fun
 		}
 	}
 	if err != nil {
-		_ = os.RemoveAll(home) // a leftover in the temporary directory at worst
+		_ = os.RemoveAll(home)
 		return "", nil, err
 	}
 	closeModel = func() {
@@ -42,10 +42,11 @@ func chooseModel(ctx context.Context, codex string) (home string, closeModel fun
 	return home, closeModel, nil
 }
 
-// loginTimeout bounds the question to codex.
+// loginTimeout bounds codex login status.
 const loginTimeout = 20 * time.Second
 
-// loggedIn asks codex itself: it knows all the places where a login can be.
+// loggedIn reports whether codex is logged in. It asks codex, which knows where a login can
+// be stored.
 func loggedIn(ctx context.Context, codex string) bool {
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()

@@ -2,14 +2,19 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 func exampleFile(t *testing.T, path string) string {
@@ -41,6 +46,21 @@ func TestDockerfile(t *testing.T) {
 		if !slices.Contains(ignored, path) {
 			t.Errorf("%s is sent to docker", path)
 		}
+	}
+}
+
+// TestBuiltVersion: Caddy shows the version that the Makefile has determined.
+func TestBuiltVersion(t *testing.T) {
+	version, err := os.ReadFile("../../../build/version")
+	if errors.Is(err, fs.ErrNotExist) {
+		needs.Missing(t, "this test needs the version of the built Caddy: run `make build`")
+	}
+	modules, listErr := exec.CommandContext(t.Context(), builtCaddy(t), "list-modules", "--versions").Output()
+	if err := errors.Join(err, listErr); err != nil {
+		t.Fatal(err)
+	}
+	if want := "http.handlers.codex " + string(version); !strings.Contains(string(modules), want) {
+		t.Errorf("there is no %q in\n%s", want, modules)
 	}
 }
 
