@@ -11,27 +11,27 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 )
 
-// bodies are all request bodies in memory: those that are read, and those of
-// requests that wait for a place or are being started.
+// bodies are all request bodies in memory: those that are being read, and those of
+// requests that wait or are being started.
 //
-// A body is read into chunks and put together at its end, so that it is copied once
-// and never grows by doubling. The chunks of one that does not come to its end
-// serve again for others: such clients leave no garbage.
+// A body is read into chunks and joined at its end, so that it is copied once and its
+// buffer never grows by doubling. The chunks are reused if the body does not come to
+// its end, so that clients that send half bodies make no garbage.
 type bodies struct {
 	budget  *budget.Budget
 	largest int64         // body, in bytes
-	joining sync.Mutex    // held by whom the memory for one body more belongs
+	joining sync.Mutex    // held while the memory of one body more is used
 	chunks  sync.Pool     // of *chunk
-	copying chan struct{} // has an element for each large body that is being copied
+	copying chan struct{} // one element for each large body that is being copied
 }
 
 const (
 	// bigBody is the size above which few bodies are copied at once, in bytes.
 	bigBody = 1 << 20
-	// bigCopies is how many these are.
+	// bigCopies is how many large bodies are copied at once.
 	bigCopies = 2
-	// copyWait is how long a body waits for others. Codex takes seconds for one of
-	// 32 MiB.
+	// copyWait is how long a large body waits for others. Codex takes seconds for one
+	// of 32 MiB.
 	copyWait = time.Minute
 )
 
@@ -42,9 +42,9 @@ var (
 	errNoMemory = errors.New("no memory for the body")
 )
 
-// copies waits until a body of a size may be copied: into a plan, into calls of the
-// app-server, and into their lines, which takes several times its size. done is to
-// be called when the copies are gone; it may be called more than once.
+// copies waits until a body of a size in bytes may be copied: into a plan, into calls
+// of the app-server, and into their lines, which takes several times its size. The
+// caller calls done when the copies are gone; it may be called more than once.
 func (b *bodies) copies(ctx context.Context, size int64) (done func(), err error) {
 	if size <= bigBody {
 		return func() {}, nil
@@ -61,14 +61,14 @@ func (b *bodies) copies(ctx context.Context, size int64) (done func(), err error
 	}
 }
 
-// chunkSize is small against the limit of a body, so that little is held that
-// is not used, and large against what one read brings.
+// chunkSize is small compared to the limit of a body, so that little memory is unused,
+// and large compared to what one read returns.
 const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// newBodies makes room for bodies: of the memory that they may take together, the
-// size of one is for putting them together.
+// newBodies returns bodies that take at most memory bytes together. Of these, maxBody
+// are for joining one.
 func newBodies(memory, maxBody int64) *bodies {
 	return &bodies{
 		budget:  budget.New(memory - maxBody),
@@ -78,8 +78,8 @@ func newBodies(memory, maxBody int64) *bodies {
 	}
 }
 
-// read reads a body to its end. Most fit into the first piece, which is of the
-// announced length, or of a chunk's if that is shorter or not known.
+// read reads a body to its end. Most bodies fit into the first piece, which has the
+// announced length, or that of a chunk if that is shorter or the length is unknown.
 func (b *bodies) read(from io.Reader, announced int64, claim *budget.Claim) ([]byte, error) {
 	size := min(chunkSize, b.largest+1) // one more, to see the end
 	if announced >= 0 {
@@ -103,7 +103,7 @@ func (b *bodies) read(from io.Reader, announced int64, claim *budget.Claim) ([]b
 	return first[:n], nil
 }
 
-// readMore reads what follows the first piece of a body.
+// readMore reads the rest of a body, after its first piece.
 func (b *bodies) readMore(first []byte, from io.Reader, claim *budget.Claim) ([]byte, error) {
 	var chunks []*chunk
 	defer func() {
@@ -120,7 +120,7 @@ func (b *bodies) readMore(first []byte, from io.Reader, claim *budget.Claim) ([]
 		n, err := fill(c[:], from)
 		if errors.Is(err, io.EOF) {
 			whole := b.join(first, chunks, n, claim)
-			chunks = nil // not kept beside the body, which takes as much
+			chunks = nil // the pool would keep as much memory as the body takes
 			return whole, nil
 		}
 		if err != nil {
@@ -129,7 +129,7 @@ func (b *bodies) readMore(first []byte, from io.Reader, claim *budget.Claim) ([]
 	}
 }
 
-// join puts a body together. The last chunk has n bytes of it.
+// join joins the pieces of a body. The last chunk has n bytes of it.
 func (b *bodies) join(first []byte, chunks []*chunk, n int, claim *budget.Claim) []byte {
 	b.joining.Lock()
 	defer b.joining.Unlock()

@@ -1,7 +1,8 @@
-// Package gateway serves the OpenAI API over HTTP with the turns of an
-// app-server. It joins the parts: a request becomes a plan (internal/prompt),
-// the plan a thread and a turn (codexrpc), the turn outputs (internal/turn),
-// and the outputs a stream or a body. It knows nothing of Caddy.
+// Package gateway serves the OpenAI API over HTTP with the turns of app-servers. A
+// request goes one way, which serve.go shows: its body is decoded (internal/chat,
+// internal/responses) and mapped to a plan (internal/prompt), the plan starts threads
+// and turns (codexrpc), the events of the turns become outputs (internal/turn), and the
+// outputs a stream or a body. The package does not depend on Caddy.
 package gateway
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Options are the limits of a [Gateway].
+// Options are the settings of a [Gateway].
 type Options struct {
 	MaxBody       int64         // of a request, in bytes
 	MaxBodyMemory int64         // of all requests' bodies together, in bytes; at least four times MaxBody
@@ -28,14 +29,14 @@ type Options struct {
 	IdleTimeout   time.Duration // silence of the model within a turn
 	Keepalive     time.Duration // silence of a stream before a comment; 0 or less: never
 	// Exit ends when the server begins to exit, and never because of a reload. From
-	// then on no turn starts, and those that run have DrainTimeout to end. Nil:
-	// never.
+	// then on no turn starts, and those that run have DrainTimeout to end. Nil: the
+	// server never exits.
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
 	StopGrace    time.Duration       // how long a turn goes on after a textual block, in turn.StopBurst
 	Aliases      []models.Alias      // models besides those of Codex
-	Images       Images              // nil: images elsewhere are refused
+	Images       Images              // nil: images named by URLs are refused
 	NoReasoning  bool                // clients get no summaries of the reasoning
 	Instructions Instructions        // empty: InstructionsAuto
 	Responses    responsestore.Store // keeps responses; nil: they are not kept
@@ -57,7 +58,7 @@ type Gateway struct {
 	running   *Running
 }
 
-// New makes a gateway.
+// New returns a gateway.
 func New(upstream Upstream, opts Options) *Gateway {
 	if opts.Exit == nil {
 		opts.Exit = context.Background()
@@ -81,8 +82,8 @@ func New(upstream Upstream, opts Options) *Gateway {
 	}
 }
 
-// Queue counts the turns that run, and the requests that wait for a place.
+// Queue returns the number of turns that run, and of requests that wait.
 func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.queue.Len() }
 
-// BodyMemory is how much memory the bodies of requests take, in bytes.
+// BodyMemory returns how much memory the bodies of requests take, in bytes.
 func (g *Gateway) BodyMemory() int64 { return g.bodies.budget.Held() }

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// Health serves GET /healthz: the server answers, whatever its app-server does.
+// Health serves GET /healthz. It is 200 in any state of the app-servers.
 func (g *Gateway) Health(w http.ResponseWriter, r *http.Request) {
 	g.answer(w, r, []byte(`{"status":"ok"}`), nil)
 }
@@ -19,20 +19,18 @@ func (g *Gateway) Health(w http.ResponseWriter, r *http.Request) {
 type readiness struct {
 	Status string `json:"status"` // "ready" or "unavailable"
 	member
-	// AppServers are all of them, if there is more than one.
+	// AppServers has all app-servers, if there is more than one.
 	AppServers []member `json:"app_servers,omitempty"`
 }
 
-// member tells of one app-server what everybody may know. The admin API says
-// more.
+// member is what is public of one app-server. The admin API says more.
 type member struct {
 	AppServer string `json:"app_server"`       // its state
 	Reason    string `json:"reason,omitempty"` // why it is not ready, and what to do
 }
 
-// Ready serves GET /readyz: 200 when an app-server takes turns, else 503 with
-// what to do and when to ask again. It needs no key, and so tells nothing of this
-// machine.
+// Ready serves GET /readyz: 200 when an app-server takes turns, else 503 with what to
+// do and when to ask again. It needs no key, so it has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// maxAnswer is how much of an answer is held at most, in bytes, over all choices.
-	// A model writes two or three million bytes in one answer at most.
+	// maxAnswer is the most bytes of an answer that are held, over all choices. A model
+	// writes two or three million bytes in one answer at most.
 	maxAnswer = 32 << 20
-	// answerMemory is how much of all answers is held together.
+	// answerMemory is the most bytes of all answers that are held.
 	answerMemory = 256 << 20
-	// heldStep is by how much an answer claims more of that.
+	// heldStep is how many bytes of answerMemory an answer claims at once.
 	heldStep = 64 << 10
-	// itemCost is what an item of an answer takes besides its text.
+	// itemCost is the bytes that an item of an answer takes besides its text.
 	itemCost = 256
 )
 

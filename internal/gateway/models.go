@@ -31,8 +31,8 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 	g.answer(w, r, body, apiErr)
 }
 
-// resolve gives Codex's name of a client's model, and the effort that belongs
-// to the alias if it is one.
+// resolve returns Codex's name of a client's model, and the effort of the alias if it
+// is one.
 func (g *Gateway) resolve(model string) (codexModel, effort string) {
 	for _, alias := range g.opts.Aliases {
 		if alias.ID == model {
@@ -42,7 +42,7 @@ func (g *Gateway) resolve(model string) (codexModel, effort string) {
 	return model, ""
 }
 
-// models asks the app-server for its models. It answers at once, also offline.
+// models asks the app-server for its models, which it knows offline too.
 func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, apiErr *apierror.Error) {
 	lease, err := g.upstream.Lease()
 	if err != nil {

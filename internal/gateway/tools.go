@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// The headers that tell about tool calls, and the one by which a request
-// chooses the form itself.
+// The headers about tool calls. A request may set modeHeader to choose the form.
 const (
 	modeHeader      = "X-Proxy-Output-Mode"
 	stopHeader      = "X-Codex-Stop-After-Tools-Mode"
@@ -19,10 +18,10 @@ const (
 	truncatedHeader = "X-Codex-Tool-Call-Truncated"
 )
 
-// opener is what instructions say that teach a model textual calls.
+// opener is in instructions that teach a model textual calls.
 const opener = "<use_tool"
 
-// conversation is what a decoded request tells about itself.
+// conversation is what turnOptions needs of a decoded request.
 type conversation interface {
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
@@ -77,8 +76,8 @@ func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode
 	return turn.ModeJSON, nil
 }
 
-// offered accepts the names of the tools that this request offers, by the
-// client's names and by Codex's.
+// offered returns a function that reports whether a tool is one that the request
+// offers, by the client's name or by Codex's.
 func offered(plan *prompt.Plan) func(string) bool {
 	names := make(map[string]bool, 2*len(plan.Thread.DynamicTools))
 	for _, tool := range plan.Thread.DynamicTools {

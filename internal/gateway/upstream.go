@@ -10,18 +10,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// Lease is a request's hold on the app-servers until it has picked: no reload
-// takes one away before Release.
+// Lease is a request's hold on the app-servers until it has picked: a reload stops
+// none of them before Release.
 type Lease interface {
-	// Pick chooses the process for one turn, the least busy of those that are
-	// ready. It need not be ready if none is. avoid, which may be nil, is one that
-	// has just failed, and is chosen only if there is no other. The process is the
-	// turn's, also after Release, until done is called, once its thread is gone.
+	// Pick returns the process for one turn: the least busy of those that are ready,
+	// or any if none is ready. avoid, which may be nil, is a process that has just
+	// failed, and is returned only if there is no other. The turn holds the process,
+	// also after Release, until it calls done once its thread is gone.
 	Pick(avoid *appserver.Process) (process *appserver.Process, done func())
-	// Statuses tells what the processes are doing, in the order of the
-	// configuration. There is at least one.
+	// Statuses returns the states of the processes, in the order of the configuration.
+	// There is at least one.
 	Statuses() []appserver.Status
-	// Release lets go. It may be called more than once.
+	// Release ends the lease. It may be called more than once.
 	Release()
 }
 
@@ -31,14 +31,14 @@ type Upstream interface {
 	Lease() (Lease, error)
 }
 
-// startWait is how long a request waits for an app-server that is starting, or is
+// startWait is how long a request waits for an app-server that is starting or
 // unresponsive.
 const startWait = 10 * time.Second
 
-// errStartWait says that startWait is over.
+// errStartWait means that startWait has passed.
 var errStartWait = errors.New("the app-server was not ready in time")
 
-// conn waits for a process to be ready.
+// conn returns the connection of a process, once that is ready.
 func (g *Gateway) conn(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWait, errStartWait)
 	defer cancel()
