@@ -1,4 +1,4 @@
-// Package budget bounds the memory that buffers of one kind take together.
+// Package budget bounds the memory that buffers of one kind use together.
 package budget
 
 import "sync/atomic"
@@ -7,8 +7,8 @@ const (
 	// small is the size up to which a claim may use the whole budget, in bytes.
 	small = 1 << 20
 
-	// kept is the part of a budget that larger claims leave to small ones: a few
-	// large buffers do not keep everybody out.
+	// kept is the part of a budget, one eighth, that larger claims leave to small ones,
+	// so that a few large buffers do not block all others.
 	kept = 8
 )
 
@@ -19,17 +19,16 @@ type Budget struct {
 	held  atomic.Int64
 }
 
-// New makes a budget of so many bytes.
+// New returns a budget of limit bytes.
 func New(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Held is the number of bytes in use.
+// Held returns the number of bytes in use.
 func (b *Budget) Held() int64 { return b.held.Load() }
 
-// Claim returns the claim of one holder, which has nothing yet. It is to be
-// released in the end.
+// Claim returns an empty claim. Its holder must release it.
 func (b *Budget) Claim() *Claim { return &Claim{budget: b} }
 
-// limitFor is how much may be in use when a claim grows to a size.
+// limitFor returns how many bytes may be in use when a claim grows to a size.
 func (b *Budget) limitFor(size int64) int64 {
 	if size <= small {
 		return b.limit
@@ -37,23 +36,23 @@ func (b *Budget) limitFor(size int64) int64 {
 	return b.limit - b.limit/kept
 }
 
-// Claim is what one holder has of a budget. It is for one goroutine at a time.
+// Claim is the part of a budget that one holder uses. It must not be used by several
+// goroutines at once.
 type Claim struct {
 	budget *Budget
 	size   int64
 }
 
-// Size is the number of bytes that the claim has.
+// Size returns the number of bytes of the claim.
 func (c *Claim) Size() int64 { return c.size }
 
-// Fits reports whether the budget has room at the moment for the claim to grow
-// by n bytes.
+// Fits reports whether the budget now has room for the claim to grow by n bytes.
 func (c *Claim) Fits(n int64) bool {
 	return c.budget.held.Load()+n <= c.budget.limitFor(c.size+n)
 }
 
-// Grow takes n bytes more. It reports false, and takes none, if the budget has no
-// room for them.
+// Grow takes n more bytes. It takes none and reports false if the budget has no room for
+// them.
 func (c *Claim) Grow(n int64) bool {
 	limit := c.budget.limitFor(c.size + n)
 	for {
@@ -68,7 +67,7 @@ func (c *Claim) Grow(n int64) bool {
 	}
 }
 
-// Shrink gives back what the claim has above a size.
+// Shrink gives back the bytes of the claim above a size.
 func (c *Claim) Shrink(size int64) {
 	if size < c.size {
 		c.budget.held.Add(size - c.size)
@@ -76,5 +75,5 @@ func (c *Claim) Shrink(size int64) {
 	}
 }
 
-// Release gives everything back. The claim may grow again.
+// Release gives all bytes back. The claim may grow again.
 func (c *Claim) Release() { c.Shrink(0) }

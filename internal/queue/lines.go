@@ -1,7 +1,7 @@
 package queue
 
-// member finds a user, or makes one to be forgotten soon. The lock is held, as
-// in all functions here.
+// member returns a user, a new one if there is none, which the caller must pass to forget
+// unless it gets slots or waits. The lock is held, as in all functions in this file.
 func (q *Queue) member(user string) *member {
 	m := q.users[user]
 	if m == nil {
@@ -11,15 +11,15 @@ func (q *Queue) member(user string) *member {
 	return m
 }
 
-// forget drops a user who has nothing.
+// forget removes a user without slots and requests.
 func (q *Queue) forget(m *member) {
 	if m.running == 0 && m.waiters.Len() == 0 {
 		delete(q.users, m.user)
 	}
 }
 
-// admits reports whether a request that comes now gets its slots at once: there
-// are enough, they are not kept for another, and its user may hold them.
+// admits reports whether a new request gets its slots at once: there are enough, no
+// other user waits for them, and its user may hold them.
 func (q *Queue) admits(m *member, weight int) bool {
 	if m.waiters.Len() > 0 || q.running+weight > q.opts.Concurrent || !q.mayHold(m, weight) {
 		return false
@@ -32,16 +32,16 @@ func (q *Queue) admits(m *member, weight int) bool {
 	return true
 }
 
-// first is the request that has waited longest.
+// first returns the request that has waited longest.
 func (m *member) first() *waiter { return m.waiters.Front().Value.(*waiter) }
 
-// take gives a user slots.
+// take grants slots to a user.
 func (q *Queue) take(m *member, weight int) {
 	q.running += weight
 	m.running += weight
 }
 
-// giveBack takes slots from a user and gives them to those whose turn it is.
+// giveBack takes slots from a user and grants them to those whose turn it is.
 func (q *Queue) giveBack(m *member, weight int) {
 	q.running -= weight
 	m.running -= weight
@@ -61,13 +61,12 @@ func (q *Queue) join(m *member, weight int) (*waiter, error) {
 		m.turn = q.turns.PushBack(m)
 	}
 	q.waiting++
-	q.serve() // a share may have ended by time alone
+	q.serve() // the limit of a user may have ended with shareWindow
 	return w, nil
 }
 
-// evictable is the last request of the longest line, if the user's own will
-// still be shorter than that one is, else nil: nobody fills the queue for
-// everybody.
+// evictable returns the last request of the longest line, or nil unless the user's own
+// line will still be shorter. So no user can fill the queue for all others.
 func (q *Queue) evictable(m *member) *waiter {
 	var longest *member
 	for e := q.turns.Front(); e != nil; e = e.Next() {
@@ -81,7 +80,8 @@ func (q *Queue) evictable(m *member) *waiter {
 	return longest.waiters.Back().Value.(*waiter)
 }
 
-// makeRoom refuses a request that waits, in favour of a user who has fewer.
+// makeRoom refuses a request that waits, in favour of a user who has fewer. It reports
+// false if there is none.
 func (q *Queue) makeRoom(m *member) bool {
 	last := q.evictable(m)
 	if last == nil {
@@ -89,12 +89,11 @@ func (q *Queue) makeRoom(m *member) bool {
 	}
 	q.remove(last)
 	q.decide(last, ErrFull)
-	// What was refused may be what free slots were kept for, but never alone in
-	// its line: another of the same user is first there.
+	// No call of serve is needed: the refused request was not first in its line.
 	return true
 }
 
-// remove takes a request out of its line.
+// remove removes a request from its line.
 func (q *Queue) remove(w *waiter) {
 	m := w.member
 	m.waiters.Remove(w.place)
@@ -106,8 +105,9 @@ func (q *Queue) remove(w *waiter) {
 	}
 }
 
-// serve gives free slots to those whose turn it is. Who holds as many as one may
-// is passed, and stays so while others get some: that leaves fewer free.
+// serve grants free slots to those whose turn it is. One pass is enough: a user who is
+// skipped because of the limit stays above it while others get slots, since fewer stay
+// free then.
 func (q *Queue) serve() {
 	for e := q.turns.Front(); e != nil; {
 		m, next := e.Value.(*member), e.Next()
@@ -121,7 +121,7 @@ func (q *Queue) serve() {
 			q.remove(w)
 			q.decide(w, nil)
 			if next == nil {
-				next = m.turn // it is the last one, and has its turn again
+				next = m.turn // m was the last one, and is next again if it waits
 			}
 		}
 		e = next

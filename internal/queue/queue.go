@@ -1,7 +1,6 @@
-// Package queue admits requests to a bounded number of slots, of which no user
-// takes all while others ask. Requests that find no slot wait, a bounded number
-// of them, for a bounded time, and fairly: the users take turns, however many
-// requests each of them has waiting.
+// Package queue admits requests to a bounded number of slots. No user gets all of them
+// while others have requests. A bounded number of requests waits for slots, for a bounded
+// time, and the users are served in turn, however many requests each has waiting.
 package queue
 
 import (
@@ -13,8 +12,8 @@ import (
 )
 
 var (
-	// ErrFull refuses a request because as many as allowed are waiting. Also one
-	// that waits already may be refused so, in favour of a user who has fewer.
+	// ErrFull refuses a request because as many as allowed are waiting. A request that
+	// waits already may get it too, in favour of a user who has fewer.
 	ErrFull = errors.New("the queue is full")
 
 	// ErrTimeout ends the wait of a request that found no slot in time.
@@ -33,20 +32,19 @@ type Options struct {
 	Wait       time.Duration // how long each may wait
 }
 
-// Queue hands out slots. Its methods are safe for concurrent use. It has no
-// goroutines of its own.
+// Queue grants slots. Its methods are safe for concurrent use. It has no goroutines of
+// its own.
 //
-// A request that waits is served in the order of its user's requests, and the
-// users are served in turn. The one whose turn it is gets the next slots, all
-// that it wants at once: until there are enough, nobody passes it, so that
-// requests for few slots do not starve one for many. Only a user who holds as
-// many slots as one may is passed.
+// The requests of one user are served in their order, and the users are served in turn.
+// The user whose turn it is gets the next slots, all that the request wants at once:
+// until there are enough, no other user is served, so that requests for few slots do not
+// starve one for many. Only a user who holds as many slots as a user may is skipped.
 //
-// Without a number for it, that is [shareOfFree] times the slots that stay free,
-// so that some are left for who comes next: of 64 slots one user gets 56, two get
-// about 30 each, three about 20. A user who holds none may have any number, and there
-// is no share as long as nobody else has asked for [shareWindow]. The empty user
-// stands for callers without a name and has no share either.
+// Without Options.PerUser, that is [shareOfFree] times the slots that stay free, so that
+// some are left for the next user: of 64 slots one user gets 56, two get about 30 each,
+// three about 20. A user who holds none may get any number, and there is no limit if no
+// other user has had a request for [shareWindow]. The empty user stands for callers
+// without a name and has no limit either.
 type Queue struct {
 	opts Options
 
@@ -54,7 +52,7 @@ type Queue struct {
 	running int                // slots in use
 	waiting int                // requests in the lines
 	users   map[string]*member // those with slots or with requests waiting
-	turns   *list.List         // those with requests waiting; the first one's turn is next
+	turns   *list.List         // of *member: those with requests waiting, the next one first
 	recent  recent
 }
 
@@ -63,28 +61,27 @@ type member struct {
 	user    string
 	running int
 	waiters list.List     // of *waiter
-	turn    *list.Element // nil: no request waits
+	turn    *list.Element // in the queue's turns; nil: no request waits
 }
 
-// waiter is one request that waits. What is decided about it is written before
-// decided is closed, and under the queue's lock.
+// waiter is one request that waits. err is written under the queue's lock, before decided
+// is closed.
 type waiter struct {
 	weight  int
 	member  *member
-	place   *list.Element // among the member's
+	place   *list.Element // in the member's waiters; nil: it is decided
 	decided chan struct{}
-	err     error // nil: it was given its slots
+	err     error // nil: it got its slots
 }
 
-// New makes a queue.
+// New returns a queue.
 func New(opts Options) *Queue {
 	return &Queue{opts: opts, users: make(map[string]*member), turns: list.New()}
 }
 
-// Acquire takes weight slots, at least one, for a request of a user, waiting
-// for them if need be. release gives them back; it may be called more than
-// once. The error is ErrFull, ErrTimeout, ErrTooHeavy, or the cause of ctx's
-// end.
+// Acquire takes weight slots, at least one, for a request of a user, and waits for them
+// if necessary. release gives them back; it may be called more than once. The error is
+// ErrFull, ErrTimeout, ErrTooHeavy, or the cause of the end of ctx.
 func (q *Queue) Acquire(ctx context.Context, user string, weight int) (release func(), err error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
@@ -112,8 +109,7 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (release f
 	return q.releaser(m, weight), nil
 }
 
-// Full reports whether Acquire would refuse any request of the user with ErrFull
-// at the moment.
+// Full reports whether Acquire would now refuse any request of the user with ErrFull.
 func (q *Queue) Full(user string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,7 +118,7 @@ func (q *Queue) Full(user string) bool {
 	return !q.admits(m, 1) && q.waiting >= q.opts.Queue && q.evictable(m) == nil
 }
 
-// Heaviest is the most slots that one request may want.
+// Heaviest returns the most slots that one request may want.
 func (q *Queue) Heaviest() int {
 	if q.opts.PerUser > 0 {
 		return min(q.opts.PerUser, q.opts.Concurrent)
@@ -130,21 +126,21 @@ func (q *Queue) Heaviest() int {
 	return q.opts.Concurrent
 }
 
-// Running is the number of slots in use.
+// Running returns the number of slots in use.
 func (q *Queue) Running() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.running
 }
 
-// Len is the number of requests that wait.
+// Len returns the number of requests that wait.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting
 }
 
-// releaser is what gives slots back, once.
+// releaser returns a function that gives slots back, once.
 func (q *Queue) releaser(m *member, weight int) func() {
 	return func() {
 		q.mu.Lock()
@@ -156,7 +152,7 @@ func (q *Queue) releaser(m *member, weight int) func() {
 	}
 }
 
-// wait waits until it is decided about w, its time is over, or ctx ends.
+// wait waits until w is decided, its time has passed, or ctx ends.
 func (q *Queue) wait(ctx context.Context, w *waiter) error {
 	timer := time.NewTimer(q.opts.Wait)
 	defer timer.Stop()
@@ -170,16 +166,16 @@ func (q *Queue) wait(ctx context.Context, w *waiter) error {
 	}
 }
 
-// giveUp takes a waiter out of its line, unless it was decided about just now.
-// Slots that came too late for the time are taken all the same; those that came
-// too late for the caller, who has gone, go to others.
+// giveUp ends the wait of w for a reason, unless w was decided just before. It keeps slots
+// that were granted when the time had passed, and gives back those that were granted when
+// the caller had gone.
 func (q *Queue) giveUp(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.place != nil {
 		q.remove(w)
 		q.forget(w.member)
-		q.serve() // it may have been the one that others waited behind
+		q.serve() // others may have waited behind it
 		return reason
 	}
 	if w.err != nil || errors.Is(reason, ErrTimeout) {

@@ -3,15 +3,14 @@ package queue
 import "time"
 
 const (
-	// shareOfFree is how many times the slots that stay free a user may hold.
+	// shareOfFree is the most slots of a user, as a multiple of those that stay free.
 	shareOfFree = 7
 
-	// shareWindow is how long a user counts who asks for nothing any more.
+	// shareWindow is how long a user counts after the last request.
 	shareWindow = time.Hour
 )
 
-// mayHold reports whether a user may hold so many slots more, as far as other
-// users are concerned.
+// mayHold reports whether the limit of a user allows weight more slots.
 func (q *Queue) mayHold(m *member, weight int) bool {
 	switch {
 	case q.opts.PerUser > 0:
@@ -23,13 +22,13 @@ func (q *Queue) mayHold(m *member, weight int) bool {
 	return m.running+weight <= shareOfFree*free
 }
 
-// recent are the two users who have asked last, the last one first.
+// recent are the two users with the last requests, the last one first.
 type recent [2]struct {
 	user string
 	at   time.Time // zero: there is none
 }
 
-// note remembers that a user with a name has asked.
+// note records a request of a user, unless the name is empty.
 func (r *recent) note(user string) {
 	if user == "" {
 		return
@@ -40,7 +39,7 @@ func (r *recent) note(user string) {
 	r[0].user, r[0].at = user, time.Now()
 }
 
-// others reports whether anybody but the user has asked within the window.
+// others reports whether another user has had a request within the window.
 func (r *recent) others(user string) bool {
 	other := r[0]
 	if other.user == user {

@@ -4,12 +4,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// scanned passes on what the tool buffer has made of the text.
+// scanned processes what the scanner has made of the text.
 func (m *Machine) scanned(segments []usetool.Segment) {
 	m.segments = segments
 	for i := range segments {
 		if m.stopped() {
-			break // the turn ends with a block that was seen; the rest is not its own
+			break // the turn ended with a block
 		}
 		m.segment(&segments[i])
 	}
@@ -26,20 +26,20 @@ func (m *Machine) segment(s *usetool.Segment) {
 	case usetool.SegmentBlock:
 		m.report.Flushed++
 		m.open = false
-		m.take(&candidate{name: m.clientName(s.Name), arguments: s.Arguments, block: s.Text})
+		m.offer(&candidate{name: m.clientName(s.Name), arguments: s.Arguments, block: s.Text})
 	case usetool.SegmentAborted:
-		m.givenUp(s.Reason)
+		m.blockAborted(s.Reason)
 	case usetool.SegmentUndeclared:
-		m.givenUp(AbortUndeclared)
+		m.blockAborted(AbortUndeclared)
 	}
 }
 
-// givenUp takes the notice that a begun block is no call. Its text follows, and
-// no grace runs until the next block: the model is not cut off in the rest of a
-// block that was too large.
-func (m *Machine) givenUp(reason usetool.AbortReason) {
-	m.aborted(reason)
-	m.policy.givenUp(reason)
+// blockAborted processes the end of a begun block that is no call. Its text follows. No
+// grace runs until the next block, which would cut the rest of a block that is too
+// large.
+func (m *Machine) blockAborted(reason usetool.AbortReason) {
+	m.countAborted(reason)
+	m.policy.blockAborted(reason)
 	if m.report.Truncated {
 		m.truncate()
 		return
@@ -47,23 +47,22 @@ func (m *Machine) givenUp(reason usetool.AbortReason) {
 	m.grace.running = false
 }
 
-// aborted counts a begun block that is no call.
-func (m *Machine) aborted(reason usetool.AbortReason) {
+// countAborted counts a begun block that is no call.
+func (m *Machine) countAborted(reason usetool.AbortReason) {
 	m.open = false
 	m.report.abort(reason)
 }
 
-// discard forgets the rest of the text, which is not the client's any more. An
-// open block in it counts if it was begun before that was so.
+// discard ignores the rest of the text. It counts a block that is open as aborted.
 func (m *Machine) discard() {
 	m.scanner, m.stops, m.limit = nil, nil, nil
 	if m.open {
-		m.aborted(usetool.AbortInterrupted)
+		m.countAborted(usetool.AbortInterrupted)
 	}
 }
 
-// clientName maps the name in a block. The model may use the name by which
-// Codex offered the tool, or the one of which the client's prompt speaks.
+// clientName returns the client's name of a tool that a block names. The model may use
+// the name by which Codex offered the tool, or the one in the client's prompt.
 func (m *Machine) clientName(name string) string {
 	if m.opts.ClientName != nil {
 		if client, ok := m.opts.ClientName(name); ok {
@@ -73,9 +72,9 @@ func (m *Machine) clientName(name string) string {
 	return name
 }
 
-// closeBuffer ends a message: what is held goes out, a begun tag and an open
-// block become text, and what was in a code fence is not any more. The empty
-// reason says that the block was simply never closed.
+// closeBuffer ends a message: what is held is passed on, a begun tag and an open block
+// become text, and a code fence ends. reason is why an open block is no call; empty: it
+// was not closed.
 func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.scanner == nil {
@@ -87,8 +86,7 @@ func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.scanned(m.scanner.Finish(reason, m.segments[:0]))
 }
 
-// countHeld counts the open block of a turn whose client has gone: nobody gets
-// it, whatever it might have been.
+// countHeld counts the open block of a turn whose client has gone as aborted.
 func (m *Machine) countHeld() {
 	if m.scanner == nil {
 		return
@@ -103,9 +101,8 @@ func (m *Machine) countHeld() {
 	}
 }
 
-// grace is the time that a turn is given after a textual block. Each block
-// begins it anew. The machine has no clock: whoever drives it watches the
-// generation.
+// grace is the time for which a turn goes on after a textual block. Each block starts it
+// again. The machine has no clock: its caller watches the generation.
 type grace struct {
 	running    bool
 	generation int

@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// candidate is a call that the model made, in either form, before the policy
-// has decided what becomes of it.
+// candidate is a call of the model, in either form, that the client may get.
 type candidate struct {
 	backendID string // of a structured call; a textual one has none
 	name      string // the client's
@@ -20,22 +19,21 @@ type candidate struct {
 
 func (c *candidate) textual() bool { return c.block != "" }
 
-// calls gives the calls that the client gets their ids and their order, and
-// remembers which actions the model has asked for.
+// calls numbers the calls that the client gets, makes their ids, and remembers which
+// actions the model has asked for.
 type calls struct {
 	choice  int
 	suffix  string // of the ids
 	textual bool   // calls may come as text, so that two may be twins
 	dedup   bool   // a call that repeats an earlier one is dropped
 	count   int
-	known   map[eventKey]bool // structured calls that events have told of
+	known   map[eventKey]bool // structured calls of events so far
 	actions map[usetool.ActionKey]seen
 }
 
-// eventKey tells structured calls apart: a hash of the backend's id, the name and
-// the arguments. The id alone does not, since models give several calls of one
-// response the same; Codex 0.169 then tells of each and loses the first one's
-// result, which is no matter here, where results come with another thread.
+// eventKey identifies a structured call: a hash of the backend's id, the name and the
+// arguments. The id alone is not enough, since models give several calls of one response
+// the same id; Codex 0.169 then sends each and loses the result of the first.
 type eventKey [sha256.Size]byte
 
 // seen counts how often an action came in each form.
@@ -45,17 +43,16 @@ func newCalls(opts *Options) *calls {
 	return &calls{choice: opts.Choice, suffix: opts.IDSuffix, textual: opts.textual(), dedup: opts.ToolBlockDedup}
 }
 
-// repeated reports whether an event tells of a structured call again: one with
-// the same id, name and arguments. It remembers as many calls as a turn may
-// have; beyond, all are new, and so is one without an id.
+// repeated reports whether an earlier event had the same structured call: the same id,
+// name and arguments. It remembers as many calls as a turn may have; beyond that number,
+// all are new, and so are those without an id.
 func (c *calls) repeated(call *candidate) bool {
 	if call.backendID == "" {
 		return false
 	}
 	hash := sha256.New()
 	for _, part := range []string{call.backendID, call.name, call.arguments} {
-		// The length before the text: no text can pass for two. A hash takes
-		// everything.
+		// The length makes the parts unambiguous. A hash returns no errors.
 		_, _ = fmt.Fprintf(hash, "%d:", len(part))
 		_, _ = io.WriteString(hash, part)
 	}
@@ -100,7 +97,7 @@ func (c *calls) duplicate(call *candidate, full bool) bool {
 	return *own <= other || (c.dedup && before != seen{})
 }
 
-// outputs returns a call as the client gets it, with the next id. There are none
+// outputs returns a call as the client gets it, with the next id. There are no outputs
 // for a call without a name. Calls come whole, so nothing is assembled.
 func (c *calls) outputs(call *candidate) []Output {
 	if call.name == "" {

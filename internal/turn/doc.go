@@ -1,5 +1,5 @@
-// Package turn turns the events of one Codex turn into the outputs of one
-// choice. The [Machine] is pure: events in, [Output] values out, no clock and
-// no I/O. [Drive] runs it over a live turn. Every wire, chat or Responses,
-// streamed or not, is a fold over the same outputs, so they cannot disagree.
+// Package turn makes the outputs of one choice from the events of one Codex turn. The
+// [Machine] is pure: it takes events and returns [Output] values, and has no clock and
+// no I/O. [Drive] runs it over a live turn. The answers of chat completions and of
+// Responses, streamed or not, are folds over the same outputs, so they cannot differ.
 package turn

@@ -11,28 +11,28 @@ import (
 
 // Source is a live turn: a *codexrpc.Thread is one.
 type Source interface {
-	// Ready gets an element when Take may have something new.
+	// Ready gets an element when Take may have new events.
 	Ready() <-chan struct{}
-	// Take returns the events that are there, or why no more will come.
+	// Take returns the new events, or why no more will come. It may reuse spent.
 	Take(spent []codexrpc.Event) ([]codexrpc.Event, error)
 }
 
-// Consumer is the client's side of a turn: an encoder and what it writes to.
+// Consumer is the client's side of a turn.
 type Consumer interface {
-	// Consume takes outputs, in order. The slice is valid during the call.
+	// Consume gets the outputs, in order, at least one. The slice is valid during the
+	// call.
 	Consume([]Output) error
-	// NextWake is when Wake wants to be called if nothing else happens.
+	// NextWake returns when Wake has to be called if nothing else happens.
 	NextWake() time.Duration
-	// Wake does what is due when nothing has happened: a header, a keepalive.
+	// Wake does what is due: a header, a keepalive.
 	Wake() error
 }
 
-// Drive runs a turn until its last output has been consumed. idle bounds the
-// silence of the model: the time without an event of the turn, other than news of a
-// failed attempt.
-// A failed turn is a matter between the machine and the consumer; the error
-// returned here is the consumer's own, or ctx's: the client has gone. A ctx that
-// ends with ErrShutdown fails the turn instead: the client is still there.
+// Drive runs a turn until its last output has been consumed. idle bounds the silence of
+// the model: the time without an event of the turn, other than those about failed
+// attempts. The failure of a turn is an output; the error of Drive is that of the
+// consumer, or the cause of the end of ctx, which means that the client has gone. If the
+// cause is ErrShutdown, the client is still there, and the turn fails instead.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idle time.Duration) error {
 	defer m.Abandon() // once the turn is done this does nothing
 	silence := time.NewTimer(idle)
@@ -80,7 +80,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	}
 }
 
-// graceTimer runs for the grace of a machine.
+// graceTimer measures the grace of a machine.
 type graceTimer struct {
 	timer      *time.Timer
 	generation int
@@ -90,7 +90,7 @@ func newGraceTimer() *graceTimer {
 	return &graceTimer{timer: time.NewTimer(math.MaxInt64)}
 }
 
-// watch begins the grace when the machine has begun a new one.
+// watch restarts the timer when the machine has started a new grace.
 func (g *graceTimer) watch(m *Machine) {
 	after, generation, running := m.Grace()
 	if running && generation != g.generation {
@@ -99,7 +99,7 @@ func (g *graceTimer) watch(m *Machine) {
 	}
 }
 
-// consume passes outputs on if there are any.
+// consume passes outputs to the consumer if there are any.
 func consume(consumer Consumer, outputs []Output) error {
 	if len(outputs) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func consume(consumer Consumer, outputs []Output) error {
 	return consumer.Consume(outputs)
 }
 
-// alive reports whether events are more than news of a failed attempt.
+// alive reports whether one of the events is not about a failed attempt.
 func alive(events []codexrpc.Event) bool {
 	for i := range events {
 		if events[i].Kind != codexrpc.EventError {

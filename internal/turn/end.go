@@ -8,13 +8,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// complaint keeps what Codex says of a failure that it tries to mend. Once the
-// client has seen a part of the answer, a new attempt would repeat it.
-func (m *Machine) complaint(e *codexrpc.Event) {
+// attemptFailed records the error of an attempt, which Codex may repeat. Once the client
+// has seen a part of the answer, another attempt would repeat that, so the turn fails.
+func (m *Machine) attemptFailed(e *codexrpc.Event) {
 	if e.Err == nil {
 		return
 	}
-	m.last = strings.Clone(e.Err.Message)
+	m.lastError = strings.Clone(e.Err.Message)
 	if !e.WillRetry {
 		return
 	}
@@ -22,7 +22,7 @@ func (m *Machine) complaint(e *codexrpc.Event) {
 		m.fail(e.Err)
 		return
 	}
-	m.thoughts = m.thoughts[:0] // the new attempt thinks anew
+	m.pendingReasoning = m.pendingReasoning[:0] // they belong to the failed attempt
 }
 
 func (m *Machine) turnCompleted(e *codexrpc.Event) {
@@ -38,7 +38,7 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	}
 }
 
-// turnFailed tells a response that the model cut from a failure.
+// turnFailed ends a turn that failed, or whose response the provider cut.
 func (m *Machine) turnFailed(err *codexrpc.TurnError) {
 	reason, ok := incomplete(err)
 	if !ok {
@@ -48,8 +48,8 @@ func (m *Machine) turnFailed(err *codexrpc.TurnError) {
 	m.finishCut(reason)
 }
 
-// finishCut ends a turn whose text was cut. A call that was cut is none; those
-// that went out before it are what the turn was for.
+// finishCut ends a turn whose text was cut. If calls were sent before, and the cut is not
+// within another one, the reason is FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
 	m.closeBuffer("")
 	if m.calls.count > 0 && !m.endsInCall() {
@@ -64,7 +64,7 @@ func (m *Machine) endsInCall() bool {
 	return m.cut || m.lastCall != nil && !json.Valid([]byte(m.lastCall.arguments))
 }
 
-// reason is how a turn that ended well ended.
+// reason returns the finish of a turn that ended well.
 func (m *Machine) reason() FinishReason {
 	if m.calls.count > 0 {
 		return FinishToolCalls
@@ -72,19 +72,18 @@ func (m *Machine) reason() FinishReason {
 	return FinishStop
 }
 
-// stopped reports whether whatever else the model says is not the client's.
+// stopped reports whether further text and calls of the model are ignored.
 func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 
-// finish ends the turn well. A block that is held then was never closed.
+// finish ends the turn well. A block that is open was never closed.
 func (m *Machine) finish(reason FinishReason) {
 	m.closeBuffer("")
-	if !m.done { // the last block can be the one to stop at
+	if !m.done { // closeBuffer may have ended the turn with a call
 		m.end(reason)
 	}
 }
 
-// stop ends the turn with the call that was just given. Whatever follows in
-// the text, seen already or not, is not the client's.
+// stop ends the turn with the call that was just sent. It ignores the text after that.
 func (m *Machine) stop() {
 	m.discard()
 	m.end(FinishToolCalls)
@@ -93,12 +92,13 @@ func (m *Machine) stop() {
 func (m *Machine) end(reason FinishReason) {
 	m.policy.end()
 	m.done = true
-	m.put(Output{Kind: OutputFinish, Finish: reason, Usage: m.usage.total()})
+	m.emit(Output{Kind: OutputFinish, Finish: reason, Usage: m.usage.total()})
 }
 
 func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }
 
-// failAfter ends the turn with a failure, after the text that was held.
+// failAfter ends the turn with a failure, after the text that was held. held is why an
+// open block is no call.
 func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 	m.closeBuffer(held)
 	switch {
@@ -110,12 +110,12 @@ func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 	}
 	m.policy.release()
 	m.done = true
-	m.thoughts = nil // they would only hide that nothing was said
-	m.put(Output{Kind: OutputFailure, Err: err})
+	m.pendingReasoning = nil // the failure may have to be the first output
+	m.emit(Output{Kind: OutputFailure, Err: err})
 }
 
-// lastUsage waits for the end of a turn that was stopped at the limit of its
-// calls, where the client has all that it gets: only the usage is missing.
+// lastUsage processes an event after the limit of calls was exceeded, when only the usage
+// is missing.
 func (m *Machine) lastUsage(e *codexrpc.Event) {
 	switch e.Kind {
 	case codexrpc.EventResponseCompleted:

@@ -6,12 +6,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// incompleteMark is in Codex's message when the model's response ended with
-// response.incomplete; the reason is what follows it.
+// incompleteMark precedes the reason in Codex's message when the model's response ended
+// with response.incomplete.
 const incompleteMark = "Incomplete response returned, reason: "
 
-// incomplete tells a response that the model cut from a failure: for a client
-// of chat completions these are ends, not errors.
+// incomplete returns the finish of a turn whose response was cut, which is no failure for
+// a client. It returns false for other errors.
 func incomplete(err *codexrpc.TurnError) (FinishReason, bool) {
 	if err == nil {
 		return "", false
@@ -29,8 +29,8 @@ func incomplete(err *codexrpc.TurnError) (FinishReason, bool) {
 	return "", false
 }
 
-// failure is the error of a failed turn. Codex always gives one; its absence
-// must not end in a nil error.
+// failure returns the error of a failed turn. Codex always sends one; a missing one must
+// not become a nil error.
 func failure(err *codexrpc.TurnError) error {
 	if err == nil {
 		return &codexrpc.TurnError{Message: "the turn failed without a reason", Code: "other"}

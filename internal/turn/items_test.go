@@ -83,12 +83,12 @@ func TestItems(t *testing.T) {
 	})
 	t.Run("bounded", func(t *testing.T) {
 		m := New(Options{Items: true})
-		events := make([]codexrpc.Event, 10*maxThoughts)
+		events := make([]codexrpc.Event, 10*maxPendingReasoning)
 		for i := range events {
 			events[i] = reasoned("r", "E")
 		}
 		outputs := m.Feed(append(events, completed))
-		if len(outputs) != maxThoughts+1 {
+		if len(outputs) != maxPendingReasoning+1 {
 			t.Errorf("%d outputs", len(outputs))
 		}
 	})

@@ -11,13 +11,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// Machine is the state of one turn of one choice.
+// Machine is the state of one turn of one choice. It must not be used by several
+// goroutines at once.
 type Machine struct {
 	opts    Options
 	texts   texts
 	stops   *stopFilter      // nil: no sequence ends the text
 	limit   *tokens.Limit    // nil: the text has no limit
-	scanner *usetool.Scanner // nil: the text is not looked at
+	scanner *usetool.Scanner // nil: the text is not searched for blocks
 	calls   *calls
 	policy  policy
 	report  Report
@@ -25,29 +26,29 @@ type Machine struct {
 	rest    rest
 	grace   grace
 
-	out      []Output
-	thoughts []Output // ends of reasoning items that wait for an output
-	segments []usetool.Segment
-	gap      string     // parts the text that comes next from the message before
-	begun    bool       // something was put out
-	open     bool       // a block that was begun is neither flushed nor aborted
-	asked    bool       // Codex waits for the client's answer to a structured call
-	cut      bool       // the text ends with a block without an end
-	lastCall *candidate // the structured call after which no text came; nil: there is none
-	done     bool       // the last output was put out
-	last     string     // Codex's last complaint, to explain a silence
+	out              []Output
+	pendingReasoning []Output // ends of reasoning items, held until the next output
+	segments         []usetool.Segment
+	gap              string     // between the last message and the text that comes next
+	begun            bool       // there was an output
+	open             bool       // a block that was begun is neither flushed nor aborted
+	asked            bool       // Codex waits for the client's answer to a structured call
+	cut              bool       // the text ends with a block without an end
+	lastCall         *candidate // the structured call after which no text came; nil: there is none
+	done             bool       // the last output was returned
+	lastError        string     // of an attempt that Codex repeats, to explain a silence
 }
 
-// New makes a machine at the start of a turn.
+// New returns a machine at the start of a turn.
 func New(opts Options) *Machine {
 	m := &Machine{opts: opts, usage: usage{before: opts.Spent}, calls: newCalls(&opts), stops: newStopFilter(opts.StopSequences)}
 	if opts.MaxTokens > 0 {
 		m.limit = tokens.NewLimit(opts.MaxTokens)
 	}
-	m.policy = policy{opts: &m.opts, calls: m.calls, report: &m.report, put: m.put}
+	m.policy = policy{opts: &m.opts, calls: m.calls, report: &m.report, emit: m.emit}
 	if opts.textual() {
 		m.scanner = usetool.NewScanner(usetool.ScannerOptions{
-			// An Obsidian client acts on blocks in code fences, too.
+			// An Obsidian client runs blocks in code fences as well.
 			SkipFenced: !opts.xml(),
 			Accept:     opts.AcceptTextual,
 		})
@@ -55,22 +56,21 @@ func New(opts Options) *Machine {
 	return m
 }
 
-// Done reports whether the last output, a finish or a failure, was given.
-// Whatever else the turn says is not the client's.
+// Done reports whether the last output, a finish or a failure, was returned. Later
+// events are ignored.
 func (m *Machine) Done() bool { return m.done }
 
-// Report is what the turn has done with tool calls so far.
+// Report returns what the turn has done with tool calls so far.
 func (m *Machine) Report() Report { return m.report }
 
-// Grace returns the time after which [Machine.GraceOver] wants to be called,
-// counted from the moment at which generation last changed; false if no grace
-// is running.
+// Grace returns the time after which the caller has to call [Machine.GraceOver],
+// counted from the last change of generation. It returns false if no grace is running.
 func (m *Machine) Grace() (after time.Duration, generation int, running bool) {
 	return m.opts.Grace, m.grace.generation, m.grace.running && !m.done
 }
 
-// Feed takes a batch of events and returns what they make the client see. The
-// slice is the machine's, valid until the next call.
+// Feed processes a batch of events and returns their outputs. The slice is valid until
+// the next call.
 func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	m.out = m.out[:0]
 	for i := range events {
@@ -82,8 +82,8 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	return m.out
 }
 
-// GraceOver ends a turn whose grace has passed. While another block is being
-// written, or only its tag, the grace begins anew.
+// GraceOver ends a turn whose grace has passed. While another block is being written,
+// or only its tag, the grace starts again.
 func (m *Machine) GraceOver() []Output {
 	m.out = m.out[:0]
 	switch {
@@ -96,24 +96,23 @@ func (m *Machine) GraceOver() []Output {
 	return m.out
 }
 
-// Fail ends the turn with a failure that did not come as an event, such as a
-// lost connection. It returns nothing when the turn has already ended.
+// Fail ends the turn with a failure that is no event, such as a lost connection. It
+// returns nothing if the turn has already ended.
 func (m *Machine) Fail(err error) []Output {
 	m.out = m.out[:0]
 	switch {
 	case m.done:
 	case m.report.Truncated:
-		m.end(FinishToolCalls) // all that is missing is the usage
-	case errors.Is(err, ErrIdle) && m.last != "":
-		m.fail(fmt.Errorf("%w; its last message: %s", err, m.last))
+		m.end(FinishToolCalls) // only the usage is missing
+	case errors.Is(err, ErrIdle) && m.lastError != "":
+		m.fail(fmt.Errorf("%w; its last message: %s", err, m.lastError))
 	default:
 		m.fail(err)
 	}
 	return m.out
 }
 
-// Abandon ends the turn because its client has gone: what is held is only
-// counted.
+// Abandon ends the turn because its client has gone. It only counts what is held.
 func (m *Machine) Abandon() {
 	if !m.done {
 		m.done = true
@@ -148,30 +147,30 @@ func (m *Machine) event(e *codexrpc.Event) {
 	case codexrpc.EventTokenUsage:
 		m.usage.thread(e.Usage)
 	case codexrpc.EventError:
-		m.complaint(e)
+		m.attemptFailed(e)
 	case codexrpc.EventTurnCompleted:
 		m.turnCompleted(e)
 	}
 }
 
-// put appends an output, after the reasoning items that waited for it.
-func (m *Machine) put(o Output) {
+// emit appends an output, after the reasoning items that are pending.
+func (m *Machine) emit(o Output) {
 	m.begun = true
-	if len(m.thoughts) > 0 {
-		m.out = append(m.out, m.thoughts...)
-		m.thoughts = m.thoughts[:0]
+	if len(m.pendingReasoning) > 0 {
+		m.out = append(m.out, m.pendingReasoning...)
+		m.pendingReasoning = m.pendingReasoning[:0]
 	}
 	m.out = append(m.out, o)
 }
 
-// text takes a new piece of the message, after the gap that parts two messages
-// of one turn.
+// text processes a new piece of a message, after the gap between it and the message
+// before.
 func (m *Machine) text(gap, text string) {
 	if text == "" {
 		return
 	}
 	if gap != "" {
-		m.closeBuffer("") // a block does not reach into another message
+		m.closeBuffer("") // a block does not span two messages
 		if m.stopped() || m.full() {
 			return
 		}
@@ -180,8 +179,8 @@ func (m *Machine) text(gap, text string) {
 	m.untilStop(text)
 }
 
-// messageCompleted ends a message. A block cannot go on in another one; that of
-// a message which has begun meanwhile is not touched.
+// messageCompleted ends a message, and a block that is open in it. If another message
+// has begun since, its block stays open.
 func (m *Machine) messageCompleted(e *codexrpc.Event) {
 	m.text(m.texts.completed(e.ItemID, e.Text))
 	if m.texts.last == e.ItemID && !m.stopped() {
@@ -197,31 +196,31 @@ func (m *Machine) reasoning(e *codexrpc.Event) {
 		return
 	}
 	if gap := m.texts.reasoning(e.ItemID, e.Index); gap != "" {
-		m.put(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: gap, Gap: true})
+		m.emit(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: gap, Gap: true})
 	}
 	if e.Text != "" {
-		m.put(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: e.Text})
+		m.emit(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: e.Text})
 	}
 }
 
-// maxThoughts bounds the reasoning items that wait, in number; a model has one
-// or two before it says something.
-const maxThoughts = 64
+// maxPendingReasoning bounds the number of pending reasoning items; a model has one or
+// two before its next output.
+const maxPendingReasoning = 64
 
-// reasoningItem ends a reasoning item. That alone shows a client nothing, so
-// that it waits for the next output: if the response breaks off before, Codex
-// may try again, and the item never was.
+// reasoningItem ends a reasoning item. The end is pending until the next output, since
+// the client sees nothing of it alone: if the response breaks off before, Codex may try
+// again without the item.
 func (m *Machine) reasoningItem(e *codexrpc.Event) {
-	if !m.opts.Items || len(m.thoughts) == maxThoughts {
+	if !m.opts.Items || len(m.pendingReasoning) == maxPendingReasoning {
 		return
 	}
-	m.thoughts = append(m.thoughts, Output{
+	m.pendingReasoning = append(m.pendingReasoning, Output{
 		Kind: OutputReasoningEnd, ID: strings.Clone(e.ItemID), Text: strings.Clone(e.Text),
 	})
 }
 
-// functionCall takes a call of one of the client's tools. A call of another is
-// Codex's own affair: it answers the model itself.
+// functionCall processes a structured call. A call of a tool that is not the client's is
+// ignored: Codex answers it.
 func (m *Machine) functionCall(e *codexrpc.Event) {
 	name, ok := e.Name, true
 	if m.opts.ClientName != nil {
@@ -232,22 +231,21 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	if !ok || m.repeated(call) {
 		return
 	}
-	m.releaseText() // it was said before
+	m.releaseText() // it precedes the call
 	if m.stopped() || m.full() {
 		return
 	}
-	// Also if the client does not get this one, being the twin of a block: Codex
-	// waits for an answer, and so no grace does.
+	// Codex waits for an answer, even if the client does not get this call because it is
+	// the twin of a block. So no grace runs.
 	m.asked = true
 	m.grace.running = false
 	m.cut, m.lastCall = false, call
-	if m.take(call) {
+	if m.offer(call) {
 		m.countCall(call)
 	}
 }
 
-// repeated reports whether an event tells of a call that an earlier one has
-// told of, and counts it.
+// repeated reports whether an earlier event had the same call, and counts such events.
 func (m *Machine) repeated(call *candidate) bool {
 	repeated := m.calls.repeated(call)
 	if repeated {
@@ -256,9 +254,9 @@ func (m *Machine) repeated(call *candidate) bool {
 	return repeated
 }
 
-// take offers a call to the policy and stops the turn if that is its end. It
-// reports whether the client got it.
-func (m *Machine) take(call *candidate) (got bool) {
+// offer offers a call to the policy, and ends the turn if the call does. It reports
+// whether the client got the call.
+func (m *Machine) offer(call *candidate) (got bool) {
 	got = m.policy.call(call)
 	switch {
 	case m.report.Truncated:
@@ -271,16 +269,16 @@ func (m *Machine) take(call *candidate) (got bool) {
 	return got
 }
 
-// truncate is called when the model makes a call too many. There is nothing to
-// wait for but the usage, which comes with the end of the model response. What
-// else is in the text is not the client's.
+// truncate is called when the model exceeds the limit of calls. From then on the machine
+// waits for the usage only, which comes with the end of the model response, and ignores
+// the text.
 func (m *Machine) truncate() {
 	m.discard()
 	m.grace.start()
 }
 
-// responseCompleted ends the turn after calls that only the client can answer,
-// and after textual ones unless the model is to finish.
+// responseCompleted ends the turn after structured calls, which only the client can
+// answer, and after textual ones except in StopOff.
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.response(e.Usage)
 	m.closeBuffer("")

@@ -8,20 +8,20 @@ type OutputKind uint8
 const (
 	// OutputText is new text of the assistant's message, in Text.
 	OutputText OutputKind = iota + 1
-	// OutputReasoning is new text of the reasoning summary: Text, and ID and Part
-	// say where it belongs.
+	// OutputReasoning is new text of the reasoning summary, in Text; ID and Part
+	// identify its item and its part.
 	OutputReasoning
-	// OutputReasoningEnd closes a reasoning item: ID, and Text, its encrypted
-	// content, if there is any. An item may have no summary at all. Only turns with
-	// [Options].Items have it.
+	// OutputReasoningEnd ends a reasoning item: ID, and in Text its encrypted content,
+	// if there is any. An item may have no summary. Only turns with [Options].Items have
+	// such outputs.
 	OutputReasoningEnd
-	// OutputCallStart opens a tool call: Call, ID and Name are set. Name is the
+	// OutputCallStart begins a tool call: Call, ID and Name are set. Name is the
 	// client's own name of the tool.
 	OutputCallStart
-	// OutputCallArguments is a new fragment of a call's arguments, in Text;
-	// Call and ID say of which call.
+	// OutputCallArguments is a new fragment of a call's arguments, in Text; Call and ID
+	// identify the call.
 	OutputCallArguments
-	// OutputCallEnd closes a tool call: no fragment of it follows.
+	// OutputCallEnd ends a tool call: no fragment of it follows.
 	OutputCallEnd
 	// OutputFinish is the last output of a turn that ended well: Finish and
 	// Usage are set.
@@ -41,10 +41,9 @@ const (
 	FinishContentFilter FinishReason = "content_filter"
 )
 
-// Output is one thing that a turn has to say to its client. The encoders of
-// every wire, streaming or not, are folds over a sequence of outputs, and
-// nothing else decides what a client sees: any number of text, reasoning and
-// call outputs, then exactly one OutputFinish or OutputFailure.
+// Output is a piece of a turn's answer. A turn has any number of text, reasoning and call
+// outputs, then exactly one OutputFinish or OutputFailure. All encoders, streaming or
+// not, are folds over this sequence, and nothing else decides what a client sees.
 type Output struct {
 	Kind OutputKind
 	// Text is the new part only, never cumulative.
@@ -55,12 +54,12 @@ type Output struct {
 	ID string
 	// Part is the index of the reasoning summary's part.
 	Part int
-	// Phase is what the message is that a gap ends: commentary or final_answer, as
-	// the model says; or empty.
+	// Phase is the phase of the message that a gap ends: commentary or final_answer, or
+	// empty if the model gives none.
 	Phase string
-	// Gap says that the output only parts what is before it from what is behind it:
-	// two parts of the reasoning, whose Text is for clients that see all of it as
-	// one text; or, in turns with [Options].Items, two messages, without a Text.
+	// Gap marks a boundary between two parts of the reasoning, with a Text for clients
+	// that read the reasoning as one text; or, in turns with [Options].Items, between two
+	// messages, without a Text.
 	Gap bool
 	// Name is the tool's name as the client declared it.
 	Name string

@@ -7,30 +7,30 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// maxTail bounds the text that waits for its fate, in bytes. Text above it
-// goes out: better a tail too many than memory without end.
+// maxTail bounds the text that is held, in bytes. Longer text is sent, even if it is a
+// tail.
 const maxTail = 1 << 20
 
-// policy decides what of a turn's text and calls the client gets: it is a
-// filter between what the model said and the outputs. It looks at the order of
-// texts and calls alone, never at how they were cut into deltas.
+// policy decides which of a turn's text and calls the client gets: it is a filter between
+// the scanner and the outputs. Its decisions depend on the order of text and calls only,
+// not on how they were cut into deltas.
 type policy struct {
 	opts   *Options
 	calls  *calls
 	report *Report
-	put    func(Output)
+	emit   func(Output)
 
-	tail   strings.Builder // text whose fate is open
-	flows  bool            // text goes out until the next call: the tail outgrew its bound, or has a block in it
-	spoken bool            // something visible was said since the start or the last call
-	open   bool            // the text holds a block without an end, and no call behind it
+	tail   strings.Builder // text that is held
+	flows  bool            // no text is held until the next call: the tail exceeded its bound, or has a block in it
+	spoken bool            // visible text was sent since the start or the last call
+	open   bool            // since the last call, the text has a block without an end
 }
 
-// text takes the next piece of text.
+// text processes the next piece of text.
 func (p *policy) text(text string) {
 	switch {
 	case text == "":
-	case p.suppressing(), p.blankWaits() && isBlank(text):
+	case p.suppressing(), p.holdsBlank() && isBlank(text):
 		p.tail.WriteString(text)
 		if p.tail.Len() > maxTail {
 			p.release()
@@ -42,45 +42,42 @@ func (p *policy) text(text string) {
 	}
 }
 
-// gap parts two messages. For a client of items it is nothing but the end of
-// one, unless text of both is held: that is one text by then.
+// gap separates two messages. For a client of items it is the end of a message, unless
+// text is held: then the texts of both messages become one.
 func (p *policy) gap(text string) {
 	switch {
 	case text == "":
 	case !p.opts.Items || p.tail.Len() > 0:
 		p.text(text)
 	case !p.suppressing():
-		p.put(Output{Kind: OutputText, Gap: true})
+		p.emit(Output{Kind: OutputText, Gap: true})
 	}
 }
 
-// phase ends a message for a client of items, and says what it was. Of text that
-// is held nobody is told.
+// phase ends a message for a client of items with its phase, unless its text is held.
 func (p *policy) phase(phase string) {
 	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() {
-		p.put(Output{Kind: OutputText, Gap: true, Phase: strings.Clone(phase)})
+		p.emit(Output{Kind: OutputText, Gap: true, Phase: strings.Clone(phase)})
 	}
 }
 
-// suppressing reports whether text is held until it is known that another call
-// follows.
+// suppressing reports whether text is held until another call follows.
 func (p *policy) suppressing() bool {
 	return p.opts.suppressTail() && p.calls.count > 0 && !p.flows
 }
 
-// blankWaits reports whether white space is held: in ModeJSON blocks leave the
-// text, and the lines between them should not stay behind as content. Whether
-// it belongs to a text is not known before that text has come.
-func (p *policy) blankWaits() bool {
+// holdsBlank reports whether white space is held until visible text follows: in ModeJSON
+// the text loses its blocks, and the line breaks between them would be all that is left.
+func (p *policy) holdsBlank() bool {
 	return p.opts.textual() && !p.opts.xml() && !p.spoken && !p.flows
 }
 
 func (p *policy) speak(text string) {
 	p.spoken = p.spoken || !isBlank(text)
-	p.put(Output{Kind: OutputText, Text: text})
+	p.emit(Output{Kind: OutputText, Text: text})
 }
 
-// release lets the held text go out.
+// release sends the text that is held.
 func (p *policy) release() {
 	if p.tail.Len() > 0 {
 		text := p.tail.String()
@@ -89,12 +86,12 @@ func (p *policy) release() {
 	}
 }
 
-// givenUp prepares for the text of a begun block that is no call. Such a block
-// is no tail: a client may run it, and the model meant it to be. So the text
-// before it goes out, as before a call, and so does all text up to the next
-// call, of which a client may read a part as the rest of the block. In ModeXML
-// it is a call too many for a turn that has all of its calls.
-func (p *policy) givenUp(reason usetool.AbortReason) {
+// blockAborted prepares for the text of a begun block that is no call. The block is not
+// dropped as a tail: the model meant it as a call, and a client may run it. So the text
+// before it is sent, as before a call, and all text up to the next call, part of which a
+// client may read as the rest of the block. In ModeXML such a block exceeds the limit of
+// calls if that is reached.
+func (p *policy) blockAborted(reason usetool.AbortReason) {
 	if p.opts.xml() && p.full() {
 		p.report.Truncated = true
 		return
@@ -104,10 +101,10 @@ func (p *policy) givenUp(reason usetool.AbortReason) {
 	p.open = reason == usetool.AbortUnclosed || reason == usetool.AbortTooLarge
 }
 
-// full reports whether the client has as many calls as it may get.
+// full reports whether the limit of calls is reached.
 func (p *policy) full() bool { return p.calls.count >= p.opts.limit() }
 
-// call takes the next call. It reports whether the client got it.
+// call processes the next call. It reports whether the client got it.
 func (p *policy) call(call *candidate) bool {
 	full := p.full()
 	if p.calls.duplicate(call, full) {
@@ -125,17 +122,17 @@ func (p *policy) call(call *candidate) bool {
 	}
 	p.beforeCall(first)
 	if p.opts.xml() {
-		p.putBlock(call)
+		p.emitBlock(call)
 	}
 	for _, o := range outputs {
-		p.put(o)
+		p.emit(o)
 	}
 	p.report.Calls = p.calls.count
 	p.spoken, p.flows, p.open = false, false, false
 	return true
 }
 
-// beforeCall lets out the text before a call, and what parts two blocks.
+// beforeCall sends the text before a call, and the delimiter between two blocks.
 func (p *policy) beforeCall(first bool) {
 	blank := !p.spoken && isBlank(p.tail.String())
 	if blank && !p.opts.xml() {
@@ -143,21 +140,21 @@ func (p *policy) beforeCall(first bool) {
 	}
 	p.release()
 	if blank && p.opts.xml() && !first && p.opts.ToolBlockDelimiter != "" {
-		p.put(Output{Kind: OutputText, Text: p.opts.ToolBlockDelimiter})
+		p.emit(Output{Kind: OutputText, Text: p.opts.ToolBlockDelimiter})
 	}
 }
 
-// putBlock puts out a call as text. A client reads a block without an end up to
-// the end of the next one, so that one which is made here gets that end before it.
-func (p *policy) putBlock(call *candidate) {
+// emitBlock sends a call as text. A client reads a block without an end up to the end of
+// the next block, so an end is sent before a block that is made here.
+func (p *policy) emitBlock(call *candidate) {
 	if p.open && !call.textual() {
-		p.put(Output{Kind: OutputText, Text: "</use_tool>"})
+		p.emit(Output{Kind: OutputText, Text: "</use_tool>"})
 	}
-	p.put(Output{Kind: OutputText, Text: p.block(call)})
+	p.emit(Output{Kind: OutputText, Text: p.block(call)})
 }
 
-// block is a call as text: the model's own block, else one made of the call. A
-// call that no block can hold is told of instead, in words that no client runs.
+// block returns a call as text: the model's own block, else one made of the call. A call
+// that cannot be written as a block becomes a sentence that no client runs.
 func (p *policy) block(call *candidate) string {
 	if call.textual() {
 		return call.block
@@ -170,14 +167,14 @@ func (p *policy) block(call *candidate) string {
 	return xml
 }
 
-// quoted is a text as a JSON string without angle brackets, so that nothing in
-// it can be taken for a block.
+// quoted returns a text as a JSON string without angle brackets, so that nothing in it
+// reads as a block.
 func quoted(text string) string {
 	quoted, _ := json.Marshal(text) // a string always encodes
 	return string(quoted)
 }
 
-// end decides about the text that is still held.
+// end sends or drops the text that is held.
 func (p *policy) end() {
 	drop := p.calls.count > 0 && (p.opts.suppressTail() && !p.flows || !p.opts.xml() && isBlank(p.tail.String()))
 	if drop {
@@ -187,5 +184,5 @@ func (p *policy) end() {
 	p.release()
 }
 
-// isBlank reports whether a text shows nothing.
+// isBlank reports whether a text is only white space.
 func isBlank(text string) bool { return strings.TrimSpace(text) == "" }

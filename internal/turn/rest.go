@@ -7,24 +7,24 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Rest is what a turn that has ended for its client leaves on its thread.
+// Rest is the state of a thread after a turn that has ended for its client.
 type Rest struct {
-	// Whole says that the thread holds what the client was given, no more and no
-	// less, so that the conversation can go on there.
+	// Whole reports whether the thread has exactly what the client was given, so that the
+	// conversation can go on there.
 	Whole bool
-	// Waits are the ids of the calls whose results Codex waits for, in the order in
-	// which the client got the calls. Without any the turn ends by itself.
+	// Waits are the ids of the calls whose results Codex waits for, in the order of the
+	// calls. If it is empty, the turn ends by itself.
 	Waits []string
 }
 
-// rest collects what a thread holds that its client was not given.
+// rest collects in what a thread differs from what the client was given.
 type rest struct {
 	waits   []string
-	differs bool // something
-	natural bool // the model had said all that it wanted
+	differs bool // there is such a difference
+	natural bool // the model had finished its response
 }
 
-// call notes a structured call. Calls that share an id cannot be answered.
+// call records a structured call. Calls that share an id cannot be answered.
 func (r *rest) call(e *codexrpc.Event, theirs bool) {
 	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) {
 		r.differs = true
@@ -39,7 +39,7 @@ func (r *rest) call(e *codexrpc.Event, theirs bool) {
 // differ.
 const maxWaits = 512
 
-// Rest is what the turn leaves. It is to be asked once the turn is done.
+// Rest returns the state of the thread, once the turn is done.
 func (m *Machine) Rest() Rest {
 	tools := m.report
 	whole := m.done && m.rest.natural && !m.rest.differs && !tools.Truncated &&

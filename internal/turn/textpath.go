@@ -9,13 +9,11 @@ import (
 //
 //	untilStop    the stop sequences, which end it,
 //	withinLimit  the limit of tokens, which ends it,
-//	buffered     the tool buffer, which takes the blocks out of it,
-//	             and the policy.
+//	buffered     the scanner, which takes the blocks out of it, and the policy.
 //
-// Each may hold a part of it, and each may end the turn: what follows then is
-// not the client's.
+// Each may hold a part of it, and each may end the turn: the text after that is ignored.
 
-// untilStop takes the next piece of a message.
+// untilStop processes the next piece of a message.
 func (m *Machine) untilStop(text string) {
 	if m.stops == nil {
 		m.withinLimit(text)
@@ -24,12 +22,12 @@ func (m *Machine) untilStop(text string) {
 	before, found := m.stops.feed(text)
 	m.withinLimit(before)
 	if found && !m.stopped() {
-		m.closeBuffer("") // which may bring calls yet
+		m.closeBuffer("") // which may still emit calls
 		m.finish(m.reason())
 	}
 }
 
-// withinLimit takes what no stop sequence has cut off.
+// withinLimit processes text before a stop sequence.
 func (m *Machine) withinLimit(text string) {
 	if text == "" || m.stopped() {
 		return
@@ -41,7 +39,7 @@ func (m *Machine) withinLimit(text string) {
 	m.buffered(m.limit.Add(text))
 }
 
-// buffered takes what is within the limit; over says that more is not.
+// buffered processes text within the limit; over means that the limit cut the rest.
 func (m *Machine) buffered(text string, over bool) {
 	if text != "" {
 		m.cut, m.lastCall = false, nil
@@ -58,9 +56,8 @@ func (m *Machine) buffered(text string, over bool) {
 	}
 }
 
-// releaseText lets out what the stop sequences and the limit hold: no more
-// text of theirs follows. A sequence does not reach over such a place, nor does
-// a token.
+// releaseText passes on what the stop sequences and the limit hold. Neither a sequence
+// nor a token spans such a place.
 func (m *Machine) releaseText() {
 	if m.stops != nil {
 		m.withinLimit(m.stops.release())
@@ -70,8 +67,8 @@ func (m *Machine) releaseText() {
 	}
 }
 
-// full reports whether nothing more has room within the limit, and then ends
-// the turn. The text before is at its end.
+// full reports whether the limit is reached, and then ends the turn. The text before
+// must have been released.
 func (m *Machine) full() bool {
 	if m.limit == nil || !m.limit.Full() {
 		return false
@@ -80,7 +77,7 @@ func (m *Machine) full() bool {
 	return true
 }
 
-// countCall counts a structured call that went out.
+// countCall counts the tokens of a structured call that was sent.
 func (m *Machine) countCall(call *candidate) {
 	if m.limit == nil || m.stopped() {
 		return
@@ -92,11 +89,10 @@ func (m *Machine) countCall(call *candidate) {
 	}
 }
 
-// overLimit ends the turn at the limit of its tokens, as the provider's own
-// limit does.
+// overLimit ends the turn at its limit of tokens, as the provider's own limit does.
 func (m *Machine) overLimit() {
 	m.usage.counted = int64(m.limit.Count())
-	m.stops, m.limit = nil, nil // what they hold is beyond it
+	m.stops, m.limit = nil, nil // what they hold is beyond the limit
 	m.finishCut(FinishLength)
 }
 

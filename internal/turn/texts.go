@@ -5,35 +5,35 @@ import (
 	"strings"
 )
 
-// messageGap parts two messages, or two parts of a reasoning summary, that
-// Codex sends as items of their own and a client sees as one text.
+// messageGap separates two messages, or two parts of a reasoning summary, that Codex
+// sends as separate items and a client reads as one text.
 const messageGap = "\n\n"
 
-// maxItems bounds the messages of one turn that are told apart. A turn has a
-// handful; beyond the bound, completed items no longer mend lost deltas.
+// maxItems bounds the messages of one turn that are tracked. A turn has a few; beyond
+// the bound, completed items no longer replace lost deltas.
 const maxItems = 1024
 
-// texts follows the agent messages of a turn. A message comes as deltas and
-// once more as a whole; the whole adds only what the deltas did not say.
-// Identity is the item's id, never its text: repeated text survives.
+// texts tracks the agent messages of a turn. A message comes as deltas and once more as a
+// whole; the whole adds only what the deltas lack. Messages are identified by the id of
+// their item, never by their text, so that repeated text is kept.
 type texts struct {
 	seed    maphash.Seed
 	items   map[string]*message
-	last    string // the message that was last put out
-	any     bool
+	last    string // the message of the last text
+	any     bool   // there was text
 	summary summaryPart
-	thought bool
+	reasons bool // there was reasoning: summary is its last part
 }
 
-// message is what was put out of one item: its length, and its hash so that
-// the whole can be compared without being kept.
+// message is the text of one item so far: its length, and its hash, so that the whole
+// can be compared without keeping the text.
 type message struct {
 	length int
 	hash   maphash.Hash
 	done   bool
 }
 
-// summaryPart names a part of a reasoning summary.
+// summaryPart identifies a part of a reasoning summary.
 type summaryPart struct {
 	item  string
 	index int
@@ -46,7 +46,7 @@ func (t *texts) delta(item, text string) (gap, added string) {
 	}
 	if m := t.item(item); m != nil {
 		if m.done {
-			return "", "" // after its end, an item has nothing more to say
+			return "", "" // deltas after the whole are ignored
 		}
 		m.length += len(text)
 		_, _ = m.hash.WriteString(text)
@@ -54,9 +54,9 @@ func (t *texts) delta(item, text string) (gap, added string) {
 	return t.gap(item), text
 }
 
-// completed returns what the whole text of an item adds to its deltas: all of
-// it if there were none, the rest if it begins with them. One that differs is
-// left alone, since what the client has seen cannot be taken back.
+// completed returns what the whole text of an item adds to its deltas: all of it if there
+// were none, the rest if it begins with them. A whole that differs is ignored, since what
+// the client has seen cannot be taken back.
 func (t *texts) completed(item, whole string) (gap, added string) {
 	m := t.item(item)
 	if m == nil || m.done {
@@ -69,7 +69,7 @@ func (t *texts) completed(item, whole string) (gap, added string) {
 	return t.gap(item), whole[m.length:]
 }
 
-// gap returns what parts this item's text from that of the item before.
+// gap returns what separates this item's text from that of the item before.
 func (t *texts) gap(item string) string {
 	changed := t.any && item != t.last
 	if item != t.last {
@@ -82,7 +82,7 @@ func (t *texts) gap(item string) string {
 	return ""
 }
 
-// item finds or makes the state of an item; nil above the bound.
+// item returns the state of an item, a new one if it has none; nil above the bound.
 func (t *texts) item(id string) *message {
 	if m := t.items[id]; m != nil {
 		return m
@@ -103,13 +103,13 @@ func (t *texts) item(id string) *message {
 // reasoning returns the gap before a delta of a reasoning summary.
 func (t *texts) reasoning(item string, index int) string {
 	part := summaryPart{item, index}
-	if t.thought && part == t.summary {
+	if t.reasons && part == t.summary {
 		return ""
 	}
-	parted := t.thought
-	t.thought = true
+	first := !t.reasons
+	t.reasons = true
 	t.summary = summaryPart{strings.Clone(item), index}
-	if parted {
+	if !first {
 		return messageGap
 	}
 	return ""

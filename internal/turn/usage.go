@@ -2,14 +2,14 @@ package turn
 
 import "github.com/caddy-codex/caddy-codex/codexrpc"
 
-// usage adds up what a turn has cost. Each complete model response says what
-// it cost, but an incomplete one does not; the thread's total, which comes a
-// little later, then does, less what the thread had cost before.
+// usage adds up the tokens of a turn. Each complete model response has its usage, but an
+// incomplete one has none; the thread's total, which comes a little later, includes
+// both, and what the thread had used before.
 type usage struct {
 	before    codexrpc.Usage
 	responses codexrpc.Usage
 	atThread  codexrpc.Usage
-	counted   int64 // tokens that went out before the limit, if that ended the turn
+	counted   int64 // tokens that were sent before the limit, if that ended the turn
 }
 
 func (u *usage) response(v *codexrpc.Usage) {
@@ -24,8 +24,8 @@ func (u *usage) thread(v *codexrpc.Usage) {
 	}
 }
 
-// total is the account that knows more. Of a turn that ended at the limit of
-// its tokens, it has at least those.
+// total returns the larger account. It has at least the tokens that were sent, for a turn
+// that ended at its limit.
 func (u *usage) total() codexrpc.Usage {
 	total := u.responses
 	if u.atThread.TotalTokens > total.TotalTokens {
