@@ -46,7 +46,7 @@ func (a *AppServer) validateRemote(repl *caddy.Replacer) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	if err := codexrpc.CheckConnect(address); err != nil {
+	if err := codexrpc.CheckAddress(address); err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	if a.Token == "" {

@@ -12,42 +12,42 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxAbandoned bounds the calls that were given up and whose late answers
-// still need something done.
+// maxAbandoned bounds the abandoned calls that are kept because a late answer
+// still has to be acted on.
 const maxAbandoned = 1024
 
-// overloadRetries is how often a call refused as overloaded is tried again,
-// with pauses that double from overloadPause.
+// overloadRetries is how often a call that was refused as overloaded is tried
+// again, with pauses that double from overloadPause.
 const (
 	overloadRetries = 5
 	overloadPause   = 20 * time.Millisecond
 )
 
-// call is one method to be called.
+// call is one method call and its options.
 type call struct {
 	method string
 	params any
-	result any // decoded into, unless nil
-	// sent, if not nil, is told once the call is on its way.
+	result any // the answer is decoded into it, unless it is nil
+	// sent, if not nil, is called once the call has been handed to the writer.
 	sent func()
-	// answered, if not nil, gets the answer in the reader's goroutine, before
-	// the caller does: what it changes holds for all later messages. late says
-	// that the caller has gone. It must not wait.
+	// answered, if not nil, is called with the answer by the reader, before the
+	// caller gets it and before any later message is read. late says that the
+	// caller has left. It must not block.
 	answered func(answer message, late bool)
-	// urgent calls do not wait for a free slot, and are not tried again.
+	// urgent calls do not wait for a free slot and are not retried.
 	urgent bool
 }
 
-// pendingCall waits for one answer. Its state is guarded by the connection's
-// lock.
+// pendingCall is a call that waits for its answer. The connection's lock guards
+// it.
 type pendingCall struct {
 	method   string
 	answered func(answer message, late bool)
 	ready    chan message // capacity 1
-	slot     bool         // it counts as in flight
-	settled  bool         // the answer has come, or will not be waited for
+	slot     bool         // it holds a slot
+	settled  bool         // the answer has come, or is not waited for any more
 	gone     bool         // the caller has left without it
-	expiry   *time.Timer  // set when gone: frees the slot if no answer comes
+	expiry   *time.Timer  // frees the slot if no answer comes; set when gone
 }
 
 // call calls a method. It waits for a free slot, retries a refusal for
@@ -65,7 +65,7 @@ func (c *Conn) call(ctx context.Context, do call) error {
 		return tooLargeCall(do.method, len(line), c.maxWrite)
 	}
 	for attempt := 0; ; attempt++ {
-		// A refused call is over, so that its id and its line serve again.
+		// A refused call is over, so that its id and its line can be used again.
 		err := c.attempt(ctx, id, line, do)
 		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) || do.urgent {
 			return err
@@ -93,10 +93,10 @@ func (c *Conn) attempt(ctx context.Context, id string, line []byte, do call) err
 	}
 	p := &pendingCall{method: do.method, answered: do.answered, ready: make(chan message, 1), slot: !do.urgent}
 	if err := c.register(id, p); err != nil {
-		return err // the connection has ended, and with it the slots' use
+		return err // the connection has ended and needs no slots
 	}
 	if err := c.send(ctx, line); err != nil {
-		c.forget(id, p)
+		c.unregister(id, p)
 		return err
 	}
 	if do.sent != nil {
@@ -132,7 +132,7 @@ func (c *Conn) takeSlot(ctx context.Context) error {
 	}
 }
 
-// register makes the answer to id reach p.
+// register routes the answer to id to p.
 func (c *Conn) register(id string, p *pendingCall) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,10 +143,19 @@ func (c *Conn) register(id string, p *pendingCall) error {
 	return nil
 }
 
-// abandon gives a call up, unless its answer has just come: false. The
-// app-server still works on the call, so that it goes on to count as in
-// flight, but for one that is lost: it has waited for the whole timeout.
-func (c *Conn) abandon(id string, p *pendingCall, lost bool) bool {
+// unregister drops a call that was never sent.
+func (c *Conn) unregister(id string, p *pendingCall) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.settled = true
+	c.freeSlot(p)
+	delete(c.calls, id)
+}
+
+// abandon stops waiting for an answer. It reports false if the answer has just
+// come. The app-server still works on the call, so the call keeps its slot, but
+// not after a timeout: such a call counts as lost.
+func (c *Conn) abandon(id string, p *pendingCall, timedOut bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.settled {
@@ -154,10 +163,10 @@ func (c *Conn) abandon(id string, p *pendingCall, lost bool) bool {
 	}
 	p.gone = true
 	switch {
-	case lost:
+	case timedOut:
 		c.expire(id, p)
 		if c.err == nil {
-			c.doubt(p.method)
+			c.noteTimeout(p.method)
 		}
 	case c.err == nil:
 		p.expiry = time.AfterFunc(callTimeout, func() {
@@ -169,8 +178,8 @@ func (c *Conn) abandon(id string, p *pendingCall, lost bool) bool {
 	return true
 }
 
-// expire frees the slot of a call whose answer will hardly come any more. The
-// call stays known if a late answer matters. The lock is held.
+// expire frees the slot of an abandoned call. The call stays registered if a late
+// answer has to be acted on. The lock is held.
 func (c *Conn) expire(id string, p *pendingCall) {
 	if p.settled {
 		return
@@ -182,30 +191,21 @@ func (c *Conn) expire(id string, p *pendingCall) {
 	}
 }
 
-// forget drops a call that was never sent.
-func (c *Conn) forget(id string, p *pendingCall) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p.settled = true
-	c.freeSlot(p)
-	delete(c.calls, id)
-}
-
-// freeSlot lets the next call go. The lock is held.
+// freeSlot gives back the slot of a call. The lock is held.
 func (c *Conn) freeSlot(p *pendingCall) {
 	if p.slot {
 		p.slot = false
-		<-c.slots // it has an element of this call's: no wait
+		<-c.slots // never blocks: it has an element of this call's
 	}
 }
 
-// settle hands an answer to its call.
-func (c *Conn) settle(m message) {
+// handleAnswer passes an answer to its call.
+func (c *Conn) handleAnswer(m message) {
 	c.mu.Lock()
 	p := c.calls[m.id]
 	if p == nil {
+		c.stats.UnknownAnswers++
 		c.mu.Unlock()
-		c.stats.unknownAnswers.Add(1)
 		return
 	}
 	delete(c.calls, m.id)
@@ -213,19 +213,20 @@ func (c *Conn) settle(m message) {
 	p.settled = true
 	c.freeSlot(p)
 	late := p.gone
+	if late {
+		c.stats.LateAnswers++
+	}
 	if p.expiry != nil {
 		p.expiry.Stop()
 	}
 	c.mu.Unlock()
-	if late {
-		c.stats.lateAnswers.Add(1)
-	}
 	if p.answered != nil {
 		p.answered(m, late)
 	}
-	p.ready <- m // capacity 1, and one answer for each registration
+	p.ready <- m // never blocks: capacity 1, and one answer for each registration
 }
 
+// decodeAnswer returns the error of an answer, or decodes its result.
 func decodeAnswer(method string, answer message, result any) error {
 	if answer.err.Type != gjson.Null {
 		return callError(method, answer.err)

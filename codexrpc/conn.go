@@ -13,8 +13,8 @@ import (
 
 // The bounds of a connection.
 const (
-	// maxInFlight caps the calls that wait for an answer. Above some hundred
-	// the app-server loses requests without a word; 64 were never lost.
+	// maxInFlight bounds the calls that wait for an answer. With some hundred and
+	// more the app-server silently loses requests; of 64 none was ever lost.
 	maxInFlight = 64
 	// callTimeout is how long a call may wait for its answer.
 	callTimeout = 30 * time.Second
@@ -31,29 +31,29 @@ type Conn struct {
 	outgoing     chan []byte   // calls and notifications, to the writer
 	replies      chan []byte   // to requests of the app-server's, to the writer
 	slots        chan struct{} // holds one element for each call in flight
-	stats        counters
 	lastID       atomic.Int64
 	limits       limits
 	instructions instructions
 	done         chan struct{}
 	loops        sync.WaitGroup // the reader and the writer
 	closers      sync.WaitGroup // threads being unloaded in the background, and Monitor
-	scratch      Event          // the reader's own, so that no event is made twice
-	doubts       chan struct{}  // capacity 1: the app-server is to be probed at once
-	completed    atomic.Bool    // a turn has ended as turns do
+	scratch      Event          // used by the reader alone, to save an allocation
+	probeNow     chan struct{}  // capacity 1: the app-server is to be probed at once
+	completed    atomic.Bool    // see HasCompletedTurn
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed
 	calls      map[string]*pendingCall
 	unanswered map[string]int // calls in a row that timed out, by method
 	threads    map[string]*Thread
+	stats      Stats
 	opening    int      // calls of StartThread under way
-	orphans    []string // threads whose turns may have run when the connection ended
+	unfinished []string // threads whose turns may have run when the connection ended
 }
 
-// NewConn makes a connection over t and starts its reader and writer. It owns
-// t. [Conn.Close] ends both; so does the transport's end. logger returns the
-// logger for what is logged now; nil: nothing is logged.
+// NewConn makes a connection over t, which it owns, and starts its reader and
+// writer. They end with the transport or with [Conn.Close]. logger is called for
+// each message that is logged; nil: nothing is logged.
 func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	if logger == nil {
 		logger = func() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -65,7 +65,7 @@ func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 		replies:    make(chan []byte, maxReplies),
 		slots:      make(chan struct{}, maxInFlight),
 		done:       make(chan struct{}),
-		doubts:     make(chan struct{}, 1),
+		probeNow:   make(chan struct{}, 1),
 		calls:      make(map[string]*pendingCall),
 		unanswered: make(map[string]int),
 		threads:    make(map[string]*Thread),
@@ -89,18 +89,15 @@ func (c *Conn) Err() error {
 	return c.err
 }
 
-// Stats returns the counts so far.
-func (c *Conn) Stats() Stats { return c.stats.snapshot() }
-
-// Threads returns how many threads of ours are open on this connection.
+// Threads returns how many threads are open on this connection.
 func (c *Conn) Threads() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.threads)
 }
 
-// Busy reports whether somebody has a thread or a call on the connection, or is
-// about to. A call that will hardly be answered any more does not count.
+// Busy reports whether the connection has an open thread, a call in flight or a
+// thread that is being started. A call that has timed out does not count.
 func (c *Conn) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +113,7 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// HasCompletedTurn reports whether a turn has ended by itself on the connection.
+// HasCompletedTurn reports whether turn/completed was received on the connection.
 func (c *Conn) HasCompletedTurn() bool { return c.completed.Load() }
 
 // Fail ends the connection: every call and every turn gets the cause, unless the
@@ -130,8 +127,8 @@ func (c *Conn) Fail(cause error) {
 	err := fmt.Errorf("%w: %w", ErrClosed, cause)
 	c.err = err
 	threads, calls := c.threads, c.calls
-	c.orphans = running(threads)
-	c.threads, c.calls = nil, nil // read as empty, and never written again
+	c.unfinished = running(threads)
+	c.threads, c.calls = nil, nil // nil maps read as empty; nothing is added after the end
 	for _, p := range calls {
 		if p.expiry != nil {
 			p.expiry.Stop()
@@ -144,14 +141,14 @@ func (c *Conn) Fail(cause error) {
 	}
 }
 
-// readLoop takes messages until the transport ends. It waits for nobody.
+// readLoop reads messages until the transport ends. It never waits for a consumer.
 func (c *Conn) readLoop() {
 	defer c.loops.Done()
 	for {
 		line, err := c.transport.Read()
 		switch {
 		case errors.Is(err, ErrMessageTooLarge):
-			c.stats.tooLarge.Add(1)
+			c.count(&c.stats.TooLarge)
 			c.logger().Warn("skipped a message of the codex app-server", "error", err)
 		case err != nil:
 			if errors.Is(err, io.EOF) {
@@ -165,25 +162,26 @@ func (c *Conn) readLoop() {
 	}
 }
 
-// dispatch routes one message to whom it concerns.
+// dispatch handles one message.
 func (c *Conn) dispatch(line []byte) {
 	m, err := parseMessage(line)
 	switch {
 	case err != nil:
-		c.stats.garbage.Add(1)
+		c.count(&c.stats.Garbage)
 		c.logger().LogAttrs(context.Background(), slog.LevelDebug, "unreadable line from the codex app-server",
 			slog.Int("bytes", len(line)))
 	case m.method == "":
-		c.settle(m)
+		c.handleAnswer(m)
 	case m.id != "":
-		c.serve(m)
+		c.handleRequest(m)
 	default:
-		c.notify(m)
+		c.handleNotification(m)
 	}
 }
 
-// notify routes a notification to its thread by id, and only by id.
-func (c *Conn) notify(m message) {
+// handleNotification updates what is known of the account, or passes an event to
+// its thread, which it finds by id only.
+func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
 		c.limits.update(m.params.Get("rateLimits"))
@@ -195,7 +193,7 @@ func (c *Conn) notify(m message) {
 	decode, ok := decoders[m.method]
 	if !ok {
 		if !expected[m.method] {
-			c.stats.unknownNotifications.Add(1)
+			c.count(&c.stats.UnknownNotifications)
 		}
 		return
 	}
@@ -205,22 +203,20 @@ func (c *Conn) notify(m message) {
 	if e.Kind == 0 {
 		return
 	}
-	if e.Err != nil {
-		c.limits.date(e.Err)
-	}
 	t := c.thread(e.threadID)
 	if t == nil {
-		c.stats.unrouted.Add(1)
+		c.count(&c.stats.Unrouted)
 		return
 	}
 	switch err := t.accept(e); {
-	case errors.Is(err, errForeign):
-		c.stats.unrouted.Add(1)
+	case errors.Is(err, errUnrouted):
+		c.count(&c.stats.Unrouted)
 	case errors.Is(err, ErrTooSlow):
-		c.stats.overflowed.Add(1)
+		c.count(&c.stats.Overflowed)
 	}
 }
 
+// thread returns the open thread with an id, or nil.
 func (c *Conn) thread(id string) *Thread {
 	c.mu.Lock()
 	defer c.mu.Unlock()

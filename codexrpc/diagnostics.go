@@ -2,23 +2,19 @@ package codexrpc
 
 import "context"
 
-// Diagnostics is what an app-server tells of itself (ServerDiagnosticsResponse).
+// Diagnostics is the app-server's report of itself (ServerDiagnosticsResponse).
 type Diagnostics struct {
-	PID    int   // of the program that answers, where it runs
-	Memory int64 // resident, in bytes; 0 where it does not know
+	PID    int   // of the program that answers, on its own machine
+	Memory int64 // resident, in bytes; 0: not known
 	// LiveThreads are the threads that it holds in memory, for all of its
 	// clients, ActiveTurns those of them that work.
 	LiveThreads, ActiveTurns int64
 }
 
-// Diagnostics asks the app-server for its memory and its threads. Releases
-// without server/diagnostics refuse with a *CallError.
+// Diagnostics asks the app-server for its memory and its threads. It needs no free
+// slot, so that it works while all calls in flight are stuck. Releases without
+// server/diagnostics refuse with a *CallError.
 func (c *Conn) Diagnostics(ctx context.Context) (Diagnostics, error) {
-	return c.diagnostics(ctx, call{})
-}
-
-// diagnostics makes the call in the given way.
-func (c *Conn) diagnostics(ctx context.Context, do call) (Diagnostics, error) {
 	var answer struct {
 		Process struct {
 			ID                  int   `json:"id"`
@@ -29,8 +25,8 @@ func (c *Conn) diagnostics(ctx context.Context, do call) (Diagnostics, error) {
 			Value float64 `json:"value"`
 		} `json:"gauges"`
 	}
-	do.method, do.params, do.result = methodDiagnostics, struct{}{}, &answer
-	if err := c.call(ctx, do); err != nil {
+	err := c.call(ctx, call{method: methodDiagnostics, params: struct{}{}, result: &answer, urgent: true})
+	if err != nil {
 		return Diagnostics{}, err
 	}
 	d := Diagnostics{PID: answer.Process.ID, Memory: answer.Process.ResidentMemoryBytes}

@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// maxRefusal is how much of a refusal's body is quoted, in bytes.
+// maxRefusal bounds how much of the body of an HTTP error is quoted, in bytes.
 const maxRefusal = 200
 
-// dialError says why nobody answered at an address, and what to do.
+// dialError adds to err, the error of a dial, what an operator can do.
 func dialError(ctx context.Context, address string, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -27,11 +27,12 @@ func dialError(ctx context.Context, address string, err error) error {
 	return fmt.Errorf("%w to %s: %w; check the address, and that the app-server runs there", ErrUnreachable, address, err)
 }
 
-// refusalError says why the upgrade to a WebSocket was refused, and what to do.
+// refusalError is the error for an HTTP response in place of a WebSocket, with
+// what an operator can do.
 func refusalError(address string, withToken bool, response *http.Response) error {
 	said := ""
 	if response.Body != nil {
-		// The library has read it: what there is of it is in memory.
+		// The library has read the beginning of it into memory.
 		body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
 		if text := strings.ToValidUTF8(strings.Join(strings.Fields(string(body)), " "), ""); text != "" {
 			said = ": " + text

@@ -2,15 +2,15 @@ package codexrpc
 
 import "github.com/tidwall/gjson"
 
-// bulky is the size above which a line is looked at before it is copied.
-const bulky = 8 << 10
+// largeLine is the size from which a line is checked by isEcho, in bytes.
+const largeLine = 8 << 10
 
-// isEcho reports whether a large line only repeats what this client has sent:
-// injected history and the user's own message come back as raw items and as
-// items. They are as long as the request and nobody reads them, so that they
-// are told apart before anything of them is copied or checked.
+// isEcho reports whether a large line repeats what this client has sent: injected
+// history and the user's message come back as raw items and as items. They are as
+// long as the request and of no use, so that isEcho drops them before they are
+// copied or checked.
 func (c *Conn) isEcho(line []byte) bool {
-	if len(line) < bulky {
+	if len(line) < largeLine {
 		return false
 	}
 	switch gjson.GetBytes(line, "method").Str {
@@ -20,7 +20,7 @@ func (c *Conn) isEcho(line []byte) bool {
 		if gjson.GetBytes(line, "params.item.type").Str != itemFunctionCall {
 			return true
 		}
-		// A call in the history looks like one of the model's but for its turn.
+		// Only its turn tells a call in the history from one of the model's.
 		t := c.thread(gjson.GetBytes(line, "params.threadId").Str)
 		return t == nil || !t.owns(gjson.GetBytes(line, "params.turnId").Str)
 	}

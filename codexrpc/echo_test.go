@@ -22,14 +22,14 @@ func newTestConn() *Conn {
 
 // openTestTurn gives a connection without goroutines a thread with a turn.
 func openTestTurn(c *Conn, id, turn string) *Thread {
-	t := c.adopt(id)
+	t := c.addThread(id)
 	t.markSent()
 	t.begin(turn)
 	return t
 }
 
 func TestIsEcho(t *testing.T) {
-	long := strings.Repeat("x", bulky)
+	long := strings.Repeat("x", largeLine)
 	item := func(method, turn, kind string) string {
 		return fmt.Sprintf(`{"method":%q,"params":{"threadId":"thr-1","turnId":%q,"item":{"type":%q,"text":%q}}}`, method, turn, kind, long)
 	}
@@ -88,9 +88,9 @@ func TestEchoIsNotCopied(t *testing.T) {
 // does not fill the queue, either.
 func TestEchoedCallsDoNotFillTheQueue(t *testing.T) {
 	c := newTestConn()
-	thread := c.adopt("thr-1")
+	thread := c.addThread("thr-1")
 	thread.markSent()
-	for _, size := range []int{100, bulky} {
+	for _, size := range []int{100, largeLine} {
 		line := fmt.Appendf(nil, `{"method":"rawResponseItem/completed","params":{"threadId":"thr-1","turnId":"auto-compact-0","item":{"type":"function_call","arguments":"%s"}}}`,
 			strings.Repeat("x", size))
 		for range 100 {

@@ -15,7 +15,7 @@ import (
 // unix//run/codex.sock is the socket /run/codex.sock.
 const unixPrefix = "unix/"
 
-// endpointForms names the addresses that can be dialled, for errors.
+// endpointForms are the addresses that can be dialled, for errors.
 const endpointForms = "ws://host:port, wss://host:port or unix//path"
 
 // endpoint is where a remote app-server is dialled.
@@ -28,10 +28,10 @@ type endpoint struct {
 // maxSocketPath is how long the path of a unix socket may be, in bytes.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// CheckConnect says what is wrong with the address of a remote app-server (see
-// [ProcessConfig].Connect), or nil: then it can be dialled. The error shows
-// nothing that may be a secret.
-func CheckConnect(address string) error {
+// CheckAddress returns an error if [DialWebSocket] cannot dial the address, which
+// is ws://HOST:PORT, wss://HOST or unix//path. The error contains no part of the
+// address that may be a secret.
+func CheckAddress(address string) error {
 	_, err := parseEndpoint(address)
 	return err
 }
@@ -60,8 +60,8 @@ func parseEndpoint(address string) (endpoint, error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return endpoint{}, fmt.Errorf("the address of %s has a port that is not between 1 and 65535", u.Hostname())
 	}
-	// It is dialled as http or https, of which more is asked: ws://:: is a URL, and
-	// http://:: is none.
+	// The URL is dialled as http or https, for which the rules are stricter:
+	// http://:: is invalid, ws://:: is not.
 	if _, err := url.Parse("http" + strings.TrimPrefix(u.String(), "ws")); err != nil {
 		return endpoint{}, fmt.Errorf("the address of %s must be %s", u.Hostname(), endpointForms)
 	}

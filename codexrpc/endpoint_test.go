@@ -48,7 +48,7 @@ func TestAddressesThatAreNone(t *testing.T) {
 		"ws://codex:secret-of-somebody": "must be ws://",
 		"http://user:secret@codex":      "must be ws://",
 	} {
-		err := CheckConnect(address)
+		err := CheckAddress(address)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v, want %q and no secret", address, err, want)
 		}

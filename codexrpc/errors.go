@@ -7,25 +7,23 @@ import (
 )
 
 var (
-	// ErrClosed is matched by what every call and turn of a connection gets
-	// once that connection has ended: the app-server exited, or closed its
-	// pipe, or was stopped.
+	// ErrClosed is matched by the error of every call and turn of a connection
+	// that has ended: the app-server exited, closed its pipe or was stopped.
 	ErrClosed = errors.New("the codex app-server connection has ended")
 
-	// ErrTooSlow ends a turn whose consumer fell behind by more than the bound
-	// of the turn's queue.
+	// ErrTooSlow is the error of a turn whose queue overflowed, since its consumer
+	// was too slow.
 	ErrTooSlow = errors.New("the turn's events were not consumed fast enough")
 
-	// ErrTimeout is matched by a call that the app-server did not answer in
-	// time.
+	// ErrTimeout is matched by the error of a call that was not answered in time.
 	ErrTimeout = errors.New("the codex app-server did not answer in time")
 
-	// ErrUnresponsive is matched, beside ErrClosed, by what every call and turn of a
-	// connection gets whose app-server was silent for too long.
+	// ErrUnresponsive is matched, together with ErrClosed, after the end of a
+	// connection whose app-server was silent for too long.
 	ErrUnresponsive = errors.New("the codex app-server does not answer")
 
-	// ErrOverloaded is matched by a call that the app-server refused as
-	// overloaded (-32001) until the retries were used up.
+	// ErrOverloaded is matched by the error of a call that the app-server refused
+	// as overloaded (-32001), also after the last retry.
 	ErrOverloaded = errors.New("the codex app-server is overloaded")
 )
 
@@ -55,8 +53,8 @@ func (e *CallError) Is(target error) bool {
 	return target == ErrOverloaded && e.Code == codeOverloaded
 }
 
-// tooLargeCall refuses a call that the way to the app-server is too narrow for, in
-// the app-server's own terms for an input that is too large.
+// tooLargeCall is the error of a call that is too large for the transport. It has
+// the app-server's own code for an input that is too large.
 func tooLargeCall(method string, size, limit int) *CallError {
 	return &CallError{
 		Method:  method,
@@ -66,16 +64,16 @@ func tooLargeCall(method string, size, limit int) *CallError {
 	}
 }
 
-// ErrNotLoggedIn says that the model provider needs a login and nobody is
-// logged in. Without this check a turn would retry for ever.
+// ErrNotLoggedIn is matched when the model provider needs a login and nobody is
+// logged in. A turn would retry for ever then.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
-// What keeps a connection from being made or used.
+// Errors of [DialWebSocket] and [Conn.Initialize].
 var (
-	// ErrTooOld is matched when the release of Codex lacks what is needed.
+	// ErrTooOld is matched when the release of Codex is too old for this client.
 	ErrTooOld = errors.New("is too old")
 	// ErrUnreachable is matched when nobody answers at an address.
 	ErrUnreachable = errors.New("cannot connect")
-	// ErrRefused is matched when whoever answers there refuses the connection.
+	// ErrRefused is matched when the server at an address refuses the connection.
 	ErrRefused = errors.New("refused the connection")
 )

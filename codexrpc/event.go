@@ -1,6 +1,6 @@
 package codexrpc
 
-// EventKind says what an [Event] is.
+// EventKind is the kind of an [Event].
 type EventKind uint8
 
 const (
@@ -31,8 +31,8 @@ const (
 	// EventTurnCompleted is turn/completed, the last event of a turn: Status,
 	// and Err when it failed.
 	EventTurnCompleted
-	// eventTurnStarted is turn/started. It tells the turn's id, which comes with
-	// the answer to turn/start as well, but often later, and is not passed on.
+	// eventTurnStarted is turn/started. It has the turn's id, often before the
+	// answer to turn/start has it. It is not passed on.
 	eventTurnStarted
 )
 
@@ -50,7 +50,7 @@ const (
 )
 
 // Event is one notification of a turn. Kind says which fields are set. Its
-// strings may share memory with the message they came in: copy what is kept.
+// strings may share memory with the whole message: copy what is kept.
 type Event struct {
 	Kind      EventKind
 	Index     int
@@ -65,7 +65,7 @@ type Event struct {
 	Usage     *Usage
 	Err       *TurnError
 
-	threadID string // whose event it is
+	threadID string
 	turnID   string
-	size     int // bytes that it holds, for the queue's bound
+	size     int // of the message, in bytes, for the queue's bound
 }

@@ -6,17 +6,17 @@ import (
 	"regexp"
 )
 
-// The oldest release that does all that this client needs: injected history,
-// an empty input after tool results, and the marked end of a model response.
+// The oldest supported release. It has injected history, an empty input after tool
+// results and a notification of the end of a model response.
 const (
 	oldestMajor = 0
 	oldestMinor = 150
 )
 
-// Initialize shakes hands: initialize, the notification initialized, and a
-// look at who is logged in. It returns the app-server's version, for example
-// "0.169.0". It fails on a release that is too old, and with [ErrNotLoggedIn]
-// when the model provider needs a login that is missing.
+// Initialize performs the handshake, which must come before all other calls:
+// initialize, the notification initialized, and account/read. It returns the
+// app-server's version, for example "0.169.0". It fails with [ErrTooOld], or with
+// [ErrNotLoggedIn] when the model provider needs a login that is missing.
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{
 		ClientInfo: info,
@@ -50,14 +50,14 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 	return version, nil
 }
 
-// Account reads who is logged in.
+// Account returns who is logged in.
 func (c *Conn) Account(ctx context.Context) (Account, error) {
 	var account Account
 	err := c.call(ctx, call{method: methodAccountRead, params: struct{}{}, result: &account})
 	return account, err
 }
 
-// Models lists the models that Codex offers, hidden ones included.
+// Models returns the models that Codex offers, including hidden ones.
 func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	var models []Model
 	params := struct {
@@ -80,11 +80,11 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	return models, nil
 }
 
-// maxModelPages bounds a listing whose cursor never ends.
+// maxModelPages bounds the pages of a listing, whose cursor may never end.
 const maxModelPages = 50
 
-// AtLeast reports whether a version such as 0.169.0 has at least this minor
-// number, or a major one above 0. One that cannot be read has.
+// AtLeast reports whether a version such as 0.169.0 is at least 0.minor. It is true
+// for a version that cannot be parsed.
 func AtLeast(version string, minor int) bool {
 	var major, its int
 	if _, err := fmt.Sscanf(version, "%d.%d.", &major, &its); err != nil {
@@ -95,8 +95,9 @@ func AtLeast(version string, minor int) bool {
 
 var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
 
-// supportedVersion finds the release in a user agent of the form
-// "name/0.169.0 (…)". One that cannot be read is trusted.
+// supportedVersion returns the version in a user agent of the form
+// "name/0.169.0 (…)", with an error if it is too old. A version that cannot be parsed
+// is "unknown" and accepted.
 func supportedVersion(userAgent string) (string, error) {
 	m := versionPattern.FindStringSubmatch(userAgent)
 	if m == nil {

@@ -10,25 +10,26 @@ import (
 // [Probe].Unanswered names it.
 const MaxUnanswered = 2
 
-// Heartbeat says how often an app-server is probed and when it is given up.
+// Heartbeat configures [Conn.Monitor].
 type Heartbeat struct {
 	Every     time.Duration // the pause between two probes
 	Wait      time.Duration // how long the answer to one may take
-	MaxMissed int           // how many in a row may bring nothing
+	MaxMissed int           // how many missed probes in a row end the connection
 }
 
 // Probe is the result of one probe.
 type Probe struct {
 	Diagnostics Diagnostics
 	Err         error  // the app-server's refusal, or why there is no answer
-	Missed      int    // probes in a row, with this one, that brought nothing
-	Unanswered  string // a method whose calls go unanswered; empty: there is none
+	Missed      int    // missed probes in a row, with this one
+	Unanswered  string // a method whose last calls all timed out; empty: there is none
 }
 
-// Monitor probes the app-server at once and then until the connection ends, in the
-// background, and reports each result. It ends the connection with [ErrUnresponsive] when too
-// many probes in a row have brought nothing. A connection that something moves
-// on is alive: an answer can wait behind many megabytes of other messages.
+// Monitor probes the app-server in the background, now and until the connection
+// ends, and reports each result. It ends the connection with [ErrUnresponsive] after
+// MaxMissed missed probes in a row. A probe is missed if nothing is received until
+// its deadline: an answer can be delayed by megabytes of other messages, so that any
+// progress on the transport counts.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,15 +46,19 @@ func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	for missed := 0; ; {
+	missed := 0
+	for {
 		select {
 		case <-pause.C:
-		case <-c.doubts:
+		case <-c.probeNow:
 		case <-c.done:
 			return
 		}
 		before := c.progress()
-		got, answered, err := c.probe(h.Wait)
+		ctx, cancel := context.WithTimeout(context.Background(), h.Wait)
+		got, err := c.Diagnostics(ctx)
+		answered := err == nil || ctx.Err() == nil // a refusal is an answer, too
+		cancel()
 		if c.Err() != nil {
 			return
 		}
@@ -73,18 +78,7 @@ func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 	}
 }
 
-// probe asks the app-server once whether it lives. It takes no place of the calls
-// in flight, which may all be stuck. A refusal is an answer: not every release knows
-// server/diagnostics.
-func (c *Conn) probe(wait time.Duration) (got Diagnostics, answered bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	got, err = c.diagnostics(ctx, call{urgent: true})
-	return got, err == nil || ctx.Err() == nil, err
-}
-
-// progress grows with everything that moves on the connection by the doing of the
-// app-server. It stays 0 on a transport that does not count.
+// progress returns the progress of the transport, or 0 if that does not count.
 func (c *Conn) progress() uint64 {
 	if t, ok := c.transport.(progressing); ok {
 		return t.Progress()
@@ -92,18 +86,17 @@ func (c *Conn) progress() uint64 {
 	return 0
 }
 
-// doubt notes that a call of a method was not answered in time, and has the
-// app-server probed at once. The lock is held.
-func (c *Conn) doubt(method string) {
+// noteTimeout counts a call that has timed out and requests a probe. The lock is
+// held.
+func (c *Conn) noteTimeout(method string) {
 	c.unanswered[method]++
 	select {
-	case c.doubts <- struct{}{}:
-	default: // it is about to be probed
+	case c.probeNow <- struct{}{}:
+	default: // requested already
 	}
 }
 
-// unansweredMethod returns a method of which the last calls all went unanswered, or
-// nothing.
+// unansweredMethod returns a method whose last calls all timed out, or "".
 func (c *Conn) unansweredMethod() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

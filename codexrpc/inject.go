@@ -8,9 +8,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// injectParams are the parameters of thread/inject_items. The items are nearly
-// all that a client ever sends and may be tens of megabytes, so that they are
-// joined here: encoding/json would copy them twice more.
+// injectParams are the parameters of thread/inject_items. The items may have tens
+// of megabytes, so that they are joined here: encoding/json would copy them twice
+// more.
 type injectParams struct {
 	threadID string
 	items    []json.RawMessage
@@ -24,7 +24,7 @@ func (p injectParams) encode(id, method string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	head = bytes.TrimSuffix(head, []byte("}}")) // the ends of params and of the call
+	head = bytes.TrimSuffix(head, []byte("}}")) // without the ends of params and of the call
 	size := len(head) + len(`,"items":[]}}`) + 1
 	for _, item := range p.items {
 		size += len(item) + 1
@@ -42,8 +42,8 @@ func (p injectParams) encode(id, method string) ([]byte, error) {
 	return append(line, `]}}`...), nil
 }
 
-// appendItem appends one item. One that is not JSON, or that spans lines,
-// would break the stream for all other callers.
+// appendItem appends one item on one line. It refuses invalid JSON, which would
+// break the stream for all other callers.
 func appendItem(line []byte, item json.RawMessage) ([]byte, error) {
 	if !gjson.ValidBytes(item) {
 		return nil, errGarbage

@@ -33,11 +33,11 @@ func TestInstructions(t *testing.T) {
 		if n := c.Stats().UnknownNotifications; n != 0 {
 			t.Errorf("%d notifications were not known", n)
 		}
-		c.InstructionsTaken(strings.Repeat("x", maxTakingLen+1))
-		for i := range maxTaking + 9 {
+		c.InstructionsTaken(strings.Repeat("x", maxAcceptedLen+1))
+		for i := range maxAccepted + 9 {
 			c.InstructionsTaken(strconv.Itoa(i))
 		}
-		if n := len(c.instructions.taking); n != maxTaking {
+		if n := len(c.instructions.accepted); n != maxAccepted {
 			t.Errorf("%d models are remembered", n)
 		}
 	})

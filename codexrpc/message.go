@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// message is one line of the app-server's, taken apart. Its strings share the
-// line's memory.
+// message is one parsed line of the app-server's. Its strings share the line's
+// memory.
 type message struct {
 	id     string // the raw JSON of the id: a number or a string
 	method string
@@ -20,12 +20,12 @@ type message struct {
 	size   int
 }
 
-// maxID bounds the id of a message, in bytes: it is repeated in the reply.
+// maxID bounds the id of a message, in bytes: the reply repeats it.
 const maxID = 256
 
 var errGarbage = errors.New("not a message of the protocol")
 
-// parseMessage takes a line apart in one pass after a check that it is JSON.
+// parseMessage parses a line, which it copies.
 func parseMessage(line []byte) (message, error) {
 	if !gjson.ValidBytes(line) {
 		return message{}, errGarbage
@@ -54,7 +54,7 @@ func parseMessage(line []byte) (message, error) {
 	return m, nil
 }
 
-// callError reads the error member of an answer.
+// callError parses the error member of an answer.
 func callError(method string, v gjson.Result) *CallError {
 	e := &CallError{
 		Method:  method,
@@ -67,7 +67,7 @@ func callError(method string, v gjson.Result) *CallError {
 	return e
 }
 
-// outgoing is what this client writes. There is no "jsonrpc" member.
+// outgoing is a message of this client's. There is no "jsonrpc" member.
 type outgoing struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method,omitempty"`
@@ -81,8 +81,8 @@ type outgoingError struct {
 	Message string `json:"message"`
 }
 
-// encode writes a value on one line without escaping what JSON does not
-// require, since histories are full of <, > and &.
+// encode encodes a value on one line. It does not escape <, > and &, of which
+// histories are full.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -93,7 +93,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// encodeCall writes a call on one line.
+// encodeCall encodes a call on one line.
 func encodeCall(id, method string, params any) ([]byte, error) {
 	if items, ok := params.(injectParams); ok {
 		return items.encode(id, method)

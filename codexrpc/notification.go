@@ -43,7 +43,7 @@ var unused = []string{
 	"turn/plan/updated",
 }
 
-// expected are notifications that arrive and need no action.
+// expected are notifications that are received and need no action.
 var expected = map[string]bool{
 	"configWarning":     true,
 	"deprecationNotice": true,
@@ -53,9 +53,9 @@ var expected = map[string]bool{
 	"warning":           true,
 }
 
-// decoders turn the params of the notifications that this client uses into
-// events, with the ids of their thread and turn. One that means nothing to a
-// client, such as the echo of an input item, leaves the event's Kind at 0.
+// decoders decode the params of each notification that this client uses into an
+// event. They leave its Kind at 0 if it is of no use, such as the echo of an input
+// item.
 var decoders = map[string]func(params gjson.Result, e *Event){
 	methodTextDelta:         decodeTextDelta,
 	methodReasoningDelta:    decodeReasoningDelta,
@@ -79,8 +79,7 @@ func decodeReasoningDelta(params gjson.Result, e *Event) {
 	decodeDelta(params, e)
 }
 
-// decodeDelta reads the params of a delta. They are the hot path, so that
-// their members are read in one pass.
+// decodeDelta decodes the params of a delta in one pass: this is the hot path.
 func decodeDelta(params gjson.Result, e *Event) {
 	params.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -99,7 +98,7 @@ func decodeDelta(params gjson.Result, e *Event) {
 	})
 }
 
-// decodeIDs reads whose event it is.
+// decodeIDs decodes the thread and the turn of an event.
 func decodeIDs(params gjson.Result, e *Event) {
 	e.threadID = params.Get("threadId").Str
 	e.turnID = params.Get("turnId").Str
@@ -122,15 +121,15 @@ func decodeItemCompleted(params gjson.Result, e *Event) {
 	}
 }
 
-// The types of the raw items that are looked at.
+// The types of the raw items that are decoded.
 const (
 	itemFunctionCall = "function_call"
 	itemReasoning    = "reasoning"
 )
 
-// decodeRawItem keeps function calls, whose raw item alone has the arguments
-// as the model wrote them, and reasoning, whose raw item alone has the
-// encrypted content. Other raw items repeat what items say.
+// decodeRawItem decodes function calls and reasoning. Only the raw items have the
+// arguments as the model wrote them, and the encrypted content. All other raw items
+// come as items, too.
 func decodeRawItem(params gjson.Result, e *Event) {
 	item := params.Get("item")
 	switch item.Get("type").Str {

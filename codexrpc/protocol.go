@@ -43,40 +43,27 @@ type initializeResult struct {
 
 // Account is the answer to account/read.
 type Account struct {
-	// Account describes who is logged in; null when nobody is.
+	// Account describes the login; null: there is none.
 	Account json.RawMessage `json:"account"`
-	// RequiresOpenAIAuth says whether the configured model provider needs a
-	// login at all.
+	// RequiresOpenAIAuth reports whether the configured model provider needs a login.
 	RequiresOpenAIAuth bool `json:"requiresOpenaiAuth"`
 }
 
-// LoggedIn reports whether turns can reach a model: somebody is logged in, or
-// the provider needs no login.
+// LoggedIn reports whether there is a login, or the provider needs none.
 func (a Account) LoggedIn() bool {
 	return !a.RequiresOpenAIAuth || (len(a.Account) > 0 && string(a.Account) != "null")
 }
 
-// Model is one entry of model/list.
+// Model is what is used of an entry of model/list.
 type Model struct {
-	ID                        string                  `json:"id"`
-	Model                     string                  `json:"model"`
-	DisplayName               string                  `json:"displayName"`
-	Description               string                  `json:"description"`
-	Hidden                    bool                    `json:"hidden"`
-	IsDefault                 bool                    `json:"isDefault"`
-	DefaultReasoningEffort    string                  `json:"defaultReasoningEffort"`
-	SupportedReasoningEfforts []ReasoningEffortOption `json:"supportedReasoningEfforts"`
+	ID     string `json:"id"`
+	Model  string `json:"model"`
+	Hidden bool   `json:"hidden"`
 }
 
-// ReasoningEffortOption is one effort that a [Model] supports.
-type ReasoningEffortOption struct {
-	ReasoningEffort string `json:"reasoningEffort"`
-	Description     string `json:"description"`
-}
-
-// ThreadStartParams are the parameters of thread/start. Empty fields are left
-// out, so that the app-server's own configuration applies. BaseInstructions
-// stand in the place of Codex's own prompt, also if they are empty.
+// ThreadStartParams are the parameters of thread/start. The app-server's own
+// configuration applies to empty fields. BaseInstructions replace Codex's own
+// prompt, also if they are empty.
 type ThreadStartParams struct {
 	Model                 string         `json:"model,omitempty"`
 	BaseInstructions      *string        `json:"baseInstructions,omitempty"`
@@ -91,8 +78,8 @@ type ThreadStartParams struct {
 	DynamicTools          []DynamicTool  `json:"dynamicTools,omitempty"`
 }
 
-// DynamicTool declares a tool of the client's. The app-server requires
-// Description and InputSchema to be present, though they may be empty.
+// DynamicTool declares a tool of the client's. Description and InputSchema must be
+// present for the app-server, but may be empty.
 type DynamicTool struct {
 	Type        string          `json:"type"` // always "function"
 	Name        string          `json:"name"` // ^[a-zA-Z0-9_-]{1,128}$
@@ -108,7 +95,7 @@ type UserInput struct {
 	Detail string // of an image: auto, high or original; empty means auto
 }
 
-// MarshalJSON writes the variant that Type names.
+// MarshalJSON encodes the variant that Type names.
 func (u UserInput) MarshalJSON() ([]byte, error) {
 	if u.Type == "image" {
 		return json.Marshal(struct {
@@ -124,8 +111,8 @@ func (u UserInput) MarshalJSON() ([]byte, error) {
 	}{"text", u.Text, []struct{}{}})
 }
 
-// TurnStartParams are the parameters of turn/start. An empty Input is allowed:
-// after injected tool results the model simply goes on.
+// TurnStartParams are the parameters of turn/start. Input may be empty: after
+// injected tool results the model goes on.
 type TurnStartParams struct {
 	ThreadID     string          `json:"threadId"`
 	Input        []UserInput     `json:"input"`

@@ -2,28 +2,27 @@ package codexrpc
 
 import "sync"
 
-// maxQueued bounds what one turn's queue holds, in bytes of messages. The
-// reader never waits: a turn whose consumer falls further behind ends with
-// ErrTooSlow, and no other turn notices.
+// maxQueued bounds the messages in the queue of one turn, in bytes. The reader never
+// waits: a turn whose consumer falls further behind ends with ErrTooSlow, without an
+// effect on other turns.
 const maxQueued = 32 << 20
 
-// eventOverhead is what an event costs beside its message.
+// eventOverhead is the memory of an event beside its message, in bytes.
 const eventOverhead = 200
 
-// queue hands the events of one thread from the reader to one consumer, in
-// order and in batches. Both sides only ever hold the lock for an append or a
-// swap.
+// queue passes the events of one thread from the reader to one consumer, in order
+// and in batches. Both hold the lock only for an append or a swap.
 type queue struct {
 	mu     sync.Mutex
 	events []Event
 	bytes  int
 	err    error         // why no more events will come
-	wake   chan struct{} // capacity 1: there is something to take
+	wake   chan struct{} // capacity 1: there may be something to take
 }
 
 func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
 
-// push appends an event. It reports false when that overflows the queue, once.
+// push appends an event. It reports false, once, when that overflows the queue.
 func (q *queue) push(e *Event) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -41,7 +40,7 @@ func (q *queue) push(e *Event) bool {
 	return true
 }
 
-// fail lets the consumer take what is queued and then gives it err.
+// fail ends the queue with an error, which the consumer gets after the events.
 func (q *queue) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -51,8 +50,7 @@ func (q *queue) fail(err error) {
 	q.signal()
 }
 
-// drop lets go of what is queued and of all that may still come: nobody will
-// take it.
+// drop ends the queue with an error and drops its events.
 func (q *queue) drop(err error) {
 	q.fail(err)
 	q.mu.Lock()
@@ -60,8 +58,8 @@ func (q *queue) drop(err error) {
 	q.events, q.bytes = nil, 0
 }
 
-// reset lets go of what is queued, and takes what is to come. It returns the
-// queue's error instead, if it has ended.
+// reset drops the queued events. It returns the queue's error instead if the queue
+// has ended.
 func (q *queue) reset() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,10 +76,10 @@ func (q *queue) signal() {
 	}
 }
 
-// take swaps the queued events against the consumer's spent batch. With
-// nothing queued it gives the queue's error, if it has ended.
+// take returns the queued events and reuses the memory of spent, the batch that
+// was taken before. If there are none it returns the queue's error, if it has ended.
 func (q *queue) take(spent []Event) ([]Event, error) {
-	clear(spent) // lets go of the messages that the old events point into
+	clear(spent) // frees the messages that the old events point into
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	batch := q.events
@@ -90,12 +88,12 @@ func (q *queue) take(spent []Event) ([]Event, error) {
 		return nil, q.err
 	}
 	if q.err != nil {
-		q.signal() // the error is still to be taken, and one wake was for both
+		q.signal() // for the error, which is still to be taken
 	}
 	return batch, nil
 }
 
-// ended returns the queue's error when it has nothing left, without taking.
+// ended returns the queue's error if there are no events left.
 func (q *queue) ended() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -130,7 +130,7 @@ func TestQueueWakesForTheEnd(t *testing.T) {
 // own keeps the order, and lets go of what it drops.
 func TestOwnKeepsOneTurn(t *testing.T) {
 	events := []Event{{turnID: "x", Text: "1"}, {turnID: "a", Text: "2"}, {turnID: "y", Text: "3"}, {turnID: "a", Text: "4"}}
-	kept := own(events, "a")
+	kept := ofTurn(events, "a")
 	if len(kept) != 2 || kept[0].Text != "2" || kept[1].Text != "4" {
 		t.Errorf("kept %+v", kept)
 	}

@@ -11,11 +11,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// RateLimits are the limits of the account's plan, as Codex knows them
-// (RateLimitSnapshot).
+// RateLimits are the limits of the account's plan (RateLimitSnapshot).
 type RateLimits struct {
 	// Primary and Secondary are the plan's windows, for example of five hours
-	// and of a week. Nil: not known.
+	// and of a week; nil: not known.
 	Primary, Secondary *RateWindow
 	// Plan is the plan's name, for example "plus"; empty: not known.
 	Plan string
@@ -24,7 +23,7 @@ type RateLimits struct {
 	Reached string
 	// LimitID names what is metered, for example "codex".
 	LimitID string
-	// At is when Codex told this.
+	// At is when they were received.
 	At time.Time
 }
 
@@ -32,11 +31,11 @@ type RateLimits struct {
 type RateWindow struct {
 	UsedPercent float64       // 100: it is spent
 	Window      time.Duration // its length; 0: not known
-	ResetsAt    time.Time     // when it begins anew; zero: not known
+	ResetsAt    time.Time     // zero: not known
 }
 
-// RetryAt is when the account can work again: the last reset of the windows
-// that are spent. It reports false if none is, or nobody knows until when.
+// RetryAt returns when the account can work again: the latest reset of the spent
+// windows. It reports false if none is spent, or their resets are not known.
 func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 	var at time.Time
 	for _, w := range []*RateWindow{l.Primary, l.Secondary} {
@@ -47,10 +46,10 @@ func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// RateLimits asks for the limits of the account's plan, which Codex may have to
-// ask the provider for. When it refuses, as it does with a provider that needs
-// no account, the answer is what it has told on its own, with the responses of
-// the model, or else the refusal, a *CallError.
+// RateLimits asks the app-server for the limits of the account's plan, which may
+// ask the provider. If it refuses, as it does with a provider that needs no account,
+// the limits that came with the model's responses are returned, or else the refusal,
+// a *CallError.
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	var answer struct {
 		RateLimits json.RawMessage `json:"rateLimits"`
@@ -66,39 +65,44 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	return known, nil
 }
 
-// ExplainLimit completes the failure of a turn on this thread: a *TurnError of
-// a spent plan that does not tell when the plan resets gets that from the
-// account's limits, if they tell. Any other error is returned as it is. It may
-// take a call, and so as long as ctx.
+// codeUsageLimit is the code of a turn that failed because the plan is spent.
+const codeUsageLimit = "usageLimitExceeded"
+
+// ExplainLimit returns the failure of a turn on this thread with the time at which
+// the plan resets, if err is a *TurnError of a spent plan and the time is known.
+// Other errors are returned as they are. It takes the limits that came with the
+// model's response, or asks the app-server for them.
 func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	var failed *TurnError
-	if !errors.As(err, &failed) || failed.Code != codeUsageLimit || !failed.ResetsAt.IsZero() {
+	if !errors.As(err, &failed) || failed.Code != codeUsageLimit {
 		return err
 	}
-	known, errRead := t.conn.RateLimits(ctx)
-	if errRead != nil {
+	known, _ := t.conn.limits.snapshot()
+	at, ok := known.RetryAt(time.Now())
+	if !ok {
+		if known, errRead := t.conn.RateLimits(ctx); errRead == nil {
+			at, ok = known.RetryAt(time.Now())
+		}
+	}
+	if !ok {
 		return err
 	}
-	if at, ok := known.RetryAt(time.Now()); ok {
-		dated := *failed
-		dated.ResetsAt = at
-		return &dated
-	}
-	return err
+	dated := *failed
+	dated.ResetsAt = at
+	return &dated
 }
 
-// limits keeps the last that a connection was told of the plan's limits. The
-// zero limits know nothing.
+// limits keeps the plan's limits as a connection received them last.
 type limits struct {
 	mu    sync.Mutex
 	known bool
 	last  RateLimits
 }
 
-// update takes a RateLimitSnapshot. It is sparse: what is null was not told, and
-// says nothing about what was told before.
+// update merges a RateLimitSnapshot. It is sparse: null means not reported, and
+// leaves the earlier value.
 func (l *limits) update(v gjson.Result) {
-	told := RateLimits{
+	now := RateLimits{
 		Primary:   parseWindow(v.Get("primary")),
 		Secondary: parseWindow(v.Get("secondary")),
 		Plan:      strings.Clone(v.Get("planType").Str),
@@ -106,20 +110,20 @@ func (l *limits) update(v gjson.Result) {
 		LimitID:   strings.Clone(v.Get("limitId").Str),
 		At:        time.Now(),
 	}
-	if told.Primary == nil && told.Secondary == nil && told.Plan == "" && told.Reached == "" {
+	if now.Primary == nil && now.Secondary == nil && now.Plan == "" && now.Reached == "" {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if before := l.last; l.known && before.LimitID == told.LimitID {
-		if told.Primary == nil && told.Secondary == nil {
-			told.Primary, told.Secondary, told.Reached = before.Primary, before.Secondary, before.Reached
+	if before := l.last; l.known && before.LimitID == now.LimitID {
+		if now.Primary == nil && now.Secondary == nil {
+			now.Primary, now.Secondary, now.Reached = before.Primary, before.Secondary, before.Reached
 		}
-		if told.Plan == "" {
-			told.Plan = before.Plan
+		if now.Plan == "" {
+			now.Plan = before.Plan
 		}
 	}
-	l.last, l.known = told, true
+	l.last, l.known = now, true
 }
 
 // parseWindow reads a RateLimitWindow.
@@ -141,17 +145,4 @@ func (l *limits) snapshot() (RateLimits, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last, l.known
-}
-
-// codeUsageLimit is the code of a turn that failed because the plan is spent.
-const codeUsageLimit = "usageLimitExceeded"
-
-// date puts onto the failure of a spent plan when that resets, where the limits
-// of the same response tell.
-func (l *limits) date(e *TurnError) {
-	if e.Code != codeUsageLimit {
-		return
-	}
-	known, _ := l.snapshot()
-	e.ResetsAt, _ = known.RetryAt(time.Now())
 }

@@ -96,40 +96,14 @@ func TestRateLimits(t *testing.T) {
 	})
 }
 
-// The failure of a spent plan tells when that ends, as its response told.
-func TestSpentPlanIsDated(t *testing.T) {
-	for _, test := range []struct {
-		name, update, code string
-		want               time.Time
-	}{
-		{name: "from the limits", update: `{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":4000000000}}`, code: codeUsageLimit, want: time.Unix(4_000_000_000, 0)},
-		{name: "not spent", update: `{"primary":{"usedPercent":99,"windowDurationMins":300,"resetsAt":4000000000}}`, code: codeUsageLimit},
-		{name: "another failure", update: `{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":4000000000}}`, code: "other"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, p := dial(t)
-				thread := openTurn(t, c, p, "thr-1", "trn-1")
-				update(p, test.update)
-				p.notify(methodTurnCompleted, `{"threadId":"thr-1","turn":{"id":"trn-1","status":"failed","error":{"message":"You’ve hit your usage limit. Try again at Nov 26th, 2026 1:29 PM.","codexErrorInfo":"`+test.code+`"}}}`)
-				synctest.Wait()
-				events, err := thread.Take(nil)
-				if err != nil || len(events) != 1 || !events[0].Err.ResetsAt.Equal(test.want) {
-					t.Errorf("took %+v (%v), want %v", events, err, test.want)
-				}
-			})
-		})
-	}
-}
-
-// A failure that does not tell the time gets it from the account's limits.
+// The failure of a spent plan gets the time of its end from the limits that are
+// known, or that are asked for.
 func TestExplainLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		bare := &TurnError{Message: "spent", Code: codeUsageLimit}
-		dated := &TurnError{Code: codeUsageLimit, ResetsAt: time.Now()}
-		for _, err := range []error{nil, ErrClosed, &TurnError{Code: "other"}, dated} {
+		for _, err := range []error{nil, ErrClosed, &TurnError{Code: "other"}} {
 			if got := thread.ExplainLimit(t.Context(), err); got != err {
 				t.Errorf("%v became %v", err, got)
 			}
@@ -153,9 +127,15 @@ func TestExplainLimit(t *testing.T) {
 		got := explain(func(h heard) {
 			p.answer(h, `{"rateLimits":{"primary":{"usedPercent":100,"windowDurationMins":300,"resetsAt":4000000000}}}`)
 		})
-		var failed *TurnError
-		if !errors.As(got, &failed) || !failed.ResetsAt.Equal(time.Unix(4_000_000_000, 0)) || failed.Message != "spent" || !bare.ResetsAt.IsZero() {
-			t.Errorf("got %+v", got)
+		check := func(got error) {
+			t.Helper()
+			var failed *TurnError
+			if !errors.As(got, &failed) || !failed.ResetsAt.Equal(time.Unix(4_000_000_000, 0)) || failed.Message != "spent" || !bare.ResetsAt.IsZero() {
+				t.Errorf("got %+v", got)
+			}
 		}
+		check(got)
+		check(thread.ExplainLimit(t.Context(), bare)) // without another call
+		p.silent()
 	})
 }

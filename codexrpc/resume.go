@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// ToolResult is the result of a tool call that waits for one.
+// ToolResult is the result of a parked tool call.
 type ToolResult struct {
 	// CallID is the app-server's id of the call.
 	CallID string
@@ -15,7 +15,7 @@ type ToolResult struct {
 	Parts []UserInput
 }
 
-// toolText and toolImage are the parts of a result as item/tool/call wants them.
+// toolText and toolImage are the parts of a result on the wire.
 type (
 	toolText struct {
 		Type string `json:"type"` // inputText
@@ -27,7 +27,7 @@ type (
 	}
 )
 
-// answer is the result as item/tool/call wants it.
+// answer returns the result on the wire.
 func (r *ToolResult) answer() map[string]any {
 	parts := make([]any, len(r.Parts))
 	for i, part := range r.Parts {
@@ -45,41 +45,39 @@ var (
 	errOtherCalls = errors.New("the turn waits for the results of other calls")
 )
 
-// Ended is closed when the turn has ended, in whatever way.
+// Ended returns a channel that is closed when the turn has ended, in whatever way.
 func (t *Thread) Ended() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ended
 }
 
-// Completed reports whether the turn has ended as turns do: it was not
-// interrupted and has not failed.
+// Completed reports whether the turn has ended and was neither interrupted nor
+// failed.
 func (t *Thread) Completed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.over && t.well
+	return t.completed
 }
 
-// NextTurn prepares the thread for one more StartTurn, which is possible once a
-// turn has completed. Items may be injected before it. The error says why not; the
-// thread is to be closed then.
+// NextTurn prepares the thread for one more StartTurn. It fails if the last turn has
+// not completed; then the thread must be closed. Items may be injected afterwards.
 func (t *Thread) NextTurn() error {
 	if err := t.queue.reset(); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.over || !t.well || len(t.parked) > 0 {
+	if !t.completed || len(t.parked) > 0 {
 		return errUnfinished
 	}
-	t.before, t.turnID = t.turnID, ""
-	t.sent, t.over, t.well = false, false, false
+	t.previous, t.turnID = t.turnID, ""
+	t.sent, t.over, t.completed = false, false, false
 	t.ended = make(chan struct{})
 	return nil
 }
 
-// Steer adds a message of the user's to the turn, behind the results of the calls
-// that it waits for.
+// Steer adds a user's message to the turn, behind the results of its parked calls.
 func (t *Thread) Steer(ctx context.Context, input []UserInput) error {
 	params := struct {
 		ThreadID string      `json:"threadId"`
@@ -89,9 +87,8 @@ func (t *Thread) Steer(ctx context.Context, input []UserInput) error {
 	return t.conn.call(ctx, call{method: methodTurnSteer, params: params})
 }
 
-// Parked waits until the turn waits for the results of exactly these calls, which
-// may be a moment after the model response that has made them. The error is ctx's,
-// or that the turn waits for others.
+// Parked waits until exactly these calls are parked: their requests may follow a
+// moment after the model response. It fails if others are parked, or with ctx.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	for {
 		arrived, err := t.compare(callIDs)
@@ -110,8 +107,8 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	}
 }
 
-// compare compares the parked calls with those that are expected. If some are
-// missing yet it returns a channel that is closed when the next one comes.
+// compare compares the parked calls with the expected ones. If some are missing it
+// returns a channel that is closed when the next one arrives.
 func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,9 +129,9 @@ func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) 
 	return t.arrived, nil
 }
 
-// AnswerCalls answers the calls that the turn waits for, all of them, and the
-// model goes on. What is queued of the turn before is let go of. After an error the
-// thread is to be closed.
+// AnswerCalls answers parked calls, which should be all of them, so that the model
+// goes on. It drops the events that are still queued. After an error the thread must
+// be closed.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	lines := make([][]byte, len(results))
 	for i := range results {
@@ -160,7 +157,7 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	return nil
 }
 
-// claim takes the request of a parked call.
+// claim removes a parked call and returns the id of its request.
 func (t *Thread) claim(callID string) (request []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

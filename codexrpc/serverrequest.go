@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// refusals answer the requests that ask a person for something: nobody is
-// there, so each is declined. An unanswered request would stall its turn for
-// ever.
-var refusals = map[string]any{
+// declined are the answers to requests that need a person, who is not there. An
+// unanswered request would stall its turn for ever.
+var declined = map[string]any{
 	"applyPatchApproval":                    map[string]any{"decision": "abort"},
 	"execCommandApproval":                   map[string]any{"decision": "abort"},
 	"item/commandExecution/requestApproval": map[string]any{"decision": "decline"},
@@ -18,14 +17,14 @@ var refusals = map[string]any{
 	"mcpServer/elicitation/request":         map[string]any{"action": "decline", "content": nil, "_meta": nil},
 }
 
-// toolCallFailed answers a tool call whose result will not come in this turn:
-// the client brings it with its next request.
+// toolCallFailed answers a tool call that gets no result in this turn: the client
+// sends the result with its next request.
 var toolCallFailed = map[string]any{"contentItems": []any{}, "success": false}
 
 const methodToolCall = "item/tool/call"
 
-// serve answers one request of the app-server's. It never blocks.
-func (c *Conn) serve(m message) {
+// handleRequest answers one request of the app-server's. It never blocks.
+func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {
 		if t := c.thread(m.params.Get("threadId").Str); t == nil || !t.park(m.params.Get("callId").Str, id) {
@@ -37,10 +36,10 @@ func (c *Conn) serve(m message) {
 		c.reply(outgoing{ID: id, Result: map[string]any{"currentTimeAt": time.Now().Unix()}})
 		return
 	}
-	if refusal, ok := refusals[m.method]; ok {
-		c.reply(outgoing{ID: id, Result: refusal})
+	if answer, ok := declined[m.method]; ok {
+		c.reply(outgoing{ID: id, Result: answer})
 		return
 	}
-	c.stats.unknownRequests.Add(1)
+	c.count(&c.stats.UnknownRequests)
 	c.reply(outgoing{ID: id, Error: &outgoingError{codeMethodNotFound, "this client does not handle this method"}})
 }

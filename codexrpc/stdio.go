@@ -5,29 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// MaxMessage bounds one message from the app-server, in bytes. The largest
-// legitimate ones are echoes of injected history, as long as the request that
-// brought it.
+// MaxMessage bounds one message from the app-server, in bytes. The largest ones
+// are echoes of injected history, as long as the request.
 const MaxMessage = 96 << 20
 
 // ErrMessageTooLarge is matched by the error for a message above [MaxMessage].
 // The message was skipped; the stream goes on.
 var ErrMessageTooLarge = errors.New("message too large")
 
-// readBuffer fits nearly every line, so that a line costs no copy.
+// readBuffer is the size of the read buffer, in bytes. Lines that fit are not copied.
 const readBuffer = 64 << 10
 
-// writePart is how much of a message is written at once, in bytes: far more than
-// a pipe holds, so that the peer must have read nearly all of it.
+// writePart is how much of a message is written at once, in bytes. It is far more
+// than a pipe buffers, so that the peer has read nearly all of it.
 const writePart = 1 << 20
 
-// keptLine is how large a buffer for long lines is kept for the next one.
+// keptLine bounds the buffer for long lines that is kept for the next one, in bytes.
 const keptLine = 1 << 20
 
 // Stdio is the transport over a pair of pipes: one JSON object a line.
@@ -51,8 +51,8 @@ func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
 	return s
 }
 
-// Progress grows with each read and with each large part of a message that was
-// written. Small messages fit into a pipe that nobody reads.
+// Progress grows with each read and each written part of a large message. Small
+// messages do not count: a pipe buffers them though nobody reads.
 func (s *Stdio) Progress() uint64 { return s.moved.Load() }
 
 // Read returns the next line that is not blank, without its end.
@@ -71,8 +71,7 @@ func (s *Stdio) Read() ([]byte, error) {
 	}
 }
 
-// readLine returns one line. A last line without an end is given as it is:
-// it is cut JSON, which the connection counts.
+// readLine returns one line, or the rest of the stream if that has no line end.
 func (s *Stdio) readLine() ([]byte, error) {
 	line, err := s.br.ReadSlice('\n')
 	if err == nil {
@@ -105,17 +104,15 @@ func (s *Stdio) readLine() ([]byte, error) {
 	return s.long, nil
 }
 
-// Write sends one message and the end of its line, for which it may use the
-// message's spare capacity.
+// Write sends one message and a line end. It may use the message's spare capacity.
 func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 	if d, ok := s.w.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		// A file that knows no deadlines says so; then there is none.
-		if err := d.SetWriteDeadline(time.Now().Add(timeout)); err != nil && !isNoDeadline(err) {
+		// Regular files, and pipes on some systems, have no deadlines.
+		if err := d.SetWriteDeadline(time.Now().Add(timeout)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
 			return err
 		}
 	}
-	// The line's end goes into the spare capacity that encode leaves, so that a
-	// large message is not copied for it.
+	// encode leaves room for the line end, so that a large message is not copied.
 	message = append(message, '\n')
 	for len(message) > writePart {
 		if _, err := s.w.Write(message[:writePart]); err != nil {
@@ -135,7 +132,7 @@ func (s *Stdio) Close() error {
 	return s.err
 }
 
-// trimSpace drops blanks and line ends around a line.
+// trimSpace drops white space around a line.
 func trimSpace(line []byte) []byte {
 	for len(line) > 0 && line[len(line)-1] <= ' ' {
 		line = line[:len(line)-1]

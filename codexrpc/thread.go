@@ -9,39 +9,39 @@ import (
 	"sync"
 )
 
-// maxParked bounds the tool calls of one turn that wait for an answer. More
-// are refused at once; the turn then still ends with its model response.
+// maxParked bounds the unanswered tool calls of one turn. Further ones are refused
+// at once. The turn then still ends with its model response.
 const maxParked = 4096
 
-// Thread is one conversation on the app-server. It runs one turn at a time. After
-// one that has completed there may be others ([Thread.NextTurn]); after one that was
-// interrupted there are none, since Codex leaves a mark of that in the history.
+// Thread is one conversation on the app-server. It runs one turn at a time. After a
+// turn that has completed another one may follow ([Thread.NextTurn]), but not after
+// an interrupted one: Codex records the interruption in the history.
 type Thread struct {
 	id    string
 	conn  *Conn
 	queue *queue
 	ended chan struct{} // closed when the turn has ended
 
-	mu       sync.Mutex
-	sent     bool          // turn/start is on its way
-	over     bool          // ended is closed
-	well     bool          // the turn has completed
-	turnID   string        // empty until the app-server has told it
-	before   string        // the id of the turn before
-	parked   []parkedCall  // unanswered item/tool/call requests
-	arrived  chan struct{} // closed with the next of them; nil if nobody waits
-	answered bool          // the parked calls have been answered for good
+	mu        sync.Mutex
+	sent      bool          // turn/start has been sent
+	over      bool          // ended is closed
+	completed bool          // over, and neither failed nor interrupted
+	turnID    string        // empty: not known yet
+	previous  string        // the id of the turn before
+	parked    []parkedCall  // unanswered item/tool/call requests
+	arrived   chan struct{} // closed when the next one arrives; nil: nobody waits
+	answered  bool          // the parked calls have been answered for good
 }
 
-// StartThread starts a thread. When ctx ends before the answer, the thread is
-// unloaded once it comes.
+// StartThread starts a thread. If ctx ends before the answer comes, the thread is
+// unloaded in the background.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
-	defer c.open()()
+	defer c.countOpening()()
 	var t *Thread
 	err := c.call(ctx, call{
 		method: methodThreadStart,
 		params: params,
-		// In the reader, so that no message can come between.
+		// By the reader, before it reads the first event of the thread.
 		answered: func(answer message, late bool) {
 			id := strings.Clone(answer.result.Get("thread.id").Str)
 			switch {
@@ -49,7 +49,7 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 			case late:
 				c.background(func(ctx context.Context) { c.unsubscribe(ctx, id) }, nil)
 			default:
-				t = c.adopt(id)
+				t = c.addThread(id)
 			}
 		},
 	})
@@ -62,9 +62,8 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 	return t, nil
 }
 
-// open counts a caller who is about to have a thread, until the returned
-// function is called.
-func (c *Conn) open() (opened func()) {
+// countOpening counts a call of StartThread until done is called.
+func (c *Conn) countOpening() (done func()) {
 	count := func(n int) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -74,9 +73,9 @@ func (c *Conn) open() (opened func()) {
 	return func() { count(-1) }
 }
 
-// adopt makes the events of a thread reach it. It returns nil for an id that
-// is in use: its events would reach another caller.
-func (c *Conn) adopt(id string) *Thread {
+// addThread registers a thread for its events. It returns nil for an id that is in
+// use, since the events would reach another caller.
+func (c *Conn) addThread(id string) *Thread {
 	t := &Thread{id: id, conn: c, queue: newQueue(), ended: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,18 +90,17 @@ func (c *Conn) adopt(id string) *Thread {
 	return t
 }
 
-// ID is the app-server's id of the thread.
+// ID returns the app-server's id of the thread.
 func (t *Thread) ID() string { return t.id }
 
 // InjectItems appends Responses-API items, each a JSON object, to the thread's
-// history. An item with role system would be dropped by the app-server without
-// a word.
+// history. The app-server silently drops items with the role system.
 func (t *Thread) InjectItems(ctx context.Context, items []json.RawMessage) error {
 	return t.conn.call(ctx, call{method: methodThreadInject, params: injectParams{t.id, items}})
 }
 
-// StartTurn starts a turn of the thread; params.ThreadID is set here. When
-// ctx ends before the answer, the turn may run: Close interrupts it.
+// StartTurn starts a turn and sets params.ThreadID. If ctx ends before the answer
+// comes the turn may run; Close interrupts it.
 func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	params.ThreadID = t.id
 	if params.Input == nil {
@@ -117,12 +115,12 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 			case id != "":
 				t.begin(id)
 			case late:
-				t.end() // it was refused: there is no turn to wait for
+				t.end(false) // it was refused: there is no turn to wait for
 			}
 		},
 	})
 	if refused := (*CallError)(nil); errors.As(err, &refused) {
-		t.end()
+		t.end(false)
 	}
 	if err == nil && t.turn() == "" {
 		return fmt.Errorf("%s was answered without a turn id", methodTurnStart)
@@ -130,15 +128,15 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	return err
 }
 
-// Ready gets an element when Take may have something new. One goroutine may
-// wait for it.
+// Ready receives an element when Take may return something new. Only one goroutine
+// may wait for it.
 func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 
-// Take returns the turn's events that are there, in order, without waiting;
-// none is no error. spent is the batch of the call before, whose memory is
-// used again. After the last event it returns why there will be none: an error
-// that matches ErrClosed or ErrTooSlow. There is nothing to take before the
-// turn's id is known.
+// Take returns the events of the turn that have been received, in order, without
+// waiting; none is no error. It reuses the memory of spent, the batch of the call
+// before. After the last event it returns why there are no more: an error that
+// matches ErrClosed or ErrTooSlow. It returns no events before the turn's id is
+// known.
 func (t *Thread) Take(spent []Event) ([]Event, error) {
 	turnID := t.turn()
 	if turnID == "" {
@@ -149,15 +147,15 @@ func (t *Thread) Take(spent []Event) ([]Event, error) {
 		if len(events) == 0 {
 			return nil, err
 		}
-		if spent = own(events, turnID); len(spent) > 0 {
+		if spent = ofTurn(events, turnID); len(spent) > 0 {
 			return spent, nil
 		}
 	}
 }
 
-// own keeps the events of one turn. Only some that were queued before its id
-// was known can be others.
-func own(events []Event, turnID string) []Event {
+// ofTurn keeps the events of one turn. Events of others may have been queued before
+// the id of the turn was known.
+func ofTurn(events []Event, turnID string) []Event {
 	kept := events[:0]
 	for i := range events {
 		if events[i].turnID == turnID {
@@ -168,12 +166,8 @@ func own(events []Event, turnID string) []Event {
 	return kept
 }
 
-// Interrupt asks the app-server to end the turn. The model's stream is closed
-// and turn/completed follows with status interrupted.
+// Interrupt asks the app-server to end the turn. turn/completed follows, with the
+// status interrupted.
 func (t *Thread) Interrupt(ctx context.Context) error {
-	params := struct {
-		ThreadID string `json:"threadId"`
-		TurnID   string `json:"turnId"`
-	}{t.id, t.turn()} // empty before the id is known: the active turn
-	return t.conn.call(ctx, call{method: methodTurnInterrupt, params: params})
+	return t.conn.interrupt(ctx, t.id, t.turn())
 }

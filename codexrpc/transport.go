@@ -6,22 +6,20 @@ import (
 	"time"
 )
 
-// A Transport with MaxWrite takes messages of so many bytes at most. Calls above
-// that are refused before they are sent.
+// bounded is a Transport that writes messages of MaxWrite bytes at most. Larger
+// calls are refused before they are sent.
 type bounded interface{ MaxWrite() int }
 
-// A Transport with Progress counts what moves on it by the doing of the
-// app-server: what was read, and what the app-server must have read. The number
-// only grows.
+// progressing is a Transport that counts the progress which the app-server makes:
+// the reads from it, and the writes that it must have read. The count only grows.
 type progressing interface{ Progress() uint64 }
 
-// countedReader counts the reads that brought something.
+// countedReader counts the reads that returned data.
 type countedReader struct {
 	io.Reader
 	moved *atomic.Uint64
 }
 
-// Read reads and counts.
 func (r *countedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if n > 0 {
@@ -34,14 +32,14 @@ func (r *countedReader) Read(p []byte) (int, error) {
 // and an app-server. Read is called by one goroutine and Write by one other;
 // Close may come from any and ends both.
 type Transport interface {
-	// Read returns the next message. The bytes are valid until the next Read.
-	// An error that matches [ErrMessageTooLarge] concerns one message, which
-	// was skipped; any other error is the end.
+	// Read returns the next message, which is valid until the next Read. After an
+	// error that matches [ErrMessageTooLarge] one message was skipped; any other
+	// error is the end.
 	Read() ([]byte, error)
-	// Write sends one message, or fails when that takes longer than timeout.
-	// After an error the transport is unusable.
+	// Write sends one message within the timeout. After an error the transport is
+	// unusable.
 	Write(message []byte, timeout time.Duration) error
-	// Close ends the transport; a Read under way returns. For a child process
-	// it closes the child's stdin, which asks it to end.
+	// Close ends the transport and a Read under way. For a child process it closes
+	// the child's stdin, which asks the child to end.
 	Close() error
 }

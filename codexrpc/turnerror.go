@@ -7,8 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TurnError is why a turn failed, as the app-server tells it (TurnError). It
-// is an error so that it can travel as one.
+// TurnError is the app-server's reason for the failure of a turn (TurnError).
 type TurnError struct {
 	// Message is Codex's own text.
 	Message string
@@ -19,9 +18,8 @@ type TurnError struct {
 	HTTPStatus int
 	// Details is additionalDetails, often empty.
 	Details string
-	// ResetsAt is when the plan's limit ends by which the turn failed (Code is
-	// "usageLimitExceeded"), as far as the limits tell (see
-	// [Conn.RateLimits]). Zero: they do not.
+	// ResetsAt is when the spent plan resets by which the turn failed (Code is
+	// "usageLimitExceeded"); zero: not known. [Thread.ExplainLimit] sets it.
 	ResetsAt time.Time
 }
 

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// errForeign says that an event is not of the thread's own turn.
-var errForeign = errors.New("not an event of the turn")
+// errUnrouted is the error for an event that does not belong to the thread's turn.
+var errUnrouted = errors.New("not an event of the turn")
 
-// accept takes an event that names the thread, in the reader's goroutine. The
-// error, if any, matches errForeign or ErrTooSlow.
+// accept queues an event of the thread for its consumer. It is called by the reader.
+// Errors: errUnrouted and ErrTooSlow.
 func (t *Thread) accept(e *Event) error {
 	switch e.Kind {
 	case eventTurnStarted:
 		t.begin(e.turnID)
 		return nil
 	case EventTurnCompleted:
-		t.begin(e.turnID) // should it be the first that is heard of the turn
+		t.begin(e.turnID) // it may be the first event of the turn
 	}
-	if !t.mayOwn(e) {
-		return errForeign
+	if !t.mayBelong(e) {
+		return errUnrouted
 	}
 	fits := t.queue.push(e)
 	if e.Kind == EventTurnCompleted {
 		t.conn.completed.Store(true)
-		t.complete(e.Status == StatusCompleted)
+		t.end(e.Status == StatusCompleted)
 	}
 	if !fits {
 		return ErrTooSlow
@@ -33,78 +33,74 @@ func (t *Thread) accept(e *Event) error {
 	return nil
 }
 
-// mayOwn reports whether an event can be the turn's. Injected items are
-// replayed as raw items of another turn before the turn's own id is known;
-// other events that come so early wait for it in the queue.
-func (t *Thread) mayOwn(e *Event) bool {
+// mayBelong reports whether an event may belong to the turn. Before the turn's id is
+// known function calls do not: they are the echoes of injected items, which have
+// another turn's id. Other events are queued, and sorted out by Take.
+func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turnID == "" {
-		return e.Kind != EventFunctionCall && e.turnID != t.before
+		return e.Kind != EventFunctionCall && e.turnID != t.previous
 	}
 	return e.turnID == t.turnID
 }
 
-// owns reports whether a turn is known to be the thread's own.
+// owns reports whether turnID is the known id of the thread's turn.
 func (t *Thread) owns(turnID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return turnID == t.turnID && turnID != ""
 }
 
-// turn returns the id of the thread's turn, empty until it is known.
+// turn returns the id of the thread's turn; empty: not known yet.
 func (t *Thread) turn() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.turnID
 }
 
-// begin notes the id of the thread's turn.
+// begin sets the id of the thread's turn, if it is not known yet.
 func (t *Thread) begin(turnID string) {
 	t.mu.Lock()
-	if t.turnID == "" && turnID != t.before {
+	if t.turnID == "" && turnID != t.previous {
 		t.turnID = strings.Clone(turnID)
 	}
 	t.mu.Unlock()
-	t.queue.signal() // what is queued can be taken now
+	t.queue.signal() // queued events can be taken now
 }
 
-// end notes that the turn is over without having completed, or that there will be
-// none.
-func (t *Thread) end() { t.complete(false) }
-
-// complete notes that the turn is over, and whether it has completed.
-func (t *Thread) complete(well bool) {
+// end records that the turn is over, or that there will be none.
+func (t *Thread) end(completed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.over {
-		t.over, t.well = true, well
+		t.over, t.completed = true, completed
 		close(t.ended)
 	}
 }
 
-// markSent notes that there may be a turn from now on.
+// markSent records that turn/start has been sent.
 func (t *Thread) markSent() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sent = true
 }
 
-// running reports whether there may be a turn that has not ended.
+// running reports whether a turn may be running.
 func (t *Thread) running() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sent && !t.over
 }
 
-// parkedCall is a request of the app-server's for the result of a tool call.
+// parkedCall is an unanswered item/tool/call request.
 type parkedCall struct {
 	callID  string
 	request json.RawMessage // its id
 }
 
-// park keeps a tool call's request unanswered: an answer makes the model go on.
-// It reports false if the request is to be refused.
+// park keeps an item/tool/call request, which is not answered yet since an answer
+// makes the model go on. It reports false if the request must be refused.
 func (t *Thread) park(callID string, request json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,7 +115,7 @@ func (t *Thread) park(callID string, request json.RawMessage) bool {
 	return true
 }
 
-// unpark returns the requests to be answered now. Later ones are not parked.
+// unpark returns the parked requests and lets park refuse later ones.
 func (t *Thread) unpark() []parkedCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	// closeTimeout bounds what Close does to get a thread unloaded.
+	// closeTimeout bounds the unloading of a thread.
 	closeTimeout = 20 * time.Second
 	// finishTimeout is the part of it in which the turn has to end.
 	finishTimeout = 15 * time.Second
-	// refusedGrace is how long the end of a turn may take to be heard of once
-	// its interruption was refused: mostly it has just ended by itself.
+	// refusedGrace is how long to wait for turn/completed after the interruption was
+	// refused, usually because the turn has just ended by itself.
 	refusedGrace = time.Second
 )
 
-// Close ends the thread in the background: an unfinished turn is interrupted
-// and its end awaited, parked tool calls are answered, and the thread is
-// unloaded. It returns at once and may be called once. released, if not nil,
-// is called when all that is done or has failed; it may end the connection.
+// Close ends the thread in the background: it interrupts an unfinished turn, waits
+// for its end, answers parked tool calls and unloads the thread. It returns at once
+// and may be called once. released, if not nil, is called when that is done or has
+// failed; it may close the connection.
 func (t *Thread) Close(released func()) {
 	t.conn.background(t.unload, released)
 }
 
-// background runs f as one of the connection's own goroutines, under a
-// deadline and until the connection's end, and then, which may be nil, after
-// it. Once the connection has ended both run at once: f's calls all fail then.
+// background runs f with a deadline in a goroutine of the connection, then calls
+// then if it is not nil. If the connection has ended it runs both before it returns:
+// all calls of f fail at once.
 func (c *Conn) background(f func(context.Context), then func()) {
 	c.mu.Lock()
 	ended := c.err != nil
@@ -48,7 +48,7 @@ func (c *Conn) background(f func(context.Context), then func()) {
 	}
 	go func() {
 		if then != nil {
-			// After Done, since it may wait for the connection's own goroutines.
+			// After closers.Done, since it may close the connection.
 			defer then()
 		}
 		defer c.closers.Done()
@@ -56,6 +56,7 @@ func (c *Conn) background(f func(context.Context), then func()) {
 	}()
 }
 
+// unload does the work of Close.
 func (t *Thread) unload(ctx context.Context) {
 	t.queue.drop(errClosedThread)
 	if t.running() {
@@ -70,7 +71,7 @@ func (t *Thread) unload(ctx context.Context) {
 	}
 }
 
-// answerParked answers the tool calls of the turn, which has ended.
+// answerParked answers the parked tool calls of the turn, which has ended.
 func (t *Thread) answerParked(ctx context.Context) {
 	for _, call := range t.unpark() {
 		message, err := encode(outgoing{ID: call.request, Result: toolCallFailed})
@@ -103,7 +104,7 @@ func (t *Thread) finish(ctx context.Context) {
 	}
 }
 
-// unsubscribe lets the app-server unload a thread.
+// unsubscribe makes the app-server unload a thread.
 func (c *Conn) unsubscribe(ctx context.Context, id string) {
 	params := struct {
 		ThreadID string `json:"threadId"`

@@ -22,14 +22,13 @@ const (
 	// dialTimeout bounds a dial whose context does not: the connection, TLS and
 	// the upgrade.
 	dialTimeout = 10 * time.Second
-	// maxFrame bounds a frame of ours, in bytes: above 16 MiB codex ends the
-	// connection, and with it the turns of everybody. It is smaller, since each
-	// frame that is written shows that the peer lives.
+	// maxFrame bounds a frame of ours, in bytes. Above 16 MiB codex ends the
+	// connection with all its turns. It is smaller, since each written frame counts
+	// as progress.
 	maxFrame = 1 << 20
-	// maxSent bounds a message of ours, in bytes, for the same reason.
+	// maxSent bounds a message of ours, in bytes. Codex ends the connection above it.
 	maxSent = 64 << 20
-	// closeGrace bounds the closing handshake. It is a courtesy: the end of the
-	// connection says the same.
+	// closeGrace bounds the closing handshake, which is optional.
 	closeGrace = time.Second
 )
 
@@ -46,8 +45,8 @@ type WebSocket struct {
 
 // DialWebSocket connects to an app-server that listens elsewhere. The address
 // is ws://HOST:PORT, wss://HOST or, in Caddy's notation for a unix socket,
-// unix//path/of.sock. The token, unless it is empty, is sent as a bearer token.
-// An error says what an operator can do about it.
+// unix//path/of.sock. The token is sent as a bearer token, unless it is empty.
+// Errors match [ErrUnreachable] or [ErrRefused] and say what an operator can do.
 func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, error) {
 	at, err := parseEndpoint(address)
 	if err != nil {
@@ -74,13 +73,13 @@ func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, erro
 		}
 		return nil, dialError(ctx, address, err)
 	}
-	ws.SetReadLimit(-1) // Read has a limit after which the connection goes on
+	ws.SetReadLimit(-1) // Read has a limit of its own, which does not end the connection
 	s.ws = ws
 	return s, nil
 }
 
-// client asks for the upgrade on the connection that is there. A redirection is
-// not followed, since the token is for this address alone.
+// client returns an HTTP client for the upgrade of the connection. It does not
+// follow redirections, since the token is for this address only.
 func (s *WebSocket) client() *http.Client {
 	dial := func(context.Context, string, string) (net.Conn, error) { return s.raw, nil }
 	return &http.Client{
@@ -89,18 +88,16 @@ func (s *WebSocket) client() *http.Client {
 	}
 }
 
-// countedConn counts the reads of a connection that brought something.
+// countedConn counts the reads of a connection that returned data.
 type countedConn struct {
 	net.Conn
 	r countedReader
 }
 
-// Read reads and counts.
 func (c *countedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
 
-// Progress grows with each read, also within a message, and with each whole frame
-// of a long message that was written. Small messages fit into the buffers of a
-// connection that nobody reads.
+// Progress grows with each read, also within a message, and each written frame of a
+// long message. Small messages do not count: buffers take them though nobody reads.
 func (s *WebSocket) Progress() uint64 { return s.moved.Load() }
 
 // Read returns the next message.
@@ -130,7 +127,7 @@ func (s *WebSocket) Read() ([]byte, error) {
 	}
 }
 
-// skip reads the rest of a message that is too large.
+// skip drops the rest of a message that is too large.
 func (s *WebSocket) skip(r io.Reader) error {
 	s.buf = nil
 	if _, err := io.Copy(io.Discard, r); err != nil {
@@ -139,7 +136,7 @@ func (s *WebSocket) skip(r io.Reader) error {
 	return fmt.Errorf("a frame of more than %d bytes: %w", s.limit, ErrMessageTooLarge)
 }
 
-// endError says how the connection ended.
+// endError makes the end of the connection readable.
 func (s *WebSocket) endError(err error) error {
 	closed := websocket.CloseError{}
 	switch {
@@ -184,7 +181,7 @@ func (s *WebSocket) write(ctx context.Context, message []byte) error {
 // bytes. A larger one would end the connection.
 func (s *WebSocket) MaxWrite() int { return maxSent }
 
-// Close ends the connection, after a word to the peer if it takes one.
+// Close ends the connection, with a closing handshake if the peer answers in time.
 func (s *WebSocket) Close() error {
 	s.once.Do(func() {
 		timer := time.AfterFunc(closeGrace, func() { _ = s.raw.Close() })

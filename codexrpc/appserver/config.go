@@ -22,7 +22,7 @@ type Config struct {
 	Start func() (*Program, error) `json:"-"`
 	// Connect is the address of an app-server that runs already, and then there
 	// is no Command: ws://HOST:PORT, wss://HOST or, as Caddy writes a unix
-	// socket, unix//path/of.sock. See [codexrpc.CheckConnect].
+	// socket, unix//path/of.sock. See [codexrpc.CheckAddress].
 	Connect string
 	// Token is sent to the app-server at Connect as a bearer token; empty: none.
 	Token string

@@ -86,7 +86,7 @@ func New(cfg Config, logger *slog.Logger) *Process {
 		dir:          cfg.Dir,
 		changed:      make(chan struct{}),
 	}
-	if codexrpc.CheckConnect(cfg.Connect) == nil {
+	if codexrpc.CheckAddress(cfg.Connect) == nil {
 		p.address = cfg.Connect // it has no credentials
 	}
 	p.SetLogger(logger)
