@@ -45,19 +45,22 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%d %s)", e.Message, e.Status, e.Code)
 }
 
-// Body returns {"error":{"message","type","param","code"}}, always with all four
-// keys.
+// response is an ErrorResponse.
+type response struct {
+	Error body `json:"error"`
+}
+
+// body is an Error of OpenAI's description. All four members are always there.
+type body struct {
+	Message string  `json:"message"`
+	Type    *string `json:"type"`
+	Param   *string `json:"param"`
+	Code    *Code   `json:"code"`
+}
+
+// Body returns the error as a JSON object, {"error":{"message","type","param","code"}}.
 func (e *Error) Body() []byte {
-	b := make([]byte, 0, 96+len(e.Message)+len(e.Param))
-	b = append(b, `{"error":{"message":`...)
-	b = jsontext.AppendString(b, e.Message)
-	b = append(b, `,"type":`...)
-	b = jsontext.AppendStringOrNull(b, e.Type)
-	b = append(b, `,"param":`...)
-	b = jsontext.AppendStringOrNull(b, e.Param)
-	b = append(b, `,"code":`...)
-	b = jsontext.AppendStringOrNull(b, string(e.Code))
-	return append(b, `}}`...)
+	return jsontext.Append(nil, response{body{e.Message, jsontext.OrNull(e.Type), jsontext.OrNull(e.Param), jsontext.OrNull(e.Code)}})
 }
 
 // SetHeaders sets the headers that belong to the error: the content type, and

@@ -13,7 +13,7 @@ func TestErrorBody(t *testing.T) {
 	for want, e := range map[string]*Error{
 		`{"error":{"message":"","type":null,"param":null,"code":null}}`:                               {},
 		`{"error":{"message":"a \"b\"\n\u0000","type":"t","param":"messages[0].content","code":"c"}}`: {Message: "a \"b\"\n\x00", Type: "t", Param: "messages[0].content", Code: "c"},
-		`{"error":{"message":"` + "\ufffd" + `","type":"t","param":null,"code":"` + "\ufffd" + `"}}`:  {Message: "\xff", Type: "t", Code: "\xfe"},
+		`{"error":{"message":"\ufffd","type":"t","param":null,"code":"\ufffd"}}`:                      {Message: "\xff", Type: "t", Code: "\xfe"},
 	} {
 		got := e.Body()
 		if string(got) != want {

@@ -78,15 +78,15 @@ type wireCompletion struct {
 	Usage json.RawMessage `json:"usage"`
 }
 
-// completion is what a client knows in the end.
-type completion struct {
+// folded is what a client knows in the end.
+type folded struct {
 	id, model, usage string
 	created          int64
-	choices          []answer
+	choices          []foldedChoice
 }
 
-// answer is a choice of it.
-type answer struct {
+// foldedChoice is a choice of it.
+type foldedChoice struct {
 	finish  string
 	message wireMessage
 }
@@ -100,9 +100,9 @@ func parseWire(t *testing.T, data []byte) (c wireCompletion) {
 }
 
 // foldChunks is a client: it puts the deltas of each choice together.
-func foldChunks(t *testing.T, choices int, frames []string) completion {
+func foldChunks(t *testing.T, choices int, frames []string) folded {
 	t.Helper()
-	all := completion{choices: make([]answer, choices)}
+	all := folded{choices: make([]foldedChoice, choices)}
 	for i, frame := range frames {
 		c := parseWire(t, []byte(frame))
 		if i == 0 {
@@ -135,10 +135,10 @@ func foldChunks(t *testing.T, choices int, frames []string) completion {
 	return all
 }
 
-func parseBody(t *testing.T, data []byte) completion {
+func parseBody(t *testing.T, data []byte) folded {
 	t.Helper()
 	c := parseWire(t, data)
-	all := completion{id: c.ID, model: c.Model, created: c.Created, usage: string(c.Usage)}
+	all := folded{id: c.ID, model: c.Model, created: c.Created, usage: string(c.Usage)}
 	for i, choice := range c.Choices {
 		if choice.Index != i {
 			t.Fatalf("choice %d has the index %d", i, choice.Index)
@@ -146,13 +146,13 @@ func parseBody(t *testing.T, data []byte) completion {
 		for k := range choice.Message.ToolCalls {
 			choice.Message.ToolCalls[k].Index = k
 		}
-		all.choices = append(all.choices, answer{choice.FinishReason, choice.Message})
+		all.choices = append(all.choices, foldedChoice{choice.FinishReason, choice.Message})
 	}
 	return all
 }
 
 // checkFold compares what a client of the stream gets with the body.
-func checkFold(t *testing.T, meta Meta, all []said) completion {
+func checkFold(t *testing.T, meta Meta, all []said) folded {
 	t.Helper()
 	meta.IncludeUsage = true
 	frames := chunksOf(t, meta, all)

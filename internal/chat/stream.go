@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -31,10 +32,11 @@ type Stream struct {
 	emit func(data []byte) error
 	meta Meta
 
-	head    []byte // what every chunk begins with, up to the choices
+	head    []byte // what a chunk begins with, up to the index of its choice
+	tail    string // what one with a piece of a text ends with, behind the delta
 	buf     []byte // the chunk under way
 	choices []streamChoice
-	open    int            // choices that have not finished
+	left    int            // choices that have not finished
 	usage   codexrpc.Usage // of those that have
 	done    bool
 	err     error // of emit
@@ -51,14 +53,23 @@ type streamChoice struct {
 // at the first error of emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
-	return &Stream{
+	head := jsontext.Append(nil, meta.head(objectChunk))
+	s := &Stream{
 		emit:    emit,
 		meta:    meta,
-		head:    appendHead(nil, meta, "chat.completion.chunk"),
+		head:    append(head[:len(head)-1], `,"choices":[{"index":`...),
+		tail:    `,"finish_reason":null}]}`,
 		choices: make([]streamChoice, choices),
-		open:    choices,
+		left:    choices,
 	}
+	if meta.IncludeUsage {
+		s.tail = `,"finish_reason":null}],"usage":null}`
+	}
+	return s
 }
+
+// objectChunk is the object of a chunk.
+const objectChunk = "chat.completion.chunk"
 
 // Write encodes one output of a choice, from 0 to one less than there are, as
 // none, one or more chunks. The error is that of emit. Outputs after a choice's last, or after any failure, are ignored.
@@ -102,104 +113,92 @@ func (s *Stream) text(choice int, member, text string) {
 	s.begin(choice, `""`)
 	s.buf = append(s.buf, member...)
 	s.buf = jsontext.AppendString(s.buf, text)
-	s.end("")
+	s.end("}")
 }
 
 func (s *Stream) callStart(choice int, out turn.Output) {
-	if s.meta.LegacyFunctions {
-		s.functionCall(choice, out, `{"function_call":{"name":`, out.Name, `,"arguments":""}`)
-		return
+	f := function{Name: out.Name}
+	switch {
+	case !s.meta.LegacyFunctions:
+		s.open(choice, "null")
+		s.chunk(choice, delta{ToolCalls: []callStart{{out.Call, call{out.ID, "function", f}}}}, "")
+	case out.Call == 0:
+		s.open(choice, "null")
+		s.chunk(choice, delta{FunctionCall: &f}, "")
 	}
-	s.begin(choice, "null")
-	s.buf = append(s.buf, `{"tool_calls":[{"index":`...)
-	s.buf = strconv.AppendInt(s.buf, int64(out.Call), 10)
-	s.buf = append(s.buf, `,"id":`...)
-	s.buf = jsontext.AppendString(s.buf, out.ID)
-	s.buf = append(s.buf, `,"type":"function","function":{"name":`...)
-	s.buf = jsontext.AppendString(s.buf, out.Name)
-	s.buf = append(s.buf, `,"arguments":""}}]`...)
-	s.end("")
 }
 
 func (s *Stream) callArguments(choice int, out turn.Output) {
-	if out.Text == "" {
+	if out.Text == "" || s.meta.LegacyFunctions && out.Call != 0 {
 		return
 	}
+	s.begin(choice, "null")
+	behind := "}}"
 	if s.meta.LegacyFunctions {
-		s.functionCall(choice, out, `{"function_call":{"arguments":`, out.Text, `}`)
-		return
+		s.buf = append(s.buf, `{"function_call":{"arguments":`...)
+	} else {
+		s.buf = append(s.buf, `{"tool_calls":[{"index":`...)
+		s.buf = strconv.AppendInt(s.buf, int64(out.Call), 10)
+		s.buf = append(s.buf, `,"function":{"arguments":`...)
+		behind = "}}]}"
 	}
-	s.begin(choice, "null")
-	s.buf = append(s.buf, `{"tool_calls":[{"index":`...)
-	s.buf = strconv.AppendInt(s.buf, int64(out.Call), 10)
-	s.buf = append(s.buf, `,"function":{"arguments":`...)
 	s.buf = jsontext.AppendString(s.buf, out.Text)
-	s.buf = append(s.buf, `}}]`...)
-	s.end("")
-}
-
-// functionCall sends a part of a choice's first call: what is before its value,
-// the value, and what is behind it.
-func (s *Stream) functionCall(choice int, out turn.Output, before, text, behind string) {
-	if out.Call != 0 {
-		return
-	}
-	s.begin(choice, "null")
-	s.buf = append(s.buf, before...)
-	s.buf = jsontext.AppendString(s.buf, text)
-	s.buf = append(s.buf, behind...)
-	s.end("")
+	s.end(behind)
 }
 
 // finish ends a choice, and the stream with the last one.
 func (s *Stream) finish(choice int, out turn.Output) {
-	s.begin(choice, `""`)
-	s.buf = append(s.buf, '{')
-	s.end(s.meta.finishReason(out.Finish))
+	s.open(choice, `""`)
+	s.chunk(choice, delta{}, s.meta.finishReason(out.Finish))
 	s.choices[choice].finished = true
 	s.usage = s.usage.Add(out.Usage)
-	if s.open--; s.open > 0 {
+	if s.left--; s.left > 0 {
 		return
 	}
 	if s.meta.IncludeUsage {
-		s.buf = append(s.buf[:0], s.head...)
-		s.buf = append(s.buf, `],"usage":`...)
-		s.buf = appendUsage(s.buf, s.usage)
-		s.buf = append(s.buf, '}')
-		s.send(s.buf)
+		s.object(chunk{Choices: []chunkChoice{}, Usage: newUsage(s.usage)})
 	}
 	s.done = s.err == nil
 }
 
-// begin starts a chunk of a choice up to its delta. Before the first goes one
-// with the role and this content.
-func (s *Stream) begin(choice int, content string) {
+// open sends the first chunk of a choice, with the role and this content, unless it
+// was sent.
+func (s *Stream) open(choice int, content string) {
 	if c := &s.choices[choice]; !c.opened {
 		c.opened = true
-		s.start(choice)
-		s.buf = append(s.buf, `{"role":"assistant","content":`...)
-		s.buf = append(s.buf, content...)
-		s.end("")
+		s.chunk(choice, delta{Role: "assistant", Content: json.RawMessage(content)}, "")
 	}
-	s.start(choice)
 }
 
-func (s *Stream) start(choice int) {
+// chunk sends a chunk of one choice.
+func (s *Stream) chunk(choice int, d delta, finish turn.FinishReason) {
+	c := chunk{Choices: []chunkChoice{{choice, d, jsontext.OrNull(finish)}}}
+	if s.meta.IncludeUsage {
+		c.Usage = (*usage)(nil)
+	}
+	s.object(c)
+}
+
+// object sends a chunk.
+func (s *Stream) object(c chunk) {
+	c.head = s.meta.head(objectChunk)
+	s.buf = jsontext.Append(s.buf[:0], c)
+	s.send(s.buf)
+}
+
+// begin starts a chunk with a piece of a text, up to its delta. Nearly all chunks are
+// these, so that they are appended by hand.
+func (s *Stream) begin(choice int, content string) {
+	s.open(choice, content)
 	s.buf = append(s.buf[:0], s.head...)
-	s.buf = append(s.buf, `{"index":`...)
 	s.buf = strconv.AppendInt(s.buf, int64(choice), 10)
 	s.buf = append(s.buf, `,"delta":`...)
 }
 
-// end closes the delta and sends the chunk.
-func (s *Stream) end(finish turn.FinishReason) {
-	s.buf = append(s.buf, `},"finish_reason":`...)
-	s.buf = jsontext.AppendStringOrNull(s.buf, string(finish))
-	s.buf = append(s.buf, `}]`...)
-	if s.meta.IncludeUsage {
-		s.buf = append(s.buf, `,"usage":null`...)
-	}
-	s.buf = append(s.buf, '}')
+// end ends the delta and sends the chunk.
+func (s *Stream) end(behind string) {
+	s.buf = append(s.buf, behind...)
+	s.buf = append(s.buf, s.tail...)
 	s.send(s.buf)
 }
 

@@ -1,2 +1,0 @@
-// Package models writes the lists of models that the API offers.
-package models
