@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
@@ -55,7 +56,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 
 // register returns the member of a process, of which there may be several with the same
 // configuration. Handlers call it while they are provisioned, before the app starts.
-func (a *App) register(cfg appserver.Config, ordinal int) (*member, error) {
+func (a *App) register(cfg appserver.Config, ordinal int, limits conversation.Limits) (*member, error) {
 	key, err := processKey(cfg)
 	if err != nil {
 		return nil, err
@@ -68,6 +69,7 @@ func (a *App) register(cfg appserver.Config, ordinal int) (*member, error) {
 		m = &member{key: key, cfg: cfg, logger: a.logger, app: a}
 		a.members[key] = m
 	}
+	m.conversations = limits // of the handler that comes last
 	return m, nil
 }
 

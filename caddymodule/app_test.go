@@ -127,7 +127,7 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 		{"aA", "a"}, // a stream may still hold the process
 	} {
 		// A program that cannot be started is spoken of in the log at once.
-		p := &process{Process: appserver.New(appserver.Config{Command: []string{"/no/such/program"}, Dir: t.TempDir()}, nil)}
+		p := newProcess(&member{cfg: appserver.Config{Command: []string{"/no/such/program"}, Dir: t.TempDir()}})
 		logs, holders := make(map[string]*logBook), make(map[string]*member)
 		for _, step := range strings.Split(test.steps, "") {
 			name := strings.ToLower(step)

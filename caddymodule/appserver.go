@@ -60,6 +60,9 @@ type AppServer struct {
 
 	// How long a stop may take before the process is killed. Default: `5s`.
 	StopTimeout caddy.Duration `json:"stop_timeout,omitempty"`
+
+	// Which threads are kept after their turns.
+	Conversations Conversations `json:"conversations,omitzero"`
 }
 
 // defaultCommand runs if no command is configured.

@@ -42,6 +42,11 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	        start_timeout <duration>
 //	        stop_timeout  <duration>
 //	        max_memory    <size>|off
+//	        conversations on|off [{
+//	            max    <n>
+//	            idle   <duration>
+//	            parked <duration>|off
+//	        }]
 //	    }
 //	    api_key         <key> [<user>]
 //	    max_body        <size>
@@ -135,6 +140,7 @@ func (a *AppServer) options() []option {
 		duration("start_timeout", &a.StartTimeout, 0),
 		duration("stop_timeout", &a.StopTimeout, 0),
 		orOff(size("max_memory", &a.MaxMemory, 0), &a.MaxMemory),
+		{name: "conversations", args: a.Conversations.parse, complete: a.Conversations.complete},
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 
 func TestDefaults(t *testing.T) {
 	h := provision(t, new(Handler)).handlers[0]
-	if len(h.AppServers) != 1 || !reflect.DeepEqual(*h.AppServers[0], AppServer{}) {
+	kept := Conversations{Max: 128, Idle: caddy.Duration(10 * time.Minute), Parked: caddy.Duration(30 * time.Minute)}
+	if len(h.AppServers) != 1 || !reflect.DeepEqual(*h.AppServers[0], AppServer{Conversations: kept}) {
 		t.Errorf("app_servers: %+v", h.AppServers)
 	}
 	if h.MaxBody != 32<<20 || h.MaxBodyMemory != 512<<20 || h.MaxConcurrent != 64 || h.MaxPerUser != 0 {

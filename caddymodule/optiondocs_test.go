@@ -13,7 +13,7 @@ import (
 // docs/configuration.md, and the tables there and in docs/tool-calls.md.
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
-	for _, o := range slices.Concat(new(Handler).options(), new(AppServer).options()) {
+	for _, o := range slices.Concat(new(Handler).options(), new(AppServer).options(), new(Conversations).options()) {
 		if o.word != nil || o.args != nil {
 			options = append(options, o.name)
 		}

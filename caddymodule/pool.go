@@ -32,7 +32,7 @@ func newPool(app *App, servers []*AppServer, repl *caddy.Replacer) (*pool, error
 			app.logger.Warn("the token of an app-server is sent over a connection that is not encrypted; use wss://", "app_server", i+1)
 		}
 		for ordinal := range max(1, server.Processes) {
-			m, err := app.register(cfg, ordinal)
+			m, err := app.register(cfg, ordinal, server.Conversations.limits(server.Connect != ""))
 			if err != nil {
 				return nil, fmt.Errorf("registering the app-server: %w", err)
 			}
@@ -68,6 +68,28 @@ type leased struct {
 // Pick chooses the process for one turn.
 func (l *leased) Pick(avoid *appserver.Process) (*appserver.Process, func()) { return l.pick(avoid) }
 
+// Resume finds the member that keeps a conversation.
+func (l *leased) Resume(claim func(*gateway.Conversations) bool) (done func(), found bool) {
+	for _, m := range l.members {
+		if p := m.current(); p != nil && m.conversations.Max > 0 && claim(p.conversations) {
+			exit.hold()
+			_, done := m.use()
+			return done, true
+		}
+	}
+	return nil, false
+}
+
+// Conversations returns those of a process of the pool.
+func (l *leased) Conversations(process *appserver.Process) *gateway.Conversations {
+	for _, m := range l.members {
+		if p := m.current(); p != nil && m.conversations.Max > 0 && p.Process == process {
+			return p.conversations
+		}
+	}
+	return nil
+}
+
 // Statuses returns the statuses of the members.
 func (l *leased) Statuses() []appserver.Status {
 	statuses := make([]appserver.Status, len(l.members))
@@ -90,12 +112,17 @@ func (p *pool) pick(avoid *appserver.Process) (*appserver.Process, func()) {
 	defer p.mu.Unlock()
 	at := p.best(avoid)
 	p.next = (at + 1) % len(p.members)
-	chosen := p.members[at]
-	process := chosen.acquire()
+	process, done := p.members[at].use()
+	return process.Process, done
+}
+
+// use takes a reference to the process for one turn. The caller holds the exit.
+func (m *member) use() (*process, func()) {
+	process := m.acquire()
 	process.turns.Add(1)
-	return process.Process, sync.OnceFunc(func() {
+	return process, sync.OnceFunc(func() {
 		process.turns.Add(-1)
-		chosen.letGo()
+		m.letGo()
 		exit.release()
 	})
 }

@@ -286,7 +286,7 @@ func BenchmarkPick(b *testing.B) {
 	p := &pool{app: &App{}}
 	for i := range 16 {
 		m := &member{key: fmt.Sprint("benchmark ", i)}
-		fake := &process{Process: appserver.New(appserver.Config{Command: []string{"x"}}, nil)}
+		fake := newProcess(&member{cfg: appserver.Config{Command: []string{"x"}}})
 		fake.turns.Store(int64(i))
 		processes.LoadOrStore(m.key, fake)
 		m.held = fake

@@ -10,6 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
 // processes is the pool of all app-servers of this Caddy, by the keys of members. Each
@@ -42,6 +44,9 @@ type process struct {
 	monitor *monitor
 	creator *App
 
+	conversations *gateway.Conversations
+	maxMemory     int64 // 0: no limit
+
 	mu      sync.Mutex
 	holders []*member // configurations; the process logs to the last one's log
 	held    bool      // there was a holder
@@ -71,6 +76,7 @@ func (p *process) hold(m *member) {
 	p.holders = append(p.holders, m)
 	p.held = true
 	p.SetLogger(m.logger)
+	p.conversations.SetLimits(m.conversations)
 }
 
 // release undoes hold. If the last holder is released, such as a configuration that
@@ -82,6 +88,7 @@ func (p *process) release(m *member) {
 	p.holders = slices.DeleteFunc(p.holders, func(other *member) bool { return other == m })
 	if n := len(p.holders); n > 0 {
 		p.SetLogger(p.holders[n-1].logger)
+		p.conversations.SetLimits(p.holders[n-1].conversations)
 	}
 }
 
@@ -95,6 +102,7 @@ func (p *process) Destruct() error {
 // end stops the process and then its monitor.
 func (p *process) end() {
 	p.Stop()
+	p.conversations.Close()
 	p.monitor.end()
 }
 
@@ -105,6 +113,8 @@ type member struct {
 	logger *slog.Logger
 	app    *App
 
+	conversations conversation.Limits
+
 	mu   sync.Mutex
 	held *process // the configuration's own reference
 }
@@ -113,12 +123,24 @@ type member struct {
 func (m *member) acquire() *process {
 	// LoadOrNew fails only if the constructor does.
 	value, _, _ := processes.LoadOrNew(m.key, func() (caddy.Destructor, error) {
-		p := &process{Process: appserver.New(m.cfg, m.logger), creator: m.app}
-		p.monitor = newMonitor(m.key, m.cfg, p.Process, p.emitter)
+		p := newProcess(m)
+		p.monitor = newMonitor(m.key, m.cfg, p.Process, p.conversations, p.emitter)
 		p.Start()
 		return p, nil
 	})
 	return value.(*process)
+}
+
+// newProcess returns the process of a member. It is not started.
+func newProcess(m *member) *process {
+	p := &process{Process: appserver.New(m.cfg, m.logger), creator: m.app, maxMemory: m.cfg.MaxMemory}
+	p.conversations = gateway.NewConversations(m.conversations, p.scarce)
+	return p
+}
+
+// scarce reports whether the process uses more than half of the memory that it may use.
+func (p *process) scarce() bool {
+	return p.maxMemory > 0 && p.Status().Memory > p.maxMemory/2
 }
 
 // letGo releases a reference that acquire took.

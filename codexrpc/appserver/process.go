@@ -249,6 +249,14 @@ func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
 	}
 }
 
+// Serving returns the connection that new turns get, or nil if the process is not
+// ready.
+func (p *Process) Serving() *codexrpc.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conn
+}
+
 // become moves to a new state.
 func (p *Process) become(next Status) {
 	p.mu.Lock()

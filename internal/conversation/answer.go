@@ -9,6 +9,8 @@ type Answer struct {
 	said  bool   // the texts have more than white space
 	space []byte // white space that more text may follow
 	calls []callHash
+	mixed bool // there is text behind a call
+	size  int
 }
 
 type callHash struct {
@@ -35,6 +37,7 @@ func (a *Answer) Text(text string) {
 	if a.text.Hash == nil {
 		a.text = newDigest()
 	}
+	a.size += len(text)
 	if !a.said {
 		text = strings.TrimLeft(text, whiteSpace)
 	}
@@ -46,13 +49,22 @@ func (a *Answer) Text(text string) {
 		_, _ = a.text.Write(a.space)
 		_, _ = a.text.Write([]byte(shown))
 		a.space, a.said = a.space[:0], true
+		a.mixed = a.mixed || len(a.calls) > 0
 	}
 	a.space = append(a.space, text[len(shown):]...)
 }
 
+// Size is how many bytes the texts and the calls have.
+func (a *Answer) Size() int { return a.size }
+
+// Mixed reports whether there is text behind a call. Not every API has a place for
+// that order, so that a client may send it back in another one.
+func (a *Answer) Mixed() bool { return a.mixed }
+
 // Call adds a call under Codex's name of the tool, with its arguments as the model
 // wrote them or as the client sends them back.
 func (a *Answer) Call(name, arguments string) {
+	a.size += len(name) + len(arguments)
 	d := newDigest()
 	d.field(canonicalArguments(arguments))
 	a.calls = append(a.calls, callHash{name, d.sum()})

@@ -18,7 +18,7 @@ type codec interface {
 // decodedRequest is a valid request of either API.
 type decodedRequest interface {
 	pictured
-	conversation
+	toolRequest
 	Choices() int
 	// resolve adds what the request refers to in the store of responses.
 	resolve(ctx context.Context, x *exchange) *apierror.Error

@@ -57,6 +57,7 @@ const patience = time.Minute
 type fakeUpstream struct {
 	process       *appserver.Process
 	leases, turns atomic.Int64
+	conversations *Conversations // nil: nothing is kept
 }
 
 func newFakeUpstream(t *testing.T, opts fakecodex.Options) *fakeUpstream {
@@ -105,6 +106,16 @@ func (l *fakeLease) Pick(*appserver.Process) (*appserver.Process, func()) {
 	l.u.turns.Add(1)
 	return l.u.process, func() { l.u.turns.Add(-1) }
 }
+
+func (l *fakeLease) Resume(claim func(*Conversations) bool) (func(), bool) {
+	if l.u.conversations == nil || !claim(l.u.conversations) {
+		return nil, false
+	}
+	_, done := l.Pick(nil)
+	return done, true
+}
+
+func (l *fakeLease) Conversations(*appserver.Process) *Conversations { return l.u.conversations }
 
 func (l *fakeLease) Statuses() []appserver.Status { return []appserver.Status{l.u.process.Status()} }
 

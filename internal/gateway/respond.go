@@ -46,6 +46,9 @@ func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) reques
 	outcome := to.finish(turns.run(ctx))
 	for _, c := range x.choices {
 		outcome.turns = append(outcome.turns, newRecord(x, req, c, outcome.apiErr))
+		if outcome.apiErr == nil && outcome.lost == nil {
+			c.keep(x.user)
+		}
 	}
 	return outcome
 }

@@ -23,6 +23,7 @@ type choice struct {
 	usage      codexrpc.Usage
 	report     turn.Report // once the turn has ended for its client
 	first      time.Time   // of its first output; zero: there was none
+	kept       keeping
 }
 
 // start starts the turns of a request, all of them side by side. If it fails, some
@@ -30,7 +31,12 @@ type choice struct {
 func (g *Gateway) start(ctx context.Context, x *exchange, req *request) error {
 	x.choices = newChoices(req)
 	x.atEnd(func() { closeThreads(x.choices) })
+	chain := g.chain(x, req.plan)
 	err := g.sideBySide(ctx, x.choices, func(ctx context.Context, c *choice) error {
+		c.kept = keeping{chain: chain, schema: string(req.plan.Turn.OutputSchema), tools: req.plan.Tools}
+		if g.resume(ctx, x.lease, req.plan, c) {
+			return nil
+		}
 		return g.startChoice(ctx, x.lease, req.plan, c)
 	})
 	x.lease.Release() // each turn holds its own process now
@@ -101,6 +107,11 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 		return err
 	}
 	c.closed = done
+	if plan.Choices == 1 {
+		if c.kept.in = lease.Conversations(c.place.process); c.kept.in != nil {
+			c.kept.chain() // while there is a plan
+		}
+	}
 	return nil
 }
 

@@ -21,15 +21,15 @@ const (
 // opener is in instructions that teach a model textual calls.
 const opener = "<use_tool"
 
-// conversation is what turnOptions needs of a decoded request.
-type conversation interface {
+// toolRequest is what turnOptions needs of a decoded request.
+type toolRequest interface {
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
 }
 
 // turnOptions returns the options of a request's turns: those of the gateway, with
 // what is automatic resolved for this request.
-func (o *Options) turnOptions(r *http.Request, request conversation, plan *prompt.Plan) (turn.Options, *apierror.Error) {
+func (o *Options) turnOptions(r *http.Request, request toolRequest, plan *prompt.Plan) (turn.Options, *apierror.Error) {
 	options := turn.Options{
 		ToolOptions:   o.Tools,
 		ClientName:    plan.Tools.ClientName,

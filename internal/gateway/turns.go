@@ -44,10 +44,11 @@ func (t *turnGroup) run(ctx context.Context) error {
 	return t.g.sideBySide(ctx, t.x.choices, t.runChoice)
 }
 
-// runChoice runs the turn of a choice, once more if its instructions were refused.
+// runChoice runs the turn of a choice, once more if its instructions were refused, or if
+// it went on in a kept thread.
 func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 	failure, err := t.drive(ctx, c)
-	if failure != nil && t.g.refused(c, failure) {
+	if failure != nil && (t.g.refused(c, failure) || c.stale(failure)) {
 		if failure = t.g.startAgain(ctx, t.req.plan, c); failure == nil {
 			t.settle(c, false)
 			failure, err = t.drive(ctx, c)
@@ -140,6 +141,7 @@ type consumer struct {
 // Consume passes outputs to the responder, except for a failure, which it keeps.
 func (c *consumer) Consume(outputs []turn.Output) error {
 	c.choice.observe(outputs)
+	c.choice.kept.fold(outputs, c.choice.options.OutputMode)
 	if outputs[0].Kind != turn.OutputFailure {
 		c.group.settle(c.choice, true)
 	}

@@ -18,6 +18,11 @@ type Lease interface {
 	// failed, and is returned only if there is no other. The turn holds the process,
 	// also after Release, until it calls done once its thread is gone.
 	Pick(avoid *appserver.Process) (process *appserver.Process, done func())
+	// Resume calls claim with the conversations of each process until it returns true.
+	// That process is then the turn's, as with Pick.
+	Resume(claim func(*Conversations) bool) (done func(), found bool)
+	// Conversations returns those of a process that was picked; nil: it keeps none.
+	Conversations(process *appserver.Process) *Conversations
 	// Statuses returns the states of the processes, in the order of the configuration.
 	// There is at least one.
 	Statuses() []appserver.Status

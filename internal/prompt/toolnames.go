@@ -18,6 +18,19 @@ func (n ToolNames) ClientName(codexName string) (string, bool) {
 	return name, ok
 }
 
+// Codex returns the name by which Codex knows a tool of the client's.
+func (n ToolNames) Codex(clientName string) string {
+	if !isReserved(clientName) {
+		return clientName
+	}
+	for name, client := range n.client {
+		if client == clientName {
+			return name
+		}
+	}
+	return clientName
+}
+
 // reservedNames are names of tools that Codex does not offer as the client's
 // own, found by offering them to Codex 0.169 with each of its models.
 var reservedNames = map[string]bool{

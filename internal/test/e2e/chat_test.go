@@ -175,7 +175,14 @@ func TestTextThenTool(t *testing.T) {
 // TestToolResults sends the results of a burst back, as clients do, and checks
 // that the model gets them with their calls.
 func TestToolResults(t *testing.T) {
-	s := newSite(t, "")
+	for _, conversations := range []string{"on", "off"} {
+		t.Run("conversations "+conversations, func(t *testing.T) {
+			testToolResults(t, newSite(t, "conversations "+conversations))
+		})
+	}
+}
+
+func testToolResults(t *testing.T, s *site) {
 	bothWays(t, s, func(t *testing.T, ask func(openai.ChatCompletionNewParams) (answer, error)) {
 		params := userSays(`tool:3 localSearch {"query":"notes %d"}; then; say:All three are read.`)
 		params.Tools = []openai.ChatCompletionToolUnionParam{searchTool("localSearch")}
@@ -217,14 +224,20 @@ func (s *site) checkResults(t *testing.T, calls []openai.ChatCompletionMessageTo
 	if !ok {
 		t.Fatal("the model was not asked")
 	}
-	var outputs []string
+	var ids, outputs []string
 	for _, item := range request.Input {
-		if item.Type == "function_call_output" {
+		switch item.Type {
+		case "function_call":
+			ids = append(ids, item.CallID) // the model's own where the turn has gone on
+		case "function_call_output":
 			outputs = append(outputs, item.CallID+" "+item.Output[0].Text)
 		}
 	}
+	if len(ids) != len(calls) {
+		t.Fatalf("the model sees the calls %q", ids)
+	}
 	for i, call := range calls {
-		if want := call.ID + " found: " + call.Function.Arguments; i >= len(outputs) || outputs[i] != want {
+		if want := ids[i] + " found: " + call.Function.Arguments; i >= len(outputs) || outputs[i] != want {
 			t.Errorf("output %d of %q; want %s", i, outputs, want)
 		}
 	}

@@ -67,6 +67,10 @@ func (p onlyProcess) Lease() (gateway.Lease, error) { return p, nil }
 func (p onlyProcess) Pick(*appserver.Process) (*appserver.Process, func()) {
 	return p.Process, func() {}
 }
+func (onlyProcess) Resume(func(*gateway.Conversations) bool) (func(), bool) { return nil, false }
+
+func (onlyProcess) Conversations(*appserver.Process) *gateway.Conversations { return nil }
+
 func (p onlyProcess) Statuses() []appserver.Status { return []appserver.Status{p.Status()} }
 func (onlyProcess) Release()                       {}
 func (onlyProcess) TurnEnded(gateway.Record)       {}

@@ -66,10 +66,16 @@ func (s *site) appServer() string {
 }
 
 // caddyfile is a whole Caddyfile around the options of a codex block. Options
-// with a block of app_server of their own replace the usual one.
+// with a block of app_server of their own replace the usual one. Options that begin
+// with the line conversations have it in the usual one.
 func (s *site) caddyfile(options string) string {
 	if !strings.Contains(options, "app_server") {
-		options = s.appServer() + "\n" + options
+		server := s.appServer()
+		if rest, found := strings.CutPrefix(options, "conversations "); found {
+			how, more, _ := strings.Cut(rest, "\n")
+			server, options = strings.TrimSuffix(server, "}")+"conversations "+how+"\n}", more
+		}
+		options = server + "\n" + options
 	}
 	return s.wrap("codex {\n" + options + "\n}")
 }

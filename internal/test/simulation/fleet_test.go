@@ -117,6 +117,12 @@ type lease struct {
 // Release implements gateway.Lease.
 func (l *lease) Release() { l.release() }
 
+// Resume implements gateway.Lease: nothing is kept.
+func (l *lease) Resume(func(*gateway.Conversations) bool) (func(), bool) { return nil, false }
+
+// Conversations implements gateway.Lease.
+func (l *lease) Conversations(*appserver.Process) *gateway.Conversations { return nil }
+
 // Statuses implements gateway.Lease.
 func (p *pool) Statuses() (all []appserver.Status) {
 	for _, m := range p.members {

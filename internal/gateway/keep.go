@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// keeping follows what a thread holds, so that its conversation can go on there.
+type keeping struct {
+	in      *Conversations             // of its process; nil: it keeps none
+	chain   func() *conversation.Chain // of the request; nil: it has several choices
+	schema  string                     // of the answer
+	tools   prompt.ToolNames
+	resumed bool // the turn went on in a kept thread
+
+	answer    conversation.Answer
+	name      string // of the call that is being put out
+	arguments strings.Builder
+}
+
+// chain returns a function that hashes the history of a request, once, and only if there
+// is something to compare it with. The result is nil if that is not possible.
+func (g *Gateway) chain(x *exchange, plan *prompt.Plan) func() *conversation.Chain {
+	var chain *conversation.Chain
+	var known bool
+	return func() *conversation.Chain {
+		if known {
+			return chain
+		}
+		known = true
+		id := conversation.Identity{
+			Site: strings.ToLower(x.r.Host), User: x.user,
+			Thread: plan.Thread, Effort: plan.Turn.Effort, Summary: plan.Turn.Summary,
+		}
+		var err error
+		if chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input); err != nil {
+			g.opts.Logger.Warn("a conversation is not kept", "error", err)
+		}
+		return chain
+	}
+}
+
+// resume lets the turn of a choice go on in a thread that holds the history of its
+// request but for the newest messages. It reports false if there is no such thread.
+func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) bool {
+	if plan.Choices != 1 {
+		return false
+	}
+	var kept conversation.Kept[*keptThread]
+	var at conversation.Link
+	done, found := lease.Resume(func(all *Conversations) (found bool) {
+		if chain := c.kept.chain(); chain != nil {
+			kept, at, found = all.keeper.Claim(chain.Links)
+			c.kept.in = all
+		}
+		return found
+	})
+	if !found {
+		c.kept.in = nil
+		return false
+	}
+	err := kept.Thread.goOn(ctx, plan, at)
+	c.kept.in.note(kept.Parked, err)
+	if err != nil {
+		g.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "a conversation could not go on in its thread", slog.String("error", err.Error()))
+		kept.Thread.thread.Close(done)
+		return false
+	}
+	c.options.Spent = kept.Thread.spent
+	c.thread, c.place, c.closed, c.machine = kept.Thread.thread, kept.Thread.place, done, turn.New(c.options)
+	c.kept.resumed, c.repeatable = true, true
+	return true
+}
+
+// stale reports whether a turn failed that went on in a kept thread and has put out
+// nothing yet, so that a fresh thread may do better.
+func (c *choice) stale(failure error) bool {
+	if !c.kept.resumed || !c.repeatable || errors.Is(failure, turn.ErrShutdown) {
+		return false
+	}
+	refused, ok := errors.AsType[*codexrpc.TurnError](failure)
+	return !ok || refused.Code != "usageLimitExceeded" && refused.Code != "unauthorized"
+}
+
+// reset forgets the kept thread: the turn starts on a fresh one.
+func (k *keeping) reset() {
+	k.resumed, k.answer, k.name = false, conversation.Answer{}, ""
+	k.arguments.Reset()
+}
+
+// fold adds outputs to what the client was given.
+func (k *keeping) fold(outputs []turn.Output, mode turn.Mode) {
+	if k.in == nil {
+		return
+	}
+	for i := range outputs {
+		switch out := &outputs[i]; {
+		case out.Kind == turn.OutputText && out.Gap && out.Text == "":
+			k.answer.Gap()
+		case out.Kind == turn.OutputText:
+			k.answer.Text(out.Text)
+		case mode == turn.ModeXML: // calls are in the text
+		case out.Kind == turn.OutputCallStart:
+			k.name = k.tools.Codex(out.Name)
+		case out.Kind == turn.OutputCallArguments:
+			k.arguments.WriteString(out.Text)
+		case out.Kind == turn.OutputCallEnd:
+			k.answer.Call(k.name, k.arguments.String())
+			k.arguments.Reset()
+		}
+	}
+}
+
+// keep keeps the thread of a choice whose answer has reached its client, if the thread
+// holds just that.
+func (c *choice) keep(user string) {
+	k := &c.kept
+	rest := c.machine.Rest()
+	if k.in == nil || k.chain == nil || !rest.Whole || k.answer.Mixed() {
+		return
+	}
+	chain := k.chain()
+	if chain == nil {
+		return
+	}
+	size := chain.Size + k.answer.Size()
+	if size > longHistory && c.place.process.Catalogue(c.place.model) == "" {
+		return // such a thread needs settings that it was not started with
+	}
+	kept := conversation.Kept[*keptThread]{
+		Hash: chain.After(&k.answer), User: user, Bytes: size,
+		Thread: &keptThread{
+			thread: c.thread, place: c.place, spent: c.options.Spent.Add(c.usage),
+			waits: rest.Waits, schema: k.schema,
+		},
+	}
+	c.thread = nil
+	k.in.put(kept)
+	c.closed() // the thread does not hold its process
+}

@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// prompt is what the model was given with one request.
+type prompt struct {
+	Key   string            `json:"prompt_cache_key"`
+	Input []json.RawMessage `json:"input"`
+}
+
+// prompts returns what the model was given since the test's begin.
+func (s *site) prompts() []prompt {
+	s.t.Helper()
+	var all []prompt
+	for _, request := range s.model.Requests() {
+		var one prompt
+		if err := json.Unmarshal(request.Body, &one); err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// extends reports whether the input of a request begins with that of another.
+func (a prompt) extends(before prompt) error {
+	if len(a.Input) <= len(before.Input) {
+		return fmt.Errorf("has %d items, behind %d", len(a.Input), len(before.Input))
+	}
+	for i, item := range before.Input {
+		if string(item) != string(a.Input[i]) {
+			return fmt.Errorf("differs in item %d: %s, before %s", i, a.Input[i], item)
+		}
+	}
+	return nil
+}
+
+// TestConversation lets an agent have three turns with three rounds of tool calls each:
+// the provider sees one conversation that only grows.
+func TestConversation(t *testing.T) {
+	s := newSite(t, "")
+	client := s.client()
+	tools := []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
+		Name: "find", Parameters: shared.FunctionParameters{"type": "object", "properties": map[string]any{"q": map[string]any{"type": "string"}}},
+	})}
+	messages := []openai.ChatCompletionMessageParamUnion{openai.SystemMessage("You are an agent.")}
+	var heard []string
+	for turn := range 3 {
+		messages = append(messages, openai.UserMessage(fmt.Sprintf(`reason: turn %d
+say: I look.
+tool: find {"q": "a"}
+tool: find {"q":  "b"}
+then
+tool: find {"q": "c"}
+then
+reason: more
+tool: find {"q": "d"}
+then
+say: Done with %d.`, turn, turn)))
+		for range 4 {
+			answer, err := client.Chat.Completions.New(testContext(t), openai.ChatCompletionNewParams{Model: "gpt-5", Messages: messages, Tools: tools})
+			if err != nil {
+				t.Fatal(err)
+			}
+			message := answer.Choices[0].Message
+			messages = append(messages, message.ToParam())
+			if answer.Usage.PromptTokens != int64(scriptedmodel.DefaultUsage.Input) {
+				t.Errorf("the usage is %+v", answer.Usage)
+			}
+			heard = append(heard, message.Content)
+			for i, call := range message.ToolCalls {
+				messages = append(messages, openai.ToolMessage(fmt.Sprintf("result %d of %s", i, call.Function.Arguments), call.ID))
+			}
+		}
+	}
+	if want := strings.Repeat("I look.|||Done with %d.|", 3); strings.Join(heard, "|")+"|" != fmt.Sprintf(want, 0, 1, 2) {
+		t.Errorf("heard %q", heard)
+	}
+	all := s.prompts()
+	if len(all) != 12 {
+		t.Fatalf("the model was asked %d times", len(all))
+	}
+	for i, one := range all[1:] {
+		if one.Key != all[0].Key {
+			t.Errorf("request %d has another cache key", i+1)
+		}
+		if err := one.extends(all[i]); err != nil {
+			t.Errorf("request %d %v", i+1, err)
+		}
+	}
+	last := describeAll(all[11].Input)
+	for _, want := range []string{`"output":"result 1 of {\"q\":  \"b\"}"`, `"encrypted_content"`} {
+		if !strings.Contains(last, want) {
+			t.Errorf("the model was not given %s in\n%s", want, last)
+		}
+	}
+}
+
+func describeAll(input []json.RawMessage) string {
+	var lines strings.Builder
+	for _, item := range input {
+		lines.Write(item)
+		lines.WriteByte('\n')
+	}
+	return lines.String()
+}
