@@ -83,6 +83,18 @@ type appServerStatus struct {
 	Threads      int        `json:"threads"`
 	Draining     int        `json:"draining"`
 	Memory       int64      `json:"memory_bytes,omitempty"`
+
+	Conversations conversationsStatus `json:"conversations"`
+}
+
+// conversationsStatus counts the threads that are kept, and what became of requests for
+// which one was.
+type conversationsStatus struct {
+	Kept      int            `json:"kept"`      // parked ones included
+	Parked    int            `json:"parked"`    // with turns that wait for results
+	Continued int            `json:"continued"` // requests that continued in a kept thread
+	Resumed   int            `json:"resumed"`   // requests that resumed a parked turn
+	Fallbacks map[string]int `json:"fallbacks"` // requests that got a fresh thread after all, by reason
 }
 
 func serveStatus(w http.ResponseWriter, _ *http.Request) error {
@@ -111,6 +123,8 @@ func statusOf(m *monitor) appServerStatus {
 		Threads:      s.Threads,
 		Draining:     s.Draining,
 		Memory:       s.Memory,
+
+		Conversations: conversationsStatus(m.conversations.Stats()),
 	}
 	if len(m.config.Command) > 0 && !s.Remote {
 		status.Program = filepath.Base(m.config.Command[0])

@@ -23,6 +23,9 @@ var (
 	drainingDesc     = processDesc("codex_app_server_draining", "Replaced programs that still run turns.")
 	memoryDesc       = processDesc("codex_app_server_memory_bytes", "Memory of the app-server; left out if it is not known.")
 
+	conversationsDesc = processDesc("codex_conversations", "Threads that are kept for the next request of their conversations: idle, or parked with a turn that waits for results.", "state")
+	followUpsDesc     = processDesc("codex_conversation_follow_ups_total", "Requests for which a thread was kept: continued in it, resumed its parked turn, or failed there and got a fresh one.", "how")
+
 	runningDesc = prometheus.NewDesc("codex_turns_running", "Turns that run.", nil, nil)
 	bodiesDesc  = prometheus.NewDesc("codex_body_memory_bytes", "Memory of the bodies of requests that are read, wait or are being started.", nil, nil)
 	waitingDesc = prometheus.NewDesc("codex_queue_waiting", "Requests that wait for a place to run.", nil, nil)
@@ -40,7 +43,7 @@ type stateCollector struct{}
 // Describe sends the descriptions of the metrics.
 func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, runningDesc, waitingDesc, bodiesDesc,
+		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, runningDesc, waitingDesc, bodiesDesc,
 	} {
 		to <- desc
 	}
@@ -50,6 +53,7 @@ func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 func (stateCollector) Collect(to chan<- prometheus.Metric) {
 	for _, m := range monitors() {
 		collectProcess(to, m.id, m.process.Status())
+		collectConversations(to, m.id, m.conversations.Stats())
 	}
 	running, waiting := gateways.turns()
 	to <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(running))
@@ -72,6 +76,20 @@ func collectProcess(to chan<- prometheus.Metric, id string, s appserver.Status) 
 	to <- prometheus.MustNewConstMetric(drainingDesc, prometheus.GaugeValue, float64(s.Draining), id)
 	if s.Memory > 0 {
 		to <- prometheus.MustNewConstMetric(memoryDesc, prometheus.GaugeValue, float64(s.Memory), id)
+	}
+}
+
+// collectConversations sends the values of the conversations of one app-server.
+func collectConversations(to chan<- prometheus.Metric, id string, s gateway.ConversationStats) {
+	failed := 0
+	for _, n := range s.Fallbacks {
+		failed += n
+	}
+	for state, n := range map[string]int{"idle": s.Kept - s.Parked, "parked": s.Parked} {
+		to <- prometheus.MustNewConstMetric(conversationsDesc, prometheus.GaugeValue, float64(n), id, state)
+	}
+	for how, n := range map[string]int{"continued": s.Continued, "resumed": s.Resumed, "failed": failed} {
+		to <- prometheus.MustNewConstMetric(followUpsDesc, prometheus.CounterValue, float64(n), id, how)
 	}
 }
 

@@ -142,6 +142,7 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 		zap.Int64("cached_input_tokens", r.Usage.CachedInputTokens),
 		zap.Int64("output_tokens", r.Usage.OutputTokens),
 		zap.Int64("reasoning_output_tokens", r.Usage.ReasoningOutputTokens),
+		zap.String("thread", r.Thread),
 		zap.Int("tool_calls", r.Tools.Calls),
 		zap.Bool("tool_calls_truncated", r.Tools.Truncated),
 	}

@@ -21,7 +21,7 @@ func TestTurnLog(t *testing.T) {
 		Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: gateway.RouteChat,
 		RequestID: "req-1", User: "alice", Model: strings.Repeat("ü", 500), Mode: turn.ModeJSON, Stream: true, Status: 502, Code: apierror.Code("codex_error" + strings.Repeat("!", 500)),
 		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2},
-		Tools: turn.Report{Calls: 2, Truncated: true},
+		Tools: turn.Report{Calls: 2, Truncated: true}, Thread: "resumed",
 	})
 	logTurn(log, gateway.Record{Status: 200})
 	if logs.Len() != 2 {
@@ -32,7 +32,7 @@ func TestTurnLog(t *testing.T) {
 		"request_id": "req-1", "user": "alice", "route": "chat", "choice": int64(0), "model": strings.Repeat("ü", maxLogged/2),
 		"output_mode": "openai-json", "stream": true, "status": int64(502), "code": "codex_error" + strings.Repeat("!", maxLogged-len("codex_error")), "duration": 1.5, "first_output": .25,
 		"input_tokens": int64(10), "cached_input_tokens": int64(3), "output_tokens": int64(5), "reasoning_output_tokens": int64(2),
-		"tool_calls": int64(2), "tool_calls_truncated": true,
+		"tool_calls": int64(2), "tool_calls_truncated": true, "thread": "resumed",
 	} {
 		if line[key] != want {
 			t.Errorf("%s is %v, want %v", key, line[key], want)

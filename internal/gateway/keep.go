@@ -19,6 +19,7 @@ type keeping struct {
 	schema  string                     // of the answer
 	tools   prompt.ToolNames
 	resumed bool // the turn went on in a kept thread
+	parked  bool // and had waited there for results
 
 	answer    conversation.Answer
 	name      string // of the call that is being put out
@@ -75,7 +76,7 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 	}
 	c.options.Spent = kept.Thread.spent
 	c.thread, c.place, c.closed, c.machine = kept.Thread.thread, kept.Thread.place, done, turn.New(c.options)
-	c.kept.resumed, c.repeatable = true, true
+	c.kept.resumed, c.kept.parked, c.repeatable = true, kept.Parked, true
 	return true
 }
 
@@ -93,6 +94,17 @@ func (c *choice) stale(failure error) bool {
 func (k *keeping) reset() {
 	k.resumed, k.answer, k.name = false, conversation.Answer{}, ""
 	k.arguments.Reset()
+}
+
+// threadIs names the thread for logs.
+func (k *keeping) threadIs() string {
+	switch {
+	case !k.resumed:
+		return "new"
+	case k.parked:
+		return "resumed"
+	}
+	return "continued"
 }
 
 // fold adds outputs to what the client was given.

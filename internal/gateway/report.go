@@ -31,6 +31,7 @@ type Record struct {
 	Code        apierror.Code  // of the error, if it failed
 	Usage       codexrpc.Usage // tokens; zero where Codex does not report them
 	Tools       turn.Report
+	Thread      string // "new", "continued" or "resumed"; see [Conversations]
 }
 
 // Route is a route whose requests want turns of the model.
@@ -84,6 +85,7 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 		Status:    http.StatusOK,
 		Usage:     c.usage,
 		Tools:     c.machine.Report(),
+		Thread:    c.kept.threadIs(),
 	}
 	if !c.first.IsZero() {
 		record.FirstOutput = c.first.Sub(x.arrived)

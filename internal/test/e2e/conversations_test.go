@@ -12,18 +12,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// prompt is what the model was given with one request.
-type prompt struct {
+// modelInput is what the model was given with one request.
+type modelInput struct {
 	Key   string            `json:"prompt_cache_key"`
 	Input []json.RawMessage `json:"input"`
 }
 
 // prompts returns what the model was given since the test's begin.
-func (s *site) prompts() []prompt {
+func (s *site) prompts() []modelInput {
 	s.t.Helper()
-	var all []prompt
+	var all []modelInput
 	for _, request := range s.model.Requests() {
-		var one prompt
+		var one modelInput
 		if err := json.Unmarshal(request.Body, &one); err != nil {
 			s.t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func (s *site) prompts() []prompt {
 }
 
 // extends reports whether the input of a request begins with that of another.
-func (a prompt) extends(before prompt) error {
+func (a modelInput) extends(before modelInput) error {
 	if len(a.Input) <= len(before.Input) {
 		return fmt.Errorf("has %d items, behind %d", len(a.Input), len(before.Input))
 	}
