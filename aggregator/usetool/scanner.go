@@ -3,6 +3,9 @@ package usetool
 import (
 	"errors"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/markdown"
 )
 
 // DefaultMaxBlock is the limit of a block, in bytes, of a [Scanner] that was
@@ -60,7 +63,7 @@ type ScannerOptions struct {
 //     themselves.
 //
 // Each byte is looked at once, or twice after a broken JSON value; see
-// [argsLexer] for why not more often. Memory is bounded by MaxBlock. A Scanner
+// lookAgain for why not more often. Memory is bounded by MaxBlock. A Scanner
 // must not be used by several goroutines at once.
 type Scanner struct {
 	opts ScannerOptions
@@ -75,11 +78,11 @@ type Scanner struct {
 
 	open       bool // a block is open
 	tag        tagMatcher
-	tagFence   fenceTracker // the fence before the last < of an open block
-	tagSkipped bool         // the last < stood inside a fence
-	args       argsLexer
+	tagFence   markdown.Fence // the fence before the last < of an open block
+	tagSkipped bool           // the last < stood inside a fence
+	args       jsontext.Lexer
 	mark       marker
-	fence      fenceTracker
+	fence      markdown.Fence
 
 	out   []Segment
 	looks int64 // bytes looked at, for the tests of linear cost
@@ -122,7 +125,7 @@ func (s *Scanner) Finish(reason AbortReason, out []Segment) []Segment {
 		s.abort(reason, nil)
 	}
 	s.emitText(len(s.held))
-	s.tag, s.fence = tagMatcher{}, fenceTracker{}
+	s.tag, s.fence = tagMatcher{}, markdown.Fence{}
 	out, s.out = s.out, nil
 	return out
 }
@@ -177,10 +180,10 @@ func (s *Scanner) textByte(i int) int {
 	}
 	b := s.text[i]
 	if s.opts.SkipFenced {
-		s.fence.step(b)
+		s.fence.Step(b)
 	}
 	event := s.tag.step(b, false)
-	if b == '<' && s.fence.inside() {
+	if b == '<' && s.fence.Inside() {
 		s.tag = tagMatcher{}
 	}
 	s.begin(event, i)
@@ -195,7 +198,7 @@ func (s *Scanner) begin(event tagEvent, i int) {
 	s.emitText(s.pending(i+1) - s.tag.n)
 	s.emit(Segment{Kind: SegmentStarted, Offset: s.at})
 	s.open = true
-	s.tag, s.args, s.mark = tagMatcher{}, argsLexer{}, marker{}
+	s.tag, s.args, s.mark = tagMatcher{}, jsontext.Lexer{}, marker{}
 	switch {
 	case event == tagSelfClosed:
 		s.abort(AbortMalformed, errSelfClosed)

@@ -1,11 +1,16 @@
 package usetool
 
+import (
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/markdown"
+)
+
 // marker is the first tag that was seen inside a string of the JSON value in
 // progress: the tag that ends the block if the value turns out not to be JSON.
 type marker struct {
-	kind  tagEvent     // tagClosed or tagOpened; tagNothing: none was seen
-	end   int          // bytes of the block up to it, a closing tag included
-	fence fenceTracker // the state at end
+	kind  tagEvent       // tagClosed or tagOpened; tagNothing: none was seen
+	end   int            // bytes of the block up to it, a closing tag included
+	fence markdown.Fence // the state at end
 }
 
 // blockByte looks at byte i inside a block. It returns the index of the last
@@ -16,21 +21,21 @@ func (s *Scanner) blockByte(i int) int {
 	if s.pending(i+1) > s.opts.MaxBlock {
 		return s.overflow(s.tag.step(b, true), i)
 	}
-	switch s.args.step(b) {
-	case argsDone:
+	switch s.args.Step(b) {
+	case jsontext.EndOfJSON:
 		// The tags in its strings were none, nor is one that began there.
 		s.tag, s.mark = tagMatcher{}, marker{}
-	case argsBroken:
+	case jsontext.BrokenJSON:
 		if s.mark.kind != tagNothing {
 			return s.lookAgain(i)
 		}
 	}
 	event := s.tag.step(b, true)
 	switch {
-	case event == tagArgs && !s.args.active():
-		s.args.begin()
+	case event == tagArgs && !s.args.Active():
+		s.args.Begin()
 	case event != tagClosed && event != tagOpened:
-	case s.args.active():
+	case s.args.Active():
 		s.remember(event, i)
 	case event == tagClosed:
 		s.closeBlock(s.pending(i + 1))
@@ -49,9 +54,9 @@ func (s *Scanner) blockFence(b byte) {
 	if b == '<' {
 		s.tagFence = s.fence
 	}
-	s.fence.step(b)
+	s.fence.Step(b)
 	if b == '<' {
-		s.tagSkipped = s.fence.inside()
+		s.tagSkipped = s.fence.Inside()
 	}
 }
 
@@ -69,6 +74,16 @@ func (s *Scanner) remember(event tagEvent, i int) {
 
 // lookAgain ends the block at its marker and has the text behind it, up to byte
 // i, looked at once more.
+//
+// No byte is looked at a third time, since outside of strings neither < nor a
+// backslash passes the lexer. Let a block end at a tag in a string of its broken
+// value. Assume that in the text that is then read again there is another block
+// whose broken value has a tag in a string, before the byte that broke the first
+// value. The opening tag of that block stood in a string of the first value. Its
+// first quote ended that string for the first value and began one for its own, and
+// so did each later quote, as no backslash stands where one of the two values is
+// outside a string. So its tag stood outside the strings of the first value and
+// broke it earlier: a contradiction.
 func (s *Scanner) lookAgain(i int) int {
 	s.resolve()
 	last := s.again()
@@ -101,7 +116,7 @@ func (s *Scanner) closeBlock(n int) {
 	case s.opts.Accept != nil && !s.opts.Accept(name):
 		s.emit(Segment{Kind: SegmentUndeclared, Name: name, Offset: offset})
 	default:
-		s.fence = fenceTracker{line: lineRest} // what it holds is no Markdown
+		s.fence = markdown.AfterText() // what it holds is no Markdown
 		s.emit(Segment{Kind: SegmentBlock, Text: text, Name: name, Arguments: arguments, Offset: offset})
 		return
 	}
@@ -145,5 +160,5 @@ func (s *Scanner) abort(reason AbortReason, err error) {
 // leave goes back to the state outside a block.
 func (s *Scanner) leave() {
 	s.open = false
-	s.tag, s.args, s.mark = tagMatcher{}, argsLexer{}, marker{}
+	s.tag, s.args, s.mark = tagMatcher{}, jsontext.Lexer{}, marker{}
 }

@@ -1,6 +1,8 @@
-package usetool
+// Package markdown follows the fenced code blocks of a Markdown text that comes byte
+// by byte.
+package markdown
 
-// lineState says what the line so far is to a [fenceTracker].
+// lineState says what the line so far is to a [Fence].
 type lineState uint8
 
 const (
@@ -16,12 +18,14 @@ const (
 	maxIndent = 3 // spaces before a fence
 )
 
-// fenceTracker knows whether a place in Markdown is inside a fenced code block.
+// Fence tells whether a place in Markdown is inside a fenced code block. The zero
+// value is at the beginning of a text.
+//
 // A fence opens with three or more ` or ~ at the start of a line, indented by
 // three spaces at most; behind ` the rest of the line must have no other `. It
 // closes with a line of at least as many of the same mark, and nothing else; or
 // never. Fences within quotes and lists are not looked for.
-type fenceTracker struct {
+type Fence struct {
 	line   lineState
 	indent int  // spaces, in lineStart
 	mark   byte // of this line's run
@@ -31,14 +35,17 @@ type fenceTracker struct {
 	size int  // marks of the open fence
 }
 
-// inside reports whether the byte of the last step stands in a fenced code
+// AfterText returns a Fence in the middle of a line that is no fence.
+func AfterText() Fence { return Fence{line: lineRest} }
+
+// Inside reports whether the byte of the last Step stands in a fenced code
 // block or, behind the marks, on the line that opens one.
-func (t *fenceTracker) inside() bool {
+func (t *Fence) Inside() bool {
 	return t.open != 0 || t.line == lineInfo
 }
 
-// step looks at one byte.
-func (t *fenceTracker) step(b byte) {
+// Step looks at the next byte.
+func (t *Fence) Step(b byte) {
 	if b == '\n' || b == '\r' {
 		t.endLine()
 		return
@@ -60,7 +67,7 @@ func (t *fenceTracker) step(b byte) {
 }
 
 // begin looks at a byte before which the line has nothing but spaces.
-func (t *fenceTracker) begin(b byte) {
+func (t *Fence) begin(b byte) {
 	switch {
 	case b == ' ' && t.indent < maxIndent:
 		t.indent++
@@ -72,7 +79,7 @@ func (t *fenceTracker) begin(b byte) {
 }
 
 // goOn looks at a byte before which the line has nothing but marks.
-func (t *fenceTracker) goOn(b byte) {
+func (t *Fence) goOn(b byte) {
 	switch {
 	case b == t.mark:
 		t.run++
@@ -87,7 +94,7 @@ func (t *fenceTracker) goOn(b byte) {
 
 // endLine opens or closes a fence with a line that is one. An LF behind a CR
 // ends an empty line, which is none.
-func (t *fenceTracker) endLine() {
+func (t *Fence) endLine() {
 	switch {
 	case t.open == 0 && (t.line == lineInfo || t.line == lineRun && t.run >= minFence):
 		t.open, t.size = t.mark, t.run

@@ -1,0 +1,192 @@
+package jsontext
+
+// lexerState says where in the value a Lexer is.
+type lexerState uint8
+
+const (
+	lexerOff    lexerState = iota
+	lexerBefore            // white space so far
+	lexerTokens            // inside the value, outside its strings
+	lexerString            // inside a string
+	lexerEscape            // behind a backslash in a string
+	lexerHex               // within the four digits of \uXXXX
+)
+
+// lexerToken is the kind of the last token outside of strings. Where a string
+// may begin, and what may follow it, is what tells a quote too many.
+type lexerToken uint8
+
+const (
+	tokenOpening   lexerToken = iota // { or [
+	tokenSeparator                   // , or :
+	tokenValue                       // a string, } or ]
+	tokenBare                        // a part of a number, true, false or null
+)
+
+// Verdict is what a byte tells a [Lexer] about the value.
+type Verdict uint8
+
+const (
+	// MoreJSON says that the value goes on.
+	MoreJSON Verdict = iota
+	// EndOfJSON says that the byte is the last one of the value.
+	EndOfJSON
+	// BrokenJSON says that the value is not JSON, which this byte shows.
+	BrokenJSON
+)
+
+// Lexer finds the end of a JSON value that comes byte by byte, and tells its strings
+// from its tokens. It is no parser: it knows the tokens and which may stand beside a
+// string, which is enough to notice soon that a quote is missing or one too many. It
+// needs no memory for that, at any depth. The zero value reads nothing; [Lexer.Begin]
+// starts it.
+type Lexer struct {
+	state lexerState
+	last  lexerToken
+	depth int // open { and [
+	hex   int // digits of \uXXXX that are to come
+}
+
+// Begin makes the lexer expect a value, after any white space.
+func (l *Lexer) Begin() {
+	*l = Lexer{state: lexerBefore}
+}
+
+// Active reports whether the lexer is inside a JSON value.
+func (l *Lexer) Active() bool {
+	return l.state > lexerBefore
+}
+
+// Step looks at the next byte. After a verdict other than MoreJSON the lexer is off,
+// and so it is where the value is no object, array or string: that is plain text.
+func (l *Lexer) Step(b byte) Verdict {
+	switch l.state {
+	case lexerOff:
+		return MoreJSON
+	case lexerBefore:
+		return l.before(b)
+	case lexerTokens:
+		return l.token(b)
+	case lexerString:
+		return l.inString(b)
+	case lexerEscape:
+		return l.escape(b)
+	default:
+		return l.digit(b)
+	}
+}
+
+// before waits for the value. One that begins otherwise is plain text.
+func (l *Lexer) before(b byte) Verdict {
+	switch b {
+	case ' ', '\t', '\n', '\r':
+		return MoreJSON
+	case '{', '[':
+		l.state, l.last, l.depth = lexerTokens, tokenOpening, 1
+	case '"':
+		l.state = lexerString
+	default:
+		l.state = lexerOff
+	}
+	return MoreJSON
+}
+
+// token goes on outside of strings.
+func (l *Lexer) token(b byte) Verdict {
+	switch b {
+	case ' ', '\t', '\n', '\r':
+		return MoreJSON
+	case '"':
+		if l.last == tokenValue || l.last == tokenBare {
+			return l.stop(BrokenJSON)
+		}
+		l.state = lexerString
+		return MoreJSON
+	case '{', '[':
+		l.depth++
+		l.last = tokenOpening
+		return MoreJSON
+	case '}', ']':
+		l.depth--
+		return l.valueEnded()
+	case ',', ':':
+		l.last = tokenSeparator
+		return MoreJSON
+	}
+	if l.last == tokenValue || !isBareByte(b) {
+		return l.stop(BrokenJSON)
+	}
+	l.last = tokenBare
+	return MoreJSON
+}
+
+// isBareByte reports whether b occurs in a number, true, false or null.
+func isBareByte(b byte) bool {
+	switch {
+	case b >= '0' && b <= '9':
+		return true
+	case b == '+', b == '-', b == '.', b == 'E':
+		return true
+	}
+	switch b {
+	case 'a', 'e', 'f', 'l', 'n', 'r', 's', 't', 'u':
+		return true
+	}
+	return false
+}
+
+// inString goes on within a string, in which JSON allows no control character.
+func (l *Lexer) inString(b byte) Verdict {
+	switch {
+	case b == '"':
+		l.state = lexerTokens
+		return l.valueEnded()
+	case b == '\\':
+		l.state = lexerEscape
+	case b < ' ':
+		return l.stop(BrokenJSON)
+	}
+	return MoreJSON
+}
+
+// escape goes on behind a backslash.
+func (l *Lexer) escape(b byte) Verdict {
+	switch b {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		l.state = lexerString
+	case 'u':
+		l.state, l.hex = lexerHex, 4
+	default:
+		return l.stop(BrokenJSON)
+	}
+	return MoreJSON
+}
+
+// digit goes on within \uXXXX. Which code unit it is does not matter: lone
+// surrogates are JSON.
+func (l *Lexer) digit(b byte) Verdict {
+	if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'f') {
+		return l.stop(BrokenJSON)
+	}
+	l.hex--
+	if l.hex == 0 {
+		l.state = lexerString
+	}
+	return MoreJSON
+}
+
+// valueEnded notes the end of a string, object or array, the whole value's if
+// nothing is open any more.
+func (l *Lexer) valueEnded() Verdict {
+	l.last = tokenValue
+	if l.depth == 0 {
+		return l.stop(EndOfJSON)
+	}
+	return MoreJSON
+}
+
+// stop turns the lexer off.
+func (l *Lexer) stop(verdict Verdict) Verdict {
+	l.state = lexerOff
+	return verdict
+}
