@@ -90,16 +90,16 @@ func TestAC07_Robustness(t *testing.T) {
 	}
 }
 
-// TestAC08_Purity reads the imports of this package and of the two that it is made
+// TestAC08_Purity reads the imports of this package and of those that it is made
 // of: by these alone there is no way to the outside, to the clock, or to chance.
 func TestAC08_Purity(t *testing.T) {
 	allowed := []string{
 		"bytes", "crypto/sha256", "encoding/json", "errors", "fmt", "io", "iter", "sort", "slices", "maps", "strconv", "strings", "sync",
 		"unicode", "unicode/utf16", "unicode/utf8",
-		"github.com/caddy-codex/caddy-codex/aggregator/usetool", "github.com/caddy-codex/caddy-codex/internal/jsontext",
+		"github.com/caddy-codex/caddy-codex/aggregator/usetool", "github.com/caddy-codex/caddy-codex/internal/jsontext", "github.com/caddy-codex/caddy-codex/internal/markdown",
 	}
 	var files []string
-	for _, pattern := range []string{"*.go", "usetool/*.go", "../internal/jsontext/*.go"} {
+	for _, pattern := range []string{"*.go", "usetool/*.go", "../internal/jsontext/*.go", "../internal/markdown/*.go"} {
 		some, err := filepath.Glob(pattern)
 		if err != nil || len(some) == 0 {
 			t.Fatal(pattern, err)

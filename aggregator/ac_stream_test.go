@@ -224,7 +224,7 @@ func TestAC17_CumulativeArguments(t *testing.T) {
 
 func TestAC20_ResetTurn(t *testing.T) {
 	a := New()
-	if err := a.RegisterTextPattern("at", atPattern); err != nil {
+	if err := a.RegisterTextPattern("at", atPattern{}); err != nil {
 		t.Fatal(err)
 	}
 	feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "f"), argumentsDelta(5, 0, "fc_1", "old"))

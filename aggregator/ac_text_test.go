@@ -2,21 +2,9 @@ package aggregator
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 	"testing"
 )
-
-var atCall = regexp.MustCompile(`@(\w+)\(([^)]*)\)`)
-
-// atPattern is a textual form of the tests' own: @name(arguments).
-func atPattern(text string) []Block {
-	var blocks []Block
-	for _, m := range atCall.FindAllStringSubmatchIndex(text, -1) {
-		blocks = append(blocks, Block{Start: m[0], End: m[1], Name: text[m[2]:m[3]], Arguments: text[m[4]:m[5]]})
-	}
-	return blocks
-}
 
 func TestAC06_TextualFallback(t *testing.T) {
 	a := New()
@@ -46,48 +34,47 @@ func TestAC06_TextualFallback(t *testing.T) {
 
 func TestAC06_RegisteredPatterns(t *testing.T) {
 	a := New()
-	for _, bad := range []struct {
-		name  string
-		match Matcher
-	}{{"", atPattern}, {"at", nil}, {UseToolPattern, atPattern}} {
-		if err := a.RegisterTextPattern(bad.name, bad.match); !errors.Is(err, ErrPattern) {
-			t.Errorf("registering %q: %v", bad.name, err)
+	for _, bad := range []NamedPattern{{"", atPattern{}}, {"at", nil}, {UseToolPattern, atPattern{}}, {"at", opener("")}} {
+		if err := a.RegisterTextPattern(bad.Name, bad.Pattern); !errors.Is(err, ErrPattern) {
+			t.Errorf("registering %q: %v", bad.Name, err)
 		}
 	}
-	if err := a.RegisterTextPattern("at", atPattern); err != nil {
+	if err := a.RegisterTextPattern("at", atPattern{}); err != nil {
 		t.Fatal(err)
 	}
 	text := `@f({}) <use_tool><name>g</name><x>@inner(1)</x></use_tool> @h()`
-	var names []string
-	for _, b := range a.ExtractBlocks(text) {
-		names = append(names, b.Pattern+":"+b.Name)
+	found := func(a *Aggregator, text string) string {
+		var names []string
+		for _, b := range a.ExtractBlocks(text) {
+			names = append(names, b.Pattern+":"+b.Name)
+		}
+		return strings.Join(names, " ")
 	}
-	if got := strings.Join(names, " "); got != "at:f use_tool:g at:h" {
-		t.Errorf("blocks by every pattern, in order, without overlaps: %s", got)
+	if got := found(a, text); got != "at:f use_tool:g at:h" {
+		t.Errorf("blocks by every pattern, in order: %s", got)
 	}
-	if got := New().ExtractBlocks(text); len(got) != 1 {
-		t.Errorf("another aggregator knows the pattern: %+v", got)
+	if got := found(New(), text); got != "use_tool:g" {
+		t.Errorf("another aggregator knows the pattern: %s", got)
 	}
-
-	// A pattern can be replaced; blocks that are not in the text are dropped.
-	err := a.RegisterTextPattern("at", func(string) []Block {
-		return []Block{{Start: -1, End: 2, Name: "a"}, {Start: 0, End: 1 << 20, Name: "b"}, {Start: 2, End: 2, Name: "c"},
-			{Start: 3, End: 1, Name: "d"}, {Start: 0, End: 1}}
-	})
-	if err != nil {
-		t.Fatal(err)
+	// A pattern hides no <use_tool> block, not even one that begins within a block of
+	// its own.
+	if got := found(a, `@f(<use_tool><name>g</name></use_tool>)`); got != "use_tool:g" {
+		t.Errorf("overlapping blocks: %s", got)
 	}
-	if got := a.ExtractBlocks("text"); len(got) != 0 {
-		t.Errorf("blocks outside the text: %+v", got)
+	// It can be replaced, and another one can be beside it.
+	for name, p := range map[string]Pattern{"at": quoted{}, ToolCallPattern: ToolCall{}} {
+		if err := a.RegisterTextPattern(name, p); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got := a.Stats().Malformed; got != 5 {
-		t.Errorf("%d malformed blocks counted", got)
+	if got := found(a, "@f() «h» "+toolCallF); got != "at:h tool_call:f" {
+		t.Errorf("after a replacement: %s", got)
 	}
 }
 
 func TestAC06_SynthesizeCalls(t *testing.T) {
 	a := New()
-	if err := a.RegisterTextPattern("at", atPattern); err != nil {
+	if err := a.RegisterTextPattern("at", atPattern{}); err != nil {
 		t.Fatal(err)
 	}
 	block := "<use_tool><name>f</name><a>1</a></use_tool>"

@@ -13,16 +13,15 @@ type Aggregator struct {
 	mu       sync.Mutex
 	cfg      config
 	choices  map[int]*choiceState
-	patterns []textPattern // replaced, never changed: it is read without the lock
+	patterns []NamedPattern // beside <use_tool>; replaced, never changed: it is read without the lock
 	stats    Stats
 }
 
 // New returns an empty Aggregator that knows the <use_tool> pattern.
 func New(opts ...Option) *Aggregator {
 	return &Aggregator{
-		cfg:      newConfig(opts),
-		choices:  make(map[int]*choiceState),
-		patterns: []textPattern{{name: UseToolPattern, match: UseToolBlocks}},
+		cfg:     newConfig(opts),
+		choices: make(map[int]*choiceState),
 	}
 }
 

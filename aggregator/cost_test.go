@@ -163,19 +163,16 @@ func TestManyChoices(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("n", maxNameBytes+1)
 	a := New()
-	err := a.RegisterTextPattern("all of it", func(text string) []Block {
-		return []Block{{Name: text, Arguments: "{}", End: len(text)}}
-	})
-	if err != nil {
+	if err := a.RegisterTextPattern("quoted", quoted{}); err != nil {
 		t.Fatal(err)
 	}
 	wantNothing(t, a.Ingest(0, []byte(chatHead(0, "c", long, ""))))
 	wantNothing(t, a.IngestCall(0, Call{BackendID: "c", Name: long}))
-	wantNothing(t, a.IngestMessage(1, []byte(object("content", long)), SynthesizeCalls()))
-	if blocks := UseToolBlocks("<use_tool><name>" + long + "</name></use_tool>"); len(blocks) != 0 {
+	wantNothing(t, a.IngestMessage(1, []byte(object("content", "«"+long+"»")), SynthesizeCalls()))
+	if blocks := a.ExtractBlocks("<use_tool><name>" + long + "</name></use_tool>"); len(blocks) != 0 {
 		t.Errorf("a block: %.100v", blocks)
 	}
-	if got := a.Stats().Malformed; got != 3 {
+	if got := a.Stats().Malformed; got != 2 {
 		t.Errorf("%d malformed names counted", got)
 	}
 }

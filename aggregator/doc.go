@@ -1,7 +1,8 @@
 // Package aggregator assembles the tool calls of a turn from what Codex and OpenAI
-// write about them, and finds calls in whole texts. Its subpackage usetool has the
-// <use_tool> blocks: the scanner that takes them out of streamed text, and the
-// writer.
+// write about them ([Aggregator]), and finds calls that a model writes as text, in
+// whole texts ([Aggregator.ExtractBlocks]) and in streamed ones ([Scanner]). A
+// [Pattern] is a textual form of calls. The built-in form, the <use_tool> block, is
+// that of the subpackage usetool.
 //
 // It is pure: no input or output, no clock, no log, no global state, and no choice
 // of finish reasons or of the moment to stop. It knows neither Caddy nor the

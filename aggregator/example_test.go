@@ -3,9 +3,9 @@ package aggregator_test
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
 // A streaming handler hands each event over and sends the deltas that come of it.
@@ -70,23 +70,51 @@ func ExampleSynthesizeCalls() {
 	// true {webSearch {"q":"caddy","k":8}}
 }
 
+// ping is the textual form @ping of a call without arguments.
+type ping struct{}
+
+func (ping) Opener() string                       { return "@ping" }
+func (ping) Begin() aggregator.BlockReader        { return pingEnd{} }
+func (ping) Parse(string) (string, string, error) { return "ping", "{}", nil }
+
+// pingEnd ends the block with an exclamation mark and breaks it with anything else.
+type pingEnd struct{}
+
+func (pingEnd) Next(b byte) aggregator.BlockState {
+	if b == '!' {
+		return aggregator.BlockComplete
+	}
+	return aggregator.BlockBroken
+}
+
 // A pattern of one's own stands beside <use_tool> everywhere.
 func ExampleAggregator_RegisterTextPattern() {
 	agg := aggregator.New()
-	err := agg.RegisterTextPattern("ping", func(text string) []aggregator.Block {
-		at := strings.Index(text, "@ping")
-		if at < 0 {
-			return nil
-		}
-		return []aggregator.Block{{Start: at, End: at + len("@ping"), Name: "ping", Arguments: "{}"}}
-	})
-	fmt.Println(err)
-	text := "first @ping, then <use_tool><name>getFileTree</name></use_tool> and a tail"
+	fmt.Println(agg.RegisterTextPattern("ping", ping{}))
+	text := "first @ping, then @ping! and <use_tool><name>getFileTree</name></use_tool> and a tail"
 	for _, b := range agg.ExtractBlocks(text) {
-		fmt.Printf("%s %s %s %q\n", b.Pattern, b.Name, b.Arguments, text[b.End:])
+		fmt.Printf("%s %s %s %q\n", b.Pattern, b.Name, b.Arguments, text[b.Start:b.End])
 	}
 	// Output:
 	// <nil>
-	// ping ping {} ", then <use_tool><name>getFileTree</name></use_tool> and a tail"
-	// use_tool getFileTree {} " and a tail"
+	// ping ping {} "@ping!"
+	// use_tool getFileTree {} "<use_tool><name>getFileTree</name></use_tool>"
+}
+
+// A Scanner takes the blocks out of a text that comes in pieces.
+func ExampleScanner() {
+	scanner := aggregator.NewScanner(aggregator.ScannerOptions{
+		Patterns: []aggregator.NamedPattern{{Name: aggregator.ToolCallPattern, Pattern: aggregator.ToolCall{}}},
+	})
+	var segments []usetool.Segment
+	for _, piece := range []string{"I look. <tool_", `call>{"name": "readNote", `, `"arguments": {"path": "a.md"}}</tool`, "_call>"} {
+		segments = scanner.Feed(piece, segments)
+	}
+	for _, s := range scanner.Finish("", segments) {
+		if s.Kind == usetool.SegmentBlock {
+			fmt.Println(s.Pattern, s.Name, s.Arguments)
+		}
+	}
+	// Output:
+	// tool_call readNote {"path": "a.md"}
 }

@@ -54,7 +54,7 @@ func (in *ingestion) completeCall(s *choiceState, cc chatCall) {
 
 // textCalls makes calls of the blocks of a text.
 func (in *ingestion) textCalls(choice int, id, text string) {
-	blocks := in.agg.blocks(text)
+	blocks := extract(in.agg.patterns, text)
 	if len(blocks) == 0 {
 		return
 	}
@@ -63,10 +63,6 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 		return
 	}
 	for _, b := range blocks {
-		if len(b.Name) > maxNameBytes {
-			in.agg.stats.Malformed++
-			continue
-		}
 		// The name keeps apart two messages without ids that have a block each
 		// at the same place.
 		label := id + "\x00" + b.Name

@@ -3,22 +3,124 @@ package aggregator
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// UseToolPattern is the name of the built-in text pattern, the <use_tool> block.
+// UseToolPattern is the name of the textual form that every Scanner and Aggregator
+// knows, the <use_tool> block.
 const UseToolPattern = "use_tool"
 
-// ErrPattern says that a text pattern cannot be registered: it has no name or no
-// matcher, or the name of the built-in one.
+// MaxOpener is the size of the longest opener of a Pattern, in bytes.
+const MaxOpener = 64
+
+// ErrPattern says that a text pattern cannot be used: it has no name, the name of
+// the built-in one or of another one, or its opener is empty, longer than MaxOpener
+// or no UTF-8.
 var ErrPattern = errors.New("aggregator: invalid text pattern")
+
+// Pattern is a textual form of tool calls: text that a model writes instead of
+// making a structured call. Every call is one block of text, which begins with a
+// fixed opener. A [Scanner] searches the text for the opener, has a BlockReader find
+// the end of the block, and Parse read the call in it.
+//
+// A block reader gets every byte of a block exactly once and in order, however the
+// text comes, so that no way of cutting the text changes the result. It is not given
+// more bytes than the largest block may have. As long as its Next takes a bounded
+// time, a text costs a time that is linear in its length.
+//
+// The methods may be called from several goroutines at once.
+type Pattern interface {
+	// Opener returns the text with which every block begins, always the same: from 1
+	// to [MaxOpener] bytes of UTF-8.
+	Opener() string
+	// Begin returns a reader for a block whose opener has just been seen.
+	Begin() BlockReader
+	// Parse returns the call in a complete block, from the first byte of its opener to
+	// the byte for which the reader returned BlockComplete: the name of the tool, and
+	// its arguments as JSON text. An error says that the block is not a call; it is
+	// text then.
+	Parse(block string) (name, arguments string, err error)
+}
+
+// BlockReader finds the end of one block. It is used by one goroutine at a time.
+type BlockReader interface {
+	// Next takes the next byte of the block, the first time the one behind the opener,
+	// and says what it means. It is not called again after another result than
+	// BlockOpen.
+	Next(b byte) BlockState
+}
+
+// BlockState says what a byte means to a [BlockReader].
+type BlockState uint8
+
+const (
+	// BlockOpen says that the byte belongs to the block, which goes on.
+	BlockOpen BlockState = iota
+	// BlockComplete says that the byte is the last one of the block.
+	BlockComplete
+	// BlockBroken says that with this byte the text cannot be a block. What was read
+	// is text. It is not searched again, but for the beginning of an opener at its end.
+	BlockBroken
+)
+
+// NamedPattern is a Pattern and the name by which blocks and segments refer to it.
+type NamedPattern struct {
+	Name    string
+	Pattern Pattern
+}
+
+// check returns ErrPattern if the pattern cannot be used beside others.
+func (p NamedPattern) check(others []NamedPattern) error {
+	problem := ""
+	switch {
+	case p.Name == "":
+		problem = "it has no name"
+	case p.Name == UseToolPattern, slices.ContainsFunc(others, func(o NamedPattern) bool { return o.Name == p.Name }):
+		problem = "the name is taken"
+	case p.Pattern == nil:
+		problem = "it is nil"
+	default:
+		problem = checkOpener(p.Pattern.Opener())
+	}
+	if problem != "" {
+		return fmt.Errorf("%w %q: %s", ErrPattern, p.Name, problem)
+	}
+	return nil
+}
+
+// checkOpener returns what is wrong with an opener; empty: nothing.
+func checkOpener(opener string) string {
+	switch {
+	case opener == "":
+		return "its opener is empty"
+	case len(opener) > MaxOpener:
+		return fmt.Sprintf("its opener is longer than %d bytes", MaxOpener)
+	case !utf8.ValidString(opener):
+		return "its opener is not UTF-8"
+	}
+	return ""
+}
+
+// CheckPatterns returns an error that wraps ErrPattern if the patterns cannot be used
+// together.
+func CheckPatterns(patterns []NamedPattern) error {
+	for i, p := range patterns {
+		if err := p.check(patterns[:i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Block is a call found in text (story 2.8, AC 6).
 type Block struct {
 	// Start and End are byte offsets: text[Start:End] is the block. What follows
-	// End is the tail that a handler may suppress.
+	// End is the tail that a handler may suppress. A call that was made of a block
+	// is known by Start if the message comes again.
 	Start, End int
 	// Name is the name of the tool.
 	Name string
@@ -28,97 +130,53 @@ type Block struct {
 	Pattern string
 }
 
-// Matcher finds the blocks of one textual form in a text. It need not set Pattern.
-// It must depend on nothing but the text, may be called from several goroutines at
-// once, and must not call the Aggregator.
-type Matcher func(text string) []Block
-
-// textPattern is a registered Matcher.
-type textPattern struct {
-	name  string
-	match Matcher
-}
-
 // RegisterTextPattern adds a textual form of calls, or replaces the one of that
 // name. It holds for ExtractBlocks and for SynthesizeCalls, from now on and over
-// ResetTurn. The built-in pattern stays as it is. The error is ErrPattern.
-func (a *Aggregator) RegisterTextPattern(name string, match Matcher) error {
-	if name == "" || name == UseToolPattern || match == nil {
-		return fmt.Errorf("registering %q: %w", name, ErrPattern)
+// ResetTurn. <use_tool> blocks are found as without it. The error wraps ErrPattern.
+func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
+	added := NamedPattern{Name: name, Pattern: pattern}
+	if err := added.check(nil); err != nil {
+		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	next := make([]textPattern, 0, len(a.patterns)+1)
-	replaced := false
-	for _, p := range a.patterns {
-		if p.name == name {
-			p.match, replaced = match, true
-		}
-		next = append(next, p)
-	}
-	if !replaced {
-		next = append(next, textPattern{name: name, match: match})
+	next := slices.Clone(a.patterns)
+	if i := slices.IndexFunc(next, func(p NamedPattern) bool { return p.Name == name }); i >= 0 {
+		next[i] = added
+	} else {
+		next = append(next, added)
 	}
 	a.patterns = next
 	return nil
 }
 
 // ExtractBlocks returns the complete blocks in a text, by every registered
-// pattern, in order. Where blocks overlap, the one that begins first counts, of
-// those that begin together the one whose pattern was registered first. It
+// pattern, in order: those that a Scanner finds in it, however long they are. It
 // changes no calls: only IngestMessage with SynthesizeCalls does.
 func (a *Aggregator) ExtractBlocks(text string) []Block {
 	a.mu.Lock()
 	patterns := a.patterns
 	a.mu.Unlock()
-	blocks, broken := extract(patterns, text)
-	if broken > 0 {
-		a.mu.Lock()
-		a.stats.Malformed += broken
-		a.mu.Unlock()
-	}
-	return blocks
+	return extract(patterns, text)
 }
 
-// blocks is ExtractBlocks for a caller that holds the lock.
-func (a *Aggregator) blocks(text string) []Block {
-	blocks, broken := extract(a.patterns, text)
-	a.stats.Malformed += broken
-	return blocks
-}
-
-// extract runs patterns over a text. It drops blocks that are not in the text or
-// have no name, and counts them.
-func extract(patterns []textPattern, text string) (blocks []Block, broken uint64) {
-	var found []Block
-	for _, p := range patterns {
-		for _, b := range p.match(text) {
-			if b.Start < 0 || b.End > len(text) || b.Start >= b.End || b.Name == "" {
-				broken++
-				continue
-			}
-			b.Pattern = p.name
-			found = append(found, b)
-		}
-	}
-	sort.SliceStable(found, func(i, j int) bool { return found[i].Start < found[j].Start })
-	end := 0
-	for _, b := range found {
-		if b.Start >= end {
-			blocks = append(blocks, b)
-			end = b.End
-		}
-	}
-	return blocks, broken
-}
-
-// UseToolBlocks is the built-in Matcher: [usetool.Blocks].
-func UseToolBlocks(text string) []Block {
+// extract returns the blocks of a whole text.
+func extract(patterns []NamedPattern, text string) []Block {
+	opts := ScannerOptions{Patterns: patterns}
+	opts.MaxBlock = len(text) + 1
+	scanner := NewScanner(opts)
+	segments := scanner.Finish(usetool.AbortUnclosed, scanner.Feed(text, nil))
 	var blocks []Block
-	for _, b := range usetool.Blocks(text) {
-		blocks = append(blocks, Block{
-			Start: b.Start, End: b.End, Name: b.Name, Arguments: b.Arguments, Pattern: UseToolPattern,
-		})
+	for _, s := range segments {
+		if s.Kind == usetool.SegmentBlock {
+			start, name := int(s.Offset), s.Pattern
+			if name == "" {
+				name = UseToolPattern
+			}
+			blocks = append(blocks, Block{
+				Start: start, End: start + len(s.Text), Name: s.Name, Arguments: strings.Clone(s.Arguments), Pattern: name,
+			})
+		}
 	}
 	return blocks
 }

@@ -11,7 +11,7 @@ type Stats struct {
 	Unknown uint64
 	// Malformed counts input that is not a JSON object, members of the wrong
 	// type, fragments that name no call where none is open, names and ids above
-	// 4 KiB, negative choices, and text blocks whose offsets are not in the text.
+	// 4 KiB, and negative choices.
 	Malformed uint64
 	// Duplicates counts what named a known call and changed nothing: repeats,
 	// snapshots, and the done events that only confirm what the deltas said.

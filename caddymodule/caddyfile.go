@@ -71,6 +71,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    stop_after_tools          off|first|burst [<grace>]
 //	    suppress_tail_after_tools on|off
 //	    textual_tools             auto|on|off
+//	    textual_pattern           <name> [...]
 //	    tool_block_max            <n>
 //	    tool_block_dedup          on|off
 //	    tool_block_delimiter      <text>
@@ -78,8 +79,8 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    xml_escape                literal|entities
 //	}
 //
-// Every option may be left out. Each but app_server, api_key, env and model may be
-// given only once.
+// Every option may be left out. Each but app_server, api_key, env, model and
+// textual_pattern may be given only once.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
 	if d.NextArg() {
@@ -118,6 +119,7 @@ func (h *Handler) options() []option {
 		inJSON(duration("stop_after_tools_grace", &h.StopAfterToolsGrace, turn.DefaultGrace)),
 		onByDefault("suppress_tail_after_tools", &h.SuppressTailAfterTools),
 		oneOf("textual_tools", &h.TextualTools, turn.TextualAuto, turn.TextualAuto, turn.TextualOn, turn.TextualOff),
+		{name: "textual_pattern", args: h.parseTextualPattern, repeats: true},
 		number("tool_block_max", &h.ToolBlockMax, 0, 0),
 		offByDefault("tool_block_dedup", &h.ToolBlockDedup),
 		text("tool_block_delimiter", &h.ToolBlockDelimiter),

@@ -126,6 +126,10 @@ type Handler struct {
 
 	turn.ToolOptions
 
+	// Textual forms of calls beside <use_tool> blocks, by their names: `tool_call`, or
+	// a module of another plugin. Default: none.
+	TextualPatternsRaw caddy.ModuleMap `json:"textual_patterns,omitempty" caddy:"namespace=http.codex.patterns"`
+
 	// How long a turn waits for another textual block after a textual block, with
 	// stop_after_tools `burst`. Default: `300ms`.
 	StopAfterToolsGrace caddy.Duration `json:"stop_after_tools_grace,omitempty"`
@@ -164,6 +168,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.hosts, err = newHosts(ctx, h.Hosts, repl); err != nil {
 		return err
 	}
+	patterns, err := h.loadPatterns(ctx)
+	if err != nil {
+		return err
+	}
 	app, err := ctx.App("codex")
 	if err != nil {
 		return fmt.Errorf("loading the codex app: %w", err)
@@ -192,6 +200,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		Exit:          exit.begun,
 		DrainTimeout:  time.Duration(h.DrainTimeout),
 		Tools:         h.ToolOptions,
+		Patterns:      patterns,
 		StopGrace:     time.Duration(h.StopAfterToolsGrace),
 		Responses:     store,
 		Running:       runningResponses,

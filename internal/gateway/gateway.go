@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
@@ -34,13 +35,14 @@ type Options struct {
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
-	StopGrace    time.Duration       // how long a turn goes on after a textual block, in turn.StopBurst
-	Aliases      []models.Alias      // models besides those of Codex
-	Images       Images              // nil: images named by URLs are refused
-	NoReasoning  bool                // clients get no summaries of the reasoning
-	Instructions Instructions        // empty: InstructionsAuto
-	Responses    responsestore.Store // keeps responses; nil: they are not kept
-	Running      *Running            // the responses under way, over reloads; nil: only these
+	Patterns     []aggregator.NamedPattern // textual forms of calls beside <use_tool>
+	StopGrace    time.Duration             // how long a turn goes on after a textual block, in turn.StopBurst
+	Aliases      []models.Alias            // models besides those of Codex
+	Images       Images                    // nil: images named by URLs are refused
+	NoReasoning  bool                      // clients get no summaries of the reasoning
+	Instructions Instructions              // empty: InstructionsAuto
+	Responses    responsestore.Store       // keeps responses; nil: they are not kept
+	Running      *Running                  // the responses under way, over reloads; nil: only these
 	Observer     Observer
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
 	Logger       *slog.Logger

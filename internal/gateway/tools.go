@@ -33,6 +33,7 @@ func (o *Options) turnOptions(r *http.Request, request toolRequest, plan *prompt
 	options := turn.Options{
 		ToolOptions:   o.Tools,
 		ClientName:    plan.Tools.ClientName,
+		Patterns:      o.Patterns,
 		Grace:         o.StopGrace,
 		NoReasoning:   o.NoReasoning,
 		StopSequences: plan.StopSequences,

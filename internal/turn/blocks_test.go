@@ -36,6 +36,10 @@ var hardTexts = map[string]string{
 	"in a fence":              "```xml\n" + find(1) + "\n```\n" + find(2) + "\n~~~\n" + find(3),
 	"a fence within a block":  "<use_tool><name>f</name><q>```\n</q></use_tool>\n" + find(1),
 	"white space and nothing": " \n\t\r\n\u00a0\u3000",
+	"another form":            "so " + toolCall(1) + find(2) + toolCall(1) + " so",
+	"another form, broken":    "The <tool_call> tag. <tool_call>{\"name\":\"find\n" + toolCall(1) + "<tool_call>{\"name\":\"" + find(1) + "\"}</tool_call>",
+	"another form, unclosed":  toolCall(1) + "<tool_call>{\"name\": \"find\", \"arguments\": {\"q\":\"ü",
+	"another form in a fence": "```\n" + toolCall(1) + "\n```\n" + toolCall(2) + "\n~~~\n" + find(3),
 	"inline code":             "Write `<use_tool>` and `</use_tool>`.",
 }
 
@@ -53,6 +57,7 @@ func TestHardTexts(t *testing.T) {
 				} {
 					tools.OutputMode, tools.TextualTools = mode, turn.TextualOn
 					checkHardText(t, turn.Options{ToolOptions: tools, IDSuffix: "xy"}, text, 150)
+					checkHardText(t, turn.Options{ToolOptions: tools, IDSuffix: "xy", Patterns: forms}, text, 150)
 				}
 			}
 		})
@@ -66,7 +71,7 @@ func checkHardText(t *testing.T, o turn.Options, text string, splits int) {
 	if whole := notStreamed(t, outputs); !reflect.DeepEqual(whole, want) {
 		t.Errorf("streamed %s\nnot streamed %s", show(want), show(whole))
 	}
-	if unfiltered := o.StopAfterTools == turn.StopOff && !*o.SuppressTailAfterTools; o.OutputMode == turn.ModeXML && unfiltered && *want.Content != text {
+	if unfiltered := o.StopAfterTools == turn.StopOff && !*o.SuppressTailAfterTools; o.OutputMode == turn.ModeXML && unfiltered && len(o.Patterns) == 0 && *want.Content != text {
 		t.Errorf("content %q, written %q", *want.Content, text)
 	}
 	var cuts [][]int

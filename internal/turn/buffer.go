@@ -22,24 +22,28 @@ func (m *Machine) segment(s *usetool.Segment) {
 		m.policy.text(s.Text)
 	case usetool.SegmentStarted:
 		m.report.Started++
-		m.open = true
+		m.open++
 	case usetool.SegmentBlock:
 		m.report.Flushed++
-		m.open = false
-		m.offer(&candidate{name: m.clientName(s.Name), arguments: s.Arguments, block: s.Text})
+		m.open--
+		call := &candidate{name: m.clientName(s.Name), arguments: s.Arguments, textual: true}
+		if s.Pattern == "" {
+			call.block = s.Text
+		}
+		m.offer(call)
 	case usetool.SegmentAborted:
-		m.blockAborted(s.Reason)
+		m.blockAborted(s.Reason, s.Pattern)
 	case usetool.SegmentUndeclared:
-		m.blockAborted(AbortUndeclared)
+		m.blockAborted(AbortUndeclared, s.Pattern)
 	}
 }
 
 // blockAborted processes the end of a begun block that is no call. Its text follows. No
 // grace runs until the next block, which would cut the rest of a block that is too
 // large.
-func (m *Machine) blockAborted(reason usetool.AbortReason) {
+func (m *Machine) blockAborted(reason usetool.AbortReason, pattern string) {
 	m.countAborted(reason)
-	m.policy.blockAborted(reason)
+	m.policy.blockAborted(reason, pattern)
 	if m.report.Truncated {
 		m.truncate()
 		return
@@ -49,14 +53,14 @@ func (m *Machine) blockAborted(reason usetool.AbortReason) {
 
 // countAborted counts a begun block that is no call.
 func (m *Machine) countAborted(reason usetool.AbortReason) {
-	m.open = false
+	m.open--
 	m.report.abort(reason)
 }
 
 // discard ignores the rest of the text. It counts a block that is open as aborted.
 func (m *Machine) discard() {
 	m.scanner, m.stops, m.limit = nil, nil, nil
-	if m.open {
+	for m.open > 0 {
 		m.countAborted(usetool.AbortInterrupted)
 	}
 }

@@ -14,10 +14,9 @@ type candidate struct {
 	backendID string // of a structured call; a textual one has none
 	name      string // the client's
 	arguments string // JSON text
-	block     string // of a textual call: the block as the model wrote it
+	textual   bool   // it came as a block of text
+	block     string // the <use_tool> block as the model wrote it; empty: it came in another form
 }
-
-func (c *candidate) textual() bool { return c.block != "" }
 
 // calls numbers the calls that the client gets, makes their ids, and remembers which
 // actions the model has asked for.
@@ -86,7 +85,7 @@ func (c *calls) duplicate(call *candidate, full bool) bool {
 	}
 	after := before
 	own, other := &after.structured, before.textual
-	if call.textual() {
+	if call.textual {
 		own, other = &after.textual, before.structured
 	}
 	*own++

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -43,7 +44,18 @@ func (c *choices) options() turn.Options {
 	if c.next(3) == 2 {
 		o.AcceptTextual = func(name string) bool { return name == "find" }
 	}
+	if c.next(3) == 2 {
+		o.Patterns = forms
+	}
 	return o
+}
+
+// forms are the textual forms beside <use_tool>.
+var forms = []aggregator.NamedPattern{{Name: aggregator.ToolCallPattern, Pattern: aggregator.ToolCall{}}}
+
+// toolCall is a <tool_call> block of the tool find.
+func toolCall(q int) string {
+	return "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"q\":\"ü " + strconv.Itoa(q) + "\"}}\n</tool_call>"
 }
 
 // find is a block of the tool find.
@@ -60,6 +72,7 @@ var pieces = []string{
 	`<use_tool><name>find</name><args>{"q":"`, "<use_tool>", "<use_tool id=\"1\">", "<use_tool/>", "</use_tool>", "<use_tools>",
 	"<name>find</name>", "<", "<use_", "tool>", "<<use_tool>", "</args>", "\r\n", "\u00a0",
 	"```\n", "~~~\n", "`", "a < b && b > c",
+	toolCall(1), toolCall(1), toolCall(2), "<tool_call>", "</tool_call>", "<tool_", `{"name":"find","arguments":{"q":"`, `"}}`,
 }
 
 // writer makes events.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
@@ -16,9 +17,9 @@ import (
 type Machine struct {
 	opts    Options
 	texts   texts
-	stops   *stopFilter      // nil: no sequence ends the text
-	limit   *tokens.Limit    // nil: the text has no limit
-	scanner *usetool.Scanner // nil: the text is not searched for blocks
+	stops   *stopFilter         // nil: no sequence ends the text
+	limit   *tokens.Limit       // nil: the text has no limit
+	scanner *aggregator.Scanner // nil: the text is not searched for blocks
 	calls   *calls
 	policy  policy
 	report  Report
@@ -31,7 +32,7 @@ type Machine struct {
 	segments         []usetool.Segment
 	gap              string     // between the last message and the text that comes next
 	begun            bool       // there was an output
-	open             bool       // a block that was begun is neither flushed nor aborted
+	open             int        // blocks that were begun and are neither flushed nor aborted
 	asked            bool       // Codex waits for the client's answer to a structured call
 	cut              bool       // the text ends with a block without an end
 	lastCall         *candidate // the structured call after which no text came; nil: there is none
@@ -47,11 +48,10 @@ func New(opts Options) *Machine {
 	}
 	m.policy = policy{opts: &m.opts, calls: m.calls, report: &m.report, emit: m.emit}
 	if opts.textual() {
-		m.scanner = usetool.NewScanner(usetool.ScannerOptions{
-			// An Obsidian client runs blocks in code fences as well.
-			SkipFenced: !opts.xml(),
-			Accept:     opts.AcceptTextual,
-		})
+		scanner := aggregator.ScannerOptions{Patterns: opts.Patterns}
+		scanner.SkipFenced = !opts.xml() // an Obsidian client runs blocks in code fences as well
+		scanner.Accept = opts.AcceptTextual
+		m.scanner = aggregator.NewScanner(scanner)
 	}
 	return m
 }
@@ -263,7 +263,7 @@ func (m *Machine) offer(call *candidate) (got bool) {
 		m.truncate()
 	case got && m.opts.StopAfterTools == StopFirst:
 		m.stop()
-	case call.textual() && m.calls.count > 0 && m.opts.StopAfterTools != StopOff && !m.asked:
+	case call.textual && m.calls.count > 0 && m.opts.StopAfterTools != StopOff && !m.asked:
 		m.grace.start()
 	}
 	return got

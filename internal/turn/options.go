@@ -121,6 +121,9 @@ type Options struct {
 	// AcceptTextual reports whether a block that names this tool is a call; nil: every
 	// block is. It is used with TextualOn only.
 	AcceptTextual func(name string) bool
+	// Patterns are the textual forms of calls beside <use_tool>, for TextualOn. They
+	// have passed [aggregator.CheckPatterns].
+	Patterns []aggregator.NamedPattern
 	// Grace is how long the turn goes on after a textual block, in StopBurst. After a
 	// call above the limit it is how long the turn goes on to learn its usage.
 	Grace time.Duration

@@ -89,16 +89,19 @@ func (p *policy) release() {
 // blockAborted prepares for the text of a begun block that is no call. The block is not
 // dropped as a tail: the model meant it as a call, and a client may run it. So the text
 // before it is sent, as before a call, and all text up to the next call, part of which a
-// client may read as the rest of the block. In ModeXML such a block exceeds the limit of
-// calls if that is reached.
-func (p *policy) blockAborted(reason usetool.AbortReason) {
-	if p.opts.xml() && p.full() {
+// client may read as the rest of the block. In ModeXML a <use_tool> block, which the
+// client may run, exceeds the limit of calls if that is reached.
+func (p *policy) blockAborted(reason usetool.AbortReason, pattern string) {
+	useTool := pattern == ""
+	if useTool && p.opts.xml() && p.full() {
 		p.report.Truncated = true
 		return
 	}
 	p.release()
 	p.flows = true
-	p.open = reason == usetool.AbortUnclosed || reason == usetool.AbortTooLarge
+	if useTool {
+		p.open = reason == usetool.AbortUnclosed || reason == usetool.AbortTooLarge
+	}
 }
 
 // full reports whether the limit of calls is reached.
@@ -147,7 +150,7 @@ func (p *policy) beforeCall(first bool) {
 // emitBlock sends a call as text. A client reads a block without an end up to the end of
 // the next block, so an end is sent before a block that is made here.
 func (p *policy) emitBlock(call *candidate) {
-	if p.open && !call.textual() {
+	if p.open && call.block == "" {
 		p.emit(Output{Kind: OutputText, Text: "</use_tool>"})
 	}
 	p.emit(Output{Kind: OutputText, Text: p.block(call)})
@@ -156,7 +159,7 @@ func (p *policy) emitBlock(call *candidate) {
 // block returns a call as text: the model's own block, else one made of the call. A call
 // that cannot be written as a block becomes a sentence that no client runs.
 func (p *policy) block(call *candidate) string {
-	if call.textual() {
+	if call.block != "" {
 		return call.block
 	}
 	xml, err := usetool.RenderXML(call.name, call.arguments, usetool.WithEscaping(p.opts.XMLEscape))

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
@@ -264,7 +264,8 @@ func checkContent(t testing.TB, o turn.Options, events []codexrpc.Event, a answe
 	}
 	unfiltered := o.StopAfterTools == turn.StopOff && !*o.SuppressTailAfterTools && o.ToolBlockMax == 0 && !o.ToolBlockDedup && o.ToolBlockDelimiter == ""
 	uncut := len(o.StopSequences) == 0 && o.MaxTokens == 0
-	if o.OutputMode != turn.ModeXML || !unfiltered || !uncut {
+	asWritten := len(o.Patterns) == 0 // blocks of other forms become <use_tool> blocks
+	if o.OutputMode != turn.ModeXML || !unfiltered || !uncut || !asWritten {
 		return
 	}
 	for _, e := range events {
@@ -315,7 +316,7 @@ func textOf(events []codexrpc.Event) string {
 func blocksOf(events []codexrpc.Event) []string {
 	var blocks []string
 	for message := range strings.SplitSeq(textOf(events), "\n\n") {
-		for _, b := range aggregator.UseToolBlocks(message) {
+		for _, b := range usetool.Blocks(message) {
 			blocks = append(blocks, message[b.Start:b.End])
 		}
 	}

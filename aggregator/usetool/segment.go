@@ -92,6 +92,11 @@ type Segment struct {
 	// Err says what is wrong with a block, if the reason is AbortMalformed.
 	Err error
 
+	// Pattern is the name of the textual form of a call, for scanners that know
+	// others than <use_tool>. Empty: it is a <use_tool> block, or text outside of
+	// blocks.
+	Pattern string
+
 	// Offset is the position of Text in the whole text that was fed, in bytes
 	// from 0; for a notice that of the opening tag.
 	Offset int64

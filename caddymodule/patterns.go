@@ -1,0 +1,97 @@
+package caddymodule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/aggregator"
+)
+
+// patternNamespace is the namespace of the modules that are textual forms of calls:
+// each is an [aggregator.Pattern].
+const patternNamespace = "http.codex.patterns"
+
+func init() {
+	caddy.RegisterModule(ToolCallPattern{})
+}
+
+// ToolCallPattern finds the tool calls that many models write as
+//
+//	<tool_call>{"name": "...", "arguments": {...}}</tool_call>
+//
+// It has no options.
+type ToolCallPattern struct {
+	aggregator.ToolCall
+}
+
+// CaddyModule returns the Caddy module information.
+func (ToolCallPattern) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  patternNamespace + "." + aggregator.ToolCallPattern,
+		New: func() caddy.Module { return new(ToolCallPattern) },
+	}
+}
+
+// UnmarshalCaddyfile reads the pattern's name, which is all that there is.
+func (ToolCallPattern) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name
+	if d.NextArg() || d.NextBlock(0) {
+		return d.ArgErr()
+	}
+	return nil
+}
+
+// parseTextualPattern reads <name> and what the module of that name makes of the rest.
+func (h *Handler) parseTextualPattern(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return d.ArgErr()
+	}
+	name := d.Val()
+	if _, twice := h.TextualPatternsRaw[name]; twice {
+		return d.Errf("textual_pattern %s is given twice", name)
+	}
+	pattern, err := caddyfile.UnmarshalModule(d, patternNamespace+"."+name)
+	if err != nil {
+		return err
+	}
+	if h.TextualPatternsRaw == nil {
+		h.TextualPatternsRaw = make(caddy.ModuleMap)
+	}
+	h.TextualPatternsRaw[name] = caddyconfig.JSON(pattern, nil)
+	return nil
+}
+
+// loadPatterns loads the textual patterns, in the order of their names.
+func (h *Handler) loadPatterns(ctx caddy.Context) ([]aggregator.NamedPattern, error) {
+	if len(h.TextualPatternsRaw) == 0 {
+		return nil, nil
+	}
+	loaded, err := ctx.LoadModule(h, "TextualPatternsRaw")
+	if err != nil {
+		return nil, fmt.Errorf("textual_patterns: %w", err)
+	}
+	modules := loaded.(map[string]any)
+	var patterns []aggregator.NamedPattern
+	for _, name := range slices.Sorted(maps.Keys(modules)) {
+		pattern, ok := modules[name].(aggregator.Pattern)
+		if !ok {
+			return nil, fmt.Errorf("textual_patterns: the module %s.%s, a %T, is not an aggregator.Pattern", patternNamespace, name, modules[name])
+		}
+		patterns = append(patterns, aggregator.NamedPattern{Name: name, Pattern: pattern})
+	}
+	if err := aggregator.CheckPatterns(patterns); err != nil {
+		return nil, fmt.Errorf("textual_patterns: %w", err)
+	}
+	return patterns, nil
+}
+
+// Interface guards
+var (
+	_ aggregator.Pattern    = (*ToolCallPattern)(nil)
+	_ caddyfile.Unmarshaler = (*ToolCallPattern)(nil)
+)

@@ -1,0 +1,151 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/aggregator"
+)
+
+func init() {
+	caddy.RegisterModule(LinePattern{})
+	caddy.RegisterModule(notAPattern{})
+}
+
+// LinePattern is an example of a guest module: calls that a model writes as a line
+// of their own,
+//
+//	CALL readNote {"notePath": "a.md"}
+//
+// for
+//
+//	codex {
+//	    textual_pattern line {
+//	        word CALL
+//	    }
+//	}
+type LinePattern struct {
+	// The word before the name of the tool. Default: CALL.
+	Word string `json:"word,omitempty"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (LinePattern) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.codex.patterns.line",
+		New: func() caddy.Module { return new(LinePattern) },
+	}
+}
+
+// UnmarshalCaddyfile reads the block shown above.
+func (p *LinePattern) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the pattern
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for d.NextBlock(0) {
+		if d.Val() != "word" {
+			return d.Errf("unknown option %q", d.Val())
+		}
+		if !d.AllArgs(&p.Word) {
+			return d.ArgErr()
+		}
+	}
+	return nil
+}
+
+// Provision sets the default.
+func (p *LinePattern) Provision(caddy.Context) error {
+	if p.Word == "" {
+		p.Word = "CALL"
+	}
+	return nil
+}
+
+// Opener returns the word and a space.
+func (p *LinePattern) Opener() string { return p.Word + " " }
+
+// Begin returns a reader of one line.
+func (p *LinePattern) Begin() aggregator.BlockReader { return lineReader{} }
+
+// lineReader ends a block with its line. It needs no memory.
+type lineReader struct{}
+
+// Next implements aggregator.BlockReader.
+func (lineReader) Next(b byte) aggregator.BlockState {
+	if b == '\n' {
+		return aggregator.BlockComplete
+	}
+	return aggregator.BlockOpen
+}
+
+// Parse splits the line.
+func (p *LinePattern) Parse(block string) (name, arguments string, err error) {
+	name, arguments, _ = strings.Cut(strings.TrimPrefix(block, p.Opener()), " ")
+	if arguments = strings.TrimSpace(arguments); !json.Valid([]byte(arguments)) {
+		return "", "", errors.New("the arguments are not JSON")
+	}
+	return name, arguments, nil
+}
+
+// Interface guards
+var (
+	_ aggregator.Pattern    = (*LinePattern)(nil)
+	_ caddy.Provisioner     = (*LinePattern)(nil)
+	_ caddyfile.Unmarshaler = (*LinePattern)(nil)
+)
+
+// notAPattern is a module of the namespace that is something else.
+type notAPattern struct{}
+
+func (notAPattern) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.codex.patterns.none", New: func() caddy.Module { return new(notAPattern) }}
+}
+
+func TestTextualPatterns(t *testing.T) {
+	for options, want := range map[string]string{
+		"textual_pattern tool_call":                             `{"textual_patterns":{"tool_call":{}}}`,
+		"textual_pattern line":                                  `{"textual_patterns":{"line":{}}}`,
+		"textual_pattern line {\nword RUN\n}\ntool_block_max 2": `{"textual_patterns":{"line":{"word":"RUN"}},"tool_block_max":2}`,
+		"textual_pattern tool_call\ntextual_pattern line":       `{"textual_patterns":{"tool_call":{},"line":{}}}`,
+		"textual_pattern tool_call {\n}\ntextual_tools on":      `{"textual_patterns":{"tool_call":{}},"textual_tools":"on"}`,
+	} {
+		h := new(Handler)
+		if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}")); err != nil {
+			t.Errorf("%q: %v", options, err)
+			continue
+		}
+		sameJSON(t, options, encode(t, h), want)
+		provision(t, h)
+	}
+	for options, want := range map[string]string{
+		"textual_pattern":                            "after 'textual_pattern'",
+		"textual_pattern no_such":                    "module not registered: http.codex.patterns.no_such",
+		"textual_pattern use_tool":                   "module not registered: http.codex.patterns.use_tool",
+		"textual_pattern none":                       "is not a Caddyfile unmarshaler",
+		"textual_pattern tool_call x":                "after 'x'",
+		"textual_pattern tool_call {\nword x\n}":     "after 'word'",
+		"textual_pattern line {\nsize 3\n}":          `unknown option "size"`,
+		"textual_pattern line\ntextual_pattern line": "textual_pattern line is given twice",
+	} {
+		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}"))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Testfile:") {
+			t.Errorf("%q: %v; want %s", options, err, want)
+		}
+	}
+	for config, want := range map[string]string{
+		`{"textual_patterns":{"none":{}}}`:                                         "the module http.codex.patterns.none, a *caddymodule.notAPattern, is not an aggregator.Pattern",
+		`{"textual_patterns":{"no_such":{}}}`:                                      "unknown module: http.codex.patterns.no_such",
+		`{"textual_patterns":{"line":{"words":"x"}}}`:                              `unknown field "words"`,
+		`{"textual_patterns":{"line":{"word":"` + strings.Repeat("x", 64) + `"}}}`: `"line": its opener is longer than 64 bytes`,
+	} {
+		if err := refused(t, config); !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is refused with %q; want %q", config, err, want)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/aggregator"
+)
+
+func init() { caddy.RegisterModule(SearchPattern{}) }
+
+// SearchPattern is a guest module: calls of localSearch that a model writes as
+// search(QUERY).
+type SearchPattern struct{}
+
+// CaddyModule returns the Caddy module information.
+func (SearchPattern) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.codex.patterns.search", New: func() caddy.Module { return new(SearchPattern) }}
+}
+
+// UnmarshalCaddyfile reads the name of the pattern.
+func (*SearchPattern) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	return nil
+}
+
+func (*SearchPattern) Opener() string                { return "search(" }
+func (*SearchPattern) Begin() aggregator.BlockReader { return untilBracket{} }
+
+func (*SearchPattern) Parse(block string) (name, arguments string, err error) {
+	return "localSearch", fmt.Sprintf(`{"query":%q}`, block[len("search("):len(block)-1]), nil
+}
+
+// untilBracket ends a block with a closing bracket.
+type untilBracket struct{}
+
+func (untilBracket) Next(b byte) aggregator.BlockState {
+	if b == ')' {
+		return aggregator.BlockComplete
+	}
+	return aggregator.BlockOpen
+}
+
+// asToolCall is a call of localSearch as a <tool_call> block.
+func asToolCall(query string) string {
+	return "<tool_call>\n{\"name\": \"localSearch\", \"arguments\": {\"query\":\"" + query + "\"}}\n</tool_call>"
+}
+
+// TestToolPatterns: calls in other textual forms, also that of a guest module, reach
+// clients of both modes as calls, streamed or not, however the text comes. The tail
+// behind them is dropped, and they are counted.
+func TestToolPatterns(t *testing.T) {
+	s := newSite(t, "textual_pattern tool_call\ntextual_pattern search")
+	s.load(s.withMetrics("textual_pattern tool_call\ntextual_pattern search"))
+	text := "Hm. " + asToolCall("a") + " and " + useTool("localSearch", "b") + " search(c)\n" + asToolCall("</tool_call>") + " That was all."
+	inXML := "Hm. " + useTool("localSearch", "a") + " and " + useTool("localSearch", "b") + " " + useTool("localSearch", "c") + "\n" + useTool("localSearch", "</tool_call>")
+	inJSON := "Hm.  and "
+	for _, size := range []string{"1", "3", "8", "all"} {
+		q := question{prompt: "chunk=" + size + "; verbatim:" + text, tools: true}
+		for mode, content := range map[string]*string{modeJSON: &inJSON, modeXML: &inXML} {
+			q.mode = mode
+			before := s.toolUsage()
+			checkReply(t, s.askBoth(q), content, searches("a", "b", "c", "</tool_call>"), "tool_calls")
+			after := s.toolUsage()
+			if n := after.Buffers.Flushed - before.Buffers.Flushed; n != 8 || after.ToolCalls.Total-before.ToolCalls.Total != 8 {
+				t.Errorf("%s in pieces of %s: %d blocks counted", mode, size, n)
+			}
+		}
+	}
+	// What is no call stays text, and is counted for its reason.
+	before := s.toolUsage()
+	q := question{prompt: `verbatim:The <tool_call> tag, <tool_call>{"name":"other"}</tool_call>, <tool_call>{"name":"localSearch"`, tools: true, mode: modeJSON}
+	content := strings.TrimPrefix(q.prompt, "verbatim:")
+	checkReply(t, s.askBoth(q), &content, nil, "stop")
+	reasons := map[string]int{}
+	for reason, n := range s.toolUsage().Buffers.ByReason {
+		if n -= before.Buffers.ByReason[reason]; n > 0 {
+			reasons[reason] = n
+		}
+	}
+	if fmt.Sprint(reasons) != "map[malformed:2 unclosed:2 undeclared:2]" {
+		t.Errorf("aborted: %v", reasons)
+	}
+	// Without the option they are text.
+	q = question{prompt: "verbatim:" + asToolCall("a"), tools: true, mode: modeJSON, config: s.reload("")}
+	content = asToolCall("a")
+	checkReply(t, s.askBoth(q), &content, nil, "stop")
+}
