@@ -130,6 +130,21 @@ func TestOddLinesAreCounted(t *testing.T) {
 	})
 }
 
+// The warning of a change of the transport names no turn and is one of the
+// thread's.
+func TestFallbackReachesTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		p.notify("warning", `{"threadId":"thr-1","message":"Falling back from WebSockets to HTTPS transport. why"}`)
+		synctest.Wait()
+		events, err := thread.Take(nil)
+		if err != nil || len(events) != 1 || !events[0].WillRetry || events[0].Err.Message != "why" {
+			t.Errorf("took %+v, %v", events, err)
+		}
+	})
+}
+
 // The end of the transport ends every call and turn, with its reason.
 func TestEndOfTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

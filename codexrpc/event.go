@@ -20,6 +20,9 @@ const (
 	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID and
 	// Text, its encrypted content, which is empty if the provider gave none.
 	EventReasoningItem
+	// EventItemCut is rawResponseItem/completed of a message that the model did not
+	// finish (status incomplete): ItemID.
+	EventItemCut
 	// EventResponseCompleted is rawResponse/completed, the end of one model
 	// response: Usage is that response's, and may be nil.
 	EventResponseCompleted
@@ -46,6 +49,7 @@ const (
 // The values of [Event].ItemType that this client acts on.
 const (
 	ItemAgentMessage      = "agentMessage"
+	ItemReasoning         = "reasoning"
 	ItemContextCompaction = "contextCompaction"
 )
 

@@ -40,6 +40,15 @@ func TestDecodeNotifications(t *testing.T) {
 			Event{Kind: EventFunctionCall, ItemID: "fc", CallID: "call-1", Name: "find", Text: `{ "q" : "a\n" }`},
 		},
 		{
+			"a message that was cut", methodRawItemCompleted, `{` + ids + `,"item":{"type":"message","id":"m1","status":"incomplete","role":"assistant"}}`,
+			Event{Kind: EventItemCut, ItemID: "m1"},
+		},
+		{
+			"a change of the transport", methodWarning,
+			`{` + ids + `,"message":"Falling back from WebSockets to HTTPS transport. stream disconnected before completion: why"}`,
+			Event{Kind: EventError, WillRetry: true, Err: &TurnError{Message: "stream disconnected before completion: why", Code: "responseStreamDisconnected"}},
+		},
+		{
 			"response completed", methodResponseCompleted,
 			`{` + ids + `,"responseId":"r","usage":{"totalTokens":168,"inputTokens":123,"cachedInputTokens":23,"cacheWriteInputTokens":1,"outputTokens":45,"reasoningOutputTokens":5}}`,
 			Event{Kind: EventResponseCompleted, Usage: &Usage{168, 123, 23, 45, 5}},

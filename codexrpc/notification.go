@@ -1,6 +1,10 @@
 package codexrpc
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // The notifications that this client uses.
 const (
@@ -12,6 +16,7 @@ const (
 	methodResponseCompleted = "rawResponse/completed"
 	methodTokenUsage        = "thread/tokenUsage/updated"
 	methodError             = "error"
+	methodWarning           = "warning"
 	methodTurnStarted       = "turn/started"
 	methodTurnCompleted     = "turn/completed"
 	methodRateLimitsUpdated = "account/rateLimits/updated"
@@ -50,7 +55,6 @@ var expected = map[string]bool{
 	"guardianWarning":   true,
 	"model/rerouted":    true,
 	"thread/compacted":  true, // item/started contextCompaction says the same, earlier
-	"warning":           true,
 }
 
 // decoders decode the params of each notification that this client uses into an
@@ -65,6 +69,7 @@ var decoders = map[string]func(params gjson.Result, e *Event){
 	methodResponseCompleted: decodeResponse,
 	methodTokenUsage:        decodeTokenUsage,
 	methodError:             decodeError,
+	methodWarning:           decodeWarning,
 	methodTurnStarted:       decodeTurnStarted,
 	methodTurnCompleted:     decodeTurnCompleted,
 }
@@ -124,12 +129,12 @@ func decodeItemCompleted(params gjson.Result, e *Event) {
 // The types of the raw items that are decoded.
 const (
 	itemFunctionCall = "function_call"
-	itemReasoning    = "reasoning"
+	itemMessage      = "message"
 )
 
-// decodeRawItem decodes function calls and reasoning. Only the raw items have the
-// arguments as the model wrote them, and the encrypted content. All other raw items
-// come as items, too.
+// decodeRawItem decodes function calls, reasoning, and messages that the model did
+// not finish. Only the raw items have the arguments as the model wrote them, the
+// encrypted content and the status. All other raw items come as items, too.
 func decodeRawItem(params gjson.Result, e *Event) {
 	item := params.Get("item")
 	switch item.Get("type").Str {
@@ -138,9 +143,14 @@ func decodeRawItem(params gjson.Result, e *Event) {
 		e.CallID = item.Get("call_id").Str
 		e.Name = item.Get("name").Str
 		e.Text = item.Get("arguments").Str
-	case itemReasoning:
+	case ItemReasoning:
 		e.Kind = EventReasoningItem
 		e.Text = item.Get("encrypted_content").Str
+	case itemMessage:
+		if item.Get("status").Str != "incomplete" {
+			return
+		}
+		e.Kind = EventItemCut
 	default:
 		return
 	}
@@ -165,6 +175,23 @@ func decodeError(params gjson.Result, e *Event) {
 	decodeIDs(params, e)
 	e.WillRetry = params.Get("willRetry").Bool()
 	e.Err = parseTurnError(params.Get("error"))
+}
+
+// fallbackWarning is the beginning of the warning that Codex gives up the WebSocket
+// to the model provider and retries over HTTP. The reason follows.
+const fallbackWarning = "Falling back from WebSockets to HTTPS transport. "
+
+// decodeWarning decodes the warning of a retry over HTTP as the error that it stands
+// for. The warning does not name the turn. All other warnings are of no use.
+func decodeWarning(params gjson.Result, e *Event) {
+	reason, ok := strings.CutPrefix(params.Get("message").Str, fallbackWarning)
+	if !ok {
+		return
+	}
+	e.Kind = EventError
+	decodeIDs(params, e)
+	e.WillRetry = true
+	e.Err = &TurnError{Message: reason, Code: "responseStreamDisconnected"}
 }
 
 func decodeTurnStarted(params gjson.Result, e *Event) {

@@ -18,6 +18,10 @@ func (t *Thread) accept(e *Event) error {
 		return nil
 	case EventTurnCompleted:
 		t.begin(e.turnID) // it may be the first event of the turn
+	case EventError:
+		if e.turnID == "" {
+			e.turnID = t.turn() // the event of a warning, which names no turn
+		}
 	}
 	if !t.mayBelong(e) {
 		return errUnrouted

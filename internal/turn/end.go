@@ -8,21 +8,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// attemptFailed records the error of an attempt, which Codex may repeat. Once the client
-// has seen a part of the answer, another attempt would repeat that, so the turn fails.
+// attemptFailed records the error of an attempt, which Codex may repeat.
 func (m *Machine) attemptFailed(e *codexrpc.Event) {
 	if e.Err == nil {
 		return
 	}
 	m.lastError = strings.Clone(e.Err.Message)
-	if !e.WillRetry {
-		return
+	if e.WillRetry {
+		m.retried(e.Err)
 	}
-	if m.begun || m.texts.any {
-		m.fail(e.Err)
-		return
-	}
-	m.pendingReasoning = m.pendingReasoning[:0] // they belong to the failed attempt
 }
 
 func (m *Machine) turnCompleted(e *codexrpc.Event) {

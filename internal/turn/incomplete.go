@@ -16,7 +16,7 @@ func incomplete(err *codexrpc.TurnError) (FinishReason, bool) {
 	if err == nil {
 		return "", false
 	}
-	_, reason, ok := strings.Cut(err.Message, incompleteMark)
+	_, reason, ok := strings.Cut(err.Message+" "+err.Details, incompleteMark) // in the details of a retry
 	if !ok {
 		return "", false
 	}

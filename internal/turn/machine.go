@@ -26,6 +26,7 @@ type Machine struct {
 	usage   usage
 	rest    rest
 	grace   grace
+	attempt attempt
 
 	out              []Output
 	pendingReasoning []Output // ends of reasoning items, held until the next output
@@ -131,10 +132,11 @@ func (m *Machine) event(e *codexrpc.Event) {
 	case codexrpc.EventReasoningDelta:
 		m.reasoning(e)
 	case codexrpc.EventItemStarted:
-		if e.ItemType == codexrpc.ItemContextCompaction {
-			m.fail(ErrCompacted)
-		}
+		m.itemStarted(e)
+	case codexrpc.EventItemCut:
+		m.attempt.cut = true
 	case codexrpc.EventItemCompleted:
+		m.attempt.itemCompleted(e)
 		if e.ItemType == codexrpc.ItemAgentMessage {
 			m.messageCompleted(e)
 		}

@@ -40,6 +40,14 @@ func complaint(message string, retry bool) codexrpc.Event {
 	return codexrpc.Event{Kind: codexrpc.EventError, WillRetry: retry, Err: &codexrpc.TurnError{Message: message, Code: "other"}}
 }
 
+func begun(item string) codexrpc.Event {
+	return codexrpc.Event{Kind: codexrpc.EventItemStarted, ItemType: codexrpc.ItemAgentMessage, ItemID: item}
+}
+
+func begunThought(item string) codexrpc.Event {
+	return codexrpc.Event{Kind: codexrpc.EventItemStarted, ItemType: codexrpc.ItemReasoning, ItemID: item}
+}
+
 var completed = ended(codexrpc.StatusCompleted, nil)
 
 // say writes outputs as a line each.
@@ -133,6 +141,19 @@ func TestMachine(t *testing.T) {
 			"text \"ok\"\nfinish stop 0\n"},
 		"a retry after some output": {client, []codexrpc.Event{delta("m", "ha"), complaint("again", true), delta("n", "half"), completed},
 			"text \"ha\"\nfailure codex: again (other)\n"},
+		"a retry of a filtered answer": {client, []codexrpc.Event{delta("m", "ha"), {Kind: codexrpc.EventError, WillRetry: true,
+			Err: &codexrpc.TurnError{Message: "again", Details: "Incomplete response returned, reason: content_filter"}}, delta("n", "ha")},
+			"text \"ha\"\nfinish content_filter 0\n"},
+		"a hidden retry before any output": {client, []codexrpc.Event{begun("m"), begun("n"), delta("n", "ok"), whole("n", "ok"), completed},
+			"text \"ok\"\nfinish stop 0\n"},
+		"a hidden retry after some output": {client, []codexrpc.Event{begun("m"), delta("m", "ha"), begunThought("r"), thought("r", 0, "hm"), completed},
+			"text \"ha\"\nfailure " + errBrokeOff.Error() + "\n"},
+		"a hidden retry of a filtered answer": {client, []codexrpc.Event{begun("m"), delta("m", "ha"), whole("m", "ha"),
+			{Kind: codexrpc.EventItemCut, ItemID: "m"}, begun("n"), delta("n", "ha"), completed},
+			"text \"ha\"\nfinish content_filter 0\n"},
+		"items one after another": {client, []codexrpc.Event{begunThought("r"), thought("r", 0, "hm"), {Kind: codexrpc.EventItemCompleted, ItemType: codexrpc.ItemReasoning, ItemID: "r"},
+			begun("m"), delta("m", "a"), whole("m", "a"), begun("n"), begun("n"), delta("n", "b"), whole("n", "b"), completed},
+			"reasoning \"hm\"\ntext \"a\"\ntext \"\\n\\n\"\ntext \"b\"\nfinish stop 0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, cut := range batchings {

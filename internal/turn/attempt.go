@@ -1,0 +1,62 @@
+package turn
+
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// attempt follows the items of one model response. Codex asks the model again by
+// itself when a response breaks off, and does not always report that: over a
+// WebSocket to the provider the first retry is silent.
+type attempt struct {
+	item string // id of the item that is being written; empty: none
+	cut  bool   // the model did not finish its last item
+}
+
+// errBrokeOff is the failure of a response that broke off and that Codex silently
+// asks for again.
+var errBrokeOff = &codexrpc.TurnError{
+	Message: "the model's response broke off", Code: "responseStreamDisconnected",
+}
+
+// itemStarted detects a silent retry. The items of one response are written one
+// after another, and none follows an item that the model did not finish.
+func (m *Machine) itemStarted(e *codexrpc.Event) {
+	switch e.ItemType {
+	case codexrpc.ItemContextCompaction:
+		m.fail(ErrCompacted)
+	case codexrpc.ItemAgentMessage, codexrpc.ItemReasoning:
+		switch a := m.attempt; {
+		case a.cut:
+			// Codex retries an incomplete response for this reason only.
+			m.retried(&codexrpc.TurnError{Message: incompleteMark + string(FinishContentFilter)})
+		case a.item != "" && a.item != e.ItemID:
+			m.retried(errBrokeOff)
+		}
+		m.attempt = attempt{item: strings.Clone(e.ItemID)}
+	}
+}
+
+// itemCompleted records the end of an item.
+func (a *attempt) itemCompleted(e *codexrpc.Event) {
+	if e.ItemID == a.item {
+		a.item = ""
+	}
+}
+
+// retried handles a retry by Codex after the error err. If the model's response was
+// incomplete the turn ends: another response would be no better. If the client has
+// seen a part of the response the turn fails, since the retry would repeat that.
+// Otherwise the client gets the next response.
+func (m *Machine) retried(err *codexrpc.TurnError) {
+	reason, ok := incomplete(err)
+	switch {
+	case ok:
+		m.finishCut(reason)
+	case m.begun || m.texts.any:
+		m.fail(err)
+	default:
+		m.pendingReasoning = m.pendingReasoning[:0] // it belongs to the failed attempt
+	}
+}
