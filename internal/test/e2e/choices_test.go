@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -131,10 +132,16 @@ func checkSum(t *testing.T, got openai.CompletionUsage, n int) {
 // interrupted.
 func TestChoiceFails(t *testing.T) {
 	s := newSite(t, "")
-	var turns atomic.Int32
+	var mu sync.Mutex
+	turns := make(map[string]int) // by key: over a WebSocket Codex asks again
 	s.model.On(func(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if turns[req.PromptCacheKey] == 0 {
+			turns[req.PromptCacheKey] = len(turns) + 1
+		}
 		script := scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("some text")}, End: scriptedmodel.Hang{}}
-		if turns.Add(1)%3 == 0 {
+		if turns[req.PromptCacheKey]%3 == 0 {
 			script = scriptedmodel.Script{End: scriptedmodel.Failed{Code: "rate_limit_exceeded", Message: "Slow down, try again in 3s."}}
 		}
 		return script, true

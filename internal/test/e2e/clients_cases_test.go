@@ -102,7 +102,7 @@ var clientCases = []clientCase{
 		Prompt: "chunk=4; verbatim:" + formText, JSON: true,
 		content: formText, object: formObject, finish: "stop",
 	},
-	{Name: "429", Prompt: "http:429 7", status: 429, code: "rate_limit_exceeded", retry: true},
+	{Name: "429", Prompt: "http:429", status: 429, code: "rate_limit_exceeded", retry: true},
 	{Name: "400", Prompt: "http:400", status: 400, code: "invalid_request"},
 	{Name: "503", Prompt: "http:503", status: 503, code: "server_overloaded", retry: true},
 	{Name: "cut off", Prompt: "chunk=3; say:Half of it; cutoff", status: 502, code: "upstream_disconnected", cut: true},
