@@ -1,7 +1,7 @@
 package scriptedmodel
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,18 +13,17 @@ import (
 // maxCalls bounds the calls or blocks of one directive.
 const maxCalls = 1000
 
-// builder makes scripts of directives.
+// builder builds scripts from directives.
 type builder struct {
-	req      Request
-	callID   string   // of the calls that follow; empty: each has its own
+	callID   string   // ID of the calls that follow; empty if each has its own
 	sections []Script // the last one is being built
 }
 
-// build returns the sections of a script: the answer to the prompt, then those to
-// the results of each section's calls. An ordinary question, plain, can only
-// follow settings.
-func build(directives []directive, plain string, req Request) ([]Script, error) {
-	b := &builder{req: req, sections: make([]Script, 1)}
+// build returns the sections of a script: the answer to the prompt, followed by
+// the answers to the results of each section's calls. plain is an ordinary question
+// after the directives, which then must be settings.
+func build(directives []directive, plain string) ([]Script, error) {
+	b := &builder{sections: make([]Script, 1)}
 	for _, d := range directives {
 		if err := b.add(d); err != nil {
 			return nil, fmt.Errorf("the directive %s%s: %w", d.name, abridge(d.arg, 100), err)
@@ -39,7 +38,7 @@ func build(directives []directive, plain string, req Request) ([]Script, error) 
 	return b.sections, nil
 }
 
-// withText gives a response that is to stop in its middle a middle.
+// withText returns the output of s, or some text if s breaks off without output.
 func withText(s Script) []Output {
 	if len(s.Output) > 0 {
 		return s.Output
@@ -72,7 +71,7 @@ func (b *builder) add(d directive) error {
 	return nil
 }
 
-// then begins the next section, with the settings of the last.
+// then starts the next section with the settings of the last one.
 func (b *builder) then(last *Script, arg string) error {
 	if arg != "" {
 		return errors.New("it takes no argument")
@@ -86,7 +85,7 @@ func (b *builder) then(last *Script, arg string) error {
 	return errors.New("there is no tool call before it")
 }
 
-// addCalls adds the calls of a tool or usetool directive.
+// addCalls adds the calls of a tool: or usetool: directive.
 func (b *builder) addCalls(s *Script, d directive) error {
 	n, arg := 1, d.arg
 	if first, rest, _ := strings.Cut(arg, " "); first != "" {
@@ -95,16 +94,13 @@ func (b *builder) addCalls(s *Script, d directive) error {
 		}
 	}
 	end := strings.IndexAny(arg+" ", blank)
-	name, arguments := arg[:end], strings.Trim(arg[end:], blank)
+	name, arguments := arg[:end], cmp.Or(strings.Trim(arg[end:], blank), "{}")
 	if name == "" || n < 1 || n > maxCalls {
 		return fmt.Errorf("want a number from 1 to %d, if any, and a name", maxCalls)
 	}
 	var blocks []string
 	for i := 1; i <= n; i++ {
 		args := strings.ReplaceAll(arguments, "%d", strconv.Itoa(i))
-		if args == "" {
-			args = b.madeUp(name, i)
-		}
 		if d.name == "tool:" {
 			s.Output = append(s.Output, Call{Name: name, Arguments: args, ID: b.callID})
 			continue
@@ -119,16 +115,6 @@ func (b *builder) addCalls(s *Script, d directive) error {
 		s.Output = append(s.Output, Say(strings.Join(blocks, "\n")))
 	}
 	return nil
-}
-
-// madeUp returns arguments for the call with this ordinal.
-func (b *builder) madeUp(name string, ordinal int) string {
-	subject := fmt.Sprintf("example %d", ordinal)
-	if tool, ok := b.req.Tool(name); ok && len(tool.Parameters) > 0 {
-		return string(fill(tool.Parameters, subject))
-	}
-	args, _ := json.Marshal(map[string]string{"query": subject})
-	return string(args)
 }
 
 // set applies a setting.
@@ -177,7 +163,7 @@ func parseUsage(text string) (*Usage, error) {
 	return u, nil
 }
 
-// setEnd applies a directive that says how the response ends.
+// setEnd applies a directive that sets the end of the response.
 func setEnd(s *Script, d directive) error {
 	if s.End != nil {
 		return errors.New("a response has one end")

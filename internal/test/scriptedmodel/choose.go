@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// SummaryText is the answer to a request to compact the conversation. It must
-// never reach a client.
+// SummaryText is the answer to a request to compact the conversation. Clients must
+// never get it.
 const SummaryText = "SCRIPTED SUMMARY of the conversation so far."
 
-// script returns the script for req, with the server's settings where it has
-// none of its own.
+// script returns the script for req. Settings that it lacks come from the server's
+// options.
 func (s *Server) script(req Request) Script {
 	script := s.choose(req)
 	if script.Chunk == 0 {
@@ -25,7 +25,7 @@ func (s *Server) script(req Request) Script {
 	return script
 }
 
-// choose asks in the order that the package comment tells.
+// choose returns the script for req, in the order of the package comment.
 func (s *Server) choose(req Request) Script {
 	s.mu.Lock()
 	writers := slices.Clone(s.writers)
@@ -42,15 +42,15 @@ func (s *Server) choose(req Request) Script {
 	results := req.ToolResults()
 	directives, plain := splitDirectives(prompt)
 	if len(directives) == 0 {
-		return Script{Output: demo(req, prompt)}
+		return Script{Output: []Output{demo(req, prompt)}}
 	}
-	sections, err := build(directives, plain, req)
+	sections, err := build(directives, plain)
 	if err != nil {
 		return Script{End: badRequest(err.Error())}
 	}
 	if plain != "" {
 		script := settings(sections[0])
-		script.Output = demo(req, plain)
+		script.Output = []Output{demo(req, plain)}
 		return script
 	}
 	script, ok := section(sections, len(results))
@@ -60,10 +60,10 @@ func (s *Server) choose(req Request) Script {
 	return script
 }
 
-// section picks the section of a script that answers to so many results. Without
-// one that does, ok is false and the script has the settings alone.
+// section returns the section of a script that answers this number of results. If
+// there is none, ok is false and the script has settings only.
 func section(sections []Script, results int) (script Script, ok bool) {
-	calls := 0 // of the sections before
+	calls := 0 // calls of the sections before
 	for _, s := range sections {
 		if results <= calls {
 			return s, true
@@ -77,14 +77,14 @@ func section(sections []Script, results int) (script Script, ok bool) {
 	return settings(sections[len(sections)-1]), false
 }
 
-// settings returns the settings of s, without what it says and how it ends.
+// settings returns the settings of s, without its output and end.
 func settings(s Script) Script {
 	return Script{Chunk: s.Chunk, Delay: s.Delay, FirstDelay: s.FirstDelay, Usage: s.Usage}
 }
 
-// quote tells what tools have answered.
+// quote returns a message with the results of tools.
 func quote(results []Item) Say {
-	const shown = 2000 // runes of each result
+	const shown = 2000 // runes per result
 	texts := make([]string, len(results))
 	for i, r := range results {
 		texts[i] = abridge(r.Output.String(), shown)
@@ -95,7 +95,7 @@ func quote(results []Item) Say {
 	return Say("The tools said:\n- " + strings.Join(texts, "\n- "))
 }
 
-// abridge cuts text after so many runes, and shows that it did.
+// abridge cuts text after this number of runes and then adds an ellipsis.
 func abridge(text string, runes int) string {
 	n := 0
 	for i := range text {

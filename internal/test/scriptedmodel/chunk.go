@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// chunks cuts text into pieces of at most size bytes, at the borders of
-// characters: JSON strings hold no half ones. A piece has at least one
-// character. With ChunkAll there is one piece. An empty text has none.
+// chunks cuts text into pieces of at most size bytes between characters, since a
+// JSON string cannot contain parts of one. A piece has at least one character. With
+// ChunkAll there is one piece. An empty text has none.
 func chunks(text string, size int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {

@@ -35,7 +35,7 @@ func start(t *testing.T, opts Options) *site {
 	return &site{Server: s, t: t, url: server.URL, client: server.Client()}
 }
 
-// deadline bounds the waits of a test that goes wrong.
+// deadline bounds the waits of a failing test.
 func deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -58,7 +58,7 @@ func (o object) at(path ...string) any {
 	return value
 }
 
-// body makes a request of a prompt and what else it is to have.
+// body returns a request with a prompt and further members.
 func body(prompt string, more object) string {
 	request := object{"model": "gpt-5", "stream": true, "input": prompt}
 	for k, v := range more {
@@ -66,7 +66,7 @@ func body(prompt string, more object) string {
 	}
 	data, err := json.Marshal(request)
 	if err != nil {
-		panic(err) // the tests hold nothing that has no JSON
+		panic(err) // the tests use JSON values only
 	}
 	return string(data)
 }
@@ -85,13 +85,13 @@ func (s *site) post(ctx context.Context, body string) *http.Response {
 	return response
 }
 
-// answer is what a stream held.
+// answer holds the events of a stream.
 type answer struct {
 	events []object
-	err    error // why it ended: io.EOF if well
+	err    error // why it ended; io.EOF for a complete stream
 }
 
-// ask sends a body and reads the stream to its end, whatever end that is.
+// ask sends a body and reads the stream until it ends or fails.
 func (s *site) ask(body string) answer {
 	s.t.Helper()
 	response := s.post(deadline(s.t), body)
@@ -116,7 +116,7 @@ func (s *site) ask(body string) answer {
 	return a
 }
 
-// prompt asks with a prompt, and wants the stream to end well.
+// prompt sends a prompt and expects a complete stream.
 func (s *site) prompt(prompt string, more object) answer {
 	s.t.Helper()
 	a := s.ask(body(prompt, more))
@@ -143,7 +143,7 @@ func next(t *testing.T, r *ssereader.Reader) (object, error) {
 	return e, nil
 }
 
-// types are the types of the events, runs of deltas taken as one.
+// types returns the types of the events, with runs of deltas as one.
 func (a answer) types() string {
 	var types []string
 	for _, e := range a.events {
@@ -156,7 +156,7 @@ func (a answer) types() string {
 	return strings.Join(types, " ")
 }
 
-// deltas are the deltas of the events of this type.
+// deltas returns the deltas of the events with this type.
 func (a answer) deltas(typ string) (deltas []string) {
 	for _, e := range a.events {
 		if e["type"] == typ {
@@ -166,12 +166,12 @@ func (a answer) deltas(typ string) (deltas []string) {
 	return deltas
 }
 
-// text is the text of all messages.
+// text returns the text of all messages.
 func (a answer) text() string {
 	return strings.Join(a.deltas("response.output_text.delta"), "")
 }
 
-// calls are the finished function calls.
+// calls returns the finished function calls.
 func (a answer) calls() (calls []Call) {
 	for _, e := range a.events {
 		if e["type"] == "response.output_item.done" && e.at("item", "type") == "function_call" {
@@ -181,7 +181,7 @@ func (a answer) calls() (calls []Call) {
 	return calls
 }
 
-// last is the last event.
+// last returns the last event.
 func (a answer) last() object {
 	if len(a.events) == 0 {
 		return nil
@@ -189,7 +189,7 @@ func (a answer) last() object {
 	return a.events[len(a.events)-1]
 }
 
-// refused sends a body and wants it refused with a status; it returns the error.
+// refused sends a body, expects this status and returns the error.
 func (s *site) refused(body string, status int) (object, http.Header) {
 	s.t.Helper()
 	response := s.post(deadline(s.t), body)

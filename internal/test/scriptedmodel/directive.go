@@ -2,14 +2,14 @@ package scriptedmodel
 
 import "strings"
 
-// directive is one directive as it stands in the prompt.
+// directive is one directive of a prompt.
 type directive struct {
-	name string // with the colon or the equals sign that belongs to it
+	name string // including its colon or equals sign
 	arg  string
 }
 
-// directiveNames are all directives. A name that ends with "=" is a setting, one
-// that ends with a letter takes no argument.
+// directiveNames are the names of all directives. One that ends with "=" is a
+// setting, and one that ends with a letter takes no argument.
 var directiveNames = []string{
 	"say:", "verbatim:", "reason:", "tool:", "usetool:", "then",
 	"http:", "limit:", "fail:", "incomplete:", "cutoff", "hang",
@@ -18,13 +18,13 @@ var directiveNames = []string{
 
 const blank = " \t\r\n"
 
-// isSetting reports whether the argument of the directive ends at a space, so
-// that an ordinary question may follow.
+// isSetting reports whether the argument of the directive ends at a space, so that
+// an ordinary question may follow it.
 func isSetting(name string) bool {
 	return strings.HasSuffix(name, "=") || name == "usage:"
 }
 
-// directiveAt returns the directive with which s begins.
+// directiveAt returns the directive at the beginning of s.
 func directiveAt(s string) (name string, ok bool) {
 	for _, name := range directiveNames {
 		rest, found := strings.CutPrefix(s, name)
@@ -44,15 +44,14 @@ func directiveAt(s string) (name string, ok bool) {
 }
 
 // splitDirectives splits a prompt into its directives. plain is an ordinary
-// question that follows settings. A prompt that does not begin with a directive
-// has none.
+// question after settings, or the whole prompt if it does not begin with a
+// directive.
 func splitDirectives(prompt string) (directives []directive, plain string) {
 	rest := strings.TrimLeft(prompt, blank)
 	for rest != "" {
 		name, ok := directiveAt(rest)
 		if !ok {
-			// Only after settings can something else come: all other
-			// directives take what is before the next one.
+			// This follows a setting: other directives extend to the next one.
 			return directives, rest
 		}
 		rest = rest[len(name):]
@@ -73,8 +72,8 @@ func splitDirectives(prompt string) (directives []directive, plain string) {
 }
 
 // nextDirective returns the index of the line break or semicolon before the next
-// directive, or the length of s. A semicolon or a space at the very end of a
-// prompt belongs to no text.
+// directive, or the length of s. A semicolon at the end of a prompt is not part of
+// a text.
 func nextDirective(s string) int {
 	for i := range len(s) {
 		if s[i] != '\n' && s[i] != ';' {

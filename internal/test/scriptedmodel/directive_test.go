@@ -45,7 +45,7 @@ func TestSplitDirectives(t *testing.T) {
 	}
 }
 
-// TestScripts: prompts become scripts.
+// TestScripts checks the scripts of prompts.
 func TestScripts(t *testing.T) {
 	cases := []struct {
 		prompt string
@@ -57,11 +57,10 @@ func TestScripts(t *testing.T) {
 		{`tool:2 f {"n":%d,"m":"%d"}`, Script{Output: []Output{Call{Name: "f", Arguments: `{"n":1,"m":"1"}`}, Call{Name: "f", Arguments: `{"n":2,"m":"2"}`}}}},
 		{"callid=c1; tool:2 f {}; usage:1,2,3,4", Script{Output: []Output{Call{Name: "f", Arguments: "{}", ID: "c1"}, Call{Name: "f", Arguments: "{}", ID: "c1"}}, Usage: &Usage{1, 2, 3, 4}}},
 		{"tool:f not JSON", Script{Output: []Output{Call{Name: "f", Arguments: "not JSON"}}}},
-		{"tool:nosuch", Script{Output: []Output{Call{Name: "nosuch", Arguments: `{"query":"example 1"}`}}}},
-		{"tool:2 declared", Script{Output: []Output{Call{Name: "declared", Arguments: `{"place":"example 1"}`}, Call{Name: "declared", Arguments: `{"place":"example 2"}`}}}},
+		{"tool:2 f", Script{Output: []Output{Call{Name: "f", Arguments: "{}"}, Call{Name: "f", Arguments: "{}"}}}},
 		{`usetool:2 f {"b":"x %d","a":[1]}`, Script{Output: []Output{Say(
 			"<use_tool>\n<name>f</name>\n<b>x 1</b>\n<a>[1]</a>\n</use_tool>\n<use_tool>\n<name>f</name>\n<b>x 2</b>\n<a>[1]</a>\n</use_tool>")}}},
-		{"usetool:f", Script{Output: []Output{Say("<use_tool>\n<name>f</name>\n<query>example 1</query>\n</use_tool>")}}},
+		{"usetool:f", Script{Output: []Output{Say("<use_tool>\n<name>f</name>\n</use_tool>")}}},
 		{"limit:3600", Script{End: UsageLimit{ResetsIn: time.Hour}}},
 		{"limit:60 pro", Script{End: UsageLimit{ResetsIn: time.Minute, Plan: "pro"}}},
 		{"limit:0", Script{End: UsageLimit{}}},
@@ -75,11 +74,7 @@ func TestScripts(t *testing.T) {
 	s := New(Options{})
 	defer s.Close()
 	for _, c := range cases {
-		req := decoded(t, body(c.prompt, object{"tools": []any{object{
-			"type": "function", "name": "declared",
-			"parameters": object{"type": "object", "required": []string{"place"}, "properties": object{"place": object{"type": "string"}}},
-		}}}))
-		if got := s.choose(req); !reflect.DeepEqual(got, c.want) {
+		if got := s.choose(decoded(t, body(c.prompt, nil))); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%q: %+v, want %+v", c.prompt, got, c.want)
 		}
 	}
@@ -113,7 +108,7 @@ func TestBadDirectives(t *testing.T) {
 	}
 }
 
-// TestThen: a script goes on with the results of its calls, round by round.
+// TestThen checks that a script continues after the results of its calls.
 func TestThen(t *testing.T) {
 	s := start(t, Options{})
 	const script = `chunk=all; tool:2 f {"n":%d}; then; say:more; tool:g {}; then; say:done`
@@ -150,8 +145,8 @@ func TestThen(t *testing.T) {
 	}
 }
 
-// TestQuote: without "then" the results are told, with the settings of the
-// script.
+// TestQuote checks that results are quoted if no "then" follows, with the settings
+// of the script.
 func TestQuote(t *testing.T) {
 	s := start(t, Options{})
 	result := func(output any) object {
@@ -177,7 +172,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// FuzzPrompt: any prompt has an answer, and it can be sent.
+// FuzzPrompt checks that every prompt has an answer that can be sent.
 func FuzzPrompt(f *testing.F) {
 	f.Add("say:a; tool:2 f {\"a\":%d}; then; hang")
 	f.Add("chunk=3 usetool:f {\"\":[]}; verbatim:\x00")
@@ -188,9 +183,7 @@ func FuzzPrompt(f *testing.F) {
 		if len(prompt) > 1<<16 {
 			return
 		}
-		script := s.script(decoded(t, body(prompt, object{"tools": []any{object{
-			"type": "function", "name": "get_weather", "parameters": object{"required": []any{"city"}},
-		}}})))
+		script := s.script(decoded(t, body(prompt, object{"tools": demoTools})))
 		if script.Chunk == 0 || script.End == nil && script.Output == nil && !strings.ContainsAny(prompt, "=:") {
 			t.Errorf("%q: %+v", prompt, script)
 		}

@@ -89,7 +89,7 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// TestCutText: all text is there when the connection breaks.
+// TestCutText checks that all text is sent before the connection breaks.
 func TestCutText(t *testing.T) {
 	s := start(t, Options{Chunk: 1})
 	a := s.ask(body("say:Grüße; cutoff", nil))
@@ -101,13 +101,13 @@ func TestCutText(t *testing.T) {
 	}
 }
 
-// TestHang: the stream stands open until the client goes, and the server sees it
-// go.
+// TestHang checks that the stream stays open until the client leaves, and that the
+// server notices.
 func TestHang(t *testing.T) {
 	s := start(t, Options{})
 	for i, c := range []struct {
 		prompt string
-		events int // that come before the silence
+		events int // number before the silence
 	}{{"hang", 0}, {"say:first; hang", 5}, {"tool:f {}; hang", 4}} {
 		ctx, leave := context.WithCancel(deadline(t))
 		response := s.post(ctx, body(c.prompt, nil))
@@ -134,8 +134,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestClosedWhileSending: a client that goes in the middle of a long answer is
-// noticed, whether the server pauses or not.
+// TestClosedWhileSending checks that the server notices a client that leaves in the
+// middle of a long answer, during a pause or not.
 func TestClosedWhileSending(t *testing.T) {
 	s := start(t, Options{Chunk: 1})
 	long := strings.Repeat("x", 1<<20)
@@ -153,7 +153,7 @@ func TestClosedWhileSending(t *testing.T) {
 	}
 }
 
-// TestServerClose: closing the server breaks hanging streams, and those to come.
+// TestServerClose checks that Close breaks hanging streams and later ones.
 func TestServerClose(t *testing.T) {
 	s := start(t, Options{})
 	response := s.post(deadline(t), body("hang", nil))
@@ -171,7 +171,7 @@ func TestServerClose(t *testing.T) {
 	}
 }
 
-// TestWaitGivesUp: a wait ends with its context.
+// TestWaitGivesUp checks that a wait ends with its context.
 func TestWaitGivesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
@@ -180,8 +180,8 @@ func TestWaitGivesUp(t *testing.T) {
 	}
 }
 
-// TestForeignInstructions: what leads a request is told from Codex's own prompt,
-// wherever that stands, and refused as by the backend of a ChatGPT plan.
+// TestForeignInstructions checks that Codex's own prompt is recognised in each
+// place, and that other instructions can be refused.
 func TestForeignInstructions(t *testing.T) {
 	s := start(t, Options{})
 	s.On(func(r Request) (Script, bool) { return Script{End: ForeignInstructions{}}, !r.LeadsWithOwnPrompt() })

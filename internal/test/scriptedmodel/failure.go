@@ -19,7 +19,7 @@ type errorBody struct {
 	} `json:"error"`
 }
 
-// refusal is an answer that is no stream.
+// refusal is an answer without a stream.
 type refusal struct {
 	status int
 	header map[string]string
@@ -31,7 +31,7 @@ type refuser interface {
 	refuse(now time.Time) refusal
 }
 
-// write answers a request over HTTP.
+// write writes the answer over HTTP.
 func (r refusal) write(w http.ResponseWriter) {
 	for name, value := range r.header {
 		w.Header().Set(name, value)
@@ -39,8 +39,8 @@ func (r refusal) write(w http.ResponseWriter) {
 	writeJSON(w, r.status, r.body)
 }
 
-// message answers a request over a WebSocket: the status, the header and the
-// members of the body in one object.
+// message returns the answer over a WebSocket: an object with the status, the
+// header and the members of the body.
 func (r refusal) message() ([]byte, error) {
 	members := map[string]any{}
 	body, err := json.Marshal(r.body)
@@ -70,13 +70,13 @@ func (e HTTPError) refuse(time.Time) refusal {
 	return r
 }
 
-// usageLimitBody is the body of a refusal because the plan is spent.
+// usageLimitBody is the body of the answer when the plan is used up.
 type usageLimitBody struct {
 	Error struct {
 		Type     string `json:"type"`
 		Message  string `json:"message"`
 		PlanType string `json:"plan_type"`
-		ResetsAt int64  `json:"resets_at,omitempty"` // seconds of the epoch
+		ResetsAt int64  `json:"resets_at,omitempty"` // Unix seconds
 	} `json:"error"`
 }
 
@@ -112,7 +112,7 @@ func badRequest(message string) HTTPError {
 	return HTTPError{Status: http.StatusBadRequest, Message: message}
 }
 
-// notFound refuses a request that goes on from a response that is not there.
+// notFound refuses a request that continues an unknown response.
 func notFound(id string) HTTPError {
 	return HTTPError{
 		Status: http.StatusBadRequest, Code: "previous_response_not_found",
@@ -120,7 +120,7 @@ func notFound(id string) HTTPError {
 	}
 }
 
-// errorCode is the code that goes with a status.
+// errorCode returns the default code for a status.
 func errorCode(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -149,8 +149,8 @@ func errorType(status int) string {
 	return "invalid_request_error"
 }
 
-// failureMessage is what the API says with a code of response.failed. Codex
-// reads the delay in the first, and replaces most of the others by its own words.
+// failureMessage returns the API's message for a code of response.failed. Codex
+// parses the delay in the first one and replaces most of the others.
 func failureMessage(code string) string {
 	switch code {
 	case "rate_limit_exceeded":

@@ -3,7 +3,7 @@ package scriptedmodel
 // helpText is the demo model's answer to "help".
 const helpText = whoami + `
 
-Ask for something that one of your tools can do, such as the weather, a search or the time, and I call it. Or write a script, each directive on a line or after a semicolon:
+Write a script, each directive on a line or after a semicolon:
 
 - ` + "`say:TEXT`" + ` a message; ` + "`verbatim:TEXT`" + ` the same, with all that follows untouched
 - ` + "`reason:TEXT`" + ` reasoning

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// UserText returns the text of the user's last message, empty if there is none.
-// Messages that Codex itself puts into the user's mouth, such as the note of an
-// interrupted turn, do not count.
+// UserText returns the text of the user's last message, or "" if there is none. It
+// skips messages of role user that Codex adds, such as the note about an
+// interrupted turn.
 func (r Request) UserText() string {
 	if i := r.lastUser(); i >= 0 {
 		return r.Input[i].Content.String()
@@ -16,7 +16,7 @@ func (r Request) UserText() string {
 	return ""
 }
 
-// lastUser is the index of the user's last message, or -1.
+// lastUser returns the index of the user's last message, or -1.
 func (r Request) lastUser() int {
 	for i := len(r.Input) - 1; i >= 0; i-- {
 		it := r.Input[i]
@@ -27,7 +27,7 @@ func (r Request) lastUser() int {
 	return -1
 }
 
-// byCodex tells the messages of role user that Codex adds by itself.
+// byCodex reports whether Codex has added a message of role user with this text.
 func byCodex(text string) bool {
 	text = strings.TrimSpace(text)
 	for _, tag := range []string{"environment_context", "turn_aborted", "user_instructions"} {
@@ -39,8 +39,7 @@ func byCodex(text string) bool {
 }
 
 // ToolResults returns the function_call_output items after the user's last
-// message if the history ends with one, in their order. Otherwise there is
-// nothing for the model to answer to, and it returns nil.
+// message, or nil if the history does not end with one.
 func (r Request) ToolResults() []Item {
 	if n := len(r.Input); n == 0 || r.Input[n-1].Type != "function_call_output" {
 		return nil
@@ -54,26 +53,14 @@ func (r Request) ToolResults() []Item {
 	return results
 }
 
-// InstructionText returns all instructions: the member of this name and the
-// messages of the roles system and developer, a line between them.
-func (r Request) InstructionText() string {
-	texts := []string{r.Instructions}
-	for _, it := range r.Input {
-		if it.Type == "message" && (it.Role == "developer" || it.Role == "system") {
-			texts = append(texts, it.Content.String())
-		}
-	}
-	return strings.TrimSpace(strings.Join(texts, "\n"))
-}
-
-// ownPrompts are the beginnings of Codex's own prompts, none of which is shorter
-// than ownPromptBytes.
+// ownPrompts are the beginnings of Codex's own prompts, which have at least
+// ownPromptBytes.
 var ownPrompts = []string{"You are Codex, ", "You are a coding agent running in the Codex CLI, "}
 
 const ownPromptBytes = 10_000
 
 // LeadsWithOwnPrompt reports whether the first instructions of the request are
-// those of Codex itself for one of its models.
+// Codex's own for one of its models.
 func (r Request) LeadsWithOwnPrompt() bool {
 	first := r.Instructions
 	for _, it := range r.Input {
@@ -87,14 +74,13 @@ func (r Request) LeadsWithOwnPrompt() bool {
 	return len(first) >= ownPromptBytes && slices.ContainsFunc(ownPrompts, func(own string) bool { return strings.HasPrefix(first, own) })
 }
 
-// IsCompaction reports whether Codex asks for a summary with which to replace a
-// history that has grown too long. It is no turn of the client's: nobody should
-// ever see the answer.
+// IsCompaction reports whether Codex asks for a summary to replace a history that
+// is too long. The client has not asked for it and must not get the answer.
 func (r Request) IsCompaction() bool {
 	var turn struct {
 		Kind string `json:"request_kind"`
 	}
-	// Metadata that does not parse tells nothing; the prompt below still may.
+	// Without metadata the prompt decides.
 	err := json.Unmarshal([]byte(r.Metadata["x-codex-turn-metadata"]), &turn)
 	if err == nil && turn.Kind != "" {
 		return turn.Kind == "compaction"
@@ -102,7 +88,7 @@ func (r Request) IsCompaction() bool {
 	return strings.Contains(r.UserText(), "CONTEXT CHECKPOINT COMPACTION")
 }
 
-// Tool returns the declared tool of this name.
+// Tool returns the declared tool with this name.
 func (r Request) Tool(name string) (Tool, bool) {
 	for _, t := range r.Tools {
 		if t.Name == name {
@@ -113,7 +99,7 @@ func (r Request) Tool(name string) (Tool, bool) {
 }
 
 // ClientTools returns the functions that the request declares, without the one
-// that Codex always offers on its own account.
+// that Codex always adds.
 func (r Request) ClientTools() []Tool {
 	var tools []Tool
 	for _, t := range r.Tools {

@@ -54,17 +54,8 @@ func TestToolResults(t *testing.T) {
 	}
 }
 
-func TestInstructionText(t *testing.T) {
-	req := decoded(t, body("", object{"instructions": "one", "input": []any{
-		object{"role": "developer", "content": "two"}, object{"role": "user", "content": "x"}, object{"role": "system", "content": "three"},
-	}}))
-	if got := req.InstructionText(); got != "one\ntwo\nthree" {
-		t.Errorf("the instructions are %q", got)
-	}
-}
-
-// TestCompaction: a request for a summary is known by what Codex says of it, else
-// by its prompt, and gets the summary.
+// TestCompaction checks that a request for a summary is recognised by its metadata,
+// or else by its prompt, and gets SummaryText.
 func TestCompaction(t *testing.T) {
 	const ask = "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."
 	metadata := func(text string) object {

@@ -9,28 +9,28 @@ import (
 // itemWriter sends the events of one output item.
 type itemWriter struct {
 	*player
-	index  int    // of the item among the output
-	status string // at its end
-	open   bool   // the item has no end: the script breaks off
+	index  int    // index of the item in the output
+	status string // status of the finished item
+	open   bool   // the item is not finished because the script breaks off
 }
 
-// id makes an id that is unique on this server.
+// id returns an id that is unique on this server.
 func (it *itemWriter) id(prefix string) string {
 	return fmt.Sprintf("%s_%d_%d", prefix, it.number, it.index)
 }
 
-// added announces the item.
+// added sends the event that begins the item.
 func (it *itemWriter) added(item any) error {
 	return it.emit(event{Type: "response.output_item.added", OutputIndex: &it.index, Item: item})
 }
 
-// done ends the item and adds it to the response.
+// done sends the event that ends the item, and adds the item to the response.
 func (it *itemWriter) done(item any) error {
 	it.response.Output = append(it.response.Output, item)
 	return it.emit(event{Type: "response.output_item.done", OutputIndex: &it.index, Item: item})
 }
 
-// sendDeltas sends text in pieces, each in a copy of the event.
+// sendDeltas sends text in pieces, each in a copy of e.
 func (it *itemWriter) sendDeltas(e event, text string) error {
 	for piece := range chunks(text, it.script.Chunk) {
 		if err := it.pace(); err != nil {
@@ -44,7 +44,7 @@ func (it *itemWriter) sendDeltas(e event, text string) error {
 	return nil
 }
 
-// emitAll sends events as far as they can be sent.
+// emitAll sends events until one fails.
 func (it *itemWriter) emitAll(events ...event) error {
 	for _, e := range events {
 		if err := it.emit(e); err != nil {

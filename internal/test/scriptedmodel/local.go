@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// headerTimeout is how long a client may take to send the header of a request.
+// headerTimeout is how long a client may take to send a request header.
 const headerTimeout = 10 * time.Second
 
-// Local is a Server that is served on a free port of this machine.
+// Local is a Server that listens on a free port of this machine.
 type Local struct {
 	*Server
-	// URL is that of the API, with /v1: what Codex takes as base_url.
+	// URL is the base URL of the API, with /v1, as in Codex's base_url.
 	URL string
 
 	http   *http.Server
 	served chan struct{} // closed when serving has ended
 }
 
-// Listen serves a new Server on a free port of the loopback interface. Close
-// ends it. The error is that of listening.
+// Listen serves a new Server on a free port of the loopback interface until Close.
 func Listen(opts Options) (*Local, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,14 +34,14 @@ func Listen(opts Options) (*Local, error) {
 	l.http = &http.Server{Handler: l.Server, ReadHeaderTimeout: headerTimeout}
 	go func() {
 		defer close(l.served)
-		_ = l.http.Serve(listener) // until Close; a listener on loopback has no other end
+		_ = l.http.Serve(listener) // returns on Close
 	}()
 	return l, nil
 }
 
-// Close cuts all streams and stops serving. It returns when that has ended.
+// Close cuts all streams and waits until serving has ended.
 func (l *Local) Close() {
 	l.Server.Close()
-	_ = l.http.Close() // what it could not close has gone
+	_ = l.http.Close() // only fails for connections that are closed already
 	<-l.served
 }

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// TestChunks: texts and arguments come in pieces of the size asked for, and no
-// character is cut.
+// TestChunks checks the size of deltas, and that no character is cut.
 func TestChunks(t *testing.T) {
 	cases := []struct {
 		size string
@@ -43,7 +42,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// clocked is a response writer that notes when each event is flushed.
+// clocked is a response writer that records when each event is flushed.
 type clocked struct {
 	*httptest.ResponseRecorder
 	begin time.Time
@@ -62,8 +61,7 @@ func (c *clocked) FlushError() error {
 	return nil
 }
 
-// TestPace: the pauses are where they are asked for, and what comes before a
-// pause has reached the client by then.
+// TestPace checks the pauses, and that everything before a pause is flushed.
 func TestPace(t *testing.T) {
 	const want = "0s created, 0s in_progress, " +
 		"2s output_item.added, 2s content_part.added, 2s output_text.delta, " +
@@ -95,7 +93,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestLongestStream: even a stream that hangs ends some day.
+// TestLongestStream checks that a stream which hangs has a maximum duration.
 func TestLongestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{})

@@ -6,33 +6,33 @@ import (
 	"sync"
 )
 
-// maxKeptBytes bounds the bodies that a recorder keeps, together.
+// maxKeptBytes bounds the bodies that a recorder keeps, in bytes together.
 const maxKeptBytes = 128 << 20
 
-// Stats counts what a [Server] has seen.
+// Stats counts the requests and streams of a [Server].
 type Stats struct {
-	// Requests to create a response, refused ones included, warm-ups not.
+	// Requests to create a response, with refused ones and without warm-ups.
 	Requests int
-	// Warmups on WebSockets: requests without output.
+	// Warmups counts the requests without output on WebSockets.
 	Warmups int
-	// Bytes of all requests and warm-ups, as they came.
+	// Bytes received in all requests and warm-ups.
 	Bytes int
-	// Sockets that were opened.
+	// Sockets counts the WebSockets that were opened.
 	Sockets int
-	// Open streams at present.
+	// Open is the number of streams in progress.
 	Open int
-	// Finished streams: played to the end of their scripts.
+	// Finished counts the streams that reached the end of their script.
 	Finished int
-	// ClosedEarly counts the streams that the client closed before their end,
-	// as Codex does when a turn is interrupted.
+	// ClosedEarly counts the streams that the client closed before that, as Codex
+	// does when a turn is interrupted.
 	ClosedEarly int
 }
 
 // recorder keeps the last requests and counts the streams.
 type recorder struct {
 	mu      sync.Mutex
-	limit   int // number of requests kept
-	seen    int // requests and warm-ups so far
+	limit   int // maximum number of requests kept
+	seen    int // number of requests and warm-ups
 	kept    []arrival
 	bytes   int
 	stats   Stats
@@ -43,7 +43,8 @@ func newRecorder(limit int) *recorder {
 	return &recorder{limit: limit, changed: make(chan struct{})}
 }
 
-// add keeps a request and returns its number. The oldest ones make room.
+// add keeps a request and returns its number. It drops the oldest requests if
+// there are too many.
 func (r *recorder) add(a arrival) int {
 	r.update(func(s *Stats) {
 		if r.seen++; a.warmup {
@@ -64,7 +65,7 @@ func (r *recorder) add(a arrival) int {
 	return a.number
 }
 
-// update changes the stats under the lock and wakes those who wait for a change.
+// update changes the stats under the lock and wakes every Wait.
 func (r *recorder) update(change func(*Stats)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +81,7 @@ func (r *recorder) snapshot() (Stats, <-chan struct{}) {
 	return r.stats, r.changed
 }
 
-// arrivals returns what is kept, warm-ups or the others.
+// arrivals returns the kept warm-ups or the other kept requests.
 func (r *recorder) arrivals(warmup bool) (kept []arrival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,23 +93,23 @@ func (r *recorder) arrivals(warmup bool) (kept []arrival) {
 	return kept
 }
 
-// decodeAll decodes requests, so that the caller gets copies of its own.
+// decodeAll decodes requests. The caller owns the result.
 func decodeAll(arrivals []arrival) (requests []Request) {
 	for _, a := range arrivals {
-		req, _ := a.decode() // one that was not understood has its body
+		req, _ := a.decode() // one that cannot be decoded has its body
 		requests = append(requests, req)
 	}
 	return requests
 }
 
-// Requests returns the requests to create a response, the oldest first, as far
-// as they are kept, without warm-ups. They are the caller's.
+// Requests returns the requests to create a response that are kept, oldest first
+// and without warm-ups. The caller owns them.
 func (s *Server) Requests() []Request { return decodeAll(s.log.arrivals(false)) }
 
-// Warmups returns the warm-ups as Requests returns the others.
+// Warmups returns the warm-ups that are kept, oldest first. The caller owns them.
 func (s *Server) Warmups() []Request { return decodeAll(s.log.arrivals(true)) }
 
-// Last returns the request that came last, warm-ups aside. It is the caller's.
+// Last returns the last request that is not a warm-up. The caller owns it.
 func (s *Server) Last() (req Request, ok bool) {
 	arrivals := s.log.arrivals(false)
 	if len(arrivals) == 0 {
@@ -123,8 +124,8 @@ func (s *Server) Stats() Stats {
 	return stats
 }
 
-// Wait waits until the counters fulfil the condition, and returns them. The
-// error tells the counters as they are when ctx ends first.
+// Wait waits until the counters satisfy condition, and returns them. It returns an
+// error if ctx ends first.
 func (s *Server) Wait(ctx context.Context, condition func(Stats) bool) (Stats, error) {
 	for {
 		stats, changed := s.log.snapshot()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRequests: the requests are kept, decoded, and copies.
+// TestRequests checks that Requests returns decoded copies.
 func TestRequests(t *testing.T) {
 	s := start(t, Options{})
 	if _, ok := s.Last(); ok {
@@ -53,7 +53,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsBound: the oldest requests make room, by number and by size.
+// TestRequestsBound checks that the oldest requests are dropped, by number and by
+// size.
 func TestRequestsBound(t *testing.T) {
 	s := start(t, Options{KeepRequests: 2})
 	for range 5 {

@@ -7,17 +7,17 @@ import (
 	"net/http"
 )
 
-// Request is a request to create a response, decoded as far as tests and the
-// demo model look at it.
+// Request is a request to create a response, with the members that tests and the
+// demo model use.
 type Request struct {
 	// Number counts the requests of the server, from 1.
 	Number int `json:"-"`
 	// Header is the HTTP header; over a WebSocket, that of its handshake.
 	Header http.Header `json:"-"`
-	// Body is the body as it came. Of a message on a WebSocket that goes on from
-	// an earlier response, it has the whole input, as a body over HTTP would have.
+	// Body is the body as received. If a message on a WebSocket continues an
+	// earlier response, Body has the whole input, as it would over HTTP.
 	Body json.RawMessage `json:"-"`
-	// Delivery is how the request came.
+	// Delivery is how the request was received.
 	Delivery `json:"-"`
 
 	Model        string          `json:"model"`
@@ -26,28 +26,27 @@ type Request struct {
 	Input        Input           `json:"input"`
 	Tools        []Tool          `json:"tools"`
 	ToolChoice   json.RawMessage `json:"tool_choice"` // a string or an object; nil if absent
-	// ParallelToolCalls is nil if the request does not say.
+	// ParallelToolCalls is nil if absent.
 	ParallelToolCalls *bool     `json:"parallel_tool_calls"`
 	Text              Text      `json:"text"`
 	Reasoning         Reasoning `json:"reasoning"`
 	PromptCacheKey    string    `json:"prompt_cache_key"`
-	Store             *bool     `json:"store"` // nil if the request does not say
+	Store             *bool     `json:"store"` // nil if absent
 	Include           []string  `json:"include"`
-	// Metadata is client_metadata, where Codex tells the thread, the turn and
-	// the kind of the request.
+	// Metadata is client_metadata, which has the thread, the turn and the kind of
+	// Codex's request.
 	Metadata map[string]string `json:"client_metadata"`
-	// PreviousResponseID is the response that the request goes on from; empty: its
-	// input came whole.
+	// PreviousResponseID is the response that the request continues, if any.
 	PreviousResponseID string `json:"previous_response_id"`
-	// Generate is nil if the request does not say.
+	// Generate is nil if absent.
 	Generate *bool `json:"generate"`
 }
 
-// IsWarmup reports whether the request only prepares for one to come: the
-// answer has no output.
+// IsWarmup reports whether the request prepares for another one. Its answer has no
+// output.
 func (r Request) IsWarmup() bool { return r.Generate != nil && !*r.Generate }
 
-// Transport is a way for requests to come.
+// Transport is how a request was received.
 type Transport string
 
 // The transports.
@@ -56,14 +55,14 @@ const (
 	WebSocket Transport = "websocket"
 )
 
-// Delivery is how a request came.
+// Delivery describes how a request was received.
 type Delivery struct {
 	Transport Transport
 	// Socket is the number of the WebSocket, from 1. Over HTTP it is 0.
 	Socket int
-	// Bytes is the size of the body or of the message as it came.
+	// Bytes is the size of the body or message as received.
 	Bytes int
-	// NewItems is the number of input items that a message on a WebSocket brought:
+	// NewItems is the number of input items in a message on a WebSocket, which are
 	// the last ones of Input. Over HTTP it is 0.
 	NewItems int
 }
@@ -75,7 +74,7 @@ type Tool struct {
 	Description string          `json:"description"`
 	Strict      bool            `json:"strict"`
 	Parameters  json.RawMessage `json:"parameters"` // JSON schema; nil if absent
-	// Raw is the whole tool as the request has it.
+	// Raw is the JSON of the tool.
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -89,13 +88,13 @@ func (t *Tool) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Text is the "text" member: the form of the answer.
+// Text is the "text" member.
 type Text struct {
 	Format    Format `json:"format"`
 	Verbosity string `json:"verbosity"`
 }
 
-// Format is the form that the text of the answer must have.
+// Format is the required format of the answer's text.
 type Format struct {
 	Type   string          `json:"type"` // "text", "json_object" or "json_schema"; empty: text
 	Name   string          `json:"name"`
@@ -109,9 +108,9 @@ type Reasoning struct {
 	Summary string `json:"summary"`
 }
 
-// Item is an input item. Which fields it has depends on its type.
+// Item is an input item. Its fields depend on its type.
 type Item struct {
-	Type    string  `json:"type"` // "message" if the item did not say
+	Type    string  `json:"type"` // "message" by default
 	ID      string  `json:"id"`
 	Role    string  `json:"role"`    // of a message: user, assistant, developer, system
 	Content Content `json:"content"` // of a message, and of reasoning
@@ -133,8 +132,8 @@ type Part struct {
 	Detail   string `json:"detail"`
 }
 
-// Input is the list of input items. A request that gives a text instead is
-// decoded as one message of the user.
+// Input is the list of input items. A string is decoded as one message of the
+// user.
 type Input []Item
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -158,8 +157,7 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Content is a list of parts. A text instead of a list is decoded as one part of
-// type input_text.
+// Content is a list of parts. A string is decoded as one part of type input_text.
 type Content []Part
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -175,7 +173,7 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]Part)(c))
 }
 
-// String returns the text of all parts, one after another.
+// String returns the concatenated text of all parts.
 func (c Content) String() string {
 	var text []byte
 	for _, p := range c {
@@ -188,7 +186,7 @@ func isString(data []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(data), []byte{'"'})
 }
 
-// arrival is a request that has come.
+// arrival is a request before it is decoded.
 type arrival struct {
 	number int
 	header http.Header
@@ -197,8 +195,7 @@ type arrival struct {
 	Delivery
 }
 
-// decode returns the request. A body that is not understood is in it all the
-// same.
+// decode decodes the request. With an error, the result still has the body.
 func (a arrival) decode() (Request, error) {
 	var req Request
 	err := json.Unmarshal(a.body, &req)

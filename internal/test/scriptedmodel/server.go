@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// maxBody is the largest request body that is read, in bytes.
+	// maxBody bounds a request body, in bytes.
 	maxBody = 64 << 20
 
-	// maxStream is the longest time that a stream may last, hanging or not.
+	// maxStream bounds the duration of a stream, including one that hangs.
 	maxStream = 15 * time.Minute
 )
 
-// Options are the options of a [Server]. The zero Options will do.
+// Options are the options of a [Server]. The zero value has the defaults.
 type Options struct {
-	// Chunk is the size of the deltas of scripts that do not say, in bytes.
-	// Default: 16. ChunkAll: one delta for each text.
+	// Chunk is the size of the deltas of scripts without one, in bytes. The
+	// default is 16; ChunkAll means one delta for each text.
 	Chunk int
 
-	// Delay and FirstDelay are the pauses of scripts that do not say: before each
-	// delta but the first, and before the first output. Default: none.
+	// Delay and FirstDelay are the pauses of scripts without them: before each
+	// delta but the first, and before the first output.
 	Delay, FirstDelay time.Duration
 
-	// Models are the ids that GET /v1/models lists. Requests for other models
-	// are answered as well. Default: gpt-5.
+	// Models are the ids that GET /v1/models lists. The default is gpt-5. Requests
+	// for other models are answered as well.
 	Models []string
 
 	// KeepRequests is the number of requests that are kept for Requests and
-	// Warmups. Default: 256. Together they never have more than 128 MiB.
+	// Warmups, up to 128 MiB together. The default is 256.
 	KeepRequests int
 }
 
@@ -48,13 +48,13 @@ type Server struct {
 	sockets socketSet
 
 	mu      sync.Mutex
-	writers []*scriptFunc // the newest last
+	writers []*scriptFunc // newest last
 
-	ctx   context.Context // of all streams
+	ctx   context.Context // ends all streams
 	close context.CancelFunc
 }
 
-// scriptFunc is a registered function; its address tells it from others.
+// scriptFunc is a registered function, identified by its address.
 type scriptFunc struct {
 	script func(Request) (Script, bool)
 }
@@ -77,11 +77,10 @@ func New(opts Options) *Server {
 	return s
 }
 
-// On lets f choose the script of requests, before anything else is asked; f
-// returns false for those it has no script for. The function registered last is
-// asked first. f is called for every request, also for those by which Codex
-// compacts a history (see [Request.IsCompaction]), from many goroutines. Remove
-// takes f away again.
+// On registers f, which returns the script for a request, or false if it has none.
+// The function registered last is called first. f is called for every request,
+// including those to compact a history (see [Request.IsCompaction]), and
+// concurrently. remove removes it.
 func (s *Server) On(f func(Request) (Script, bool)) (remove func()) {
 	added := &scriptFunc{f}
 	s.mu.Lock()
@@ -94,8 +93,8 @@ func (s *Server) On(f func(Request) (Script, bool)) (remove func()) {
 	}
 }
 
-// Close cuts all streams, those that hang included, and the ones still to come.
-// It returns when all WebSockets have ended.
+// Close cuts all streams, including those that hang and those that come later. It
+// returns when all WebSockets have ended.
 func (s *Server) Close() {
 	s.close()
 	s.sockets.wait()
@@ -160,7 +159,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 	}
 	to := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout})
 	if _, err := s.play(r.Context(), to, req, script); err != nil {
-		// The one way to end a response so that the client sees it broken.
+		// Makes net/http break the connection.
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -190,7 +189,7 @@ func (s *Server) listModels(w http.ResponseWriter) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// writeJSON writes a whole answer. A client that has gone is nobody's concern.
+// writeJSON writes an answer. It ignores errors, which mean that the client left.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -76,7 +76,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// spaces is a body without an end.
+// spaces is an endless body.
 type spaces struct{}
 
 func (spaces) Read(p []byte) (int, error) {
@@ -109,8 +109,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestOn: the function registered last is asked first, each may decline, and is
-// gone after its removal.
+// TestOn checks the order of registered functions, and their removal.
 func TestOn(t *testing.T) {
 	s := start(t, Options{})
 	say := func(key, text string) func() {
@@ -137,7 +136,7 @@ func TestOn(t *testing.T) {
 	want("say:key", "key")
 }
 
-// TestOnAny: what the functions return is played as it is.
+// TestOnAny checks that scripts of functions are sent as they are.
 func TestOnAny(t *testing.T) {
 	s := start(t, Options{})
 	defer s.On(func(Request) (Script, bool) {

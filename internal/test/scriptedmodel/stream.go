@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// writeTimeout is how long a client may take to read.
+// writeTimeout is how long a client may take to read a write.
 const writeTimeout = 30 * time.Second
 
-// errCut ends a stream whose connection is to be broken.
+// errCut is the error of a script that breaks the connection.
 var errCut = errors.New("the script cuts the connection")
 
 // eventWriter sends the events of a response.
@@ -22,15 +22,14 @@ type eventWriter interface {
 	Close() error
 }
 
-// play answers req with the events of the script, and returns the response as it
-// ended. The error is errCut if the client is to see it broken, or why it could
-// not be sent.
+// play answers req with the events of the script and returns the final response.
+// The error is errCut if the connection is to be broken.
 func (s *Server) play(ctx context.Context, to eventWriter, req Request, script Script) (*response, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxStream)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	if s.ctx.Err() != nil {
-		cancel() // at once, AfterFunc takes a moment
+		cancel() // AfterFunc would cancel a little later
 	}
 
 	s.log.update(func(stats *Stats) { stats.Open++ })
@@ -48,17 +47,17 @@ func (s *Server) play(ctx context.Context, to eventWriter, req Request, script S
 	return p.response, err
 }
 
-// player plays one script.
+// player sends the events of one script.
 type player struct {
 	ctx      context.Context
 	w        eventWriter
 	script   Script
 	response *response
-	number   int      // of the request
-	include  []string // of the request
-	sequence int      // of the next event
-	calls    int      // so far
-	deltas   int      // so far
+	number   int      // Request.Number
+	include  []string // Request.Include
+	sequence int      // sequence number of the next event
+	calls    int      // number of calls sent
+	deltas   int      // number of deltas sent
 }
 
 func newPlayer(ctx context.Context, to eventWriter, req Request, script Script) *player {
@@ -72,8 +71,7 @@ func newPlayer(ctx context.Context, to eventWriter, req Request, script Script) 
 	}
 }
 
-// play returns nil when the whole response has been sent, errCut when it is to be
-// broken, else why it could not be sent.
+// play sends the response. It returns errCut if the connection is to be broken.
 func (p *player) play() error {
 	if err := p.w.Flush(); err != nil {
 		return err
@@ -124,7 +122,7 @@ func (p *player) output(out Output, last bool) error {
 	return fmt.Errorf("unknown output %T", out)
 }
 
-// end sends the last event, if the response is to have one.
+// end sends the last event, if the script has one.
 func (p *player) end() error {
 	r := p.response
 	switch e := p.script.End.(type) {
@@ -167,7 +165,7 @@ func (p *player) emit(e event) error {
 	return p.w.WriteEvent(e.Type, data)
 }
 
-// pace makes the pause before a delta.
+// pace waits before a delta.
 func (p *player) pace() error {
 	p.deltas++
 	if p.deltas == 1 || p.script.Delay <= 0 {
@@ -179,7 +177,7 @@ func (p *player) pace() error {
 	return p.pause(p.script.Delay)
 }
 
-// pause waits, but not longer than the client stays.
+// pause waits for d, or until the client has left.
 func (p *player) pause(d time.Duration) error {
 	if d <= 0 {
 		return p.ctx.Err()
@@ -194,7 +192,7 @@ func (p *player) pause(d time.Duration) error {
 	}
 }
 
-// hang waits for the client to go.
+// hang waits until the client has left.
 func (p *player) hang() error {
 	<-p.ctx.Done()
 	return p.ctx.Err()

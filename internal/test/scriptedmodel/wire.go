@@ -2,8 +2,8 @@ package scriptedmodel
 
 import "encoding/json"
 
-// event is an event of the stream: the union of all that are sent. Pointers tell
-// a member that is zero or empty from one that the event does not have.
+// event is the union of all events of a stream. Pointers distinguish members that
+// are zero or empty from absent ones.
 type event struct {
 	Type           string    `json:"type"`
 	SequenceNumber int       `json:"sequence_number"`
@@ -25,7 +25,7 @@ type event struct {
 type response struct {
 	ID                string            `json:"id"`
 	Object            string            `json:"object"`
-	CreatedAt         int64             `json:"created_at"` // seconds since 1970
+	CreatedAt         int64             `json:"created_at"` // Unix seconds
 	Status            string            `json:"status"`
 	Error             *responseError    `json:"error"`
 	IncompleteDetails *incompleteReason `json:"incomplete_details"`
@@ -117,7 +117,7 @@ type summaryPart struct {
 	Text string `json:"text"`
 }
 
-// newResponse returns the response object with which the answer to req begins.
+// newResponse returns the response object of the first events for req.
 func newResponse(id string, createdAt int64, req Request) *response {
 	r := &response{
 		ID:                id,
