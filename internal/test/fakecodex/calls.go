@@ -11,13 +11,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// The error codes of refusals.
+// The codes of errors.
 const (
 	codeInvalid    = -32600
 	codeOverloaded = -32001
 )
 
-// call answers a call of the client's.
+// call answers a call of the client.
 func (s *server) call(method, id string, params gjson.Result) {
 	switch {
 	case slices.Contains(s.opts.Faults.Mute, method):
@@ -27,8 +27,6 @@ func (s *server) call(method, id string, params gjson.Result) {
 		s.refuse(id, codeInvalid, "Not initialized")
 	case s.overloaded():
 		s.refuse(id, codeOverloaded, "Server overloaded; retry later.")
-	case method == "account/read" && s.opts.Faults.LoggedOut:
-		s.answer(id, `{"account":null,"requiresOpenaiAuth":true}`)
 	case method == "account/rateLimits/read":
 		s.rateLimits(id)
 	case method == "thread/start":
@@ -43,23 +41,19 @@ func (s *server) call(method, id string, params gjson.Result) {
 // versionPattern finds the version in a user agent.
 var versionPattern = regexp.MustCompile(`^[^/]*/[0-9.]+`)
 
-// initialize answers with the recorded answer, in the name of the client.
+// initialize sends the recorded answer, with the name of this client.
 func (s *server) initialize(id string, params gjson.Result) {
 	result := s.opts.Transcripts.answers["initialize"]
 	agent := gjson.Get(result, "userAgent").Str
 	recorded := versionPattern.FindString(agent)
-	version := recorded[strings.IndexByte(recorded, '/')+1:]
-	if s.opts.Faults.Version != "" {
-		version = s.opts.Faults.Version
-	}
-	live := params.Get("clientInfo.name").Str + "/" + version + agent[len(recorded):]
+	live := params.Get("clientInfo.name").Str + agent[strings.IndexByte(recorded, '/'):]
 	s.mu.Lock()
 	s.initialized = true
 	s.mu.Unlock()
 	s.answer(id, strings.Replace(result, jsontext.Quote(agent), jsontext.Quote(live), 1))
 }
 
-// rateLimits tells the limits of the plan, if there are any.
+// rateLimits sends the limits of the plan, if there are any.
 func (s *server) rateLimits(id string) {
 	if s.opts.RateLimits == "" {
 		s.refuse(id, codeInvalid, "codex account authentication required to read rate limits")
@@ -74,7 +68,7 @@ func (s *server) ready() bool {
 	return s.initialized
 }
 
-// overloaded reports whether this call is to be refused.
+// overloaded reports whether to refuse this call.
 func (s *server) overloaded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +79,7 @@ func (s *server) overloaded() bool {
 	return true
 }
 
-// newID makes an id that this server has not given yet, in Codex's form.
+// newID returns an id in Codex's form that is unique on this server.
 func (s *server) newID() string {
 	s.lastID++
 	return fmt.Sprintf("00000000-0000-7000-8000-%012d", s.lastID)
@@ -101,7 +95,7 @@ func (s *server) startThread(id string, params gjson.Result) {
 	s.answer(id, strings.ReplaceAll(result, recorded, jsontext.Quote(t.id)))
 }
 
-// callThread answers the calls that name a thread.
+// callThread answers calls with a thread id.
 func (s *server) callThread(method, id string, params gjson.Result) {
 	s.mu.Lock()
 	t := s.threads[params.Get("threadId").Str]
@@ -116,7 +110,7 @@ func (s *server) callThread(method, id string, params gjson.Result) {
 		s.answer(id, `{}`)
 	case method == "thread/unsubscribe":
 		s.mu.Lock()
-		delete(s.threads, t.id) // a running turn plays on to its end
+		delete(s.threads, t.id) // a running turn continues to its end
 		s.mu.Unlock()
 		s.answer(id, `{"status":"unsubscribed"}`)
 	case method == "turn/start":

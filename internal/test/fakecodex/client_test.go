@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// patience bounds what must happen in the end, on a machine however busy.
+// patience bounds every wait of a test; passing tests do not reach it.
 const patience = time.Minute
 
 // recordings loads the repository's recordings, once.
@@ -46,8 +46,8 @@ func recorded(t *testing.T, name string) *turn {
 	return nil
 }
 
-// connect starts a server and a connection to it, both of which end with the
-// test. served is how Serve has ended.
+// connect starts a server and a connection to it until the end of the test. served
+// gets the error of Serve.
 func connect(t *testing.T, opts Options) (c *codexrpc.Conn, served <-chan error) {
 	t.Helper()
 	opts.Transcripts = transcripts(t)
@@ -69,7 +69,7 @@ func connect(t *testing.T, opts Options) (c *codexrpc.Conn, served <-chan error)
 	return c, ended
 }
 
-// ready is connect with the handshake done.
+// ready is connect followed by the handshake.
 func ready(t *testing.T, opts Options) *codexrpc.Conn {
 	t.Helper()
 	c, _ := connect(t, opts)
@@ -79,8 +79,8 @@ func ready(t *testing.T, opts Options) *codexrpc.Conn {
 	return c
 }
 
-// answering is a transport on which tool calls get an answer at once.
-// The client of this repository leaves them to its own clients.
+// answering is a transport that answers tool calls at once. The client does not: it
+// leaves them to its own clients.
 type answering struct {
 	codexrpc.Transport
 	writing sync.Mutex
@@ -100,8 +100,8 @@ func (a *answering) Read() ([]byte, error) {
 			return line, err
 		}
 		reply := []byte(`{"id":` + gjson.GetBytes(line, "id").Raw + `,"result":{"contentItems":[],"success":true}}`)
-		// Beside the reader: one that waits for the server's reader, which waits
-		// for its writer, which waits for this reader, would wait for ever.
+		// On another goroutine, since the server may wait for this reader before
+		// it reads again.
 		a.answers.Go(func() { _ = a.Write(reply, patience) })
 	}
 }
@@ -112,14 +112,14 @@ func (a *answering) Close() error {
 	return err
 }
 
-// patient is a context that ends when nothing can be expected any more.
+// patient returns a context that ends after patience.
 func patient(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// begin starts a thread and asks what a recording was made of.
+// begin starts a thread with the history and input of a recording.
 func begin(t *testing.T, c *codexrpc.Conn, turn *turn) *codexrpc.Thread {
 	t.Helper()
 	thread, err := c.StartThread(patient(t), codexrpc.ThreadStartParams{})
@@ -149,13 +149,13 @@ func begin(t *testing.T, c *codexrpc.Conn, turn *turn) *codexrpc.Thread {
 	return thread
 }
 
-// ask begins a turn with one text as its input.
+// ask starts a turn with one text as its input.
 func ask(t *testing.T, c *codexrpc.Conn, text string) *codexrpc.Thread {
 	t.Helper()
 	return begin(t, c, &turn{input: text + separator})
 }
 
-// heardTurn is what a client got of a turn.
+// heardTurn is a turn as a client gets it.
 type heardTurn struct {
 	text, reasoning string
 	calls           []string // name and arguments
@@ -163,7 +163,7 @@ type heardTurn struct {
 	err             error
 }
 
-// take reads a turn to its end.
+// take reads a turn until it ends.
 func take(t *testing.T, thread *codexrpc.Thread) heardTurn {
 	t.Helper()
 	ctx := patient(t)
@@ -223,7 +223,7 @@ func untilText(t *testing.T, thread *codexrpc.Thread) string {
 	}
 }
 
-// fromRecording is what a client must get of a recorded turn.
+// fromRecording returns a recorded turn as a client must get it.
 func fromRecording(turn *turn) heardTurn {
 	var h heardTurn
 	for _, s := range turn.steps {
@@ -259,7 +259,7 @@ func fromRecording(turn *turn) heardTurn {
 	return h
 }
 
-// died returns the exit code with which a server has died.
+// died returns the exit code of a server that a fault has ended.
 func died(t *testing.T, served <-chan error) int {
 	t.Helper()
 	select {
@@ -275,7 +275,7 @@ func died(t *testing.T, served <-chan error) int {
 	return 0
 }
 
-// lines starts a server to be spoken to in lines.
+// lines starts a server and returns functions that read and write single lines.
 func lines(t *testing.T) (read func() string, write func(string)) {
 	t.Helper()
 	fromClient, toServer := io.Pipe()

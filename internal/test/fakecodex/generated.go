@@ -6,28 +6,28 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Asked is what a client asks a turn for that [Options].Turn is to make.
+// Asked describes a turn for [Options].Turn.
 type Asked struct {
-	Thread, Turn string // the ids, for the messages
-	ThreadParams string // of thread/start, in JSON
-	Params       string // of turn/start, in JSON
-	History      string // the texts of what was injected, each with a zero byte behind it
+	Thread, Turn string // ids
+	ThreadParams string // parameters of thread/start, in JSON
+	Params       string // parameters of turn/start, in JSON
+	History      string // texts of the injected items, each with a zero byte after it
 }
 
-// Step is one message of a turn that was made.
+// Step is one message of a turn that [Options].Turn returns.
 type Step struct {
-	// Pause is how long the server waits before the message.
+	// Pause is the wait before the message.
 	Pause time.Duration
-	// Message is a notification, a request with a number as its id, the answer to
-	// turn/start, with the id 0 and a result, or anything else, which is sent as it
-	// is. A turn that is interrupted sends no more of them.
+	// Message is a notification, a request with a number as its id, or the answer
+	// to turn/start with the id 0 and a result. Anything else is sent as it is. An
+	// interrupted turn sends no further messages.
 	Message string
-	// Await, in place of a message, is the id of a request of this turn whose answer
-	// is waited for.
+	// Await, instead of a message, is the id of a request of this turn: the server
+	// waits for its answer.
 	Await string
 }
 
-// generated is a turn in the form of a recording.
+// generated returns a turn in the form of a recording.
 func generated(made []Step, threadID, turnID string) *turn {
 	t := &turn{thread: threadID, id: turnID, steps: make([]step, len(made))}
 	for i, m := range made {

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// TestGenerated: a turn is made of what the client has asked, its messages come in
-// order, and its request waits for the answer.
+// TestGenerated checks that Options.Turn gets the client's parameters, that its
+// messages are sent in order, and that it can wait for an answer.
 func TestGenerated(t *testing.T) {
 	var asked Asked
 	c := ready(t, Options{Turn: func(a Asked) []Step {

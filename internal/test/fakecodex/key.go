@@ -6,10 +6,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// separator ends each text of a key; no text holds it.
+// separator ends each text of a key. No text contains it.
 const separator = "\x00"
 
-// inputKey joins what counts of a turn's input.
+// inputKey returns the texts of a turn's input by which a recording is found.
 func inputKey(input gjson.Result) string {
 	var key strings.Builder
 	input.ForEach(func(_, part gjson.Result) bool {
@@ -22,7 +22,7 @@ func inputKey(input gjson.Result) string {
 	return key.String()
 }
 
-// historyKey joins what counts of injected items.
+// historyKey returns the texts of injected items by which a recording is found.
 func historyKey(items gjson.Result) string {
 	var key strings.Builder
 	items.ForEach(func(_, item gjson.Result) bool {
@@ -39,7 +39,7 @@ func historyKey(items gjson.Result) string {
 	return key.String()
 }
 
-// contentKey joins the texts of a content: a text, or a list of parts.
+// contentKey returns the texts of a content, which is a text or a list of parts.
 func contentKey(content gjson.Result) string {
 	if !content.IsArray() {
 		return content.Str + separator

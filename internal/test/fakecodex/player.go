@@ -1,7 +1,6 @@
 package fakecodex
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -9,28 +8,28 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// player plays one turn.
+// player plays the recording of one turn.
 type player struct {
 	server *server
 	thread *thread
 	turn   *turn
-	id     string // of the live turn
-	start  string // the id of the client's turn/start
+	id     string // id of the live turn
+	start  string // id of the client's turn/start
 
-	interrupts chan string // capacity 1: the id of the client's turn/interrupt
-	interrupt  string      // the one that was awaited
+	interrupts chan string // id of the client's turn/interrupt; capacity 1
+	interrupt  string      // the id received from interrupts
 	requests   map[string]<-chan struct{}
-	live       *strings.Replacer // of recorded ids
-	sent       int
+	live       *strings.Replacer // replaces recorded ids by live ones
+	sent       int               // number of messages
 }
 
-// outcome is how a step of a turn went.
+// outcome is the result of a step.
 type outcome int
 
 const (
 	goOn     outcome = iota
-	cutShort         // an interrupt came where the recording has none
-	stopped          // the server ends
+	cutShort         // there was an interrupt that the recording does not have
+	stopped          // the server has ended
 )
 
 // play plays the turn to its end.
@@ -38,7 +37,7 @@ func (p *player) play() {
 	defer p.leave()
 	p.requests = make(map[string]<-chan struct{})
 	p.live = strings.NewReplacer(jsontext.Quote(p.turn.thread), jsontext.Quote(p.thread.id), jsontext.Quote(p.turn.id), jsontext.Quote(p.id))
-	result := p.misbehave()
+	result := goOn
 	for i := 0; i < len(p.turn.steps) && result == goOn; i++ {
 		if p.turn.steps[i].kind == sendEnd {
 			p.leave()
@@ -52,8 +51,8 @@ func (p *player) play() {
 	}
 }
 
-// leave makes room for the thread's next turn, before the client can hear of
-// this one's end.
+// leave frees the thread for its next turn. This is done before the client gets
+// the end of the turn.
 func (p *player) leave() {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
@@ -63,7 +62,7 @@ func (p *player) leave() {
 	}
 }
 
-// refuseLate refuses an interrupt that nobody looks at any more.
+// refuseLate refuses an interrupt that came after the last check.
 func (p *player) refuseLate() {
 	select {
 	case id := <-p.interrupts:
@@ -72,8 +71,8 @@ func (p *player) refuseLate() {
 	}
 }
 
-// step plays one message. expected says that the recording still has an
-// interrupt to come; then one that is early waits for its place.
+// step plays one message. If expected, the recording still has an interrupt, and
+// one that comes early waits for its place.
 func (p *player) step(s step, expected bool) outcome {
 	switch s.kind {
 	case awaitInterrupt:
@@ -100,13 +99,13 @@ func (p *player) step(s step, expected bool) outcome {
 	return goOn
 }
 
-// rewrite puts the live ids in a message that has an id of its own.
+// rewrite replaces the ids in a message that has an id of its own.
 func (p *player) rewrite(s step, id string) string {
 	return strings.Replace(p.live.Replace(s.message), `"id":`+s.id, `"id":`+id, 1)
 }
 
-// await waits for an interrupt or for done. An interrupt is what the recording
-// has here, or else cuts the turn short, which is told by done.
+// await waits for an interrupt or for done. An interrupt cuts the turn short unless
+// done is nil, which means that the recording has one here.
 func (p *player) await(interrupts <-chan string, done <-chan struct{}) outcome {
 	select {
 	case p.interrupt = <-interrupts:
@@ -121,8 +120,8 @@ func (p *player) await(interrupts <-chan string, done <-chan struct{}) outcome {
 	}
 }
 
-// awaitAnswer waits for the client's answer to a request of the recording. A
-// turn that is to be interrupted later does not get one before.
+// awaitAnswer waits for the client's answer to a request of the recording. It does
+// not wait if the recording has an interrupt later on: then there is no answer.
 func (p *player) awaitAnswer(answered <-chan struct{}, expected bool) outcome {
 	if answered == nil || expected {
 		return goOn
@@ -130,7 +129,7 @@ func (p *player) awaitAnswer(answered <-chan struct{}, expected bool) outcome {
 	return p.await(p.interrupts, answered)
 }
 
-// pace looks for an interrupt, and makes a pause and those that faults ask for.
+// pace checks for an interrupt, waits, and stalls if a fault says so.
 func (p *player) pace(wait time.Duration, expected bool) outcome {
 	faults := p.server.opts.Faults
 	if faults.StallAfter > 0 && p.sent >= faults.StallAfter {
@@ -138,7 +137,7 @@ func (p *player) pace(wait time.Duration, expected bool) outcome {
 	}
 	interrupts := p.interrupts
 	if expected || p.interrupt != "" {
-		interrupts = nil // it has its place, or has been there
+		interrupts = nil // the recording has one later, or had it already
 	}
 	pause := make(chan struct{})
 	if wait <= 0 {
@@ -153,24 +152,4 @@ func (p *player) pace(wait time.Duration, expected bool) outcome {
 	default:
 	}
 	return p.await(interrupts, pause)
-}
-
-// misbehave does what faults ask for at the beginning of a turn.
-func (p *player) misbehave() outcome {
-	faults := p.server.opts.Faults
-	if faults.Garbage {
-		for _, line := range []string{"codex: not a message", `{"method":`, `[]`, "\x00\xff"} {
-			p.server.send(line)
-		}
-	}
-	if faults.HugeLine > 0 {
-		p.server.send(`{"method":"future/blob","params":"` + strings.Repeat("x", faults.HugeLine) + `"}`)
-	}
-	if !faults.Unknown {
-		return goOn
-	}
-	p.server.send(fmt.Sprintf(`{"method":"future/notification","params":{"threadId":%s}}`, jsontext.Quote(p.thread.id)))
-	id, answered := p.server.request()
-	p.server.send(fmt.Sprintf(`{"id":%d,"method":"future/request","params":{"threadId":%s}}`, id, jsontext.Quote(p.thread.id)))
-	return p.await(p.interrupts, answered)
 }

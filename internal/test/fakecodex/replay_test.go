@@ -15,14 +15,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Every recording, through the real client: it gets what was recorded.
+// TestEveryRecordingReplays checks that the real client gets what was recorded.
 func TestEveryRecordingReplays(t *testing.T) {
 	c := ready(t, Options{})
 	for _, turn := range transcripts(t).turns {
 		t.Run(turn.name, func(t *testing.T) {
 			thread := begin(t, c, turn)
 			if expects(turn.steps) {
-				// Early or not: it waits for its place in the recording.
+				// It may be early: the turn handles it where the recording has one.
 				if err := thread.Interrupt(patient(t)); err != nil {
 					t.Error(err)
 				}
@@ -41,7 +41,7 @@ func TestEveryRecordingReplays(t *testing.T) {
 	}
 }
 
-// The recordings hold what they are there for.
+// TestRecordingsAreComplete checks that the recordings have what tests need.
 func TestRecordingsAreComplete(t *testing.T) {
 	for name, wanted := range map[string]func(heardTurn) bool{
 		"text":                   func(h heardTurn) bool { return h.status == "completed" && h.text != "" && h.code == "" },
@@ -78,7 +78,7 @@ func TestRecordingsAreComplete(t *testing.T) {
 	}
 }
 
-// Many turns of many threads at once: each client gets its own, to the byte.
+// TestTurnsDoNotMix runs many turns of many threads at once.
 func TestTurnsDoNotMix(t *testing.T) {
 	c := ready(t, Options{})
 	names := []string{"text", "multibyte", "reasoning", "use-tool-burst", "tool-burst-answered", "error-http-500"}
@@ -100,7 +100,8 @@ func TestTurnsDoNotMix(t *testing.T) {
 	clients.Wait()
 }
 
-// An interrupt where the recording has none ends the turn.
+// TestInterruptAnywhere checks that an interrupt which is not recorded ends the
+// turn.
 func TestInterruptAnywhere(t *testing.T) {
 	for _, stall := range []int{1, 2, 3, 6, 9} {
 		t.Run(fmt.Sprint(stall), func(t *testing.T) {
@@ -149,7 +150,7 @@ func TestInterruptedTurnSaysSo(t *testing.T) {
 	}
 }
 
-// A thread takes one turn after the other.
+// TestSecondTurnOfAThread checks that a thread can have several turns.
 func TestSecondTurnOfAThread(t *testing.T) {
 	c := ready(t, Options{})
 	first := begin(t, c, recorded(t, "text"))
@@ -232,7 +233,8 @@ func TestUnknownInput(t *testing.T) {
 	}
 }
 
-// The end of its input ends it, also in a turn, and so does its context.
+// TestServeEnds checks that Serve ends with its input and its context, even during
+// a turn.
 func TestServeEnds(t *testing.T) {
 	c, served := connect(t, Options{Faults: Faults{StallAfter: 4}})
 	if _, err := c.Initialize(patient(t), codexrpc.ClientInfo{}); err != nil {

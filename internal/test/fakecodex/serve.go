@@ -14,41 +14,40 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// maxLine bounds a message of the client's: the largest history and its frame.
+// maxLine bounds a message of the client, in bytes.
 const maxLine = 128 << 20
 
 // server is one app-server.
 type server struct {
 	opts Options
-	ctx  context.Context // of all turns
+	ctx  context.Context // ends all turns
 	die  context.CancelCauseFunc
 
 	players sync.WaitGroup
-	writing chan struct{} // holds an element while a line is written, perhaps for long
+	writing chan struct{} // has an element while a line is written
 	w       io.Writer
-	sent    int // messages, under writing
+	sent    int // number of messages; guarded by writing
 
 	mu          sync.Mutex
 	initialized bool
-	refusals    int // still to be given for overload
-	lastID      int // of threads and turns
-	nextRequest int // the id of the server's next request
+	refusals    int // number of calls still to refuse as overloaded
+	lastID      int // last id of a thread or turn
+	nextRequest int // id of the server's next request
 	threads     map[string]*thread
-	requests    map[int]chan struct{} // closed at the answer to a request of the server's
+	requests    map[int]chan struct{} // by the id of a request of the server; closed at its answer
 }
 
 // thread is one conversation.
 type thread struct {
 	id      string
-	start   string  // the parameters of thread/start
-	history string  // what was injected, see historyKey
-	player  *player // of the running turn
+	start   string  // parameters of thread/start
+	history string  // historyKey of the injected items
+	player  *player // the running turn; nil if there is none
 }
 
-// Serve plays an app-server that reads from r and writes to w until r ends,
-// which gives no error, ctx ends, or a fault lets it die, which gives a
-// [DeathError]. Its turns have ended when it returns; what reads from r ends
-// with r.
+// Serve plays an app-server that reads from r and writes to w. It returns nil when
+// r ends, the cause of ctx when ctx ends, and a [DeathError] when a fault ends it.
+// Its turns have ended then. A goroutine that reads from r ends with r.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, opts Options) error {
 	if opts.Transcripts == nil {
 		return errors.New("there are no recordings to play")
@@ -81,7 +80,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, opts Options) error {
 	}
 }
 
-// scan hands on the lines of r until it ends, or ctx does.
+// scan sends the lines of r until r or ctx ends.
 func scan(ctx context.Context, r io.Reader, lines chan<- []byte) error {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxLine)
@@ -95,7 +94,7 @@ func scan(ctx context.Context, r io.Reader, lines chan<- []byte) error {
 	return scanner.Err()
 }
 
-// dispatch handles one message of the client's.
+// dispatch handles one message of the client.
 func (s *server) dispatch(line []byte) {
 	m := gjson.ParseBytes(line)
 	method, id := m.Get("method").Str, m.Get("id")
@@ -111,7 +110,7 @@ func (s *server) dispatch(line []byte) {
 	}
 }
 
-// answered notes the answer to a request of the server's own.
+// answered records the client's answer to a request of the server.
 func (s *server) answered(id int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +120,8 @@ func (s *server) answered(id int) {
 	}
 }
 
-// request gives a request of the server's an id, and the channel that is
-// closed at its answer.
+// request returns the id for a request of the server, and a channel that is closed
+// at its answer.
 func (s *server) request() (id int, answered <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +132,7 @@ func (s *server) request() (id int, answered <-chan struct{}) {
 	return id, waiting
 }
 
-// send writes one line, unless the server has died.
+// send writes one line, unless the server has ended.
 func (s *server) send(line string) {
 	s.writing <- struct{}{}
 	defer func() { <-s.writing }()

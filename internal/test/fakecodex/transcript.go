@@ -13,29 +13,28 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Transcripts are the recordings that a server plays. They are read-only, and
-// servers may share them.
+// Transcripts are the recordings that a server plays. Servers may share them.
 type Transcripts struct {
 	turns   []*turn
-	answers map[string]string // the recorded result of each method that has a fixed one
+	answers map[string]string // recorded results of the fixed methods
 }
 
 // turn is the recording of one turn.
 type turn struct {
 	name    string
-	input   string // what the model was asked, see textKey
-	history string
-	steps   []step // from turn/start on, without the client's calls before it
-	thread  string // the recorded ids
-	id      string
+	input   string // inputKey of the turn's input
+	history string // historyKey of the injected items
+	steps   []step // what follows turn/start
+	thread  string // recorded id of the thread
+	id      string // recorded id of the turn
 }
 
 // step is one message of a recording.
 type step struct {
 	kind    stepKind
 	message string
-	id      string        // raw JSON: of the request that is sent or answered
-	pause   time.Duration // before it
+	id      string        // JSON id of the request that is sent or answered
+	pause   time.Duration // wait before the message
 }
 
 type stepKind int
@@ -43,14 +42,14 @@ type stepKind int
 const (
 	sendNotification stepKind = iota
 	sendRequest
-	sendStartAnswer     // to turn/start
-	sendInterruptAnswer // to turn/interrupt
-	sendEnd             // of the turn
+	sendStartAnswer     // answer to turn/start
+	sendInterruptAnswer // answer to turn/interrupt
+	sendEnd             // turn/completed
 	awaitInterrupt
 	awaitAnswer
 )
 
-// Load reads all recordings of a directory, the files named *.jsonl.
+// Load reads all recordings (*.jsonl) of a directory.
 func Load(dir string) (*Transcripts, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil {
@@ -73,7 +72,7 @@ func Load(dir string) (*Transcripts, error) {
 	return t, nil
 }
 
-// Names lists the recorded turns.
+// Names returns the names of the recorded turns.
 func (t *Transcripts) Names() []string {
 	names := make([]string, len(t.turns))
 	for i, turn := range t.turns {
@@ -82,10 +81,10 @@ func (t *Transcripts) Names() []string {
 	return names
 }
 
-// fixed are the methods that are answered as recorded, whoever asks.
+// fixed are the methods whose answer is always the recorded one.
 var fixed = []string{"initialize", "account/read", "model/list", "thread/start"}
 
-// add takes one recording apart.
+// add parses one recording.
 func (t *Transcripts) add(name string, text []byte) error {
 	r := reading{turn: turn{name: name}, asked: make(map[string]string)}
 	for line := range bytes.Lines(text) {
@@ -112,11 +111,11 @@ func (t *Transcripts) add(name string, text []byte) error {
 	return nil
 }
 
-// reading is a recording while it is taken apart.
+// reading is the state of parsing a recording.
 type reading struct {
 	turn    turn
-	asked   map[string]string // the client's methods, by the ids of its requests
-	answers string            // the method that the last message from the server answers
+	asked   map[string]string // methods of the client's requests by id
+	answers string            // method answered by the server's last message
 }
 
 func (r *reading) toServer(m gjson.Result) {
@@ -158,13 +157,13 @@ func (r *reading) fromServer(m gjson.Result) {
 		case "turn/interrupt":
 			s.kind = sendInterruptAnswer
 		default:
-			return // answered by the server itself
+			return // such calls are answered without a recording
 		}
 	}
 	r.turn.steps = append(r.turn.steps, s)
 }
 
-// find returns the recording for what a client asks, see the package comment.
+// find returns the recording for a turn; see the package documentation.
 func (t *Transcripts) find(input, history, fallback string) *turn {
 	var sameInput, named *turn
 	for _, turn := range t.turns {

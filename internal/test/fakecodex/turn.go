@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// startTurn begins to play what the client asks for.
+// startTurn starts a turn.
 func (s *server) startTurn(t *thread, id string, params gjson.Result) {
 	p := &player{server: s, thread: t, start: id, interrupts: make(chan string, 1)}
 	s.mu.Lock()
@@ -32,7 +32,7 @@ func (s *server) startTurn(t *thread, id string, params gjson.Result) {
 	s.players.Go(p.play)
 }
 
-// recorded finds the recording of what the client asks for.
+// recorded returns the recording for a turn, or a turn that fails.
 func (s *server) recorded(t *thread, input string) *turn {
 	if found := s.opts.Transcripts.find(input, t.history, s.opts.Default); found != nil {
 		return found
@@ -40,7 +40,7 @@ func (s *server) recorded(t *thread, input string) *turn {
 	return unknownTurn(input)
 }
 
-// interrupt hands an interrupt to the running turn, if it is meant.
+// interrupt passes an interrupt to the running turn with this id.
 func (s *server) interrupt(t *thread, id, turnID string) {
 	s.mu.Lock()
 	p := t.player
@@ -59,7 +59,7 @@ func (s *server) interrupt(t *thread, id, turnID string) {
 		s.refuse(id, codeInvalid, "the turn is being interrupted")
 		return
 	}
-	// The turn may have ended in between, without a look at this.
+	// The turn may have ended in between, without a check for interrupts.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.player != p {
@@ -67,13 +67,13 @@ func (s *server) interrupt(t *thread, id, turnID string) {
 	}
 }
 
-// The ids in a turn that no recording was found for.
+// The ids of a turn without a recording.
 const (
 	noThread = "thread-none"
 	noTurn   = "turn-none"
 )
 
-// unknownTurn is a turn that fails, since no recording has its input.
+// unknownTurn returns a turn that fails because no recording has its input.
 func unknownTurn(input string) *turn {
 	text := strings.TrimSuffix(strings.ReplaceAll(input, separator, " | "), " | ")
 	failure := fmt.Sprintf(`{"message":%s,"codexErrorInfo":"other","additionalDetails":null}`,
@@ -86,10 +86,10 @@ func unknownTurn(input string) *turn {
 	}}
 }
 
-// turnCompleted is the method of a turn's last message.
+// turnCompleted is the method of the last message of a turn.
 const turnCompleted = "turn/completed"
 
-// completed is the last message of a turn.
+// completed returns the last message of a turn.
 func completed(threadID, turnID, status, failure string) string {
 	return `{"method":"` + turnCompleted + `","params":{"threadId":` + jsontext.Quote(threadID) + `,"turn":` + turnObject(turnID, status, failure) + `}}`
 }
@@ -98,7 +98,7 @@ func turnObject(id, status, failure string) string {
 	return fmt.Sprintf(`{"id":%s,"items":[],"itemsView":"notLoaded","status":%s,"error":%s}`, jsontext.Quote(id), jsontext.Quote(status), failure)
 }
 
-// expects reports whether an interrupt is still to come in a recording.
+// expects reports whether steps have an interrupt.
 func expects(steps []step) bool {
 	return slices.ContainsFunc(steps, func(s step) bool { return s.kind == awaitInterrupt })
 }

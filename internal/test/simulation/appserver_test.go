@@ -40,10 +40,10 @@ func (l *life) String() string {
 	return b.String()
 }
 
-// sound reports whether an instance works for ever.
+// sound reports whether an instance never fails.
 func (l *life) sound() bool {
 	f := &l.Faults
-	return !l.Unstartable && l.KillAfter == 0 && l.HangAfter == 0 && len(f.Mute) == 0 && f.DieAt == "" && f.DieAfter == 0 && !f.LoggedOut
+	return !l.Unstartable && l.KillAfter == 0 && l.HangAfter == 0 && len(f.Mute) == 0 && f.DieAt == "" && f.DieAfter == 0
 }
 
 // appServer is an instance, which ends with its process, its input, or the plan.
