@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"bufio"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -24,8 +26,9 @@ func (b *began) AnswerBegan(stream bool) (ended func()) {
 // TestHandOver: as soon as Codex has a request, its body takes no memory any
 // more, unless the response is kept with it.
 func TestHandOver(t *testing.T) {
-	u := newFakeUpstream(t, fakecodex.Options{Default: "text"})
 	filler := strings.Repeat("x", 8<<20)
+	serve := playing(transcripts(t), fakecodex.Options{Default: "text"})
+	u := newServedUpstream(t, func(in io.Reader, out io.Writer) { serve(without(filler, in), out) })
 	chat := `{"model":"m","messages":[{"role":"user","content":"` + filler + `"},{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}`
 	response := `{"model":"m","store":false,"input":"` + filler + `"}`
 	for name, c := range map[string]struct {
@@ -63,6 +66,26 @@ func TestHandOver(t *testing.T) {
 			t.Errorf("%s: %d bytes are left, %d are being copied", name, g.BodyMemory(), copying)
 		}
 	}
+}
+
+// without removes a text from lines, so that an app-server in this process does not
+// keep it.
+func without(text string, from io.Reader) io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		lines := bufio.NewReader(from)
+		for {
+			line, err := lines.ReadString('\n')
+			if err == nil {
+				_, err = io.WriteString(w, strings.ReplaceAll(line, text, ""))
+			}
+			if err != nil {
+				_ = w.CloseWithError(err)
+				return
+			}
+		}
+	}()
+	return r
 }
 
 // heap is what is in use of it.

@@ -1,9 +1,7 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,12 +14,8 @@ import (
 
 // talkative is an app-server whose turns say so much, in pieces of a KiB.
 func talkative(t testing.TB, pieces int) *fakeUpstream {
-	transcripts, err := fakecodex.Load("../../testdata/transcripts")
-	if err != nil {
-		t.Fatal(err)
-	}
 	text := strings.Repeat("0123456789abcde ", 64)
-	options := fakecodex.Options{Transcripts: transcripts, Turn: func(a fakecodex.Asked) []fakecodex.Step {
+	return newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
 		steps := []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}}
 		for range pieces {
 			steps = append(steps, fakecodex.Step{Message: fmt.Sprintf(
@@ -29,10 +23,7 @@ func talkative(t testing.TB, pieces int) *fakeUpstream {
 		}
 		return append(steps, fakecodex.Step{Message: fmt.Sprintf(
 			`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":"completed"}}}`, a.Thread, a.Turn)})
-	}}
-	return newServedUpstream(t, func(in io.Reader, out io.Writer) {
-		_ = fakecodex.Serve(context.Background(), in, out, options) // the end of in ends it
-	})
+	}})
 }
 
 // TestLargeAnswers: an answer that is put together has a limit, over all its

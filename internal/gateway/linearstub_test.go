@@ -39,11 +39,12 @@ func startServing(serve func(in io.Reader, out io.Writer)) *appserver.Program {
 	exited := make(chan string, 1)
 	go func() {
 		serve(in, out)
-		out.Close()
-		silent.Close()
+		for _, end := range []io.Closer{in, out, silent} {
+			_ = end.Close()
+		}
 		exited <- "exited"
 	}()
-	kill := func() { in.Close() }
+	kill := func() { _ = in.Close() }
 	return &appserver.Program{
 		Stdin: stdin, Stdout: stdout, Stderr: stderr, PID: 1,
 		Wait: func() string { return <-exited }, Terminate: kill, Kill: kill,

@@ -1,53 +1,20 @@
 package gateway
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// fakeEnv makes the test binary play an app-server with these fakecodex.Options.
-const fakeEnv = "GATEWAY_TEST_APP_SERVER"
-
-func TestMain(m *testing.M) {
-	if options := os.Getenv(fakeEnv); options != "" {
-		if err := playAppServer(options); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	goleak.VerifyTestMain(m)
-}
-
-func playAppServer(options string) error {
-	if os.Args[1] != "app-server" {
-		return fmt.Errorf("there is no playing of codex %s", os.Args[1])
-	}
-	var opts fakecodex.Options
-	err := json.Unmarshal([]byte(options), &opts)
-	if err == nil {
-		opts.Transcripts, err = fakecodex.Load(os.Getenv("TRANSCRIPTS"))
-	}
-	if err != nil {
-		return err
-	}
-	return fakecodex.Serve(context.Background(), os.Stdin, os.Stdout, opts)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what must happen in the end, on a machine however busy.
 const patience = time.Minute
@@ -60,36 +27,11 @@ type fakeUpstream struct {
 	conversations *Conversations // nil: nothing is kept
 }
 
-func newFakeUpstream(t *testing.T, opts fakecodex.Options) *fakeUpstream {
+// newFakeUpstream returns an upstream whose app-server, which is ready, plays
+// recordings.
+func newFakeUpstream(t testing.TB, opts fakecodex.Options) *fakeUpstream {
 	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := filepath.Abs(filepath.Join("..", "..", "testdata", "transcripts"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	options, err := json.Marshal(struct {
-		Default, RateLimits string
-		Faults              fakecodex.Faults
-	}{opts.Default, opts.RateLimits, opts.Faults})
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &fakeUpstream{process: appserver.New(appserver.Config{
-		Command:      []string{program, "app-server"},
-		Env:          map[string]string{fakeEnv: string(options), "TRANSCRIPTS": dir, "GORACE": "atexit_sleep_ms=0"},
-		StartTimeout: patience,
-		StopTimeout:  time.Second,
-		Client:       codexrpc.ClientInfo{Name: "test"},
-	}, nil)}
-	u.process.Start()
-	t.Cleanup(u.process.Stop)
-	if _, err := u.process.Conn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return u
+	return newServedUpstream(t, playing(transcripts(t), opts))
 }
 
 func (u *fakeUpstream) Lease() (Lease, error) {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,22 +14,17 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
-// newPlayed is an upstream whose app-server runs within the test, with options
+// newPlayed returns an upstream whose app-server plays recordings, with options
 // that may differ for each start.
 func newPlayed(t *testing.T, options func(start int) fakecodex.Options) *fakeUpstream {
 	t.Helper()
-	transcripts, err := fakecodex.Load(filepath.Join("..", "..", "testdata", "transcripts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := transcripts(t)
 	starts := 0
 	u := &fakeUpstream{process: appserver.New(appserver.Config{
 		StopTimeout: time.Second,
 		Start: func() (*appserver.Program, error) {
 			starts++
-			opts := options(starts)
-			opts.Transcripts = transcripts
-			return play(opts), nil
+			return startServing(playing(all, options(starts))), nil
 		},
 	}, nil)}
 	u.process.Start()
@@ -38,24 +32,20 @@ func newPlayed(t *testing.T, options func(start int) fakecodex.Options) *fakeUps
 	return u
 }
 
-// play is an app-server that plays recordings.
-func play(opts fakecodex.Options) *appserver.Program {
-	stdin, toProgram := io.Pipe()
-	fromProgram, stdout := io.Pipe()
-	stderr, complaints := io.Pipe()
-	ctx, cancel := context.WithCancelCause(context.Background())
-	end := func() { cancel(errors.New("killed")) }
-	return &appserver.Program{
-		Stdin: toProgram, Stdout: fromProgram, Stderr: stderr, PID: 1, Terminate: end, Kill: end,
-		Wait: func() string {
-			err := fakecodex.Serve(ctx, stdin, stdout, opts)
-			cancel(err)
-			for _, pipe := range []io.Closer{stdin, stdout, complaints} {
-				_ = pipe.Close()
-			}
-			return "ended"
-		},
+// transcripts loads the repository's recordings.
+func transcripts(t testing.TB) *fakecodex.Transcripts {
+	t.Helper()
+	all, err := fakecodex.Load(filepath.Join("..", "..", "testdata", "transcripts"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return all
+}
+
+// playing returns a serve function that plays recordings.
+func playing(all *fakecodex.Transcripts, opts fakecodex.Options) func(in io.Reader, out io.Writer) {
+	opts.Transcripts = all
+	return func(in io.Reader, out io.Writer) { _ = fakecodex.Serve(context.Background(), in, out, opts) }
 }
 
 // TestAppServerEndsAtTheStart: a request whose app-server ends before its turn has

@@ -1,15 +1,18 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // recorded is the request behind a recording of the app-server, in the terms
@@ -154,12 +157,32 @@ func (s *site) see(body string, stream bool) gist {
 	return got
 }
 
-// TestReplay asks the same of the real codex and of the double that replays
-// its recordings: the same client cannot tell them apart.
+// replayEnv is the variable of a process that plays the recordings in this
+// directory as an app-server.
+const replayEnv = "E2E_REPLAY"
+
+func replay(dir string) (exitCode int) {
+	if os.Args[1] != "app-server" {
+		fmt.Fprintln(os.Stderr, "only app-server is played")
+		return 1
+	}
+	recordings, err := fakecodex.Load(dir)
+	if err == nil {
+		err = fakecodex.Serve(context.Background(), os.Stdin, os.Stdout, fakecodex.Options{Transcripts: recordings})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// TestReplay asks the same of the real codex and of recordings, and expects the
+// same answers.
 func TestReplay(t *testing.T) {
-	double := filepath.Join(t.TempDir(), "fakecodex")
-	if out, err := exec.Command("go", "build", "-o", double, "../cmd/fakecodex").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
 	dir, err := filepath.Abs(transcripts)
 	if err != nil {
@@ -171,7 +194,7 @@ func TestReplay(t *testing.T) {
 	replay.url = "http://" + replay.addr
 	live.load("{\nadmin off\npersist_config off\nauto_https off\n}\n" +
 		live.url + " {\ncodex {\n" + live.appServer() + "\n}\n}\n" +
-		replay.url + " {\ncodex {\napp_server " + double + " -transcripts " + dir + " app-server\n}\n}\n")
+		replay.url + " {\ncodex {\napp_server " + program + " app-server {\nenv " + replayEnv + " " + dir + "\n}\n}\n}\n")
 	live.waitReady()
 	replay.waitReady()
 	asked := live.model.Stats().Requests

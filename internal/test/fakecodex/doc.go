@@ -5,7 +5,6 @@
 // model/list and thread/start are the recorded ones; those to thread/inject_items
 // and thread/unsubscribe are always the same; [Options] have the answer to
 // account/rateLimits/read. turn/start plays the recording of a turn.
-// [Main] does the same in a process of its own.
 //
 // # Which recording is played
 //
