@@ -149,7 +149,7 @@ func TestAC10_Tests(t *testing.T) {
 		}
 		source.Write(text)
 	}
-	page, err := os.ReadFile(filepath.Join("..", "docs", "tool-calls.md"))
+	page, err := os.ReadFile(filepath.Join("..", "docs", "stories.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestAC10_Tests(t *testing.T) {
 		}
 		name, _, _ := strings.Cut(rest, "(")
 		if !strings.Contains(string(page), "`"+prefix+name+"`") {
-			t.Errorf("docs/tool-calls.md does not name %s%s", prefix, name)
+			t.Errorf("docs/stories.md does not name %s%s", prefix, name)
 		}
 	}
 }

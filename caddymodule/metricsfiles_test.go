@@ -70,7 +70,7 @@ func TestExamplesNameMetrics(t *testing.T) {
 
 // TestDocumentedMetrics: the documentation has all metrics, and no others.
 func TestDocumentedMetrics(t *testing.T) {
-	text, err := os.ReadFile("../docs/configuration.md")
+	text, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,125 @@
+package caddymodule
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestOptionsAreDocumented compares the options with the two places that list them: the
+// syntax above UnmarshalCaddyfile, and the tables of the docs.
+func TestOptionsAreDocumented(t *testing.T) {
+	var options []string
+	for _, o := range slices.Concat(new(Handler).options(), new(AppServer).options(), new(Conversations).options()) {
+		if o.word != nil || o.args != nil {
+			options = append(options, o.name)
+		}
+	}
+	for place, shown := range map[string][]string{
+		"the syntax above UnmarshalCaddyfile": syntaxOptions(t),
+		"docs/configuration.md and docs/tool-calls.md": slices.Concat(
+			tableOptions(t, "../docs/configuration.md"),
+			tableOptions(t, "../docs/tool-calls.md"),
+		),
+	} {
+		for _, option := range options {
+			if !slices.Contains(shown, option) {
+				t.Errorf("%s lacks %s", place, option)
+			}
+		}
+		for i, option := range shown {
+			if !slices.Contains(options, option) {
+				t.Errorf("%s has %s, which is no option", place, option)
+			}
+			if option != "app_server" && slices.Contains(shown[:i], option) {
+				t.Errorf("%s has %s twice", place, option)
+			}
+		}
+	}
+}
+
+var firstWord = regexp.MustCompile(`(?m)^[/\s]*([a-z_]+)`)
+
+// syntaxOptions returns the options in the comment of UnmarshalCaddyfile.
+func syntaxOptions(t *testing.T) (options []string) {
+	_, rest, found := strings.Cut(readText(t, "caddyfile.go"), "//\tcodex {\n")
+	syntax, _, ended := strings.Cut(rest, "\n//\t}\n")
+	if !found || !ended {
+		t.Fatal("there is no syntax above UnmarshalCaddyfile")
+	}
+	for _, match := range firstWord.FindAllStringSubmatch(syntax, -1) {
+		options = append(options, match[1])
+	}
+	return options
+}
+
+var firstCell = regexp.MustCompile("^\\| `([a-z_]+)")
+
+// tableOptions returns the options in the first columns of the tables of options.
+func tableOptions(t *testing.T, path string) (options []string) {
+	inTable := false
+	for line := range strings.Lines(readText(t, path)) {
+		inTable = strings.HasPrefix(line, "| option |") || inTable && strings.HasPrefix(line, "|")
+		if match := firstCell.FindStringSubmatch(line); inTable && match != nil {
+			options = append(options, match[1])
+		}
+	}
+	return options
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading    = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInSlugs = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestLinks: each relative link in the documentation leads to a file and, with a
+// fragment, to a heading.
+func TestLinks(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots, err := filepath.Glob("../*.md")
+	if err != nil || len(pages) == 0 || len(roots) == 0 {
+		t.Fatal(err, pages, roots)
+	}
+	for _, page := range append(pages, roots...) {
+		for _, match := range link.FindAllStringSubmatch(readText(t, page), -1) {
+			path, fragment, _ := strings.Cut(match[1], "#")
+			if strings.Contains(path, ":") {
+				continue
+			}
+			target := page
+			if path != "" {
+				target = filepath.Join(filepath.Dir(page), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if fragment != "" && !slices.Contains(slugs(readText(t, target)), fragment) {
+				t.Errorf("%s: %s has no heading #%s", page, target, fragment)
+			}
+		}
+	}
+}
+
+// slugs returns the fragments of a page's headings, as GitHub makes them.
+func slugs(page string) (slugs []string) {
+	for _, match := range heading.FindAllStringSubmatch(page, -1) {
+		text := notInSlugs.ReplaceAllString(strings.ToLower(match[1]), "")
+		slugs = append(slugs, strings.ReplaceAll(text, " ", "-"))
+	}
+	return slugs
+}
