@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
 // route is one entry of the API.
@@ -122,7 +123,7 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 // that the client has gone.
 func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 	if r.ContentLength != 0 {
-		gateway.LimitDiscard(w)
+		reqbody.LimitDiscard(w)
 	}
 	setFailure(r, e)
 	_ = e.Respond(w)

@@ -64,28 +64,22 @@ func TestExit(t *testing.T) {
 	})
 }
 
-// Whatever a request was doing before its turn, at the exit it hears of that.
-func TestReceiveAtExit(t *testing.T) {
-	text := conversing(userMessage)
-	for name, pieces := range map[string][]piece{
-		"reading": {{time.Hour, len(text)}},
-		"waiting": {{0, len(text)}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			g, exit := exitingGateway(t, Options{MaxBody: 1 << 10, MaxBodyMemory: 4 << 10, MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour})
-			leave, refusal := g.admit(t.Context(), "", 1)
-			if refusal != nil {
-				t.Fatal(refusal)
-			}
-			defer leave()
-			time.AfterFunc(time.Second, exit)
-			body := &slowBody{text: text, pieces: pieces, expired: make(chan struct{})}
-			_, refusal = g.accept(g.newExchange(body.writer(), httptest.NewRequest(http.MethodPost, "/", body)), chatCodec{})
-			if refusal == nil || refusal.Status != http.StatusServiceUnavailable || refusal.Code != "server_shutting_down" || refusal.RetryAfter == 0 {
-				t.Errorf("%s: %+v", name, refusal)
-			}
-		})
-	}
+// A request that waits for its turn when the server begins to exit is told that.
+func TestWaitingAtExit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, exit := exitingGateway(t, Options{MaxBody: 1 << 10, MaxBodyMemory: 4 << 10, MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour})
+		leave, refusal := g.admit(t.Context(), "", 1)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		defer leave()
+		time.AfterFunc(time.Second, exit)
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(conversing(userMessage)))
+		_, refusal = g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{})
+		if refusal == nil || refusal.Status != http.StatusServiceUnavailable || refusal.Code != "server_shutting_down" || refusal.RetryAfter == 0 {
+			t.Errorf("%+v", refusal)
+		}
+	})
 }
 
 // readSignal is a body that signals its first read.

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
+	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -53,7 +54,7 @@ type Gateway struct {
 	upstream Upstream
 	opts     Options
 	queue    *queue.Queue // a slot for each running turn
-	bodies   *bodies
+	bodies   *reqbody.Pool
 
 	answers   *budget.Budget // of answers until their ends
 	maxAnswer int64          // of one of them, in bytes
@@ -79,7 +80,7 @@ func New(upstream Upstream, opts Options) *Gateway {
 		}),
 		answers:   budget.New(answerMemory),
 		maxAnswer: maxAnswer,
-		bodies:    newBodies(opts.MaxBodyMemory, opts.MaxBody),
+		bodies:    reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody),
 		running:   opts.Running,
 	}
 }
@@ -88,4 +89,4 @@ func New(upstream Upstream, opts Options) *Gateway {
 func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.queue.Len() }
 
 // BodyMemory returns how much memory the bodies of requests take, in bytes.
-func (g *Gateway) BodyMemory() int64 { return g.bodies.budget.Held() }
+func (g *Gateway) BodyMemory() int64 { return g.bodies.Held() }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
@@ -42,12 +43,12 @@ func TestHandOver(t *testing.T) {
 	} {
 		observer := new(began)
 		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore{}, Instructions: InstructionsReplace})
-		g.opts.MaxBody = 32 << 20
+		g.bodies = reqbody.NewPool(1<<30, 32<<20)
 		before := heap()
 		looked := false
 		observer.look = func() {
 			looked = true
-			if len(g.bodies.copying) != 0 {
+			if g.bodies.Copying() != 0 {
 				t.Errorf("%s: it is still being copied", name)
 			}
 			if held := g.BodyMemory(); (held > 0) != c.kept {
@@ -62,7 +63,7 @@ func TestHandOver(t *testing.T) {
 		if w.Code != http.StatusOK || !looked {
 			t.Errorf("%s: %d %.200s", name, w.Code, w.Body)
 		}
-		if copying := len(g.bodies.copying); g.BodyMemory() != 0 || copying != 0 {
+		if copying := g.bodies.Copying(); g.BodyMemory() != 0 || copying != 0 {
 			t.Errorf("%s: %d bytes are left, %d are being copied", name, g.BodyMemory(), copying)
 		}
 	}

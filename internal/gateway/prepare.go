@@ -7,6 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
 // prepare makes all that the turns of a request need. It is called once they may
@@ -35,9 +36,9 @@ func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded
 
 // waitToCopy waits until the body of a request may be copied.
 func (g *Gateway) waitToCopy(ctx context.Context, x *exchange) *apierror.Error {
-	copied, err := g.bodies.copies(ctx, x.body.Size())
+	copied, err := g.bodies.WaitToCopy(ctx, x.body.Size())
 	switch {
-	case errors.Is(err, errCopyWait):
+	case errors.Is(err, reqbody.ErrCopyWait):
 		return apierror.BodyMemory()
 	case err != nil:
 		return apierror.From(err)

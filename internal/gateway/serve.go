@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
+	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -98,12 +99,12 @@ func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
 // them. It does not read a request that finds the queue full.
 func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, *apierror.Error) {
 	if g.queue.Full(x.user) {
-		LimitDiscard(x.w)
+		reqbody.LimitDiscard(x.w)
 		return nil, apierror.QueueFull()
 	}
-	x.body = g.bodies.budget.Claim()
+	x.body = g.bodies.Claim()
 	x.atEnd(x.body.Release)
-	body, apiErr := g.readBody(ctx, x.w, x.r, x.body)
+	body, apiErr := g.readBody(ctx, x)
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -117,6 +118,24 @@ func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, 
 	}
 	x.atEnd(leave)
 	return g.prepare(ctx, x, c.route(), decoded)
+}
+
+// readBody reads the body of a request. Caddy's own limit (request_body) may be lower than
+// the gateway's.
+func (g *Gateway) readBody(ctx context.Context, x *exchange) ([]byte, *apierror.Error) {
+	body, err := g.bodies.Read(ctx, x.w, x.r, x.body)
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, apierror.PayloadTooLarge(tooLarge.Limit)
+	}
+	switch {
+	case errors.Is(err, reqbody.ErrNoMemory):
+		return nil, apierror.BodyMemory()
+	case errors.Is(err, reqbody.ErrTooSlow):
+		return nil, apierror.BodyTimeout(reqbody.MinRate, reqbody.MaxTime)
+	case err != nil:
+		return nil, apierror.InvalidRequest("", "The request body could not be read to its end: "+err.Error())
+	}
+	return body, nil
 }
 
 // admit waits until all turns of a request may run. The caller calls leave when

@@ -100,7 +100,7 @@ func decodeResponse(t *testing.T, g *Gateway, body string) (decodedRequest, *exc
 		t.Fatal(apiErr)
 	}
 	x := g.newExchange(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/responses", nil))
-	x.body = g.bodies.budget.Claim()
+	x.body = g.bodies.Claim()
 	return decoded, x
 }
 
@@ -181,7 +181,7 @@ func TestChainMemory(t *testing.T) {
 			t.Error(refusal)
 		}
 		var others []*budget.Claim
-		for one := g.bodies.budget.Claim(); one.Grow(1 << 10); one = g.bodies.budget.Claim() {
+		for one := g.bodies.Claim(); one.Grow(1 << 10); one = g.bodies.Claim() {
 			others = append(others, one)
 		}
 		if refusal := read(); refusal == nil || refusal.Code != "codex_body_memory" {

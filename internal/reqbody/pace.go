@@ -1,4 +1,4 @@
-package gateway
+package reqbody
 
 import (
 	"io"
@@ -15,19 +15,19 @@ type pace struct {
 }
 
 const (
-	// minPace is the rate at which a body must come, in bytes a second.
-	minPace = 1 << 10
+	// MinRate is the rate at which a body must come, in bytes a second.
+	MinRate = 1 << 10
 	// paceGrace is how long a client may be silent that was faster before.
 	paceGrace = 15 * time.Second
-	// maxBodyTime is how long a body may take in all. OpenAI's clients wait as long
+	// MaxTime is how long a body may take in all. OpenAI's clients wait as long
 	// for an answer.
-	maxBodyTime = 10 * time.Minute
+	MaxTime = 10 * time.Minute
 )
 
 // newPace starts the timer. It calls tooSlow when the time has passed.
 func newPace(body io.Reader, tooSlow func()) *pace {
 	now := time.Now()
-	return &pace{body, time.AfterFunc(paceGrace, tooSlow), now.Add(paceGrace), now.Add(maxBodyTime)}
+	return &pace{body, time.AfterFunc(paceGrace, tooSlow), now.Add(paceGrace), now.Add(MaxTime)}
 }
 
 // Read reads from the body. Once the timer has fired, no byte restarts it.
@@ -35,7 +35,7 @@ func (p *pace) Read(to []byte) (int, error) {
 	n, err := p.body.Read(to)
 	if n > 0 && p.timer.Stop() {
 		now := time.Now()
-		p.due = p.due.Add(time.Duration(n) * time.Second / minPace)
+		p.due = p.due.Add(time.Duration(n) * time.Second / MinRate)
 		for _, most := range []time.Time{now.Add(paceGrace), p.last} {
 			if p.due.After(most) {
 				p.due = most

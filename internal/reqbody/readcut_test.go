@@ -1,4 +1,4 @@
-package gateway
+package reqbody
 
 import (
 	"net/http/httptest"

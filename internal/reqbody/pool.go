@@ -1,0 +1,138 @@
+// Package reqbody reads the bodies of HTTP requests: up to a size each, within a memory
+// that they share, at a minimal rate, and in a limited time.
+package reqbody
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/budget"
+)
+
+var (
+	// ErrNoMemory means that other bodies take the memory.
+	ErrNoMemory = errors.New("no memory for the body")
+	// ErrTooSlow means that a body came more slowly than [MinRate], or took longer than
+	// [MaxTime], or that another deadline of the connection has passed.
+	ErrTooSlow = errors.New("the body came too slowly")
+	// ErrCopyWait means that a large body has waited for a minute to be copied.
+	ErrCopyWait = errors.New("other large bodies are being copied")
+)
+
+// Pool is all request bodies in memory: those that are being read, and those of
+// requests that wait or are being started. Its methods are safe for concurrent use.
+//
+// A body is read into chunks and joined at its end, so that it is copied once and its
+// buffer never grows by doubling. The chunks are reused if the body does not come to
+// its end, so that clients that send half bodies make no garbage.
+type Pool struct {
+	budget  *budget.Budget
+	maxSize int64         // of a body, in bytes
+	joining sync.Mutex    // held while the memory of one body more is used
+	chunks  sync.Pool     // of *chunk
+	copying chan struct{} // one element for each large body that is being copied
+}
+
+// NewPool returns a pool of bodies of at most maxSize bytes each, which take at most
+// memory bytes together. Of these, maxSize are for joining one.
+func NewPool(memory, maxSize int64) *Pool {
+	return &Pool{
+		budget:  budget.New(memory - maxSize),
+		maxSize: maxSize,
+		copying: make(chan struct{}, bigCopies),
+		chunks:  sync.Pool{New: func() any { return new(chunk) }},
+	}
+}
+
+// Claim returns the claim of a body, which the caller must release.
+func (p *Pool) Claim() *budget.Claim { return p.budget.Claim() }
+
+// Held returns how many bytes all bodies take.
+func (p *Pool) Held() int64 { return p.budget.Held() }
+
+// Copying returns how many large bodies are being copied.
+func (p *Pool) Copying() int { return len(p.copying) }
+
+// Read reads a request's body to its end, which streaming over HTTP/1 needs, and adds
+// its memory to the claim. The end of ctx ends the reading, and so does a client that is
+// too slow: a request that is being read takes memory, and keeps the processes of its
+// configuration. The error is a *http.MaxBytesError, whose limit may be that of another
+// handler, ErrNoMemory, ErrTooSlow, or that of the body.
+func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *budget.Claim) ([]byte, error) {
+	switch {
+	case r.ContentLength > p.maxSize:
+		LimitDiscard(w)
+		return nil, &http.MaxBytesError{Limit: p.maxSize}
+	case !claim.Fits(r.ContentLength):
+		LimitDiscard(w)
+		return nil, ErrNoMemory
+	}
+	reading := newReadCut(w)
+	defer reading.close() // also if a Read panics
+	stop := context.AfterFunc(ctx, reading.cut)
+	defer stop()
+	pace := newPace(http.MaxBytesReader(w, r.Body, p.maxSize), reading.cut)
+	defer pace.stop()
+	body, err := p.read(pace, r.ContentLength, claim)
+	if reading.close() && err == nil {
+		err = os.ErrDeadlineExceeded
+	}
+	switch {
+	case errors.Is(err, ErrNoMemory):
+		LimitDiscard(w)
+	case errors.Is(err, os.ErrDeadlineExceeded) && (r.ProtoMajor == 1 || ctx.Err() == nil):
+		// Over HTTP/1 a deadline, also one of Caddy's, ends the request's context; over
+		// HTTP/2 a context that has ended means that the client has gone.
+		err = ErrTooSlow
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
+const (
+	// bigBody is the size above which few bodies are copied at once, in bytes.
+	bigBody = 1 << 20
+	// bigCopies is how many large bodies are copied at once.
+	bigCopies = 2
+	// copyWait is how long a large body waits for others. Codex takes seconds for one
+	// of 32 MiB.
+	copyWait = time.Minute
+)
+
+// WaitToCopy waits until a body of a size in bytes may be copied: into a plan, into
+// calls of the app-server, and into their lines, which takes several times its size. The
+// caller calls done when the copies are gone; it may be called more than once. The error
+// is ErrCopyWait or the cause of the end of ctx.
+func (p *Pool) WaitToCopy(ctx context.Context, size int64) (done func(), err error) {
+	if size <= bigBody {
+		return func() {}, nil
+	}
+	timer := time.NewTimer(copyWait)
+	defer timer.Stop()
+	select {
+	case p.copying <- struct{}{}:
+		return sync.OnceFunc(func() { <-p.copying }), nil
+	case <-timer.C:
+		return nil, ErrCopyWait
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// discardTime is how long a client of HTTP/1 may go on sending a body that is
+// refused: the server reads a part of the rest before it answers, since many
+// clients do not look for an answer before they have sent everything.
+const discardTime = 2 * time.Second
+
+// LimitDiscard limits the time for which the server reads the rest of a body. It
+// must be called before the request is answered.
+func LimitDiscard(w http.ResponseWriter) {
+	// A writer without deadlines has a client that cannot be slow.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardTime))
+}

@@ -1,0 +1,217 @@
+package reqbody
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/budget"
+)
+
+// TestSlowBody: a client that does not go on, or too slowly, is not waited for;
+// one that sends in bursts is.
+func TestSlowBody(t *testing.T) {
+	const second = time.Second
+	for name, c := range map[string]struct {
+		pieces []piece
+		slow   bool
+		after  time.Duration
+	}{
+		"quick":                 {[]piece{{0, 10}, {0, 10}}, false, 0},
+		"in bursts":             {[]piece{{14 * second, 20 << 10}, {14 * second, 20 << 10}, {14 * second, 1}}, false, 42 * second},
+		"at the least rate":     {slices.Repeat([]piece{{second, MinRate}}, 100), false, 100 * second},
+		"silent from the start": {[]piece{{time.Hour, 1}}, true, 15 * second},
+		"silent in the middle":  {[]piece{{second, 1 << 20}, {time.Hour, 1}}, true, 16 * second},
+		"a byte a second":       {append([]piece{{0, 1 << 20}}, slices.Repeat([]piece{{second, 1}}, 100)...), true, 15 * second},
+		"below the least rate":  {slices.Repeat([]piece{{second, MinRate * 9 / 10}}, 1000), true, 140 * second},
+		"for ever":              {slices.Repeat([]piece{{second, 2 * MinRate}}, 1000), true, MaxTime},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			body := &slowBody{pieces: c.pieces, expired: make(chan struct{})}
+			p := NewPool(16<<20, 4<<20)
+			start, memory := time.Now(), p.Claim()
+			text, err := p.Read(t.Context(), body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory)
+			if took := time.Since(start); took.Round(5*second) != c.after.Round(5*second) {
+				t.Errorf("%s: after %s", name, took)
+			}
+			if !c.slow {
+				if err != nil || len(text) != body.sent {
+					t.Errorf("%s: %d bytes, %v", name, len(text), err)
+				}
+				time.Sleep(time.Hour)
+				select {
+				case <-body.expired:
+					t.Errorf("%s: the connection expires after the body", name)
+				default:
+				}
+			} else if !errors.Is(err, ErrTooSlow) {
+				t.Errorf("%s: %d bytes, %v", name, len(text), err)
+			}
+			if memory.Release(); p.Held() != 0 {
+				t.Errorf("%s: %d bytes are left", name, p.Held())
+			}
+		})
+	}
+}
+
+// piece is a part of a body after a pause.
+type piece struct {
+	after time.Duration
+	bytes int
+}
+
+// slowBody is a body that comes in pieces, until its deadline.
+type slowBody struct {
+	pieces  []piece
+	sent    int
+	expired chan struct{}
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if len(b.pieces) == 0 {
+		return 0, io.EOF
+	}
+	next := &b.pieces[0]
+	select {
+	case <-time.After(next.after):
+	case <-b.expired:
+		return 0, os.ErrDeadlineExceeded
+	}
+	n := min(next.bytes, len(p))
+	*next = piece{0, next.bytes - n}
+	if next.bytes == 0 {
+		b.pieces = b.pieces[1:]
+	}
+	b.sent += n
+	return n, nil
+}
+
+// writer is the response writer of the body's connection.
+func (b *slowBody) writer() http.ResponseWriter {
+	return &expiring{httptest.NewRecorder(), b.expired}
+}
+
+type expiring struct {
+	*httptest.ResponseRecorder
+	expired chan struct{}
+}
+
+func (w *expiring) SetReadDeadline(time.Time) error {
+	close(w.expired)
+	return nil
+}
+
+// TestBodyMemory: a body that finds no room is refused, before it is read if its
+// length is known, and leaves none taken. Small ones find some while large ones
+// have taken what they may.
+func TestBodyMemory(t *testing.T) {
+	const most = 4 << 20
+	p := NewPool(4*most, most)
+	read := func(body io.Reader, length int64) (*budget.Claim, []byte, error) {
+		r := httptest.NewRequest(http.MethodPost, "/", body)
+		r.ContentLength = length
+		memory := p.Claim()
+		text, err := p.Read(r.Context(), httptest.NewRecorder(), r, memory)
+		return memory, text, err
+	}
+	large := bytes.Repeat([]byte("0123456789abcdef"), 3<<20/16)
+	for p.Claim().Fits(int64(len(large)) + 2*chunkSize) {
+		if _, text, err := read(iotest.HalfReader(bytes.NewReader(large)), int64(len(large))); err != nil || !bytes.Equal(text, large) {
+			t.Fatal(len(text), err)
+		}
+	}
+	before := p.Held()
+	for name, c := range map[string]struct {
+		body   io.Reader
+		length int64
+	}{
+		"announced":     {iotest.ErrReader(errors.New("it is read")), 3 << 20},
+		"not announced": {bytes.NewReader(large), -1},
+	} {
+		memory, _, err := read(c.body, c.length)
+		if !errors.Is(err, ErrNoMemory) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if memory.Release(); p.Held() != before {
+			t.Errorf("%s: %d bytes are held, %d before", name, p.Held(), before)
+		}
+	}
+	if _, text, err := read(bytes.NewReader(large[:1<<20-chunkSize]), 1<<20-chunkSize); err != nil || len(text) != 1<<20-chunkSize {
+		t.Error("a small one:", err)
+	}
+}
+
+// TestReadBodies: bodies of any length are read whole, whatever was announced,
+// and what they take is in their claims.
+func TestReadBodies(t *testing.T) {
+	b := NewPool(1<<40, 1<<30)
+	text := bytes.Repeat([]byte("0123456789"), 30_000)
+	for _, length := range []int{0, 1, 1000, chunkSize - 1, chunkSize, chunkSize + 1, 2 * chunkSize, 3*chunkSize - 1, len(text)} {
+		for _, announced := range []int64{-1, 0, 10, int64(length), 1 << 30} {
+			memory := b.Claim()
+			got, err := b.read(iotest.HalfReader(bytes.NewReader(text[:length])), announced, memory)
+			if err != nil || !bytes.Equal(got, text[:length]) || memory.Size() < int64(cap(got)) || memory.Size() > 2*int64(length)+8 {
+				t.Errorf("%d bytes, %d announced: %d bytes, %d claimed, %v", length, announced, len(got), memory.Size(), err)
+			}
+			memory.Release()
+		}
+	}
+	broken := errors.New("broken")
+	for _, from := range []io.Reader{iotest.ErrReader(broken), io.MultiReader(bytes.NewReader(text), iotest.ErrReader(broken))} {
+		memory := b.Claim()
+		if _, err := b.read(from, -1, memory); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+		memory.Release()
+	}
+	if b.Held() != 0 {
+		t.Errorf("%d bytes are left", b.Held())
+	}
+}
+
+// TestCopies: few large bodies are copied at once, the others wait for a time;
+// small ones need not.
+func TestCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewPool(4<<20, 1<<20)
+		var done []func()
+		for range bigCopies {
+			one, err := b.WaitToCopy(t.Context(), bigBody+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done = append(done, one)
+		}
+		start := time.Now()
+		if _, err := b.WaitToCopy(t.Context(), bigBody+1); !errors.Is(err, ErrCopyWait) || time.Since(start) != copyWait {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+		left := errors.New("left")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, left)
+		defer cancel()
+		if _, err := b.WaitToCopy(ctx, bigBody+1); !errors.Is(err, left) {
+			t.Error(err)
+		}
+		if _, err := b.WaitToCopy(t.Context(), bigBody); err != nil {
+			t.Error(err)
+		}
+		time.AfterFunc(time.Second, func() { done[0](); done[0]() })
+		if one, err := b.WaitToCopy(t.Context(), bigBody+1); err != nil {
+			t.Error(err)
+		} else {
+			one()
+		}
+		if done[1](); b.Copying() != 0 {
+			t.Errorf("%d are left", b.Copying())
+		}
+	})
+}
