@@ -35,7 +35,7 @@ func TestDeltaAllocations(t *testing.T) {
 	var events []Event
 	allocs := testing.AllocsPerRun(1000, func() {
 		c.dispatch(line)
-		events, _ = thread.Take(events)
+		events, _ = thread.Recv(events)
 	})
 	if len(events) != 1 || allocs > maxDeltaAllocs {
 		t.Errorf("%v allocations a delta (%d events), want %d at most", allocs, len(events), maxDeltaAllocs)
@@ -53,7 +53,7 @@ func BenchmarkDelta(b *testing.B) {
 	for n := 0; b.Loop(); n++ {
 		c.dispatch(line)
 		if n%16 == 0 {
-			events, _ = thread.Take(events)
+			events, _ = thread.Recv(events)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func BenchmarkReader(b *testing.B) {
 		c.dispatch(line)
 		if n%256 == 0 {
 			for i, t := range threads {
-				batches[i], _ = t.Take(batches[i])
+				batches[i], _ = t.Recv(batches[i])
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func TestEchoIsNotCopied(t *testing.T) {
 			t.Errorf("%s: %d bytes are allocated for an echo", kind, bytes)
 		}
 	}
-	if events, err := thread.Take(nil); len(events) != 0 || err != nil {
+	if events, err := thread.Recv(nil); len(events) != 0 || err != nil {
 		t.Errorf("took %d events (%v)", len(events), err)
 	}
 }

@@ -43,7 +43,7 @@ func FuzzDispatch(f *testing.F) {
 				t.Errorf("%q was answered with %q", line, answer)
 			}
 		}
-		events, err := thread.Take(nil)
+		events, err := thread.Recv(nil)
 		if err != nil {
 			t.Errorf("%q ended the turn: %v", line, err)
 		}

@@ -195,7 +195,7 @@ func openTurn(t *testing.T, c *Conn, p *peer, id, turn string) *Thread {
 func texts(t *testing.T, thread *Thread) string {
 	t.Helper()
 	synctest.Wait()
-	events, err := thread.Take(nil)
+	events, err := thread.Recv(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,9 +76,9 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns the queued events and reuses the memory of spent, the batch that
+// recv returns the queued events and reuses the memory of spent, the batch that
 // was taken before. If there are none it returns the queue's error, if it has ended.
-func (q *queue) take(spent []Event) ([]Event, error) {
+func (q *queue) recv(spent []Event) ([]Event, error) {
 	clear(spent) // frees the messages that the old events point into
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -21,7 +21,7 @@ func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 		if got := texts(t, other); got != "still served" {
 			t.Errorf("the other took %.100q", got)
 		}
-		if events, err := slow.Take(nil); !errors.Is(err, ErrTooSlow) || events != nil {
+		if events, err := slow.Recv(nil); !errors.Is(err, ErrTooSlow) || events != nil {
 			t.Errorf("the slow one took %d events (%v)", len(events), err)
 		}
 		if n := c.Stats().Overflowed; n != 1 {
@@ -63,19 +63,19 @@ func TestQueueSwapsBatches(t *testing.T) {
 		}
 	}
 	push("a", "b", "c")
-	first, err := q.take(nil)
+	first, err := q.recv(nil)
 	if err != nil || len(first) != 3 {
 		t.Fatalf("took %d (%v)", len(first), err)
 	}
 	push("d")
-	second, err := q.take(first)
+	second, err := q.recv(first)
 	if err != nil || len(second) != 1 || second[0].Text != "d" {
 		t.Fatalf("took %+v (%v)", second, err)
 	}
 	if first[0].Text != "" || first[2].Text != "" {
 		t.Error("a spent batch holds its events")
 	}
-	if third, err := q.take(second); err != nil || third != nil {
+	if third, err := q.recv(second); err != nil || third != nil {
 		t.Errorf("took %+v (%v) from an empty queue", third, err)
 	}
 	push("e")
@@ -97,11 +97,11 @@ func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 	if err := q.ended(); err != nil {
 		t.Errorf("ended with %v though something is left", err)
 	}
-	if events, err := q.take(nil); len(events) != 1 || err != nil {
+	if events, err := q.recv(nil); len(events) != 1 || err != nil {
 		t.Errorf("took %d (%v)", len(events), err)
 	}
 	for range 2 {
-		if events, err := q.take(nil); len(events) != 0 || !errors.Is(err, cause) {
+		if events, err := q.recv(nil); len(events) != 0 || !errors.Is(err, cause) {
 			t.Errorf("took %d (%v)", len(events), err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestQueueWakesForTheEnd(t *testing.T) {
 	q.push(&Event{Kind: EventTextDelta})
 	q.fail(errors.New("the end"))
 	<-q.wake
-	if events, err := q.take(nil); len(events) != 1 || err != nil {
+	if events, err := q.recv(nil); len(events) != 1 || err != nil {
 		t.Errorf("took %d (%v)", len(events), err)
 	}
 	select {

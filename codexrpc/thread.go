@@ -128,22 +128,22 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	return err
 }
 
-// Ready receives an element when Take may return something new. Only one goroutine
+// Ready receives an element when Recv may return something new. Only one goroutine
 // may wait for it.
 func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 
-// Take returns the events of the turn that have been received, in order, without
+// Recv returns the events of the turn that have been received, in order, without
 // waiting; none is no error. It reuses the memory of spent, the batch of the call
 // before. After the last event it returns why there are no more: an error that
 // matches ErrClosed or ErrTooSlow. It returns no events before the turn's id is
 // known.
-func (t *Thread) Take(spent []Event) ([]Event, error) {
+func (t *Thread) Recv(spent []Event) ([]Event, error) {
 	turnID := t.turn()
 	if turnID == "" {
 		return nil, t.queue.ended()
 	}
 	for {
-		events, err := t.queue.take(spent)
+		events, err := t.queue.recv(spent)
 		if len(events) == 0 {
 			return nil, err
 		}

@@ -113,7 +113,7 @@ func TestReplaysAreDropped(t *testing.T) {
 		p.notify(methodRawItemCompleted, strings.Replace(strings.Replace(replay, "auto-compact-0", "trn-1", 1), "tool_0_0", "call-1", 1))
 		p.notify(methodRawItemCompleted, `{"threadId":"thr-1","turnId":"trn-1","item":{"type":"message","id":"m"}}`)
 		synctest.Wait()
-		events, err := thread.Take(nil)
+		events, err := thread.Recv(nil)
 		if err != nil || len(events) != 1 || events[0].CallID != "call-1" {
 			t.Errorf("took %+v (%v)", events, err)
 		}

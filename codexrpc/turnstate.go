@@ -39,7 +39,7 @@ func (t *Thread) accept(e *Event) error {
 
 // mayBelong reports whether an event may belong to the turn. Before the turn's id is
 // known function calls do not: they are the echoes of injected items, which have
-// another turn's id. Other events are queued, and sorted out by Take.
+// another turn's id. Other events are queued, and sorted out by Recv.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -91,7 +91,7 @@ func TestCloseInATurn(t *testing.T) {
 		}
 		p.answer(unload, `{}`)
 		releasedOnce(t, released)
-		if _, err := thread.Take(nil); err == nil {
+		if _, err := thread.Recv(nil); err == nil {
 			t.Error("a closed thread has events")
 		}
 	})
@@ -234,7 +234,7 @@ func TestInterruptThatIsAwaited(t *testing.T) {
 		}
 		p.completed("thr-1", "trn-1", StatusInterrupted)
 		synctest.Wait()
-		events, err := thread.Take(nil)
+		events, err := thread.Recv(nil)
 		if err != nil || len(events) != 1 || events[0].Status != StatusInterrupted {
 			t.Errorf("took %+v (%v)", events, err)
 		}

@@ -68,7 +68,7 @@ func TestHungProcessGoesOn(t *testing.T) {
 		}
 		d.last().completed(1)
 		synctest.Wait()
-		events, err := thread.Take(nil)
+		events, err := thread.Recv(nil)
 		if err != nil || len(events) != 1 || events[0].Kind != codexrpc.EventTurnCompleted {
 			t.Errorf("of its turn came %+v (%v)", events, err)
 		}

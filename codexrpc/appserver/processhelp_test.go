@@ -138,7 +138,7 @@ func takeToEnd(t *testing.T, thread *codexrpc.Thread) error {
 	t.Helper()
 	deadline := time.After(patience)
 	for {
-		if _, err := thread.Take(nil); err != nil {
+		if _, err := thread.Recv(nil); err != nil {
 			return err
 		}
 		select {

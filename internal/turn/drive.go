@@ -11,10 +11,10 @@ import (
 
 // Source is a live turn: a *codexrpc.Thread is one.
 type Source interface {
-	// Ready gets an element when Take may have new events.
+	// Ready gets an element when Recv may have new events.
 	Ready() <-chan struct{}
-	// Take returns the new events, or why no more will come. It may reuse spent.
-	Take(spent []codexrpc.Event) ([]codexrpc.Event, error)
+	// Recv returns the new events, or why no more will come. It may reuse spent.
+	Recv(spent []codexrpc.Event) ([]codexrpc.Event, error)
 }
 
 // Consumer is the client's side of a turn.
@@ -44,7 +44,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	var events []codexrpc.Event
 	for {
 		var err error
-		if events, err = source.Take(events); len(events) > 0 {
+		if events, err = source.Recv(events); len(events) > 0 {
 			if alive(events) {
 				silence.Reset(idle)
 			}

@@ -24,7 +24,7 @@ func newScript() *script { return &script{ready: make(chan struct{}, 1)} }
 
 func (s *script) Ready() <-chan struct{} { return s.ready }
 
-func (s *script) Take([]codexrpc.Event) ([]codexrpc.Event, error) {
+func (s *script) Recv([]codexrpc.Event) ([]codexrpc.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.batches) == 0 {

@@ -166,7 +166,7 @@ func (l *lab) finish(thread *codexrpc.Thread) (text string, err error) {
 	}()
 	end := time.After(deadline)
 	for {
-		events, err := thread.Take(nil)
+		events, err := thread.Recv(nil)
 		if err != nil {
 			return text, err
 		}

@@ -89,7 +89,7 @@ func (k *keeper) turn(ctx context.Context, body string) (timing, error) {
 func follow(ctx context.Context, thread *codexrpc.Thread, start time.Time) (t timing, err error) {
 	var events []codexrpc.Event
 	for {
-		if events, err = thread.Take(events); err != nil && len(events) == 0 {
+		if events, err = thread.Recv(events); err != nil && len(events) == 0 {
 			return t, err
 		}
 		for _, event := range events {

@@ -134,7 +134,7 @@ func (a *appServer) follow(ctx context.Context, thread *codexrpc.Thread, plan *p
 	}
 	var all []codexrpc.Event
 	for {
-		events, err := thread.Take(nil)
+		events, err := thread.Recv(nil)
 		if err != nil {
 			return err
 		}
