@@ -8,7 +8,7 @@ import "sync"
 // All methods may be called from several goroutines at once. Each call of a
 // method is one step, so what a goroutine ingests is never mixed into an event of
 // another; the order of events is the order of the calls. Two Aggregators share
-// nothing (story 2.8, AC 20).
+// nothing.
 type Aggregator struct {
 	mu       sync.Mutex
 	cfg      config
@@ -27,7 +27,7 @@ func New(opts ...Option) *Aggregator {
 
 // Ingest takes one event of a choice, as JSON, and returns what it changed. The
 // package documentation lists the shapes. Events without a call, and broken ones,
-// change nothing and are counted in Stats (story 2.8, AC 7 and 16).
+// change nothing and are counted in Stats.
 //
 // choice is the index of the choice; a chat.completion.chunk, and an element of
 // its choices that has an index, name their choice themselves, and choice is not
@@ -40,7 +40,7 @@ func (a *Aggregator) Ingest(choice int, event []byte) Result {
 
 // IngestEvent is Ingest with the identity that chat deltas lack: the position of
 // the event in the choice's stream, from 1 and rising. An event whose position is
-// not above those seen is a repeat and changes nothing (story 2.8, AC 11). Position
+// not above those seen is a repeat and changes nothing. Position
 // 0 stands for none.
 func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Result {
 	a.mu.Lock()
@@ -60,7 +60,7 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 // such a message or with the choices of a chat.completion, a Responses object or
 // one of its items, or an agentMessage item of the app-server. What the deltas
 // have brought already adds nothing. Calls whose arguments are missing have the
-// arguments "" and malformed ones stay as they are (story 2.8, AC 2 and 14).
+// arguments "" and malformed ones stay as they are.
 //
 // Text in the message makes calls only with SynthesizeCalls.
 func (a *Aggregator) IngestMessage(choice int, message []byte, opts ...MessageOption) Result {
@@ -85,7 +85,7 @@ func (a *Aggregator) IngestCall(choice int, c Call) Result {
 }
 
 // Snapshot returns the calls of a choice in the order in which their names became
-// known, the order of their indexes (story 2.8, AC 2 and 15). Calls without a name
+// known, the order of their indexes. Calls without a name
 // are not in it. It is a value of the caller; nil if there are none.
 func (a *Aggregator) Snapshot(choice int) []Record {
 	a.mu.Lock()
@@ -110,7 +110,7 @@ func (a *Aggregator) HasCalls(choice int) bool {
 }
 
 // ResetTurn forgets the calls of all choices and frees their memory. Text
-// patterns, options and Stats stay (story 2.8, AC 5 and 20).
+// patterns, options and Stats stay.
 func (a *Aggregator) ResetTurn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

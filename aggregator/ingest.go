@@ -164,7 +164,7 @@ func (in *ingestion) rendered(s *choiceState, c *call, u *update) outcome {
 }
 
 // emit appends the delta of a call that has news and a name. Its ordinal and id
-// are those of the moment in which the name is known (story 2.8, AC 12).
+// are those of the moment in which the name is known.
 func (in *ingestion) emit(s *choiceState, c *call) {
 	if c.name == "" {
 		return

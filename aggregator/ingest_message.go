@@ -10,10 +10,9 @@ import (
 type MessageOption func(*ingestOptions)
 
 // SynthesizeCalls makes calls of the blocks in a message's text, by every
-// registered text pattern, if the choice has no structured call: the emitIfMissing
-// of story 2.8. A block is known by its message's id and its place in the text, so
-// the same message again, or more of it, adds no call twice; identical blocks are
-// so many calls.
+// registered text pattern, if the choice has no structured call. A block is identified
+// by its message's id and its place in the text, so that the same message again, or more
+// of it, adds no call twice. Each of several identical blocks is a call.
 func SynthesizeCalls() MessageOption {
 	return func(o *ingestOptions) { o.synthesize = true }
 }

@@ -124,7 +124,7 @@ func (in *ingestion) takeUpdate(choice int, u *update) {
 }
 
 // find looks a call up by its ids, then by the place of its item, then, for an
-// event that says nothing at all, in the order of creation (story 2.8, AC 13). Of
+// event that says nothing at all, in the order of creation. Of
 // calls that share an id the one at the place of the item is meant.
 func (s *choiceState) find(u *update) *call {
 	var placed *call

@@ -41,9 +41,8 @@ func newConfig(opts []Option) config {
 }
 
 // WithIDSuffix adds "_" and the suffix to every call id, so that the ids of the
-// turns of one conversation differ (story 2.8, AC 9: the optional short random
-// part). The caller makes the randomness; an empty suffix adds nothing. Default:
-// none.
+// turns of one conversation differ. The caller makes the suffix random. An empty
+// suffix adds nothing. Default: none.
 func WithIDSuffix(suffix string) Option {
 	return WithIDSuffixFunc(func(int, int) string { return suffix })
 }
@@ -81,8 +80,8 @@ func WithMaxArgumentBytes(n int) Option {
 }
 
 // CallID builds the id of a call: tool_<choice>_<ordinal>, and _<suffix> if there is
-// one (story 2.8, AC 9). It is for callers whose calls need no assembly but ids like
-// those of an Aggregator.
+// one. It is for callers whose calls need no assembly but ids like those of an
+// Aggregator.
 func CallID(choice, ordinal int, suffix string) string {
 	id := "tool_" + strconv.Itoa(choice) + "_" + strconv.Itoa(ordinal)
 	if suffix != "" {

@@ -116,7 +116,7 @@ func CheckPatterns(patterns []NamedPattern) error {
 	return nil
 }
 
-// Block is a call found in text (story 2.8, AC 6).
+// Block is a call found in text.
 type Block struct {
 	// Start and End are byte offsets: text[Start:End] is the block. What follows
 	// End is the tail that a handler may suppress. A call that was made of a block

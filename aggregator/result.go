@@ -8,12 +8,12 @@ type Result struct {
 	// Updated is true if there are Deltas.
 	Updated bool
 	// Deltas holds the calls that changed, in the order of the change. Nil if
-	// nothing did (story 2.8, AC 11).
+	// nothing did.
 	Deltas []Delta
 }
 
 // Delta is one change of one call: that its name became known, that its arguments
-// grew, or both (story 2.8, AC 1, 12 and 17).
+// grew, or both.
 type Delta struct {
 	// Choice is the index of the choice that the call belongs to.
 	Choice int
@@ -48,7 +48,7 @@ type Delta struct {
 
 // Record is a call as it stands. Its JSON is an element of OpenAI's
 // message.tool_calls, and the JSON of its Function is the older
-// message.function_call, so one Record serves both forms (story 2.8, AC 3).
+// message.function_call, so one Record serves both forms.
 type Record struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
@@ -69,7 +69,7 @@ type Record struct {
 }
 
 // Function is the name of a call and its arguments: JSON text as the model wrote
-// it, neither parsed nor repaired (story 2.8, AC 14).
+// it, neither parsed nor repaired.
 type Function struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`

@@ -1,7 +1,6 @@
 package usetool
 
-// Tool is a tool of Obsidian Copilot, as the client's own schemas want it called
-// (story 2.8, AC 22).
+// Tool is a tool of Obsidian Copilot, as the client's own schemas describe it.
 type Tool struct {
 	// Name is the name of the tool.
 	Name string
@@ -56,7 +55,7 @@ func LookupTool(name string) (tool Tool, ok bool) {
 	case "convertTimeBetweenTimezones":
 		params = []ToolParam{required("time"), required("fromOffset"), required("toOffset")}
 	case "readNote":
-		// Story 2.8 lists path, which the client refuses: it wants notePath.
+		// Models also write path, which the client refuses.
 		params = []ToolParam{{Name: "notePath", Required: true, Alias: "path"}, optional("chunkIndex")}
 	case "writeToFile":
 		params = []ToolParam{required("path"), required("content"), optional("confirmation")}

@@ -33,7 +33,7 @@ type ScannerOptions struct {
 	Accept func(name string) bool
 }
 
-// Scanner is the tool buffer of one choice (story 2.12, AC 1): it is fed the
+// Scanner is the tool buffer of one choice: it is fed the
 // text of a model's messages in pieces and takes the <use_tool> blocks out of
 // it. Text outside blocks goes out at once; from <use_tool on it is held until
 // </use_tool> has come, and then given as one whole block. Nothing is lost and
@@ -58,7 +58,7 @@ type ScannerOptions struct {
 //     first of them is read again, for the only time.
 //   - Another opening tag inside a block, be it in a value like <content>, makes
 //     an end of it: the outer block is given up as [AbortNested], the inner one
-//     begins (story 2.12, AC 2). A note that speaks of <use_tool> hence passes as
+//     begins. A note that speaks of <use_tool> hence passes as
 //     text, unchanged; Obsidian clients take the blocks out of the whole text
 //     themselves.
 //

@@ -4,7 +4,7 @@ package usetool
 type SegmentKind uint8
 
 // The kinds of segments. Text and Block carry the text; the others are notices
-// for whoever counts and warns (story 2.12, AC 4). Each Started is followed by
+// for whoever counts and warns. Each Started is followed by
 // one Block, Aborted or Undeclared: the tool buffer was flushed or aborted.
 const (
 	// SegmentText is text that goes out as it is: outside of blocks, or that of a
@@ -46,7 +46,7 @@ func (k SegmentKind) String() string {
 	return "unknown"
 }
 
-// AbortReason says why a begun block is given up (story 2.12, AC 2). The values
+// AbortReason says why a begun block is given up. The values
 // are few and fixed, fit for a metric's label.
 type AbortReason string
 

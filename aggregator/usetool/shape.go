@@ -21,8 +21,7 @@ type Param struct {
 	Value string
 }
 
-// Shape turns the arguments of a call into the parameters of its tool (story 2.8,
-// AC 22 and 23): in canonical order, under canonical names, without unknown ones,
+// Shape turns the arguments of a call into the parameters of its tool, in canonical order, under canonical names, without unknown ones,
 // and without those that are missing; none is made up, required or not. The
 // arguments of a tool outside the canon are kept, all and in their order. Of a
 // name that stands twice the last value counts, and before an alias the name

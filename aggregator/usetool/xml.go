@@ -27,8 +27,8 @@ const (
 	// or make a pair get a space before their '>': no form without any loss exists
 	// for them. This is the default.
 	EscapeLiteral Escaping = "literal"
-	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt; (story 2.8, AC 24, to
-	// the letter), for readers that decode them.
+	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt;, for readers that decode
+	// them.
 	EscapeEntities Escaping = "entities"
 )
 
@@ -42,8 +42,8 @@ func WithEscaping(e Escaping) XMLOption {
 	return func(c *xmlConfig) { c.escaping = e }
 }
 
-// RenderXML writes the call of a tool as the <use_tool> block that Obsidian Copilot reads
-// (story 2.8, AC 21 and 24): the name, then a tag for each parameter of Shape.
+// RenderXML writes the call of a tool as the <use_tool> block that Obsidian Copilot
+// reads: the name, then a tag for each parameter of Shape.
 //
 //	<use_tool>
 //	<name>localSearch</name>

@@ -82,7 +82,7 @@ func (c *ToolCalls) add(d ToolCalls) {
 	c.Unwritable += d.Unwritable
 }
 
-// ToolBuffers counts <use_tool> blocks in the model's text (story 2.12, AC 4).
+// ToolBuffers counts <use_tool> blocks in the model's text.
 type ToolBuffers struct {
 	Started  int64            `json:"tool_buffer_started"`
 	Flushed  int64            `json:"tool_buffer_flushed"`
