@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // functionMessage is a message, or what a client has put together of its deltas,
@@ -43,7 +43,7 @@ func (s *site) askFunction(stream bool, messages string) string {
 	}
 	var message functionMessage
 	finish := ""
-	events := ssereader.New(strings.NewReader(text))
+	events := apiclient.NewReader(strings.NewReader(text))
 	for {
 		event, err := events.Next()
 		if err == io.EOF {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
-	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
 )
 
 // response is a Response object, as far as tests look at it.
@@ -181,7 +181,7 @@ func (s *site) readEvents(answer *http.Response) *response {
 		s.t.Error("content type", kind)
 	}
 	var events []responseEvent
-	reader := ssereader.New(answer.Body)
+	reader := apiclient.NewReader(answer.Body)
 	for {
 		frame, err := reader.Next()
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // storm is the load of TestReloadStorm.
@@ -162,7 +162,7 @@ func (st *storm) ask(method, path, body string) (*http.Response, error) {
 // [DONE] and end it is an error.
 func readStream(body io.Reader) (string, error) {
 	var content, finish string
-	reader := ssereader.New(body)
+	reader := apiclient.NewReader(body)
 	for {
 		event, err := reader.Next()
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // The two forms of tool calls, as x-proxy-output-mode names them.
@@ -66,16 +68,6 @@ func (q question) header() http.Header {
 	return header
 }
 
-// toolCall is a call in a message or, in parts, in a stream.
-type toolCall struct {
-	Index    int    `json:"index"`
-	ID       string `json:"id"`
-	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	} `json:"function"`
-}
-
 // reply is a finished answer, however it came.
 type reply struct {
 	null      bool     // the content is null
@@ -93,10 +85,10 @@ type reply struct {
 
 // replyMessage is a message or a delta.
 type replyMessage struct {
-	Role      string     `json:"role"`
-	Content   *string    `json:"content"`
-	Reasoning string     `json:"reasoning_content"`
-	Calls     []toolCall `json:"tool_calls"`
+	Role      string               `json:"role"`
+	Content   *string              `json:"content"`
+	Reasoning string               `json:"reasoning_content"`
+	Calls     []apiclient.ToolCall `json:"tool_calls"`
 }
 
 type replyBody struct {
@@ -166,7 +158,7 @@ func (s *site) open(q question, stream bool) *http.Response {
 	return nil
 }
 
-func (r *reply) take(calls []toolCall) {
+func (r *reply) take(calls []apiclient.ToolCall) {
 	for _, c := range calls {
 		r.calls = append(r.calls, c.Function.Name+"("+c.Function.Arguments+")")
 		r.ids = append(r.ids, c.ID)
@@ -181,7 +173,7 @@ func (s *site) readReply(response *http.Response) reply {
 		s.t.Fatal(response.Status, s.read(response))
 	}
 	r := reply{header: response.Header, counted: -1}
-	var calls []toolCall
+	var calls []apiclient.ToolCall
 	frames := strings.Split(s.read(response), "\n\n")
 	for i, frame := range frames {
 		data, ok := strings.CutPrefix(frame, "data: ")

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -104,7 +104,7 @@ func (s *site) ask(body string) answer {
 		s.t.Errorf("content type %q", got)
 	}
 	var a answer
-	r := ssereader.New(response.Body)
+	r := apiclient.NewReader(response.Body)
 	for {
 		var e object
 		if e, a.err = next(s.t, r); a.err != nil {
@@ -127,7 +127,7 @@ func (s *site) prompt(prompt string, more object) answer {
 }
 
 // next reads an event and decodes its data.
-func next(t *testing.T, r *ssereader.Reader) (object, error) {
+func next(t *testing.T, r *apiclient.Reader) (object, error) {
 	t.Helper()
 	event, err := r.Next()
 	if err != nil {

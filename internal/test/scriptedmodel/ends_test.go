@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 func TestHTTPErrors(t *testing.T) {
@@ -111,7 +111,7 @@ func TestHang(t *testing.T) {
 	}{{"hang", 0}, {"say:first; hang", 5}, {"tool:f {}; hang", 4}} {
 		ctx, leave := context.WithCancel(deadline(t))
 		response := s.post(ctx, body(c.prompt, nil))
-		r := ssereader.New(response.Body)
+		r := apiclient.NewReader(response.Body)
 		for range c.events {
 			if _, err := next(t, r); err != nil {
 				t.Fatal(err)
@@ -142,7 +142,7 @@ func TestClosedWhileSending(t *testing.T) {
 	for i, prompt := range []string{"say:" + long, "delay=1m; say:" + long, "firstdelay=1m; say:" + long} {
 		ctx, leave := context.WithCancel(deadline(t))
 		response := s.post(ctx, body(prompt, nil))
-		if _, err := next(t, ssereader.New(response.Body)); err != nil {
+		if _, err := next(t, apiclient.NewReader(response.Body)); err != nil {
 			t.Fatal(err)
 		}
 		leave()

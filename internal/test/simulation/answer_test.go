@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // heard is what a client makes of an answer, whatever the API and the form.
@@ -31,8 +31,8 @@ type choice struct {
 }
 
 // events reads the events of a stream. An event that is cut off is dropped.
-func events(body []byte) (all []ssereader.Event, err error) {
-	for r := ssereader.New(bytes.NewReader(body)); ; {
+func events(body []byte) (all []apiclient.Event, err error) {
+	for r := apiclient.NewReader(bytes.NewReader(body)); ; {
 		e, err := r.Next()
 		switch err {
 		case nil:
@@ -95,17 +95,10 @@ func (u *chatUsage) usage() *usage {
 }
 
 type chatText struct {
-	Role      string `json:"role"`
-	Content   string `json:"content"`
-	Reasoning string `json:"reasoning_content"`
-	Calls     []struct {
-		Index    int    `json:"index"`
-		ID       string `json:"id"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
-	} `json:"tool_calls"`
+	Role      string               `json:"role"`
+	Content   string               `json:"content"`
+	Reasoning string               `json:"reasoning_content"`
+	Calls     []apiclient.ToolCall `json:"tool_calls"`
 }
 
 // chatStream reads a stream of chunks.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -28,12 +27,9 @@ type keeper struct {
 
 // keepThreads starts a codex without a Caddy.
 func keepThreads(o options, home string) (*keeper, error) {
-	codex, err := filepath.Abs(o.codex)
-	if err != nil {
-		return nil, err
-	}
 	var limit uint64
 	if o.maxMemory != "off" {
+		var err error
 		if limit, err = humanize.ParseBytes(o.maxMemory); err != nil {
 			return nil, err
 		}
@@ -43,7 +39,7 @@ func keepThreads(o options, home string) (*keeper, error) {
 		logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	process := appserver.New(appserver.Config{
-		Command:   []string{codex, "app-server"},
+		Command:   []string{o.Codex, "app-server"},
 		Home:      home,
 		Env:       map[string]string{"RUST_LOG": "error"},
 		MaxMemory: int64(limit),

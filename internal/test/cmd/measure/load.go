@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // timing is what one turn looks like to its client.
@@ -78,7 +78,7 @@ func overHTTP(url string) runner {
 		if response.StatusCode != http.StatusOK {
 			return t, fmt.Errorf("a turn was answered with %s", response.Status)
 		}
-		reader := ssereader.New(response.Body)
+		reader := apiclient.NewReader(response.Body)
 		for {
 			event, err := reader.Next()
 			if err != nil {

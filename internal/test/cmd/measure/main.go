@@ -16,8 +16,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -28,7 +26,7 @@ import (
 
 // options are the command's flags.
 type options struct {
-	caddy, codex  string
+	rig.Programs
 	turns, deltas int
 	atOnce        int
 	trickle       int
@@ -39,8 +37,6 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.caddy, "caddy", "build/caddy", "the Caddy to run")
-	flag.StringVar(&o.codex, "codex", ".cache/codex/node_modules/.bin/codex", "the codex to run")
 	flag.IntVar(&o.turns, "turns", 200, "turns to run")
 	flag.IntVar(&o.deltas, "deltas", 1000, "text deltas in each turn")
 	flag.IntVar(&o.atOnce, "at-once", 4, "turns at once")
@@ -48,13 +44,10 @@ func main() {
 	flag.BoolVar(&o.unload, "unload", true, "unload threads, as Caddy does; false: run codex without Caddy and leave them to it")
 	flag.StringVar(&o.maxMemory, "max-memory", "1GiB", "above it a fresh codex takes over, as in a Caddyfile; off: never")
 	flag.BoolVar(&o.log, "log", false, "show what Caddy and codex say")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "measure:", err)
-		os.Exit(1)
-	}
+	rig.Main("measure", func(ctx context.Context, programs rig.Programs) error {
+		o.Programs = programs
+		return run(ctx, o)
+	})
 }
 
 func run(ctx context.Context, o options) error {
@@ -117,20 +110,16 @@ const exitWait = 10 * time.Second
 
 // startCaddy starts a Caddy and waits until it takes turns.
 func startCaddy(ctx context.Context, o options, dir string) (*rig.Caddy, string, error) {
-	codex, err := filepath.Abs(o.codex)
-	if err != nil {
-		return nil, "", err
-	}
 	addr, err := rig.FreeAddr()
 	if err != nil {
 		return nil, "", err
 	}
-	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t\tmax_memory %s\n\t\t}\n\t}\n}\n", addr, codex, dir, o.maxMemory)
+	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t\tmax_memory %s\n\t\t}\n\t}\n}\n", addr, o.Codex, dir, o.maxMemory)
 	var log io.Writer
 	if o.log {
 		log = os.Stderr
 	}
-	caddy, err := rig.Start(o.caddy, config, log)
+	caddy, err := rig.Start(o.Caddy, config, log)
 	if err != nil {
 		return nil, "", err
 	}

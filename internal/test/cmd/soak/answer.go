@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/ssereader"
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // said is what one choice has said in the end.
@@ -106,15 +106,8 @@ func errorCode(body []byte) (string, error) {
 
 // chatMessage is a message or a delta.
 type chatMessage struct {
-	Content   string `json:"content"`
-	ToolCalls []struct {
-		Index    int    `json:"index"`
-		ID       string `json:"id"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
-	} `json:"tool_calls"`
+	Content   string               `json:"content"`
+	ToolCalls []apiclient.ToolCall `json:"tool_calls"`
 }
 
 type chatBody struct {
@@ -148,7 +141,7 @@ func readChat(text []byte) (a answer, err error) {
 
 // readChatStream puts a stream together, which has [DONE] and then nothing.
 func readChatStream(body io.Reader) (a answer, err error) {
-	reader := ssereader.New(body)
+	reader := apiclient.NewReader(body)
 	for {
 		event, err := reader.Next()
 		if err != nil {
@@ -249,7 +242,7 @@ func readResponse(text []byte) (a answer, err error) {
 
 // readResponseStream reads a stream whose deltas say what its last event says.
 func readResponseStream(body io.Reader) (a answer, err error) {
-	reader := ssereader.New(body)
+	reader := apiclient.NewReader(body)
 	text := ""
 	for number := 0; ; number++ {
 		frame, err := reader.Next()

@@ -49,11 +49,7 @@ func keyOf(user string) string { return "sk-soak-" + user }
 
 // newSite starts everything in dir and waits until it takes turns.
 func newSite(ctx context.Context, o options, dir string) (*site, error) {
-	codex, err := filepath.Abs(o.codex)
-	if err != nil {
-		return nil, err
-	}
-	s := &site{codex: codex, home: filepath.Join(dir, "home"), temp: filepath.Join(dir, "tmp"), seen: make(map[int]bool)}
+	s := &site{codex: o.Codex, home: filepath.Join(dir, "home"), temp: filepath.Join(dir, "tmp"), seen: make(map[int]bool)}
 	if err := s.start(ctx, o, dir); err != nil {
 		s.close()
 		return nil, err
@@ -81,7 +77,7 @@ func (s *site) start(ctx context.Context, o options, dir string) (err error) {
 		return err
 	}
 	data := filepath.Join(dir, "data")
-	s.caddy, err = rig.Start(o.caddy, s.caddyfile(), s.log, "TMPDIR="+s.temp, "HOME="+data, "XDG_DATA_HOME="+data, "XDG_CONFIG_HOME="+data)
+	s.caddy, err = rig.Start(o.Caddy, s.caddyfile(), s.log, "TMPDIR="+s.temp, "HOME="+data, "XDG_DATA_HOME="+data, "XDG_CONFIG_HOME="+data)
 	if err != nil {
 		return err
 	}

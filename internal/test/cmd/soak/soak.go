@@ -25,17 +25,17 @@ type soak struct {
 	samples samples
 }
 
-// run soaks for the time that the options say. It reports whether all was well;
-// the error is that of a run that could not be made.
-func run(ctx context.Context, o options) (ok bool, err error) {
+// run runs the traffic for the duration in the options. It returns an error if the
+// verdict is bad or there is none.
+func run(ctx context.Context, o options) error {
 	dir, err := os.MkdirTemp("", "caddy-codex-soak-")
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	site, err := newSite(ctx, o, dir)
 	if err != nil {
-		return false, err
+		return err
 	}
 	s := &soak{site: site}
 	defer site.close()
@@ -44,7 +44,7 @@ func run(ctx context.Context, o options) (ok bool, err error) {
 	took := time.Since(begin)
 	s.end(ctx, first)
 	s.report(took)
-	return s.verdict(), ctx.Err()
+	return errors.Join(s.verdict(), ctx.Err())
 }
 
 // drive runs the traffic, the trouble and the samples side by side until the time

@@ -23,8 +23,8 @@ func (s *soak) report(took time.Duration) {
 	}
 }
 
-// verdict prints and returns whether all was well.
-func (s *soak) verdict() bool {
+// verdict prints what was found, and returns an error if anything was wrong.
+func (s *soak) verdict() error {
 	ok := s.counts.faults == 0 && s.counts.whole > 0
 	for _, m := range measures {
 		first, last, flat := s.samples.growth(m)
@@ -38,10 +38,9 @@ func (s *soak) verdict() bool {
 		fmt.Printf("  more than %d of a hundred attempts were lost\n", lostOfHundred)
 		ok = false
 	}
-	if ok {
-		fmt.Println("verdict: all is well")
-	} else {
-		fmt.Printf("verdict: BAD, %d faults\n", s.counts.faults)
+	if !ok {
+		return fmt.Errorf("the verdict is bad: %d faults", s.counts.faults)
 	}
-	return ok
+	fmt.Println("verdict: all is well")
+	return nil
 }

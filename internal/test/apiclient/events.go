@@ -1,7 +1,4 @@
-// Package ssereader reads the server-sent events that package sse writes, for
-// tests and the programs that load the server. It is strict: a line that the
-// writer does not write is an error.
-package ssereader
+package apiclient
 
 import (
 	"bufio"
@@ -17,11 +14,12 @@ const maxLine = 64 << 20
 // Event is one event. Type is empty if the stream named none.
 type Event struct{ Type, Data string }
 
-// Reader reads events from a stream. It is not safe for concurrent use.
+// Reader reads the server-sent events that package sse writes. It is strict: a line
+// that the writer does not write is an error. It is not safe for concurrent use.
 type Reader struct{ from *bufio.Reader }
 
-// New returns a Reader of r.
-func New(r io.Reader) *Reader { return &Reader{bufio.NewReader(r)} }
+// NewReader returns a Reader of r.
+func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReader(r)} }
 
 // Next returns the next event and skips comments. The error is [io.EOF] at the
 // end of the stream, [io.ErrUnexpectedEOF] if that is within an event, or that of

@@ -1,4 +1,4 @@
-package ssereader
+package apiclient
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func TestNext(t *testing.T) {
 		"id: 1\ndata: a\n\n":              {nil, nil},
 		"data: a\n\r\n":                   {nil, nil},
 	} {
-		r := New(iotest.OneByteReader(strings.NewReader(stream)))
+		r := NewReader(iotest.OneByteReader(strings.NewReader(stream)))
 		var events []Event
 		e, err := r.Next()
 		for ; err == nil; e, err = r.Next() {

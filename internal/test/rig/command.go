@@ -1,0 +1,38 @@
+package rig
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+// Programs are the programs that a command runs.
+type Programs struct {
+	Caddy string
+	Codex string // an absolute path
+}
+
+// Main registers the flags -caddy and -codex, parses all flags, and calls run with
+// a context that ends on SIGINT or SIGTERM. After an error it prints that with the
+// name of the command, and exits with 1.
+func Main(name string, run func(context.Context, Programs) error) {
+	var p Programs
+	flag.StringVar(&p.Caddy, "caddy", "build/caddy", "the Caddy to run")
+	flag.StringVar(&p.Codex, "codex", ".cache/codex/node_modules/.bin/codex", "the codex to run")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	codex, err := filepath.Abs(p.Codex)
+	if err == nil {
+		p.Codex = codex
+		err = run(ctx, p)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
