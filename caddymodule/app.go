@@ -69,7 +69,9 @@ func (a *App) register(cfg appserver.Config, ordinal int, limits conversation.Li
 		m = &member{key: key, cfg: cfg, logger: a.logger, app: a}
 		a.members[key] = m
 	}
-	m.conversations = limits // of the handler that comes last
+	if limits.Max > 0 { // else this handler keeps nothing, which is its pool's affair
+		m.conversations = limits
+	}
 	return m, nil
 }
 

@@ -18,6 +18,7 @@ import (
 type pool struct {
 	app     *App
 	members []*member // in the order of the configuration; at least one
+	keeps   []bool    // whether conversations are kept on each of them
 
 	mu   sync.Mutex
 	next int // the member that goes first among equals
@@ -31,8 +32,9 @@ func newPool(app *App, servers []*AppServer, repl *caddy.Replacer) (*pool, error
 		if isExposed(cfg) {
 			app.logger.Warn("the token of an app-server is sent over a connection that is not encrypted; use wss://", "app_server", i+1)
 		}
+		limits := server.Conversations.limits(server.Connect != "")
 		for ordinal := range max(1, server.Processes) {
-			m, err := app.register(cfg, ordinal, server.Conversations.limits(server.Connect != ""))
+			m, err := app.register(cfg, ordinal, limits)
 			if err != nil {
 				return nil, fmt.Errorf("registering the app-server: %w", err)
 			}
@@ -40,6 +42,7 @@ func newPool(app *App, servers []*AppServer, repl *caddy.Replacer) (*pool, error
 				return nil, fmt.Errorf("app_server %d is the same as one before it; for more processes there is the option processes", i+1)
 			}
 			p.members = append(p.members, m)
+			p.keeps = append(p.keeps, limits.Max > 0)
 		}
 	}
 	return p, nil
@@ -70,8 +73,8 @@ func (l *leased) Pick(avoid *appserver.Process) (*appserver.Process, func()) { r
 
 // Resume finds the member that keeps a conversation.
 func (l *leased) Resume(claim func(*gateway.Conversations) bool) (done func(), found bool) {
-	for _, m := range l.members {
-		if p := m.current(); p != nil && m.conversations.Max > 0 && claim(p.conversations) {
+	for i, m := range l.members {
+		if p := m.current(); p != nil && l.keeps[i] && claim(p.conversations) {
 			exit.hold()
 			_, done := m.use()
 			return done, true
@@ -82,8 +85,8 @@ func (l *leased) Resume(claim func(*gateway.Conversations) bool) (done func(), f
 
 // Conversations returns those of a process of the pool.
 func (l *leased) Conversations(process *appserver.Process) *gateway.Conversations {
-	for _, m := range l.members {
-		if p := m.current(); p != nil && m.conversations.Max > 0 && p.Process == process {
+	for i, m := range l.members {
+		if p := m.current(); p != nil && l.keeps[i] && p.Process == process {
 			return p.conversations
 		}
 	}

@@ -1,0 +1,270 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// pairOfSites is one Caddy with two sites over one model: one keeps conversations,
+// the other does not.
+func pairOfSites(t *testing.T, options string) (kept, fresh *site) {
+	t.Helper()
+	kept = newSite(t, "")
+	second := *kept
+	fresh = &second
+	fresh.addr = freeAddr(t)
+	fresh.url = "http://" + fresh.addr
+	kept.load(kept.caddyfile(options) + strings.TrimPrefix(fresh.caddyfile("conversations off\n"+options), "{\nadmin off\npersist_config off\nauto_https off\n}\n"))
+	kept.waitReadyAs(bearer("ann-key"))
+	fresh.waitReadyAs(bearer("ann-key"))
+	return kept, fresh
+}
+
+// spokenTo is what the model was given, in a form that does not depend on the thread:
+// calls are numbered, arguments are spelled alike, the results of one burst are in the
+// order of their calls, as Codex puts them, and reasoning is left out.
+func spokenTo(request scriptedmodel.Request) []string {
+	numbers := make(map[string]int)
+	var lines []string
+	for _, item := range request.Input {
+		switch item.Type {
+		case "message":
+			lines = append(lines, item.Role+": "+strings.TrimSpace(contentText(item.Content)))
+		case "function_call":
+			numbers[item.CallID] = len(numbers)
+			var arguments any
+			_ = json.Unmarshal([]byte(item.Arguments), &arguments)
+			spelled, _ := json.Marshal(arguments)
+			lines = append(lines, fmt.Sprintf("call %d %s(%s)", numbers[item.CallID], item.Name, spelled))
+		case "function_call_output":
+			lines = append(lines, fmt.Sprintf("output %03d %s", numbers[item.CallID], contentText(item.Output)))
+		case "reasoning":
+		default:
+			lines = append(lines, item.Type)
+		}
+	}
+	for i := range lines {
+		for k := i; k > 0 && isOutput(lines[k]) && isOutput(lines[k-1]) && lines[k] < lines[k-1]; k-- {
+			lines[k], lines[k-1] = lines[k-1], lines[k]
+		}
+	}
+	return lines
+}
+
+func isOutput(line string) bool { return strings.HasPrefix(line, "output ") }
+
+type chatMessage map[string]any
+
+// talk is a conversation as its client has it.
+type talk struct {
+	user     string
+	system   string
+	messages []chatMessage
+}
+
+func (t talk) clone() talk {
+	t.messages = slices.Clone(t.messages)
+	return t
+}
+
+// body is the request that goes on with it.
+func (t *talk) body(stream bool) string {
+	messages := append([]chatMessage{{"role": "system", "content": t.system}}, t.messages...)
+	body, _ := json.Marshal(map[string]any{
+		"model": "gpt-5", "messages": messages, "stream": stream,
+		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "find", "parameters": map[string]any{"type": "object"}}}},
+	})
+	return string(body)
+}
+
+// prompts are what users say: directives to the scripted model.
+var prompts = []string{
+	"say: one %d",
+	"reason: hm %d\nsay:   two %d  ",
+	"say: look\ntool: find {\"q\": %d, \"z\": [1.50, {\"b\": null, \"a\": true}]}\nthen\nsay: found %d",
+	"tool: find {\"q\": %d}\ntool: find {\"q\": %d}\nthen\nreason: again\ntool: find {}\nthen\nsay: done",
+	"callid=same\ntool: find {\"q\": %d}\nthen\nsay: once %d",
+}
+
+// returned is an answer as some client sends it back.
+func returned(random *rand.Rand, message chatMessage) chatMessage {
+	message = maps.Clone(message)
+	if text, ok := message["content"].(string); ok && random.IntN(2) == 0 {
+		message["content"] = strings.TrimSpace(text)
+		if random.IntN(3) == 0 {
+			message["content"] = []any{map[string]any{"type": "text", "text": message["content"]}}
+		}
+	}
+	if message["content"] == nil && random.IntN(2) == 0 {
+		message["content"] = ""
+	}
+	if random.IntN(2) == 0 {
+		delete(message, "reasoning_content")
+	}
+	calls, _ := message["tool_calls"].([]any)
+	rename := random.IntN(3) == 0
+	for i, call := range calls {
+		fields := maps.Clone(call.(map[string]any))
+		function := maps.Clone(fields["function"].(map[string]any))
+		fields["function"] = function
+		if rename {
+			fields["id"] = fmt.Sprintf("renamed_%d_%d", random.Int(), i)
+		}
+		var arguments any
+		if json.Unmarshal([]byte(function["arguments"].(string)), &arguments) == nil && random.IntN(2) == 0 {
+			spelled, _ := json.MarshalIndent(arguments, "", " ")
+			function["arguments"] = string(spelled)
+		}
+		calls[i] = fields
+	}
+	return message
+}
+
+// goOn adds the answer to a conversation, and what the client says next: the results
+// of calls in any order, or another question.
+func (t *talk) goOn(random *rand.Rand, message chatMessage) {
+	message = returned(random, message)
+	t.messages = append(t.messages, message)
+	calls, _ := message["tool_calls"].([]any)
+	if len(calls) == 0 {
+		t.ask(random)
+		return
+	}
+	for _, i := range random.Perm(len(calls)) {
+		result := fmt.Sprintf("result %d of %d", i, random.IntN(3))
+		if random.IntN(10) == 0 {
+			result = strings.Repeat("long ", 20_000)
+		}
+		t.messages = append(t.messages, chatMessage{"role": "tool", "tool_call_id": calls[i].(map[string]any)["id"], "content": result})
+	}
+	switch random.IntN(8) {
+	case 0:
+		t.ask(random)
+	case 1:
+		t.messages = append(t.messages, chatMessage{"role": "developer", "content": "be brief"})
+	}
+}
+
+func (t *talk) ask(random *rand.Rand) {
+	prompt := prompts[random.IntN(len(prompts))]
+	prompt = strings.ReplaceAll(prompt, "%d", fmt.Sprint(random.IntN(4)))
+	t.messages = append(t.messages, chatMessage{"role": "user", "content": prompt})
+}
+
+// TestRandomConversations has conversations that go on, are edited, regenerated and
+// interleaved, of two users: the model is given the same as with a fresh thread for
+// each request.
+func TestRandomConversations(t *testing.T) {
+	overBoth(t, testRandomConversations)
+}
+
+func testRandomConversations(t *testing.T) {
+	kept, fresh := pairOfSites(t, "api_key ann-key ann\napi_key bob-key bob")
+	random := rand.New(rand.NewPCG(7, 11))
+	var talks []talk
+	begin := func() talk {
+		one := talk{user: []string{"ann", "bob"}[random.IntN(2)], system: fmt.Sprintf("You are %d.", random.IntN(2))}
+		one.ask(random)
+		return one
+	}
+	keys, users, requests := make(map[string]int), make(map[string]string), 0
+	for range 60 {
+		one := begin()
+		if len(talks) > 0 && random.IntN(6) > 0 {
+			one = talks[max(0, len(talks)-1-random.IntN(4))].clone()
+		}
+		message := kept.sayIn(t, &one, random.IntN(2) == 0)
+		mine, _ := kept.model.Last()
+		fresh.sayIn(t, &one, false)
+		theirs, _ := fresh.model.Last()
+		if got, want := spokenTo(mine), spokenTo(theirs); !slices.Equal(got, want) {
+			t.Fatalf("the model was given\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if user := users[mine.PromptCacheKey]; user != "" && user != one.user {
+			t.Fatalf("%s was answered in a thread of %s", one.user, user)
+		}
+		users[mine.PromptCacheKey] = one.user
+		keys[mine.PromptCacheKey]++
+		requests++
+		if random.IntN(4) > 0 {
+			one.goOn(random, message)
+			talks = append(talks, one)
+		}
+	}
+	if hits := requests - len(keys); hits < requests/3 {
+		t.Errorf("%d of %d requests went on in a thread", hits, requests)
+	}
+}
+
+// sayIn sends a conversation and returns the message of the answer.
+func (s *site) sayIn(t *testing.T, one *talk, stream bool) chatMessage {
+	t.Helper()
+	response, text := s.post(one.body(stream), bearer(one.user+"-key"))
+	if response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, text, one.body(stream))
+	}
+	if stream {
+		return foldChunks(t, text)
+	}
+	var answer struct {
+		Choices []struct{ Message chatMessage }
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Choices[0].Message
+}
+
+// foldChunks joins the chunks of a stream to a message.
+func foldChunks(t *testing.T, stream string) chatMessage {
+	t.Helper()
+	var content strings.Builder
+	var calls []any
+	for line := range strings.Lines(stream) {
+		data, found := strings.CutPrefix(strings.TrimSpace(line), "data: {")
+		if !found {
+			continue
+		}
+		var chunk struct {
+			Choices []struct {
+				Delta struct {
+					Content string
+					Calls   []struct {
+						Index    int
+						ID       string
+						Function struct{ Name, Arguments string }
+					} `json:"tool_calls"`
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte("{"+data), &chunk); err != nil {
+			t.Fatal(err)
+		}
+		for _, choice := range chunk.Choices {
+			content.WriteString(choice.Delta.Content)
+			for _, call := range choice.Delta.Calls {
+				if call.Index == len(calls) {
+					calls = append(calls, map[string]any{"id": call.ID, "type": "function", "function": map[string]any{"name": call.Function.Name, "arguments": ""}})
+				}
+				function := calls[call.Index].(map[string]any)["function"].(map[string]any)
+				function["arguments"] = function["arguments"].(string) + call.Function.Arguments
+			}
+		}
+	}
+	message := chatMessage{"role": "assistant", "content": nil}
+	if content.Len() > 0 {
+		message["content"] = content.String()
+	}
+	if len(calls) > 0 {
+		message["tool_calls"] = calls
+	}
+	return message
+}
