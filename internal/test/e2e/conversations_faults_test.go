@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const twoCalls = "reason: hm\ntool: find {\"q\": 1}\ntool: find {\"q\": 2}\nthen\nsay: done"
+
+// calling is a conversation whose last answer has two calls, and a function that adds
+// their results.
+func (s *site) calling(t *testing.T, user string) (one talk, message chatMessage) {
+	t.Helper()
+	one = talk{user: user, system: "You call.", messages: []chatMessage{{"role": "user", "content": twoCalls}}}
+	message = s.sayIn(t, &one, true)
+	one.messages = append(one.messages, message)
+	for i, call := range message["tool_calls"].([]any) {
+		one.messages = append(one.messages, chatMessage{"role": "tool", "tool_call_id": call.(map[string]any)["id"], "content": fmt.Sprint("result ", i)})
+	}
+	return one, message
+}
+
+// lastKey is the cache key of the last request to the model.
+func (s *site) lastKey() string {
+	s.t.Helper()
+	request, ok := s.model.Last()
+	if !ok {
+		s.t.Fatal("the model was not asked")
+	}
+	return request.PromptCacheKey
+}
+
+// TestConversationsThatCannotGoOn takes threads away, or sends what a parked turn cannot
+// take. The client gets its answer in each case, and the model the whole history.
+func TestConversationsThatCannotGoOn(t *testing.T) {
+	s := newSite(t, "api_key ann-key ann")
+	s.waitReadyAs(bearer("ann-key"))
+	for name, c := range map[string]struct {
+		meanwhile func(t *testing.T)
+		change    func(one *talk)
+		resumed   bool
+	}{
+		"nothing happens": {nil, nil, true},
+		"a reload":        {func(t *testing.T) { s.load(s.caddyfile("api_key ann-key ann\nmax_concurrent 9")) }, nil, true},
+		"codex is killed": {func(t *testing.T) {
+			old := codexes(0)
+			kill(t, "node")
+			waitFor(t, "the old codex to end", allGone(old))
+			s.waitReadyAs(bearer("ann-key"))
+		}, nil, false},
+		"a result in parts": {nil, func(one *talk) {
+			one.messages[3]["content"] = []any{map[string]any{"type": "text", "text": "see"}, map[string]any{"type": "text", "text": "this"}}
+		}, true},
+		"other results":      {nil, func(one *talk) { one.messages = append(one.messages[:1], one.messages[4:]...) }, false},
+		"an edited question": {nil, func(one *talk) { one.messages[0] = chatMessage{"role": "user", "content": twoCalls + "!"} }, false},
+		"an edited answer":   {nil, func(one *talk) { one.messages[1]["content"] = "I never said so" }, false},
+		"other instructions": {nil, func(one *talk) { one.system = "You do not call." }, false},
+		"a question with it": {nil, func(one *talk) {
+			one.messages = append(one.messages, chatMessage{"role": "user", "content": "say: and more"})
+		}, true},
+		"a long result":       {nil, func(one *talk) { one.messages[2]["content"] = strings.Repeat("0123456789", 60_000) }, true},
+		"an empty result":     {nil, func(one *talk) { one.messages[2]["content"] = "" }, true},
+		"a developer's words": {nil, func(one *talk) { one.messages = append(one.messages, chatMessage{"role": "developer", "content": "x"}) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.at(t)
+			one, _ := s.calling(t, "ann")
+			key := s.lastKey()
+			if c.meanwhile != nil {
+				c.meanwhile(t)
+			}
+			if c.change != nil {
+				c.change(&one)
+			}
+			if len(one.messages) == 1 { // nothing but the question is left
+				one.messages = append(one.messages, chatMessage{"role": "assistant", "content": "No."}, chatMessage{"role": "user", "content": "say: well"})
+			}
+			s.sayIn(t, &one, false)
+			request, _ := s.model.Last()
+			if resumed := request.PromptCacheKey == key; resumed != c.resumed {
+				t.Errorf("resumed: %t", resumed)
+			}
+			want := 1 + len(one.messages)
+			for _, message := range one.messages {
+				if calls, ok := message["tool_calls"].([]any); ok {
+					want += len(calls) - 1
+					if message["content"] != nil {
+						want++
+					}
+				}
+			}
+			if got := spokenTo(request); len(got) != want {
+				t.Errorf("the model was given %d items, want %d:\n%.2000s", len(got), want, strings.Join(got, "\n"))
+			}
+			for _, message := range one.messages {
+				if text, ok := message["content"].(string); ok && !slices.ContainsFunc(spokenTo(request), func(line string) bool { return strings.HasSuffix(line, text) }) {
+					t.Errorf("the model was not given %.100q", text)
+				}
+			}
+		})
+	}
+}
+
+// TestConversationsAtOnce sends the same follow-up many times at once: one goes on in the
+// thread, and all get their answer.
+func TestConversationsAtOnce(t *testing.T) {
+	s := newSite(t, "api_key ann-key ann\napi_key bob-key bob")
+	s.waitReadyAs(bearer("ann-key"))
+	one, _ := s.calling(t, "ann")
+	before := s.lastKey()
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			key := "ann-key"
+			if i%2 == 1 {
+				key = "bob-key"
+			}
+			response, text := s.post(one.body(false), bearer(key))
+			if response.StatusCode != http.StatusOK || !strings.Contains(text, `"done"`) {
+				t.Errorf("%s %s", response.Status, text)
+			}
+		})
+	}
+	all.Wait()
+	if n := s.answeredWith(before); n != 2 { // the question and one follow-up
+		t.Errorf("%d requests were made in the thread", n)
+	}
+}
+
+// answeredWith counts the requests to the model with a cache key.
+func (s *site) answeredWith(key string) (n int) {
+	for _, request := range s.model.Requests() {
+		if request.PromptCacheKey == key {
+			n++
+		}
+	}
+	return n
+}
+
+// TestConversationsByOtherForms goes on in the forms of other clients: textual blocks, as
+// Obsidian has them, and the Responses API, by id and by items.
+func TestConversationsByOtherForms(t *testing.T) {
+	overBoth(t, func(t *testing.T) {
+		s := newSite(t, "")
+		admin := s.withAdmin(s.caddyfile(""))
+		s.waitReady()
+		t.Run("blocks", func(t *testing.T) {
+			s := s.at(t)
+			const system = `"messages":[{"role":"system","content":"Write <use_tool> blocks."},{"role":"user","content":"usetool: localSearch {\"query\": \"x\"}"}`
+			_, text := s.post(`{"model":"gpt-5",`+system+`]}`, nil)
+			var answer struct {
+				Choices []struct{ Message struct{ Content string } }
+			}
+			if err := json.Unmarshal([]byte(text), &answer); err != nil || len(answer.Choices) == 0 || !strings.Contains(answer.Choices[0].Message.Content, "<use_tool>") {
+				t.Fatal(text, err)
+			}
+			said, _ := json.Marshal(strings.TrimSpace(answer.Choices[0].Message.Content))
+			first := s.lastKey()
+			// The turn ends a moment after the answer.
+			waitFor(t, "the turn's end", func() bool {
+				_, status := admin.get("/codex/status")
+				return strings.Contains(status, `"kept":1`)
+			})
+			_, text = s.post(`{"model":"gpt-5",`+system+`,{"role":"assistant","content":`+string(said)+`},{"role":"user","content":"say: Tool localSearch found y"}]}`, nil)
+			if s.lastKey() != first {
+				t.Error("a conversation with blocks did not go on in its thread")
+			}
+		})
+		t.Run("responses", func(t *testing.T) {
+			s := s.at(t)
+			tools := []any{map[string]any{"type": "function", "name": "find", "parameters": map[string]any{"type": "object"}}}
+			first := s.respond(fields{"model": "gpt-5", "input": twoCalls, "tools": tools, "stream": true}, nil)
+			key := s.lastKey()
+			var results []any
+			for _, item := range first.Output {
+				if item.Type == "function_call" {
+					results = append(results, fields{"type": "function_call_output", "call_id": item.CallID, "output": "r"})
+				}
+			}
+			second := s.respond(fields{"model": "gpt-5", "input": results, "tools": tools, "previous_response_id": first.ID}, nil)
+			if s.lastKey() != key {
+				t.Error("the results by previous_response_id did not go to the turn")
+			}
+			s.respond(fields{"model": "gpt-5", "input": "say: bye", "tools": tools, "previous_response_id": second.ID}, nil)
+			if s.lastKey() != key {
+				t.Error("the conversation did not go on in its thread")
+			}
+			if n := s.answeredWith(key); n != 3 {
+				t.Errorf("%d requests were made in the thread", n)
+			}
+		})
+	})
+}
