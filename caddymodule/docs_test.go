@@ -1,12 +1,15 @@
 package caddymodule
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
 // TestOptionsAreDocumented compares the options with the two places that list them: the
@@ -56,18 +59,76 @@ func syntaxOptions(t *testing.T) (options []string) {
 	return options
 }
 
-var firstCell = regexp.MustCompile("^\\| `([a-z_]+)")
-
-// tableOptions returns the options in the first columns of the tables of options.
+// tableOptions returns the options in the tables of a page.
 func tableOptions(t *testing.T, path string) (options []string) {
-	inTable := false
-	for line := range strings.Lines(readText(t, path)) {
-		inTable = strings.HasPrefix(line, "| option |") || inTable && strings.HasPrefix(line, "|")
-		if match := firstCell.FindStringSubmatch(line); inTable && match != nil {
-			options = append(options, match[1])
-		}
+	for _, row := range optionRows(readText(t, path)) {
+		options = append(options, row.option)
 	}
 	return options
+}
+
+// optionRow is a row of a table of options.
+type optionRow struct {
+	option    string
+	byDefault string // as in the Caddyfile; empty: none, or described in words
+}
+
+var (
+	firstName = regexp.MustCompile("^`([a-z_]+)")
+	firstCode = regexp.MustCompile("^`([^`]+)`")
+)
+
+// optionRows returns the rows of the tables of options in a page.
+func optionRows(page string) (rows []optionRow) {
+	byDefault := -1 // the column; -1: not in a table of options
+	for line := range strings.Lines(page) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		switch {
+		case cells[0] == "option":
+			byDefault = slices.Index(cells, "default")
+		case !strings.HasPrefix(line, "|"):
+			byDefault = -1
+		}
+		name := firstName.FindStringSubmatch(cells[0])
+		if byDefault < 0 || name == nil {
+			continue
+		}
+		row := optionRow{option: name[1]}
+		if code := firstCode.FindStringSubmatch(cells[byDefault]); code != nil {
+			row.byDefault = code[1]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// TestDocumentedDefaults: to give an option its documented default changes nothing.
+func TestDocumentedDefaults(t *testing.T) {
+	defaults := new(Handler)
+	if err := defaults.complete(); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, path := range []string{"../docs/configuration.md", "../docs/tool-calls.md"} {
+		// The options of an app-server get their defaults elsewhere.
+		page, _, _ := strings.Cut(readText(t, path), "### Options of `app_server`")
+		for _, row := range optionRows(page) {
+			if row.byDefault == "" || row.option == "app_server" {
+				continue
+			}
+			checked++
+			h := new(Handler)
+			err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + row.option + " " + row.byDefault + "\n}"))
+			if err := errors.Join(err, h.complete()); err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
+			}
+			sameJSON(t, row.option+" "+row.byDefault, encode(t, h), string(encode(t, defaults)))
+		}
+	}
+	if checked < 20 {
+		t.Errorf("%d defaults were found", checked)
+	}
 }
 
 func readText(t *testing.T, path string) string {
