@@ -116,8 +116,6 @@ func (u UserInput) MarshalJSON() ([]byte, error) {
 type TurnStartParams struct {
 	ThreadID     string          `json:"threadId"`
 	Input        []UserInput     `json:"input"`
-	Effort       string          `json:"effort,omitempty"`
-	Summary      string          `json:"summary,omitempty"` // auto, concise, detailed or none
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 }
 

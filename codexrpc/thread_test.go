@@ -27,7 +27,7 @@ func TestTurnOnTheWire(t *testing.T) {
 			if err := thread.InjectItems(t.Context(), []json.RawMessage{json.RawMessage(`{"type":"message"}`), json.RawMessage("{\n}")}); err != nil {
 				return err
 			}
-			return thread.StartTurn(t.Context(), TurnStartParams{Effort: "low"})
+			return thread.StartTurn(t.Context(), TurnStartParams{OutputSchema: []byte(`{"type":"object"}`)})
 		})
 		for _, step := range []struct{ method, params, result string }{
 			{
@@ -37,7 +37,7 @@ func TestTurnOnTheWire(t *testing.T) {
 				`{"thread":{"id":"thr-1"}}`,
 			},
 			{methodThreadInject, `{"threadId":"thr-1","items":[{"type":"message"},{}]}`, `{}`},
-			{methodTurnStart, `{"threadId":"thr-1","input":[],"effort":"low"}`, `{"turn":{"id":"trn-1"}}`},
+			{methodTurnStart, `{"threadId":"thr-1","input":[],"outputSchema":{"type":"object"}}`, `{"turn":{"id":"trn-1"}}`},
 		} {
 			call := p.expect(step.method)
 			if string(call.Params) != step.params {

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-var ann = Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m"}, Effort: "low"}
+var ann = Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", Config: map[string]any{"model_reasoning_effort": "low"}}}
 
 func items(t *testing.T, texts ...string) []json.RawMessage {
 	t.Helper()
@@ -106,7 +106,7 @@ func TestOtherConversation(t *testing.T) {
 		"site":         identity(func(id *Identity) { id.Site = "b" }),
 		"user as site": identity(func(id *Identity) { id.Site, id.User = "ann", "" }),
 		"model":        identity(func(id *Identity) { id.Thread.Model = "n" }),
-		"effort":       identity(func(id *Identity) { id.Effort = "high" }),
+		"effort":       identity(func(id *Identity) { id.Thread.Config = map[string]any{"model_reasoning_effort": "high"} }),
 		"tools":        identity(func(id *Identity) { id.Thread.DynamicTools = []codexrpc.DynamicTool{{Name: "look"}} }),
 		"user's text":  replace("What?", "What? "),
 		"role":         replace(`"role":"user"`, `"role":"developer"`),

@@ -15,8 +15,6 @@ type Identity struct {
 	// Thread are the parameters of thread/start: model, instructions, tools and
 	// configuration.
 	Thread codexrpc.ThreadStartParams
-	// Effort and Summary are those of its turns.
-	Effort, Summary string
 }
 
 // hash is where the chain of the conversation begins. The error is that the
@@ -27,7 +25,7 @@ func (id Identity) hash() (Hash, error) {
 		return Hash{}, fmt.Errorf("writing the parameters of a thread: %w", err)
 	}
 	d := newDigest()
-	for _, field := range []string{id.Site, id.User, id.Effort, id.Summary} {
+	for _, field := range []string{id.Site, id.User} {
 		d.field(field)
 	}
 	d.field(string(thread))

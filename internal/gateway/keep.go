@@ -36,10 +36,7 @@ func (g *Gateway) chain(x *exchange, plan *prompt.Plan) func() *conversation.Cha
 			return chain
 		}
 		known = true
-		id := conversation.Identity{
-			Site: strings.ToLower(x.r.Host), User: x.user,
-			Thread: plan.Thread, Effort: plan.Turn.Effort, Summary: plan.Turn.Summary,
-		}
+		id := conversation.Identity{Site: strings.ToLower(x.r.Host), User: x.user, Thread: plan.Thread}
 		var err error
 		if chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input); err != nil {
 			g.opts.Logger.Warn("a conversation is not kept", "error", err)

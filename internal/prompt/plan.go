@@ -94,14 +94,12 @@ func (c *Conversation) Plan(opts Options) *Plan {
 			Ephemeral:             true,
 			ExperimentalRawEvents: true,
 			Environments:          []struct{}{},
-			Config:                c.threadConfig(),
+			Config:                c.threadConfig(effort),
 			DynamicTools:          dynamicTools(offered, names),
 		},
 		History: historyItems(history, names),
 		Turn: codexrpc.TurnStartParams{
 			Input:        input,
-			Effort:       effort,
-			Summary:      "auto",
 			OutputSchema: c.Format.schema,
 		},
 		Tools:             clientNames(offered, names),
@@ -113,22 +111,30 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		Ignored:           c.Ignored,
 	}
 	if opts.NoReasoning {
-		p.Turn.Summary = "none"
+		p.SetSummary("none")
 	}
 	return p
 }
 
+// SetSummary sets the form of the summaries of the model's reasoning: auto, concise,
+// detailed or none.
+func (p *Plan) SetSummary(summary string) { p.Thread.Config[summaryKey] = summary }
+
 // threadConfig is the configuration of the thread. Codex passes a verbosity to
 // those of its models that take one.
-func (c *Conversation) threadConfig() map[string]any {
+func (c *Conversation) threadConfig(effort string) map[string]any {
 	config := threadConfig()
+	config[summaryKey] = "auto"
+	if effort != "" {
+		config[effortKey] = effort
+	}
 	if c.Verbosity != "" {
 		config["model_verbosity"] = c.Verbosity
 	}
 	return config
 }
 
-// resolve is Codex's model, and the effort of the turn.
+// resolve is Codex's model, and the effort; empty: the model's own.
 func (c *Conversation) resolve(opts Options) (model, effort string) {
 	model = c.Model
 	if opts.Resolve != nil {

@@ -222,12 +222,12 @@ func TestPlanThread(t *testing.T) {
 		`"image_generation":false,"memories":false,"multi_agent":false,"plugins":false,"shell_tool":false,"sleep_tool":false,` +
 		`"tool_suggest":false,"unified_exec":false,"view_image":false},` +
 		`"include_collaboration_mode_instructions":false,"include_environment_context":false,"include_permissions_instructions":false,` +
-		`"model_auto_compact_token_limit":1099511627776,"project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,"tool_output_token_limit":1099511627776,` +
+		`"model_auto_compact_token_limit":1099511627776,"model_reasoning_summary":"auto","project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,"tool_output_token_limit":1099511627776,` +
 		`"tools":{"experimental_request_user_input":{"enabled":false}},"web_search":"disabled"}}`
 	if string(got) != want {
 		t.Errorf("thread/start\n%s\nwant\n%s", got, want)
 	}
-	if !p.Stream || !p.IncludeUsage || p.Model != "m" || !p.ParallelToolCalls || p.Turn.Summary != "auto" {
+	if !p.Stream || !p.IncludeUsage || p.Model != "m" || !p.ParallelToolCalls {
 		t.Errorf("plan %+v", p)
 	}
 }
@@ -290,7 +290,7 @@ func TestPlanSettings(t *testing.T) {
 			if p.Thread.DeveloperInstructions != c.developer {
 				t.Errorf("instructions %q, want %q", p.Thread.DeveloperInstructions, c.developer)
 			}
-			if string(p.Turn.OutputSchema) != c.schema || p.Turn.Effort != c.effort || p.ParallelToolCalls == c.serial {
+			if string(p.Turn.OutputSchema) != c.schema || effort(p) != c.effort || p.ParallelToolCalls == c.serial {
 				t.Errorf("turn %+v, parallel %v", p.Turn, p.ParallelToolCalls)
 			}
 			if !slices.Equal(p.Ignored, c.ignored) {
@@ -309,10 +309,16 @@ func TestPlanSettings(t *testing.T) {
 	}
 }
 
+// effort is the effort that the thread of a plan is started with.
+func effort(p *prompt.Plan) string {
+	effort, _ := p.Thread.Config["model_reasoning_effort"].(string)
+	return effort
+}
+
 func TestPlanNoReasoning(t *testing.T) {
 	p, err := mustDecode(t, withFields(`"n":1`)).Plan(prompt.Options{NoReasoning: true})
-	if err != nil || p.Turn.Summary != "none" {
-		t.Errorf("summary %q, %v", p.Turn.Summary, err)
+	if err != nil || p.Thread.Config["model_reasoning_summary"] != "none" {
+		t.Errorf("%v, %v", p.Thread.Config, err)
 	}
 }
 
@@ -388,8 +394,8 @@ func TestPlanResolve(t *testing.T) {
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
-			if p.Model != r.Model || p.Thread.Model != c.model || p.Turn.Effort != c.effort {
-				t.Errorf("model %q of %q, effort %q", p.Thread.Model, p.Model, p.Turn.Effort)
+			if p.Model != r.Model || p.Thread.Model != c.model || effort(p) != c.effort {
+				t.Errorf("model %q of %q, effort %q", p.Thread.Model, p.Model, effort(p))
 			}
 		})
 	}

@@ -4,6 +4,14 @@ package prompt
 // multiply.
 const unlimited int64 = 1 << 40
 
+// The settings of the model's reasoning. turn/start has them as well, but Codex
+// prepares the request to the provider when a thread starts (the warm-up of a
+// WebSocket). A turn whose settings differ would send it again.
+const (
+	effortKey  = "model_reasoning_effort"
+	summaryKey = "model_reasoning_summary"
+)
+
 // threadConfig is the configuration of a thread that belongs to a client of the
 // API: the model gets the client's tools and instructions, and nothing of the
 // host. The names are Codex's own and change between its releases; unknown ones

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -96,10 +97,7 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	}
 	p := r.Conversation.Plan(opts)
 	if !opts.NoReasoning {
-		p.Turn.Summary = r.summary
-		if r.summary == "" {
-			p.Turn.Summary = "none"
-		}
+		p.SetSummary(cmp.Or(r.summary, "none"))
 	}
 	return p, nil
 }

@@ -191,8 +191,8 @@ func TestResponsePlanTools(t *testing.T) {
 	if patch := p.Thread.DynamicTools[1]; !strings.Contains(patch.Description, "start: A") || string(patch.InputSchema) != string(customSchema) {
 		t.Errorf("%+v", patch)
 	}
-	if p.Turn.Summary != "none" {
-		t.Errorf("summary %q", p.Turn.Summary)
+	if p.Thread.Config["model_reasoning_summary"] != "none" {
+		t.Errorf("%v", p.Thread.Config)
 	}
 }
 
