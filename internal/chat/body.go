@@ -65,32 +65,30 @@ func (b *Body) Add(choice int, out turn.Output) {
 
 // JSON returns the body. It is complete once all turns have ended well.
 func (b *Body) JSON() []byte {
-	body := completion{
-		head:    b.meta.head("chat.completion"),
-		Choices: make([]choice, len(b.choices)),
-		Usage:   *newUsage(b.usage),
-	}
+	body := completion{head: b.meta.head("chat.completion"), Usage: newUsage(b.usage)}
 	for i := range b.choices {
 		c := &b.choices[i]
-		body.Choices[i] = choice{Index: i, Message: c.message(b.meta.LegacyFunctions), FinishReason: jsontext.OrNull(c.finish)}
+		body.Choices = append(body.Choices, choice{
+			Index: i, Message: c.message(b.meta.LegacyFunctions), LogProbs: null, FinishReason: jsontext.OrNull(c.finish),
+		})
 	}
 	return jsontext.Append(nil, body)
 }
 
 // message returns the message of the choice. Its content is null if there are only
 // calls.
-func (c *bodyChoice) message(legacy bool) answer {
+func (c *bodyChoice) message(legacy bool) *message {
 	text := c.text.String()
-	m := answer{Role: "assistant", Content: &text, Annotations: []struct{}{}, Reasoning: c.reasoning.String()}
+	m := &message{Role: "assistant", Content: &text, Refusal: null, Annotations: []struct{}{}, Reasoning: c.reasoning.String()}
 	if text == "" && len(c.calls) > 0 {
-		m.Content = nil
+		m.Content = null
 	}
 	for _, made := range c.calls {
 		f := function{made.name, made.arguments.String()}
 		if legacy {
 			m.FunctionCall = &f
 		} else {
-			m.ToolCalls = append(m.ToolCalls, call{made.id, "function", f})
+			m.ToolCalls = append(m.ToolCalls, call{ID: made.id, Type: "function", Function: f})
 		}
 	}
 	return m

@@ -29,7 +29,7 @@ func checkCalls(messages []prompt.Message) *field.Error {
 		}
 		made = i
 		for k, call := range m.Calls {
-			id := call.Id.Text()
+			id := call.ID.Text()
 			if _, twice := open[id]; twice {
 				return field.Invalid("the id %.64q is used twice", id).In("id").At(k).In("tool_calls").At(i)
 			}
@@ -53,7 +53,7 @@ func unanswered(m prompt.Message, open map[string]struct{}) *field.Error {
 	}
 	first, ids := -1, make([]string, 0, namedIDs)
 	for k, call := range m.Calls {
-		id := call.Id.Text()
+		id := call.ID.Text()
 		if _, ok := open[id]; !ok {
 			continue
 		}

@@ -31,8 +31,8 @@ func readCall(v jsontext.Value) (call prompt.Call, _ *field.Error) {
 		return call, f
 	}
 	var kind, function jsontext.Value
-	v.Pick(jsontext.Into("id", &call.Id), jsontext.Into("type", &kind), jsontext.Into("function", &function))
-	if f := field.NonEmpty(call.Id); f != nil {
+	v.Pick(jsontext.Into("id", &call.ID), jsontext.Into("type", &kind), jsontext.Into("function", &function))
+	if f := field.NonEmpty(call.ID); f != nil {
 		return call, f.In("id")
 	}
 	if kind.Given() && !kind.Is("function") {

@@ -91,7 +91,7 @@ func readImage(v jsontext.Value) (prompt.Part, *field.Error) {
 	}
 	p := prompt.Part{Kind: prompt.PartImage}
 	var detail jsontext.Value
-	v.Pick(jsontext.Into("url", &p.Url), jsontext.Into("detail", &detail))
+	v.Pick(jsontext.Into("url", &p.URL), jsontext.Into("detail", &detail))
 	if f := p.CheckURL(); f != nil {
 		return prompt.Part{}, f.In("url").In("image_url")
 	}

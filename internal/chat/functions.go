@@ -70,7 +70,7 @@ func readFunctionMessageCall(m *prompt.Message, v jsontext.Value, index int) *fi
 	if len(m.Calls) > 0 {
 		return field.Invalid("cannot stand beside 'tool_calls'")
 	}
-	call := prompt.Call{Id: jsontext.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), Function: true}
+	call := prompt.Call{ID: jsontext.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), Function: true}
 	if f := readCalledFunction(&call, v); f != nil {
 		return f
 	}
@@ -88,6 +88,6 @@ func answerFunction(m *prompt.Message, before *prompt.Message) *field.Error {
 	if f != nil || before == nil || !callsFunction(before) || name != before.Calls[0].Name {
 		return field.Invalid("there is no function_call of %.64q in the message right before", m.CallID.Text())
 	}
-	m.Role, m.CallID = prompt.RoleTool, before.Calls[0].Id
+	m.Role, m.CallID = prompt.RoleTool, before.Calls[0].ID
 	return nil
 }

@@ -110,7 +110,7 @@ func (s *Stream) text(choice int, member, text string) {
 	if text == "" {
 		return
 	}
-	s.begin(choice, `""`)
+	s.begin(choice, empty)
 	s.buf = append(s.buf, member...)
 	s.buf = jsontext.AppendString(s.buf, text)
 	s.end("}")
@@ -120,11 +120,11 @@ func (s *Stream) callStart(choice int, out turn.Output) {
 	f := function{Name: out.Name}
 	switch {
 	case !s.meta.LegacyFunctions:
-		s.open(choice, "null")
-		s.chunk(choice, delta{ToolCalls: []callStart{{out.Call, call{out.ID, "function", f}}}}, "")
+		s.open(choice, null)
+		s.chunk(choice, message{ToolCalls: []call{{&out.Call, out.ID, "function", f}}}, "")
 	case out.Call == 0:
-		s.open(choice, "null")
-		s.chunk(choice, delta{FunctionCall: &f}, "")
+		s.open(choice, null)
+		s.chunk(choice, message{FunctionCall: &f}, "")
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *Stream) callArguments(choice int, out turn.Output) {
 	if out.Text == "" || s.meta.LegacyFunctions && out.Call != 0 {
 		return
 	}
-	s.begin(choice, "null")
+	s.begin(choice, null)
 	behind := "}}"
 	if s.meta.LegacyFunctions {
 		s.buf = append(s.buf, `{"function_call":{"arguments":`...)
@@ -147,40 +147,43 @@ func (s *Stream) callArguments(choice int, out turn.Output) {
 }
 
 // finish ends a choice, and the stream with the last one.
-func (s *Stream) finish(choice int, out turn.Output) {
-	s.open(choice, `""`)
-	s.chunk(choice, delta{}, s.meta.finishReason(out.Finish))
-	s.choices[choice].finished = true
+func (s *Stream) finish(index int, out turn.Output) {
+	s.open(index, empty)
+	s.chunk(index, message{}, s.meta.finishReason(out.Finish))
+	s.choices[index].finished = true
 	s.usage = s.usage.Add(out.Usage)
 	if s.left--; s.left > 0 {
 		return
 	}
 	if s.meta.IncludeUsage {
-		s.object(chunk{Choices: []chunkChoice{}, Usage: newUsage(s.usage)})
+		s.object(completion{Choices: []choice{}, Usage: newUsage(s.usage)})
 	}
 	s.done = s.err == nil
 }
 
+// empty is the content of a first chunk that text follows.
+var empty = json.RawMessage(`""`)
+
 // open sends the first chunk of a choice, with the role and this content, unless it
 // was sent.
-func (s *Stream) open(choice int, content string) {
+func (s *Stream) open(choice int, content json.RawMessage) {
 	if c := &s.choices[choice]; !c.opened {
 		c.opened = true
-		s.chunk(choice, delta{Role: "assistant", Content: json.RawMessage(content)}, "")
+		s.chunk(choice, message{Role: "assistant", Content: content}, "")
 	}
 }
 
 // chunk sends a chunk of one choice.
-func (s *Stream) chunk(choice int, d delta, finish turn.FinishReason) {
-	c := chunk{Choices: []chunkChoice{{choice, d, jsontext.OrNull(finish)}}}
+func (s *Stream) chunk(index int, delta message, finish turn.FinishReason) {
+	c := completion{Choices: []choice{{Index: index, Delta: &delta, FinishReason: jsontext.OrNull(finish)}}}
 	if s.meta.IncludeUsage {
-		c.Usage = (*usage)(nil)
+		c.Usage = null
 	}
 	s.object(c)
 }
 
-// object sends a chunk.
-func (s *Stream) object(c chunk) {
+// object sends a chunk, of which c is all but the head.
+func (s *Stream) object(c completion) {
 	c.head = s.meta.head(objectChunk)
 	s.buf = jsontext.Append(s.buf[:0], c)
 	s.send(s.buf)
@@ -188,21 +191,21 @@ func (s *Stream) object(c chunk) {
 
 // begin starts a chunk with a piece of a text, up to its delta. Nearly all chunks are
 // these, so that they are appended by hand.
-func (s *Stream) begin(choice int, content string) {
+func (s *Stream) begin(choice int, content json.RawMessage) {
 	s.open(choice, content)
 	s.buf = append(s.buf[:0], s.head...)
 	s.buf = strconv.AppendInt(s.buf, int64(choice), 10)
 	s.buf = append(s.buf, `,"delta":`...)
 }
 
-// end ends the delta and sends the chunk.
+// end ends the delta, of which behind is the rest, and sends the chunk.
 func (s *Stream) end(behind string) {
 	s.buf = append(s.buf, behind...)
 	s.buf = append(s.buf, s.tail...)
 	s.send(s.buf)
 }
 
-// send emits a chunk unless an earlier one failed.
+// send emits an object unless an earlier one failed.
 func (s *Stream) send(data []byte) {
 	if s.err == nil {
 		s.err = s.emit(data)

@@ -15,34 +15,39 @@ type head struct {
 	Model   string `json:"model"`
 }
 
-// completion is a CreateChatCompletionResponse.
+// completion is a CreateChatCompletionResponse, or a CreateChatCompletionStreamResponse.
 type completion struct {
 	head
 	Choices []choice `json:"choices"`
-	Usage   usage    `json:"usage"`
+	// Usage is a *usage. In a stream it is absent if the client has not asked for it,
+	// and null in all chunks but the last if it has.
+	Usage any `json:"usage,omitempty"`
 }
 
-// choice is a choice of a completion.
+// choice is a choice of a body, with a message, or of a chunk, with a delta.
 type choice struct {
 	Index        int                `json:"index"`
-	Message      answer             `json:"message"`
-	LogProbs     *struct{}          `json:"logprobs"` // always null
+	Message      *message           `json:"message,omitempty"`
+	Delta        *message           `json:"delta,omitempty"`
+	LogProbs     json.RawMessage    `json:"logprobs,omitempty"` // null in a body
 	FinishReason *turn.FinishReason `json:"finish_reason"`
 }
 
-// answer is a ChatCompletionResponseMessage.
-type answer struct {
-	Role         string     `json:"role"`
-	Content      *string    `json:"content"`
-	Refusal      *string    `json:"refusal"`     // always null
-	Annotations  []struct{} `json:"annotations"` // always empty
-	Reasoning    string     `json:"reasoning_content,omitempty"`
-	FunctionCall *function  `json:"function_call,omitempty"`
-	ToolCalls    []call     `json:"tool_calls,omitempty"`
+// message is a ChatCompletionResponseMessage, or a ChatCompletionStreamResponseDelta.
+// Deltas with a piece of a text are appended by hand, see [Stream].
+type message struct {
+	Role         string          `json:"role,omitempty"`
+	Content      any             `json:"content,omitempty"`    // a *string, or null
+	Refusal      json.RawMessage `json:"refusal,omitempty"`    // null in a body
+	Annotations  []struct{}      `json:"annotations,omitzero"` // empty in a body
+	Reasoning    string          `json:"reasoning_content,omitempty"`
+	FunctionCall *function       `json:"function_call,omitempty"`
+	ToolCalls    []call          `json:"tool_calls,omitempty"`
 }
 
-// call is a ChatCompletionMessageToolCall.
+// call is a ChatCompletionMessageToolCall, or a ChatCompletionMessageToolCallChunk.
 type call struct {
+	Index    *int     `json:"index,omitempty"` // of a chunk
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
 	Function function `json:"function"`
@@ -54,36 +59,8 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
-// chunk is a CreateChatCompletionStreamResponse.
-type chunk struct {
-	head
-	Choices []chunkChoice `json:"choices"`
-	// Usage is a *usage. It is absent if the client has not asked for it, and null in
-	// all chunks but the last if it has.
-	Usage any `json:"usage,omitempty"`
-}
-
-// chunkChoice is the choice of a chunk.
-type chunkChoice struct {
-	Index        int                `json:"index"`
-	Delta        delta              `json:"delta"`
-	FinishReason *turn.FinishReason `json:"finish_reason"`
-}
-
-// delta is a ChatCompletionStreamResponseDelta. Those with a piece of a text are
-// appended by hand, see [Stream].
-type delta struct {
-	Role         string          `json:"role,omitempty"`
-	Content      json.RawMessage `json:"content,omitempty"`
-	FunctionCall *function       `json:"function_call,omitempty"`
-	ToolCalls    []callStart     `json:"tool_calls,omitempty"`
-}
-
-// callStart is the first ChatCompletionMessageToolCallChunk of a call.
-type callStart struct {
-	Index int `json:"index"`
-	call
-}
+// null is written where a member must be there without a value.
+var null = json.RawMessage("null")
 
 // usage is a CompletionUsage.
 type usage struct {

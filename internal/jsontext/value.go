@@ -65,6 +65,14 @@ func (v Value) Kind() Kind {
 	return KindNumber
 }
 
+// MarshalJSON returns the value itself, or null if it is absent.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if len(v) == 0 {
+		return []byte("null"), nil
+	}
+	return v, nil
+}
+
 // Given reports whether the value is there and not null.
 func (v Value) Given() bool {
 	k := v.Kind()

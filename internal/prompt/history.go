@@ -1,6 +1,9 @@
 package prompt
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+)
 
 // itemOverhead is about what the frame of an item needs besides what it is made
 // of.
@@ -68,7 +71,7 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 	dst = append(dst, `{"type":"message","role":"`...)
 	dst = append(dst, role...)
 	dst = append(dst, `","content":`...)
-	dst = m.appendParts(dst, textType)
+	dst = m.AppendParts(dst, textType, "", "")
 	if m.Phase != "" {
 		dst = append(dst, `,"phase":"`...)
 		dst = append(dst, m.Phase...)
@@ -86,7 +89,7 @@ func (m *Message) appendResult(dst []byte) []byte {
 	if m.Text != nil {
 		dst = append(dst, m.Text...)
 	} else {
-		dst = m.appendParts(dst, "input_text")
+		dst = m.AppendParts(dst, "input_text", "", "")
 	}
 	return append(dst, '}')
 }
@@ -95,7 +98,7 @@ func (m *Message) appendResult(dst []byte) []byte {
 // reads arguments as JSON, so that none at all are an empty object.
 func (c *Call) append(dst []byte, name string) []byte {
 	dst = append(dst, `{"type":"function_call","call_id":`...)
-	dst = append(dst, c.Id...)
+	dst = append(dst, c.ID...)
 	dst = append(dst, `,"name":"`...)
 	dst = append(dst, name...) // needs no escapes, see isToolName
 	dst = append(dst, `","arguments":`...)
@@ -107,31 +110,36 @@ func (c *Call) append(dst []byte, name string) []byte {
 	return append(dst, '}')
 }
 
-// appendParts appends the content as an array of parts.
-func (m *Message) appendParts(dst []byte, textType string) []byte {
-	separator := byte('[')
+// AppendParts appends the content as an array of parts, which have the form of the
+// Responses API. Texts have the type and more members of that form, each with a comma
+// before it. Images without a detail get this one. Texts and URLs are copied as they
+// stand in the body.
+func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) []byte {
+	separator := ""
+	dst = append(dst, '[')
 	for p := range m.Parts() {
-		dst = append(dst, separator)
-		separator = ','
+		dst = append(dst, separator...)
+		separator = ","
 		if p.Kind == PartImage {
-			dst = p.AppendImage(dst)
+			dst = p.appendImage(dst, cmp.Or(p.Detail, detail))
 			continue
 		}
 		dst = append(dst, `{"type":"`...)
 		dst = append(dst, textType...)
 		dst = append(dst, `","text":`...)
 		dst = append(dst, p.Text...)
+		dst = append(dst, moreOfText...)
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')
 }
 
-func (p *Part) AppendImage(dst []byte) []byte {
+func (p *Part) appendImage(dst []byte, detail string) []byte {
 	dst = append(dst, `{"type":"input_image","image_url":`...)
-	dst = append(dst, p.Url...)
-	if p.Detail != "" {
+	dst = append(dst, p.URL...)
+	if detail != "" {
 		dst = append(dst, `,"detail":"`...)
-		dst = append(dst, p.Detail...)
+		dst = append(dst, detail...)
 		dst = append(dst, '"')
 	}
 	return append(dst, '}')

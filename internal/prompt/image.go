@@ -34,10 +34,10 @@ func (p *Part) ReadDetail(v jsontext.Value) *field.Error {
 // CheckURL checks that the URL of an image holds the image itself, or says where
 // it is to be fetched from.
 func (p *Part) CheckURL() *field.Error {
-	if f := field.Expect(jsontext.KindString, p.Url); f != nil {
+	if f := field.Expect(jsontext.KindString, p.URL); f != nil {
 		return f
 	}
-	text := p.Url.Bytes()
+	text := p.URL.Bytes()
 	scheme, rest, _ := bytes.Cut(text, []byte(":"))
 	switch {
 	case bytes.EqualFold(scheme, []byte("data")):

@@ -15,7 +15,7 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 	}
 	for p := range messages[last].Parts() {
 		if p.Kind == PartImage {
-			input = append(input, codexrpc.UserInput{Type: "image", URL: p.Url.Text(), Detail: p.Detail})
+			input = append(input, codexrpc.UserInput{Type: "image", URL: p.URL.Text(), Detail: p.Detail})
 		} else {
 			input = append(input, codexrpc.UserInput{Type: "text", Text: p.Text.Text()})
 		}

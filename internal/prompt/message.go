@@ -7,36 +7,36 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// role is who a message is from.
-type role string
+// Role is who a message is from.
+type Role string
 
 const (
-	RoleSystem    role = "system"
-	RoleDeveloper role = "developer"
-	RoleUser      role = "user"
-	RoleAssistant role = "assistant"
-	RoleTool      role = "tool"
-	RoleFunction  role = "function" // as tool, of clients that know functions only
+	RoleSystem    Role = "system"
+	RoleDeveloper Role = "developer"
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+	RoleFunction  Role = "function" // as tool, of clients that know functions only
 	// RoleItem is an item of the Responses API that goes to Codex as it is.
-	RoleItem role = "item"
+	RoleItem Role = "item"
 )
 
 // instructs reports whether the role gives instructions to the model.
-func (r role) instructs() bool { return r == RoleSystem || r == RoleDeveloper }
+func (r Role) instructs() bool { return r == RoleSystem || r == RoleDeveloper }
 
 // ReadRole spares the known roles a string of their own.
-func ReadRole(v jsontext.Value) role {
-	for _, known := range []role{RoleUser, RoleAssistant, RoleTool, RoleSystem, RoleDeveloper, RoleFunction} {
+func ReadRole(v jsontext.Value) Role {
+	for _, known := range []Role{RoleUser, RoleAssistant, RoleTool, RoleSystem, RoleDeveloper, RoleFunction} {
 		if v.Is(string(known)) {
 			return known
 		}
 	}
-	return role(v.Text())
+	return Role(v.Text())
 }
 
 // Message is one message of the conversation (ChatCompletionRequestMessage).
 type Message struct {
-	Role    role
+	Role    Role
 	Text    jsontext.Value // the content if it is a string, or else the refusal
 	Content []Part         // the content if it is parts
 	Calls   []Call         // of an assistant
@@ -92,7 +92,7 @@ type Part struct {
 	Kind   partKind
 	remote bool           // the image is still to be fetched from its URL
 	Text   jsontext.Value // of a text: the JSON string
-	Url    jsontext.Value // of an image: the JSON string of its URL
+	URL    jsontext.Value // of an image: the JSON string of its URL
 	Detail string         // of an image: auto, high, original; or empty
 }
 
@@ -101,7 +101,7 @@ var NoText = jsontext.Value(`""`)
 
 // Call is a call that an assistant made (ChatCompletionMessageToolCall).
 type Call struct {
-	Id        jsontext.Value
+	ID        jsontext.Value
 	Name      string
 	Arguments jsontext.Value
 	Function  bool // it is a function_call, and its id is ours

@@ -22,7 +22,7 @@ func (c *Conversation) RemoteImages() []string {
 	var urls []string
 	seen := map[string]struct{}{}
 	for p := range c.remoteParts() {
-		url := p.Url.Text()
+		url := p.URL.Text()
 		if _, again := seen[url]; !again {
 			seen[url] = struct{}{}
 			urls = append(urls, url)
@@ -46,13 +46,13 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for p := range c.remoteParts() {
-		if total += len(data[p.Url.Text()]); total > maxFetchedBytes {
+		if total += len(data[p.URL.Text()]); total > maxFetchedBytes {
 			return false
 		}
 	}
 	encoded := make(map[string]jsontext.Value, len(data)) // once for all that show the image
 	for p, m := range c.remoteParts() {
-		url := p.Url.Text()
+		url := p.URL.Text()
 		fetched, ok := data[url]
 		if !ok {
 			continue
@@ -62,8 +62,8 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 			v = jsontext.AppendString(make([]byte, 0, len(fetched)+2), fetched)
 			encoded[url] = v
 		}
-		m.Size += len(v) - len(p.Url)
-		p.Url, p.remote = v, false
+		m.Size += len(v) - len(p.URL)
+		p.URL, p.remote = v, false
 	}
 	return true
 }
@@ -87,7 +87,7 @@ func (c *Conversation) remoteParts() iter.Seq2[*Part, *Message] {
 func (c *Conversation) FindRemote(url string) (message, part int, found bool) {
 	for i := range c.Messages {
 		for k, p := range c.Messages[i].Content {
-			if p.remote && (url == "" || p.Url.Is(url)) {
+			if p.remote && (url == "" || p.URL.Is(url)) {
 				return i, k, true
 			}
 		}

@@ -15,7 +15,7 @@ func (i *inputItem) readCall(fields *itemFields) *field.Error {
 	if f := field.NonEmpty(fields.callID); f != nil {
 		return f.In("call_id")
 	}
-	call := prompt.Call{Id: fields.callID}
+	call := prompt.Call{ID: fields.callID}
 	var f *field.Error
 	switch i.kind {
 	case itemCall:
@@ -46,7 +46,7 @@ func (i *inputItem) readCall(fields *itemFields) *field.Error {
 			call.Name = joinName(fields.namespace.Text(), call.Name)
 		}
 	}
-	i.call = call.Id.Text()
+	i.call = call.ID.Text()
 	i.message.Role, i.message.Calls = prompt.RoleAssistant, []prompt.Call{call}
 	return nil
 }

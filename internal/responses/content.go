@@ -71,7 +71,7 @@ func readInputImage(fields itemPart) (prompt.Part, *field.Error) {
 	if fields.file.Given() {
 		return prompt.Part{}, field.Unsupported("is not supported: there are no files here; send the image as a data URL in 'image_url'").In("file_id")
 	}
-	p := prompt.Part{Kind: prompt.PartImage, Url: fields.image}
+	p := prompt.Part{Kind: prompt.PartImage, URL: fields.image}
 	if f := p.CheckURL(); f != nil {
 		return prompt.Part{}, f.In("image_url")
 	}

@@ -6,170 +6,153 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// start starts an event with its type and number.
-func (s *Stream) start(event string) {
-	s.buf = append(s.buf[:0], `{"type":"`...)
-	s.buf = append(s.buf, event...)
-	s.buf = append(s.buf, `","sequence_number":`...)
-	s.buf = strconv.AppendInt(s.buf, s.sequence, 10)
+// send emits an event, with its number, unless an earlier one failed.
+func (s *Stream) send(e event) {
+	if s.err == nil {
+		e.Sequence = &s.sequence
+		s.buf = jsontext.Append(s.buf[:0], e)
+		s.emitBuf(e.Type)
+	}
+}
+
+// emitBuf emits what is in the buffer as the next event.
+func (s *Stream) emitBuf(name string) {
 	s.sequence++
+	s.err = s.emit(name, s.buf)
 }
 
-// startOf starts an event about an item.
-func (s *Stream) startOf(event string, i *outputItem) {
-	s.start(event)
-	s.buf = appendPlace(s.buf, i)
-}
-
-// appendPlace appends which item an event is about.
-func appendPlace(dst []byte, i *outputItem) []byte {
-	dst = append(dst, `,"item_id":`...)
-	dst = jsontext.AppendString(dst, i.id)
-	dst = append(dst, `,"output_index":`...)
-	return strconv.AppendInt(dst, int64(i.index), 10)
-}
-
-// send closes an event and emits it, unless an earlier one failed.
-func (s *Stream) send(event string) {
+// whole sends an event with the whole Response, which is in object.
+func (s *Stream) whole(name string, object []byte) {
 	if s.err != nil {
 		return
 	}
+	s.buf = append(s.buf[:0], `{"type":"`...)
+	s.buf = append(s.buf, name...)
+	s.buf = append(s.buf, `","sequence_number":`...)
+	s.buf = strconv.AppendInt(s.buf, s.sequence, 10)
+	s.buf = append(s.buf, `,"response":`...)
+	s.buf = append(s.buf, object...)
 	s.buf = append(s.buf, '}')
-	s.err = s.emit(event, s.buf)
+	s.emitBuf(name)
 }
 
-// delta sends a piece of text. Nearly all events are these, so that what they
-// have in common is kept: place appends it for a new head.
-func (s *Stream) delta(event string, i *outputItem, part int, text string, place func([]byte) []byte) {
-	if s.headOf != (headKey{i.index, part}) {
-		s.headOf = headKey{i.index, part}
-		s.head = append(s.head[:0], `{"type":"`...)
-		s.head = append(s.head, event...)
-		s.head = append(s.head, '"')
-		s.head = place(appendPlace(s.head, i))
-		s.head = append(s.head, `,"delta":`...)
+// deltas are the names of the events with a piece of a text, by the type of the item.
+var deltas = map[string]string{
+	itemMessageType:   "response.output_text.delta",
+	itemReasoningType: "response.reasoning_summary_text.delta",
+	itemCall:          "response.function_call_arguments.delta",
+	itemCustom:        "response.custom_tool_call_input.delta",
+}
+
+// deltaHead is what all deltas of one text have before it.
+type deltaHead struct {
+	index, part int // which text: that of an item, or of a part of it
+	name        string
+	json        []byte
+}
+
+// sendDelta sends a piece of the text of an item, or of its last part. Nearly all events
+// are these, so that they are appended by hand, and the head is kept.
+func (s *Stream) sendDelta(i *outputItem, text string) {
+	if s.err != nil {
+		return
 	}
-	buf := append(s.buf[:0], s.head...)
+	if s.head.index != i.index || s.head.part != len(i.parts) {
+		s.setHead(i)
+	}
+	buf := append(s.buf[:0], s.head.json...)
 	buf = jsontext.AppendString(buf, text)
 	buf = append(buf, `,"sequence_number":`...)
-	s.buf = strconv.AppendInt(buf, s.sequence, 10)
-	s.sequence++
-	s.send(event)
+	buf = strconv.AppendInt(buf, s.sequence, 10)
+	s.buf = append(buf, '}')
+	s.emitBuf(s.head.name)
 }
 
-// headKey says of which item, and of which part of it, a head of deltas is.
-type headKey struct{ item, part int }
+func (s *Stream) setHead(i *outputItem) {
+	e := i.event(deltas[i.kind])
+	if i.kind == itemMessageType {
+		e.Logprobs = []struct{}{}
+	}
+	s.head.index, s.head.part, s.head.name = i.index, len(i.parts), e.Type
+	s.head.json = jsontext.Append(s.head.json[:0], e)
+	s.head.json = append(s.head.json[:len(s.head.json)-1], `,"delta":`...)
+}
+
+// event returns an event about an item, or about its last part if it has such.
+func (i *outputItem) event(name string) event {
+	e := event{Type: name, ItemID: i.id, OutputIndex: i.index}
+	switch i.kind {
+	case itemMessageType:
+		e.ContentIndex = new(int)
+	case itemReasoningType:
+		last := len(i.parts) - 1
+		e.SummaryIndex = &last
+	}
+	return e
+}
 
 // item sends an event with the whole item.
-func (s *Stream) item(event string, i *outputItem) {
-	s.start(event)
-	s.buf = append(s.buf, `,"output_index":`...)
-	s.buf = strconv.AppendInt(s.buf, int64(i.index), 10)
-	s.buf = append(s.buf, `,"item":`...)
-	s.buf = i.append(s.buf, s.meta.encrypted)
-	s.send(event)
+func (s *Stream) item(name string, i *outputItem) {
+	item := i.wire(s.meta.encrypted)
+	s.send(event{Type: name, OutputIndex: i.index, Item: &item})
+}
+
+// part sends an event with a part of an item.
+func (s *Stream) part(name string, i *outputItem, part any) {
+	e := i.event(name)
+	e.Part = part
+	s.send(e)
 }
 
 // added implements itemEvents.
 func (s *Stream) added(i *outputItem) {
 	s.item("response.output_item.added", i)
 	if i.kind == itemMessageType {
-		s.contentPart("response.content_part.added", i)
+		s.part("response.content_part.added", i, newOutputText(""))
 	}
 }
 
-// contentPart sends an event with the one part of a message.
-func (s *Stream) contentPart(event string, i *outputItem) {
-	s.startOf(event, i)
-	s.buf = append(s.buf, `,"content_index":0,"part":`...)
-	s.buf = appendTextPart(s.buf, i.text)
-	s.send(event)
-}
-
-// text implements itemEvents.
-func (s *Stream) text(i *outputItem, text string) {
-	s.delta("response.output_text.delta", i, 0, text, appendTextPlace)
-}
-
-func appendTextPlace(dst []byte) []byte { return append(dst, `,"content_index":0,"logprobs":[]`...) }
-
-// summaryPart starts an event about the last part of a summary.
-func (s *Stream) summaryPart(event string, i *outputItem) {
-	s.startOf(event, i)
-	s.buf = append(s.buf, `,"summary_index":`...)
-	s.buf = strconv.AppendInt(s.buf, int64(len(i.parts)-1), 10)
+// delta implements itemEvents. The input of a custom tool and the arguments of a search
+// can only be sent once they are whole.
+func (s *Stream) delta(i *outputItem, text string) {
+	if i.kind != itemCustom && i.kind != itemSearch {
+		s.sendDelta(i, text)
+	}
 }
 
 // partAdded implements itemEvents.
 func (s *Stream) partAdded(i *outputItem) {
-	s.summaryPart("response.reasoning_summary_part.added", i)
-	s.buf = append(s.buf, `,"part":{"type":"summary_text","text":""}`...)
-	s.send("response.reasoning_summary_part.added")
-}
-
-// summary implements itemEvents.
-func (s *Stream) summary(i *outputItem, text string) {
-	part := len(i.parts) - 1
-	s.delta("response.reasoning_summary_text.delta", i, part, text, func(dst []byte) []byte {
-		dst = append(dst, `,"summary_index":`...)
-		return strconv.AppendInt(dst, int64(part), 10)
-	})
+	s.part("response.reasoning_summary_part.added", i, newSummaryText(""))
 }
 
 // partDone implements itemEvents.
 func (s *Stream) partDone(i *outputItem) {
-	text := i.parts[len(i.parts)-1]
-	s.summaryPart("response.reasoning_summary_text.done", i)
-	s.buf = append(s.buf, `,"text":`...)
-	s.buf = jsontext.AppendString(s.buf, text)
-	s.send("response.reasoning_summary_text.done")
-	s.summaryPart("response.reasoning_summary_part.done", i)
-	s.buf = append(s.buf, `,"part":`...)
-	s.buf = appendSummaryPart(s.buf, text)
-	s.send("response.reasoning_summary_part.done")
+	text := i.parts[len(i.parts)-1].String()
+	e := i.event("response.reasoning_summary_text.done")
+	e.Text = &text
+	s.send(e)
+	s.part("response.reasoning_summary_part.done", i, newSummaryText(text))
 }
-
-// argument implements itemEvents. Only the arguments of a function can be sent
-// before they are whole: the input of a custom tool is within its arguments.
-func (s *Stream) argument(i *outputItem, text string) {
-	if i.kind == itemCall {
-		s.delta("response.function_call_arguments.delta", i, 0, text, appendNothing)
-	}
-}
-
-func appendNothing(dst []byte) []byte { return dst }
 
 // ended implements itemEvents.
 func (s *Stream) ended(i *outputItem) {
 	switch i.kind {
 	case itemMessageType:
-		s.startOf("response.output_text.done", i)
-		s.buf = append(s.buf, `,"content_index":0,"text":`...)
-		s.buf = jsontext.AppendString(s.buf, i.text)
-		s.buf = append(s.buf, `,"logprobs":[]`...)
-		s.send("response.output_text.done")
-		s.contentPart("response.content_part.done", i)
+		e, text := i.event("response.output_text.done"), i.text.String()
+		e.Text, e.Logprobs = &text, []struct{}{}
+		s.send(e)
+		s.part("response.content_part.done", i, newOutputText(text))
 	case itemCall:
-		s.startOf("response.function_call_arguments.done", i)
-		s.buf = append(s.buf, `,"name":`...)
-		s.buf = jsontext.AppendString(s.buf, i.form.name)
-		s.buf = append(s.buf, `,"arguments":`...)
-		s.buf = jsontext.AppendString(s.buf, i.arguments)
-		s.send("response.function_call_arguments.done")
+		e, arguments := i.event("response.function_call_arguments.done"), i.arguments.String()
+		e.Name, e.Arguments = i.form.name, &arguments
+		s.send(e)
 	case itemCustom:
-		s.customEnded(i)
+		e, input := i.event("response.custom_tool_call_input.done"), customInput(i.arguments.String())
+		if input != "" {
+			s.sendDelta(i, input)
+		}
+		e.Input = &input
+		s.send(e)
 	}
 	s.item("response.output_item.done", i)
-}
-
-// customEnded sends the input of a custom tool.
-func (s *Stream) customEnded(i *outputItem) {
-	input := customInput(i.arguments)
-	if input != "" {
-		s.delta("response.custom_tool_call_input.delta", i, 0, input, appendNothing)
-	}
-	s.startOf("response.custom_tool_call_input.done", i)
-	s.buf = append(s.buf, `,"input":`...)
-	s.buf = jsontext.AppendString(s.buf, input)
-	s.send("response.custom_tool_call_input.done")
 }

@@ -12,7 +12,7 @@ import (
 
 // readText reads text: the format of the answer, and its verbosity.
 func (r *Request) readText(v jsontext.Value) *field.Error {
-	r.Format, r.echo.format, r.Verbosity = prompt.Format{}, nil, ""
+	r.Format, r.echo.Text.Format, r.Verbosity = prompt.Format{}, nil, ""
 	if !v.Given() {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (r *Request) readText(v jsontext.Value) *field.Error {
 // readFormat reads text.format.
 func (r *Request) readFormat(v jsontext.Value) *field.Error {
 	if v.Given() {
-		r.echo.format = v
+		r.echo.Text.Format = v
 	}
 	return r.Format.Read(v, true)
 }
@@ -122,7 +122,7 @@ const (
 )
 
 func (r *Request) readMetadata(v jsontext.Value) *field.Error {
-	r.echo.metadata = nil
+	r.echo.Metadata = nil
 	if !v.Given() {
 		return nil
 	}
@@ -144,6 +144,6 @@ func (r *Request) readMetadata(v jsontext.Value) *field.Error {
 			return field.Invalid("must be at most %d characters long", maxMetadataValue).In(string(name))
 		}
 	}
-	r.echo.metadata = v
+	r.echo.Metadata = v
 	return nil
 }

@@ -28,13 +28,11 @@ type fold struct {
 
 // itemEvents is told what becomes of the items that the client sees.
 type itemEvents interface {
-	added(*outputItem)            // the item has begun
-	text(*outputItem, string)     // a message has new text
-	partAdded(*outputItem)        // a summary has a new part
-	summary(*outputItem, string)  // its last part has new text
-	partDone(*outputItem)         // its last part is whole
-	argument(*outputItem, string) // a call has a new piece of its arguments
-	ended(*outputItem)            // the item is whole, or as whole as it will be
+	added(*outputItem)         // the item has begun
+	delta(*outputItem, string) // its text, its last part or its arguments have a new piece
+	partAdded(*outputItem)     // a summary has a new part
+	partDone(*outputItem)      // its last part is whole
+	ended(*outputItem)         // the item is whole, or as whole as it will be
 }
 
 func newFold(meta Meta, on itemEvents) fold {
@@ -59,8 +57,8 @@ func (f *fold) add(out *turn.Output) {
 		f.startCall(out)
 	case turn.OutputCallArguments:
 		if i := f.call(out.Call); i != nil && out.Text != "" {
-			i.arguments = append(i.arguments, out.Text...)
-			f.on.argument(i, out.Text)
+			i.arguments.WriteString(out.Text)
+			f.on.delta(i, out.Text)
 		}
 	case turn.OutputCallEnd:
 		if f.call(out.Call) != nil {
@@ -84,10 +82,10 @@ func (f *fold) addText(out *turn.Output) {
 	}
 	i := f.current(itemMessageType)
 	if i == nil {
-		i = f.begin(outputItem{kind: itemMessageType})
+		i = f.begin(&outputItem{kind: itemMessageType})
 	}
-	i.text = append(i.text, out.Text...)
-	f.on.text(i, out.Text)
+	i.text.WriteString(out.Text)
+	f.on.delta(i, out.Text)
 }
 
 // readPhase is a phase that clients know, or empty.
@@ -108,17 +106,16 @@ func (f *fold) addSummary(out *turn.Output) {
 	}
 	i := f.current(itemReasoningType)
 	if i == nil || i.source != out.ID {
-		i = f.begin(outputItem{kind: itemReasoningType, source: out.ID})
+		i = f.begin(&outputItem{kind: itemReasoningType, source: out.ID})
 	}
 	if len(i.parts) == 0 || i.part != out.Part {
 		f.endPart(i)
 		i.part = out.Part
-		i.parts = append(i.parts, nil)
+		i.parts = append(i.parts, new(strings.Builder))
 		f.on.partAdded(i)
 	}
-	last := &i.parts[len(i.parts)-1]
-	*last = append(*last, out.Text...)
-	f.on.summary(i, out.Text)
+	i.parts[len(i.parts)-1].WriteString(out.Text)
+	f.on.delta(i, out.Text)
 }
 
 func (f *fold) endPart(i *outputItem) {
@@ -134,7 +131,7 @@ func (f *fold) endReasoning(out *turn.Output) {
 		if out.Text == "" {
 			return
 		}
-		i = f.begin(outputItem{kind: itemReasoningType, source: out.ID, index: hiddenUnless(f.meta.encrypted)})
+		i = f.begin(&outputItem{kind: itemReasoningType, source: out.ID, index: hiddenUnless(f.meta.encrypted)})
 	}
 	i.encrypted = out.Text
 	f.close(statusCompleted)
@@ -161,7 +158,7 @@ func (f *fold) startCall(out *turn.Output) {
 	if !ok {
 		form = toolForm{kind: itemCall, name: out.Name}
 	}
-	f.begin(outputItem{kind: form.kind, form: form, callID: out.ID})
+	f.begin(&outputItem{kind: form.kind, form: form, callID: out.ID})
 	f.calls[out.Call] = f.open
 }
 
@@ -170,7 +167,7 @@ func (f *fold) call(index int) *outputItem {
 	if index >= len(f.calls) || f.open < 0 || f.calls[index] != f.open {
 		return nil
 	}
-	return &f.items[f.open]
+	return f.items[f.open]
 }
 
 // current is the item under way if it is of a type.
@@ -178,11 +175,11 @@ func (f *fold) current(kind string) *outputItem {
 	if f.open < 0 || f.items[f.open].kind != kind {
 		return nil
 	}
-	return &f.items[f.open]
+	return f.items[f.open]
 }
 
 // begin begins an item, and ends the one before.
-func (f *fold) begin(item outputItem) *outputItem {
+func (f *fold) begin(item *outputItem) *outputItem {
 	f.close(statusCompleted)
 	item.status = statusInProgress
 	item.source = strings.Clone(item.source)
@@ -193,7 +190,7 @@ func (f *fold) begin(item outputItem) *outputItem {
 	}
 	f.items = append(f.items, item)
 	f.open = len(f.items) - 1
-	i := &f.items[f.open]
+	i := f.items[f.open]
 	if i.index != hidden {
 		f.on.added(i)
 	}
@@ -205,7 +202,7 @@ func (f *fold) close(status string) {
 	if f.open < 0 {
 		return
 	}
-	i := &f.items[f.open]
+	i := f.items[f.open]
 	f.open = -1
 	if i.kind == itemReasoningType {
 		f.endPart(i)

@@ -13,8 +13,11 @@ import (
 
 // Deleted returns the body of DELETE /v1/responses/{id}.
 func Deleted(id string) []byte {
-	dst := jsontext.AppendString([]byte(`{"id":`), id)
-	return append(dst, `,"object":"response","deleted":true}`...)
+	return jsontext.Append(nil, struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Deleted bool   `json:"deleted"`
+	}{id, "response", true})
 }
 
 // Page says which part of a list a client wants.
@@ -50,9 +53,17 @@ func ReadPage(query url.Values) (Page, *apierror.Error) {
 	return p, nil
 }
 
-// ItemList returns the body of GET /v1/responses/{id}/input_items
-// (ResponseItemList): a page of the items, which stand in the order in which
-// they were sent.
+// itemList is a ResponseItemList.
+type itemList struct {
+	Object  string            `json:"object"`
+	Data    []json.RawMessage `json:"data"`
+	FirstID *string           `json:"first_id"`
+	LastID  *string           `json:"last_id"`
+	HasMore bool              `json:"has_more"`
+}
+
+// ItemList returns the body of GET /v1/responses/{id}/input_items: a page of the
+// items, which stand in the order in which they were sent.
 func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 	if !page.ascending {
 		items = slices.Clone(items)
@@ -65,26 +76,12 @@ func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 		}
 		items = items[at+1:]
 	}
-	more := len(items) > page.limit
-	items = items[:min(len(items), page.limit)]
-	first, last := "", ""
-	if len(items) > 0 {
-		first, last = ItemID(items[0]), ItemID(items[len(items)-1])
+	n := min(len(items), page.limit)
+	list := itemList{Object: "list", Data: append([]json.RawMessage{}, items[:n]...), HasMore: n < len(items)}
+	if n > 0 {
+		list.FirstID, list.LastID = jsontext.OrNull(ItemID(items[0])), jsontext.OrNull(ItemID(items[n-1]))
 	}
-	dst := []byte(`{"object":"list","data":[`)
-	for i, item := range items {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, item...)
-	}
-	dst = append(dst, `],"first_id":`...)
-	dst = jsontext.AppendStringOrNull(dst, first)
-	dst = append(dst, `,"last_id":`...)
-	dst = jsontext.AppendStringOrNull(dst, last)
-	dst = append(dst, `,"has_more":`...)
-	dst = appendBool(dst, more)
-	return append(dst, '}'), nil
+	return jsontext.Append(nil, list), nil
 }
 
 // ItemID is the id of an item that is kept; empty: it has none.

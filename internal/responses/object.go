@@ -1,8 +1,8 @@
 package responses
 
 import (
+	"bytes"
 	"encoding/json"
-	"strconv"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -21,8 +21,7 @@ const (
 	statusCancelled  = "cancelled"
 )
 
-// response is a Response object while it is made. Whoever shows it, as events or
-// as one body, shows this one.
+// response is a Response while it is made. [Stream] and [Body] show the same one.
 type response struct {
 	meta       Meta
 	suffix     string
@@ -31,7 +30,7 @@ type response struct {
 	incomplete string          // the reason, if it is incomplete
 	err        *apierror.Error // why it failed, or was cancelled
 	usage      codexrpc.Usage  // 0 until it ends well: OpenAI's description has no null here
-	items      []outputItem    // in their order
+	items      []*outputItem   // in their order
 	shown      int             // how many of them the client sees
 }
 
@@ -43,19 +42,15 @@ type outputItem struct {
 	index  int    // among those that the client sees; -1: it sees nothing of it
 	status string
 
-	// from and to are its place in what was last appended with the Response, in
-	// bytes.
-	from, to int
-
-	text      []byte   // of a message
-	phase     string   // of a message that has ended, if the model named one
-	parts     [][]byte // of a reasoning's summary
-	part      int      // the part under way, as Codex counts
-	encrypted string   // the content of a reasoning
+	text      strings.Builder    // of a message
+	phase     string             // of a message that has ended, if the model named one
+	parts     []*strings.Builder // of a reasoning's summary
+	part      int                // the part under way, as Codex counts
+	encrypted string             // the content of a reasoning
 
 	callID    string
 	form      toolForm
-	arguments []byte
+	arguments strings.Builder
 }
 
 func newResponse(meta Meta) *response {
@@ -66,191 +61,130 @@ func newResponse(meta Meta) *response {
 	}
 }
 
-// append appends the object as it is now (Response).
-func (r *response) append(dst []byte) []byte {
-	start := len(dst)
-	dst = append(dst, `{"id":`...)
-	dst = jsontext.AppendString(dst, r.meta.ID)
-	dst = append(dst, `,"object":"response","created_at":`...)
-	dst = strconv.AppendInt(dst, r.meta.Created, 10)
-	dst = append(dst, `,"status":"`...)
-	dst = append(dst, r.status...)
-	dst = append(dst, `","completed_at":`...)
+// object returns the JSON of the Response as it is now.
+func (r *response) object() []byte {
+	state := responseState{
+		ID:        r.meta.ID,
+		Object:    "response",
+		CreatedAt: r.meta.Created,
+		Status:    r.status,
+		Output:    make([]outputJSON, 0, r.shown),
+		Usage:     newUsage(r.usage),
+	}
 	if r.completed != 0 {
-		dst = strconv.AppendInt(dst, r.completed, 10)
-	} else {
-		dst = append(dst, "null"...)
+		state.CompletedAt = &r.completed
 	}
-	dst = append(dst, `,"error":`...)
-	dst = r.appendError(dst)
-	dst = append(dst, `,"incomplete_details":`...)
+	if r.err != nil {
+		state.Error = &responseError{responseCode(r.err), r.err.Message}
+	}
 	if r.incomplete != "" {
-		dst = append(dst, `{"reason":"`...)
-		dst = append(dst, r.incomplete...)
-		dst = append(dst, `"}`...)
-	} else {
-		dst = append(dst, "null"...)
+		state.Incomplete = &incompleteDetails{r.incomplete}
 	}
-	dst = append(dst, `,"output":[`...)
-	for i := range r.items {
-		if r.items[i].index > 0 {
-			dst = append(dst, ',')
-		}
-		if r.items[i].index >= 0 {
-			r.items[i].from = len(dst) - start
-			dst = r.items[i].append(dst, r.meta.encrypted)
-			r.items[i].to = len(dst) - start
+	for _, i := range r.items {
+		if i.index != hidden {
+			state.Output = append(state.Output, i.wire(r.meta.encrypted))
 		}
 	}
-	dst = append(dst, `],"usage":`...)
-	dst = appendUsage(dst, r.usage)
-	dst = append(dst, r.meta.echo...)
-	return append(dst, '}')
+	object := jsontext.Append(nil, state)
+	object[len(object)-1] = ','
+	return append(object, r.meta.settings[1:]...)
 }
 
-// size is about how long the object is.
-func (r *response) size() int {
-	size := 512 + len(r.meta.echo)
-	for i := range r.items {
-		size += 256 + len(r.items[i].text) + len(r.items[i].arguments) + len(r.items[i].encrypted)
-		for _, part := range r.items[i].parts {
-			size += 64 + len(part)
-		}
+// wire returns the item as it is now, for JSON.
+func (i *outputItem) wire(encrypted bool) outputJSON {
+	w, done := outputJSON{ID: i.id, Type: i.kind, Status: i.status}, i.status != statusInProgress
+	arguments := ""
+	if done {
+		arguments = i.arguments.String()
 	}
-	return size + size/8
-}
-
-// append appends the item as it is now.
-func (i *outputItem) append(dst []byte, encrypted bool) []byte {
-	dst = append(dst, `{"id":`...)
-	dst = jsontext.AppendString(dst, i.id)
-	dst = append(dst, `,"type":"`...)
-	dst = append(dst, i.kind...)
-	dst = append(dst, `","status":"`...)
-	dst = append(dst, i.status...)
-	dst = append(dst, '"')
 	switch i.kind {
 	case itemMessageType:
-		if i.phase != "" {
-			dst = append(dst, `,"phase":"`...)
-			dst = append(dst, i.phase...)
-			dst = append(dst, '"')
+		w.Phase, w.Role, w.Content = i.phase, "assistant", []outputText{}
+		if done {
+			w.Content = []outputText{newOutputText(i.text.String())}
 		}
-		dst = append(dst, `,"role":"assistant","content":[`...)
-		if i.status != statusInProgress {
-			dst = appendTextPart(dst, i.text)
-		}
-		dst = append(dst, ']')
 	case itemReasoningType:
-		dst = i.appendReasoning(dst, encrypted)
+		w.Summary = make([]summaryText, len(i.parts))
+		for k, part := range i.parts {
+			w.Summary[k] = newSummaryText(part.String())
+		}
+		if encrypted && done {
+			w.Encrypted = jsontext.OrNull(i.encrypted)
+		}
+	case itemSearch:
+		w.CallID, w.Execution, w.Arguments = i.callID, "client", json.RawMessage("{}")
+		if json.Valid([]byte(arguments)) {
+			w.Arguments = json.RawMessage(arguments)
+		}
+	case itemCustom:
+		input := customInput(arguments)
+		w.CallID, w.Namespace, w.Name, w.Input = i.callID, i.form.namespace, i.form.name, &input
 	default:
-		dst = i.appendCall(dst)
+		w.CallID, w.Namespace, w.Name, w.Arguments = i.callID, i.form.namespace, i.form.name, &arguments
 	}
-	return append(dst, '}')
+	return w
 }
 
-// appendTextPart appends the content part of a message (OutputTextContent).
-func appendTextPart(dst, text []byte) []byte {
-	dst = append(dst, `{"type":"output_text","text":`...)
-	dst = jsontext.AppendString(dst, text)
-	return append(dst, `,"annotations":[],"logprobs":[]}`...)
-}
-
-func (i *outputItem) appendReasoning(dst []byte, encrypted bool) []byte {
-	dst = append(dst, `,"summary":[`...)
-	for k, part := range i.parts {
-		if k > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendSummaryPart(dst, part)
-	}
-	dst = append(dst, ']')
-	if encrypted && i.status != statusInProgress {
-		dst = append(dst, `,"encrypted_content":`...)
-		dst = jsontext.AppendStringOrNull(dst, i.encrypted)
-	}
-	return dst
-}
-
-// appendSummaryPart appends a part of a reasoning's summary.
-func appendSummaryPart(dst, text []byte) []byte {
-	dst = append(dst, `{"type":"summary_text","text":`...)
-	dst = jsontext.AppendString(dst, text)
-	return append(dst, '}')
-}
-
-func (i *outputItem) appendCall(dst []byte) []byte {
-	dst = append(dst, `,"call_id":`...)
-	dst = jsontext.AppendString(dst, i.callID)
-	if i.kind == itemSearch {
-		dst = append(dst, `,"execution":"client","arguments":`...)
-		return i.appendSearch(dst)
-	}
-	if i.form.namespace != "" {
-		dst = append(dst, `,"namespace":`...)
-		dst = jsontext.AppendString(dst, i.form.namespace)
-	}
-	dst = append(dst, `,"name":`...)
-	dst = jsontext.AppendString(dst, i.form.name)
-	done := i.status != statusInProgress
-	if i.kind == itemCustom {
-		dst = append(dst, `,"input":`...)
-		if !done {
-			return append(dst, `""`...)
-		}
-		return jsontext.AppendString(dst, customInput(i.arguments))
-	}
-	dst = append(dst, `,"arguments":`...)
-	if !done {
-		return append(dst, `""`...)
-	}
-	return jsontext.AppendString(dst, i.arguments)
-}
-
-// appendSearch appends the arguments of a search for tools, which are an object.
-func (i *outputItem) appendSearch(dst []byte) []byte {
-	if i.status == statusInProgress || !json.Valid(i.arguments) {
-		return append(dst, "{}"...)
-	}
-	return append(dst, jsontext.Value(i.arguments).Compact()...)
-}
-
-// appendError appends the error (ResponseError), or null.
-func (r *response) appendError(dst []byte) []byte {
-	if r.err == nil {
-		return append(dst, "null"...)
-	}
-	dst = append(dst, `{"code":"`...)
-	dst = append(dst, responseCode(r.err)...)
-	dst = append(dst, `","message":`...)
-	dst = jsontext.AppendString(dst, r.err.Message)
-	return append(dst, '}')
-}
-
-// responseCode is the code of an error in a Response, which knows few
+// responseCode returns the code of an error in a Response, which knows few
 // (ResponseErrorCode).
 func responseCode(e *apierror.Error) string {
-	switch e.Type {
-	case apierror.TypeRateLimit, apierror.TypeQuota:
+	switch {
+	case e.Type == apierror.TypeRateLimit || e.Type == apierror.TypeQuota:
 		return "rate_limit_exceeded"
-	case apierror.TypeInvalidRequest:
+	case e.Type == apierror.TypeInvalidRequest:
 		return "invalid_prompt"
 	}
 	return "server_error"
 }
 
-// appendUsage appends a ResponseUsage. Codex does not tell how much was
-// written to the provider's cache.
-func appendUsage(dst []byte, u codexrpc.Usage) []byte {
-	dst = append(dst, `{"input_tokens":`...)
-	dst = strconv.AppendInt(dst, u.InputTokens, 10)
-	dst = append(dst, `,"input_tokens_details":{"cached_tokens":`...)
-	dst = strconv.AppendInt(dst, u.CachedInputTokens, 10)
-	dst = append(dst, `,"cache_write_tokens":0},"output_tokens":`...)
-	dst = strconv.AppendInt(dst, u.OutputTokens, 10)
-	dst = append(dst, `,"output_tokens_details":{"reasoning_tokens":`...)
-	dst = strconv.AppendInt(dst, u.ReasoningOutputTokens, 10)
-	dst = append(dst, `},"total_tokens":`...)
-	dst = strconv.AppendInt(dst, u.TotalTokens, 10)
-	return append(dst, '}')
+// Record is a response as it is kept.
+type Record struct {
+	Response json.RawMessage // as its client got it
+	Output   []Item          // its items as a later response needs them
 }
+
+// Item is an item as a later response needs it: with the content of
+// reasoning, whatever the client wanted to see.
+type Item struct {
+	// From and To are its place in the Response, in bytes. Nearly all items are there
+	// as they are needed, and are not kept twice.
+	From int `json:"from,omitempty"`
+	To   int `json:"to,omitempty"`
+	// Own is the item if the Response has less of it, or nothing; else nil.
+	Own json.RawMessage `json:"own,omitempty"`
+}
+
+// keep returns the JSON of the whole Response, after it was handed to whoever keeps
+// it.
+func (r *response) keep() []byte {
+	object := r.object()
+	if r.meta.Keep != nil {
+		r.meta.Keep(Record{Response: object, Output: r.output(object)})
+	}
+	return object
+}
+
+// output returns the items, of which those that the client sees are in object.
+func (r *response) output(object []byte) []Item {
+	items := make([]Item, len(r.items))
+	// In the strings before it a quote is escaped.
+	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
+	array := jsontext.Value(object[at:])
+	shown := make([]Item, 0, r.shown)
+	for _, v := range array.Elements() {
+		at++ // past the bracket or the comma
+		shown = append(shown, Item{From: at, To: at + len(v)})
+		at += len(v)
+	}
+	for k, i := range r.items {
+		if i.index == hidden || !r.meta.encrypted && i.encrypted != "" {
+			items[k].Own = jsontext.Append(nil, i.wire(true))
+		} else {
+			items[k] = shown[i.index]
+		}
+	}
+	return items
+}
+
+// InProgress returns the Response of a turn that goes on, without an output.
+func (m Meta) InProgress() json.RawMessage { return newResponse(m).object() }

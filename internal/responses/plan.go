@@ -148,5 +148,5 @@ func (r *Request) inputOf(message int) int {
 // been started: only the answers and errors that come then can still be told.
 func (r *Request) Forget() {
 	r.Conversation, r.instructions, r.input, r.more = prompt.Conversation{}, nil, nil, nil
-	r.echo, r.declared, r.skipped = echo{}, nil, nil
+	r.echo, r.declared, r.skipped = settings{}, nil, nil
 }

@@ -26,7 +26,7 @@ type Request struct {
 	encrypted    bool // include names the reasoning's encrypted content
 	codex        bool // the client is a Codex
 	summary      string
-	echo         echo
+	echo         settings
 
 	hosted   *field.Error        // a tool that only a Codex may bring
 	skipped  []string            // the paths of all such tools
@@ -90,12 +90,12 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"prompt":       refused("there are no prompts here; use 'instructions' and 'input'"),
 	"messages":     refused("it belongs to POST /v1/chat/completions; here it is 'input'"),
 
-	"temperature":            echoed("temperature", "1", func(e *echo) *jsontext.Value { return &e.temperature }, jsontext.KindNumber),
-	"top_p":                  echoed("top_p", "1", func(e *echo) *jsontext.Value { return &e.topP }, jsontext.KindNumber),
-	"max_tool_calls":         echoed("", "", func(e *echo) *jsontext.Value { return &e.maxToolCalls }, jsontext.KindNumber),
-	"safety_identifier":      echoed("", "", func(e *echo) *jsontext.Value { return &e.safetyIdentifier }, jsontext.KindString),
-	"prompt_cache_key":       echoed("", "", func(e *echo) *jsontext.Value { return &e.promptCacheKey }, jsontext.KindString),
-	"user":                   echoed("", "", func(e *echo) *jsontext.Value { return &e.user }, jsontext.KindString),
+	"temperature":            echoed("temperature", "1", func(e *settings) *jsontext.Value { return &e.Temperature }, jsontext.KindNumber),
+	"top_p":                  echoed("top_p", "1", func(e *settings) *jsontext.Value { return &e.TopP }, jsontext.KindNumber),
+	"max_tool_calls":         echoed("", "", func(e *settings) *jsontext.Value { return &e.MaxToolCalls }, jsontext.KindNumber),
+	"safety_identifier":      echoed("", "", func(e *settings) *jsontext.Value { return &e.SafetyIdentifier }, jsontext.KindString),
+	"prompt_cache_key":       echoed("", "", func(e *settings) *jsontext.Value { return &e.PromptCacheKey }, jsontext.KindString),
+	"user":                   echoed("", "", func(e *settings) *jsontext.Value { return &e.User }, jsontext.KindString),
 	"service_tier":           skipped("service_tier", `"auto"`, jsontext.KindString),
 	"context_management":     skipped("context_management", "[]", jsontext.KindArray),
 	"moderation":             skipped("moderation", "", jsontext.KindObject),
@@ -109,7 +109,7 @@ func skipped(name, neutral string, kinds ...jsontext.Kind) func(*Request, jsonte
 }
 
 // echoed is skipped for a field that the response repeats.
-func echoed(name, neutral string, into func(*echo) *jsontext.Value, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
+func echoed(name, neutral string, into func(*settings) *jsontext.Value, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
 	return func(r *Request, v jsontext.Value) *field.Error {
 		if v.Given() {
 			*into(&r.echo) = v
@@ -197,26 +197,26 @@ func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
 const minOutputTokens = 16
 
 func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {
-	r.echo.maxTokens = nil
+	r.echo.MaxOutputTokens = nil
 	if f := field.Limit(&r.MaxTokens, v); f != nil || !v.Given() {
 		return f
 	}
 	if r.MaxTokens < minOutputTokens {
 		return field.Invalid("must be at least %d", minOutputTokens)
 	}
-	r.echo.maxTokens = v
+	r.echo.MaxOutputTokens = v
 	return nil
 }
 
 func (r *Request) readTruncation(v jsontext.Value) *field.Error {
-	r.echo.truncation = ""
+	r.echo.Truncation = ""
 	if !v.Given() {
 		return nil
 	}
 	if f := field.Expect(jsontext.KindString, v); f != nil {
 		return f
 	}
-	switch r.echo.truncation = v.Text(); r.echo.truncation {
+	switch r.echo.Truncation = v.Text(); r.echo.Truncation {
 	case "auto":
 		r.Ignore("truncation")
 	case "disabled":

@@ -218,7 +218,7 @@ func TestResponseOfCodex(t *testing.T) {
 	if len(r.Tools) != 1 || !slices.Equal(r.Ignored, []string{"tools[1]"}) {
 		t.Errorf("%+v, ignored %q", r.Tools, r.Ignored)
 	}
-	if echo := string(r.Meta(testSuffix).echo); strings.Contains(echo, "web_search") {
+	if echo := string(r.Meta(testSuffix).settings); strings.Contains(echo, "web_search") {
 		t.Error(echo)
 	}
 	if refusal := decodeAll(withMember(tools + `,"client_metadata":{"k":"v"}`)); refusal == nil {

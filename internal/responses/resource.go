@@ -79,59 +79,25 @@ func (i *inputItem) resource(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// messageResource is a message in its long form (InputMessage, OutputMessage).
+// messageResource is what an InputMessage and an OutputMessage have before their
+// content.
+type messageResource struct {
+	ID     string      `json:"id"`
+	Type   string      `json:"type"`
+	Role   prompt.Role `json:"role"`
+	Phase  string      `json:"phase,omitempty"`
+	Status string      `json:"status"`
+}
+
+// messageResource returns a message in its long form.
 func (i *inputItem) messageResource(id string) json.RawMessage {
 	m := &i.message
-	dst := append([]byte(nil), `{"id":`...)
-	dst = jsontext.AppendString(dst, id)
-	dst = append(dst, `,"type":"message","role":`...)
-	dst = jsontext.AppendString(dst, string(m.Role))
-	if m.Phase != "" {
-		dst = append(dst, `,"phase":"`...)
-		dst = append(dst, m.Phase...)
-		dst = append(dst, '"')
-	}
-	dst = append(dst, `,"status":"completed","content":`...)
+	dst := jsontext.Append(nil, messageResource{id, i.kind, m.Role, m.Phase, statusCompleted})
+	dst = append(dst[:len(dst)-1], `,"content":`...)
 	if m.Role == prompt.RoleAssistant {
-		dst = appendOutputParts(m, dst)
+		dst = m.AppendParts(dst, "output_text", `,"annotations":[],"logprobs":[]`, "")
 	} else {
-		dst = appendInputParts(m, dst)
+		dst = m.AppendParts(dst, "input_text", "", "auto")
 	}
 	return append(dst, '}')
-}
-
-// appendInputParts appends the content of a message that was sent. An image that
-// did not say how closely to look does so here.
-func appendInputParts(m *prompt.Message, dst []byte) []byte {
-	dst = append(dst, '[')
-	for p := range m.Parts() {
-		if dst[len(dst)-1] != '[' {
-			dst = append(dst, ',')
-		}
-		if p.Kind == prompt.PartImage {
-			if p.Detail == "" {
-				p.Detail = "auto"
-			}
-			dst = p.AppendImage(dst)
-			continue
-		}
-		dst = append(dst, `{"type":"input_text","text":`...)
-		dst = append(dst, p.Text...)
-		dst = append(dst, '}')
-	}
-	return append(dst, ']')
-}
-
-// appendOutputParts appends the content of a message of the assistant's.
-func appendOutputParts(m *prompt.Message, dst []byte) []byte {
-	dst = append(dst, '[')
-	for p := range m.Parts() {
-		if dst[len(dst)-1] != '[' {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"type":"output_text","text":`...)
-		dst = append(dst, p.Text...)
-		dst = append(dst, `,"annotations":[],"logprobs":[]}`...)
-	}
-	return append(dst, ']')
 }

@@ -21,8 +21,7 @@ type Stream struct {
 	fold
 	emit     func(event string, data []byte) error
 	buf      []byte // the event under way
-	head     []byte // of the deltas of a part, up to their text
-	headOf   headKey
+	head     deltaHead
 	sequence int64
 	err      error // of emit
 }
@@ -31,7 +30,7 @@ type Stream struct {
 // event to emit, without any framing. The slice is valid during the call only.
 // The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
-	s := &Stream{emit: emit, headOf: headKey{item: hidden}}
+	s := &Stream{emit: emit, head: deltaHead{index: hidden}}
 	s.fold = newFold(meta, s)
 	return s
 }
@@ -88,12 +87,4 @@ func (s *Stream) end() {
 	default:
 		s.whole("response.failed", object)
 	}
-}
-
-// whole writes an event with the whole Response.
-func (s *Stream) whole(event string, object []byte) {
-	s.start(event)
-	s.buf = append(s.buf, `,"response":`...)
-	s.buf = append(s.buf, object...)
-	s.send(event)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -59,8 +60,8 @@ func metaOf(t testing.TB, body string) Meta {
 	return meta
 }
 
-// event is one event of a stream, as a client reads it.
-type event struct {
+// readEvent is one event of a stream, as a client reads it.
+type readEvent struct {
 	Type     string          `json:"type"`
 	Sequence int             `json:"sequence_number"`
 	Item     string          `json:"item_id"`
@@ -74,18 +75,18 @@ type event struct {
 }
 
 // streamOf encodes outputs and checks what holds for every stream.
-func streamOf(t *testing.T, meta Meta, outs []turn.Output) ([]event, *Stream) {
+func streamOf(t *testing.T, meta Meta, outs []turn.Output) ([]readEvent, *Stream) {
 	t.Helper()
-	var events []event
+	var events []readEvent
 	s := streamInto(t, meta, &events, outs)
 	return events, s
 }
 
 // streamInto is streamOf for a test that goes on with the stream.
-func streamInto(t *testing.T, meta Meta, events *[]event, outs []turn.Output) *Stream {
+func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output) *Stream {
 	t.Helper()
 	s := NewStream(meta, func(name string, data []byte) error {
-		var e event
+		var e readEvent
 		if err := json.Unmarshal(data, &e); err != nil {
 			t.Fatalf("%s\n%v", data, err)
 		}
@@ -133,7 +134,7 @@ func bodyOfResponse(meta Meta, outs []turn.Output) *Body {
 	return b
 }
 
-func types(events []event) (all []string) {
+func types(events []readEvent) (all []string) {
 	for _, e := range events {
 		all = append(all, strings.TrimPrefix(e.Type, "response."))
 	}
@@ -149,7 +150,7 @@ func keptItems(t *testing.T, r *response) (items []string) {
 			if text == nil {
 				text = record.Response[item.From:item.To]
 			}
-			if want := r.items[k].append(nil, true); string(text) != string(want) {
+			if want := jsontext.Append(nil, r.items[k].wire(true)); string(text) != string(want) {
 				t.Errorf("item %d is kept as %s, not as %s", k, text, want)
 			}
 			items = append(items, string(text))
@@ -180,7 +181,7 @@ func checkResponseFold(t *testing.T, meta Meta, outs []turn.Output) {
 
 // checkDeltas is a client: it puts items together and compares them with the
 // Response in the end.
-func checkDeltas(t *testing.T, events []event, response []byte) {
+func checkDeltas(t *testing.T, events []readEvent, response []byte) {
 	t.Helper()
 	var whole struct {
 		Output []json.RawMessage `json:"output"`
@@ -309,7 +310,7 @@ func TestResponseCancel(t *testing.T) {
 	meta := metaOf(t, `{"model":"m","input":"q"}`)
 	kept := ""
 	meta.Keep = func(r Record) { kept += string(r.Response) }
-	var events []event
+	var events []readEvent
 	s := streamInto(t, meta, &events, []turn.Output{textOut("a")})
 	if err := s.Fail(ErrCancelled); err != nil || !s.Done() {
 		t.Fatal(err, s.Done())

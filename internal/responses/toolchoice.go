@@ -7,15 +7,15 @@ import (
 )
 
 func (r *Request) readToolChoice(v jsontext.Value) *field.Error {
-	r.Choice, r.echo.toolChoice = prompt.ToolChoice{}, nil
+	r.Choice, r.echo.ToolChoice = prompt.ToolChoice{}, nil
 	switch v.Kind() {
 	case jsontext.KindNull:
 		return nil
 	case jsontext.KindString:
-		r.echo.toolChoice = v
+		r.echo.ToolChoice = v
 		return r.Choice.ReadMode(v.Text())
 	case jsontext.KindObject:
-		r.echo.toolChoice = v
+		r.echo.ToolChoice = v
 		return readChoice(&r.Choice, v)
 	}
 	return field.WrongType("a string or an object", v)

@@ -51,7 +51,7 @@ type moreTool struct {
 }
 
 func (r *Request) readTools(v jsontext.Value) *field.Error {
-	r.Tools, r.declared, r.forms, r.echo.tools = nil, nil, nil, nil
+	r.Tools, r.declared, r.forms, r.echo.Tools = nil, nil, nil, nil
 	r.hosted, r.skipped = nil, nil
 	if !v.Given() {
 		return nil
@@ -76,7 +76,7 @@ func (r *Request) readTools(v jsontext.Value) *field.Error {
 				return f.At(i)
 			}
 		}
-		r.echo.tools = append(r.echo.tools, v)
+		r.echo.Tools = append(r.echo.Tools, completeTool(v))
 	}
 	return nil
 }

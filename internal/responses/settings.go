@@ -1,0 +1,101 @@
+package responses
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+)
+
+// Meta is what the Response objects of one request have in common.
+type Meta struct {
+	ID      string // "resp_" and the suffix of the ids of its items
+	Created int64  // Unix time in seconds
+	// Now tells the time at which the response is complete, in Unix seconds.
+	Now func() int64
+	// Keep is called with the whole response, before its last event or its body is
+	// there to be read. Nil: nobody keeps it.
+	Keep func(Record)
+	// CallsInText says that calls stand in the text and are no items of their own.
+	CallsInText bool
+
+	encrypted bool // the client wants the reasoning's encrypted content
+	forms     map[string]toolForm
+	settings  []byte // the members that never change, as an object
+}
+
+// Meta returns the meta of the request's response, of which the caller sets the
+// rest. suffix makes its id, and those of its items; it is of letters and digits.
+func (r *Request) Meta(suffix string) Meta {
+	return Meta{
+		ID:        responseid.Prefix + suffix,
+		encrypted: r.encrypted,
+		forms:     r.forms,
+		settings:  r.settingsJSON(),
+	}
+}
+
+// settingsJSON returns the members of a Response that repeat the request, as an object.
+// What the request does not have is as OpenAI documents it.
+func (r *Request) settingsJSON() []byte {
+	e := r.echo
+	e.Model = r.Model
+	e.Instructions = r.instructions
+	e.PreviousResponseID = jsontext.OrNull(r.previous)
+	e.ToolChoice = orElse(e.ToolChoice, `"auto"`)
+	e.ParallelToolCalls = !r.SerialTools
+	e.Text.Format = orElse(e.Text.Format, `{"type":"text"}`)
+	e.Text.Verbosity = cmp.Or(r.Verbosity, "medium")
+	e.Reasoning = reasoning{jsontext.OrNull(r.Effort), jsontext.OrNull(r.summary)}
+	e.Metadata = orElse(e.Metadata, "{}")
+	e.Temperature = orElse(e.Temperature, "1")
+	e.TopP = orElse(e.TopP, "1")
+	e.Truncation = cmp.Or(e.Truncation, "disabled")
+	e.Store = r.store
+	e.ServiceTier = "default"
+	if e.Tools == nil {
+		e.Tools = []jsontext.Value{}
+	}
+	return jsontext.Append(nil, e)
+}
+
+// orElse returns v, or the value of a text if v is absent.
+func orElse(v jsontext.Value, text string) jsontext.Value {
+	if v == nil {
+		return jsontext.Value(text)
+	}
+	return v
+}
+
+// completeTool returns a tool as a Response shows it: a function has parameters and
+// strict in any case.
+func completeTool(v jsontext.Value) jsontext.Value {
+	var kind, parameters, strict jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("parameters", &parameters), jsontext.Into("strict", &strict))
+	if !kind.Is("function") || parameters != nil && strict != nil {
+		return v
+	}
+	v = slices.Clone(v[:len(v)-1])
+	if parameters == nil {
+		v = append(v, `,"parameters":null`...)
+	}
+	if strict == nil {
+		v = append(v, `,"strict":null`...)
+	}
+	return append(v, '}')
+}
+
+// customInput takes the text out of the arguments of a custom tool's function.
+// Arguments of another form are the text themselves: better an odd text than
+// none.
+func customInput(arguments string) string {
+	var call struct {
+		Input *string `json:"input"`
+	}
+	if err := json.Unmarshal([]byte(arguments), &call); err != nil || call.Input == nil {
+		return arguments
+	}
+	return *call.Input
+}
