@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// Handlers whose app_server is the same share one process, which starts with
-// the app and not before: a configuration may be provisioned only to be checked.
+// Handlers with the same app_server share one process. It starts with the app, not
+// before: a configuration may be provisioned only to be checked.
 func TestStart(t *testing.T) {
 	c := provision(t, fakeHandler(t, "shared"), fakeHandler(t, "shared"))
 	if n := pooled(); n != 0 {
@@ -48,7 +48,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// Handlers whose app_server differs have a process each.
+// Handlers with different app_servers have separate processes.
 func TestStartOfSeveral(t *testing.T) {
 	c := provision(t, fakeHandler(t, "one"), fakeHandler(t, "other"))
 	c.start(t)
@@ -61,9 +61,8 @@ func TestStartOfSeveral(t *testing.T) {
 	}
 }
 
-// The cleanup of an app that never started, as after `caddy validate`, must
-// not give back a reference that is another configuration's, and neither must
-// a second cleanup.
+// The cleanup of an app that never started, as after `caddy validate`, must not release
+// the reference of another configuration. Neither must a second cleanup.
 func TestCleanupGivesBackItsOwn(t *testing.T) {
 	running, other := provision(t, fakeHandler(t, "shared")), provision(t, fakeHandler(t, "shared"))
 	running.start(t)
@@ -87,8 +86,8 @@ func TestCleanupGivesBackItsOwn(t *testing.T) {
 	check("after a second cleanup", 1)
 }
 
-// A process lives as long as a request holds it, and Release, which may run
-// more than once, ends it with the last one.
+// A process runs as long as a request holds it. The last Release stops it; Release may be
+// called more than once.
 func TestLeaseOutlivesItsConfiguration(t *testing.T) {
 	c := provision(t, fakeHandler(t, "leased"))
 	c.start(t)
@@ -109,8 +108,8 @@ func TestLeaseOutlivesItsConfiguration(t *testing.T) {
 	}
 }
 
-// The log of a process is that of the last configuration that holds it: it
-// outlives the one that started it, and a failed one that adopted it.
+// A process logs to the log of the last configuration that holds it. It outlives the
+// configuration that started it, and one that took it over and failed.
 func TestLogFollowsTheConfigurations(t *testing.T) {
 	for _, test := range []struct {
 		steps   string // a letter holds, in capitals it releases
@@ -149,7 +148,7 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 	}
 }
 
-// The process of a configuration writes to that one's log to the end.
+// A process writes to the log of its configuration until its end.
 func TestLogOfTheConfiguration(t *testing.T) {
 	log := new(logBook)
 	u := &member{app: bareApp(), key: "logging", cfg: fakeServer(t, "logging").resolve(caddy.NewReplacer()), logger: slog.New(slog.NewTextHandler(log, nil))}
@@ -164,14 +163,14 @@ func TestLogOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// bareApp is the app of a configuration that has gone.
+// bareApp returns the app of a configuration that was cleaned up.
 func bareApp() *App {
 	s := &emitter{closed: make(chan struct{})}
 	close(s.closed)
 	return &App{emitter: s}
 }
 
-// logBook is a log's output.
+// logBook is the output of a log.
 type logBook struct {
 	mu   sync.Mutex
 	text bytes.Buffer

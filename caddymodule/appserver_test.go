@@ -60,7 +60,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// An operator's own settings of the log go before the module's: first those of
+// The operator's settings of the log take precedence over the module's: first those of
 // the configuration, then those of the environment.
 func TestQuietLogGivesWay(t *testing.T) {
 	t.Setenv("RUST_LOG", "debug")
@@ -74,7 +74,7 @@ func TestQuietLogGivesWay(t *testing.T) {
 	}
 }
 
-// unset takes a variable away until the test's end.
+// unset unsets a variable until the end of the test.
 func unset(t *testing.T, name string) {
 	t.Helper()
 	t.Setenv(name, "") // for its cleanup
@@ -83,8 +83,8 @@ func unset(t *testing.T, name string) {
 	}
 }
 
-// A process is another one as soon as anything differs that it was started
-// with, and the same one otherwise.
+// The key of a process differs if anything in its configuration does, and is the same
+// otherwise.
 func TestProcessKey(t *testing.T) {
 	base := func() appserver.Config {
 		return appserver.Config{

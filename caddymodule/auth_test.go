@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// prepared is a request as Caddy's server hands it to handlers.
+// prepared returns a request as Caddy's server passes it to handlers.
 func prepared(method, target string) (*http.Request, *caddy.Replacer) {
 	repl := caddy.NewReplacer()
 	r := httptest.NewRequest(method, target, nil)
@@ -20,7 +20,7 @@ func prepared(method, target string) (*http.Request, *caddy.Replacer) {
 	return caddyhttp.PrepareRequest(r, repl, nil, nil), repl
 }
 
-// ringOf makes a keyring that must be all right.
+// ringOf returns a keyring of valid keys.
 func ringOf(t testing.TB, keys ...APIKey) keyring {
 	t.Helper()
 	ring, err := newKeyring(keys, caddy.NewReplacer())
@@ -77,8 +77,8 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// TestUnnamedKeys: whoever is called as unnamed keys are is another user than
-// their holder, and the names that already have accounts stay.
+// TestUnnamedKeys: a user with the name of an unnamed key is another user than the holder
+// of that key, and names that already have accounts do not change.
 func TestUnnamedKeys(t *testing.T) {
 	ring := ringOf(t, APIKey{Key: "one", User: "key-2"}, APIKey{Key: "two"}, APIKey{Key: "three", User: "user:key-2"}, APIKey{Key: "four", User: "key-x"})
 	byKey := func(key string) string {
@@ -103,7 +103,7 @@ func TestUnnamedKeys(t *testing.T) {
 	}
 }
 
-// Without keys the handler leaves the check to others, whose user stays.
+// Without keys the handler keeps the user that another handler has set.
 func TestAllowsWithoutKeys(t *testing.T) {
 	for _, header := range []string{"", "Bearer anything", "Basic Ym9iOnNlY3JldA=="} {
 		r, repl := prepared(http.MethodGet, "/v1/models")
@@ -118,8 +118,8 @@ func TestAllowsWithoutKeys(t *testing.T) {
 	}
 }
 
-// Only hashes are kept: they are all of one length, so that comparing them
-// tells nothing of a key's, and a dump of the configuration shows none.
+// Only hashes are stored. They have the same length, so that comparing them reveals nothing
+// about the length of a key, and a dump of the configuration shows no key.
 func TestKeyringKeepsHashes(t *testing.T) {
 	for _, key := range []string{"k", "sk-alice", strings.Repeat("long", 1000)} {
 		ring := ringOf(t, APIKey{Key: key})
@@ -132,8 +132,8 @@ func TestKeyringKeepsHashes(t *testing.T) {
 	}
 }
 
-// A key that is empty, or would be what is left beside a variable that is not
-// set, is refused, without a word of what it was.
+// An empty key, and a key with a variable that is not set, is refused. The error does not
+// contain the key.
 func TestRefusedKeys(t *testing.T) {
 	const secret = "sk-very-secret"
 	t.Setenv("CADDYMODULE_EMPTY", "")
@@ -178,7 +178,7 @@ func TestRefusedKeys(t *testing.T) {
 	}
 }
 
-// A key with braces of its own is written with escapes, as Caddy has it.
+// Braces in a key are escaped, as elsewhere in Caddy.
 func TestKeyWithBraces(t *testing.T) {
 	r, _ := prepared(http.MethodGet, "/v1/models")
 	r.Header.Set("Authorization", "Bearer sk-{x}")

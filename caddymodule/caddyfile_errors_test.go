@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// What is wrong with a directive is said with file and line, by the directive
-// itself and through the adapter.
+// An error in a directive has the file and the line, from the directive itself and through
+// the adapter.
 func TestDirectiveErrors(t *testing.T) {
 	const wrongCount = "wrong argument count or unexpected line ending after "
 	for name, test := range map[string]struct {
@@ -169,7 +169,7 @@ func wantError(t *testing.T, err error, want, file string, line int) {
 	}
 }
 
-// A key that stands where none belongs is not shown: errors are logged.
+// Errors do not show a key at a wrong place, since they are logged.
 func TestDirectiveErrorsHideKeys(t *testing.T) {
 	const secret = "sk-very-secret"
 	for _, options := range []string{

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// FuzzDirective reads anything as the rest of a directive: what is accepted
-// says the same in JSON, and what is not is refused with its place.
+// FuzzDirective parses any text as the rest of a directive. What is accepted survives the
+// way through JSON, and what is not is refused with its place.
 func FuzzDirective(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rest string) {
 		tokens, err := caddyfile.Tokenize([]byte("codex "+rest), "Fuzzfile")

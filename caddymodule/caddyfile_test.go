@@ -11,7 +11,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 )
 
-// Each option, and the JSON that it stands for.
+// Each option gives the expected JSON.
 func TestDirective(t *testing.T) {
 	for name, test := range map[string]struct{ directive, want string }{
 		"no block":                    {"codex", `{}`},
@@ -104,7 +104,7 @@ func TestDirective(t *testing.T) {
 	}
 }
 
-// A matcher may stand before the block, as with any directive of a handler.
+// The directive may have a matcher.
 func TestDirectiveWithMatcher(t *testing.T) {
 	handlers := handlersIn(t, adapt(t, ":8080 {\n@api header X-Api codex\ncodex @api {\nmax_concurrent 7\n}\ncodex /team/* {\nmax_concurrent 8\n}\n}\n"))
 	if len(handlers) != 2 {
@@ -117,8 +117,8 @@ func TestDirectiveWithMatcher(t *testing.T) {
 	}
 }
 
-// The handler comes after those whose work it relies on, and before those that
-// answer everything, in whatever order a site names them.
+// The handler comes after those that it relies on, and before those that answer every
+// request, whatever their order in the site.
 func TestDirectiveOrder(t *testing.T) {
 	text := `:8080 {
 		respond "something else"
@@ -171,8 +171,7 @@ func adapt(t testing.TB, text string) []byte {
 	return config
 }
 
-// handlersIn lists the handlers of a configuration in the order in which a
-// request meets them.
+// handlersIn returns the handlers of a configuration in the order in which they are called.
 func handlersIn(t testing.TB, config []byte) []map[string]any {
 	t.Helper()
 	var root any
@@ -201,7 +200,7 @@ func handlersIn(t testing.TB, config []byte) []map[string]any {
 	return found
 }
 
-// sameJSON compares two encodings but for their spaces and the order of keys.
+// sameJSON compares two encodings without regard to white space and the order of keys.
 func sameJSON(t *testing.T, what string, got []byte, want string) {
 	t.Helper()
 	var canonical [2]bytes.Buffer

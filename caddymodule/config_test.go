@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// What is set is not replaced by a default.
+// A default does not replace a value that is set.
 func TestSetValuesStay(t *testing.T) {
 	config := `{"app_servers":[{"command":["x"],"start_timeout":"20s"}],"max_body":7,"max_body_memory":28,"max_concurrent":8,"max_per_user":6,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1,"drain_timeout":"3s"}`
 	ctx, _ := newContext(t)
@@ -120,7 +120,7 @@ func TestRefusedConfigurations(t *testing.T) {
 	}
 }
 
-// The app takes no configuration of its own.
+// The app has no options.
 func TestAppTakesNoOptions(t *testing.T) {
 	ctx, _ := newContext(t)
 	if _, err := ctx.LoadModuleByID("codex", json.RawMessage(`{}`)); err != nil {
@@ -133,8 +133,8 @@ func TestAppTakesNoOptions(t *testing.T) {
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// TestDocumentation holds the comments of which Caddy's site makes the
-// documentation: of each exported type, and of its fields with their names in JSON.
+// TestDocumentation checks the comments from which Caddy's site makes the documentation:
+// those of each exported type and of its fields, which have names in JSON.
 func TestDocumentation(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 )
 
-// Conversations are the limits of the threads that an app-server keeps after their turns.
-// The next request of the same conversation goes on in its thread, so that the model's
-// provider has most of the prompt in its cache.
+// Conversations configures the threads that an app-server keeps after their turns. The next
+// request of the same conversation continues in its thread, so that the model's provider
+// has most of the prompt in its cache.
 type Conversations struct {
-	// Off lets each request have a fresh thread.
+	// Whether each request gets a fresh thread. Default: false.
 	Off bool `json:"off,omitempty"`
 
 	// The most threads that each process keeps. Default: 128.
@@ -23,8 +23,8 @@ type Conversations struct {
 	Idle caddy.Duration `json:"idle,omitempty"`
 
 	// How long a turn waits for the results of the tool calls that it made. Negative: it
-	// does not wait, and the results come with a fresh thread. An app-server that runs
-	// elsewhere never waits. Default: `30m`.
+	// does not wait, and the request with the results gets a fresh thread. On an app-server
+	// that runs elsewhere, turns never wait. Default: `30m`.
 	Parked caddy.Duration `json:"parked,omitempty"`
 }
 
@@ -64,8 +64,8 @@ func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 // complete sets the defaults and checks the values.
 func (c *Conversations) complete() error { return completeOptions(c.options()) }
 
-// limits returns the limits for one process. remote is one that runs elsewhere: nothing
-// there would end a turn that waits when this Caddy is killed.
+// limits returns the limits for one process. If it is remote, turns do not wait: nothing
+// would end them if this Caddy were killed.
 func (c *Conversations) limits(remote bool) conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}

@@ -49,7 +49,7 @@ func TestRefusedOrigins(t *testing.T) {
 	}
 }
 
-// asks is a request of a page.
+// asks returns a request of a page.
 func asks(method, origin string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, "/v1/chat/completions", nil)
 	r.Host = "localhost"
@@ -113,7 +113,7 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// Pages can read every header of ours, on every answer.
+// Pages can read every header of this module, on every answer.
 func TestPagesReadErrors(t *testing.T) {
 	h := fakeHandler(t, t.Name())
 	h.CORS = []string{"app://obsidian.md"}

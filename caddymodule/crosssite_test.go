@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// TestForged: a page that may not use the API cannot spend anything with a
-// request for which browsers ask nobody.
+// TestForged: a page that may not use the API cannot start a turn by a request for which
+// browsers send no preflight.
 func TestForged(t *testing.T) {
 	listed, err := newCORS([]string{"https://app.example"}, caddy.NewReplacer())
 	if err != nil {

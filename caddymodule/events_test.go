@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// TestLife: what the changes of state mean.
+// TestLife: changes of state give the expected events.
 func TestLife(t *testing.T) {
 	replaced := appserver.Status{State: appserver.StateReady, PID: 2, Replacements: 1}
 	starting := appserver.Status{State: appserver.StateStarting}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A request hears of the exit soon, and whoever asks at once; a watch without
-// requests does nothing.
+// Running requests notice the exit soon, and a caller of now immediately. Without requests
+// Caddy is not polled.
 func TestExitWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var exiting atomic.Bool

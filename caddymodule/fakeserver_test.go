@@ -11,22 +11,20 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// fakeEnv makes the test binary an app-server. Its value is only a name: fakes
-// with different names are configured differently.
+// fakeEnv makes the test binary a fake app-server. Its value is a name, so that fakes with
+// different names have different configurations.
 const fakeEnv = "CADDYMODULE_FAKE_APP_SERVER"
 
-// lastWords is what a fake writes to its stderr when its stdin has ended.
+// lastWords is written by a fake to its stderr when its stdin has ended.
 const lastWords = "the fake has ended"
 
-// noLimits is the name of a fake that does not answer when it is asked for the
-// limits of the plan.
+// noLimits is the name of a fake that does not answer requests for the limits of the plan.
 const noLimits = "no limits"
 
 // slashedModel is the id of a model with a slash, which a fake offers.
 const slashedModel = "vendor/model one"
 
-// runFake answers what a start needs, and the list of models, until its input
-// ends.
+// runFake answers the handshake and requests for the list of models, until its input ends.
 func runFake(in io.Reader, out, stderr io.Writer) int {
 	results := map[string]any{
 		"initialize":   map[string]any{"userAgent": "fake/0.169.0 (x)", "codexHome": "/x"},
@@ -62,7 +60,7 @@ func runFake(in io.Reader, out, stderr io.Writer) int {
 	return 0
 }
 
-// fakeServer configures a fake.
+// fakeServer returns the configuration of a fake.
 func fakeServer(t testing.TB, name string) *AppServer {
 	t.Helper()
 	program, err := os.Executable()
@@ -78,7 +76,7 @@ func fakeServer(t testing.TB, name string) *AppServer {
 	}
 }
 
-// fakeHandler configures a handler with a fake of its name.
+// fakeHandler returns the configuration of a handler with a fake of that name.
 func fakeHandler(t testing.TB, name string) *Handler {
 	t.Helper()
 	return &Handler{AppServers: []*AppServer{fakeServer(t, name)}}

@@ -188,6 +188,21 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("opening the store of responses: %w", err)
 	}
 	h.closeStore = closeStore
+	if h.ImageFetch {
+		h.images = imagefetch.New(imagefetch.Options{})
+	}
+	options := h.gatewayOptions(ctx)
+	options.Responses, options.Patterns = store, patterns
+	h.gateway = gateway.New(h.pool, options)
+	gateways.add(h.gateway)
+	for _, alias := range options.Aliases {
+		h.pool.app.aliases = append(h.pool.app.aliases, alias.ID)
+	}
+	return nil
+}
+
+// gatewayOptions returns the settings as the gateway takes them.
+func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	options := gateway.Options{
 		MaxBody:       h.MaxBody,
 		MaxBodyMemory: h.MaxBodyMemory,
@@ -200,9 +215,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		Exit:          exit.begun,
 		DrainTimeout:  time.Duration(h.DrainTimeout),
 		Tools:         h.ToolOptions,
-		Patterns:      patterns,
 		StopGrace:     time.Duration(h.StopAfterToolsGrace),
-		Responses:     store,
 		Running:       runningResponses,
 		Observer:      observer{turns: ctx.Logger().Named(turnLogger)},
 		User:          userOf,
@@ -211,16 +224,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		NoReasoning:   !*h.Reasoning,
 		Instructions:  h.Instructions,
 	}
-	if h.ImageFetch {
-		h.images = imagefetch.New(imagefetch.Options{})
+	if h.images != nil {
 		options.Images = h.images
 	}
-	h.gateway = gateway.New(h.pool, options)
-	gateways.add(h.gateway)
-	for _, alias := range options.Aliases {
-		h.pool.app.aliases = append(h.pool.app.aliases, alias.ID)
-	}
-	return nil
+	return options
 }
 
 // Cleanup removes the handler from the metrics, closes idle connections and releases

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// hostSites is a Caddyfile with sites that find their callers in each way, all on
-// one port.
+// hostSites is a Caddyfile with sites that authenticate their callers in different ways, all
+// on one port.
 const hostSites = `{
 	admin off
 	persist_config off
@@ -79,9 +79,8 @@ http://failed.example:%[1]s {
 }
 `
 
-// TestHosts: a page that makes its own host's name lead to this machine is not
-// answered, whatever the configuration calls the site; no name keeps those away
-// whom somebody has authenticated, nor probes.
+// TestHosts: a request under a foreign host name is refused, whatever the address of the
+// site, but not if it is authenticated or a probe.
 func TestHosts(t *testing.T) {
 	t.Setenv("CADDYMODULE_HOST", "from-env.example")
 	address := freeAddress(t)
@@ -113,7 +112,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// checkHost asks by the name of a host, over HTTP/1.1 and HTTP/2.
+// checkHost sends requests with a host name, over HTTP/1.1 and HTTP/2.
 func checkHost(t *testing.T, address, host, prefix string, want int) {
 	t.Helper()
 	for _, http2 := range []bool{false, true} {
@@ -141,7 +140,7 @@ func checkHost(t *testing.T, address, host, prefix string, want int) {
 	}
 }
 
-// rawStatus sends what no client would, and returns the status line.
+// rawStatus sends a request that no client would send, and returns the status line.
 func rawStatus(t *testing.T, address, request string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -159,7 +158,7 @@ func rawStatus(t *testing.T, address, request string) string {
 	return line
 }
 
-// Callers whom a key or another handler has authenticated may use any name.
+// Callers that a key or another handler has authenticated may use any host name.
 func TestHostsOfKnownCallers(t *testing.T) {
 	keyed := started(t, APIKey{Key: "right"})
 	for key, want := range map[string]int{"right": 200, "wrong": 401} {
@@ -175,8 +174,8 @@ func TestHostsOfKnownCallers(t *testing.T) {
 	}
 }
 
-// askAs asks by the name of a host, with a key, or as a user whom another handler
-// has found.
+// askAs sends a request with a host name, with a key or as a user that another handler has
+// authenticated.
 func askAs(h *Handler, host, key, user string) (status int, err error) {
 	w := httptest.NewRecorder()
 	r, repl := prepared(http.MethodGet, "/v1/models")

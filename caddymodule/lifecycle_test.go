@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// registered is what handlers have registered beyond themselves.
+// registered counts what handlers have registered globally.
 type registered struct{ gateways, emitters, memory int }
 
 func nowRegistered(h *Handler) (r registered) {
@@ -27,7 +27,7 @@ func nowRegistered(h *Handler) (r registered) {
 	return r
 }
 
-// TestReloadsLeaveNothing: a configuration may be loaded as often as one likes.
+// TestReloadsLeaveNothing: repeated loads of a configuration leave nothing behind.
 func TestReloadsLeaveNothing(t *testing.T) {
 	full := fakeHandler(t, t.Name())
 	full.APIKeys, full.CORS = []APIKey{{Key: "k", User: "ann"}}, []string{"*"}
@@ -56,8 +56,8 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	eventually(t, "no goroutines were left", func() bool { return runtime.NumGoroutine() < goroutines+20 })
 }
 
-// TestRefusedLeavesNothing: wherever provisioning fails, and for one that is
-// dropped before it starts.
+// TestRefusedLeavesNothing: a configuration that fails to provision, or is dropped before it
+// starts, leaves nothing behind.
 func TestRefusedLeavesNothing(t *testing.T) {
 	defaults := ResponseStore{}
 	if err := defaults.complete(); err != nil {
@@ -88,8 +88,8 @@ func TestRefusedLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestCleanups: a handler lets go once, and one that was never provisioned of
-// nothing.
+// TestCleanups: a handler releases its references once, and one that was never provisioned
+// releases nothing.
 func TestCleanups(t *testing.T) {
 	c := provision(t, fakeHandler(t, t.Name()), fakeHandler(t, t.Name()))
 	one, other := c.handlers[0], c.handlers[1]
@@ -162,8 +162,8 @@ func TestBelowAPath(t *testing.T) {
 	}
 }
 
-// TestLimitsInTime: an app-server that does not tell the plan's limits holds up
-// nobody for long, and is not asked again at once.
+// TestLimitsInTime: an app-server that does not report the plan's limits delays nobody for
+// long, and is not asked again immediately.
 func TestLimitsInTime(t *testing.T) {
 	c := provision(t, fakeHandler(t, noLimits))
 	c.start(t)

@@ -16,11 +16,11 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 )
 
-// patience bounds what must happen in the end, on a machine however busy.
+// patience is the time within which anything happens, even on a busy machine.
 const patience = time.Minute
 
-// TestMain lets the test binary be the app-server of the tests, and looks for
-// what outlives them.
+// TestMain runs the test binary as a fake app-server if it is started as one. Otherwise it
+// runs the tests and checks that they leave nothing behind.
 func TestMain(m *testing.M) {
 	if os.Getenv(fakeEnv) != "" {
 		signal.Ignore(syscall.SIGPIPE) // an answer that nobody reads is not its end
@@ -52,7 +52,7 @@ func runTests(m *testing.M) int {
 	return 0
 }
 
-// leftovers finds references, processes and goroutines that nobody gave back.
+// leftovers returns an error if references, processes or goroutines are left.
 func leftovers() error {
 	if err := caddy.Stop(); err != nil {
 		return fmt.Errorf("stopping Caddy: %w", err)
@@ -73,7 +73,7 @@ func leftovers() error {
 	)
 }
 
-// childless fails if this process has a child, alive or not waited for.
+// childless returns an error if this process has a child, running or not waited for.
 func childless() error {
 	var status syscall.WaitStatus
 	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)

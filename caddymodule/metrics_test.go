@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// counters reads the module's counters from the registry of a configuration.
-// One with labels has a value for each.
+// counters returns the module's counters in the registry of a configuration, with a value for
+// each combination of labels.
 func counters(t *testing.T, c *configuration) map[string]float64 {
 	t.Helper()
 	values := make(map[string]float64)
@@ -33,7 +33,7 @@ func counters(t *testing.T, c *configuration) map[string]float64 {
 	return values
 }
 
-// eachMetric calls with each metric of a registry, and its name and labels.
+// eachMetric calls f with each metric of a registry, and its name and labels.
 func eachMetric(t *testing.T, c *configuration, do func(string, *dto.Metric)) {
 	t.Helper()
 	families, err := c.ctx.GetMetricsRegistry().Gather()
@@ -51,8 +51,8 @@ func eachMetric(t *testing.T, c *configuration, do func(string, *dto.Metric)) {
 	}
 }
 
-// Every configuration has a registry of its own. The counters are in each of
-// them once, however many handlers there are, and go on over reloads.
+// Every configuration has a registry of its own. The counters are in it once, whatever the
+// number of handlers, and a reload keeps their values.
 func TestMetrics(t *testing.T) {
 	first := provision(t, new(Handler), new(Handler))
 	before := counters(t, first)
@@ -82,8 +82,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Each request is counted once, by what its client is told, and no label is
-// what a client made up.
+// Each request is counted once, by the answer to the client, and no label has a value that a
+// client can choose.
 func TestRequestMetrics(t *testing.T) {
 	h := fakeHandler(t, t.Name())
 	h.APIKeys = []APIKey{{Key: "k"}}
@@ -126,7 +126,7 @@ func TestRequestMetrics(t *testing.T) {
 	}
 }
 
-// chatWithoutBody is how the error of a request without a body is counted.
+// chatWithoutBody returns the label of the error of a request without a body.
 func chatWithoutBody(t *testing.T, h *Handler) string {
 	t.Helper()
 	w, err := ask(h, http.MethodPost, "/v1/chat/completions", "k", nil)
@@ -146,7 +146,7 @@ func TestRoutesHaveNames(t *testing.T) {
 	}
 }
 
-// What turns cost is measured; answers that are being made are counted.
+// The costs of turns are measured, and active answers are counted.
 func TestTurnMetrics(t *testing.T) {
 	c := provision(t, new(Handler))
 	modelLabels.add("known")

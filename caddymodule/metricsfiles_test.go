@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
-// exported are the names of all metrics, as they are scraped, by the names of
-// their families.
+// exported returns the names of all metrics, as they are scraped, by the names of their
+// families.
 func exported(t *testing.T) map[string]string {
 	t.Helper()
 	names := make(map[string]string)
@@ -38,8 +38,8 @@ func exported(t *testing.T) map[string]string {
 
 var metricName = regexp.MustCompile(`\b(codex|gen_ai)_[a-z_]+[a-z]`)
 
-// TestExamplesNameMetrics: the dashboard and the alerts ask for metrics that
-// are there, the dashboard for all of them.
+// TestExamplesNameMetrics: the dashboard and the alerts use metrics that exist, and the
+// dashboard uses all of them.
 func TestExamplesNameMetrics(t *testing.T) {
 	names := exported(t)
 	labels := []string{labelModel, labelTokenType}
@@ -68,7 +68,7 @@ func TestExamplesNameMetrics(t *testing.T) {
 	}
 }
 
-// TestDocumentedMetrics: the documentation has all metrics, and no others.
+// TestDocumentedMetrics: the documentation has exactly the metrics that exist.
 func TestDocumentedMetrics(t *testing.T) {
 	text, err := os.ReadFile("../docs/operations.md")
 	if err != nil {

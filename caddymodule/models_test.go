@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Each option of models, and the JSON that it stands for.
+// Each option of models gives the expected JSON.
 func TestModelDirectives(t *testing.T) {
 	for options, want := range map[string]string{
 		"model fast":                         `{"models":[{"id":"fast"}]}`,

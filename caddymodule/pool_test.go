@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// startedPool is the pool of a handler whose members are all ready.
+// startedPool returns the pool of a handler, with all members ready.
 func startedPool(t *testing.T, h *Handler) (*configuration, *pool) {
 	t.Helper()
 	c := provision(t, h)
@@ -26,7 +26,7 @@ func startedPool(t *testing.T, h *Handler) (*configuration, *pool) {
 	return c, poolOf(t, c.app, h)
 }
 
-// poolOf is what a handler's gateway gets.
+// poolOf returns the pool of a handler.
 func poolOf(t *testing.T, app *App, h *Handler) *pool {
 	t.Helper()
 	p, err := newPool(app, h.AppServers, caddy.NewReplacer())
@@ -36,7 +36,7 @@ func poolOf(t *testing.T, app *App, h *Handler) *pool {
 	return p
 }
 
-// leaseOf is a lease until the test's end.
+// leaseOf returns a lease that is released at the end of the test.
 func leaseOf(t *testing.T, p *pool) gateway.Lease {
 	t.Helper()
 	l, err := p.Lease()
@@ -47,8 +47,8 @@ func leaseOf(t *testing.T, p *pool) gateway.Lease {
 	return l
 }
 
-// pick picks as often as is said, and returns how often each was picked and
-// what gives all back.
+// pick calls Pick repeatedly. It returns how often each member was picked, and a function that
+// releases all.
 func pick(t *testing.T, l gateway.Lease, times int) (counts map[*appserver.Process]int, done func()) {
 	t.Helper()
 	counts = make(map[*appserver.Process]int)
@@ -74,8 +74,7 @@ func poolHandler(t *testing.T, name string, processes int) *Handler {
 	return h
 }
 
-// Turns go to the member with the fewest, whoever runs them, and in turn among
-// equals.
+// Turns go to the member with the fewest turns of all handlers, and in rotation among equals.
 func TestLeastBusy(t *testing.T) {
 	c, p := startedPool(t, poolHandler(t, "least busy", 3))
 	l := leaseOf(t, p)
@@ -110,7 +109,7 @@ func TestLeastBusy(t *testing.T) {
 	}
 }
 
-// Turns that start at the same moment spread like others.
+// Turns that start at the same time spread over the members, too.
 func TestLeastBusyAtOnce(t *testing.T) {
 	_, p := startedPool(t, poolHandler(t, "at once", 2))
 	l := leaseOf(t, p)
@@ -129,7 +128,7 @@ func TestLeastBusyAtOnce(t *testing.T) {
 	}
 }
 
-// A member that does not run is passed over, until it is back.
+// A member that does not run gets no turns until it is ready again.
 func TestPickPassesOver(t *testing.T) {
 	_, p := startedPool(t, poolHandler(t, "passed over", 2))
 	l := leaseOf(t, p)
@@ -153,7 +152,7 @@ func TestPickPassesOver(t *testing.T) {
 	}
 }
 
-// What has just failed is avoided if there is another.
+// A member that has just failed is avoided if there is another one.
 func TestPickAvoids(t *testing.T) {
 	_, p := startedPool(t, poolHandler(t, "avoided", 2))
 	l := leaseOf(t, p)
@@ -213,8 +212,8 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// A reload takes no process away from a request that has not picked yet, nor
-// one that was picked from its turn; the others end at once.
+// A reload stops neither the processes of a request that has not picked one yet, nor the
+// process of a turn. The other processes end immediately.
 func TestLeaseAndReload(t *testing.T) {
 	c, p := startedPool(t, poolHandler(t, "old pool", 3))
 	l := leaseOf(t, p)
@@ -237,8 +236,8 @@ func TestLeaseAndReload(t *testing.T) {
 	}
 }
 
-// Other options of a pool start and end what is new and what is no longer
-// needed, and nothing else.
+// If the options of a pool change, missing processes are started and surplus ones stopped; the
+// others continue.
 func TestReloadOfAPool(t *testing.T) {
 	pids := func(config *configuration) map[int]bool {
 		all := make(map[int]bool)
@@ -267,7 +266,7 @@ func TestReloadOfAPool(t *testing.T) {
 	}
 }
 
-// Once Caddy exits there are no leases any more.
+// When Caddy exits, there are no leases any more.
 func TestNoLeaseAtExit(t *testing.T) {
 	exiting := false
 	was := exit
@@ -281,7 +280,7 @@ func TestNoLeaseAtExit(t *testing.T) {
 	}
 }
 
-// BenchmarkPick is what a turn pays for the choice among a fleet.
+// BenchmarkPick measures the choice among 16 processes.
 func BenchmarkPick(b *testing.B) {
 	p := &pool{app: &App{}}
 	for i := range 16 {

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// configuration is one that is provisioned, but not run by Caddy.
+// configuration is a configuration that is provisioned, but not run by Caddy.
 type configuration struct {
 	ctx      caddy.Context
 	app      *App
@@ -22,8 +22,8 @@ type configuration struct {
 	cleanup  func() // what Caddy does when it drops the configuration
 }
 
-// provision does to handlers what Caddy does before it starts anything. The
-// end of the test cleans up, unless the test has done so.
+// provision provisions handlers as Caddy does before it starts anything. They are cleaned up
+// at the end of the test, unless the test has done so.
 func provision(t testing.TB, handlers ...*Handler) *configuration {
 	t.Helper()
 	ctx, cleanup := newContext(t)
@@ -54,7 +54,7 @@ func refused(t *testing.T, config string) error {
 	return err
 }
 
-// newContext is the context of an empty configuration.
+// newContext returns the context of an empty configuration.
 func newContext(t testing.TB) (caddy.Context, func()) {
 	t.Helper()
 	base, err := caddy.ProvisionContext(nil)
@@ -74,7 +74,7 @@ func newContext(t testing.TB) (caddy.Context, func()) {
 	return ctx, cleanup
 }
 
-// start starts the app, as Caddy does once all is provisioned.
+// start starts the app, as Caddy does after provisioning.
 func (c *configuration) start(t testing.TB) {
 	t.Helper()
 	if err := c.app.Start(); err != nil {
@@ -82,7 +82,7 @@ func (c *configuration) start(t testing.TB) {
 	}
 }
 
-// sole is the one member that an app has.
+// sole returns the only member of an app.
 func sole(t testing.TB, app *App) *member {
 	t.Helper()
 	if len(app.members) != 1 {
@@ -94,7 +94,7 @@ func sole(t testing.TB, app *App) *member {
 	return nil
 }
 
-// lease holds a member's process until the test's end, or until release.
+// lease holds the process of a member until release is called, or until the end of the test.
 func lease(t testing.TB, m *member) (p *appserver.Process, release func()) {
 	t.Helper()
 	release = sync.OnceFunc(m.letGo)
@@ -103,7 +103,7 @@ func lease(t testing.TB, m *member) (p *appserver.Process, release func()) {
 	return p, release
 }
 
-// pid is that of the process a member stands for, once it is ready.
+// pid returns the process id of a member, once it is ready.
 func pid(t testing.TB, m *member) int {
 	t.Helper()
 	p, release := lease(t, m)
@@ -116,7 +116,7 @@ func pid(t testing.TB, m *member) int {
 	return p.Status().PID
 }
 
-// references counts who holds the process of a member.
+// references counts the references to the process of a member.
 func references(m *member) int {
 	n, _ := processes.References(m.key)
 	return n
@@ -125,7 +125,7 @@ func references(m *member) int {
 // gone reports whether there is no process with an id.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// eventually waits for what must happen in the end.
+// eventually waits until a condition is true.
 func eventually(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {

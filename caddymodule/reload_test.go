@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// site is a whole configuration, which serves some handlers at an address.
+// site returns a whole configuration that serves handlers at an address.
 func site(t testing.TB, address string, handlers ...*Handler) []byte {
 	t.Helper()
 	var routes []any
@@ -36,8 +36,7 @@ func site(t testing.TB, address string, handlers ...*Handler) []byte {
 // anyPort is an address at which a site can always be served.
 const anyPort = "127.0.0.1:0"
 
-// load lets Caddy run a configuration, in place of the one before, until the
-// test's end.
+// load lets Caddy run a configuration, instead of the previous one, until the end of the test.
 func load(t testing.TB, config []byte) *member {
 	t.Helper()
 	if err := caddy.Load(config, true); err != nil {
@@ -90,8 +89,8 @@ func TestReloadReplacesTheProcess(t *testing.T) {
 	}
 }
 
-// A configuration that is refused starts nothing, and leaves the process of
-// the one that runs as it was.
+// A configuration that is refused starts nothing, and does not affect the process of the
+// running one.
 func TestRefusedReload(t *testing.T) {
 	u := load(t, site(t, anyPort, fakeHandler(t, "running")))
 	before := pid(t, u)
@@ -114,8 +113,8 @@ func TestRefusedReload(t *testing.T) {
 	}
 }
 
-// A configuration may also fail after the app has started: apps start in no
-// certain order. What was started then ends, and what was shared stays.
+// A configuration may also fail after the app has started, since apps start in random order.
+// New processes are stopped then, and shared ones continue.
 func TestReloadThatFailsToStart(t *testing.T) {
 	taken, err := net.Listen("tcp", anyPort)
 	if err != nil {
@@ -137,8 +136,8 @@ func TestReloadThatFailsToStart(t *testing.T) {
 	}
 }
 
-// Two sites with the directive, loaded twice: nothing is registered a second
-// time, and both are served, by one process.
+// Two sites with the directive, loaded twice: nothing is registered a second time, and one
+// process serves both.
 func TestTwoSites(t *testing.T) {
 	server := fakeServer(t, "two sites")
 	block := fmt.Sprintf("codex {\napp_server %q {\nenv %s two\nenv GORACE atexit_sleep_ms=0\nstart_timeout 1m\n}\n}\n", server.Command[0], fakeEnv)
@@ -172,7 +171,7 @@ func TestTwoSites(t *testing.T) {
 	}
 }
 
-// freeAddress finds a port that nobody listens on.
+// freeAddress returns an address with a free port.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", anyPort)

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// TestAddresses: an address that cannot be dialled is refused with the
-// configuration, also if a placeholder brings it.
+// TestAddresses: a configuration with an address that cannot be dialled is refused, also if the
+// address comes from a placeholder.
 func TestAddresses(t *testing.T) {
 	t.Setenv("CADDYMODULE_HOST", "codex.example")
 	for address, want := range map[string]string{ // what is wrong with it
@@ -48,7 +48,7 @@ func TestResolveRemote(t *testing.T) {
 	}
 }
 
-// A token that others could read on its way is worth a warning.
+// Caddy warns of a token that can be read on the network.
 func TestExposedTokens(t *testing.T) {
 	for address, want := range map[string]bool{
 		"ws://codex.example":   true,

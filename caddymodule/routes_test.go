@@ -12,10 +12,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// errNext is what the handler after this one returns.
+// errNext is returned by the next handler.
 var errNext = errors.New("the next handler was asked")
 
-// ask sends a request to a handler. The error is that of the next handler.
+// ask sends a request to a handler and returns the error of the next handler.
 func ask(h *Handler, method, target, key string, body io.Reader) (*httptest.ResponseRecorder, error) {
 	w := httptest.NewRecorder()
 	r, _ := prepared(method, target)
@@ -29,7 +29,7 @@ func ask(h *Handler, method, target, key string, body io.Reader) (*httptest.Resp
 	return w, err
 }
 
-// started is a handler whose fake app-server runs.
+// started returns a handler with a running fake app-server.
 func started(t *testing.T, keys ...APIKey) *Handler {
 	t.Helper()
 	h := fakeHandler(t, t.Name())
@@ -40,7 +40,7 @@ func started(t *testing.T, keys ...APIKey) *Handler {
 	return c.handlers[0]
 }
 
-// Each path answers to its methods, and says which they are.
+// Each path accepts its methods and names them for any other.
 func TestMethods(t *testing.T) {
 	h := started(t)
 	all := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "get", "ODD"}
@@ -84,7 +84,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// Unknown paths below /v1/ are the API's, and the answer is in its shape.
+// An unknown path below /v1/ is answered in the format of the API.
 func TestUnknownPaths(t *testing.T) {
 	h := started(t)
 	for _, path := range []string{"/v1/", "/v1/no-such-thing", "/v1/models/", "/v1/usage/", "/v1/chat/completions/", "/v1/Models", "/v1//models", "/v1/../healthz"} {
@@ -98,7 +98,7 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-// All other paths are left to the next handler, untouched and unchecked.
+// All other paths are passed to the next handler, unchanged and unchecked.
 func TestOtherPaths(t *testing.T) {
 	h := started(t, APIKey{Key: "k"})
 	for _, path := range []string{"/", "/v1", "/v1x/models", "/v2/models", "/V1/models", "//v1/models", "/healthz/", "/Healthz", "/api/v1/models", "/index.html"} {
@@ -112,7 +112,7 @@ func TestOtherPaths(t *testing.T) {
 	}
 }
 
-// A model's id may hold slashes, as they are or escaped.
+// A model's id may contain slashes, escaped or not.
 func TestModelIDs(t *testing.T) {
 	h := started(t)
 	for path, want := range map[string]string{
@@ -143,7 +143,7 @@ func TestModelIDs(t *testing.T) {
 	}
 }
 
-// unreadable is a body that nobody may look at.
+// unreadable is a body that must not be read.
 type unreadable struct{ t *testing.T }
 
 func (u unreadable) Read([]byte) (int, error) {
@@ -151,8 +151,7 @@ func (u unreadable) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// The key is asked for before anything else is said or read, but not by the
-// probes' paths.
+// The key is checked before anything else, but not on the paths of probes.
 func TestKeysOfRoutes(t *testing.T) {
 	h := started(t, APIKey{Key: "right"})
 	for _, test := range []struct {

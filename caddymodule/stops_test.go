@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Stops may begin and be waited for at once, and a wait ends only when what
-// began before it has ended.
+// Functions may be added while Wait waits, and Wait returns only when all functions that
+// started before it have ended.
 func TestStops(t *testing.T) {
 	s := newStops()
 	s.Wait()

@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Each option of tool calls, and the JSON that it stands for.
+// Each option of tool calls gives the expected JSON.
 func TestToolDirectives(t *testing.T) {
 	for options, want := range map[string]string{
 		"output_mode auto":                                `{"output_mode":"auto"}`,

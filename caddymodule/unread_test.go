@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// TestRefusedUnread: a request without a key is refused before its body is read,
-// and one that does not go on with it keeps neither the answer nor the
-// connection waiting.
+// TestRefusedUnread: a request without a key is refused before its body is read. If the body
+// does not arrive, this delays neither the answer nor the end of the connection.
 func TestRefusedUnread(t *testing.T) {
 	h := started(t, APIKey{Key: "sk-1"})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// Callers see the account of the user that their key names, and no other.
+// Callers see only the account of their key's user.
 func TestUsageIsTheCallersOwn(t *testing.T) {
 	// The book has no end, so that each run needs users of its own.
 	ann, ben := "ann-"+rand.Text(), "ben-"+rand.Text()
@@ -46,7 +46,7 @@ func TestUsageIsTheCallersOwn(t *testing.T) {
 	}
 }
 
-// A gateway may name users by any bytes.
+// Other handlers may give users any names.
 func TestUserOf(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, user := range []string{"", "ann", "J\xfcrgen", "J\xf6rgen", "J\ufffdrgen", strings.Repeat("x", 1000), strings.Repeat("x", 1001)} {

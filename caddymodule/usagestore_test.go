@@ -13,9 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// TestUsageFileMode: the usage, which names users, can be read by Caddy's own user
-// alone where Caddy's storage is the disk, whatever the umask is, and also if
-// somebody has let others read the file.
+// TestUsageFileMode: if Caddy's storage is a directory, only Caddy's user can read the usage,
+// whatever the umask, and also if the file was readable for others before.
 func TestUsageFileMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	key, err := usageKey()
