@@ -166,7 +166,7 @@ func TestConversationsByOtherForms(t *testing.T) {
 				_, status := admin.get("/codex/status")
 				return strings.Contains(status, `"kept":1`)
 			})
-			_, text = s.post(`{"model":"gpt-5",`+system+`,{"role":"assistant","content":`+string(said)+`},{"role":"user","content":"say: Tool localSearch found y"}]}`, nil)
+			s.post(`{"model":"gpt-5",`+system+`,{"role":"assistant","content":`+string(said)+`},{"role":"user","content":"say: Tool localSearch found y"}]}`, nil)
 			if s.lastKey() != first {
 				t.Error("a conversation with blocks did not go on in its thread")
 			}
