@@ -26,18 +26,18 @@ func requestOf(user string) *http.Request {
 func TestAdmitRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxConcurrent: 2, MaxQueue: 1, QueueWait: time.Minute})
-		leave, refusal := g.admit(t.Context(), "a", 2)
-		if refusal != nil {
-			t.Fatal(refusal)
+		leave, apiErr := g.admit(t.Context(), "a", 2)
+		if apiErr != nil {
+			t.Fatal(apiErr)
 		}
 		check := func(what string, turns, status int, code apierror.Code, param string, after time.Duration) {
 			t.Helper()
 			start := time.Now()
-			_, refusal := g.admit(t.Context(), "a", turns)
-			if refusal == nil || refusal.Status != status || refusal.Code != code || refusal.Param != param {
-				t.Fatalf("%s: %+v", what, refusal)
+			_, apiErr := g.admit(t.Context(), "a", turns)
+			if apiErr == nil || apiErr.Status != status || apiErr.Code != code || apiErr.Param != param {
+				t.Fatalf("%s: %+v", what, apiErr)
 			}
-			if status != http.StatusBadRequest && refusal.RetryAfter == 0 {
+			if status != http.StatusBadRequest && apiErr.RetryAfter == 0 {
 				t.Errorf("%s: when to come back is not said", what)
 			}
 			if took := time.Since(start); took != after {
@@ -49,8 +49,8 @@ func TestAdmitRefuses(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if second, refusal := g.admit(t.Context(), "a", 1); refusal != nil {
-				t.Error(refusal)
+			if second, apiErr := g.admit(t.Context(), "a", 1); apiErr != nil {
+				t.Error(apiErr)
 			} else {
 				second()
 			}
@@ -65,19 +65,19 @@ func TestAdmitRefuses(t *testing.T) {
 // A client that goes while it waits leaves its place.
 func TestAdmitClientGone(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour, Logger: discard()})
-	leave, refusal := g.admit(t.Context(), "a", 1)
-	if refusal != nil {
-		t.Fatal(refusal)
+	leave, apiErr := g.admit(t.Context(), "a", 1)
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	defer leave()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, refusal = g.admit(ctx, "a", 1)
-	if refusal == nil || refusal.Code != apierror.ClientGone().Code || g.queue.Len() != 0 {
-		t.Errorf("%+v, %d wait", refusal, g.queue.Len())
+	_, apiErr = g.admit(ctx, "a", 1)
+	if apiErr == nil || apiErr.Code != apierror.ClientGone().Code || g.queue.Len() != 0 {
+		t.Errorf("%+v, %d wait", apiErr, g.queue.Len())
 	}
 	w := httptest.NewRecorder()
-	if g.refuse(w, requestOf("a").WithContext(ctx), refusal); w.Code != apierror.ClientGone().Status {
+	if g.refuse(w, requestOf("a").WithContext(ctx), apiErr); w.Code != apierror.ClientGone().Status {
 		t.Errorf("answered %d: %s", w.Code, w.Body)
 	}
 }
@@ -86,16 +86,16 @@ func TestAdmitClientGone(t *testing.T) {
 func TestAdmitFairly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxConcurrent: 1, MaxQueue: 20, QueueWait: time.Hour})
-		leave, refusal := g.admit(t.Context(), "greedy", 1)
-		if refusal != nil {
-			t.Fatal(refusal)
+		leave, apiErr := g.admit(t.Context(), "greedy", 1)
+		if apiErr != nil {
+			t.Fatal(apiErr)
 		}
 		served := make(chan string, 20)
 		wait := func(user string) {
 			go func() {
-				leave, refusal := g.admit(t.Context(), user, 1)
-				if refusal != nil {
-					t.Error(refusal)
+				leave, apiErr := g.admit(t.Context(), user, 1)
+				if apiErr != nil {
+					t.Error(apiErr)
 					return
 				}
 				served <- user
@@ -125,17 +125,17 @@ func TestAdmitFairly(t *testing.T) {
 func TestAdmitPerUser(t *testing.T) {
 	for most, want := range map[int]int{0: 7, 3: 3, 8: 8} {
 		g, _ := exitingGateway(t, Options{MaxConcurrent: 8, MaxPerUser: most})
-		if leave, refusal := g.admit(t.Context(), "b", 1); refusal != nil {
-			t.Fatal(refusal)
+		if leave, apiErr := g.admit(t.Context(), "b", 1); apiErr != nil {
+			t.Fatal(apiErr)
 		} else {
 			leave()
 		}
 		got := 0
 		for range 9 {
-			if _, refusal := g.admit(t.Context(), "a", 1); refusal == nil {
+			if _, apiErr := g.admit(t.Context(), "a", 1); apiErr == nil {
 				got++
-			} else if refusal.Code != "codex_queue_full" {
-				t.Error(refusal)
+			} else if apiErr.Code != "codex_queue_full" {
+				t.Error(apiErr)
 			}
 		}
 		if got != want {
@@ -143,7 +143,7 @@ func TestAdmitPerUser(t *testing.T) {
 		}
 	}
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 8, MaxPerUser: 3})
-	if _, refusal := g.admit(t.Context(), "a", 4); refusal == nil || refusal.Param != "n" || !strings.Contains(refusal.Message, "at most 3") {
-		t.Errorf("more choices than a user may have: %v", refusal)
+	if _, apiErr := g.admit(t.Context(), "a", 4); apiErr == nil || apiErr.Param != "n" || !strings.Contains(apiErr.Message, "at most 3") {
+		t.Errorf("more choices than a user may have: %v", apiErr)
 	}
 }

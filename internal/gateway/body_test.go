@@ -46,15 +46,15 @@ func TestReadBody(t *testing.T) {
 				for others.Grow(10) {
 				}
 			}
-			body, refusal := g.readBody(r.Context(), x)
+			body, apiErr := g.readBody(r.Context(), x)
 			if c.status == 0 {
-				if refusal != nil {
-					t.Error(refusal)
+				if apiErr != nil {
+					t.Error(apiErr)
 				}
 				return
 			}
-			if refusal == nil || refusal.Status != c.status {
-				t.Errorf("%d bytes, %v; want %d", len(body), refusal, c.status)
+			if apiErr == nil || apiErr.Status != c.status {
+				t.Errorf("%d bytes, %v; want %d", len(body), apiErr, c.status)
 			}
 		})
 	}
@@ -67,8 +67,8 @@ func TestTrickle(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 1, Logger: discard()})
 		ours, theirs := net.Pipe()
 		server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, refusal := g.accept(g.newExchange(w, r), chatCodec{})
-			g.refuse(w, r, refusal)
+			_, apiErr := g.accept(g.newExchange(w, r), chatCodec{})
+			g.refuse(w, r, apiErr)
 		})}
 		go func() { _ = server.Serve(&oneConn{conn: theirs}) }()
 		defer server.Close()
@@ -93,16 +93,16 @@ func TestTrickle(t *testing.T) {
 // TestQueueFullBeforeBody: where no turn can run nor wait, the body is not read.
 func TestQueueFullBeforeBody(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxBody: 100, MaxBodyMemory: 400, MaxConcurrent: 1})
-	leave, refusal := g.admit(t.Context(), "", 1)
-	if refusal != nil {
-		t.Fatal(refusal)
+	leave, apiErr := g.admit(t.Context(), "", 1)
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(errors.New("it is read")))
-	if _, refusal := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{}); refusal == nil || refusal.Code != "codex_queue_full" {
-		t.Error(refusal)
+	if _, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{}); apiErr == nil || apiErr.Code != "codex_queue_full" {
+		t.Error(apiErr)
 	}
 	leave()
-	if _, refusal := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{}); refusal == nil || !strings.Contains(refusal.Message, "it is read") {
-		t.Error(refusal)
+	if _, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{}); apiErr == nil || !strings.Contains(apiErr.Message, "it is read") {
+		t.Error(apiErr)
 	}
 }

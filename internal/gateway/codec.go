@@ -17,9 +17,12 @@ type codec interface {
 
 // decodedRequest is a valid request of either API.
 type decodedRequest interface {
-	pictured
-	toolRequest
 	Choices() int
+	InstructionsContain(text string) bool
+	DeclaresTools() bool
+	RemoteImages() []string
+	SetImages(data map[string]string) bool
+	ImageParam(url string) string // the field that names the image
 	// resolve adds what the request refers to in the store of responses.
 	resolve(ctx context.Context, x *exchange) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)

@@ -68,16 +68,16 @@ func TestExit(t *testing.T) {
 func TestWaitingAtExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, exit := exitingGateway(t, Options{MaxBody: 1 << 10, MaxBodyMemory: 4 << 10, MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour})
-		leave, refusal := g.admit(t.Context(), "", 1)
-		if refusal != nil {
-			t.Fatal(refusal)
+		leave, apiErr := g.admit(t.Context(), "", 1)
+		if apiErr != nil {
+			t.Fatal(apiErr)
 		}
 		defer leave()
 		time.AfterFunc(time.Second, exit)
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(conversing(userMessage)))
-		_, refusal = g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{})
-		if refusal == nil || refusal.Status != http.StatusServiceUnavailable || refusal.Code != "server_shutting_down" || refusal.RetryAfter == 0 {
-			t.Errorf("%+v", refusal)
+		_, apiErr = g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{})
+		if apiErr == nil || apiErr.Status != http.StatusServiceUnavailable || apiErr.Code != "server_shutting_down" || apiErr.RetryAfter == 0 {
+			t.Errorf("%+v", apiErr)
 		}
 	})
 }
@@ -100,8 +100,8 @@ func TestSlowBodyAtExit(t *testing.T) {
 	reading := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = &readSignal{ReadCloser: r.Body, reading: reading}
-		_, refusal := g.accept(g.newExchange(w, r), chatCodec{})
-		g.refuse(w, r, refusal)
+		_, apiErr := g.accept(g.newExchange(w, r), chatCodec{})
+		g.refuse(w, r, apiErr)
 	}))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

@@ -18,11 +18,11 @@ func (largeImages) Fetch(_ context.Context, urls []string) (map[string]string, e
 // TestImagesTooLarge: a short body that names one image often is refused.
 func TestImagesTooLarge(t *testing.T) {
 	g := New(nil, Options{Images: largeImages{}})
-	chat, refusal := chat.Decode([]byte(conversing(`{"role":"user","content":[` + repeat(1000, `{"type":"image_url","image_url":{"url":"https://h/i"}}`) + `]}`)))
-	if refusal != nil {
-		t.Fatal(refusal)
+	chat, apiErr := chat.Decode([]byte(conversing(`{"role":"user","content":[` + repeat(1000, `{"type":"image_url","image_url":{"url":"https://h/i"}}`) + `]}`)))
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
-	if refusal := g.fetchImages(t.Context(), chat); refusal == nil || refusal.Code != "invalid_image_url" || refusal.Param != "messages[0].content[0].image_url.url" {
-		t.Errorf("%+v", refusal)
+	if apiErr := g.fetchImages(t.Context(), chatRequest{chat}); apiErr == nil || apiErr.Code != "invalid_image_url" || apiErr.Param != "messages[0].content[0].image_url.url" {
+		t.Errorf("%+v", apiErr)
 	}
 }

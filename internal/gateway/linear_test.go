@@ -209,9 +209,9 @@ func (c *costs) serve(route, body string) {
 	x := c.g.newExchange(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
 	defer x.close()
 	x.lease = c.lease
-	req, refusal := c.g.accept(x, codecs[route])
-	if refusal != nil {
-		c.g.refuse(w, x.r, refusal)
+	req, apiErr := c.g.accept(x, codecs[route])
+	if apiErr != nil {
+		c.g.refuse(w, x.r, apiErr)
 		return
 	}
 	req.plan.Choices = 1 // each is the same work

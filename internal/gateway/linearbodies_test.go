@@ -63,7 +63,7 @@ func chatBodies() map[string]hostileBody {
 			return conversing(userMessage + "," + repeat(n, `{"role":"developer","content":"<use_too"}`))
 		},
 		"empty messages": func(n int) string { return conversing(repeat(n, `{"role":"assistant"}`)) },
-		"refusals":       func(n int) string { return conversing(repeat(n, `{"role":"assistant","content":"a","refusal":"r"}`)) },
+		"refusals":       func(n int) string { return conversing(repeat(n, `{"role":"assistant","content":"a","apiErr":"r"}`)) },
 		"text parts": func(n int) string {
 			return conversing(`{"role":"user","content":[` + repeat(n, `{"type":"text","text":"t"}`) + `]}`)
 		},

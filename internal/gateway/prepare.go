@@ -54,16 +54,9 @@ type Images interface {
 	Fetch(ctx context.Context, urls []string) (map[string]string, error)
 }
 
-// pictured is a decoded request that may name images by URLs.
-type pictured interface {
-	RemoteImages() []string
-	SetImages(data map[string]string) bool
-	ImageParam(url string) string // the field that names it
-}
-
 // fetchImages replaces the URLs of images by the images. Without a fetcher they
 // stay, and Plan refuses them.
-func (g *Gateway) fetchImages(ctx context.Context, request pictured) *apierror.Error {
+func (g *Gateway) fetchImages(ctx context.Context, request decodedRequest) *apierror.Error {
 	if g.opts.Images == nil {
 		return nil
 	}

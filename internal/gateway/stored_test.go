@@ -147,9 +147,9 @@ func TestChainAtExit(t *testing.T) {
 		defer leave()
 		store.end = func() { end(leave, exit) }
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
-		_, refusal := g.accept(g.newExchange(httptest.NewRecorder(), r), responsesCodec{g})
-		if refusal == nil || refusal.Code != code || store.reads != 3 {
-			t.Errorf("%+v after %d reads, want %s", refusal, store.reads, code)
+		_, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), responsesCodec{g})
+		if apiErr == nil || apiErr.Code != code || store.reads != 3 {
+			t.Errorf("%+v after %d reads, want %s", apiErr, store.reads, code)
 		}
 	}
 }
@@ -177,21 +177,21 @@ func TestChainMemory(t *testing.T) {
 			}
 			return apiErr
 		}
-		if refusal := read(); refusal != nil {
-			t.Error(refusal)
+		if apiErr := read(); apiErr != nil {
+			t.Error(apiErr)
 		}
 		var others []*budget.Claim
 		for one := g.bodies.Claim(); one.Grow(1 << 10); one = g.bodies.Claim() {
 			others = append(others, one)
 		}
-		if refusal := read(); refusal == nil || refusal.Code != "codex_body_memory" {
-			t.Errorf("without memory: %v", refusal)
+		if apiErr := read(); apiErr == nil || apiErr.Code != "codex_body_memory" {
+			t.Errorf("without memory: %v", apiErr)
 		}
 		for _, one := range others {
 			one.Release()
 		}
-		if refusal := read(); refusal != nil || g.BodyMemory() != 0 {
-			t.Errorf("%d bytes are left, %v", g.BodyMemory(), refusal)
+		if apiErr := read(); apiErr != nil || g.BodyMemory() != 0 {
+			t.Errorf("%d bytes are left, %v", g.BodyMemory(), apiErr)
 		}
 	}
 }

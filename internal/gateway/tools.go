@@ -21,15 +21,9 @@ const (
 // opener is in instructions that teach a model textual calls.
 const opener = "<use_tool"
 
-// toolRequest is what turnOptions needs of a decoded request.
-type toolRequest interface {
-	InstructionsContain(text string) bool
-	DeclaresTools() bool
-}
-
 // turnOptions returns the options of a request's turns: those of the gateway, with
 // what is automatic resolved for this request.
-func (o *Options) turnOptions(r *http.Request, request toolRequest, plan *prompt.Plan) (turn.Options, *apierror.Error) {
+func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *prompt.Plan) (turn.Options, *apierror.Error) {
 	options := turn.Options{
 		ToolOptions:   o.Tools,
 		ClientName:    plan.Tools.ClientName,
@@ -40,9 +34,9 @@ func (o *Options) turnOptions(r *http.Request, request toolRequest, plan *prompt
 		MaxTokens:     plan.MaxTokens,
 	}
 	taught := request.InstructionsContain(opener)
-	var refusal *apierror.Error
-	if options.OutputMode, refusal = outputMode(o.Tools.OutputMode, r, taught && !request.DeclaresTools()); refusal != nil {
-		return turn.Options{}, refusal
+	var apiErr *apierror.Error
+	if options.OutputMode, apiErr = outputMode(o.Tools.OutputMode, r, taught && !request.DeclaresTools()); apiErr != nil {
+		return turn.Options{}, apiErr
 	}
 	options.StopAfterTools = cmp.Or(options.StopAfterTools, turn.StopBurst)
 	if !plan.ParallelToolCalls {

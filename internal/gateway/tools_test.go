@@ -17,7 +17,7 @@ const (
 )
 
 // decodeChat returns a decoded request and its plan.
-func decodeChat(t *testing.T, system string, more map[string]any) (*chat.Request, *prompt.Plan) {
+func decodeChat(t *testing.T, system string, more map[string]any) (chatRequest, *prompt.Plan) {
 	t.Helper()
 	body := map[string]any{
 		"model": "gpt-5",
@@ -33,15 +33,15 @@ func decodeChat(t *testing.T, system string, more map[string]any) (*chat.Request
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, refusal := chat.Decode(text)
-	if refusal != nil {
-		t.Fatal(refusal)
+	request, apiErr := chat.Decode(text)
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
-	plan, refusal := request.Plan(prompt.Options{})
-	if refusal != nil {
-		t.Fatal(refusal)
+	plan, apiErr := request.Plan(prompt.Options{})
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
-	return request, plan
+	return chatRequest{request}, plan
 }
 
 func withTools(names ...string) map[string]any {
@@ -78,15 +78,15 @@ func TestMode(t *testing.T) {
 				r.Header.Set("x-proxy-output-mode", c.header)
 			}
 			gateway := Options{Tools: turn.ToolOptions{OutputMode: c.configured}}
-			options, refusal := gateway.turnOptions(r, request, plan)
+			options, apiErr := gateway.turnOptions(r, request, plan)
 			if c.want == "" {
-				if refusal == nil || refusal.Status != http.StatusBadRequest {
-					t.Errorf("got %+v, %v; want a refusal", options, refusal)
+				if apiErr == nil || apiErr.Status != http.StatusBadRequest {
+					t.Errorf("got %+v, %v; want a apiErr", options, apiErr)
 				}
 				return
 			}
-			if refusal != nil || options.OutputMode != c.want {
-				t.Errorf("got %s, %v; want %s", options.OutputMode, refusal, c.want)
+			if apiErr != nil || options.OutputMode != c.want {
+				t.Errorf("got %s, %v; want %s", options.OutputMode, apiErr, c.want)
 			}
 		})
 	}
@@ -113,9 +113,9 @@ func TestTextual(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			request, plan := decodeChat(t, c.system, c.more)
 			gateway := Options{Tools: turn.ToolOptions{OutputMode: c.mode, TextualTools: c.set}}
-			o, refusal := gateway.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
-			if refusal != nil {
-				t.Fatal(refusal)
+			o, apiErr := gateway.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
+			if apiErr != nil {
+				t.Fatal(apiErr)
 			}
 			got := none
 			switch {
@@ -151,9 +151,9 @@ func TestParallelToolCalls(t *testing.T) {
 	} {
 		request, plan := decodeChat(t, plainPrompt, c.more)
 		gateway := Options{Tools: turn.ToolOptions{ParallelToolCalls: c.configured}}
-		o, refusal := gateway.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
-		if got := o.ParallelToolCalls == nil || *o.ParallelToolCalls; refusal != nil || got != c.want {
-			t.Errorf("%s: %v, %v; want %v", name, got, refusal, c.want)
+		o, apiErr := gateway.turnOptions(httptest.NewRequest(http.MethodPost, "/", nil), request, plan)
+		if got := o.ParallelToolCalls == nil || *o.ParallelToolCalls; apiErr != nil || got != c.want {
+			t.Errorf("%s: %v, %v; want %v", name, got, apiErr, c.want)
 		}
 	}
 }
