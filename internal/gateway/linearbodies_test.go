@@ -331,6 +331,14 @@ func schemas() map[string]func(n int) string {
 			deep := strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
 			return `{"x":[` + repeat(n/depth+1, deep) + `]}`
 		},
+		"deep schemas": func(n int) string {
+			return strings.Repeat(`{"properties":{"a-rather-long-name":`, 50) + `{"properties":{` +
+				numbered(n, `"p%d":{"minLength":1,"anyOf":[false,{"$ref":"#"}]}`) + `}}` + strings.Repeat("}}", 50)
+		},
+		"keywords": func(n int) string { return `{` + repeat(n, `"type":"object","x":1,"required":[]`) + `}` },
+		"lost values": func(n int) string {
+			return `{"properties":{` + numbered(n/20+1, `"p%d":{"default":"`+strings.Repeat("x", 100)+`"}`) + `}}`
+		},
 		"enums":  func(n int) string { return `{"enum":[` + numbered(n, `"e%d"`) + `]}` },
 		"spaces": func(n int) string { return `{` + strings.Repeat("\n\t ", n) + `"type":"object"}` },
 	}

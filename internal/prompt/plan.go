@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/toolschema"
 )
 
 // Options are what a plan needs to know besides the request.
@@ -166,13 +167,18 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 // developerInstructions are the instructions that the request's settings make.
 func (c *Conversation) developerInstructions(names codexNames) string {
 	instruction := c.Choice.instruction(names)
-	switch {
-	case !c.Format.jsonObject:
+	if !c.Format.jsonObject {
 		return instruction
-	case instruction == "":
-		return jsonInstruction
 	}
-	return instruction + "\n\n" + jsonInstruction
+	return joinParagraphs(instruction, jsonInstruction)
+}
+
+// joinParagraphs joins two texts by a blank line, if neither is empty.
+func joinParagraphs(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
 }
 
 func dynamicTools(tools []Tool, names codexNames) []codexrpc.DynamicTool {
@@ -181,11 +187,12 @@ func dynamicTools(tools []Tool, names codexNames) []codexrpc.DynamicTool {
 	}
 	dynamic := make([]codexrpc.DynamicTool, len(tools))
 	for i, t := range tools {
+		schema, words := toolschema.Fit(t.Schema)
 		dynamic[i] = codexrpc.DynamicTool{
 			Type:        "function",
 			Name:        names.of(t.Name),
-			Description: t.Description,
-			InputSchema: t.Schema,
+			Description: joinParagraphs(t.Description, words),
+			InputSchema: schema,
 		}
 	}
 	return dynamic

@@ -249,8 +249,14 @@ func TestPlanSettings(t *testing.T) {
 		serial    bool
 		ignored   []string
 	}{
-		"nothing":          {fields: `"x":1`},
-		"tools":            {fields: f, tools: both},
+		"nothing": {fields: `"x":1`},
+		"tools":   {fields: f, tools: both},
+		"a schema that Codex cuts": {
+			fields: `"tools":[{"type":"function","function":{"name":"f","description":"does f","parameters":{"type":"object","properties":{"a":{"type":"integer","minimum":1},"b":{"const":5}}}}}]`,
+			tools: []codexrpc.DynamicTool{{Type: "function", Name: "f",
+				Description: "does f\n\nFurther JSON Schema keywords of the parameters:\n- a: minimum 1",
+				InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer","const":5}}}`)}},
+		},
 		"auto":             {fields: f + `,"tool_choice":"auto"`, tools: both},
 		"none":             {fields: f + `,"tool_choice":"none"`},
 		"required":         {fields: f + `,"tool_choice":"required"`, tools: both, developer: mustCall},

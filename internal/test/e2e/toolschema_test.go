@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/codexschema"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// schemaKeywords are the keywords of schemas, of all drafts and of some generators,
+// each with a value.
+var schemaKeywords = map[string]string{
+	"type": `"string"`, "description": `"x"`, "encrypted": `true`, "enum": `["a",1,null]`, "const": `5`,
+	"items": `{"type":"number","minimum":1}`, "properties": `{"p":{"type":"string","pattern":"a"}}`,
+	"required": `["p"]`, "additionalProperties": `{"type":"string","default":"a"}`,
+	"anyOf": `[{"type":"string","format":"date"},true]`, "oneOf": `[{"const":1},{}]`, "allOf": `[{"$ref":"#"}]`,
+	"$ref": `"#/$defs/A"`, "$defs": `{"B":{"type":"string","minLength":1}}`, "definitions": `{"B":{"enum":[1]}}`,
+	"title": `"x"`, "default": `1`, "examples": `[1]`, "example": `1`, "deprecated": `true`, "readOnly": `true`, "writeOnly": `true`,
+	"minimum": `1`, "maximum": `1`, "exclusiveMinimum": `1`, "exclusiveMaximum": `1`, "multipleOf": `2`,
+	"minLength": `1`, "maxLength": `1`, "pattern": `"a"`, "format": `"date"`,
+	"contentEncoding": `"base64"`, "contentMediaType": `"x/y"`, "contentSchema": `{"type":"string"}`,
+	"prefixItems": `[{"type":"string"}]`, "additionalItems": `false`, "unevaluatedItems": `false`,
+	"contains": `{"type":"string"}`, "minContains": `1`, "maxContains": `1`, "minItems": `1`, "maxItems": `1`, "uniqueItems": `true`,
+	"patternProperties": `{"a":{"type":"string"}}`, "propertyNames": `{"pattern":"a"}`, "minProperties": `1`, "maxProperties": `1`,
+	"unevaluatedProperties": `false`, "dependencies": `{"a":["b"]}`, "dependentRequired": `{"a":["b"]}`, "dependentSchemas": `{"a":{"type":"object"}}`,
+	"if": `{"type":"string"}`, "then": `{"type":"string"}`, "else": `{"type":"string"}`, "not": `{"type":"string"}`,
+	"nullable": `true`, "discriminator": `{"propertyName":"a"}`, "xml": `{}`, "externalDocs": `{"url":"x"}`, "optional": `true`, "strict": `true`,
+	"$schema": `"x"`, "$id": `"x"`, "id": `"x"`, "$comment": `"x"`, "$anchor": `"x"`, "$dynamicAnchor": `"x"`, "$dynamicRef": `"#x"`,
+	"$recursiveRef": `"#"`, "$recursiveAnchor": `true`, "$vocabulary": `{}`,
+	"x-own": `1`, "enumNames": `["a"]`, "enumDescriptions": `["a"]`, "markdownDescription": `"x"`, "errorMessage": `"x"`, "propertyOrdering": `["a"]`,
+}
+
+// schemaOf is the schema of a tool with one argument.
+func schemaOf(argument string) string {
+	return `{"type":"object","properties":{"v":` + argument + `},"$defs":{"A":{"type":"string","maxLength":2},"Unused":{"type":"string"}}}`
+}
+
+// schemaCases are schemas with each keyword beside each type and beside none, and
+// what else Codex is known to rewrite.
+func schemaCases() (cases []string) {
+	for _, keyword := range slices.Sorted(maps.Keys(schemaKeywords)) {
+		member := fmt.Sprintf("%q:%s", keyword, schemaKeywords[keyword])
+		for _, base := range []string{"", `"type":"string",`, `"type":"object",`, `"type":"array",`, `"type":["integer","null"],`} {
+			if keyword != "type" || base == "" {
+				cases = append(cases, schemaOf("{"+base+member+"}"))
+			}
+		}
+	}
+	for _, argument := range []string{
+		`{}`, `true`, `false`, `{"type":"any"}`, `{"type":[]}`, `{"type":["string"]}`, `{"type":"null"}`, `{"type":5}`,
+		`{"description":null,"type":"string","enum":null}`, `{"const":null}`, `{"const":[1]}`, `{"enum":[]}`, `{"const":1,"enum":[1,2],"type":"integer"}`,
+		`{"items":true}`, `{"type":"array","items":false}`, `{"$ref":"#"}`, `{"$ref":"#x"}`, `{"$ref":"http://x/y"}`,
+		`{"format":"int32","minimum":0}`, `{"anyOf":[]}`, `{"$defs":[]}`, `{"required":null,"minItems":2}`,
+		`{"type":"number","enum":[1e15,1.50,-0]}`,
+	} {
+		cases = append(cases, schemaOf(argument))
+	}
+	cases = append(cases, `{}`, `{"type":"string"}`, `{"type":["object","null"]}`, `{"anyOf":[{"required":["a"]}]}`,
+		`{"$ref":"#/definitions/a%20b","definitions":{"a b":{"properties":{"c":{"$ref":"#/definitions/c"}}},"c":{"not":{}},"d":{}}}`)
+	return append(cases, longSchemas()...)
+}
+
+// longSchemas are schemas around the length from which Codex drops more and more.
+func longSchemas() (cases []string) {
+	described := func(n int, text string) string {
+		return schemaOf(`{"type":"string","description":"` + strings.Repeat(text, n) + `"},"w":{"type":"object","properties":{"x":{"$ref":"#/$defs/A"}},"description":"W"}`)
+	}
+	frame := len(described(0, "")) - len(`,"maxLength":2`) - len(`,"Unused":{"type":"string"}`)
+	for _, more := range []int{0, 1} {
+		cases = append(cases, described(codexschema.Budget-frame+more, "x"), described((codexschema.Budget-frame)/2+more, "é"))
+	}
+	var wide []string
+	for i := range 60 {
+		wide = append(wide, fmt.Sprintf(`"k%d":{"type":"string","enum":["%080d"]}`, i, i))
+	}
+	many := strings.Join(wide, ",")
+	nested := `{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"object","properties":{"c":{"type":"string"},"d":{"anyOf":[{"type":"string"}]}}},"e":{"type":"array","items":{"type":"array","items":{"type":"string"}}}}}}}`
+	return append(cases,
+		schemaOf(nested+`,"ref":{"$ref":"#/$defs/A"},"any":{"anyOf":[{"type":"string"},`+nested+`]},`+many),
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"},"b":`+nested+`},"$defs":{"A":{"type":"object","properties":{`+many+`}}}}`,
+		schemaOf(nested+`,"all":{"allOf":[`+nested+`]},"map":{"type":"object","additionalProperties":{"oneOf":[{"type":"object","properties":{`+many+`}}]}}`),
+	)
+}
+
+// bareCodex is a codex that is used without Caddy.
+type bareCodex struct {
+	t     *testing.T
+	conn  *codexrpc.Conn
+	model *scriptedmodel.Server
+	plan  *prompt.Plan // of an ordinary request
+}
+
+func newBareCodex(t *testing.T) *bareCodex {
+	t.Helper()
+	model := scriptedmodel.New(scriptedmodel.Options{})
+	server := httptest.NewServer(model)
+	t.Cleanup(server.Close)
+	t.Cleanup(model.Close)
+	home := t.TempDir()
+	writeHome(t, home, server.URL+"/v1", codexhome.Options{})
+	process := appserver.New(appserver.Config{Command: []string{codexBinary, "app-server"}, Home: home,
+		Client: codexrpc.ClientInfo{Name: "test", Title: "test", Version: "0"}}, nil)
+	process.Start()
+	t.Cleanup(process.Stop)
+	conn, err := process.Conn(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, refusal := chat.Decode([]byte(chatBody("say:ok", nil)))
+	if refusal != nil {
+		t.Fatal(refusal.Message)
+	}
+	plan, refusal := request.Plan(prompt.Options{})
+	if refusal != nil {
+		t.Fatal(refusal.Message)
+	}
+	return &bareCodex{t, conn, model, plan}
+}
+
+// offer runs a turn with a tool for each schema and returns the schemas that the
+// model is offered, in the same order. The error is that codex refuses them.
+func (c *bareCodex) offer(schemas ...string) ([]codexschema.Schema, error) {
+	c.t.Helper()
+	ctx := testContext(c.t)
+	params := c.plan.Thread
+	for i, schema := range schemas {
+		params.DynamicTools = append(params.DynamicTools, codexrpc.DynamicTool{
+			Type: "function", Name: fmt.Sprint("tool_", i), InputSchema: json.RawMessage(schema),
+		})
+	}
+	thread, err := c.conn.StartThread(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	defer thread.Close(func() {})
+	if err := thread.StartTurn(ctx, c.plan.Turn); err != nil {
+		c.t.Fatal(err)
+	}
+	select {
+	case <-thread.Ended():
+	case <-ctx.Done():
+		c.t.Fatal("the turn does not end")
+	}
+	request, _ := c.model.Last()
+	offered := make([]codexschema.Schema, len(schemas))
+	for _, tool := range request.Tools {
+		var i int
+		if _, err := fmt.Sscanf(tool.Name, "tool_%d", &i); err == nil {
+			offered[i] = decodeSchema(c.t, tool.Parameters)
+		}
+	}
+	return offered, nil
+}
+
+func decodeSchema(t testing.TB, text []byte) codexschema.Schema {
+	t.Helper()
+	schema, err := codexschema.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.(codexschema.Schema)
+}
+
+// TestCodexSchemas compares what Codex makes of schemas with what this project
+// believes. If it fails for a new release, internal/test/codexschema and the table
+// in internal/toolschema have to follow.
+func TestCodexSchemas(t *testing.T) {
+	c := newBareCodex(t)
+	const atOnce = 200
+	for some := range slices.Chunk(schemaCases(), atOnce) {
+		offered, err := c.offer(some...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, schema := range some {
+			want, err := codexschema.Offered([]byte(schema))
+			if err != nil {
+				t.Fatalf("%s is believed to be refused: %v", schema, err)
+			}
+			// Through JSON, since lists have several types in Go.
+			if got, want := asJSON(t, offered[i]), asJSON(t, want); got != want {
+				t.Errorf("%s\nis offered as\n%s\nbelieved is\n%s", schema, got, want)
+			}
+		}
+	}
+	for _, schema := range refusedSchemas {
+		if _, err := codexschema.Offered([]byte(schema)); err == nil {
+			t.Errorf("%s is believed to be taken", schema)
+		}
+		if _, err := c.offer(schema); err == nil {
+			t.Errorf("Codex takes %s", schema)
+		}
+	}
+}
+
+// refusedSchemas are schemas for which Codex refuses the thread.
+var refusedSchemas = []string{
+	`{"type":"null"}`,
+	schemaOf(`"string"`),
+	schemaOf(`{"required":true}`),
+	schemaOf(`{"required":[1]}`),
+	schemaOf(`{"items":[{}]}`),
+	schemaOf(`{"type":"string","description":5}`),
+	schemaOf(`{"type":"string","encrypted":"x"}`),
+	schemaOf(`{"type":"object","properties":[]}`),
+	schemaOf(`{"type":"object","additionalProperties":"x"}`),
+	schemaOf(`{"type":"array","minItems":1.0}`),
+	schemaOf(`{"enum":"a"}`),
+	schemaOf(`{"anyOf":{"type":"string"}}`),
+	schemaOf(`{"$ref":5}`),
+}
+
+func asJSON(t testing.TB, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// agentTools are tools such as a coding agent declares.
+func agentTools(t testing.TB) []json.RawMessage {
+	t.Helper()
+	text, err := os.ReadFile("testdata/agent_tools.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tools []json.RawMessage
+	if err := json.Unmarshal(text, &tools); err != nil {
+		t.Fatal(err)
+	}
+	return tools
+}
+
+// TestAgentTools: of the tools of an agent, and of every keyword, the model knows all
+// that the client wrote: by the schema that it is offered and by the description.
+func TestAgentTools(t *testing.T) {
+	s := newSite(t, "")
+	tools := agentTools(t)
+	for i, schema := range append(schemaCases(), refusedSchemas[1:]...) {
+		tools = append(tools, json.RawMessage(fmt.Sprintf(`{"name":"case_%d","description":"A case.","parameters":%s}`, i, schema)))
+	}
+	for some := range slices.Chunk(tools, 200) {
+		declared := make([]any, len(some))
+		flat := make([]any, len(some))
+		for i, tool := range some {
+			declared[i] = map[string]any{"type": "function", "function": tool}
+			flat[i] = json.RawMessage(`{"type":"function",` + string(tool[1:]))
+		}
+		response, body := s.post(chatBody("say:ok", map[string]any{"tools": declared}), nil)
+		if response.StatusCode != http.StatusOK {
+			t.Fatal(body)
+		}
+		inChat := s.checkKnown(t, some)
+		response = s.do(http.MethodPost, "/v1/responses", strings.NewReader(asJSON(t, map[string]any{"model": "gpt-5", "input": "say:ok", "tools": flat})), nil)
+		if body := s.read(response); response.StatusCode != http.StatusOK {
+			t.Fatal(body)
+		}
+		if inResponses := s.checkKnown(t, some); !reflect.DeepEqual(inChat, inResponses) {
+			t.Error("the Responses API offers other tools than chat completions")
+		}
+	}
+}
+
+// checkKnown checks the last request to the model, and returns its tools.
+func (s *site) checkKnown(t *testing.T, tools []json.RawMessage) map[string]string {
+	t.Helper()
+	offered := map[string]scriptedmodel.Tool{}
+	all := map[string]string{}
+	request, _ := s.model.Last()
+	for _, tool := range request.Tools {
+		offered[tool.Name], all[tool.Name] = tool, string(tool.Raw)
+	}
+	for _, declared := range tools {
+		tool := gjson.ParseBytes(declared)
+		name, description := tool.Get("name").Str, tool.Get("description").Str
+		schema := compactJSON(t, tool.Get("parameters").Raw)
+		words, ok := strings.CutPrefix(offered[name].Description, description)
+		if !ok {
+			t.Errorf("%s is described as %q", name, offered[name].Description)
+			continue
+		}
+		if err := codexschema.Missing([]byte(schema), decodeSchema(t, offered[name].Parameters), strings.TrimPrefix(words, "\n\n")); err != nil {
+			t.Errorf("%s: %v\n%s\n%s%s", name, err, schema, offered[name].Parameters, words)
+		}
+	}
+	return all
+}
+
+func compactJSON(t testing.TB, text string) string {
+	t.Helper()
+	var b strings.Builder
+	compact := json.RawMessage(text)
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(compact); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

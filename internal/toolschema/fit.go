@@ -1,0 +1,167 @@
+package toolschema
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+const (
+	// budget is the length, in bytes, up to which Codex offers a schema whole.
+	budget = 5000
+	// maxRead is the length of the longest schema that is taken apart. A longer one is
+	// above the budget in any case that occurs, and is repeated as it is.
+	maxRead = 1 << 20
+)
+
+// Fit returns the schema that Codex is to have for text, a JSON object without space
+// between its tokens, and the words that the description of the tool needs beside
+// it: what the model does not see of the schema. There are none if it sees all. The
+// words are no longer than the schema and a line.
+func Fit(text json.RawMessage) (fitted json.RawMessage, words string) {
+	if len(text) > maxRead {
+		return text, wholeHeader + string(text)
+	}
+	root := parse(jsontext.Value(text))
+	f := fit(&root, false)
+	if f.size() > budget {
+		f = fit(&root, true)
+		f.loss.unsaid = f.loss.unsaid || f.size() > budget
+	}
+	return f.out, f.loss.words(text)
+}
+
+// fitter writes a schema for Codex and collects what is lost.
+type fitter struct {
+	out   []byte
+	grown int  // how much longer Codex makes the schema
+	bare  bool // descriptions are lost
+	loss  loss
+}
+
+func fit(root *schema, bare bool) *fitter {
+	f := &fitter{out: make([]byte, 0, len(root.text)), bare: bare, loss: loss{limit: len(root.text)}}
+	f.schema(root, "", true)
+	return f
+}
+
+// size is the length by which Codex measures the schema, or a little more.
+func (f *fitter) size() int { return len(f.out) + f.grown }
+
+// schema writes a schema; name is that of the argument that it describes.
+func (f *fitter) schema(s *schema, name string, root bool) {
+	if s.text.Kind() != jsontext.KindObject {
+		f.out = append(f.out, "{}"...)
+		f.loss.noSchema(s.text)
+		return
+	}
+	typ := s.inferType()
+	if root && typ == "" && !s.isTyped() {
+		typ = `"object"`
+	}
+	typed := typ != "" || s.isTyped()
+	kept := func(m member) bool { return m.takes && typed && !(f.bare && m.keyword == "description") }
+	f.loss.ofSchema(s, name, kept)
+
+	w := objectWriter{f: f}
+	if typ != "" {
+		w.member("type")
+		f.out = append(f.out, typ...)
+	}
+	for _, m := range s.known {
+		if kept(m) {
+			w.member(m.keyword)
+			f.value(m)
+		}
+	}
+	if typ == "" {
+		typ = string(s.get("type"))
+	}
+	if contains(typ, "array") && !s.has("items") {
+		w.member("items")
+		f.out = append(f.out, "{}"...)
+	}
+	if contains(typ, "object") && !s.has("properties") {
+		f.grown += len(`,"properties":{}`)
+	}
+	w.end()
+}
+
+// value writes the value of a member that is kept.
+func (f *fitter) value(m member) {
+	switch m.form {
+	case formSchema:
+		if m.keyword == "additionalProperties" && m.value.Kind() == jsontext.KindBool {
+			break // which Codex keeps
+		}
+		f.child(m, 0)
+		return
+	case formSchemaList:
+		f.out = append(f.out, '[')
+		for i := range m.children {
+			if i > 0 {
+				f.out = append(f.out, ',')
+			}
+			f.child(m, i)
+		}
+		f.out = append(f.out, ']')
+		return
+	case formSchemaMap:
+		w := objectWriter{f: f}
+		for i := range m.children {
+			w.member(m.children[i].name)
+			f.child(m, i)
+		}
+		w.end()
+		return
+	case formAny:
+		f.grown += len(`enum[]`) - len(`const`)
+		f.grown += exponents(m.value)
+	case formList:
+		for _, v := range m.value.Elements() {
+			f.grown += exponents(v)
+		}
+	}
+	f.out = append(f.out, m.value...)
+}
+
+// exponents is how much longer Codex spells a value: 1e3 becomes 1e+3.
+func exponents(v jsontext.Value) int {
+	if v.Kind() == jsontext.KindNumber && bytes.ContainsAny(v, "eE") {
+		return 1
+	}
+	return 0
+}
+
+// child writes one of the schemas in a member.
+func (f *fitter) child(m member, i int) {
+	c := &m.children[i]
+	back := f.loss.enter(m, c.name, i)
+	f.schema(&c.schema, c.name, false)
+	f.loss.leave(back)
+}
+
+// objectWriter writes an object, by the names of its members and what f writes
+// behind each.
+type objectWriter struct {
+	f     *fitter
+	begun bool
+}
+
+func (w *objectWriter) member(name string) {
+	if w.begun {
+		w.f.out = append(w.f.out, ',')
+	} else {
+		w.f.out = append(w.f.out, '{')
+		w.begun = true
+	}
+	w.f.out = append(jsontext.AppendString(w.f.out, name), ':')
+}
+
+func (w *objectWriter) end() {
+	if !w.begun {
+		w.f.out = append(w.f.out, '{')
+	}
+	w.f.out = append(w.f.out, '}')
+}

@@ -1,0 +1,114 @@
+package toolschema
+
+import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+
+// schema is a schema as the client wrote it.
+type schema struct {
+	text    jsontext.Value
+	known   []member // the members of an object that are in keywords, each once
+	dropped []member // its other members
+}
+
+// member is a keyword of a schema and its value.
+type member struct {
+	keyword  string
+	form     form // that the value has to have
+	value    jsontext.Value
+	takes    bool    // whether Codex takes the value: it has that form
+	children []child // the schemas in the value, if so
+}
+
+// child is a schema within the value of a keyword.
+type child struct {
+	name   string // of a property or definition; else empty
+	schema schema
+}
+
+// parse reads a schema, descending into the keywords that hold schemas and that
+// Codex keeps. Every byte is read once.
+func parse(text jsontext.Value) schema { return readSchema(jsontext.NewCursor(text)) }
+
+func readSchema(c *jsontext.Cursor) (s schema) {
+	if c.Kind() != jsontext.KindObject {
+		s.text = c.Skip()
+		return s
+	}
+	s.text = c.Read(func() {
+		for name := range c.Members() {
+			m := member{keyword: string(name), form: keywords[string(name)]}
+			m.value = c.Read(func() { m.children = readChildren(c, m.form) })
+			m.takes = m.wellFormed()
+			s.add(m)
+		}
+	})
+	return s
+}
+
+// readChildren reads the value at the cursor and returns the schemas in it.
+func readChildren(c *jsontext.Cursor, f form) (children []child) {
+	switch kind := c.Kind(); {
+	case f == formSchemaMap && kind == jsontext.KindObject:
+		for name := range c.Members() {
+			children = append(children, child{string(name), readSchema(c)})
+		}
+	case f == formSchemaList && kind == jsontext.KindArray:
+		for range c.Elements() {
+			children = append(children, child{"", readSchema(c)})
+		}
+	case f == formSchema && (kind == jsontext.KindObject || kind == jsontext.KindBool):
+		children = []child{{"", readSchema(c)}}
+	default:
+		c.Skip()
+	}
+	return children
+}
+
+// add adds a member. Of those with one keyword the last counts, as for Codex.
+func (s *schema) add(m member) {
+	switch {
+	case m.value.Kind() == jsontext.KindNull && !m.mayBeNull(): // the same as no member
+	case m.form == formDropped:
+		s.dropped = append(s.dropped, m)
+	default:
+		for i := range s.known {
+			if s.known[i].keyword == m.keyword {
+				s.known[i] = m
+				return
+			}
+		}
+		s.known = append(s.known, m)
+	}
+}
+
+// get returns the value of a keyword that Codex keeps; nil if there is none, or one
+// that it would not take.
+func (s *schema) get(keyword string) jsontext.Value {
+	for _, m := range s.known {
+		if m.keyword == keyword && m.takes {
+			return m.value
+		}
+	}
+	return nil
+}
+
+// has reports whether the schema has one of the keywords that Codex keeps.
+func (s *schema) has(names ...string) bool {
+	for _, name := range names {
+		if s.get(name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// hasDropped reports whether the schema has one of the keywords that Codex drops.
+func (s *schema) hasDropped(names ...string) bool {
+	for _, m := range s.dropped {
+		for _, name := range names {
+			if m.keyword == name {
+				return true
+			}
+		}
+	}
+	return false
+}
