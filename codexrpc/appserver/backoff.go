@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// backoff makes the pauses between starts of a process that keeps failing.
+// backoff returns the pauses between the starts of a program that keeps failing.
 type backoff struct {
 	first, most time.Duration
-	stable      time.Duration // ready for so long, failures are forgotten
+	stable      time.Duration // a program that was ready for so long is stable
 	failures    int           // in a row
 }
 
@@ -16,8 +16,9 @@ func newBackoff() backoff {
 	return backoff{first: 100 * time.Millisecond, most: 30 * time.Second, stable: 30 * time.Second}
 }
 
-// next returns the pause before the next start: doubling from first to most,
-// with up to a quarter off so that a fleet does not restart in step.
+// next counts a failure and returns the pause before the next start. It doubles from
+// first to most, less up to a random quarter so that many processes do not restart
+// in step.
 func (b *backoff) next() time.Duration {
 	pause := b.first
 	for range b.failures {
@@ -31,12 +32,5 @@ func (b *backoff) next() time.Duration {
 	return pause - rand.N(pause/4+1)
 }
 
-// isStable reports whether a process that was ready for so long was sound.
+// isStable reports whether a program that was ready for so long is stable.
 func (b *backoff) isStable(ready time.Duration) bool { return ready >= b.stable }
-
-// lasted tells how long the process was ready before it failed.
-func (b *backoff) lasted(ready time.Duration) {
-	if b.isStable(ready) {
-		b.failures = 0
-	}
-}

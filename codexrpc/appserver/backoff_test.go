@@ -21,18 +21,3 @@ func TestBackoffDoubles(t *testing.T) {
 		t.Errorf("after very many failures the pause is %s", pause)
 	}
 }
-
-func TestBackoffForgets(t *testing.T) {
-	b := newBackoff()
-	for range 5 {
-		b.next()
-	}
-	b.lasted(b.stable - 1)
-	if b.failures != 5 {
-		t.Errorf("%d failures are left after a short while", b.failures)
-	}
-	b.lasted(b.stable)
-	if pause := b.next(); pause > b.first {
-		t.Errorf("after a long while the pause is %s", pause)
-	}
-}

@@ -69,7 +69,7 @@ func (cfg *Config) startCatalogue(dir string, env []string, timeout time.Duratio
 	return r, nil
 }
 
-// wait waits for the end of the run and returns what it has printed.
+// wait waits for the end of the run and returns its output.
 func (r *catalogueRun) wait() ([]byte, error) {
 	defer r.release()
 	err := r.cmd.Wait()

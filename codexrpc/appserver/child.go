@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -10,31 +11,25 @@ import (
 )
 
 const (
-	// stderrGrace is how long a process outside the child's group may hold its
-	// stderr open after the child's exit.
+	// stderrGrace is how long a process outside the child's group may keep stderr
+	// open after the child's exit.
 	stderrGrace = time.Second
-	// killGrace is how long a killed process may take to be gone. One that the
-	// operating system does not let go of cannot be ended from here.
+	// killGrace is how long a killed process may take to exit.
 	killGrace = 5 * time.Second
 )
 
-// child is one run of the app-server's program: the process that was started
-// and all that it has started itself.
+// child is a started program with the connection to it.
 type child struct {
 	program *Program
 	conn    *codexrpc.Conn
 	stderr  *stderrLog
-	exited  chan struct{} // closed when the started process has been waited for
-	state   string        // how it exited; valid once exited is closed
+	exited  chan struct{} // closed when the program has exited
+	status  string        // how it exited; valid once exited is closed
 	copier  sync.WaitGroup
 }
 
-// spawn forks the program and connects to it. It does not wait for an answer.
-func spawn(cfg *Config, dir string, env []string, logger func() *slog.Logger) (*child, error) {
-	program, err := cfg.start(dir, env)
-	if err != nil {
-		return nil, err
-	}
+// newChild connects to a program and waits for its exit in the background.
+func newChild(program *Program, logger func() *slog.Logger) *child {
 	c := &child{program: program, stderr: &stderrLog{}, exited: make(chan struct{})}
 	c.conn = codexrpc.NewConn(codexrpc.NewStdio(program.Stdout, program.Stdin), logger)
 	c.copier.Go(func() {
@@ -42,42 +37,45 @@ func spawn(cfg *Config, dir string, env []string, logger func() *slog.Logger) (*
 		_ = program.Stderr.Close()
 	})
 	go c.wait()
-	return c, nil
+	return c
 }
 
-func (c *child) pid() int { return c.program.PID }
-
-// wait reaps the started process. What that one has started itself may live
-// on and hold the pipes (the program from npm is a launcher): the group is
-// ended with its leader.
+// wait waits for the exit. Then it kills the process group: the program from npm is
+// a launcher whose child may live on and keep the pipes open.
 func (c *child) wait() {
 	defer close(c.exited)
-	c.state = c.program.Wait()
+	c.status = c.program.Wait()
 	c.program.Kill()
 	expireRead(c.program.Stderr, stderrGrace)
 }
 
-// exit says how the child exited.
-func (c *child) exit() string {
+// expireRead makes the reads of r fail after d, if r has deadlines.
+func expireRead(r io.Reader, d time.Duration) {
+	if deadline, ok := r.(interface{ SetReadDeadline(time.Time) error }); ok {
+		_ = deadline.SetReadDeadline(time.Now().Add(d))
+	}
+}
+
+// exitStatus returns how the child exited.
+func (c *child) exitStatus() string {
 	select {
 	case <-c.exited:
-		return c.state
+		return c.status
 	default:
 		return "it has not exited"
 	}
 }
 
-// stop ends the child: its stdin is closed, which asks it to end; after
-// toClose it is told to, and after another toTerminate it is killed. The
-// process is gone and its goroutines have ended when there is no error.
+// stop closes the child's stdin, which asks it to end, terminates it after toClose,
+// and kills it after another toTerminate. When it returns nil the child has exited
+// and its goroutines have ended.
 func (c *child) stop(toClose, toTerminate time.Duration) error {
-	// Closing the connection closes stdin. Its reader ends with it.
-	_ = c.conn.Close()
-	if !c.gone(toClose) {
+	_ = c.conn.Close() // closes stdin
+	if !c.exitsWithin(toClose) {
 		c.program.Terminate()
-		if !c.gone(toTerminate) {
+		if !c.exitsWithin(toTerminate) {
 			c.program.Kill()
-			if !c.gone(killGrace) {
+			if !c.exitsWithin(killGrace) {
 				return fmt.Errorf("the process lives %s after it was killed", killGrace)
 			}
 		}
@@ -86,8 +84,8 @@ func (c *child) stop(toClose, toTerminate time.Duration) error {
 	return nil
 }
 
-// gone waits for the exit, at most for d.
-func (c *child) gone(d time.Duration) bool {
+// exitsWithin waits for the exit, for d at most.
+func (c *child) exitsWithin(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

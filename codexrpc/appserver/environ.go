@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// homeVariable names the directory in which Codex keeps everything.
+// homeVariable is the variable for the directory of all files of Codex.
 const homeVariable = "CODEX_HOME"
 
-// inheritedVariables are what an app-server gets of this process's environment,
-// beside LC_… and what the providers of its configuration name: what a program
-// needs to run, to reach the network and to log, and what is meant for Codex's
-// login and its built-in providers. Keys of other programs are not among them.
-// Proxies count in lower case, too.
+// inheritedVariables are passed on from this process's environment to an app-server:
+// those that a program needs to run, to reach the network and to log, and those for
+// Codex's login and its built-in providers. LC_… and the variables that the providers
+// name are passed on, too, and the names of proxies in lower case. Keys of other
+// programs are not.
 var inheritedVariables = []string{
 	"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TZDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "CODEX_CA_CERTIFICATE",
@@ -23,20 +23,20 @@ var inheritedVariables = []string{
 	"CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_OSS_BASE_URL", "CODEX_OSS_PORT",
 }
 
-// windowsVariables are those without which programs do not run on Windows. Names
-// are in capitals: there the case of a name does not count.
+// windowsVariables are needed by programs on Windows. The names are in upper case and
+// are compared without regard to case there.
 var windowsVariables = []string{
 	"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "OS", "PROCESSOR_ARCHITECTURE", "NUMBER_OF_PROCESSORS",
 	"USERNAME", "USERDOMAIN", "USERPROFILE", "HOMEDRIVE", "HOMEPATH", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
 	"PROGRAMFILES", "PROGRAMFILES(X86)", "COMPUTERNAME",
 }
 
-// temporaryVariables name the directory for temporary files. An app-server has one
-// of its own, which is removed with it.
+// temporaryVariables are the variables for the directory for temporary files. An
+// app-server has one of its own.
 var temporaryVariables = map[bool][]string{false: {"TMPDIR"}, true: {"TEMP", "TMP"}}[runtime.GOOS == "windows"]
 
-// mayHave reports whether an app-server gets a variable. named are those that its
-// providers name.
+// mayHave reports whether an app-server gets a variable. named are the variables that
+// its providers name.
 func mayHave(name string, named []string) bool {
 	if slices.Contains(named, name) || strings.HasPrefix(name, "LC_") || slices.Contains(inheritedVariables, name) {
 		return true
@@ -48,10 +48,9 @@ func mayHave(name string, named []string) bool {
 	return name == strings.ToLower(name) && strings.HasSuffix(name, "_proxy") && slices.Contains(inheritedVariables, upper)
 }
 
-// environ is the environment of the programs that are run with a home: what they
-// may have of this process's, directories of their own, and what the
-// configuration adds. Of a name that stands in it twice, the later value holds.
-// The configuration cannot change CODEX_HOME.
+// environ returns the environment of programs with a home: the inherited variables,
+// directories of their own, and Config.Env, which cannot change CODEX_HOME. Of two
+// values for one name the later one counts.
 func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	named := home.config.variables()
 	for _, variable := range os.Environ() {

@@ -4,14 +4,14 @@ package appserver
 
 import "os/exec"
 
-// ownGroup does nothing where there are no process groups; closing stdin is
-// what ends the program there.
+// ownGroup does nothing: there are no process groups here. Closing stdin ends the
+// program.
 func ownGroup(*exec.Cmd) {}
 
-// terminateGroup ends the started process: there is no gentler way here.
+// terminateGroup kills the process, since there is no gentler way here.
 func terminateGroup(cmd *exec.Cmd) { killGroup(cmd) }
 
-// killGroup ends the started process.
+// killGroup kills the process.
 func killGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
 		_ = cmd.Process.Kill()

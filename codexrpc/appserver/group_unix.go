@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// ownGroup puts the child into a process group of its own, so that all that
-// it starts can be ended with it, and so that a Ctrl-C meant for the server
-// does not reach it before its streams have ended.
+// ownGroup starts the command in a process group of its own, so that everything that
+// it starts can be ended with it, and so that a Ctrl-C for the server does not end it
+// before its streams have ended.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
@@ -17,10 +17,11 @@ func ownGroup(cmd *exec.Cmd) {
 // terminateGroup asks every process of the group to end.
 func terminateGroup(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGTERM) }
 
-// killGroup ends every process of the group.
+// killGroup kills every process of the group.
 func killGroup(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGKILL) }
 
-// signalGroup ignores the error: a group that is gone is what is wanted.
+// signalGroup sends a signal to the group and ignores errors: the group may have
+// ended.
 func signalGroup(cmd *exec.Cmd, sig syscall.Signal) {
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, sig)

@@ -63,20 +63,20 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	switch {
 	case missed > 0 && !unresponsive:
 		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "address", s.address, "threads", in.conn.Threads())
-		s.become(Status{
+		s.change(Status{
 			State: StateUnresponsive, PID: in.pid(), Version: in.version,
 			Reason: fmt.Sprintf("it has been silent for %s", s.heartbeat.Wait),
 			Remedy: "it is silent, and is replaced if it stays so",
 		})
 	case missed == 0 && unresponsive:
 		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.address)
-		s.ready(in)
+		s.setReady(in)
 	}
 }
 
-// replaceForHealth replaces the serving instance, unless that is under way. If it
-// was done less than replaceEvery ago a fresh instance is likely to have the same
-// fault: then it reports false and does nothing, but if helps says otherwise.
+// replaceForHealth replaces the serving instance, unless that is under way. It does
+// nothing and reports false if an instance was replaced less than replaceEvery ago,
+// since the fresh one is likely to have the same fault, unless helps is set.
 func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 	if s.next != nil {
 		return true

@@ -14,49 +14,48 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// The files of a CODEX_HOME that this client knows.
+// The files of a CODEX_HOME that are used here.
 const (
 	configFile         = "config.toml"
 	variablesFile      = ".env"
 	installationIDFile = "installation_id"
 )
 
-// loginFiles are the login and the lock under which Codex renews it. The
-// private homes have links to those of the operator's home, so that there is one
-// login: Codex follows the links when it locks and replaces the file.
+// loginFiles are the login and the lock under which Codex renews it. Private homes
+// have links to those of the operator's home, so that there is one login: Codex
+// follows the links when it locks and replaces the file.
 var loginFiles = []string{"auth.json", "auth.lock"}
 
-// agentsDir is where a user has skills and plugins for agents of any kind. Codex
-// looks for it in the home directory and cannot be told not to.
+// agentsDir has a user's skills and plugins for agents of any kind. Codex looks for it
+// in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is how many releases of Codex's log are kept from being written. It
-// is a database with a version in its name that grows by some 60 KB with each turn,
-// in a directory that may be in memory. Codex goes on without it where a directory
-// is in its place.
+// logVersions is the number of versions of Codex's log that are prevented by
+// directories in their places, which Codex tolerates. The log is a database with its
+// version in the name. It grows by some 60 KB with each turn, perhaps in a file system
+// in memory.
 const logVersions = 9
 
-// maxLinks bounds the links to what is in a home directory.
+// maxLinks bounds the links to the entries of a home directory.
 const maxLinks = 4096
 
-// privateHome is what one instance has in the places of the CODEX_HOME and of the
-// home directory of its user:
+// privateHome is the directory of one instance:
 //
+//	codex/         its CODEX_HOME, with the operator's login and the settings of the
+//	               model provider, and nothing else of the operator's CODEX_HOME
+//	user/          its home directory, with links to the entries of the user's, except
+//	               agentsDir, so that programs find their files
 //	models.json, fallback.json   see [catalogue]
-//	codex/   the operator's login and the settings that choose the model
-//	         provider, and nothing else of the operator's CODEX_HOME
-//	user/    links to all that is in the home directory but agentsDir, so that
-//	         programs that are run for a login or from there find their files
 type privateHome struct {
 	path     string
-	operator string // the CODEX_HOME it is made of; empty: there is none
+	operator string // the operator's CODEX_HOME; empty: there is none
 	config   operatorConfig
 }
 
 func (h *privateHome) codex() string { return filepath.Join(h.path, "codex") }
 func (h *privateHome) user() string  { return filepath.Join(h.path, "user") }
 
-// userHome is the home directory of this process's user, or empty.
+// userHome returns the home directory of this process's user, or "".
 func userHome() string {
 	if home, err := os.UserHomeDir(); err == nil {
 		return home
@@ -67,8 +66,8 @@ func userHome() string {
 	return ""
 }
 
-// operatorHome is the home that the login and the provider are taken from: that
-// of the configuration, else Codex's own choice. It is empty where there is none.
+// operatorHome returns the CODEX_HOME with the login and the provider: that of the
+// configuration, else the one that Codex would use. It returns "" if there is none.
 func (cfg *Config) operatorHome() (string, error) {
 	home := cmp.Or(cfg.Home, cfg.Env[homeVariable], os.Getenv(homeVariable))
 	if home == "" {
@@ -81,8 +80,7 @@ func (cfg *Config) operatorHome() (string, error) {
 	return filepath.Abs(home)
 }
 
-// newPrivateHome makes a home within dir. Its error says what an operator can do
-// about it.
+// newPrivateHome makes a home within dir. The error says what an operator can do.
 func (cfg *Config) newPrivateHome(dir string) (*privateHome, error) {
 	operator, err := cfg.operatorHome()
 	if err != nil {
@@ -103,7 +101,7 @@ func (cfg *Config) newPrivateHome(dir string) (*privateHome, error) {
 	return h, nil
 }
 
-// fill puts the files into a new home.
+// fill makes the files of a new home.
 func (h *privateHome) fill() error {
 	for _, dir := range []string{h.codex(), h.user()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -129,7 +127,7 @@ func (h *privateHome) fill() error {
 		return nil
 	}
 	for _, name := range loginFiles {
-		// Also to a file that does not exist yet: the operator may log in later.
+		// The file need not exist yet: the operator may log in later.
 		if err := os.Symlink(filepath.Join(h.operator, name), h.file(name)); err != nil {
 			return err
 		}
@@ -137,18 +135,17 @@ func (h *privateHome) fill() error {
 	return errors.Join(h.copyVariables(), h.copyInstallationID())
 }
 
-// file is the path of a file in the CODEX_HOME.
+// file returns the path of a file in the CODEX_HOME.
 func (h *privateHome) file(name string) string { return filepath.Join(h.codex(), name) }
 
-// linkUser links what is in the home directory of the user. One that cannot be
-// read has nothing for a program either.
+// linkUser links the entries of the user's home directory, if that can be read.
 func (h *privateHome) linkUser(home string) error {
 	dir, err := os.Open(home)
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(maxLinks) // an error leaves what has been read
+	names, _ := dir.Readdirnames(maxLinks) // with an error come the names before it
 	for _, name := range names {
 		if strings.EqualFold(name, agentsDir) {
 			continue
@@ -160,7 +157,7 @@ func (h *privateHome) linkUser(home string) error {
 	return nil
 }
 
-// remove removes the home.
+// remove removes the home, if there is one.
 func (h *privateHome) remove() error {
 	if h == nil || h.path == "" {
 		return nil
@@ -171,8 +168,8 @@ func (h *privateHome) remove() error {
 // assignment is a line of a .env file.
 var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=`)
 
-// copyVariables copies the lines of the operator's .env file, which Codex adds to
-// its environment, that set what an app-server may have.
+// copyVariables copies the lines of the operator's .env file that set variables which
+// an app-server may have. Codex adds the file to its environment.
 func (h *privateHome) copyVariables() error {
 	content, err := readBounded(filepath.Join(h.operator, variablesFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -196,18 +193,17 @@ func (h *privateHome) copyVariables() error {
 
 var installationID = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 
-// copyInstallationID lets the provider see one installation where there is one:
-// Codex sends this id with each request, and makes a new one for a home that has
-// none.
+// copyInstallationID copies the id that Codex sends with each request, so that the
+// provider does not see a new installation with each private home.
 func (h *privateHome) copyInstallationID() error {
 	id, err := readBounded(filepath.Join(h.operator, installationIDFile))
 	if id = bytes.TrimSpace(id); err != nil || !installationID.Match(id) {
-		return nil // Codex makes another one
+		return nil // Codex makes a new one
 	}
 	return os.WriteFile(h.file(installationIDFile), id, 0o600)
 }
 
-// notLoggedIn says what to do where the login is missing.
+// notLoggedIn returns the error for a missing login, with what to do.
 func (h *privateHome) notLoggedIn() error {
 	login := "run `codex login` for the user of this server"
 	if h.operator != "" {

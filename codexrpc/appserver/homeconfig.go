@@ -15,10 +15,10 @@ import (
 // maxConfig bounds a configuration file of Codex's, in bytes.
 const maxConfig = 4 << 20
 
-// providerConfig is what an app-server takes over from the operator's
-// config.toml: the settings that choose the model provider, describe its models
-// and say how to reach it and log in. All others stay out, so that no caller of
-// an API meets the operator's tools, hooks and instructions.
+// providerConfig is what is taken over from the operator's config.toml: the settings
+// that choose the model provider, describe its models and say how to reach it and log
+// in. All others stay out, so that callers of the API do not reach the operator's
+// tools, hooks and instructions.
 type providerConfig struct {
 	Model              string                    `toml:"model,omitempty"`
 	ModelProvider      string                    `toml:"model_provider,omitempty"`
@@ -28,26 +28,25 @@ type providerConfig struct {
 	OpenAIBaseURL      string                    `toml:"openai_base_url,omitempty"`
 	ChatGPTBaseURL     string                    `toml:"chatgpt_base_url,omitempty"`
 	ForcedLoginMethod  string                    `toml:"forced_login_method,omitempty"`
-	// ForcedWorkspace is a text or a list of them.
+	// ForcedWorkspace is a string or a list of strings.
 	ForcedWorkspace  any    `toml:"forced_chatgpt_workspace_id,omitempty"`
 	CredentialsStore string `toml:"cli_auth_credentials_store,omitempty"`
 }
 
-// operatorConfig is what is read of the operator's config.toml.
+// operatorConfig is what is decoded of the operator's config.toml.
 type operatorConfig struct {
 	providerConfig
-	// Profile selects one of the profiles that Codex had once. Releases that know
-	// it no more go on with their defaults, which may be another provider.
+	// Profile selects a profile, which old releases of Codex had. Newer ones ignore it
+	// and use their defaults, which may be another provider.
 	Profile  string `toml:"profile"`
 	Features struct {
 		RespectSystemProxy bool `toml:"respect_system_proxy"`
 	} `toml:"features"`
 }
 
-// privateConfig is the config.toml of a private home. Its own settings keep
-// Codex from looking for more, such as files of a project around the working
-// directory, and from what it would do for each new home: fetch plugins and
-// unpack skills.
+// privateConfig is the config.toml of a private home. Its own settings keep Codex from
+// reading the files of a project around the working directory, and from fetching
+// plugins and unpacking skills for each new home.
 type privateConfig struct {
 	providerConfig
 	ProjectRootMarkers []string        `toml:"project_root_markers"`
@@ -61,12 +60,12 @@ type skillsConfig struct {
 	Bundled             enabled `toml:"bundled"`
 }
 
-// enabled switches something off, unless it is set.
+// enabled is a table that switches a feature off, unless Enabled is set.
 type enabled struct {
 	Enabled bool `toml:"enabled"`
 }
 
-// readOperatorConfig reads the config.toml in home; there need not be one.
+// readOperatorConfig reads the config.toml in home, if there is one.
 func readOperatorConfig(home string) (operatorConfig, error) {
 	path := filepath.Join(home, configFile)
 	content, err := readBounded(path)
@@ -84,8 +83,7 @@ func readOperatorConfig(home string) (operatorConfig, error) {
 	return config, nil
 }
 
-// parseOperatorConfig reads the content of a config.toml. Its error tells the
-// line, as far as the TOML is wrong.
+// parseOperatorConfig parses a config.toml. The error for invalid TOML has the line.
 func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	if err := toml.Unmarshal(content, &config); err != nil {
 		return operatorConfig{}, errors.New(strings.TrimPrefix(err.Error(), "toml: "))
@@ -101,8 +99,8 @@ func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	return config, nil
 }
 
-// readBounded reads a regular file of maxConfig bytes at most. Opening a pipe
-// would wait for somebody who writes to it.
+// readBounded reads a regular file of maxConfig bytes at most. It refuses pipes, since
+// opening one waits for a writer.
 func readBounded(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
@@ -119,8 +117,7 @@ func readBounded(path string) ([]byte, error) {
 	return content, err
 }
 
-// resolve makes relative paths absolute: they are meant from the operator's
-// home.
+// resolve makes relative paths absolute. They start from the operator's home.
 func (c *providerConfig) resolve(home string) {
 	c.ModelCatalogJSON = resolvePath(home, c.ModelCatalogJSON)
 	for _, provider := range c.ModelProviders {
@@ -134,8 +131,8 @@ func (c *providerConfig) resolve(home string) {
 	}
 }
 
-// resolvePath makes a path absolute, but for one that begins with ~, which
-// Codex knows, and for none.
+// resolvePath makes a path absolute. It returns an empty path and one that begins with
+// ~, which Codex resolves, as they are.
 func resolvePath(home, path string) string {
 	if path == "" || filepath.IsAbs(path) || path == "~" || strings.HasPrefix(path, "~/") {
 		return path
@@ -143,8 +140,8 @@ func resolvePath(home, path string) string {
 	return filepath.Join(home, path)
 }
 
-// variables are the names of the environment's variables that the providers take
-// their keys and headers from.
+// variables returns the environment variables with the keys and headers of the
+// providers.
 func (c *providerConfig) variables() (names []string) {
 	for _, provider := range c.ModelProviders {
 		if name, ok := provider["env_key"].(string); ok {
@@ -160,11 +157,11 @@ func (c *providerConfig) variables() (names []string) {
 	return names
 }
 
-// private is the text of the private home's config.toml.
+// private returns the text of the private home's config.toml.
 func (c *operatorConfig) private() ([]byte, error) {
 	config := privateConfig{
 		providerConfig:     c.providerConfig,
-		ProjectRootMarkers: []string{}, // the working directory itself is the root
+		ProjectRootMarkers: []string{}, // the working directory is the root
 		Features:           map[string]bool{"plugins": false, "apps": false, "hooks": false, "memories": false},
 	}
 	if c.Features.RespectSystemProxy {
@@ -178,10 +175,10 @@ func (c *operatorConfig) private() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// inKeyring reports whether Codex keeps the operator's login in the system's
-// keyring, as auto does where it can. The entry there belongs to the path of the
-// operator's home, so that no other home can use it. A private one would make an
-// entry of its own, and remove the file, when it renews a login.
+// inKeyring reports whether Codex may keep the operator's login in the system's
+// keyring, where the entry belongs to the path of the operator's home: no other home
+// can use it. With that setting Codex would make an entry for the private home, and
+// remove the file, when it renews a login.
 func (c *providerConfig) inKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

@@ -46,10 +46,3 @@ func (s *supervisor) warnOnce(in *instance, message, why string) {
 		s.log().Warn(message, "reason", why, "pid", in.pid())
 	}
 }
-
-func (p *Process) setMemory(bytes int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.memory = bytes
-	p.hasChanged()
-}

@@ -1,6 +1,7 @@
 package appserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,22 +13,22 @@ import (
 const (
 	// privatePrefix begins the name of every private directory.
 	privatePrefix = "caddy-codex-run-"
-	// privateTries bounds how often a new private directory is made, when a sweep
-	// of another process takes one away before its lock is held.
+	// privateTries bounds the attempts to make a private directory.
 	privateTries = 10
-	// sweepNames and sweepDirs bound a sweep: how many names of the temporary
-	// directory are looked at, and how many directories are removed.
+	// sweepNames and sweepDirs bound a sweep: the names in the temporary directory
+	// that are checked, and the directories that are removed.
 	sweepNames = 100_000
 	sweepDirs  = 256
 )
 
-// privateDir is a directory in which no other program keeps anything. It has a
-// lock for as long as its process lives, so that a later process can tell and
-// sweep what a killed one has left behind:
+// privateDir is a directory for the files of one [Process]:
 //
-//	work/         the working directory of the app-server, empty
-//	tmp/          its temporary files
-//	home-…/       the CODEX_HOME of one instance, see [privateHome]
+//	work/     the working directory of the app-server, empty
+//	tmp/      its temporary files
+//	home-…/   the home of one instance, see [privateHome]
+//
+// It is locked while this program lives, so that the next one recognizes and removes
+// the directory of one that was killed.
 type privateDir struct {
 	path string
 	lock *os.File // nil where there are no locks
@@ -36,51 +37,52 @@ type privateDir struct {
 func (d *privateDir) work() string { return filepath.Join(d.path, "work") }
 func (d *privateDir) temp() string { return filepath.Join(d.path, "tmp") }
 
-// newPrivateDir makes a private directory in the system's temporary directory.
-func newPrivateDir() (*privateDir, error) {
+// newPrivateDir makes a private directory in the system's temporary directory. It
+// tries again if a sweep removes the directory before it is locked.
+func newPrivateDir() (d *privateDir, err error) {
 	for range privateTries {
-		path, err := os.MkdirTemp("", privatePrefix) // 0700
-		if err != nil {
-			return nil, fmt.Errorf("making a private directory: %w", err)
+		if d, err = makePrivateDir(); !errors.Is(err, errTaken) {
+			break
 		}
-		lock, err := lockPrivate(path)
-		if errors.Is(err, errTaken) {
-			continue
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("locking a private directory: %w", err), os.RemoveAll(path))
-		}
-		d := &privateDir{path: path, lock: lock}
-		for _, dir := range []string{d.work(), d.temp()} {
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				return nil, errors.Join(fmt.Errorf("making a private directory: %w", err), d.remove())
-			}
-		}
-		return d, nil
 	}
-	return nil, errors.New("making a private directory: another process keeps removing it")
+	return d, err
 }
 
-// errTaken says that another process has locked or removed a directory.
+func makePrivateDir() (*privateDir, error) {
+	path, err := os.MkdirTemp("", privatePrefix) // 0700
+	if err != nil {
+		return nil, fmt.Errorf("making a private directory: %w", err)
+	}
+	d := &privateDir{path: path}
+	if d.lock, err = lockPrivate(path); err != nil {
+		return nil, fmt.Errorf("locking a private directory: %w", err)
+	}
+	for _, dir := range []string{d.work(), d.temp()} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, errors.Join(fmt.Errorf("making a private directory: %w", err), d.remove())
+		}
+	}
+	return d, nil
+}
+
+// errTaken is the error for a directory that another process has locked or removed.
 var errTaken = errors.New("it is locked by another process")
 
-// remove removes the directory and gives up its lock.
+// remove removes the directory, and then its lock.
 func (d *privateDir) remove() error {
-	if d.lock == nil {
-		return os.RemoveAll(d.path)
+	err := os.RemoveAll(d.path)
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close())
 	}
-	if removeBeforeUnlock {
-		return errors.Join(os.RemoveAll(d.path), d.lock.Close())
-	}
-	return errors.Join(d.lock.Close(), os.RemoveAll(d.path))
+	return err
 }
 
-// sweepPrivateDirs removes the private directories that processes of this user
-// have left behind when they were killed. It ends early when stop is closed.
-func sweepPrivateDirs(stop <-chan struct{}, log *slog.Logger) {
+// sweepPrivateDirs removes the private directories of killed programs of this user,
+// until ctx ends.
+func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	temp, err := os.Open(os.TempDir())
 	if err != nil {
-		return // whoever needs the directory says so
+		return // newPrivateDir reports it
 	}
 	defer temp.Close()
 	removed := 0
@@ -88,10 +90,8 @@ func sweepPrivateDirs(stop <-chan struct{}, log *slog.Logger) {
 		names, err := temp.Readdirnames(256)
 		seen += len(names)
 		for _, name := range names {
-			select {
-			case <-stop:
+			if ctx.Err() != nil {
 				return
-			default:
 			}
 			if strings.HasPrefix(name, privatePrefix) && removeAbandoned(filepath.Join(temp.Name(), name)) {
 				removed++
@@ -106,9 +106,8 @@ func sweepPrivateDirs(stop <-chan struct{}, log *slog.Logger) {
 	}
 }
 
-// prepare makes what an instance of our own needs: the private directory, which
-// it shares with those before it, and a home. It returns the environment of the
-// programs that are to be run.
+// prepare makes the private directory, if there is none, and the home of a child. It
+// returns the environment for the programs of the instance.
 func (p *Process) prepare(in *instance) (env []string, err error) {
 	private, err := p.privateDir()
 	if err != nil || p.cfg.Start != nil {
@@ -120,8 +119,8 @@ func (p *Process) prepare(in *instance) (env []string, err error) {
 	return p.cfg.environ(in.home, private.temp()), nil
 }
 
-// privateDir returns the process's private directory, which is made for its first
-// instance.
+// privateDir returns the private directory of the process, and makes it if there is
+// none.
 func (p *Process) privateDir() (*privateDir, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,13 +8,10 @@ import (
 	"syscall"
 )
 
-// removeBeforeUnlock says that a directory is removed while its lock is held.
-const removeBeforeUnlock = true
-
-// lockPrivate locks a directory for as long as the returned file is open. A
-// lock on the directory itself also keeps systemd-tmpfiles from ageing what is
-// in it. Where the file system has no locks, it returns no file: nobody can
-// take the directory for an abandoned one there either.
+// lockPrivate locks a directory for as long as the returned file is open. The lock is
+// on the directory itself, which also keeps systemd-tmpfiles from removing old files
+// in it. It returns nil for a file system without locks, where removeAbandoned
+// removes nothing either.
 func lockPrivate(path string) (*os.File, error) {
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	switch {
@@ -38,7 +35,7 @@ func lockPrivate(path string) (*os.File, error) {
 	return dir, nil
 }
 
-// isStill reports whether path names the open directory: it may have been
+// isStill reports whether path is still the open directory, which may have been
 // removed before it was locked.
 func isStill(dir *os.File, path string) bool {
 	opened, errOpened := dir.Stat()
@@ -46,8 +43,8 @@ func isStill(dir *os.File, path string) bool {
 	return errOpened == nil && errNamed == nil && os.SameFile(opened, named)
 }
 
-// removeAbandoned removes a directory of this user's that nobody has locked, and
-// reports whether it did.
+// removeAbandoned removes a directory of this user that nobody has locked. It reports
+// whether it did.
 func removeAbandoned(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() {

@@ -6,35 +6,49 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"time"
 )
 
-// Program is an app-server that has been started: a process with all that it
-// has started itself, or one that runs within this process, see
-// [Config].Start.
+// Program is a started app-server: a process group, or one that runs within this
+// process (see [Config].Start).
 type Program struct {
-	// Stdin is what it reads, Stdout and Stderr are what it writes. A write to
-	// Stdin that must not wait for ever needs a SetWriteDeadline.
+	// Stdin is its input, Stdout and Stderr are its output. Writes to Stdin have a
+	// timeout only if it has SetWriteDeadline.
 	Stdin          io.WriteCloser
 	Stdout, Stderr io.ReadCloser
 	PID            int
-	// Wait waits until it has exited and says how. It is called once.
+	// Wait waits for the exit and returns how it exited. It is called once.
 	Wait func() string
-	// Terminate asks it to end, Kill ends it, also after its exit what is left of
-	// it. Neither waits.
+	// Terminate asks it to exit. Kill ends it, or after its exit the rest of its
+	// process group. Neither waits.
 	Terminate, Kill func()
 }
 
-// start starts the program of the configuration in a directory and with an
-// environment.
-func (cfg *Config) start(dir string, env []string) (*Program, error) {
+// startProgram starts the configured program in a directory and with an
+// environment. The error says what an operator can do.
+func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
 	if cfg.Start != nil {
-		return cfg.Start()
+		program, err := cfg.Start()
+		if err != nil {
+			return nil, fmt.Errorf("cannot start the app-server: %w", err)
+		}
+		return program, nil
 	}
 	cmd := exec.Command(cfg.Command[0], cfg.Command[1:]...)
-	cmd.Dir = dir
-	cmd.Env = env
+	cmd.Dir, cmd.Env = dir, env
 	ownGroup(cmd)
+	program, err := fork(cmd)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("cannot start %q: %w; install it with `npm install -g @openai/codex`, or set the command to its path", cfg.Command[0], err)
+	case err != nil:
+		return nil, fmt.Errorf("cannot start %q: %w; check the command and the working directory", cfg.Command[0], err)
+	}
+	return program, nil
+}
+
+// fork starts a command with pipes. Those of [exec.Cmd] end with its Wait, which
+// would cut off the last lines of the output.
+func fork(cmd *exec.Cmd) (*Program, error) {
 	var pipes pipeSet
 	stdin, toChild := pipes.make()
 	fromChild, stdout := pipes.make()
@@ -48,20 +62,20 @@ func (cfg *Config) start(dir string, env []string) (*Program, error) {
 		pipes.closeAll()
 		return nil, err
 	}
-	// The child has its own copies; ours would keep the pipes from ending.
+	// The child has copies of its ends. Ours would keep the pipes open.
 	for _, f := range []*os.File{stdin, stdout, stderr} {
 		_ = f.Close()
 	}
 	return &Program{
 		Stdin: toChild, Stdout: fromChild, Stderr: fromStderr, PID: cmd.Process.Pid,
-		Wait:      func() string { return waitFor(cmd) },
+		Wait:      func() string { return wait(cmd) },
 		Terminate: func() { terminateGroup(cmd) },
 		Kill:      func() { killGroup(cmd) },
 	}, nil
 }
 
-// waitFor reaps a process and says how it exited.
-func waitFor(cmd *exec.Cmd) string {
+// wait waits for the exit of a command and returns how it exited.
+func wait(cmd *exec.Cmd) string {
 	err := cmd.Wait()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		return err.Error()
@@ -69,15 +83,7 @@ func waitFor(cmd *exec.Cmd) string {
 	return cmd.ProcessState.String()
 }
 
-// expireRead makes the reads of r fail after d. Where there are no deadlines,
-// the end of r is waited for.
-func expireRead(r io.Reader, d time.Duration) {
-	if deadline, ok := r.(interface{ SetReadDeadline(time.Time) error }); ok {
-		_ = deadline.SetReadDeadline(time.Now().Add(d))
-	}
-}
-
-// pipeSet makes pipes and remembers them until they are handed on.
+// pipeSet makes pipes and closes all of them if one cannot be made.
 type pipeSet struct {
 	files []*os.File
 	err   error

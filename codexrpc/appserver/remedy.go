@@ -8,13 +8,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// remedies says what to do about each class of failure of an app-server. The
-// first error that matches counts.
+// remedies are what to do about each class of errors. The first match counts.
 var remedies = []struct {
 	err    error
 	remedy string
 }{
-	{errStopped, ""}, // nothing is to be done
+	{errStopped, ""},
 	{codexrpc.ErrNotLoggedIn, "Codex is not logged in; run `codex login` for its user and CODEX_HOME"},
 	{codexrpc.ErrTooOld, "this release of Codex is too old; install a newer one with `npm install -g @openai/codex`"},
 	{codexrpc.ErrRefused, "it runs elsewhere and refuses the connection; check its address and its token"},
@@ -23,9 +22,9 @@ var remedies = []struct {
 	{codexrpc.ErrTimeout, "it has not answered in time; it is tried again"},
 }
 
-// remedy says what to do about an error that keeps an app-server from being
-// ready. Unlike the error it is fit for everybody to read: it has no path, no
-// address and nothing that the app-server wrote.
+// remedy returns what to do about an error that keeps a process from being ready.
+// Unlike the error it is fit for everybody: it has no path, no address and no output
+// of the app-server.
 func remedy(err error) string {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {

@@ -73,11 +73,11 @@ func TestUnsoundProcessPauses(t *testing.T) {
 		d.last().kill()
 		synctest.Wait()
 		var notReady *NotReadyError
-		if _, err := p.Conn(t.Context()); !errors.As(err, &notReady) || notReady.State != StateBackoff || notReady.RetryAfter < soon {
+		if _, err := p.Conn(t.Context()); !errors.As(err, &notReady) || notReady.State != StateBackoff || notReady.RetryAfter < maxRetryWait {
 			t.Errorf("got %v", err)
 		}
 		begin := time.Now()
-		time.Sleep(notReady.RetryAfter - soon)
+		time.Sleep(notReady.RetryAfter - maxRetryWait)
 		conn(t, p)
 		if took := time.Since(begin); took > notReady.RetryAfter {
 			t.Errorf("it came back after %s, and not after %s", took, notReady.RetryAfter)

@@ -11,32 +11,31 @@ import (
 	"time"
 )
 
-// keptLines and keptLineBytes bound what is remembered of a process's stderr
-// to explain its exit; maxLogLine is where a line is cut in the log.
+// keptLines and keptLineBytes bound the last lines that are kept to explain an exit.
+// maxLogLine is the length at which a line is cut in the log, in bytes.
 const (
 	keptLines     = 5
 	keptLineBytes = 300
 	maxLogLine    = 8 << 10
 )
 
-// Of a process's stderr no more than logLines and logBytes go into the log in
-// each logWindow, in full lines: a process that writes endlessly is not to fill
-// the disk.
+// logLines and logBytes bound what is logged in each logWindow, so that a program
+// that writes without end does not fill the disk.
 const (
 	logLines  = 200
 	logBytes  = 64 << 10
 	logWindow = 10 * time.Second
 )
 
-// stderrLog copies a process's stderr into the log, line by line and with a
-// limit, and keeps the last lines.
+// stderrLog logs the stderr of a program, line by line and with a limit, and keeps the
+// last lines.
 type stderrLog struct {
 	window window
 	mu     sync.Mutex
 	last   []string
 }
 
-// copy reads until r ends.
+// copy logs the lines of r until it ends.
 func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger) {
 	br := bufio.NewReaderSize(r, maxLogLine)
 	cut := false
@@ -46,7 +45,7 @@ func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger) {
 			s.keep(text)
 			s.add(text, log())
 		}
-		// The rest of a line that is too long is dropped up to its end.
+		// The rest of a line that is too long is dropped.
 		cut = errors.Is(err, bufio.ErrBufferFull)
 		if err != nil && !cut {
 			logDropped(s.window.dropped, log())
@@ -55,8 +54,8 @@ func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger) {
 	}
 }
 
-// add logs a line unless there were too many. It says so at the first that is
-// dropped, and how many there were as soon as lines are logged again.
+// add logs a line unless there were too many. It warns when the first line is
+// dropped, and logs the number of dropped lines when lines are logged again.
 func (s *stderrLog) add(line string, log *slog.Logger) {
 	logDropped(s.window.renew(time.Now()), log)
 	if s.window.take(len(line)) {
@@ -66,23 +65,23 @@ func (s *stderrLog) add(line string, log *slog.Logger) {
 	}
 }
 
-// logDropped says how many lines were not logged, if there were any.
+// logDropped logs how many lines were dropped, if any.
 func logDropped(lines int, log *slog.Logger) {
 	if lines > 0 {
 		log.Warn("lines of codex's stderr were dropped", "lines", lines)
 	}
 }
 
-// window counts what is logged within some time.
+// window limits what is logged within logWindow.
 type window struct {
 	end     time.Time
-	lines   int // that are left
-	bytes   int // that are left
-	dropped int // lines
+	lines   int // that may still be logged
+	bytes   int // that may still be logged
+	dropped int // lines that were not
 }
 
-// renew begins a window if the last one is over, and returns how many lines were
-// dropped in that.
+// renew begins a new window if the last one is over, and returns how many lines that
+// one has dropped.
 func (w *window) renew(now time.Time) (dropped int) {
 	if now.Before(w.end) {
 		return 0
@@ -92,8 +91,8 @@ func (w *window) renew(now time.Time) (dropped int) {
 	return dropped
 }
 
-// take reports whether a line has room in the window. Once one has none, no later
-// line has.
+// take reports whether a line may be logged. After the first that may not, no other
+// may in the window.
 func (w *window) take(bytes int) bool {
 	if w.dropped > 0 || w.lines == 0 || w.bytes < bytes {
 		w.dropped++
@@ -104,6 +103,7 @@ func (w *window) take(bytes int) bool {
 	return true
 }
 
+// keep adds a line to the last lines.
 func (s *stderrLog) keep(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,14 +114,14 @@ func (s *stderrLog) keep(line string) {
 	s.last = append(s.last, line)
 }
 
-// tail returns the last lines, for an error message.
+// tail returns the last lines on one line.
 func (s *stderrLog) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.last, " | ")
 }
 
-// cut shortens a text to so many bytes and marks it.
+// cut shortens a longer text to so many bytes and an ellipsis.
 func cut(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text

@@ -198,17 +198,18 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.removePrivateDir()
-		c, err := p.spawn(env)
+		program, err := p.cfg.startProgram(p.Dir(), env)
 		if err != nil {
 			t.Fatal(err)
 		}
+		c := newChild(program, p.log)
 		if _, err := c.conn.Initialize(t.Context(), codexrpc.ClientInfo{}); err != nil {
 			t.Error(err)
 		}
 		if err := c.stop(time.Millisecond, patience); err != nil {
 			t.Error(err)
 		}
-		awaitGone(t, c.pid())
+		awaitGone(t, program.PID)
 		if told, err := os.ReadFile(path); err != nil || string(told) != "terminated" {
 			t.Errorf("it was told %q (%v)", told, err)
 		}

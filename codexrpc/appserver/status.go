@@ -1,0 +1,86 @@
+package appserver
+
+import (
+	"fmt"
+	"time"
+)
+
+// State is the state of a [Process].
+type State uint8
+
+const (
+	// StateNew: the process was never started.
+	StateNew State = iota
+	// StateStarting: the app-server is started or dialled, up to the end of the
+	// handshake.
+	StateStarting
+	// StateReady: the app-server takes turns.
+	StateReady
+	// StateUnresponsive: the app-server was ready and does not answer. It becomes
+	// ready again, with all of its turns, or is stopped.
+	StateUnresponsive
+	// StateBackoff: a start has failed, and the next one is due later.
+	StateBackoff
+	// StateStopping: the app-server has failed, or Stop was called, and its end is
+	// awaited.
+	StateStopping
+	// StateStopped: the process has ended for good.
+	StateStopped
+)
+
+var stateNames = [...]string{"new", "starting", "ready", "unresponsive", "backoff", "stopping", "stopped"}
+
+// String returns the name of the state in logs, metrics and /readyz.
+func (s State) String() string {
+	if int(s) >= len(stateNames) {
+		return "unknown"
+	}
+	return stateNames[s]
+}
+
+// Status is the state of a process with its details.
+type Status struct {
+	State    State
+	Since    time.Time // when State began
+	Reason   string    // why the process is not ready, for its operator; empty when ready or never started
+	Remedy   string    // what to do about Reason, fit for everybody; empty when nothing is known to be wrong
+	RetryAt  time.Time // when the next start is due, in StateBackoff
+	PID      int       // of the running program; 0: there is none
+	Version  string    // of the app-server; empty: not known yet
+	Restarts int       // starts after the first
+	// Replacements counts the app-servers, or connections to a remote one, that
+	// have replaced another without a failure.
+	Replacements int
+	Remote       bool   // the app-server runs elsewhere
+	Address      string // of a remote app-server, without credentials
+	Memory       int64  // resident memory of the app-server that takes new turns, in bytes; 0: not known
+	Threads      int    // open threads, including those on draining app-servers
+	Draining     int    // replaced app-servers that still have turns
+	Strict       bool   // see [codexrpc.Conn.Strict]
+}
+
+// notReady returns the error for callers that need a ready process.
+func (s *Status) notReady() *NotReadyError {
+	return &NotReadyError{State: s.State, Reason: s.Reason, Remedy: s.Remedy, RetryAfter: max(0, time.Until(s.RetryAt))}
+}
+
+// NotReadyError is the error of a process that is not ready.
+type NotReadyError struct {
+	State State
+	// Reason is a sentence for an operator: what failed and what to do. It may
+	// quote the operating system or the app-server.
+	Reason string
+	// Remedy is what to do, without quotations, so that it is fit for everybody.
+	// Empty: nothing is known to be wrong.
+	Remedy string
+	// RetryAfter is the time until the next start; 0: it is under way.
+	RetryAfter time.Duration
+}
+
+// Error returns the state and the reason.
+func (e *NotReadyError) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("the codex app-server is not ready (%s)", e.State)
+	}
+	return fmt.Sprintf("the codex app-server is not ready (%s): %s", e.State, e.Reason)
+}
