@@ -1,8 +1,8 @@
 package chat
 
 import (
+	"bytes"
 	"encoding/json"
-	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -32,8 +32,6 @@ type Stream struct {
 	emit func(data []byte) error
 	meta Meta
 
-	head    []byte // what a chunk begins with, up to the index of its choice
-	tail    string // what one with a piece of a text ends with, behind the delta
 	buf     []byte // the chunk under way
 	choices []streamChoice
 	left    int            // choices that have not finished
@@ -46,6 +44,13 @@ type Stream struct {
 type streamChoice struct {
 	opened   bool // the role has been sent
 	finished bool
+	pieces   [turn.OutputCallArguments + 1]template // by the kind of the output
+}
+
+// template is a chunk with a piece of text, without the text.
+type template struct {
+	call          int // to which the text belongs
+	before, after []byte
 }
 
 // NewStream returns an encoder that hands the JSON of each chunk to emit,
@@ -53,39 +58,25 @@ type streamChoice struct {
 // at the first error of emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
-	head := jsontext.Append(nil, meta.head(objectChunk))
-	s := &Stream{
-		emit:    emit,
-		meta:    meta,
-		head:    append(head[:len(head)-1], `,"choices":[{"index":`...),
-		tail:    `,"finish_reason":null}]}`,
-		choices: make([]streamChoice, choices),
-		left:    choices,
-	}
-	if meta.IncludeUsage {
-		s.tail = `,"finish_reason":null}],"usage":null}`
-	}
-	return s
+	return &Stream{emit: emit, meta: meta, choices: make([]streamChoice, choices), left: choices}
 }
 
-// objectChunk is the object of a chunk.
-const objectChunk = "chat.completion.chunk"
-
 // Write encodes one output of a choice, from 0 to one less than there are, as
-// none, one or more chunks. The error is that of emit. Outputs after a choice's last, or after any failure, are ignored.
+// none, one or more chunks. The error is that of emit. Outputs after a choice's last,
+// or after a failure, are ignored.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.done || s.err != nil || s.choices[choice].finished {
 		return s.err
 	}
 	switch out.Kind {
-	case turn.OutputText:
-		s.text(choice, `{"content":`, out.Text)
-	case turn.OutputReasoning:
-		s.text(choice, `{"reasoning_content":`, out.Text)
+	case turn.OutputText, turn.OutputReasoning:
+		s.piece(choice, empty, &out)
 	case turn.OutputCallStart:
-		s.callStart(choice, out)
+		s.call(choice, &out)
 	case turn.OutputCallArguments:
-		s.callArguments(choice, out)
+		if out.Call == 0 || !s.meta.LegacyFunctions {
+			s.piece(choice, null, &out)
+		}
 	case turn.OutputFinish:
 		s.finish(choice, out)
 	}
@@ -105,45 +96,53 @@ func (s *Stream) Fail(e *apierror.Error) error {
 // all choices have finished, or one has failed.
 func (s *Stream) Done() bool { return s.done }
 
-// text sends a delta with one member: its beginning and its value.
-func (s *Stream) text(choice int, member, text string) {
-	if text == "" {
-		return
-	}
-	s.begin(choice, empty)
-	s.buf = append(s.buf, member...)
-	s.buf = jsontext.AppendString(s.buf, text)
-	s.end("}")
-}
-
-func (s *Stream) callStart(choice int, out turn.Output) {
-	f := function{Name: out.Name}
+// call sends the beginning of a call.
+func (s *Stream) call(index int, out *turn.Output) {
+	f, made := function{Name: out.Name}, out.Call
 	switch {
 	case !s.meta.LegacyFunctions:
-		s.open(choice, null)
-		s.chunk(choice, message{ToolCalls: []call{{&out.Call, out.ID, "function", f}}}, "")
+		s.open(index, null)
+		s.chunk(index, message{ToolCalls: []call{{&made, out.ID, "function", f}}}, "")
 	case out.Call == 0:
-		s.open(choice, null)
-		s.chunk(choice, message{FunctionCall: &f}, "")
+		s.open(index, null)
+		s.chunk(index, message{FunctionCall: &f}, "")
 	}
 }
 
-func (s *Stream) callArguments(choice int, out turn.Output) {
-	if out.Text == "" || s.meta.LegacyFunctions && out.Call != 0 {
+// piece sends a piece of text. Nearly all chunks are these: what they have besides the
+// text is encoded once.
+func (s *Stream) piece(index int, first json.RawMessage, out *turn.Output) {
+	if out.Text == "" {
 		return
 	}
-	s.begin(choice, null)
-	behind := "}}"
-	if s.meta.LegacyFunctions {
-		s.buf = append(s.buf, `{"function_call":{"arguments":`...)
-	} else {
-		s.buf = append(s.buf, `{"tool_calls":[{"index":`...)
-		s.buf = strconv.AppendInt(s.buf, int64(out.Call), 10)
-		s.buf = append(s.buf, `,"function":{"arguments":`...)
-		behind = "}}]}"
+	s.open(index, first)
+	t := &s.choices[index].pieces[out.Kind]
+	if t.before == nil || t.call != out.Call {
+		*t = s.template(index, out.Kind, out.Call)
 	}
+	s.buf = append(s.buf[:0], t.before...)
 	s.buf = jsontext.AppendString(s.buf, out.Text)
-	s.end(behind)
+	s.buf = append(s.buf, t.after...)
+	s.send(s.buf)
+}
+
+// template returns the template of pieces of a kind.
+func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
+	const text, encoded = "%", `"%"`
+	var d message
+	switch {
+	case kind == turn.OutputText:
+		d.Content = text
+	case kind == turn.OutputReasoning:
+		d.Reasoning = text
+	case s.meta.LegacyFunctions:
+		d.FunctionCall = &function{Arguments: text}
+	default:
+		d.ToolCalls = []call{{Index: &made, Function: function{Arguments: text}}}
+	}
+	chunk := s.encode(nil, s.ofChoice(index, d, ""))
+	at := bytes.LastIndex(chunk, []byte(encoded)) // nothing behind it is a text
+	return template{made, chunk[:at], chunk[at+len(encoded):]}
 }
 
 // finish ends a choice, and the stream with the last one.
@@ -175,33 +174,27 @@ func (s *Stream) open(choice int, content json.RawMessage) {
 
 // chunk sends a chunk of one choice.
 func (s *Stream) chunk(index int, delta message, finish turn.FinishReason) {
+	s.object(s.ofChoice(index, delta, finish))
+}
+
+// ofChoice returns a chunk of one choice.
+func (s *Stream) ofChoice(index int, delta message, finish turn.FinishReason) completion {
 	c := completion{Choices: []choice{{Index: index, Delta: &delta, FinishReason: jsontext.OrNull(finish)}}}
 	if s.meta.IncludeUsage {
 		c.Usage = null
 	}
-	s.object(c)
+	return c
+}
+
+// encode appends a chunk, of which c is all but the head.
+func (s *Stream) encode(dst []byte, c completion) []byte {
+	c.head = s.meta.head("chat.completion.chunk")
+	return jsontext.Append(dst, c)
 }
 
 // object sends a chunk, of which c is all but the head.
 func (s *Stream) object(c completion) {
-	c.head = s.meta.head(objectChunk)
-	s.buf = jsontext.Append(s.buf[:0], c)
-	s.send(s.buf)
-}
-
-// begin starts a chunk with a piece of a text, up to its delta. Nearly all chunks are
-// these, so that they are appended by hand.
-func (s *Stream) begin(choice int, content json.RawMessage) {
-	s.open(choice, content)
-	s.buf = append(s.buf[:0], s.head...)
-	s.buf = strconv.AppendInt(s.buf, int64(choice), 10)
-	s.buf = append(s.buf, `,"delta":`...)
-}
-
-// end ends the delta, of which behind is the rest, and sends the chunk.
-func (s *Stream) end(behind string) {
-	s.buf = append(s.buf, behind...)
-	s.buf = append(s.buf, s.tail...)
+	s.buf = s.encode(s.buf[:0], c)
 	s.send(s.buf)
 }
 

@@ -48,14 +48,14 @@ type message struct {
 // call is a ChatCompletionMessageToolCall, or a ChatCompletionMessageToolCallChunk.
 type call struct {
 	Index    *int     `json:"index,omitempty"` // of a chunk
-	ID       string   `json:"id"`
-	Type     string   `json:"type"`
+	ID       string   `json:"id,omitempty"`
+	Type     string   `json:"type,omitempty"`
 	Function function `json:"function"`
 }
 
 // function is what a call calls, and with what.
 type function struct {
-	Name      string `json:"name"`
+	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"`
 }
 
