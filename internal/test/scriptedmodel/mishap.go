@@ -46,6 +46,8 @@ func (sock *socket) strike(m Mishap) {
 		defer sock.mu.Unlock()
 		sock.expired = true
 	case Forget:
-		sock.take()
+		sock.mu.Lock()
+		defer sock.mu.Unlock()
+		sock.forget = true // the last response may be on its way to sock.last
 	}
 }

@@ -33,6 +33,7 @@ type socket struct {
 	mu      sync.Mutex
 	last    *exchange // what the next request may go on from; nil: nothing
 	expired bool
+	forget  bool // the next request must not continue last
 }
 
 // exchange is a response with all that led to it.
@@ -160,7 +161,10 @@ func (sock *socket) take() *exchange {
 	sock.mu.Lock()
 	defer sock.mu.Unlock()
 	last := sock.last
-	sock.last = nil
+	if sock.forget {
+		last = nil
+	}
+	sock.last, sock.forget = nil, false
 	return last
 }
 
