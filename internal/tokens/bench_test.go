@@ -7,7 +7,7 @@ import (
 
 var prose = strings.Repeat("The quick brown fox jumps over 1234 lazy dogs; it's Grüße 你好 and so on.\n", 1000)
 
-// deltas are a text in pieces of a token's size.
+// deltas returns a text in pieces of the size of a token.
 func deltas(text string) (all []string) {
 	for text != "" {
 		n := min(5, len(text))
@@ -17,8 +17,8 @@ func deltas(text string) (all []string) {
 	return all
 }
 
-// BenchmarkLimit: a limit that is too far to be counted, one beyond which much
-// was counted, and one that is reached. The last two are of whole turns.
+// BenchmarkLimit measures a limit that is never near, one that is near for long, and
+// one that is reached.
 func BenchmarkLimit(b *testing.B) {
 	Count("")
 	all := deltas(prose)

@@ -5,31 +5,31 @@ import (
 	"unicode/utf8"
 )
 
-// The encoding first parts a text by a pattern into words, numbers, runs of
-// punctuation and of white space, and then each part into tokens. Where a part
-// surely ends, whatever precedes and follows, the text can be parted before,
-// and counted piece by piece.
+// The encoding first splits a text by a pattern into words, numbers, runs of
+// punctuation and runs of white space, and then each of these into tokens. A
+// boundary is a place where such a part ends whatever precedes and follows it. A
+// text can be split there and its pieces counted one by one.
 
-// class is what the pattern can tell of a rune.
+// class is a class of runes that the pattern distinguishes.
 type class uint8
 
 const (
-	classNone    class = iota // no rune: the beginning of a text
-	classOdd                  // nothing is sure about it
+	classNone    class = iota // beginning of a text
+	classOdd                  // runes without boundaries around them
 	classLetter               // \p{L}
 	classMark                 // \p{M}
 	classNumber               // \p{N}
-	classQuote                // ', which joins what it contracts: it's
-	classSlash                // /, which may follow the line breaks after punctuation
-	classPunct                // all other punctuation and symbols
-	classSpace                // a blank or a tab
-	classNewline              // a carriage return or a line feed
+	classQuote                // ', which is inside of contractions: it's
+	classSlash                // /, which is part of punctuation with line breaks
+	classPunct                // other punctuation and symbols
+	classSpace                // blank or tab
+	classNewline              // CR or LF
 	classes
 )
 
-// boundaries says after which class, and before which, a part surely ends: the
-// two are never neighbours within a match of the pattern, and the match before
-// does not depend on the class after.
+// boundaries[a][b] reports whether there is always a boundary between runes of the
+// classes a and b: no match of the pattern has both in this order, and the match
+// before does not depend on what follows.
 var boundaries = [classes][classes]bool{
 	classLetter:  {classNumber: true, classSlash: true, classPunct: true, classSpace: true, classNewline: true},
 	classMark:    {classNumber: true, classSpace: true},
@@ -40,6 +40,7 @@ var boundaries = [classes][classes]bool{
 	classNewline: {classLetter: true, classMark: true, classNumber: true, classQuote: true, classPunct: true},
 }
 
+// classOf returns the class of a rune and its size, as from utf8.DecodeRune.
 func classOf(r rune, size int) class {
 	switch {
 	case r == ' ' || r == '\t':

@@ -7,25 +7,25 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// encoding is made when the first text has to be counted, and then kept: it
-// takes some 35 ms and 7 MiB. It may be used by several goroutines at once.
+// encoding creates the encoding on its first use, which takes some 35 ms and 7 MiB.
+// It is safe for concurrent use.
 //
-// Releases 0.8.1 to 0.10.0 of the library part white space with several line
-// breaks wrongly and lose DEL; TestPattern tells whether a later one does.
+// Releases 0.8.1 to 0.10.0 of the library split white space with several line
+// breaks wrongly and lose DEL. TestPattern checks for that.
 var encoding = sync.OnceValue(codec.NewO200kBase)
 
-// Count returns the number of tokens of a text. What looks like one of the
-// encoding's special tokens is text.
+// Count returns the number of tokens in a text. Special tokens of the encoding, such
+// as <|endoftext|>, count as text.
 func Count(text string) int {
 	n, err := encoding().Count(valid(text))
 	if err != nil {
-		return len(text) // never: no time limit is set. There cannot be more
+		return len(text) // cannot happen; a text has at most this many tokens
 	}
 	return n
 }
 
-// valid replaces each byte that is not UTF-8 by one that is, since the library
-// reads runes: the length of a text and of its tokens must not change.
+// valid replaces each invalid byte by a valid one, since the library reads runes
+// and would change the length of the text.
 func valid(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -41,8 +41,8 @@ func valid(text string) string {
 	return string(b)
 }
 
-// prefix returns the length of the first n tokens of a text, in bytes, without
-// a rune that they cut.
+// prefix returns the length of the first n tokens of a text, in bytes, without the
+// part of a rune at their end.
 func prefix(text string, n int) int {
 	_, all, err := encoding().Encode(valid(text))
 	if err != nil {
@@ -55,8 +55,7 @@ func prefix(text string, n int) int {
 	return wholeRunes(text[:length])
 }
 
-// wholeRunes returns the length of a text without a rune that is cut at its
-// end.
+// wholeRunes returns the length of a text without the part of a rune at its end.
 func wholeRunes[T string | []byte](text T) int {
 	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(text[i]) {

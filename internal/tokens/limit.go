@@ -3,44 +3,44 @@ package tokens
 import "unicode/utf8"
 
 const (
-	// maxRun is the length, in bytes, above which a stretch of text without a
-	// sure end of a token is parted anyway: into pieces of as many whole runes as
-	// have room in it. So long words, as no language has them, are counted a
-	// little otherwise than in one piece, but always alike.
+	// maxRun bounds a stretch of text without a boundary, in bytes. A longer one
+	// is split into pieces of that size, between runes. Such words occur in no
+	// language; their count differs a little from that of the whole, but does not
+	// depend on how the text was cut.
 	maxRun = 512
-	// maxUncounted is the most text, in bytes, that is kept uncounted. Above, it
-	// is counted even if the limit is far.
+	// maxUncounted bounds the text that is kept uncounted, in bytes. Beyond it,
+	// text is counted even if the limit is far away.
 	maxUncounted = 1 << 20
 )
 
-// Limit lets texts through that have a number of tokens at most, all together.
-// They come in pieces; what goes out does not depend on how they were cut.
+// Limit cuts texts at a total number of tokens. The texts come in pieces; the
+// output does not depend on how they were cut.
 //
-// A token has a byte at least, so as many bytes as there are tokens left go
-// out at once and are not counted before more have come. At the limit, up to
-// maxRun bytes are held until it is certain where their tokens end. Each byte
-// is counted once, and that of the text at the limit twice.
+// A token has at least one byte. So the output may have as many bytes as there are
+// tokens left, without counting them. Near the limit, up to maxRun bytes are held
+// until their boundaries are known. Each byte is counted once, and those of the
+// text at the limit twice.
 type Limit struct {
 	max     int
-	counted int // tokens; with calls it may be above max
+	counted int // tokens counted; Whole can exceed max
+	keep    int // maxUncounted
 
-	text   []byte // not counted yet
-	passed int    // how much of text is out
-	ends   []int  // where in text a text ends
-	next   int    // the rune to look at next
-	sure   int    // the last sure end of a token
-	class  class  // of the rune before next
-	done   int    // how much of text is counted
-	cut    int    // where text is cut, if over
-	over   bool
+	text   []byte // kept text; the offsets below are into it
+	passed int    // end of the output
+	ends   []int  // ends of texts
+	next   int    // the next rune to look at
+	sure   int    // the last boundary
+	class  class  // class of the rune before next
+	done   int    // end of the counted text
+	cut    int    // where the text is cut, if over
+	over   bool   // the limit was exceeded
 }
 
-// NewLimit returns a limit of so many tokens.
-func NewLimit(tokens int) *Limit { return &Limit{max: tokens} }
+// NewLimit returns a limit of this number of tokens.
+func NewLimit(tokens int) *Limit { return &Limit{max: tokens, keep: maxUncounted} }
 
-// Add takes the next piece of a text, and returns what of it, and of what was
-// held, is to go out. Over says that it was the last: the rest of the text is
-// beyond the limit.
+// Add adds a piece of a text and returns the next output. If over, the output has
+// reached the limit and there is no more.
 func (l *Limit) Add(piece string) (out string, over bool) {
 	if piece == "" || l.over {
 		return "", l.over
@@ -55,8 +55,8 @@ func (l *Limit) Add(piece string) (out string, over bool) {
 	return l.pass(to, piece, at), l.over
 }
 
-// End ends a text, and returns what is left of it. The next one has tokens of
-// its own.
+// End ends a text and returns the rest of its output. No token extends into the
+// next text.
 func (l *Limit) End() (out string, over bool) {
 	if l.over {
 		return "", true
@@ -70,8 +70,8 @@ func (l *Limit) End() (out string, over bool) {
 	return l.pass(to, "", len(l.text)), l.over
 }
 
-// Whole counts a text that goes out whole, whatever the limit. The text before
-// has to be at its end.
+// Whole counts a text that is output as a whole, even beyond the limit. Call it
+// between texts.
 func (l *Limit) Whole(text string) {
 	l.text = append(l.text, text...)
 	l.passed = len(l.text)
@@ -80,27 +80,27 @@ func (l *Limit) Whole(text string) {
 	l.drop()
 }
 
-// Full reports whether not a single token more has room. The text before has to
-// be at its end.
+// Full reports whether the limit is reached. Call it between texts.
 func (l *Limit) Full() bool {
 	l.countIf(len(l.text) >= l.left())
 	l.drop()
 	return l.left() <= 0
 }
 
-// Exceeded reports whether there were more tokens than the limit, which only a
-// whole text can bring about. The text before has to be at its end.
+// Exceeded reports whether a text added by Whole went beyond the limit. Call it
+// between texts.
 func (l *Limit) Exceeded() bool {
 	l.countIf(len(l.text) > l.left())
 	l.drop()
 	return l.left() < 0
 }
 
-// Count returns the tokens that went out, as far as they have been counted: all
-// of them once the limit was reached.
+// Count returns the number of tokens counted so far. Once the limit is reached,
+// these are all tokens of the output.
 func (l *Limit) Count() int { return l.counted }
 
-// Held returns what is held, valid until the next call.
+// Held returns the text that was added and not yet output. It is valid until the
+// next call.
 func (l *Limit) Held() []byte {
 	if l.over {
 		return nil
@@ -108,18 +108,18 @@ func (l *Limit) Held() []byte {
 	return l.text[l.passed:]
 }
 
-// left is how many tokens more may be counted.
+// left returns the number of tokens until the limit.
 func (l *Limit) left() int { return l.max - l.counted }
 
-// end marks the end of a text.
+// end records the end of a text.
 func (l *Limit) end() {
 	if n := len(l.ends); len(l.text) > 0 && (n == 0 || l.ends[n-1] < len(l.text)) {
 		l.ends = append(l.ends, len(l.text))
 	}
 }
 
-// pass returns the text up to an offset that is not out yet, of the piece that
-// begins at another if it is all of that.
+// pass outputs the text up to an offset. It returns a part of piece, which begins
+// at at, if that has all of it, so that the text is not copied.
 func (l *Limit) pass(to int, piece string, at int) (out string) {
 	if to > l.passed {
 		if l.passed >= at && to <= at+len(piece) {
@@ -133,12 +133,12 @@ func (l *Limit) pass(to int, piece string, at int) (out string) {
 	return out
 }
 
-// drop forgets what is counted and out.
+// drop removes the text that was counted.
 func (l *Limit) drop() {
 	if l.done == 0 || l.over {
 		return
 	}
-	if l.text = append(l.text[:0], l.text[l.done:]...); cap(l.text) > 2*maxUncounted {
+	if l.text = append(l.text[:0], l.text[l.done:]...); cap(l.text) > 2*l.keep {
 		l.text = append([]byte(nil), l.text...)
 	}
 	l.passed -= l.done
@@ -147,9 +147,10 @@ func (l *Limit) drop() {
 	l.done = 0
 }
 
-// countIf counts what can be counted, if it has to be.
+// countIf counts the text up to the last boundary, if needed or if too much is
+// uncounted.
 func (l *Limit) countIf(needed bool) {
-	if !needed && len(l.text) <= maxUncounted {
+	if !needed && len(l.text) <= l.keep {
 		return
 	}
 	for _, end := range l.ends {
@@ -165,7 +166,8 @@ func (l *Limit) countIf(needed bool) {
 	}
 }
 
-// look finds the sure ends of tokens, and makes those of runs that are too long.
+// look finds the boundaries up to end, and splits runs that are too long. If not
+// ended, the text may continue there.
 func (l *Limit) look(end int, ended bool) {
 	for l.next < end {
 		r, size := utf8.DecodeRune(l.text[l.next:end])
@@ -185,7 +187,7 @@ func (l *Limit) look(end int, ended bool) {
 	}
 }
 
-// count counts the text up to an offset.
+// count counts the text up to an offset, and sets the cut if that is over the limit.
 func (l *Limit) count(to int) {
 	if l.over || l.done == to {
 		return
