@@ -128,10 +128,10 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 // responseCode returns the code of an error in a Response, which knows few
 // (ResponseErrorCode).
 func responseCode(e *apierror.Error) string {
-	switch {
-	case e.Type == apierror.TypeRateLimit || e.Type == apierror.TypeQuota:
+	switch e.Type {
+	case apierror.TypeRateLimit, apierror.TypeQuota:
 		return "rate_limit_exceeded"
-	case e.Type == apierror.TypeInvalidRequest:
+	case apierror.TypeInvalidRequest:
 		return "invalid_prompt"
 	}
 	return "server_error"
