@@ -4,6 +4,7 @@ package prompt
 const (
 	DefaultInstructions = defaultInstructions
 	JSONInstruction     = jsonInstruction
+	SchemaInstruction   = schemaInstruction
 	MaxInputChars       = maxInputChars
 	MaxToolName         = maxToolName
 	MaxFetchedBytes     = maxFetchedBytes

@@ -9,9 +9,19 @@ import (
 
 // Format is the response_format of a request. The zero value is text.
 type Format struct {
-	jsonObject bool
-	schema     json.RawMessage // of json_schema
+	// schema is that of a strict json_schema, which the provider enforces.
+	schema json.RawMessage
+	// instruction tells the model the format that nobody enforces: json_object, and a
+	// json_schema that is not strict.
+	instruction string
 }
+
+// jsonInstruction is what remains of json_object, which Codex cannot ask a model for.
+const jsonInstruction = "Answer with a single JSON object and nothing else: no other text, no code fence."
+
+// schemaInstruction precedes a schema that is not strict. Codex asks for all schemas
+// strictly, and OpenAI refuses that for those with optional properties.
+const schemaInstruction = "Answer with a single JSON value that is valid by the JSON Schema below, and nothing else: no other text, no code fence."
 
 // Read reads a format. flat says that the members of a json_schema stand beside
 // the type, as in the Responses API; else they are an object of their own.
@@ -32,7 +42,7 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 	case "text":
 		return nil
 	case "json_object":
-		f.jsonObject = true
+		f.instruction = jsonInstruction
 		return nil
 	case "json_schema":
 		if flat {
@@ -43,9 +53,8 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 	return field.Invalid("must be text, json_object or json_schema").In("type")
 }
 
-// readSchema reads the json_schema of a format. Its name, description and strict
-// are checked and without effect: Codex gives every schema one name, and always
-// asks for strictness.
+// readSchema reads the json_schema of a format. Codex gives every schema one name and
+// no description; a model is told the description of one that is not strict.
 func (f *Format) readSchema(v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
 		return f
@@ -69,6 +78,14 @@ func (f *Format) readSchema(v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindObject, schema); f != nil {
 		return f.In("schema")
 	}
-	f.schema = schema.Compact()
+	if strict.IsTrue() {
+		f.schema = schema.Compact()
+		return nil
+	}
+	f.instruction = schemaInstruction
+	if description.Given() {
+		f.instruction = joinParagraphs(f.instruction, description.Text())
+	}
+	f.instruction = joinParagraphs(f.instruction, string(schema.Compact()))
 	return nil
 }

@@ -69,10 +69,6 @@ func (p *Plan) HistorySize() (size int) {
 // any: Codex would put its own there, which make a coding agent of the model.
 const defaultInstructions = "You are a helpful assistant."
 
-// jsonInstruction is what remains of the response format json_object, which Codex
-// cannot ask a model for.
-const jsonInstruction = "Answer with a single JSON object and nothing else: no other text, no code fence."
-
 // maxInputChars is the number of characters that turn/start takes, over all
 // texts of its input (input_too_large).
 const maxInputChars = 1 << 20
@@ -166,11 +162,7 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 
 // developerInstructions are the instructions that the request's settings make.
 func (c *Conversation) developerInstructions(names codexNames) string {
-	instruction := c.Choice.instruction(names)
-	if !c.Format.jsonObject {
-		return instruction
-	}
-	return joinParagraphs(instruction, jsonInstruction)
+	return joinParagraphs(c.Choice.instruction(names), c.Format.instruction)
 }
 
 // joinParagraphs joins two texts by a blank line, if neither is empty.

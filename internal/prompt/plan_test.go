@@ -271,8 +271,16 @@ func TestPlanSettings(t *testing.T) {
 		"json_object":      {fields: `"response_format":{"type":"json_object"}`, developer: prompt.JSONInstruction},
 		"json and calls":   {fields: f + `,"tool_choice":"required","response_format":{"type":"json_object"}`, tools: both, developer: mustCall + "\n\n" + prompt.JSONInstruction},
 		"json_schema":      {fields: `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{ "type" : "object" , "x": "<&>" }}}`, schema: `{"type":"object","x":"<&>"}`},
-		"effort":           {fields: `"reasoning_effort":"xhigh"`, effort: "xhigh"},
-		"no effort":        {fields: `"reasoning_effort":"none"`, effort: "none"},
+		"json_schema that is not strict": {
+			fields:    `"response_format":{"type":"json_schema","json_schema":{"name":"n","description":"A form.","schema":{ "type" : "object" , "x": "<&>" }}}`,
+			developer: prompt.SchemaInstruction + "\n\nA form.\n\n" + `{"type":"object","x":"<&>"}`,
+		},
+		"json_schema and calls": {
+			fields: f + `,"tool_choice":"required","response_format":{"type":"json_schema","json_schema":{"name":"n","strict":false,"schema":{}}}`, tools: both,
+			developer: mustCall + "\n\n" + prompt.SchemaInstruction + "\n\n{}",
+		},
+		"effort":    {fields: `"reasoning_effort":"xhigh"`, effort: "xhigh"},
+		"no effort": {fields: `"reasoning_effort":"none"`, effort: "none"},
 		"ignored": {
 			fields: `"temperature":0.2,"top_p":0.5,"max_tokens":1,"stop":"x","moderation":{"model":"x"},"seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"service_tier":"flex","prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3,"prompt_cache_retention":"24h","prompt_cache_options":{}`,
 			ignored: []string{"temperature", "top_p", "moderation", "seed", "presence_penalty",
