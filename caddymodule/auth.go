@@ -72,19 +72,34 @@ func (ring keyring) allows(r *http.Request) bool {
 	if len(ring) == 0 {
 		return true
 	}
-	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	presented := sha256.Sum256([]byte(strings.TrimSpace(key)))
+	presented := sha256.Sum256([]byte(presentedKey(r)))
 	found := -1
 	for i := range ring {
 		if subtle.ConstantTimeCompare(presented[:], ring[i].sum[:]) == 1 {
 			found = i
 		}
 	}
-	if found < 0 || !strings.EqualFold(scheme, "Bearer") {
+	if found < 0 {
 		return false
 	}
 	setUser(r, ring[found].user)
 	return true
+}
+
+// presentedKey returns the key that a request presents, empty if there is none: as a
+// bearer token, as Azure's clients do (api-key), or as Anthropic's (x-api-key).
+func presentedKey(r *http.Request) string {
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, key, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return ""
+		}
+		return strings.TrimSpace(key)
+	}
+	if key := r.Header.Get("Api-Key"); key != "" {
+		return strings.TrimSpace(key)
+	}
+	return strings.TrimSpace(r.Header.Get("X-Api-Key"))
 }
 
 // setUser sets the user's name in the same way as Caddy's own authentication does.

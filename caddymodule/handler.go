@@ -272,11 +272,18 @@ func (h *Handler) complete() error {
 	return nil
 }
 
-// ServeHTTP answers the paths of the API and passes others to the next handler.
+// ServeHTTP answers the paths of the API and passes others to the next handler. A path
+// that no other handler answers is looked at again: a client may have the wrong base URL.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := routeOf(r.URL.Path)
 	if !ok {
-		return next.ServeHTTP(w, r)
+		rest := &untouched{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+		if err := next.ServeHTTP(rest, r); err != nil || rest.touched {
+			return err
+		}
+		if route, ok = misspelt(r.URL.Path); !ok {
+			route = signpost
+		}
 	}
 	setRequestID(w, r)
 	if h.cors.serve(w, r) {

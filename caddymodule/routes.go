@@ -75,7 +75,13 @@ func routeOf(path string) (route, bool) {
 	if r, ok := responseRouteOf(path); ok {
 		return r, true
 	}
-	return unknownRoute, strings.HasPrefix(path, "/v1/")
+	if !strings.HasPrefix(path, "/v1/") {
+		return route{}, false
+	}
+	if r, ok := misspelt(path); ok {
+		return r, true
+	}
+	return unknownRoute, true
 }
 
 // responseRouteOf returns the route of a path of one response.

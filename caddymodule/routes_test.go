@@ -87,7 +87,7 @@ func TestMethods(t *testing.T) {
 // An unknown path below /v1/ is answered in the format of the API.
 func TestUnknownPaths(t *testing.T) {
 	h := started(t)
-	for _, path := range []string{"/v1/", "/v1/no-such-thing", "/v1/models/", "/v1/usage/", "/v1/chat/completions/", "/v1/Models", "/v1//models", "/v1/../healthz"} {
+	for _, path := range []string{"/v1/", "/v1/no-such-thing", "/v1/Models", "/v1/../healthz", "/v1/v1/", "/v1/embeddings", "/v1/chat"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS"} {
 			w, err := ask(h, method, path, "", nil)
 			var body struct{ Error struct{ Code string } }

@@ -52,6 +52,7 @@ const (
 	CodeServerOverloaded       Code = "server_overloaded"
 	CodeShuttingDown           Code = "server_shutting_down"
 	CodeUnknownURL             Code = "unknown_url"
+	CodeUnsupportedEncoding    Code = "unsupported_content_encoding"
 	CodeUnsupportedParameter   Code = "unsupported_parameter"
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
 	CodeUpstreamError          Code = "upstream_error"
@@ -104,6 +105,7 @@ var codes = []Code{
 	CodeServerOverloaded,
 	CodeShuttingDown,
 	CodeUnknownURL,
+	CodeUnsupportedEncoding,
 	CodeUnsupportedParameter,
 	CodeUpstreamDisconnected,
 	CodeUpstreamError,

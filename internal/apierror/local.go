@@ -3,6 +3,7 @@ package apierror
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -110,11 +111,27 @@ func PayloadTooLarge(limit int64) *Error {
 	}
 }
 
+// UnsupportedEncoding is the 415 of a body in a Content-Encoding that is not read.
+func UnsupportedEncoding(encoding string) *Error {
+	return &Error{
+		Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: CodeUnsupportedEncoding,
+		Message: fmt.Sprintf("The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.", encoding),
+	}
+}
+
+// CorruptBody is the 400 of a body that is not what its Content-Encoding says.
+func CorruptBody(encoding string) *Error {
+	return &Error{
+		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Code: CodeInvalidValue,
+		Message: fmt.Sprintf("The request body is not in its Content-Encoding, %s.", encoding),
+	}
+}
+
 // Unauthorized is the 401 of a request without a key, or with a wrong one.
 func Unauthorized() *Error {
 	return &Error{
 		Status: http.StatusUnauthorized, Type: TypeInvalidRequest, Code: CodeInvalidAPIKey,
-		Message: "The API key is missing or wrong. Send it as: Authorization: Bearer KEY.",
+		Message: "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.",
 	}
 }
 
@@ -136,11 +153,33 @@ func HostNotAllowed(host string) *Error {
 	}
 }
 
-// NotFound is the 404 of a path that is no route.
+// NotFound is the 404 of a path below /v1 that is no route.
 func NotFound(method, path string) *Error {
+	e := &Error{
+		Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL,
+		Message: fmt.Sprintf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/models and /v1/usage.", method, path),
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+	if what := elsewhere[first]; what != "" {
+		e.Message = fmt.Sprintf("Codex has no %s, so this server has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/openai.md.", what, method, path)
+	}
+	return e
+}
+
+// elsewhere are the parts of OpenAI's API that Codex cannot serve, by the begin of their
+// paths.
+var elsewhere = map[string]string{
+	"embeddings": "embeddings", "audio": "speech", "images": "image API", "files": "files", "uploads": "files",
+	"batches": "batches", "moderations": "moderation", "fine_tuning": "fine-tuning", "vector_stores": "vector stores",
+	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
+}
+
+// NotTheAPI is the 404 of a path that is not of this API and that nobody else on the site
+// answers.
+func NotTheAPI(method, path, baseURL string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL,
-		Message: fmt.Sprintf("Unknown request URL: %.32s %.256s.", method, path),
+		Message: fmt.Sprintf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.", baseURL, method, path),
 	}
 }
 

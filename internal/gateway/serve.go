@@ -127,7 +127,12 @@ func (g *Gateway) readBody(ctx context.Context, x *exchange) ([]byte, *apierror.
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, apierror.PayloadTooLarge(tooLarge.Limit)
 	}
+	if corrupt, ok := errors.AsType[*reqbody.CorruptError](err); ok {
+		return nil, apierror.CorruptBody(corrupt.Encoding)
+	}
 	switch {
+	case errors.Is(err, reqbody.ErrEncoding):
+		return nil, apierror.UnsupportedEncoding(x.r.Header.Get("Content-Encoding"))
 	case errors.Is(err, reqbody.ErrNoMemory):
 		return nil, apierror.BodyMemory()
 	case errors.Is(err, reqbody.ErrTooSlow):

@@ -5,6 +5,7 @@ package reqbody
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"sync"
@@ -60,10 +61,15 @@ func (p *Pool) Copying() int { return len(p.copying) }
 // Read reads a request's body to its end, which streaming over HTTP/1 needs, and adds
 // its memory to the claim. The end of ctx ends the reading, and so does a client that is
 // too slow: a request that is being read takes memory, and keeps the processes of its
-// configuration. The error is a *http.MaxBytesError, whose limit may be that of another
-// handler, ErrNoMemory, ErrTooSlow, or that of the body.
+// configuration. A body in gzip or zstd is decoded, and its size is that of what comes
+// out. The error is a *http.MaxBytesError, whose limit may be that of another handler,
+// ErrNoMemory, ErrTooSlow, ErrEncoding, a *CorruptError, or that of the body.
 func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *budget.Claim) ([]byte, error) {
+	encoding, err := encodingOf(r)
 	switch {
+	case err != nil:
+		LimitDiscard(w)
+		return nil, err
 	case r.ContentLength > p.maxSize:
 		LimitDiscard(w)
 		return nil, &http.MaxBytesError{Limit: p.maxSize}
@@ -77,12 +83,12 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	defer stop()
 	pace := newPace(http.MaxBytesReader(w, r.Body, p.maxSize), reading.cut)
 	defer pace.stop()
-	body, err := p.read(pace, r.ContentLength, claim)
+	body, err := p.decode(encoding, pace, r.ContentLength, claim)
 	if reading.close() && err == nil {
 		err = os.ErrDeadlineExceeded
 	}
 	switch {
-	case errors.Is(err, ErrNoMemory):
+	case errors.Is(err, ErrNoMemory), errors.As(err, new(*CorruptError)), errors.As(err, new(*http.MaxBytesError)):
 		LimitDiscard(w)
 	case errors.Is(err, os.ErrDeadlineExceeded) && (r.ProtoMajor == 1 || ctx.Err() == nil):
 		// Over HTTP/1 a deadline, also one of Caddy's, ends the request's context; over
@@ -93,6 +99,16 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 		return nil, err
 	}
 	return body, nil
+}
+
+// decode reads a body in an encoding to its end.
+func (p *Pool) decode(encoding string, from io.Reader, announced int64, claim *budget.Claim) ([]byte, error) {
+	if encoding == "" {
+		return p.read(from, announced, claim)
+	}
+	decoder := newDecoder(encoding, from, p.maxSize)
+	defer func() { decoder.close() }()
+	return p.read(decoder, -1, claim)
 }
 
 const (

@@ -1,0 +1,116 @@
+package reqbody
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// ErrEncoding means that a body has a Content-Encoding that is not read here.
+var ErrEncoding = errors.New("unknown content encoding")
+
+// CorruptError means that a body is not what its Content-Encoding says.
+type CorruptError struct {
+	Encoding string // gzip or zstd
+	cause    error
+}
+
+// Error names the encoding.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("the body is not %s: %v", e.Encoding, e.cause)
+}
+
+// Unwrap returns the decoder's error.
+func (e *CorruptError) Unwrap() error { return e.cause }
+
+// maxWindow is the most memory that a decoder looks back on, in bytes: what RFC 8878
+// recommends to support.
+const maxWindow = 8 << 20
+
+// encodingOf returns the encoding of a request's body; empty: none. The error is
+// ErrEncoding.
+func encodingOf(r *http.Request) (string, error) {
+	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
+	switch encoding {
+	case "", "identity":
+		return "", nil
+	case "gzip", "x-gzip":
+		return "gzip", nil
+	case "zstd":
+		return encoding, nil
+	}
+	return "", ErrEncoding
+}
+
+// decoder decodes a body while it is read, up to a size.
+type decoder struct {
+	encoding string
+	raw      *source
+	left     int64 // that may still come, and one byte more
+	limit    int64
+
+	from  io.Reader // nil before the first Read
+	close func()
+}
+
+// source remembers the error of the body, which is not the decoder's.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(to []byte) (int, error) {
+	n, err := s.Reader.Read(to)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+func newDecoder(encoding string, raw io.Reader, limit int64) *decoder {
+	return &decoder{encoding: encoding, raw: &source{Reader: raw}, left: limit + 1, limit: limit, close: func() {}}
+}
+
+// Read reads decoded bytes. The error is that of the body, a *CorruptError, or a
+// *http.MaxBytesError.
+func (d *decoder) Read(to []byte) (n int, err error) {
+	if d.from == nil {
+		err = d.open()
+	}
+	if err == nil {
+		n, err = d.from.Read(to[:min(int64(len(to)), d.left)])
+	}
+	if d.left -= int64(n); d.left == 0 {
+		return n, &http.MaxBytesError{Limit: d.limit}
+	}
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+		return n, err
+	case d.raw.err != nil:
+		return n, d.raw.err
+	}
+	return n, &CorruptError{d.encoding, err}
+}
+
+// open begins to decode, which reads from the body.
+func (d *decoder) open() error {
+	if d.encoding == "gzip" {
+		from, err := gzip.NewReader(d.raw)
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // an empty body is no gzip
+		}
+		d.from = from
+		return err
+	}
+	from, err := zstd.NewReader(d.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return err
+	}
+	d.from, d.close = from, from.Close
+	return nil
+}

@@ -1,0 +1,105 @@
+package reqbody
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+func zipped(t testing.TB, text []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func zstandard(t testing.TB, text []byte) []byte {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.EncodeAll(text, nil)
+}
+
+// TestEncodings reads bodies in each encoding, whole, cut and corrupt, and such as are
+// larger than they look.
+func TestEncodings(t *testing.T) {
+	text := bytes.Repeat([]byte("0123456789"), 50_000)
+	bomb := make([]byte, 8<<20)
+	for name, c := range map[string]struct {
+		encoding string
+		body     []byte
+		want     []byte // nil: an error
+		err      func(error) bool
+	}{
+		"none":             {"", text, text, nil},
+		"identity":         {"identity", text, text, nil},
+		"gzip":             {"gzip", zipped(t, text), text, nil},
+		"gzip, of old":     {"X-GZIP", zipped(t, text), text, nil},
+		"zstd":             {"zstd", zstandard(t, text), text, nil},
+		"two members":      {"gzip", append(zipped(t, text), zipped(t, text)...), append(bytes.Clone(text), text...), nil},
+		"nothing in gzip":  {"gzip", zipped(t, nil), []byte{}, nil},
+		"as large as may":  {"gzip", zipped(t, bomb[:4<<20]), bomb[:4<<20], nil},
+		"too large":        {"gzip", zipped(t, bomb[:4<<20+1]), nil, isTooLarge},
+		"a bomb":           {"gzip", zipped(t, bomb), nil, isTooLarge},
+		"a bomb in zstd":   {"zstd", zstandard(t, bomb), nil, isTooLarge},
+		"deflate":          {"deflate", text, nil, isEncoding},
+		"two encodings":    {"gzip, zstd", text, nil, isEncoding},
+		"no gzip":          {"gzip", text, nil, isCorrupt},
+		"no zstd":          {"zstd", text, nil, isCorrupt},
+		"no body":          {"gzip", nil, nil, isCorrupt},
+		"a cut gzip":       {"gzip", zipped(t, text)[:500], nil, isCorrupt},
+		"a cut zstd":       {"zstd", zstandard(t, text)[:20], nil, isCorrupt},
+		"more behind gzip": {"gzip", append(zipped(t, text), "more"...), nil, isCorrupt},
+	} {
+		p := NewPool(64<<20, 4<<20)
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(c.body))
+		r.Header.Set("Content-Encoding", c.encoding)
+		claim := p.Claim()
+		got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
+		switch {
+		case c.want != nil && (err != nil || !bytes.Equal(got, c.want)):
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		case c.want == nil && (err == nil || !c.err(err)):
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		if claim.Release(); p.Held() != 0 {
+			t.Errorf("%s: %d bytes are left", name, p.Held())
+		}
+	}
+}
+
+func isTooLarge(err error) bool { return errors.As(err, new(*http.MaxBytesError)) }
+func isEncoding(err error) bool { return errors.Is(err, ErrEncoding) }
+func isCorrupt(err error) bool  { return errors.As(err, new(*CorruptError)) }
+
+// FuzzEncodings reads anything as each encoding: within the size, and to an end.
+func FuzzEncodings(f *testing.F) {
+	f.Add(true, zipped(f, []byte("a body")))
+	f.Add(false, zstandard(f, []byte("a body")))
+	f.Fuzz(func(t *testing.T, isGzip bool, body []byte) {
+		p := NewPool(8<<20, 1<<20)
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+		r.Header.Set("Content-Encoding", map[bool]string{true: "gzip", false: "zstd"}[isGzip])
+		claim := p.Claim()
+		got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
+		if err == nil && len(got) > 1<<20 {
+			t.Errorf("%d bytes", len(got))
+		}
+		if claim.Release(); p.Held() != 0 {
+			t.Errorf("%d bytes are left", p.Held())
+		}
+	})
+}
