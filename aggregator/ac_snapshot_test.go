@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,6 +165,32 @@ func TestAC10_Tests(t *testing.T) {
 		if !strings.Contains(string(page), "`"+prefix+name+"`") {
 			t.Errorf("docs/stories.md does not name %s%s", prefix, name)
 		}
+	}
+}
+
+// TestStoriesNameTests: every test that docs/stories.md names, for any of the stories, is
+// in the file of the link around it.
+func TestStoriesNameTests(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "stories.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := 0
+	for _, link := range regexp.MustCompile(`\[([^\]]*)\]\(([^)]*_test\.go)\)`).FindAllStringSubmatch(string(page), -1) {
+		source, err := os.ReadFile(filepath.Join("..", "docs", link[2]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, name := range regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`").FindAllStringSubmatch(link[1], -1) {
+			linked++
+			if !strings.Contains(string(source), "func "+name[1]+"(") {
+				t.Errorf("%s has no %s", link[2], name[1])
+			}
+		}
+	}
+	if linked < 50 {
+		t.Errorf("the page links %d tests", linked)
 	}
 }
 

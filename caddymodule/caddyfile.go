@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -116,7 +117,7 @@ func (h *Handler) options() []option {
 
 		oneOf("output_mode", &h.OutputMode, turn.ModeAuto, turn.ModeAuto, turn.ModeJSON, turn.ModeXML),
 		{name: "stop_after_tools", args: h.parseStopAfterTools, complete: h.stopMode().complete},
-		inJSON(duration("stop_after_tools_grace", &h.StopAfterToolsGrace, turn.DefaultGrace)),
+		{name: "stop_after_tools_grace", complete: h.completeStopGrace},
 		onByDefault("suppress_tail_after_tools", &h.SuppressTailAfterTools),
 		oneOf("textual_tools", &h.TextualTools, turn.TextualAuto, turn.TextualAuto, turn.TextualOn, turn.TextualOff),
 		{name: "textual_pattern", args: h.parseTextualPattern, repeats: true},
@@ -281,7 +282,7 @@ func (h *Handler) stopMode() option {
 	return oneOf("stop_after_tools", &h.StopAfterTools, turn.StopBurst, turn.StopOff, turn.StopFirst, turn.StopBurst)
 }
 
-// parseStopAfterTools reads off, first or burst [<grace>].
+// parseStopAfterTools reads off, first [<grace>] or burst [<grace>].
 func (h *Handler) parseStopAfterTools(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) == 0 || len(args) > 2 {
@@ -291,10 +292,23 @@ func (h *Handler) parseStopAfterTools(d *caddyfile.Dispenser) error {
 	if err := mode.word(d, args[0]); err != nil || len(args) == 1 {
 		return err
 	}
-	if h.StopAfterTools != turn.StopBurst {
-		return d.Errf("only burst has a grace, %s has none", args[0])
+	if h.StopAfterTools == turn.StopOff {
+		return d.Err("off has no grace")
 	}
-	return parseDuration(d, args[1], &h.StopAfterToolsGrace)
+	grace, err := caddy.ParseDuration(args[1])
+	if err != nil || grace < 0 {
+		return d.Errf("%q is not a duration from 0 up, such as 300ms or 1s", args[1])
+	}
+	h.StopAfterToolsGrace = new(caddy.Duration(grace))
+	return nil
+}
+
+// completeStopGrace sets the default of stop_after_tools_grace, for which 0 is a value.
+func (h *Handler) completeStopGrace() error {
+	if h.StopAfterToolsGrace == nil {
+		h.StopAfterToolsGrace = new(caddy.Duration(turn.DefaultGrace))
+	}
+	return defaultTo(h.StopAfterToolsGrace, 0, 0)
 }
 
 // Interface guard

@@ -131,8 +131,10 @@ type Handler struct {
 	TextualPatternsRaw caddy.ModuleMap `json:"textual_patterns,omitempty" caddy:"namespace=http.codex.patterns"`
 
 	// How long a turn waits for another textual block after a textual block, with
-	// stop_after_tools `burst`. Default: `300ms`.
-	StopAfterToolsGrace caddy.Duration `json:"stop_after_tools_grace,omitempty"`
+	// stop_after_tools `burst`; with `first`, how long it goes on after the first call to
+	// learn whether there are more, and the usage. 0: until all that has arrived is read.
+	// Default: `300ms`.
+	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty"`
 
 	images     *imagefetch.Fetcher // nil: images are not fetched
 	keys       keyring
@@ -215,7 +217,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		Exit:          exit.begun,
 		DrainTimeout:  time.Duration(h.DrainTimeout),
 		Tools:         h.ToolOptions,
-		StopGrace:     time.Duration(h.StopAfterToolsGrace),
+		StopGrace:     time.Duration(*h.StopAfterToolsGrace),
 		Running:       runningResponses,
 		Observer:      observer{turns: ctx.Logger().Named(turnLogger)},
 		User:          userOf,

@@ -142,10 +142,12 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 		zap.Int64("cached_input_tokens", r.Usage.CachedInputTokens),
 		zap.Int64("output_tokens", r.Usage.OutputTokens),
 		zap.Int64("reasoning_output_tokens", r.Usage.ReasoningOutputTokens),
+		zap.Bool("usage_estimated", r.Estimated),
 		zap.String("thread", r.Thread),
 		zap.Int("tool_calls", r.Tools.Calls),
 		zap.Bool("tool_calls_truncated", r.Tools.Truncated),
 	}
+	fields = append(fields, toolFields(r)...)
 	if r.Code != "" {
 		fields = append(fields, zap.String("code", logged(string(r.Code))))
 	}
@@ -153,6 +155,29 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 		fields = append(fields, zap.Float64("first_output", r.FirstOutput.Seconds()))
 	}
 	entry.Write(fields...)
+}
+
+// toolFields are the fields of a turn that had tool calls, or blocks that were none: what
+// was dropped, and which settings differ from the defaults.
+func toolFields(r gateway.Record) []zap.Field {
+	tools := r.Tools
+	if tools.Calls+tools.Started == 0 {
+		return nil
+	}
+	aborted := 0
+	for _, n := range tools.Aborted {
+		aborted += n
+	}
+	return []zap.Field{
+		zap.String("stop_after_tools", string(r.Stop)),
+		zap.Int("tool_calls_duplicate", tools.Duplicates),
+		zap.Int("tool_calls_unwritable", tools.Unwritable),
+		zap.Int("tool_blocks_started", tools.Started),
+		zap.Int("tool_blocks_flushed", tools.Flushed),
+		zap.Int("tool_blocks_aborted", aborted),
+		zap.Int("tool_tail_bytes", tools.TailBytes),
+		zap.Strings("tool_overrides", r.Overrides),
+	}
 }
 
 // Interface guard

@@ -18,6 +18,9 @@ func TestToolDirectives(t *testing.T) {
 		"stop_after_tools first":                          `{"stop_after_tools":"first"}`,
 		"stop_after_tools burst":                          `{"stop_after_tools":"burst"}`,
 		"stop_after_tools burst 1s":                       `{"stop_after_tools":"burst","stop_after_tools_grace":1000000000}`,
+		"stop_after_tools burst 0":                        `{"stop_after_tools":"burst","stop_after_tools_grace":0}`,
+		"stop_after_tools first 0s":                       `{"stop_after_tools":"first","stop_after_tools_grace":0}`,
+		"stop_after_tools first 1s":                       `{"stop_after_tools":"first","stop_after_tools_grace":1000000000}`,
 		"suppress_tail_after_tools on":                    `{"suppress_tail_after_tools":true}`,
 		"suppress_tail_after_tools off":                   `{"suppress_tail_after_tools":false}`,
 		"textual_tools auto":                              `{"textual_tools":"auto"}`,
@@ -56,10 +59,9 @@ func TestToolDirectiveErrors(t *testing.T) {
 		"stop_after_tools":                 "after 'stop_after_tools'",
 		"stop_after_tools last":            `"last" must be one of off, first, burst`,
 		"stop_after_tools on":              `"on" must be one of`,
-		"stop_after_tools first 1s":        "only burst has a grace, first has none",
-		"stop_after_tools off 1s":          "only burst has a grace, off has none",
-		"stop_after_tools burst soon":      `"soon" is not a duration`,
-		"stop_after_tools burst 0s":        `"0s" is not a duration`,
+		"stop_after_tools off 1s":          "off has no grace",
+		"stop_after_tools burst soon":      `"soon" is not a duration from 0 up`,
+		"stop_after_tools burst -1s":       `"-1s" is not a duration from 0 up`,
 		"stop_after_tools burst 1s 2s":     "after '2s'",
 		"suppress_tail_after_tools":        "after 'suppress_tail_after_tools'",
 		"suppress_tail_after_tools true":   `"true" must be one of on, off`,
@@ -94,7 +96,7 @@ func TestToolDefaults(t *testing.T) {
 		"output_mode": "auto", "stop_after_tools": "burst", "suppress_tail_after_tools": true,
 		"textual_tools": "auto", "parallel_tool_calls": true, "xml_escape": "literal"
 	}`)
-	if grace := time.Duration(h.StopAfterToolsGrace); grace != 300*time.Millisecond {
+	if grace := time.Duration(*h.StopAfterToolsGrace); grace != 300*time.Millisecond {
 		t.Errorf("stop_after_tools_grace is %s", grace)
 	}
 }
@@ -103,7 +105,7 @@ func TestRefusedToolOptions(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"output_mode":"xml"}`:               "output_mode: must be one of auto, openai-json, obsidian-xml, not",
 		`{"stop_after_tools":"last"}`:         "stop_after_tools: must be one of off, first, burst, not",
-		`{"stop_after_tools_grace":-1}`:       "stop_after_tools_grace: must be positive",
+		`{"stop_after_tools_grace":-1}`:       "stop_after_tools_grace: must not be negative",
 		`{"suppress_tail_after_tools":"off"}`: "suppress_tail_after_tools",
 		`{"textual_tools":"yes"}`:             "textual_tools: must be one of auto, on, off, not",
 		`{"tool_block_max":-1}`:               "tool_block_max: must not be negative",

@@ -12,9 +12,10 @@ import (
 // chat completion that is not streamed (CreateChatCompletionResponse). It has
 // what a client of [Stream] puts together from the same outputs.
 type Body struct {
-	meta    Meta
-	choices []bodyChoice
-	usage   codexrpc.Usage // of those that have finished
+	meta      Meta
+	choices   []bodyChoice
+	usage     codexrpc.Usage // of those that have finished
+	estimated bool           // a part of the usage is not Codex's
 }
 
 // bodyChoice is a choice of a body, as far as it is known.
@@ -59,13 +60,13 @@ func (b *Body) Add(choice int, out turn.Output) {
 		}
 	case turn.OutputFinish:
 		c.finished, c.finish = true, b.meta.finishReason(out.Finish)
-		b.usage = b.usage.Add(out.Usage)
+		b.usage, b.estimated = b.usage.Add(out.Usage), b.estimated || out.Estimated
 	}
 }
 
 // JSON returns the body. It is complete once all turns have ended well.
 func (b *Body) JSON() []byte {
-	body := completion{head: b.meta.head("chat.completion"), Usage: newUsage(b.usage)}
+	body := completion{head: b.meta.head("chat.completion"), Usage: newUsage(b.usage, b.estimated)}
 	for i := range b.choices {
 		c := &b.choices[i]
 		body.Choices = append(body.Choices, choice{

@@ -32,12 +32,13 @@ type Stream struct {
 	emit func(data []byte) error
 	meta Meta
 
-	buf     []byte // the chunk under way
-	choices []streamChoice
-	left    int            // choices that have not finished
-	usage   codexrpc.Usage // of those that have
-	done    bool
-	err     error // of emit
+	buf       []byte // the chunk under way
+	choices   []streamChoice
+	left      int            // choices that have not finished
+	usage     codexrpc.Usage // of those that have
+	estimated bool           // a part of the usage is not Codex's
+	done      bool
+	err       error // of emit
 }
 
 // streamChoice is how far a choice is.
@@ -150,12 +151,12 @@ func (s *Stream) finish(index int, out turn.Output) {
 	s.open(index, empty)
 	s.chunk(index, message{}, s.meta.finishReason(out.Finish))
 	s.choices[index].finished = true
-	s.usage = s.usage.Add(out.Usage)
+	s.usage, s.estimated = s.usage.Add(out.Usage), s.estimated || out.Estimated
 	if s.left--; s.left > 0 {
 		return
 	}
 	if s.meta.IncludeUsage {
-		s.object(completion{Choices: []choice{}, Usage: newUsage(s.usage)})
+		s.object(completion{Choices: []choice{}, Usage: newUsage(s.usage, s.estimated)})
 	}
 	s.done = s.err == nil
 }

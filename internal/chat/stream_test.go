@@ -308,3 +308,27 @@ func TestChatStreamAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for three deltas", n)
 	}
 }
+
+// TestEstimatedUsage: usage that was counted here says so, whichever choice it is of.
+func TestEstimatedUsage(t *testing.T) {
+	for _, estimated := range []bool{false, true} {
+		var chunks strings.Builder
+		meta := Meta{Choices: 2, IncludeUsage: true}
+		body, stream := NewBody(meta), NewStream(meta, func(data []byte) error {
+			chunks.Write(data)
+			return nil
+		})
+		for choice := range 2 {
+			end := turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishToolCalls, Usage: testUsage, Estimated: estimated && choice == 0}
+			body.Add(choice, end)
+			if err := stream.Write(choice, end); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for form, text := range map[string]string{"body": string(body.JSON()), "stream": chunks.String()} {
+			if strings.Contains(text, `"estimated":true`) != estimated {
+				t.Errorf("%s, estimated %t: %s", form, estimated, text)
+			}
+		}
+	}
+}

@@ -73,10 +73,14 @@ type usage struct {
 	CompletionDetails struct {
 		ReasoningTokens int64 `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
+
+	// Estimated is not OpenAI's: a part of the tokens was counted here, since the
+	// response was interrupted before its usage came.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
-func newUsage(u codexrpc.Usage) *usage {
-	w := &usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens}
+func newUsage(u codexrpc.Usage, estimated bool) *usage {
+	w := &usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: estimated}
 	w.PromptDetails.CachedTokens = u.CachedInputTokens
 	w.CompletionDetails.ReasoningTokens = u.ReasoningOutputTokens
 	return w

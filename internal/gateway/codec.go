@@ -78,4 +78,6 @@ type request struct {
 	plan    *prompt.Plan
 	options turn.Options // of every choice
 	form    form
+
+	toolOverrides []string // see [Options.toolOverrides]
 }

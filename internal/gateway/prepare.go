@@ -31,7 +31,8 @@ func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded
 		return nil, apiErr
 	}
 	form := decoded.form(x, plan, &options)
-	return &request{route: route, plan: plan, options: options, form: form}, nil
+	overrides := g.opts.toolOverrides(x.r, plan)
+	return &request{route: route, plan: plan, options: options, form: form, toolOverrides: overrides}, nil
 }
 
 // waitToCopy waits until the body of a request may be copied.

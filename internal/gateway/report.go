@@ -30,8 +30,10 @@ type Record struct {
 	Status      int            // HTTP; of a client that left that of apierror.ClientGone
 	Code        apierror.Code  // of the error, if it failed
 	Usage       codexrpc.Usage // tokens; zero where Codex does not report them
+	Estimated   bool           // a part of Usage was counted here, since the turn was interrupted
 	Tools       turn.Report
-	Thread      string // "new", "continued" or "resumed"; see [Conversations]
+	Overrides   []string // settings of tool calls that differ from the defaults, as name=value
+	Thread      string   // "new", "continued" or "resumed"; see [Conversations]
 }
 
 // Route is a route whose requests want turns of the model.
@@ -83,10 +85,11 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 		Stop:      req.options.StopAfterTools,
 		Stream:    req.plan.Stream,
 		Status:    http.StatusOK,
-		Usage:     c.usage,
 		Tools:     c.machine.Report(),
+		Overrides: req.toolOverrides,
 		Thread:    c.kept.threadIs(),
 	}
+	record.Usage, record.Estimated = c.machine.Usage()
 	if !c.first.IsZero() {
 		record.FirstOutput = c.first.Sub(x.arrived)
 	}
@@ -187,7 +190,8 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, what, attrs...)
 }
 
-// logTools logs what a turn did with tool calls.
+// logTools logs what went wrong with the tool calls of a turn. What the turn did with
+// them is in the record.
 func (g *Gateway) logTools(r *http.Request, record Record) {
 	tools := record.Tools
 	log := g.opts.Logger.With(
@@ -204,25 +208,9 @@ func (g *Gateway) logTools(r *http.Request, record Record) {
 		log.LogAttrs(ctx, level, "a begun tool block was no call",
 			slog.String("reason", string(reason)), slog.Int("blocks", n))
 	}
-	if tools.Calls == 0 && tools.Started == 0 {
-		return
+	if tools.Unwritable > 0 {
+		log.LogAttrs(ctx, slog.LevelWarn, "tool calls that no block can hold", slog.Int("calls", tools.Unwritable))
 	}
-	level := slog.LevelDebug
-	switch {
-	case tools.Unwritable > 0:
-		level = slog.LevelWarn
-	case tools.Truncated || tools.Duplicates > 0:
-		level = slog.LevelInfo
-	}
-	log.LogAttrs(ctx, level, "tool calls",
-		slog.String("stop_after_tools", string(record.Stop)),
-		slog.Int("calls", tools.Calls),
-		slog.Bool("truncated", tools.Truncated),
-		slog.Int("duplicates", tools.Duplicates),
-		slog.Int("unwritable", tools.Unwritable),
-		slog.Int("blocks_started", tools.Started),
-		slog.Int("blocks_flushed", tools.Flushed),
-		slog.Int("tail_bytes", tools.TailBytes))
 }
 
 // requestID returns the value of x-request-id.

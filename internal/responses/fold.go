@@ -222,7 +222,7 @@ func (f *fold) finish(out *turn.Output) {
 	case turn.FinishContentFilter:
 		f.incomplete = "content_filter"
 	}
-	f.usage = out.Usage
+	f.usage, f.estimated = out.Usage, out.Estimated
 	if f.incomplete != "" {
 		f.close(statusIncomplete)
 		f.status = statusIncomplete

@@ -30,6 +30,7 @@ type response struct {
 	incomplete string          // the reason, if it is incomplete
 	err        *apierror.Error // why it failed, or was cancelled
 	usage      codexrpc.Usage  // 0 until it ends well: OpenAI's description has no null here
+	estimated  bool            // a part of the usage is not Codex's
 	items      []*outputItem   // in their order
 	shown      int             // how many of them the client sees
 }
@@ -69,7 +70,7 @@ func (r *response) object() []byte {
 		CreatedAt: r.meta.Created,
 		Status:    r.status,
 		Output:    make([]outputJSON, 0, r.shown),
-		Usage:     newUsage(r.usage),
+		Usage:     newUsage(r.usage, r.estimated),
 	}
 	if r.completed != 0 {
 		state.CompletedAt = &r.completed

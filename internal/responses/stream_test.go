@@ -441,3 +441,14 @@ func BenchmarkResponseTextDelta(b *testing.B) {
 		}
 	}
 }
+
+// TestEstimatedUsage: usage that was counted here says so.
+func TestEstimatedUsage(t *testing.T) {
+	for _, estimated := range []bool{false, true} {
+		body := NewBody(Meta{settings: []byte(`{"model":"m"}`)})
+		body.Add(0, turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop, Estimated: estimated})
+		if strings.Contains(string(body.JSON()), `"estimated":true`) != estimated {
+			t.Errorf("estimated %t: %s", estimated, body.JSON())
+		}
+	}
+}

@@ -43,10 +43,14 @@ type usage struct {
 		ReasoningTokens int64 `json:"reasoning_tokens"`
 	} `json:"output_tokens_details"`
 	TotalTokens int64 `json:"total_tokens"`
+
+	// Estimated is not OpenAI's: a part of the tokens was counted here, since the
+	// response was interrupted before its usage came.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
-func newUsage(u codexrpc.Usage) usage {
-	w := usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.TotalTokens}
+func newUsage(u codexrpc.Usage, estimated bool) usage {
+	w := usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: estimated}
 	w.InputDetails.CachedTokens = u.CachedInputTokens
 	w.OutputDetails.ReasoningTokens = u.ReasoningOutputTokens
 	return w

@@ -44,11 +44,12 @@ func (m *Machine) segment(s *usetool.Segment) {
 func (m *Machine) blockAborted(reason usetool.AbortReason, pattern string) {
 	m.countAborted(reason)
 	m.policy.blockAborted(reason, pattern)
-	if m.report.Truncated {
+	switch {
+	case m.report.Truncated:
 		m.truncate()
-		return
+	case !m.policy.closed():
+		m.grace.running = false
 	}
-	m.grace.running = false
 }
 
 // countAborted counts a begun block that is no call.

@@ -54,8 +54,15 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 			grace.watch(m)
 			continue
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return consume(consumer, m.Fail(err))
+		case grace.over: // and all events that have arrived are processed
+			grace.over = false
+			if err := consume(consumer, m.GraceOver()); err != nil || m.Done() {
+				return err
+			}
+			grace.watch(m)
 		}
 		select {
 		case <-source.Ready():
@@ -65,10 +72,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 			}
 			return consume(consumer, m.Fail(ErrShutdown))
 		case <-grace.timer.C:
-			if err := consume(consumer, m.GraceOver()); err != nil || m.Done() {
-				return err
-			}
-			grace.watch(m)
+			grace.over = true
 		case <-silence.C:
 			return consume(consumer, m.Fail(ErrIdle))
 		case <-wake.C:
@@ -84,6 +88,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 type graceTimer struct {
 	timer      *time.Timer
 	generation int
+	over       bool // the timer has fired for this generation
 }
 
 func newGraceTimer() *graceTimer {
@@ -94,7 +99,7 @@ func newGraceTimer() *graceTimer {
 func (g *graceTimer) watch(m *Machine) {
 	after, generation, running := m.Grace()
 	if running && generation != g.generation {
-		g.generation = generation
+		g.generation, g.over = generation, false
 		g.timer.Reset(after)
 	}
 }

@@ -46,7 +46,7 @@ func (m *Machine) turnFailed(err *codexrpc.TurnError) {
 // within another one, the reason is FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
 	m.closeBuffer("")
-	if m.calls.count > 0 && !m.endsInCall() {
+	if m.calls.count > 0 && (m.policy.closed() || !m.endsInCall()) {
 		reason = FinishToolCalls
 	}
 	m.finish(reason)
@@ -69,6 +69,10 @@ func (m *Machine) reason() FinishReason {
 // stopped reports whether further text and calls of the model are ignored.
 func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 
+// hasAll reports whether the client has all the text and calls that it gets. What is
+// missing is whether there were more calls, and the usage.
+func (m *Machine) hasAll() bool { return m.report.Truncated || m.policy.closed() }
+
 // finish ends the turn well. A block that is open was never closed.
 func (m *Machine) finish(reason FinishReason) {
 	m.closeBuffer("")
@@ -77,17 +81,20 @@ func (m *Machine) finish(reason FinishReason) {
 	}
 }
 
-// stop ends the turn with the call that was just sent. It ignores the text after that.
-func (m *Machine) stop() {
-	m.discard()
-	m.end(FinishToolCalls)
-}
-
 func (m *Machine) end(reason FinishReason) {
 	m.policy.end()
 	m.done = true
-	m.emit(Output{Kind: OutputFinish, Finish: reason, Usage: m.usage.total()})
+	if !m.rest.natural {
+		m.usage.interrupt()
+	}
+	total, estimated := m.usage.total()
+	m.emit(Output{Kind: OutputFinish, Finish: reason, Usage: total, Estimated: estimated})
 }
+
+// Usage returns the tokens of the turn so far, and whether a part of them is this
+// package's own count: of a response that was interrupted, of which only the output is
+// known, and of that only what came here.
+func (m *Machine) Usage() (total codexrpc.Usage, estimated bool) { return m.usage.total() }
 
 func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }
 
@@ -98,12 +105,13 @@ func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 	switch {
 	case m.done:
 		return
-	case m.report.Truncated:
+	case m.hasAll():
 		m.end(FinishToolCalls)
 		return
 	}
 	m.policy.release()
 	m.done = true
+	m.usage.interrupt()
 	m.pendingReasoning = nil // the failure may have to be the first output
 	m.emit(Output{Kind: OutputFailure, Err: err})
 }

@@ -137,19 +137,24 @@ func withGaps(all []token, dedup bool) []token {
 
 // upToLimit cuts tokens off behind the last one that the client may get.
 func upToLimit(all []token, o turn.Options) (left []token, truncated bool) {
-	calls := 0
+	first := o.StopAfterTools == turn.StopFirst
+	limit := o.ToolBlockMax
+	if first {
+		limit = 1
+	}
+	calls, given := 0, len(all)
 	for i, k := range all {
-		tooMany := o.ToolBlockMax > 0 && calls == o.ToolBlockMax
+		tooMany := limit > 0 && calls == limit
 		if tooMany && (k.call() || k.kind == tokenGivenUp && o.OutputMode == turn.ModeXML) {
-			return all[:i], true
+			return all[:min(i, given)], true
 		}
 		if k.call() {
-			if calls++; o.StopAfterTools == turn.StopFirst {
-				return all[:i+1], false
+			if calls++; first {
+				given = i + 1
 			}
 		}
 	}
-	return all, false
+	return all[:given], false
 }
 
 // expected is the content and the number of calls of a turn.

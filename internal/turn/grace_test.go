@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ func TestGrace(t *testing.T) {
 	const grace = time.Second
 	one, two, three := delta("m", block("1")), delta("m", block("2")), delta("m", block("3"))
 	structured := call("a", "find", `{"q":"2"}`)
+	first := Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}
 	for name, c := range map[string]struct {
 		opts    Options
 		moments []moment
@@ -47,8 +49,16 @@ func TestGrace(t *testing.T) {
 			"{0:1}|tool_calls", grace / 2},
 		"the failure of Codex ends it": {Options{}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{ended(codexrpc.StatusFailed, nil)}}},
 			"{0:1}|failure", grace / 2},
-		"first does not wait": {Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}, []moment{{0, []codexrpc.Event{one}}, {5 * grace, []codexrpc.Event{two}}},
-			"{0:1}|tool_calls", 0},
+		"first waits a grace": {first, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{delta("m", " so <use_tool>")}}, {5 * grace, []codexrpc.Event{two}}},
+			"{0:1}|tool_calls", grace},
+		"first learns of another": {first, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{two}}, {grace, []codexrpc.Event{three}}},
+			"{0:1}|tool_calls", grace},
+		"first learns the usage": {first, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{delta("m", " so"), response(1)}}},
+			"{0:1}|tool_calls", grace / 2},
+		"first does not fail with Codex": {first, []moment{{0, []codexrpc.Event{structured}}, {grace / 2, []codexrpc.Event{ended(codexrpc.StatusFailed, nil)}}},
+			"{0:2}|tool_calls", grace / 2},
+		"first waits a grace for structured calls": {first, []moment{{0, []codexrpc.Event{structured}}, {5 * grace, []codexrpc.Event{one}}},
+			"{0:2}|tool_calls", grace},
 		"off waits for the turn": {Options{ToolOptions: ToolOptions{StopAfterTools: StopOff}}, []moment{{0, []codexrpc.Event{one}}, {5 * grace, []codexrpc.Event{two}}, {5 * grace, []codexrpc.Event{completed}}},
 			"{0:1}{1:2}|tool_calls", 10 * grace},
 
@@ -74,6 +84,70 @@ func TestGrace(t *testing.T) {
 			c.opts.TextualTools, c.opts.SuppressTailAfterTools, c.opts.Grace = TextualOn, keepTail, grace
 			synctest.Test(t, func(t *testing.T) { checkDrive(t, c.opts, c.moments, c.want, c.took) })
 		})
+	}
+}
+
+// TestNoGrace: without a grace, a turn ends once all that has arrived is processed.
+func TestNoGrace(t *testing.T) {
+	one, two := delta("m", block("1")), delta("m", block("2"))
+	for name, c := range map[string]struct {
+		stop    StopMode
+		moments []moment
+		want    string
+	}{
+		"burst":                    {StopBurst, []moment{{0, []codexrpc.Event{one, two}}, {1, []codexrpc.Event{two}}}, "{0:1}{1:2}|tool_calls"},
+		"first":                    {StopFirst, []moment{{0, []codexrpc.Event{one, two}}, {1, []codexrpc.Event{two}}}, "{0:1}|tool_calls"},
+		"first, a structured call": {StopFirst, []moment{{0, []codexrpc.Event{call("a", "find", `{"q":"1"}`)}}}, "{0:1}|tool_calls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{ToolOptions: ToolOptions{TextualTools: TextualOn, StopAfterTools: c.stop}}
+			synctest.Test(t, func(t *testing.T) { checkDrive(t, opts, c.moments, c.want, 0) })
+		})
+	}
+	// What has arrived when the grace ends still counts.
+	s, l := newScript(), &teller{}
+	s.batches = [][]codexrpc.Event{{one}, {two}}
+	opts := Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}
+	if err := Drive(t.Context(), s, New(opts), l, time.Hour); err != nil || l.told != "{0:1}{1:2}|tool_calls" {
+		t.Error(l.told, err)
+	}
+}
+
+// TestFirst: the client gets the first call and nothing after it; what else the model
+// said is counted.
+func TestFirst(t *testing.T) {
+	tail := " and so on"
+	for name, c := range map[string]struct {
+		events    []codexrpc.Event
+		truncated bool
+		tail      int
+		usage     int64
+	}{
+		"one call":              {[]codexrpc.Event{delta("m", block("1")+tail), response(7)}, false, len(tail), 7},
+		"two calls":             {[]codexrpc.Event{delta("m", block("1")+tail), delta("m", block("2")+tail), response(7)}, true, len(tail), 7},
+		"two structured":        {[]codexrpc.Event{findCall("a", "1"), findCall("b", "2"), response(7)}, true, 0, 7},
+		"a structured twin":     {[]codexrpc.Event{delta("m", block("1")), findCall("b", "1"), response(7)}, false, 0, 7},
+		"reasoning":             {[]codexrpc.Event{findCall("a", "1"), thought("r", 0, "hm"), reasoned("r", "x"), response(7)}, false, 0, 7},
+		"a cut response":        {[]codexrpc.Event{delta("m", block("1")+"<use_tool>"), tooLong}, true, 0, 22},
+		"a block that is none":  {[]codexrpc.Event{delta("m", block("1")+"<use_tool></use_tool>"), response(7)}, true, 0, 7},
+		"an open block at once": {[]codexrpc.Event{delta("m", block("1")+"<use_tool>"), response(7)}, true, 0, 7},
+	} {
+		for _, items := range []bool{false, true} {
+			opts := Options{Items: items, ToolOptions: ToolOptions{TextualTools: TextualOn, StopAfterTools: StopFirst, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}
+			m := New(opts)
+			var got strings.Builder
+			var end Output
+			for _, o := range m.Feed(c.events) {
+				got.WriteString(told([]Output{o}))
+				end = o
+			}
+			if want := written("{0:1}|tool_calls"); !strings.HasSuffix(got.String(), want) || strings.Count(got.String(), "<use_tool>") != 1 || strings.Contains(got.String(), "~") {
+				t.Errorf("%s: %s", name, got.String())
+			}
+			if r := m.Report(); r.Truncated != c.truncated || r.Calls != 1 || r.TailBytes != c.tail || end.Usage.TotalTokens != c.usage {
+				t.Errorf("%s: %+v, usage %+v", name, r, end.Usage)
+			}
+		}
 	}
 }
 

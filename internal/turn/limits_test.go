@@ -21,7 +21,7 @@ func TestLimits(t *testing.T) {
 		want   string
 	}{
 		"a stop sequence": {until("END"), []codexrpc.Event{delta("m", "so EN"), delta("m", "D more"), completed},
-			"text \"so \"\nfinish stop 0\n"},
+			"text \"so \"\nfinish stop 2\n"},
 		"a stop sequence that was none": {until("END"), []codexrpc.Event{delta("m", "so EN"), delta("m", "d"), completed},
 			"text \"so \"\ntext \"ENd\"\nfinish stop 0\n"},
 		"held to the end": {until("END"), []codexrpc.Event{delta("m", "so EN"), completed},
@@ -33,11 +33,11 @@ func TestLimits(t *testing.T) {
 		"not over a call": {until("END"), []codexrpc.Event{delta("m", "EN"), call("1", "f", "{}"), delta("m", "D"), response(5)},
 			"text \"EN\"\ncall 0 tool_0_0 f\narguments 0 {}\nend 0\ntext \"D\"\nfinish tool_calls 5\n"},
 		"no gap before nothing": {until("END"), []codexrpc.Event{delta("a", "One."), delta("b", "EN"), delta("b", "D"), completed},
-			"text \"One.\"\nfinish stop 0\n"},
+			"text \"One.\"\nfinish stop 2\n"},
 		"a stop sequence after a call": {with(until("END"), textual), []codexrpc.Event{delta("m", find+"END"), completed},
-			findTold + "finish tool_calls 0\n"},
+			findTold + "finish tool_calls 13\n"},
 		"a stop sequence in a block": {with(until("</name>"), textual), []codexrpc.Event{delta("m", find), completed},
-			"text \"<use_tool><name>f\"\nfinish stop 0\n"},
+			"text \"<use_tool><name>f\"\nfinish stop 7\n"},
 		"a stop sequence after too many calls": {
 			with(until("END"), func(o *Options) { textual(o); o.ToolBlockMax = 1 }),
 			[]codexrpc.Event{delta("m", find+find+"END"), response(5)},
@@ -66,10 +66,10 @@ func TestLimits(t *testing.T) {
 			"text \"one two\"\nfinish length 2\n"},
 		"a stop sequence behind the tokens": {Options{MaxTokens: 2, StopSequences: []string{"END"}},
 			[]codexrpc.Event{delta("m", "one twoEND"), completed},
-			"text \"one \"\ntext \"two\"\nfinish stop 0\n"},
+			"text \"one \"\ntext \"two\"\nfinish stop 2\n"},
 
 		"words after a broken call": {Options{}, []codexrpc.Event{call("1", "f", "{"), delta("m", "so"), incomplete},
-			"call 0 tool_0_0 f\narguments 0 {\nend 0\ntext \"so\"\nfinish tool_calls 0\n"},
+			"call 0 tool_0_0 f\narguments 0 {\nend 0\ntext \"so\"\nfinish tool_calls 3\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.opts.SuppressTailAfterTools = keepTail
@@ -82,8 +82,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitUsage: the tokens that were counted are the least that is told; what
-// Codex knows better stays.
+// TestLimitUsage: the tokens that were counted are added to those of earlier responses,
+// whose usage Codex has told.
 func TestLimitUsage(t *testing.T) {
 	text := delta("m", "one two three four")
 	told := func(u codexrpc.Usage) []codexrpc.Event {
@@ -96,15 +96,15 @@ func TestLimitUsage(t *testing.T) {
 		"nothing told": {[]codexrpc.Event{text}, codexrpc.Usage{OutputTokens: 3, TotalTokens: 3}},
 		"less told": {
 			told(codexrpc.Usage{InputTokens: 10, CachedInputTokens: 4, OutputTokens: 1, TotalTokens: 11}),
-			codexrpc.Usage{InputTokens: 10, CachedInputTokens: 4, OutputTokens: 3, TotalTokens: 13},
+			codexrpc.Usage{InputTokens: 10, CachedInputTokens: 4, OutputTokens: 4, TotalTokens: 14},
 		},
 		"more told": {
 			told(codexrpc.Usage{InputTokens: 10, OutputTokens: 7, TotalTokens: 17}),
-			codexrpc.Usage{InputTokens: 10, OutputTokens: 7, TotalTokens: 17},
+			codexrpc.Usage{InputTokens: 10, OutputTokens: 10, TotalTokens: 20},
 		},
 	} {
 		outputs := New(Options{MaxTokens: 3}).Feed(c.events)
-		if last := outputs[len(outputs)-1]; last.Finish != FinishLength || last.Usage != c.want {
+		if last := outputs[len(outputs)-1]; last.Finish != FinishLength || last.Usage != c.want || !last.Estimated {
 			t.Errorf("%s: %+v, want %+v", name, last, c.want)
 		}
 	}

@@ -89,7 +89,7 @@ func (m *Machine) GraceOver() []Output {
 	m.out = m.out[:0]
 	switch {
 	case m.done || !m.grace.running:
-	case m.tagHeld():
+	case m.tagHeld() && !m.hasAll():
 		m.grace.start()
 	default:
 		m.finish(FinishToolCalls)
@@ -104,7 +104,7 @@ func (m *Machine) Fail(err error) []Output {
 	switch {
 	case m.done:
 	case m.report.Truncated:
-		m.end(FinishToolCalls) // only the usage is missing
+		m.end(FinishToolCalls)
 	case errors.Is(err, ErrIdle) && m.lastError != "":
 		m.fail(fmt.Errorf("%w; its last message: %s", err, m.lastError))
 	default:
@@ -117,6 +117,7 @@ func (m *Machine) Fail(err error) []Output {
 func (m *Machine) Abandon() {
 	if !m.done {
 		m.done = true
+		m.usage.interrupt()
 		m.countHeld()
 	}
 }
@@ -194,7 +195,7 @@ func (m *Machine) messageCompleted(e *codexrpc.Event) {
 }
 
 func (m *Machine) reasoning(e *codexrpc.Event) {
-	if m.opts.NoReasoning {
+	if m.opts.NoReasoning || m.hasAll() {
 		return
 	}
 	if gap := m.texts.reasoning(e.ItemID, e.Index); gap != "" {
@@ -213,7 +214,7 @@ const maxPendingReasoning = 64
 // the client sees nothing of it alone: if the response breaks off before, Codex may try
 // again without the item.
 func (m *Machine) reasoningItem(e *codexrpc.Event) {
-	if !m.opts.Items || len(m.pendingReasoning) == maxPendingReasoning {
+	if !m.opts.Items || m.hasAll() || len(m.pendingReasoning) == maxPendingReasoning {
 		return
 	}
 	m.pendingReasoning = append(m.pendingReasoning, Output{
@@ -240,8 +241,10 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	// Codex waits for an answer, even if the client does not get this call because it is
 	// the twin of a block. So no grace runs.
 	m.asked = true
-	m.grace.running = false
+	m.grace.running = m.policy.closed()
 	m.cut, m.lastCall = false, call
+	m.usage.say(e.Name)
+	m.usage.say(e.Text)
 	if m.offer(call) {
 		m.countCall(call)
 	}
@@ -263,8 +266,8 @@ func (m *Machine) offer(call *candidate) (got bool) {
 	switch {
 	case m.report.Truncated:
 		m.truncate()
-	case got && m.opts.StopAfterTools == StopFirst:
-		m.stop()
+	case got && m.policy.closed():
+		m.grace.start()
 	case call.textual && m.calls.count > 0 && m.opts.StopAfterTools != StopOff && !m.asked:
 		m.grace.start()
 	}
@@ -276,7 +279,9 @@ func (m *Machine) offer(call *candidate) (got bool) {
 // the text.
 func (m *Machine) truncate() {
 	m.discard()
-	m.grace.start()
+	if !m.policy.closed() || !m.grace.running {
+		m.grace.start()
+	}
 }
 
 // responseCompleted ends the turn after structured calls, which only the client can

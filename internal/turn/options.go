@@ -30,7 +30,8 @@ type StopMode string
 const (
 	// StopOff lets the model finish.
 	StopOff StopMode = "off"
-	// StopFirst ends the turn with its first call.
+	// StopFirst gives the client the first call and nothing after it. The turn ends with
+	// the next call, with the model response, or a grace after the first call.
 	StopFirst StopMode = "first"
 	// StopBurst ends the turn with the model response, or a grace after the last
 	// textual block.
@@ -64,7 +65,8 @@ type ToolOptions struct {
 	OutputMode Mode `json:"output_mode,omitempty"`
 
 	// When a turn with tool calls ends. `off`: when the model has finished. `first`:
-	// with the first call. `burst`: with the model's response, or when no textual
+	// with the first call, but for `stop_after_tools_grace`, in which it is seen whether
+	// there are more. `burst`: with the model's response, or when no textual
 	// block has followed the last one for `stop_after_tools_grace`. A structured call
 	// always ends the answer with the model's response. Default: `burst`.
 	StopAfterTools StopMode `json:"stop_after_tools,omitempty"`
@@ -124,8 +126,9 @@ type Options struct {
 	// Patterns are the textual forms of calls beside <use_tool>, for TextualOn. They
 	// have passed [aggregator.CheckPatterns].
 	Patterns []aggregator.NamedPattern
-	// Grace is how long the turn goes on after a textual block, in StopBurst. After a
-	// call above the limit it is how long the turn goes on to learn its usage.
+	// Grace is how long the turn goes on after a textual block, in StopBurst, and after
+	// the first call, in StopFirst. After a call above the limit it is how long the turn
+	// goes on to learn its usage. 0: until all events that have arrived are processed.
 	Grace time.Duration
 
 	// NoReasoning withholds the summaries of the reasoning from the client. Providers
@@ -157,7 +160,7 @@ type Options struct {
 // limit returns the most calls of the turn.
 func (o *Options) limit() int {
 	switch {
-	case o.ParallelToolCalls != nil && !*o.ParallelToolCalls:
+	case o.ParallelToolCalls != nil && !*o.ParallelToolCalls, o.StopAfterTools == StopFirst:
 		return 1
 	case o.ToolBlockMax > 0:
 		return min(o.ToolBlockMax, aggregator.DefaultMaxCalls)

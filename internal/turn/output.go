@@ -67,6 +67,9 @@ type Output struct {
 	Finish FinishReason
 	// Usage counts the turn's tokens.
 	Usage codexrpc.Usage
+	// Estimated says that Usage is in part this package's own count; see
+	// [Machine.Usage].
+	Estimated bool
 	// Err is why the turn failed: a *codexrpc.TurnError, a *codexrpc.CallError,
 	// or one of the sentinel errors of this package and of codexrpc.
 	Err error

@@ -34,7 +34,7 @@ func TestPatterns(t *testing.T) {
 		"beside <use_tool>": {ToolOptions{}, block("1") + inForm("2") + block("3"),
 			"{0:1}{1:2}{2:3}|tool_calls", "«[1]»{0:1}«(2)»{1:2}«[3]»{2:3}|tool_calls", 3, nil},
 		"first": {ToolOptions{StopAfterTools: StopFirst}, "Hm " + inForm("1") + inForm("2"),
-			"Hm {0:1}|tool_calls", "Hm «(1)»{0:1}|tool_calls", 1, nil},
+			"Hm {0:1}|tool_calls", "Hm «(1)»{0:1}|tool_calls", 2, nil},
 		"dedup": {ToolOptions{ToolBlockDedup: true}, inForm("1") + block("1") + inForm("1"),
 			"{0:1}|tool_calls", "«(1)»{0:1}|tool_calls", 3, nil},
 		"a delimiter": {ToolOptions{ToolBlockDelimiter: "--"}, inForm("1") + inForm("2"),

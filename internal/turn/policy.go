@@ -26,10 +26,15 @@ type policy struct {
 	open   bool            // since the last call, the text has a block without an end
 }
 
+// closed reports whether the client has its first call and gets no more.
+func (p *policy) closed() bool { return p.opts.StopAfterTools == StopFirst && p.calls.count > 0 }
+
 // text processes the next piece of text.
 func (p *policy) text(text string) {
 	switch {
 	case text == "":
+	case p.closed():
+		p.report.TailBytes += len(text)
 	case p.suppressing(), p.holdsBlank() && isBlank(text):
 		p.tail.WriteString(text)
 		if p.tail.Len() > maxTail {
@@ -46,7 +51,7 @@ func (p *policy) text(text string) {
 // text is held: then the texts of both messages become one.
 func (p *policy) gap(text string) {
 	switch {
-	case text == "":
+	case text == "" || p.closed():
 	case !p.opts.Items || p.tail.Len() > 0:
 		p.text(text)
 	case !p.suppressing():
@@ -56,7 +61,7 @@ func (p *policy) gap(text string) {
 
 // phase ends a message for a client of items with its phase, unless its text is held.
 func (p *policy) phase(phase string) {
-	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() {
+	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() && !p.closed() {
 		p.emit(Output{Kind: OutputText, Gap: true, Phase: strings.Clone(phase)})
 	}
 }
@@ -95,6 +100,9 @@ func (p *policy) blockAborted(reason usetool.AbortReason, pattern string) {
 	useTool := pattern == ""
 	if useTool && p.opts.xml() && p.full() {
 		p.report.Truncated = true
+		return
+	}
+	if p.closed() {
 		return
 	}
 	p.release()

@@ -43,6 +43,7 @@ func (m *Machine) withinLimit(text string) {
 func (m *Machine) buffered(text string, over bool) {
 	if text != "" {
 		m.cut, m.lastCall = false, nil
+		m.usage.say(text)
 		m.policy.gap(m.gap)
 		m.gap = ""
 		if m.scanner == nil {

@@ -1,18 +1,52 @@
 package turn
 
-import "github.com/caddy-codex/caddy-codex/codexrpc"
+import (
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
+)
 
-// usage adds up the tokens of a turn. Each complete model response has its usage, but an
-// incomplete one has none; the thread's total, which comes a little later, includes
-// both, and what the thread had used before.
+// maxSaid bounds the text of a response that is kept to count its tokens, in bytes. What
+// is longer counts as a token for four bytes.
+const maxSaid = 64 << 10
+
+// usage adds up the tokens of a turn. Each complete model response has its usage, but one
+// that breaks off has none; the thread's total, which comes a little later, includes
+// both, and what the thread had used before. For a response that is interrupted neither
+// comes, so the tokens of what it said are counted here.
 type usage struct {
 	before    codexrpc.Usage
 	responses codexrpc.Usage
 	atThread  codexrpc.Usage
 	counted   int64 // tokens that were sent before the limit, if that ended the turn
+
+	said    []byte // text and calls of the response under way
+	more    int    // bytes of them above maxSaid
+	guessed int64  // tokens of what was said in a response that was interrupted
+}
+
+// say records text of the model, or a part of a call.
+func (u *usage) say(text string) {
+	n := min(len(text), maxSaid-len(u.said))
+	u.said = append(u.said, text[:n]...)
+	u.more += len(text) - n
+}
+
+// known forgets what was said, since its usage has come.
+func (u *usage) known() { u.said, u.more = u.said[:0], 0 }
+
+// interrupt counts the tokens of what was said in a response whose usage will not come.
+func (u *usage) interrupt() {
+	if len(u.said) == 0 {
+		return
+	}
+	count := tokens.NewLimit(0) // counts in linear time, whatever the text
+	count.Whole(string(u.said))
+	u.guessed += int64(count.Count() + (u.more+3)/4)
+	u.known()
 }
 
 func (u *usage) response(v *codexrpc.Usage) {
+	u.known()
 	if v != nil {
 		u.responses = u.responses.Add(*v)
 	}
@@ -20,20 +54,23 @@ func (u *usage) response(v *codexrpc.Usage) {
 
 func (u *usage) thread(v *codexrpc.Usage) {
 	if v != nil {
+		u.known()
 		u.atThread = v.Sub(u.before)
 	}
 }
 
-// total returns the larger account. It has at least the tokens that were sent, for a turn
-// that ended at its limit.
-func (u *usage) total() codexrpc.Usage {
-	total := u.responses
+// total returns the larger account, with the tokens of an interrupted response, and
+// whether there are any. It has at least the tokens that were sent, for a turn that ended
+// at its limit.
+func (u *usage) total() (total codexrpc.Usage, estimated bool) {
+	total = u.responses
 	if u.atThread.TotalTokens > total.TotalTokens {
 		total = u.atThread
 	}
-	if more := u.counted - total.OutputTokens; more > 0 {
-		total.OutputTokens += more
-		total.TotalTokens += more
+	own := max(u.guessed, u.counted-total.OutputTokens)
+	if own > 0 {
+		total.OutputTokens += own
+		total.TotalTokens += own
 	}
-	return total
+	return total, own > 0
 }

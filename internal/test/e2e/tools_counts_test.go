@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -180,16 +181,18 @@ func TestToolLog(t *testing.T) {
 	})
 	var aborted, calls map[string]any
 	waitFor(t, "the lines in the log", func() bool {
-		aborted, calls = logLine(t, path, "a begun tool block was no call"), logLine(t, path, "tool calls")
+		aborted, calls = logLine(t, path, "a begun tool block was no call"), logLine(t, path, "turn")
 		return aborted != nil && calls != nil
 	})
 	if aborted["reason"] != "nested" || aborted["blocks"] != 1.0 || aborted["level"] != "warn" {
 		t.Errorf("%v", aborted)
 	}
 	for key, want := range map[string]any{
-		"calls": 1.0, "truncated": true, "stop_after_tools": "burst", "blocks_started": 3.0, "blocks_flushed": 2.0, "mode": modeXML,
+		"tool_calls": 1.0, "tool_calls_truncated": true, "stop_after_tools": "burst", "tool_blocks_started": 3.0, "tool_blocks_flushed": 2.0,
+		"tool_blocks_aborted": 1.0, "tool_calls_duplicate": 0.0, "tool_tail_bytes": 0.0, "output_mode": modeXML,
+		"tool_overrides": []any{"tool_block_max=1", "x-proxy-output-mode=obsidian-xml"},
 	} {
-		if calls[key] != want {
+		if !reflect.DeepEqual(calls[key], want) {
 			t.Errorf("%s is %v; want %v", key, calls[key], want)
 		}
 	}

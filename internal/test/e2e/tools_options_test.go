@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -31,8 +33,8 @@ type optionCase struct {
 var optionCases = []optionCase{
 	{options: "", mode: modeJSON, text: "One.  Two. ", textCalls: searches("a", "b", "b"), calls: "One.", callsCalls: searches("a", "b", "b")},
 	{options: "output_mode obsidian-xml", text: "One. [a] Two. [b]\n[b]", textCalls: searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: searches("a", "b", "b")},
-	{options: "output_mode obsidian-xml\nstop_after_tools first", text: "One. [a]", textCalls: searches("a"), calls: "One.[a]", callsCalls: searches("a")},
-	{options: "stop_after_tools first\ntool_block_max 1", mode: modeJSON, text: "One. ", textCalls: searches("a"), calls: "One.", callsCalls: searches("a")},
+	{options: "output_mode obsidian-xml\nstop_after_tools first", text: "One. [a]", textCalls: searches("a"), calls: "One.[a]", callsCalls: searches("a"), truncated: true},
+	{options: "stop_after_tools first\ntool_block_max 1", mode: modeJSON, text: "One. ", textCalls: searches("a"), calls: "One.", callsCalls: searches("a"), truncated: true},
 	{options: "stop_after_tools off", mode: modeXML, text: "One. [a] Two. [b]\n[b]", textCalls: searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: searches("a", "b", "b")},
 	{options: "suppress_tail_after_tools off", mode: modeXML, text: "One. [a] Two. [b]\n[b] Three.", textCalls: searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: searches("a", "b", "b")},
 	{options: "suppress_tail_after_tools off", mode: modeJSON, text: "One.  Two.  Three.", textCalls: searches("a", "b", "b"), calls: "One.", callsCalls: searches("a", "b", "b")},
@@ -137,6 +139,47 @@ func TestToolGrace(t *testing.T) {
 	patient.config = s.reload("stop_after_tools off\nsuppress_tail_after_tools off")
 	content = useTool("localSearch", "1") + "\n\nDone."
 	checkReply(t, s.ask(patient, true), &content, searches("1"), "tool_calls")
+}
+
+// TestToolFirst: with stop_after_tools first the answer has one call, says whether there
+// were more, and has the usage: that of the model's response if it came within the grace,
+// else what was counted here, which is marked.
+func TestToolFirst(t *testing.T) {
+	s := newSite(t, "stop_after_tools first 2s\nsuppress_tail_after_tools off")
+	for _, mode := range []string{modeJSON, modeXML} {
+		for prompt, want := range map[string]struct{ truncated, estimated bool }{
+			`usage:100,20,30,4; usetool:localSearch {"query":"a"}; say: And so on.`: {false, false},
+			`usage:100,20,30,4; usetool:2 localSearch {"query":"a"}`:                {true, false},
+			`usage:100,20,30,4; tool:localSearch {"query":"a"}`:                     {false, false},
+			`usage:100,20,30,4; tool:3 localSearch {"query":"a%d"}`:                 {true, false},
+			`usetool:2 localSearch {"query":"a"}; hang`:                             {true, true},
+		} {
+			before := s.toolUsage()
+			q := question{prompt: prompt, tools: true, mode: mode}
+			got := s.askBoth(q)
+			if len(got.calls) != 1 || !strings.HasPrefix(got.calls[0], `localSearch({"query":"a`) || got.finish != "tool_calls" ||
+				got.truncated != want.truncated || strings.Contains(got.content, "so on") {
+				t.Errorf("%s, %s: %+v", mode, prompt, got)
+			}
+			after := s.toolUsage()
+			truncated := after.ToolCalls.Truncated - before.ToolCalls.Truncated
+			if calls := after.ToolCalls.Total - before.ToolCalls.Total; calls != 2 || (truncated == 2) != want.truncated {
+				t.Errorf("%s, %s: %d calls, %d turns truncated", mode, prompt, calls, truncated)
+			}
+			_, body := s.post(q.body(false), q.header())
+			usage := gjson.Get(body, "usage")
+			if usage.Get("estimated").Bool() != want.estimated || want.estimated && usage.Get("completion_tokens").Int() < 10 ||
+				!want.estimated && usage.Get("total_tokens").Int() != 130 {
+				t.Errorf("%s, %s: usage %s", mode, prompt, usage)
+			}
+		}
+	}
+	// Without a grace it ends at once, and the client of a response is told as well.
+	s.load(s.caddyfile("stop_after_tools first 0"))
+	waitFor(t, "the new configuration", func() bool {
+		r := s.respond(asks(`usetool:localSearch {"query":"a"}; hang`, fields{"tools": []fields{functionTool("localSearch")}}), nil)
+		return len(r.calls()) == 1
+	})
 }
 
 // TestToolTwins: a block and a structured call of the same action are one call,

@@ -1,0 +1,56 @@
+package turn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// TestInterruptedUsage: a turn that is interrupted has at least the tokens that came
+// here, and says so; one whose usage came has that.
+func TestInterruptedUsage(t *testing.T) {
+	textual := ToolOptions{TextualTools: TextualOn}
+	told := response(7)
+	const text, block = "one two three", "<use_tool><name>f</name></use_tool>"
+	for name, c := range map[string]struct {
+		opts      Options
+		events    []codexrpc.Event
+		end       func(m *Machine)
+		output    int64
+		estimated bool
+	}{
+		"the response ends":             {Options{}, []codexrpc.Event{delta("m", text), told, completed}, nil, 0, false},
+		"the response has no usage":     {Options{}, []codexrpc.Event{delta("m", text), {Kind: codexrpc.EventResponseCompleted}, completed}, nil, 0, false},
+		"a grace ends":                  {Options{ToolOptions: textual}, []codexrpc.Event{delta("m", block)}, func(m *Machine) { m.GraceOver() }, 12, true},
+		"in the second response":        {Options{ToolOptions: textual}, []codexrpc.Event{delta("m", text), told, delta("n", block)}, func(m *Machine) { m.GraceOver() }, 12, true},
+		"a stop sequence":               {Options{StopSequences: []string{" three"}}, []codexrpc.Event{delta("m", text)}, nil, 2, true},
+		"the client goes":               {Options{}, []codexrpc.Event{delta("m", text)}, (*Machine).Abandon, 3, true},
+		"Codex is lost":                 {Options{}, []codexrpc.Event{delta("m", text)}, func(m *Machine) { m.Fail(codexrpc.ErrClosed) }, 3, true},
+		"a structured call":             {Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}, []codexrpc.Event{call("a", "f", `{"a":1}`)}, func(m *Machine) { m.GraceOver() }, 6, true},
+		"nothing was said":              {Options{}, []codexrpc.Event{thought("r", 0, "hm")}, (*Machine).Abandon, 0, false},
+		"more than is kept":             {Options{}, []codexrpc.Event{delta("m", strings.Repeat("one ", 2*maxSaid/4))}, (*Machine).Abandon, maxSaid/4 + maxSaid/4, true},
+		"the thread's total comes late": {Options{}, []codexrpc.Event{delta("m", text), {Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{OutputTokens: 5, TotalTokens: 5}}, tooLong}, nil, 5, false},
+	} {
+		m := New(c.opts)
+		m.Feed(c.events)
+		if c.end != nil {
+			c.end(m)
+		}
+		got, estimated := m.Usage()
+		if !m.Done() || got.OutputTokens < c.output || got.OutputTokens > c.output+1 || estimated != c.estimated {
+			t.Errorf("%s: done %t, %+v, estimated %t", name, m.Done(), got, estimated)
+		}
+	}
+}
+
+// TestInterruptedUsageIsLinear: a text without any boundary of tokens is counted in
+// linear time. Counted in one piece it would take longer than a test may.
+func TestInterruptedUsageIsLinear(t *testing.T) {
+	m := New(Options{})
+	m.Feed([]codexrpc.Event{delta("m", strings.Repeat("a", 10*maxSaid))})
+	m.Abandon()
+	if got, _ := m.Usage(); got.OutputTokens < 10*maxSaid/16 {
+		t.Errorf("%d tokens", got.OutputTokens)
+	}
+}
