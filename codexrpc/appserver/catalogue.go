@@ -36,7 +36,6 @@ const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_l
 // catalogue is what an instance knows of Codex's models. The zero catalogue
 // knows none.
 type catalogue struct {
-	path     string // the changed catalogue, for model_catalog_json
 	fallback string // the file with fallback
 	models   []modelEntry
 }
@@ -46,6 +45,9 @@ type modelEntry struct {
 	Slug   string `json:"slug"`
 	Prompt string `json:"base_instructions"`  // Codex's own; empty: not known
 	Lite   bool   `json:"use_responses_lite"` // the base prompt may be sent twice, see [Prompt]
+	// path is the file with a catalogue of this model alone, for model_catalog_json.
+	// Each thread of Codex's holds its catalogue: that of all models takes another MB.
+	path string
 }
 
 // find returns the entry of a model, which is named by its slug or is a dated
@@ -60,47 +62,61 @@ func (c *catalogue) find(model string) (found *modelEntry) {
 	return found
 }
 
-// writeCatalogue changes a catalogue as printed by Codex and writes it to dir,
-// with the fallback beside it.
+// writeCatalogue changes a catalogue as printed by Codex and writes it to dir, one
+// file for each model, with the fallback beside them.
 func writeCatalogue(printed []byte, dir string) (catalogue, error) {
-	changed, models, err := changeCatalogue(printed)
+	models, contents, err := changeCatalogue(printed)
 	if err != nil {
 		return catalogue{}, fmt.Errorf("the catalogue of codex models: %w", err)
 	}
-	c := catalogue{path: filepath.Join(dir, "models.json"), fallback: filepath.Join(dir, "fallback.json"), models: models}
-	err = errors.Join(os.WriteFile(c.path, changed, 0o600), os.WriteFile(c.fallback, []byte(fallback), 0o600))
+	c := catalogue{fallback: filepath.Join(dir, "fallback.json"), models: models}
+	err = os.WriteFile(c.fallback, []byte(fallback), 0o600)
+	for i, content := range contents {
+		c.models[i].path = filepath.Join(dir, fmt.Sprintf("model-%d.json", i))
+		err = errors.Join(err, os.WriteFile(c.models[i].path, content, 0o600))
+	}
 	if err != nil {
 		return catalogue{}, fmt.Errorf("writing the catalogue of codex models: %w", err)
 	}
 	return c, nil
 }
 
-// changeCatalogue makes the changes in each model of a catalogue and returns the
-// models. All other members keep their values, also those that this release of
-// Codex does not know.
-func changeCatalogue(printed []byte) (changed []byte, models []modelEntry, err error) {
-	var all map[string]json.RawMessage
+// maxModels bounds the models of a catalogue, each of which gets a file. Codex has
+// some twenty.
+const maxModels = 1000
+
+// changeCatalogue makes the changes in each model of a catalogue. It returns the
+// models that have a name, and for each a catalogue of it alone. All other members of
+// a model keep their values, also those that this release of Codex does not know.
+func changeCatalogue(printed []byte) (models []modelEntry, contents [][]byte, err error) {
+	var all struct {
+		Models []map[string]json.RawMessage `json:"models"`
+	}
 	if err := json.Unmarshal(printed, &all); err != nil {
 		return nil, nil, err
 	}
-	var list []map[string]json.RawMessage
-	if err := json.Unmarshal(all["models"], &list); err != nil {
-		return nil, nil, fmt.Errorf(`its list "models": %w`, err)
-	}
-	if len(list) == 0 {
+	switch n := len(all.Models); {
+	case n == 0:
 		return nil, nil, errors.New("it has no models")
+	case n > maxModels:
+		return nil, nil, fmt.Errorf("it has %d models; the most is %d", n, maxModels)
 	}
-	for i, model := range list {
+	for i, model := range all.Models {
 		if model == nil {
 			return nil, nil, fmt.Errorf("its model %d is not an object", i)
 		}
 		maps.Copy(model, changes)
+		changed, err := json.Marshal(model)
+		if err != nil {
+			return nil, nil, err
+		}
+		var entry modelEntry
+		_ = json.Unmarshal(changed, &entry) // leaves out a member of another type
+		if entry.Slug == "" {
+			continue
+		}
+		models = append(models, entry)
+		contents = append(contents, slices.Concat([]byte(`{"models":[`), changed, []byte(`]}`)))
 	}
-	if all["models"], err = json.Marshal(list); err != nil {
-		return nil, nil, err
-	}
-	_ = json.Unmarshal(all["models"], &models) // leaves out a member of another type
-	models = slices.DeleteFunc(models, func(m modelEntry) bool { return m.Slug == "" })
-	changed, err = json.Marshal(all)
-	return changed, models, err
+	return models, contents, nil
 }

@@ -40,26 +40,41 @@ func TestChangeCatalogue(t *testing.T) {
 	// In the order of their names.
 	const head = `"apply_patch_tool_type":null,"auto_compact_token_limit":null,"context_window":null,`
 	const tail = `"experimental_supported_tools":[],"max_context_window":null,"multi_agent_version":null,`
-	for _, test := range []struct{ name, in, want string }{
+	for _, test := range []struct {
+		name, in string
+		want     []string
+	}{
 		{
 			"present",
 			`{"models":[{"slug":"a","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","experimental_supported_tools":["clock",{"x":[1]}],"multi_agent_version":"v2","supports_search_tool":true,"context_window":272000,"max_context_window":1,"auto_compact_token_limit":9}]}`,
-			`{"models":[{` + head + tail + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`,
+			[]string{`{"models":[{` + head + tail + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`},
 		},
-		{"no_members", `{"models":[{}]}`, `{"models":[{` + head + tail + `"supports_search_tool":false,"tool_mode":"direct"}]}`},
+		{"no_members", `{"models":[{"slug":"a"}]}`, []string{`{"models":[{` + head + tail + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`}},
+		{"no_names", `{"models":[{},{"slug":7}]}`, nil},
 		{
 			// Only members of a model count; numbers and escapes stay as they are.
 			"all_else",
 			"\n{\"tool_mode\":\"x\",\"v\" : 1.0e2,\"models\" :\t[ {\"slug\":\"\\u00e4\\/ü\", \"deep\":{\"tool_mode\":\"x\",\"list\":[{\"tool_mode\":\"y\"}]}, \"n\": 10000000000000000000001}]}\n",
-			`{"models":[{` + head + `"deep":{"tool_mode":"x","list":[{"tool_mode":"y"}]},` + tail + `"n":10000000000000000000001,"slug":"\u00e4\/ü","supports_search_tool":false,"tool_mode":"direct"}],"tool_mode":"x","v":1.0e2}`,
+			[]string{`{"models":[{` + head + `"deep":{"tool_mode":"x","list":[{"tool_mode":"y"}]},` + tail + `"n":10000000000000000000001,"slug":"\u00e4\/ü","supports_search_tool":false,"tool_mode":"direct"}]}`},
+		},
+		{
+			"each_of_several", `{"models":[{"slug":"a"},{},{"slug":"b","x":1}]}`,
+			[]string{
+				`{"models":[{` + head + tail + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`,
+				`{"models":[{` + head + tail + `"slug":"b","supports_search_tool":false,"tool_mode":"direct","x":1}]}`,
+			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, _, err := changeCatalogue([]byte(test.in))
+			models, contents, err := changeCatalogue([]byte(test.in))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(got) != test.want {
+			var got []string
+			for _, content := range contents {
+				got = append(got, string(content))
+			}
+			if !slices.Equal(got, test.want) || len(models) != len(got) {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -72,15 +87,16 @@ func TestNoCatalogue(t *testing.T) {
 		`{"models":[{"slug":"a"}`:   "end of JSON",
 		`{"models":[]} {}`:          "after top-level value",
 		`[]`:                        "cannot unmarshal array",
-		`{"data":[]}`:               `list "models"`,
-		`{"models":{"slug":"a"}}`:   `list "models"`,
+		`{"data":[]}`:               "no models",
+		`{"models":{"slug":"a"}}`:   "models",
 		`{"models":null}`:           "no models",
 		`{"models":[]}`:             "no models",
 		`{"models":[{"a":1},null]}`: "model 1 is not an object",
-		`{"models":[{"a":1},"b"]}`:  `list "models"`,
+		`{"models":[{"a":1},"b"]}`:  "models",
+		`{"models":[` + strings.Repeat("{},", maxModels) + `{}]}`: "1001 models",
 	} {
 		if got, _, err := changeCatalogue([]byte(in)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
-			t.Errorf("%s: got %q, %v; want %q", in, got, err, want)
+			t.Errorf("%.50s: got %v, %v; want %q", in, got, err, want)
 		}
 	}
 }
@@ -89,12 +105,15 @@ func FuzzChangeCatalogue(f *testing.F) {
 	f.Add([]byte(`{"models":[{"slug":"a","tool_mode":"x"},{}]}`))
 	f.Add([]byte(`{"models":[ { "\u0074ool_mode" : [1, {"b":"}"}], "slug":1 } ] }`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		got, _, err := changeCatalogue(in)
+		models, contents, err := changeCatalogue(in)
 		if err != nil {
 			return
 		}
-		if again, _, err := changeCatalogue(got); err != nil || string(again) != string(got) {
-			t.Fatalf("%q became %q, then %q (%v)", in, got, again, err)
+		for i, content := range contents {
+			again, unchanged, err := changeCatalogue(content)
+			if err != nil || len(again) != 1 || again[0] != models[i] || string(unchanged[0]) != string(content) {
+				t.Fatalf("%q became %q, then %q (%v)", in, content, unchanged, err)
+			}
 		}
 	})
 }
@@ -119,17 +138,20 @@ func TestCatalogueRun(t *testing.T) {
 
 func TestWriteCatalogue(t *testing.T) {
 	dir := t.TempDir()
-	c, err := writeCatalogue([]byte(`{"models":[{"slug":"a"}]}`), dir)
-	if err != nil || filepath.Dir(c.path) != dir || len(c.models) != 1 {
-		t.Errorf("wrote %+v (%v)", c, err)
+	printed := []byte(`{"models":[{"slug":"a"},{"slug":"b"}]}`)
+	c, err := writeCatalogue(printed, dir)
+	if err != nil || len(c.models) != 2 || c.models[0].path == c.models[1].path {
+		t.Fatalf("wrote %+v (%v)", c, err)
 	}
-	want, _, _ := changeCatalogue([]byte(`{"models":[{"slug":"a"}]}`))
-	checkTestFile(t, c.path, string(want))
+	_, contents, _ := changeCatalogue(printed)
+	for i, model := range c.models {
+		checkTestFile(t, model.path, string(contents[i]))
+		if info, err := os.Stat(model.path); err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(model.path) != dir {
+			t.Errorf("%s is %v (%v)", model.path, info.Mode(), err)
+		}
+	}
 	checkTestFile(t, c.fallback, fallback)
-	if info, err := os.Stat(c.path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file is %v (%v)", info.Mode(), err)
-	}
-	if c, err := writeCatalogue([]byte(`{"models":[{}]}`), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) || c.path != "" {
+	if c, err := writeCatalogue(printed, filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) || c.models != nil {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
@@ -239,7 +261,7 @@ func TestCatalogueKnows(t *testing.T) {
 			t.Errorf("%q is known: %t", model, !want)
 		}
 	}
-	if entry := models.find("gpt-9-mini-2026-01-01"); entry == nil || *entry != (modelEntry{"gpt-9-mini", "P", true}) {
+	if entry := models.find("gpt-9-mini-2026-01-01"); entry == nil || entry.Slug != "gpt-9-mini" || entry.Prompt != "P" || !entry.Lite || entry.path == "" {
 		t.Errorf("found %+v", entry)
 	}
 	if (&catalogue{}).find("gpt-9") != nil {

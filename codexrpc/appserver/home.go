@@ -45,7 +45,7 @@ const maxLinks = 4096
 //	               model provider, and nothing else of the operator's CODEX_HOME
 //	user/          its home directory, with links to the entries of the user's, except
 //	               agentsDir, so that programs find their files
-//	models.json, fallback.json   see [catalogue]
+//	model-….json, fallback.json   see [catalogue]
 type privateHome struct {
 	path     string
 	operator string // the operator's CODEX_HOME; empty: there is none

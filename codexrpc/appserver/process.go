@@ -181,10 +181,10 @@ func (p *Process) Serving() *codexrpc.Conn {
 func (p *Process) Catalogue(model string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.models.find(model) == nil {
-		return ""
+	if entry := p.models.find(model); entry != nil {
+		return entry.path
 	}
-	return p.models.path
+	return ""
 }
 
 // FallbackCatalogue is the same for a model that Codex does not know (see
