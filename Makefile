@@ -23,7 +23,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run build test lint simulate fuzz soak deps fmt clean FORCE
+.PHONY: run build test e2e lint simulate fuzz soak deps fmt clean FORCE
 
 # run serves the API on http://localhost:8080, with your own Codex login if there is
 # one, else with the built-in scripted model.
@@ -42,6 +42,12 @@ test: deps $(CADDY)
 lint: $(GOLANGCI)
 	cd tools/lint && go mod tidy -diff
 	$(GOLANGCI) run ./...
+
+# e2e runs the end-to-end tests alone. With TRANSPORT=websocket or TRANSPORT=http Codex
+# talks to the model in that way in all of them.
+TRANSPORT :=
+e2e: deps $(CADDY)
+	CADDY_CODEX_REQUIRE_ALL=1 TRANSPORT=$(TRANSPORT) go test -timeout 40m ./internal/test/e2e
 
 # simulate runs the gateway in simulations, each drawn from a seed: `make simulate
 # SEEDS=10000`. `make simulate SEED=7` repeats one of them.

@@ -175,11 +175,13 @@ func TestTextThenTool(t *testing.T) {
 // TestToolResults sends the results of a burst back, as clients do, and checks
 // that the model gets them with their calls.
 func TestToolResults(t *testing.T) {
-	for _, conversations := range []string{"on", "off"} {
-		t.Run("conversations "+conversations, func(t *testing.T) {
-			testToolResults(t, newSite(t, "conversations "+conversations))
-		})
-	}
+	overBoth(t, func(t *testing.T) {
+		for _, conversations := range []string{"on", "off"} {
+			t.Run("conversations "+conversations, func(t *testing.T) {
+				testToolResults(t, newSite(t, "conversations "+conversations))
+			})
+		}
+	})
 }
 
 func testToolResults(t *testing.T, s *site) {

@@ -37,7 +37,9 @@ func (s *site) lastKey() string {
 
 // TestConversationsThatCannotGoOn takes threads away, or sends what a parked turn cannot
 // take. The client gets its answer in each case, and the model the whole history.
-func TestConversationsThatCannotGoOn(t *testing.T) {
+func TestConversationsThatCannotGoOn(t *testing.T) { overBoth(t, testConversationsThatCannotGoOn) }
+
+func testConversationsThatCannotGoOn(t *testing.T) {
 	s := newSite(t, "api_key ann-key ann")
 	s.waitReadyAs(bearer("ann-key"))
 	for name, c := range map[string]struct {

@@ -47,7 +47,9 @@ func (a modelInput) extends(before modelInput) error {
 
 // TestConversation lets an agent have three turns with three rounds of tool calls each:
 // the provider sees one conversation that only grows.
-func TestConversation(t *testing.T) {
+func TestConversation(t *testing.T) { overBoth(t, testConversation) }
+
+func testConversation(t *testing.T) {
 	s := newSite(t, "")
 	client := s.client()
 	tools := []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{

@@ -12,7 +12,9 @@ import (
 )
 
 // TestDisconnect: a client that goes takes its turns with it, whenever it goes.
-func TestDisconnect(t *testing.T) {
+func TestDisconnect(t *testing.T) { overBoth(t, testDisconnect) }
+
+func testDisconnect(t *testing.T) {
 	s := newSite(t, "")
 	for name, c := range map[string]struct {
 		prompt string

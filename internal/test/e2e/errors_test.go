@@ -12,7 +12,9 @@ import (
 
 // TestUpstreamErrors: every way in which the model can fail, as the official
 // client sees it, streaming or not.
-func TestUpstreamErrors(t *testing.T) {
+func TestUpstreamErrors(t *testing.T) { overBoth(t, testUpstreamErrors) }
+
+func testUpstreamErrors(t *testing.T) {
 	s := newSite(t, "")
 	for _, c := range []struct {
 		prompt  string

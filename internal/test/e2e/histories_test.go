@@ -19,7 +19,9 @@ func (s *site) heard() []string {
 
 // TestHistories sends conversations in the shapes that clients keep them in, and
 // compares what the model gets of them.
-func TestHistories(t *testing.T) {
+func TestHistories(t *testing.T) { overBoth(t, testHistories) }
+
+func testHistories(t *testing.T) {
 	s := newSite(t, "")
 	const helpful = "developer: You are a helpful assistant."
 	for name, c := range map[string]struct {
@@ -76,7 +78,9 @@ func TestHistories(t *testing.T) {
 }
 
 // TestSettings: what Codex passes on reaches the model.
-func TestSettings(t *testing.T) {
+func TestSettings(t *testing.T) { overBoth(t, testSettings) }
+
+func testSettings(t *testing.T) {
 	s := newSite(t, "")
 	for _, verbosity := range []string{"low", "medium", "high"} {
 		s.post(chatBody("say:x", map[string]any{"model": "gpt-5.5", "verbosity": verbosity}), nil)

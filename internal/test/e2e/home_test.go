@@ -149,7 +149,8 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	waitFor(t, "the private directories to be removed", func() bool { return len(privateDirs(t)) == 0 })
 }
 
-// checkNoLog looks for the database that Codex logs into.
+// checkNoLog looks for the database that Codex logs into, and for sessions, among
+// which it would search with each thread.
 func checkNoLog(t *testing.T, dir string) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(dir, "home-*", "codex", "*logs*"))
@@ -160,6 +161,9 @@ func checkNoLog(t *testing.T, dir string) {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			t.Errorf("there is a log of %d bytes, %s", info.Size(), path)
 		}
+	}
+	if sessions, err := filepath.Glob(filepath.Join(dir, "home-*", "codex", "*sessions*")); err != nil || len(sessions) > 0 {
+		t.Errorf("there are %s, %v", sessions, err)
 	}
 }
 

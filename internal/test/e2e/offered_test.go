@@ -39,7 +39,9 @@ const conversation = `{
 }`
 
 // TestWhatTheModelIsOffered looks at the request that reaches the model.
-func TestWhatTheModelIsOffered(t *testing.T) {
+func TestWhatTheModelIsOffered(t *testing.T) { overBoth(t, testWhatTheModelIsOffered) }
+
+func testWhatTheModelIsOffered(t *testing.T) {
 	s := newSite(t, "")
 	response, body := s.post(strings.Replace(conversation, "PIXEL", pixel, 1), nil)
 	if response.StatusCode != 200 || !strings.Contains(body, "A picture.") {

@@ -65,7 +65,9 @@ func TestResponsesBlocks(t *testing.T) {
 	})
 }
 
-func TestResponsesReasoning(t *testing.T) {
+func TestResponsesReasoning(t *testing.T) { overBoth(t, testResponsesReasoning) }
+
+func testResponsesReasoning(t *testing.T) {
 	s := newSite(t, "")
 	prompt := "usage:100,20,30,10; reason:First.\n\nSecond.; reason:Again.; say:Done."
 	eachWay(t, s, func(t *testing.T, s *site, stream bool) {
@@ -99,7 +101,9 @@ func TestResponsesReasoning(t *testing.T) {
 
 // TestResponsesEnds: a response that the model cut, and one that failed, before
 // and after its first event.
-func TestResponsesEnds(t *testing.T) {
+func TestResponsesEnds(t *testing.T) { overBoth(t, testResponsesEnds) }
+
+func testResponsesEnds(t *testing.T) {
 	s := newSite(t, "")
 	eachWay(t, s, func(t *testing.T, s *site, stream bool) {
 		for reason := range map[string]bool{"max_output_tokens": true, "content_filter": true} {

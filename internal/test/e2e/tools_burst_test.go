@@ -8,7 +8,9 @@ import (
 )
 
 // TestToolBursts: bursts of both forms in both modes, streamed and not.
-func TestToolBursts(t *testing.T) {
+func TestToolBursts(t *testing.T) { overBoth(t, testToolBursts) }
+
+func testToolBursts(t *testing.T) {
 	s := newSite(t, "")
 	for _, n := range []int{1, 2, 3, 20} {
 		for _, form := range []string{"tool", "usetool"} {

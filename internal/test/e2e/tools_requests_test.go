@@ -134,7 +134,9 @@ func TestToolText(t *testing.T) {
 }
 
 // TestToolReasoning: a block that is only thought of is none.
-func TestToolReasoning(t *testing.T) {
+func TestToolReasoning(t *testing.T) { overBoth(t, testToolReasoning) }
+
+func testToolReasoning(t *testing.T) {
 	s := newSite(t, "")
 	block := useTool("localSearch", "a")
 	for _, mode := range []string{modeJSON, modeXML} {
@@ -148,7 +150,9 @@ func TestToolReasoning(t *testing.T) {
 }
 
 // TestToolCut: the finish reason of an answer that the model could not end.
-func TestToolCut(t *testing.T) {
+func TestToolCut(t *testing.T) { overBoth(t, testToolCut) }
+
+func testToolCut(t *testing.T) {
 	s := newSite(t, "")
 	block := useTool("localSearch", "a")
 	for name, c := range map[string]struct {

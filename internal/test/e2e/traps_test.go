@@ -80,7 +80,9 @@ func TestUnknownToolGoesOn(t *testing.T) {
 
 // TestUsageOfIncompleteResponses: Codex reports no usage of such a response by
 // itself, but the thread's total has it.
-func TestIncomplete(t *testing.T) {
+func TestIncomplete(t *testing.T) { overBoth(t, testIncomplete) }
+
+func testIncomplete(t *testing.T) {
 	s := newSite(t, "")
 	for reason, finish := range map[string]string{"max_output_tokens": "length", "content_filter": "content_filter"} {
 		t.Run(reason, func(t *testing.T) {
@@ -102,7 +104,9 @@ func TestIncomplete(t *testing.T) {
 
 // TestRetriedStream: when Codex asks again after a cut, a client that has seen
 // nothing gets the second answer, and one that has seen a part an error.
-func TestRetriedStream(t *testing.T) {
+func TestRetriedStream(t *testing.T) { overBoth(t, testRetriedStream) }
+
+func testRetriedStream(t *testing.T) {
 	s := newSiteWith(t, codexhome.Options{StreamRetries: 2}, "")
 	var cut scriptedmodel.Script
 	asked := 0
