@@ -37,7 +37,7 @@ func TestProgressOfPipes(t *testing.T) {
 }
 
 func TestProgressOfWebSockets(t *testing.T) {
-	const parts = 4
+	const parts = 2
 	address, _ := socketServer(t, func(ws *websocket.Conn, quit <-chan struct{}) {
 		if _, _, err := ws.Read(context.Background()); err != nil {
 			return

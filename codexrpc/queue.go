@@ -13,6 +13,8 @@ const eventOverhead = 200
 // queue passes the events of one thread from the reader to one consumer, in order
 // and in batches. Both hold the lock only for an append or a swap.
 type queue struct {
+	limit int // of bytes; maxQueued
+
 	mu     sync.Mutex
 	events []Event
 	bytes  int
@@ -20,7 +22,7 @@ type queue struct {
 	wake   chan struct{} // capacity 1: there may be something to take
 }
 
-func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
+func newQueue() *queue { return &queue{limit: maxQueued, wake: make(chan struct{}, 1)} }
 
 // push appends an event. It reports false, once, when that overflows the queue.
 func (q *queue) push(e *Event) bool {
@@ -30,7 +32,7 @@ func (q *queue) push(e *Event) bool {
 		return true
 	}
 	q.bytes += e.size + eventOverhead
-	if q.bytes > maxQueued {
+	if q.bytes > q.limit {
 		q.events, q.err = nil, ErrTooSlow
 		q.signal()
 		return false

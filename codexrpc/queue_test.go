@@ -13,9 +13,9 @@ func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
 		slow, other := openTurn(t, c, p, "thr-1", "trn-1"), openTurn(t, c, p, "thr-2", "trn-2")
-		piece := strings.Repeat("x", 1<<20)
-		for range maxQueued>>20 + 3 {
-			p.delta("thr-1", "trn-1", piece)
+		slow.queue.limit = 100_000
+		for range 11 {
+			p.delta("thr-1", "trn-1", strings.Repeat("x", 10_000))
 		}
 		p.delta("thr-2", "trn-2", "still served")
 		if got := texts(t, other); got != "still served" {
@@ -41,11 +41,12 @@ func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 // Small events count for what they take, not for their text.
 func TestManySmallEventsAreBounded(t *testing.T) {
 	q := newQueue()
+	q.limit = 1 << 20
 	n := 0
 	for q.push(&Event{size: 1}) {
 		n++
 	}
-	if most := maxQueued / eventOverhead; n > most {
+	if most := q.limit / eventOverhead; n > most {
 		t.Errorf("held %d events, want %d at most", n, most)
 	}
 	if size := int(unsafe.Sizeof(Event{})); size > eventOverhead {

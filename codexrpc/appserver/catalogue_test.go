@@ -171,6 +171,7 @@ func checkTestFile(t *testing.T, path, want string) {
 }
 
 func TestCatalogueRunFails(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, script string
 		want         []string
@@ -184,6 +185,7 @@ func TestCatalogueRunFails(t *testing.T) {
 		{"huge", `exec yes`, []string{"printed more than 16777216 bytes"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			_, err := scriptConfig(t, test.script).print(t.TempDir())
 			for _, part := range test.want {
 				if err == nil || !strings.Contains(err.Error(), part) {
@@ -213,6 +215,7 @@ func TestCatalogueCommand(t *testing.T) {
 // A program that hangs is ended, with what it has started, by its timeout or
 // earlier.
 func TestCatalogueOfAProgramThatHangs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cfg := scriptConfig(t, `sleep 1000 & echo $! >pid; wait`)
 	reason := errors.New("the server ends")
@@ -238,6 +241,7 @@ func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 
 // One that ends but leaves a child with its output open is not waited for.
 func TestCatalogueWithAnOpenEnd(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cfg := scriptConfig(t, `sleep 1000 & echo $! >pid; echo '{"models":[{}]}'`)
 	if _, err := cfg.print(dir); err == nil {

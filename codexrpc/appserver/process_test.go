@@ -11,6 +11,7 @@ import (
 )
 
 func TestProcessLife(t *testing.T) {
+	t.Parallel()
 	p := newTestProcess(t, "litters", nil)
 	if s := p.Status(); s.State != StateNew || s.Reason != "" || p.Dir() != "" {
 		t.Errorf("it begins as %+v in %q", s, p.Dir())
@@ -57,6 +58,7 @@ func TestWorkingDirectoryOfTheOperator(t *testing.T) {
 }
 
 func TestMissingProgram(t *testing.T) {
+	t.Parallel()
 	p := newTestProcess(t, "", func(cfg *Config) { cfg.Command = []string{"codex-of-no-such-name"} })
 	p.failures.first, p.failures.most = time.Hour, time.Hour
 	p.Start()
@@ -101,6 +103,7 @@ func checkRemedy(t *testing.T, p *Process, want string) {
 
 // Each way to fail at the start has a reason that an operator can act on.
 func TestFailuresAtTheStart(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, mode string
 		timeout    time.Duration
@@ -116,6 +119,7 @@ func TestFailuresAtTheStart(t *testing.T) {
 		{"dies_later", "dies:account/read", patience, []string{"failed to start", "signal: killed"}, "/codex/status"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			p := newTestProcess(t, test.mode, func(cfg *Config) {
 				cfg.StartTimeout = test.timeout
 				cfg.Home = "/the/codex/home"
@@ -135,6 +139,7 @@ func TestFailuresAtTheStart(t *testing.T) {
 
 // A failed start is tried again, and again.
 func TestStartIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "fails", nil)
 	await(t, p, "restarted three times", func(s Status) bool { return s.Restarts >= 3 })
 }
@@ -142,6 +147,7 @@ func TestStartIsTriedAgain(t *testing.T) {
 // codexrpc.Conn waits for a start that is under way, but not for longer than its
 // context.
 func TestConnWaitsForAStart(t *testing.T) {
+	t.Parallel()
 	p := newTestProcess(t, "", nil)
 	got := make(chan error, 1)
 	go func() {

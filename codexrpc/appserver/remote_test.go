@@ -181,9 +181,10 @@ func TestRemoteConnectionBreaks(t *testing.T) {
 // A remote app-server that hangs is unresponsive; then the connection is cut and
 // dialled again, and the next one interrupts the turns of the old.
 func TestRemoteHangs(t *testing.T) {
+	t.Parallel()
 	e := newElsewhere(t, "")
 	p, book := e.connect(t, nil)
-	p.heartbeat = codexrpc.Heartbeat{MaxMissed: maxMissed, Every: time.Millisecond, Wait: 250 * time.Millisecond}
+	p.heartbeat = codexrpc.Heartbeat{MaxMissed: maxMissed, Every: time.Millisecond, Wait: 100 * time.Millisecond}
 	p.Start()
 	thread := open(t, conn(t, p))
 	e.mute.Store(methodDiagnostics)
@@ -214,6 +215,7 @@ func (e *elsewhere) awaitInterrupted(t *testing.T, id string) {
 // A connection that is closed with turns on it, or that breaks while it drains,
 // leaves none behind, either.
 func TestRemoteTurnsEnd(t *testing.T) {
+	t.Parallel()
 	e := newElsewhere(t, "")
 	p, _ := e.connect(t, nil)
 	p.Start()
@@ -268,6 +270,7 @@ func TestRemoteFails(t *testing.T) {
 
 // A remote app-server is connected anew as a local one is replaced.
 func TestRemoteRestart(t *testing.T) {
+	t.Parallel()
 	e := newElsewhere(t, "")
 	p, _ := e.connect(t, nil)
 	p.Start()

@@ -58,6 +58,7 @@ func awaitDrained(t *testing.T, p *Process) Status {
 // A child that grows too large is replaced by a fresh one beside it, and ends
 // with its last thread.
 func TestReplacedForMemory(t *testing.T) {
+	t.Parallel()
 	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
 	p.Start()
 	c := conn(t, p)
@@ -96,6 +97,7 @@ func TestReplacedForMemory(t *testing.T) {
 
 // A fresh child that is too large at once is not replaced again and again.
 func TestTooLowALimit(t *testing.T) {
+	t.Parallel()
 	p, book := newReplaced(t, "fat", func(cfg *Config) { cfg.MaxMemory = 1 << 30 })
 	p.replaceEvery = replaceEvery
 	p.Start()
@@ -111,6 +113,7 @@ func TestTooLowALimit(t *testing.T) {
 // A replacement that gains much does not wait for a minute, only for the end of
 // the one before.
 func TestReplacedAsItGrows(t *testing.T) {
+	t.Parallel()
 	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
 	p.replaceEvery = time.Hour
 	p.Start()
@@ -147,6 +150,7 @@ func TestMemoryThatIsNotTold(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
 	var notReady *NotReadyError
 	if err := p.Restart(); !errors.As(err, &notReady) || notReady.State != StateNew {
@@ -174,6 +178,7 @@ func TestRestart(t *testing.T) {
 
 // An app-server that waits for its next start is started at once.
 func TestRestartOfNone(t *testing.T) {
+	t.Parallel()
 	p := newTestProcess(t, "fails", nil)
 	p.failures.first, p.failures.most = time.Hour, time.Hour
 	p.Start()
@@ -191,6 +196,7 @@ func TestRestartOfNone(t *testing.T) {
 // Before the next one is ready, the old one serves; there is one replacement at
 // a time.
 func TestReplacementUnderWay(t *testing.T) {
+	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
 	p.Start()
 	c := conn(t, p)
@@ -217,6 +223,7 @@ func TestReplacementUnderWay(t *testing.T) {
 
 // A replacement that fails changes nothing.
 func TestReplacementFails(t *testing.T) {
+	t.Parallel()
 	p, book := newReplaced(t, "", nil)
 	p.Start()
 	c := conn(t, p)
@@ -243,6 +250,7 @@ func TestReplacementFails(t *testing.T) {
 
 // What drains ends at its limit, with a reason for its turns.
 func TestDrainLimit(t *testing.T) {
+	t.Parallel()
 	p, book := newReplaced(t, "", nil)
 	p.drainLimit = time.Millisecond
 	p.Start()
@@ -259,6 +267,7 @@ func TestDrainLimit(t *testing.T) {
 
 // So many drain at once, and no more; Stop ends them all.
 func TestDrainingIsBounded(t *testing.T) {
+	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
 	p.Start()
 	var pids []int
@@ -304,6 +313,7 @@ func TestDrainWaitsForCallers(t *testing.T) {
 
 // An instance that dies while it drains is no failure of the process.
 func TestDrainingOneDies(t *testing.T) {
+	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
 	p.Start()
 	pid := p.Status().PID
@@ -323,6 +333,7 @@ func TestDrainingOneDies(t *testing.T) {
 
 // The observer hears of each change, in order, outside of the locks.
 func TestObserver(t *testing.T) {
+	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
 	var mu sync.Mutex
 	var seen []string

@@ -12,6 +12,7 @@ import (
 )
 
 func TestKilledWhileIdle(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "", nil)
 	first := awaitState(t, p, StateReady)
 	kill(t, first.PID)
@@ -27,6 +28,7 @@ func TestKilledWhileIdle(t *testing.T) {
 // A turn whose process is killed ends with codexrpc.ErrClosed; the next process takes
 // new ones.
 func TestKilledInATurn(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "", nil)
 	first := awaitState(t, p, StateReady)
 	thread, err := conn(t, p).StartThread(t.Context(), codexrpc.ThreadStartParams{})
@@ -50,6 +52,7 @@ func TestKilledInATurn(t *testing.T) {
 }
 
 func TestKilledInACall(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "dies:thread/start", nil)
 	c := conn(t, p)
 	if _, err := c.StartThread(t.Context(), codexrpc.ThreadStartParams{}); !errors.Is(err, codexrpc.ErrClosed) {
@@ -61,6 +64,7 @@ func TestKilledInACall(t *testing.T) {
 // A process that is killed again and again comes back again and again, after
 // longer and longer pauses.
 func TestKillsInALoop(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "", nil)
 	const kills = 5
 	for n := range kills {
@@ -75,6 +79,7 @@ func TestKillsInALoop(t *testing.T) {
 
 // Failures are forgotten once a process was ready for long enough.
 func TestStableProcessIsForgiven(t *testing.T) {
+	t.Parallel()
 	p := newTestProcess(t, "", nil)
 	p.failures.stable = 0
 	p.Start()
@@ -91,6 +96,7 @@ func TestStableProcessIsForgiven(t *testing.T) {
 
 // An app-server that closes its output while it lives is replaced.
 func TestClosedOutput(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "hangs-up:model/list", nil)
 	first := awaitState(t, p, StateReady)
 	if _, err := conn(t, p).Models(t.Context()); !errors.Is(err, codexrpc.ErrClosed) {
@@ -103,6 +109,7 @@ func TestClosedOutput(t *testing.T) {
 // Between the end of a connection and the next start nobody gets the dead
 // connection.
 func TestDeadConnectionIsNotGiven(t *testing.T) {
+	t.Parallel()
 	p := newTestProcess(t, "", nil)
 	p.failures.first, p.failures.most = time.Hour, time.Hour
 	p.Start()
@@ -143,6 +150,7 @@ const inBackground = `exec 3<&0; "$0" <&3 3<&- & exec 3<&-; echo $! >"$` + pathE
 // A launcher that is killed leaves its child behind, with our pipes: the
 // whole group ends with it.
 func TestKilledLauncher(t *testing.T) {
+	t.Parallel()
 	p, inner := launcher(t, "stubborn", inBackground)
 	outer := awaitState(t, p, StateReady).PID
 	pid := inner()
@@ -160,6 +168,7 @@ func TestKilledLauncher(t *testing.T) {
 // Stop ends what the program has started, even if the program itself goes at
 // once.
 func TestStopEndsGrandchildren(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"launcher_waits":  inBackground,
 		"launcher_leaves": `sleep 1000 <&- >&- 2>&- & echo $! >"$` + pathEnv + `.new"; mv "$` + pathEnv + `.new" "$` + pathEnv + `"; exec "$0"`,
@@ -176,6 +185,7 @@ func TestStopEndsGrandchildren(t *testing.T) {
 
 // Closing its stdin is all that a well-behaved program needs.
 func TestStopClosesStdin(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "", func(cfg *Config) { cfg.StopTimeout = 4 * patience })
 	awaitState(t, p, StateReady)
 	begin := time.Now()
@@ -187,6 +197,7 @@ func TestStopClosesStdin(t *testing.T) {
 
 // Next comes SIGTERM, and then SIGKILL.
 func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
+	t.Parallel()
 	t.Run("terminated", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "told")
 		p := newTestProcess(t, "deaf", func(cfg *Config) {
@@ -224,6 +235,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 
 // Stop does not wait for a start that goes on.
 func TestStopDuringTheStart(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"", "mute:initialize", "mute:account/read"} {
 		p := startProcess(t, mode, func(cfg *Config) { cfg.StartTimeout = 10 * patience })
 		pid := p.Status().PID
@@ -267,6 +279,7 @@ func TestDescriptorsAreClosed(t *testing.T) {
 // The logger follows the configuration, for what the program says and for what
 // the connection says.
 func TestLoggerIsReplaced(t *testing.T) {
+	t.Parallel()
 	first, logger := newLogBook()
 	p := newTestProcess(t, "complains", nil)
 	p.SetLogger(logger)
