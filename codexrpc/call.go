@@ -211,7 +211,6 @@ func (c *Conn) handleAnswer(m message) {
 	delete(c.calls, m.id)
 	delete(c.unanswered, p.method)
 	p.settled = true
-	c.freeSlot(p)
 	late := p.gone
 	if late {
 		c.stats.LateAnswers++
@@ -221,8 +220,11 @@ func (c *Conn) handleAnswer(m message) {
 	}
 	c.mu.Unlock()
 	if p.answered != nil {
-		p.answered(m, late)
+		p.answered(m, late) // before the slot is free: it may add a thread, see Busy
 	}
+	c.mu.Lock()
+	c.freeSlot(p)
+	c.mu.Unlock()
 	p.ready <- m // never blocks: capacity 1, and one answer for each registration
 }
 

@@ -47,7 +47,6 @@ type Conn struct {
 	unanswered map[string]int // calls in a row that timed out, by method
 	threads    map[string]*Thread
 	stats      Stats
-	opening    int      // calls of StartThread under way
 	unfinished []string // threads whose turns may have run when the connection ended
 }
 
@@ -96,12 +95,12 @@ func (c *Conn) Threads() int {
 	return len(c.threads)
 }
 
-// Busy reports whether the connection has an open thread, a call in flight or a
-// thread that is being started. A call that has timed out does not count.
+// Busy reports whether the connection has an open thread or a call in flight. A call
+// that has timed out does not count.
 func (c *Conn) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.threads)+len(c.slots)+c.opening > 0
+	return len(c.threads)+len(c.slots) > 0
 }
 
 // Close ends the connection and waits for its goroutines.

@@ -36,7 +36,6 @@ type Thread struct {
 // StartThread starts a thread. If ctx ends before the answer comes, the thread is
 // unloaded in the background.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
-	defer c.countOpening()()
 	var t *Thread
 	err := c.call(ctx, call{
 		method: methodThreadStart,
@@ -60,17 +59,6 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 		return nil, fmt.Errorf("%s was answered without the id of a new thread", methodThreadStart)
 	}
 	return t, nil
-}
-
-// countOpening counts a call of StartThread until done is called.
-func (c *Conn) countOpening() (done func()) {
-	count := func(n int) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.opening += n
-	}
-	count(1)
-	return func() { count(-1) }
 }
 
 // addThread registers a thread for its events. It returns nil for an id that is in

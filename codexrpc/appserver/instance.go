@@ -91,7 +91,7 @@ func (in *instance) withExitDetails(reason error) error {
 		return reason
 	}
 	if tail := in.child.stderr.tail(); tail != "" {
-		return fmt.Errorf("%w (%s); its last words: %s", reason, in.child.exitStatus(), tail)
+		return fmt.Errorf("%w (%s); stderr: %s", reason, in.child.exitStatus(), tail)
 	}
 	return fmt.Errorf("%w (%s)", reason, in.child.exitStatus())
 }

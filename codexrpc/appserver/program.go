@@ -23,6 +23,9 @@ type Program struct {
 	Terminate, Kill func()
 }
 
+// errNotStarted is matched by the error of a command that could not be forked.
+var errNotStarted = errors.New("cannot start")
+
 // startProgram starts the configured program in a directory and with an
 // environment. The error says what an operator can do.
 func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
@@ -41,7 +44,7 @@ func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("cannot start %q: %w; install it with `npm install -g @openai/codex`, or set the command to its path", cfg.Command[0], err)
 	case err != nil:
-		return nil, fmt.Errorf("cannot start %q: %w; check the command and the working directory", cfg.Command[0], err)
+		return nil, fmt.Errorf("%w %q: %w; check the command and the working directory", errNotStarted, cfg.Command[0], err)
 	}
 	return program, nil
 }

@@ -2,7 +2,6 @@ package appserver
 
 import (
 	"errors"
-	"io/fs"
 	"os/exec"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -19,6 +18,7 @@ var remedies = []struct {
 	{codexrpc.ErrRefused, "it runs elsewhere and refuses the connection; check its address and its token"},
 	{codexrpc.ErrUnreachable, "it runs elsewhere and cannot be reached; start it there, and check its address"},
 	{exec.ErrNotFound, "Codex is not installed here; run `npm install -g @openai/codex`, or set the command to its path"},
+	{errNotStarted, "it cannot be started; check the command and the working directory"},
 	{codexrpc.ErrTimeout, "it has not answered in time; it is tried again"},
 }
 
@@ -30,9 +30,6 @@ func remedy(err error) string {
 		if errors.Is(err, r.err) {
 			return r.remedy
 		}
-	}
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return "it cannot be started; check the command and the working directory"
 	}
 	return "it has failed and is started again; the log and GET /codex/status of the admin API say why"
 }

@@ -62,7 +62,7 @@ func shown(err error, e *Error) string {
 	case isNotReady:
 		return notReadyMessage(&appserver.NotReadyError{State: notReady.State, Reason: notReady.Remedy})
 	case e.Code == CodeExited:
-		return codexrpc.ErrClosed.Error() // without its last words
+		return codexrpc.ErrClosed.Error() // without what it wrote to stderr
 	case e.Code == CodeMisconfigured:
 		return configurationRemedy
 	case e.Code == CodeInternal:

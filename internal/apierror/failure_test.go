@@ -197,7 +197,7 @@ func TestShown(t *testing.T) {
 		"provider":  {turnErr("httpConnectionFailed", 403, "unexpected status 403: no"+url), "unexpected status 403: no", "unexpected status 403: no" + url},
 		"a 400":     {turnErr("badRequest", 0, "/tools/0 is wrong"+url), "/tools/0 is wrong", ""},
 		"silence":   {fmt.Errorf("%w; its last message: lost%s", turn.ErrIdle, url), turn.ErrIdle.Error() + "; its last message: lost", turn.ErrIdle.Error() + "; its last message: lost" + url},
-		"exit":      {fmt.Errorf("%w: exit status 1; its last words: token s3cret", codexrpc.ErrClosed), codexrpc.ErrClosed.Error(), codexrpc.ErrClosed.Error() + ": exit status 1; its last words: token s3cret"},
+		"exit":      {fmt.Errorf("%w: exit status 1; stderr: token s3cret", codexrpc.ErrClosed), codexrpc.ErrClosed.Error(), codexrpc.ErrClosed.Error() + ": exit status 1; stderr: token s3cret"},
 		"refusal":   {&codexrpc.CallError{Method: "thread/start", Code: -32600, Message: "failed to load configuration: /home/x/config.toml:1:2"}, configurationRemedy, "failed to load configuration: /home/x/config.toml:1:2"},
 		"call":      {&codexrpc.CallError{Method: "m", Code: -1, Message: "open /home/x"}, "codex m: open [path] (-1)", "codex m: open /home/x (-1)"},
 		"internal":  {errors.New("open /home/x"), "The request failed within this server; its log says why.", "open /home/x"},
