@@ -31,12 +31,12 @@ func benchmarkRequest(b *testing.B, body []byte) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		r, refusal := Decode(body)
-		if refusal != nil {
-			b.Fatal(refusal)
+		r, apiErr := Decode(body)
+		if apiErr != nil {
+			b.Fatal(apiErr)
 		}
-		if _, refusal := r.Plan(prompt.Options{}); refusal != nil {
-			b.Fatal(refusal)
+		if _, apiErr := r.Plan(prompt.Options{}); apiErr != nil {
+			b.Fatal(apiErr)
 		}
 	}
 }

@@ -31,9 +31,9 @@ type Request struct {
 // [Plan.Ignored] names those that matter. Unknown fields are skipped. Images at
 // an https URL are left to the caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
-	root, refusal := field.Body(body)
-	if refusal != nil {
-		return nil, refusal
+	root, apiErr := field.Body(body)
+	if apiErr != nil {
+		return nil, apiErr
 	}
 	r := new(Request)
 	for name, v := range root.Members() {

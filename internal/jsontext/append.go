@@ -62,11 +62,3 @@ func appendEscaped(dst []byte, c byte) []byte {
 	}
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
 }
-
-// AppendStringOrNull appends null for an empty s.
-func AppendStringOrNull(dst []byte, s string) []byte {
-	if s == "" {
-		return append(dst, "null"...)
-	}
-	return AppendString(dst, s)
-}

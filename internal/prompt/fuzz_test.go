@@ -28,33 +28,33 @@ func FuzzPlan(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		given := string(body)
-		r, refusal := chat.Decode(body)
+		r, apiErr := chat.Decode(body)
 		if string(body) != given {
 			t.Fatal("the body was changed")
 		}
-		if refusal != nil {
-			if refusal.Status != http.StatusBadRequest || refusal.Type != apierror.TypeInvalidRequest || refusal.Message == "" || !json.Valid(refusal.Body()) {
-				t.Fatalf("refused by %+v", refusal)
+		if apiErr != nil {
+			if apiErr.Status != http.StatusBadRequest || apiErr.Type != apierror.TypeInvalidRequest || apiErr.Message == "" || !json.Valid(apiErr.Body()) {
+				t.Fatalf("refused by %+v", apiErr)
 			}
 			return
 		}
 		if r.Model == "" {
 			t.Fatal("a request without a model was accepted")
 		}
-		p, refusal := r.Plan(prompt.Options{})
+		p, apiErr := r.Plan(prompt.Options{})
 		if remote := r.RemoteImages(); len(remote) > 0 {
-			if refusal == nil || refusal.Status != http.StatusBadRequest || refusal.Param == "" {
-				t.Fatalf("remote images %q, refused by %+v", remote, refusal)
+			if apiErr == nil || apiErr.Status != http.StatusBadRequest || apiErr.Param == "" {
+				t.Fatalf("remote images %q, refused by %+v", remote, apiErr)
 			}
 			fetched := map[string]string{}
 			for _, url := range remote {
 				fetched[url] = pngURL
 			}
 			r.SetImages(fetched)
-			p, refusal = r.Plan(prompt.Options{})
+			p, apiErr = r.Plan(prompt.Options{})
 		}
-		if refusal != nil {
-			t.Fatalf("no plan: %v", refusal)
+		if apiErr != nil {
+			t.Fatalf("no plan: %v", apiErr)
 		}
 		plancheck.Check(t, p)
 	})

@@ -14,9 +14,9 @@ import (
 func TestPlaced(t *testing.T) {
 	chat := mustDecode(t, `{"model":"m","messages":[{"role":"system","content":"I \"am\"."},{"role":"user","content":"h"},{"role":"user","content":"q"}],`+
 		`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`)
-	plan, refusal := chat.Plan(prompt.Options{})
-	if refusal != nil {
-		t.Fatal(refusal)
+	plan, apiErr := chat.Plan(prompt.Options{})
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	must := plan.Thread.DeveloperInstructions
 	if must == "" {

@@ -207,9 +207,9 @@ func TestPlanLongInput(t *testing.T) {
 
 func TestPlanThread(t *testing.T) {
 	r := mustDecode(t, withFields(`"stream":true,"stream_options":{"include_usage":true}`))
-	p, refusal := r.Plan(prompt.Options{Cwd: "/empty"})
-	if refusal != nil {
-		t.Fatal(refusal)
+	p, apiErr := r.Plan(prompt.Options{Cwd: "/empty"})
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	got, err := json.Marshal(p.Thread)
 	if err != nil {
@@ -404,9 +404,9 @@ func TestPlanResolve(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := mustDecode(t, c.body)
-			p, refusal := r.Plan(prompt.Options{Resolve: c.resolve})
-			if refusal != nil {
-				t.Fatal(refusal)
+			p, apiErr := r.Plan(prompt.Options{Resolve: c.resolve})
+			if apiErr != nil {
+				t.Fatal(apiErr)
 			}
 			if p.Model != r.Model || p.Thread.Model != c.model || effort(p) != c.effort {
 				t.Errorf("model %q of %q, effort %q", p.Thread.Model, p.Model, effort(p))
@@ -439,9 +439,9 @@ func TestPlanOddCalls(t *testing.T) {
 		`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"a b","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":"r"}`,
 		`{"role":"assistant","function_call":{"name":"a b","arguments":""}},{"role":"function","name":"a b","content":"r"}`,
 	} {
-		r, refusal := chat.Decode([]byte(withMessages(messages)))
-		if refusal != nil {
-			t.Fatal(refusal)
+		r, apiErr := chat.Decode([]byte(withMessages(messages)))
+		if apiErr != nil {
+			t.Fatal(apiErr)
 		}
 		p, _ := r.Plan(prompt.Options{})
 		if len(p.History) != 2 || !strings.Contains(string(p.History[0]), `"name":"a_b"`) {

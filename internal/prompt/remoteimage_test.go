@@ -36,9 +36,9 @@ func TestRemoteImages(t *testing.T) {
 	}
 	refusedAt := func(param string) {
 		t.Helper()
-		_, refusal := r.Plan(prompt.Options{})
-		if refusal == nil || refusal.Param != param || refusal.Code != apierror.CodeInvalidValue {
-			t.Errorf("refused by %+v, want %s", refusal, param)
+		_, apiErr := r.Plan(prompt.Options{})
+		if apiErr == nil || apiErr.Param != param || apiErr.Code != apierror.CodeInvalidValue {
+			t.Errorf("refused by %+v, want %s", apiErr, param)
 		}
 	}
 	refusedAt("messages[0].content[1].image_url.url")
@@ -51,9 +51,9 @@ func TestRemoteImages(t *testing.T) {
 	refusedAt("messages[2].content[0].image_url.url")
 	r.SetImages(map[string]string{a: "data:image/webp;base64,AAAA", b: pngURL})
 
-	p, refusal := r.Plan(prompt.Options{})
-	if refusal != nil {
-		t.Fatal(refusal)
+	p, apiErr := r.Plan(prompt.Options{})
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	plancheck.Check(t, p)
 	for i, want := range map[int]string{
@@ -104,7 +104,7 @@ func TestNoRemoteImages(t *testing.T) {
 		t.Errorf("remote images %q", got)
 	}
 	r.SetImages(nil)
-	if _, refusal := r.Plan(prompt.Options{}); refusal != nil {
-		t.Error(refusal)
+	if _, apiErr := r.Plan(prompt.Options{}); apiErr != nil {
+		t.Error(apiErr)
 	}
 }

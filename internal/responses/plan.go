@@ -51,8 +51,8 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 		before = append(before, item)
 	}
 	for i := range r.input {
-		if refusal := r.input[i].resolve(r, i, found); refusal != nil {
-			return refusal
+		if apiErr := r.input[i].resolve(r, i, found); apiErr != nil {
+			return apiErr
 		}
 	}
 	if f := checkOutputs(before, r.input); f != nil {

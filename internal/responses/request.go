@@ -44,9 +44,9 @@ type Request struct {
 // without use are accepted; [Plan.Ignored] names those that matter. Unknown
 // fields are skipped.
 func Decode(body []byte) (*Request, *apierror.Error) {
-	root, refusal := field.Body(body)
-	if refusal != nil {
-		return nil, refusal
+	root, apiErr := field.Body(body)
+	if apiErr != nil {
+		return nil, apiErr
 	}
 	r := &Request{store: true}
 	for name, v := range root.Members() {

@@ -95,22 +95,22 @@ func TestDecodeResponseRefuses(t *testing.T) {
 		withMember(`"store":"yes"`):                                                                                  "store invalid_type",
 		withMember(`"temperature":"hot"`):                                                                            "temperature invalid_type",
 	} {
-		refusal := decodeAll(body)
-		if refusal == nil {
+		apiErr := decodeAll(body)
+		if apiErr == nil {
 			t.Errorf("accepted: %s", body)
 			continue
 		}
-		if got := refusal.Param + " " + string(refusal.Code); got != want || refusal.Status != http.StatusBadRequest {
-			t.Errorf("%s\ngot  %s: %s\nwant %s", body, got, refusal.Message, want)
+		if got := apiErr.Param + " " + string(apiErr.Code); got != want || apiErr.Status != http.StatusBadRequest {
+			t.Errorf("%s\ngot  %s: %s\nwant %s", body, got, apiErr.Message, want)
 		}
 	}
 }
 
 // decodeAll decodes and resolves a body.
 func decodeAll(body string) *apierror.Error {
-	r, refusal := Decode([]byte(body))
-	if refusal != nil {
-		return refusal
+	r, apiErr := Decode([]byte(body))
+	if apiErr != nil {
+		return apiErr
 	}
 	return r.Resolve(nil, nil)
 }
@@ -156,9 +156,9 @@ func TestResponsePlan(t *testing.T) {
 			}, `[]`, "You are a helpful assistant."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, refusal := responseOf(t, test.body).Plan(prompt.Options{})
-			if refusal != nil {
-				t.Fatal(refusal)
+			p, apiErr := responseOf(t, test.body).Plan(prompt.Options{})
+			if apiErr != nil {
+				t.Fatal(apiErr)
 			}
 			var history []string
 			for _, item := range p.History {
@@ -221,7 +221,7 @@ func TestResponseOfCodex(t *testing.T) {
 	if echo := string(r.Meta(testSuffix).settings); strings.Contains(echo, "web_search") {
 		t.Error(echo)
 	}
-	if refusal := decodeAll(withMember(tools + `,"client_metadata":{"k":"v"}`)); refusal == nil {
+	if apiErr := decodeAll(withMember(tools + `,"client_metadata":{"k":"v"}`)); apiErr == nil {
 		t.Error("another client may bring them, too")
 	}
 }
@@ -234,8 +234,8 @@ func TestResponseManyHostedTools(t *testing.T) {
 	if r := responseOf(t, withMember(list(3)+","+list(prompt.MaxTools)+codex)); len(r.Ignored) != prompt.MaxTools {
 		t.Errorf("%d ignored", len(r.Ignored))
 	}
-	if refusal := decodeAll(withMember(list(prompt.MaxTools+1) + codex)); refusal == nil || refusal.Param != "tools" {
-		t.Error("one more:", refusal)
+	if apiErr := decodeAll(withMember(list(prompt.MaxTools+1) + codex)); apiErr == nil || apiErr.Param != "tools" {
+		t.Error("one more:", apiErr)
 	}
 }
 
@@ -249,15 +249,15 @@ func TestResponseResolve(t *testing.T) {
 	found := map[string]json.RawMessage{
 		"msg_9": json.RawMessage(`{"id":"msg_9","type":"message","role":"assistant","content":[{"type":"output_text","text":"found","annotations":[],"logprobs":[]}]}`),
 	}
-	r, refusal := Decode([]byte(previous))
-	if refusal != nil {
-		t.Fatal(refusal)
+	r, apiErr := Decode([]byte(previous))
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	if ids := r.References(); !slices.Equal(ids, []string{"msg_9"}) {
 		t.Errorf("it refers to %q", ids)
 	}
-	if refusal := r.Resolve(earlier, found); refusal != nil {
-		t.Fatal(refusal)
+	if apiErr := r.Resolve(earlier, found); apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	p, _ := r.Plan(prompt.Options{})
 	want := `[{"type":"message","role":"user","content":[{"type":"input_text","text":"one"}]} {"type":"function_call","call_id":"c","name":"f","arguments":"{}"} {"type":"function_call_output","call_id":"c","output":"r"} {"type":"message","role":"assistant","content":[{"type":"output_text","text":"found"}]}]`
@@ -274,12 +274,12 @@ func TestResponseResolve(t *testing.T) {
 		`{"model":"m","previous_response_id":"resp_1","input":[{"type":"function_call_output","call_id":"d","output":"r"}]}`: "input[0].call_id",
 		withInput(`{"id":"msg_9"},{"type":"item_reference","id":"msg_none"}`):                                                "input[1].id",
 	} {
-		r, refusal := Decode([]byte(body))
-		if refusal == nil {
-			refusal = r.Resolve(earlier, found)
+		r, apiErr := Decode([]byte(body))
+		if apiErr == nil {
+			apiErr = r.Resolve(earlier, found)
 		}
-		if refusal == nil || refusal.Param != param {
-			t.Errorf("%s: %v", body, refusal)
+		if apiErr == nil || apiErr.Param != param {
+			t.Errorf("%s: %v", body, apiErr)
 		}
 	}
 }
@@ -300,8 +300,8 @@ func TestResponseRefusal(t *testing.T) {
 		}
 	}
 	r, _ := Decode([]byte(`{"model":"m","previous_response_id":"resp_1","input":"q"}`))
-	if refusal := r.Resolve([]json.RawMessage{json.RawMessage(`{"role":"user","content":"a"}`), json.RawMessage(web)}, nil); refusal != nil {
-		t.Fatal(refusal)
+	if apiErr := r.Resolve([]json.RawMessage{json.RawMessage(`{"role":"user","content":"a"}`), json.RawMessage(web)}, nil); apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	if e := r.Refusal(refused); e.Param != "previous_response_id" {
 		t.Errorf("%+v", e)
@@ -364,26 +364,26 @@ func FuzzResponse(f *testing.F) {
 	f.Add([]byte(withInput(`{"type":"additional_tools","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]},{"role":"user","content":[{"type":"input_image","image_url":"` + pngURL + `"}]}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		given := string(body)
-		r, refusal := Decode(body)
-		if refusal == nil {
-			refusal = r.Resolve(nil, nil)
+		r, apiErr := Decode(body)
+		if apiErr == nil {
+			apiErr = r.Resolve(nil, nil)
 		}
 		if string(body) != given {
 			t.Fatal("the body was changed")
 		}
-		if refusal != nil {
-			if refusal.Status != http.StatusBadRequest || refusal.Type != apierror.TypeInvalidRequest || refusal.Code == codeHosted || !json.Valid(refusal.Body()) {
-				t.Fatalf("refused by %+v", refusal)
+		if apiErr != nil {
+			if apiErr.Status != http.StatusBadRequest || apiErr.Type != apierror.TypeInvalidRequest || apiErr.Code == codeHosted || !json.Valid(apiErr.Body()) {
+				t.Fatalf("refused by %+v", apiErr)
 			}
 			return
 		}
 		p, _ := r.Plan(prompt.Options{})
 		plancheck.Check(t, p)
 		for i := range p.History { // each is an item of the input, which is named if Codex refuses it
-			refusal := r.Refusal(&codexrpc.CallError{Code: -32600, Message: fmt.Sprintf("items[%d] is not a valid response item: x", i)})
+			apiErr := r.Refusal(&codexrpc.CallError{Code: -32600, Message: fmt.Sprintf("items[%d] is not a valid response item: x", i)})
 			var at int
-			if n, err := fmt.Sscanf(refusal.Param, "input[%d]", &at); n != 1 || err != nil || at >= len(r.input) || r.input[at].silent {
-				t.Fatalf("item %d of the history is %q of the input", i, refusal.Param)
+			if n, err := fmt.Sscanf(apiErr.Param, "input[%d]", &at); n != 1 || err != nil || at >= len(r.input) || r.input[at].silent {
+				t.Fatalf("item %d of the history is %q of the input", i, apiErr.Param)
 			}
 		}
 		ids := map[string]bool{}
@@ -418,14 +418,14 @@ func TestResponseRemoteImages(t *testing.T) {
 	if got := r.ImageParam(url); got != "input[1].content[0].image_url" {
 		t.Errorf("param %q", got)
 	}
-	if _, refusal := r.Plan(prompt.Options{}); refusal == nil || refusal.Param != "input[1].content[0].image_url" {
-		t.Errorf("planned without the image: %v", refusal)
+	if _, apiErr := r.Plan(prompt.Options{}); apiErr == nil || apiErr.Param != "input[1].content[0].image_url" {
+		t.Errorf("planned without the image: %v", apiErr)
 	}
 	items := r.InputItems(testSuffix)
 	r.SetImages(map[string]string{url: "data:image/png;base64,AAAA"})
-	p, refusal := r.Plan(prompt.Options{})
-	if refusal != nil {
-		t.Fatal(refusal)
+	p, apiErr := r.Plan(prompt.Options{})
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	if got := fmt.Sprintf("%s", p.History); strings.Count(got, "base64,AAAA") != 2 || strings.Contains(got, url) {
 		t.Error(got)
@@ -438,12 +438,12 @@ func TestResponseRemoteImages(t *testing.T) {
 	if got := r.ImageParam(url); got != "input[1].output[0].image_url" || r.ImageParam("https://example.com/b.png") != "" {
 		t.Errorf("param %q", got)
 	}
-	next, refusal := Decode([]byte(`{"model":"m","previous_response_id":"resp_1","input":"q"}`))
-	if refusal == nil {
-		refusal = next.Resolve([]json.RawMessage{json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":` + image + `}`)}, nil)
+	next, apiErr := Decode([]byte(`{"model":"m","previous_response_id":"resp_1","input":"q"}`))
+	if apiErr == nil {
+		apiErr = next.Resolve([]json.RawMessage{json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":` + image + `}`)}, nil)
 	}
-	if refusal != nil || next.ImageParam(url) != "previous_response_id" {
-		t.Errorf("%v, param %q", refusal, next.ImageParam(url))
+	if apiErr != nil || next.ImageParam(url) != "previous_response_id" {
+		t.Errorf("%v, param %q", apiErr, next.ImageParam(url))
 	}
 }
 

@@ -34,12 +34,12 @@ var (
 // responseOf decodes a request for a response, without anything before it.
 func responseOf(t testing.TB, body string) *Request {
 	t.Helper()
-	r, refusal := Decode([]byte(body))
-	if refusal != nil {
-		t.Fatal(refusal)
+	r, apiErr := Decode([]byte(body))
+	if apiErr != nil {
+		t.Fatal(apiErr)
 	}
-	if refusal := r.Resolve(nil, nil); refusal != nil {
-		t.Fatal(refusal)
+	if apiErr := r.Resolve(nil, nil); apiErr != nil {
+		t.Fatal(apiErr)
 	}
 	return r
 }
