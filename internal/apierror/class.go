@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// errorClass is what a kind of failure means to a client: everything of an [Error]
-// but its message.
+// errorClass has what all errors of a kind share: everything of an [Error] but its
+// message.
 type errorClass struct {
 	status int
 	kind   string // the type
@@ -16,13 +16,13 @@ type errorClass struct {
 	final  bool // trying again is no use, whatever the status says
 }
 
-// soon is the advice where trying again helps and nobody knows when.
+// soon is the advice to retry where nobody knows when it will help.
 const soon = time.Second
 
 // ParamMessages is the param of a conversation that is too long.
 const ParamMessages = "messages"
 
-// The verdicts that several failures share.
+// The classes that several failures share.
 var (
 	tooLong        = errorClass{status: http.StatusBadRequest, kind: TypeInvalidRequest, code: CodeContextLength, param: ParamMessages}
 	badRequest     = errorClass{status: http.StatusBadRequest, kind: TypeInvalidRequest}
@@ -39,7 +39,7 @@ var (
 	codexError     = errorClass{status: http.StatusBadGateway, kind: TypeServer, code: CodeCodexError}
 )
 
-// error completes the verdict by the message.
+// error returns an error of the class with a message.
 func (v errorClass) error(message string) *Error {
 	e := &Error{
 		Status: v.status, Message: message, Type: v.kind, Param: v.param, Code: v.code,
@@ -51,7 +51,8 @@ func (v errorClass) error(message string) *Error {
 	return e
 }
 
-// classOfStatus is the verdict on an HTTP status of the model's provider.
+// classOfStatus returns the class of an HTTP status of the model's provider. 0 stands
+// for no answer at all.
 func classOfStatus(status int) errorClass {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

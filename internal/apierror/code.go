@@ -2,7 +2,7 @@ package apierror
 
 import "slices"
 
-// Code is the code of an [Error], by which clients tell failures apart.
+// Code is the code of an [Error]. Clients tell failures apart by it.
 type Code string
 
 // The codes of this server. A 400 of the model's provider may have others.
@@ -58,7 +58,7 @@ const (
 	CodeUpstreamError          Code = "upstream_error"
 )
 
-// codes are the codes of this server, for metrics.
+// codes lists the codes of this server, for metrics.
 var codes = []Code{
 	CodeAnswerTooLarge,
 	CodeClientClosed,
@@ -111,14 +111,14 @@ var codes = []Code{
 	CodeUpstreamError,
 }
 
-// The labels of errors that have none of the codes above.
+// The labels of codes that are not in the list.
 const (
 	LabelInvalid = "invalid_request" // a request that is wrong, without a code
 	LabelOther   = "other"           // a code of the provider's
 )
 
-// Label returns the code if it is one of this server's, else one of a few words for
-// all others: a value of bounded number for metrics.
+// Label returns the code if it is one of this server's, or else LabelInvalid or
+// LabelOther. Metrics need a bounded number of values.
 func (c Code) Label() string {
 	switch {
 	case slices.Contains(codes, c):

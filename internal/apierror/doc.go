@@ -1,6 +1,6 @@
-// Package apierror is what the API answers when a request fails: an [Error] in
-// OpenAI's shape, with its status, type, code and advice about retrying.
+// Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an
+// HTTP status and advice about retrying.
 //
-// [From] makes one of every failure of Codex, of a turn and of the way there. The
-// other functions make those of the server itself.
+// [From] converts failures of Codex and of turns. The other functions make the errors
+// of this server.
 package apierror

@@ -20,8 +20,8 @@ const (
 	TypeServer         = "server_error"
 )
 
-// Error is a failure in OpenAI's shape (ErrorResponse), with what HTTP says
-// about it. It must not be changed once it is in use.
+// Error is an error of the API (ErrorResponse) with its HTTP status and headers. It
+// must not be changed once it is in use.
 type Error struct {
 	Status  int    // the HTTP status
 	Message string // a sentence for the client; Codex's own text where there is one, without what is not for clients
@@ -29,15 +29,16 @@ type Error struct {
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field, like "messages[2].content"; empty: null
 	Code    Code   // for example "model_not_found"; empty: null
-	// RetryAfter tells SDKs when to try again. 0: no advice.
+	// RetryAfter is when SDKs should try again. 0: no advice.
 	RetryAfter time.Duration
-	// ShouldRetry overrides what SDKs make of the status. Nil: no override.
+	// ShouldRetry overrides the decision that SDKs make by the status. Nil: no
+	// override.
 	ShouldRetry *bool
 
 	allow string // the methods of a 405
 }
 
-// Error gives the message, the status and the code.
+// Error returns the message, the status and the code.
 func (e *Error) Error() string {
 	if e.Code == "" {
 		return fmt.Sprintf("%s (%d)", e.Message, e.Status)
@@ -63,9 +64,8 @@ func (e *Error) Body() []byte {
 	return jsontext.Append(nil, response{body{e.Message, jsontext.OrNull(e.Type), jsontext.OrNull(e.Param), jsontext.OrNull(e.Code)}})
 }
 
-// SetHeaders sets the headers that belong to the error: the content type, and
-// the advice about retrying where there is any. Retry-After is in whole seconds,
-// so Retry-After-Ms is given as well; SDKs prefer it.
+// SetHeaders sets the content type and the headers about retrying. Retry-After is in
+// whole seconds; SDKs prefer Retry-After-Ms, which is set as well.
 func (e *Error) SetHeaders(h http.Header) {
 	h.Set("Content-Type", "application/json")
 	if e.RetryAfter > 0 {
@@ -83,8 +83,8 @@ func (e *Error) SetHeaders(h http.Header) {
 	}
 }
 
-// Respond answers a request with the error: headers, status and body. The error
-// is that of the connection.
+// Respond writes the headers, the status and the body. It returns the error of the
+// connection.
 func (e *Error) Respond(w http.ResponseWriter) error {
 	e.SetHeaders(w.Header())
 	w.WriteHeader(e.Status)

@@ -12,9 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// sentinels are the verdicts on errors without more to them than their kind, in
-// the order in which they are tried: an idle timeout may carry a failure of the
-// turn along.
+// sentinels maps errors that have no details to their classes. The order matters: an
+// idle timeout may wrap a failure of the turn.
 var sentinels = []struct {
 	err error
 	errorClass
@@ -30,14 +29,13 @@ var sentinels = []struct {
 	{codexrpc.ErrTimeout, timedOut},
 }
 
-// From returns the error that tells a client of err: a
-// *codexrpc.TurnError, *codexrpc.CallError, *appserver.NotReadyError, a sentinel of
-// codexrpc or turn, a context's error, or an *[Error], which is returned as it
-// is. Anything else is a 500. FromFailure(nil) is nil.
+// From converts err for the client. It knows *codexrpc.TurnError, *codexrpc.CallError,
+// *appserver.NotReadyError, the sentinels of codexrpc and turn, and the errors of
+// contexts. It returns an *[Error] as it is, and nil for nil. Anything else is a 500.
 //
-// What Codex or the model's provider said reaches the client but for URLs,
-// network addresses and, outside of what the provider says of a request, paths.
-// The whole text is the Detail.
+// The message is what Codex or the model's provider said, without URLs and network
+// addresses, and without paths unless the provider said it of the request. Detail has
+// the whole text.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -54,7 +52,7 @@ func From(err error) *Error {
 	return e
 }
 
-// shown is the text of a failure as clients may read it.
+// shown returns the text of a failure as clients may read it.
 func shown(err error, e *Error) string {
 	notReady, isNotReady := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
@@ -73,8 +71,7 @@ func shown(err error, e *Error) string {
 	return withoutPaths(withoutURLs(bounded(e.Message)))
 }
 
-// classify gives a failure its status, type, code and retry advice, with its
-// whole text.
+// classify returns the error of a failure, with the whole text.
 func classify(err error) *Error {
 	if notReady, ok := errors.AsType[*appserver.NotReadyError](err); ok {
 		return fromNotReady(notReady)
@@ -99,7 +96,7 @@ func classify(err error) *Error {
 	return errorClass{status: http.StatusInternalServerError, kind: TypeServer, code: CodeInternal}.error(err.Error())
 }
 
-// fromNotReady tells that there is no app-server for now, and when to come back.
+// fromNotReady returns the 503 for an app-server that is not ready.
 func fromNotReady(e *appserver.NotReadyError) *Error {
 	v := errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeNotReady}
 	v.retry = max(soon, e.RetryAfter)
@@ -110,23 +107,23 @@ func notReadyMessage(e *appserver.NotReadyError) string {
 	return strings.TrimSuffix(e.Error(), ".") + ". Please try again later; GET /readyz tells when it is ready."
 }
 
-// codeInvalidRequest is JSON-RPC's code for a call that makes no sense, by which
-// the app-server refuses what a client asked for.
+// codeInvalidRequest is the JSON-RPC code with which the app-server rejects what a
+// client asked for.
 const codeInvalidRequest = -32600
 
-// misconfigured is what the app-server says of a thread when its own configuration
-// makes no sense, which no client can mend.
+// misconfigured is part of what the app-server answers if its configuration is invalid.
+// No client can mend that.
 const misconfigured = "failed to load configuration"
 
-// configurationRemedy is what a client is told then. The log has the reason.
+// configurationRemedy is what clients are told then. The reason is in the log.
 const configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
 
-// fromCall tells of a call that the app-server refused.
+// fromCall converts an error that the app-server answered.
 func fromCall(e *codexrpc.CallError) *Error {
 	var data struct {
 		InputErrorCode string `json:"input_error_code"`
 	}
-	// Data of another shape, or none, leaves the field empty.
+	// Data of another shape leaves the field empty.
 	_ = json.Unmarshal(e.Data, &data)
 	switch {
 	case strings.Contains(e.Message, misconfigured):

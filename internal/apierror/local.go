@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// InvalidRequest is a 400 for a request that is wrong in the field param (or in
-// the header, or as a whole if param is empty).
+// InvalidRequest is the 400 of a request with an error in the field param. An empty
+// param stands for a header or for the whole request.
 func InvalidRequest(param, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Message: message}
 }
 
-// InvalidImageURL is the 400 of an image that was named by a URL and could not
-// be fetched, for whatever reason, as with OpenAI. param is the field that names
-// it.
+// InvalidImageURL is the 400 of an image that could not be fetched from its URL, for
+// any reason. param is the field with the URL.
 func InvalidImageURL(param, message string) *Error {
 	return &Error{
 		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Code: CodeInvalidImageURL,
@@ -23,8 +22,8 @@ func InvalidImageURL(param, message string) *Error {
 	}
 }
 
-// BodyTimeout is the 408 of a request whose body came too slowly, in bytes a
-// second, or took too long. Caddy's own timeout may be shorter.
+// BodyTimeout is the 408 of a request whose body came more slowly than rate, in bytes a
+// second, or took longer than most. Caddy's own timeout may be shorter.
 func BodyTimeout(rate int, most time.Duration) *Error {
 	return &Error{
 		Status: http.StatusRequestTimeout, Type: TypeInvalidRequest, Code: CodeRequestTimeout,
@@ -32,8 +31,8 @@ func BodyTimeout(rate int, most time.Duration) *Error {
 	}
 }
 
-// AnswerTooLarge is the 502 of an answer of which more than limit bytes would have
-// to be put together. Trying again would only cost as much again.
+// AnswerTooLarge is the 502 of an answer that is put together here and has more than
+// limit bytes. Another try would cost as much again.
 func AnswerTooLarge(limit int64) *Error {
 	return &Error{
 		Status: http.StatusBadGateway, Type: TypeServer, Code: CodeAnswerTooLarge,
@@ -42,8 +41,8 @@ func AnswerTooLarge(limit int64) *Error {
 	}
 }
 
-// AnswerMemory is the 503 of an answer for which there is no memory, since others
-// that are put together take it all.
+// AnswerMemory is the 503 of an answer for which there is no memory, because of other
+// answers that are put together here.
 func AnswerMemory() *Error {
 	return &Error{
 		Status: http.StatusServiceUnavailable, Type: TypeServer, Code: CodeAnswerMemory,
@@ -52,8 +51,8 @@ func AnswerMemory() *Error {
 	}
 }
 
-// BodyMemory is the 503 of a request for whose body there is no memory, since
-// those of others take it all.
+// BodyMemory is the 503 of a request for whose body there is no memory, because of
+// other bodies.
 func BodyMemory() *Error {
 	return &Error{
 		Status: http.StatusServiceUnavailable, Type: TypeServer, Code: CodeBodyMemory,
@@ -62,9 +61,8 @@ func BodyMemory() *Error {
 	}
 }
 
-// ClientGone is what a request is counted as whose client left before the end:
-// nginx's status for it, for want of an official one. Nobody reads it but logs
-// and metrics.
+// ClientGone stands for a client that left before the end, in logs and metrics. There
+// is no official status for that; 499 is nginx's.
 func ClientGone() *Error {
 	return &Error{
 		Status: 499, Type: TypeInvalidRequest, Code: CodeClientClosed,
@@ -72,8 +70,8 @@ func ClientGone() *Error {
 	}
 }
 
-// QueueFull is the 429 of the proxy's own queue when it is full. Its code tells
-// it from the limits of the provider.
+// QueueFull is the 429 of a request that finds the queue full. Its code differs from
+// that of the provider's limits.
 func QueueFull() *Error {
 	return &Error{
 		Status: http.StatusTooManyRequests, Type: TypeRateLimit, Code: CodeQueueFull,
@@ -82,9 +80,8 @@ func QueueFull() *Error {
 	}
 }
 
-// QueueTimeout is the 503 of a request that has waited in the proxy's own queue
-// for as long as it may. It is none of the caller's own limits that was reached,
-// so that it is no 429.
+// QueueTimeout is the 503 of a request that has waited in the queue for as long as it
+// may. It is no 429, since the caller has reached no limit of its own.
 func QueueTimeout(wait time.Duration) *Error {
 	return &Error{
 		Status: http.StatusServiceUnavailable, Type: TypeServer, Code: CodeQueueTimeout,
@@ -93,12 +90,12 @@ func QueueTimeout(wait time.Duration) *Error {
 	}
 }
 
-// laterAfterQueue is the advice after a wait in vain: coming back at once would
-// only mean to wait again.
+// laterAfterQueue is the advice after such a wait: who comes back at once would only
+// wait again.
 const laterAfterQueue = 5 * time.Second
 
-// TooManyChoices is the 400 of a request for more choices than the server runs
-// turns at once, or than it runs for one user.
+// TooManyChoices is the 400 of a request for more choices than turns may run at once,
+// for all users or for one.
 func TooManyChoices(choices, limit int) *Error {
 	return InvalidRequest("n", fmt.Sprintf("n must be at most %d here, not %d: that many turns may run at once.", limit, choices))
 }
@@ -135,8 +132,8 @@ func Unauthorized() *Error {
 	}
 }
 
-// OriginNotAllowed is the 403 of a browser's preflight for a page that may not
-// use this API. The page cannot read it; its developer can.
+// OriginNotAllowed is the 403 of a preflight by a page that may not use this API. The
+// page cannot read it, but its developer can.
 func OriginNotAllowed(origin string) *Error {
 	return &Error{
 		Status: http.StatusForbidden, Type: TypePermission, Code: CodeOriginNotAllowed,
@@ -144,8 +141,8 @@ func OriginNotAllowed(origin string) *Error {
 	}
 }
 
-// HostNotAllowed is the 403 of a request without a key that calls the server by a
-// name that it was not given.
+// HostNotAllowed is the 403 of a request without a key to a host name that the operator
+// has not listed.
 func HostNotAllowed(host string) *Error {
 	return &Error{
 		Status: http.StatusForbidden, Type: TypePermission, Code: CodeHostNotAllowed,
@@ -191,8 +188,8 @@ func ModelNotFound(model string) *Error {
 	}
 }
 
-// MethodNotAllowed is the 405 of a route that answers only to the methods in
-// allow, a list separated by commas.
+// MethodNotAllowed is the 405 of a route that has only the methods in allow, a list
+// separated by commas.
 func MethodNotAllowed(method, path, allow string) *Error {
 	return &Error{
 		Status: http.StatusMethodNotAllowed, Type: TypeInvalidRequest, Code: CodeMethodNotAllowed,

@@ -5,26 +5,25 @@ import (
 	"strings"
 )
 
-// maxShown bounds the text of a failure that a client is shown, in bytes. A
-// provider's refusal may quote any amount.
+// maxShown bounds the text of a failure that a client gets, in bytes. A provider's
+// answer may quote any amount.
 const maxShown = 64 << 10
 
-// What replaces the parts of a text that are not for clients.
+// The replacements of what is not for clients.
 const (
 	shownURL     = "[url]"
 	shownAddress = "[address]"
 	shownPath    = "[path]"
 )
 
-// anyURL matches a URL, also one whose slashes are escaped as JSON may have
-// them. Punctuation at its end belongs to the sentence around it.
+// anyURL matches a URL. Its slashes may be escaped as in JSON. Punctuation at its end
+// belongs to the sentence around it.
 const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\\/)*[^\s"'<>\\` + "`" + `.,;:!?)\]}])?`
 
-// Go's regular expressions take a time linear in the text for one match. So
-// that all matches together do, too, no alternative may look far ahead from
-// before the match of another.
+// One match takes a time linear in the text. For all matches together to take a linear
+// time, no alternative may look far ahead from a place that another one matches later.
 var (
-	// urlPhrase matches the words around a URL that say nothing without it, as
+	// urlPhrase matches a URL with the words around it that mean nothing without it, as
 	// Codex (", url: …") and its HTTP client (" for url (…)") write them.
 	urlPhrase = regexp.MustCompile(`(?i),? url: ?` + anyURL + `| for url \(` + anyURL + `\)`)
 	urls      = regexp.MustCompile(`(?i)` + anyURL)
@@ -42,8 +41,8 @@ var (
 	barePaths = regexp.MustCompile(`(^|[\s"'` + "`" + `(\[{<=:,;|])(?:~?/|[A-Za-z]:\\|\\\\)[\w.](?:[^\s"'<>` + "`" + `]*[^\s"'<>` + "`" + `.,;:!?)\]}])?`)
 )
 
-// withoutURLs takes URLs and network addresses out of a text: Codex names those
-// of the model's provider.
+// withoutURLs replaces URLs and network addresses. Codex names those of the model's
+// provider.
 func withoutURLs(text string) string {
 	text = urlPhrase.ReplaceAllString(text, "")
 	text = urls.ReplaceAllString(text, shownURL)
@@ -51,7 +50,7 @@ func withoutURLs(text string) string {
 	return addresses.ReplaceAllString(text, shownAddress)
 }
 
-// withoutPaths takes the paths of files out of a text.
+// withoutPaths replaces the paths of files.
 func withoutPaths(text string) string {
 	text = quotedPaths.ReplaceAllStringFunc(text, func(quoted string) string {
 		return quoted[:1] + shownPath + quoted[:1]
@@ -59,7 +58,7 @@ func withoutPaths(text string) string {
 	return barePaths.ReplaceAllString(text, "${1}"+shownPath)
 }
 
-// bounded cuts a text that is too long to be shown.
+// bounded cuts a text to maxShown bytes.
 func bounded(text string) string {
 	if len(text) <= maxShown {
 		return text

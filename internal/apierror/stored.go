@@ -5,8 +5,7 @@ import (
 	"net/http"
 )
 
-// ResponseNotFound is the 404 of a response that is not kept here, or not for
-// this user.
+// ResponseNotFound is the 404 of a response that is not kept, or not for this user.
 func ResponseNotFound(id string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeResponseNotFound,
@@ -14,8 +13,8 @@ func ResponseNotFound(id string) *Error {
 	}
 }
 
-// PreviousNotFound is the 400 of a request that follows a response which is not
-// kept here. missing is the one that is not there: id itself, or one before it.
+// PreviousNotFound is the 400 of a request that follows the response id, where missing
+// is not kept: id itself or a response before it.
 func PreviousNotFound(id, missing string) *Error {
 	message := fmt.Sprintf("There is no response with the id %.64q to follow.", id)
 	if missing != id {
@@ -27,7 +26,8 @@ func PreviousNotFound(id, missing string) *Error {
 	}
 }
 
-// PreviousTooLong is the 400 of a request that follows more than can be read.
+// PreviousTooLong is the 400 of a request that follows too many responses, or too large
+// ones.
 func PreviousTooLong() *Error {
 	return &Error{
 		Status: http.StatusBadRequest, Type: TypeInvalidRequest,
@@ -36,7 +36,8 @@ func PreviousTooLong() *Error {
 	}
 }
 
-// ReferencesTooLong is the 400 of a request that refers to more than can be read.
+// ReferencesTooLong is the 400 of a request whose input refers to items that are too
+// large.
 func ReferencesTooLong() *Error {
 	return &Error{
 		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: "input", Code: tooLong.code,
@@ -52,8 +53,8 @@ func NotCancellable(id string) *Error {
 	}
 }
 
-// StoreUnavailable is the 503 of a request that needs the store of responses,
-// which does not work.
+// StoreUnavailable is the 503 of a request that needs the store of responses while that
+// fails.
 func StoreUnavailable() *Error {
 	return errorClass{
 		status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeStoreUnavailable, retry: soon,

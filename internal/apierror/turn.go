@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// turnClasses are the verdicts on the variants of CodexErrorInfo that speak for
-// themselves. The others carry an HTTP status or only a message.
+// turnClasses maps variants of CodexErrorInfo to classes. Other variants have an HTTP
+// status, or only a message.
 var turnClasses = map[string]errorClass{
 	"contextWindowExceeded":       tooLong,
 	"sessionBudgetExceeded":       quotaSpent,
@@ -34,8 +34,8 @@ var turnClasses = map[string]errorClass{
 	"activeTurnNotSteerable":      codexError,
 }
 
-// statusVariants are the variants of CodexErrorInfo that carry the provider's
-// HTTP status, if there was an answer at all.
+// statusVariants lists the variants of CodexErrorInfo that have the provider's HTTP
+// status, if there was an answer.
 var statusVariants = map[string]bool{
 	"httpConnectionFailed":           true,
 	"responseStreamConnectionFailed": true,
@@ -43,7 +43,7 @@ var statusVariants = map[string]bool{
 	"responseTooManyFailedAttempts":  true,
 }
 
-// fromTurn tells of a turn that failed.
+// fromTurn converts the failure of a turn.
 func fromTurn(e *codexrpc.TurnError) *Error {
 	v, known := turnClasses[e.Code]
 	switch {
@@ -66,7 +66,7 @@ func fromTurn(e *codexrpc.TurnError) *Error {
 	return v.error(message)
 }
 
-// turnMessage is Codex's text with its details.
+// turnMessage returns Codex's text with its details.
 func turnMessage(e *codexrpc.TurnError) string {
 	switch {
 	case e.Message == "":
@@ -77,7 +77,7 @@ func turnMessage(e *codexrpc.TurnError) string {
 	return e.Message + " " + e.Details
 }
 
-// classOfMessage is the verdict on a failure that Codex has no name for.
+// classOfMessage returns the class of a failure for which Codex has no name.
 func classOfMessage(message string) errorClass {
 	switch {
 	case strings.HasPrefix(message, "stream disconnected"):
@@ -88,8 +88,8 @@ func classOfMessage(message string) errorClass {
 	return codexError
 }
 
-// providerError is the body of a refusal by the model's provider, in OpenAI's
-// shape or in that of the ChatGPT backend.
+// providerError is the body of an error of the model's provider, in OpenAI's shape or
+// in that of the ChatGPT backend.
 type providerError struct {
 	Error struct {
 		Message string `json:"message"`
@@ -99,20 +99,20 @@ type providerError struct {
 	Detail string `json:"detail"`
 }
 
-// readProviderError finds the provider's body in Codex's message, which may say
-// more around it. Empty members are those that it does not have.
+// readProviderError reads the provider's body out of Codex's message, which may have
+// text around it. Members that are missing stay empty.
 func readProviderError(message string) (found providerError) {
 	start := strings.IndexByte(message, '{')
 	if start < 0 {
 		return found
 	}
-	// A member of an unexpected type is left empty; the others still count.
+	// A member of another type stays empty; the others are read.
 	_ = json.NewDecoder(strings.NewReader(message[start:])).Decode(&found)
 	return found
 }
 
-// fromBadRequest tells what the provider found wrong with the request, in the
-// provider's own words.
+// fromBadRequest returns the 400 of a request that the provider rejected, in the
+// provider's words.
 func fromBadRequest(e *codexrpc.TurnError, message string) *Error {
 	provider := readProviderError(e.Message)
 	if text := provider.Error.Message + provider.Detail; text != "" {
@@ -129,12 +129,12 @@ func fromBadRequest(e *codexrpc.TurnError, message string) *Error {
 	return v.error(message)
 }
 
-// refusedInstructions is how the backend of ChatGPT refuses instructions in the
-// place of Codex's own prompt.
+// refusedInstructions is what the ChatGPT backend answers to instructions in the place
+// of Codex's own prompt.
 const refusedInstructions = "instructions are not valid"
 
 // RefusesInstructions reports whether a turn failed because the model's provider
-// takes only Codex's own prompt in the place of the instructions.
+// accepts only Codex's own prompt in the place of the instructions.
 func RefusesInstructions(failure error) bool {
 	e := (*codexrpc.TurnError)(nil)
 	if !errors.As(failure, &e) {
@@ -144,8 +144,8 @@ func RefusesInstructions(failure error) bool {
 	return detail == refusedInstructions && fromTurn(e).Status == http.StatusBadRequest
 }
 
-// deniesModel reports whether a text says that there is no such model for this
-// account, for which providers have no code of one kind.
+// deniesModel reports whether a text says that this account has no such model.
+// Providers have no common code for that.
 func deniesModel(text string) bool {
 	text = strings.ToLower(text)
 	return strings.Contains(text, "model") &&
@@ -156,7 +156,7 @@ func deniesModel(text string) bool {
 // retryHint finds a delay in a provider's text, such as "try again in 1m30.5s".
 var retryHint = regexp.MustCompile(`(?i)try again in ((?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+)`)
 
-// retryDelay is when a text says to try again, or else soon.
+// retryDelay returns the delay that a text names, or else soon.
 func retryDelay(text string) time.Duration {
 	if hint := retryHint.FindStringSubmatch(text); hint != nil {
 		if delay, err := time.ParseDuration(strings.ToLower(hint[1])); err == nil && delay > 0 {

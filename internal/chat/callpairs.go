@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// checkCalls checks that each call of an assistant is answered by one tool
-// message, in the messages that follow at once. Codex would invent a result for
-// a call without one and drop a result without a call, both without a word.
+// checkCalls checks that each call of an assistant has one result, in the tool messages
+// right after it. Codex would silently invent a result for a call without one, and drop
+// a result without a call.
 func checkCalls(messages []prompt.Message) *field.Error {
 	var made int                  // the message whose calls are open
 	open := map[string]struct{}{} // their ids
@@ -42,11 +42,11 @@ func checkCalls(messages []prompt.Message) *field.Error {
 	return nil
 }
 
-// namedIDs is how many of the calls without results an error names.
+// namedIDs is how many calls without results an error lists.
 const namedIDs = 5
 
-// unanswered is the fault of a message whose calls with the ids in open have no
-// results. It points at the first of them.
+// unanswered returns the error of a message with calls that have no results. open has
+// their ids. The path is that of the first.
 func unanswered(m prompt.Message, open map[string]struct{}) *field.Error {
 	if callsFunction(&m) {
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// readContent reads a content that must be there: a string or parts. Clients keep
-// messages without a text as null or as no parts at all.
+// readContent reads a content: a string or parts. Clients write the content of messages
+// without a text as null or as no parts.
 func readContent(m *prompt.Message, v jsontext.Value) *field.Error {
 	switch v.Kind() {
 	case jsontext.KindString:

@@ -1,7 +1,6 @@
-// Package chat is the wire of the chat completions API.
+// Package chat is the wire format of chat completions.
 //
-// [Decode] checks the body of a request and keeps views into it; [Request.Plan] maps it
-// to what a Codex thread and turn need. On the way back a turn speaks in [turn.Output]
-// values: [Stream] encodes them as chunks of a stream and [Body] folds the very same
-// outputs into one body, so that both forms carry the same answer.
+// [Decode] checks the body of a request and keeps views into it. [Request.Plan] maps it
+// to Codex. A turn returns [turn.Output] values: [Stream] encodes them as chunks, and
+// [Body] folds the same outputs into one body, so that both forms have the same answer.
 package chat

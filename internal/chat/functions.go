@@ -8,15 +8,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// readFunctions reads the functions that tools have replaced
-// (ChatCompletionFunctions). Older clients know nothing else.
+// readFunctions reads functions (ChatCompletionFunctions), which tools have replaced.
+// Older clients know nothing else.
 func (r *Request) readFunctions(v jsontext.Value) (f *field.Error) {
 	r.functions, f = readToolList(v, "functions", (*toolList).readFunction)
 	return f
 }
 
-// readFunctionCall reads what tool_choice has replaced: none, auto, or the name
-// of a function (ChatCompletionFunctionCallOption).
+// readFunctionCall reads function_call, which tool_choice has replaced: none, auto, or
+// the name of a function (ChatCompletionFunctionCallOption).
 func (r *Request) readFunctionCall(v jsontext.Value) *field.Error {
 	r.functionCall = prompt.ToolChoice{}
 	switch v.Kind() {
@@ -39,8 +39,8 @@ func (r *Request) readFunctionCall(v jsontext.Value) *field.Error {
 	return field.WrongType("a string or an object", v)
 }
 
-// useFunctions puts the functions in the place of the tools. A request has the
-// one or the other: its answer has either tool_calls or a function_call.
+// useFunctions makes the functions the tools of the request. It has either functions or
+// tools, since its answer has either a function_call or tool_calls.
 func (r *Request) useFunctions() *field.Error {
 	switch {
 	case len(r.functions) > 0 && len(r.Tools) > 0:
@@ -61,8 +61,8 @@ func (r *Request) useFunctions() *field.Error {
 	return nil
 }
 
-// readFunctionMessageCall reads the function_call of an assistant's message. It
-// has no id; Codex gets one that only the answer right behind it shares.
+// readFunctionMessageCall reads the function_call of an assistant's message. It has no
+// id, so it gets one that its result shares.
 func readFunctionMessageCall(m *prompt.Message, v jsontext.Value, index int) *field.Error {
 	if !v.Given() {
 		return nil
@@ -78,11 +78,12 @@ func readFunctionMessageCall(m *prompt.Message, v jsontext.Value, index int) *fi
 	return nil
 }
 
-// callsFunction reports whether the message's call is a function_call.
+// callsFunction reports whether the message has a function_call.
 func callsFunction(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
-// answerFunction makes a message of the role function, which has a name where a
-// tool's result has the id of a call, the result of the call in the message before.
+// answerFunction turns a message of the role function into the result of the call in
+// the message before. It has the name of the function where a tool message has the id
+// of the call.
 func answerFunction(m *prompt.Message, before *prompt.Message) *field.Error {
 	name, f := prompt.ReadCalledName(m.CallID)
 	if f != nil || before == nil || !callsFunction(before) || name != before.Calls[0].Name {

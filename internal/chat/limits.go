@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// maxChoices is the most choices of one request. Each is a turn of its own.
+	// maxChoices is how many choices a request may have. Each is a turn of its own.
 	maxChoices = 8
-	// maxStops is how many stop sequences OpenAI takes.
+	// maxStops is how many stop sequences OpenAI allows.
 	maxStops = 4
-	// maxStopBytes bounds a stop sequence, as text that may be the beginning of one
-	// is held back.
+	// maxStopBytes bounds a stop sequence, because text that may be the beginning of
+	// one is held back.
 	maxStopBytes = 4096
 )
 

@@ -38,7 +38,7 @@ func (r *Request) readMessages(v jsontext.Value) *field.Error {
 	return checkCalls(r.Messages)
 }
 
-// messageFields are the fields of a message as they stand in the body.
+// messageFields are the fields of a message.
 type messageFields struct {
 	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio jsontext.Value
 }
@@ -74,7 +74,7 @@ func readMessage(v jsontext.Value, index int) (prompt.Message, *field.Error) {
 	return m, f
 }
 
-// readFields reads what a message of its role has.
+// readFields reads the fields that a message of its role has.
 func readFields(m *prompt.Message, fields messageFields, index int) *field.Error {
 	switch m.Role {
 	case prompt.RoleSystem, prompt.RoleDeveloper, prompt.RoleUser:
@@ -97,9 +97,9 @@ func readFields(m *prompt.Message, fields messageFields, index int) *field.Error
 	return field.Invalid("must be one of system, developer, user, assistant, tool, function").In("role")
 }
 
-// readAssistant reads what only an assistant's message has. One that says nothing
-// at all is let through, since clients keep such messages of answers that broke
-// off; it leaves no item in the history.
+// readAssistant reads the fields of an assistant's message. An empty message is
+// accepted, since clients keep such ones of answers that broke off. It leaves no item
+// in the history.
 func readAssistant(m *prompt.Message, fields messageFields, index int) *field.Error {
 	if fields.audio.Given() {
 		return field.Unsupported("is not supported: audio cannot be sent to Codex").In("audio")
@@ -122,7 +122,7 @@ func readAssistant(m *prompt.Message, fields messageFields, index int) *field.Er
 	return readFunctionMessageCall(m, fields.functionCall, index).In("function_call")
 }
 
-// addRefusal puts the text of a refusal behind the content.
+// addRefusal appends the text of a refusal to the content.
 func addRefusal(m *prompt.Message, refusal jsontext.Value) {
 	switch {
 	case !refusal.Given() || len(refusal.RawText()) == 0:

@@ -7,12 +7,13 @@ type Meta struct {
 	ID      string // of the completion, for example "chatcmpl-…"
 	Model   string // as the client named it
 	Created int64  // Unix time in seconds
-	// IncludeUsage adds the usage chunk to a stream. A body always has it.
+	// IncludeUsage adds a chunk with the usage to a stream. A body always has the
+	// usage.
 	IncludeUsage bool
-	// Choices is how many turns answer the request; 0 is 1.
+	// Choices is how many turns answer the request. 0 is 1.
 	Choices int
-	// LegacyFunctions is for clients that know functions instead of tools: a
-	// choice's first call becomes a function_call, and there are no others.
+	// LegacyFunctions is true for clients that know functions instead of tools: the
+	// first call of a choice becomes a function_call, and others are left out.
 	LegacyFunctions bool
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// ImageParam is the field that names the URL of a remote image first, such as
-// messages[2].content[1].image_url.url; empty if none does.
+// ImageParam returns the first field with the URL of a remote image, such as
+// messages[2].content[1].image_url.url. It is empty if there is none.
 func (r *Request) ImageParam(url string) string {
 	m, p, found := r.FindRemote(url)
 	if !found {
@@ -16,28 +16,13 @@ func (r *Request) ImageParam(url string) string {
 	return atImage(&field.Error{}, m, p).Path
 }
 
-// atImage says that a fault lies in the URL of an image.
+// atImage puts the path of the URL of an image before that of an error.
 func atImage(f *field.Error, message, part int) *field.Error {
 	return f.In("url").In("image_url").At(part).In("content").At(message).In("messages")
 }
 
-// Plan maps the request to the app-server's terms:
-//
-//   - The system and developer messages at the beginning, joined by blank lines,
-//     are the thread's instructions. Later ones stay in their place, as developer
-//     messages.
-//   - A user message at the end is the turn's input, even an empty one. If it is
-//     longer than turn/start allows it ends the history instead, like the end of
-//     any other conversation, and the input is empty: the model then answers to
-//     the history.
-//   - Everything between becomes the history. An assistant's text comes before
-//     its calls; a message without text and calls leaves nothing.
-//   - Tools keep their names unless Codex would not offer them so.
-//   - What Codex has no setting for, tool_choice and json_object, becomes a
-//     developer instruction.
-//
-// The error is that an image is still to be fetched, see
-// [prompt.Conversation.SetImages]: what else Codex cannot do is refused by [Decode].
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. It fails if an image
+// still has to be fetched, see [prompt.Conversation.SetImages].
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if m, p, found := r.FindRemote(""); found {
 		return nil, atImage(prompt.NotFetched(), m, p).APIError()

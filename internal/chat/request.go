@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// Request is a checked body of POST /v1/chat/completions
-// (CreateChatCompletionRequest). It holds views into the body it was decoded
-// from, which must not be changed as long as the request is in use.
+// Request is the checked body of POST /v1/chat/completions
+// (CreateChatCompletionRequest). It has views of the body, which must not be changed
+// while the request is in use.
 type Request struct {
 	prompt.Conversation
 
@@ -23,12 +23,12 @@ type Request struct {
 	usesFunctions bool // the tools are functions
 }
 
-// Decode reads and checks the body of a chat completion request. The error
-// is always an invalid_request_error with status 400.
+// Decode reads and checks the body of a request. The error is always an
+// invalid_request_error with status 400.
 //
-// Refused are, besides values of a wrong type or form, what Codex cannot do: log
+// Values of a wrong type or form are errors, and so is what Codex cannot do: log
 // probabilities, audio and files. Fields without use are accepted;
-// [Plan.Ignored] names those that matter. Unknown fields are skipped. Images at
+// [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped. Images at
 // an https URL are left to the caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	root, apiErr := field.Body(body)
@@ -51,10 +51,9 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// misdirected is the fault of a body that is wrong because it is one of the
-// Responses API, with an input and no messages, or an empty list of them; else f.
-// Some clients post such bodies here, and complaints of their parts would lead
-// nowhere.
+// misdirected replaces the error of a body that belongs to the Responses API: one with
+// an input and without messages. Some clients post such bodies here, and an error about
+// a part of them would not help.
 func misdirected(root jsontext.Value, f *field.Error) *field.Error {
 	var messages, input jsontext.Value
 	root.Pick(jsontext.Into("messages", &messages), jsontext.Into("input", &input))
@@ -67,7 +66,7 @@ func misdirected(root jsontext.Value, f *field.Error) *field.Error {
 	}).In("messages")
 }
 
-// readers are the readers of the fields that are looked at.
+// readers are the readers of the fields.
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"model":               (*Request).ReadModel,
 	"messages":            (*Request).readMessages,
@@ -110,14 +109,13 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"prompt_cache_options":   unused("", "", jsontext.KindObject),
 }
 
-// unused reads a field without a counterpart in Codex: it may be null or of one
-// of the kinds. If it would change the answer it is noted under the given name,
-// unless its value is the neutral one.
+// unused returns the reader of a field for which Codex has no setting, see
+// [prompt.Conversation.Skip].
 func unused(name, neutral string, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
 	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kinds) }
 }
 
-// check looks at what needs more than one field, and settles it.
+// check checks what depends on several fields.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -139,5 +137,5 @@ func (r *Request) check() *field.Error {
 	return r.Choice.Check(r.Tools).In("tool_choice")
 }
 
-// Choices is how many answers the client wants, 1 to 8.
+// Choices returns how many answers the client wants, from 1 to 8.
 func (r *Request) Choices() int { return max(1, r.choices) }

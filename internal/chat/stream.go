@@ -10,24 +10,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Stream encodes the outputs of turns, one for each choice, as
-// chat.completion.chunk objects (CreateChatCompletionStreamResponse). For each
-// choice these are, between those of the others:
+// Stream encodes the outputs of turns, one for each choice, as chat.completion.chunk
+// objects (CreateChatCompletionStreamResponse). Each choice has these chunks, mixed
+// with those of other choices:
 //
-//   - a chunk that names the role, with an empty content, or with null if the
-//     turn begins with a call,
+//   - a chunk with the role, and with an empty content, or null if the turn begins with a
+//     call,
 //   - a chunk for each piece of text (delta.content), of reasoning
-//     (delta.reasoning_content, which is no part of OpenAI's API but common) and
-//     of a call (delta.tool_calls: first index, id, type and name, then
-//     index and new arguments; or delta.function_call: first the name, then new
-//     arguments),
+//     (delta.reasoning_content, which is common but no part of OpenAI's API) and of a call
+//     (delta.tool_calls: first index, id, type and name, then index and new arguments; or
+//     delta.function_call: first the name, then new arguments),
 //   - a chunk with the finish_reason and an empty delta.
 //
-// If asked for, a chunk without choices ends the stream that holds the usage of
-// all choices; all chunks before it then have "usage": null. The failure of one
-// choice is that of the request: an error object ends the stream.
+// If the client asks for the usage, the last chunk has that of all choices and no
+// choice, and all chunks before it have "usage": null. If a choice fails, an error
+// object ends the stream.
 //
-// It must not be used by several goroutines at once.
+// A Stream must not be used by several goroutines at once.
 type Stream struct {
 	emit func(data []byte) error
 	meta Meta
@@ -41,7 +40,7 @@ type Stream struct {
 	err       error // of emit
 }
 
-// streamChoice is how far a choice is.
+// streamChoice is the state of a choice.
 type streamChoice struct {
 	opened   bool // the role has been sent
 	finished bool
@@ -54,17 +53,17 @@ type template struct {
 	before, after []byte
 }
 
-// NewStream returns an encoder that hands the JSON of each chunk to emit,
-// without any framing. The slice is valid during the call only. The stream ends
-// at the first error of emit.
+// NewStream returns an encoder that passes the JSON of each chunk to emit, without any
+// framing. The slice is valid during the call only. The stream ends at the first error
+// of emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
 	return &Stream{emit: emit, meta: meta, choices: make([]streamChoice, choices), left: choices}
 }
 
-// Write encodes one output of a choice, from 0 to one less than there are, as
-// none, one or more chunks. The error is that of emit. Outputs after a choice's last,
-// or after a failure, are ignored.
+// Write encodes an output of a choice, from 0 to one less than there are, as any number
+// of chunks. The error is that of emit. Outputs after a choice's last, or after a
+// failure, are ignored.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.done || s.err != nil || s.choices[choice].finished {
 		return s.err
@@ -93,11 +92,11 @@ func (s *Stream) Fail(e *apierror.Error) error {
 	return s.err
 }
 
-// Done reports whether the last chunk has been written, so that "[DONE]" is due:
-// all choices have finished, or one has failed.
+// Done reports whether the last chunk is written and "[DONE]" has to follow: all
+// choices have finished, or the request has failed.
 func (s *Stream) Done() bool { return s.done }
 
-// call sends the beginning of a call.
+// call sends the first chunk of a call.
 func (s *Stream) call(index int, out *turn.Output) {
 	f, made := function{Name: out.Name}, out.Call
 	switch {
@@ -110,7 +109,7 @@ func (s *Stream) call(index int, out *turn.Output) {
 	}
 }
 
-// piece sends a piece of text. Nearly all chunks are these: what they have besides the
+// piece sends a piece of text. Nearly all chunks are these. What they have besides the
 // text is encoded once.
 func (s *Stream) piece(index int, first json.RawMessage, out *turn.Output) {
 	if out.Text == "" {
@@ -127,7 +126,7 @@ func (s *Stream) piece(index int, first json.RawMessage, out *turn.Output) {
 	s.send(s.buf)
 }
 
-// template returns the template of pieces of a kind.
+// template returns the template for the pieces of one kind, and of one call.
 func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
 	const text, encoded = "%", `"%"`
 	var d message
@@ -146,7 +145,7 @@ func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
 	return template{made, chunk[:at], chunk[at+len(encoded):]}
 }
 
-// finish ends a choice, and the stream with the last one.
+// finish ends a choice. The last choice ends the stream.
 func (s *Stream) finish(index int, out turn.Output) {
 	s.open(index, empty)
 	s.chunk(index, message{}, s.meta.finishReason(out.Finish))
@@ -161,11 +160,11 @@ func (s *Stream) finish(index int, out turn.Output) {
 	s.done = s.err == nil
 }
 
-// empty is the content of a first chunk that text follows.
+// empty is the content in the first chunk of a choice that begins with text.
 var empty = json.RawMessage(`""`)
 
-// open sends the first chunk of a choice, with the role and this content, unless it
-// was sent.
+// open sends the first chunk of a choice, with the role and the content, unless it is
+// sent.
 func (s *Stream) open(choice int, content json.RawMessage) {
 	if c := &s.choices[choice]; !c.opened {
 		c.opened = true

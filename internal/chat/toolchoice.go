@@ -49,7 +49,7 @@ func readChosenName(v jsontext.Value) (string, *field.Error) {
 	return chosen.Text(), nil
 }
 
-// readAllowed reads a ChatCompletionAllowedTools.
+// readAllowed reads an allowed_tools (ChatCompletionAllowedTools).
 func readAllowed(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
 		return f

@@ -12,7 +12,8 @@ func (r *Request) readTools(v jsontext.Value) (f *field.Error) {
 	return f
 }
 
-// readToolList reads a list of what, each with read.
+// readToolList reads a list of tools or functions, each with read. what names them in
+// errors.
 func readToolList(v jsontext.Value, what string, read func(*toolList, jsontext.Value) *field.Error) ([]prompt.Tool, *field.Error) {
 	if !v.Given() {
 		return nil, nil
@@ -32,13 +33,13 @@ func readToolList(v jsontext.Value, what string, read func(*toolList, jsontext.V
 	return list.tools, nil
 }
 
-// toolList collects tools, each name once.
+// toolList is a list of tools with different names.
 type toolList struct {
 	tools []prompt.Tool
 	names map[string]struct{}
 }
 
-// full reports whether there is no room for another tool.
+// full reports whether the list may have no other tool.
 func (l *toolList) full() bool { return len(l.tools) == prompt.MaxTools }
 
 func (l *toolList) readTool(v jsontext.Value) *field.Error {
@@ -62,7 +63,7 @@ func (l *toolList) readTool(v jsontext.Value) *field.Error {
 	return l.readFunction(function).In("function")
 }
 
-// readFunction reads a FunctionObject as the next tool.
+// readFunction adds a FunctionObject.
 func (l *toolList) readFunction(v jsontext.Value) *field.Error {
 	t, f := prompt.ReadFunction(v)
 	if f != nil {

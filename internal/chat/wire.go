@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// head is what a completion and a chunk begin with.
+// head has the first members of a completion and of a chunk.
 type head struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -19,8 +19,8 @@ type head struct {
 type completion struct {
 	head
 	Choices []choice `json:"choices"`
-	// Usage is a *usage. In a stream it is absent if the client has not asked for it,
-	// and null in all chunks but the last if it has.
+	// Usage is a *usage. In a stream it is absent unless the client asks for it. Then
+	// it is null in all chunks but the last.
 	Usage any `json:"usage,omitempty"`
 }
 
@@ -34,7 +34,6 @@ type choice struct {
 }
 
 // message is a ChatCompletionResponseMessage, or a ChatCompletionStreamResponseDelta.
-// Deltas with a piece of a text are appended by hand, see [Stream].
 type message struct {
 	Role         string          `json:"role,omitempty"`
 	Content      any             `json:"content,omitempty"`    // a *string, or null
@@ -53,13 +52,13 @@ type call struct {
 	Function function `json:"function"`
 }
 
-// function is what a call calls, and with what.
+// function is the function of a call.
 type function struct {
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"`
 }
 
-// null is written where a member must be there without a value.
+// null is the value of members that are always there.
 var null = json.RawMessage("null")
 
 // usage is a CompletionUsage.

@@ -1,3 +1,3 @@
-// Package field reads the fields of a request's body. What is wrong with one is an
-// [Error] that knows the path of the field.
+// Package field reads the fields of a request's body. An [Error] has the path of the
+// field and what is wrong with it.
 package field

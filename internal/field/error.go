@@ -9,14 +9,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// Error is what is wrong with a value of a request. Its path is put together on
-// the way out of the value, so that a request without faults pays nothing for it.
+// Error says what is wrong with a value of a request. The path grows while the error is
+// returned from level to level, so that valid requests pay nothing for it.
 type Error struct {
-	Path    string // from where the fault is now, for example "[1].image_url"
-	Problem string // reads well behind "PATH: "
+	Path    string // from the value that is read, for example "[1].image_url"
+	Problem string // follows "PATH: " in the message
 	Code    apierror.Code
 }
 
+// WrongType returns the error of a value of another kind than want, or of none.
 func WrongType(want jsontext.Kind, v jsontext.Value) *Error {
 	if v.Kind() == jsontext.KindAbsent {
 		return Missing()
@@ -24,23 +25,27 @@ func WrongType(want jsontext.Kind, v jsontext.Value) *Error {
 	return &Error{Problem: fmt.Sprintf("must be %s, not %s", want, v.Kind()), Code: apierror.CodeInvalidType}
 }
 
+// Invalid returns the error of a value that is not allowed.
 func Invalid(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeInvalidValue}
 }
 
+// Unsupported returns the error of a value for which Codex has nothing.
 func Unsupported(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeUnsupportedParameter}
 }
 
+// NotFound returns the error of a value that names something unknown.
 func NotFound(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeNotFound}
 }
 
+// Missing returns the error of a value that is absent.
 func Missing() *Error {
 	return &Error{Problem: "is required", Code: apierror.CodeMissingParameter}
 }
 
-// In says that the fault lies in the member name of an object.
+// In puts the name of a member before the path.
 func (f *Error) In(name string) *Error {
 	if f == nil {
 		return nil
@@ -52,12 +57,12 @@ func (f *Error) In(name string) *Error {
 	return f
 }
 
-// At says that the fault lies in the element i of an array.
+// At puts the index of an element before the path.
 func (f *Error) At(i int) *Error {
 	return f.In(fmt.Sprintf("[%d]", i))
 }
 
-// APIError makes the fault of a whole request an answer.
+// APIError returns the 400 with this error.
 func (f *Error) APIError() *apierror.Error {
 	return &apierror.Error{
 		Status:  http.StatusBadRequest,
@@ -68,7 +73,7 @@ func (f *Error) APIError() *apierror.Error {
 	}
 }
 
-// Expect is the fault of a value that is of another kind than want, or absent.
+// Expect returns an error if the value is absent or of another kind than want.
 func Expect(want jsontext.Kind, v jsontext.Value) *Error {
 	if v.Kind() != want {
 		return WrongType(want, v)
@@ -76,7 +81,8 @@ func Expect(want jsontext.Kind, v jsontext.Value) *Error {
 	return nil
 }
 
-// Optional is expect for a value that may be absent or null.
+// Optional returns an error if the value is of another kind than want. It may be absent
+// or null.
 func Optional(want jsontext.Kind, v jsontext.Value) *Error {
 	if v.Given() {
 		return Expect(want, v)

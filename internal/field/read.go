@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// Limit reads a limit of tokens; none is 0.
+// Limit reads a limit of tokens. An absent one or null is 0.
 func Limit(limit *int, v jsontext.Value) (f *Error) {
 	*limit = 0
 	if v.Given() {
@@ -20,13 +20,12 @@ func Limit(limit *int, v jsontext.Value) (f *Error) {
 	return f
 }
 
-// Count reads an integer from 1. What is beyond any use becomes the largest
-// that all machines have.
+// Count reads an integer of at least 1. Larger ones than math.MaxInt32 become that.
 func Count(v jsontext.Value) (int, *Error) {
 	if f := Expect(jsontext.KindNumber, v); f != nil {
 		return 0, f
 	}
-	// A number that is out of range comes out as an infinity.
+	// A number out of range is parsed as an infinity.
 	n, _ := strconv.ParseFloat(string(v), 64)
 	if n != math.Trunc(n) || n < 1 {
 		return 0, Invalid("must be an integer of at least 1")
@@ -34,7 +33,7 @@ func Count(v jsontext.Value) (int, *Error) {
 	return int(min(n, math.MaxInt32)), nil
 }
 
-// OneOf reads a name that must be one of those known; none is empty.
+// OneOf reads a string that must be one of known. An absent one or null is empty.
 func OneOf(name *string, known []string, v jsontext.Value) *Error {
 	*name = ""
 	if !v.Given() {
@@ -49,7 +48,7 @@ func OneOf(name *string, known []string, v jsontext.Value) *Error {
 	return nil
 }
 
-// NonEmpty is the fault of a value that is not a string with a text in it.
+// NonEmpty returns an error if the value is no string or an empty one.
 func NonEmpty(v jsontext.Value) *Error {
 	if f := Expect(jsontext.KindString, v); f != nil {
 		return f
@@ -60,7 +59,7 @@ func NonEmpty(v jsontext.Value) *Error {
 	return nil
 }
 
-// Body checks a body and returns the object that it is.
+// Body parses a request's body and returns the object that it is.
 func Body(body []byte) (jsontext.Value, *apierror.Error) {
 	root, syntax := jsontext.Parse(body)
 	if syntax != nil {

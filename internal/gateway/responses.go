@@ -77,7 +77,7 @@ func (f *responseForm) stream(w *sse.Writer) streamEncoder {
 
 func (f *responseForm) body() bodyEncoder { return responses.NewBody(f.meta) }
 
-func (f *responseForm) apiError(failure error) *apierror.Error { return f.request.Refusal(failure) }
+func (f *responseForm) apiError(failure error) *apierror.Error { return f.request.APIError(failure) }
 
 // track makes a streamed response known: only that one has an id that its client can
 // read before the end.

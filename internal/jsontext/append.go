@@ -4,10 +4,10 @@ import "unicode/utf8"
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. The result is valid JSON and valid
-// UTF-8 for any s: bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 are
-// escaped, since old JavaScript takes them for line breaks; < > & are not, since
-// nothing here ends up in HTML.
+// AppendString appends s as a JSON string. The result is valid JSON and valid UTF-8 for
+// any s: bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 are escaped, since
+// old JavaScript reads them as line breaks. < > and & are not, since nothing here ends
+// up in HTML.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	start := 0

@@ -89,3 +89,21 @@ func BenchmarkAppendString(b *testing.B) {
 		dst = AppendString(dst[:0], text)
 	}
 }
+
+func TestAppend(t *testing.T) {
+	type object struct {
+		Text string          `json:"text"`
+		None *string         `json:"none"`
+		Raw  json.RawMessage `json:"raw"`
+	}
+	for want, v := range map[string]any{
+		`x{"text":"<b> & \u2028","none":null,"raw":{"a":1}}`: object{Text: "<b> & \u2028", Raw: json.RawMessage("{ \"a\": 1 }")},
+		`x"a"`:  OrNull("a"),
+		`xnull`: OrNull(""),
+		`x`:     func() {}, // which no JSON stands for
+	} {
+		if got := string(Append([]byte("x"), v)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -6,32 +6,31 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep the arrays and objects of a body may be nested. Codex
-// reads messages of at most 127 levels and drops deeper ones without an answer. A
-// tool's schema, the deepest part of a request, sits as deep in thread/start as
-// it does in the body.
+// maxDepth is how deep the arrays and objects of a body may be nested. Codex reads
+// messages of at most 127 levels and drops deeper ones without an answer. A tool's
+// schema, the deepest part of a request, is as deep in thread/start as in the body.
 const maxDepth = 127
 
-// SyntaxError says what is wrong with a JSON text, and at which byte (from 0).
+// SyntaxError is what is wrong with a JSON text, and at which byte (from 0).
 type SyntaxError struct {
 	offset  int
 	problem string
 }
 
-// Error names the byte.
+// Error returns the problem and the byte.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at byte %d", e.problem, e.offset)
 }
 
-// checker reads a JSON text once and accepts it only if it is one value by RFC
-// 8259, in UTF-8 and not nested too deeply. Everything behind it may then rely
-// on that, and look at a value by its first byte.
+// checker checks that a text is one JSON value by RFC 8259, in UTF-8 and not nested too
+// deeply. It reads the text once. What reads the text after that can know the kind of a
+// value by its first byte.
 type checker struct {
 	data  []byte
 	pos   int
 	depth int
-	// lone are the offsets of escapes that are one half of a surrogate pair.
-	// JSON allows them, but no UTF-8 text can hold them, and Codex refuses them.
+	// lone has the offsets of escapes that are one half of a surrogate pair. JSON
+	// allows them, but no UTF-8 text can have them, and Codex rejects them.
 	lone []int
 }
 
@@ -53,7 +52,7 @@ func (c *checker) fail(problem string) *SyntaxError {
 	return &SyntaxError{c.pos, problem}
 }
 
-// unexpected complains of the byte at the position, or of the end.
+// unexpected returns the error of the byte at the position, or of the end.
 func (c *checker) unexpected(wanted string) *SyntaxError {
 	if c.pos >= len(c.data) {
 		return c.fail("unexpected end, expected " + wanted + ",")
@@ -64,8 +63,8 @@ func (c *checker) unexpected(wanted string) *SyntaxError {
 	return c.fail(fmt.Sprintf("unexpected %q, expected %s,", c.data[c.pos], wanted))
 }
 
-// peek returns the byte at the position, 0 at the end. A NUL byte in the text
-// looks the same, and is as wrong wherever peek is asked.
+// peek returns the byte at the position, or 0 at the end. A NUL byte in the text is an
+// error wherever peek is called, just as the end is.
 func (c *checker) peek() byte {
 	if c.pos < len(c.data) {
 		return c.data[c.pos]
@@ -105,7 +104,7 @@ func (c *checker) literal(word string) *SyntaxError {
 	return nil
 }
 
-// enter goes past the opening bracket of a container.
+// enter moves past the opening bracket of an array or object.
 func (c *checker) enter() *SyntaxError {
 	if c.depth++; c.depth > maxDepth {
 		return c.fail(fmt.Sprintf("nested more than %d deep", maxDepth))
@@ -115,7 +114,7 @@ func (c *checker) enter() *SyntaxError {
 	return nil
 }
 
-// leave goes past the closing bracket of a container.
+// leave moves past the closing bracket of an array or object.
 func (c *checker) leave() *SyntaxError {
 	c.pos++
 	c.depth--
@@ -217,7 +216,7 @@ func (c *checker) number() *SyntaxError {
 	return nil
 }
 
-// digits goes past digits and reports whether there was any.
+// digits moves past digits and reports whether there was any.
 func (c *checker) digits() bool {
 	start := c.pos
 	for isDigit(c.peek()) {
@@ -255,8 +254,7 @@ func (c *checker) str() *SyntaxError {
 	return c.fail("unexpected end in a string")
 }
 
-// plain goes past the ASCII characters that stand for themselves. Nearly all of
-// a body is made of them.
+// plain moves past ASCII characters that need no escape, which is most of a body.
 func (c *checker) plain() {
 	rest := c.data[c.pos:]
 	n := 0

@@ -3,8 +3,8 @@ package jsontext
 import "encoding/json"
 
 // Append appends the JSON of v as encoding/json encodes it, but without the escapes
-// that only HTML needs. It is for types that always encode: a v that does not leaves
-// dst as it was.
+// that only HTML needs. If v cannot be encoded it returns dst: use it for types for
+// which that does not happen.
 func Append(dst []byte, v any) []byte {
 	out := appender(dst)
 	enc := json.NewEncoder(&out)
@@ -23,7 +23,7 @@ func (a *appender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// OrNull returns what encodes as s, or as null if s is empty.
+// OrNull returns a pointer to s, or nil if s is empty. As JSON that is s or null.
 func OrNull[S ~string](s S) *S {
 	if s == "" {
 		return nil
@@ -31,5 +31,5 @@ func OrNull[S ~string](s S) *S {
 	return &s
 }
 
-// Quote writes a JSON string without the escapes that only HTML needs.
+// Quote returns s as a JSON string without the escapes that only HTML needs.
 func Quote(s string) string { return string(Append(nil, s)) }

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// text is what the scanner reads: valid JSON, from any offset on.
+// text is a valid JSON text.
 type text interface{ string | []byte }
 
-// spaceEnd returns the offset behind the white space at start.
+// spaceEnd returns the offset after the white space at start.
 func spaceEnd[T text](s T, start int) int {
 	for start < len(s) && isSpace(s[start]) {
 		start++
@@ -18,7 +18,7 @@ func spaceEnd[T text](s T, start int) int {
 	return start
 }
 
-// valueEnd returns the offset behind the value that begins at start.
+// valueEnd returns the offset after the value at start.
 func valueEnd[T text](s T, start int) int {
 	depth := 0
 	for i := start; i < len(s); i++ {
@@ -46,9 +46,9 @@ func valueEnd[T text](s T, start int) int {
 	return len(s)
 }
 
-// stringEnd returns the offset behind the string whose opening quote is at start.
-// It jumps from quote to quote: one that follows an odd number of backslashes is
-// part of the text.
+// stringEnd returns the offset after the string whose opening quote is at start. It
+// jumps from quote to quote. A quote that follows an odd number of backslashes is part
+// of the string.
 func stringEnd[T text](s T, start int) int {
 	for from := start + 1; ; {
 		n := indexByte(s[from:], '"')
@@ -78,8 +78,8 @@ func indexByte[T text](s T, b byte) int {
 	return -1
 }
 
-// unescape decodes the escape with which s begins and returns its length. A
-// surrogate without its partner becomes U+FFFD, as in encoding/json.
+// unescape decodes the escape at the start of s and returns its length. A surrogate
+// without its partner becomes U+FFFD, as in encoding/json.
 func unescape[T text](s T) (char rune, size int) {
 	switch s[1] {
 	case 'b':

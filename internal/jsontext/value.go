@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Value is the text of one JSON value within a checked body, without the space
-// around it. A nil value is one that is absent. The methods trust that the text
-// was checked and that the caller looked at the kind.
+// Value is the text of a JSON value, without white space around it. It is a view of a
+// text that [Parse] has checked. A nil Value is absent. Methods for one kind of value
+// must not be called on another kind.
 type Value []byte
 
-// Parse checks a JSON text and returns its value. What is no JSON, no UTF-8 or
-// nested too deeply is an error. In a copy of the text, escapes that are one half of
-// a surrogate pair stand for U+FFFD: clients that cut a text between the halves of
-// an emoji send such ones.
+// Parse checks a JSON text and returns its value. It is an error if the text is no
+// JSON, no UTF-8 or nested too deeply. Escapes that are one half of a surrogate pair
+// become U+FFFD, in a copy of the text. Clients that cut a text within an emoji send
+// such ones.
 func Parse(text []byte) (Value, *SyntaxError) {
 	lone, err := check(text)
 	if err != nil {
@@ -31,10 +31,10 @@ func Parse(text []byte) (Value, *SyntaxError) {
 	return Value(bytes.Trim(text, " \t\r\n")), nil
 }
 
-// Kind names the type of a JSON value the way an error message does.
+// Kind is the kind of a JSON value, as error messages call it.
 type Kind string
 
-// The kinds of values. A value that is absent has one, too.
+// The kinds of values.
 const (
 	KindAbsent Kind = "nothing"
 	KindNull   Kind = "null"
@@ -82,13 +82,14 @@ func (v Value) Given() bool {
 // IsTrue reports whether the value is true.
 func (v Value) IsTrue() bool { return v.Kind() == KindBool && v[0] == 't' }
 
-// RawText is what stands between the quotes of a string, escapes and all.
+// RawText returns what is between the quotes of a string, with its escapes.
 func (v Value) RawText() []byte { return v[1 : len(v)-1] }
 
-// Text is the text of a string.
+// Text returns the text of a string.
 func (v Value) Text() string { return string(v.Bytes()) }
 
-// Bytes is the text of a string, in the body's own bytes if it has no escapes.
+// Bytes returns the text of a string. It is a view of the value if there are no
+// escapes.
 func (v Value) Bytes() []byte {
 	raw := v.RawText()
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -107,8 +108,8 @@ func (v Value) IsEmptyArray() bool {
 	return v.Kind() == KindArray && v[spaceEnd([]byte(v), 1)] == ']'
 }
 
-// Equals reports whether the value is the one that text stands for. Some clients
-// write 1 as 1.0.
+// Equals reports whether the value equals that of a JSON text. Numbers are compared as
+// numbers: some clients write 1 as 1.0.
 func (v Value) Equals(text string) bool {
 	if string(v) == text || v.Kind() != KindNumber || text == "" {
 		return string(v) == text
@@ -122,12 +123,12 @@ func (v Value) Equals(text string) bool {
 func (v Value) Compact() json.RawMessage {
 	var buf bytes.Buffer
 	buf.Grow(len(v))
-	// A checked value is valid JSON, so that this cannot fail.
+	// A checked value is valid JSON, so this cannot fail.
 	_ = json.Compact(&buf, v)
 	return buf.Bytes()
 }
 
-// Elements are the elements of an array with their indexes.
+// Elements iterates over the elements of an array.
 func (v Value) Elements() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
 		pos := spaceEnd([]byte(v), 1)
@@ -144,9 +145,9 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 	}
 }
 
-// Members are the members of an object in the order of the text, duplicates
-// included: who reads them in order keeps the last one, as other parsers do. The
-// names are bytes, since to look one up needs no string of its own.
+// Members iterates over the members of an object in the order of the text. A name may
+// occur twice; most parsers use the last one. Names are bytes, so that looking one up
+// allocates nothing.
 func (v Value) Members() iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		pos := spaceEnd([]byte(v), 1)
@@ -167,16 +168,17 @@ func (v Value) Members() iter.Seq2[[]byte, Value] {
 	}
 }
 
-// member is a member that is looked for in an object, and where its value goes.
+// member says where the value of a member goes.
 type member struct {
 	name string
 	into *Value
 }
 
-// Into returns the member of a name, whose value goes to v.
+// Into makes [Value.Pick] set v to the value of the member name.
 func Into(name string, v *Value) member { return member{name, v} }
 
-// Pick sets what an object has of the wanted members and skips the others.
+// Pick looks for members of an object. Those that are absent leave their target as it
+// is.
 func (v Value) Pick(wanted ...member) {
 	for name, v := range v.Members() {
 		for _, w := range wanted {
@@ -188,8 +190,7 @@ func (v Value) Pick(wanted ...member) {
 	}
 }
 
-// appendUnescaped appends the text that raw, the inside of a JSON string,
-// stands for.
+// appendUnescaped appends the decoded text of raw, the inside of a JSON string.
 func appendUnescaped(dst, raw []byte) []byte {
 	for {
 		n := bytes.IndexByte(raw, '\\')

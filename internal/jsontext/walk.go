@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Valid copies a text, without the white space around it, if it is JSON.
+// Valid returns a copy of a text, without the white space around it, if it is JSON.
 func Valid(data []byte) (text string, ok bool) {
 	if !json.Valid(data) {
 		return "", false
@@ -15,22 +15,22 @@ func Valid(data []byte) (text string, ok bool) {
 	return string(bytes.TrimSpace(data)), true
 }
 
-// String is the inside of a JSON string, decoded only when it is used.
+// String is the inside of a JSON string. It is decoded only when it is used.
 type String struct {
 	raw     string
 	escaped bool // raw holds backslash escapes
 }
 
-// Plain wraps a text that is no JSON and has no escapes.
+// Plain returns the String of a text that has no escapes.
 func Plain(s string) String { return String{raw: s} }
 
-// Size is the number of bytes that the text takes as it is written.
+// Size returns the length of the text in bytes, with its escapes.
 func (t String) Size() int { return len(t.raw) }
 
-// Raw is the text as it is written, escapes and all.
+// Raw returns the text with its escapes.
 func (t String) Raw() string { return t.raw }
 
-// String decodes the text. Without escapes it is a view of the JSON.
+// String returns the decoded text. It is a view of the JSON if there are no escapes.
 func (t String) String() string {
 	if !t.escaped {
 		return t.raw
@@ -41,8 +41,7 @@ func (t String) String() string {
 	return out.String()
 }
 
-// AppendTo decodes straight into out, at most budget bytes of it, and reports
-// whether all of it had room.
+// AppendTo decodes at most budget bytes into out, and reports whether that was all.
 func (t String) AppendTo(out *strings.Builder, budget int) (whole bool) {
 	rest := t.raw
 	for {
@@ -103,7 +102,7 @@ func (t String) Join(next String) String {
 	return String{raw: t.raw + next.raw, escaped: true}
 }
 
-// AsString returns the inside of a raw JSON value that is a string.
+// AsString returns the inside of a raw JSON value if that is a string.
 func AsString(value string) (text String, ok bool) {
 	if value == "" || value[0] != '"' {
 		return String{}, false
@@ -115,13 +114,13 @@ func AsString(value string) (text String, ok bool) {
 // IsObject reports whether a raw JSON value is an object.
 func IsObject(value string) bool { return value != "" && value[0] == '{' }
 
-// Walker steps through the members of an object or the elements of an array.
+// Walker iterates over the members of an object or the elements of an array.
 //
 //	for w := jsontext.Walk(value); w.Next(); {
 //		use(w.Key, w.Value)
 //	}
 //
-// Of a value that is neither, and of none, it finds nothing.
+// Other values have neither.
 type Walker struct {
 	text   string
 	at     int
@@ -131,7 +130,7 @@ type Walker struct {
 	Value string // the raw value
 }
 
-// Walk starts a walk over a raw value.
+// Walk returns a Walker over a raw value.
 func Walk(value string) Walker {
 	if value == "" || value[0] != '{' && value[0] != '[' {
 		return Walker{}
@@ -139,7 +138,7 @@ func Walk(value string) Walker {
 	return Walker{text: value, at: 1, object: value[0] == '{'}
 }
 
-// Next goes to the next member or element, and reports whether there is one.
+// Next moves to the next member or element, and reports whether there is one.
 func (w *Walker) Next() bool {
 	w.skip(" \t\r\n,")
 	if w.at >= len(w.text)-1 {

@@ -8,9 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// Conversation is what a request asks of the model, whatever its wire: chat
-// completions and Responses are read into the same shape, so that there is one
-// way from it to the app-server's terms ([Conversation.Plan]).
+// Conversation is what a request asks of the model. Both APIs are read into this shape,
+// so that there is one way from it to Codex ([Conversation.Plan]).
 type Conversation struct {
 	Model    string
 	Messages []Message
@@ -27,9 +26,9 @@ type Conversation struct {
 	Stream      bool
 }
 
-// InstructionsContain reports whether s occurs in a system or developer message
-// or in an assistant message that opens the conversation, which is where some
-// clients put their prompt.
+// InstructionsContain reports whether s occurs in a system or developer message, or in
+// an assistant message at the beginning of the conversation, where some clients put
+// their prompt.
 func (c *Conversation) InstructionsContain(s string) bool {
 	for i, m := range c.Messages {
 		if !m.Role.instructs() && (i > 0 || m.Role != RoleAssistant) {
@@ -44,11 +43,12 @@ func (c *Conversation) InstructionsContain(s string) bool {
 	return false
 }
 
-// DeclaresTools reports whether the request brings tools of its own, whatever
-// its tool_choice makes of them.
+// DeclaresTools reports whether the request declares tools, whatever its tool_choice.
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 
-// Skip reads a field without a counterpart in Codex.
+// Skip checks a field for which Codex has no setting: its value may be null or of one
+// of the kinds. If a value other than neutral would change the answer, name is added to
+// Ignored; an empty name never is.
 func (c *Conversation) Skip(v jsontext.Value, name, neutral string, kinds []jsontext.Kind) *field.Error {
 	if !v.Given() {
 		return nil
@@ -62,7 +62,7 @@ func (c *Conversation) Skip(v jsontext.Value, name, neutral string, kinds []json
 	return nil
 }
 
-// Ignore notes that a parameter changes nothing.
+// Ignore adds a parameter to Ignored.
 func (c *Conversation) Ignore(name string) {
 	if !slices.Contains(c.Ignored, name) {
 		c.Ignored = append(c.Ignored, name)

@@ -1,5 +1,5 @@
-// Package prompt is what a request asks of the model, whatever API it came by, and
-// the way from there to Codex.
+// Package prompt defines what a request asks of the model, whatever API it uses, and
+// maps it to Codex.
 //
 // A decoder fills a [Conversation], and [Conversation.Plan] maps it to a [Plan]: the
 // parameters of thread/start, the history items of thread/inject_items and the

@@ -16,15 +16,15 @@ type Format struct {
 	instruction string
 }
 
-// jsonInstruction is what remains of json_object, which Codex cannot ask a model for.
+// jsonInstruction stands for json_object, for which Codex has no setting.
 const jsonInstruction = "Answer with a single JSON object and nothing else: no other text, no code fence."
 
 // schemaInstruction precedes a schema that is not strict. Codex asks for all schemas
 // strictly, and OpenAI refuses that for those with optional properties.
 const schemaInstruction = "Answer with a single JSON value that is valid by the JSON Schema below, and nothing else: no other text, no code fence."
 
-// Read reads a format. flat says that the members of a json_schema stand beside
-// the type, as in the Responses API; else they are an object of their own.
+// Read reads a format. flat says that the members of a json_schema are beside the type,
+// as in the Responses API, not in an object of their own.
 func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 	*f = Format{}
 	if !v.Given() {
@@ -53,8 +53,8 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 	return field.Invalid("must be text, json_object or json_schema").In("type")
 }
 
-// readSchema reads the json_schema of a format. Codex gives every schema one name and
-// no description; a model is told the description of one that is not strict.
+// readSchema reads the json_schema of a format. Codex gives every schema the same name
+// and no description. The model gets the description of one that is not strict.
 func (f *Format) readSchema(v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
 		return f

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 )
 
-// itemOverhead is about what the frame of an item needs besides what it is made
-// of.
+// itemOverhead is about how many bytes an item has besides the message's own.
 const itemOverhead = 96
 
-// historyItems are the messages as items of the Responses API. Texts pass as the
-// JSON strings that they were.
+// historyItems returns the messages as items of the Responses API. Texts are copied as
+// the JSON strings that they are.
 func historyItems(messages []Message, names codexNames) []json.RawMessage {
 	if len(messages) == 0 {
 		return nil
@@ -30,15 +29,15 @@ func historyItems(messages []Message, names codexNames) []json.RawMessage {
 	return h.items
 }
 
-// history collects items in one buffer. When the buffer grows the items before
-// keep the old one, which nothing writes to any more.
+// history collects items in one buffer. When the buffer grows, earlier items stay in
+// the old one, to which nothing is written any more.
 type history struct {
 	names codexNames
 	buf   []byte
 	items []json.RawMessage
 }
 
-// item adds what write appends as one item.
+// item adds an item, which write appends.
 func (h *history) item(write func(dst []byte) []byte) {
 	start := len(h.buf)
 	h.buf = write(h.buf)
@@ -54,7 +53,7 @@ func (h *history) add(m *Message) {
 	case RoleUser:
 		h.item(func(dst []byte) []byte { return m.appendMessage(dst, "user", "input_text") })
 	case RoleSystem, RoleDeveloper:
-		// Codex drops items of the role system without a word.
+		// Codex drops items of the role system silently.
 		h.item(func(dst []byte) []byte { return m.appendMessage(dst, "developer", "input_text") })
 	case RoleAssistant:
 		if m.Text != nil || m.Content != nil {
@@ -80,8 +79,8 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 	return append(dst, '}')
 }
 
-// appendResult appends a function_call_output item. Its output is a string where
-// the content was one.
+// appendResult appends a function_call_output item. Its output is a string if the
+// content is.
 func (m *Message) appendResult(dst []byte) []byte {
 	dst = append(dst, `{"type":"function_call_output","call_id":`...)
 	dst = append(dst, m.CallID...)
@@ -94,8 +93,8 @@ func (m *Message) appendResult(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// append appends a function_call item under Codex's name of the tool. A model
-// reads arguments as JSON, so that none at all are an empty object.
+// append appends a function_call item with Codex's name of the tool. Models read
+// arguments as JSON, so that empty ones become an empty object.
 func (c *Call) append(dst []byte, name string) []byte {
 	dst = append(dst, `{"type":"function_call","call_id":`...)
 	dst = append(dst, c.ID...)
@@ -110,10 +109,10 @@ func (c *Call) append(dst []byte, name string) []byte {
 	return append(dst, '}')
 }
 
-// AppendParts appends the content as an array of parts, which have the form of the
-// Responses API. Texts have the type and more members of that form, each with a comma
-// before it. Images without a detail get this one. Texts and URLs are copied as they
-// stand in the body.
+// AppendParts appends the content as an array of parts of the Responses API. Texts get
+// the type textType and the members moreOfText, each with a comma before it. Images
+// without a detail get the given one, if any. Texts and URLs are copied as they are in
+// the body.
 func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) []byte {
 	separator := ""
 	dst = append(dst, '[')

@@ -12,8 +12,8 @@ import (
 // ImageTypes are the media types that models read.
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// ReadDetail reads how closely the model is to look. Codex replaces an image of
-// low detail by a sentence, so that low becomes auto.
+// ReadDetail reads the detail of an image. Codex replaces an image of low detail by a
+// sentence, so low becomes auto.
 func (p *Part) ReadDetail(v jsontext.Value) *field.Error {
 	if !v.Given() {
 		return nil
@@ -31,8 +31,8 @@ func (p *Part) ReadDetail(v jsontext.Value) *field.Error {
 	return nil
 }
 
-// CheckURL checks that the URL of an image holds the image itself, or says where
-// it is to be fetched from.
+// CheckURL checks that the URL of an image is a data URL with an image, or an https
+// URL.
 func (p *Part) CheckURL() *field.Error {
 	if f := field.Expect(jsontext.KindString, p.URL); f != nil {
 		return f
@@ -52,8 +52,8 @@ func (p *Part) CheckURL() *field.Error {
 	return field.Invalid("must be a data URL (data:image/png;base64,…) or an https URL")
 }
 
-// checkImageData checks a data URL behind its scheme. What the image is like is
-// not looked at: Codex puts a sentence in the place of one it cannot read.
+// checkImageData checks a data URL after its scheme. The image itself is not decoded:
+// Codex replaces one that it cannot read by a sentence.
 func checkImageData(rest []byte) *field.Error {
 	header, data, ok := bytes.Cut(rest, []byte(","))
 	media, encoding, _ := bytes.Cut(header, []byte(";"))
@@ -70,8 +70,7 @@ func checkImageData(rest []byte) *field.Error {
 	return nil
 }
 
-// isBase64 reports whether data is standard base64 of at least one byte, with
-// its padding.
+// isBase64 reports whether data is standard base64, with padding, of at least one byte.
 func isBase64(data []byte) bool {
 	if len(data) == 0 || len(data)%4 != 0 {
 		return false
@@ -86,7 +85,7 @@ func isBase64(data []byte) bool {
 	return true
 }
 
-// base64Bytes is true for the bytes of base64's alphabet.
+// base64Bytes is true for the bytes of the alphabet of base64.
 var base64Bytes = func() (table [256]bool) {
 	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
 		table[b] = true

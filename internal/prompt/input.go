@@ -6,8 +6,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// splitInput takes the user message off the end of a conversation, as the input
-// of the turn. The input is empty, not nil, if there is none or if it is too long.
+// splitInput splits a user message at the end off a conversation. It becomes the input
+// of the turn. The input is empty, not nil, if there is no such message or if it is too
+// long.
 func splitInput(messages []Message) (history []Message, input []codexrpc.UserInput) {
 	last := len(messages) - 1
 	if last < 0 || messages[last].Role != RoleUser || messages[last].chars() > maxInputChars {
@@ -23,7 +24,8 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 	return messages[:last], input
 }
 
-// chars is the number of characters (Unicode scalar values) of a message's texts.
+// chars returns the number of characters (Unicode scalar values) of the texts of a
+// message.
 func (m *Message) chars() int {
 	var bytes, chars int
 	for p := range m.Parts() {

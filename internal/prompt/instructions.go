@@ -8,22 +8,22 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// Placement says where the instructions of a conversation go. The zero Placement
-// is that of a [Plan]: in the place of Codex's own prompt.
+// Placement is where the instructions of a conversation go. The zero Placement is that
+// of a [Plan]: they replace Codex's own prompt.
 type Placement struct {
-	// Append leaves Codex's own prompt where it is. The instructions follow it.
+	// Append keeps Codex's own prompt. The instructions follow it.
 	Append bool
-	// Once sends no base prompt, which would reach the model twice. What belongs
-	// there becomes the first developer message.
+	// Once leaves the base prompt empty, because it would reach the model twice. Its
+	// text becomes the first developer message.
 	Once bool
-	// Own is Codex's own prompt, for both together; empty: it is not known, and
-	// Codex sends it in its own way.
+	// Own is Codex's own prompt, for Append and Once together. If it is empty, Codex
+	// sends its prompt in its own way.
 	Own string
 }
 
-// Placed returns the parameters of thread/start and the history with the
-// instructions in their place. The model gets the same messages with and without
-// Once, except that without Append one message has all instructions.
+// Placed returns the parameters of thread/start and the history with the instructions
+// in their place. The model reads the same messages with and without Once, except that
+// without Append all instructions are one message.
 func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMessage) {
 	thread, history := p.Thread, p.History
 	if !where.Append && !where.Once {
@@ -45,7 +45,7 @@ func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMe
 	return thread, history
 }
 
-// developerItem is an item with instructions.
+// developerItem returns a developer message as an item.
 func developerItem(text string) json.RawMessage {
 	m := Message{Text: jsontext.Value(jsontext.AppendString(nil, text))}
 	return m.appendMessage(nil, string(RoleDeveloper), "input_text")

@@ -17,14 +17,14 @@ const (
 	RoleAssistant Role = "assistant"
 	RoleTool      Role = "tool"
 	RoleFunction  Role = "function" // as tool, of clients that know functions only
-	// RoleItem is an item of the Responses API that goes to Codex as it is.
+	// RoleItem stands for an item of the Responses API that Codex gets as it is.
 	RoleItem Role = "item"
 )
 
-// instructs reports whether the role gives instructions to the model.
+// instructs reports whether messages of the role are instructions.
 func (r Role) instructs() bool { return r == RoleSystem || r == RoleDeveloper }
 
-// ReadRole spares the known roles a string of their own.
+// ReadRole reads a role. Known roles allocate nothing.
 func ReadRole(v jsontext.Value) Role {
 	for _, known := range []Role{RoleUser, RoleAssistant, RoleTool, RoleSystem, RoleDeveloper, RoleFunction} {
 		if v.Is(string(known)) {
@@ -41,13 +41,13 @@ type Message struct {
 	Content []Part         // the content if it is parts
 	Calls   []Call         // of an assistant
 	CallID  jsontext.Value // of a tool's result: the call that it answers
-	Item    jsontext.Value // of roleItem: the item itself
+	Item    jsontext.Value // of RoleItem: the item itself
 	Phase   string         // of an assistant: commentary, final_answer, or empty
 	Size    int            // bytes of the message in the body
 }
 
-// Parts are the parts of the content. A string is one text part; an assistant's
-// content that is absent, null or empty has none.
+// Parts iterates over the parts of the content. A string is one text part. Content that
+// is absent, null or empty has no parts.
 func (m *Message) Parts() iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		if m.Text != nil {
@@ -62,16 +62,17 @@ func (m *Message) Parts() iter.Seq[Part] {
 	}
 }
 
-// MaxItems is how many elements a conversation may have: messages or items, the
-// parts of their contents, and calls. Each takes up to a few hundred bytes here,
-// however small it is in the body; conversations have thousands at most.
+// MaxItems is how many elements a conversation may have: messages or items, the parts
+// of their contents, and calls. Each takes up to a few hundred bytes here, however
+// short it is in the body. Conversations have thousands at most.
 const MaxItems = 100_000
 
+// TooManyItems returns the error of more than MaxItems elements.
 func TooManyItems() *field.Error {
 	return field.Invalid("must hold at most %d elements, counting parts and calls", MaxItems)
 }
 
-// Count counts the elements of a message. The fault is that there are too many.
+// Count adds the elements of a message, and returns an error if they are too many.
 func (c *Conversation) Count(m *Message) *field.Error {
 	if c.Elements += 1 + len(m.Content) + len(m.Calls); c.Elements > MaxItems {
 		return TooManyItems()
@@ -79,7 +80,7 @@ func (c *Conversation) Count(m *Message) *field.Error {
 	return nil
 }
 
-// partKind says what a [part] is.
+// partKind is the kind of a [Part].
 type partKind uint8
 
 const (
@@ -96,10 +97,10 @@ type Part struct {
 	Detail string         // of an image: auto, high, original; or empty
 }
 
-// NoText is the content of a message that says nothing.
+// NoText is the content of a message without text.
 var NoText = jsontext.Value(`""`)
 
-// Call is a call that an assistant made (ChatCompletionMessageToolCall).
+// Call is a call that an assistant has made (ChatCompletionMessageToolCall).
 type Call struct {
 	ID        jsontext.Value
 	Name      string

@@ -8,56 +8,54 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/toolschema"
 )
 
-// Options are what a plan needs to know besides the request.
+// Options are what a plan depends on besides the request.
 type Options struct {
 	// Cwd is the working directory of the thread, an absolute path. Empty: the
 	// app-server's own.
 	Cwd string
-	// NoReasoning asks Codex for no summaries of the model's reasoning.
+	// NoReasoning turns off summaries of the model's reasoning.
 	NoReasoning bool
-	// Resolve says which of Codex's models a client's model stands for, and with
-	// what effort unless the request asks for one; empty: the model's own. Nil:
-	// models are what clients call them.
+	// Resolve returns Codex's name of a client's model, and the effort of requests that
+	// ask for none; an empty effort is the model's own. Nil: clients use Codex's names.
 	Resolve func(model string) (codexModel, effort string)
 }
 
-// Plan is a chat request in the app-server's terms: start a thread with Thread,
-// put History into it unless that is empty, start the turn with Turn (whose
-// ThreadID is the caller's to set) and read its outputs.
+// Plan is a request for Codex: start a thread with Thread, inject History unless it is
+// empty, and start the turn with Turn, after setting its ThreadID.
 type Plan struct {
-	// Thread are the parameters of thread/start.
+	// Thread has the parameters of thread/start.
 	Thread codexrpc.ThreadStartParams
-	// History are the items of thread/inject_items, in the Responses API's
-	// shapes, each a compact JSON object. They share one buffer.
+	// History has the items of thread/inject_items, each a compact JSON object of the
+	// Responses API. They share one buffer.
 	History []json.RawMessage
-	// Turn are the parameters of turn/start. Its Input is never nil.
+	// Turn has the parameters of turn/start. Its Input is never nil.
 	Turn codexrpc.TurnStartParams
-	// Tools maps the tool names that Codex uses back to the client's.
+	// Tools maps Codex's names of the tools to the client's.
 	Tools ToolNames
 	// ParallelToolCalls is false if the client wants one tool call at most.
 	ParallelToolCalls bool
-	// Choices is how many answers the client wants, 1 to 8: turns of the same
-	// kind side by side.
+	// Choices is how many answers the client wants, from 1 to 8. Each is a turn of its
+	// own.
 	Choices int
-	// StopSequences end the answer's text before the first of them. At most 4,
-	// none of them empty.
+	// StopSequences end the text before the first of them. There are at most 4, none of
+	// them empty.
 	StopSequences []string
 	// MaxTokens is the most tokens that the answer may have; 0: no limit.
 	MaxTokens int
-	// LegacyFunctions says that the client knows functions instead of tools: an
-	// answer's call is a function_call.
+	// LegacyFunctions is true for a client that knows functions instead of tools: a
+	// call is a function_call.
 	LegacyFunctions bool
-	// Stream says that the client wants chunks, IncludeUsage that it wants the
-	// usage chunk as well.
+	// Stream is true if the client wants chunks, IncludeUsage if it wants the usage
+	// chunk as well.
 	Stream, IncludeUsage bool
-	// Model is the model as the client named it; Thread has Codex's name of it.
+	// Model is the client's name of the model. Thread has Codex's name.
 	Model string
-	// Ignored names the parameters of the request that would change the answer
-	// but have no counterpart in Codex, in the order of the request.
+	// Ignored lists the parameters that would change the answer but have no counterpart
+	// in Codex, in the order of the request.
 	Ignored []string
 }
 
-// HistorySize is the size of the history, in bytes.
+// HistorySize returns the size of the history in bytes.
 func (p *Plan) HistorySize() (size int) {
 	for _, item := range p.History {
 		size += len(item)
@@ -65,15 +63,29 @@ func (p *Plan) HistorySize() (size int) {
 	return size
 }
 
-// defaultInstructions stand in for the instructions of a conversation without
-// any: Codex would put its own there, which make a coding agent of the model.
+// defaultInstructions are the instructions of a conversation without any. Codex would
+// insert its own, which make the model a coding agent.
 const defaultInstructions = "You are a helpful assistant."
 
-// maxInputChars is the number of characters that turn/start takes, over all
-// texts of its input (input_too_large).
+// maxInputChars is how many characters turn/start accepts, over all texts of its input
+// (input_too_large).
 const maxInputChars = 1 << 20
 
-// Plan is the part of a plan that does not depend on the wire.
+// Plan maps the conversation to Codex:
+//
+//   - The system and developer messages at the beginning, joined by blank lines, are the
+//     instructions of the thread. Later ones stay where they are, as developer messages.
+//   - A user message at the end is the input of the turn, even an empty one. If it is
+//     longer than turn/start accepts, it becomes the end of the history, and the input is
+//     empty: the model then answers to the history. So it is with any other message at
+//     the end.
+//   - Everything between becomes the history. An assistant's text comes before its calls.
+//     A message without text and calls is left out.
+//   - Tools keep their names unless Codex would not offer them under these.
+//   - tool_choice, for which Codex has no setting, and formats that nobody enforces
+//     become a developer instruction.
+//
+// The plan has one choice and no stop sequences. These belong to chat completions.
 func (c *Conversation) Plan(opts Options) *Plan {
 	names := newCodexNames(c.Tools)
 	offered := c.Choice.offered(c.Tools)
@@ -117,8 +129,8 @@ func (c *Conversation) Plan(opts Options) *Plan {
 // detailed or none.
 func (p *Plan) SetSummary(summary string) { p.Thread.Config[summaryKey] = summary }
 
-// threadConfig is the configuration of the thread. Codex passes a verbosity to
-// those of its models that take one.
+// threadConfig returns the configuration of the thread. Codex passes the verbosity on
+// to those of its models that take one.
 func (c *Conversation) threadConfig(effort string) map[string]any {
 	config := threadConfig()
 	config[summaryKey] = "auto"
@@ -131,7 +143,7 @@ func (c *Conversation) threadConfig(effort string) map[string]any {
 	return config
 }
 
-// resolve is Codex's model, and the effort; empty: the model's own.
+// resolve returns Codex's model, and the effort; an empty one is the model's own.
 func (c *Conversation) resolve(opts Options) (model, effort string) {
 	model = c.Model
 	if opts.Resolve != nil {
@@ -143,7 +155,7 @@ func (c *Conversation) resolve(opts Options) (model, effort string) {
 	return model, effort
 }
 
-// SplitInstructions takes the instructions off the beginning of a conversation.
+// SplitInstructions splits the instructions at the beginning off a conversation.
 func SplitInstructions(messages []Message) (instructions string, rest []Message) {
 	var texts []string
 	for len(messages) > 0 && messages[0].Role.instructs() {
@@ -160,7 +172,8 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 	return strings.Join(texts, "\n\n"), messages
 }
 
-// developerInstructions are the instructions that the request's settings make.
+// developerInstructions returns the instructions that stand for settings of the
+// request.
 func (c *Conversation) developerInstructions(names codexNames) string {
 	return joinParagraphs(c.Choice.instruction(names), c.Format.instruction)
 }

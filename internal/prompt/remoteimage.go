@@ -7,17 +7,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// MaxRemoteImages is how many different images a request may have that are to be
-// fetched.
+// MaxRemoteImages is how many different images of a request may be fetched.
 const MaxRemoteImages = 16
 
-// maxFetchedBytes bounds what the fetched images of a request come to as data
-// URLs, each counted as often as the request names it: for Codex each is a copy.
+// maxFetchedBytes bounds the fetched images of a request, as data URLs. Each counts as
+// often as the request names it, since Codex gets as many copies.
 const maxFetchedBytes = 64 << 20
 
-// RemoteImages are the https URLs of the images that the request does not hold
-// itself, each once, in the order of the request. They are to be fetched and
-// given to [Conversation.SetImages] before the request is planned.
+// RemoteImages returns the https URLs of the images that have to be fetched, each once,
+// in the order of the request. The images have to be passed to [Conversation.SetImages]
+// before the request is planned.
 func (c *Conversation) RemoteImages() []string {
 	var urls []string
 	seen := map[string]struct{}{}
@@ -31,7 +30,8 @@ func (c *Conversation) RemoteImages() []string {
 	return urls
 }
 
-// CheckRemoteImages is the fault of more remote images than may be fetched.
+// CheckRemoteImages returns an error if there are more remote images than may be
+// fetched.
 func (c *Conversation) CheckRemoteImages() *field.Error {
 	if n := len(c.RemoteImages()); n > MaxRemoteImages {
 		return field.Invalid("must hold at most %d remote images, not %d", MaxRemoteImages, n)
@@ -39,10 +39,10 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 	return nil
 }
 
-// SetImages puts images in the place of their https URLs. data has a data URL in
-// base64, of a PNG, JPEG, GIF or WebP image, for each URL that was fetched; others
-// stay what they are, and Plan refuses them. False: they are too large together,
-// each counted as often as it is named, and nothing was changed.
+// SetImages replaces https URLs by images. data has a data URL in base64, of a PNG,
+// JPEG, GIF or WebP image, for each URL that was fetched. Others stay, and planning the
+// request then fails. SetImages reports false and changes nothing if the images are too
+// large together, each counted as often as it is named.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for p := range c.remoteParts() {
@@ -68,7 +68,7 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 	return true
 }
 
-// remoteParts are the images that are still to be fetched, with their messages.
+// remoteParts iterates over the images that have to be fetched, with their messages.
 func (c *Conversation) remoteParts() iter.Seq2[*Part, *Message] {
 	return func(yield func(*Part, *Message) bool) {
 		for i := range c.Messages {
@@ -82,8 +82,8 @@ func (c *Conversation) remoteParts() iter.Seq2[*Part, *Message] {
 	}
 }
 
-// FindRemote is the message, and the part of its content, with the first image
-// that is still remote, of this URL unless that is empty; false if there is none.
+// FindRemote returns the first message, and the part of its content, with a remote
+// image of this URL, or of any if the URL is empty.
 func (c *Conversation) FindRemote(url string) (message, part int, found bool) {
 	for i := range c.Messages {
 		for k, p := range c.Messages[i].Content {
@@ -95,7 +95,7 @@ func (c *Conversation) FindRemote(url string) (message, part int, found bool) {
 	return 0, 0, false
 }
 
-// NotFetched is the fault of a remote image that nobody has fetched.
+// NotFetched returns the error of a remote image that was not fetched.
 func NotFetched() *field.Error {
 	return field.Invalid("is an image elsewhere, and this server does not fetch images unless image_fetch is on; " +
 		"send it as a data URL (data:image/png;base64,…)")

@@ -1,7 +1,7 @@
 package prompt
 
-// unlimited is a number of tokens beyond any request, by which Codex can still
-// multiply.
+// unlimited is a number of tokens that no request has, and that Codex can still
+// multiply without an overflow.
 const unlimited int64 = 1 << 40
 
 // The settings of the model's reasoning. turn/start has them as well, but Codex
@@ -12,10 +12,9 @@ const (
 	summaryKey = "model_reasoning_summary"
 )
 
-// threadConfig is the configuration of a thread that belongs to a client of the
-// API: the model gets the client's tools and instructions, and nothing of the
-// host. The names are Codex's own and change between its releases; unknown ones
-// are ignored with a warning.
+// threadConfig returns the configuration of every thread: the model gets the client's
+// tools and instructions, and nothing of the host. The names are Codex's own and change
+// between its releases. It ignores unknown ones with a warning.
 func threadConfig() map[string]any {
 	return map[string]any{
 		"features": map[string]any{
@@ -31,9 +30,9 @@ func threadConfig() map[string]any {
 			"view_image":       false,
 			"memories":         false,
 			"sleep_tool":       false,
-			// Models of the catalogue's "code_mode_only" would see the client's
-			// tools as functions of a script that Codex runs, and no call of one
-			// would ever be an item of its own.
+			// With models of the catalogue's "code_mode_only" the client's tools would
+			// be functions of a script that Codex runs, and their calls would be no
+			// items.
 			"code_mode": map[string]any{"direct_only_tool_namespaces": []string{"functions"}},
 		},
 		"agents":                           map[string]any{"enabled": false},
@@ -44,12 +43,12 @@ func threadConfig() map[string]any {
 		"include_permissions_instructions": false,
 		"include_collaboration_mode_instructions": false,
 		"project_doc_max_bytes":                   0,
-		// Codex would cut long results of tools in the middle, and replace a long
-		// history by a summary.
+		// Codex would shorten long results of tools, and replace a long history by a
+		// summary.
 		"tool_output_token_limit":        unlimited,
 		"model_auto_compact_token_limit": unlimited,
-		// Without this an ephemeral thread stays in memory for half an hour
-		// after it was unsubscribed.
+		// An ephemeral thread would stay in memory for half an hour after its last
+		// subscriber has left.
 		"thread_unload_delay_secs": 0,
 	}
 }

@@ -12,9 +12,10 @@ type ToolChoice struct {
 	Only     []string // offer these tools only; nil: all
 }
 
-// IsAuto reports whether the choice leaves everything to the model.
+// IsAuto reports whether the model decides.
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil }
 
+// ReadMode reads a choice that is a string.
 func (c *ToolChoice) ReadMode(mode string) *field.Error {
 	switch mode {
 	case "auto":
@@ -28,8 +29,8 @@ func (c *ToolChoice) ReadMode(mode string) *field.Error {
 	return nil
 }
 
-// ReadAllowed reads the two members of allowed_tools, which either API has
-// in a place of its own, and tools in its own form.
+// ReadAllowed reads the two members of allowed_tools. read returns the name of one
+// tool, whose form depends on the API.
 func (c *ToolChoice) ReadAllowed(mode, tools jsontext.Value, read func(jsontext.Value) (string, *field.Error)) *field.Error {
 	if f := field.Expect(jsontext.KindString, mode); f != nil {
 		return f.In("mode")
@@ -55,7 +56,7 @@ func (c *ToolChoice) ReadAllowed(mode, tools jsontext.Value, read func(jsontext.
 	return nil
 }
 
-// Check compares the choice with the tools that there are.
+// Check returns an error if the choice does not fit the tools of the request.
 func (c *ToolChoice) Check(tools []Tool) *field.Error {
 	if (c.Required || c.Only != nil) && len(tools) == 0 {
 		return field.Invalid("is only allowed when 'tools' are given")
@@ -66,8 +67,7 @@ func (c *ToolChoice) Check(tools []Tool) *field.Error {
 	return nil
 }
 
-// Unknown is the first chosen name that none of the tools has; empty if all are
-// there.
+// Unknown returns the first chosen name that no tool has, or an empty one.
 func (c *ToolChoice) Unknown(tools []Tool) string {
 	if c.Only == nil {
 		return ""
@@ -84,7 +84,7 @@ func (c *ToolChoice) Unknown(tools []Tool) string {
 	return ""
 }
 
-// offered are those of the tools that the model may call.
+// offered returns the tools that the model may call.
 func (c *ToolChoice) offered(tools []Tool) []Tool {
 	if c.None {
 		return nil
@@ -105,7 +105,8 @@ func (c *ToolChoice) offered(tools []Tool) []Tool {
 	return offered
 }
 
-// instruction tells the model what Codex has no setting for; empty if nothing.
+// instruction returns the instruction for the model that stands for the choice. It is
+// empty if there is a setting of Codex for it.
 func (c *ToolChoice) instruction(names codexNames) string {
 	switch {
 	case !c.Required:

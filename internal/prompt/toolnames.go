@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ToolNames maps the names under which Codex knows the tools of a request to
-// the names that the client gave them. The zero value knows no tool.
+// ToolNames maps Codex's names of the tools of a request to the client's names. The
+// zero value has no tools.
 type ToolNames struct {
 	client map[string]string
 }
@@ -31,10 +31,10 @@ func (n ToolNames) Codex(clientName string) string {
 	return clientName
 }
 
-// reservedNames are names of tools that Codex does not offer as the client's
-// own, found by offering them to Codex 0.169 with each of its models.
+// reservedNames are names that Codex does not offer to the model as tools of the
+// client. They were found by offering them to Codex 0.169 with each of its models.
 var reservedNames = map[string]bool{
-	// Refused.
+	// Rejected.
 	"mcp": true,
 	// Accepted, but left out, or answered by Codex itself.
 	"exec_command":  true,
@@ -46,26 +46,26 @@ var reservedNames = map[string]bool{
 	"list_mcp_resources":          true,
 	"list_mcp_resource_templates": true,
 	"read_mcp_resource":           true,
-	// Codex's own unless switched off; older releases know no such switch.
+	// Codex's own unless switched off. Older releases have no such switch.
 	"request_user_input":       true,
 	"request_user_input_async": true,
 	"update_plan":              true,
 	"skills":                   true,
 }
 
-// reservedPrefix begins the names of the tools of MCP servers. Clients that pass
-// on tools of their own MCP servers name them so, too.
+// reservedPrefix begins the names of the tools of MCP servers. Clients that pass on
+// tools of MCP servers use it as well.
 const reservedPrefix = "mcp__"
 
-// renamePrefix marks a name that Codex would not have taken.
+// renamePrefix begins the new name of a tool whose name is reserved.
 const renamePrefix = "client_"
 
 func isReserved(name string) bool {
 	return reservedNames[name] || strings.HasPrefix(name, reservedPrefix)
 }
 
-// codexNames gives each tool of a request the name by which Codex is to know it.
-// The same tools in the same order get the same names in every request.
+// codexNames has Codex's names of the tools of a request. The same tools in the same
+// order get the same names in every request.
 type codexNames struct {
 	renamed map[string]string // by the client's name; others keep theirs
 }
@@ -92,8 +92,8 @@ func newCodexNames(tools []Tool) codexNames {
 	return names
 }
 
-// of returns Codex's name of the tool that the client calls name. A tool that is
-// no longer declared, known from the history alone, follows the same rule.
+// of returns Codex's name of a tool. The same rule holds for a tool that is declared no
+// more but is called in the history.
 func (n codexNames) of(name string) string {
 	if renamed, ok := n.renamed[name]; ok {
 		return renamed
@@ -104,9 +104,9 @@ func (n codexNames) of(name string) string {
 	return name
 }
 
-// freeName puts the prefix before a name, and a number behind it if the result
-// is taken: the next that no tool of the request has had, so that names which
-// are cut alike are not counted from the beginning each time.
+// freeName puts the prefix before a name, and a number after it if the result is taken.
+// next is the first number that no tool of the request has: without it, many names that
+// become equal when they are cut would be counted from the beginning each time.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
 	for ; taken[free]; *next++ {
@@ -115,7 +115,7 @@ func freeName(name string, taken map[string]bool, next *int) string {
 	return free
 }
 
-// CutName joins name and suffix, shortening the name to keep to Codex's limit.
+// CutName joins name and suffix. It shortens the name to keep to Codex's limit.
 func CutName(name, suffix string) string {
 	return name[:min(len(name), maxToolName-len(suffix))] + suffix
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// maxToolName is the length that Codex allows. OpenAI's own limit is 64, but
-// there is no reason to refuse what works.
+// maxToolName is the length that Codex allows. OpenAI allows 64, but there is no reason
+// to reject what works.
 const maxToolName = 128
 
-// MaxTools is how many tools a request may declare. OpenAI documents 128; Codex
-// was seen to offer 512.
+// MaxTools is how many tools a request may declare. OpenAI documents 128; Codex works
+// with 512.
 const MaxTools = 1024
 
 // EmptySchema is the schema of a tool that declares no parameters.
@@ -27,8 +27,8 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// ReadFunction reads a FunctionObject. Its strict is checked and without
-// effect: Codex offers all tools without it.
+// ReadFunction reads a FunctionObject. Its strict is checked and has no effect: Codex
+// offers all tools without it.
 func ReadFunction(v jsontext.Value) (t Tool, _ *field.Error) {
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
 		return t, f
@@ -63,7 +63,7 @@ func ReadFunction(v jsontext.Value) (t Tool, _ *field.Error) {
 	return t, nil
 }
 
-// ReadToolName reads a name by the rule of OpenAI and Codex.
+// ReadToolName reads the name of a tool, by the rule of OpenAI and Codex.
 func ReadToolName(v jsontext.Value) (string, *field.Error) {
 	if f := field.NonEmpty(v); f != nil {
 		return "", f
@@ -75,9 +75,9 @@ func ReadToolName(v jsontext.Value) (string, *field.Error) {
 	return name, nil
 }
 
-// ReadCalledName reads the name of a tool that a model has called. In a textual
-// call it writes what it likes, and the client may send that back: for Codex,
-// which takes no such names, other characters become '_'.
+// ReadCalledName reads the name of a tool that a model has called. In a textual call a
+// model may write any name, which the client sends back. Codex accepts no such names,
+// so other characters become '_'.
 func ReadCalledName(v jsontext.Value) (string, *field.Error) {
 	if f := field.NonEmpty(v); f != nil {
 		return "", f

@@ -53,3 +53,25 @@ func FuzzID(f *testing.F) {
 		}
 	})
 }
+
+func TestItem(t *testing.T) {
+	suffix := NewSuffix(time.Now())
+	id := Item("rs", suffix, "3")
+	if response, ok := OfItem(id); !ok || response != Prefix+suffix {
+		t.Errorf("%s is of %q", id, response)
+	}
+	if source, ok := Source(WithSource(id, "rs_9_x")); !ok || source != "rs_9_x" {
+		t.Errorf("source %q", source)
+	}
+	if _, ok := Source(id); ok || WithSource(id, "") != id {
+		t.Error("an item without a source has one")
+	}
+	for _, foreign := range []string{"", "rs_1", "rs_abc_0", "rs_" + suffix, "rs_" + suffix + "x_0_y"} {
+		if _, ok := OfItem(foreign); ok {
+			t.Errorf("%q is of a response", foreign)
+		}
+		if _, ok := Source(foreign); ok {
+			t.Errorf("%q has a source", foreign)
+		}
+	}
+}

@@ -7,8 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Body folds the outputs of a turn into a Response object, which is the
-// one that [Stream] ends with.
+// Body folds the outputs of a turn into a Response, the same with which [Stream] ends.
 type Body struct {
 	fold
 	whole []byte // once the turn has ended well
@@ -19,8 +18,8 @@ func NewBody(meta Meta) *Body {
 	return &Body{fold: newFold(meta, noEvents{})}
 }
 
-// Add takes the next output of the turn; a response has one choice only.
-// Outputs after the last are ignored.
+// Add adds the next output of the turn. A response has one choice only. Outputs after
+// the last are ignored.
 func (b *Body) Add(_ int, out turn.Output) {
 	if b.done {
 		return
@@ -31,16 +30,16 @@ func (b *Body) Add(_ int, out turn.Output) {
 	}
 }
 
-// JSON returns the Response object, once the turn has ended well.
+// JSON returns the Response, once the turn has ended well.
 func (b *Body) JSON() []byte { return b.whole }
 
-// ErrCancelled is what a response says that was cancelled. It must not be changed.
+// ErrCancelled is the error of a response that was cancelled. It must not be changed.
 var ErrCancelled = &apierror.Error{
 	Status: http.StatusConflict, Type: apierror.TypeServer, Code: apierror.CodeResponseCancelled,
 	Message: "The response was cancelled.",
 }
 
-// noEvents is told nothing.
+// noEvents ignores all events.
 type noEvents struct{}
 
 func (noEvents) added(*outputItem)         {}

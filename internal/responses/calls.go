@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// readCall reads a call of any kind. The model has made it of a function: a
-// custom tool is one with a single text, see [toolForm].
+// readCall reads a call of any kind. For the model each is a call of a function, see
+// [toolForm].
 func (i *inputItem) readCall(fields *itemFields) *field.Error {
 	if f := field.NonEmpty(fields.callID); f != nil {
 		return f.In("call_id")
@@ -74,8 +74,8 @@ func (i *inputItem) readAnswered(fields *itemFields) *field.Error {
 	return nil
 }
 
-// readFound reads the output of a search for tools: the tools, which the model
-// may call from now on.
+// readFound reads the output of a search for tools: tools that the model may call from
+// now on.
 func (r *Request) readFound(item *inputItem, fields *itemFields) *field.Error {
 	if f := item.readAnswered(fields); f != nil {
 		return f
@@ -87,9 +87,9 @@ func (r *Request) readFound(item *inputItem, fields *itemFields) *field.Error {
 	return nil
 }
 
-// checkOutputs checks that each call has one output behind it, and each output
-// its call. Codex would invent an output for a call without one and drop an
-// output without a call, both without a word.
+// checkOutputs checks that each call has one output after it, and each output its call.
+// Codex would silently invent an output for a call without one, and drop an output
+// without a call.
 func checkOutputs(before, input []inputItem) *field.Error {
 	open := map[string]bool{} // the calls that wait
 	for i := range before {
@@ -124,7 +124,7 @@ func checkOutput(item *inputItem, open map[string]bool) *field.Error {
 	return nil
 }
 
-// unansweredItem is the fault of the calls in open, which have no output.
+// unansweredItem returns the error of calls without outputs. open has their ids.
 func unansweredItem(input []inputItem, open map[string]bool) *field.Error {
 	for i := range input {
 		if open[input[i].call] {

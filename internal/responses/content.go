@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// readItemContent reads the content of a message, or the output of a call: a
-// string or parts. None at all is let through, and leaves nothing.
+// readItemContent reads the content of a message, or the output of a call: a string or
+// parts. No parts are accepted.
 func readItemContent(m *prompt.Message, v jsontext.Value) *field.Error {
 	switch v.Kind() {
 	case jsontext.KindString:
@@ -29,7 +29,7 @@ func readItemContent(m *prompt.Message, v jsontext.Value) *field.Error {
 	return field.WrongType("a string or an array of parts", v)
 }
 
-// itemPart are the members of a part as they stand in the body.
+// itemPart has the members of a part.
 type itemPart struct {
 	kind, text, refusal, image, detail, file jsontext.Value
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// send emits an event, with its number, unless an earlier one failed.
+// send emits an event with the next number, unless an earlier one failed.
 func (s *Stream) send(e event) {
 	if s.err == nil {
 		e.Sequence = &s.sequence
@@ -15,13 +15,13 @@ func (s *Stream) send(e event) {
 	}
 }
 
-// emitBuf emits what is in the buffer as the next event.
+// emitBuf emits the buffer as an event.
 func (s *Stream) emitBuf(name string) {
 	s.sequence++
 	s.err = s.emit(name, s.buf)
 }
 
-// whole sends an event with the whole Response, which is in object.
+// whole sends an event with the whole Response, whose JSON is object.
 func (s *Stream) whole(name string, object []byte) {
 	if s.err != nil {
 		return
@@ -36,7 +36,7 @@ func (s *Stream) whole(name string, object []byte) {
 	s.emitBuf(name)
 }
 
-// deltas are the names of the events with a piece of a text, by the type of the item.
+// deltas are the names of the events with a piece of text, by the type of the item.
 var deltas = map[string]string{
 	itemMessageType:   "response.output_text.delta",
 	itemReasoningType: "response.reasoning_summary_text.delta",
@@ -44,15 +44,15 @@ var deltas = map[string]string{
 	itemCustom:        "response.custom_tool_call_input.delta",
 }
 
-// deltaHead is what all deltas of one text have before it.
+// deltaHead is the first part of the deltas of one text.
 type deltaHead struct {
 	index, part int // which text: that of an item, or of a part of it
 	name        string
 	json        []byte
 }
 
-// sendDelta sends a piece of the text of an item, or of its last part. Nearly all events
-// are these, so that they are appended by hand, and the head is kept.
+// sendDelta sends a piece of the text of an item, or of its last part. Nearly all
+// events are these, so they are appended by hand. The head is kept.
 func (s *Stream) sendDelta(i *outputItem, text string) {
 	if s.err != nil {
 		return
@@ -78,7 +78,7 @@ func (s *Stream) setHead(i *outputItem) {
 	s.head.json = append(s.head.json[:len(s.head.json)-1], `,"delta":`...)
 }
 
-// event returns an event about an item, or about its last part if it has such.
+// event returns an event about an item, or about its last part if it has parts.
 func (i *outputItem) event(name string) event {
 	e := event{Type: name, ItemID: i.id, OutputIndex: i.index}
 	switch i.kind {
@@ -113,7 +113,7 @@ func (s *Stream) added(i *outputItem) {
 }
 
 // delta implements itemEvents. The input of a custom tool and the arguments of a search
-// can only be sent once they are whole.
+// are sent once they are complete.
 func (s *Stream) delta(i *outputItem, text string) {
 	if i.kind != itemCustom && i.kind != itemSearch {
 		s.sendDelta(i, text)

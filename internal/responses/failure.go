@@ -9,9 +9,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// Refusal is [apierror.From] for the client of this request, whose conversation is
-// its input.
-func (r *Request) Refusal(err error) *apierror.Error {
+// APIError converts the failure of the request, see [apierror.From]. Errors about the
+// conversation get the names that it has in this API.
+func (r *Request) APIError(err error) *apierror.Error {
 	e := apierror.From(err)
 	switch {
 	case e == nil:
@@ -26,8 +26,8 @@ func (r *Request) Refusal(err error) *apierror.Error {
 	return e
 }
 
-// refused names the item of the input that Codex could not read. Codex counts in
-// the history, where each message is one item and the instructions are none.
+// refused adds the item of the input that Codex could not read. Codex counts the items
+// of the history, where each message is one item and instructions are none.
 func (r *Request) refused(e *apierror.Error) *apierror.Error {
 	var n int
 	if _, err := fmt.Sscanf(e.Message, "items[%d] is not a valid response item:", &n); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// readText reads text: the format of the answer, and its verbosity.
+// readText reads text: the format and the verbosity of the answer.
 func (r *Request) readText(v jsontext.Value) *field.Error {
 	r.Format, r.echo.Text.Format, r.Verbosity = prompt.Format{}, nil, ""
 	if !v.Given() {
@@ -42,7 +42,7 @@ func (r *Request) readFormat(v jsontext.Value) *field.Error {
 	return r.Format.Read(v, true)
 }
 
-// summaries are the values of reasoning.summary.
+// summaries lists the values of reasoning.summary.
 var summaries = []string{"auto", "concise", "detailed"}
 
 func (r *Request) readReasoning(v jsontext.Value) *field.Error {
@@ -72,8 +72,8 @@ func (r *Request) readSummary(v jsontext.Value) *field.Error {
 	return field.OneOf(&r.summary, summaries, v)
 }
 
-// includable are the values of include (IncludeEnum). All but one belong to
-// hosted tools, of which there is never any output.
+// includable lists the values of include (IncludeEnum). All but two belong to hosted
+// tools, of which there is never any output.
 var includable = []string{
 	includeEncrypted,
 	includeLogprobs,

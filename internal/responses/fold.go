@@ -10,14 +10,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// fold makes a Response of the outputs of a turn, and tells what happens on the
-// way. It is the one place that decides which items there are:
+// fold makes a Response of the outputs of a turn and reports its progress. It decides
+// which items there are:
 //
-//   - text is a message; the text of another message of the model's, and text
-//     behind a call or behind reasoning, is another one;
-//   - a reasoning item of the model's is one here, with the parts of its summary;
-//     one without a summary is shown only if its encrypted content is wanted;
-//   - a call is an item, unless calls stand in the text.
+//   - Text is a message. Text of another message of the model's, or after a call or after
+//     reasoning, is another one.
+//   - A reasoning item of the model's is an item, with the parts of its summary. One
+//     without a summary is shown only if the client wants its encrypted content.
+//   - A call is an item, unless calls are part of the text.
 type fold struct {
 	*response
 	on    itemEvents
@@ -26,7 +26,7 @@ type fold struct {
 	done  bool
 }
 
-// itemEvents is told what becomes of the items that the client sees.
+// itemEvents gets the changes of the items that the client sees.
 type itemEvents interface {
 	added(*outputItem)         // the item has begun
 	delta(*outputItem, string) // its text, its last part or its arguments have a new piece
@@ -39,7 +39,7 @@ func newFold(meta Meta, on itemEvents) fold {
 	return fold{response: newResponse(meta), on: on, open: -1}
 }
 
-// add takes the next output. Outputs after the last are ignored.
+// add adds the next output. Outputs after the last are ignored.
 func (f *fold) add(out *turn.Output) {
 	if f.done {
 		return
@@ -88,7 +88,7 @@ func (f *fold) addText(out *turn.Output) {
 	f.on.delta(i, out.Text)
 }
 
-// readPhase is a phase that clients know, or empty.
+// readPhase returns the phase if clients know it, or else an empty one.
 func readPhase(phase string) string {
 	if slices.Contains(phases, phase) {
 		return phase
@@ -96,10 +96,10 @@ func readPhase(phase string) string {
 	return ""
 }
 
-// phases are the phases of a message (MessagePhase).
+// phases lists the phases of a message (MessagePhase).
 var phases = []string{"commentary", "final_answer"}
 
-// addSummary takes a piece of a reasoning's summary.
+// addSummary adds a piece of the summary of a reasoning item.
 func (f *fold) addSummary(out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -124,7 +124,8 @@ func (f *fold) endPart(i *outputItem) {
 	}
 }
 
-// endReasoning ends a reasoning item, with what the client may send back.
+// endReasoning ends a reasoning item. It gets the encrypted content, which the client
+// may send back.
 func (f *fold) endReasoning(out *turn.Output) {
 	i := f.current(itemReasoningType)
 	if i == nil || i.source != out.ID {
@@ -162,7 +163,7 @@ func (f *fold) startCall(out *turn.Output) {
 	f.calls[out.Call] = f.open
 }
 
-// call is the call of an index, as long as it is under way.
+// call returns the call of an index if it is the current item.
 func (f *fold) call(index int) *outputItem {
 	if index >= len(f.calls) || f.open < 0 || f.calls[index] != f.open {
 		return nil
@@ -170,7 +171,7 @@ func (f *fold) call(index int) *outputItem {
 	return f.items[f.open]
 }
 
-// current is the item under way if it is of a type.
+// current returns the current item if it has the type.
 func (f *fold) current(kind string) *outputItem {
 	if f.open < 0 || f.items[f.open].kind != kind {
 		return nil
@@ -178,7 +179,7 @@ func (f *fold) current(kind string) *outputItem {
 	return f.items[f.open]
 }
 
-// begin begins an item, and ends the one before.
+// begin starts an item, after it has ended the current one.
 func (f *fold) begin(item *outputItem) *outputItem {
 	f.close(statusCompleted)
 	item.status = statusInProgress
@@ -197,7 +198,7 @@ func (f *fold) begin(item *outputItem) *outputItem {
 	return i
 }
 
-// close ends the item under way, if there is one.
+// close ends the current item, if there is one.
 func (f *fold) close(status string) {
 	if f.open < 0 {
 		return
@@ -213,7 +214,7 @@ func (f *fold) close(status string) {
 	}
 }
 
-// finish ends the response as its turn has ended.
+// finish ends the response as the turn has ended.
 func (f *fold) finish(out *turn.Output) {
 	f.done = true
 	switch out.Finish {
@@ -235,7 +236,7 @@ func (f *fold) finish(out *turn.Output) {
 	}
 }
 
-// fail ends the response without its turn having ended well.
+// fail ends the response with an error.
 func (f *fold) fail(status string, err *apierror.Error) {
 	f.done = true
 	f.close(statusIncomplete)

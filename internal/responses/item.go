@@ -10,19 +10,19 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
-// inputItem is one item of a response's input (InputItem).
+// inputItem is an item of the input (InputItem).
 type inputItem struct {
 	raw     jsontext.Value
 	kind    string // its type
 	id      string // its own id, if it has one
 	call    string // the id of the call that it is, if it is one
 	answers string // the id of the call that it answers, if it does
-	// message is what the model is given, unless the item is silent.
+	// message is what the model gets, unless the item is silent.
 	message prompt.Message
 	silent  bool
 }
 
-// The types of items that are looked at by name.
+// The types of items that are treated differently.
 const (
 	itemMessageType     = "message"
 	itemReference       = "item_reference"
@@ -36,8 +36,8 @@ const (
 	itemAdditionalTools = "additional_tools"
 )
 
-// verbatimItems are the types of items that Codex takes as they are, though
-// nothing here makes such ones.
+// verbatimItems are the types of items that Codex gets as they are. This server never
+// makes any.
 var verbatimItems = map[string]bool{
 	"web_search_call":       true,
 	"image_generation_call": true,
@@ -71,7 +71,7 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 	return field.WrongType("a string or an array of items", v)
 }
 
-// itemFields are the members of an item as they stand in the body.
+// itemFields has the members of an item.
 type itemFields struct {
 	kind, id, role, content                    jsontext.Value
 	callID, name, namespace, arguments, output jsontext.Value
@@ -97,7 +97,7 @@ func readItemFields(v jsontext.Value) (fields itemFields) {
 	return fields
 }
 
-// typeOf is the type of an item. A message and a reference may leave it out.
+// typeOf returns the type of an item. It is optional in a message and in a reference.
 func (fields *itemFields) typeOf() (string, *field.Error) {
 	switch {
 	case fields.kind.Given():
@@ -134,7 +134,7 @@ func (r *Request) readItem(v jsontext.Value) (item inputItem, f *field.Error) {
 	return item, r.readItemOf(&item, &fields)
 }
 
-// readItemOf reads what an item of its type has.
+// readItemOf reads the members that an item of its type has.
 func (r *Request) readItemOf(item *inputItem, fields *itemFields) *field.Error {
 	switch item.kind {
 	case itemMessageType:
@@ -161,7 +161,7 @@ func (r *Request) readItemOf(item *inputItem, fields *itemFields) *field.Error {
 	return field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", item.kind).In("type")
 }
 
-// passOn gives the item to Codex as it is.
+// passOn gives Codex the item as it is.
 func (i *inputItem) passOn() {
 	i.message.Role, i.message.Item = prompt.RoleItem, jsontext.Value(i.raw.Compact())
 }
@@ -190,8 +190,8 @@ func (i *inputItem) readMessage(fields *itemFields) *field.Error {
 	return nil
 }
 
-// readReasoning passes on reasoning that the provider can read again. Without
-// its encrypted content the model would get nothing of it.
+// readReasoning passes on reasoning with an encrypted content, which the provider can
+// read. Without that the model would get nothing of it.
 func (i *inputItem) readReasoning(fields *itemFields) *field.Error {
 	if f := field.Optional(jsontext.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")
@@ -221,7 +221,7 @@ func (i *inputItem) readReasoning(fields *itemFields) *field.Error {
 	return nil
 }
 
-// resolve puts the item that a reference names in its place.
+// resolve replaces a reference by its item.
 func (i *inputItem) resolve(r *Request, at int, found map[string]json.RawMessage) *apierror.Error {
 	if i.kind != itemReference {
 		return nil

@@ -20,7 +20,7 @@ func Deleted(id string) []byte {
 	}{id, "response", true})
 }
 
-// Page says which part of a list a client wants.
+// Page is the part of a list that a client wants.
 type Page struct {
 	limit     int
 	ascending bool
@@ -62,8 +62,8 @@ type itemList struct {
 	HasMore bool              `json:"has_more"`
 }
 
-// ItemList returns the body of GET /v1/responses/{id}/input_items: a page of the
-// items, which stand in the order in which they were sent.
+// ItemList returns the body of GET /v1/responses/{id}/input_items: a page of items,
+// which are in the order in which they were sent.
 func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 	if !page.ascending {
 		items = slices.Clone(items)
@@ -84,7 +84,7 @@ func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 	return jsontext.Append(nil, list), nil
 }
 
-// ItemID is the id of an item that is kept; empty: it has none.
+// ItemID returns the id of an item that is kept. It is empty if the item has none.
 func ItemID(item json.RawMessage) string {
 	for name, v := range jsontext.Value(item).Members() {
 		if string(name) == "id" && v.Kind() == jsontext.KindString {

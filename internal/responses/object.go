@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
-// The values of a Response's status, and, but for failed and cancelled, of an
-// item's.
+// The values of the status of a Response. An item has one of the first three.
 const (
 	statusInProgress = "in_progress"
 	statusCompleted  = "completed"
@@ -126,7 +125,7 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 	return w
 }
 
-// responseCode returns the code of an error in a Response, which knows few
+// responseCode returns the code of an error in a Response. There are few
 // (ResponseErrorCode).
 func responseCode(e *apierror.Error) string {
 	switch e.Type {
@@ -138,25 +137,24 @@ func responseCode(e *apierror.Error) string {
 	return "server_error"
 }
 
-// Record is a response as it is kept.
+// Record is a response for a store.
 type Record struct {
 	Response json.RawMessage // as its client got it
 	Output   []Item          // its items as a later response needs them
 }
 
-// Item is an item as a later response needs it: with the content of
-// reasoning, whatever the client wanted to see.
+// Item is an item for a later response. It has the encrypted content of reasoning, even
+// if the client did not ask for that.
 type Item struct {
 	// From and To are its place in the Response, in bytes. Nearly all items are there
-	// as they are needed, and are not kept twice.
+	// as they are needed, so they are not kept twice.
 	From int `json:"from,omitempty"`
 	To   int `json:"to,omitempty"`
-	// Own is the item if the Response has less of it, or nothing; else nil.
+	// Own is the item if the Response lacks it, or a part of it; else nil.
 	Own json.RawMessage `json:"own,omitempty"`
 }
 
-// keep returns the JSON of the whole Response, after it was handed to whoever keeps
-// it.
+// keep returns the JSON of the whole Response, after passing it to Meta.Keep.
 func (r *response) keep() []byte {
 	object := r.object()
 	if r.meta.Keep != nil {
@@ -165,10 +163,10 @@ func (r *response) keep() []byte {
 	return object
 }
 
-// output returns the items, of which those that the client sees are in object.
+// output returns the items. object is the JSON of the Response.
 func (r *response) output(object []byte) []Item {
 	items := make([]Item, len(r.items))
-	// In the strings before it a quote is escaped.
+	// Strings cannot contain this: their quotes are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
 	array := jsontext.Value(object[at:])
 	shown := make([]Item, 0, r.shown)
@@ -187,5 +185,5 @@ func (r *response) output(object []byte) []Item {
 	return items
 }
 
-// InProgress returns the Response of a turn that goes on, without an output.
+// InProgress returns the JSON of a Response in progress, without output.
 func (m Meta) InProgress() json.RawMessage { return newResponse(m).object() }

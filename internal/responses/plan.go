@@ -11,14 +11,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// PreviousID is the id of the response that this one follows; empty: none.
+// PreviousID returns the id of the response that this one follows, or an empty one.
 func (r *Request) PreviousID() string { return r.previous }
 
 // Stored reports whether the response is to be kept.
 func (r *Request) Stored() bool { return r.store }
 
-// References are the ids of the items that the input refers to, each as often as
-// it is named.
+// References returns the ids of the items that the input refers to, each as often as it
+// is named.
 func (r *Request) References() []string {
 	var ids []string
 	for i := range r.input {
@@ -35,9 +35,9 @@ func (r *Request) ItemNotFound(id string) *apierror.Error {
 	return itemNotFound(id, max(0, at))
 }
 
-// Resolve completes the request: earlier are the items of the responses that it
-// follows, and found are those that its input refers to, by their ids. The calls
-// of all of them need their outputs.
+// Resolve completes the request. earlier has the items of the responses that it
+// follows, and found those that its input refers to, by their ids. Each call needs an
+// output.
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	before := make([]inputItem, 0, len(earlier))
 	for _, raw := range earlier {
@@ -71,8 +71,8 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 	return nil
 }
 
-// join makes one conversation of the instructions and all items. The
-// instructions of earlier responses are not among the items, as with OpenAI.
+// join makes one conversation of the instructions and all items. As with OpenAI, it
+// does not include the instructions of earlier responses.
 func (r *Request) join(before []inputItem) {
 	r.Messages = make([]prompt.Message, 0, 1+len(before)+len(r.input))
 	if r.instructions != nil {
@@ -87,8 +87,9 @@ func (r *Request) join(before []inputItem) {
 	}
 }
 
-// Plan maps the request to the app-server's terms, as [prompt.Conversation.Plan] does.
-// Its reasoning is summarized only if the request asks for that.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. Its reasoning is
+// summarized only if the request asks for that. It fails if an image still has to be
+// fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if m, p, found := r.FindRemote(""); found {
 		f := prompt.NotFetched()
@@ -102,12 +103,11 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return p, nil
 }
 
-// DontStore says that responses are not kept here, which the response then says
-// as well.
+// DontStore makes the response one that is not kept.
 func (r *Request) DontStore() { r.store = false }
 
-// ImageParam is the field that names the URL of a remote image first, such as
-// input[2].content[1].image_url; empty if none does.
+// ImageParam returns the first field with the URL of a remote image, such as
+// input[2].content[1].image_url. It is empty if there is none.
 func (r *Request) ImageParam(url string) string {
 	m, p, found := r.FindRemote(url)
 	if !found {
@@ -116,7 +116,7 @@ func (r *Request) ImageParam(url string) string {
 	return r.imagePath(m, p)
 }
 
-// imagePath is the path of an image in a message of the conversation.
+// imagePath returns the path of an image in a message of the conversation.
 func (r *Request) imagePath(message, part int) string {
 	i := r.inputOf(message)
 	if i < 0 {
@@ -129,8 +129,9 @@ func (r *Request) imagePath(message, part int) string {
 	return (&field.Error{}).In("image_url").At(part).In(where).At(i).In("input").Path
 }
 
-// inputOf is the item of the input that is a message of the conversation, which
-// ends with the messages of the input; -1: it is one of a response before.
+// inputOf returns the index of the item of the input that is a message of the
+// conversation, or -1 for a message of an earlier response. The conversation ends with
+// the messages of the input.
 func (r *Request) inputOf(message int) int {
 	behind := len(r.Messages) - message // counts the message itself
 	for i := len(r.input) - 1; i >= 0; i-- {
@@ -144,8 +145,8 @@ func (r *Request) inputOf(message int) int {
 	return -1
 }
 
-// Forget lets go of the body and of all that was made of it, once the turn has
-// been started: only the answers and errors that come then can still be told.
+// Forget drops the body and what was made of it, once the turn has started. Only the
+// methods for answers and errors may be called after that.
 func (r *Request) Forget() {
 	r.Conversation, r.instructions, r.input, r.more = prompt.Conversation{}, nil, nil, nil
 	r.echo, r.declared, r.skipped = settings{}, nil, nil

@@ -9,12 +9,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// Request is a checked body of POST /v1/responses (CreateResponse). It
-// holds views into the body it was decoded from, which must not be changed as
-// long as the request is in use.
+// Request is the checked body of POST /v1/responses (CreateResponse). It has views of
+// the body, which must not be changed while the request is in use.
 //
-// A request is complete only once [Request.Resolve] has put what it
-// refers to in its place.
+// [Request.Resolve] has to be called before [Request.Plan].
 type Request struct {
 	prompt.Conversation
 
@@ -35,14 +33,14 @@ type Request struct {
 	more     []moreTool          // tools that stand in the input
 }
 
-// Decode reads and checks the body of a request for a response. The
-// error is always an invalid_request_error with status 400.
+// Decode reads and checks the body of a request. The error is always an
+// invalid_request_error with status 400.
 //
-// Refused are, besides values of a wrong type or form, what Codex cannot do:
-// hosted tools, background responses, conversations and prompts that OpenAI
-// keeps, log probabilities, files, and images that are not data URLs. Fields
-// without use are accepted; [Plan.Ignored] names those that matter. Unknown
-// fields are skipped.
+// Values of a wrong type or form are errors, and so is what Codex cannot do: hosted
+// tools, background responses, conversations and prompts that OpenAI keeps, log
+// probabilities and files. Fields without use are accepted; [prompt.Plan.Ignored] lists
+// those that matter. Unknown fields are skipped. Images at an https URL are left to the
+// caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	root, apiErr := field.Body(body)
 	if apiErr != nil {
@@ -64,7 +62,7 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// readers are the readers of the fields that are looked at.
+// readers are the readers of the fields.
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"model":                (*Request).ReadModel,
 	"input":                (*Request).readInput,
@@ -103,12 +101,13 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"prompt_cache_options":   skipped("", "", jsontext.KindObject),
 }
 
-// skipped reads a field without a counterpart in Codex.
+// skipped returns the reader of a field for which Codex has no setting, see
+// [prompt.Conversation.Skip].
 func skipped(name, neutral string, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
 	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kinds) }
 }
 
-// echoed is skipped for a field that the response repeats.
+// echoed is skipped for a field that the Response repeats.
 func echoed(name, neutral string, into func(*settings) *jsontext.Value, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
 	return func(r *Request, v jsontext.Value) *field.Error {
 		if v.Given() {
@@ -118,7 +117,7 @@ func echoed(name, neutral string, into func(*settings) *jsontext.Value, kinds ..
 	}
 }
 
-// refused refuses a field for a reason.
+// refused returns the reader of a field that is not supported.
 func refused(why string) func(*Request, jsontext.Value) *field.Error {
 	return func(_ *Request, v jsontext.Value) *field.Error {
 		if !v.Given() {
@@ -128,7 +127,7 @@ func refused(why string) func(*Request, jsontext.Value) *field.Error {
 	}
 }
 
-// check looks at what needs more than one field.
+// check checks what depends on several fields.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -193,7 +192,7 @@ func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
 	return nil
 }
 
-// minOutputTokens is the least that OpenAI takes for max_output_tokens.
+// minOutputTokens is the least max_output_tokens that OpenAI allows.
 const minOutputTokens = 16
 
 func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {
@@ -226,7 +225,7 @@ func (r *Request) readTruncation(v jsontext.Value) *field.Error {
 	return nil
 }
 
-// readClientMetadata finds out whether the client is a Codex, which says so here.
+// readClientMetadata finds out whether the client is a Codex.
 func (r *Request) readClientMetadata(v jsontext.Value) *field.Error {
 	r.codex = false
 	if !v.Given() {

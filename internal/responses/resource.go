@@ -9,9 +9,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
-// InputItems are the items of the request's own input as they are kept and
-// listed (ItemResource): each has an id, and messages have parts and a status.
-// suffix makes the ids, see [Meta].
+// InputItems returns the items of the request's own input for a store (ItemResource):
+// each has an id, and messages have parts and a status. suffix is that of the
+// response's id.
 func (r *Request) InputItems(suffix string) []json.RawMessage {
 	items := make([]json.RawMessage, 0, len(r.input))
 	taken := make(map[string]bool, len(r.input))
@@ -27,10 +27,10 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 	return items
 }
 
-// maxItemID is the length up to which an item keeps the id that it came with.
+// maxItemID is the length up to which an item keeps its own id.
 const maxItemID = 128
 
-// prefixes begin the ids of items, by their type.
+// prefixes are the prefixes of the ids of items, by type.
 var prefixes = map[string]string{
 	itemMessageType:     "msg",
 	itemReasoningType:   "rs",
@@ -50,7 +50,7 @@ func (i *inputItem) prefix() string {
 	return "item"
 }
 
-// resource is the item with the id.
+// resource returns the item with the id.
 func (i *inputItem) resource(id string) json.RawMessage {
 	if i.kind == itemMessageType {
 		return i.messageResource(id)
@@ -79,7 +79,7 @@ func (i *inputItem) resource(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// messageResource is what an InputMessage and an OutputMessage have before their
+// messageResource has the members of an InputMessage or OutputMessage but for the
 // content.
 type messageResource struct {
 	ID     string      `json:"id"`

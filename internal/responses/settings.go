@@ -9,16 +9,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
-// Meta is what the Response objects of one request have in common.
+// Meta is what the Responses of one request have in common.
 type Meta struct {
 	ID      string // "resp_" and the suffix of the ids of its items
 	Created int64  // Unix time in seconds
-	// Now tells the time at which the response is complete, in Unix seconds.
+	// Now returns the current time, in Unix seconds.
 	Now func() int64
-	// Keep is called with the whole response, before its last event or its body is
-	// there to be read. Nil: nobody keeps it.
+	// Keep is called with the whole response before its last event or its body can be
+	// read. It may be nil.
 	Keep func(Record)
-	// CallsInText says that calls stand in the text and are no items of their own.
+	// CallsInText is true if calls are part of the text and no items of their own.
 	CallsInText bool
 
 	encrypted bool // the client wants the reasoning's encrypted content
@@ -26,8 +26,8 @@ type Meta struct {
 	settings  []byte // the members that never change, as an object
 }
 
-// Meta returns the meta of the request's response, of which the caller sets the
-// rest. suffix makes its id, and those of its items; it is of letters and digits.
+// Meta returns the Meta of the response. The caller sets the other fields. suffix is of
+// letters and digits, for the ids of the response and its items.
 func (r *Request) Meta(suffix string) Meta {
 	return Meta{
 		ID:        responseid.Prefix + suffix,
@@ -38,7 +38,7 @@ func (r *Request) Meta(suffix string) Meta {
 }
 
 // settingsJSON returns the members of a Response that repeat the request, as an object.
-// What the request does not have is as OpenAI documents it.
+// Those that the request does not have get OpenAI's defaults.
 func (r *Request) settingsJSON() []byte {
 	e := r.echo
 	e.Model = r.Model
@@ -61,7 +61,7 @@ func (r *Request) settingsJSON() []byte {
 	return jsontext.Append(nil, e)
 }
 
-// orElse returns v, or the value of a text if v is absent.
+// orElse returns v, or the value of text if v is absent.
 func orElse(v jsontext.Value, text string) jsontext.Value {
 	if v == nil {
 		return jsontext.Value(text)
@@ -69,8 +69,8 @@ func orElse(v jsontext.Value, text string) jsontext.Value {
 	return v
 }
 
-// completeTool returns a tool as a Response shows it: a function has parameters and
-// strict in any case.
+// completeTool returns a tool as a Response has it: a function always has parameters
+// and strict.
 func completeTool(v jsontext.Value) jsontext.Value {
 	var kind, parameters, strict jsontext.Value
 	v.Pick(jsontext.Into("type", &kind), jsontext.Into("parameters", &parameters), jsontext.Into("strict", &strict))
@@ -87,9 +87,8 @@ func completeTool(v jsontext.Value) jsontext.Value {
 	return append(v, '}')
 }
 
-// customInput takes the text out of the arguments of a custom tool's function.
-// Arguments of another form are the text themselves: better an odd text than
-// none.
+// customInput returns the text in the arguments of a custom tool's function. If they
+// have another form, it returns the arguments: odd text is better than none.
 func customInput(arguments string) string {
 	var call struct {
 		Input *string `json:"input"`

@@ -5,18 +5,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Stream encodes the outputs of a turn as the events of a streamed
-// response (ResponseStreamEvent). Each has its type and a sequence_number, from 0
-// up without a gap:
+// Stream encodes the outputs of a turn as the events of a streamed response
+// (ResponseStreamEvent). Each has a type and a sequence_number, from 0 on without gaps:
 //
 //   - response.created and response.in_progress,
-//   - for each item response.output_item.added, what belongs to its type, and
-//     response.output_item.done: content parts and texts of a message, parts and
-//     texts of a reasoning's summary, the arguments of a call,
-//   - response.completed, response.incomplete or response.failed, with the whole
-//     Response.
+//   - for each item response.output_item.added, events of its type, and
+//     response.output_item.done. A message has content parts and texts, reasoning the parts
+//     and texts of its summary, a call its arguments.
+//   - response.completed, response.incomplete or response.failed, with the whole Response.
 //
-// It must not be used by several goroutines at once.
+// A Stream must not be used by several goroutines at once.
 type Stream struct {
 	fold
 	emit     func(event string, data []byte) error
@@ -26,16 +24,16 @@ type Stream struct {
 	err      error // of emit
 }
 
-// NewStream returns an encoder that hands the name and the JSON of each
-// event to emit, without any framing. The slice is valid during the call only.
-// The stream ends at the first error of emit.
+// NewStream returns an encoder that passes the name and the JSON of each event to emit,
+// without any framing. The slice is valid during the call only. The stream ends at the
+// first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	s := &Stream{emit: emit, head: deltaHead{index: hidden}}
 	s.fold = newFold(meta, s)
 	return s
 }
 
-// Open writes the events that precede all others.
+// Open writes the events before the first item.
 func (s *Stream) Open() error {
 	object := s.object()
 	s.whole("response.created", object)
@@ -43,8 +41,8 @@ func (s *Stream) Open() error {
 	return s.err
 }
 
-// Write encodes one output as none, one or more events; a response has one
-// choice only. The error is that of emit. Outputs after the last are ignored.
+// Write encodes an output as any number of events. A response has one choice only. The
+// error is that of emit. Outputs after the last are ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if s.done || s.err != nil {
 		return s.err
@@ -54,9 +52,8 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	return s.err
 }
 
-// Fail ends the response without its turn having ended well: because of
-// [ErrCancelled], which makes it a cancelled one, or of a failure. There is no event
-// for the former: it is a response.failed whose response is cancelled.
+// Fail ends the response with an error. With [ErrCancelled] the response is cancelled.
+// There is no event for that: it is a response.failed with a cancelled response.
 func (s *Stream) Fail(e *apierror.Error) error {
 	if s.done {
 		return s.err
@@ -73,7 +70,7 @@ func (s *Stream) Fail(e *apierror.Error) error {
 // Done reports whether the last event has been written.
 func (s *Stream) Done() bool { return s.done && s.err == nil }
 
-// end writes the last event, if that was the last output.
+// end writes the last event if the response has ended.
 func (s *Stream) end() {
 	if !s.done {
 		return

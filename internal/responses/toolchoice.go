@@ -21,8 +21,8 @@ func (r *Request) readToolChoice(v jsontext.Value) *field.Error {
 	return field.WrongType("a string or an object", v)
 }
 
-// readResponseObject reads a choice that is an object (ToolChoiceFunction,
-// ToolChoiceCustom, ToolChoiceAllowed).
+// readChoice reads a choice that is an object (ToolChoiceFunction, ToolChoiceCustom,
+// ToolChoiceAllowed).
 func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 	var kind, mode, tools jsontext.Value
 	v.Pick(jsontext.Into("type", &kind), jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
@@ -34,7 +34,7 @@ func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 	return f
 }
 
-// readChosenTool reads {"type":"function","name":…}, also of a custom tool.
+// readChosenTool reads {"type":"function","name":…}, or the same of a custom tool.
 func readChosenTool(v jsontext.Value) (string, *field.Error) {
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
 		return "", f

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// toolForm is what a tool of a Responses request is to its client, where that is
-// more than a function: Codex and the model know functions only.
+// toolForm is the form of a tool for the client, if that is not a function without a
+// namespace. Codex and the model only know functions.
 type toolForm struct {
 	kind      string // the type of its calls: function_call, custom_tool_call, tool_search_call
 	namespace string
@@ -21,22 +21,22 @@ type toolForm struct {
 // searchTool is the function that stands for a tool_search.
 const searchTool = "tool_search"
 
-// customSchema is the schema of the function that stands for a custom tool,
-// which takes any text.
+// customSchema is the schema of the function that stands for a custom tool. It has one
+// text.
 var customSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
-// customArguments are the arguments of that function for an input, which is a
-// JSON string.
+// customArguments returns the arguments of that function for an input, which is a JSON
+// string.
 func customArguments(input jsontext.Value) []byte {
 	arguments := append([]byte(nil), `{"input":`...)
 	arguments = append(arguments, input...)
 	return append(arguments, '}')
 }
 
-// plainNamespace is the namespace of the tools that have none.
+// plainNamespace is the namespace of tools without one.
 const plainNamespace = "functions"
 
-// joinName is the name of a tool in a namespace, as one function.
+// joinName returns the name of the function that stands for a tool in a namespace.
 func joinName(namespace, name string) string {
 	if namespace == "" || namespace == plainNamespace {
 		return name
@@ -44,7 +44,7 @@ func joinName(namespace, name string) string {
 	return prompt.CutName(namespace+"__"+name, "")
 }
 
-// moreTool is a tool that stands in an input item.
+// moreTool is a tool with its form.
 type moreTool struct {
 	prompt.Tool
 	form toolForm
@@ -81,9 +81,9 @@ func (r *Request) readTools(v jsontext.Value) *field.Error {
 	return nil
 }
 
-// skipHosted remembers a hosted tool. Every client but Codex is refused with
-// it: Codex adds such tools by itself, needs none of them, and has no other way
-// to learn that they are not there.
+// skipHosted remembers a hosted tool. It is an error for every client but Codex. Codex
+// adds such tools by itself, does not depend on them, and has no other way to learn
+// that they are missing.
 func (r *Request) skipHosted(f *field.Error) {
 	if r.hosted == nil {
 		r.hosted = &field.Error{Path: f.Path, Problem: f.Problem, Code: apierror.CodeUnsupportedParameter}
@@ -113,8 +113,8 @@ func (r *Request) addTool(t moreTool) *field.Error {
 	return nil
 }
 
-// readMoreTools reads the tools of an input item. Hosted ones in it were never
-// the client's own idea: another tool has found them.
+// readMoreTools reads the tools of an input item. A hosted one is always an error here:
+// another tool has found it.
 func (r *Request) readMoreTools(v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindArray, v); f != nil {
 		return f
@@ -136,7 +136,7 @@ func (r *Request) readMoreTools(v jsontext.Value) *field.Error {
 	return nil
 }
 
-// addMoreTools declares the tools of input items that are not declared yet.
+// addMoreTools declares those tools of input items that are not declared.
 func (r *Request) addMoreTools() *field.Error {
 	for _, t := range r.more {
 		if r.declared[t.Name] {
@@ -149,11 +149,10 @@ func (r *Request) addMoreTools() *field.Error {
 	return nil
 }
 
-// codeHosted marks the fault of a tool that only OpenAI can run. It never
-// reaches a client.
+// codeHosted is the code of a tool that only OpenAI can run. No client gets it.
 const codeHosted apierror.Code = "hosted_tool"
 
-// readTool reads a tool (Tool): the functions that stand for it.
+// readTool reads a tool (Tool). It returns the functions that stand for it.
 func readTool(v jsontext.Value, namespace string) ([]moreTool, *field.Error) {
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
 		return nil, f
@@ -191,7 +190,7 @@ func oneTool(kind, namespace string, t prompt.Tool) []moreTool {
 	return []moreTool{{t, form}}
 }
 
-// readNamespace reads a namespace: tools that share the beginning of a name.
+// readNamespace reads a namespace of tools.
 func readNamespace(v jsontext.Value) ([]moreTool, *field.Error) {
 	var nameOf, tools jsontext.Value
 	v.Pick(jsontext.Into("name", &nameOf), jsontext.Into("tools", &tools))
@@ -215,8 +214,8 @@ func readNamespace(v jsontext.Value) ([]moreTool, *field.Error) {
 	return all, nil
 }
 
-// readCustomTool reads a custom tool. Its grammar is told to the model, which
-// Codex cannot hold to it.
+// readCustomTool reads a custom tool. The model is told its grammar. Codex cannot
+// enforce it.
 func readCustomTool(v jsontext.Value) (t prompt.Tool, _ *field.Error) {
 	var nameOf, description, format jsontext.Value
 	v.Pick(jsontext.Into("name", &nameOf), jsontext.Into("description", &description), jsontext.Into("format", &format))
@@ -244,7 +243,7 @@ func readCustomTool(v jsontext.Value) (t prompt.Tool, _ *field.Error) {
 	return t, nil
 }
 
-// readGrammar reads the format of a custom tool; empty: any text.
+// readGrammar reads the format of a custom tool. It is empty for any text.
 func readGrammar(v jsontext.Value) (string, *field.Error) {
 	if !v.Given() {
 		return "", nil
@@ -266,7 +265,7 @@ func readGrammar(v jsontext.Value) (string, *field.Error) {
 	return definition.Text(), nil
 }
 
-// readSearchTool reads a search for tools that the client runs itself.
+// readSearchTool reads a search for tools that the client runs.
 func readSearchTool(v jsontext.Value) (prompt.Tool, *field.Error) {
 	var description, parameters jsontext.Value
 	v.Pick(jsontext.Into("description", &description), jsontext.Into("parameters", &parameters))

@@ -5,8 +5,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// responseState is the part of a Response that changes while it is made. Behind it
-// comes what repeats the request, see [settings].
+// responseState has the members of a Response that change while it is made. The members
+// of [settings] follow.
 type responseState struct {
 	ID          string             `json:"id"`
 	Object      string             `json:"object"`
@@ -30,7 +30,7 @@ type incompleteDetails struct {
 	Reason string `json:"reason"`
 }
 
-// usage is a ResponseUsage. Codex does not say how much was written to the provider's
+// usage is a ResponseUsage. Codex does not report what was written to the provider's
 // cache.
 type usage struct {
 	InputTokens  int64 `json:"input_tokens"`
@@ -96,8 +96,7 @@ type reasoning struct {
 	Summary *string `json:"summary"`
 }
 
-// outputJSON is an item of an output (OutputItem). Which members it has depends on its
-// type.
+// outputJSON is an item of the output (OutputItem). Its members depend on its type.
 type outputJSON struct {
 	ID     string `json:"id"`
 	Type   string `json:"type"`
@@ -138,8 +137,8 @@ type summaryText struct {
 
 func newSummaryText(text string) summaryText { return summaryText{"summary_text", text} }
 
-// event is a ResponseStreamEvent about an item. Which members it has depends on its
-// type. Those with a whole Response, and most of a delta, are appended by hand.
+// event is a ResponseStreamEvent about an item. Its members depend on its type. Events
+// with a whole Response are appended by hand, and so are the ends of deltas.
 type event struct {
 	Type         string      `json:"type"`
 	Sequence     *int64      `json:"sequence_number,omitempty"`

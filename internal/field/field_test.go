@@ -1,0 +1,61 @@
+package field
+
+import (
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// TestPaths: an error gets its path while it is returned from level to level.
+func TestPaths(t *testing.T) {
+	for want, f := range map[string]*Error{
+		"n":                                Missing().In("n"),
+		"messages[2].content":              Missing().In("content").At(2).In("messages"),
+		"a[0][1]":                          Missing().At(1).At(0).In("a"),
+		"input[3].content[0].image_url.id": Missing().In("id").In("image_url").At(0).In("content").At(3).In("input"),
+	} {
+		e := f.APIError()
+		if e.Param != want || e.Message != want+": is required." || e.Code != apierror.CodeMissingParameter || e.Status != 400 {
+			t.Errorf("%+v, want %s", e, want)
+		}
+	}
+	if (*Error)(nil).In("a").At(1) != nil {
+		t.Error("nothing became an error")
+	}
+}
+
+func TestReaders(t *testing.T) {
+	value := func(text string) jsontext.Value { return jsontext.Value(text) }
+	var limit int
+	var name string
+	for what, c := range map[string]struct {
+		err  *Error
+		code apierror.Code // empty: no error
+	}{
+		"kind":             {Expect(jsontext.KindString, value(`"x"`)), ""},
+		"another kind":     {Expect(jsontext.KindString, value(`1`)), apierror.CodeInvalidType},
+		"none":             {Expect(jsontext.KindString, nil), apierror.CodeMissingParameter},
+		"optional, null":   {Optional(jsontext.KindString, value(`null`)), ""},
+		"optional, number": {Optional(jsontext.KindString, value(`1`)), apierror.CodeInvalidType},
+		"empty":            {NonEmpty(value(`""`)), apierror.CodeInvalidValue},
+		"limit":            {Limit(&limit, value(`7.0`)), ""},
+		"limit of 0":       {Limit(new(int), value(`0`)), apierror.CodeInvalidValue},
+		"half a token":     {Limit(new(int), value(`1.5`)), apierror.CodeInvalidValue},
+		"one of":           {OneOf(&name, []string{"a", "b"}, value(`"b"`)), ""},
+		"none of":          {OneOf(new(string), []string{"a", "b"}, value(`"c"`)), apierror.CodeInvalidValue},
+	} {
+		switch {
+		case c.err == nil && c.code != "":
+			t.Errorf("%s: no error", what)
+		case c.err != nil && c.err.Code != c.code:
+			t.Errorf("%s: %+v", what, c.err)
+		}
+	}
+	if limit != 7 || name != "b" {
+		t.Errorf("limit %d, name %q", limit, name)
+	}
+	if n, f := Count(value(`1e300`)); f != nil || n != 1<<31-1 {
+		t.Errorf("%d, %+v", n, f)
+	}
+}
