@@ -131,15 +131,10 @@ func (v Value) Compact() json.RawMessage {
 // Elements iterates over the elements of an array.
 func (v Value) Elements() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
-		pos := spaceEnd([]byte(v), 1)
-		for i := 0; v[pos] != ']'; i++ {
-			end := valueEnd([]byte(v), pos)
-			if !yield(i, v[pos:end:end]) {
+		c := Cursor{text: v}
+		for i := range c.Elements() {
+			if !yield(i, c.Skip()) {
 				return
-			}
-			pos = spaceEnd([]byte(v), end)
-			if v[pos] == ',' {
-				pos = spaceEnd([]byte(v), pos+1)
 			}
 		}
 	}
@@ -150,19 +145,10 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 // allocates nothing.
 func (v Value) Members() iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
-		pos := spaceEnd([]byte(v), 1)
-		for v[pos] != '}' {
-			end := valueEnd([]byte(v), pos)
-			name := v[pos:end]
-			pos = spaceEnd([]byte(v), end) // the colon
-			pos = spaceEnd([]byte(v), pos+1)
-			end = valueEnd([]byte(v), pos)
-			if !yield(name.Bytes(), v[pos:end:end]) {
+		c := Cursor{text: v}
+		for name := range c.Members() {
+			if !yield(name, c.Skip()) {
 				return
-			}
-			pos = spaceEnd([]byte(v), end)
-			if v[pos] == ',' {
-				pos = spaceEnd([]byte(v), pos+1)
 			}
 		}
 	}
