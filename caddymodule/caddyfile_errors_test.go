@@ -156,6 +156,16 @@ func TestDirectiveErrors(t *testing.T) {
 	}
 }
 
+// checkOptionErrors checks the errors of options that stand on the second line of a
+// Caddyfile.
+func checkOptionErrors(t *testing.T, errorOf map[string]string) {
+	t.Helper()
+	for options, want := range errorOf {
+		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}"))
+		wantError(t, err, want, "Testfile", 2)
+	}
+}
+
 func wantError(t *testing.T, err error, want, file string, line int) {
 	t.Helper()
 	where := fmt.Sprintf("at %s:%d", file, line)

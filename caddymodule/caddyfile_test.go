@@ -200,6 +200,21 @@ func handlersIn(t testing.TB, config []byte) []map[string]any {
 	return found
 }
 
+// checkOptions checks the JSON that options in a Caddyfile become, and that a
+// handler accepts it.
+func checkOptions(t *testing.T, jsonOf map[string]string) {
+	t.Helper()
+	for options, want := range jsonOf {
+		h := new(Handler)
+		if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}")); err != nil {
+			t.Errorf("%q: %v", options, err)
+			continue
+		}
+		sameJSON(t, options, encode(t, h), want)
+		provision(t, h)
+	}
+}
+
 // sameJSON compares two encodings without regard to white space and the order of keys.
 func sameJSON(t *testing.T, what string, got []byte, want string) {
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 
 // Each option of models gives the expected JSON.
 func TestModelDirectives(t *testing.T) {
-	for options, want := range map[string]string{
+	checkOptions(t, map[string]string{
 		"model fast":                         `{"models":[{"id":"fast"}]}`,
 		"model fast gpt-5":                   `{"models":[{"id":"fast","model":"gpt-5"}]}`,
 		"model fast gpt-5 low\nmodel g":      `{"models":[{"id":"fast","model":"gpt-5","effort":"low"},{"id":"g"}]}`,
@@ -20,19 +20,11 @@ func TestModelDirectives(t *testing.T) {
 		"instructions replace":               `{"instructions":"replace"}`,
 		"instructions append":                `{"instructions":"append"}`,
 		"reasoning off\nmodel a b/c minimal": `{"reasoning":false,"models":[{"id":"a","model":"b/c","effort":"minimal"}]}`,
-	} {
-		h := new(Handler)
-		if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}")); err != nil {
-			t.Errorf("%q: %v", options, err)
-			continue
-		}
-		sameJSON(t, options, encode(t, h), want)
-		provision(t, h)
-	}
+	})
 }
 
 func TestModelDirectiveErrors(t *testing.T) {
-	for options, want := range map[string]string{
+	checkOptionErrors(t, map[string]string{
 		"model":              "after 'model'",
 		"model a b low more": "after 'more'",
 		"model a b tiny":     `"tiny" must be one of none, minimal,`,
@@ -42,10 +34,7 @@ func TestModelDirectiveErrors(t *testing.T) {
 		"reasoning on off":   "after 'off'",
 		"instructions":       "after 'instructions'",
 		"instructions on":    `"on" must be one of auto, replace, append`,
-	} {
-		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}"))
-		wantError(t, err, want, "Testfile", 2)
-	}
+	})
 	err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\nmodel a b\nmodel a c\n}"))
 	wantError(t, err, "model a is given twice", "Testfile", 3)
 }

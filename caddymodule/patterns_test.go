@@ -108,21 +108,13 @@ func (notAPattern) CaddyModule() caddy.ModuleInfo {
 }
 
 func TestTextualPatterns(t *testing.T) {
-	for options, want := range map[string]string{
+	checkOptions(t, map[string]string{
 		"textual_pattern tool_call":                             `{"textual_patterns":{"tool_call":{}}}`,
 		"textual_pattern line":                                  `{"textual_patterns":{"line":{}}}`,
 		"textual_pattern line {\nword RUN\n}\ntool_block_max 2": `{"textual_patterns":{"line":{"word":"RUN"}},"tool_block_max":2}`,
 		"textual_pattern tool_call\ntextual_pattern line":       `{"textual_patterns":{"tool_call":{},"line":{}}}`,
 		"textual_pattern tool_call {\n}\ntextual_tools on":      `{"textual_patterns":{"tool_call":{}},"textual_tools":"on"}`,
-	} {
-		h := new(Handler)
-		if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}")); err != nil {
-			t.Errorf("%q: %v", options, err)
-			continue
-		}
-		sameJSON(t, options, encode(t, h), want)
-		provision(t, h)
-	}
+	})
 	for options, want := range map[string]string{
 		"textual_pattern":                            "after 'textual_pattern'",
 		"textual_pattern no_such":                    "module not registered: http.codex.patterns.no_such",

@@ -10,7 +10,7 @@ import (
 
 // Each option of tool calls gives the expected JSON.
 func TestToolDirectives(t *testing.T) {
-	for options, want := range map[string]string{
+	checkOptions(t, map[string]string{
 		"output_mode auto":                                `{"output_mode":"auto"}`,
 		"output_mode openai-json":                         `{"output_mode":"openai-json"}`,
 		"output_mode obsidian-xml":                        `{"output_mode":"obsidian-xml"}`,
@@ -39,20 +39,11 @@ func TestToolDirectives(t *testing.T) {
 		"output_mode obsidian-xml\nxml_escape entities":   `{"output_mode":"obsidian-xml","xml_escape":"entities"}`,
 		"tool_block_max 1\nparallel_tool_calls off":       `{"tool_block_max":1,"parallel_tool_calls":false}`,
 		"textual_tools off\nsuppress_tail_after_tools on": `{"textual_tools":"off","suppress_tail_after_tools":true}`,
-	} {
-		h := new(Handler)
-		if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}")); err != nil {
-			t.Errorf("%q: %v", options, err)
-			continue
-		}
-		sameJSON(t, options, encode(t, h), want)
-		// What the Caddyfile makes is also what a configuration may hold.
-		provision(t, h)
-	}
+	})
 }
 
 func TestToolDirectiveErrors(t *testing.T) {
-	for options, want := range map[string]string{
+	checkOptionErrors(t, map[string]string{
 		"output_mode xml":                  `"xml" must be one of auto, openai-json, obsidian-xml`,
 		"output_mode Auto":                 `"Auto" must be one of`,
 		"output_mode \"\"":                 `"" must be one of`,
@@ -76,10 +67,7 @@ func TestToolDirectiveErrors(t *testing.T) {
 		"tool_block_delimiter a b":         "after 'b'",
 		"parallel_tool_calls no":           `"no" must be one of on, off`,
 		"xml_escape html":                  `"html" must be one of literal, entities`,
-	} {
-		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + options + "\n}"))
-		wantError(t, err, want, "Testfile", 2)
-	}
+	})
 	for option, arg := range map[string]string{
 		"output_mode": "auto", "stop_after_tools": "off", "suppress_tail_after_tools": "on", "textual_tools": "on", "tool_block_max": "0",
 		"tool_block_dedup": "off", "tool_block_delimiter": "x", "parallel_tool_calls": "on", "xml_escape": "literal",

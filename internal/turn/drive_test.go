@@ -119,23 +119,29 @@ func TestDriveShutdown(t *testing.T) {
 	}
 }
 
+// driveComplaining drives a turn that reports an error after 30 seconds.
+func driveComplaining(t *testing.T, s *script, l *listener) {
+	t.Helper()
+	feeding := make(chan struct{})
+	go func() {
+		defer close(feeding)
+		time.Sleep(30 * time.Second)
+		s.give(complaint("reconnecting", true))
+	}()
+	if err := Drive(t.Context(), s, New(Options{}), l, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	<-feeding
+}
+
 // TestDriveIdle: silence ends a turn, complaints do not count as life, and the
 // consumer is woken meanwhile.
 func TestDriveIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l := newScript(), &listener{every: 10 * time.Second}
 		start := time.Now()
-		feeding := make(chan struct{})
 		s.batches = [][]codexrpc.Event{{delta("m", "a")}}
-		go func() {
-			defer close(feeding)
-			time.Sleep(30 * time.Second)
-			s.give(complaint("reconnecting", true))
-		}()
-		if err := Drive(t.Context(), s, New(Options{}), l, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		<-feeding
+		driveComplaining(t, s, l)
 		if l.woken < 2 {
 			t.Errorf("woken %d times in %s", l.woken, time.Since(start))
 		}
@@ -147,16 +153,7 @@ func TestDriveIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l := newScript(), &listener{}
 		start := time.Now()
-		feeding := make(chan struct{})
-		go func() {
-			defer close(feeding)
-			time.Sleep(30 * time.Second)
-			s.give(complaint("reconnecting", true))
-		}()
-		if err := Drive(t.Context(), s, New(Options{}), l, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		<-feeding
+		driveComplaining(t, s, l)
 		if took := time.Since(start); took != time.Minute {
 			t.Errorf("ended after %s", took)
 		}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -46,14 +45,9 @@ func (s *site) getJSON(path string, into any) {
 // scrape reads the metrics of tools, by name and labels.
 func (s *site) scrape() map[string]int {
 	s.t.Helper()
-	status, text := s.get("/metrics")
-	if status != http.StatusOK {
-		s.t.Fatal(status, text)
-	}
 	values := make(map[string]int)
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(name, "codex_tool_") {
+	for name, n := range s.samples() {
+		if strings.HasPrefix(name, "codex_tool_") {
 			values[name] = int(n)
 		}
 	}
