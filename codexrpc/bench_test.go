@@ -42,7 +42,7 @@ func TestDeltaAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkDelta is the hot path: one delta from its line to its consumer.
+// BenchmarkDelta measures the hot path: one delta from its line to its consumer.
 func BenchmarkDelta(b *testing.B) {
 	c := newTestConn()
 	thread := openTestTurn(c, benchThread, benchTurn)
@@ -58,7 +58,7 @@ func BenchmarkDelta(b *testing.B) {
 	}
 }
 
-// source repeats a text for ever.
+// source repeats a text without end.
 type source struct {
 	text string
 	at   int
@@ -98,7 +98,7 @@ func BenchmarkReader(b *testing.B) {
 	}
 }
 
-// BenchmarkEcho skips a history that comes back.
+// BenchmarkEcho measures how a line with echoed history is skipped.
 func BenchmarkEcho(b *testing.B) {
 	c := newTestConn()
 	openTestTurn(c, benchThread, benchTurn)
@@ -113,7 +113,7 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkInject writes a history of 32 MB.
+// BenchmarkInject encodes a history of 32 MB.
 func BenchmarkInject(b *testing.B) {
 	item := json.RawMessage(`{"type":"message","role":"user","content":[{"type":"input_text","text":"` + strings.Repeat("some text ", 1<<10) + `"}]}`)
 	params := injectParams{threadID: benchThread}
@@ -131,7 +131,7 @@ func BenchmarkInject(b *testing.B) {
 	}
 }
 
-// BenchmarkCall is a round trip between two goroutines, without an app-server.
+// BenchmarkCall measures a round trip between two goroutines, without an app-server.
 func BenchmarkCall(b *testing.B) {
 	t := &echoTransport{calls: make(chan []byte, 1), closed: make(chan struct{})}
 	c := NewConn(t, nil)

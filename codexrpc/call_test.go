@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// listModels calls a method that needs nothing.
+// listModels makes a call without parameters in the background.
 func listModels(ctx context.Context, c *Conn) <-chan error {
 	return async(func() error {
 		_, err := c.Models(ctx)
@@ -18,8 +18,8 @@ func listModels(ctx context.Context, c *Conn) <-chan error {
 	})
 }
 
-// The app-server loses requests when too many wait: the 65th is not sent
-// before one of the 64 is answered.
+// TestCallsInFlightAreCapped checks that the 65th call is not sent before one of the
+// 64 is answered: the app-server loses requests when too many wait.
 func TestCallsInFlightAreCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -45,8 +45,8 @@ func TestCallsInFlightAreCapped(t *testing.T) {
 	})
 }
 
-// A call whose caller has left is still work for the app-server: it keeps its
-// place among those in flight until it is answered, or its time is over.
+// TestAbandonedCallsKeepTheirPlace checks that an abandoned call keeps its slot until
+// it is answered or has timed out: the app-server still works on it.
 func TestAbandonedCallsKeepTheirPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -102,7 +102,7 @@ func TestCallTimeout(t *testing.T) {
 	})
 }
 
-// Waiting for a slot has an end, too.
+// TestTimeoutWithoutASlot checks that waiting for a slot counts for the timeout.
 func TestTimeoutWithoutASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -158,8 +158,8 @@ func TestRefusedCall(t *testing.T) {
 	})
 }
 
-// An answer that came before the end of the connection is one, whichever the
-// caller sees first.
+// TestAnswerBeforeTheEnd checks that a caller gets an answer that came before the end
+// of the connection, in whichever order it notices them.
 func TestAnswerBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 50 {
@@ -175,7 +175,7 @@ func TestAnswerBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// A null error beside a result is no refusal.
+// TestNullErrorIsNone checks that a null error beside a result is ignored.
 func TestNullErrorIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -234,7 +234,8 @@ func TestOverloadThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// The pause of a retry ends with the caller, and with the connection.
+// TestOverloadPauseEnds checks that the pause before a retry ends with the context and
+// with the connection.
 func TestOverloadPauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, end := range map[string]func(*Conn, context.CancelFunc){
@@ -256,8 +257,8 @@ func TestOverloadPauseEnds(t *testing.T) {
 	})
 }
 
-// A caller that leaves while its call waits for another to be written takes it
-// along: nothing is sent.
+// TestCallThatWasNeverSent checks that a call whose context ends before it is written
+// is not sent.
 func TestCallThatWasNeverSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

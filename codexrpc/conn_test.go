@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A server's request may carry the id of a call of ours: the id spaces are
-// separate.
+// TestIDSpacesAreSeparate checks that a request of the server's may have the id of a
+// call of the client's.
 func TestIDSpacesAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -37,7 +37,8 @@ func TestIDSpacesAreSeparate(t *testing.T) {
 	})
 }
 
-// The server's ids come back as they were, whether number or string.
+// TestServerIDsAreEchoedVerbatim checks that a reply has the request's id byte for
+// byte, be it a number or a string.
 func TestServerIDsAreEchoedVerbatim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, p := dial(t)
@@ -50,7 +51,7 @@ func TestServerIDsAreEchoedVerbatim(t *testing.T) {
 	})
 }
 
-// Nobody is there to approve anything: each request for it is refused.
+// TestApprovalsAreRefused checks that every request for an approval is declined.
 func TestApprovalsAreRefused(t *testing.T) {
 	for method, want := range map[string]string{
 		"applyPatchApproval":                    `{"decision":"abort"}`,
@@ -100,7 +101,8 @@ func TestUnknownServerRequestIsAnswered(t *testing.T) {
 	})
 }
 
-// What is not understood is counted, and the connection goes on.
+// TestOddLinesAreCounted checks that unknown messages are counted and the connection
+// goes on.
 func TestOddLinesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -130,8 +132,8 @@ func TestOddLinesAreCounted(t *testing.T) {
 	})
 }
 
-// The warning of a change of the transport names no turn and is one of the
-// thread's.
+// TestFallbackReachesTheTurn checks that the warning of a retry over HTTP, which names
+// no turn, reaches the thread's turn.
 func TestFallbackReachesTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -145,7 +147,8 @@ func TestFallbackReachesTheTurn(t *testing.T) {
 	})
 }
 
-// The end of the transport ends every call and turn, with its reason.
+// TestEndOfTransport checks that the end of the transport ends every call and turn,
+// with its reason.
 func TestEndOfTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -176,8 +179,8 @@ func TestEndOfTransport(t *testing.T) {
 	})
 }
 
-// An app-server that does not read its input is as good as dead: the write's
-// deadline ends the connection.
+// TestStuckInputEndsTheConnection checks that the write timeout ends the connection to
+// an app-server that does not read its input.
 func TestStuckInputEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dial(t) // nobody hears
@@ -247,8 +250,8 @@ func TestTooLargeMessageIsSkipped(t *testing.T) {
 	})
 }
 
-// An app-server that asks and never reads ends the connection when too many
-// replies wait. The reader never waits for it.
+// TestRepliesThatNobodyReads checks that the connection ends when too many replies are
+// queued, and that the reader does not wait for the writer.
 func TestRepliesThatNobodyReads(t *testing.T) {
 	c := newTestConn()
 	request := []byte(`{"id":1,"method":"item/fileChange/requestApproval"}`)
@@ -260,7 +263,7 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 	}
 }
 
-// The id of a request is repeated in the reply, and so has a bound.
+// TestLongIDs checks that the id of a request, which the reply repeats, has a bound.
 func TestLongIDs(t *testing.T) {
 	c := newTestConn()
 	c.dispatch([]byte(`{"id":"` + strings.Repeat("x", maxID) + `","method":"item/fileChange/requestApproval"}`))

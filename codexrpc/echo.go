@@ -20,7 +20,7 @@ func (c *Conn) isEcho(line []byte) bool {
 		if gjson.GetBytes(line, "params.item.type").Str != itemFunctionCall {
 			return true
 		}
-		// Only its turn tells a call in the history from one of the model's.
+		// A call in the history differs from one of the model's only by its turn.
 		t := c.thread(gjson.GetBytes(line, "params.threadId").Str)
 		return t == nil || !t.owns(gjson.GetBytes(line, "params.turnId").Str)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// newTestConn is a connection without goroutines, whose reader is the test.
+// newTestConn is a connection without goroutines; the test calls what the reader does.
 func newTestConn() *Conn {
 	return &Conn{
 		logger:  func() *slog.Logger { return slog.New(slog.DiscardHandler) },
@@ -20,7 +20,7 @@ func newTestConn() *Conn {
 	}
 }
 
-// openTestTurn gives a connection without goroutines a thread with a turn.
+// openTestTurn adds a thread with a turn to a connection without goroutines.
 func openTestTurn(c *Conn, id, turn string) *Thread {
 	t := c.addThread(id)
 	t.markSent()
@@ -59,7 +59,8 @@ func TestIsEcho(t *testing.T) {
 	}
 }
 
-// An injected history of 32 MB comes back without costing its size again.
+// TestEchoIsNotCopied checks that echoed history costs no memory in proportion to its
+// size.
 func TestEchoIsNotCopied(t *testing.T) {
 	c := newTestConn()
 	thread := openTestTurn(c, "thr-1", "trn-1")
@@ -84,8 +85,8 @@ func TestEchoIsNotCopied(t *testing.T) {
 	}
 }
 
-// A history of function calls that comes back before the turn's id is known
-// does not fill the queue, either.
+// TestEchoedCallsDoNotFillTheQueue checks that echoed function calls are dropped even
+// before the turn's id is known.
 func TestEchoedCallsDoNotFillTheQueue(t *testing.T) {
 	c := newTestConn()
 	thread := c.addThread("thr-1")

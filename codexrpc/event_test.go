@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Each notification that is used, in the app-server's own shape.
+// TestDecodeNotifications checks each notification that is used, in the app-server's
+// own shape.
 func TestDecodeNotifications(t *testing.T) {
 	const ids = `"threadId":"thr-1","turnId":"trn-1"`
 	for _, test := range []struct {
@@ -93,7 +94,8 @@ func TestDecodeNotifications(t *testing.T) {
 	}
 }
 
-// codexErrorInfo is a bare name, or an object whose key is the name.
+// TestTurnErrorShapes checks that codexErrorInfo may be a name, or an object whose key
+// is the name.
 func TestTurnErrorShapes(t *testing.T) {
 	for text, want := range map[string]*TurnError{
 		`{"message":"m","codexErrorInfo":"contextWindowExceeded"}`:                          {Message: "m", Code: "contextWindowExceeded"},
@@ -139,7 +141,7 @@ func TestUsageAdds(t *testing.T) {
 	}
 }
 
-// The notifications that are opted out of must not be ones that are used.
+// TestNothingUsedIsOptedOut checks that no notification is both used and opted out of.
 func TestNothingUsedIsOptedOut(t *testing.T) {
 	for _, method := range unused {
 		if decoders[method] != nil || expected[method] {

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzDispatch gives the reader any line: it must neither panic nor wait nor
-// queue an answer that is not one line of JSON, and what it takes for a message
-// must be a JSON object.
+// FuzzDispatch passes any line to the reader. It must not panic or block, and its
+// replies must be lines of JSON. Only JSON objects may count as messages.
 func FuzzDispatch(f *testing.F) {
 	for _, line := range []string{
 		`{"id":1,"result":{"thread":{"id":"thr-2"}}}`,
@@ -55,13 +54,14 @@ func FuzzDispatch(f *testing.F) {
 	})
 }
 
-// isObject reports whether encoding/json takes a line for an object.
+// isObject reports whether encoding/json decodes a line as an object.
 func isObject(line []byte) bool {
 	var object map[string]json.RawMessage
 	return json.Unmarshal(line, &object) == nil && object != nil
 }
 
-// FuzzStdio cuts any stream at any size: the messages are those of its lines.
+// FuzzStdio checks that the messages are the lines of the stream, however reads cut
+// it.
 func FuzzStdio(f *testing.F) {
 	f.Add([]byte("{\"a\":1}\n{\"b\":2}\r\n\n{\"cut"), uint8(3))
 	f.Add([]byte("\n \n\x00\nx"), uint8(1))
@@ -79,8 +79,8 @@ func FuzzStdio(f *testing.F) {
 	})
 }
 
-// FuzzEndpoint: an address is refused, or can be asked for an upgrade; neither
-// tells a password.
+// FuzzEndpoint checks that each address is refused or can be dialled, and that no
+// error contains a password.
 func FuzzEndpoint(f *testing.F) {
 	for _, address := range []string{"ws://127.0.0.1:4500", "wss://codex.example/a", "unix//run/x.sock", "ws://u:p@h", "unix/", "ws://[::1]", "://", "wss://h/p?x=1", "wss://h/p?", "ws://h:99999", "unix//run/\x00"} {
 		f.Add(address)

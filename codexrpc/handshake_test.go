@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// shake plays a handshake with an app-server that answers as told.
+// shake runs a handshake with the given answers.
 func shake(t *testing.T, userAgent, account string) (version string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestHandshakeRefused(t *testing.T) {
 	})
 }
 
-// What the app-server is asked for at the start.
+// TestInitializeParams checks what initialize asks for.
 func TestInitializeParams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -141,7 +141,7 @@ func TestModelsAreListedToTheLastPage(t *testing.T) {
 	})
 }
 
-// A cursor that never ends does not list for ever.
+// TestModelsHaveAnEnd checks that a listing whose cursor never ends is cut off.
 func TestModelsHaveAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

@@ -10,8 +10,9 @@ import (
 
 var testHeartbeat = Heartbeat{Every: 2 * time.Second, Wait: 4 * time.Second, MaxMissed: 3}
 
-// A call that times out has the app-server probed at once.
-func TestDoubtIsAProbe(t *testing.T) {
+// TestTimeoutProbesAtOnce checks that a call that times out causes a probe, and that
+// the second one in a row is reported.
+func TestTimeoutProbesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
 		found := make(chan Probe, 1)
@@ -42,7 +43,7 @@ func TestDoubtIsAProbe(t *testing.T) {
 	})
 }
 
-// Calls that are stuck do not keep a probe from being sent.
+// TestProbeNeedsNoSlot checks that probes are sent while all slots are taken.
 func TestProbeNeedsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -59,7 +60,7 @@ func TestProbeNeedsNoSlot(t *testing.T) {
 	})
 }
 
-// moving is a transport on which something moves though no answer comes.
+// moving is a transport with progress of its own.
 type moving struct {
 	*peer
 	moved func() uint64
@@ -67,7 +68,8 @@ type moving struct {
 
 func (m moving) Progress() uint64 { return m.moved() }
 
-// While messages move the app-server is alive, and no longer.
+// TestProgressIsAnAnswer checks that probes are not missed while the transport makes
+// progress.
 func TestProgressIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)
@@ -96,7 +98,8 @@ func TestProgressIsAnAnswer(t *testing.T) {
 	})
 }
 
-// An app-server that says nothing is given up after so many probes.
+// TestSilentAppServer checks that the connection to a silent app-server ends after so
+// many probes.
 func TestSilentAppServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// TestInstructions: what a provider was found to take holds until the login
-// changes, and is bounded.
+// TestInstructions checks that what is recorded of a provider is dropped when the
+// login changes, and is bounded.
 func TestInstructions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

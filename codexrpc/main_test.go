@@ -10,5 +10,5 @@ import (
 // TestMain checks that no goroutine outlives the tests.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds what must happen in the end, on a machine however busy.
+// patience bounds waits that should end soon, on a machine however busy.
 const patience = time.Minute

@@ -24,7 +24,8 @@ func TestParseMessage(t *testing.T) {
 	}
 }
 
-// The message outlives the buffer that its line was read into.
+// TestParsedMessageIsACopy checks that a message stays valid when the buffer of its
+// line is reused.
 func TestParsedMessageIsACopy(t *testing.T) {
 	line := []byte(`{"id":1,"result":{"text":"kept"}}`)
 	m, err := parseMessage(line)
@@ -37,7 +38,7 @@ func TestParsedMessageIsACopy(t *testing.T) {
 	}
 }
 
-// Nothing is escaped that JSON does not require: histories are full of tags.
+// TestEncodeEscapesNoTags checks that only what JSON requires is escaped.
 func TestEncodeEscapesNoTags(t *testing.T) {
 	line, err := encode(outgoing{Method: "m", Params: map[string]string{"text": "<use_tool> & “quotes”\n"}})
 	if want := `{"method":"m","params":{"text":"<use_tool> & “quotes”\n"}}`; err != nil || string(line) != want {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// peer is the app-server's side of a connection, played by a test: a Transport
-// whose two ends are channels. It belongs in a synctest bubble, so that a
-// message that never comes is a deadlock there and not a hanging test.
+// peer is a Transport whose other end, the app-server's, is played by the test over
+// channels. In a synctest bubble a message that never comes is a deadlock and not a
+// hanging test.
 type peer struct {
 	t          *testing.T
 	toClient   chan []byte
@@ -23,7 +23,7 @@ type peer struct {
 	once       sync.Once
 }
 
-// Read gives the client what the test says.
+// Read returns the next line that the test sends.
 func (p *peer) Read() ([]byte, error) {
 	select {
 	case line, ok := <-p.toClient:
@@ -36,8 +36,7 @@ func (p *peer) Read() ([]byte, error) {
 	}
 }
 
-// Write waits until the test hears the message, as a pipe does that nobody
-// reads.
+// Write waits until the test receives the message, like a pipe without a buffer.
 func (p *peer) Write(message []byte, timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -66,7 +65,7 @@ type heard struct {
 	Error  *outgoingError  `json:"error"`
 }
 
-// hear waits for the client's next message.
+// hear receives the client's next message.
 func (p *peer) hear() heard {
 	p.t.Helper()
 	line := <-p.fromClient
@@ -77,7 +76,7 @@ func (p *peer) hear() heard {
 	return h
 }
 
-// expect waits for a call of a method.
+// expect receives a call of a method.
 func (p *peer) expect(method string) heard {
 	p.t.Helper()
 	h := p.hear()
@@ -87,7 +86,7 @@ func (p *peer) expect(method string) heard {
 	return h
 }
 
-// silent checks that the client has nothing to say by now.
+// silent checks that the client sends nothing.
 func (p *peer) silent() {
 	p.t.Helper()
 	synctest.Wait()
@@ -109,13 +108,13 @@ func (p *peer) say(format string, args ...any) {
 	}
 }
 
-// answer gives a call its result, a JSON text.
+// answer answers a call with a result, a JSON text.
 func (p *peer) answer(h heard, result string) {
 	p.t.Helper()
 	p.say(`{"id":%s,"result":%s}`, h.ID, result)
 }
 
-// refuse gives a call an error.
+// refuse answers a call with an error.
 func (p *peer) refuse(h heard, code int, message string) {
 	p.t.Helper()
 	p.say(`{"id":%s,"error":{"code":%d,"message":%q}}`, h.ID, code, message)
@@ -127,7 +126,7 @@ func (p *peer) notify(method, params string) {
 	p.say(`{"method":%q,"params":%s,"emittedAtMs":0}`, method, params)
 }
 
-// delta sends a piece of a message.
+// delta sends a text delta.
 func (p *peer) delta(thread, turn, text string) {
 	p.t.Helper()
 	p.notify(methodTextDelta, fmt.Sprintf(`{"threadId":%q,"turnId":%q,"itemId":"msg-1","delta":%q}`, thread, turn, text))
@@ -157,7 +156,7 @@ func dial(t *testing.T) (*Conn, *peer) {
 	return c, p
 }
 
-// async runs a call of the client's beside the test, which plays the peer.
+// async runs a call of the client while the test plays the peer.
 func async(f func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -191,7 +190,7 @@ func openTurn(t *testing.T, c *Conn, p *peer, id, turn string) *Thread {
 	return thread
 }
 
-// texts takes what is there and joins the deltas' texts with a bar.
+// texts receives events and joins the texts of the deltas with a bar.
 func texts(t *testing.T, thread *Thread) string {
 	t.Helper()
 	synctest.Wait()

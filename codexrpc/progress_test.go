@@ -9,8 +9,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// What a pipe takes that nobody reads is no progress; what somebody must have
-// read is, and so is what is read here, also within a message.
+// TestProgressOfPipes checks that writes count as progress only when the peer must
+// have read, and reads also within a message.
 func TestProgressOfPipes(t *testing.T) {
 	r, toChild := pipe(t)
 	fromChild, w := pipe(t)

@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// A consumer that never reads loses its own turn and nothing else.
+// TestSlowConsumerEndsItsOwnTurnOnly checks that a consumer that never reads loses its
+// own turn and no other.
 func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -38,7 +39,7 @@ func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 	})
 }
 
-// Small events count for what they take, not for their text.
+// TestManySmallEventsAreBounded checks that small events count with their overhead.
 func TestManySmallEventsAreBounded(t *testing.T) {
 	q := newQueue()
 	q.limit = 1 << 20
@@ -54,8 +55,8 @@ func TestManySmallEventsAreBounded(t *testing.T) {
 	}
 }
 
-// Batches swap: what is pushed while one is read waits for the next take, in
-// order, and the memory of a spent batch holds nothing.
+// TestQueueSwapsBatches checks that events that are pushed while a batch is read come
+// with the next one, in order, and that the memory of a spent batch is cleared.
 func TestQueueSwapsBatches(t *testing.T) {
 	q := newQueue()
 	push := func(texts ...string) {
@@ -85,7 +86,8 @@ func TestQueueSwapsBatches(t *testing.T) {
 	}
 }
 
-// What came before a failure is taken before it.
+// TestQueueGivesTheRestBeforeItsError checks that the events before a failure are
+// received before the error.
 func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 	q := newQueue()
 	cause, later := errors.New("cause"), errors.New("later")
@@ -111,8 +113,8 @@ func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 	}
 }
 
-// A consumer that waits after each batch hears of the end, too, even if one
-// wake stood for the last event and the end.
+// TestQueueWakesForTheEnd checks that a consumer that waits after each batch also gets
+// the error, if one signal stood for the last event and the end.
 func TestQueueWakesForTheEnd(t *testing.T) {
 	q := newQueue()
 	q.push(&Event{Kind: EventTextDelta})
@@ -128,8 +130,8 @@ func TestQueueWakesForTheEnd(t *testing.T) {
 	}
 }
 
-// own keeps the order, and lets go of what it drops.
-func TestOwnKeepsOneTurn(t *testing.T) {
+// TestOfTurn checks that ofTurn keeps the order and clears what it drops.
+func TestOfTurn(t *testing.T) {
 	events := []Event{{turnID: "x", Text: "1"}, {turnID: "a", Text: "2"}, {turnID: "y", Text: "3"}, {turnID: "a", Text: "4"}}
 	kept := ofTurn(events, "a")
 	if len(kept) != 2 || kept[0].Text != "2" || kept[1].Text != "4" {

@@ -32,13 +32,13 @@ func TestRetryAt(t *testing.T) {
 	}
 }
 
-// update sends a rolling update.
+// update sends a notification of the limits.
 func update(p *peer, snapshot string) {
 	p.t.Helper()
 	p.notify(methodRateLimitsUpdated, `{"rateLimits":`+snapshot+`}`)
 }
 
-// ask asks for the limits and lets the peer answer.
+// ask calls RateLimits and lets the peer answer.
 func ask(t *testing.T, c *Conn, p *peer, answer func(heard)) (RateLimits, error) {
 	t.Helper()
 	var got RateLimits
@@ -96,8 +96,8 @@ func TestRateLimits(t *testing.T) {
 	})
 }
 
-// The failure of a spent plan gets the time of its end from the limits that are
-// known, or that are asked for.
+// TestExplainLimit checks that the failure of a spent plan gets its reset from the
+// known limits, or from those that are asked for.
 func TestExplainLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

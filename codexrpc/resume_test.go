@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A thread whose turn has completed takes another one; what comes late of the
-// first turn is not the second's.
+// TestNextTurn checks that a thread takes another turn after one that has completed,
+// and that late events of the first do not reach the second.
 func TestNextTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -46,7 +46,8 @@ func TestNextTurn(t *testing.T) {
 
 const parkedCallOf = `{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1","turnId":"trn-1","callId":"%s","tool":"find","arguments":{}}}`
 
-// The results of all calls of a burst reach it, whenever its requests come.
+// TestAnswerCalls checks that the results of all calls of a burst reach it, whenever
+// its requests come.
 func TestAnswerCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -104,7 +105,8 @@ func TestAnswerCalls(t *testing.T) {
 	})
 }
 
-// Nobody waits for calls of a turn that has ended.
+// TestParkedAfterTheEnd checks that Parked does not wait for calls of a turn that has
+// ended.
 func TestParkedAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

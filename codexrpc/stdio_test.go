@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// readAll reads messages to the end and counts those that were too large.
+// readAll reads all messages and counts those that were too large.
 func readAll(s *Stdio) (lines []string, skipped int, err error) {
 	for {
 		line, err := s.Read()
@@ -32,7 +32,7 @@ func readAll(s *Stdio) (lines []string, skipped int, err error) {
 	}
 }
 
-// pieces reads from text in pieces of random size.
+// pieces is a reader of text that returns pieces of random size.
 type pieces struct {
 	text []byte
 	most int
@@ -48,7 +48,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// However the stream is cut, the messages are the same.
+// TestAnyChunkingGivesTheSameMessages checks that the messages do not depend on how
+// reads cut the stream.
 func TestAnyChunkingGivesTheSameMessages(t *testing.T) {
 	var want []string
 	var stream bytes.Buffer
@@ -77,7 +78,7 @@ func TestAnyChunkingGivesTheSameMessages(t *testing.T) {
 
 var exes = strings.Repeat("x", readBuffer)
 
-// endless is a line of a given length that is never held as a whole.
+// endless is a reader of one long line that is never in memory as a whole.
 type endless struct{ left int }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -89,7 +90,8 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// A line that is too long is skipped without being held, and the next one is read.
+// TestHugeLineIsSkipped checks that a line that is too long is skipped without being
+// kept, and that the next one is read.
 func TestHugeLineIsSkipped(t *testing.T) {
 	r := io.MultiReader(strings.NewReader("first\n"), &endless{left: 10 * keptLine}, strings.NewReader("\nlast\n"))
 	s := NewStdio(io.NopCloser(r), nil)
@@ -106,7 +108,7 @@ func TestHugeLineIsSkipped(t *testing.T) {
 	}
 }
 
-// The bound is the message's: one of just that size is read.
+// TestLineAtTheBound checks lines just below and above the limit.
 func TestLineAtTheBound(t *testing.T) {
 	const limit = 3 * readBuffer
 	for _, test := range []struct{ size, skipped int }{{limit - 1, 0}, {limit + 1, 1}} {
@@ -119,7 +121,8 @@ func TestLineAtTheBound(t *testing.T) {
 	}
 }
 
-// A buffer for a long line is let go with the next read.
+// TestLongLineIsNotKept checks that the buffer of a long line is freed with the next
+// Read.
 func TestLongLineIsNotKept(t *testing.T) {
 	s := NewStdio(io.NopCloser(io.MultiReader(&endless{left: 4 * keptLine}, strings.NewReader("\nnext\n"))), nil)
 	if line, err := s.Read(); err != nil || len(line) != 4*keptLine {
@@ -143,7 +146,8 @@ func TestReadErrorIsTheEnd(t *testing.T) {
 	}
 }
 
-// The last line of a process that died may be long as well.
+// TestLongLastLineWithoutAnEnd checks that the last line may be long and without a
+// line end.
 func TestLongLastLineWithoutAnEnd(t *testing.T) {
 	s := NewStdio(io.NopCloser(&endless{left: 2 * readBuffer}), nil)
 	got, _, err := readAll(s)
@@ -152,7 +156,7 @@ func TestLongLastLineWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// pipe is a pair of pipes as a child process has them.
+// pipe makes a pair of pipes as a child process has them.
 func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -184,7 +188,7 @@ func TestWriteMakesOneLine(t *testing.T) {
 	}
 }
 
-// A pipe that nobody reads fills up; then the deadline ends the write.
+// TestWriteDeadline checks that the timeout ends a write to a full pipe.
 func TestWriteDeadline(t *testing.T) {
 	_, toChild := pipe(t)
 	fromChild, _ := pipe(t)
@@ -195,7 +199,8 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// Regular files know no deadlines and need none.
+// TestWriteWithoutDeadlines checks that a regular file, which has no deadlines, can be
+// written to.
 func TestWriteWithoutDeadlines(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "out")
 	if err != nil {
@@ -210,7 +215,7 @@ func TestWriteWithoutDeadlines(t *testing.T) {
 	}
 }
 
-// Close ends a Read under way.
+// TestCloseEndsRead checks that Close ends a Read under way.
 func TestCloseEndsRead(t *testing.T) {
 	fromChild, _ := pipe(t)
 	_, toChild := pipe(t)

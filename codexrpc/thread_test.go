@@ -10,7 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// The wire of a whole turn, from the parameters to the last event.
+// TestTurnOnTheWire checks the messages of a whole turn, from the parameters to the
+// last event.
 func TestTurnOnTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -54,7 +55,8 @@ func TestTurnOnTheWire(t *testing.T) {
 	})
 }
 
-// Notifications of a turn may come before the answer to turn/start.
+// TestEventsBeforeTheAnswer checks that the notifications of a turn may come before
+// the answer to turn/start.
 func TestEventsBeforeTheAnswer(t *testing.T) {
 	for _, started := range []bool{true, false} {
 		t.Run(fmt.Sprintf("turn_started_%t", started), func(t *testing.T) {
@@ -87,7 +89,7 @@ func TestEventsBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// drain takes the element of a channel, if there is one.
+// drain receives an element of a channel, if there is one.
 func drain(c <-chan struct{}) {
 	select {
 	case <-c:
@@ -95,8 +97,8 @@ func drain(c <-chan struct{}) {
 	}
 }
 
-// Injected items come back as raw items of a turn that is nobody's: they are
-// not calls of the model's, whenever they come.
+// TestReplaysAreDropped checks that injected items, which come back as raw items of
+// another turn, are not taken for calls of the model.
 func TestReplaysAreDropped(t *testing.T) {
 	replay := `{"threadId":"thr-1","turnId":"auto-compact-0","item":{"type":"function_call","id":"fc","call_id":"tool_0_0","name":"find","arguments":"{}"}}`
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +125,8 @@ func TestReplaysAreDropped(t *testing.T) {
 	})
 }
 
-// Two threads at once: each gets its own events, in order, and no others.
+// TestEventsReachTheirThreadOnly checks that each of two threads gets its own events,
+// in order, and no others.
 func TestEventsReachTheirThreadOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -145,7 +148,8 @@ func TestEventsReachTheirThreadOnly(t *testing.T) {
 	})
 }
 
-// A thread id that is in use already would mix up two callers.
+// TestThreadIDInUse checks that a thread id that is in use is refused: it would mix up
+// two callers.
 func TestThreadIDInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -167,8 +171,8 @@ func TestThreadIDInUse(t *testing.T) {
 	})
 }
 
-// A caller that leaves during thread/start is let go at once; its thread is
-// unloaded when the answer comes.
+// TestLateThreadIsUnloaded checks that a thread is unloaded if its caller has left
+// during thread/start.
 func TestLateThreadIsUnloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -194,7 +198,8 @@ func TestLateThreadIsUnloaded(t *testing.T) {
 	})
 }
 
-// The same for an answer that comes after the call's own timeout.
+// TestThreadAfterTheTimeoutIsUnloaded is the same for an answer after the timeout of
+// the call.
 func TestThreadAfterTheTimeoutIsUnloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -211,7 +216,7 @@ func TestThreadAfterTheTimeoutIsUnloaded(t *testing.T) {
 	})
 }
 
-// What is kept of abandoned calls has a bound.
+// TestAbandonedCallsAreBounded checks the bound of the abandoned calls that are kept.
 func TestAbandonedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -236,7 +241,8 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 	})
 }
 
-// A turn that was refused is none: closing the thread interrupts nothing.
+// TestRefusedTurn checks that closing a thread whose turn was refused interrupts
+// nothing.
 func TestRefusedTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -263,7 +269,8 @@ func TestTurnWithoutAnID(t *testing.T) {
 	})
 }
 
-// An item that is not JSON would break the stream for everybody.
+// TestBrokenItemsAreNotSent checks that an item of invalid JSON, which would break the
+// stream, is not sent.
 func TestBrokenItemsAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// closing closes a thread and tells when, and how often, it was released.
+// closing closes a thread and returns a channel that counts its releases.
 func closing(thread *Thread) <-chan struct{} {
 	released := make(chan struct{}, 2)
 	thread.Close(func() { released <- struct{}{} })
@@ -44,8 +44,8 @@ func TestCloseOfAnIdleThread(t *testing.T) {
 	})
 }
 
-// A turn that has ended needs no interrupt, whether or not its last event was
-// consumed.
+// TestCloseAfterTheTurn checks that a turn that has ended is not interrupted, whether
+// or not its last event was received.
 func TestCloseAfterTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -58,8 +58,8 @@ func TestCloseAfterTheTurn(t *testing.T) {
 	})
 }
 
-// The order of an abandoned turn with tool calls: interrupt, the turn's end,
-// only then the answers to the calls, and the unloading.
+// TestCloseInATurn checks the order for an abandoned turn with tool calls: the
+// interruption, the end of the turn, the answers to the calls, and the unloading.
 func TestCloseInATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -97,7 +97,8 @@ func TestCloseInATurn(t *testing.T) {
 	})
 }
 
-// A caller that leaves before the turn has an id interrupts whatever runs.
+// TestInterruptBeforeTheTurnHasAnID checks that a turn without a known id is
+// interrupted.
 func TestInterruptBeforeTheTurnHasAnID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -123,7 +124,8 @@ func TestInterruptBeforeTheTurnHasAnID(t *testing.T) {
 	})
 }
 
-// When turn/start is refused after its caller has left, no end is waited for.
+// TestRefusalAfterTheCallerLeft checks that Close does not wait for the end of a turn
+// whose turn/start was refused after its caller had left.
 func TestRefusalAfterTheCallerLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -146,8 +148,8 @@ func TestRefusalAfterTheCallerLeft(t *testing.T) {
 	})
 }
 
-// A turn that ends by itself refuses the interrupt; its end may come a little
-// later, or never.
+// TestRefusedInterrupt checks that the end of a turn that refuses its interruption is
+// awaited for a moment.
 func TestRefusedInterrupt(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		t.Run(fmt.Sprintf("end_comes_%t", late), func(t *testing.T) {
@@ -171,8 +173,8 @@ func TestRefusedInterrupt(t *testing.T) {
 	}
 }
 
-// A turn that does not end is left alone after a while: unloaded, it ends
-// first.
+// TestTurnThatDoesNotEnd checks that a turn that does not end is unloaded after a
+// while.
 func TestTurnThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -195,7 +197,8 @@ func TestTurnThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// The release comes also when the connection ends, or has ended.
+// TestCloseOnADeadConnection checks that the release is called when the connection
+// ends or has ended.
 func TestCloseOnADeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -208,8 +211,7 @@ func TestCloseOnADeadConnection(t *testing.T) {
 	})
 }
 
-// The release may end the connection itself: it is often what stops the
-// process.
+// TestReleaseMayCloseTheConnection checks that the release may close the connection.
 func TestReleaseMayCloseTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -222,7 +224,8 @@ func TestReleaseMayCloseTheConnection(t *testing.T) {
 	})
 }
 
-// Interrupt is also for a caller that wants to see the turn's end itself.
+// TestInterruptThatIsAwaited checks that a caller can receive the end of a turn that
+// it has interrupted.
 func TestInterruptThatIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -241,7 +244,7 @@ func TestInterruptThatIsAwaited(t *testing.T) {
 	})
 }
 
-// More parked calls than anybody needs are answered at once.
+// TestParkedCallsAreBounded checks that calls above the bound are answered at once.
 func TestParkedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

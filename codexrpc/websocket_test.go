@@ -19,8 +19,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// socketServer serves WebSockets with a handler, and returns its address. It
-// ends when all handlers have returned, which they do when quit is closed.
+// socketServer serves WebSockets with a handler and returns its address. It ends when
+// all handlers have returned; quit tells them to.
 func socketServer(t *testing.T, handle func(ws *websocket.Conn, quit <-chan struct{})) (address string, server *httptest.Server) {
 	t.Helper()
 	quit := make(chan struct{})
@@ -30,7 +30,7 @@ func socketServer(t *testing.T, handle func(ws *websocket.Conn, quit <-chan stru
 	return "ws" + strings.TrimPrefix(server.URL, "http"), server
 }
 
-// upgrade is a handler of WebSockets, as strict as Codex about who may come.
+// upgrade is a handler of WebSockets that refuses the headers which Codex refuses.
 func upgrade(t *testing.T, handle func(ws *websocket.Conn)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Origin", "Sec-WebSocket-Extensions", "Sec-WebSocket-Protocol"} {
@@ -49,7 +49,7 @@ func upgrade(t *testing.T, handle func(ws *websocket.Conn)) http.Handler {
 	})
 }
 
-// echo says what it hears until the peer leaves.
+// echo sends each message back until the peer leaves.
 func echo(ws *websocket.Conn, _ <-chan struct{}) {
 	for {
 		kind, message, err := ws.Read(context.Background())
@@ -69,7 +69,7 @@ func dialSocket(t *testing.T, address, token string) *WebSocket {
 	return s
 }
 
-// Each address leads to the same conversation, of messages of any size.
+// TestWebSocketCarriesMessages checks messages of all sizes over each kind of address.
 func TestWebSocketCarriesMessages(t *testing.T) {
 	plain, server := socketServer(t, echo)
 	socket := filepath.Join(t.TempDir(), "codex.sock")
@@ -113,8 +113,8 @@ func TestWebSocketCarriesMessages(t *testing.T) {
 	}
 }
 
-// A message that is too large is skipped, in one frame or in many, and the next
-// one is whole.
+// TestWebSocketSkipsWhatIsTooLarge checks that a message that is too large is skipped,
+// in one frame or in many, and that the next one is whole.
 func TestWebSocketSkipsWhatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	const limit = 100_000
@@ -205,7 +205,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// A server that takes the connection and says nothing is not waited for.
+// TestDialEnds checks that a dial ends although the server does not answer.
 func TestDialEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -236,8 +236,8 @@ func TestPeerThatLeaves(t *testing.T) {
 	}
 }
 
-// Neither a write to a peer that does not read nor the end of its connection
-// waits for long.
+// TestPeerThatDoesNotRead checks that neither a write to a peer that does not read nor
+// Close waits for long.
 func TestPeerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	address, _ := socketServer(t, func(_ *websocket.Conn, quit <-chan struct{}) { <-quit })
@@ -261,7 +261,7 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A long message goes out in frames of a size that codex takes.
+// TestWebSocketCutsLongMessages checks that a message of several frames arrives whole.
 func TestWebSocketCutsLongMessages(t *testing.T) {
 	const size = maxFrame + 1
 	read := make(chan int, 1)
@@ -282,7 +282,8 @@ func TestWebSocketCutsLongMessages(t *testing.T) {
 	}
 }
 
-// A call that would end the connection is refused, and the connection goes on.
+// TestTooLargeACall checks that a call that is too large for the transport is refused
+// and the connection goes on.
 func TestTooLargeACall(t *testing.T) {
 	if n := (&WebSocket{}).MaxWrite(); n != maxSent {
 		t.Errorf("a WebSocket takes %d bytes", n)

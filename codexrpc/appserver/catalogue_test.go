@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
-// scriptConfig is a configuration whose program is a shell script with the
-// given body. It is read by the shell, not executed: another test's fork may
-// hold a file open that was just written.
+// scriptConfig returns a configuration whose program is a shell script. The shell
+// reads the script: a file that was just written cannot be executed while another fork
+// has it open.
 func scriptConfig(t *testing.T, body string) *Config {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "codex.sh")
@@ -26,8 +26,7 @@ func scriptConfig(t *testing.T, body string) *Config {
 	return &Config{Command: []string{"/bin/sh", script, "-c", "a=b", "app-server", "--listen", "stdio"}}
 }
 
-// print runs the program for its catalogue, with the test's variables and some
-// more.
+// print runs the program for its catalogue, with the test's environment and some more.
 func (cfg *Config) print(dir string, env ...string) ([]byte, error) {
 	run, err := cfg.startCatalogue(dir, append(os.Environ(), env...), patience)
 	if err != nil {
@@ -118,7 +117,7 @@ func FuzzChangeCatalogue(f *testing.F) {
 	})
 }
 
-// The program is run as the app-server is, up to what it is to do.
+// TestCatalogueRun checks the arguments and the environment of the run.
 func TestCatalogueRun(t *testing.T) {
 	cfg := scriptConfig(t, `
 		printf '%s\n' "$@" >args
@@ -212,8 +211,8 @@ func TestCatalogueCommand(t *testing.T) {
 	}
 }
 
-// A program that hangs is ended, with what it has started, by its timeout or
-// earlier.
+// TestCatalogueOfAProgramThatHangs checks that a program that hangs is ended with its
+// children, by the timeout or earlier.
 func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -239,7 +238,8 @@ func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	}
 }
 
-// One that ends but leaves a child with its output open is not waited for.
+// TestCatalogueWithAnOpenEnd checks that output that a child keeps open is not waited
+// for.
 func TestCatalogueWithAnOpenEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -250,9 +250,8 @@ func TestCatalogueWithAnOpenEnd(t *testing.T) {
 	awaitGone(t, readPID(t, filepath.Join(dir, "pid")))
 }
 
-// TestCatalogueKnows: a model is known by its name or as a dated version of
-// one. For others, that only the provider knows, the catalogue must not be
-// used: Codex would take them for something else.
+// TestCatalogueKnows checks that a model is found by its name or as a dated version of
+// one. No other may be found: Codex would take it for that model.
 func TestCatalogueKnows(t *testing.T) {
 	models, err := writeCatalogue([]byte(`{"models":[{"slug":"gpt-9","base_instructions":1},{"slug":""},{"name":"x"},{"slug":"gpt-9-mini","use_responses_lite":true,"base_instructions":"P"}]}`), t.TempDir())
 	if err != nil {
@@ -273,8 +272,7 @@ func TestCatalogueKnows(t *testing.T) {
 	}
 }
 
-// Both forks are over when Start returns, so that none happens later, beside a
-// swap of listeners.
+// TestStartHasForked checks that both forks are over when Start returns.
 func TestStartHasForked(t *testing.T) {
 	script := scriptConfig(t, `exec sleep 1000`)
 	p := newTestProcess(t, "", func(cfg *Config) { cfg.Command = script.Command })
@@ -285,7 +283,7 @@ func TestStartHasForked(t *testing.T) {
 	}
 }
 
-// childrenOfThis counts the children of the test that run.
+// childrenOfThis counts the running children of the test.
 func childrenOfThis(t *testing.T) (n int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")

@@ -77,7 +77,7 @@ func (r *catalogueRun) wait() ([]byte, error) {
 		err = context.Cause(r.ctx)
 	}
 	if err != nil {
-		killGroup(r.cmd) // what it has left behind
+		killGroup(r.cmd) // children may still run
 		return nil, r.failure(err)
 	}
 	return r.output.kept.Bytes(), nil

@@ -29,13 +29,13 @@ const (
 	methodDiagnostics       = "server/diagnostics"
 )
 
-// turnCompleted is the notification that a turn has ended.
+// turnCompleted returns the notification that a turn has ended.
 func turnCompleted(thread, turn, status string) string {
 	return fmt.Sprintf(`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":%q,"error":null}}}`, thread, turn, status)
 }
 
-// runChild is the app-server of the process tests. It answers what a start
-// needs and ends when its input does, but for what mode says, a list of words.
+// runChild is the app-server of the tests. It answers what a start needs and ends with
+// its input, except for what mode says, which is a list of words.
 func runChild(mode string) int {
 	is := make(map[string]bool)
 	for word := range strings.SplitSeq(mode, " ") {
@@ -68,7 +68,7 @@ func runChild(mode string) int {
 	return 0
 }
 
-// answer serves requests until the input ends.
+// answer answers requests until the input ends.
 func answer(is map[string]bool) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
@@ -111,7 +111,7 @@ func answer(is map[string]bool) {
 // threadsStarted counts the threads of one child.
 var threadsStarted int
 
-// childResult is what a method answers; nothing for what goes unanswered.
+// childResult returns the result of a method; empty: the call is not answered.
 func childResult(is map[string]bool, method string) string {
 	if is["mute:"+method] {
 		return ""

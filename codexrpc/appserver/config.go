@@ -34,7 +34,7 @@ type Config struct {
 	// used with Connect.
 	Dir string
 	// Env is added to the environment of the program. Of this process's environment
-	// it gets what it needs to run, to reach the network and to log, and the
+	// it gets the variables that it needs to run, to reach the network and to log, and the
 	// variables that its model providers name.
 	Env map[string]string
 	// StartTimeout bounds a start up to the end of the handshake; 0: 10 s.

@@ -12,8 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// doubles is a program within this process of which any number may be started, so
-// that a process can be tested in virtual time.
+// doubles are app-servers within this process, so that a Process can be tested in
+// virtual time.
 type doubles struct {
 	mu      sync.Mutex
 	started []*double
@@ -35,8 +35,8 @@ type double struct {
 	killed bool
 }
 
-// newDoubles makes a process of doubles that is not started. It is stopped at the
-// end, and belongs in a synctest bubble.
+// newDoubles makes a process of doubles that is not started. It belongs in a synctest
+// bubble.
 func newDoubles(t *testing.T) (*Process, *doubles) {
 	d := &doubles{}
 	p := New(Config{Start: d.start, StopTimeout: time.Second}, nil)
@@ -44,7 +44,7 @@ func newDoubles(t *testing.T) (*Process, *doubles) {
 	return p, d
 }
 
-// last is the double that was started last.
+// last returns the double that was started last.
 func (d *doubles) last() *double {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,14 +128,14 @@ func (d *double) completed(n int) {
 	d.say("%s", turnCompleted(fmt.Sprint("thr-", n), fmt.Sprint("trn-", n), "completed"))
 }
 
-// freeze stops it as SIGSTOP does.
+// freeze stops the double as SIGSTOP does.
 func (d *double) freeze() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.frozen = make(chan struct{})
 }
 
-// thaw lets it go on.
+// thaw continues it.
 func (d *double) thaw() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -182,7 +182,7 @@ func (d *double) wait() {
 	}
 }
 
-// inBubble runs a test in virtual time with a process of doubles that is ready.
+// inBubble runs a test in virtual time with a ready process of doubles.
 func inBubble(t *testing.T, test func(t *testing.T, p *Process, d *doubles)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

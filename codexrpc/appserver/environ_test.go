@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestEnvironment: a program gets what it may have, and no key of another one.
+// TestEnvironment checks that a program gets the variables that it may have, and no
+// others.
 func TestEnvironment(t *testing.T) {
 	operator, temp := t.TempDir(), t.TempDir()
 	writeTestFile(t, filepath.Join(operator, configFile), "[model_providers.p]\nenv_key = \"PROVIDER_KEY\"\nenv_http_headers = { X = \"PROVIDER_HEADER\" }\n")
@@ -61,7 +62,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// readWhole reads a file once its end is there.
+// readWhole reads a file once its last line is there.
 func readWhole(t *testing.T, path string) string {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -73,7 +74,7 @@ func readWhole(t *testing.T, path string) string {
 	return ""
 }
 
-// The names on Windows are matched without regard to case, by a list in capitals.
+// TestVariablesInCapitals checks that the lists for Windows are in upper case.
 func TestVariablesInCapitals(t *testing.T) {
 	for _, name := range slices.Concat(inheritedVariables, windowsVariables) {
 		if name != strings.ToUpper(name) {

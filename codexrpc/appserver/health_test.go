@@ -17,8 +17,9 @@ const (
 	givenUp = probeEvery + maxMissed*probeWait
 )
 
-// A process that hangs is unresponsive, then killed and started again. Its turns
-// end, and who waits for a connection meanwhile gets the new one.
+// TestHungProcess checks that an app-server that hangs becomes unresponsive, is killed
+// and started again, that its turns end, and that a waiting caller gets the new
+// connection.
 func TestHungProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		var seen []State
@@ -54,7 +55,8 @@ func TestHungProcess(t *testing.T) {
 	})
 }
 
-// A process that goes on before it is given up has lost nothing.
+// TestHungProcessGoesOn checks that an app-server that answers again in time keeps its
+// turns.
 func TestHungProcessGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		c := conn(t, p)
@@ -79,7 +81,8 @@ func TestHungProcessGoesOn(t *testing.T) {
 	})
 }
 
-// An instance that hangs while it drains is killed as well, and its turns end.
+// TestHungWhileItDrains checks that a draining app-server that hangs is killed and its
+// turns end.
 func TestHungWhileItDrains(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		old := d.last()
@@ -99,7 +102,7 @@ func TestHungWhileItDrains(t *testing.T) {
 	})
 }
 
-// A replacement by order helps a process that is unresponsive, too.
+// TestHungProcessIsReplaced checks that Restart replaces an unresponsive app-server.
 func TestHungProcessIsReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		d.last().freeze()
@@ -115,7 +118,8 @@ func TestHungProcessIsReplaced(t *testing.T) {
 	})
 }
 
-// A refusal is an answer: not every release knows the method.
+// TestRefusedProbes checks that a refusal counts as an answer: not every release knows
+// server/diagnostics.
 func TestRefusedProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d := newDoubles(t)
@@ -132,8 +136,8 @@ func TestRefusedProbes(t *testing.T) {
 	})
 }
 
-// An app-server that leaves one method unanswered does not stay the one that takes
-// new turns.
+// TestMuteMethods checks that an app-server that leaves calls of one method unanswered
+// is replaced.
 func TestMuteMethods(t *testing.T) {
 	use := map[string]func(t *testing.T, c *codexrpc.Conn){
 		methodThreadStart: func(t *testing.T, c *codexrpc.Conn) {
@@ -203,8 +207,9 @@ func startThread(t *testing.T, c *codexrpc.Conn) *codexrpc.Thread {
 	return thread
 }
 
-// Where a fresh app-server is as deaf, it is not replaced all the time.
-func TestDeafForGood(t *testing.T) {
+// TestUnansweredForGood checks that replacements are limited if each fresh app-server
+// leaves calls unanswered, too.
+func TestUnansweredForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d := newDoubles(t)
 		d.mute = map[string]bool{methodThreadStart: true}
@@ -220,7 +225,8 @@ func TestDeafForGood(t *testing.T) {
 	})
 }
 
-// An app-server that never answers probes is alive while it does other things.
+// TestMuteProbes checks that an app-server that never answers probes is kept as long
+// as it does other things.
 func TestMuteProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, d := newDoubles(t)

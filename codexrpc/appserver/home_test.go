@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// entries are the names in a directory.
+// entries returns the names in a directory.
 func entries(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -69,7 +69,7 @@ func writeNested(t *testing.T, path, content string) {
 	writeTestFile(t, path, content)
 }
 
-// The operator's home is that of the option, else that of Codex itself.
+// TestOperatorHome checks which CODEX_HOME is used.
 func TestOperatorHome(t *testing.T) {
 	user := t.TempDir()
 	t.Setenv("HOME", user)
@@ -90,7 +90,8 @@ func TestOperatorHome(t *testing.T) {
 	}
 }
 
-// A home without anything is one that a login may come into later.
+// TestPrivateHomeOfNothing checks that the operator's home may be empty: the login may
+// come later.
 func TestPrivateHomeOfNothing(t *testing.T) {
 	operator := filepath.Join(t.TempDir(), "none")
 	h, err := (&Config{Home: operator}).newPrivateHome(t.TempDir())
@@ -105,7 +106,7 @@ func TestPrivateHomeOfNothing(t *testing.T) {
 	}
 }
 
-// Nothing is left of a home that cannot be made.
+// TestPrivateHomeFails checks that nothing is left of a home that cannot be made.
 func TestPrivateHomeFails(t *testing.T) {
 	operator, dir := t.TempDir(), t.TempDir()
 	writeNested(t, filepath.Join(operator, variablesFile, "x"), "it is a directory")
@@ -117,7 +118,8 @@ func TestPrivateHomeFails(t *testing.T) {
 	}
 }
 
-// A missing login is asked for where it belongs.
+// TestNotLoggedIn checks that the error for a missing login has the place of the
+// login.
 func TestNotLoggedIn(t *testing.T) {
 	operator := t.TempDir()
 	for config, want := range map[string]string{
@@ -134,7 +136,8 @@ func TestNotLoggedIn(t *testing.T) {
 	}
 }
 
-// A broken configuration is the reason why nothing starts, until it is mended.
+// TestStartWithABrokenConfig checks that nothing starts with a broken config.toml
+// until it is repaired.
 func TestStartWithABrokenConfig(t *testing.T) {
 	operator := t.TempDir()
 	writeTestFile(t, filepath.Join(operator, configFile), "model = [")
@@ -155,7 +158,8 @@ func TestStartWithABrokenConfig(t *testing.T) {
 	}
 }
 
-// Each instance has a home of its own, made when it starts and removed with it.
+// TestHomesOfInstances checks that each instance has a home of its own, which is
+// removed with it.
 func TestHomesOfInstances(t *testing.T) {
 	operator := t.TempDir()
 	writeTestFile(t, filepath.Join(operator, configFile), `model = "one"`)

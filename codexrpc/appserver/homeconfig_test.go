@@ -11,7 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// privateConfigOf is the private config.toml that is made of an operator's.
+// privateConfigOf returns the private config.toml for an operator's.
 func privateConfigOf(t *testing.T, home, config string) (text string, variables []string) {
 	t.Helper()
 	writeTestFile(t, filepath.Join(home, configFile), config)
@@ -28,7 +28,7 @@ func privateConfigOf(t *testing.T, home, config string) (text string, variables 
 	return string(private), variables
 }
 
-// decoded is TOML as data.
+// decoded decodes TOML.
 func decoded(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var data map[string]any
@@ -158,8 +158,8 @@ func TestSystemProxyIsTakenOver(t *testing.T) {
 	}
 }
 
-// A configuration that cannot be read is no reason to go on without: Codex would
-// choose another provider.
+// TestBrokenConfig checks that a config.toml that cannot be parsed is an error:
+// without it Codex would use another provider.
 func TestBrokenConfig(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, configFile)
@@ -187,8 +187,8 @@ func TestBrokenConfig(t *testing.T) {
 	}
 }
 
-// FuzzPrivateConfig: a configuration that can be read makes one that Codex can
-// read, with the same providers.
+// FuzzPrivateConfig checks that each config.toml that can be parsed gives one that
+// Codex can parse, with the same providers.
 func FuzzPrivateConfig(f *testing.F) {
 	f.Add("model = \"a\"\n[model_providers.\"a b\".x.y]\nz = [1, {b = 1979-05-27T07:32:00Z}, \"c\", [1.5, nan]]\n")
 	f.Add("model_providers.a.b = \"\"\"\n\\u0000\"\"\"\nforced_chatgpt_workspace_id = [{a = 1}, []]\n")

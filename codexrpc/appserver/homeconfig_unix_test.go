@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPipesInTheHome: nobody writes to a pipe that stands in the place of a file,
-// and opening it would wait for that.
+// TestPipesInTheHome checks that a pipe in the place of a file is refused and not
+// waited for.
 func TestPipesInTheHome(t *testing.T) {
 	for name, fatal := range map[string]bool{configFile: true, variablesFile: true, installationIDFile: false} {
 		operator := t.TempDir()

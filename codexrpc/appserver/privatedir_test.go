@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// ownsPrivateDir is the mode in which the test binary is ownPrivateDir.
+// ownsPrivateDir is the mode in which the test binary runs ownPrivateDir.
 const ownsPrivateDir = "owns a private directory"
 
-// ownPrivateDir is what the test binary does as a program that has a private
-// directory and lives until it is killed (see TestMain): it prints the path.
+// ownPrivateDir is the test binary as a program with a private directory. It prints
+// the path and runs until it is killed.
 func ownPrivateDir() int {
 	d, err := newPrivateDir()
 	if err != nil {
@@ -24,7 +24,7 @@ func ownPrivateDir() int {
 	select {}
 }
 
-// startOwner starts a program that has a private directory.
+// startOwner starts a program with a private directory.
 func startOwner(t *testing.T) (owner *exec.Cmd, path string) {
 	t.Helper()
 	program, err := os.Executable()
@@ -52,8 +52,8 @@ func endOwner(owner *exec.Cmd) {
 	_ = owner.Wait() // a second wait fails, which is no matter
 }
 
-// TestSweep: what a killed process has left behind goes with the next start, and
-// nothing of one that lives or of somebody else.
+// TestSweep checks that a start removes the private directory of a killed program, and
+// no other directory.
 func TestSweep(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -90,7 +90,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A directory that cannot be made is the reason why nothing starts.
+// TestNoPrivateDir checks that nothing starts while a private directory cannot be
+// made.
 func TestNoPrivateDir(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	p := startProcess(t, "", nil)
@@ -103,7 +104,8 @@ func TestNoPrivateDir(t *testing.T) {
 	awaitState(t, p, StateReady)
 }
 
-// A directory that another process's sweep has taken is not used.
+// TestPrivateDirThatIsTaken checks that a locked directory can neither be locked again
+// nor be removed.
 func TestPrivateDirThatIsTaken(t *testing.T) {
 	path := t.TempDir()
 	first, err := lockPrivate(path)

@@ -92,7 +92,8 @@ func TestMissingWorkingDirectory(t *testing.T) {
 	checkRemedy(t, p, "check the command and the working directory")
 }
 
-// checkRemedy checks what a process that is not ready says to everybody.
+// checkRemedy checks the remedy of a process that is not ready, which must contain
+// nothing private.
 func checkRemedy(t *testing.T, p *Process, want string) {
 	t.Helper()
 	s := p.Status()
@@ -101,7 +102,8 @@ func checkRemedy(t *testing.T, p *Process, want string) {
 	}
 }
 
-// Each way to fail at the start has a reason that an operator can act on.
+// TestFailuresAtTheStart checks that each failure of a start has a reason for the
+// operator.
 func TestFailuresAtTheStart(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -137,15 +139,15 @@ func TestFailuresAtTheStart(t *testing.T) {
 	}
 }
 
-// A failed start is tried again, and again.
+// TestStartIsTriedAgain checks that a failed start is retried.
 func TestStartIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "fails", nil)
 	await(t, p, "restarted three times", func(s Status) bool { return s.Restarts >= 3 })
 }
 
-// codexrpc.Conn waits for a start that is under way, but not for longer than its
-// context.
+// TestConnWaitsForAStart checks that Conn waits for a start that is under way, or for
+// its context.
 func TestConnWaitsForAStart(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", nil)

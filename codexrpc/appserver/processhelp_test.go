@@ -17,11 +17,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// patience bounds what must happen in the end, on a machine however busy.
+// patience bounds waits that should end soon, on a machine however busy.
 const patience = time.Minute
 
-// startProcess starts a process whose program is the test binary in a mode
-// (see runChild). It is stopped at the end, and its program must be gone then.
+// startProcess starts a process whose program is the test binary in a mode (see
+// runChild). The end of the test stops it.
 func startProcess(t *testing.T, mode string, change func(*Config)) *Process {
 	t.Helper()
 	p := newTestProcess(t, mode, change)
@@ -29,8 +29,8 @@ func startProcess(t *testing.T, mode string, change func(*Config)) *Process {
 	return p
 }
 
-// newTestProcess is startProcess without the start. The pauses between its
-// starts are short.
+// newTestProcess is startProcess without the start. The pauses between its starts are
+// short.
 func newTestProcess(t *testing.T, mode string, change func(*Config)) *Process {
 	t.Helper()
 	program, err := os.Executable()
@@ -88,8 +88,7 @@ func awaitRestarts(t *testing.T, p *Process, n int) Status {
 	return await(t, p, "restarted", func(s Status) bool { return s.State == StateReady && s.Restarts == n })
 }
 
-// awaitGone waits until a process is no more, or a zombie that nobody has
-// waited for.
+// awaitGone waits until a process has ended; it may be a zombie.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -113,7 +112,7 @@ func alive(pid int) bool {
 	return !bytes.HasPrefix(state, []byte("Z"))
 }
 
-// kill ends a process the hard way.
+// kill sends SIGKILL to a process.
 func kill(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -121,7 +120,7 @@ func kill(t *testing.T, pid int) {
 	}
 }
 
-// conn returns the connection of a process that is, or will be, ready.
+// conn waits for the connection of a process.
 func conn(t *testing.T, p *Process) *codexrpc.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -133,7 +132,7 @@ func conn(t *testing.T, p *Process) *codexrpc.Conn {
 	return c
 }
 
-// takeToEnd takes a turn's events until it fails.
+// takeToEnd receives a turn's events until it fails.
 func takeToEnd(t *testing.T, thread *codexrpc.Thread) error {
 	t.Helper()
 	deadline := time.After(patience)
@@ -149,7 +148,7 @@ func takeToEnd(t *testing.T, thread *codexrpc.Thread) error {
 	}
 }
 
-// readPID reads a process id that a child has written.
+// readPID reads the process id that a child writes to a file.
 func readPID(t *testing.T, path string) int {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -165,7 +164,7 @@ func readPID(t *testing.T, path string) int {
 	}
 }
 
-// logBook is a logger's output that tells when a line is in it.
+// logBook is the output of a logger on which tests can wait.
 type logBook struct {
 	mu    sync.Mutex
 	text  bytes.Buffer

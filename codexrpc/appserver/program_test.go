@@ -11,8 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestProgramOfTheCaller: an app-server that runs within this process is
-// started, served and ended as a child is.
+// TestProgramOfTheCaller checks an app-server that runs within this process.
 func TestProgramOfTheCaller(t *testing.T) {
 	var started int
 	p := New(Config{StopTimeout: time.Second, Start: func() (*Program, error) {
@@ -33,7 +32,7 @@ func TestProgramOfTheCaller(t *testing.T) {
 	}
 }
 
-// TestProgramRefused: why the caller has no program is the reason of the state.
+// TestProgramRefused checks that the error of Config.Start becomes the reason.
 func TestProgramRefused(t *testing.T) {
 	p := New(Config{Start: func() (*Program, error) { return nil, io.ErrNoProgress }}, nil)
 	p.Start()
@@ -43,8 +42,8 @@ func TestProgramRefused(t *testing.T) {
 	}
 }
 
-// withinProcess is an app-server that answers what a start needs and ends when
-// its input does.
+// withinProcess is an app-server that answers what a start needs and ends with its
+// input.
 func withinProcess() *Program {
 	stdin, toProgram := io.Pipe()
 	fromProgram, stdout := io.Pipe()

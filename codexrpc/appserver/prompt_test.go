@@ -2,7 +2,7 @@ package appserver
 
 import "testing"
 
-// TestPrompt: which base prompts reach the model twice.
+// TestPrompt checks with which models the base prompt is sent twice.
 func TestPrompt(t *testing.T) {
 	local := New(Config{Command: []string{"codex"}}, nil)
 	local.models = catalogue{models: []modelEntry{{Slug: "lite", Prompt: "L", Lite: true}, {Slug: "full", Prompt: "F"}}}

@@ -10,7 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// An app-server that exits while it is written to has been started all the same.
+// TestRemedies checks the classes of errors. A program that exits while it is written
+// to was started.
 func TestRemedies(t *testing.T) {
 	brokenPipe := &fs.PathError{Op: "write", Path: "|1", Err: errors.New("broken pipe")}
 	for want, err := range map[string]error{

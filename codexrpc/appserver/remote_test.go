@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// elsewhere is an app-server that runs somewhere else.
+// elsewhere is a remote app-server.
 type elsewhere struct {
 	address string
 	token   string
@@ -114,7 +114,7 @@ func (e *elsewhere) result(method string, cwd *string) string {
 	return `{}`
 }
 
-// drop ends a connection without a word.
+// drop breaks a connection.
 func (e *elsewhere) drop(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,7 +128,7 @@ func (e *elsewhere) complete(n int, thread *codexrpc.Thread) {
 	_ = e.open[n].Write(context.Background(), websocket.MessageText, []byte(turnCompleted(thread.ID(), "trn-1", "completed")))
 }
 
-// connect makes a process of it.
+// connect makes a process that connects to it.
 func (e *elsewhere) connect(t *testing.T, change func(*Config)) (*Process, *logBook) {
 	t.Helper()
 	return newReplaced(t, "", func(cfg *Config) {
@@ -162,7 +162,8 @@ func TestRemoteProcess(t *testing.T) {
 	}
 }
 
-// A connection that breaks off fails its turns, and is made anew.
+// TestRemoteConnectionBreaks checks that the turns of a broken connection fail and
+// that it is made again.
 func TestRemoteConnectionBreaks(t *testing.T) {
 	e := newElsewhere(t, "")
 	p, _ := e.connect(t, nil)
@@ -178,8 +179,8 @@ func TestRemoteConnectionBreaks(t *testing.T) {
 	open(t, conn(t, p))
 }
 
-// A remote app-server that hangs is unresponsive; then the connection is cut and
-// dialled again, and the next one interrupts the turns of the old.
+// TestRemoteHangs checks that the connection to an app-server that hangs is ended and
+// made again, and that the new one interrupts the turns of the old one.
 func TestRemoteHangs(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, "")
@@ -212,8 +213,8 @@ func (e *elsewhere) awaitInterrupted(t *testing.T, id string) {
 	}
 }
 
-// A connection that is closed with turns on it, or that breaks while it drains,
-// leaves none behind, either.
+// TestRemoteTurnsEnd checks that turns are interrupted when their connection is
+// closed, or breaks while it drains.
 func TestRemoteTurnsEnd(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, "")
@@ -238,7 +239,7 @@ func TestRemoteTurnsEnd(t *testing.T) {
 	}
 }
 
-// What keeps a remote app-server from being ready says what to do.
+// TestRemoteFails checks that each failure to connect has a reason and a remedy.
 func TestRemoteFails(t *testing.T) {
 	e := newElsewhere(t, "secret")
 	for name, test := range map[string]struct {
@@ -268,7 +269,8 @@ func TestRemoteFails(t *testing.T) {
 	}
 }
 
-// A remote app-server is connected anew as a local one is replaced.
+// TestRemoteRestart checks that Restart connects again while the old connection
+// drains.
 func TestRemoteRestart(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, "")
@@ -290,7 +292,7 @@ func TestRemoteRestart(t *testing.T) {
 	}
 }
 
-// Its memory is reported.
+// TestRemoteMemory checks that the memory of a remote app-server is reported.
 func TestRemoteMemory(t *testing.T) {
 	e := newElsewhere(t, "")
 	e.memory.Store(2000)
@@ -299,7 +301,7 @@ func TestRemoteMemory(t *testing.T) {
 	await(t, p, "measured", func(s Status) bool { return s.Memory == 2000 })
 }
 
-// Stop does not wait for a dial that goes on.
+// TestStopDuringADial checks that Stop does not wait for a start that is under way.
 func TestStopDuringADial(t *testing.T) {
 	e := newElsewhere(t, "")
 	e.mute.Store(methodInitialize)

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// newReplaced makes a process whose memory is looked at all the time and whose
-// replaced instances are not left alone first.
+// newReplaced makes a process that is probed all the time and whose replaced instances
+// have no grace period.
 func newReplaced(t *testing.T, mode string, change func(*Config)) (*Process, *logBook) {
 	t.Helper()
 	p := newTestProcess(t, mode, change)
@@ -55,8 +55,8 @@ func awaitDrained(t *testing.T, p *Process) Status {
 	return await(t, p, "drained", func(s Status) bool { return s.Draining == 0 })
 }
 
-// A child that grows too large is replaced by a fresh one beside it, and ends
-// with its last thread.
+// TestReplacedForMemory checks that a child above the memory limit is replaced and
+// ends with its last thread.
 func TestReplacedForMemory(t *testing.T) {
 	t.Parallel()
 	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
@@ -95,7 +95,8 @@ func TestReplacedForMemory(t *testing.T) {
 	}
 }
 
-// A fresh child that is too large at once is not replaced again and again.
+// TestTooLowALimit checks that a fresh child above the limit is not replaced again at
+// once.
 func TestTooLowALimit(t *testing.T) {
 	t.Parallel()
 	p, book := newReplaced(t, "fat", func(cfg *Config) { cfg.MaxMemory = 1 << 30 })
@@ -110,8 +111,8 @@ func TestTooLowALimit(t *testing.T) {
 	}
 }
 
-// A replacement that gains much does not wait for a minute, only for the end of
-// the one before.
+// TestReplacedAsItGrows checks that a child that grew to the limit is replaced when
+// the one before has drained.
 func TestReplacedAsItGrows(t *testing.T) {
 	t.Parallel()
 	p, book := newReplaced(t, "grows", func(cfg *Config) { cfg.MaxMemory = 350 })
@@ -138,7 +139,8 @@ func TestReplacedAsItGrows(t *testing.T) {
 	}
 }
 
-// A release that does not tell its memory goes on without a limit.
+// TestMemoryThatIsNotTold checks that a release without server/diagnostics has no
+// memory limit.
 func TestMemoryThatIsNotTold(t *testing.T) {
 	p, book := newReplaced(t, "refuses:"+methodDiagnostics, func(cfg *Config) { cfg.MaxMemory = 1 })
 	p.Start()
@@ -176,7 +178,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// An app-server that waits for its next start is started at once.
+// TestRestartOfNone checks that Restart ends a backoff.
 func TestRestartOfNone(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "fails", nil)
@@ -193,8 +195,8 @@ func TestRestartOfNone(t *testing.T) {
 	}
 }
 
-// Before the next one is ready, the old one serves; there is one replacement at
-// a time.
+// TestReplacementUnderWay checks that the old child serves until the next one is
+// ready, and that there is one replacement at a time.
 func TestReplacementUnderWay(t *testing.T) {
 	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
@@ -221,7 +223,7 @@ func TestReplacementUnderWay(t *testing.T) {
 	awaitGone(t, s.PID)
 }
 
-// A replacement that fails changes nothing.
+// TestReplacementFails checks that the old child goes on if its replacement fails.
 func TestReplacementFails(t *testing.T) {
 	t.Parallel()
 	p, book := newReplaced(t, "", nil)
@@ -248,7 +250,8 @@ func TestReplacementFails(t *testing.T) {
 	awaitReplacements(t, p, 1)
 }
 
-// What drains ends at its limit, with a reason for its turns.
+// TestDrainLimit checks that a draining child is stopped at the limit and its turns
+// fail.
 func TestDrainLimit(t *testing.T) {
 	t.Parallel()
 	p, book := newReplaced(t, "", nil)
@@ -265,7 +268,8 @@ func TestDrainLimit(t *testing.T) {
 	awaitDrained(t, p)
 }
 
-// So many drain at once, and no more; Stop ends them all.
+// TestDrainingIsBounded checks the number of draining children, and that Stop ends
+// them all.
 func TestDrainingIsBounded(t *testing.T) {
 	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
@@ -295,7 +299,8 @@ func TestDrainingIsBounded(t *testing.T) {
 	}
 }
 
-// A caller that has the connection and no thread yet is not cut off.
+// TestDrainWaitsForCallers checks the grace period for callers that have the
+// connection and no thread yet.
 func TestDrainWaitsForCallers(t *testing.T) {
 	p, _ := newReplaced(t, "", nil)
 	p.drainGrace = time.Hour
@@ -311,7 +316,8 @@ func TestDrainWaitsForCallers(t *testing.T) {
 	}
 }
 
-// An instance that dies while it drains is no failure of the process.
+// TestDrainingOneDies checks that the exit of a draining child is no failure of the
+// process.
 func TestDrainingOneDies(t *testing.T) {
 	t.Parallel()
 	p, _ := newReplaced(t, "", nil)
@@ -331,7 +337,8 @@ func TestDrainingOneDies(t *testing.T) {
 	}
 }
 
-// The observer hears of each change, in order, outside of the locks.
+// TestObserver checks that the observer gets each change, in order and without locks
+// held.
 func TestObserver(t *testing.T) {
 	t.Parallel()
 	p, _ := newReplaced(t, "", nil)

@@ -34,8 +34,8 @@ func TestStderrLines(t *testing.T) {
 	}
 }
 
-// A line of any length takes its place in the log, cut, and the next one is a
-// line of its own.
+// TestLongStderrLines checks that a long line is cut in the log, and that the next one
+// is a line of its own.
 func TestLongStderrLines(t *testing.T) {
 	for _, n := range []int{maxLogLine - 1, maxLogLine, maxLogLine + 1, 3 * maxLogLine, 40*maxLogLine + 7} {
 		logged, tail := copyStderr("<" + strings.Repeat("é", n/2) + ">\nnext\n")
@@ -51,8 +51,8 @@ func TestLongStderrLines(t *testing.T) {
 	}
 }
 
-// TestEndlessStderr: of what a process writes without end a part is logged, with
-// the number of the lines that were not, and the last lines are kept all the same.
+// TestEndlessStderr checks that only a part of an endless stderr is logged, with the
+// number of dropped lines, and that the last lines are kept.
 func TestEndlessStderr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book, logger := newLogBook()
@@ -98,7 +98,7 @@ func checkLogged(t *testing.T, book *logBook, what string, times int) {
 	}
 }
 
-// Only the last lines are kept.
+// TestStderrTail checks that only the last lines are kept.
 func TestStderrTail(t *testing.T) {
 	var text strings.Builder
 	for i := range 100 {

@@ -25,8 +25,8 @@ func TestKilledWhileIdle(t *testing.T) {
 	}
 }
 
-// A turn whose process is killed ends with codexrpc.ErrClosed; the next process takes
-// new ones.
+// TestKilledInATurn checks that a turn whose child is killed ends with ErrClosed, and
+// that the next child takes turns.
 func TestKilledInATurn(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "", nil)
@@ -61,8 +61,8 @@ func TestKilledInACall(t *testing.T) {
 	awaitRestarts(t, p, 1)
 }
 
-// A process that is killed again and again comes back again and again, after
-// longer and longer pauses.
+// TestKillsInALoop checks that a child that is killed again and again is started again
+// and again, and that the failures are counted.
 func TestKillsInALoop(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "", nil)
@@ -77,7 +77,8 @@ func TestKillsInALoop(t *testing.T) {
 	}
 }
 
-// Failures are forgotten once a process was ready for long enough.
+// TestStableProcessIsForgiven checks that failures are forgotten once a child was
+// ready for long enough.
 func TestStableProcessIsForgiven(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", nil)
@@ -94,7 +95,7 @@ func TestStableProcessIsForgiven(t *testing.T) {
 	}
 }
 
-// An app-server that closes its output while it lives is replaced.
+// TestClosedOutput checks that a child that closes its output is replaced.
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "hangs-up:model/list", nil)
@@ -106,8 +107,8 @@ func TestClosedOutput(t *testing.T) {
 	awaitGone(t, first.PID)
 }
 
-// Between the end of a connection and the next start nobody gets the dead
-// connection.
+// TestDeadConnectionIsNotGiven checks that Conn does not return a connection that has
+// ended.
 func TestDeadConnectionIsNotGiven(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", nil)
@@ -122,10 +123,9 @@ func TestDeadConnectionIsNotGiven(t *testing.T) {
 	}
 }
 
-// launcher runs the test binary below a shell, as the program from npm runs
-// below node: it is the shell that is known here.
-//
-// inner waits for the process id of the child that has not been asked for yet.
+// launcher starts a process whose program is a shell that starts the test binary, as
+// the launcher from npm starts codex. inner returns the process id of the next test
+// binary.
 func launcher(t *testing.T, mode, script string) (p *Process, inner func() int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pid")
@@ -143,12 +143,11 @@ func launcher(t *testing.T, mode, script string) (p *Process, inner func() int) 
 	}
 }
 
-// A shell gives what it runs in the background an empty stdin; the real
-// launcher hands its own on.
+// inBackground starts the child with the stdin of the shell, as the real launcher
+// does. A shell gives background jobs an empty one.
 const inBackground = `exec 3<&0; "$0" <&3 3<&- & exec 3<&-; echo $! >"$` + pathEnv + `.new"; mv "$` + pathEnv + `.new" "$` + pathEnv + `"; wait`
 
-// A launcher that is killed leaves its child behind, with our pipes: the
-// whole group ends with it.
+// TestKilledLauncher checks that the child of a killed launcher ends with it.
 func TestKilledLauncher(t *testing.T) {
 	t.Parallel()
 	p, inner := launcher(t, "stubborn", inBackground)
@@ -165,8 +164,8 @@ func TestKilledLauncher(t *testing.T) {
 	awaitGone(t, second)
 }
 
-// Stop ends what the program has started, even if the program itself goes at
-// once.
+// TestStopEndsGrandchildren checks that Stop ends everything that the program has
+// started, also if the program itself exits at once.
 func TestStopEndsGrandchildren(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -183,7 +182,7 @@ func TestStopEndsGrandchildren(t *testing.T) {
 	}
 }
 
-// Closing its stdin is all that a well-behaved program needs.
+// TestStopClosesStdin checks that the end of its stdin ends a program.
 func TestStopClosesStdin(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "", func(cfg *Config) { cfg.StopTimeout = 4 * patience })
@@ -195,7 +194,7 @@ func TestStopClosesStdin(t *testing.T) {
 	}
 }
 
-// Next comes SIGTERM, and then SIGKILL.
+// TestStopOfAProgramThatDoesNotGo checks SIGTERM, and then SIGKILL.
 func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 	t.Parallel()
 	t.Run("terminated", func(t *testing.T) {
@@ -233,7 +232,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 	})
 }
 
-// Stop does not wait for a start that goes on.
+// TestStopDuringTheStart checks that Stop does not wait for a start that is under way.
 func TestStopDuringTheStart(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "mute:initialize", "mute:account/read"} {
@@ -251,7 +250,7 @@ func TestStopDuringTheStart(t *testing.T) {
 	}
 }
 
-// No descriptor outlives a process.
+// TestDescriptorsAreClosed checks that no file descriptor of a process is left.
 func TestDescriptorsAreClosed(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -276,8 +275,8 @@ func TestDescriptorsAreClosed(t *testing.T) {
 	}
 }
 
-// The logger follows the configuration, for what the program says and for what
-// the connection says.
+// TestLoggerIsReplaced checks that SetLogger changes the logger of stderr and of the
+// connection.
 func TestLoggerIsReplaced(t *testing.T) {
 	t.Parallel()
 	first, logger := newLogBook()

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// statesOf collects the states of a process.
+// statesOf records the states of a process.
 func statesOf(p *Process) *[]State {
 	seen := &[]State{}
 	p.SetObserver(func(s Status) { *seen = append(*seen, s.State) })
 	return seen
 }
 
-// A process that has completed a turn is started again without a pause, however
-// often it ends, and who asks for its connection meanwhile gets the next one.
-func TestSoundProcessIsStartedAtOnce(t *testing.T) {
+// TestRestartAfterACompletedTurn checks that an app-server that has completed a turn
+// is started again without a pause, and that waiting callers get the next connection.
+func TestRestartAfterACompletedTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		seen := statesOf(p)
 		begin := time.Now()
@@ -42,8 +42,9 @@ func TestSoundProcessIsStartedAtOnce(t *testing.T) {
 	})
 }
 
-// One that was ready for long needs no turn for that.
-func TestStableProcessIsStartedAtOnce(t *testing.T) {
+// TestRestartAfterALongTime checks that an app-server that was ready for long is
+// started again without a pause.
+func TestRestartAfterALongTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		seen := statesOf(p)
 		time.Sleep(time.Minute)
@@ -55,9 +56,9 @@ func TestStableProcessIsStartedAtOnce(t *testing.T) {
 	})
 }
 
-// One that has completed no turn gets longer and longer pauses. Short ones are
-// waited for, long ones are told.
-func TestUnsoundProcessPauses(t *testing.T) {
+// TestRestartPauses checks that the pauses grow for an app-server that completes no
+// turn, and that Conn waits for short ones only.
+func TestRestartPauses(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		for n, most := range []time.Duration{
 			100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond, 1600 * time.Millisecond,
@@ -85,7 +86,8 @@ func TestUnsoundProcessPauses(t *testing.T) {
 	})
 }
 
-// Who waits for a process that is stopped for good is told so at once.
+// TestConnDuringTheStop checks that Conn fails at once while the process is being
+// stopped.
 func TestConnDuringTheStop(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Process, d *doubles) {
 		d.last().freeze() // it takes its time
