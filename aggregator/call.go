@@ -6,10 +6,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// source says where the argument text of a call comes from, the more trusted
-// ones last. A complete text replaces only what came from a lesser source; so the
-// order in which the renditions of one call arrive, and their repetition, do not
-// change what it ends up with.
+// source is where the argument text of a call comes from, the most trusted source
+// last. A complete text replaces text from a lesser source only, so the result does not
+// depend on the order in which the versions of a call arrive, nor on repetitions.
 type source uint8
 
 const (
@@ -51,15 +50,15 @@ func newCall() *call { return &call{ordinal: -1, sequence: noSequence} }
 // fits reports whether an event that has a name, or none, can be about the call.
 func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.name == name }
 
-// announced reports whether the call has left in a delta.
+// announced reports whether a delta has announced the call.
 func (c *call) announced() bool { return c.ordinal >= 0 }
 
-// dirty reports whether the call has something that no delta has carried.
+// dirty reports whether the call has a change that was in no delta.
 func (c *call) dirty() bool { return c.replaced || c.emitted < c.args.Len() }
 
-// delta takes what no delta has carried yet. Arguments and Fragment are views of
-// the buffer, whose written bytes never change: it is only appended to, and a
-// replacement begins a new one.
+// delta returns the changes since the last delta. Arguments and Fragment are views of
+// the buffer. Its bytes do not change: text is only appended, and a replacement uses a
+// new buffer.
 func (c *call) delta(choice int, first bool) Delta {
 	text := c.args.String()
 	d := Delta{
@@ -119,8 +118,8 @@ func (c *call) dropProvisional(s *choiceState) {
 	c.provisional = ""
 }
 
-// settle makes a complete text the call's own. It reports whether the text is
-// new, and whether it contradicts what was there.
+// settle sets the complete text of the call. It reports whether that changed the call,
+// and whether the text contradicts the text before.
 func (c *call) settle(text string, from source, s *choiceState) (changed, conflict bool) {
 	c.half = jsontext.String{}
 	have := c.args.String()
@@ -142,8 +141,8 @@ func (c *call) settle(text string, from source, s *choiceState) (changed, confli
 	return true, conflict
 }
 
-// replace empties the call for another text. A buffer that views may exist of is
-// left to them.
+// replace discards the arguments, before others are written. It leaves the buffer to the
+// views of it.
 func (c *call) replace(s *choiceState) {
 	s.room += c.args.Len()
 	c.args = strings.Builder{}

@@ -26,7 +26,7 @@ func (h *callHead) single() { h.equal = 0 }
 func (in *ingestion) newHead(s *choiceState, c *call, text jsontext.String) bool {
 	h := &c.head
 	if !h.seen {
-		// A call that has a name and a text was told of in another shape.
+		// A call that already has a name and a text is known from another shape.
 		fresh := c.name == "" || c.source == sourceNone
 		h.seen = true
 		if fresh {

@@ -59,8 +59,8 @@ func (s *choiceState) byID(kind keyKind, id, name string) *call {
 	return s.keys[namedKey(kind, id, name)]
 }
 
-// placed returns the call at a place in the order of creation, for what names its
-// call by nothing else. A call made from text is never meant by it.
+// placed returns the call at a place in the order of creation, for events that identify
+// their call by nothing else. Such an event never means a call made from text.
 func (s *choiceState) placed(slot int) *call {
 	place := max(slot, 0)
 	if place >= len(s.calls) || s.calls[place].textual {

@@ -13,7 +13,7 @@ type ingestOptions struct {
 	positioned bool // the event has an identity, so that a repeated head is not taken for a repetition
 }
 
-// ingestion is one ingest under way: it collects the deltas.
+// ingestion is the state of one ingest. It collects the deltas.
 type ingestion struct {
 	agg    *Aggregator
 	opts   ingestOptions
@@ -41,7 +41,7 @@ func (in *ingestion) choice(index int) *choiceState {
 	return s
 }
 
-// update is what one event says of one call, whatever its shape.
+// update is what one event says about one call, independent of the event's shape.
 type update struct {
 	name string
 	text jsontext.String // the arguments: a fragment, or the whole if from is complete
@@ -56,10 +56,10 @@ type update struct {
 	sequence int64 // noSequence: none
 }
 
-// newUpdate returns an update that says nothing yet.
+// newUpdate returns an empty update.
 func newUpdate() update { return update{output: -1, sequence: noSequence} }
 
-// outcome says what became of an update.
+// outcome is the result of an update.
 type outcome uint8
 
 const (
@@ -68,8 +68,8 @@ const (
 	refused // and counted
 )
 
-// apply does to a call what an update says, and emits the delta. It returns
-// whether anything came of it; what changed nothing counts as a duplicate.
+// apply applies an update to a call and emits the delta. An update that changes nothing
+// counts as a duplicate.
 func (in *ingestion) apply(s *choiceState, c *call, u *update) {
 	outcome := unchanged
 	if c.name == "" && u.name != "" {
@@ -102,8 +102,9 @@ func (in *ingestion) arguments(s *choiceState, c *call, u *update) outcome {
 	return unchanged
 }
 
-// fragment appends the next part. A part whose number was seen is a repeat; one
-// without a number always counts, for text is no identity.
+// fragment appends the next part of the arguments. A part whose number was seen is a
+// repetition. A part without a number always counts, since equal text does not make two
+// parts the same.
 func (in *ingestion) fragment(s *choiceState, c *call, u *update) outcome {
 	switch {
 	case u.text.Size() == 0:
@@ -120,7 +121,7 @@ func (in *ingestion) fragment(s *choiceState, c *call, u *update) outcome {
 	return changed
 }
 
-// whole gives a call its complete text.
+// whole sets the complete text of a call.
 func (in *ingestion) whole(s *choiceState, c *call, text string, from source) outcome {
 	wasCut := c.truncated
 	news, conflict := c.settle(text, from, s)
@@ -139,9 +140,9 @@ func (in *ingestion) whole(s *choiceState, c *call, text string, from source) ou
 	return unchanged
 }
 
-// rendered keeps arguments that Codex parsed and wrote again. They stand in for
-// the text only until it comes: in snapshots at once, in deltas when the call is
-// complete and no text was seen.
+// rendered keeps arguments that Codex parsed and wrote again. Until the text of the model
+// comes, snapshots show them. Deltas have them only if the call is complete and no text
+// was seen.
 func (in *ingestion) rendered(s *choiceState, c *call, u *update) outcome {
 	if c.source != sourceNone || c.truncated {
 		return unchanged
@@ -163,8 +164,8 @@ func (in *ingestion) rendered(s *choiceState, c *call, u *update) outcome {
 	return in.whole(s, c, text, sourceParsed)
 }
 
-// emit appends the delta of a call that has news and a name. Its ordinal and id
-// are those of the moment in which the name is known.
+// emit appends the delta of a call that has a name and a change. The call gets its
+// ordinal and its id when its name becomes known.
 func (in *ingestion) emit(s *choiceState, c *call) {
 	if c.name == "" {
 		return
@@ -201,8 +202,8 @@ func (in *ingestion) bind(s *choiceState, c *call, k key) {
 	}
 }
 
-// bindCallID binds the id that a backend gave a call of some name, and keeps it as
-// the call's own if it is the first.
+// bindCallID binds a call id to a call with a name. The first one becomes the BackendID
+// of the call.
 func (in *ingestion) bindCallID(s *choiceState, c *call, id, name string) {
 	if id == "" {
 		return
@@ -213,9 +214,9 @@ func (in *ingestion) bindCallID(s *choiceState, c *call, id, name string) {
 	in.bindID(s, c, keyCallID, id, name)
 }
 
-// bindID binds an id of a backend's to a call of some name. Where two calls of
-// different names have one id, it stands for the one that an event named last, and
-// each is known by the id and its name besides.
+// bindID binds an id of the backend to a call with a name. If two calls with different
+// names have the same id, the id alone means the call that an event named last, and each
+// call is also bound to the id together with its name.
 func (in *ingestion) bindID(s *choiceState, c *call, kind keyKind, id, name string) {
 	k := key{kind: kind, text: id}
 	known := s.keys[k]
@@ -235,8 +236,8 @@ func (in *ingestion) bindID(s *choiceState, c *call, kind keyKind, id, name stri
 	in.bind(s, c, k)
 }
 
-// echo reports whether an id is one that was given out here and no backend's: what
-// carries it was made of a snapshot, old or new, and can add nothing.
+// echo reports whether an id was made by this package and is not an id of the backend.
+// An event with such an id was made from a snapshot and adds nothing.
 func (in *ingestion) echo(s *choiceState, id string) bool {
 	if id == "" || s.keys[key{kind: keyCallID, text: id}] != nil || s.keys[key{kind: keyOwnID, text: id}] == nil {
 		return false

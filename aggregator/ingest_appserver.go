@@ -26,10 +26,10 @@ func (in *ingestion) notification(choice int, method, params string) {
 	}
 }
 
-// dynamicToolCall reads the item that Codex makes of a call of a client's tool.
-// Its id is the call_id of the raw item. It has the arguments parsed, so it is no
-// source of their text: with item/started it names a call that is not known yet;
-// once it is complete its arguments serve if no text has come.
+// dynamicToolCall reads the item that Codex makes from a call of a client's tool. Its id
+// is the call_id of the raw item. Its arguments were parsed, so they are not the text of
+// the model: with item/started it announces the call, and once it is complete its
+// arguments are used if no text has come.
 func (in *ingestion) dynamicToolCall(choice int, it item, phase itemPhase) {
 	in.calls = true
 	u := it.update
@@ -52,7 +52,7 @@ func (in *ingestion) toolCall(choice int, e *responsesEvent) {
 // toolCall reports whether the members are those of item/tool/call's params.
 func (e *responsesEvent) toolCall() bool { return e.callID != "" && e.tool != "" }
 
-// renderedArguments takes any JSON value as what Codex parsed.
+// renderedArguments returns a JSON value as arguments that Codex has parsed.
 func renderedArguments(value string) (jsontext.String, source) {
 	if value == "" || value == "null" {
 		return jsontext.String{}, sourceNone

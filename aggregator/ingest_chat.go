@@ -2,8 +2,8 @@ package aggregator
 
 import "github.com/caddy-codex/caddy-codex/internal/jsontext"
 
-// legacySlot is the place of delta.function_call and message.function_call, of
-// which a message has one, beside the indexes of tool_calls.
+// legacySlot is the place of delta.function_call and message.function_call, beside the
+// indexes of tool_calls. A message has at most one.
 const legacySlot = -1
 
 // chatBody is a chat delta or a chat message: raw values.

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// envelope is the outermost object of an event, with the members that tell the
-// shapes apart. All but kind, method and id are raw JSON values.
+// envelope is the outermost object of an event, with the members by which the shapes are
+// distinguished. All members except kind, method and id are raw JSON values.
 type envelope struct {
 	kind   string // "type": Responses events and items
 	method string // app-server messages
@@ -20,7 +20,7 @@ type envelope struct {
 	event                         responsesEvent
 }
 
-// readEnvelope reads an object once. Which members matter is decided afterwards.
+// readEnvelope reads an object in one pass. dispatch then decides which members matter.
 func (in *ingestion) readEnvelope(object string) envelope {
 	e := envelope{event: responsesEvent{output: -1, sequence: noSequence}}
 	for w := jsontext.Walk(object); w.Next(); {
@@ -74,7 +74,7 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 	return in.result()
 }
 
-// dispatch tells the shapes apart by members that no two of them share.
+// dispatch distinguishes the shapes by members that only one of them has.
 func (in *ingestion) dispatch(choice int, e envelope, object string) {
 	switch {
 	case e.method != "":
@@ -104,7 +104,7 @@ func (in *ingestion) dispatch(choice int, e envelope, object string) {
 	}
 }
 
-// tag reads a string that tells a shape; anything else is none.
+// tag reads a string by which shapes are distinguished. It returns "" for other values.
 func (in *ingestion) tag(value string) string {
 	text, _ := jsontext.AsString(value)
 	return text.String()
@@ -119,8 +119,8 @@ func (in *ingestion) looseID(value string) string {
 	return text.String()
 }
 
-// identifier reads a name or an id of a call. null is none; another type, and a
-// text beyond all names, is malformed and none as well.
+// identifier reads the name or an id of a call. It returns "" for null, and for a value of
+// another type or a text that is too long, which count as malformed.
 func (in *ingestion) identifier(value string) string {
 	text, ok := jsontext.AsString(value)
 	switch {

@@ -11,7 +11,7 @@ const (
 	itemAgentMessage    = "agentMessage"
 )
 
-// itemPhase says what the event around an item says of it.
+// itemPhase is the state of an item according to the event that contains it.
 type itemPhase uint8
 
 const (
@@ -27,7 +27,7 @@ type item struct {
 	update           update
 }
 
-// readItem reads an item, whatever its kind.
+// readItem reads an item of any kind.
 func (in *ingestion) readItem(object string) item {
 	it := item{update: newUpdate()}
 	for w := jsontext.Walk(object); w.Next(); {
@@ -51,12 +51,12 @@ func (in *ingestion) readItem(object string) item {
 	return it
 }
 
-// item reads an item that stands for itself.
+// item reads an item that is not part of a Responses event.
 func (in *ingestion) item(choice int, object string, phase itemPhase) {
 	in.takeItem(choice, in.readItem(object), phase)
 }
 
-// takeItem hands an item to the reader of its kind. Other kinds hold no call.
+// takeItem passes an item to the reader of its kind. Items of other kinds have no call.
 func (in *ingestion) takeItem(choice int, it item, phase itemPhase) {
 	switch it.kind {
 	case itemFunctionCall:

@@ -34,8 +34,7 @@ func (in *ingestion) chatMessage(choice int, id string, b chatBody) {
 	}
 }
 
-// completeCall takes one call of a message. One without a name can only be a call
-// that is known.
+// completeCall processes one call of a message. A call without a name must be known.
 func (in *ingestion) completeCall(s *choiceState, cc chatCall) {
 	var c *call
 	if cc.name != "" {
@@ -62,8 +61,8 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 		return
 	}
 	for _, b := range blocks {
-		// The name keeps apart two messages without ids that have a block each
-		// at the same place.
+		// The name distinguishes two messages without ids that have a block at the
+		// same place.
 		label := id + "\x00" + b.Name
 		k := key{kind: keyBlock, text: label, place: b.Start}
 		c := s.keys[k]

@@ -123,9 +123,9 @@ func (in *ingestion) takeUpdate(choice int, u *update) {
 	in.apply(s, c, u)
 }
 
-// find looks a call up by its ids, then by the place of its item, then, for an
-// event that says nothing at all, in the order of creation. Of
-// calls that share an id the one at the place of the item is meant.
+// find returns the call of an update: by its ids, else by the place of its item, else, for
+// an update with neither, the call that was created last. If several calls have the id,
+// it is the one at the place of the item.
 func (s *choiceState) find(u *update) *call {
 	var placed *call
 	if u.output >= 0 {
@@ -155,8 +155,8 @@ func (s *choiceState) find(u *update) *call {
 	return nil
 }
 
-// bindUpdate remembers every way in which an update names its call. An output
-// index is taken over by the newest item: it starts again with each response.
+// bindUpdate binds the ids and the output index of an update to its call. An output index
+// means the newest item there, since the indexes start again with each response.
 func (in *ingestion) bindUpdate(s *choiceState, c *call, u *update) {
 	in.bindCallID(s, c, u.callID, u.name)
 	if u.itemID != "" {

@@ -13,13 +13,12 @@ const (
 	// that OpenAI's n allows.
 	MaxChoices = 128
 
-	// maxNameBytes bounds each name and id that is kept. Codex allows names of 128
-	// characters; what is a thousandfold of any real one is not a name.
+	// maxNameBytes bounds the length of names and ids. Codex allows names of 128
+	// characters.
 	maxNameBytes = 4 << 10
-	// keysPerCall bounds how many ways of naming a call are remembered: its call
-	// id and item id, each with and without the name, output index, own id, chat index
-	// and chat head, and two spare
-	// for those that a backend changes on the way.
+	// keysPerCall bounds the keys of a call: its call id and item id, each with and
+	// without the name, its output index, own id, chat index and chat head, and two
+	// more for those that a backend changes.
 	keysPerCall = 10
 )
 

@@ -399,11 +399,11 @@ func TestScannerWithoutPatterns(t *testing.T) {
 // TestPatternCost: a text costs each reader one look at a byte at most, and few
 // allocations where it has no blocks.
 func TestPatternCost(t *testing.T) {
-	const size = 256 << 10
+	const size = 64 << 10
 	for _, unit := range []string{"text ", "<", "<tool_call", "<tool_call>", `<tool_call>{"`, "@f(", "@", "«", "\xc2"} {
 		counted := &counter{}
 		opts := ScannerOptions{Patterns: append(testPatterns(), NamedPattern{Name: "counter", Pattern: counted})}
-		opts.MaxBlock = 16 << 10
+		opts.MaxBlock = 4 << 10
 		text := strings.Repeat(unit, size/len(unit))
 		for _, cut := range []int{7, 4096, len(text)} {
 			s := NewScanner(opts)

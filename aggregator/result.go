@@ -38,9 +38,9 @@ type Delta struct {
 	Fragment string
 	// First is true on the first delta of a call, which announces its id and name.
 	First bool
-	// Replaced is true if what came before was not the truth (see the package
-	// documentation): Fragment is then all of Arguments and what was sent earlier
-	// is void.
+	// Replaced is true if the text of earlier deltas was wrong (see the package
+	// documentation). Fragment is then all of Arguments, and the earlier text has to be
+	// discarded.
 	Replaced bool
 	// Done is true if the call is complete with this delta.
 	Done bool
@@ -63,8 +63,8 @@ type Record struct {
 	Done bool `json:"-"`
 	// Truncated is true if arguments were lost to the limit of the choice.
 	Truncated bool `json:"-"`
-	// Provisional is true if the arguments are not the text that the model wrote
-	// but the JSON into which Codex rendered it: no better was seen.
+	// Provisional is true if the arguments are not the text of the model, which was not
+	// seen, but the JSON that Codex made from it.
 	Provisional bool `json:"-"`
 }
 

@@ -80,9 +80,9 @@ func (s *patternScanner) feed(segment *usetool.Segment, out []usetool.Segment) [
 	return out
 }
 
-// end gives out everything held: an open block is given up for the reason, the empty
-// one standing for [usetool.AbortUnclosed], and a begun opener is text. What follows
-// is like the beginning of a text, with this fence.
+// end returns everything that is held: an open block is given up for the reason (empty:
+// [usetool.AbortUnclosed]), and the beginning of an opener is text. The scanner is then at
+// the beginning of another text, with this fence.
 func (s *patternScanner) end(reason usetool.AbortReason, fence markdown.Fence, out []usetool.Segment) []usetool.Segment {
 	s.out = out
 	if reason == "" {
@@ -93,7 +93,6 @@ func (s *patternScanner) end(reason usetool.AbortReason, fence markdown.Fence, o
 			s.giveUp = reason
 		}
 		s.abort(0)
-		// What may be the beginning of an opener is text as well.
 	}
 	s.give(string(s.begun))
 	s.begun, s.fenced, s.fence = s.begun[:0], 0, fence
@@ -199,7 +198,7 @@ func (s *patternScanner) begin(pattern *NamedPattern, i int) {
 	s.begun = s.begun[:0]
 }
 
-// complete gives out the open block, of which the last byte was read.
+// complete returns the open block, whose last byte was read.
 func (s *patternScanner) complete() {
 	text := string(s.block)
 	name, arguments, err := s.open.Pattern.Parse(text)

@@ -23,8 +23,8 @@ type ActionKey [sha256.Size]byte
 func Action(name, arguments string) ActionKey {
 	hash := sha256.New()
 	field := func(text string) {
-		// The length before the text: no text can pass for two. A hash takes
-		// everything.
+		// With its length before it, no text reads as two. Writing to a hash never
+		// fails.
 		_, _ = fmt.Fprintf(hash, "%d:", len(text))
 		_, _ = io.WriteString(hash, text)
 	}
@@ -44,7 +44,7 @@ func Action(name, arguments string) ActionKey {
 	return ActionKey(hash.Sum(nil))
 }
 
-// plainValue is a raw JSON value as a block would show it.
+// plainValue returns a raw JSON value as it stands in a block.
 func plainValue(raw string) string {
 	var text string
 	if strings.HasPrefix(raw, `"`) && json.Unmarshal([]byte(raw), &text) == nil {

@@ -7,14 +7,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// maxTagDepth is how deep pairs of tags may nest within a parameter; what is
-// below stays text.
+// maxTagDepth limits the nesting of tags within a parameter. Deeper tags are text.
 const maxTagDepth = 8
 
 // itemTag is the tag of an element of a list.
 const itemTag = "item"
 
-// tag is one <…> of a text: from '<' to '>', with neither of them between.
+// tag is a part of a text from '<' to the next '>', without another '<' between them.
 type tag struct {
 	start, end int
 	name       string // without the slash of a closer
@@ -40,8 +39,8 @@ func tagsOf(text string) []tag {
 	return tags
 }
 
-// markup is a text with its tags matched. All of it is found in one pass, so that
-// a text of nothing but openers, or of pairs within pairs, costs no more than any.
+// markup is a text with its tags and their pairs, which are found in one pass: the cost is
+// linear also for a text of openers only, or of nested pairs.
 type markup struct {
 	text  string
 	tags  []tag
@@ -91,8 +90,8 @@ func parameterObject(text string) string {
 	return out.String()
 }
 
-// writeObject writes pairs as a JSON object: a tag that stands twice keeps its
-// first place and its last value.
+// writeObject writes pairs as a JSON object. A tag that occurs twice has its first place
+// and its last value.
 func (m *markup) writeObject(out *strings.Builder, pairs []pair, depth int) {
 	place := make(map[string]int, len(pairs))
 	var unique []pair
@@ -118,9 +117,9 @@ func (m *markup) writeObject(out *strings.Builder, pairs []pair, depth int) {
 	out.WriteByte('}')
 }
 
-// writeValue writes what is between two tags as JSON, as the Obsidian client reads
-// it: trimmed; with pairs of tags a list or an object; without any tag the JSON
-// array or object that it is; else a string.
+// writeValue writes the text between two tags as JSON, as the Obsidian client reads it. The
+// text is trimmed. It is a list or an object if it has pairs of tags, the JSON array or
+// object that it is if it has no tags, else a string.
 func (m *markup) writeValue(out *strings.Builder, p pair, depth int) {
 	text := strings.TrimSpace(m.text[m.tags[p.opener].end:m.tags[p.closer].start])
 	if p.closer == p.opener+1 && isJSONContainer(text) {

@@ -38,7 +38,7 @@ var canonNames = [...]string{
 	"youtubeTranscription", "getTagList", "updateMemory", "memoryTool", "startPomodoro", "indexTool",
 }
 
-// LookupTool returns a tool of the canon by its name, in which case counts.
+// LookupTool returns a tool of the canon by its name, which is case-sensitive.
 func LookupTool(name string) (tool Tool, ok bool) {
 	var params []ToolParam
 	switch name {
@@ -68,7 +68,7 @@ func LookupTool(name string) (tool Tool, ok bool) {
 	case "startPomodoro": // 3.0.x only
 		params = []ToolParam{optional("interval")}
 	case "getFileTree", "youtubeTranscription", "indexTool":
-	case "getTagList": // its options cannot be told in text: none would validate
+	case "getTagList": // its options cannot be written in a block: none would validate
 	default:
 		return Tool{}, false
 	}

@@ -3,8 +3,8 @@
 //
 // [Scanner] is the tool buffer: it takes the blocks out of a text that comes in
 // pieces. [Blocks] does so for a whole text, [RenderXML] writes a block, and [Shape]
-// and [Canon] know the parameters that the client wants. [Action] tells whether two
-// calls, in whatever form, do the same.
+// and [Canon] have the parameters that the client wants. [Action] compares calls of any
+// form by what they do.
 //
 // It is pure: no input or output, no clock, no log, no global state.
 package usetool

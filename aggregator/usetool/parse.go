@@ -16,8 +16,7 @@ const (
 	emptyObject = "{}"
 )
 
-// maxNameBytes bounds the name of a tool. Codex allows names of 128 characters:
-// what is a thousandfold of any real one is not a name.
+// maxNameBytes bounds the name of a tool. Codex allows names of 128 characters.
 const maxNameBytes = 4 << 10
 
 // Why a <use_tool> text is not a call. They are the errors of parseBlock.
@@ -47,7 +46,7 @@ func parseBlock(block string) (name, argsJSON string, err error) {
 		return name, args, nil
 	}
 	if strings.HasPrefix(strings.TrimSpace(rest), argsOpener) && !strings.Contains(rest, argsCloser) {
-		// A call without them would be another call.
+		// Without its arguments the call would be another one.
 		return "", "", errOpenArgs
 	}
 	return name, parameterObject(rest), nil
@@ -82,8 +81,8 @@ func openerEnd(text string) int {
 	return len(blockOpener) + end + 1
 }
 
-// cutName takes the first <name>…</name> out of a body. Where the body begins
-// with <args>, the name stands behind it: a <name> inside the JSON is data.
+// cutName removes the first <name>…</name> from a body. If the body begins with <args>, the
+// name is after that element: a <name> in the JSON is data.
 func cutName(body string) (name, rest string, err error) {
 	from := 0
 	if strings.HasPrefix(strings.TrimSpace(body), argsOpener) {

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/markdown"
 )
 
-// DefaultMaxBlock is the limit of a block, in bytes, of a [Scanner] that was
-// given none.
+// DefaultMaxBlock is the limit of a block, in bytes, unless [ScannerOptions].MaxBlock sets
+// another.
 const DefaultMaxBlock = 1 << 20
 
 // errSelfClosed says why <use_tool/> is malformed: it can name no tool.
@@ -33,13 +33,12 @@ type ScannerOptions struct {
 	Accept func(name string) bool
 }
 
-// Scanner is the tool buffer of one choice: it is fed the
-// text of a model's messages in pieces and takes the <use_tool> blocks out of
-// it. Text outside blocks goes out at once; from <use_tool on it is held until
-// </use_tool> has come, and then given as one whole block. Nothing is lost and
-// nothing given twice: the Text of all segments, joined, is the text fed. The
-// segments do not depend on how the text was cut, except that a stretch of text
-// may come as several segments.
+// Scanner is the tool buffer of one choice. It is fed the text of a model's messages in
+// pieces and takes the <use_tool> blocks out of it. Text outside blocks is returned at
+// once. From <use_tool on, text is held until </use_tool> has come, and then returned as
+// one block. Nothing is lost or returned twice: the Text of all segments, joined, is the
+// text that was fed. The segments do not depend on how the text was cut, except that text
+// outside blocks may come as several segments.
 //
 // What a block is:
 //
@@ -52,19 +51,17 @@ type ScannerOptions struct {
 //     end it: that is how a closing tag is written within a value.
 //   - After <args> and white space comes JSON if the next byte is {, [ or a
 //     quote. To the end of that value tags in its strings are part of the
-//     strings. Should it turn out not to be JSON (a quote too many, a line break
-//     in a string, an end that does not come before the end of the text or the
-//     limit of the block), those tags count after all, and what follows the
-//     first of them is read again, for the only time.
-//   - Another opening tag inside a block, be it in a value like <content>, makes
-//     an end of it: the outer block is given up as [AbortNested], the inner one
-//     begins. A note that speaks of <use_tool> hence passes as
-//     text, unchanged; Obsidian clients take the blocks out of the whole text
-//     themselves.
+//     strings. If it turns out not to be JSON (a quote too many, a line break in a
+//     string, no end before the end of the text or the limit of the block), those
+//     tags count, and the text after the first of them is scanned again, once.
+//   - Another opening tag inside a block, also in a value like <content>, ends it:
+//     the outer block is given up as [AbortNested], and the inner one begins. So a
+//     block whose value mentions <use_tool> is text, unchanged. Obsidian clients
+//     take the blocks out of the whole text themselves.
 //
-// Each byte is looked at once, or twice after a broken JSON value; see
-// lookAgain for why not more often. Memory is bounded by MaxBlock. A Scanner
-// must not be used by several goroutines at once.
+// Each byte is scanned once, or twice after a broken JSON value; the proof is in the
+// comment of lookAgain. Memory is bounded by MaxBlock. A Scanner must not be used by
+// several goroutines at once.
 type Scanner struct {
 	opts ScannerOptions
 
@@ -110,8 +107,8 @@ func (s *Scanner) Feed(text string, out []Segment) []Segment {
 // Finish ends a message: it appends everything held to out and returns it. A
 // begun tag is text; an open block is given up for the reason, the empty one
 // standing for [AbortUnclosed]. The Scanner is then ready for the next message
-// of the choice, whose offsets go on from this one's; without one, Finish can be
-// called again and gives nothing.
+// of the choice, whose offsets continue those of this one. Calling Finish again returns
+// nothing.
 func (s *Scanner) Finish(reason AbortReason, out []Segment) []Segment {
 	s.out = out
 	for s.open && s.mark.kind != tagNothing {
@@ -158,7 +155,7 @@ func (s *Scanner) scan(text string) {
 	s.pause()
 }
 
-// pause puts away what cannot be given out before more text has come.
+// pause keeps what cannot be returned before more text has come.
 func (s *Scanner) pause() {
 	if !s.open {
 		n := s.pending(len(s.text))

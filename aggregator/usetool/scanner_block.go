@@ -23,7 +23,7 @@ func (s *Scanner) blockByte(i int) int {
 	}
 	switch s.args.Step(b) {
 	case jsontext.EndOfJSON:
-		// The tags in its strings were none, nor is one that began there.
+		// Tags in its strings are data, and so is one that began there.
 		s.tag, s.mark = tagMatcher{}, marker{}
 	case jsontext.BrokenJSON:
 		if s.mark.kind != tagNothing {
@@ -45,8 +45,7 @@ func (s *Scanner) blockByte(i int) int {
 	return i
 }
 
-// blockFence keeps up with the code fences of the text that the block is going
-// to be if it is given up.
+// blockFence follows the code fences within a block, which is text if it is given up.
 func (s *Scanner) blockFence(b byte) {
 	if !s.opts.SkipFenced {
 		return
@@ -72,11 +71,11 @@ func (s *Scanner) remember(event tagEvent, i int) {
 	}
 }
 
-// lookAgain ends the block at its marker and has the text behind it, up to byte
-// i, looked at once more.
+// lookAgain ends the block at its marker and scans the text behind it, up to byte i, once
+// more.
 //
-// No byte is looked at a third time, since outside of strings neither < nor a
-// backslash passes the lexer. Let a block end at a tag in a string of its broken
+// No byte is scanned a third time, since the lexer accepts neither < nor a backslash
+// outside of strings. Let a block end at a tag in a string of its broken
 // value. Assume that in the text that is then read again there is another block
 // whose broken value has a tag in a string, before the byte that broke the first
 // value. The opening tag of that block stood in a string of the first value. Its
@@ -103,8 +102,8 @@ func (s *Scanner) resolve() {
 	s.emitSegment(mark.end)
 }
 
-// closeBlock gives out the first n pending bytes, from <use_tool to
-// </use_tool>: as a block if they are one.
+// closeBlock returns the first n pending bytes, from <use_tool to </use_tool>: as a block
+// if they are one, else as text.
 func (s *Scanner) closeBlock(n int) {
 	offset := s.at
 	text := s.take(n)
@@ -134,9 +133,9 @@ func (s *Scanner) nested(event tagEvent, i int) {
 	}
 }
 
-// overflow gives up the block that has grown too large with byte i; unless it
-// can be ended earlier. An opening tag that is coming in, or complete with this
-// byte, is not lost.
+// overflow gives up the block, which is too large with byte i, unless it can be ended at
+// its marker. An opening tag that is begun, or complete with this byte, begins another
+// block.
 func (s *Scanner) overflow(event tagEvent, i int) int {
 	if s.mark.kind != tagNothing {
 		return s.lookAgain(i)
@@ -151,7 +150,7 @@ func (s *Scanner) overflow(event tagEvent, i int) int {
 	return i
 }
 
-// abort gives the open block up. Its bytes stay pending and go out as text.
+// abort gives the open block up. Its bytes stay pending and are returned as text.
 func (s *Scanner) abort(reason AbortReason, err error) {
 	s.emit(Segment{Kind: SegmentAborted, Reason: reason, Err: err, Offset: s.at})
 	s.leave()

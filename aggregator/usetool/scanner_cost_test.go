@@ -27,7 +27,7 @@ func costTexts(size int) map[string]string {
 // A text costs two looks at each byte at most, be it one piece or many. It is a
 // dozen times as long as the largest block.
 func TestScannerLinear(t *testing.T) {
-	const maxBlock = 100 << 10
+	const maxBlock = 20 << 10
 	for name, text := range costTexts(12 * maxBlock) {
 		t.Run(name, func(t *testing.T) {
 			opts := ScannerOptions{MaxBlock: maxBlock, SkipFenced: name == "fences"}

@@ -13,9 +13,9 @@ func (s *Scanner) emit(segment Segment) {
 	s.out = append(s.out, segment)
 }
 
-// emitText gives out the first n pending bytes as text. What was held goes out
-// apart from what follows, so that the latter needs no copy; only the rest of a
-// rune, of which held may have the beginning, goes along.
+// emitText returns the first n pending bytes as text. Held bytes are a segment of their
+// own, so that the bytes after them need no copy, but for the rest of a rune that begins
+// in the held bytes.
 func (s *Scanner) emitText(n int) {
 	if n > len(s.held) && len(s.held) > 0 {
 		k := len(s.held)
@@ -30,7 +30,7 @@ func (s *Scanner) emitText(n int) {
 	}
 }
 
-// emitSegment gives out the first n pending bytes, at least one, as one segment.
+// emitSegment returns the first n pending bytes, at least one, as one segment.
 func (s *Scanner) emitSegment(n int) {
 	offset := s.at
 	s.emit(Segment{Kind: SegmentText, Text: s.take(n), Offset: offset})
@@ -85,9 +85,8 @@ func (s *Scanner) holdBack() int {
 	return 0
 }
 
-// again has everything pending looked at once more, and returns the index of
-// the byte of text before the next one to look at. It follows the removal of
-// what came before.
+// again scans everything pending once more, and returns the index of the last byte of text
+// that was scanned. The bytes before must have been removed.
 func (s *Scanner) again() int {
 	if len(s.held) == 0 {
 		return s.start - 1
@@ -95,7 +94,7 @@ func (s *Scanner) again() int {
 	text := s.text
 	held := string(s.held)
 	s.held = s.held[:0]
-	// Nothing is held now, so that this does not come here a second time.
+	// Nothing is held now, so this call does not end here again.
 	s.scan(held)
 	s.text, s.start = text, 0
 	return -1

@@ -1,8 +1,8 @@
 package usetool
 
-// MaxOpener is the size of the largest opening tag, attributes included, in
-// bytes. No known form has attributes; the limit is there because all of a
-// begun tag is held back, and a sentence may well begin with "<use_tool is".
+// MaxOpener is the size of the largest opening tag with its attributes, in bytes. It
+// bounds the text that is held back for a sentence such as "<use_tool is a tag". No known
+// client uses attributes.
 const MaxOpener = 256
 
 // tagEvent says which tag a byte completes.
@@ -16,9 +16,9 @@ const (
 	tagArgs                // <args>
 )
 
-// tagState says how much of a tag has been seen. The tags part at the byte
-// after <, and none has another < in it: a byte that does not fit ends the
-// attempt, a < begins the next one, and no byte must be looked at again.
+// tagState is the part of a tag that was seen. The tags differ in the byte after <, and
+// none contains another <. So a byte that does not fit ends the attempt, a < begins the
+// next one, and no byte is scanned again.
 type tagState uint8
 
 const (
@@ -44,8 +44,8 @@ func (m tagMatcher) opening() bool {
 	return m.state != tagIdle && m.state != tagCloserName && m.state != tagArgsName
 }
 
-// step looks at one byte. Outside a block opening tags alone are of interest,
-// so that nothing else is held back there.
+// step scans one byte. Outside a block it finds opening tags only, so that nothing else is
+// held back there.
 func (m *tagMatcher) step(b byte, inBlock bool) tagEvent {
 	if b == '<' {
 		m.state, m.n = tagBegun, 1
@@ -88,8 +88,8 @@ func (m *tagMatcher) next(b byte, inBlock bool) (tagState, tagEvent) {
 	return tagIdle, tagNothing
 }
 
-// spell goes on with a tag that must be written as word is. With its last byte
-// come the state and the event.
+// spell continues a tag that is spelled like word. With the last byte it returns the state
+// and the event last and event.
 func (m *tagMatcher) spell(b byte, word string, last tagState, event tagEvent) (tagState, tagEvent) {
 	switch {
 	case b != word[m.n-1]:
@@ -100,7 +100,7 @@ func (m *tagMatcher) spell(b byte, word string, last tagState, event tagEvent) (
 	return m.state, tagNothing
 }
 
-// attributes goes on with a tag of which <use_tool is there.
+// attributes continues a tag after <use_tool.
 func (m *tagMatcher) attributes(b byte) (tagState, tagEvent) {
 	slash := m.state == tagOpenerSlash || m.state == tagLastSlash
 	switch {

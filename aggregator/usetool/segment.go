@@ -3,12 +3,11 @@ package usetool
 // SegmentKind says what a [Segment] is.
 type SegmentKind uint8
 
-// The kinds of segments. Text and Block carry the text; the others are notices
-// for whoever counts and warns. Each Started is followed by
-// one Block, Aborted or Undeclared: the tool buffer was flushed or aborted.
+// The kinds of segments. SegmentText and SegmentBlock have the text. The others are notices
+// for counters and logs: after each SegmentStarted comes one SegmentBlock (the tool buffer
+// was flushed), or one SegmentAborted or SegmentUndeclared (it was aborted).
 const (
-	// SegmentText is text that goes out as it is: outside of blocks, or that of a
-	// block that is none after all.
+	// SegmentText is text outside of blocks, or of a block that was given up.
 	SegmentText SegmentKind = iota + 1
 
 	// SegmentStarted is a notice: an opening tag is complete, and text is held
@@ -23,7 +22,7 @@ const (
 	// text of it follows as SegmentText.
 	SegmentAborted
 
-	// SegmentUndeclared is a notice: the block is complete and in order, but
+	// SegmentUndeclared is a notice: the block is complete and well-formed, but
 	// [ScannerOptions].Accept refused Name. The text of it follows as
 	// SegmentText.
 	SegmentUndeclared
@@ -46,8 +45,8 @@ func (k SegmentKind) String() string {
 	return "unknown"
 }
 
-// AbortReason says why a begun block is given up. The values
-// are few and fixed, fit for a metric's label.
+// AbortReason says why a begun block is given up. The values are few and fixed, so that
+// they can be labels of a metric.
 type AbortReason string
 
 // The first four come from the [Scanner]; the others are for callers of
@@ -59,8 +58,7 @@ const (
 	AbortMalformed AbortReason = "malformed"
 	// AbortTooLarge is the reason of a block above [ScannerOptions].MaxBlock.
 	AbortTooLarge AbortReason = "too_large"
-	// AbortUnclosed is the reason of a block still open where the message ended
-	// of itself.
+	// AbortUnclosed is the reason of a block that is open at the end of its message.
 	AbortUnclosed AbortReason = "unclosed"
 	// AbortDisconnect is for a client that went away within a block.
 	AbortDisconnect AbortReason = "disconnect"

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// ErrArguments says that the arguments of a call are not a JSON object, so that no
-// parameters can be told in them: cut off, malformed, or of another type.
+// ErrArguments says that the arguments of a call are not a JSON object: they are cut off,
+// malformed, or of another type. So they have no parameters.
 var ErrArguments = errors.New("usetool: the arguments are not a JSON object")
 
 // Param is one argument of a call.
@@ -21,11 +21,11 @@ type Param struct {
 	Value string
 }
 
-// Shape turns the arguments of a call into the parameters of its tool, in canonical order, under canonical names, without unknown ones,
-// and without those that are missing; none is made up, required or not. The
-// arguments of a tool outside the canon are kept, all and in their order. Of a
-// name that stands twice the last value counts, and before an alias the name
-// itself. Empty arguments, and null, are those of a call without any.
+// Shape turns the arguments of a call into the parameters of its tool, in canonical order
+// and under canonical names. Unknown arguments are left out. Missing ones are not added,
+// not even required ones. For a tool outside the canon, all arguments are kept in their
+// order. If a name occurs twice, the last value counts; the name itself counts before an
+// alias. Empty arguments and null mean a call without arguments.
 //
 // The error is ErrArguments.
 func Shape(name, arguments string) ([]Param, error) {

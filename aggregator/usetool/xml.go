@@ -88,8 +88,8 @@ func RenderXML(name, arguments string, opts ...XMLOption) (string, error) {
 	return out.String(), nil
 }
 
-// maxCloserSpaces bounds the spaces in a closing tag, and by that the size of a
-// text made of nothing but tags that call for them. Past it a pair stays a pair.
+// maxCloserSpaces bounds the spaces in a closing tag, and so the size of a text that
+// consists of such tags. A pair that would need more spaces stays a pair.
 const maxCloserSpaces = 16
 
 // isTagName reports whether a name can be a tag without attributes.
@@ -117,8 +117,8 @@ func (c xmlConfig) text(text, name string) string {
 	return spaceClosers(text, name)
 }
 
-// compactJSON writes JSON without white space and without anything like a tag: the
-// client takes a value with a tag in it for markup, not for JSON.
+// compactJSON writes JSON without white space and without tags: the client reads a value
+// that contains a tag as markup, not as JSON.
 func compactJSON(value string) string {
 	var compact, escaped bytes.Buffer
 	// The value is valid JSON, so Compact cannot fail.
@@ -127,10 +127,10 @@ func compactJSON(value string) string {
 	return escaped.String()
 }
 
-// spaceClosers puts spaces into the closing tags of a text that the client would
-// act on: those of the parameter and of the block that the text stands in, and
-// those that end a pair with an opening tag before them. With one space, </b > ends
-// no <b>; where the text has a <b > as well, it takes two, and so on.
+// spaceClosers adds spaces to the closing tags in a text that the client would read as
+// such: those of the parameter and of the block around the text, and those that pair with
+// an opening tag before them. </b > does not close <b>. If the text also has a <b >, the
+// closing tag gets two spaces, and so on.
 func spaceClosers(text, name string) string {
 	if !strings.Contains(text, "</") {
 		return text
