@@ -4,9 +4,8 @@
 // [Pattern] is a textual form of calls. The built-in form, the <use_tool> block, is
 // that of the subpackage usetool.
 //
-// It is pure: no input or output, no clock, no log, no global state, and no choice
-// of finish reasons or of the moment to stop. It knows neither Caddy nor the
-// app-server.
+// It is pure: no input or output, no clock, no log, no global state. Its caller decides
+// about finish reasons and when to stop. It depends on neither Caddy nor the app-server.
 //
 // # Shapes
 //
@@ -23,41 +22,54 @@
 //   - Chat messages with tool_calls or function_call: the message, an object with a
 //     message, a chat.completion.
 //
-// # Identity
+// # Calls
 //
-// Calls are told apart by their ids: the call id, which all shapes share, and the
-// item id of a Responses item; else by their place (output_index, index); else by
-// the order of creation. Calls of different names are different calls, though a
-// backend gives them one id. Events are told apart by what they are: a number
-// (sequence_number, [Call].Sequence, the position of [Aggregator.IngestEvent]), or
-// that there is but one of the kind for a call (its announcement, its end, its
-// complete item). Text is no identity: the fragments "a" and "a" are two, and both
-// stay. Ingesting anything that has an identity again changes nothing. What has
-// none is a fragment without a number: a chat delta's, above all. It always counts;
-// a caller that may see one twice, after a reconnect say, gives positions.
+// A call is identified by its call id, which all shapes share, or by the item id of a
+// Responses item; without ids by its place (output_index, or index and name); without a
+// place, the call that was created last is meant. Calls with different names are
+// different calls, even if a backend gives them the same id. The id alone then means
+// the call at the place of the event, or else the one that was named last.
+//
+// # Repetitions
+//
+// An event that comes again changes nothing. It is recognised by
+//
+//   - a number: sequence_number, [Call].Sequence, or the position of
+//     [Aggregator.IngestEvent], of which numbers that are not above the highest one
+//     seen are repetitions;
+//   - its kind, if a call has one such event only: its announcement, its end, its
+//     complete item.
+//
+// Equal text is no sign of a repetition: the fragments "a" and "a" are two fragments. So
+// a fragment without a number, such as that of a chat delta, always counts. A caller that
+// may ingest one twice, for example after a reconnect, gives positions.
 //
 // A chat delta with a name is the head of its call. Some backends send the head with
-// every fragment. A head equal to the first one is taken for a repetition until
-// another head of the call differs, which only such a backend does: then all of them
-// were fragments. Positions make that certain at once.
+// every fragment. A head equal to the first one counts as a repetition until another head
+// of the call differs, which only such backends send: then all of them were fragments.
+// With positions each head is a fragment at once.
 //
-// A character whose surrogate halves come in two fragments is one character. A half
-// that stays alone is U+FFFD, as everywhere in Go.
+// # Arguments
 //
-// # Truth
+// The arguments are kept as text and never parsed. If a call comes in several versions,
+// the first of these counts:
 //
-// The text of arguments is kept as it comes and never parsed. Renditions of one
-// call are ranked: the complete item of the model's response, then complete texts
-// of messages and arguments.done, then fragments, then the JSON that Codex makes of
-// parsed arguments (item/started, item/tool/call). A complete text that begins with
-// what is there adds its rest; one that contradicts it replaces it if it ranks
-// higher, which the delta says ([Delta].Replaced), and is refused otherwise. Parsed
-// arguments serve only where no text is known: in snapshots at once
-// ([Record].Provisional), in deltas from the end of the call.
+//  1. the complete item of the model's response,
+//  2. a complete text: of a message, or of arguments.done,
+//  3. fragments,
+//  4. JSON that Codex made from parsed arguments (item/started, item/tool/call).
+//
+// A complete text that begins with the text so far adds its rest. A text that contradicts
+// it replaces a lesser version, which the delta says ([Delta].Replaced), and is refused
+// otherwise. JSON of parsed arguments is used only while no text is known: in snapshots at
+// once ([Record].Provisional), in deltas from the end of the call.
+//
+// A fragment that ends within a surrogate pair keeps its half back until the next
+// fragment. A half without the other one becomes U+FFFD.
 //
 // # Limits
 //
-// A choice holds at most [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes
-// of arguments, an Aggregator [MaxChoices] choices. All that is ignored is counted
-// in [Stats]; nothing panics and nothing fails.
+// A choice has at most [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes of
+// arguments, unless options change that, and an Aggregator has [MaxChoices] choices.
+// Everything that is ignored is counted in [Stats]. Nothing panics or fails.
 package aggregator
