@@ -7,7 +7,7 @@ import (
 
 // maxSaid bounds the text of a response that is kept to count its tokens, in bytes. What
 // is longer counts as a token for four bytes.
-const maxSaid = 64 << 10
+const maxSaid = 8 << 10
 
 // usage adds up the tokens of a turn. Each complete model response has its usage, but one
 // that breaks off has none; the thread's total, which comes a little later, includes
