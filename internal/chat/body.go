@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -70,7 +71,7 @@ func (b *Body) JSON() []byte {
 	for i := range b.choices {
 		c := &b.choices[i]
 		body.Choices = append(body.Choices, choice{
-			Index: i, Message: c.message(b.meta.LegacyFunctions), LogProbs: null, FinishReason: jsontext.OrNull(c.finish),
+			Index: i, Message: c.message(&b.meta), LogProbs: null, FinishReason: jsontext.OrNull(c.finish),
 		})
 	}
 	return jsontext.Append(nil, body)
@@ -78,18 +79,21 @@ func (b *Body) JSON() []byte {
 
 // message returns the message of the choice. Its content is null if there are only
 // calls.
-func (c *bodyChoice) message(legacy bool) *message {
+func (c *bodyChoice) message(meta *Meta) *message {
 	text := c.text.String()
 	m := &message{Role: "assistant", Content: &text, Refusal: null, Annotations: []struct{}{}, Reasoning: c.reasoning.String()}
 	if text == "" && len(c.calls) > 0 {
 		m.Content = null
 	}
 	for _, made := range c.calls {
-		f := function{made.name, made.arguments.String()}
-		if legacy {
-			m.FunctionCall = &f
+		arguments, form := made.arguments.String(), meta.Forms[made.name]
+		if form != 0 {
+			arguments = prompt.CustomInput(arguments)
+		}
+		if meta.LegacyFunctions {
+			m.FunctionCall = &function{made.name, arguments}
 		} else {
-			m.ToolCalls = append(m.ToolCalls, call{ID: made.id, Type: "function", Function: f})
+			m.ToolCalls = append(m.ToolCalls, newCall(made.id, made.name, arguments, form))
 		}
 	}
 	return m

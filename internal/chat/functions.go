@@ -10,8 +10,9 @@ import (
 
 // readFunctions reads functions (ChatCompletionFunctions), which tools have replaced.
 // Older clients know nothing else.
-func (r *Request) readFunctions(v jsontext.Value) (f *field.Error) {
-	r.functions, f = readToolList(v, "functions", (*toolList).readFunction)
+func (r *Request) readFunctions(v jsontext.Value) *field.Error {
+	list, f := readToolList(v, "functions", (*toolList).readFunction)
+	r.functions = list.tools
 	return f
 }
 

@@ -15,6 +15,8 @@ type Meta struct {
 	// LegacyFunctions is true for clients that know functions instead of tools: the
 	// first call of a choice becomes a function_call, and others are left out.
 	LegacyFunctions bool
+	// Forms are the forms of the calls of custom tools, see [Request.Forms].
+	Forms map[string]ToolForm
 }
 
 // finishFunctionCall is the finish_reason of a function_call.

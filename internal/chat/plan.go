@@ -13,11 +13,15 @@ func (r *Request) ImageParam(url string) string {
 	if !found {
 		return ""
 	}
-	return atImage(&field.Error{}, m, p).Path
+	return r.atImage(&field.Error{}, m, p).Path
 }
 
 // atImage puts the path of the URL of an image before that of an error.
-func atImage(f *field.Error, message, part int) *field.Error {
+func (r *Request) atImage(f *field.Error, message, part int) *field.Error {
+	if r.body != nil {
+		f.Path = r.body.ImagePath(message, part)
+		return f
+	}
 	return f.In("url").In("image_url").At(part).In("content").At(message).In("messages")
 }
 
@@ -25,9 +29,12 @@ func atImage(f *field.Error, message, part int) *field.Error {
 // still has to be fetched, see [prompt.Conversation.SetImages].
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if m, p, found := r.FindRemote(""); found {
-		return nil, atImage(prompt.NotFetched(), m, p).APIError()
+		return nil, r.atImage(prompt.NotFetched(), m, p).APIError()
 	}
 	p := r.Conversation.Plan(opts)
+	if r.body != nil && r.body.Summary() != "" && !opts.NoReasoning {
+		p.SetSummary(r.body.Summary())
+	}
 	p.Choices = r.Choices()
 	p.StopSequences = r.stop
 	p.LegacyFunctions = r.usesFunctions

@@ -5,6 +5,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
 // Request is the checked body of POST /v1/chat/completions
@@ -21,10 +22,15 @@ type Request struct {
 	hasOptions    bool // stream_options are given
 	includeUsage  bool
 	usesFunctions bool // the tools are functions
+	forms         map[string]ToolForm
+	body          *responses.Request // what a body of the Responses API has; nil: it is one of chat
 }
 
 // Decode reads and checks the body of a request. The error is always an
 // invalid_request_error with status 400.
+//
+// Some clients post bodies of the Responses API and read chat completions. A body with
+// an input and without messages is such a one: its conversation is read as there.
 //
 // Values of a wrong type or form are errors, and so is what Codex cannot do: log
 // probabilities, audio and files. Fields without use are accepted;
@@ -36,34 +42,39 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 		return nil, apiErr
 	}
 	r := new(Request)
-	for name, v := range root.Members() {
-		read, known := readers[string(name)]
-		if !known {
-			continue
-		}
-		if f := read(r, v); f != nil {
-			return nil, misdirected(root, f.In(string(name))).APIError()
-		}
-	}
-	if f := r.check(); f != nil {
-		return nil, misdirected(root, f).APIError()
+	if f := r.read(root); f != nil {
+		return nil, f.APIError()
 	}
 	return r, nil
 }
 
-// misdirected replaces the error of a body that belongs to the Responses API: one with
-// an input and without messages. Some clients post such bodies here, and an error about
-// a part of them would not help.
-func misdirected(root jsontext.Value, f *field.Error) *field.Error {
+// read reads a body.
+func (r *Request) read(root jsontext.Value) *field.Error {
+	if hasInput(root) {
+		body, f := responses.DecodeInput(root)
+		if f != nil {
+			return f
+		}
+		r.body, r.Conversation = body, body.Conversation
+	}
+	for name, v := range root.Members() {
+		read, known := readers[string(name)]
+		if !known || r.body != nil && string(name) == "messages" {
+			continue
+		}
+		if f := read(r, v); f != nil {
+			return f.In(string(name))
+		}
+	}
+	return r.check()
+}
+
+// hasInput reports whether a body is one of the Responses API: it has an input, and no
+// messages or an empty list of them.
+func hasInput(root jsontext.Value) bool {
 	var messages, input jsontext.Value
 	root.Pick(jsontext.Into("messages", &messages), jsontext.Into("input", &input))
-	if messages.Given() && !messages.IsEmptyArray() || !input.Given() {
-		return f
-	}
-	return (&field.Error{
-		Problem: "is required; a body with 'input' belongs to POST /v1/responses",
-		Code:    apierror.CodeMissingParameter,
-	}).In("messages")
+	return input.Given() && (!messages.Given() || messages.IsEmptyArray())
 }
 
 // readers are the readers of the fields.
@@ -129,12 +140,22 @@ func (r *Request) check() *field.Error {
 		r.MaxTokens = r.oldMaxTokens
 	}
 	if f := r.CheckRemoteImages(); f != nil {
-		return f.In("messages")
+		return f.In(r.ConversationField())
 	}
+	r.wrapTexts()
 	if len(r.functions) > 0 || !r.functionCall.IsAuto() {
 		return r.useFunctions()
 	}
 	return r.Choice.Check(r.Tools).In("tool_choice")
+}
+
+// ConversationField is the field with the conversation: messages, or the input of a body
+// of the Responses API.
+func (r *Request) ConversationField() string {
+	if r.body != nil {
+		return "input"
+	}
+	return apierror.ParamMessages
 }
 
 // Choices returns how many answers the client wants, from 1 to 8.

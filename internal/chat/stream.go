@@ -3,10 +3,12 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -19,7 +21,8 @@ import (
 //   - a chunk for each piece of text (delta.content), of reasoning
 //     (delta.reasoning_content, which is common but no part of OpenAI's API) and of a call
 //     (delta.tool_calls: first index, id, type and name, then index and new arguments; or
-//     delta.function_call: first the name, then new arguments),
+//     delta.function_call: first the name, then new arguments; the whole input of a custom
+//     tool follows in one piece),
 //   - a chunk with the finish_reason and an empty delta.
 //
 // If the client asks for the usage, the last chunk has that of all choices and no
@@ -44,6 +47,8 @@ type Stream struct {
 type streamChoice struct {
 	opened   bool // the role has been sent
 	finished bool
+	form     ToolForm                               // of the call under way; 0: a function
+	input    strings.Builder                        // the arguments of that call, if it has a form
 	pieces   [turn.OutputCallArguments + 1]template // by the kind of the output
 }
 
@@ -74,9 +79,13 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	case turn.OutputCallStart:
 		s.call(choice, &out)
 	case turn.OutputCallArguments:
-		if out.Call == 0 || !s.meta.LegacyFunctions {
+		if c := &s.choices[choice]; c.form != 0 {
+			c.input.WriteString(out.Text)
+		} else if out.Call == 0 || !s.meta.LegacyFunctions {
 			s.piece(choice, null, &out)
 		}
+	case turn.OutputCallEnd:
+		s.endCall(choice, &out)
 	case turn.OutputFinish:
 		s.finish(choice, out)
 	}
@@ -98,14 +107,38 @@ func (s *Stream) Done() bool { return s.done }
 
 // call sends the first chunk of a call.
 func (s *Stream) call(index int, out *turn.Output) {
-	f, made := function{Name: out.Name}, out.Call
+	made, form := out.Call, s.meta.Forms[out.Name]
+	s.choices[index].form = form
 	switch {
 	case !s.meta.LegacyFunctions:
 		s.open(index, null)
-		s.chunk(index, message{ToolCalls: []call{{&made, out.ID, "function", f}}}, "")
+		begun := newCall(out.ID, out.Name, "", form)
+		begun.Index = &made
+		s.chunk(index, message{ToolCalls: []call{begun}}, "")
 	case out.Call == 0:
 		s.open(index, null)
-		s.chunk(index, message{FunctionCall: &f}, "")
+		s.chunk(index, message{FunctionCall: &function{Name: out.Name}}, "")
+	}
+}
+
+// endCall sends the input of a custom tool, which can be read from the arguments only
+// once they are whole.
+func (s *Stream) endCall(index int, out *turn.Output) {
+	c := &s.choices[index]
+	if c.form == 0 {
+		return
+	}
+	made, text := out.Call, prompt.CustomInput(c.input.String())
+	rest := call{Index: &made}
+	if c.form == customForm {
+		rest.Custom = &custom{Input: text}
+	} else {
+		rest.Function = &function{Arguments: text}
+	}
+	c.form = 0
+	c.input.Reset()
+	if text != "" {
+		s.chunk(index, message{ToolCalls: []call{rest}}, "")
 	}
 }
 
@@ -138,7 +171,7 @@ func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
 	case s.meta.LegacyFunctions:
 		d.FunctionCall = &function{Arguments: text}
 	default:
-		d.ToolCalls = []call{{Index: &made, Function: function{Arguments: text}}}
+		d.ToolCalls = []call{{Index: &made, Function: &function{Arguments: text}}}
 	}
 	chunk := s.encode(nil, s.ofChoice(index, d, ""))
 	at := bytes.LastIndex(chunk, []byte(encoded)) // nothing behind it is a text

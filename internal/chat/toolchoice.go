@@ -20,20 +20,42 @@ func (r *Request) readToolChoice(v jsontext.Value) *field.Error {
 }
 
 func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
-	var kind, function, allowed jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("allowed_tools", &allowed))
-	if f := field.Expect(jsontext.KindString, kind); f != nil {
-		return f.In("type")
-	}
-	switch kind.Text() {
-	case "function":
-		name, f := readChosenName(function)
-		c.Required, c.Only = true, []string{name}
-		return f.In("function")
-	case "allowed_tools":
+	var kind, allowed, mode jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("allowed_tools", &allowed), jsontext.Into("mode", &mode))
+	switch {
+	case kind.Is("allowed_tools") && !allowed.Given() && mode.Given():
+		return readAllowed(c, v)
+	case kind.Is("allowed_tools"):
 		return readAllowed(c, allowed).In("allowed_tools")
 	}
-	return field.Unsupported("must be function or allowed_tools").In("type")
+	name, f := readChosenTool(v, "function, custom or allowed_tools")
+	c.Required, c.Only = true, []string{name}
+	return f
+}
+
+// readChosenTool reads {"type":"function","function":{"name":…}}, the same of a custom
+// tool, or, as in the Responses API, the name beside the type.
+func readChosenTool(v jsontext.Value, types string) (string, *field.Error) {
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return "", f
+	}
+	var kind, function, custom, flatName jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &flatName))
+	if f := field.Expect(jsontext.KindString, kind); f != nil {
+		return "", f.In("type")
+	}
+	chosen := function
+	switch {
+	case kind.Is("custom"):
+		chosen = custom
+	case !kind.Is("function"):
+		return "", field.Unsupported("must be %s", types).In("type")
+	}
+	if !chosen.Given() && flatName.Given() {
+		return readChosenName(v)
+	}
+	name, f := readChosenName(chosen)
+	return name, f.In(kind.Text())
 }
 
 // readChosenName reads {"name":…}.
@@ -59,19 +81,7 @@ func readAllowed(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 	return c.ReadAllowed(mode, tools, readAllowedTool)
 }
 
-// readAllowedTool reads {"type":"function","function":{"name":…}}.
+// readAllowedTool reads one of the tools of allowed_tools.
 func readAllowedTool(v jsontext.Value) (string, *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return "", f
-	}
-	var kind, function jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function))
-	if f := field.Expect(jsontext.KindString, kind); f != nil {
-		return "", f.In("type")
-	}
-	if !kind.Is("function") {
-		return "", field.Unsupported("must be 'function'").In("type")
-	}
-	name, f := readChosenName(function)
-	return name, f.In("function")
+	return readChosenTool(v, "function or custom")
 }

@@ -1,66 +1,85 @@
 package chat
 
 import (
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-func (r *Request) readTools(v jsontext.Value) (f *field.Error) {
-	r.Tools, f = readToolList(v, "tools", (*toolList).readTool)
+func (r *Request) readTools(v jsontext.Value) *field.Error {
+	list, f := readToolList(v, "tools", (*toolList).readTool)
+	r.Tools, r.forms = list.tools, list.forms
 	return f
 }
 
+// Forms returns the forms of the calls of those tools that are more than functions, by
+// their names.
+func (r *Request) Forms() map[string]ToolForm { return r.forms }
+
 // readToolList reads a list of tools or functions, each with read. what names them in
 // errors.
-func readToolList(v jsontext.Value, what string, read func(*toolList, jsontext.Value) *field.Error) ([]prompt.Tool, *field.Error) {
+func readToolList(v jsontext.Value, what string, read func(*toolList, jsontext.Value) *field.Error) (list toolList, _ *field.Error) {
 	if !v.Given() {
-		return nil, nil
+		return list, nil
 	}
 	if f := field.Expect(jsontext.KindArray, v); f != nil {
-		return nil, f
+		return list, f
 	}
-	var list toolList
 	for i, v := range v.Elements() {
 		if list.full() {
-			return nil, field.Invalid("must hold at most %d %s", prompt.MaxTools, what)
+			return list, field.Invalid("must hold at most %d %s", prompt.MaxTools, what)
 		}
 		if f := read(&list, v); f != nil {
-			return nil, f.At(i)
+			return list, f.At(i)
 		}
 	}
-	return list.tools, nil
+	return list, nil
 }
 
 // toolList is a list of tools with different names.
 type toolList struct {
 	tools []prompt.Tool
 	names map[string]struct{}
+	forms map[string]ToolForm // of those that are more than functions, by their names
 }
+
+// ToolForm is what the calls of a custom tool are to the client: Codex and the model
+// know functions only.
+type ToolForm uint8
+
+const (
+	// customForm makes them calls of the type custom.
+	customForm ToolForm = iota + 1
+	// textForm makes them calls of functions whose arguments are the text. Clients that
+	// declare custom tools in the form of the Responses API read calls of functions only.
+	textForm
+)
 
 // full reports whether the list may have no other tool.
 func (l *toolList) full() bool { return len(l.tools) == prompt.MaxTools }
 
+// readTool reads a tool. Its members are in an object of their own or, as in the
+// Responses API, beside its type.
 func (l *toolList) readTool(v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	var kind, function, flatName jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("name", &flatName))
+	var kind, function, custom, flatName jsontext.Value
+	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &flatName))
 	if f := field.Expect(jsontext.KindString, kind); f != nil {
 		return f.In("type")
 	}
-	if !kind.Is("function") {
-		return field.Unsupported("must be 'function': tools of other types are not supported").In("type")
+	switch {
+	case kind.Is("function") && !function.Given() && flatName.Given():
+		return l.readFunction(v)
+	case kind.Is("function"):
+		return l.readFunction(function).In("function")
+	case kind.Is("custom") && !custom.Given() && flatName.Given():
+		return l.readCustom(v, textForm)
+	case kind.Is("custom"):
+		return l.readCustom(custom, customForm).In("custom")
 	}
-	if !function.Given() && flatName.Given() {
-		return (&field.Error{
-			Problem: "is required; a tool with its name beside its type belongs to POST /v1/responses",
-			Code:    apierror.CodeMissingParameter,
-		}).In("function")
-	}
-	return l.readFunction(function).In("function")
+	return field.Unsupported("must be 'function' or 'custom': tools of other types are not supported here").In("type")
 }
 
 // readFunction adds a FunctionObject.
@@ -69,6 +88,27 @@ func (l *toolList) readFunction(v jsontext.Value) *field.Error {
 	if f != nil {
 		return f
 	}
+	return l.add(t)
+}
+
+// readCustom reads a custom tool as the next tool.
+func (l *toolList) readCustom(v jsontext.Value, form ToolForm) *field.Error {
+	t, f := prompt.ReadCustomTool(v, form == textForm)
+	if f != nil {
+		return f
+	}
+	if f := l.add(t); f != nil {
+		return f
+	}
+	if l.forms == nil {
+		l.forms = map[string]ToolForm{}
+	}
+	l.forms[t.Name] = form
+	return nil
+}
+
+// add adds a tool.
+func (l *toolList) add(t prompt.Tool) *field.Error {
 	if _, twice := l.names[t.Name]; twice {
 		return field.Invalid("the name %q is used twice", t.Name).In("name")
 	}

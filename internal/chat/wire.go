@@ -44,12 +44,30 @@ type message struct {
 	ToolCalls    []call          `json:"tool_calls,omitempty"`
 }
 
-// call is a ChatCompletionMessageToolCall, or a ChatCompletionMessageToolCallChunk.
+// call is a ChatCompletionMessageToolCall, a ChatCompletionMessageCustomToolCall or a
+// ChatCompletionMessageToolCallChunk.
 type call struct {
-	Index    *int     `json:"index,omitempty"` // of a chunk
-	ID       string   `json:"id,omitempty"`
-	Type     string   `json:"type,omitempty"`
-	Function function `json:"function"`
+	Index    *int      `json:"index,omitempty"` // of a chunk
+	ID       string    `json:"id,omitempty"`
+	Type     string    `json:"type,omitempty"`
+	Function *function `json:"function,omitempty"`
+	Custom   *custom   `json:"custom,omitempty"`
+}
+
+// newCall returns a call as its client reads it. text is the arguments of a function, or
+// the input of a custom tool.
+func newCall(id, name, text string, form ToolForm) call {
+	if form == customForm {
+		return call{ID: id, Type: "custom", Custom: &custom{name, text}}
+	}
+	return call{ID: id, Type: "function", Function: &function{name, text}}
+}
+
+// custom is a custom tool that is called, and with what. A chunk with a piece of the
+// input has no name.
+type custom struct {
+	Name  string `json:"name,omitempty"`
+	Input string `json:"input"`
 }
 
 // function is the function of a call.

@@ -42,21 +42,25 @@ func (chatRequest) resolve(context.Context, *exchange) *apierror.Error { return 
 const idSuffixLength = 8
 
 // form returns the form of the completion.
-func (chatRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
+func (q chatRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
 	id := rand.Text()
 	options.IDSuffix = strings.ToLower(id[:idSuffixLength])
-	return chatForm{chat.Meta{
+	return chatForm{conversation: q.ConversationField(), meta: chat.Meta{
 		ID:              "chatcmpl-" + id,
 		Model:           plan.Model,
 		Created:         time.Now().Unix(),
 		IncludeUsage:    plan.IncludeUsage,
 		Choices:         plan.Choices,
 		LegacyFunctions: plan.LegacyFunctions,
+		Forms:           q.Forms(),
 	}}
 }
 
 // chatForm is the form of a chat completion.
-type chatForm struct{ meta chat.Meta }
+type chatForm struct {
+	meta         chat.Meta
+	conversation string // the field of the request with the conversation
+}
 
 func (f chatForm) stream(w *sse.Writer) streamEncoder {
 	return &chatStream{chat.NewStream(f.meta, w.WriteData), w}
@@ -64,7 +68,16 @@ func (f chatForm) stream(w *sse.Writer) streamEncoder {
 
 func (f chatForm) body() bodyEncoder { return chat.NewBody(f.meta) }
 
-func (f chatForm) apiError(failure error) *apierror.Error { return apierror.From(failure) }
+// apiError names the field with the conversation if that is too long.
+func (f chatForm) apiError(failure error) *apierror.Error {
+	e := apierror.From(failure)
+	if e == nil || e.Param != apierror.ParamMessages {
+		return e
+	}
+	named := *e
+	named.Param = f.conversation
+	return &named
+}
 
 // track does nothing: no other request can ask for a completion.
 func (f chatForm) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }

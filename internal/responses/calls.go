@@ -27,7 +27,7 @@ func (i *inputItem) readCall(fields *itemFields) *field.Error {
 		if f := field.Expect(jsontext.KindString, fields.input); f != nil {
 			return f.In("input")
 		}
-		call.Arguments = jsontext.AppendString(nil, customArguments(fields.input))
+		call.Arguments = prompt.CustomArguments(fields.input)
 	case itemSearch:
 		if f := field.Expect(jsontext.KindObject, fields.arguments); f != nil {
 			return f.In("arguments")

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // send emits an event with the next number, unless an earlier one failed.
@@ -147,7 +148,7 @@ func (s *Stream) ended(i *outputItem) {
 		e.Name, e.Arguments = i.form.name, &arguments
 		s.send(e)
 	case itemCustom:
-		e, input := i.event("response.custom_tool_call_input.done"), customInput(i.arguments.String())
+		e, input := i.event("response.custom_tool_call_input.done"), prompt.CustomInput(i.arguments.String())
 		if input != "" {
 			s.sendDelta(i, input)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
@@ -117,7 +118,7 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 			w.Arguments = json.RawMessage(arguments)
 		}
 	case itemCustom:
-		input := customInput(arguments)
+		input := prompt.CustomInput(arguments)
 		w.CallID, w.Namespace, w.Name, w.Input = i.callID, i.form.namespace, i.form.name, &input
 	default:
 		w.CallID, w.Namespace, w.Name, w.Arguments = i.callID, i.form.namespace, i.form.name, &arguments

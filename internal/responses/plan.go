@@ -93,7 +93,7 @@ func (r *Request) join(before []inputItem) {
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if m, p, found := r.FindRemote(""); found {
 		f := prompt.NotFetched()
-		f.Path = r.imagePath(m, p)
+		f.Path = r.ImagePath(m, p)
 		return nil, f.APIError()
 	}
 	p := r.Conversation.Plan(opts)
@@ -113,11 +113,11 @@ func (r *Request) ImageParam(url string) string {
 	if !found {
 		return ""
 	}
-	return r.imagePath(m, p)
+	return r.ImagePath(m, p)
 }
 
-// imagePath returns the path of an image in a message of the conversation.
-func (r *Request) imagePath(message, part int) string {
+// ImagePath returns the path of an image in a message of the conversation.
+func (r *Request) ImagePath(message, part int) string {
 	i := r.inputOf(message)
 	if i < 0 {
 		return "previous_response_id"

@@ -188,7 +188,7 @@ func TestResponsePlanTools(t *testing.T) {
 	if want := []string{"f", "patch", "ns__g", "tool_search"}; !slices.Equal(names, want) {
 		t.Errorf("offered %q, want %q", names, want)
 	}
-	if patch := p.Thread.DynamicTools[1]; !strings.Contains(patch.Description, "start: A") || string(patch.InputSchema) != string(customSchema) {
+	if patch := p.Thread.DynamicTools[1]; !strings.Contains(patch.Description, "start: A") || string(patch.InputSchema) != string(prompt.CustomSchema) {
 		t.Errorf("%+v", patch)
 	}
 	if p.Thread.Config["model_reasoning_summary"] != "none" {

@@ -2,7 +2,6 @@ package responses
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -85,16 +84,4 @@ func completeTool(v jsontext.Value) jsontext.Value {
 		v = append(v, `,"strict":null`...)
 	}
 	return append(v, '}')
-}
-
-// customInput returns the text in the arguments of a custom tool's function. If they
-// have another form, it returns the arguments: odd text is better than none.
-func customInput(arguments string) string {
-	var call struct {
-		Input *string `json:"input"`
-	}
-	if err := json.Unmarshal([]byte(arguments), &call); err != nil || call.Input == nil {
-		return arguments
-	}
-	return *call.Input
 }

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -20,18 +19,6 @@ type toolForm struct {
 
 // searchTool is the function that stands for a tool_search.
 const searchTool = "tool_search"
-
-// customSchema is the schema of the function that stands for a custom tool. It has one
-// text.
-var customSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
-
-// customArguments returns the arguments of that function for an input, which is a JSON
-// string.
-func customArguments(input jsontext.Value) []byte {
-	arguments := append([]byte(nil), `{"input":`...)
-	arguments = append(arguments, input...)
-	return append(arguments, '}')
-}
 
 // plainNamespace is the namespace of tools without one.
 const plainNamespace = "functions"
@@ -167,7 +154,7 @@ func readTool(v jsontext.Value, namespace string) ([]moreTool, *field.Error) {
 		t, f := prompt.ReadFunction(v)
 		return oneTool(itemCall, namespace, t), f
 	case kind == "custom":
-		t, f := readCustomTool(v)
+		t, f := prompt.ReadCustomTool(v, true)
 		return oneTool(itemCustom, namespace, t), f
 	case kind == "namespace" && namespace == "":
 		return readNamespace(v)
@@ -212,57 +199,6 @@ func readNamespace(v jsontext.Value) ([]moreTool, *field.Error) {
 		}
 	}
 	return all, nil
-}
-
-// readCustomTool reads a custom tool. The model is told its grammar. Codex cannot
-// enforce it.
-func readCustomTool(v jsontext.Value) (t prompt.Tool, _ *field.Error) {
-	var nameOf, description, format jsontext.Value
-	v.Pick(jsontext.Into("name", &nameOf), jsontext.Into("description", &description), jsontext.Into("format", &format))
-	var f *field.Error
-	if t.Name, f = prompt.ReadToolName(nameOf); f != nil {
-		return t, f.In("name")
-	}
-	if f := field.Optional(jsontext.KindString, description); f != nil {
-		return t, f.In("description")
-	}
-	var parts []string
-	if description.Given() {
-		parts = append(parts, description.Text())
-	}
-	parts = append(parts, "The text goes into the argument `input`, as it is.")
-	grammar, f := readGrammar(format)
-	if f != nil {
-		return t, f.In("format")
-	}
-	if grammar != "" {
-		parts = append(parts, "It must follow this grammar:\n"+grammar)
-	}
-	t.Description = strings.Join(parts, "\n\n")
-	t.Schema = customSchema
-	return t, nil
-}
-
-// readGrammar reads the format of a custom tool. It is empty for any text.
-func readGrammar(v jsontext.Value) (string, *field.Error) {
-	if !v.Given() {
-		return "", nil
-	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return "", f
-	}
-	var kind, definition jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("definition", &definition))
-	switch {
-	case kind.Is("text"):
-		return "", nil
-	case !kind.Is("grammar"):
-		return "", field.Invalid("must be text or grammar").In("type")
-	}
-	if f := field.Expect(jsontext.KindString, definition); f != nil {
-		return "", f.In("definition")
-	}
-	return definition.Text(), nil
 }
 
 // readSearchTool reads a search for tools that the client runs.
