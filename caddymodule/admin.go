@@ -84,7 +84,23 @@ type appServerStatus struct {
 	Draining     int        `json:"draining"`
 	Memory       int64      `json:"memory_bytes,omitempty"`
 
+	Plan          planStatus          `json:"plan"`
 	Conversations conversationsStatus `json:"conversations"`
+}
+
+// planStatus is what the model's provider says to the login.
+type planStatus struct {
+	State    gateway.LoginState `json:"state"`               // "unknown", "fine", "spent" or "refused"
+	ResetsAt *time.Time         `json:"resets_at,omitempty"` // of a spent plan
+}
+
+func planOf(login *gateway.Login) planStatus {
+	state, resets := login.State()
+	status := planStatus{State: state}
+	if !resets.IsZero() {
+		status.ResetsAt = &resets
+	}
+	return status
 }
 
 // conversationsStatus counts the threads that are kept, and what became of requests for
@@ -124,7 +140,8 @@ func statusOf(m *monitor) appServerStatus {
 		Draining:     s.Draining,
 		Memory:       s.Memory,
 
-		Conversations: conversationsStatus(m.conversations.Stats()),
+		Plan:          planOf(m.process.login),
+		Conversations: conversationsStatus(m.process.conversations.Stats()),
 	}
 	if len(m.config.Command) > 0 && !s.Remote {
 		status.Program = filepath.Base(m.config.Command[0])

@@ -26,6 +26,9 @@ var (
 	conversationsDesc = processDesc("codex_conversations", "Threads that are kept for the next request of their conversations: idle, or parked with a turn that waits for results.", "state")
 	followUpsDesc     = processDesc("codex_conversation_follow_ups_total", "Requests for which a thread was kept: continued in it, resumed its parked turn, or failed there and got a fresh one.", "how")
 
+	loginDesc  = processDesc("codex_login_state", "1 for the state that the login of the app-server is in, 0 for the others.", "state")
+	resetsDesc = processDesc("codex_login_resets_timestamp_seconds", "When the spent plan of the login resets; left out if it is not spent, or not known.")
+
 	runningDesc = prometheus.NewDesc("codex_turns_running", "Turns that run.", nil, nil)
 	bodiesDesc  = prometheus.NewDesc("codex_body_memory_bytes", "Memory of the bodies of requests that are read, wait or are being started.", nil, nil)
 	waitingDesc = prometheus.NewDesc("codex_queue_waiting", "Requests that wait for a place to run.", nil, nil)
@@ -43,7 +46,7 @@ type stateCollector struct{}
 // Describe sends the descriptions of the metrics.
 func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, runningDesc, waitingDesc, bodiesDesc,
+		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, loginDesc, resetsDesc, runningDesc, waitingDesc, bodiesDesc,
 	} {
 		to <- desc
 	}
@@ -53,7 +56,8 @@ func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 func (stateCollector) Collect(to chan<- prometheus.Metric) {
 	for _, m := range monitors() {
 		collectProcess(to, m.id, m.process.Status())
-		collectConversations(to, m.id, m.conversations.Stats())
+		collectConversations(to, m.id, m.process.conversations.Stats())
+		collectLogin(to, m.id, m.process.login)
 	}
 	running, waiting := gateways.turns()
 	to <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(running))
@@ -90,6 +94,24 @@ func collectConversations(to chan<- prometheus.Metric, id string, s gateway.Conv
 	}
 	for how, n := range map[string]int{"continued": s.Continued, "resumed": s.Resumed, "failed": failed} {
 		to <- prometheus.MustNewConstMetric(followUpsDesc, prometheus.CounterValue, float64(n), id, how)
+	}
+}
+
+// loginStates are the states of a login.
+var loginStates = []gateway.LoginState{gateway.LoginUnknown, gateway.LoginFine, gateway.LoginSpent, gateway.LoginRefused}
+
+// collectLogin sends the values of the login of one app-server.
+func collectLogin(to chan<- prometheus.Metric, id string, login *gateway.Login) {
+	now, resets := login.State()
+	for _, state := range loginStates {
+		is := 0.0
+		if now == state {
+			is = 1
+		}
+		to <- prometheus.MustNewConstMetric(loginDesc, prometheus.GaugeValue, is, id, string(state))
+	}
+	if !resets.IsZero() {
+		to <- prometheus.MustNewConstMetric(resetsDesc, prometheus.GaugeValue, float64(resets.Unix()), id)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
 const (
@@ -30,12 +29,11 @@ const (
 // monitor follows a pooled process: it emits events of its starts and ends, and presents
 // it to the metrics, the usage and the admin API.
 type monitor struct {
-	id            string // a name that does not reveal the configuration
-	process       *appserver.Process
-	conversations *gateway.Conversations
-	config        appserver.Config
-	emitter       func() *App // returns the app that emits the events; nil: there is none
-	done          chan struct{}
+	id      string // a name that does not reveal the configuration
+	process *process
+	config  appserver.Config
+	emitter func() *App // returns the app that emits the events; nil: there is none
+	done    chan struct{}
 
 	mu      sync.Mutex // of changes
 	changes chan appserver.Status
@@ -48,17 +46,16 @@ type monitor struct {
 
 // newMonitor returns the monitor of a process that is not started yet. key is its key in
 // the pool.
-func newMonitor(key string, config appserver.Config, process *appserver.Process, conversations *gateway.Conversations, emitter func() *App) *monitor {
+func newMonitor(key string, config appserver.Config, process *process) *monitor {
 	sum := sha256.Sum256([]byte(key))
 	m := &monitor{
-		id:            hex.EncodeToString(sum[:4]),
-		process:       process,
-		conversations: conversations,
-		config:        config,
-		emitter:       emitter,
-		done:          make(chan struct{}),
-		asking:        make(chan struct{}, 1),
-		changes:       make(chan appserver.Status, maxChanges),
+		id:      hex.EncodeToString(sum[:4]),
+		process: process,
+		config:  config,
+		emitter: process.emitter,
+		done:    make(chan struct{}),
+		asking:  make(chan struct{}, 1),
+		changes: make(chan appserver.Status, maxChanges),
 	}
 	process.SetObserver(m.observe)
 	go m.run()
@@ -68,7 +65,7 @@ func newMonitor(key string, config appserver.Config, process *appserver.Process,
 // observe takes a change of state without waiting. If too many changes wait, because a
 // handler of events is slow, the change is lost.
 func (m *monitor) observe(s appserver.Status) {
-	m.conversations.Follow(m.process.Serving())
+	m.process.conversations.Follow(m.process.Serving())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

@@ -74,13 +74,29 @@ func (l *leased) Pick(avoid *appserver.Process) (*appserver.Process, func()) { r
 // Resume finds the member that keeps a conversation.
 func (l *leased) Resume(claim func(*gateway.Conversations) bool) (done func(), found bool) {
 	for i, m := range l.members {
-		if p := m.current(); p != nil && l.keeps[i] && claim(p.conversations) {
+		if p := m.current(); p != nil && l.keeps[i] && !l.rests(p) && claim(p.conversations) {
 			exit.hold()
 			_, done := m.use()
 			return done, true
 		}
 	}
 	return nil, false
+}
+
+// Login returns the login of a process of the pool.
+func (l *leased) Login(process *appserver.Process) *gateway.Login {
+	for _, m := range l.members {
+		if p := m.current(); p != nil && p.Process == process {
+			return p.login
+		}
+	}
+	return new(gateway.Login) // the process is about to end
+}
+
+// rests reports whether the login of a process rests, while there are others.
+func (p *pool) rests(process *process) bool {
+	_, rests := process.login.Rests()
+	return rests && len(p.members) > 1
 }
 
 // Conversations returns those of a process of the pool.
@@ -149,7 +165,7 @@ func (p *pool) best(avoid *appserver.Process) int {
 // fitness ranks a member for another turn.
 type fitness struct {
 	state int       // its readiness; lower is better
-	due   time.Time // the next start, if it waits for one
+	due   time.Time // the next start or the end of a rest, if it waits for one
 	turns int64     // how many run on it, of all configurations
 }
 
@@ -159,6 +175,7 @@ const (
 	isStarting
 	isUnresponsive // or it has just ended
 	isWaiting      // for its next start
+	isResting      // its login is spent or refused
 	isOut          // it will not become ready by itself
 	isAvoided
 )
@@ -170,9 +187,12 @@ func (m *member) fitness(avoid *appserver.Process) fitness {
 		return fitness{state: isOut}
 	}
 	f := fitness{state: isOut, turns: p.turns.Load()}
+	until, rests := p.login.Rests()
 	switch status := p.Status(); {
 	case p.Process == avoid:
 		f.state = isAvoided
+	case rests:
+		f.state, f.due = isResting, until
 	case status.State == appserver.StateReady:
 		f.state = isReady
 	case status.State == appserver.StateStarting:

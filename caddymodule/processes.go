@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -45,6 +46,8 @@ type process struct {
 	creator *App
 
 	conversations *gateway.Conversations
+	login         *gateway.Login // that of all processes of its app_server
+	loginKey      string
 	maxMemory     int64 // 0: no limit
 
 	mu      sync.Mutex
@@ -103,6 +106,7 @@ func (p *process) Destruct() error {
 func (p *process) end() {
 	p.Stop()
 	p.conversations.Close()
+	_, _ = logins.Delete(p.loginKey) // there is nothing to destruct
 	p.monitor.end()
 }
 
@@ -124,17 +128,36 @@ func (m *member) acquire() *process {
 	// LoadOrNew fails only if the constructor does.
 	value, _, _ := processes.LoadOrNew(m.key, func() (caddy.Destructor, error) {
 		p := newProcess(m)
-		p.monitor = newMonitor(m.key, m.cfg, p.Process, p.conversations, p.emitter)
+		p.monitor = newMonitor(m.key, m.cfg, p)
 		p.Start()
 		return p, nil
 	})
 	return value.(*process)
 }
 
+// logins holds what is known of the login of each app_server, by the part of the key that
+// its processes share.
+var logins = caddy.NewUsagePool()
+
+// pooledLogin is a login in the pool.
+type pooledLogin struct{ *gateway.Login }
+
+// Destruct implements [caddy.Destructor].
+func (pooledLogin) Destruct() error { return nil }
+
+// loginKey returns the key of the login of a member's process.
+func (m *member) loginKey() string {
+	key, _, _ := strings.Cut(m.key, "/")
+	return key
+}
+
 // newProcess returns the process of a member. It is not started.
 func newProcess(m *member) *process {
 	p := &process{Process: appserver.New(m.cfg, m.logger), creator: m.app, maxMemory: m.cfg.MaxMemory}
 	p.conversations = gateway.NewConversations(m.conversations, p.scarce)
+	// Without an error of the constructor there is none.
+	login, _, _ := logins.LoadOrNew(m.loginKey(), func() (caddy.Destructor, error) { return pooledLogin{new(gateway.Login)}, nil })
+	p.login, p.loginKey = login.(pooledLogin).Login, m.loginKey()
 	return p
 }
 

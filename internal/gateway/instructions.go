@@ -1,13 +1,10 @@
 package gateway
 
 import (
-	"context"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Instructions is where the instructions of a conversation go.
@@ -50,28 +47,4 @@ func (g *Gateway) refused(c *choice, failure error) bool {
 			"error", failure)
 	}
 	return c.repeatable
-}
-
-// startAgain starts the turn of a choice once more, with the same login: on a fresh
-// thread if it went on in a kept one, else with the instructions after Codex's own
-// prompt.
-func (g *Gateway) startAgain(ctx context.Context, plan *prompt.Plan, c *choice) error {
-	at := c.place
-	if c.kept.resumed {
-		conn, err := g.conn(ctx, at.process)
-		if err != nil {
-			return err
-		}
-		at.conn, at.instructions = conn, g.placement(conn, at.process, plan)
-	} else {
-		at.instructions.Append = true
-	}
-	thread, err := g.startThread(ctx, at, plan)
-	if err != nil {
-		return err
-	}
-	c.thread.Close(nil)
-	c.thread, c.place, c.machine = thread, at, turn.New(c.options)
-	c.kept.reset()
-	return c.startTurn(ctx, plan)
 }

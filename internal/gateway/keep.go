@@ -72,7 +72,8 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 		return false
 	}
 	c.options.Spent = kept.Thread.spent
-	c.thread, c.place, c.closed, c.machine = kept.Thread.thread, kept.Thread.place, done, turn.New(c.options)
+	c.thread, c.place, c.machine = kept.Thread.thread, kept.Thread.place, turn.New(c.options)
+	c.use(lease, lease.Login(c.place.process), done)
 	c.kept.resumed, c.kept.parked, c.repeatable = true, kept.Parked, true
 	return true
 }

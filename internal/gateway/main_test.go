@@ -25,6 +25,7 @@ type fakeUpstream struct {
 	process       *appserver.Process
 	leases, turns atomic.Int64
 	conversations *Conversations // nil: nothing is kept
+	login         Login
 }
 
 // newFakeUpstream returns an upstream whose app-server, which is ready, plays
@@ -58,6 +59,8 @@ func (l *fakeLease) Resume(claim func(*Conversations) bool) (func(), bool) {
 }
 
 func (l *fakeLease) Conversations(*appserver.Process) *Conversations { return l.u.conversations }
+
+func (l *fakeLease) Login(*appserver.Process) *Login { return &l.u.login }
 
 func (l *fakeLease) Statuses() []appserver.Status { return []appserver.Status{l.u.process.Status()} }
 

@@ -17,6 +17,8 @@ type choice struct {
 	options    turn.Options
 	place      place
 	repeatable bool // the turn may have to be started once more
+	movable    bool // there are other logins
+	login      *Login
 	thread     *codexrpc.Thread
 	machine    *turn.Machine
 	closed     func() // called once the thread is unloaded
@@ -89,6 +91,10 @@ func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
 // next start. From then on a turn does not move.
 func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) error {
 	process, done := lease.Pick(nil)
+	if failure := lease.Login(process).Failure(); failure != nil && len(lease.Statuses()) > 1 {
+		done()
+		return failure // no other is better
+	}
 	err := g.openThread(ctx, process, plan, c)
 	if err != nil && isGone(err) && ctx.Err() == nil {
 		done()
@@ -106,7 +112,8 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 		done()
 		return err
 	}
-	c.closed = done
+	c.use(lease, lease.Login(process), done)
+	c.repeatable = g.repeatable(c.place) || c.movable
 	if plan.Choices == 1 {
 		if c.kept.in = lease.Conversations(c.place.process); c.kept.in != nil {
 			c.kept.chain() // while there is a plan
@@ -132,6 +139,6 @@ func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, pl
 	if c.thread, err = g.startThread(ctx, at, plan); err != nil {
 		return err
 	}
-	c.place, c.repeatable = at, g.repeatable(at)
+	c.place = at
 	return nil
 }

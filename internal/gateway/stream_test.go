@@ -46,7 +46,7 @@ func TestWakeAfterFailure(t *testing.T) {
 		s, w := newTestResponder(t)
 		group := &turnGroup{to: s}
 		newConsumer := func() *consumer {
-			return &consumer{group: group, choice: &choice{machine: turn.New(turn.Options{})}}
+			return &consumer{group: group, choice: &choice{login: new(Login), machine: turn.New(turn.Options{})}}
 		}
 		failed, other := newConsumer(), newConsumer()
 		time.Sleep(headerDelay)

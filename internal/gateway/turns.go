@@ -44,23 +44,33 @@ func (t *turnGroup) run(ctx context.Context) error {
 	return t.g.sideBySide(ctx, t.x.choices, t.runChoice)
 }
 
-// runChoice runs the turn of a choice, once more if its instructions were refused, or if
-// it went on in a kept thread.
+// maxAttempts bounds how often a turn is started.
+const maxAttempts = 8
+
+// runChoice runs the turn of a choice, and once more where [Gateway.again] finds that it
+// may help.
 func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 	failure, err := t.drive(ctx, c)
-	if failure != nil && (t.g.refused(c, failure) || c.stale(failure)) {
-		if failure = t.g.startAgain(ctx, t.req.plan, c); failure == nil {
-			t.settle(c, false)
-			failure, err = t.drive(ctx, c)
-		} else if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
+	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
+		failure = c.explain(ctx, failure) // it may take a moment; the others go on
+		started, failed := t.g.again(ctx, t.req.plan, c, failure)
+		if !started {
+			break
+		}
+		if cause := context.Cause(ctx); failed != nil && cause != nil && !errors.Is(cause, turn.ErrShutdown) {
 			return cause
+		}
+		if failure = failed; failure == nil {
+			if !c.movable && !t.g.repeatable(c.place) {
+				t.settle(c, false)
+			}
+			failure, err = t.drive(ctx, c)
 		}
 	}
 	if failure == nil {
 		return err
 	}
 	t.settle(c, false)
-	failure = c.explain(ctx, failure) // it may take a moment; the others go on
 	return t.fail(t.req.form.apiError(failure))
 }
 
@@ -91,7 +101,7 @@ func (t *turnGroup) settle(c *choice, accepted bool) {
 		return
 	}
 	c.repeatable = false
-	if accepted {
+	if accepted && t.g.repeatable(c.place) {
 		c.place.conn.InstructionsTaken(c.place.model)
 	}
 	t.mu.Lock()
@@ -140,6 +150,9 @@ type consumer struct {
 
 // Consume passes outputs to the responder, except for a failure, which it keeps.
 func (c *consumer) Consume(outputs []turn.Output) error {
+	if c.choice.first.IsZero() && outputs[0].Kind != turn.OutputFailure {
+		c.choice.login.worked()
+	}
 	c.choice.observe(outputs)
 	c.choice.kept.fold(outputs, c.choice.options.OutputMode)
 	if outputs[0].Kind != turn.OutputFailure {

@@ -23,6 +23,8 @@ type Lease interface {
 	Resume(claim func(*Conversations) bool) (done func(), found bool)
 	// Conversations returns those of a process that was picked; nil: it keeps none.
 	Conversations(process *appserver.Process) *Conversations
+	// Login returns the login of a process that was picked.
+	Login(process *appserver.Process) *Login
 	// Statuses returns the states of the processes, in the order of the configuration.
 	// There is at least one.
 	Statuses() []appserver.Status

@@ -71,6 +71,8 @@ func (onlyProcess) Resume(func(*gateway.Conversations) bool) (func(), bool) { re
 
 func (onlyProcess) Conversations(*appserver.Process) *gateway.Conversations { return nil }
 
+func (onlyProcess) Login(*appserver.Process) *gateway.Login { return new(gateway.Login) }
+
 func (p onlyProcess) Statuses() []appserver.Status { return []appserver.Status{p.Status()} }
 func (onlyProcess) Release()                       {}
 func (onlyProcess) TurnEnded(gateway.Record)       {}

@@ -123,6 +123,9 @@ func (l *lease) Resume(func(*gateway.Conversations) bool) (func(), bool) { retur
 // Conversations implements gateway.Lease.
 func (l *lease) Conversations(*appserver.Process) *gateway.Conversations { return nil }
 
+// Login implements gateway.Lease: none is followed.
+func (l *lease) Login(*appserver.Process) *gateway.Login { return new(gateway.Login) }
+
 // Statuses implements gateway.Lease.
 func (p *pool) Statuses() (all []appserver.Status) {
 	for _, m := range p.members {

@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// again starts the turn of a choice once more after it has failed before its first output,
+// if that may help: on a fresh thread if it went on in a kept one, with the instructions
+// behind Codex's own prompt if the provider refuses them in its place, or with another
+// login if this one is spent or refused. It reports false if the failure stands. The error
+// is why the turn could not be started.
+func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
+	account := c.login.fail(failure)
+	switch {
+	case !c.repeatable:
+		return false, nil
+	case account:
+		return g.move(ctx, plan, c)
+	case c.stale(failure):
+		return true, g.startFresh(ctx, plan, c)
+	case g.refused(c, failure):
+		at := c.place
+		at.instructions.Append = true
+		return true, g.startAt(ctx, at, plan, c)
+	}
+	return false, nil
+}
+
+// startFresh starts the turn of a choice on a fresh thread of its process.
+func (g *Gateway) startFresh(ctx context.Context, plan *prompt.Plan, c *choice) error {
+	at := c.place
+	var err error
+	if at.conn, err = g.conn(ctx, at.process); err != nil {
+		return err
+	}
+	at.instructions = g.placement(at.conn, at.process, plan)
+	return g.startAt(ctx, at, plan, c)
+}
+
+// startAt starts the turn of a choice on a new thread at a place.
+func (g *Gateway) startAt(ctx context.Context, at place, plan *prompt.Plan, c *choice) error {
+	thread, err := g.startThread(ctx, at, plan)
+	if err != nil {
+		return err
+	}
+	c.thread.Close(nil)
+	c.thread, c.place = thread, at
+	c.restart()
+	return c.startTurn(ctx, plan)
+}
+
+// restart prepares a choice for a turn on another thread.
+func (c *choice) restart() {
+	c.options.Spent = codexrpc.Usage{}
+	c.machine = turn.New(c.options)
+	c.kept.reset()
+}
+
+// move starts the turn of a choice with another login that does not rest. It reports false
+// if there is none.
+func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice) (started bool, err error) {
+	if !c.movable {
+		return false, nil
+	}
+	lease, err := g.upstream.Lease()
+	if err != nil {
+		return false, nil // the failure says more
+	}
+	defer lease.Release()
+	before, closed := c.thread, c.closed
+	if !g.openElsewhere(ctx, lease, plan, c) {
+		c.thread = before
+		return false, nil
+	}
+	before.Close(closed)
+	g.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "a turn has moved to another login")
+	c.restart()
+	return true, c.startTurn(ctx, plan)
+}
+
+// openElsewhere starts a thread of a choice on another process, whose login does not rest.
+// It reports false if there is none, or if that fails.
+func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) bool {
+	process, done := lease.Pick(c.place.process)
+	login := lease.Login(process)
+	if process == c.place.process || login.Failure() != nil {
+		done()
+		return false
+	}
+	if err := g.openThread(ctx, process, plan, c); err != nil {
+		done()
+		return false
+	}
+	c.use(lease, login, done)
+	if c.kept.in != nil {
+		c.kept.in = lease.Conversations(process)
+	}
+	return true
+}
+
+// use records the login of a choice's process, which the choice holds until done.
+func (c *choice) use(lease Lease, login *Login, done func()) {
+	tried := login.Try()
+	c.login, c.movable = login, len(lease.Statuses()) > 1
+	c.closed = func() {
+		tried()
+		done()
+	}
+}

@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// account is a login with a provider of its own.
+type account struct {
+	model *scriptedmodel.Server
+	block string
+}
+
+// newAccount makes a login whose provider answers with end, nil for well.
+func newAccount(t *testing.T, end scriptedmodel.End) *account {
+	t.Helper()
+	a := &account{model: scriptedmodel.New(scriptedmodel.Options{})}
+	server := httptest.NewServer(a.model)
+	t.Cleanup(server.Close)
+	t.Cleanup(a.model.Close)
+	if end != nil {
+		a.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) { return scriptedmodel.Script{End: end}, true })
+	}
+	home := t.TempDir()
+	writeHome(t, home, server.URL+"/v1", codexhome.Options{})
+	a.block = "app_server " + codexBinary + " app-server {\nhome " + home + "\nconversations off\n}\n"
+	return a
+}
+
+var (
+	spentPlan = scriptedmodel.UsageLimit{ResetsIn: time.Hour}
+	signedOut = scriptedmodel.HTTPError{Status: http.StatusUnauthorized, Code: "token_expired", Message: "Your login has expired."}
+)
+
+// TestLogins has two logins in each combination: a client notices neither a spent nor a
+// refused one beside another that works, and such a login is asked once.
+func TestLogins(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends   []scriptedmodel.End
+		status int
+		asked  []int // requests to each provider, of twelve; negative: at least
+	}{
+		"fine and fine":     {[]scriptedmodel.End{nil, nil}, 200, []int{-4, -4}},
+		"spent and fine":    {[]scriptedmodel.End{spentPlan, nil}, 200, []int{1, 12}},
+		"fine and spent":    {[]scriptedmodel.End{nil, spentPlan}, 200, []int{12, 1}},
+		"refused and fine":  {[]scriptedmodel.End{signedOut, nil}, 200, []int{1, 12}},
+		"spent and refused": {[]scriptedmodel.End{spentPlan, signedOut}, 0, []int{1, 1}},
+		"spent and spent":   {[]scriptedmodel.End{spentPlan, spentPlan}, 429, []int{1, 1}},
+		"three":             {[]scriptedmodel.End{spentPlan, signedOut, nil}, 200, []int{1, 1, 12}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var accounts []*account
+			var blocks strings.Builder
+			for _, end := range c.ends {
+				a := newAccount(t, end)
+				accounts = append(accounts, a)
+				blocks.WriteString(a.block)
+			}
+			s := newSite(t, blocks.String())
+			s.waitMembers(len(accounts))
+			for i := range 12 {
+				response, text := s.post(chatBody("say:ok", map[string]any{"stream": i%2 == 1}), nil)
+				switch {
+				case c.status == 0 && response.StatusCode < 400:
+					t.Errorf("%s %s", response.Status, text)
+				case c.status != 0 && response.StatusCode != c.status:
+					t.Errorf("%s %s, want %d", response.Status, text, c.status)
+				case c.status == 200 && !strings.Contains(text, "ok"):
+					t.Errorf("answered %s", text)
+				case c.status == 429 && response.Header.Get("Retry-After") == "":
+					t.Error("no Retry-After")
+				}
+				if strings.Contains(text, "http://") {
+					t.Errorf("the provider's URL is told: %s", text)
+				}
+			}
+			for i, a := range accounts {
+				got := len(a.model.Requests())
+				if want := c.asked[i]; want >= 0 && got != want || want < 0 && got < -want {
+					t.Errorf("login %d was asked %d times, want %d", i, got, want)
+				}
+			}
+		})
+	}
+}
