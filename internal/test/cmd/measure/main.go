@@ -6,6 +6,12 @@
 //
 //	go run ./internal/test/cmd/measure -turns 5000 -deltas 10
 //
+// With -agents it prints what conversations with tools cost instead: over HTTP and
+// over WebSockets to the model, with conversations that go on in their threads and
+// without:
+//
+//	go run ./internal/test/cmd/measure -agents 5
+//
 // It is a harness for whole processes, on Linux.
 package main
 
@@ -33,6 +39,7 @@ type options struct {
 	unload        bool
 	maxMemory     string
 	log           bool
+	agents        int
 }
 
 func main() {
@@ -43,9 +50,13 @@ func main() {
 	flag.IntVar(&o.trickle, "trickle", 0, "clients beside the turns that send 31 MiB each and then a byte a second")
 	flag.BoolVar(&o.unload, "unload", true, "unload threads, as Caddy does; false: run codex without Caddy and leave them to it")
 	flag.StringVar(&o.maxMemory, "max-memory", "1GiB", "above it a fresh codex takes over, as in a Caddyfile; off: never")
+	flag.IntVar(&o.agents, "agents", 0, "measure so many conversations of agents instead of turns")
 	flag.BoolVar(&o.log, "log", false, "show what Caddy and codex say")
 	rig.Main("measure", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs
+		if o.agents > 0 {
+			return measureAgents(ctx, o)
+		}
 		return run(ctx, o)
 	})
 }
@@ -72,7 +83,7 @@ func run(ctx context.Context, o options) error {
 		defer keeper.process.Stop()
 		return measure(ctx, o, keeper.turn, os.Getpid(), nil)
 	}
-	caddy, url, err := startCaddy(ctx, o, dir)
+	caddy, url, err := startCaddy(ctx, o, dir, "")
 	if err != nil {
 		return err
 	}
@@ -108,13 +119,14 @@ func measure(ctx context.Context, o options, run runner, parent int, beside func
 // exitWait bounds the end of Caddy.
 const exitWait = 10 * time.Second
 
-// startCaddy starts a Caddy and waits until it takes turns.
-func startCaddy(ctx context.Context, o options, dir string) (*rig.Caddy, string, error) {
+// startCaddy starts a Caddy, with another option in its app_server, and waits until
+// it takes turns.
+func startCaddy(ctx context.Context, o options, dir, option string) (*rig.Caddy, string, error) {
 	addr, err := rig.FreeAddr()
 	if err != nil {
 		return nil, "", err
 	}
-	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t\tmax_memory %s\n\t\t}\n\t}\n}\n", addr, o.Codex, dir, o.maxMemory)
+	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t\tmax_memory %s\n\t\t\t%s\n\t\t}\n\t}\n}\n", addr, o.Codex, dir, o.maxMemory, option)
 	var log io.Writer
 	if o.log {
 		log = os.Stderr

@@ -35,9 +35,14 @@ func spread(turns []timing, of func(timing) time.Duration) string {
 	for i, t := range turns {
 		times[i] = of(t).Round(100 * time.Microsecond)
 	}
-	slices.Sort(times)
-	at := func(percent int) time.Duration { return times[min(len(times)*percent/100, len(times)-1)] }
+	at := func(percent int) time.Duration { return percentile(times, percent) }
 	return fmt.Sprintf("median %s, 95 of 100 within %s, 99 within %s, longest %s", at(50), at(95), at(99), at(100))
+}
+
+// percentile returns the time within which so many of 100 are. It sorts times.
+func percentile(times []time.Duration, percent int) time.Duration {
+	slices.Sort(times)
+	return times[min(len(times)*percent/100, len(times)-1)]
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
