@@ -11,3 +11,24 @@ func TestLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestCodesAreListed: errors of this server have labels of their own.
+func TestCodesAreListed(t *testing.T) {
+	listed := func(what any, code Code) {
+		if code != "" && code.Label() != string(code) {
+			t.Errorf("%v: the code %q is not listed", what, code)
+		}
+	}
+	for _, s := range sentinels {
+		listed(s.err, s.code)
+	}
+	for variant, class := range turnClasses {
+		listed(variant, class.code)
+	}
+	for status := range 600 {
+		listed(status, classOfStatus(status).code)
+	}
+	for _, message := range []string{"", "{", "stream disconnected"} {
+		listed(message, classOfMessage(message).code)
+	}
+}

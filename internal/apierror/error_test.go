@@ -95,7 +95,8 @@ func TestLocalErrors(t *testing.T) {
 		"method":       {MethodNotAllowed("PUT", "/v1/models", "GET"), 405, "", "method_not_allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.err.Status != c.status || c.err.Param != c.param || c.err.Code != c.code || c.err.Message == "" || c.err.Type == "" {
+			if c.err.Status != c.status || c.err.Param != c.param || c.err.Code != c.code || c.err.Message == "" || c.err.Type == "" ||
+				c.code != "" && c.code.Label() != string(c.code) {
 				t.Errorf("%+v", c.err)
 			}
 		})
