@@ -9,44 +9,44 @@ import (
 	"strings"
 )
 
-// MissingError says which response a chain lacks, or which item a reference.
+// MissingError is the error for a response that a chain lacks, or for an item that a
+// reference names.
 type MissingError struct{ ID string }
 
-// Error names what is missing.
+// Error implements error.
 func (e *MissingError) Error() string { return fmt.Sprintf("%.64q: %v", e.ID, ErrNotFound) }
 
-// Unwrap makes it an ErrNotFound.
+// Unwrap returns ErrNotFound.
 func (e *MissingError) Unwrap() error { return ErrNotFound }
 
 const (
-	// maxChain bounds how many responses may follow each other.
+	// maxChain bounds the responses of a chain.
 	maxChain = 1024
-	// leastRead is how many bytes of entries any request may read. An entry has more
-	// than its items: its response repeats instructions and tools.
+	// leastRead is the number of bytes of entries that every request may read. An
+	// entry has more than its items: its response repeats instructions and tools.
 	leastRead = 128 << 20
 )
 
-// Reader reads the items of a user for one request. It has one entry at a time,
-// of which it keeps copies of the items that are wanted. What it reads and what
-// it keeps is bounded in bytes: a short request can name much. It is used by one
-// goroutine.
+// Reader reads the items of a user for one request. It holds one entry at a time and
+// copies the wanted items. The bytes that it reads and the bytes that it copies are
+// bounded, since a short request can name much. It is not safe for concurrent use.
 type Reader struct {
 	store Store
 	user  string
 	read  int64 // bytes of entries that may still be read
-	keep  int64 // bytes of items that may still be returned
+	keep  int64 // bytes of items that may still be copied
 	claim func(bytes int64) bool
 }
 
-// NewReader returns a reader of at most maxBytes of items. claim is called
-// before any are kept, and reports whether there is memory for so many bytes.
+// NewReader returns a Reader of at most maxBytes of items. It calls claim before it
+// copies items; claim reports whether there is memory for this number of bytes.
 func NewReader(s Store, user string, maxBytes int64, claim func(bytes int64) bool) *Reader {
 	return &Reader{store: s, user: user, read: max(leastRead, 2*maxBytes), keep: maxBytes, claim: claim}
 }
 
-// get reads an entry, which is to be released.
+// get reads an entry, which the caller releases.
 func (r *Reader) get(ctx context.Context, id string) (*Entry, error) {
-	if ctx.Err() != nil { // not every store looks
+	if ctx.Err() != nil { // not every store checks
 		return nil, unavailable(context.Cause(ctx))
 	}
 	e, err := r.store.Get(ctx, r.user, id)
@@ -63,7 +63,7 @@ func (r *Reader) get(ctx context.Context, id string) (*Entry, error) {
 	return e, nil
 }
 
-// take counts an item that is returned some times.
+// take counts an item that is returned a number of times.
 func (r *Reader) take(item json.RawMessage, times int) error {
 	size := int64(len(item)) * int64(times)
 	if r.keep -= size; r.keep < 0 {
@@ -75,12 +75,12 @@ func (r *Reader) take(item json.RawMessage, times int) error {
 	return nil
 }
 
-// Chain returns the items of a response and of all that it follows, the first
-// one first: for each its input and its output. A chain with a link that is gone
-// is a *MissingError: half a conversation is none. ErrTooLong: it has more links
-// or bytes than may be read. ErrNoMemory: there is no memory for them.
+// Chain returns the items of a response and of those that it follows, oldest first:
+// the input and then the output of each. The error is a *MissingError if a response
+// is gone, ErrTooLong if there are more responses or bytes than may be read, and
+// ErrNoMemory if there is no memory for them.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
-	var chain []json.RawMessage // the last item first
+	var chain []json.RawMessage // in reverse order
 	for links := 0; id != ""; links++ {
 		if links == maxChain {
 			return nil, ErrTooLong
@@ -110,10 +110,10 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 // Reference names an item of a response.
 type Reference struct{ Response, Item string }
 
-// Items returns the items that are named, by their ids, as idOf reads them. Each
-// counts as often as it is named. The first that is not there is a
-// *MissingError. ErrTooLong: they are more than may be read. ErrNoMemory: there is
-// no memory for them.
+// Items returns the items of references by their ids, which idOf reads. An item
+// counts as often as it is named. The error is a *MissingError for the first item
+// that does not exist, ErrTooLong if they have more bytes than may be read, and
+// ErrNoMemory if there is no memory for them.
 func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
 	named = slices.Clone(named)
 	slices.SortFunc(named, func(a, b Reference) int { return strings.Compare(a.Response, b.Response) })
@@ -131,7 +131,7 @@ func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.Ra
 	return found, nil
 }
 
-// itemsOf finds the items that are named of one response.
+// itemsOf finds the named items of one response.
 func (r *Reader) itemsOf(ctx context.Context, named []Reference, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
 	times := make(map[string]int)
 	for _, n := range named {

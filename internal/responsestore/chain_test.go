@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// countingStore counts how often it is read, and calls then at each time.
+// countingStore counts reads, and calls then at each.
 type countingStore struct {
 	Store
 	reads int
@@ -32,14 +32,14 @@ func (c *countingStore) Get(ctx context.Context, user, id string) (*Entry, error
 	return c.Store.Get(ctx, user, id)
 }
 
-// always is a memory without end.
+// always claims memory without a limit.
 func always(int64) bool { return true }
 
-// text is the id of an item of these tests: the item.
+// text returns the id of an item, which is the item itself.
 func text(item json.RawMessage) string { return string(item) }
 
-// TestReader: items may be named many times. Each time counts, but the store is
-// asked once.
+// TestReader checks that an item may be named many times, which all count, and that
+// the store is read once.
 func TestReader(t *testing.T) {
 	ctx := t.Context()
 	s := &countingStore{Store: NewMemory(1<<20, time.Hour)}
@@ -83,7 +83,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderCancelled: whoever has left is not read for, whatever the store.
+// TestReaderCancelled checks that nothing is read for a client that has left.
 func TestReaderCancelled(t *testing.T) {
 	s := &countingStore{Store: NewMemory(1<<20, time.Hour)}
 	if err := s.Put(t.Context(), id(0), entry("u", id(0), "round")); err != nil {
@@ -117,8 +117,7 @@ func TestReaderCancelled(t *testing.T) {
 	}
 }
 
-// loadingStorage counts the bytes that are loaded, and how many loads are under
-// way at once.
+// loadingStorage counts the loaded bytes and the concurrent loads.
 type loadingStorage struct {
 	certmagic.Storage
 	bytes, loading, most atomic.Int64
@@ -134,8 +133,8 @@ func (s *loadingStorage) Load(ctx context.Context, key string) ([]byte, error) {
 	return data, err
 }
 
-// newLarge makes a store with a circle of large responses of small items, of
-// which few fit into the memory at once.
+// newLarge returns a store with a cycle of large responses of small items. Few of
+// them fit into memory at once.
 func newLarge(t *testing.T, size, fit, count int) (*Shared, *loadingStorage) {
 	storage := &loadingStorage{Storage: &certmagic.FileStorage{Path: t.TempDir()}}
 	s := NewShared(storage, Limits{time.Hour, 1000}, slog.New(slog.DiscardHandler))
@@ -157,8 +156,8 @@ func largeEntry(size int, previous, item string) *Entry {
 	}
 }
 
-// TestChainMemory: of what a chain loads only its items stay, and what all
-// chains load at once is bounded.
+// TestChainMemory checks that a chain keeps items only, and that the memory of all
+// chains together is bounded.
 func TestChainMemory(t *testing.T) {
 	const size, fit, count, readers = 128 << 10, 2, 8, 24
 	s, storage := newLarge(t, size, fit, count)
@@ -197,7 +196,7 @@ func TestChainMemory(t *testing.T) {
 	}
 }
 
-// TestChainReads: what is loaded counts, not only the items.
+// TestChainReads checks the limit of bytes that a chain reads.
 func TestChainReads(t *testing.T) {
 	const size = 128 << 10
 	s, storage := newLarge(t, size, 2, 3)
@@ -216,8 +215,8 @@ func TestChainReads(t *testing.T) {
 	}
 }
 
-// TestRoom: room is given back once, whatever the end, and a call that nobody
-// waits for keeps it.
+// TestRoom checks that memory is returned once, and not before a call ends whose
+// caller has left.
 func TestRoom(t *testing.T) {
 	storage := &brokenStorage{hang: make(chan struct{}), err: errors.New("broken")}
 	s, _ := newShared(t, storage, Limits{time.Hour, 10})

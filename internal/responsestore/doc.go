@@ -1,8 +1,8 @@
-// Package responsestore keeps the responses of the Responses API, so that they can
-// be read again, deleted, and followed by others.
+// Package responsestore stores the responses of the Responses API, so that clients
+// can read and delete them and continue from them.
 //
-// A [Store] is bounded: [Memory] in bytes and age, [Shared] in number and age.
-// An entry belongs to the user who made it; for all others it does not exist.
+// A [Store] is bounded: [Memory] in bytes and age, [Shared] in number and age. An
+// entry belongs to the user who made the request and does not exist for others.
 package responsestore
 
 import (
@@ -13,18 +13,18 @@ import (
 // Store keeps entries by the ids of their responses. It is safe for concurrent
 // use.
 type Store interface {
-	// Put keeps an entry. ErrTooLarge: it does not fit. ErrUnavailable: the store
-	// does not work.
+	// Put stores an entry. The error is ErrTooLarge if it does not fit, and
+	// ErrUnavailable if the store does not work.
 	Put(ctx context.Context, id string, e *Entry) error
-	// Get returns the entry of a user, which is to be released. ErrNotFound: there
-	// is none, not any more, or it is another user's. ErrUnavailable: the store does
-	// not work.
+	// Get returns an entry of a user, which the caller releases. The error is
+	// ErrNotFound if there is none or it is another user's, and ErrUnavailable if
+	// the store does not work.
 	Get(ctx context.Context, user, id string) (*Entry, error)
-	// Delete forgets the entry of a user. The errors are those of Get.
+	// Delete deletes an entry of a user. The errors are those of Get.
 	Delete(ctx context.Context, user, id string) error
 }
 
-// What can be wrong with an entry, or with the store.
+// The errors of stores and readers.
 var (
 	ErrNotFound    = errors.New("there is no such response")
 	ErrTooLarge    = errors.New("the response is too large to be kept")

@@ -10,33 +10,32 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
-// Entry is one response that is kept. It must not be changed once it is stored,
-// nor may one that was read.
+// Entry is a stored response. It must not be changed after it was stored or read.
 type Entry struct {
-	// User is who made it; empty if nobody was authenticated.
+	// User is the user who made the request; empty without authentication.
 	User string `json:"user"`
-	// Previous is the id of the response that it follows; empty: none.
+	// Previous is the id of the response that it follows, if any.
 	Previous string `json:"previous,omitempty"`
-	// Response is the Response object, as its client got it.
+	// Response is the Response object that the client got.
 	Response json.RawMessage `json:"response"`
-	// Input are the items of its own input, each with an id.
+	// Input holds the items of the request's input, each with an id.
 	Input []json.RawMessage `json:"input"`
-	// Output are its items as the next response needs them.
+	// Output holds the items of the output as the next request needs them.
 	Output []responses.Item `json:"output"`
 
-	release func() // nil: there is nothing to release
+	release func() // may be nil
 }
 
-// Release ends the use of an entry that a store has returned. Until then, the
-// memory that it takes counts. What was taken from it may be kept.
+// Release ends the use of an entry that a store has returned. Until then, its memory
+// counts. Items taken from it may be used afterwards.
 func (e *Entry) Release() {
 	if e.release != nil {
 		e.release()
 	}
 }
 
-// Items are the items of the entry as the next response needs them: the input,
-// and then the output.
+// Items returns the items of the entry as the next request needs them: the input and
+// then the output.
 func (e *Entry) Items() iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
 		for _, item := range e.Input {
@@ -59,8 +58,8 @@ func (e *Entry) output(o responses.Item) json.RawMessage {
 	return e.Response[o.From:o.To:o.To]
 }
 
-// readEntry reads an entry as it is stored; nil: it is none. It may have 64 MiB,
-// for which encoding/json takes seconds that nothing could end.
+// readEntry decodes a stored entry, or returns nil if it is invalid. An entry may
+// have 64 MiB, for which encoding/json would take seconds.
 func readEntry(data []byte) *Entry {
 	if !gjson.ValidBytes(data) {
 		return nil
@@ -68,7 +67,7 @@ func readEntry(data []byte) *Entry {
 	e, known := new(Entry), true
 	text := func(v gjson.Result) string {
 		known = known && v.Type == gjson.String
-		return strings.Clone(v.Str) // else it would keep all of the entry
+		return strings.Clone(v.Str) // v.Str refers to the whole entry
 	}
 	gjson.ParseBytes(data).ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
@@ -79,7 +78,7 @@ func readEntry(data []byte) *Entry {
 		case "response":
 			e.Response = json.RawMessage(v.Raw)
 		case "input":
-			for _, item := range v.Array() { // null, too, is none
+			for _, item := range v.Array() { // null gives none
 				e.Input = append(e.Input, json.RawMessage(item.Raw))
 			}
 		case "output":
@@ -110,8 +109,8 @@ func readOutput(v gjson.Result) (o responses.Item) {
 	return o
 }
 
-// sound reports whether the places of the output are items. What has been in a
-// storage may have been touched there.
+// sound reports whether the offsets of the output are those of items. A stored entry
+// may have been modified.
 func (e *Entry) sound() bool {
 	for _, o := range e.Output {
 		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !gjson.ValidBytes(e.output(o)) {
@@ -121,15 +120,15 @@ func (e *Entry) sound() bool {
 	return len(e.Response) > 0
 }
 
-// What an entry and one of its items take besides their bytes: structs, slices,
-// and an entry's place in the map and the list of a [Memory].
+// Memory of an entry and of an item besides their bytes: structs, slices, and the
+// element of an entry in the map and the list of a [Memory].
 const (
 	entryOverhead = 512
 	itemOverhead  = 64
 )
 
-// size is what an entry takes in memory, in bytes: all that is allocated, also
-// what the slices do not use.
+// size returns the allocated memory of an entry, in bytes, with the unused capacity
+// of its slices.
 func (e *Entry) size() int64 {
 	size := entryOverhead + len(e.User) + len(e.Previous) + cap(e.Response)
 	for _, item := range e.Input {

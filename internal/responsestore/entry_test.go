@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzReadEntry reads whatever a storage may hold. What is an entry can be used,
-// and is the same when it has been stored and read again.
+// FuzzReadEntry reads arbitrary data. A valid entry must be usable, and the same
+// after it was stored and read again.
 func FuzzReadEntry(f *testing.F) {
 	for _, e := range []*Entry{entry("u", "", "x"), entry("", id(1), "<&>\u2028"), {Response: json.RawMessage("{}")}} {
 		f.Add(stored(f, e))
@@ -37,7 +37,7 @@ func FuzzReadEntry(f *testing.F) {
 	})
 }
 
-// stored is an entry as Put stores it.
+// stored returns an entry as Put stores it.
 func stored(t testing.TB, e *Entry) []byte {
 	t.Helper()
 	var data bytes.Buffer

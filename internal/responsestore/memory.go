@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Memory keeps entries in memory. When it is full those go that were used
-// longest ago.
+// Memory keeps entries in memory. When it is full, the least recently used entries
+// are dropped.
 type Memory struct {
 	maxBytes int64
 	maxAge   time.Duration
@@ -17,10 +17,10 @@ type Memory struct {
 	mu    sync.Mutex
 	bytes int64
 	byID  map[string]*list.Element
-	used  *list.List // of *kept, the last used one in front
+	used  *list.List // of *kept, most recently used first
 }
 
-// kept is an entry in memory.
+// kept is an entry in a Memory.
 type kept struct {
 	id    string
 	entry *Entry
@@ -28,8 +28,8 @@ type kept struct {
 	size  int64
 }
 
-// NewMemory makes a store that takes at most maxBytes of memory, and keeps each
-// entry for maxAge.
+// NewMemory returns a store that uses at most maxBytes of memory and keeps each entry
+// for maxAge.
 func NewMemory(maxBytes int64, maxAge time.Duration) *Memory {
 	return &Memory{
 		maxBytes: maxBytes,
@@ -84,7 +84,7 @@ func (m *Memory) Delete(_ context.Context, user, id string) error {
 	return err
 }
 
-// find finds what a user may see.
+// find returns the element of a user's entry.
 func (m *Memory) find(user, id string) (*list.Element, error) {
 	element := m.byID[id]
 	if element == nil {
@@ -101,7 +101,7 @@ func (m *Memory) find(user, id string) (*list.Element, error) {
 	return element, nil
 }
 
-// remove forgets an element, if there is one.
+// remove removes an element, if it is not nil.
 func (m *Memory) remove(element *list.Element) {
 	if element == nil {
 		return

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// schedule says when the next sweep is due. All stores over Caddy's storage
-// share one, since they share the folder, and a store lives only as long as its
-// configuration: reloads must not put the sweeps off again and again.
+// schedule holds when the next sweep is due. All stores in Caddy's storage share one,
+// since they share a folder and live only as long as their configurations. Reloads
+// must not postpone sweeps again and again.
 type schedule struct {
 	mu  sync.Mutex
 	due time.Time
@@ -18,14 +18,14 @@ var sweeps = newSchedule()
 
 func newSchedule() *schedule { return &schedule{due: time.Now().Add(sweepEvery)} }
 
-// wait is how long it is until the next sweep.
+// wait returns the time until the next sweep.
 func (s *schedule) wait() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Until(s.due)
 }
 
-// take begins the sweep that is due. False: another store has begun it.
+// take starts the sweep that is due. It returns false if another store has.
 func (s *schedule) take() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *schedule) take() bool {
 	return true
 }
 
-// again makes a sweep due that was begun and broken off: the next store does it.
+// again makes a sweep due that was interrupted.
 func (s *schedule) again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
-// TestSweepsOverReloads: what is over is deleted also if no store lives until
-// the next sweep.
+// TestSweepsOverReloads checks that old entries are deleted even if no store lives
+// until the next sweep.
 func TestSweepsOverReloads(t *testing.T) {
 	storage := &certmagic.FileStorage{Path: t.TempDir()}
 	synctest.Test(t, func(t *testing.T) {

@@ -19,9 +19,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/storagecall"
 )
 
-// Shared keeps entries in Caddy's storage, which may be one for several nodes
-// and outlives them all. The id of an entry tells its age; a sweep now and then
-// deletes those that are over.
+// Shared keeps entries in Caddy's storage, which nodes may share and which outlives
+// restarts. The id of an entry has its time; sweeps delete old entries.
 type Shared struct {
 	storage certmagic.Storage
 	limits  Limits
@@ -34,27 +33,26 @@ type Shared struct {
 
 // Limits bound a [Shared].
 type Limits struct {
-	MaxAge   time.Duration // of an entry, from the making of its id
-	MaxCount int           // of entries, of all nodes together
+	MaxAge   time.Duration // age of an entry, from the time in its id
+	MaxCount int           // number of entries of all nodes together
 }
 
-// folder holds all entries.
+// folder is the prefix of the keys of all entries.
 const folder = "codex/responses"
 
-// extension ends the keys of all entries.
+// extension is the suffix of the keys of all entries.
 const extension = ".json"
 
 // maxEntry bounds one entry in the storage, in bytes.
 const maxEntry = 64 << 20
 
-// transferMemory bounds the memory of all entries together that are on their way
-// from or to a storage, in bytes: in all stores of this process.
+// transferMemory bounds the memory of all entries that the stores of this process
+// transfer from or to a storage, in bytes.
 const transferMemory = 4 * maxEntry
 
 var transfers = semaphore.NewWeighted(transferMemory)
 
-// NewShared makes a store over a storage, and starts its sweeper, which Close
-// ends.
+// NewShared returns a store in a storage, and starts its sweeper, which Close ends.
 func NewShared(storage certmagic.Storage, limits Limits, logger *slog.Logger) *Shared {
 	return newSharedAt(storage, limits, logger, sweeps)
 }
@@ -72,11 +70,11 @@ func newSharedAt(storage certmagic.Storage, limits Limits, logger *slog.Logger, 
 	return s
 }
 
-// Close ends the sweeper. Requests that still run may use the store afterwards.
+// Close ends the sweeper. Requests in progress may still use the store.
 func (s *Shared) Close() { s.sweeper.close() }
 
-// key is where an entry stands. An id of another form, or of one that is too
-// old, has no place.
+// key returns the key of an entry. It returns ErrNotFound if the id is invalid or too
+// old.
 func (s *Shared) key(id string) (string, error) {
 	at, ok := responseid.Time(id)
 	if !ok || s.over(at) {
@@ -85,10 +83,10 @@ func (s *Shared) key(id string) (string, error) {
 	return folder + "/" + id + extension, nil
 }
 
-// over reports whether what was made then is too old.
+// over reports whether an entry made at this time is too old.
 func (s *Shared) over(at time.Time) bool { return at.Add(s.limits.MaxAge).Before(s.now()) }
 
-// idOf is the id of the entry at a key.
+// idOf returns the id of the entry with this key.
 func idOf(key string) string { return strings.TrimSuffix(path.Base(key), extension) }
 
 // Put implements [Store].
@@ -107,7 +105,7 @@ func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
 	defer room.release()
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
-	encoder.SetEscapeHTML(false) // what is kept is to come back as it was
+	encoder.SetEscapeHTML(false) // must come back unchanged
 	if err := encoder.Encode(e); err != nil {
 		return err
 	}
@@ -118,8 +116,8 @@ func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
 	return err
 }
 
-// Get implements [Store]. It asks for the size of the entry first, so that there
-// is room for it before it is loaded.
+// Get implements [Store]. It reserves memory for the size of the entry before it
+// loads it.
 func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
 	at, err := s.key(id)
 	if err != nil {
@@ -129,7 +127,7 @@ func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size <= 0 { // a storage need not tell it
+	if info.Size <= 0 { // the storage does not report it
 		info.Size = maxEntry
 	}
 	room, err := s.reserve(ctx, info.Size)
@@ -144,7 +142,7 @@ func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
 	e := readEntry(data)
 	if e == nil {
 		room.release()
-		// To its user it is lost; its time to be deleted will come.
+		// A sweep deletes it when it is too old.
 		s.logger.Warn("a kept response cannot be read", "key", at)
 		return nil, ErrNotFound
 	}

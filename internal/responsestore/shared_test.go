@@ -15,7 +15,7 @@ import (
 	"github.com/caddyserver/certmagic"
 )
 
-// newShared makes a store in a directory, whose clock the test turns.
+// newShared returns a store and its clock.
 func newShared(t *testing.T, storage certmagic.Storage, limits Limits) (s *Shared, now *atomic.Int64) {
 	t.Helper()
 	now = new(atomic.Int64)
@@ -35,7 +35,7 @@ func putAll(t *testing.T, s Store, from, to int) {
 	}
 }
 
-// TestSweep deletes what is too old, and the oldest of what is too many.
+// TestSweep checks that old entries are deleted, and the oldest of too many.
 func TestSweep(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	s, now := newShared(t, &certmagic.FileStorage{Path: dir}, Limits{time.Hour, 100})
@@ -44,7 +44,7 @@ func TestSweep(t *testing.T) {
 	}
 	putAll(t, s, 0, 3)
 	folder := filepath.Join(dir, filepath.FromSlash(folder))
-	for _, name := range []string{id(1) + ".json", "resp_other.json", "note.txt"} { // broken, and not ours
+	for _, name := range []string{id(1) + ".json", "resp_other.json", "note.txt"} { // an invalid entry, and keys that are no entries
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -72,8 +72,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepAfterPuts: the number of entries is looked after before the hour is
-// over.
+// TestSweepAfterPuts checks that many new entries start a sweep.
 func TestSweepAfterPuts(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := newShared(t, &certmagic.FileStorage{Path: dir}, Limits{time.Hour, 10})
@@ -93,7 +92,7 @@ func TestSweepAfterPuts(t *testing.T) {
 	}
 }
 
-// brokenStorage fails, or never answers, whatever one does.
+// brokenStorage fails or hangs on every call.
 type brokenStorage struct {
 	certmagic.Storage
 	err  error
@@ -115,7 +114,7 @@ func (b *brokenStorage) Stat(context.Context, string) (certmagic.KeyInfo, error)
 func (b *brokenStorage) Delete(context.Context, string) error                 { return b.fail() }
 func (b *brokenStorage) List(context.Context, string, bool) ([]string, error) { return nil, b.fail() }
 
-// checkUnavailable uses the store, which does not work.
+// checkUnavailable checks the errors of a store that does not work.
 func checkUnavailable(t *testing.T, s *Shared, ctx context.Context) {
 	t.Helper()
 	err := s.Put(ctx, id(1), entry("u", "", "x"))
@@ -154,7 +153,7 @@ func TestSharedHangs(t *testing.T) {
 	}
 }
 
-// TestSharedCorrupt: what cannot be read is lost, and nothing worse.
+// TestSharedCorrupt checks that invalid entries do not exist for users.
 func TestSharedCorrupt(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := newShared(t, &certmagic.FileStorage{Path: dir}, Limits{time.Hour, 10})

@@ -21,11 +21,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testTime is when the ids of the tests were made, and what their clocks begin
-// with.
+// testTime is the time in the ids of the tests and the start of their clocks.
 var testTime = time.Now().Truncate(time.Second)
 
-// id is the id of the nth response, made n milliseconds after the first.
+// id returns the id of a response made n milliseconds after the first.
 func id(n int) string {
 	at := testTime.Add(time.Duration(n) * time.Millisecond)
 	return fmt.Sprintf("%s%s%019d", responseid.Prefix, responseid.NewSuffix(at)[:7], n)
@@ -40,7 +39,7 @@ func entry(user, previous, text string) *Entry {
 	}
 }
 
-// stores are all kinds of stores, each with a clock that the test turns.
+// stores returns each kind of store with its clock.
 func stores(t *testing.T, test func(t *testing.T, s Store, later func(time.Duration))) {
 	t.Run("memory", func(t *testing.T) {
 		m := NewMemory(1<<20, time.Hour)
@@ -129,7 +128,7 @@ func TestChain(t *testing.T) {
 func TestMemoryBounds(t *testing.T) {
 	ctx := t.Context()
 	one := entry("u", "", "x")
-	one.Response = slices.Grow(one.Response, 100) // what a slice does not use takes memory, too
+	one.Response = slices.Grow(one.Response, 100) // unused capacity counts
 	if least := int64(cap(one.Response) + entryOverhead); one.size() < least {
 		t.Errorf("an entry has %d bytes, not %d", one.size(), least)
 	}
@@ -139,7 +138,7 @@ func TestMemoryBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.Get(ctx, "u", id(0)); err != nil { // used, so that 1 goes first
+	if _, err := m.Get(ctx, "u", id(0)); err != nil { // now 1 is least recently used
 		t.Fatal(err)
 	}
 	if err := m.Put(ctx, id(3), one); err != nil {

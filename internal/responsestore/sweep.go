@@ -11,20 +11,20 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
-// The pace of the sweeps, and the time that one of them may take. What it does
-// not get done is left to the next.
+// The interval of sweeps and the time limit of one. The next sweep continues where
+// the time limit ended one.
 const (
 	sweepEvery = time.Hour
 	sweepTime  = 10 * time.Minute
 )
 
-// sweeper deletes what is over, on its own goroutine: once an hour, and when many
-// entries have come since.
+// sweeper deletes old entries on its own goroutine, once an hour and after many new
+// entries.
 type sweeper struct {
 	stop func()
 	done chan struct{} // closed when the sweeper has ended
 	wake chan struct{}
-	puts atomic.Int64 // since the last sweep
+	puts atomic.Int64 // number of new entries since the last sweep
 }
 
 func (w *sweeper) start(s *Shared, sweeps *schedule) {
@@ -39,8 +39,7 @@ func (w *sweeper) close() {
 	<-w.done
 }
 
-// put counts a new entry. A tenth of all that may be there is the most that
-// comes on top before it is looked after.
+// put counts a new entry, and starts a sweep after more than a tenth of maxCount.
 func (w *sweeper) put(maxCount int) {
 	if w.puts.Add(1) <= int64(maxCount/10) {
 		return
@@ -88,9 +87,9 @@ func (w *sweeper) run(ctx context.Context, s *Shared, sweeps *schedule) {
 	}
 }
 
-// sweep deletes the entries that are too old, and the oldest of those that are
-// too many. It goes on behind one that it could not delete, and returns the last
-// such error.
+// sweep deletes the entries that are too old, and the oldest ones if there are too
+// many. It continues after an entry that it cannot delete, and returns the last such
+// error.
 func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 	keys, err := s.entries(ctx)
 	if err != nil {
@@ -100,22 +99,22 @@ func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 	for i, key := range keys {
 		at, _ := responseid.Time(idOf(key))
 		if i >= tooMany && !s.over(at) {
-			break // all behind are younger
+			break // the others are younger
 		}
 		switch removed := s.remove(ctx, key); {
 		case removed == nil:
 			deleted++
 		case ctx.Err() != nil:
 			return deleted, removed
-		case !errors.Is(removed, ErrNotFound): // else another node was quicker
+		case !errors.Is(removed, ErrNotFound): // else another node has deleted it
 			err = removed
 		}
 	}
 	return deleted, err
 }
 
-// entries are the keys of all entries, the oldest first. What else is in the
-// folder is not ours.
+// entries returns the keys of all entries, oldest first. It ignores other keys in the
+// folder.
 func (s *Shared) entries(ctx context.Context) ([]string, error) {
 	keys, err := call(ctx, s, nil, func(ctx context.Context) ([]string, error) { return s.storage.List(ctx, folder, false) })
 	if errors.Is(err, ErrNotFound) {
