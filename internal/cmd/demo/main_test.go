@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLocal: the demo has no key, and so is for this machine alone.
+// TestLocal checks that the demo, which has no key, listens on loopback only.
 func TestLocal(t *testing.T) {
 	text := caddyfile(8080, "/a/codex", "/a/home")
 	if !strings.Contains(text, "http://:8080 {\n\tbind 127.0.0.1") || strings.Contains(text, "0.0.0.0") || strings.Contains(text, "api_key") {

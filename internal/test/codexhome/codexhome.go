@@ -1,5 +1,5 @@
-// Package codexhome writes a CODEX_HOME whose Codex talks to a model server on
-// this machine instead of OpenAI's: for tests, for recordings and for the demo.
+// Package codexhome writes a CODEX_HOME in which Codex uses a model server on this
+// machine, for tests, recordings and the demo.
 package codexhome
 
 import (
@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Options say how Codex treats the model server.
+// Options configure how Codex uses the model server.
 type Options struct {
-	// StreamRetries is how often Codex asks again after a stream was cut.
+	// StreamRetries is how often Codex retries a stream that was cut.
 	StreamRetries int
 	// WebSockets lets Codex talk to the model server over WebSockets, as it does to
 	// OpenAI's, instead of HTTP.
@@ -19,8 +19,8 @@ type Options struct {
 	More string
 }
 
-// Write writes config.toml into dir, which becomes the CODEX_HOME. baseURL is
-// that of the model server, with /v1. No account is needed.
+// Write writes config.toml into dir, the CODEX_HOME. baseURL is the URL of the model
+// server, with /v1.
 func Write(dir, baseURL string, opts Options) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -1,8 +1,7 @@
-// Package needs lets tests ask for what is not part of a Go installation.
+// Package needs skips tests that need programs which a Go installation does not have.
 //
-// A plain `go test ./...` skips a test whose program is missing and says how to
-// get it. `make test` sets [Require], so that such a test fails there instead:
-// what CI runs, it runs whole.
+// A plain `go test ./...` skips such a test and says how to get the program. `make
+// test` sets [Require], so that the test fails instead.
 package needs
 
 import (
@@ -10,15 +9,14 @@ import (
 	"testing"
 )
 
-// Require is the environment variable that turns skipped tests into failed
-// ones, if it is not empty.
+// Require is the environment variable that makes such tests fail if it is not empty.
 const Require = "CADDY_CODEX_REQUIRE_ALL"
 
-// Required reports whether nothing may be skipped.
+// Required reports whether tests must not be skipped.
 func Required() bool { return os.Getenv(Require) != "" }
 
-// Missing ends a test that lacks what it needs. The reason says what is missing
-// and how to get it.
+// Missing skips a test, or fails it if nothing may be skipped. The reason says what
+// is missing and how to get it.
 func Missing(t testing.TB, reason string) {
 	t.Helper()
 	if Required() {

@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// Caddy is a running Caddy.
+// Caddy is a Caddy process.
 type Caddy struct {
 	// PID is its process id.
 	PID int
 
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when it has ended
-	err    error         // how it ended; set before exited is closed
+	exited chan struct{} // closed when the process has exited
+	err    error         // error of the exit; set before exited is closed
 }
 
-// Start starts the Caddy program with a Caddyfile. Its log goes to log, and env
-// is added to this process's environment. End it with Stop.
+// Start starts a Caddy program with a Caddyfile. The program writes its log to log,
+// and has the environment of this process and env. Call Stop to end it.
 func Start(program, caddyfile string, log io.Writer, env ...string) (*Caddy, error) {
 	cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", "-")
 	cmd.Stdin = strings.NewReader(caddyfile)
@@ -42,13 +42,13 @@ func Start(program, caddyfile string, log io.Writer, env ...string) (*Caddy, err
 	return c, nil
 }
 
-// Exited is closed when Caddy has ended, by itself or not.
+// Exited returns a channel that is closed when Caddy has exited.
 func (c *Caddy) Exited() <-chan struct{} { return c.exited }
 
-// Stop asks Caddy to end and waits for it, but not longer than limit: it is killed
-// then. The error says that it was, or that Caddy did not end well.
+// Stop terminates Caddy and waits for its exit. It kills Caddy after limit. The error
+// is that of the exit, or says that Caddy was killed.
 func (c *Caddy) Stop(limit time.Duration) error {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // one that has ended is waited for as well
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // fails if it has exited
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -61,7 +61,7 @@ func (c *Caddy) Stop(limit time.Duration) error {
 	return fmt.Errorf("Caddy did not end within %s", limit)
 }
 
-// FreeAddr returns an address of this machine on which nobody listens.
+// FreeAddr returns a loopback address with a free port.
 func FreeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,10 +71,11 @@ func FreeAddr() (string, error) {
 	return addr, l.Close()
 }
 
-// readyWait bounds the start of Caddy and of codex.
+// readyWait bounds the start of Caddy and codex.
 const readyWait = 30 * time.Second
 
-// WaitReady waits until a site takes turns. Its error says if it does not.
+// WaitReady waits until /readyz of a site answers 200. It returns an error after
+// readyWait.
 func WaitReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()

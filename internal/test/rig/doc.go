@@ -1,4 +1,4 @@
-// Package rig runs the built Caddy as a process of its own and looks at what it
-// and the processes that it has started use. It is for programs that measure and
-// strain whole processes, and knows Linux alone.
+// Package rig runs a Caddy process and reads the CPU time, memory and files of the
+// processes below it, for programs that measure and stress whole processes. It works
+// on Linux only.
 package rig

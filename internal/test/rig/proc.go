@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// tick is the unit of CPU time in /proc, on every Linux of today.
+// tick is the unit of CPU time in /proc.
 const tick = 10 * time.Millisecond
 
-// The sizes in a process's status that Memory knows, in kB.
+// Sizes for Memory, in kB.
 const (
-	Resident = "VmRSS:" // what is resident
-	Peak     = "VmHWM:" // the most that ever was
+	Resident = "VmRSS:" // current resident memory
+	Peak     = "VmHWM:" // peak resident memory
 )
 
-// Below lists the processes that descend from a process and have not ended.
+// Below returns the running descendants of a process.
 func Below(pid int) []int {
 	parents := make(map[int]int)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -28,7 +28,7 @@ func Below(pid int) []int {
 		if err != nil {
 			continue
 		}
-		// One that has just ended has no fields, a zombie has the state Z.
+		// A process that has just exited has no fields, a zombie has the state Z.
 		if f := fields(child); len(f) > 1 && f[0] != "Z" {
 			parents[child], _ = strconv.Atoi(f[1])
 		}
@@ -46,7 +46,7 @@ func Below(pid int) []int {
 	return below
 }
 
-// Name is the short name of a process's program; empty if it has ended.
+// Name returns the short name of a process's program, or "" if it has exited.
 func Name(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
@@ -55,7 +55,7 @@ func Name(pid int) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// fields are those of /proc/PID/stat behind the name: state, parent, …
+// fields returns the fields of /proc/PID/stat after the name: state, parent, …
 func fields(pid int) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -64,7 +64,7 @@ func fields(pid int) []string {
 	return strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+1:])
 }
 
-// CPU is the time that a process has run so far; 0 if it has ended.
+// CPU returns the CPU time of a process, or 0 if it has exited.
 func CPU(pid int) time.Duration {
 	f := fields(pid)
 	if len(f) < 13 {
@@ -75,7 +75,7 @@ func CPU(pid int) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// Memory is one of the sizes in a process's status, in kB; 0 if it has ended.
+// Memory returns a size of a process in kB, or 0 if it has exited.
 func Memory(pid int, size string) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -90,7 +90,7 @@ func Memory(pid int, size string) int {
 	return kb
 }
 
-// Files is the number of files that a process has open.
+// Files returns the number of open files of a process.
 func Files(pid int) int {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
@@ -99,7 +99,7 @@ func Files(pid int) int {
 	return len(entries)
 }
 
-// Command is the program and the arguments of a process; empty if it has ended.
+// Command returns the program and arguments of a process, or nil if it has exited.
 func Command(pid int) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || len(text) == 0 {

@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
-// TestProcesses looks at this process, at a child of its child, and at one that
-// has ended.
+// TestProcesses reads this process, a grandchild, and a process that has exited.
 func TestProcesses(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		needs.Missing(t, "processes are looked at in /proc: run this test on Linux")

@@ -15,17 +15,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// unloadDelay is the setting of a thread by which codex unloads it at once.
+// unloadDelay is the setting of a thread that makes codex unload it at once.
 const unloadDelay = "thread_unload_delay_secs"
 
-// keeper runs turns on a codex of its own, as Caddy does but that codex unloads
-// threads when it likes, half an hour after their last turn: what that would
-// cost is what -unload=false is for.
+// keeper runs turns on a codex as Caddy does, except that codex unloads threads half
+// an hour after their last turn. It is for -unload=false.
 type keeper struct {
 	process *appserver.Process
 }
 
-// keepThreads starts a codex without a Caddy.
+// keepThreads starts a codex without Caddy.
 func keepThreads(o options, home string) (*keeper, error) {
 	var limit uint64
 	if o.maxMemory != "off" {
@@ -81,7 +80,7 @@ func (k *keeper) turn(ctx context.Context, body string) (timing, error) {
 	return t, err
 }
 
-// follow reads the events of a turn to its end.
+// follow reads the events of a turn until it ends.
 func follow(ctx context.Context, thread *codexrpc.Thread, start time.Time) (t timing, err error) {
 	var events []codexrpc.Event
 	for {

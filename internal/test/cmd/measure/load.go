@@ -13,23 +13,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// timing is what one turn looks like to its client.
+// timing holds the times of one turn as its client measures them.
 type timing struct {
-	first, whole time.Duration // until the first token, and until the end
+	first, whole time.Duration // time to the first token and to the end
 	chunks       int
 }
 
-// result is what the clients saw.
+// result holds the times of all turns.
 type result struct {
 	took   time.Duration
-	turns  []timing // in the order of their ends
+	turns  []timing // in the order in which they ended
 	chunks int
 }
 
-// runner runs the turn of a chat request and reads it to its end.
+// runner runs the turn of a chat request until it ends.
 type runner func(ctx context.Context, body string) (timing, error)
 
-// load runs turns, some at once.
+// load runs turns, o.atOnce of them concurrently.
 func load(ctx context.Context, o options, run runner, turns int) (*result, error) {
 	prompt := "chunk=5; say:" + strings.Repeat("word ", o.deltas)
 	body, err := json.Marshal(map[string]any{
@@ -62,7 +62,7 @@ func load(ctx context.Context, o options, run runner, turns int) (*result, error
 	return total, errors.Join(errs...)
 }
 
-// overHTTP runs turns by way of a Caddy.
+// overHTTP returns a runner that sends requests to a Caddy.
 func overHTTP(url string) runner {
 	return func(ctx context.Context, body string) (t timing, err error) {
 		start := time.Now()

@@ -1,18 +1,16 @@
-// Command measure runs a Caddy with this module, the real codex and the
-// scripted model, and prints what turns cost: the CPU time of Caddy beside that
-// of codex, the times of a turn, and memory. Many short turns show whether
-// memory grows, and with -unload=false and -max-memory=off what it would be
-// without what keeps it bounded:
+// Command measure runs Caddy with the real codex and the scripted model, and prints
+// the CPU time of Caddy and codex, the times of turns, and memory. Many short turns
+// show whether memory grows; -unload=false and -max-memory=off show how much it would
+// grow without these options:
 //
 //	go run ./internal/test/cmd/measure -turns 5000 -deltas 10
 //
-// With -agents it prints what conversations with tools cost instead: over HTTP and
-// over WebSockets to the model, with conversations that go on in their threads and
-// without:
+// With -agents it prints the cost of conversations with tools instead, over HTTP and
+// over WebSockets to the model, with and without threads that are kept:
 //
 //	go run ./internal/test/cmd/measure -agents 5
 //
-// It is a harness for whole processes, on Linux.
+// It runs on Linux only.
 package main
 
 import (
@@ -91,8 +89,8 @@ func run(ctx context.Context, o options) error {
 	return errors.Join(measure(ctx, o, overHTTP(url), caddy.PID, beside), caddy.Stop(exitWait))
 }
 
-// measure runs the turns on the codex that the process parent has started, with
-// the clients beside them that trickle, if there are any.
+// measure runs the turns on the codex below the process parent, with trickling
+// clients beside them, if there are any.
 func measure(ctx context.Context, o options, run runner, parent int, beside func() []trickled) error {
 	if _, err := load(ctx, o, run, o.atOnce); err != nil { // warm up
 		return err
@@ -116,11 +114,11 @@ func measure(ctx context.Context, o options, run runner, parent int, beside func
 	return nil
 }
 
-// exitWait bounds the end of Caddy.
+// exitWait bounds the exit of Caddy.
 const exitWait = 10 * time.Second
 
-// startCaddy starts a Caddy, with another option in its app_server, and waits until
-// it takes turns.
+// startCaddy starts Caddy, with a further option in its app_server, and waits until it
+// is ready.
 func startCaddy(ctx context.Context, o options, dir, option string) (*rig.Caddy, string, error) {
 	addr, err := rig.FreeAddr()
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
-// lookEvery is the pause between two looks at the processes.
+// lookEvery is the interval of readings.
 const lookEvery = 100 * time.Millisecond
 
-// usage is what processes have used so far.
+// usage is the CPU time and memory of processes.
 type usage struct {
 	caddy, codex         time.Duration // CPU
 	caddyPeak, codexPeak int           // resident memory of one process in kB
-	allPeak              int           // of all of codex at once: an old one may drain beside a new one
+	allPeak              int           // of all codex processes together; an old one may drain beside a new one
 }
 
-// watcher follows what Caddy and all that it has started use. A codex that was
-// replaced is gone with its numbers in the end, so that they are read all along.
+// watcher reads the usage of Caddy and the processes below it repeatedly, since the
+// numbers of a codex that is replaced are gone in the end.
 type watcher struct {
 	caddy       int
 	quit, ended chan struct{}
@@ -25,7 +25,7 @@ type watcher struct {
 	cpu         map[int]time.Duration // by process
 }
 
-// watch begins to follow; the caller ends it.
+// watch starts a watcher. The caller ends it.
 func watch(caddy int) *watcher {
 	w := &watcher{caddy: caddy, quit: make(chan struct{}), ended: make(chan struct{}), cpu: make(map[int]time.Duration)}
 	w.look()
@@ -46,14 +46,14 @@ func watch(caddy int) *watcher {
 	return w
 }
 
-// end returns the first reading and the last.
+// end ends the watcher and returns the first and the last reading.
 func (w *watcher) end() (before, after usage) {
 	close(w.quit)
 	<-w.ended
 	return w.first, w.last
 }
 
-// look reads what all of them use.
+// look takes a reading.
 func (w *watcher) look() {
 	u := &w.last
 	u.caddy, u.caddyPeak = rig.CPU(w.caddy), rig.Memory(w.caddy, rig.Peak)

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// report prints what the clients saw, and the difference of two readings over
-// the load.
+// report prints the times of the turns and the difference of two readings.
 func report(o options, r *result, before, after usage) {
 	caddy, codex := after.caddy-before.caddy, after.codex-before.codex
 	name := "Caddy"
@@ -29,7 +28,7 @@ func report(o options, r *result, before, after usage) {
 		name, after.caddyPeak/1024, after.codexPeak/1024, before.codexPeak/1024, after.allPeak/1024)
 }
 
-// spread says how the times of turns are distributed.
+// spread returns the median and higher percentiles of a time of the turns.
 func spread(turns []timing, of func(timing) time.Duration) string {
 	times := make([]time.Duration, len(turns))
 	for i, t := range turns {

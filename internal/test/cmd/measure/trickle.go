@@ -13,23 +13,22 @@ import (
 )
 
 const (
-	// trickleBody is the body that each trickling client announces, in bytes.
+	// trickleBody is the size of the body that a trickling client announces.
 	trickleBody = 31 << 20
-	// trickleRest is what it keeps back, and sends a byte of each second.
+	// trickleRest is the part of it that the client sends at a byte per second.
 	trickleRest = 1000
-	// trickleWait is how long it goes on at most.
+	// trickleWait bounds the time of a client.
 	trickleWait = 5 * time.Minute
 )
 
-// trickled is what became of a client that has sent nearly all of a large body
-// and goes on a byte a second.
+// trickled is the outcome of a client that sends nearly all of a large body and then
+// a byte per second.
 type trickled struct {
-	status string        // of the answer, or why there was none
-	after  time.Duration // since the first byte
+	status string        // of the answer, or the reason why there was none
+	after  time.Duration // time since the first byte
 }
 
-// trickle lets such clients send at once, and waits until all have been told or
-// cut off.
+// trickle runs such clients concurrently until each is answered or cut off.
 func trickle(ctx context.Context, url string, clients int) []trickled {
 	ctx, cancel := context.WithTimeout(ctx, trickleWait)
 	defer cancel()
@@ -46,7 +45,7 @@ func trickle(ctx context.Context, url string, clients int) []trickled {
 	return results
 }
 
-// trickleOne is one such client.
+// trickleOne runs one such client.
 func trickleOne(ctx context.Context, addr string) (status string) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -76,7 +75,7 @@ func trickleOne(ctx context.Context, addr string) (status string) {
 	return response.Status
 }
 
-// reportTrickled prints what became of the clients.
+// reportTrickled prints the outcomes of the clients.
 func reportTrickled(results []trickled) {
 	times := make(map[string][]time.Duration)
 	for _, r := range results {

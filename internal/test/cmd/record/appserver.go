@@ -13,25 +13,25 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 )
 
-// clientInfo is how the recorder calls itself.
+// clientInfo identifies the recorder.
 var clientInfo = codexrpc.ClientInfo{Name: "caddy-codex", Version: "0.0.0"}
 
 // appServer is a running app-server whose messages are written to a tape.
 type appServer struct {
 	conn *codexrpc.Conn
 	tape *tape
-	// names are what a recording must not show: paths and addresses of this
-	// machine, each with its replacement.
+	// names maps paths and addresses of this machine, which a recording must not
+	// have, to their replacements.
 	names map[string]string
 	cwd   string
 	stop  func() error
 }
 
-// exitWait is how long codex may take to exit once its input has ended.
+// exitWait bounds the exit of codex after the end of its input.
 const exitWait = 10 * time.Second
 
-// startCodex starts the real program with a home of its own. config is added
-// to the top level of its config.toml.
+// startCodex starts the real program with a new home. config is added to the top level
+// of its config.toml.
 func startCodex(ctx context.Context, program, modelURL, config string) (*appServer, error) {
 	home, err := os.MkdirTemp("", "codex-home-")
 	if err != nil {
@@ -69,7 +69,7 @@ func startCodex(ctx context.Context, program, modelURL, config string) (*appServ
 	return s, nil
 }
 
-// newAppServer speaks over a transport and tapes it.
+// newAppServer returns an app-server on a transport, and records its messages.
 func newAppServer(t codexrpc.Transport) *appServer {
 	tape := &tape{transport: t}
 	return &appServer{conn: codexrpc.NewConn(tape, nil), tape: tape}

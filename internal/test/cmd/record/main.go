@@ -4,15 +4,14 @@
 //
 //	go run ./internal/test/cmd/record -codex /path/to/codex
 //
-// Each scenario goes through the very code that the product uses: the request
-// is planned by internal/chat and driven by codexrpc, and a transport in
-// between writes down both directions. What differs from run to run (ids,
-// times, ports, paths) is replaced, so that a new recording of the same release
+// Each scenario uses the code of the product: internal/chat plans the request,
+// codexrpc runs the turn, and a transport in between records both directions. Ids,
+// times, ports and paths are replaced, so that a new recording of the same release
 // differs little.
 //
-// With -check nothing is written: the fresh recordings are compared with the
-// committed ones by their shape, and a difference makes the command fail. That
-// is how a new release of Codex is tried.
+// With -check nothing is written. The new recordings are compared with the committed
+// ones by their shape, and the command fails if they differ. Use it to try a new
+// release of Codex.
 package main
 
 import (
@@ -31,7 +30,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// maxRun bounds a whole run: some thirty scenarios of well below a second.
+// maxRun bounds a run of some thirty scenarios, which take less than a second each.
 const maxRun = 2 * time.Minute
 
 func main() {
@@ -62,12 +61,12 @@ type options struct {
 	check            bool
 }
 
-// errDrift says that the app-server no longer behaves as recorded.
+// errDrift is the error if the app-server does not behave as recorded.
 var errDrift = errors.New("the recordings do not match")
 
 // run records or checks the scenarios, one app-server for each configuration.
 func run(ctx context.Context, opts options, report io.Writer) error {
-	// A relative path would be looked up from the app-server's own directory.
+	// A relative path would be relative to the app-server's directory.
 	program, err := exec.LookPath(opts.codex)
 	if err == nil {
 		program, err = filepath.Abs(program)

@@ -15,14 +15,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// normalise makes the text of a recording, in which nothing differs from run
-// to run or from machine to machine.
+// normalise returns the text of a recording without what differs between runs and
+// machines.
 func (a *appServer) normalise(entries []entry) ([]byte, error) {
 	n := newNormaliser(a.names)
 	var text bytes.Buffer
 	for _, e := range inOrder(entries) {
 		if gjson.GetBytes(e.Message, "method").Str == "configWarning" {
-			continue // it speaks of the machine, and comes at any time
+			continue // describes the machine, and may come at any time
 		}
 		e.Message = n.message(e)
 		if !gjson.ValidBytes(e.Message) {
@@ -37,18 +37,18 @@ func (a *appServer) normalise(entries []entry) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// normaliser gives ids new names, in the order in which it meets them.
+// normaliser replaces ids by new names in the order of their occurrence.
 type normaliser struct {
 	names     *strings.Replacer // paths and addresses
 	ids       map[string]string
-	kinds     map[string]int // how many ids of a kind there are
-	ours      map[string]int // the client's request ids
-	theirs    map[string]int // the app-server's
+	kinds     map[string]int // number of ids of a kind
+	ours      map[string]int // request ids of the client
+	theirs    map[string]int // request ids of the app-server
 	userAgent *regexp.Regexp
 }
 
 func newNormaliser(names map[string]string) *normaliser {
-	// The longest first: a path may begin with another.
+	// Longest first, since a path may begin with another.
 	var pairs []string
 	for _, old := range slices.SortedFunc(maps.Keys(names), func(a, b string) int { return len(b) - len(a) }) {
 		pairs = append(pairs, old, names[old])
@@ -72,8 +72,8 @@ func (n *normaliser) message(e entry) []byte {
 	if !id.Exists() {
 		return []byte(out.String())
 	}
-	// A request and its answer carry the id of the one who asked: ids begin at 1
-	// on the client's side and at 0 on the app-server's.
+	// A request and its answer have the id of the requester. The client counts
+	// from 1, the app-server from 0.
 	spaces, first := n.ours, 1
 	if (e.Dir == fromServer) == m.Get("method").Exists() {
 		spaces, first = n.theirs, 0
@@ -86,10 +86,10 @@ func (n *normaliser) message(e entry) []byte {
 	return []byte(strings.Replace(out.String(), `"id":`+id.Raw, `"id":`+strconv.Itoa(number), 1))
 }
 
-// place is where in a message a value stands.
+// place is the position of a value in a message.
 type place struct{ parent, key string }
 
-// value writes a value with what has to be replaced in it.
+// value writes a value with its replacements.
 func (n *normaliser) value(out *strings.Builder, at place, v gjson.Result) {
 	switch {
 	case v.IsObject():
@@ -132,7 +132,8 @@ func isTime(key string) bool {
 	return strings.HasSuffix(key, "At") || strings.HasSuffix(key, "AtMs") || key == "create_time" || key == "durationMs"
 }
 
-// text rewrites a string: an id if it stands where ids do, else the names in it.
+// text returns a string with its replacements: a new name for an id, depending on its
+// place, or the names in it.
 func (n *normaliser) text(at place, text string) string {
 	if at.key == "userAgent" {
 		return n.userAgent.ReplaceAllString(text, "$1 (recorded)")
@@ -147,11 +148,11 @@ func isID(key string) bool {
 	return key == "id" || strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "_id")
 }
 
-// made tells ids that Codex or the model has made up, by their prefix or as a
-// UUID, from those that are the client's.
+// made matches ids that Codex or the model has made, which have a prefix or are
+// UUIDs. Others are the client's.
 var made = regexp.MustCompile(`^(?:(msg|rs|fc|fco|call|resp)_.+|[0-9a-f]{8}-[0-9a-f-]{27})$`)
 
-// id gives an id its new name, which tells its kind.
+// id returns the new name of an id, which begins with its kind.
 func (n *normaliser) id(at place, id string) string {
 	if name, known := n.ids[id]; known {
 		return name

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// entriesOf makes entries of lines that begin with > (to the server) or <.
+// entriesOf returns entries for lines that begin with > (to the server) or <.
 func entriesOf(lines string) []entry {
 	var entries []entry
 	for line := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
@@ -66,7 +66,8 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// Whatever order the app-server's tasks have run in, the recording is the same.
+// TestOneOrder checks that a recording does not depend on the order of the
+// app-server's tasks.
 func TestOneOrder(t *testing.T) {
 	const (
 		ask       = `> {"id":1,"method":"turn/start"}`

@@ -7,17 +7,17 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Codex sends from several tasks at once, so that some messages come in another
-// order in every run. A recording has one of the possible orders, always the
-// same: what belongs together stands together.
+// Codex sends from several tasks, so the order of some messages differs between runs.
+// A recording always has the same one of the possible orders, with related messages
+// next to each other.
 
-// inOrder puts the messages of a recording into that order.
+// inOrder returns the messages of a recording in that order.
 func inOrder(entries []entry) []entry {
 	return sortResults(afterResponse(callsTogether(answerAfterStart(entries))))
 }
 
-// answerAfterStart puts the answer to turn/start right behind turn/started: of
-// the possible orders the one that surprises clients.
+// answerAfterStart moves the answer to turn/start to after turn/started. It is the
+// possible order that clients handle worst.
 func answerAfterStart(entries []entry) []entry {
 	var answer *entry
 	var turnStart string
@@ -44,10 +44,10 @@ func answerAfterStart(entries []entry) []entry {
 	return slices.Insert(rest, started+1, *answer)
 }
 
-// callsTogether puts what Codex says of a tool call, its item and its request,
-// right behind the model's raw item.
+// callsTogether moves the item and the request of a tool call to after the model's raw
+// item.
 func callsTogether(entries []entry) []entry {
-	follow := make(map[string][]entry) // by the ids of the calls that have a raw item
+	follow := make(map[string][]entry) // by the ids of calls with a raw item
 	for _, e := range entries {
 		if id := rawCall(e); id != "" {
 			follow[id] = []entry{}
@@ -72,8 +72,8 @@ func callsTogether(entries []entry) []entry {
 	return ordered
 }
 
-// startOfCall returns the call id if an entry is the start of a tool call's
-// item, or the request to make it.
+// startOfCall returns the call id if an entry is the start of a tool call's item or
+// the request of the call.
 func startOfCall(e entry) string {
 	m := gjson.ParseBytes(e.Message)
 	switch m.Get("method").Str {
@@ -87,7 +87,7 @@ func startOfCall(e entry) string {
 	return ""
 }
 
-// rawCall returns the call id if an entry is the model's own item of a call.
+// rawCall returns the call id if an entry is the model's raw item of a call.
 func rawCall(e entry) string {
 	m := gjson.ParseBytes(e.Message)
 	if m.Get("method").Str != "rawResponseItem/completed" || m.Get("params.item.type").Str != "function_call" || m.Get("params.turnId").Str == replay {
@@ -96,7 +96,7 @@ func rawCall(e entry) string {
 	return m.Get("params.item.call_id").Str
 }
 
-// The results of calls, in the order in which they stand together.
+// The parts of a call's result in their order.
 const (
 	noResult = iota
 	clientAnswer
@@ -104,7 +104,7 @@ const (
 	rawOutput
 )
 
-// resultKind tells which part of a call's result an entry is.
+// resultKind returns which part of a call's result an entry is.
 func resultKind(e entry) int {
 	m := gjson.ParseBytes(e.Message)
 	switch {
@@ -118,8 +118,8 @@ func resultKind(e entry) int {
 	return noResult
 }
 
-// afterResponse moves the results of calls behind the end of the model response
-// that made them: only there Codex waits for them.
+// afterResponse moves the results of calls to after the end of the model response with
+// the calls, where Codex waits for them.
 func afterResponse(entries []entry) []entry {
 	var ordered, held []entry
 	responding := true
@@ -129,21 +129,21 @@ func afterResponse(entries []entry) []entry {
 			continue
 		}
 		method := gjson.GetBytes(e.Message, "method").Str
-		if method == "error" || method == "turn/completed" { // the response has no end of its own
+		if method == "error" || method == "turn/completed" { // there is no end of the response
 			ordered, held = append(ordered, held...), nil
 		}
 		ordered = append(ordered, e)
 		switch method {
 		case "rawResponse/completed":
 			ordered, held, responding = append(ordered, held...), nil, false
-		case "thread/tokenUsage/updated": // ends the results; the next response may begin
+		case "thread/tokenUsage/updated": // the end of the results
 			responding = true
 		}
 	}
 	return append(ordered, held...)
 }
 
-// sortResults sorts results that stand together by their kinds.
+// sortResults sorts adjacent results by their kinds.
 func sortResults(entries []entry) []entry {
 	for i := 0; i < len(entries); {
 		end := i

@@ -15,31 +15,31 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// scenario is one turn to be recorded.
+// scenario is a turn to record.
 type scenario struct {
 	name string
-	// request is the body of the chat completion that asks for it.
+	// request is the body of its chat completion.
 	request string
-	// leave tells when the client leaves the turn, by all events and the number
-	// of tool calls so far. Nil: it stays to the end.
+	// leave reports whether the client leaves the turn now, from all events and the
+	// number of tool calls so far. If nil, it stays until the end.
 	leave func(events []codexrpc.Event, calls int) bool
-	// answer is the result for each of the turn's tool calls. Empty: they stay
-	// unanswered, as the product leaves them.
+	// answer is the result of each tool call. If empty, calls are not answered, as
+	// in the product.
 	answer string
-	// config is added to the app-server's config.toml.
+	// config is added to the config.toml of the app-server.
 	config string
 }
 
-// recording is a scenario as the app-server played it, one entry a line.
+// recording is the record of a scenario, with one entry per line.
 type recording struct {
 	name string
 	text []byte
 }
 
-// handshake is the name of the recording of what precedes all turns.
+// handshake is the name of the recording of everything before the turns.
 const handshake = "handshake"
 
-// recordAll records the scenarios whose name contains only, and the handshake.
+// recordAll records the handshake and the scenarios whose names contain only.
 func recordAll(ctx context.Context, start func(config string) (*appServer, error), only string) ([]recording, error) {
 	var all []recording
 	byConfig := make(map[string][]scenario)
@@ -66,7 +66,7 @@ func recordAll(ctx context.Context, start func(config string) (*appServer, error
 	return all, nil
 }
 
-// recordGroup records the handshake, which comes first, and some scenarios.
+// recordGroup records the handshake and then some scenarios.
 func (a *appServer) recordGroup(ctx context.Context, group []scenario) ([]recording, error) {
 	if _, err := a.conn.Initialize(ctx, clientInfo); err != nil {
 		return nil, err
@@ -92,8 +92,7 @@ func (a *appServer) recordGroup(ctx context.Context, group []scenario) ([]record
 	return recordings, nil
 }
 
-// play runs one scenario and returns its messages, from thread/start to
-// turn/completed.
+// play runs a scenario and returns its messages from thread/start to turn/completed.
 func (a *appServer) play(ctx context.Context, s scenario) ([]entry, error) {
 	request, refusal := chat.Decode([]byte(s.request))
 	if refusal != nil {
@@ -111,18 +110,17 @@ func (a *appServer) play(ctx context.Context, s scenario) ([]entry, error) {
 	released := make(chan struct{})
 	err = a.follow(ctx, thread, plan, s.leave)
 	thread.Close(func() { close(released) })
-	<-released // an unload has its own deadline
+	<-released // unloading has a deadline
 	if err != nil {
 		return nil, err
 	}
 	return ofThread(a.tape.take(), thread.ID())
 }
 
-// callsPause is how long a turn is left alone before its calls are counted
-// again, which come beside its events.
+// callsPause is the interval at which calls are counted, since they are no events.
 const callsPause = 5 * time.Millisecond
 
-// follow runs the turn of a plan until it ends or leave says so.
+// follow runs the turn of a plan until it ends or leave returns true.
 func (a *appServer) follow(ctx context.Context, thread *codexrpc.Thread, plan *prompt.Plan, leave func([]codexrpc.Event, int) bool) error {
 	if len(plan.History) > 0 {
 		if err := thread.InjectItems(ctx, plan.History); err != nil {
@@ -159,7 +157,7 @@ func (a *appServer) follow(ctx context.Context, thread *codexrpc.Thread, plan *p
 	}
 }
 
-// ofThread keeps the messages of one thread up to the end of its turn.
+// ofThread returns the messages of one thread up to the end of its turn.
 func ofThread(entries []entry, threadID string) ([]entry, error) {
 	var kept []entry
 	for _, e := range entries {

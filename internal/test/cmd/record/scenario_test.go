@@ -18,7 +18,7 @@ import (
 
 var committed = filepath.Join("..", "..", "..", "..", "testdata", "transcripts")
 
-// startFake starts the app-server that plays the committed recordings.
+// startFake starts app-servers that play the committed recordings.
 func startFake(all *fakecodex.Transcripts) func(string) (*appServer, error) {
 	return func(string) (*appServer, error) {
 		fromClient, toServer := io.Pipe()
@@ -38,8 +38,8 @@ func startFake(all *fakecodex.Transcripts) func(string) (*appServer, error) {
 	}
 }
 
-// Every scenario, against the player of its own recording: the product still
-// asks for what was recorded, and gets it in the same order.
+// TestScenariosMatchTheirRecordings runs each scenario against its recording, and
+// checks that the product still sends and gets what was recorded.
 func TestScenariosMatchTheirRecordings(t *testing.T) {
 	all, err := fakecodex.Load(committed)
 	if err != nil {
@@ -67,7 +67,8 @@ func TestScenariosMatchTheirRecordings(t *testing.T) {
 	}
 }
 
-// Scenarios are told apart by what they ask, since a replay is found by it.
+// TestScenariosDiffer checks that no two scenarios have the same texts, by which a
+// recording is found.
 func TestScenariosDiffer(t *testing.T) {
 	seen := make(map[string]string)
 	for _, s := range scenarios() {
@@ -79,7 +80,8 @@ func TestScenariosDiffer(t *testing.T) {
 	}
 }
 
-// The recordings are small, and show nothing of the machine they were made on.
+// TestRecordingsAreClean checks that recordings are small and show nothing of the
+// machine.
 func TestRecordingsAreClean(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(committed, "*.jsonl"))
 	if err != nil || len(files) == 0 {

@@ -51,11 +51,11 @@ var vaultTools = []chatTool{
 
 const (
 	systemPrompt = "You are a helpful assistant."
-	// textualPrompt is what clients say that read calls from the text.
+	// textualPrompt is a prompt of clients that read calls from the text.
 	textualPrompt = "You are a helpful assistant. To use a tool, write a <use_tool> block."
 )
 
-// ask is a conversation of one question.
+// ask returns a request with one question.
 func ask(system string, tools []chatTool, prompt string) string {
 	return converse(tools, chatMessage{Role: "system", Content: system}, chatMessage{Role: "user", Content: prompt})
 }
@@ -63,14 +63,13 @@ func ask(system string, tools []chatTool, prompt string) string {
 func converse(tools []chatTool, messages ...chatMessage) string {
 	body, err := json.Marshal(chatRequest{Model: "gpt-5", Messages: messages, Tools: tools})
 	if err != nil {
-		panic(err) // of strings and valid JSON only
+		panic(err) // has strings and valid JSON only
 	}
 	return string(body)
 }
 
-// afterCalls leaves a turn where the product does: at the end of a model
-// response with calls. All of them have been asked for by then, so that every
-// recording has them at the same place.
+// afterCalls leaves a turn where the product does, at the end of a model response with
+// calls. By then all calls have been requested, so their place is always the same.
 func afterCalls(events []codexrpc.Event, calls int) bool {
 	ended := false
 	for _, e := range events {
@@ -84,7 +83,7 @@ func afterCalls(events []codexrpc.Event, calls int) bool {
 	return ended && calls == 0
 }
 
-// inTheSecondBlock leaves a turn whose text stops in a textual call.
+// inTheSecondBlock leaves a turn whose text ends within a textual call.
 func inTheSecondBlock(events []codexrpc.Event, _ int) bool {
 	var text strings.Builder
 	for _, e := range events {
@@ -102,9 +101,8 @@ const (
 	found      = `{"contentItems":[{"type":"inputText","text":"3 notes found"}],"success":true}`
 )
 
-// scenarios are all turns that are recorded. Their prompts are the scripted
-// model's directives; each differs from all others, since a replay is found by
-// its texts.
+// scenarios returns all turns to record. Their prompts are directives of the scripted
+// model. They all differ, since a recording is found by its texts.
 func scenarios() []scenario {
 	all := []scenario{
 		{name: "text", request: ask(systemPrompt, nil, "chunk=7; say:Plain text in a few small pieces, without any tools.")},
@@ -139,7 +137,7 @@ func scenarios() []scenario {
 	return all
 }
 
-// followup is a conversation whose last message is the result of a tool.
+// followup returns a request whose last message is the result of a tool.
 func followup(prompt string) string {
 	call := chatCall{ID: "tool_0_0", Type: "function", Function: chatFunc{Name: "localSearch", Arguments: `{"query":"notes"}`}}
 	return converse(vaultTools,
@@ -150,8 +148,8 @@ func followup(prompt string) string {
 	)
 }
 
-// compaction is a conversation that Codex takes for too long for the model. The
-// window is made small, since the real one would make a recording of megabytes.
+// compaction returns a scenario with a conversation that is too long for the model. It
+// has a small context window; the real one would need megabytes.
 func compaction() scenario {
 	long := strings.Repeat("A long story. ", 400)
 	return scenario{

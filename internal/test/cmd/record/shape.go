@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// reads are the members that this repository reads of what the app-server
-// sends, by method, as paths in params.
+// reads are the members of messages that this repository reads, as paths in params by
+// method.
 var reads = map[string][]string{
 	"item/agentMessage/delta":         {"threadId", "turnId", "itemId", "delta"},
 	"item/reasoning/summaryTextDelta": {"threadId", "turnId", "itemId", "delta", "summaryIndex"},
@@ -25,10 +25,10 @@ var reads = map[string][]string{
 	methodToolCall:                    {"threadId"},
 }
 
-// tells are the members whose values matter as well, not only their presence.
+// tells are the members whose values matter, not only their presence.
 var tells = map[string]bool{"item.type": true, "willRetry": true, "turn.status": true, "error.codexErrorInfo": true, "summaryIndex": true}
 
-// answers are the members that are read of the answer to a method.
+// answers are the members of answers that are read, by method.
 var answers = map[string][]string{
 	"initialize":   {"userAgent", "codexHome"},
 	"account/read": {"account", "requiresOpenaiAuth"},
@@ -37,12 +37,11 @@ var answers = map[string][]string{
 	"turn/start":   {"turn.id"},
 }
 
-// shape is what a recording is compared by: its messages in order, each as a
-// line with the members that matter. Repeated lines count as one, since texts
-// may be cut anywhere. What comes from tasks of Codex that race with each other
-// is left out of the order, and sorted.
+// shape returns what is compared of a recording: a line for each message, with the
+// members that matter. Repeated lines count as one, since texts may be cut anywhere.
+// Messages of tasks that race with each other are returned apart and sorted.
 func shape(text []byte) (ordered, racing []string) {
-	asked := make(map[string]string) // the client's methods, by id
+	asked := make(map[string]string) // methods of the client by id
 	for line := range bytes.Lines(text) {
 		entry := gjson.ParseBytes(line)
 		m := entry.Get("message")
@@ -58,8 +57,7 @@ func shape(text []byte) (ordered, racing []string) {
 	return ordered, racing
 }
 
-// describe writes one message as a line, and tells whether its place is left
-// to chance.
+// describe returns a message as a line, and whether its place is random.
 func describe(dir string, m gjson.Result, asked map[string]string) (form string, races bool) {
 	method, params := m.Get("method").Str, m.Get("params")
 	switch {
@@ -69,7 +67,7 @@ func describe(dir string, m gjson.Result, asked map[string]string) (form string,
 		return dir + " refusal of " + asked[m.Get("id").Raw], false
 	case method == "":
 		method = asked[m.Get("id").Raw]
-		// The interrupt's answer and the turn's last events are not ordered.
+		// The answer to an interrupt may come before or after the last events.
 		return dir + " answer to " + method + members(m.Get("result"), answers[method]), method == "turn/interrupt"
 	case dir == toServer:
 		asked[m.Get("id").Raw] = method
@@ -78,11 +76,11 @@ func describe(dir string, m gjson.Result, asked map[string]string) (form string,
 	return dir + " " + method + members(params, reads[method]), comesAnyTime(method, params)
 }
 
-// replay is the turn under which injected items come back.
+// replay is the id of the turn in which injected items come back.
 const replay = "auto-compact-0"
 
-// comesAnyTime reports whether a notification or a request comes from a task
-// that is not in step with the turn's own.
+// comesAnyTime reports whether a message comes from a task that runs beside that of
+// the turn.
 func comesAnyTime(method string, params gjson.Result) bool {
 	switch params.Get("item.type").Str {
 	case "dynamicToolCall", "contextCompaction", "function_call_output":
@@ -91,7 +89,7 @@ func comesAnyTime(method string, params gjson.Result) bool {
 	return method == methodToolCall || method == "warning" || params.Get("turnId").Str == replay
 }
 
-// members lists which members are there, some with their values.
+// members lists the members that exist, some with their values.
 func members(v gjson.Result, paths []string) string {
 	var there []string
 	for _, path := range paths {
@@ -107,7 +105,7 @@ func members(v gjson.Result, paths []string) string {
 	return " {" + strings.Join(there, " ") + "}"
 }
 
-// names lists the members of an object.
+// names lists the names of an object's members.
 func names(v gjson.Result) string {
 	var all []string
 	v.ForEach(func(key, _ gjson.Result) bool {
@@ -118,10 +116,10 @@ func names(v gjson.Result) string {
 	return "{" + strings.Join(all, " ") + "}"
 }
 
-// maxDifferences is how many differences of one list are told.
+// maxDifferences bounds the differences that are reported of a list.
 const maxDifferences = 5
 
-// compare tells how the shapes of two recordings differ.
+// compare returns the differences between the shapes of two recordings.
 func compare(committed, fresh []byte) []string {
 	oldOrdered, oldRacing := shape(committed)
 	newOrdered, newRacing := shape(fresh)
@@ -130,7 +128,7 @@ func compare(committed, fresh []byte) []string {
 		differences("of those that come at any time, number", oldRacing, newRacing)...)
 }
 
-// differences tells where two lists differ.
+// differences returns the differences between two lists.
 func differences(what string, old, fresh []string) []string {
 	var told []string
 	for i := range max(len(old), len(fresh)) {

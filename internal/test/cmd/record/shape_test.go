@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a change of the app-server's looks like, and what is none.
+// TestCompare checks what counts as a difference.
 func TestCompare(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(committed, "tool-burst-answered.jsonl"))
 	if err != nil {
@@ -23,7 +23,7 @@ func TestCompare(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		fresh string
-		want  string // in one of the differences; empty: there are none
+		want  string // part of a difference; empty if there is none
 	}{
 		"the same":                   {string(text), ""},
 		"another text":               {swap("All three", "Three all"), ""},
@@ -42,7 +42,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Every recording has a shape in which something is read.
+// TestShapesAreNotEmpty checks that something is read of every recording.
 func TestShapesAreNotEmpty(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(committed, "*.jsonl"))
 	if err != nil {

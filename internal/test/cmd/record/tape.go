@@ -18,7 +18,7 @@ const (
 	fromServer = "from_server"
 )
 
-// replyTimeout is how long an answer of the tape's may take to be written.
+// replyTimeout bounds the writing of an answer by the tape.
 const replyTimeout = 10 * time.Second
 
 const methodToolCall = "item/tool/call"
@@ -29,19 +29,19 @@ type entry struct {
 	Message json.RawMessage `json:"message"`
 }
 
-// tape is a transport that writes down what passes through it.
+// tape is a transport that records its messages.
 type tape struct {
 	transport codexrpc.Transport
 
 	mu      sync.Mutex
 	entries []entry
-	answer  string // the result for each item/tool/call; empty: the client's affair
+	answer  string // the result of each item/tool/call; if empty, the client answers
 
-	writing sync.Mutex // the tape's answers go out beside the connection's own writes
+	writing sync.Mutex // the tape writes answers beside the connection
 	replies sync.WaitGroup
 }
 
-// Read passes the next message on, unless the tape answers it itself.
+// Read returns the next message that the tape does not answer itself.
 func (t *tape) Read() ([]byte, error) {
 	for {
 		line, err := t.transport.Read()
@@ -53,13 +53,13 @@ func (t *tape) Read() ([]byte, error) {
 			return line, nil
 		}
 		reply := fmt.Appendf(nil, `{"id":%s,"result":%s}`, gjson.GetBytes(line, "id").Raw, answer)
-		// Not here: who reads must not wait for the app-server to read. Should the
-		// write fail, the connection's next one does, too.
+		// On another goroutine, since a reader must not wait for the app-server to
+		// read. If the write fails, the next one of the connection fails too.
 		t.replies.Go(func() { _ = t.Write(reply, replyTimeout) })
 	}
 }
 
-// Write passes a message of the client's on.
+// Write writes a message of the client.
 func (t *tape) Write(message []byte, timeout time.Duration) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -67,14 +67,14 @@ func (t *tape) Write(message []byte, timeout time.Duration) error {
 	return t.transport.Write(message, timeout)
 }
 
-// Close ends the transport.
+// Close closes the transport.
 func (t *tape) Close() error {
 	err := t.transport.Close()
 	t.replies.Wait()
 	return err
 }
 
-// add writes a message down. It returns the answer for tool calls.
+// add records a message. It returns the answer for tool calls.
 func (t *tape) add(dir string, message []byte) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,14 +82,14 @@ func (t *tape) add(dir string, message []byte) string {
 	return t.answer
 }
 
-// answerCalls makes the tape answer tool calls from now on.
+// answerCalls makes the tape answer tool calls.
 func (t *tape) answerCalls(result string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.answer = result
 }
 
-// calls counts the tool calls that were written down.
+// calls returns the number of recorded tool calls.
 func (t *tape) calls() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func (t *tape) calls() int {
 	return n
 }
 
-// take removes what was written down.
+// take returns the record and clears it.
 func (t *tape) take() []entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// said is what one choice has said in the end.
+// said is the content of one choice.
 type said struct {
 	Text   string
-	Calls  []string // as name(arguments)
+	Calls  []string // in the form name(arguments)
 	Finish string
 }
 
-// answer is what came of a request.
+// answer is the outcome of a request.
 type answer struct {
-	id      string // of a response
+	id      string // id of a response
 	choices []said
-	calls   []string // their ids
-	failed  string   // the code of the error; empty: none
+	calls   []string // ids of calls
+	failed  string   // code of the error, if there was one
 }
 
-// inTrouble are the codes with which a request may fail when codex was killed or
-// stopped. Within a stream of the Responses API there is but one.
+// inTrouble holds the error codes of requests that may fail because codex was killed
+// or stopped. server_error is the only one in streams of the Responses API.
 var inTrouble = map[string]bool{
 	"codex_exited": true, "codex_not_ready": true, "codex_timeout": true, "codex_unresponsive": true,
 	"server_error": true,
@@ -40,7 +40,7 @@ func equal(got, want []said) bool {
 	})
 }
 
-// beginOf reports whether an answer that broke off is the begin of the wanted one.
+// beginOf reports whether an incomplete answer is the beginning of the wanted one.
 func beginOf(got, want []said) bool {
 	if len(got) > len(want) {
 		return false
@@ -50,7 +50,7 @@ func beginOf(got, want []said) bool {
 		if !strings.HasPrefix(w.Text, g.Text) || len(g.Calls) > len(w.Calls) {
 			return false
 		}
-		for k, call := range g.Calls { // the last one may be cut
+		for k, call := range g.Calls { // the last one may be incomplete
 			if !strings.HasPrefix(w.Calls[k], strings.TrimSuffix(call, ")")) {
 				return false
 			}
@@ -59,8 +59,8 @@ func beginOf(got, want []said) bool {
 	return true
 }
 
-// readAnswer reads an answer of either API to its end. The error is that of an
-// answer that has no proper form or end.
+// readAnswer reads an answer of either API. It returns an error if the answer has no
+// valid form or end.
 func readAnswer(body io.Reader, status int, q query) (answer, error) {
 	if status == http.StatusOK && q.stream {
 		if q.path == pathResponses {
@@ -84,7 +84,7 @@ func readAnswer(body io.Reader, status int, q query) (answer, error) {
 	return readChat(text)
 }
 
-// errorCode reads the body of an error, which has four members.
+// errorCode returns the code in the body of an error, which has four members.
 func errorCode(body []byte) (string, error) {
 	var e struct {
 		Error map[string]any `json:"error"`
@@ -139,7 +139,7 @@ func readChat(text []byte) (a answer, err error) {
 	return a, nil
 }
 
-// readChatStream puts a stream together, which has [DONE] and then nothing.
+// readChatStream reads a stream of chunks, which ends with [DONE].
 func readChatStream(body io.Reader) (a answer, err error) {
 	reader := apiclient.NewReader(body)
 	for {
@@ -165,7 +165,7 @@ func readChatStream(body io.Reader) (a answer, err error) {
 	return a, nil
 }
 
-// chunk adds a chunk of a stream. The calls stay open at their end.
+// chunk adds a chunk of a stream. Calls do not get their closing parenthesis yet.
 func (a *answer) chunk(data []byte) error {
 	var chunk chatBody
 	if err := json.Unmarshal(data, &chunk); err != nil {
@@ -240,7 +240,7 @@ func readResponse(text []byte) (a answer, err error) {
 	return a, nil
 }
 
-// readResponseStream reads a stream whose deltas say what its last event says.
+// readResponseStream reads a stream of events, whose deltas must match the last event.
 func readResponseStream(body io.Reader) (a answer, err error) {
 	reader := apiclient.NewReader(body)
 	text := ""

@@ -19,13 +19,12 @@ type fields map[string]any
 func encode(body any) string {
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // of strings, numbers and lists alone
+		panic(err) // has strings, numbers and lists only
 	}
 	return string(text)
 }
 
-// text makes a text that begins with id, and the directives that let the model
-// say it.
+// text returns a text that begins with id, and directives that make the model say it.
 func (c *client) text(id string, bytes int) (text, prompt string) {
 	words := []string{"word", "Grüße", "你好", "👋🏽", "a < b && c", `"quoted"`, "line\nline", "<use_tools>", "\u00a0"}
 	var b strings.Builder
@@ -42,14 +41,14 @@ func (c *client) text(id string, bytes int) (text, prompt string) {
 	return b.String(), settings + "verbatim:" + b.String()
 }
 
-// chatRequest is a request of one user message, or of more.
+// chatRequest returns a request with these messages.
 func chatRequest(stream bool, messages ...fields) fields {
 	return fields{"model": "gpt-5", "stream": stream, "messages": messages}
 }
 
 func message(role, text string) fields { return fields{"role": role, "content": text} }
 
-// chat asks for a text.
+// chat requests a text.
 func (c *client) chat() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 3000)
@@ -59,7 +58,7 @@ func (c *client) chat() {
 	})
 }
 
-// choices asks for a text twice in one request.
+// choices requests two choices with the same text.
 func (c *client) choices() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 300)
@@ -69,7 +68,7 @@ func (c *client) choices() {
 	c.ask(query{what: "choices " + id, path: pathChat, stream: stream, body: body, want: []said{one, one}})
 }
 
-// slowReader asks for a long text and reads it slowly.
+// slowReader requests a long text and reads it slowly.
 func (c *client) slowReader() {
 	id := c.id()
 	text, _ := c.text(id, 200_000)
@@ -85,7 +84,7 @@ var searchTool = fields{"type": "function", "function": fields{
 	"name": "localSearch", "parameters": fields{"type": "object", "properties": fields{"query": fields{"type": "string"}}},
 }}
 
-// tools asks for calls, some of which share an id, and sends their results.
+// tools requests calls, which sometimes share an id, and sends their results.
 func (c *client) tools() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	n := 1 + c.r.IntN(3)
@@ -119,8 +118,8 @@ func (c *client) tools() {
 	ask("results ", said{Text: "Found for " + id + ".", Finish: "stop"}, messages...)
 }
 
-// blocks asks for textual calls as an Obsidian client does, sometimes with one
-// behind them that is none.
+// blocks requests textual calls as an Obsidian client does, sometimes followed by an
+// unclosed one.
 func (c *client) blocks() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	want := said{Finish: "tool_calls", Text: id + ": "}

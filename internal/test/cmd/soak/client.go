@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// requestLimit bounds a request. One that takes so long is a fault: nothing
-	// may hang, whatever trouble there is.
+	// requestLimit bounds a request. Reaching it is a fault: nothing may hang.
 	requestLimit = 2 * time.Minute
-	// maxAttempts bounds how often a request is sent that was lost before it began.
+	// maxAttempts bounds the attempts to send a request that is lost with a
+	// listener.
 	maxAttempts = 20
 )
 
-// client sends one request after the other, of all kinds.
+// client sends requests of all kinds one by one.
 type client struct {
 	*soak
 	r      *rand.Rand
@@ -30,10 +30,10 @@ type client struct {
 	http   *http.Client
 }
 
-// newClient makes a client of HTTP/1 or of HTTP/2 without TLS.
+// newClient returns a client for HTTP/1 or for HTTP/2 without TLS.
 func (s *soak) newClient(number int, r *rand.Rand) *client {
-	// A connection that waits unused may be closed by a reload while a request is
-	// written to it, so that each request of HTTP/1 has one of its own.
+	// A reload may close an idle connection while a request is written to it, so
+	// each HTTP/1 request has its own connection.
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
 	if number%2 == 1 {
 		transport.DisableKeepAlives = false
@@ -43,7 +43,7 @@ func (s *soak) newClient(number int, r *rand.Rand) *client {
 	return &client{soak: s, r: r, number: number, user: users[number%len(users)], http: &http.Client{Transport: transport}}
 }
 
-// kind is one kind of request, or a conversation of some.
+// kind is a kind of request or conversation.
 type kind struct {
 	name   string
 	weight int
@@ -63,7 +63,7 @@ var kinds = []kind{
 	{"half a body", 1, (*client).halfBody},
 }
 
-// run asks until ctx ends.
+// run sends requests until ctx ends.
 func (c *client) run(ctx context.Context) {
 	defer c.http.CloseIdleConnections()
 	total := 0
@@ -82,25 +82,24 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// id is a text that no other request has.
+// id returns a unique text.
 func (c *client) id() string {
 	c.asked++
 	return fmt.Sprintf("client-%d-%d", c.number, c.asked)
 }
 
-// query is a request, and the answer that it should have.
+// query is a request with the wanted answer.
 type query struct {
-	what   string // for a fault
+	what   string // description for a fault
 	path   string
 	body   any
 	header map[string]string
 	stream bool
-	slow   bool // the answer is read slowly
+	slow   bool // read the answer slowly
 	want   []said
 }
 
-// ask sends a query and judges the answer. It reports whether that is the wanted
-// one.
+// ask sends a query, and reports whether the answer is the wanted one.
 func (c *client) ask(q query) (answer, bool) {
 	began := time.Now()
 	c.counts.add(func(counts *counts) { counts.asked++ })
@@ -120,8 +119,7 @@ func (c *client) ask(q query) (answer, bool) {
 	return got, c.judge(q, began, got, err)
 }
 
-// judge counts an answer. One that failed properly is as good as none, if there
-// was trouble.
+// judge counts an answer. A proper failure is no fault if there was trouble.
 func (c *client) judge(q query, began time.Time, got answer, err error) bool {
 	fault := ""
 	switch {
@@ -151,7 +149,7 @@ func (c *client) judge(q query, began time.Time, got answer, err error) bool {
 	return got.failed == ""
 }
 
-// send sends a request, and again if it was lost before anything came of it.
+// send sends a request. It retries a request that was lost with a listener.
 func (c *client) send(ctx context.Context, method, path, body string, header map[string]string) (*http.Response, error) {
 	var last error
 	for range maxAttempts {
@@ -175,15 +173,14 @@ func (c *client) send(ctx context.Context, method, path, body string, header map
 	return nil, fmt.Errorf("after %d attempts: %w", maxAttempts, last)
 }
 
-// lost reports whether a request was lost with the listener of an old
-// configuration.
+// lost reports whether a request was lost with the listener of an old configuration.
 func lost(err error) bool {
 	text := err.Error()
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) ||
 		strings.Contains(text, "GOAWAY") || strings.Contains(text, "REFUSED_STREAM")
 }
 
-// slowly reads little at a time.
+// slowly reads a few bytes at a time.
 type slowly struct {
 	body io.Reader
 	r    *rand.Rand

@@ -10,18 +10,18 @@ import (
 // maxPrinted bounds the faults that are printed.
 const maxPrinted = 50
 
-// counts says what became of the requests.
+// counts counts the outcomes of requests.
 type counts struct {
 	mu       sync.Mutex
-	asked    int // requests, those of a conversation each
-	whole    int // answered to the byte, or refused as they should be
-	failed   int // that failed properly while there was trouble
-	left     int // of which the client left
-	opened   int // connections and requests that were begun, those again included
-	lost     int // of them that were lost with the listener of an old configuration
+	asked    int // all requests
+	whole    int // with the wanted answer or refusal
+	failed   int // with a proper failure during trouble
+	left     int // that the client left
+	opened   int // attempts
+	lost     int // attempts lost with the listener of an old configuration
 	faults   int
 	byKind   map[string]int
-	failures map[string]int // those that failed properly, by code
+	failures map[string]int // proper failures by code
 }
 
 // add changes the counts.
@@ -34,7 +34,7 @@ func (c *counts) add(change func(c *counts)) {
 	change(c)
 }
 
-// fault counts and prints something that should not be.
+// fault counts and prints a fault.
 func (c *counts) fault(what string) {
 	c.add(func(c *counts) { c.faults++ })
 	if c.faultCount() <= maxPrinted {
@@ -48,7 +48,7 @@ func (c *counts) faultCount() int {
 	return c.faults
 }
 
-// line is the counts in one line.
+// line returns the counts in one line.
 func (c *counts) line() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// leaving begins a stream and leaves: before its header, or after some bytes, of
-// which those that came are right.
+// leaving starts a stream and leaves before its header or after some bytes, which
+// must be right.
 func (c *client) leaving() {
 	id := c.id()
 	text, _ := c.text(id, 2000)
@@ -33,10 +33,10 @@ func (c *client) leaving() {
 	defer response.Body.Close()
 	begin, err := io.ReadAll(io.LimitReader(response.Body, 1+c.r.Int64N(4000)))
 	if ctx.Err() != nil || err != nil {
-		return // the begin may end anywhere
+		return // it may have ended anywhere
 	}
 	q := query{what: "leaving " + id, path: pathChat, stream: true, want: []said{{Text: text, Finish: "stop"}}}
-	// What was read is taken for all of it, but for what is not whole.
+	// Only the complete events are checked.
 	whole := begin[:strings.LastIndex(string(begin), "\n\n")+1]
 	got, err := readAnswer(io.MultiReader(strings.NewReader(string(whole)), strings.NewReader("\ndata: [DONE]\n\n")), response.StatusCode, q)
 	if response.StatusCode == 200 && err == nil && got.failed == "" && !beginOf(got.choices, q.want) {
@@ -47,7 +47,7 @@ func (c *client) leaving() {
 	}
 }
 
-// badBodies are bodies that are refused, and how.
+// badBodies are invalid bodies with the codes of their refusals.
 var badBodies = []struct{ path, body, code string }{
 	{pathChat, `{"model":"gpt-5","messages":[{"role":"user","con`, "invalid_json"},
 	{pathChat, `{"model":"gpt-5","messages":"hello"}`, "invalid_type"},
@@ -60,7 +60,7 @@ var badBodies = []struct{ path, body, code string }{
 	{pathResponses, ``, "invalid_json"},
 }
 
-// badBody sends what is no request. It is refused whatever codex does.
+// badBody sends an invalid body, which must be refused whatever the state of codex.
 func (c *client) badBody() {
 	bad := badBodies[c.r.IntN(len(badBodies))]
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
@@ -80,7 +80,7 @@ func (c *client) badBody() {
 	c.counts.add(func(counts *counts) { counts.whole++ })
 }
 
-// halfBody sends a part of a body, and then nothing, or leaves.
+// halfBody sends a part of a body and then stops or leaves.
 func (c *client) halfBody() {
 	c.counts.add(func(counts *counts) { counts.asked, counts.left = counts.asked+1, counts.left+1 })
 	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(c.site.url, "http://"), requestLimit)
@@ -89,8 +89,7 @@ func (c *client) halfBody() {
 		return
 	}
 	defer conn.Close()
-	// It may have been lost with its listener, or be cut by a limit: nothing is
-	// expected of it.
+	// Nothing is expected: it may be lost with its listener or cut by a limit.
 	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: soak\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n%s",
 		pathChat, keyOf(c.user), strings.Repeat("{", c.r.IntN(900)))
 	time.Sleep(time.Duration(c.r.IntN(3000)) * time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// responses asks for a text by the Responses API, and keeps nothing.
+// responses requests a text by the Responses API without storing it.
 func (c *client) responses() {
 	id, stream := c.id(), c.r.IntN(2) == 0
 	text, prompt := c.text(id, 2000)
@@ -19,8 +19,8 @@ func (c *client) responses() {
 	})
 }
 
-// chain asks for a call, sends its result as what follows a response that is
-// kept, and asks on. What is kept is the user's own, and goes when told to.
+// chain requests a call, continues the stored response with its result and with
+// another question, and checks the last stored response.
 func (c *client) chain() {
 	id := c.id()
 	tools := []fields{{"type": "function", "name": "localSearch", "parameters": fields{"type": "object"}}}
@@ -50,8 +50,7 @@ func (c *client) chain() {
 	c.checkKept(third.id, text)
 }
 
-// checkKept reads a response that is kept, once as its user and once as another,
-// and deletes it.
+// checkKept reads a stored response as its user and as another, and deletes it.
 func (c *client) checkKept(id, text string) {
 	status, body := c.about(http.MethodGet, id)
 	if kept, err := readResponse(body); status != http.StatusOK || err != nil || kept.choices[0].Text != text {
@@ -69,8 +68,8 @@ func (c *client) checkKept(id, text string) {
 	}
 }
 
-// about sends a request about a response that is kept. Its status is 0 if there
-// was no answer.
+// about sends a request about a stored response. The status is 0 if there was no
+// answer.
 func (c *client) about(method, id string) (status int, body []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
 	defer cancel()

@@ -19,11 +19,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// site is a Caddy with a codex and a model of its own.
+// site is a Caddy with its codex and model.
 type site struct {
 	url, admin string // http://127.0.0.1:PORT
 	codex      string
-	home       string // codex's
+	home       string // CODEX_HOME
 	temp       string // Caddy's TMPDIR
 	log        *os.File
 
@@ -31,15 +31,15 @@ type site struct {
 	caddy *rig.Caddy
 
 	mu         sync.Mutex
-	generation int          // of the app-servers
-	other      int          // of the rest of the configuration
-	seen       map[int]bool // every process of codex's that was there
+	generation int          // counts changes of the app-servers
+	other      int          // counts changes of other options
+	seen       map[int]bool // every codex process so far
 }
 
-// processes is how many app-servers run.
+// processes is the number of app-servers.
 const processes = 2
 
-// maxBody is the limit of a body.
+// maxBody is the option max_body, in bytes.
 const maxBody = 1 << 20
 
 // users have a key each.
@@ -47,7 +47,7 @@ var users = []string{"ann", "bob", "cid"}
 
 func keyOf(user string) string { return "sk-soak-" + user }
 
-// newSite starts everything in dir and waits until it takes turns.
+// newSite starts a site in dir and waits until it is ready.
 func newSite(ctx context.Context, o options, dir string) (*site, error) {
 	s := &site{codex: o.Codex, home: filepath.Join(dir, "home"), temp: filepath.Join(dir, "tmp"), seen: make(map[int]bool)}
 	if err := s.start(ctx, o, dir); err != nil {
@@ -91,10 +91,10 @@ func logFile(name string) string {
 	return name
 }
 
-// close ends what still runs.
+// close stops whatever is running.
 func (s *site) close() {
 	if s.caddy != nil {
-		_ = s.caddy.Stop(exitWait) // one that has ended is no matter
+		_ = s.caddy.Stop(exitWait) // fails if it has exited
 	}
 	if s.model != nil {
 		s.model.Close()
@@ -104,7 +104,7 @@ func (s *site) close() {
 	}
 }
 
-// caddyfile is the configuration, of which either number may change.
+// caddyfile returns the configuration, with generation and other in it.
 func (s *site) caddyfile() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -123,8 +123,8 @@ func (s *site) caddyfile() string {
 	return b.String()
 }
 
-// reload gives Caddy its configuration again, with other app-servers, with
-// another setting, or as it is.
+// reload reloads the configuration, with changed app-servers, another changed option,
+// or without a change.
 func (s *site) reload(ctx context.Context, appServers, other bool) error {
 	s.mu.Lock()
 	if appServers {
@@ -140,7 +140,7 @@ func (s *site) reload(ctx context.Context, appServers, other bool) error {
 		return err
 	}
 	request.Header.Set("Content-Type", "text/caddyfile")
-	request.Header.Set("Cache-Control", "must-revalidate") // reload it also if it is the same
+	request.Header.Set("Cache-Control", "must-revalidate") // reloads an unchanged one too
 	response, err := adminClient.Do(request)
 	if err != nil {
 		return err
@@ -153,11 +153,11 @@ func (s *site) reload(ctx context.Context, appServers, other bool) error {
 	return err
 }
 
-// adminClient asks the admin API, of which a reload makes a new one.
+// adminClient is for the admin API. A reload restarts that, so connections are not
+// kept.
 var adminClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 
-// adminLine returns the rest of the first line of an admin page that begins with
-// a text.
+// adminLine returns the rest of the first line with this beginning on an admin page.
 func (s *site) adminLine(path, begins string) (string, error) {
 	response, err := adminClient.Get(s.admin + path)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *site) adminLine(path, begins string) (string, error) {
 	return "", errors.Join(lines.Err(), fmt.Errorf("%s has no %q", path, begins))
 }
 
-// number is adminLine for a number; -1 if it cannot be had.
+// number is adminLine for a number. It returns -1 after an error.
 func (s *site) number(path, begins string) float64 {
 	line, err := s.adminLine(path, begins)
 	var n float64
@@ -187,8 +187,7 @@ func (s *site) number(path, begins string) float64 {
 	return n
 }
 
-// appServers are the processes of codex's that serve, without what only starts
-// them.
+// appServers returns the codex processes that serve, without their launchers.
 func (s *site) appServers() []int {
 	return slices.DeleteFunc(s.codexes(), func(pid int) bool {
 		command := rig.Command(pid)
@@ -196,7 +195,7 @@ func (s *site) appServers() []int {
 	})
 }
 
-// codexes are all processes below Caddy. They are remembered.
+// codexes returns all processes below Caddy, and adds them to seen.
 func (s *site) codexes() []int {
 	below := rig.Below(s.caddy.PID)
 	s.mu.Lock()
@@ -207,7 +206,7 @@ func (s *site) codexes() []int {
 	return below
 }
 
-// quiet is what a Caddy has that nobody asks.
+// quiet is the state of a Caddy without traffic.
 type quiet struct {
 	goroutines int
 	codexes    int
@@ -220,12 +219,12 @@ func (s *site) quiet() quiet {
 	}
 }
 
-// quietGoroutines is what the number of goroutines may differ by without traffic:
-// connections that codex keeps to its model, and those of the look itself.
+// quietGoroutines is the tolerance for goroutines without traffic: those of codex's
+// connections to its model and of the reading itself.
 const quietGoroutines = 8
 
-// settle waits until Caddy is as it was before the traffic. If it is not in time,
-// it says what is left.
+// settle waits until Caddy is as it was before the traffic. After limit it returns
+// what is left.
 func (s *site) settle(limit time.Duration, first quiet) (left string) {
 	for end := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
 		now := s.quiet()
@@ -242,8 +241,8 @@ func (s *site) settle(limit time.Duration, first quiet) (left string) {
 	}
 }
 
-// left are the processes of codex's that have not ended, by their commands. A
-// number may have been given to another process since.
+// left returns the commands of the codex processes that have not exited. It checks
+// the commands since a process id may have been reused.
 func (s *site) left() (commands [][]string) {
 	for pid := range s.seen {
 		command := rig.Command(pid)
@@ -254,10 +253,10 @@ func (s *site) left() (commands [][]string) {
 	return commands
 }
 
-// goneWait bounds the end of codex after that of Caddy.
+// goneWait bounds the exit of codex after that of Caddy.
 const goneWait = 10 * time.Second
 
-// checkGone looks for what a Caddy that has ended should have taken along.
+// checkGone checks that Caddy has left no processes and no temporary files.
 func (s *site) checkGone() (errs []error) {
 	for end := time.Now().Add(goneWait); ; time.Sleep(100 * time.Millisecond) {
 		left := s.left()

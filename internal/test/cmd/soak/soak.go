@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// exitWait bounds the end of Caddy, quietWait that of everything that the traffic
-// has left behind.
+// exitWait bounds the exit of Caddy, quietWait the time until nothing is left of the
+// traffic.
 const (
 	exitWait  = 30 * time.Second
 	quietWait = 60 * time.Second
@@ -47,8 +47,8 @@ func run(ctx context.Context, o options) error {
 	return errors.Join(s.verdict(), ctx.Err())
 }
 
-// drive runs the traffic, the trouble and the samples side by side until the time
-// is over, Caddy has ended, or ctx.
+// drive runs the traffic, the trouble and the sampling until the time is over, Caddy
+// has exited, or ctx ends.
 func (s *soak) drive(ctx context.Context, o options) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.minutes*float64(time.Minute)))
 	defer cancel()
@@ -71,11 +71,10 @@ func (s *soak) drive(ctx context.Context, o options) {
 	}
 }
 
-// end looks for what is left: first with a Caddy that nobody asks any more, then
-// without it.
+// end checks what is left of the traffic, stops Caddy, and checks what is left of it.
 func (s *soak) end(ctx context.Context, first quiet) {
 	if ctx.Err() != nil {
-		return // whoever has ended the run does not want to wait
+		return // the run was interrupted
 	}
 	left := s.site.settle(quietWait, first)
 	if left != "" {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestReadStream: a stream is put together, and one without a proper form or end
-// is an error.
+// TestReadStream checks the reading of streams, and the error for one without a valid
+// form or end.
 func TestReadStream(t *testing.T) {
 	const (
 		text = `data: {"choices":[{"index":0,"delta":{"content":"so "}}]}` + "\n\n"
@@ -48,7 +48,7 @@ func TestReadStream(t *testing.T) {
 	}
 }
 
-// TestReadResponseStream: the deltas say what the last event says.
+// TestReadResponseStream checks that deltas must match the last event.
 func TestReadResponseStream(t *testing.T) {
 	event := func(number, kind, rest string) string {
 		return "event: response." + kind + "\ndata: {\"sequence_number\":" + number + "," + rest + "}\n\n"
@@ -72,7 +72,7 @@ func TestReadResponseStream(t *testing.T) {
 	}
 }
 
-// TestJudge: an answer is the wanted one, or fails as it may, or is a fault.
+// TestJudge checks which answers are faults.
 func TestJudge(t *testing.T) {
 	want := []said{{Text: "so it is", Calls: []string{`f({"a":1})`}, Finish: "tool_calls"}}
 	part := []said{{Text: "so it", Calls: []string{`f({"a")`}}}
@@ -105,7 +105,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestTrouble: requests may fail that ran while there was trouble, and no others.
+// TestTrouble checks that only requests during trouble may fail.
 func TestTrouble(t *testing.T) {
 	var tr trouble
 	tr.begin(time.Minute, &tr.kills)
@@ -120,8 +120,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestGrowth: what grows from the first third to the last is seen; the warming up
-// before is not.
+// TestGrowth checks that growth from the first third to the last is found, and that
+// the warm-up before does not count.
 func TestGrowth(t *testing.T) {
 	m := measure{"heap", func(s sample) float64 { return s.heap }, 4}
 	for name, c := range map[string]struct {
@@ -146,7 +146,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestLost: what a reload may do to a request that has not begun, and no more.
+// TestLost checks which errors count as lost with a listener.
 func TestLost(t *testing.T) {
 	for err, want := range map[error]bool{
 		syscall.ECONNRESET: true, io.EOF: true, syscall.ECONNREFUSED: false, io.ErrUnexpectedEOF: false,

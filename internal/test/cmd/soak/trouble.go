@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// trouble remembers when something was done on purpose for which requests may
-// fail.
+// trouble records the times at which requests may fail because of what was done to
+// codex.
 type trouble struct {
 	mu                    sync.Mutex
-	spans                 []span // the last ones
+	spans                 []span // the last maxSpans
 	kills, stops, reloads int
 }
 
-// span is a time of trouble.
+// span is a period of trouble.
 type span struct{ from, to time.Time }
 
-// How long requests may fail after a codex was killed, and after it was stopped:
-// then the turns on it wait until the silence has been noticed.
+// How long requests may fail after a codex was killed or stopped. Turns on a stopped
+// one wait until Caddy notices the silence.
 const (
 	killSpan = 10 * time.Second
 	stopSpan = 40 * time.Second
-	// maxSpans is more than there can be within the time of a request.
+	// maxSpans is more than can occur during a request.
 	maxSpans = 64
 )
 
@@ -59,7 +59,7 @@ func (t *trouble) line() string {
 	return fmt.Sprintf("%d kills, %d stops, %d reloads", t.kills, t.stops, t.reloads)
 }
 
-// pause waits between the two times. It reports whether ctx still runs.
+// pause waits for a random duration. It returns false if ctx has ended.
 func pause(ctx context.Context, r *rand.Rand, from, to time.Duration) bool {
 	timer := time.NewTimer(from + time.Duration(r.Int64N(int64(to-from)+1)))
 	defer timer.Stop()
@@ -71,8 +71,8 @@ func pause(ctx context.Context, r *rand.Rand, from, to time.Duration) bool {
 	}
 }
 
-// signalOne sends a signal to one of the app-servers, and returns which; 0 if
-// there was none.
+// signalOne sends a signal to one of the app-servers and returns its process id, or 0
+// if there is none.
 func (s *soak) signalOne(r *rand.Rand, signal syscall.Signal, length time.Duration, count *int) int {
 	pids := s.site.appServers()
 	if len(pids) == 0 {
@@ -80,19 +80,19 @@ func (s *soak) signalOne(r *rand.Rand, signal syscall.Signal, length time.Durati
 	}
 	pid := pids[r.IntN(len(pids))]
 	s.trouble.begin(length, count)
-	_ = syscall.Kill(pid, signal) // it may have ended meanwhile
+	_ = syscall.Kill(pid, signal) // fails if it has exited
 	return pid
 }
 
-// killing kills an app-server now and then.
+// killing kills an app-server from time to time.
 func (s *soak) killing(ctx context.Context, r *rand.Rand) {
 	for pause(ctx, r, 15*time.Second, 45*time.Second) {
 		s.signalOne(r, syscall.SIGKILL, killSpan, &s.trouble.kills)
 	}
 }
 
-// stopping stops an app-server now and then, which then runs no more but has not
-// ended. Caddy has to notice and to put another in its place.
+// stopping stops an app-server from time to time, with SIGSTOP. Caddy must notice and
+// replace it.
 func (s *soak) stopping(ctx context.Context, r *rand.Rand) {
 	for pause(ctx, r, 40*time.Second, 60*time.Second) {
 		stopped := s.signalOne(r, syscall.SIGSTOP, stopSpan, &s.trouble.stops)
@@ -101,14 +101,13 @@ func (s *soak) stopping(ctx context.Context, r *rand.Rand) {
 		}
 		if slices.Contains(s.site.appServers(), stopped) {
 			s.counts.fault(fmt.Sprintf("app-server %d was stopped %s ago and has not been replaced", stopped, stopSpan))
-			_ = syscall.Kill(stopped, syscall.SIGCONT) // so that the next faults are others
+			_ = syscall.Kill(stopped, syscall.SIGCONT) // in case Caddy has not killed it
 		}
 	}
 }
 
-// reloading gives Caddy a configuration now and then: the same, one of which a
-// setting has changed, or one with other app-servers. For none of them may a
-// request fail.
+// reloading reloads the configuration from time to time: unchanged, with another
+// option, or with other app-servers. No request may fail because of that.
 func (s *soak) reloading(ctx context.Context, r *rand.Rand) {
 	for pause(ctx, r, 4*time.Second, 12*time.Second) {
 		kind := r.IntN(6)

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// lostOfHundred is how many of a hundred attempts may be lost with the listener
-// of an old configuration, in the kernel or in net/http, before they have begun.
-// Any site of Caddy's loses some.
+// lostOfHundred is the percentage of attempts that may be lost with the listener of
+// an old configuration, in the kernel or in net/http. Every Caddy loses some.
 const lostOfHundred = 4
 
-// report prints what was done.
+// report prints the counts.
 func (s *soak) report(took time.Duration) {
 	fmt.Printf("\n%s: %s; %s\n", took.Round(time.Second), s.counts.line(), s.trouble.line())
 	for _, kind := range slices.Sorted(maps.Keys(s.counts.byKind)) {

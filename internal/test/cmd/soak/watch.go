@@ -10,21 +10,21 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
-// lookEvery is the pause between two samples.
+// lookEvery is the interval of samples.
 const lookEvery = 5 * time.Second
 
-// sample is what was in use at a time. Sizes are in MB.
+// sample is the use of resources at a time. Sizes are in MB.
 type sample struct {
-	at         time.Duration // since the begin
-	resident   float64       // of Caddy
-	heap       float64       // that Caddy uses, after a collection
+	at         time.Duration // since the start
+	resident   float64       // memory of Caddy
+	heap       float64       // heap of Caddy after a collection
 	goroutines float64
-	files      float64 // that Caddy has open
-	codex      float64 // the mean of an app-server
+	files      float64 // open files of Caddy
+	codex      float64 // mean memory of an app-server
 	codexes    int
 }
 
-// samples are those of a run.
+// samples holds the samples of a run.
 type samples struct {
 	mu  sync.Mutex
 	all []sample
@@ -50,7 +50,7 @@ func (s *soak) look(begin time.Time) sample {
 	return now
 }
 
-// watch takes samples until ctx ends, and prints a line a minute.
+// watch takes samples until ctx ends, and prints a line per minute.
 func (s *soak) watch(ctx context.Context) {
 	begin := time.Now()
 	ticker := time.NewTicker(lookEvery)
@@ -63,7 +63,7 @@ func (s *soak) watch(ctx context.Context) {
 		}
 		now := s.look(begin)
 		if now.heap < 0 || now.goroutines < 0 {
-			continue // the admin API is being reloaded
+			continue // the admin API is restarting
 		}
 		s.samples.mu.Lock()
 		s.samples.all = append(s.samples.all, now)
@@ -76,11 +76,11 @@ func (s *soak) watch(ctx context.Context) {
 	}
 }
 
-// measure is one of the sizes that must not grow.
+// measure is a size that must not grow.
 type measure struct {
 	name  string
 	of    func(sample) float64
-	slack float64 // what it may grow by beside a tenth
+	slack float64 // allowed growth in addition to a tenth
 }
 
 var measures = []measure{
@@ -91,8 +91,8 @@ var measures = []measure{
 	{"an app-server's resident memory, MB", func(s sample) float64 { return s.codex }, 32},
 }
 
-// growth compares the medians of the first and the last third of a run, without
-// its first sixth, but two minutes of it at most.
+// growth compares the medians of the first and the last third of a run. It leaves out
+// the first sixth, up to two minutes.
 func (s *samples) growth(m measure) (first, last float64, flat bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
