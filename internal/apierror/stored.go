@@ -3,6 +3,7 @@ package apierror
 import (
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // ResponseNotFound is the 404 of a response that is not kept, or not for this user.
@@ -10,6 +11,29 @@ func ResponseNotFound(id string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeResponseNotFound,
 		Message: fmt.Sprintf("There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.", id),
+	}
+}
+
+// NoStore is the 400 of a request whose field needs the store of responses, on a server
+// that has none.
+func NoStore(param string) *Error {
+	return &Error{
+		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Code: CodeUnsupportedParameter,
+		Message: fmt.Sprintf("'%s' needs stored responses, and this server stores none: its operator has set response_store to off.", param),
+	}
+}
+
+// NoEvents is the 400 of a request for the events of a response that are not kept, for
+// the reason why.
+func NoEvents(param, why string) *Error {
+	return InvalidRequest(param, fmt.Sprintf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", why))
+}
+
+// BackgroundTimeout is the 504 of a background response that has taken too long.
+func BackgroundTimeout(most time.Duration) *Error {
+	return &Error{
+		Status: http.StatusGatewayTimeout, Type: TypeServer, Code: CodeTimeout,
+		Message: fmt.Sprintf("The response did not end within %s, which is the most for one in the background.", most),
 	}
 }
 

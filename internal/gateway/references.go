@@ -23,6 +23,9 @@ const storeTimeout = 10 * time.Second
 // as a body's.
 func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.Error {
 	if q.g.opts.Responses == nil {
+		if q.Background() {
+			return apierror.NoStore("background")
+		}
 		q.DontStore()
 		return q.resolveWithoutStore()
 	}

@@ -33,12 +33,7 @@ type responder interface {
 
 // respond runs the turns of a request and gives the client what they say.
 func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) requestOutcome {
-	header := x.w.Header()
-	header.Set(modeHeader, string(req.options.OutputMode))
-	header.Set(stopHeader, string(req.options.StopAfterTools))
-	if len(req.plan.Ignored) > 0 {
-		header.Set(ignoredHeader, ignoredParams(req.plan.Ignored))
-	}
+	setHeaders(x.w.Header(), req)
 	to := g.newResponder(x, req)
 	defer to.close()
 	turns := newTurnGroup(g, x, req, to)
@@ -53,7 +48,19 @@ func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) reques
 	return outcome
 }
 
+// setHeaders sets the headers that say how a request is served.
+func setHeaders(header http.Header, req *request) {
+	header.Set(modeHeader, string(req.options.OutputMode))
+	header.Set(stopHeader, string(req.options.StopAfterTools))
+	if len(req.plan.Ignored) > 0 {
+		header.Set(ignoredHeader, ignoredParams(req.plan.Ignored))
+	}
+}
+
 func (g *Gateway) newResponder(x *exchange, req *request) responder {
+	if x.log != nil {
+		return g.newLogResponder(x, req.form.(*responseForm))
+	}
 	if req.plan.Stream {
 		return g.newStreamResponder(x, req.form)
 	}

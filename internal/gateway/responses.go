@@ -79,10 +79,9 @@ func (f *responseForm) body() bodyEncoder { return responses.NewBody(f.meta) }
 
 func (f *responseForm) apiError(failure error) *apierror.Error { return f.request.APIError(failure) }
 
-// track makes a streamed response known: only that one has an id that its client can
-// read before the end.
+// track makes a response known if its client gets its id before the end.
 func (f *responseForm) track(ctx context.Context) (context.Context, func()) {
-	if !f.streamed {
+	if !f.streamed && !f.request.Background() {
 		return ctx, func() {}
 	}
 	return f.g.running.begin(ctx, f)

@@ -4,14 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
-// Running is the register of the responses that are being streamed, so that they can
-// be read and cancelled. It has as many as turns may run.
+// Running is the register of the responses that are being streamed or run in the
+// background, so that they can be read and cancelled. It has as many as turns may run.
 type Running struct {
+	logs *eventlog.Logs // the events of background responses
+
 	mu   sync.Mutex
 	byID map[string]*running
 }
@@ -25,7 +29,12 @@ type running struct {
 }
 
 // NewRunning returns an empty register.
-func NewRunning() *Running { return &Running{byID: make(map[string]*running)} }
+func NewRunning() *Running {
+	return &Running{logs: eventlog.New(eventLimits), byID: make(map[string]*running)}
+}
+
+// eventLimits bound the events that are kept of background responses.
+var eventLimits = eventlog.Limits{Each: 32 << 20, Together: 128 << 20, Keep: 5 * time.Minute}
 
 // begin enters a response. Its turn runs in the context that begin returns; end
 // removes it.
@@ -91,4 +100,25 @@ func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, erro
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// Wait waits until no response is under way, or ctx ends.
+func (r *Running) Wait(ctx context.Context) {
+	for one := r.any(); one != nil; one = r.any() {
+		select {
+		case <-one.over:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// any returns one of the responses, or nil.
+func (r *Running) any() *running {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.byID {
+		return one
+	}
+	return nil
 }

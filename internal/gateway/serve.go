@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -25,7 +26,8 @@ type exchange struct {
 	body    *budget.Claim // of the body and of what the request refers to
 	copied  func()        // lets another large body be copied; may be called more than once
 	choices []*choice
-	cleanup []func() // run by close, the last first
+	log     *eventlog.Log // gets the events of a background response; nil: it is none
+	cleanup []func()      // run by close, the last first
 }
 
 func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
@@ -46,7 +48,11 @@ func (x *exchange) close() {
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, c codec) {
 	x := g.newExchange(w, r)
 	defer x.close()
-	outcome := g.handle(x, c)
+	g.conclude(r, g.handle(x, c))
+}
+
+// conclude reports how a request ended, and cuts an answer that has no end.
+func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	g.report(r, outcome)
 	if outcome.cut() {
 		// Returning would end the body as if it were complete, which a client that
@@ -66,14 +72,23 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	if apiErr != nil {
 		return g.refuse(x.w, x.r, apiErr)
 	}
-	ctx, end := g.untilDrained(x.r.Context())
-	x.atEnd(end)
-	ctx, end = req.form.track(ctx)
-	x.atEnd(end)
+	if form, ok := req.form.(*responseForm); ok && form.request.Background() {
+		return g.detach(x, req, form)
+	}
+	ctx := g.enter(x, req)
 	if err := g.start(ctx, x, req); err != nil {
 		return g.refuse(x.w, x.r, req.form.apiError(err))
 	}
 	return g.respond(ctx, x, req)
+}
+
+// enter returns the context of the turns of a request, which others may end.
+func (g *Gateway) enter(x *exchange, req *request) context.Context {
+	ctx, end := g.untilDrained(x.r.Context())
+	x.atEnd(end)
+	ctx, end = req.form.track(ctx)
+	x.atEnd(end)
+	return ctx
 }
 
 // takeLease takes the lease of the app-servers.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// errPanicked ends the other choices when one has panicked.
-var errPanicked = errors.New("another choice has panicked")
+// errPanicked ends the other choices when one has panicked, and a background response.
+var errPanicked = errors.New("the server has failed while it made the answer")
 
 // sideBySide calls do for all choices at once, and waits for all calls. The first
 // error ends the context of the others, with itself as the cause, and is returned. A

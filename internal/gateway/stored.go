@@ -14,11 +14,20 @@ import (
 
 // Response serves GET and DELETE /v1/responses/{id}.
 func (g *Gateway) Response(w http.ResponseWriter, r *http.Request, id string) {
-	read := g.readResponse
 	if r.Method == http.MethodDelete {
-		read = g.deleteResponse
+		body, apiErr := g.deleteResponse(r, id)
+		g.answer(w, r, body, apiErr)
+		return
 	}
-	body, apiErr := read(r, id)
+	from, stream, apiErr := wantsStream(r)
+	if stream && apiErr == nil {
+		g.conclude(r, g.streamResponse(w, r, id, from))
+		return
+	}
+	var body []byte
+	if apiErr == nil {
+		body, apiErr = g.readResponse(r, id)
+	}
 	g.answer(w, r, body, apiErr)
 }
 
@@ -36,9 +45,6 @@ func (g *Gateway) CancelResponse(w http.ResponseWriter, r *http.Request, id stri
 
 // readResponse returns a stored response of the caller.
 func (g *Gateway) readResponse(r *http.Request, id string) ([]byte, *apierror.Error) {
-	if stream := r.URL.Query().Get("stream"); stream != "" && stream != "false" {
-		return nil, apierror.InvalidRequest("stream", "A response can be streamed only while it is made, by POST /v1/responses; leave 'stream' out to read it.")
-	}
 	entry, apiErr := g.entry(r, id)
 	if apiErr != nil {
 		return nil, apiErr
@@ -102,6 +108,7 @@ func (g *Gateway) deleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	if err := g.opts.Responses.Delete(ctx, g.opts.User(r), id); err != nil {
 		return nil, g.notStored(r, id, err)
 	}
+	g.running.logs.Forget(id)
 	return responses.Deleted(id), nil
 }
 

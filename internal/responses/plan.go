@@ -17,6 +17,9 @@ func (r *Request) PreviousID() string { return r.previous }
 // Stored reports whether the response is to be kept.
 func (r *Request) Stored() bool { return r.store }
 
+// Background reports whether the response is made without its client.
+func (r *Request) Background() bool { return r.background }
+
 // References returns the ids of the items that the input refers to, each as often as it
 // is named.
 func (r *Request) References() []string {

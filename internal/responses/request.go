@@ -21,6 +21,7 @@ type Request struct {
 	hasInput     bool
 	previous     string // previous_response_id
 	store        bool
+	background   bool
 	encrypted    bool // include names the reasoning's encrypted content
 	codex        bool // the client is a Codex
 	summary      string
@@ -37,8 +38,7 @@ type Request struct {
 // invalid_request_error with status 400.
 //
 // Values of a wrong type or form are errors, and so is what Codex cannot do: hosted
-// tools, background responses, conversations and prompts that OpenAI keeps, log
-// probabilities and files. Fields without use are accepted; [prompt.Plan.Ignored] lists
+// tools, conversations and prompts that OpenAI keeps, log probabilities and files. Fields without use are accepted; [prompt.Plan.Ignored] lists
 // those that matter. Unknown fields are skipped. Images at an https URL are left to the
 // caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
@@ -136,6 +136,8 @@ func (r *Request) check() *field.Error {
 		return field.Missing().In("input")
 	case r.hasInput && len(r.input) == 0 && r.previous == "":
 		return field.Invalid("must hold at least one item").In("input")
+	case r.background && !r.store:
+		return field.Unsupported("needs 'store': the response is read from the store").In("background")
 	case r.hosted != nil && !r.codex:
 		return r.hosted
 	}
@@ -173,9 +175,7 @@ func (r *Request) readBackground(v jsontext.Value) *field.Error {
 	if f := field.Optional(jsontext.KindBool, v); f != nil {
 		return f
 	}
-	if v.IsTrue() {
-		return field.Unsupported("is not supported: a response is made while its client waits")
-	}
+	r.background = v.IsTrue()
 	return nil
 }
 

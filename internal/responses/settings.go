@@ -52,7 +52,7 @@ func (r *Request) settingsJSON() []byte {
 	e.Temperature = orElse(e.Temperature, "1")
 	e.TopP = orElse(e.TopP, "1")
 	e.Truncation = cmp.Or(e.Truncation, "disabled")
-	e.Store = r.store
+	e.Store, e.Background = r.store, r.background
 	e.ServiceTier = "default"
 	if e.Tools == nil {
 		e.Tools = []jsontext.Value{}

@@ -1,0 +1,212 @@
+// Package eventlog keeps the events of responses in memory, so that a client that has
+// lost its stream can read on where it was.
+package eventlog
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Limits bound [Logs].
+type Limits struct {
+	Each     int64         // bytes of one log
+	Together int64         // bytes of all logs
+	Keep     time.Duration // how long a log is kept after its end
+}
+
+// ErrDropped means that events are not kept any more.
+var ErrDropped = errors.New("the events are not kept any more")
+
+// overhead is the memory that an event takes besides its bytes, and about what a log does.
+const overhead = 64
+
+// maxBatch is how many events [Log.Next] returns at once.
+const maxBatch = 256
+
+// Logs are the logs of all responses of a process. They are safe for concurrent use.
+type Logs struct {
+	limits Limits
+
+	mu    sync.Mutex
+	size  int64
+	byID  map[string]*Log
+	ended []*Log // those that have ended, in the order of their ends
+}
+
+// New returns no logs.
+func New(limits Limits) *Logs { return &Logs{limits: limits, byID: make(map[string]*Log)} }
+
+// Log is the events of one response, numbered from 0. It is safe for concurrent use.
+type Log struct {
+	of       *Logs
+	user, id string
+
+	// Guarded by the lock of the logs.
+	events  []Event
+	first   int64 // the number of the first event that is kept
+	size    int64
+	over    bool
+	expiry  *time.Timer
+	changed chan struct{} // closed when there is more to read; nil: nobody waits
+}
+
+// Event is one event. It must not be changed.
+type Event struct {
+	Name string
+	Data []byte
+}
+
+func (e Event) size() int64 { return overhead + int64(len(e.Data)) }
+
+// Open begins the log of a response of a user. The caller calls End.
+func (s *Logs) Open(user, id string) *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &Log{of: s, user: user, id: id, size: overhead}
+	s.size += l.size
+	s.byID[id] = l
+	return l
+}
+
+// Find returns the log of a response of a user, or nil.
+func (s *Logs) Find(user, id string) *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.byID[id]; l != nil && l.user == user {
+		return l
+	}
+	return nil
+}
+
+// Forget removes the log of a response, if there is one.
+func (s *Logs) Forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.byID[id]; l != nil {
+		s.remove(l)
+	}
+}
+
+// Append adds an event, of which it keeps a copy. If there is no room, the logs that have
+// ended first are removed, then the oldest events of this log. The error is always nil.
+func (l *Log) Append(name string, data []byte) error {
+	s := l.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID[l.id] != l { // it was forgotten
+		l.first++
+		l.wake()
+		return nil
+	}
+	e := Event{name, slices.Clone(data)}
+	l.makeRoom(e.size())
+	if l.fits(e.size()) {
+		l.events = append(l.events, e)
+		l.resize(e.size())
+	} else {
+		l.first++ // all before it are dropped already
+	}
+	l.wake()
+	return nil
+}
+
+// fits reports whether there is room for so many bytes more.
+func (l *Log) fits(bytes int64) bool {
+	return l.size+bytes <= l.of.limits.Each && l.of.size+bytes <= l.of.limits.Together
+}
+
+// makeRoom drops what is oldest until there is room for so many bytes, or nothing to drop.
+func (l *Log) makeRoom(bytes int64) {
+	for !l.fits(bytes) {
+		switch {
+		case l.size+bytes <= l.of.limits.Each && len(l.of.ended) > 0:
+			l.of.remove(l.of.ended[0])
+		case len(l.events) > 0:
+			l.resize(-l.events[0].size())
+			l.events[0] = Event{}
+			l.events, l.first = l.events[1:], l.first+1
+		default:
+			return
+		}
+	}
+}
+
+func (l *Log) resize(bytes int64) {
+	l.size += bytes
+	l.of.size += bytes
+}
+
+// End says that no more events come. The log is kept for a while.
+func (l *Log) End() {
+	s := l.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.over = true
+	l.wake()
+	if s.byID[l.id] != l {
+		return
+	}
+	s.ended = append(s.ended, l)
+	l.expiry = time.AfterFunc(s.limits.Keep, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.remove(l)
+	})
+}
+
+// remove forgets a log. Those who read it are told that its events are dropped.
+func (s *Logs) remove(l *Log) {
+	if s.byID[l.id] != l {
+		return
+	}
+	delete(s.byID, l.id)
+	if i := slices.Index(s.ended, l); i >= 0 {
+		s.ended = slices.Delete(s.ended, i, i+1)
+		l.expiry.Stop()
+	}
+	s.size -= l.size
+	l.first += int64(len(l.events))
+	l.events, l.size = nil, 0
+	l.wake()
+}
+
+// wake tells those who wait that there is more to read.
+func (l *Log) wake() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// Next returns events from a number on. If there are none yet, changed is closed when
+// there may be; it is nil if there will be none. ErrDropped: an event with that number is
+// not kept any more.
+func (l *Log) Next(from int64) (events []Event, changed <-chan struct{}, err error) {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	end := l.first + int64(len(l.events))
+	switch {
+	case from < l.first:
+		return nil, nil, ErrDropped
+	case from < end:
+		events = l.events[from-l.first:]
+		return slices.Clone(events[:min(len(events), maxBatch)]), nil, nil
+	case l.over:
+		return nil, nil, nil
+	}
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return nil, l.changed, nil
+}
+
+// ForgetAll removes all logs.
+func (s *Logs) ForgetAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.byID {
+		s.remove(l)
+	}
+}

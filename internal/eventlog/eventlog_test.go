@@ -1,0 +1,154 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// read reads a log from a number to its end.
+func read(t *testing.T, l *Log, from int64) (all []string) {
+	for {
+		events, changed, err := l.Next(from)
+		if err != nil {
+			t.Error(err)
+			return all
+		}
+		for _, e := range events {
+			all = append(all, e.Name+" "+string(e.Data))
+		}
+		from += int64(len(events))
+		if len(events) > 0 {
+			continue
+		}
+		if changed == nil {
+			return all
+		}
+		<-changed
+	}
+}
+
+// TestReaders: whoever reads from any number, at whatever time, reads the same events.
+func TestReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Limits{Each: 1 << 20, Together: 1 << 20, Keep: time.Hour}).Open("ann", "a")
+		const events = 700
+		var want []string
+		for i := range events {
+			want = append(want, fmt.Sprintf("e%d d%d", i, i))
+		}
+		var all sync.WaitGroup
+		for from := range events + 1 {
+			all.Go(func() {
+				time.Sleep(time.Duration(rand.N(2 * events)))
+				if got := read(t, l, int64(from)); fmt.Sprint(got) != fmt.Sprint(want[from:]) {
+					t.Errorf("from %d: %q", from, got)
+				}
+			})
+		}
+		buffer := make([]byte, 0, 10)
+		for i := range events {
+			buffer = fmt.Appendf(buffer[:0], "d%d", i)
+			_ = l.Append(fmt.Sprintf("e%d", i), buffer)
+			time.Sleep(1)
+		}
+		l.End()
+		all.Wait()
+	})
+}
+
+// held returns the bytes of all logs.
+func held(s *Logs) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size
+}
+
+// TestExpiry: a log is another user's never, and gone when its time is over.
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Limits{Each: 1 << 10, Together: 1 << 20, Keep: time.Minute})
+		l := s.Open("ann", "a")
+		_ = l.Append("e", []byte("d"))
+		time.Sleep(time.Hour)
+		if s.Find("bob", "a") != nil || s.Find("ann", "a") != l {
+			t.Error("before its end")
+		}
+		l.End()
+		time.Sleep(time.Minute - 1)
+		if s.Find("ann", "a") != l {
+			t.Error("gone too early")
+		}
+		time.Sleep(2)
+		if _, _, err := l.Next(0); s.Find("ann", "a") != nil || !errors.Is(err, ErrDropped) || held(s) != 0 {
+			t.Errorf("after its time: %v, %d bytes", err, held(s))
+		}
+	})
+}
+
+// TestLimits: the oldest events go first, and what others have ended before that. The
+// limits hold at all times.
+func TestLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := Limits{Each: 2000, Together: 5000, Keep: time.Hour}
+		s := New(limits)
+		check := func() {
+			t.Helper()
+			var sum int64
+			for _, l := range s.byID {
+				if l.size > limits.Each {
+					t.Errorf("a log has %d bytes", l.size)
+				}
+				sum += l.size
+			}
+			if sum != s.size || sum > limits.Together {
+				t.Errorf("all have %d bytes, counted as %d", sum, s.size)
+			}
+		}
+		data := make([]byte, 400)
+		first := s.Open("ann", "first")
+		for range 10 {
+			_ = first.Append("e", data)
+			check()
+		}
+		if _, _, err := first.Next(5); !errors.Is(err, ErrDropped) {
+			t.Error(err)
+		}
+		if events, _, err := first.Next(6); err != nil || len(events) != 4 {
+			t.Error(len(events), err)
+		}
+		first.End()
+		second, third, fourth := s.Open("ann", "second"), s.Open("ann", "third"), s.Open("ann", "fourth")
+		for range 10 {
+			for _, l := range []*Log{second, third, fourth} {
+				_ = l.Append("e", data)
+				check()
+			}
+		}
+		if s.Find("ann", "first") != nil {
+			t.Error("one that has ended is kept at the expense of those that go on")
+		}
+		_ = second.Append("e", make([]byte, limits.Each))
+		check()
+		if _, changed, err := second.Next(11); err != nil || changed == nil {
+			t.Error("after an event that fits nowhere:", err)
+		}
+		s.Forget("second")
+		_ = second.Append("e", data)
+		second.End()
+		check()
+		if _, _, err := second.Next(11); !errors.Is(err, ErrDropped) {
+			t.Error("forgotten:", err)
+		}
+		third.End()
+		fourth.End()
+		time.Sleep(2 * time.Hour)
+		if held(s) != 0 {
+			t.Error(held(s), "bytes are left")
+		}
+	})
+}

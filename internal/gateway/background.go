@@ -1,0 +1,132 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// maxBackground is how long a background response may take from its creation on.
+const maxBackground = time.Hour
+
+// detach lets a response be made in the background, on a goroutine of its own, and answers
+// its client: with the response as it is now, or with the stream of its events.
+func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestOutcome {
+	w, r := x.w, x.r
+	setHeaders(w.Header(), req)
+	log := g.running.logs.Open(x.user, form.meta.ID)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), maxBackground, apierror.BackgroundTimeout(maxBackground))
+	own := *x
+	x.cleanup = nil // the goroutine runs them
+	own.atEnd(cancel)
+	own.log, own.w, own.r = log, &nobody{header: make(http.Header)}, r.Clone(ctx)
+	own.r.Body = http.NoBody
+	form.x = &own
+	ctx = g.enter(&own, req)
+	begun, streamed := form.meta.InProgress(), req.plan.Stream
+	go g.runBackground(ctx, &own, req, form)
+	if streamed {
+		return g.follow(w, r, log, 0)
+	}
+	return requestOutcome{lost: writeJSON(w, http.StatusOK, begun)}
+}
+
+// runBackground runs the turn of a background response to its end.
+func (g *Gateway) runBackground(ctx context.Context, x *exchange, req *request, form *responseForm) {
+	defer x.close()
+	defer x.log.End()
+	defer func() {
+		if p := recover(); p != nil {
+			g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
+				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			broken := responses.NewStream(form.meta, func(string, []byte) error { return nil })
+			_ = broken.Fail(apierror.From(errPanicked)) // which stores it
+		}
+	}()
+	err := g.start(ctx, x, req)
+	if err == nil {
+		g.report(x.r, g.respond(ctx, x, req))
+		return
+	}
+	if cause, ok := errors.AsType[*apierror.Error](context.Cause(ctx)); ok {
+		err = cause
+	}
+	to := g.newResponder(x, req)
+	defer to.close()
+	g.report(x.r, to.finish(req.form.apiError(err)))
+}
+
+// nobody is the client of a background response.
+type nobody struct{ header http.Header }
+
+func (n *nobody) Header() http.Header            { return n.header }
+func (n *nobody) Write(body []byte) (int, error) { return len(body), nil }
+func (n *nobody) WriteHeader(int)                {}
+
+// logResponder writes the events of a background response to its log.
+type logResponder struct {
+	encoder *responses.Stream
+	held    *held
+	opened  bool
+}
+
+func (g *Gateway) newLogResponder(x *exchange, form *responseForm) *logResponder {
+	return &logResponder{encoder: responses.NewStream(form.meta, x.log.Append), held: g.hold()}
+}
+
+// write adds the events of the outputs to the log.
+func (l *logResponder) write(choice int, outputs []turn.Output) error {
+	for i := range outputs {
+		if err := l.held.add(&outputs[i]); err != nil {
+			return err
+		}
+		if err := l.open(); err != nil {
+			return err
+		}
+		if err := l.encoder.Write(choice, outputs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open writes the first events, once.
+func (l *logResponder) open() error {
+	if l.opened {
+		return nil
+	}
+	l.opened = true
+	return l.encoder.Open()
+}
+
+// nextWake is when the first events are due.
+func (l *logResponder) nextWake() time.Duration {
+	if l.opened {
+		return math.MaxInt64
+	}
+	return 0
+}
+
+func (l *logResponder) wake() error { return l.open() }
+
+// finish ends the response. Whatever has failed, its end can be read.
+func (l *logResponder) finish(err error) requestOutcome {
+	if err == nil {
+		return requestOutcome{}
+	}
+	apiErr := apierror.From(err)
+	if l.open() == nil {
+		_ = l.encoder.Fail(apiErr) // the log takes everything
+	}
+	return requestOutcome{apiErr: apiErr, streamed: true}
+}
+
+func (l *logResponder) close() { l.held.release() }

@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/eventlog"
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// follow streams the events of a background response, from a number on, to the end of the
+// response or until the client leaves. The response does not depend on that.
+func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log *eventlog.Log, from int64) requestOutcome {
+	writer := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: g.opts.Keepalive})
+	wake := time.NewTimer(writer.NextKeepalive())
+	defer wake.Stop()
+	for {
+		events, changed, err := log.Next(from)
+		if err != nil && !writer.Started() {
+			return g.refuse(w, r, apierror.NoEvents("starting_after", " from there on"))
+		}
+		for i := 0; i < len(events) && err == nil; i++ {
+			err = writer.WriteEvent(events[i].Name, events[i].Data)
+		}
+		if err == nil {
+			err = writer.Flush()
+		}
+		from += int64(len(events))
+		switch {
+		case err != nil:
+			return lostStream(err)
+		case len(events) > 0:
+			continue
+		case changed == nil:
+			return requestOutcome{streamed: true}
+		}
+		if err := g.awaitEvents(r.Context(), writer, wake, changed); err != nil {
+			return lostStream(err)
+		}
+	}
+}
+
+// lostStream is the outcome of a stream whose client did not get all of it.
+func lostStream(err error) requestOutcome {
+	return requestOutcome{apiErr: apierror.ClientGone(), lost: err, streamed: true}
+}
+
+// awaitEvents waits for more events and sends keepalives.
+func (g *Gateway) awaitEvents(ctx context.Context, writer *sse.Writer, wake *time.Timer, changed <-chan struct{}) error {
+	for {
+		wake.Reset(writer.NextKeepalive())
+		select {
+		case <-changed:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-wake.C:
+			if _, err := writer.Keepalive(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// wantsStream reports whether a request wants the events of a response, and from which
+// number on.
+func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Error) {
+	query := r.URL.Query()
+	switch query.Get("stream") {
+	case "", "false":
+		return 0, false, nil
+	case "true":
+	default:
+		return 0, false, apierror.InvalidRequest("stream", "stream must be true or false.")
+	}
+	after := query.Get("starting_after")
+	if after == "" {
+		return 0, true, nil
+	}
+	n, err := strconv.ParseInt(after, 10, 32)
+	if err != nil || n < 0 {
+		return 0, true, apierror.InvalidRequest("starting_after", "starting_after must be the sequence_number of an event.")
+	}
+	return n + 1, true, nil
+}
+
+// streamResponse streams the events of a background response of the caller.
+func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
+	user := g.opts.User(r)
+	if log := g.running.logs.Find(user, id); log != nil {
+		return g.follow(w, r, log, from)
+	}
+	entry, apiErr := g.entry(r, id)
+	if apiErr == nil {
+		entry.Release()
+		apiErr = apierror.NoEvents("stream", ": this Caddy keeps them of background responses that it runs, and for five minutes after their ends")
+	}
+	return g.refuse(w, r, apiErr)
+}
