@@ -24,8 +24,12 @@ var processes = caddy.NewUsagePool()
 var stopping = newStops()
 
 func init() {
-	// Caddy would otherwise exit before the processes have stopped.
-	caddy.OnExit(func(context.Context) { stopAll() })
+	// Caddy would otherwise exit before the processes have stopped, and before background
+	// responses have ended, for which no request waits.
+	caddy.OnExit(func(ctx context.Context) {
+		runningResponses.Wait(ctx) // each ends with its drain timeout
+		stopAll()
+	})
 }
 
 // stopAll stops all processes, including those of requests that Caddy did not wait for,

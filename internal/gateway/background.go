@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -22,35 +23,28 @@ const maxBackground = time.Hour
 func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestOutcome {
 	w, r := x.w, x.r
 	setHeaders(w.Header(), req)
-	log := g.running.logs.Open(x.user, form.meta.ID)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), maxBackground, apierror.BackgroundTimeout(maxBackground))
 	own := *x
 	x.cleanup = nil // the goroutine runs them
 	own.atEnd(cancel)
-	own.log, own.w, own.r = log, &nobody{header: make(http.Header)}, r.Clone(ctx)
+	own.w, own.r = &nobody{header: make(http.Header)}, r.Clone(ctx)
 	own.r.Body = http.NoBody
 	form.x = &own
+	own.log = g.newLogResponder(&own, form)
 	ctx = g.enter(&own, req)
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
-	go g.runBackground(ctx, &own, req, form)
+	go g.runBackground(ctx, &own, req)
 	if streamed {
-		return g.follow(w, r, log, 0)
+		return g.follow(w, r, own.log.log, 0)
 	}
 	return requestOutcome{lost: writeJSON(w, http.StatusOK, begun)}
 }
 
 // runBackground runs the turn of a background response to its end.
-func (g *Gateway) runBackground(ctx context.Context, x *exchange, req *request, form *responseForm) {
+func (g *Gateway) runBackground(ctx context.Context, x *exchange, req *request) {
 	defer x.close()
-	defer x.log.End()
-	defer func() {
-		if p := recover(); p != nil {
-			g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
-				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-			broken := responses.NewStream(form.meta, func(string, []byte) error { return nil })
-			_ = broken.Fail(apierror.From(errPanicked)) // which stores it
-		}
-	}()
+	defer x.log.log.End()
+	defer g.recoverBackground(ctx, x)
 	err := g.start(ctx, x, req)
 	if err == nil {
 		g.report(x.r, g.respond(ctx, x, req))
@@ -59,9 +53,19 @@ func (g *Gateway) runBackground(ctx context.Context, x *exchange, req *request, 
 	if cause, ok := errors.AsType[*apierror.Error](context.Cause(ctx)); ok {
 		err = cause
 	}
-	to := g.newResponder(x, req)
-	defer to.close()
-	g.report(x.r, to.finish(req.form.apiError(err)))
+	defer x.log.close()
+	g.report(x.r, x.log.finish(req.form.apiError(err)))
+}
+
+// recoverBackground ends a background response whose goroutine has panicked: nobody else
+// would recover that.
+func (g *Gateway) recoverBackground(ctx context.Context, x *exchange) {
+	if p := recover(); p != nil {
+		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
+			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		defer func() { _ = recover() }() // the encoder itself may be broken
+		x.log.finish(errPanicked)
+	}
 }
 
 // nobody is the client of a background response.
@@ -73,13 +77,15 @@ func (n *nobody) WriteHeader(int)                {}
 
 // logResponder writes the events of a background response to its log.
 type logResponder struct {
+	log     *eventlog.Log
 	encoder *responses.Stream
 	held    *held
 	opened  bool
 }
 
 func (g *Gateway) newLogResponder(x *exchange, form *responseForm) *logResponder {
-	return &logResponder{encoder: responses.NewStream(form.meta, x.log.Append), held: g.hold()}
+	log := g.running.logs.Open(x.user, form.meta.ID)
+	return &logResponder{log: log, encoder: responses.NewStream(form.meta, log.Append), held: g.hold()}
 }
 
 // write adds the events of the outputs to the log.

@@ -59,7 +59,7 @@ func setHeaders(header http.Header, req *request) {
 
 func (g *Gateway) newResponder(x *exchange, req *request) responder {
 	if x.log != nil {
-		return g.newLogResponder(x, req.form.(*responseForm))
+		return x.log
 	}
 	if req.plan.Stream {
 		return g.newStreamResponder(x, req.form)

@@ -102,8 +102,11 @@ func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, erro
 	}
 }
 
-// Wait waits until no response is under way, or ctx ends.
+// Wait waits until no response is under way, or ctx ends. When the server exits, each
+// ends with its drain timeout.
 func (r *Running) Wait(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maxBackground)
+	defer cancel()
 	for one := r.any(); one != nil; one = r.any() {
 		select {
 		case <-one.over:

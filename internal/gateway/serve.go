@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
-	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -26,7 +25,7 @@ type exchange struct {
 	body    *budget.Claim // of the body and of what the request refers to
 	copied  func()        // lets another large body be copied; may be called more than once
 	choices []*choice
-	log     *eventlog.Log // gets the events of a background response; nil: it is none
+	log     *logResponder // of a background response; nil: it is none
 	cleanup []func()      // run by close, the last first
 }
 

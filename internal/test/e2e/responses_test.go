@@ -183,7 +183,7 @@ func TestResponsesRefusals(t *testing.T) {
 	for param, request := range map[string]fields{
 		"tools[1].type":            asks("q", fields{"tools": []fields{functionTool("f"), {"type": "web_search"}}}),
 		"tools[0].type":            asks("q", fields{"tools": []fields{{"type": "mcp", "server_label": "x"}}}),
-		"background":               asks("q", fields{"background": true}),
+		"background":               asks("q", fields{"background": true, "store": false}),
 		"input[0].content[0].type": asks([]fields{{"role": "user", "content": []fields{{"type": "input_file", "file_id": "f"}}}}, nil),
 		"input[1].call_id":         asks([]fields{says("user", "q"), {"type": "function_call_output", "call_id": "c", "output": "x"}}, nil),
 		"input[0].call_id":         asks([]fields{{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}}, nil),

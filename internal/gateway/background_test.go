@@ -1,0 +1,265 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+)
+
+// backgroundServer serves the Responses API with a recording.
+func backgroundServer(t *testing.T, opts Options, faults fakecodex.Faults) (url string, g *Gateway) {
+	t.Helper()
+	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte", Faults: faults})
+	if opts.Responses == nil {
+		opts.Responses = responsestore.NewMemory(1<<24, time.Hour)
+	}
+	opts.MaxConcurrent = 8
+	g = newGateway(u, opts)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1/responses"), "/")
+		id, cancel := strings.CutSuffix(path, "/cancel")
+		switch {
+		case cancel:
+			g.CancelResponse(w, r, id)
+		case id != "":
+			g.Response(w, r, id)
+		default:
+			g.Responses(w, r)
+		}
+	}))
+	t.Cleanup(func() {
+		server.Close()
+		waitForAll(t, g)
+		g.running.logs.ForgetAll()
+	})
+	return server.URL + "/v1/responses", g
+}
+
+// waitForAll waits until no response is under way.
+func waitForAll(t *testing.T, g *Gateway) {
+	ctx, end := context.WithTimeout(context.Background(), patience)
+	defer end()
+	if g.running.Wait(ctx); ctx.Err() != nil {
+		t.Error("a response goes on")
+	}
+}
+
+// call makes a request and reads so many events of the answer; negative: all of it.
+func call(t *testing.T, method, url, body string, events int) (status int, answer string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer response.Body.Close()
+	if events < 0 {
+		all, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(all)
+	}
+	for lines := bufio.NewReader(response.Body); events > 0; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err, answer)
+		}
+		if answer += line; line == "\n" {
+			events--
+		}
+	}
+	return response.StatusCode, answer
+}
+
+// idIn returns the id of the response in an answer.
+func idIn(t *testing.T, answer string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(answer, `"id":"`)
+	id, _, found := strings.Cut(rest, `"`)
+	if !found {
+		t.Fatalf("no id in %s", answer)
+	}
+	return id
+}
+
+// ended polls a response until it has ended.
+func ended(t *testing.T, url string) (status, body string) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		code, body := call(t, http.MethodGet, url, "", -1)
+		var r struct{ Status string }
+		if err := json.Unmarshal([]byte(body), &r); err != nil || code != http.StatusOK {
+			t.Fatal(code, body, err)
+		}
+		if r.Status != "in_progress" {
+			return r.Status, body
+		}
+	}
+	t.Fatal("the response does not end")
+	return "", ""
+}
+
+const inBackground = `{"model":"m","input":"x","background":true,"stream":%t}`
+
+// TestBackgroundStreams cuts streams after every number of events and goes on after each:
+// the whole is what was streamed without a cut, byte by byte.
+func TestBackgroundStreams(t *testing.T) {
+	url, _ := backgroundServer(t, Options{}, fakecodex.Faults{Delay: 200 * time.Microsecond})
+	_, whole := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, true), -1)
+	count := strings.Count(whole, "\n\n")
+	if count < 10 || !strings.Contains(whole, "event: response.completed") || !strings.Contains(whole, `"background":true`) {
+		t.Fatalf("%d events: %s", count, whole)
+	}
+	frames := strings.SplitAfter(whole, "\n\n")[:count]
+	replay := url + "/" + idIn(t, whole) + "?stream=true"
+	for n := range count + 2 {
+		want := strings.Join(frames[min(n+1, count):], "")
+		if status, got := call(t, http.MethodGet, fmt.Sprintf("%s&starting_after=%d", replay, n), "", -1); status != http.StatusOK || got != want {
+			t.Errorf("after %d: %d %q\nwant %q", n, status, got, want)
+		}
+	}
+	if _, got := call(t, http.MethodGet, replay, "", -1); got != whole {
+		t.Errorf("from the begin: %q", got)
+	}
+	for cut := range count {
+		_, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, true), cut+1)
+		one := url + "/" + idIn(t, begun)
+		_, rest := call(t, http.MethodGet, fmt.Sprintf("%s?stream=true&starting_after=%d", one, cut), "", -1)
+		_, again := call(t, http.MethodGet, one+"?stream=true", "", -1)
+		if begun+rest != again || strings.Count(again, "\n\n") != count {
+			t.Errorf("cut at %d:\n%s\n%s\nwhole %s", cut, begun, rest, again)
+		}
+		if how, stored := ended(t, one); how != "completed" || !strings.Contains(again, stored) {
+			t.Errorf("stored is %s", stored)
+		}
+	}
+}
+
+// TestBackground: the answer comes before the turn has ended, which goes on alone.
+func TestBackground(t *testing.T) {
+	url, g := backgroundServer(t, Options{}, fakecodex.Faults{Delay: time.Millisecond})
+	status, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, false), -1)
+	if status != http.StatusOK || !strings.Contains(begun, `"status":"in_progress"`) {
+		t.Fatal(status, begun)
+	}
+	one := url + "/" + idIn(t, begun)
+	if how, stored := ended(t, one); how != "completed" {
+		t.Error(stored)
+	}
+	if waitForAll(t, g); g.queue.Running() != 0 || g.BodyMemory() != 0 || g.answers.Held() != 0 {
+		t.Error("something is left")
+	}
+	if status, answer := call(t, http.MethodDelete, one, "", -1); status != http.StatusOK {
+		t.Error(status, answer)
+	}
+	if status, answer := call(t, http.MethodGet, one+"?stream=true", "", -1); status != http.StatusNotFound {
+		t.Error("deleted, but", status, answer)
+	}
+	for query, param := range map[string]string{"stream=maybe": "stream", "stream=true&starting_after=-1": "starting_after", "stream=true&starting_after=x": "starting_after"} {
+		if status, answer := call(t, http.MethodGet, one+"?"+query, "", -1); status != http.StatusBadRequest || !strings.Contains(answer, `"param":"`+param+`"`) {
+			t.Errorf("%s: %d %s", query, status, answer)
+		}
+	}
+	_, plain := call(t, http.MethodPost, url, `{"model":"m","input":"x"}`, -1)
+	if status, answer := call(t, http.MethodGet, url+"/"+idIn(t, plain)+"?stream=true", "", -1); status != http.StatusBadRequest || !strings.Contains(answer, "five minutes") {
+		t.Errorf("without background: %d %s", status, answer)
+	}
+	if status, answer := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true,"store":false}`, -1); status != http.StatusBadRequest || !strings.Contains(answer, `"param":"background"`) {
+		t.Errorf("not to be stored: %d %s", status, answer)
+	}
+}
+
+// TestBackgroundCancel ends responses at various moments: their streams end, and they are
+// stored as cancelled.
+func TestBackgroundCancel(t *testing.T) {
+	url, _ := backgroundServer(t, Options{}, fakecodex.Faults{Delay: 5 * time.Millisecond})
+	for i := range 12 {
+		_, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, false), -1)
+		one := url + "/" + idIn(t, begun)
+		time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+		status, answer := call(t, http.MethodPost, one+"/cancel", "", -1)
+		if status == http.StatusBadRequest && strings.Contains(answer, "has ended") {
+			continue
+		}
+		how, stored := ended(t, one)
+		if status != http.StatusOK || stored != answer || how != "cancelled" && how != "completed" {
+			t.Errorf("%d: %d %s\nstored %s", i, status, answer, stored)
+		}
+		_, events := call(t, http.MethodGet, one+"?stream=true", "", -1)
+		if !strings.HasPrefix(events, "event: response.created\n") || !strings.Contains(events, stored) {
+			t.Errorf("%d: %s", i, events)
+		}
+	}
+}
+
+// TestBackgroundAtExit: responses have the drain timeout, and their ends are stored.
+func TestBackgroundAtExit(t *testing.T) {
+	exiting, exit := context.WithCancel(t.Context())
+	url, g := backgroundServer(t, Options{Exit: exiting, DrainTimeout: time.Millisecond}, fakecodex.Faults{Delay: 100 * time.Millisecond})
+	_, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, false), -1)
+	exit()
+	waitForAll(t, g)
+	if how, stored := ended(t, url+"/"+idIn(t, begun)); how != "failed" || !strings.Contains(stored, `"server_error"`) {
+		t.Error(stored)
+	}
+}
+
+// TestBackgroundFails: a response that could not begin has failed, and says why.
+func TestBackgroundFails(t *testing.T) {
+	url, g := backgroundServer(t, Options{}, fakecodex.Faults{})
+	g.upstream.(*fakeUpstream).process.Stop()
+	status, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, false), -1)
+	if status != http.StatusOK {
+		t.Fatal(begun)
+	}
+	if how, stored := ended(t, url+"/"+idIn(t, begun)); how != "failed" || !strings.Contains(stored, `"code":"server_error"`) {
+		t.Error(stored)
+	}
+}
+
+// TestBackgroundNotStored: without a store the request is refused.
+func TestBackgroundNotStored(t *testing.T) {
+	g, _ := storeGateway(nil)
+	decoded, x := decodeResponse(t, g, fmt.Sprintf(inBackground, false))
+	if apiErr := decoded.resolve(t.Context(), x); apiErr == nil || apiErr.Param != "background" || !strings.Contains(apiErr.Message, "response_store") {
+		t.Error(apiErr)
+	}
+}
+
+// TestBackgroundPanics: a response whose goroutine has panicked has failed, and holds nothing.
+func TestBackgroundPanics(t *testing.T) {
+	url, g := backgroundServer(t, Options{Observer: panickingObserver{}}, fakecodex.Faults{})
+	_, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, false), -1)
+	one := url + "/" + idIn(t, begun)
+	if how, stored := ended(t, one); how != "failed" {
+		t.Error(stored)
+	}
+	if waitForAll(t, g); g.queue.Running() != 0 {
+		t.Error("a place is held")
+	}
+	if _, events := call(t, http.MethodGet, one+"?stream=true", "", -1); !strings.Contains(events, "event: response.failed") {
+		t.Errorf("the events are %q", events)
+	}
+}
+
+// panickingObserver panics when turns have started.
+type panickingObserver struct{ noObserver }
+
+func (panickingObserver) AnswerBegan(bool) func() { panic("broken") }
