@@ -33,6 +33,7 @@ import (
 type Stream struct {
 	emit func(data []byte) error
 	meta Meta
+	head head // of every chunk
 
 	buf       []byte // the chunk under way
 	choices   []streamChoice
@@ -63,7 +64,10 @@ type template struct {
 // of emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
-	return &Stream{emit: emit, meta: meta, choices: make([]streamChoice, choices), left: choices}
+	return &Stream{
+		emit: emit, meta: meta, head: meta.head("chat.completion.chunk"),
+		choices: make([]streamChoice, choices), left: choices,
+	}
 }
 
 // Write encodes an output of a choice, from 0 to one less than there are, as any number
@@ -114,10 +118,10 @@ func (s *Stream) call(index int, out *turn.Output) {
 		s.open(index, null)
 		begun := newCall(out.ID, out.Name, "", form)
 		begun.Index = &made
-		s.chunk(index, message{ToolCalls: []call{begun}}, "")
+		s.send(s.chunk(index, message{ToolCalls: []call{begun}}, ""))
 	case out.Call == 0:
 		s.open(index, null)
-		s.chunk(index, message{FunctionCall: &function{Name: out.Name}}, "")
+		s.send(s.chunk(index, message{FunctionCall: &function{Name: out.Name}}, ""))
 	}
 }
 
@@ -138,7 +142,7 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 	c.form = 0
 	c.input.Reset()
 	if text != "" {
-		s.chunk(index, message{ToolCalls: []call{rest}}, "")
+		s.send(s.chunk(index, message{ToolCalls: []call{rest}}, ""))
 	}
 }
 
@@ -173,7 +177,7 @@ func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
 	default:
 		d.ToolCalls = []call{{Index: &made, Function: &function{Arguments: text}}}
 	}
-	chunk := s.encode(nil, s.ofChoice(index, d, ""))
+	chunk := s.chunk(index, d, "")
 	at := bytes.LastIndex(chunk, []byte(encoded)) // nothing behind it is a text
 	return template{made, chunk[:at], chunk[at+len(encoded):]}
 }
@@ -181,14 +185,14 @@ func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
 // finish ends a choice. The last choice ends the stream.
 func (s *Stream) finish(index int, out turn.Output) {
 	s.open(index, empty)
-	s.chunk(index, message{}, s.meta.finishReason(out.Finish))
+	s.send(s.chunk(index, message{}, s.meta.finishReason(out.Finish)))
 	s.choices[index].finished = true
 	s.usage, s.estimated = s.usage.Add(out.Usage), s.estimated || out.Estimated
 	if s.left--; s.left > 0 {
 		return
 	}
 	if s.meta.IncludeUsage {
-		s.object(completion{Choices: []choice{}, Usage: newUsage(s.usage, s.estimated)})
+		s.send(jsontext.Append(nil, completion{s.head, []choice{}, newUsage(s.usage, s.estimated)}))
 	}
 	s.done = s.err == nil
 }
@@ -201,34 +205,17 @@ var empty = json.RawMessage(`""`)
 func (s *Stream) open(choice int, content json.RawMessage) {
 	if c := &s.choices[choice]; !c.opened {
 		c.opened = true
-		s.chunk(choice, message{Role: "assistant", Content: content}, "")
+		s.send(s.chunk(choice, message{Role: "assistant", Content: content}, ""))
 	}
 }
 
-// chunk sends a chunk of one choice.
-func (s *Stream) chunk(index int, delta message, finish turn.FinishReason) {
-	s.object(s.ofChoice(index, delta, finish))
-}
-
-// ofChoice returns a chunk of one choice.
-func (s *Stream) ofChoice(index int, delta message, finish turn.FinishReason) completion {
-	c := completion{Choices: []choice{{Index: index, Delta: &delta, FinishReason: jsontext.OrNull(finish)}}}
+// chunk returns a chunk of one choice.
+func (s *Stream) chunk(index int, delta message, finish turn.FinishReason) []byte {
+	c := completion{head: s.head, Choices: []choice{{Index: index, Delta: &delta, FinishReason: jsontext.OrNull(finish)}}}
 	if s.meta.IncludeUsage {
 		c.Usage = null
 	}
-	return c
-}
-
-// encode appends a chunk, of which c is all but the head.
-func (s *Stream) encode(dst []byte, c completion) []byte {
-	c.head = s.meta.head("chat.completion.chunk")
-	return jsontext.Append(dst, c)
-}
-
-// object sends a chunk, of which c is all but the head.
-func (s *Stream) object(c completion) {
-	s.buf = s.encode(s.buf[:0], c)
-	s.send(s.buf)
+	return jsontext.Append(nil, c)
 }
 
 // send emits an object unless an earlier one failed.
