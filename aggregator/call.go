@@ -86,11 +86,16 @@ func (c *call) record(choice int) Record {
 // grow appends a fragment as far as the choice has room for it. The first half of a
 // surrogate pair at its end waits for the next one.
 func (c *call) grow(text jsontext.String, s *choiceState) (whole bool) {
-	c.dropProvisional(s)
-	if c.half.Size() > 0 {
-		text = c.half.Join(text)
+	if c.provisional != "" {
+		c.dropProvisional(s)
 	}
-	text, c.half = text.CutHalf()
+	if c.half.Size() > 0 {
+		text, c.half = c.half.Join(text), jsontext.String{}
+	}
+	text, half := text.CutHalf()
+	if half.Size() > 0 {
+		c.half = half
+	}
 	before := c.args.Len()
 	whole = text.AppendTo(&c.args, s.room)
 	s.room -= c.args.Len() - before

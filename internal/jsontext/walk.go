@@ -78,8 +78,16 @@ func (t String) AppendTo(out *strings.Builder, budget int) (whole bool) {
 // another one: it is the first half of a character whose second half may begin that
 // one. half is empty if the text ends with a whole character.
 func (t String) CutHalf() (text, half String) {
+	if !t.escaped {
+		return t, String{}
+	}
+	return t.cutHalf()
+}
+
+// cutHalf is CutHalf for a text with escapes.
+func (t String) cutHalf() (text, half String) {
 	n := len(t.raw) - len(`\ud83d`)
-	if !t.escaped || n < 0 {
+	if n < 0 {
 		return t, String{}
 	}
 	slashes := 0 // before it: of an odd number the last one escapes the next
