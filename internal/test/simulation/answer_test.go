@@ -10,23 +10,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// heard is what a client makes of an answer, whatever the API and the form.
+// heard is an answer as a client understands it, of either API, streamed or not.
 type heard struct {
 	choices []choice
-	code    string // of the error that ended it
+	code    string // code of the error that ended it
 	failed  bool   // there was an error
-	ended   bool   // it had its end
+	ended   bool   // it had its proper end
 	usage   *usage
 	id      string
-	object  json.RawMessage // the whole response, at its end
-	texts   []string        // of its messages, and an empty one for each reasoning
+	object  json.RawMessage // the final response
+	texts   []string        // texts of messages, and an empty one for each reasoning item
 }
 
-// choice is what one choice has said.
+// choice is the content of one choice.
 type choice struct {
 	text, reasoning string
 	calls           []toolCall
-	finish          string // empty: it has not ended
+	finish          string // empty if it has not ended
 	opened          bool
 }
 
@@ -45,7 +45,7 @@ func events(body []byte) (all []apiclient.Event, err error) {
 	}
 }
 
-// errorBody is OpenAI's form of an error.
+// errorBody is an error in OpenAI's form.
 type errorBody struct {
 	Error *struct {
 		Message string  `json:"message"`
@@ -61,7 +61,7 @@ func (e *errorBody) code() string {
 	return *e.Error.Code
 }
 
-// chatChunk is a chunk or a whole completion.
+// chatChunk is a chunk or a completion.
 type chatChunk struct {
 	errorBody
 	ID      string `json:"id"`
@@ -139,7 +139,7 @@ func (h *heard) finished() bool {
 	return true
 }
 
-// chunk takes one chunk.
+// chunk adds one chunk.
 func (h *heard) chunk(data string) error {
 	var c chatChunk
 	if err := json.Unmarshal([]byte(data), &c); err != nil {
@@ -189,7 +189,7 @@ func (h *heard) chunk(data string) error {
 	return nil
 }
 
-// chatBody reads a whole completion.
+// chatBody reads a completion.
 func chatBody(body []byte, choices int) (*heard, error) {
 	h := &heard{choices: make([]choice, choices), ended: true}
 	var c chatChunk

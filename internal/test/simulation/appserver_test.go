@@ -17,17 +17,17 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
-// life is what becomes of one instance of an app-server.
+// life is the planned behaviour of one instance of an app-server.
 type life struct {
-	Unstartable bool // it cannot be started
+	Unstartable bool // it fails to start
 	Faults      fakecodex.Faults
-	KillAfter   time.Duration // 0: not
-	HangAfter   time.Duration // 0: not
-	HangFor     time.Duration // forever: until it is killed
-	Partial     int           // bytes that are on their way at its death are lost up to this many
+	KillAfter   time.Duration // 0 for never
+	HangAfter   time.Duration // 0 for never
+	HangFor     time.Duration // forever means until it is killed
+	Partial     int           // bytes in transit that survive its death
 }
 
-// String tells what is not as it should be.
+// String lists the faults.
 func (l *life) String() string {
 	var b strings.Builder
 	for _, v := range []reflect.Value{reflect.ValueOf(*l), reflect.ValueOf(l.Faults)} {
@@ -46,7 +46,7 @@ func (l *life) sound() bool {
 	return !l.Unstartable && l.KillAfter == 0 && l.HangAfter == 0 && len(f.Mute) == 0 && f.DieAt == "" && f.DieAfter == 0
 }
 
-// appServer is an instance, which ends with its process, its input, or the plan.
+// appServer is an instance. It ends with its process, its input, or by plan.
 type appServer struct {
 	number                int
 	run                   *run
@@ -58,12 +58,12 @@ type appServer struct {
 
 	mu         sync.Mutex
 	hung       bool
-	terminated bool            // while it hangs
-	state      string          // how it exited
-	opened     map[string]bool // threads
-	running    map[string]bool // turns of threads
-	asked      map[string]call // by id, as long as they are not answered
-	random     *rand.Rand      // of the latency
+	terminated bool            // asked to end while it hangs
+	state      string          // exit status
+	opened     map[string]bool // open threads
+	running    map[string]bool // threads with a running turn
+	asked      map[string]call // unanswered calls by id
+	random     *rand.Rand      // for the latency
 }
 
 type call struct{ method, thread string }
@@ -101,7 +101,7 @@ func (r *run) start() (*appserver.Program, error) {
 	}, nil
 }
 
-// serve plays the app-server to its end.
+// serve runs the app-server until it ends.
 func (s *appServer) serve() {
 	err := fakecodex.Serve(s.ctx, reader{s.stdin}, writer{s.stdout}, fakecodex.Options{
 		Transcripts: s.run.recordings, Faults: s.life.Faults,
@@ -121,10 +121,10 @@ func (s *appServer) serve() {
 	close(s.exited)
 }
 
-// kill ends it as SIGKILL does.
+// kill ends it like SIGKILL.
 func (s *appServer) kill() { s.end(errKilled) }
 
-// end ends it with an error; a hung one, too.
+// end ends it with an error, even if it hangs.
 func (s *appServer) end(err error) {
 	s.die(err)
 	s.stdin.cut(io.ErrClosedPipe, 0)
@@ -132,7 +132,7 @@ func (s *appServer) end(err error) {
 	s.stdout.cut(io.EOF, s.life.Partial)
 }
 
-// terminate asks it to end, once it does not hang.
+// terminate asks it to end, as soon as it does not hang.
 func (s *appServer) terminate() {
 	s.mu.Lock()
 	hung := s.hung
@@ -143,7 +143,7 @@ func (s *appServer) terminate() {
 	}
 }
 
-// hang stops it as SIGSTOP does, or lets it go on.
+// hang stops it like SIGSTOP, or continues it.
 func (s *appServer) hang(on bool) {
 	s.run.trace.add("app-server %d hangs: %t", s.number, on)
 	s.mu.Lock()
@@ -175,10 +175,10 @@ func (s *appServer) dead() bool {
 	}
 }
 
-// turn makes a turn for what a client asks.
+// turn returns the messages of a turn.
 func (s *appServer) turn(asked fakecodex.Asked) []fakecodex.Step { return s.run.perform(asked) }
 
-// heard follows the client's calls, and takes its time for each.
+// heard records the client's calls and delays each.
 func (s *appServer) heard(line []byte) {
 	if most := s.run.plan.Latency; most > 0 {
 		time.Sleep(time.Duration(s.random.Int64N(int64(most))))
@@ -192,7 +192,7 @@ func (s *appServer) heard(line []byte) {
 	}
 }
 
-// told follows what threads are open and what turns run.
+// told records open threads and running turns.
 func (s *appServer) told(line string) {
 	if len(line) > 1<<14 || !gjson.Valid(line) {
 		return
@@ -218,7 +218,7 @@ func (s *appServer) told(line string) {
 	}
 }
 
-// left is what is not closed or ended on an instance that works.
+// left counts the open threads and running turns of an instance that works.
 func (s *appServer) left() (threads, turns int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// The bodies that are wrong, by what is wrong with them.
+// badBodies names the kinds of invalid bodies.
 var badBodies = []string{"no JSON", "not an object", "deep", "cut", "too large", "no messages", "empty", "invalid UTF-8"}
 
-// historyOf are the messages before the prompt: each request has a history if
-// its token says so.
+// historyOf returns the messages before the prompt, which depend on the token. Half
+// of the requests have none.
 func historyOf(token string) (question, answer string) {
 	random := randomOf(token + ".history")
 	if random.IntN(2) == 0 {
@@ -22,7 +22,7 @@ func historyOf(token string) (question, answer string) {
 	return text(token+".question", 1+random.IntN(300)), text(token+".answer", 1+random.IntN(300))
 }
 
-// history is how the app-server knows it.
+// history returns the history as the app-server gets it.
 func history(token string) string {
 	question, answer := historyOf(token)
 	if question == "" {
@@ -31,7 +31,8 @@ func history(token string) string {
 	return question + "\x00" + answer + "\x00"
 }
 
-// body is what a client sends. previous is the response that it follows, if any.
+// body returns the body of the request. previous is the id of the response that it
+// follows, if any.
 func (r *request) body(previous string) []byte {
 	switch r.Bad {
 	case "no JSON":
@@ -91,21 +92,21 @@ func (r *request) goodBody(previous string) []byte {
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // it is of texts and numbers
+		panic(err) // has texts and numbers only
 	}
 	return encoded
 }
 
-// stuckFor is how long a body is stuck, longer than any server waits for it.
+// stuckFor is how long a stuck body waits, which is longer than any server waits.
 const stuckFor = 5 * time.Minute
 
-// bodyReader sends a body at the client's speed.
+// bodyReader reads a body at the client's speed.
 type bodyReader struct {
 	ctx   context.Context
 	rest  []byte
 	piece int
 	pause time.Duration
-	stuck bool // it has no end
+	stuck bool // the body never ends
 
 	closed chan struct{}
 	once   sync.Once
@@ -122,13 +123,13 @@ func (r *request) reader(ctx context.Context, body []byte) *bodyReader {
 	return b
 }
 
-// Read gives the next piece, after a pause.
+// Read returns the next piece after a pause.
 func (b *bodyReader) Read(p []byte) (int, error) {
 	if len(b.rest) == 0 && b.stuck {
 		select {
 		case <-b.ctx.Done():
 		case <-b.closed:
-		case <-time.After(stuckFor): // net/http's client may wait for the body longer than for the answer
+		case <-time.After(stuckFor): // net/http's client may wait for the body after the answer
 		}
 		return 0, io.ErrClosedPipe
 	}
@@ -143,7 +144,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends a Read under way.
+// Close ends a Read in progress.
 func (b *bodyReader) Close() error {
 	b.once.Do(func() { close(b.closed) })
 	return nil

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// check checks an answer. strict: it has to be a good one.
+// check checks an answer. If strict, the request must have succeeded.
 func (r *run) check(a *answer, strict bool) {
 	q := a.request
 	if a.err != nil && !a.excused && !r.cutByExit(a) {
@@ -30,14 +30,14 @@ func (r *run) check(a *answer, strict bool) {
 	}
 }
 
-// tail is the end of what a client got.
+// tail returns the end of a body.
 func tail(body []byte) []byte { return body[max(0, len(body)-150):] }
 
-// cutByExit reports whether an answer did not come because the server had begun
-// to exit before it: then connections are closed that nothing was heard of.
+// cutByExit reports whether there is no answer because the server had begun to exit.
+// It then closes connections without a request.
 func (r *run) cutByExit(a *answer) bool { return a.status == 0 && r.exit.Err() != nil }
 
-// checkRefusal checks an answer that is an error.
+// checkRefusal checks an error.
 func (r *run) checkRefusal(a *answer) {
 	if a.err != nil {
 		return
@@ -51,7 +51,7 @@ func (r *run) checkRefusal(a *answer) {
 	r.checkCode(a, e.code(), a.status)
 }
 
-// checkLength checks the announced length of a body.
+// checkLength checks the Content-Length of a body.
 func (r *run) checkLength(a *answer) {
 	if a.length >= 0 && a.length != int64(len(a.body)) {
 		r.fail("%s: %d bytes were announced and %d came", a.request.Token, a.length, len(a.body))
@@ -87,7 +87,7 @@ func (r *run) checkAnswer(a *answer) {
 	r.checkKept(a, h)
 }
 
-// read reads the answer in its form.
+// read parses the answer.
 func (a *answer) read() (*heard, error) {
 	switch q := a.request; {
 	case q.Responses && q.Stream:
@@ -101,7 +101,7 @@ func (a *answer) read() (*heard, error) {
 	}
 }
 
-// checkContent checks what an answer says by what the app-server has said.
+// checkContent compares an answer with the turns of the app-server.
 func (r *run) checkContent(q *request, h *heard) {
 	r.mu.Lock()
 	performances := slices.Clone(r.performances[q.Token])
@@ -128,8 +128,8 @@ func (r *run) checkContent(q *request, h *heard) {
 	}
 }
 
-// order is that in which choices find their turns: those first that only one turn
-// can be that of.
+// order returns the order in which choices are matched with turns: those first that
+// can match only one.
 func (h *heard) order() []int {
 	order := make([]int, len(h.choices))
 	for i := range order {
@@ -167,10 +167,10 @@ func (s *spoken) said() string {
 	return said
 }
 
-// matches reports whether a choice is what a turn has said: all of it if the
-// choice has ended, else the first part.
+// matches reports whether a choice has the content of a turn, or the beginning of it
+// if the choice has not ended.
 func (c *choice) matches(s *spoken, h *heard) bool {
-	if c.finish == "" { // failed, or cut off
+	if c.finish == "" { // failed or cut off
 		return strings.HasPrefix(s.text, strings.TrimSuffix(c.text, "\n\n")) && strings.HasPrefix(s.reasoning, strings.TrimSuffix(c.reasoning, "\n\n")) && c.calledFirst(s)
 	}
 	finish := "stop"
@@ -185,8 +185,8 @@ func (c *choice) matches(s *spoken, h *heard) bool {
 	return c.finish == finish && c.text == s.text && c.reasoning == s.reasoning && len(c.calls) == len(s.calls) && c.calledFirst(s)
 }
 
-// calledFirst reports whether the calls are the first of a turn's, the last one
-// perhaps not to its end.
+// calledFirst reports whether the calls are the first calls of a turn. The last one
+// may be incomplete.
 func (c *choice) calledFirst(s *spoken) bool {
 	if len(c.calls) > len(s.calls) {
 		return false
@@ -201,7 +201,7 @@ func (c *choice) calledFirst(s *spoken) bool {
 	return true
 }
 
-// checkIDs checks that no two calls have the same id.
+// checkIDs checks that call ids are unique.
 func (r *run) checkIDs(q *request, c *choice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,8 +213,7 @@ func (r *run) checkIDs(q *request, c *choice) {
 	}
 }
 
-// checkCancelled checks what the cancelling of a response was told by how its
-// stream ended.
+// checkCancelled compares the answer to a cancellation with the end of the stream.
 func (r *run) checkCancelled(a *answer, h *heard) {
 	var e struct {
 		errorBody
@@ -232,7 +231,7 @@ func (r *run) checkCancelled(a *answer, h *heard) {
 	}
 }
 
-// checkKept reads a response again.
+// checkKept reads a stored response again.
 func (r *run) checkKept(a *answer, h *heard) {
 	if !a.request.Responses || !h.ended || r.exit.Err() != nil {
 		return

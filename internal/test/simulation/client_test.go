@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// player is a client that plays its part of the plan.
+// player is a client that sends the requests of the plan.
 type player struct {
 	of     *run
 	plan   *client
 	http   *http.Client
 	dials  atomic.Int64
-	strict bool // nothing may go wrong
+	strict bool // no request may fail
 
 	mu   sync.Mutex
-	last string // the last response that can be followed
-	said string // all that was said up to it, as the app-server knows it
+	last string // id of the last response that can be followed
+	said string // history up to it as the app-server gets it
 }
 
 func (r *run) newClient(c *client) *player {
@@ -36,7 +36,7 @@ func (r *run) newClient(c *client) *player {
 	return p
 }
 
-// httpClient is a client over the network of the run.
+// httpClient returns an HTTP client over the network of the run.
 func (r *run) httpClient(http2 bool, next func() link) *http.Client {
 	t := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -60,11 +60,10 @@ func (r *run) httpClient(http2 bool, next func() link) *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// dialledKey is the key in a request's context of where to put the connection
-// that was made for it.
+// dialledKey is the context key under which a request gets its connection.
 type dialledKey struct{}
 
-// run asks all requests.
+// run sends all requests.
 func (p *player) run() {
 	defer p.http.CloseIdleConnections()
 	var all sync.WaitGroup
@@ -79,7 +78,7 @@ func (p *player) run() {
 	all.Wait()
 }
 
-// answer is what a client has got.
+// answer is what a client got.
 type answer struct {
 	request  *request
 	user     string
@@ -87,16 +86,16 @@ type answer struct {
 	header   http.Header
 	length   int64
 	body     []byte
-	err      error  // the answer did not come, or not to its end
-	excused  bool   // the client itself is why
-	canceled []byte // the answer to its cancelling; nil: there was none
+	err      error  // why there is no complete answer
+	excused  bool   // the client itself is the reason
+	canceled []byte // answer to the cancellation, if there was one
 	begin    time.Time
 }
 
-// longest is how long a request may take at most.
+// longest bounds the time of a request.
 const longest = 30 * time.Minute
 
-// ask asks one request and checks the answer.
+// ask sends one request and checks the answer.
 func (p *player) ask(q *request) {
 	p.of.trace.add("%s: asked by %s", q.Token, p.plan.User)
 	a := p.fetch(q)
@@ -105,7 +104,7 @@ func (p *player) ask(q *request) {
 	p.remember(a)
 }
 
-// follow is the response that a request follows; empty: none.
+// follow returns the id of the response that a request follows, if any.
 func (p *player) follow(q *request) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,8 +117,8 @@ func (p *player) follow(q *request) string {
 	return p.last
 }
 
-// remember notes a response that can be followed: one that has texts only, since
-// calls would want their results.
+// remember records a response that can be followed. It must have no calls, which would
+// need results.
 func (p *player) remember(a *answer) {
 	if !a.request.Responses || a.status != http.StatusOK || a.err != nil || a.request.Bad != "" {
 		return
@@ -138,7 +137,7 @@ func (p *player) remember(a *answer) {
 	p.last, p.said = h.id, said
 }
 
-// fetch sends a request and reads the answer as the plan says.
+// fetch sends a request and reads the answer as planned.
 func (p *player) fetch(q *request) *answer {
 	a := &answer{request: q, user: p.plan.User, begin: time.Now()}
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
@@ -202,8 +201,8 @@ func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				a.err = err
-				// A client of HTTP/1 that goes on with a body that was refused loses what
-				// it has not read of the answer: the connection is closed.
+				// A client of HTTP/1 that continues to send a refused body loses the
+				// unread part of the answer, since the connection is closed.
 				a.excused = a.excused || q.Trickle > 0 && a.status >= http.StatusBadRequest
 			}
 			return
@@ -230,7 +229,7 @@ func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
 
 var responseID = regexp.MustCompile(`"response":\{"id":"(resp_[^"]+)"`)
 
-// cancel cancels a response from elsewhere, and returns the answer to that.
+// cancel cancels a response over another connection and returns the answer.
 func (p *player) cancel(id string) []byte {
 	status, body, err := p.elsewhere(http.MethodPost, "/v1/responses/"+id+"/cancel")
 	if err != nil {
@@ -243,7 +242,7 @@ func (p *player) cancel(id string) []byte {
 	return body
 }
 
-// elsewhere asks over a connection of its own that nothing happens to.
+// elsewhere sends a request over a connection without faults.
 func (p *player) elsewhere(method, path string) (status int, body []byte, err error) {
 	client := p.of.httpClient(false, func() link { return link{Room: 1 << 20} })
 	defer client.CloseIdleConnections()

@@ -2,14 +2,14 @@ package simulation
 
 import "slices"
 
-// checkCode checks that a failure is one that the plan explains.
+// checkCode checks that the plan explains a failure.
 func (r *run) checkCode(a *answer, code string, status int) {
 	if !slices.Contains(r.explained(a), code) {
 		r.fail("%s: a failure that nothing explains: %d %q: %.500q", a.request.Token, status, code, tail(a.body))
 	}
 }
 
-// explained are the codes with which a request may fail by the plan.
+// explained returns the codes with which a request may fail.
 func (r *run) explained(a *answer) (codes []string) {
 	p, q := r.plan, a.request
 	if !p.Calm {
@@ -25,10 +25,10 @@ func (r *run) explained(a *answer) (codes []string) {
 		codes = append(codes, "request_timeout")
 	}
 	if q.Choices > p.Config.heaviest() {
-		codes = append(codes, "") // of n
+		codes = append(codes, "") // for n
 	}
 	if q.Follow {
-		codes = append(codes, "context_length_exceeded") // what is before is above the limit of a body
+		codes = append(codes, "context_length_exceeded") // the history is above the limit of a body
 	}
 	if q.CancelIn > 0 {
 		codes = append(codes, "response_cancelled")
@@ -52,12 +52,12 @@ func (r *run) explained(a *answer) (codes []string) {
 		codes = append(codes, "codex_overloaded", "codex_not_ready")
 	}
 	if len(codes) > 0 && q.Responses {
-		codes = append(codes, "server_error") // all that OpenAI's list of codes has for them in a stream
+		codes = append(codes, "server_error") // the only code that OpenAI has for them in a stream
 	}
 	return codes
 }
 
-// faults are the kinds of faults of app-servers that the plan has.
+// faults returns which kinds of faults of app-servers the plan has.
 func (r *run) faults() (killed, hung, busy bool) {
 	for _, e := range r.plan.Events {
 		killed = killed || e.What == killAll

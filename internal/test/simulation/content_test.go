@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// The contents of all requests and answers are derived from tokens, so that each
-// piece of them says whose it is and where it belongs.
+// The contents of all requests and answers are derived from tokens, so that each piece
+// of them shows its request and its place.
 
-// tokenPrefix begins every token; the end of one is tokenEnd.
+// Every token begins with tokenPrefix and ends with tokenEnd.
 const (
 	tokenPrefix = "sim-"
 	tokenEnd    = "!"
 )
 
-// fills are what is between the places of a text: letters of one to four bytes,
-// escapes of JSON, and the beginnings of tags.
+// fills are the pieces between the numbers of a text: letters of one to four bytes,
+// escapes of JSON, and beginnings of tags.
 var fills = []string{" ", "é", "漢字", "🙂", `"`, `\`, "\n", "<use", "</", "&amp;", "\t", "\u2028", "{}", "data: "}
 
-// text is a text of n bytes at most, short of it by less than a letter.
+// text returns a text of n bytes, or a little less so as not to cut a letter.
 func text(of string, n int) string {
 	var b strings.Builder
 	random := randomOf(of)
@@ -35,14 +35,14 @@ func text(of string, n int) string {
 	return cut
 }
 
-// randomOf is a source of numbers that a name gives.
+// randomOf returns a source of random numbers seeded by a name.
 func randomOf(name string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
 	return rand.New(rand.NewPCG(h.Sum64(), 1))
 }
 
-// pieces parts a text into deltas of so many bytes at most, at letters.
+// pieces splits a text between letters into deltas of at most most bytes.
 func pieces(random *rand.Rand, text string, most int) (parts []string) {
 	for text != "" {
 		n := min(len(text), 1+random.IntN(most))
@@ -55,10 +55,10 @@ func pieces(random *rand.Rand, text string, most int) (parts []string) {
 	return parts
 }
 
-// prompt is what the user says in a request: the token and a text of its own.
+// prompt returns the user's message of a request: the token and a text.
 func prompt(token string, n int) string { return token + tokenEnd + text(token+".prompt", n) }
 
-// tokenOf finds the token of a prompt.
+// tokenOf returns the token of a prompt.
 func tokenOf(prompt string) string {
 	token, _, found := strings.Cut(prompt, tokenEnd)
 	if !found || !strings.HasPrefix(token, tokenPrefix) {

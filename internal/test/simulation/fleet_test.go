@@ -10,9 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// fleet holds the processes of all configurations, as caddymodule does: a
-// process ends with the last configuration that names it and the last turn on
-// it.
+// fleet holds the processes of all configurations, like caddymodule: a process ends
+// with the last configuration that names it and its last turn.
 type fleet struct {
 	run *run
 
@@ -22,13 +21,13 @@ type fleet struct {
 	stops     sync.WaitGroup
 }
 
-// process is one with its references.
+// process is a process with a number of references.
 type process struct {
 	*appserver.Process
 	refs, turns int
 }
 
-// acquire takes a reference, starting the process if nobody else has.
+// acquire takes a reference, and starts the process if there is none.
 func (f *fleet) acquire(key string) *process {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,7 +44,7 @@ func (f *fleet) acquire(key string) *process {
 	return p
 }
 
-// letGo gives a reference back.
+// letGo releases a reference.
 func (f *fleet) letGo(key string, p *process) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,14 +54,14 @@ func (f *fleet) letGo(key string, p *process) {
 	}
 }
 
-// left counts the processes that are held.
+// left returns the number of processes.
 func (f *fleet) left() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.processes)
 }
 
-// pool is the app-servers of one configuration.
+// pool holds the app-servers of one configuration.
 type pool struct {
 	fleet *fleet
 	keys  []string
@@ -70,7 +69,7 @@ type pool struct {
 	mu      sync.Mutex
 	members []*process
 	next    int
-	holders int // the configuration, and requests that have not picked yet
+	holders int // the configuration and requests that have not picked a process yet
 }
 
 func (f *fleet) pool(keys []string) *pool {
@@ -96,7 +95,7 @@ func (p *pool) Lease() (gateway.Lease, error) {
 	})}, nil
 }
 
-// release lets go of the processes with the last holder.
+// release releases the processes with the last holder.
 func (p *pool) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,8 +133,8 @@ func (p *pool) Statuses() (all []appserver.Status) {
 	return all
 }
 
-// Pick implements gateway.Lease: the one that is ready, or else starting, with
-// the fewest turns.
+// Pick implements gateway.Lease. It picks the process with the fewest turns of those
+// that are ready, or else starting.
 func (p *pool) Pick(avoid *appserver.Process) (*appserver.Process, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +162,7 @@ func (p *pool) Pick(avoid *appserver.Process) (*appserver.Process, func()) {
 	})
 }
 
-// unfit is how badly a process suits another turn.
+// unfit returns how unsuitable a process is for another turn.
 func (p *process) unfit(f *fleet, avoid *appserver.Process) int {
 	f.mu.Lock()
 	turns := p.turns

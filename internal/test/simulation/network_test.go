@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// network is what the server listens to.
+// network is the listener of the server.
 type network struct {
 	accepted chan net.Conn
 	closed   chan struct{}
@@ -21,7 +21,7 @@ func newNetwork() *network {
 	return &network{accepted: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Accept waits for a client.
+// Accept implements net.Listener.
 func (n *network) Accept() (net.Conn, error) {
 	select {
 	case c := <-n.accepted:
@@ -31,22 +31,22 @@ func (n *network) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listening.
+// Close implements net.Listener.
 func (n *network) Close() error {
 	n.once.Do(func() { close(n.closed) })
 	return nil
 }
 
-// Addr is where the server is.
+// Addr implements net.Listener.
 func (n *network) Addr() net.Addr { return address("127.0.0.1:80") }
 
-// link is how one connection of a client behaves.
+// link is the behaviour of one connection of a client.
 type link struct {
-	Room      int  // of the way to the client, in bytes
-	Pieces    int  // reads bring at most so many bytes; 0: all that are there
-	CutSent   int  // cut when the client has sent so many bytes; 0: not
-	CutGot    int  // cut when the client has got so many bytes; 0: not
-	Reset     bool // a cut loses what is on its way
+	Room      int  // bytes of the buffer to the client
+	Pieces    int  // maximum bytes of a read; 0 for no limit
+	CutSent   int  // bytes sent by the client before a cut; 0 for no cut
+	CutGot    int  // bytes received by the client before a cut; 0 for no cut
+	Reset     bool // a cut loses bytes in transit
 	PieceSeed uint64
 }
 
@@ -77,14 +77,14 @@ type conn struct{ in, out *pipe }
 func (c *conn) Read(b []byte) (int, error)  { return c.in.Read(b) }
 func (c *conn) Write(b []byte) (int, error) { return c.out.Write(b) }
 
-// Close ends both ways: the other side reads what is on its way.
+// Close closes both directions. The other side can read bytes in transit.
 func (c *conn) Close() error {
 	c.out.end(io.EOF)
 	c.in.cut(net.ErrClosed, 0)
 	return nil
 }
 
-// reset ends both ways at once.
+// reset closes both directions and drops bytes in transit.
 func (c *conn) reset() {
 	c.out.cut(syscall.ECONNRESET, 0)
 	c.in.cut(syscall.ECONNRESET, 0)
@@ -113,14 +113,14 @@ type address string
 func (address) Network() string  { return "sim" }
 func (a address) String() string { return string(a) }
 
-// clientConn is a client's side, which may cut the connection at a byte.
+// clientConn is the client's side, which may cut the connection at a byte.
 type clientConn struct {
 	conn
 	link link
 
 	mu        sync.Mutex
 	sent, got int
-	gone      bool // the cut has come
+	gone      bool // it was cut
 }
 
 // Write writes up to the byte of the cut.
@@ -148,7 +148,7 @@ func (c *clientConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// until counts bytes up to those after which the connection is cut.
+// until counts bytes, and reports whether the connection is to be cut after them.
 func (c *clientConn) until(count *int, most, n int) (now int, cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *clientConn) leave() {
 	}
 }
 
-// left reports whether the client has cut the connection by itself.
+// left reports whether the client has cut the connection.
 func (c *clientConn) left() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

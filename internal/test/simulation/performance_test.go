@@ -10,28 +10,28 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
-// stage makes the messages of one turn of the app-server's.
+// stage builds the messages of one turn of the app-server.
 type stage struct {
 	asked  fakecodex.Asked
 	script *script
 	said   *said
 	random *rand.Rand
 	steps  []fakecodex.Step
-	spoken int // messages of the answer so far
-	calls  int // requests so far
+	spoken int // number of messages of the answer
+	calls  int // number of requests
 	heard  spoken
 }
 
-// spoken is what a turn says before its end.
+// spoken is the content of a turn.
 type spoken struct {
 	text, reasoning string
 	texts           []string
 	calls           []toolCall
 	end             end
-	number          int // of the turn among those of its token
+	number          int // number of the turn among those of its token
 }
 
-// perform is a turn that says what a script says.
+// perform returns a turn with the content of a script.
 func perform(asked fakecodex.Asked, s *script, a *said) ([]fakecodex.Step, spoken) {
 	p := &stage{asked: asked, script: s, said: a, random: randomOf(a.who + ".stage")}
 	started := fmt.Sprintf(`{"method":"turn/started","params":{"threadId":%s,"turn":{"id":%s,"status":"inProgress"}}}`, quote(asked.Thread), quote(asked.Turn))
@@ -55,10 +55,10 @@ func perform(asked fakecodex.Asked, s *script, a *said) ([]fakecodex.Step, spoke
 	return p.steps, p.heard
 }
 
-// cutOff reports whether the script ends before what it would have to say next.
+// cutOff reports whether the script ends before the next message.
 func (p *stage) cutOff() bool { return p.script.End != endWell && p.spoken >= p.script.EndAt }
 
-// speak sends a message of the answer, unless the script has ended.
+// speak adds a message of the answer, unless the script has ended.
 func (p *stage) speak(method, params string) (said bool) {
 	if p.cutOff() {
 		return false
@@ -74,19 +74,19 @@ func (p *stage) send(message string) {
 	p.steps = append(p.steps, fakecodex.Step{Message: message})
 }
 
-// notify sends a notification about the turn.
+// notify adds a notification about the turn.
 func (p *stage) notify(method, params string) {
 	p.send(fmt.Sprintf(`{"method":%s,"params":{"threadId":%s,"turnId":%s,%s}}`, quote(method), quote(p.asked.Thread), quote(p.asked.Turn), params))
 }
 
-// pause lets time pass, now and then.
+// pause adds a pause, sometimes.
 func (p *stage) pause() {
 	if p.script.Pause > 0 && p.random.IntN(4) == 0 {
 		p.steps = append(p.steps, fakecodex.Step{Pause: time.Duration(1 + p.random.Int64N(int64(p.script.Pause))), Message: `{"method":"future/pause"}`})
 	}
 }
 
-// noise sends what means nothing to the turn, now and then.
+// noise adds messages that do not matter to the turn, sometimes.
 func (p *stage) noise() {
 	if !p.script.Noise || p.random.IntN(5) > 0 {
 		return
@@ -97,13 +97,13 @@ func (p *stage) noise() {
 		p.send("codex: not a message")
 	case 1:
 		p.send(`{"method":`)
-	case 2: // of another turn on the same thread
+	case 2: // another turn of the same thread
 		p.send(fmt.Sprintf(`{"method":"item/agentMessage/delta","params":{"threadId":%s,%s}}`, quote(p.asked.Thread), alien))
-	case 3: // of a thread that nobody has
+	case 3: // an unknown thread
 		p.send(fmt.Sprintf(`{"method":"item/agentMessage/delta","params":{"threadId":"thread-alien",%s}}`, alien))
 	case 4:
 		p.send(`{"method":"future/blob","params":"` + strings.Repeat("x", p.random.IntN(100_000)) + `"}`)
-	case 5: // an answer that nobody waits for
+	case 5: // an answer to an unknown call
 		p.send(`{"id":"alien","result":{"turn":{"id":"alien"}}}`)
 	case 6:
 		id := p.nextID()
@@ -117,7 +117,7 @@ func (p *stage) nextID() string {
 	return fmt.Sprint(p.calls)
 }
 
-// think says the reasoning.
+// think adds the reasoning.
 func (p *stage) think() {
 	if len(p.said.reasoning) == 0 {
 		return
@@ -134,7 +134,7 @@ func (p *stage) think() {
 	p.speak("rawResponseItem/completed", fmt.Sprintf(`"item":{"type":"reasoning","id":"rs-1","encrypted_content":%s}`, quote("secret of "+p.said.who)))
 }
 
-// gap is what parts the i-th message from those before.
+// gap returns the separator before the i-th message.
 func gap(i int) string {
 	if i == 0 {
 		return ""
@@ -142,7 +142,7 @@ func gap(i int) string {
 	return "\n\n"
 }
 
-// talk says the texts, each a message of its own.
+// talk adds a message for each text.
 func (p *stage) talk() {
 	for i, text := range p.said.texts {
 		gap, item := gap(i), fmt.Sprintf("msg-%d", i)
@@ -170,7 +170,7 @@ func (s *spoken) say(gap, delta string) {
 	s.texts[len(s.texts)-1] += delta
 }
 
-// call calls the client's tools.
+// call adds calls of the client's tools.
 func (p *stage) call() {
 	for _, c := range p.said.calls {
 		raw := fmt.Sprintf(`"item":{"type":"function_call","id":%s,"name":%s,"arguments":%s,"call_id":%s}`,
@@ -187,8 +187,8 @@ func (p *stage) call() {
 	}
 }
 
-// finish ends a turn that goes well. One that has called tools waits for their
-// results, which will not come.
+// finish ends a turn that succeeds. One with calls waits for their results, which do
+// not come.
 func (p *stage) finish() {
 	usage := p.usage()
 	p.notify("rawResponse/completed", `"responseId":"resp-1","usage":`+usage)
@@ -207,7 +207,7 @@ func (p *stage) finish() {
 // forever is longer than any run.
 const forever = 1000 * time.Hour
 
-// breakOff ends a turn that does not go well.
+// breakOff ends a turn that fails.
 func (p *stage) breakOff() {
 	switch p.script.End {
 	case endSilent:
@@ -238,7 +238,7 @@ func (p *stage) usage() string {
 func quote(text string) string {
 	encoded, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string can always be encoded
+		panic(err) // a string can be encoded
 	}
 	return string(encoded)
 }

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// pipe moves bytes one way, with a buffer. Every wait in it is one that a bubble
-// of synctest knows.
+// pipe transfers bytes in one direction, with a buffer. Its waits are durably blocking
+// in a synctest bubble.
 type pipe struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	buf     []byte
-	room    int        // of the buffer; 0: without bound
-	most    func() int // bytes for the next read; nil: all that are there
+	room    int        // size of the buffer; 0 for no limit
+	most    func() int // maximum bytes of the next read; nil for no limit
 
-	ended    error // of the reader, once buf is empty; nil: it goes on
-	refused  error // of the writer; nil: it takes more
-	heldRead bool  // the reader is not served
-	heldWrit bool  // the writer is not served
+	ended    error // error of the reader once buf is empty, if not nil
+	refused  error // error of the writer, if not nil
+	heldRead bool  // the reader is blocked
+	heldWrit bool  // the writer is blocked
 
 	readBy, writeBy deadline
 }
@@ -31,7 +31,7 @@ func newPipe(room int) *pipe {
 	return p
 }
 
-// deadline is when waits end.
+// deadline is a deadline of waits.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer
@@ -39,7 +39,7 @@ type deadline struct {
 
 func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-// set changes a deadline and wakes who waits.
+// set changes a deadline and wakes the waiting goroutines.
 func (p *pipe) set(d *deadline, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *pipe) wake() {
 	p.changed.Broadcast()
 }
 
-// Read reads what is there, and waits if nothing is.
+// Read reads buffered bytes, and waits if there are none.
 func (p *pipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// take reads from the buffer. The lock is held.
+// take reads from the buffer. The caller holds the lock.
 func (p *pipe) take(b []byte) (int, error) {
 	n := min(len(b), len(p.buf))
 	if p.most != nil {
@@ -94,7 +94,7 @@ func (p *pipe) take(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write writes all of b, or as much as the other side takes.
+// Write writes b. It waits while the buffer is full.
 func (p *pipe) Write(b []byte) (written int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *pipe) Write(b []byte) (written int, err error) {
 	}
 }
 
-// end lets the reader have what is there, and then err; the writer gets EPIPE.
+// end makes the reader get the buffered bytes and then err, and the writer EPIPE.
 func (p *pipe) end(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *pipe) end(err error) {
 	p.changed.Broadcast()
 }
 
-// cut ends both sides at once; what is on its way is lost but for keep bytes.
+// cut ends both sides at once. Buffered bytes after the first keep are lost.
 func (p *pipe) cut(err error, keep int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +144,7 @@ func (p *pipe) cut(err error, keep int) {
 	p.changed.Broadcast()
 }
 
-// hold stops serving the reader and the writer, or goes on with it.
+// hold blocks or unblocks the reader and the writer.
 func (p *pipe) hold(read, write bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,16 +152,16 @@ func (p *pipe) hold(read, write bool) {
 	p.changed.Broadcast()
 }
 
-// reader and writer are the ends of a pipe that has no other use.
+// reader and writer are the ends of a pipe.
 type reader struct{ *pipe }
 
-// Close ends the reading: the writer hears of it.
+// Close closes the reading end, so that writes fail.
 func (r reader) Close() error {
 	r.cut(io.ErrClosedPipe, 0)
 	return nil
 }
 
-// SetReadDeadline bounds the reading.
+// SetReadDeadline sets the deadline of reads.
 func (r reader) SetReadDeadline(at time.Time) error {
 	r.set(&r.readBy, at)
 	return nil
@@ -169,13 +169,13 @@ func (r reader) SetReadDeadline(at time.Time) error {
 
 type writer struct{ *pipe }
 
-// Close ends the writing: the reader gets what is there and then the end.
+// Close closes the writing end. The reader gets the buffered bytes and then EOF.
 func (w writer) Close() error {
 	w.end(io.EOF)
 	return nil
 }
 
-// SetWriteDeadline bounds the writing.
+// SetWriteDeadline sets the deadline of writes.
 func (w writer) SetWriteDeadline(at time.Time) error {
 	w.set(&w.writeBy, at)
 	return nil

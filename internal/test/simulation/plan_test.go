@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// plan is all that is decided before a run.
+// plan is everything that is decided before a run.
 type plan struct {
 	Seed    uint64
-	Calm    bool // nothing fails, so that nothing may
+	Calm    bool // there are no faults, so no request may fail
 	Config  config
-	Servers int           // app-servers of the first configuration
-	Latency time.Duration // of an app-server for each message to it, at most
-	Lives   []life        // of the instances, in the order of their starts; later ones are sound
+	Servers int           // number of app-servers in the first configuration
+	Latency time.Duration // maximum latency of an app-server for a message
+	Lives   []life        // instances in the order of their starts; later ones have no faults
 	Clients []client
 	Events  []event
 }
 
-// config are the limits of a gateway.
+// config holds the limits of a gateway.
 type config struct {
 	Concurrent, Queue int
-	PerUser           int // 0: as the queue shares
+	PerUser           int // 0 for the share of the queue
 	QueueWait         time.Duration
 	Idle              time.Duration
 	Keepalive         time.Duration
@@ -32,7 +32,7 @@ type config struct {
 	BodyMemory        int64
 }
 
-// heaviest is how many choices a request may have.
+// heaviest returns the maximum choices of a request.
 func (c *config) heaviest() int {
 	if c.PerUser > 0 {
 		return min(c.PerUser, c.Concurrent)
@@ -40,38 +40,38 @@ func (c *config) heaviest() int {
 	return c.Concurrent
 }
 
-// client is one program that asks.
+// client is one client program.
 type client struct {
 	User     string
 	HTTP2    bool
-	Parallel bool // its requests do not wait for one another
+	Parallel bool // its requests are concurrent
 	Links    []link
 	Requests []request
 }
 
-// request is one request of a client, and what the client does meanwhile.
+// request is one request of a client with the client's behaviour.
 type request struct {
 	Token     string
-	After     time.Duration // the one before
-	Responses bool          // the API; else chat completions
+	After     time.Duration // pause before it
+	Responses bool          // Responses API instead of chat completions
 	Stream    bool
-	Usage     bool // wanted in a stream
+	Usage     bool // include_usage in a stream
 	Choices   int
-	Follow    bool          // the client's last response, if there is one that can be followed
+	Follow    bool          // follow the client's last response, if possible
 	Prompt    int           // bytes
-	Bad       string        // what is wrong with the body; empty: nothing
-	Trickle   time.Duration // between the pieces of the body
+	Bad       string        // kind of an invalid body, from badBodies
+	Trickle   time.Duration // pause between pieces of the body
 	Stuck     bool          // the body never ends
-	LeaveAt   int           // bytes of the answer's body after which the client leaves; 0: none
-	LeaveIn   time.Duration // after which the client leaves; 0: it stays
-	SlowBy    time.Duration // between its reads of the answer
-	StopAt    int           // bytes of the answer after which it reads nothing for StopFor; 0: none
+	LeaveAt   int           // bytes of the answer before the client leaves, if not 0
+	LeaveIn   time.Duration // time before the client leaves, if not 0
+	SlowBy    time.Duration // pause between reads of the answer
+	StopAt    int           // bytes of the answer before it stops reading for StopFor, if not 0
 	StopFor   time.Duration
-	CancelIn  time.Duration // after which the response is cancelled from elsewhere; 0: not
+	CancelIn  time.Duration // time before the response is cancelled over another connection, if not 0
 	Script    *script
 }
 
-// String tells all of the plan.
+// String returns the whole plan.
 func (p *plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plan of seed %d: calm %t, %d app-servers, latency %s, %+v\n", p.Seed, p.Calm, p.Servers, p.Latency, p.Config)
@@ -90,7 +90,7 @@ func (p *plan) String() string {
 	return b.String()
 }
 
-// String tells what is not as it is by default.
+// String lists what differs from the default.
 func (r *request) String() string {
 	s := *r
 	s.Script = nil
@@ -104,7 +104,7 @@ func (r *request) String() string {
 	return b.String()
 }
 
-// event is something that happens to the gateway.
+// event is an event of the gateway.
 type event struct {
 	At   time.Duration
 	What string
@@ -224,8 +224,8 @@ func (p *plan) randomRequest(random *rand.Rand, token string) request {
 		r.CancelIn = time.Duration(1+random.IntN(2000)) * time.Millisecond
 	}
 	if r.Choices == 1 {
-		// Choices share a lock, on which one waits for another's slow client in a
-		// way that virtual time does not know.
+		// Choices share a lock. Waiting for it while another choice waits for a
+		// slow client is not durably blocking.
 		switch random.IntN(8) {
 		case 0:
 			r.SlowBy = time.Duration(1+random.IntN(50)) * time.Millisecond
@@ -265,7 +265,7 @@ func randomLife(random *rand.Rand) life {
 	return l
 }
 
-// methods are those of which one may be fatal, or never answered.
+// methods are those that may be fatal or never answered.
 var methods = []string{"initialize", "account/read", "thread/start", "thread/inject_items", "turn/start", "turn/interrupt", "thread/unsubscribe"}
 
 func (p *plan) randomEvents(random *rand.Rand) {

@@ -60,13 +60,13 @@ type responseItem struct {
 	} `json:"summary"`
 }
 
-// responseBody reads a whole response.
+// responseBody reads a response that is not streamed.
 func responseBody(body []byte) (*heard, error) {
 	h := &heard{choices: make([]choice, 1), ended: true}
 	return h, h.whole(body)
 }
 
-// whole takes a Response that has ended.
+// whole reads a final Response.
 func (h *heard) whole(object []byte) error {
 	var r response
 	if err := json.Unmarshal(object, &r); err != nil {
@@ -124,8 +124,7 @@ func (h *heard) whole(object []byte) error {
 // terminal are the events that end a stream.
 var terminal = []string{"response.completed", "response.incomplete", "response.failed"}
 
-// responseStream reads a stream of events. What the deltas say must be what the
-// response at the end has.
+// responseStream reads a stream of events. The deltas must match the final response.
 func responseStream(body []byte) (*heard, error) {
 	h := &heard{choices: make([]choice, 1)}
 	all, err := events(body)
@@ -176,7 +175,7 @@ func responseStream(body []byte) (*heard, error) {
 	return h, nil
 }
 
-// apply adds what an event says to the items.
+// apply applies an event to the items.
 func (e *responseEvent) apply(items []responseItem) ([]responseItem, error) {
 	if e.Type == "response.output_item.added" {
 		if e.Output != len(items) {
@@ -214,7 +213,7 @@ func (e *responseEvent) apply(items []responseItem) ([]responseItem, error) {
 	return items, nil
 }
 
-// collect is what items say.
+// collect returns the content of items.
 func collect(items []responseItem) (c choice) {
 	var texts, thoughts []string
 	for _, item := range items {

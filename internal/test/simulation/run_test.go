@@ -36,7 +36,7 @@ type run struct {
 	running    *gateway.Running
 	exit       context.Context
 	exitNow    context.CancelFunc
-	exiting    sync.WaitGroup // goroutines of the exit
+	exiting    sync.WaitGroup // goroutines started by the exit
 
 	leases, turns, answers atomic.Int64
 
@@ -44,19 +44,19 @@ type run struct {
 	failures     []string
 	requests     map[string]*request
 	performances map[string][]spoken // by token
-	callIDs      map[string]string   // whose they are
-	followed     map[string]string   // what comes before the requests of tokens
+	callIDs      map[string]string   // token by call id
+	followed     map[string]string   // history before the request of a token
 	gateways     []*gateway.Gateway
 	current      *gateway.Gateway
 	pool         *pool
-	generation   int // of the configuration's app-servers
+	generation   int // generation of the app-servers in the configuration
 
 	started   sync.Mutex
 	instances []*appServer
-	healed    bool // whatever starts now works
+	healed    bool // instances have no faults from now on
 }
 
-// play plays a plan from its begin to its end, and returns what was wrong.
+// play runs a plan and returns the run.
 func play(p *plan, recordings *fakecodex.Transcripts) *run {
 	r := &run{
 		plan: p, recordings: recordings, trace: newTrace(), network: newNetwork(),
@@ -87,7 +87,7 @@ func play(p *plan, recordings *fakecodex.Transcripts) *run {
 	return r
 }
 
-// clientsAndEvents lets everybody do what the plan says, and waits for all.
+// clientsAndEvents runs all clients and events of the plan.
 func (r *run) clientsAndEvents() {
 	var all sync.WaitGroup
 	for _, e := range r.plan.Events {
@@ -102,7 +102,7 @@ func (r *run) clientsAndEvents() {
 	all.Wait()
 }
 
-// happen does what an event is.
+// happen runs an event.
 func (r *run) happen(what string) {
 	r.trace.add("%s", what)
 	switch what {
@@ -110,14 +110,14 @@ func (r *run) happen(what string) {
 		r.configure(false)
 	case reloadChanged:
 		r.configure(true)
-	case reloadFailed: // its processes were started, and it was not
+	case reloadFailed: // its processes started, but it did not
 		r.fleet.pool([]string{fmt.Sprintf("failed-%d", len(r.trace.lines))}).release()
 	case restart:
 		r.mu.Lock()
 		members := r.pool.members
 		r.mu.Unlock()
 		for _, m := range members {
-			_ = m.Restart() // it is refused in many states
+			_ = m.Restart() // many states refuse it
 		}
 	case killAll:
 		for _, s := range r.living() {
@@ -131,7 +131,7 @@ func (r *run) happen(what string) {
 	}
 }
 
-// configure loads a configuration, with app-servers of its own if it is changed.
+// configure loads a configuration, with new app-servers if changed.
 func (r *run) configure(changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +163,7 @@ func (r *run) configure(changed bool) {
 	}
 }
 
-// serve is the part of caddymodule's handler that finds the route.
+// serve routes a request, like the handler in caddymodule.
 func (r *run) serve(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	g := r.current
@@ -185,7 +185,7 @@ func (r *run) serve(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// nextInstance makes the next instance of an app-server.
+// nextInstance returns the next instance of an app-server.
 func (r *run) nextInstance() *appServer {
 	r.started.Lock()
 	defer r.started.Unlock()
@@ -202,7 +202,7 @@ func (r *run) nextInstance() *appServer {
 	return s
 }
 
-// living are the instances that have not ended.
+// living returns the instances that have not ended.
 func (r *run) living() (all []*appServer) {
 	r.started.Lock()
 	defer r.started.Unlock()
@@ -214,7 +214,7 @@ func (r *run) living() (all []*appServer) {
 	return all
 }
 
-// perform makes the turn for what was asked, and checks that it was a client's.
+// perform returns a turn, and checks that it belongs to a request of a client.
 func (r *run) perform(asked fakecodex.Asked) []fakecodex.Step {
 	var said strings.Builder
 	gjson.Get(asked.Params, "input").ForEach(func(_, part gjson.Result) bool {
@@ -244,14 +244,14 @@ func (r *run) perform(asked fakecodex.Asked) []fakecodex.Step {
 	return steps
 }
 
-// historyOf is what the app-server has to know before the prompt of a token.
+// historyOf returns the history that the app-server must get before a token's prompt.
 func (r *run) historyOf(token string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.followed[token] + history(token)
 }
 
-// look reads what tells of the gateway.
+// look reads a status page of the gateway.
 func (r *run) look(path string) {
 	p := r.newClient(&client{User: "watcher"})
 	status, body, err := p.elsewhere(http.MethodGet, path)
@@ -260,10 +260,10 @@ func (r *run) look(path string) {
 	}
 }
 
-// request0 is asked in place of what is in no plan.
+// request0 stands for a request that is in no plan.
 var request0 = request{Choices: 1 << 20, Script: &script{Texts: []int{10}, Delta: 10, End: endWell}}
 
-// fail notes that something is wrong.
+// fail records a failure.
 func (r *run) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.trace.add("WRONG: %s", text)
@@ -284,8 +284,8 @@ func (r *run) TurnEnded(gateway.Record) {}
 // RequestFailed implements gateway.Observer.
 func (r *run) RequestFailed(*http.Request, *apierror.Error) {}
 
-// heal lets the clients' last traces vanish, and ends the instances that will
-// fail once more. Those that hang are the gateway's to find.
+// heal waits until the clients' connections are closed, and ends the instances that
+// would still fail. It leaves those that hang to the gateway.
 func (r *run) heal() {
 	r.started.Lock()
 	r.healed = true
@@ -303,10 +303,10 @@ func (r *run) heal() {
 	time.Sleep(patience)
 }
 
-// patience is enough virtual time for all that ends by itself.
+// patience is enough virtual time for everything that ends by itself.
 const patience = 70 * time.Second
 
-// probe asks for all slots at once: whatever has happened, that succeeds.
+// probe sends a request for all slots, which must succeed.
 func (r *run) probe() {
 	last := request{Token: tokenPrefix + "probe", Choices: r.plan.Config.heaviest(), Prompt: 10, Script: &script{Texts: []int{100}, Delta: 20, End: endWell}}
 	r.mu.Lock()
@@ -343,8 +343,8 @@ func (r *run) settle() {
 	}
 }
 
-// shutDown begins the exit, as Caddy does: no new connection, and the requests
-// under way may end.
+// shutDown starts the exit like Caddy: it accepts no connections, and requests in
+// progress may end.
 func (r *run) shutDown() {
 	r.exitNow()
 	r.exiting.Go(func() {
@@ -357,7 +357,7 @@ func (r *run) shutDown() {
 	})
 }
 
-// end ends what is left of the run.
+// end ends the run.
 func (r *run) end() {
 	r.shutDown()
 	r.exiting.Wait()
@@ -380,7 +380,7 @@ func (r *run) end() {
 	}
 }
 
-// trace is what has happened, with the virtual time.
+// trace is a list of events with their virtual times.
 type trace struct {
 	begin time.Time
 	mu    sync.Mutex
@@ -400,7 +400,7 @@ func (t *trace) add(format string, args ...any) {
 	}
 }
 
-// lockedBuffer is a log.
+// lockedBuffer is a log buffer.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// script is what the model says to a request. Each choice, and each try, is
-// another performance of it.
+// script is the model's answer to a request. Each choice, and each attempt, is another
+// performance of it.
 type script struct {
-	Reasoning int // bytes of its summary, in up to two parts
+	Reasoning int // bytes of the summary, in up to two parts
 	Texts     []int
-	Calls     []int // bytes of their arguments, about
+	Calls     []int // approximate bytes of arguments
 	End       end
-	EndAt     int           // failures: how many messages of the answer come before
-	Delta     int           // bytes of a delta at most
-	Pause     time.Duration // now and then between two of them, at most
-	Noise     bool          // messages that mean nothing to a client are between
+	EndAt     int           // number of messages of the answer before a failure
+	Delta     int           // maximum bytes of a delta
+	Pause     time.Duration // maximum pause between deltas
+	Noise     bool          // there are messages that do not matter to a client
 }
 
 // end is how a turn ends.
@@ -24,15 +24,15 @@ type end string
 
 const (
 	endWell    end = "well"
-	endFailed  end = "failed" // with an error of the provider's
+	endFailed  end = "failed" // with an error of the provider
 	endLength  end = "length" // at the provider's limit
-	endSilent  end = "silent" // not at all
+	endSilent  end = "silent" // never
 	endOutside end = "interrupted by another"
 )
 
-// said is what one performance of a script says.
+// said is the content of one performance of a script.
 type said struct {
-	who       string // token and performance
+	who       string // token and number of the performance
 	reasoning []string
 	texts     []string
 	calls     []toolCall
@@ -43,7 +43,7 @@ type toolCall struct{ id, name, arguments string }
 
 type usage struct{ input, output, cached, reasoned int }
 
-// performance is what the script says for the n-th time.
+// performance returns the content of the n-th performance.
 func (s *script) performance(token string, n int) *said {
 	a := &said{who: fmt.Sprintf("%s/%d", token, n)}
 	random := randomOf(a.who)
@@ -102,11 +102,11 @@ func randomScript(random *rand.Rand, calm bool) *script {
 	return s
 }
 
-// maxDeltas bounds the deltas of a text, about: a run is to be short.
+// maxDeltas bounds the deltas of a text, approximately, to keep runs short.
 const maxDeltas = 100
 
-// randomSize is the length of a text: mostly short, at times longer than the
-// buffers of the network.
+// randomSize returns the length of a text, which is mostly short and sometimes longer
+// than the buffers of the network.
 func randomSize(random *rand.Rand) int {
 	switch random.IntN(20) {
 	case 0:

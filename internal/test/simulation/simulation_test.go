@@ -17,8 +17,8 @@ var (
 	seeds     = flag.Uint64("seeds", 200, "how many seeds are run")
 )
 
-// TestSimulation runs the plans of many seeds, spread over processes of this
-// test binary, which has the seeds of one process run one after another.
+// TestSimulation runs the plans of many seeds in processes of this test binary. Each
+// process runs its seeds one by one.
 func TestSimulation(t *testing.T) {
 	if work := os.Getenv(workEnv); work != "" {
 		runSeeds(t, work)
@@ -27,8 +27,8 @@ func TestSimulation(t *testing.T) {
 	spread(t, *firstSeed, *seeds)
 }
 
-// runSeeds runs the seeds of one worker, which are given as the first one and the
-// one behind the last.
+// runSeeds runs the seeds of one process, given as the first one and the one after the
+// last.
 func runSeeds(t *testing.T, work string) {
 	var first, end uint64
 	if _, err := fmt.Sscan(work, &first, &end); err != nil {
@@ -49,7 +49,7 @@ func runSeeds(t *testing.T, work string) {
 	}
 }
 
-// report tells what was wrong with a run.
+// report describes a failed run.
 func (r *run) report() string {
 	var b strings.Builder
 	for _, f := range r.failures {
@@ -59,7 +59,8 @@ func (r *run) report() string {
 	return b.String()
 }
 
-// TestPlansRepeat: a seed gives the same plan again, and others give others.
+// TestPlansRepeat checks that a seed always gives the same plan, and another seed
+// another plan.
 func TestPlansRepeat(t *testing.T) {
 	one, again, other := newPlan(7).String(), newPlan(7).String(), newPlan(8).String()
 	if one != again || one == other {

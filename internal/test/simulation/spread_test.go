@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// workEnv gives a process of the test binary the seeds that it is to run.
+	// workEnv is the environment variable with the seeds of a process.
 	workEnv = "SIMULATION_SEEDS"
-	// progress begins the line that tells which seed comes next, so that a run that
-	// ends its whole process is known.
+	// progress is the prefix of the line with the next seed, which identifies a run
+	// that ends its process.
 	progress = "simulation: seed "
-	// share is how many seeds one process runs.
+	// share is the number of seeds of one process.
 	share = 50
-	// stuckAfter is how long one run may take before its process is ended.
+	// stuckAfter bounds the time of one run.
 	stuckAfter = 3 * time.Minute
-	// maxReports is how many seeds fail before no more are run.
+	// maxReports is the number of failures after which no more seeds are run.
 	maxReports = 5
-	// maxOutput bounds what is kept of the output of one process.
+	// maxOutput bounds the kept output of one process, in bytes.
 	maxOutput = 1 << 20
 )
 
-// work is what is left to do.
+// work holds the remaining seeds.
 type work struct {
 	mu        sync.Mutex
 	next, end uint64
 	reports   int
-	dir       string // for what a process that is ended leaves behind
+	dir       string // temporary directory of the processes
 }
 
-// spread runs seeds in as many processes at once as there are processors.
+// spread runs seeds in as many concurrent processes as there are processors.
 func spread(t *testing.T, first, n uint64) {
 	w := &work{next: first, end: first + n, dir: t.TempDir()}
 	var all sync.WaitGroup
@@ -59,7 +59,7 @@ func spread(t *testing.T, first, n uint64) {
 	all.Wait()
 }
 
-// take takes the next share; zeros: there is none.
+// take returns the next share, or zeros if there is none.
 func (w *work) take() (from, to uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,8 +70,7 @@ func (w *work) take() (from, to uint64) {
 	return from, w.next
 }
 
-// run runs seeds in a process, up to the first that fails, and returns the last
-// one that was run.
+// run runs seeds in a process until one fails, and returns the last one that it ran.
 func (w *work) run(t *testing.T, from, to uint64) (last uint64) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSimulation$")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", workEnv, from, to), "TMPDIR="+w.dir, "GOMAXPROCS=1", "GOGC=400", "GORACE=halt_on_error=1 atexit_sleep_ms=0")
@@ -85,7 +84,7 @@ func (w *work) run(t *testing.T, from, to uint64) (last uint64) {
 		t.Error(err)
 		return to
 	}
-	// A run whose goroutines wait for what virtual time cannot bring never ends.
+	// A run whose goroutines wait outside of virtual time never ends.
 	stuck := time.AfterFunc(stuckAfter, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
 	last, output := from, bytes.Buffer{}
 	lines := bufio.NewReader(out)
