@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,13 +13,21 @@ func TestCatalogueGone(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	s := newSite(t, "")
-	files, err := filepath.Glob(filepath.Join(temp, "*", "home-*", "models.json"))
-	if err != nil || len(files) != 1 {
+	files, err := filepath.Glob(filepath.Join(temp, "*", "home-*", "model-*.json"))
+	if err != nil || len(files) == 0 {
 		t.Fatalf("the catalogues are %q (%v)", files, err)
 	}
+	each := func(spoil func(path string) error) func() error {
+		return func() (err error) {
+			for _, path := range files {
+				err = errors.Join(err, spoil(path))
+			}
+			return err
+		}
+	}
 	for name, spoil := range map[string]func() error{
-		"broken": func() error { return os.WriteFile(files[0], []byte(`{"models":[`), 0o600) },
-		"gone":   func() error { return os.RemoveAll(files[0]) },
+		"broken": each(func(path string) error { return os.WriteFile(path, []byte(`{"models":[`), 0o600) }),
+		"gone":   each(os.RemoveAll),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := spoil(); err != nil {
