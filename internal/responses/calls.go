@@ -34,8 +34,14 @@ func (i *inputItem) readCall(fields *itemFields) *field.Error {
 		}
 		call.Name = searchTool
 		call.Arguments = jsontext.AppendString(nil, []byte(fields.arguments.Compact()))
+	default:
+		var arguments []byte
+		if call.Name, arguments, f = i.readClientCall(); f != nil {
+			return f
+		}
+		call.Arguments = jsontext.AppendString(nil, arguments)
 	}
-	if i.kind != itemSearch {
+	if i.kind == itemCall || i.kind == itemCustom {
 		if call.Name, f = prompt.ReadCalledName(fields.name); f != nil {
 			return f.In("name")
 		}

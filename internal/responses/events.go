@@ -113,10 +113,11 @@ func (s *Stream) added(i *outputItem) {
 	}
 }
 
-// delta implements itemEvents. The input of a custom tool and the arguments of a search
-// are sent once they are complete.
+// delta implements itemEvents. Arguments that an item shows in another form are sent
+// once they are complete.
 func (s *Stream) delta(i *outputItem, text string) {
-	if i.kind != itemCustom && i.kind != itemSearch {
+	switch i.kind {
+	case itemMessageType, itemReasoningType, itemCall:
 		s.sendDelta(i, text)
 	}
 }

@@ -144,7 +144,7 @@ func (r *Request) readItemOf(item *inputItem, fields *itemFields) *field.Error {
 		return field.NonEmpty(fields.id).In("id")
 	case itemReasoningType:
 		return item.readReasoning(fields)
-	case itemCall, itemCustom, itemSearch:
+	case itemCall, itemCustom, itemSearch, itemShell, itemLocalShell, itemPatch, itemComputer:
 		return item.readCall(fields)
 	case itemCallOutput, itemCustomOutput:
 		return item.readOutput(fields)
@@ -153,6 +153,9 @@ func (r *Request) readItemOf(item *inputItem, fields *itemFields) *field.Error {
 	case itemAdditionalTools:
 		item.silent = true
 		return r.readMoreTools(fields.tools).In("tools")
+	}
+	if clientOutputs[item.kind] {
+		return item.readClientOutput(fields)
 	}
 	if verbatimItems[item.kind] {
 		item.passOn()

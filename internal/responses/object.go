@@ -120,6 +120,8 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 	case itemCustom:
 		input := prompt.CustomInput(arguments)
 		w.CallID, w.Namespace, w.Name, w.Input = i.callID, i.form.namespace, i.form.name, &input
+	case itemShell, itemLocalShell, itemPatch, itemComputer:
+		w.CallID, w.clientCall = i.callID, newClientCall(i.form, arguments)
 	default:
 		w.CallID, w.Namespace, w.Name, w.Arguments = i.callID, i.form.namespace, i.form.name, &arguments
 	}

@@ -126,7 +126,10 @@ func (r *Request) ImagePath(message, part int) string {
 		return "previous_response_id"
 	}
 	where := "content"
-	if r.input[i].answers != "" {
+	switch {
+	case r.input[i].kind == itemComputer+"_output":
+		return (&field.Error{}).In("image_url").In("output").At(i).In("input").Path
+	case r.input[i].answers != "":
 		where = "output"
 	}
 	return (&field.Error{}).In("image_url").At(part).In(where).At(i).In("input").Path

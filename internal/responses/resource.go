@@ -41,6 +41,15 @@ var prefixes = map[string]string{
 	itemSearch:          "tsc",
 	itemSearchOutput:    "tso",
 	itemAdditionalTools: "at",
+	itemShell:           "sh",
+	itemLocalShell:      "lsh",
+	itemPatch:           "apc",
+	itemComputer:        "cu",
+
+	itemShell + "_output":      "sho",
+	itemLocalShell + "_output": "lsho",
+	itemPatch + "_output":      "apco",
+	itemComputer + "_output":   "cuo",
 }
 
 func (i *inputItem) prefix() string {

@@ -34,7 +34,8 @@ func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 	return f
 }
 
-// readChosenTool reads {"type":"function","name":…}, or the same of a custom tool.
+// readChosenTool reads {"type":"function","name":…}, the same of a custom tool, or the
+// type alone of a tool that the client runs.
 func readChosenTool(v jsontext.Value) (string, *field.Error) {
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
 		return "", f
@@ -44,8 +45,13 @@ func readChosenTool(v jsontext.Value) (string, *field.Error) {
 	if f := field.Expect(jsontext.KindString, kind); f != nil {
 		return "", f.In("type")
 	}
-	if !kind.Is("function") && !kind.Is("custom") {
-		return "", field.Unsupported("must name a function or a custom tool: other tools do not run here").In("type")
+	switch name := kind.Text(); {
+	case clientTools[name].call != "":
+		return name, nil
+	case name == "computer_use":
+		return computerTool, nil
+	case name != "function" && name != "custom":
+		return "", field.Unsupported("must name a tool of the client's own: other tools do not run here").In("type")
 	}
 	if f := field.NonEmpty(chosen); f != nil {
 		return "", f.In("name")

@@ -150,6 +150,9 @@ func readTool(v jsontext.Value, namespace string) ([]moreTool, *field.Error) {
 		return nil, f.In("type")
 	}
 	switch kind := kind.Text(); {
+	case clientTools[kind].call != "" && namespace == "":
+		t, f := readClientTool(kind, v)
+		return []moreTool{t}, f
 	case kind == "function":
 		t, f := prompt.ReadFunction(v)
 		return oneTool(itemCall, namespace, t), f
@@ -163,7 +166,7 @@ func readTool(v jsontext.Value, namespace string) ([]moreTool, *field.Error) {
 		return oneTool(itemSearch, "", t), f
 	default:
 		return nil, (&field.Error{
-			Problem: "'" + cutText(kind, 64) + "' is not supported: tools that are not the client's own do not run here; use function or custom",
+			Problem: "'" + cutText(kind, 64) + "' is not supported: tools that are not the client's own do not run here",
 			Code:    codeHosted,
 		}).In("type")
 	}

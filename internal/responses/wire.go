@@ -115,6 +115,7 @@ type outputJSON struct {
 	Name      string  `json:"name,omitempty"`
 	Arguments any     `json:"arguments,omitempty"` // a string, or an object
 	Input     *string `json:"input,omitempty"`
+	clientCall
 }
 
 // outputText is an OutputTextContent.
