@@ -69,6 +69,14 @@ func ReferencesTooLong() *Error {
 	}
 }
 
+// CancelPending is the 503 of a response that another node makes, which has not ended yet
+// since it was asked to.
+func CancelPending(id string) *Error {
+	return errorClass{
+		status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeStoreUnavailable, retry: soon,
+	}.error(fmt.Sprintf("The response %.64q is made by another server, which was asked to cancel it but has not done so yet. Please read the response later.", id))
+}
+
 // NotCancellable is the 400 of a response that has ended.
 func NotCancellable(id string) *Error {
 	return &Error{

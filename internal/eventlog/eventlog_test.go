@@ -54,7 +54,7 @@ func TestReaders(t *testing.T) {
 		for i := range events {
 			buffer = fmt.Appendf(buffer[:0], "d%d", i)
 			_ = l.Append(fmt.Sprintf("e%d", i), buffer)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 		}
 		l.End()
 		all.Wait()
@@ -83,7 +83,7 @@ func TestExpiry(t *testing.T) {
 		if s.Find("ann", "a") != l {
 			t.Error("gone too early")
 		}
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		if _, _, err := l.Next(0); s.Find("ann", "a") != nil || !errors.Is(err, ErrDropped) || held(s) != 0 {
 			t.Errorf("after its time: %v, %d bytes", err, held(s))
 		}

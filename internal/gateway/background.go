@@ -22,6 +22,9 @@ const maxBackground = time.Hour
 // its client: with the response as it is now, or with the stream of its events.
 func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestOutcome {
 	w, r := x.w, x.r
+	if err := g.claim(r.Context(), form); err != nil {
+		return g.refuse(w, r, g.storeFailed(r.Context(), r, err))
+	}
 	setHeaders(w.Header(), req)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), maxBackground, apierror.BackgroundTimeout(maxBackground))
 	own := *x
@@ -31,6 +34,9 @@ func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestO
 	own.r.Body = http.NoBody
 	form.x = &own
 	own.log = g.newLogResponder(&own, form)
+	ctx, stop := context.WithCancelCause(ctx)
+	own.r = own.r.WithContext(ctx)
+	own.atEnd(g.keepClaim(form.meta.ID, stop))
 	ctx = g.enter(&own, req)
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, &own, req)

@@ -78,7 +78,7 @@ func (g *Gateway) entry(r *http.Request, id string) (*responsestore.Entry, *apie
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
-	entry, err := g.opts.Responses.Get(ctx, g.opts.User(r), id)
+	entry, err := g.stored(ctx, g.opts.User(r), id)
 	return entry, g.notStored(r, id, err)
 }
 
@@ -102,6 +102,10 @@ func (g *Gateway) deleteResponse(r *http.Request, id string) ([]byte, *apierror.
 		if _, err := g.running.stop(r.Context(), one); err != nil {
 			return nil, apierror.From(err)
 		}
+	} else if g.nodes() != nil {
+		if _, apiErr := g.cancelElsewhere(r, id); apiErr != nil && apiErr.Code != apierror.CodeResponseNotCancellable {
+			return nil, apiErr
+		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
@@ -112,16 +116,32 @@ func (g *Gateway) deleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	return responses.Deleted(id), nil
 }
 
+// cancelElsewhere cancels a response of the caller that another node makes, and returns it.
+func (g *Gateway) cancelElsewhere(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
+	entry, apiErr := g.entry(r, id)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	entry.Release()
+	if !entry.Running {
+		return nil, apierror.NotCancellable(id)
+	}
+	entry, err := g.stopElsewhere(r.Context(), g.opts.User(r), id)
+	if pending, ok := errors.AsType[*apierror.Error](err); ok {
+		return nil, pending
+	}
+	if apiErr := g.notStored(r, id, err); apiErr != nil {
+		return nil, apiErr
+	}
+	entry.Release()
+	return entry.Response, nil
+}
+
 // cancelResponse cancels a response of the caller that goes on, and returns it.
 func (g *Gateway) cancelResponse(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
 	one := g.running.find(g.opts.User(r), id)
 	if one == nil {
-		entry, apiErr := g.entry(r, id)
-		if apiErr == nil {
-			entry.Release()
-			apiErr = apierror.NotCancellable(id)
-		}
-		return nil, apiErr
+		return g.cancelElsewhere(r, id)
 	}
 	response, err := g.running.stop(r.Context(), one)
 	switch {

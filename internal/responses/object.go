@@ -188,5 +188,18 @@ func (r *response) output(object []byte) []Item {
 	return items
 }
 
+// running and lost are how the state of a Response begins that goes on, and of one whose
+// server has ended.
+var (
+	running = []byte(`"status":"in_progress","completed_at":null,"error":null`)
+	lost    = []byte(`"status":"failed","completed_at":null,"error":{"code":"server_error","message":` +
+		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
+)
+
+// Lost returns the Response of InProgress as one that has failed, since it did not end.
+func Lost(inProgress json.RawMessage) json.RawMessage {
+	return bytes.Replace(inProgress, running, lost, 1)
+}
+
 // InProgress returns the JSON of a Response in progress, without output.
 func (m Meta) InProgress() json.RawMessage { return newResponse(m).object() }

@@ -452,3 +452,19 @@ func TestEstimatedUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestLost checks that a Response whose server has ended is one that has failed.
+func TestLost(t *testing.T) {
+	meta := metaOf(t, everyTool)
+	response := Lost(meta.InProgress())
+	var got struct {
+		Status string
+		Error  struct{ Code, Message string }
+	}
+	if err := json.Unmarshal(response, &got); err != nil || got.Status != "failed" || got.Error.Code != "server_error" || got.Error.Message == "" {
+		t.Errorf("%v %s", err, response)
+	}
+	if err := apischema.Check("Response", response); err != nil {
+		t.Error(err)
+	}
+}

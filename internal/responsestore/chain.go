@@ -56,6 +56,10 @@ func (r *Reader) get(ctx context.Context, id string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.Running { // half a response cannot be continued
+		e.Release()
+		return nil, &MissingError{id}
+	}
 	if r.read -= e.size(); r.read < 0 {
 		e.Release()
 		return nil, ErrTooLong

@@ -16,6 +16,9 @@ type Entry struct {
 	User string `json:"user"`
 	// Previous is the id of the response that it follows, if any.
 	Previous string `json:"previous,omitempty"`
+	// Running says that the response goes on, or that its node has ended. It has no
+	// output then.
+	Running bool `json:"running,omitempty"`
 	// Response is the Response object that the client got.
 	Response json.RawMessage `json:"response"`
 	// Input holds the items of the request's input, each with an id.
@@ -75,6 +78,8 @@ func readEntry(data []byte) *Entry {
 			e.User = text(v)
 		case "previous":
 			e.Previous = text(v)
+		case "running":
+			e.Running = v.Bool()
 		case "response":
 			e.Response = json.RawMessage(v.Raw)
 		case "input":

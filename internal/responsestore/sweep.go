@@ -95,6 +95,7 @@ func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	err = s.sweepClaims(ctx)
 	tooMany := len(keys) - s.limits.MaxCount
 	for i, key := range keys {
 		at, _ := responseid.Time(idOf(key))

@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+)
+
+// newNodes returns two servers that share a storage, each with a store of its own.
+func newNodes(t *testing.T, faults fakecodex.Faults) (urls [2]string, stores [2]*responsestore.Shared) {
+	dir := t.TempDir()
+	for i := range urls {
+		stores[i] = responsestore.NewShared(&certmagic.FileStorage{Path: dir}, responsestore.Limits{MaxAge: time.Hour, MaxCount: 100}, slog.New(slog.DiscardHandler))
+		t.Cleanup(stores[i].Close)
+		urls[i], _ = backgroundServer(t, Options{Responses: stores[i]}, faults)
+	}
+	return urls, stores
+}
+
+// TestCancelElsewhere: a node reads, cancels and deletes what another one makes.
+func TestCancelElsewhere(t *testing.T) {
+	urls, stores := newNodes(t, fakecodex.Faults{Delay: time.Minute})
+	_, begun := call(t, http.MethodPost, urls[0], fmt.Sprintf(inBackground, false), -1)
+	id := idIn(t, begun)
+	if status, answer := call(t, http.MethodGet, urls[1]+"/"+id, "", -1); status != http.StatusOK || answer != begun {
+		t.Errorf("read %d %s, begun %s", status, answer, begun)
+	}
+	if status, answer := call(t, http.MethodGet, urls[1]+"/"+id+"?stream=true", "", -1); status != http.StatusBadRequest {
+		t.Errorf("streamed %d %s", status, answer)
+	}
+	if status, answer := call(t, http.MethodPost, urls[1], `{"model":"m","input":"x","previous_response_id":"`+id+`"}`, -1); status != http.StatusBadRequest {
+		t.Errorf("followed %d %s", status, answer)
+	}
+	status, answer := call(t, http.MethodPost, urls[1]+"/"+id+"/cancel", "", -1)
+	if status != http.StatusOK || !strings.Contains(answer, `"status":"cancelled"`) {
+		t.Fatalf("cancelled %d %s", status, answer)
+	}
+	for _, url := range urls {
+		if status, read := call(t, http.MethodGet, url+"/"+id, "", -1); status != http.StatusOK || read != answer {
+			t.Errorf("read %d %s", status, read)
+		}
+		if status, again := call(t, http.MethodPost, url+"/"+id+"/cancel", "", -1); status != http.StatusBadRequest {
+			t.Errorf("cancelled again %d %s", status, again)
+		}
+	}
+
+	_, begun = call(t, http.MethodPost, urls[0], fmt.Sprintf(inBackground, false), -1)
+	id = idIn(t, begun)
+	if status, answer := call(t, http.MethodDelete, urls[1]+"/"+id, "", -1); status != http.StatusOK {
+		t.Errorf("deleted %d %s", status, answer)
+	}
+	for _, url := range urls {
+		if status, read := call(t, http.MethodGet, url+"/"+id, "", -1); status != http.StatusNotFound {
+			t.Errorf("read %d %s", status, read)
+		}
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		cancelled, err := stores[1].Cancelled(t.Context(), id)
+		claimed, claimErr := stores[1].Claimed(t.Context(), id)
+		if !cancelled && !claimed && err == nil && claimErr == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the claim is left:", cancelled, claimed, err, claimErr)
+		}
+	}
+}
+
+// TestLostResponse: a response whose process has ended has failed, and says so.
+func TestLostResponse(t *testing.T) {
+	urls, stores := newNodes(t, fakecodex.Faults{})
+	_, ordinary := call(t, http.MethodPost, urls[0], `{"model":"m","input":"x","background":true}`, -1)
+	ended(t, urls[0]+"/"+idIn(t, ordinary))
+	id := responseid.Prefix + responseid.NewSuffix(time.Now())
+	entry := &responsestore.Entry{Running: true, Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
+	if err := stores[0].Put(t.Context(), id, entry); err != nil {
+		t.Fatal(err)
+	}
+	if err := stores[0].Claim(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if status, answer := call(t, http.MethodGet, urls[1]+"/"+id, "", -1); status != http.StatusOK || !strings.Contains(answer, `"status":"in_progress"`) {
+		t.Errorf("with a claim: %d %s", status, answer)
+	}
+	if err := stores[0].Unclaim(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range urls {
+		if how, answer := ended(t, url+"/"+id); how != "failed" || !strings.Contains(answer, "has ended before the response did") {
+			t.Errorf("without a claim: %s", answer)
+		}
+		if status, answer := call(t, http.MethodPost, url+"/"+id+"/cancel", "", -1); status != http.StatusBadRequest {
+			t.Errorf("cancelled: %d %s", status, answer)
+		}
+	}
+	if status, answer := call(t, http.MethodDelete, urls[1]+"/"+id, "", -1); status != http.StatusOK {
+		t.Errorf("deleted: %d %s", status, answer)
+	}
+}
