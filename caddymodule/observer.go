@@ -140,6 +140,7 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 		zap.Float64("duration", r.Duration.Seconds()),
 		zap.Int64("input_tokens", r.Usage.InputTokens),
 		zap.Int64("cached_input_tokens", r.Usage.CachedInputTokens),
+		zap.Int64("cache_write_input_tokens", r.Usage.CacheWriteInputTokens),
 		zap.Int64("output_tokens", r.Usage.OutputTokens),
 		zap.Int64("reasoning_output_tokens", r.Usage.ReasoningOutputTokens),
 		zap.Bool("usage_estimated", r.Estimated),

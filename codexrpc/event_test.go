@@ -52,7 +52,7 @@ func TestDecodeNotifications(t *testing.T) {
 		{
 			"response completed", methodResponseCompleted,
 			`{` + ids + `,"responseId":"r","usage":{"totalTokens":168,"inputTokens":123,"cachedInputTokens":23,"cacheWriteInputTokens":1,"outputTokens":45,"reasoningOutputTokens":5}}`,
-			Event{Kind: EventResponseCompleted, Usage: &Usage{168, 123, 23, 45, 5}},
+			Event{Kind: EventResponseCompleted, Usage: &Usage{168, 123, 23, 1, 45, 5}},
 		},
 		{
 			"response without usage", methodResponseCompleted, `{` + ids + `,"responseId":"r","usage":null}`,
@@ -136,7 +136,7 @@ func TestUserInputVariants(t *testing.T) {
 }
 
 func TestUsageAdds(t *testing.T) {
-	if got, want := (Usage{1, 2, 3, 4, 5}).Add(Usage{10, 20, 30, 40, 50}), (Usage{11, 22, 33, 44, 55}); got != want {
+	if got, want := (Usage{1, 2, 3, 4, 5, 6}).Add(Usage{10, 20, 30, 40, 50, 60}), (Usage{11, 22, 33, 44, 55, 66}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -217,6 +217,7 @@ func parseUsage(v gjson.Result) *Usage {
 		TotalTokens:           v.Get("totalTokens").Int(),
 		InputTokens:           v.Get("inputTokens").Int(),
 		CachedInputTokens:     v.Get("cachedInputTokens").Int(),
+		CacheWriteInputTokens: v.Get("cacheWriteInputTokens").Int(),
 		OutputTokens:          v.Get("outputTokens").Int(),
 		ReasoningOutputTokens: v.Get("reasoningOutputTokens").Int(),
 	}

@@ -124,7 +124,8 @@ type TurnStartParams struct {
 type Usage struct {
 	TotalTokens           int64 `json:"totalTokens"`
 	InputTokens           int64 `json:"inputTokens"`
-	CachedInputTokens     int64 `json:"cachedInputTokens"`
+	CachedInputTokens     int64 `json:"cachedInputTokens"`     // read from the provider's cache
+	CacheWriteInputTokens int64 `json:"cacheWriteInputTokens"` // written to it; 0 before codex 0.169
 	OutputTokens          int64 `json:"outputTokens"`
 	ReasoningOutputTokens int64 `json:"reasoningOutputTokens"`
 }
@@ -135,6 +136,7 @@ func (u Usage) Add(v Usage) Usage {
 		TotalTokens:           u.TotalTokens + v.TotalTokens,
 		InputTokens:           u.InputTokens + v.InputTokens,
 		CachedInputTokens:     u.CachedInputTokens + v.CachedInputTokens,
+		CacheWriteInputTokens: u.CacheWriteInputTokens + v.CacheWriteInputTokens,
 		OutputTokens:          u.OutputTokens + v.OutputTokens,
 		ReasoningOutputTokens: u.ReasoningOutputTokens + v.ReasoningOutputTokens,
 	}
@@ -146,6 +148,7 @@ func (u Usage) Sub(v Usage) Usage {
 		TotalTokens:           u.TotalTokens - v.TotalTokens,
 		InputTokens:           u.InputTokens - v.InputTokens,
 		CachedInputTokens:     u.CachedInputTokens - v.CachedInputTokens,
+		CacheWriteInputTokens: u.CacheWriteInputTokens - v.CacheWriteInputTokens,
 		OutputTokens:          u.OutputTokens - v.OutputTokens,
 		ReasoningOutputTokens: u.ReasoningOutputTokens - v.ReasoningOutputTokens,
 	}

@@ -25,7 +25,7 @@ func TestChatBody(t *testing.T) {
 	body := func(message, reason string) string {
 		return `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","choices":[{"index":0,"message":` + message +
 			`,"logprobs":null,"finish_reason":"` + reason + `"}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,` +
-			`"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}}`
+			`"prompt_tokens_details":{"cached_tokens":3,"cache_write_tokens":1},"completion_tokens_details":{"reasoning_tokens":2}}}`
 	}
 	for name, c := range map[string]struct {
 		outs []turn.Output
@@ -74,7 +74,7 @@ func TestChatBodyChoices(t *testing.T) {
 		`{"index":0,"message":{"role":"assistant","content":"aa","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"},` +
 		`{"index":1,"message":{"role":"assistant","content":"b","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"length"},` +
 		`{"index":2,"message":{"role":"assistant","content":null,"refusal":null,"annotations":[],"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],` +
-		`"usage":{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}}`
+		`"usage":{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9,"cache_write_tokens":3},"completion_tokens_details":{"reasoning_tokens":6}}}`
 	if got := string(b.JSON()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

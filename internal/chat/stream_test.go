@@ -13,7 +13,7 @@ import (
 
 var (
 	testMeta  = Meta{ID: "chatcmpl-1", Model: "m", Created: 42}
-	testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2}
+	testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2}
 )
 
 func textOut(s string) turn.Output      { return turn.Output{Kind: turn.OutputText, Text: s} }
@@ -140,7 +140,7 @@ func TestChatStream(t *testing.T) {
 				chunk(`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}`, `,"usage":null`),
 				chunk(`{"index":0,"delta":{"content":"x"},"finish_reason":null}`, `,"usage":null`),
 				chunk(`{"index":0,"delta":{},"finish_reason":"length"}`, `,"usage":null`),
-				chunk(``, `,"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}`),
+				chunk(``, `,"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":3,"cache_write_tokens":1},"completion_tokens_details":{"reasoning_tokens":2}}`),
 			},
 		},
 		"failure later": {
@@ -195,7 +195,7 @@ func TestChatStreamChoices(t *testing.T) {
 				delta("2", roleNull), delta("2", `{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`),
 				delta("0", `{"content":"a"}`), delta("2", `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`),
 				last("2", "tool_calls"), last("0", "stop"),
-				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}`),
+				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9,"cache_write_tokens":3},"completion_tokens_details":{"reasoning_tokens":6}}`),
 			},
 		},
 		"a failure": {
@@ -214,7 +214,7 @@ func TestChatStreamChoices(t *testing.T) {
 				delta("0", roleNull), delta("0", `{"function_call":{"name":"f","arguments":""}}`), delta("1", role), delta("1", `{"content":"b"}`),
 				delta("1", `{"function_call":{"name":"g","arguments":""}}`), delta("0", `{"function_call":{"arguments":"{\"a\""}}`), delta("0", `{"function_call":{"arguments":":1}"}}`),
 				last("0", "function_call"), last("1", "length"), delta("2", role), last("2", "stop"),
-				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9},"completion_tokens_details":{"reasoning_tokens":6}}`),
+				chunk(``, `{"prompt_tokens":21,"completion_tokens":15,"total_tokens":36,"prompt_tokens_details":{"cached_tokens":9,"cache_write_tokens":3},"completion_tokens_details":{"reasoning_tokens":6}}`),
 			},
 		},
 	} {

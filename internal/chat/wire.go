@@ -85,7 +85,8 @@ type usage struct {
 	CompletionTokens int64 `json:"completion_tokens"`
 	TotalTokens      int64 `json:"total_tokens"`
 	PromptDetails    struct {
-		CachedTokens int64 `json:"cached_tokens"`
+		CachedTokens     int64 `json:"cached_tokens"`
+		CacheWriteTokens int64 `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionDetails struct {
 		ReasoningTokens int64 `json:"reasoning_tokens"`
@@ -99,6 +100,7 @@ type usage struct {
 func newUsage(u codexrpc.Usage, estimated bool) *usage {
 	w := &usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: estimated}
 	w.PromptDetails.CachedTokens = u.CachedInputTokens
+	w.PromptDetails.CacheWriteTokens = u.CacheWriteInputTokens
 	w.CompletionDetails.ReasoningTokens = u.ReasoningOutputTokens
 	return w
 }

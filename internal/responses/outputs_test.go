@@ -8,7 +8,7 @@ import (
 // pngURL is a valid data URL of an image.
 const pngURL = "data:image/png;base64,iVBORw0KGgo="
 
-var testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2}
+var testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2}
 
 func textOut(s string) turn.Output { return turn.Output{Kind: turn.OutputText, Text: s} }
 func startOut(call int, id, name string) turn.Output {

@@ -217,7 +217,7 @@ func checkDeltas(t *testing.T, events []readEvent, response []byte) {
 }
 
 func TestResponseStreamEvents(t *testing.T) {
-	usage := turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop, Usage: codexrpc.Usage{InputTokens: 3, CachedInputTokens: 1, OutputTokens: 2, ReasoningOutputTokens: 1, TotalTokens: 5}}
+	usage := turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop, Usage: codexrpc.Usage{InputTokens: 3, CachedInputTokens: 1, CacheWriteInputTokens: 2, OutputTokens: 2, ReasoningOutputTokens: 1, TotalTokens: 5}}
 	message := []string{"output_item.added", "content_part.added", "output_text.delta", "output_text.done", "content_part.done", "output_item.done"}
 	call := []string{"output_item.added", "function_call_arguments.delta", "function_call_arguments.done", "output_item.done"}
 	custom := []string{"output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.done", "output_item.done"}
@@ -229,7 +229,7 @@ func TestResponseStreamEvents(t *testing.T) {
 		holds []string // in the last event
 	}{
 		"nothing": {[]turn.Output{usage}, nil, "completed", []string{`"output":[]`, `"status":"completed","completed_at":1700000009`,
-			`"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1,"cache_write_tokens":0},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":5}`}},
+			`"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1,"cache_write_tokens":2},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":5}`}},
 		"text": {[]turn.Output{textOut("Hi"), usage}, message, "completed",
 			[]string{`[{"id":"msg_SUFFIX_0","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}]`}},
 		"two messages": {[]turn.Output{textOut("a"), messageGapOut, textOut("b"), usage}, slices.Concat(message, message), "completed", nil},

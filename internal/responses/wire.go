@@ -30,8 +30,7 @@ type incompleteDetails struct {
 	Reason string `json:"reason"`
 }
 
-// usage is a ResponseUsage. Codex does not report what was written to the provider's
-// cache.
+// usage is a ResponseUsage.
 type usage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	InputDetails struct {
@@ -52,6 +51,7 @@ type usage struct {
 func newUsage(u codexrpc.Usage, estimated bool) usage {
 	w := usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: estimated}
 	w.InputDetails.CachedTokens = u.CachedInputTokens
+	w.InputDetails.CacheWriteTokens = u.CacheWriteInputTokens
 	w.OutputDetails.ReasoningTokens = u.ReasoningOutputTokens
 	return w
 }

@@ -19,7 +19,7 @@ func record(user, id string) gateway.Record {
 	return gateway.Record{
 		Time: time.Now(), Duration: 1500 * time.Millisecond, FirstOutput: 250 * time.Millisecond, Route: gateway.RouteChat,
 		RequestID: id, User: user, Model: "gpt-5", Mode: turn.ModeXML, Status: 200,
-		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, OutputTokens: 5, ReasoningOutputTokens: 2, TotalTokens: 15},
+		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2, TotalTokens: 15},
 		Tools: turn.Report{
 			Started: 3, Flushed: 1, Calls: 2, Truncated: true, Duplicates: 1, Unwritable: 3,
 			Aborted: map[usetool.AbortReason]int{usetool.AbortNested: 1, usetool.AbortUnclosed: 1},
@@ -36,7 +36,7 @@ func TestAccounts(t *testing.T) {
 	b.TurnEnded(record("bob", "3"))
 
 	alice := b.Account("alice")
-	if alice.Requests != 2 || alice.Errors != 1 || alice.Tokens != (Tokens{20, 10, 30, 6, 4}) {
+	if alice.Requests != 2 || alice.Errors != 1 || alice.Tokens != (Tokens{20, 10, 30, 6, 2, 4}) {
 		t.Errorf("%+v", alice)
 	}
 	if alice.ToolCalls != (ToolCalls{4, 2, 2, 6}) {

@@ -37,8 +37,9 @@ type Tokens struct {
 	Prompt     int64 `json:"prompt_tokens"`
 	Completion int64 `json:"completion_tokens"`
 	Total      int64 `json:"total_tokens"`
-	Cached     int64 `json:"cached_tokens"`    // part of Prompt
-	Reasoning  int64 `json:"reasoning_tokens"` // part of Completion
+	Cached     int64 `json:"cached_tokens"`      // part of Prompt
+	CacheWrite int64 `json:"cache_write_tokens"` // part of Prompt
+	Reasoning  int64 `json:"reasoning_tokens"`   // part of Completion
 }
 
 func tokensOf(r gateway.Record) Tokens {
@@ -47,6 +48,7 @@ func tokensOf(r gateway.Record) Tokens {
 		Completion: r.Usage.OutputTokens,
 		Total:      r.Usage.TotalTokens,
 		Cached:     r.Usage.CachedInputTokens,
+		CacheWrite: r.Usage.CacheWriteInputTokens,
 		Reasoning:  r.Usage.ReasoningOutputTokens,
 	}
 }
@@ -56,6 +58,7 @@ func (t *Tokens) add(u Tokens) {
 	t.Completion += u.Completion
 	t.Total += u.Total
 	t.Cached += u.Cached
+	t.CacheWrite += u.CacheWrite
 	t.Reasoning += u.Reasoning
 }
 

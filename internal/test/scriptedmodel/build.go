@@ -149,9 +149,9 @@ func duration(text string) (time.Duration, error) {
 func parseUsage(text string) (*Usage, error) {
 	numbers := strings.Split(text, ",")
 	u := new(Usage)
-	fields := []*int{&u.Input, &u.Cached, &u.Output, &u.Reasoning}
-	if len(numbers) != len(fields) {
-		return nil, errors.New("want four numbers, with commas between them")
+	fields := []*int{&u.Input, &u.Cached, &u.Output, &u.Reasoning, &u.CacheWrite}
+	if len(numbers) != len(fields) && len(numbers) != len(fields)-1 {
+		return nil, errors.New("want four or five numbers, with commas between them")
 	}
 	for i, number := range numbers {
 		n, err := strconv.Atoi(number)

@@ -51,11 +51,11 @@ func TestScripts(t *testing.T) {
 		prompt string
 		want   Script
 	}{
-		{"chunk=7; delay=5ms; firstdelay=1s; usage:1,2,3,4; say:a", Script{
-			Output: []Output{Say("a")}, Chunk: 7, Delay: 5 * time.Millisecond, FirstDelay: time.Second, Usage: &Usage{1, 2, 3, 4}}},
+		{"chunk=7; delay=5ms; firstdelay=1s; usage:1,2,3,4,5; say:a", Script{
+			Output: []Output{Say("a")}, Chunk: 7, Delay: 5 * time.Millisecond, FirstDelay: time.Second, Usage: &Usage{1, 2, 3, 4, 5}}},
 		{"chunk=all; say:a", Script{Output: []Output{Say("a")}, Chunk: ChunkAll}},
 		{`tool:2 f {"n":%d,"m":"%d"}`, Script{Output: []Output{Call{Name: "f", Arguments: `{"n":1,"m":"1"}`}, Call{Name: "f", Arguments: `{"n":2,"m":"2"}`}}}},
-		{"callid=c1; tool:2 f {}; usage:1,2,3,4", Script{Output: []Output{Call{Name: "f", Arguments: "{}", ID: "c1"}, Call{Name: "f", Arguments: "{}", ID: "c1"}}, Usage: &Usage{1, 2, 3, 4}}},
+		{"callid=c1; tool:2 f {}; usage:1,2,3,4", Script{Output: []Output{Call{Name: "f", Arguments: "{}", ID: "c1"}, Call{Name: "f", Arguments: "{}", ID: "c1"}}, Usage: &Usage{1, 2, 3, 4, 0}}},
 		{"tool:f not JSON", Script{Output: []Output{Call{Name: "f", Arguments: "not JSON"}}}},
 		{"tool:2 f", Script{Output: []Output{Call{Name: "f", Arguments: "{}"}, Call{Name: "f", Arguments: "{}"}}}},
 		{`usetool:2 f {"b":"x %d","a":[1]}`, Script{Output: []Output{Say(
@@ -93,7 +93,7 @@ func TestBadDirectives(t *testing.T) {
 	s := start(t, Options{})
 	for _, prompt := range []string{
 		"chunk=0", "chunk=-1", "chunk=x", "chunk=", "delay=5", "delay=-1s", "delay=24h", "firstdelay=x",
-		"usage:1,2,3", "usage:1,2,3,x", "usage:1,2,3,-4", "usage:",
+		"usage:1,2,3", "usage:1,2,3,4,5,6", "usage:1,2,3,x", "usage:1,2,3,-4", "usage:",
 		"tool:", "tool:0 f", "tool:1001 f", "tool:3", "usetool:f [1]", "usetool:f {", `usetool:f {"a":`, `usetool:f {"a":1`,
 		"http:", "http:99", "http:200", "http:418 x", "http:499", "http:503 0", "http:503 x",
 		"limit:-1", "limit:soon", "limit:1 two words",

@@ -63,7 +63,8 @@
 //	firstdelay=DURATION   pause before the first output
 //	callid=ID             call id of all calls that follow; by default each has its
 //	                      own
-//	usage:IN,CACHED,OUT,REASONING   token counts; by default [DefaultUsage]
+//	usage:IN,CACHED,OUT,REASONING[,CACHE_WRITE]   token counts; by default
+//	                      [DefaultUsage]
 //
 // Examples:
 //

@@ -167,6 +167,7 @@ func checkUsage(t *testing.T, a answer, want Usage) {
 	got := Usage{
 		number("input_tokens"), number("input_tokens_details", "cached_tokens"),
 		number("output_tokens"), number("output_tokens_details", "reasoning_tokens"),
+		number("input_tokens_details", "cache_write_tokens"),
 	}
 	if got != want {
 		t.Errorf("usage %+v, want %+v", got, want)
@@ -175,7 +176,7 @@ func checkUsage(t *testing.T, a answer, want Usage) {
 
 func TestUsage(t *testing.T) {
 	s := start(t, Options{})
-	checkUsage(t, s.prompt("usage:1000,500,70,30; say:x", nil), Usage{1000, 500, 70, 30})
+	checkUsage(t, s.prompt("usage:1000,500,70,30,200; say:x", nil), Usage{1000, 500, 70, 30, 200})
 	checkUsage(t, s.prompt("incomplete:content_filter", nil), DefaultUsage)
 	if usage := s.prompt("fail:server_error", nil).last().at("response", "usage"); usage != nil {
 		t.Errorf("a failed response has the usage %v", usage)

@@ -30,6 +30,8 @@ type Script struct {
 // Usage counts tokens.
 type Usage struct {
 	Input, Cached, Output, Reasoning int
+	// CacheWrite are input tokens that were written to the cache.
+	CacheWrite int
 }
 
 // DefaultUsage is the usage of a response whose script has none, whatever its

@@ -59,7 +59,8 @@ type wireUsage struct {
 }
 
 type inputDetails struct {
-	CachedTokens int `json:"cached_tokens"`
+	CachedTokens     int `json:"cached_tokens"`
+	CacheWriteTokens int `json:"cache_write_tokens"`
 }
 
 type outputDetails struct {
@@ -69,7 +70,7 @@ type outputDetails struct {
 func (u Usage) wire() *wireUsage {
 	return &wireUsage{
 		InputTokens:        u.Input,
-		InputTokensDetails: inputDetails{u.Cached},
+		InputTokensDetails: inputDetails{u.Cached, u.CacheWrite},
 		OutputTokens:       u.Output,
 		OutputDetails:      outputDetails{u.Reasoning},
 		TotalTokens:        u.Input + u.Output,
