@@ -66,6 +66,7 @@ type Model struct {
 // prompt, also if they are empty.
 type ThreadStartParams struct {
 	Model                 string         `json:"model,omitempty"`
+	ServiceTier           string         `json:"serviceTier,omitempty"` // ignored unless the model's catalogue entry has it; flex always works
 	BaseInstructions      *string        `json:"baseInstructions,omitempty"`
 	DeveloperInstructions string         `json:"developerInstructions,omitempty"`
 	Cwd                   string         `json:"cwd,omitempty"`

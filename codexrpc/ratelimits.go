@@ -46,6 +46,24 @@ func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
+// Tightest returns the window with the highest use; nil: none is known. A window that
+// has been reset since is not known any more.
+func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
+	for _, w := range []*RateWindow{l.Primary, l.Secondary} {
+		if w == nil || !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) {
+			continue
+		}
+		if tightest == nil || w.UsedPercent > tightest.UsedPercent {
+			tightest = w
+		}
+	}
+	return tightest
+}
+
+// LastRateLimits returns the limits that the app-server has reported last; ok is false
+// if it has not.
+func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.limits.snapshot() }
+
 // RateLimits asks the app-server for the limits of the account's plan, which may
 // ask the provider. If it refuses, as it does with a provider that needs no account,
 // the limits that came with the model's responses are returned, or else the refusal,

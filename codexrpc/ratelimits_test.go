@@ -32,6 +32,32 @@ func TestRetryAt(t *testing.T) {
 	}
 }
 
+func TestTightest(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	window := func(used float64, resetsIn time.Duration) *RateWindow {
+		return &RateWindow{UsedPercent: used, ResetsAt: now.Add(resetsIn)}
+	}
+	little, much, over := window(10, time.Minute), window(90, time.Hour), window(100, -time.Second)
+	undated := &RateWindow{UsedPercent: 50}
+	for name, test := range map[string]struct {
+		limits RateLimits
+		want   *RateWindow
+	}{
+		"unknown":         {RateLimits{}, nil},
+		"one":             {RateLimits{Secondary: little}, little},
+		"the second":      {RateLimits{Primary: little, Secondary: much}, much},
+		"the first":       {RateLimits{Primary: much, Secondary: little}, much},
+		"equal":           {RateLimits{Primary: little, Secondary: window(10, time.Hour)}, little},
+		"reset since":     {RateLimits{Primary: over, Secondary: little}, little},
+		"both reset":      {RateLimits{Primary: over, Secondary: over}, nil},
+		"without a reset": {RateLimits{Primary: undated, Secondary: little}, undated},
+	} {
+		if got := test.limits.Tightest(now); got != test.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // update sends a notification of the limits.
 func update(p *peer, snapshot string) {
 	p.t.Helper()

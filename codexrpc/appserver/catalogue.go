@@ -13,8 +13,8 @@ import (
 
 // changes are the members of each model in the catalogue that are set to other
 // values: those by which Codex offers tools of its own, and those by which it
-// replaces a long history by a summary. No other setting does that. Whether a
-// history is too long is then the provider's decision.
+// replaces a long history by a summary, and the service tiers. No other setting does
+// that. Whether a history is too long is then the provider's decision.
 var changes = map[string]json.RawMessage{
 	"tool_mode":                    json.RawMessage(`"direct"`), // no exec and wait around the tools
 	"apply_patch_tool_type":        json.RawMessage(`null`),     // no apply_patch
@@ -24,14 +24,18 @@ var changes = map[string]json.RawMessage{
 	"context_window":               json.RawMessage(`null`),     // no compaction
 	"max_context_window":           json.RawMessage(`null`),
 	"auto_compact_token_limit":     json.RawMessage(`null`),
+	"service_tiers":                json.RawMessage(serviceTiers), // whether a model has a tier is for the provider to say
 }
+
+// serviceTiers are the tiers that Codex passes on only for models that have them.
+const serviceTiers = `[{"id":"priority","name":"","description":""},{"id":"scale","name":"","description":""}]`
 
 // fallback is a catalogue of one model whose empty name is a prefix of every
 // name. It has the properties that Codex assumes of a model that it does not
 // know, but no context window.
 const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
-	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[]}]}`
+	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
 
 // catalogue is what an instance knows of Codex's models. The zero catalogue
 // knows none.

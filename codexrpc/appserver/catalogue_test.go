@@ -39,6 +39,7 @@ func TestChangeCatalogue(t *testing.T) {
 	// In the order of their names.
 	const head = `"apply_patch_tool_type":null,"auto_compact_token_limit":null,"context_window":null,`
 	const tail = `"experimental_supported_tools":[],"max_context_window":null,"multi_agent_version":null,`
+	const tiers = `"service_tiers":` + serviceTiers + `,`
 	for _, test := range []struct {
 		name, in string
 		want     []string
@@ -46,21 +47,21 @@ func TestChangeCatalogue(t *testing.T) {
 		{
 			"present",
 			`{"models":[{"slug":"a","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","experimental_supported_tools":["clock",{"x":[1]}],"multi_agent_version":"v2","supports_search_tool":true,"context_window":272000,"max_context_window":1,"auto_compact_token_limit":9}]}`,
-			[]string{`{"models":[{` + head + tail + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`},
+			[]string{`{"models":[{` + head + tail + tiers + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`},
 		},
-		{"no_members", `{"models":[{"slug":"a"}]}`, []string{`{"models":[{` + head + tail + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`}},
+		{"no_members", `{"models":[{"slug":"a"}]}`, []string{`{"models":[{` + head + tail + tiers + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`}},
 		{"no_names", `{"models":[{},{"slug":7}]}`, nil},
 		{
 			// Only members of a model count; numbers and escapes stay as they are.
 			"all_else",
 			"\n{\"tool_mode\":\"x\",\"v\" : 1.0e2,\"models\" :\t[ {\"slug\":\"\\u00e4\\/ü\", \"deep\":{\"tool_mode\":\"x\",\"list\":[{\"tool_mode\":\"y\"}]}, \"n\": 10000000000000000000001}]}\n",
-			[]string{`{"models":[{` + head + `"deep":{"tool_mode":"x","list":[{"tool_mode":"y"}]},` + tail + `"n":10000000000000000000001,"slug":"\u00e4\/ü","supports_search_tool":false,"tool_mode":"direct"}]}`},
+			[]string{`{"models":[{` + head + `"deep":{"tool_mode":"x","list":[{"tool_mode":"y"}]},` + tail + `"n":10000000000000000000001,` + tiers + `"slug":"\u00e4\/ü","supports_search_tool":false,"tool_mode":"direct"}]}`},
 		},
 		{
 			"each_of_several", `{"models":[{"slug":"a"},{},{"slug":"b","x":1}]}`,
 			[]string{
-				`{"models":[{` + head + tail + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`,
-				`{"models":[{` + head + tail + `"slug":"b","supports_search_tool":false,"tool_mode":"direct","x":1}]}`,
+				`{"models":[{` + head + tail + tiers + `"slug":"a","supports_search_tool":false,"tool_mode":"direct"}]}`,
+				`{"models":[{` + head + tail + tiers + `"slug":"b","supports_search_tool":false,"tool_mode":"direct","x":1}]}`,
 			},
 		},
 	} {

@@ -23,7 +23,7 @@ func bodyOfAll(t *testing.T, meta Meta, all []said) *Body {
 
 func TestChatBody(t *testing.T) {
 	body := func(message, reason string) string {
-		return `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","choices":[{"index":0,"message":` + message +
+		return `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"message":` + message +
 			`,"logprobs":null,"finish_reason":"` + reason + `"}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,` +
 			`"prompt_tokens_details":{"cached_tokens":3,"cache_write_tokens":1},"completion_tokens_details":{"reasoning_tokens":2}}}`
 	}
@@ -70,7 +70,7 @@ func TestChatBodyChoices(t *testing.T) {
 		{2, startOut(0, "c", "f")}, {1, textOut("b")}, {2, argumentsOut(0, "c", "{}")}, {0, textOut("a")}, {1, finishOut(turn.FinishLength)},
 		{1, textOut("late")}, {0, textOut("a")}, {2, finishOut(turn.FinishToolCalls)}, {0, finishOut(turn.FinishStop)},
 	})
-	want := `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","choices":[` +
+	want := `{"id":"chatcmpl-1","object":"chat.completion","created":42,"model":"m","service_tier":"default","system_fingerprint":"fp_1","choices":[` +
 		`{"index":0,"message":{"role":"assistant","content":"aa","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"},` +
 		`{"index":1,"message":{"role":"assistant","content":"b","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"length"},` +
 		`{"index":2,"message":{"role":"assistant","content":null,"refusal":null,"annotations":[],"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],` +

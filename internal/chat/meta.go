@@ -7,6 +7,9 @@ type Meta struct {
 	ID      string // of the completion, for example "chatcmpl-…"
 	Model   string // as the client named it
 	Created int64  // Unix time in seconds
+	// ServiceTier and Fingerprint are the service_tier and the system_fingerprint. Empty
+	// ones are left out.
+	ServiceTier, Fingerprint string
 	// IncludeUsage adds a chunk with the usage to a stream. A body always has the
 	// usage.
 	IncludeUsage bool
@@ -30,4 +33,6 @@ func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
 	return reason
 }
 
-func (m *Meta) head(object string) head { return head{m.ID, object, m.Created, m.Model} }
+func (m *Meta) head(object string) head {
+	return head{m.ID, object, m.Created, m.Model, m.ServiceTier, m.Fingerprint}
+}

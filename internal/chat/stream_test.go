@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	testMeta  = Meta{ID: "chatcmpl-1", Model: "m", Created: 42}
+	testMeta  = Meta{ID: "chatcmpl-1", Model: "m", Created: 42, ServiceTier: "default", Fingerprint: "fp_1"}
 	testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2}
 )
 
@@ -87,7 +87,7 @@ func chunksOf(t *testing.T, meta Meta, all []said) []string {
 func TestChatStream(t *testing.T) {
 	// chunk is a frame with the given choices.
 	chunk := func(choices, more string) string {
-		return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":42,"model":"m","choices":[` + choices + `]` + more + `}`
+		return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":42,"model":"m","service_tier":"default","system_fingerprint":"fp_1","choices":[` + choices + `]` + more + `}`
 	}
 	delta := func(d string) string { return chunk(`{"index":0,"delta":`+d+`,"finish_reason":null}`, "") }
 	last := func(reason string) string { return chunk(`{"index":0,"delta":{},"finish_reason":"`+reason+`"}`, "") }
@@ -171,7 +171,7 @@ func TestChatStream(t *testing.T) {
 // others do, and the usage of all comes last.
 func TestChatStreamChoices(t *testing.T) {
 	chunk := func(choices, usage string) string {
-		return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":42,"model":"m","choices":[` + choices + `],"usage":` + usage + `}`
+		return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":42,"model":"m","service_tier":"default","system_fingerprint":"fp_1","choices":[` + choices + `],"usage":` + usage + `}`
 	}
 	delta := func(choice, d string) string {
 		return chunk(`{"index":`+choice+`,"delta":`+d+`,"finish_reason":null}`, "null")

@@ -13,6 +13,9 @@ type head struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	Model   string `json:"model"`
+
+	ServiceTier       string `json:"service_tier,omitempty"`
+	SystemFingerprint string `json:"system_fingerprint,omitempty"`
 }
 
 // completion is a CreateChatCompletionResponse, or a CreateChatCompletionStreamResponse.

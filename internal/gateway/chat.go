@@ -42,12 +42,13 @@ func (chatRequest) resolve(context.Context, *exchange) *apierror.Error { return 
 const idSuffixLength = 8
 
 // form returns the form of the completion.
-func (q chatRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
+func (q chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options) form {
 	id := rand.Text()
 	options.IDSuffix = strings.ToLower(id[:idSuffixLength])
-	return chatForm{conversation: q.ConversationField(), meta: chat.Meta{
+	return chatForm{x: x, model: plan.Thread.Model, conversation: q.ConversationField(), meta: chat.Meta{
 		ID:              "chatcmpl-" + id,
 		Model:           plan.Model,
+		ServiceTier:     plan.ServiceTier,
 		Created:         time.Now().Unix(),
 		IncludeUsage:    plan.IncludeUsage,
 		Choices:         plan.Choices,
@@ -58,15 +59,23 @@ func (q chatRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options)
 
 // chatForm is the form of a chat completion.
 type chatForm struct {
-	meta         chat.Meta
-	conversation string // the field of the request with the conversation
+	x            *exchange
+	model        string    // Codex's name of it
+	meta         chat.Meta // without the fingerprint
+	conversation string    // the field of the request with the conversation
 }
 
 func (f chatForm) stream(w *sse.Writer) streamEncoder {
-	return &chatStream{chat.NewStream(f.meta, w.WriteData), w}
+	return &chatStream{chat.NewStream(f.started(), w.WriteData), w}
 }
 
-func (f chatForm) body() bodyEncoder { return chat.NewBody(f.meta) }
+func (f chatForm) body() bodyEncoder { return chat.NewBody(f.started()) }
+
+// started returns the whole meta, once the turns have started.
+func (f chatForm) started() chat.Meta {
+	f.meta.Fingerprint = f.x.fingerprint(f.model)
+	return f.meta
+}
 
 // apiError names the field with the conversation if that is too long.
 func (f chatForm) apiError(failure error) *apierror.Error {

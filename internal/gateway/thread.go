@@ -53,12 +53,13 @@ const longHistory = 256 << 10
 // catalogueFor returns the path of the file with the properties of a plan's model, or
 // an empty one. Codex may have learnt of a model that is in no catalogue from the
 // provider, whose properties then must stay; so the fallback is for long histories
-// only. It is not for appended instructions, since Codex's own prompt for such a model
+// and for service tiers only. It is not for appended instructions, since Codex's own prompt for such a model
 // is not known here.
 func catalogueFor(ctx context.Context, at place, plan *prompt.Plan) string {
 	model := plan.Thread.Model
 	path := at.process.Catalogue(model)
-	if path != "" || plan.HistorySize() < longHistory || at.instructions.Append {
+	needed := plan.HistorySize() >= longHistory || plan.Thread.ServiceTier != ""
+	if path != "" || !needed || at.instructions.Append {
 		return path
 	}
 	models, err := at.conn.Models(ctx)

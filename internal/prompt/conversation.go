@@ -21,6 +21,7 @@ type Conversation struct {
 	Ignored  []string // parameters without a counterpart in Codex
 
 	Verbosity   string // empty: the model's own
+	tier        string // service_tier; empty: none
 	MaxTokens   int    // that the answer may have; 0: no limit
 	SerialTools bool   // parallel_tool_calls is false
 	Stream      bool

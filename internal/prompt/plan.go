@@ -50,6 +50,8 @@ type Plan struct {
 	Stream, IncludeUsage bool
 	// Model is the client's name of the model. Thread has Codex's name.
 	Model string
+	// ServiceTier is the service_tier of the answer.
+	ServiceTier string
 	// Ignored lists the parameters that would change the answer but have no counterpart
 	// in Codex, in the order of the request.
 	Ignored []string
@@ -95,6 +97,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 	p := &Plan{
 		Thread: codexrpc.ThreadStartParams{
 			Model:                 model,
+			ServiceTier:           c.codexTier(),
 			BaseInstructions:      &instructions,
 			DeveloperInstructions: c.developerInstructions(names),
 			Cwd:                   opts.Cwd,
@@ -117,6 +120,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		MaxTokens:         c.MaxTokens,
 		Stream:            c.Stream,
 		Model:             c.Model,
+		ServiceTier:       c.ServiceTier(),
 		Ignored:           c.Ignored,
 	}
 	if opts.NoReasoning {

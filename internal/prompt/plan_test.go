@@ -282,9 +282,9 @@ func TestPlanSettings(t *testing.T) {
 		"effort":    {fields: `"reasoning_effort":"xhigh"`, effort: "xhigh"},
 		"no effort": {fields: `"reasoning_effort":"none"`, effort: "none"},
 		"ignored": {
-			fields: `"temperature":0.2,"top_p":0.5,"max_tokens":1,"stop":"x","moderation":{"model":"x"},"seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"service_tier":"flex","prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3,"prompt_cache_retention":"24h","prompt_cache_options":{}`,
+			fields: `"temperature":0.2,"top_p":0.5,"max_tokens":1,"stop":"x","moderation":{"model":"x"},"seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3,"prompt_cache_retention":"24h","prompt_cache_options":{}`,
 			ignored: []string{"temperature", "top_p", "moderation", "seed", "presence_penalty",
-				"frequency_penalty", "logit_bias", "service_tier", "prediction", "web_search_options"},
+				"frequency_penalty", "logit_bias", "prediction", "web_search_options"},
 		},
 		"neutral values": {fields: `"temperature":1,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"logit_bias":{},"service_tier":"auto"`},
 		"as floats":      {fields: `"temperature":1.0,"top_p":1.00,"presence_penalty":-0.0,"frequency_penalty":0e0`},
@@ -320,6 +320,19 @@ func TestPlanSettings(t *testing.T) {
 				t.Errorf("a name that Codex does not know leads to %q", got)
 			}
 		})
+	}
+}
+
+// TestServiceTier: what Codex is asked for, and what the answer says.
+func TestServiceTier(t *testing.T) {
+	for given, want := range map[string][2]string{
+		`null`: {"", "default"}, `"auto"`: {"", "default"}, `"default"`: {"default", "default"}, `"flex"`: {"flex", "flex"},
+		`"priority"`: {"priority", "priority"}, `"fast"`: {"fast", "priority"}, `"scale"`: {"scale", "scale"},
+	} {
+		p := mustPlan(t, withFields(`"service_tier":`+given))
+		if got := [2]string{p.Thread.ServiceTier, p.ServiceTier}; got != want || p.Ignored != nil {
+			t.Errorf("%s becomes %q, want %q; ignored: %q", given, got, want, p.Ignored)
+		}
 	}
 }
 

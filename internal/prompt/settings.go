@@ -39,6 +39,41 @@ func (c *Conversation) ReadVerbosity(v jsontext.Value) *field.Error {
 	return field.OneOf(&c.Verbosity, verbosities, v)
 }
 
+// serviceTiers lists the values of service_tier (ServiceTier).
+var serviceTiers = []string{tierAuto, tierDefault, "flex", "scale", tierPriority, tierFast}
+
+const (
+	tierAuto     = "auto"    // what the provider gives to this login: the same as none
+	tierDefault  = "default" // the usual speed and price
+	tierPriority = "priority"
+	tierFast     = "fast" // Codex asks its provider for priority
+)
+
+// ReadServiceTier reads the field service_tier.
+func (c *Conversation) ReadServiceTier(v jsontext.Value) *field.Error {
+	return field.OneOf(&c.tier, serviceTiers, v)
+}
+
+// codexTier returns the tier that Codex is asked for. It is empty for none.
+func (c *Conversation) codexTier() string {
+	if c.tier == tierAuto {
+		return ""
+	}
+	return c.tier
+}
+
+// ServiceTier returns the service_tier of an answer: the tier that the provider is asked
+// for. Codex does not report which tier the provider has used.
+func (c *Conversation) ServiceTier() string {
+	switch c.tier {
+	case "", tierAuto:
+		return tierDefault
+	case tierFast:
+		return tierPriority
+	}
+	return c.tier
+}
+
 // ReadStream reads the field stream.
 func (c *Conversation) ReadStream(v jsontext.Value) *field.Error {
 	f := field.Optional(jsontext.KindBool, v)

@@ -80,6 +80,7 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"metadata":             (*Request).readMetadata,
 	"max_output_tokens":    (*Request).readMaxTokens,
 	"truncation":           (*Request).readTruncation,
+	"service_tier":         (*Request).ReadServiceTier,
 	"client_metadata":      (*Request).readClientMetadata,
 
 	"background":   (*Request).readBackground,
@@ -94,7 +95,6 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"safety_identifier":      echoed("", "", func(e *settings) *jsontext.Value { return &e.SafetyIdentifier }, jsontext.KindString),
 	"prompt_cache_key":       echoed("", "", func(e *settings) *jsontext.Value { return &e.PromptCacheKey }, jsontext.KindString),
 	"user":                   echoed("", "", func(e *settings) *jsontext.Value { return &e.User }, jsontext.KindString),
-	"service_tier":           skipped("service_tier", `"auto"`, jsontext.KindString),
 	"context_management":     skipped("context_management", "[]", jsontext.KindArray),
 	"moderation":             skipped("moderation", "", jsontext.KindObject),
 	"prompt_cache_retention": skipped("", "", jsontext.KindString),

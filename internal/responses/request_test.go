@@ -76,6 +76,7 @@ func TestDecodeResponseRefuses(t *testing.T) {
 		withMember(`"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[]}`):                                "tool_choice.tools invalid_value",
 		withMember(`"text":{"format":{"type":"json_schema","name":"n"}}`):                                            "text.format.schema missing_required_parameter",
 		withMember(`"text":{"format":{"type":"xml"}}`):                                                               "text.format.type invalid_value",
+		withMember(`"service_tier":"slow"`):                                                                          "service_tier invalid_value",
 		withMember(`"text":{"verbosity":"huge"}`):                                                                    "text.verbosity invalid_value",
 		withMember(`"reasoning":{"effort":"huge"}`):                                                                  "reasoning.effort invalid_value",
 		withMember(`"reasoning":{"summary":"none"}`):                                                                 "reasoning.summary invalid_value",

@@ -53,7 +53,7 @@ func (r *Request) settingsJSON() []byte {
 	e.TopP = orElse(e.TopP, "1")
 	e.Truncation = cmp.Or(e.Truncation, "disabled")
 	e.Store, e.Background = r.store, r.background
-	e.ServiceTier = "default"
+	e.ServiceTier = r.ServiceTier()
 	if e.Tools == nil {
 		e.Tools = []jsontext.Value{}
 	}

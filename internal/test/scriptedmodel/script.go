@@ -25,6 +25,9 @@ type Script struct {
 
 	// Usage is the reported usage. Nil means DefaultUsage.
 	Usage *Usage
+
+	// Header is sent with the response over HTTP.
+	Header map[string]string
 }
 
 // Usage counts tokens.

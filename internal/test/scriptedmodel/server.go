@@ -157,6 +157,9 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal)
 		return
 	}
+	for name, value := range script.Header {
+		w.Header().Set(name, value)
+	}
 	to := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout})
 	if _, err := s.play(r.Context(), to, req, script); err != nil {
 		// Makes net/http break the connection.
