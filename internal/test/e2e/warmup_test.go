@@ -27,7 +27,7 @@ func TestWarmup(t *testing.T) {
 		}
 	}
 	s.checkWarmup(fields{"model": "gpt-5", "messages": history, "response_format": fields{"type": "json_schema", "json_schema": fields{
-		"name": "x", "schema": fields{"type": "object", "properties": fields{}, "required": []string{}, "additionalProperties": false},
+		"name": "x", "strict": true, "schema": fields{"type": "object", "properties": fields{}, "required": []string{}, "additionalProperties": false},
 	}}}, "", false)
 }
 
