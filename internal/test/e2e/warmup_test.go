@@ -9,8 +9,8 @@ import (
 )
 
 // TestWarmup: over a WebSocket, what Codex sends when a thread starts is used by its
-// first turn, whatever the effort and the summary: the request goes on from it with
-// the messages alone. It is not with a response format, which Codex knows with the
+// first turn, whatever the settings of the request: that goes on from it with the
+// messages alone. It is not with a response format, which Codex knows with the
 // turn only.
 func TestWarmup(t *testing.T) {
 	overOne(t, scriptedmodel.WebSocket)
@@ -26,6 +26,7 @@ func TestWarmup(t *testing.T) {
 			s.checkWarmup(body, effort, true)
 		}
 	}
+	s.checkWarmup(fields{"model": "gpt-5.5", "messages": history, "verbosity": "high", "service_tier": "priority", "reasoning_effort": "low"}, "low", true)
 	s.checkWarmup(fields{"model": "gpt-5", "messages": history, "response_format": fields{"type": "json_schema", "json_schema": fields{
 		"name": "x", "strict": true, "schema": fields{"type": "object", "properties": fields{}, "required": []string{}, "additionalProperties": false},
 	}}}, "", false)
