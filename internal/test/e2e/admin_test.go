@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// adminStatus is what GET /codex/status says, as far as tests read it.
+// adminStatus is the body of GET /codex/status, with the members that tests read.
 type adminStatus struct {
 	AppServers []struct {
 		ID, Program, Home, State, Login, Version, Reason string
@@ -19,14 +19,14 @@ type adminStatus struct {
 	Turns struct{ Running, Waiting int }
 }
 
-// withAdmin lets the site have an admin endpoint until the test's end, and
-// returns a client of it.
+// withAdmin gives the site an admin endpoint until the end of the test, and returns a
+// client for it.
 func (s *site) withAdmin(caddyfile string) *site {
 	s.t.Helper()
 	admin := &site{t: s.t, addr: freeAddr(s.t)}
 	admin.url = "http://" + admin.addr
 	s.load(strings.Replace(caddyfile, "admin off", "admin "+admin.addr, 1))
-	s.t.Cleanup(func() { s.load(s.caddyfile("")) }) // one without it
+	s.t.Cleanup(func() { s.load(s.caddyfile("")) }) // without the admin endpoint
 	return admin
 }
 
@@ -36,7 +36,7 @@ func (s *site) status() (status adminStatus) {
 	return status
 }
 
-// TestAdminStatus: what runs is told, and nothing that is secret.
+// TestAdminStatus checks that the status has the processes and no secrets.
 func TestAdminStatus(t *testing.T) {
 	s := newSite(t, "")
 	admin := s.withAdmin(s.caddyfile("api_key sk-admin-test"))
@@ -77,7 +77,7 @@ func TestAdminStatus(t *testing.T) {
 	}
 }
 
-// TestAdminStatusOfABrokenServer: the reason is told.
+// TestAdminStatusOfABrokenServer checks that the status has the reason.
 func TestAdminStatusOfABrokenServer(t *testing.T) {
 	s := newSite(t, "")
 	admin := s.withAdmin(s.caddyfile("app_server /no/such/codex"))
@@ -97,7 +97,7 @@ func TestAdminStatusOfABrokenServer(t *testing.T) {
 	}
 }
 
-// TestAdminRestart: another program takes over.
+// TestAdminRestart checks that a restart replaces the process.
 func TestAdminRestart(t *testing.T) {
 	s := newSite(t, "")
 	admin := s.withAdmin(s.caddyfile(""))

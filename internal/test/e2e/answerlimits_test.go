@@ -6,8 +6,8 @@ import (
 	"github.com/openai/openai-go/v3"
 )
 
-// TestStopSequences: the text ends before the first of them, wherever the
-// deltas are cut, and the turn with it.
+// TestStopSequences checks that the text ends before the first stop sequence, wherever
+// the deltas are cut, and that the turn ends too.
 func TestStopSequences(t *testing.T) {
 	s := newSite(t, "")
 	for name, c := range map[string]struct {
@@ -59,8 +59,8 @@ func TestStopSequences(t *testing.T) {
 	})
 }
 
-// TestMaxTokens: an answer ends with its last token that is allowed, finish
-// length, and the turn with it.
+// TestMaxTokens checks that an answer ends at the limit with the finish reason length,
+// and that the turn ends too.
 func TestMaxTokens(t *testing.T) {
 	s := newSite(t, "")
 	const text = "The quick brown fox jumps over the lazy dog, and then it sleeps."

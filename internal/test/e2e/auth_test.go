@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// bobsHash is that of the password "secret".
+// bobsHash is the bcrypt hash of the password "secret".
 const bobsHash = "$2a$04$ZS0zAbndEt1Qsoxf8KouzOUXe9vUDfx73QTM240Aqqm0YqO4/qbMC"
 
-// basic is the header of a user with the password "secret".
+// basic returns the Authorization header of a user with the password "secret".
 func basic(user string) http.Header {
 	return http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(user+":secret"))}}
 }
 
-// waitReadyAs is waitReady where probes need a login, too.
+// waitReadyAs is waitReady for a site where probes need a login.
 func (s *site) waitReadyAs(header http.Header) {
 	s.t.Helper()
 	waitFor(s.t, "the app-server", func() bool {
@@ -27,7 +27,7 @@ func (s *site) waitReadyAs(header http.Header) {
 	})
 }
 
-// usageAs reads the account of whoever a header authenticates.
+// usageAs returns the account of the user whom a header authenticates.
 func (s *site) usageAs(header http.Header) (raw string, requests int) {
 	s.t.Helper()
 	response := s.do(http.MethodGet, "/v1/usage/raw", nil, header)
@@ -38,8 +38,7 @@ func (s *site) usageAs(header http.Header) (raw string, requests int) {
 	return raw, strings.Count(raw, `"request_id"`)
 }
 
-// TestUserOfBasicAuth: the user whom basic_auth has let in is the user of the
-// usage.
+// TestUserOfBasicAuth checks that usage is counted for the user of basic_auth.
 func TestUserOfBasicAuth(t *testing.T) {
 	s := newSite(t, "")
 	s.load(s.wrap("basic_auth {\nbob " + bobsHash + "\neve " + bobsHash + "\n}\ncodex {\n" + s.appServer() + "\n}"))
@@ -58,8 +57,8 @@ func TestUserOfBasicAuth(t *testing.T) {
 	}
 }
 
-// TestUserOfForwardAuth: likewise for a gateway that says in a header who it
-// is, and for nobody who says so himself.
+// TestUserOfForwardAuth checks that usage is counted for the user that an auth gateway
+// names in a header, and that clients cannot set that header.
 func TestUserOfForwardAuth(t *testing.T) {
 	s := newSite(t, "")
 	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -100,7 +99,7 @@ func TestUserOfForwardAuth(t *testing.T) {
 	}
 }
 
-// TestUsageTimes: a turn's times are told with it.
+// TestUsageTimes checks the times of a turn in the usage.
 func TestUsageTimes(t *testing.T) {
 	s := newSite(t, "usage all")
 	begin := time.Now()

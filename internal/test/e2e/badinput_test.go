@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestBadInput: a request that is wrong is told so, in OpenAI's envelope, with
-// the field; the model, and Codex before it, never hear of it.
+// TestBadInput checks that an invalid request is refused with OpenAI's error object and
+// the field, and does not reach the model.
 func TestBadInput(t *testing.T) {
 	s := newSite(t, "max_body 64KiB")
 	hi := `"messages":[{"role":"user","content":"hi"}]`
@@ -51,7 +51,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// checkEnvelope wants OpenAI's error object with all its keys.
+// checkEnvelope checks OpenAI's error object with all its keys.
 func checkEnvelope(t *testing.T, response *http.Response, text, param string) {
 	t.Helper()
 	var keys struct{ Error map[string]json.RawMessage }
@@ -110,8 +110,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestUnknownModel: model names pass to Codex as they are; what the provider
-// refuses is a model_not_found.
+// TestUnknownModel checks that names of models reach the provider unchanged, and that
+// its refusal is a model_not_found.
 func TestUnknownModel(t *testing.T) {
 	s := newSite(t, "")
 	response, text := s.post(strings.Replace(chatBody("http:404", nil), "gpt-5", "no-such/model", 1), nil)

@@ -32,16 +32,16 @@ func builtCaddy(t testing.TB) string {
 	return path
 }
 
-// secretKey must not be seen in a log.
+// secretKey must not be in a log.
 const secretKey = "sk-that-nobody-may-read"
 
-// running is a Caddy in a process of its own.
+// running is a Caddy process.
 type running struct {
 	*site
 	cmd    *exec.Cmd
-	config string   // the file with its configuration
-	dir    string   // its home and its data
-	env    []string // variables of its own
+	config string   // path of its Caddyfile
+	dir    string   // its home and data directory
+	env    []string // additional environment variables
 	log    *lockedBuffer
 }
 
@@ -65,8 +65,8 @@ func runWith(t *testing.T, options string) *running {
 	return r
 }
 
-// runFile starts the built Caddy with a Caddyfile and variables of its own, and
-// does not wait for it.
+// runFile starts the built Caddy with a Caddyfile and environment variables, without
+// waiting until it is ready.
 func (s *site) runFile(caddyfile string, env ...string) *running {
 	s.t.Helper()
 	r := &running{site: s, config: filepath.Join(s.t.TempDir(), "Caddyfile"), dir: s.t.TempDir(), env: env, log: new(lockedBuffer)}
@@ -75,14 +75,14 @@ func (s *site) runFile(caddyfile string, env ...string) *running {
 	return r
 }
 
-// start starts it once more.
+// start starts it again.
 func (r *running) start() {
 	r.t.Helper()
 	r.launch()
 	r.waitUp()
 }
 
-// launch starts the process. The test's end kills it.
+// launch starts the process. The end of the test kills it.
 func (r *running) launch() {
 	r.t.Helper()
 	cmd := exec.Command(builtCaddy(r.t), "run", "--adapter", "caddyfile", "--config", r.config)
@@ -93,12 +93,12 @@ func (r *running) launch() {
 	}
 	r.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // a second wait fails, which is no matter
+		_ = cmd.Wait() // fails if it was waited for already
 	})
 	r.cmd = cmd
 }
 
-// waitUp waits until it serves and its app-server is ready.
+// waitUp waits until Caddy serves and its app-server is ready.
 func (r *running) waitUp() {
 	r.t.Helper()
 	waitFor(r.t, "the built Caddy", func() bool {
@@ -111,7 +111,7 @@ func (r *running) waitUp() {
 	})
 }
 
-// write writes the configuration to its file.
+// write writes the Caddyfile.
 func (r *running) write(config string) {
 	r.t.Helper()
 	config = strings.Replace(config, "admin off", "admin off\ndebug", 1)
@@ -120,7 +120,7 @@ func (r *running) write(config string) {
 	}
 }
 
-// signal sends the process a signal and waits until it has heard it.
+// signal sends the process a signal and waits until it is in the log.
 func (r *running) signal(signal syscall.Signal, name string) {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(signal); err != nil {
@@ -129,7 +129,7 @@ func (r *running) signal(signal syscall.Signal, name string) {
 	waitFor(r.t, "Caddy to have heard it", func() bool { return strings.Contains(r.log.String(), name) })
 }
 
-// hanging opens a stream that does not end by itself.
+// hanging opens a stream that does not end.
 func (r *running) hanging(ctx context.Context) *http.Response {
 	r.t.Helper()
 	return r.open(ctx, "say:PRIVATE-PROMPT; hang")
@@ -154,7 +154,7 @@ func (r *running) open(ctx context.Context, prompt string) *http.Response {
 	return response
 }
 
-// codexes are the processes that a Caddy has started.
+// codexes returns the processes that a Caddy has started.
 func codexes(caddy int) []int {
 	var pids []int
 	for _, child := range children() {
@@ -179,8 +179,8 @@ func allGone(pids []int) func() bool {
 	}
 }
 
-// TestBuiltCaddyStops: told to end, Caddy lets the stream run, ends with it,
-// and takes codex along; its log has neither keys nor what was said.
+// TestBuiltCaddyStops checks that a terminated Caddy waits for its stream and then exits
+// with codex, and that its log has neither keys nor content.
 func TestBuiltCaddyStops(t *testing.T) {
 	r := runWith(t, "drain_timeout 1h")
 	ctx, leave := contextFor(t)
@@ -207,8 +207,8 @@ func TestBuiltCaddyStops(t *testing.T) {
 	}
 }
 
-// TestBuiltCaddyKilled: codex does not outlive a Caddy that was killed, and what
-// that has left in the temporary directory goes with the next start.
+// TestBuiltCaddyKilled checks that codex exits when Caddy is killed, and that the next
+// start removes the temporary files.
 func TestBuiltCaddyKilled(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	r := run(t)
@@ -225,7 +225,7 @@ func TestBuiltCaddyKilled(t *testing.T) {
 	}
 	waitFor(t, "codex to end", allGone(pids))
 	left := privateDirs(t)
-	_ = r.cmd.Wait() // it was killed
+	_ = r.cmd.Wait() // fails because it was killed
 	r.start()
 	waitFor(t, "the directory of the one before to be removed", func() bool {
 		now := privateDirs(t)
@@ -233,7 +233,8 @@ func TestBuiltCaddyKilled(t *testing.T) {
 	})
 }
 
-// TestBuiltCaddyValidates: a check of a configuration starts and makes nothing.
+// TestBuiltCaddyValidates checks that validating a configuration starts no process and
+// creates no file.
 func TestBuiltCaddyValidates(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	dir := t.TempDir()

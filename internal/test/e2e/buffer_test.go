@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// lockedBuffer takes a process's output while a test reads it.
+// lockedBuffer collects the output of a process while a test reads it.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

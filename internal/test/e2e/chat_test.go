@@ -10,16 +10,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// answer is a finished chat completion, however it came.
+// answer is a finished chat completion, streamed or not.
 type answer struct {
 	content string
 	calls   []openai.ChatCompletionMessageToolCallUnion
 	finish  string
 	usage   openai.CompletionUsage
-	chunks  int // of a stream
+	chunks  int // number of chunks of a stream
 }
 
-// complete asks with the official SDK, not streaming.
+// complete sends a request with the official SDK, without streaming.
 func (s *site) complete(params openai.ChatCompletionNewParams) (answer, error) {
 	client := s.client()
 	completion, err := client.Chat.Completions.New(testContext(s.t), params)
@@ -30,7 +30,7 @@ func (s *site) complete(params openai.ChatCompletionNewParams) (answer, error) {
 	return answer{choice.Message.Content, choice.Message.ToolCalls, choice.FinishReason, completion.Usage, 0}, nil
 }
 
-// stream asks with the official SDK, streaming, with its accumulator.
+// stream sends a request with the official SDK, with streaming and its accumulator.
 func (s *site) stream(params openai.ChatCompletionNewParams) (answer, error) {
 	client := s.client()
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
@@ -54,13 +54,13 @@ func (s *site) stream(params openai.ChatCompletionNewParams) (answer, error) {
 	return answer{choice.Message.Content, choice.Message.ToolCalls, choice.FinishReason, acc.Usage, chunks}, nil
 }
 
-// bothWays runs a test streaming and not.
+// bothWays runs a test with and without streaming.
 func bothWays(t *testing.T, s *site, test func(t *testing.T, ask func(openai.ChatCompletionNewParams) (answer, error))) {
 	t.Run("whole", func(t *testing.T) { test(t, s.at(t).complete) })
 	t.Run("streamed", func(t *testing.T) { test(t, s.at(t).stream) })
 }
 
-// at is the same site for a subtest.
+// at returns the site for a subtest.
 func (s *site) at(t testing.TB) *site {
 	sub := *s
 	sub.t = t
@@ -74,7 +74,7 @@ func userSays(text string) openai.ChatCompletionNewParams {
 	}
 }
 
-// searchTool is a tool that clients declare.
+// searchTool returns a tool with this name.
 func searchTool(name string) openai.ChatCompletionToolUnionParam {
 	return openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
 		Name:        name,
@@ -172,8 +172,8 @@ func TestTextThenTool(t *testing.T) {
 	})
 }
 
-// TestToolResults sends the results of a burst back, as clients do, and checks
-// that the model gets them with their calls.
+// TestToolResults sends the results of several calls, and checks that the model gets
+// them with their calls.
 func TestToolResults(t *testing.T) {
 	overBoth(t, func(t *testing.T) {
 		for _, conversations := range []string{"on", "off"} {
@@ -218,8 +218,8 @@ func testToolResults(t *testing.T, s *site) {
 	})
 }
 
-// checkResults looks at what the model was last given: each call and its
-// output, verbatim and in order.
+// checkResults checks that the last request to the model has each call and its output,
+// verbatim and in order.
 func (s *site) checkResults(t *testing.T, calls []openai.ChatCompletionMessageToolCallUnion) {
 	t.Helper()
 	request, ok := s.model.Last()

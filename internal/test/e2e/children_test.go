@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
-// children lists the processes below this one that are alive, as "pid name".
-// Where there is no /proc it finds none.
+// children returns the running descendants of this process as "pid name". Without
+// /proc it returns none.
 func children() []string {
 	var found []string
 	for _, pid := range rig.Below(os.Getpid()) {

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// eachItsOwn makes every turn that asks for "own" say something else.
+// eachItsOwn makes every turn with the prompt "own" say something different.
 func eachItsOwn(s *site) {
 	var turns atomic.Int32
 	s.model.On(func(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
@@ -33,8 +33,8 @@ func eachItsOwn(s *site) {
 	})
 }
 
-// TestChoices: n turns side by side, each whole, none with a byte of another's,
-// and the usage of all.
+// TestChoices checks that n concurrent turns are complete, do not mix, and that their
+// usage is added up.
 func TestChoices(t *testing.T) {
 	s := newSite(t, "")
 	eachItsOwn(s)
@@ -92,7 +92,7 @@ func TestChoices(t *testing.T) {
 	})
 }
 
-// checkChoices: each choice is one of the turns, and no turn is two choices.
+// checkChoices checks that each choice is a different turn.
 func checkChoices(t *testing.T, choices []openai.ChatCompletionChoice, n int) {
 	t.Helper()
 	if len(choices) != n {
@@ -128,8 +128,8 @@ func checkSum(t *testing.T, got openai.CompletionUsage, n int) {
 	checkUsage(t, got, scriptedmodel.Usage{Input: n * one.Input, Cached: n * one.Cached, Output: n * one.Output, Reasoning: n * one.Reasoning})
 }
 
-// TestChoiceFails: if one choice fails the request does, and the others are
-// interrupted.
+// TestChoiceFails checks that a failed choice fails the request and interrupts the
+// others.
 func TestChoiceFails(t *testing.T) {
 	s := newSite(t, "")
 	var mu sync.Mutex
@@ -164,8 +164,8 @@ func TestChoiceFails(t *testing.T) {
 	s.waitOpen(0)
 }
 
-// TestLegacyFunctions: clients from before tools get their calls in the form
-// that they know, and may send results in it.
+// TestLegacyFunctions checks that clients with functions instead of tools get
+// function_call, and may send results in that form.
 func TestLegacyFunctions(t *testing.T) {
 	s := newSite(t, "")
 	search := map[string]any{"name": "search", "parameters": map[string]any{"type": "object", "properties": map[string]any{"query": map[string]any{"type": "string"}}}}
@@ -207,8 +207,8 @@ func TestLegacyFunctions(t *testing.T) {
 	}
 }
 
-// TestAliases: a name of the operator's is listed, reaches Codex as the model
-// it stands for, and stays the client's name for it.
+// TestAliases checks that an alias is listed, that Codex gets the model it stands for,
+// and that answers have the alias.
 func TestAliases(t *testing.T) {
 	s := newSite(t, "model fast gpt-5 low\nmodel gpt-5-mini\nmodel deep gpt-5 high\nreasoning off")
 	client := s.client()

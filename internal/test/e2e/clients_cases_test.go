@@ -2,29 +2,29 @@ package e2e
 
 import "github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 
-// clientCase is a question and what every client has to make of the answer.
-// The fields with a name in JSON are for the client.
+// clientCase is a request and the answer that every client must get. Fields with a
+// JSON name are for the client.
 type clientCase struct {
 	Name    string `json:"name"`
 	Prompt  string `json:"prompt"`
 	Tools   bool   `json:"tools"`   // declares localSearch
-	Choose  bool   `json:"choose"`  // and demands it with tool_choice
-	Results bool   `json:"results"` // answers the calls and asks again
-	Form    bool   `json:"form"`    // demands a JSON schema
-	JSON    bool   `json:"json"`    // demands JSON
+	Choose  bool   `json:"choose"`  // requires it with tool_choice
+	Results bool   `json:"results"` // sends results of the calls
+	Form    bool   `json:"form"`    // requires a JSON schema
+	JSON    bool   `json:"json"`    // requires JSON
 
-	content   string // of the last round
-	reasoning string // for clients that read it
+	content   string // content of the last round
+	reasoning string // reasoning for clients that read it
 	calls     []seenCall
 	finish    string
 	object    any
-	status    int    // of the error that is due
-	code      string // of that error
-	retry     bool   // that error has a Retry-After
-	cut       bool   // the error comes within a stream, after its beginning
+	status    int    // status of the expected error
+	code      string // code of the error
+	retry     bool   // the error has a Retry-After
+	cut       bool   // the error comes within a stream
 }
 
-// multibyte has characters of every length, and some that are made of several.
+// multibyte has characters of every length and combined characters.
 const multibyte = "Grüße aus dem Vault — 你好 👋🏽, e\u0301 \u2028 ﷽"
 
 var clientCases = []clientCase{
@@ -64,7 +64,7 @@ var clientCases = []clientCase{
 		calls: threeSearches, finish: "tool_calls",
 	},
 	{
-		// Without an answer in the script, the model quotes what it was told.
+		// The model quotes results if the script has no answer to them.
 		Name:   "results",
 		Prompt: `tool:3 localSearch {"query":"note %d"}`, Tools: true, Results: true,
 		content: "The tools said:\n- found: note 1\n- found: note 2\n- found: note 3",
@@ -81,7 +81,7 @@ var clientCases = []clientCase{
 		calls: []seenCall{searchFor("1"), searchFor("2")}, finish: "tool_calls",
 	},
 	{
-		// Text keeps the blank line that the model put between it and the block.
+		// The blank line between the text and the block remains.
 		Name:   "text and blocks",
 		Prompt: `chunk=5; say:Let me look.; usetool:2 localSearch {"query":"%d"}`, Tools: true,
 		content: "Let me look.\n\n", calls: []seenCall{searchFor("1"), searchFor("2")}, finish: "tool_calls",
@@ -122,7 +122,7 @@ const (
 
 var formObject any = map[string]any{"title": "Grüße", "count": 3.0}
 
-// fillForm answers formPrompt with the form if the model was given its schema.
+// fillForm answers formPrompt with the form if the request has its schema.
 func fillForm(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	if r.UserText() != formPrompt {
 		return scriptedmodel.Script{}, false

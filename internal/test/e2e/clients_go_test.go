@@ -8,8 +8,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// runGo runs the cases with the official Go SDK, as clients/run.js does with
-// the others.
+// runGo runs the cases with the official Go SDK, like clients/run.js for the others.
 func runGo(s *site) []seen {
 	var all []seen
 	for way, ask := range map[string]goAsk{"New": s.newCompletion, "NewStreaming": s.newStreaming} {
@@ -25,7 +24,7 @@ func runGo(s *site) []seen {
 	return all
 }
 
-// goAsk asks once.
+// goAsk sends one request.
 type goAsk func(openai.ChatCompletionNewParams) (*openai.ChatCompletion, error)
 
 func (s *site) newCompletion(params openai.ChatCompletionNewParams) (*openai.ChatCompletion, error) {
@@ -47,7 +46,7 @@ func (s *site) newStreaming(params openai.ChatCompletionNewParams) (*openai.Chat
 	return &acc.ChatCompletion, stream.Err()
 }
 
-// goRounds asks, answers the calls if the case wants it, and asks again.
+// goRounds sends a request and, if the case says so, the results of its calls.
 func goRounds(c clientCase, ask goAsk) (seen, error) {
 	params := goRequest(c)
 	first, err := ask(params)
@@ -128,7 +127,7 @@ func sawGo(c clientCase, completion *openai.ChatCompletion) seen {
 	return saw
 }
 
-// parsed is the value of a JSON text, or the text if it is none.
+// parsed returns the value of a JSON text, or the text if it is not JSON.
 func parsed(text string) any {
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
-// seen is what a client saw of a case, in its own types' words.
+// seen is what a client got in a case.
 type seen struct {
 	Way, Case string
 	Content   string
@@ -42,13 +42,14 @@ type seenError struct {
 	RetryAfter string
 }
 
-// realClient is a client, and what is its own in the table.
+// realClient is a client with its differences to the others.
 type realClient struct {
 	name      string
-	whole     []string // its ways to ask for a whole answer
-	streamed  []string // and for a stream
+	whole     []string // its methods without streaming
+	streamed  []string // its methods with streaming
 	reasoning bool     // it reads reasoning_content
-	// classes are its errors: by status, and for those within a stream (0).
+	// classes returns its error class for a status, or for an error within a
+	// stream (0).
 	classes func(status int) string
 	run     func(s *site) []seen
 }
@@ -63,12 +64,12 @@ var realClients = []realClient{
 	{"openai-go", []string{"New"}, []string{"NewStreaming"}, false, goErrors, runGo},
 }
 
-// TestClients holds every client to the same table.
+// TestClients runs every client with the same cases.
 func TestClients(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		needs.Missing(t, "most of these clients need Node.js 20 or later: install it to run this test")
 	}
-	// npm writes this file when all is installed.
+	// npm writes this file after the installation.
 	if _, err := os.Stat("clients/node_modules/.package-lock.json"); err != nil {
 		needs.Missing(t, "the clients are not installed: run `make deps`")
 	}
@@ -93,7 +94,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// check compares what the client saw with what the case demands.
+// check compares what the client got with the case.
 func (client realClient) check(t *testing.T, c clientCase, got seen) {
 	if c.status != 0 || got.Error != nil {
 		client.checkError(t, c, got)
@@ -108,7 +109,7 @@ func (client realClient) check(t *testing.T, c clientCase, got seen) {
 		want.Reasoning = c.reasoning
 	}
 	if client.responses() {
-		// Two messages are two items there, which nothing has to part.
+		// There, two messages are two items without a separator.
 		want.Content = strings.TrimSpace(want.Content)
 	}
 	if len(got.Calls) == 0 {
@@ -125,13 +126,13 @@ func (client realClient) checkError(t *testing.T, c clientCase, got seen) {
 	}
 	status, told := c.status, got.Error.Code
 	if c.cut && slices.Contains(client.streamed, got.Way) {
-		// The status was told before the cut. Not every client reads the code, but
-		// then it has the whole error in its message.
+		// The status was sent before the cut. Clients that do not read the code
+		// have the whole error in their message.
 		status, told = 0, told+got.Error.Message
 	}
 	code := c.code
 	if status == 0 && client.responses() {
-		code = "server_error" // OpenAI knows few codes there
+		code = "server_error" // OpenAI has few codes there
 	}
 	class := client.classes(status)
 	if got.Error.Status != status || got.Error.Class != class || !strings.Contains(told, code) || got.Error.Message == "" {
@@ -142,11 +143,11 @@ func (client realClient) checkError(t *testing.T, c clientCase, got seen) {
 	}
 }
 
-// responses reports whether the client speaks the Responses API.
+// responses reports whether the client uses the Responses API.
 func (client realClient) responses() bool { return strings.HasSuffix(client.name, "responses") }
 
-// responseErrors are those of the Node SDK. A response that failed in a stream is
-// no error there, but a response; the client's script makes one of it.
+// responseErrors returns the error classes of the Node SDK. A response that failed in a
+// stream is not an error there; the client's script turns it into one.
 func responseErrors(status int) string {
 	if status == 0 {
 		return "FailedResponse"
@@ -154,7 +155,7 @@ func responseErrors(status int) string {
 	return nodeErrors(status)
 }
 
-// nodeErrors are the classes of the official Node SDK.
+// nodeErrors returns the error classes of the official Node SDK.
 func nodeErrors(status int) string {
 	switch {
 	case status == 429:
@@ -167,8 +168,8 @@ func nodeErrors(status int) string {
 	return "APIError"
 }
 
-// vercelErrors: the AI SDK has one class, and passes on an error in a stream as
-// it is.
+// vercelErrors returns the error classes of the AI SDK. It has one, and passes errors
+// in streams through.
 func vercelErrors(status int) string {
 	if status == 0 {
 		return "object"
@@ -183,7 +184,7 @@ func goErrors(status int) string {
 	return "Error"
 }
 
-// node runs all cases with a client in clients/, in one process.
+// node runs all cases with a client in clients/ in one process.
 func node(client string) func(*site) []seen {
 	return func(s *site) []seen {
 		s.t.Helper()
@@ -195,8 +196,8 @@ func node(client string) func(*site) []seen {
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "node", "run.js", client, s.url+"/v1")
 		cmd.Dir = "clients"
-		// Clients read keys and endpoints from the environment: they get none of
-		// the machine's. Warnings of Node itself are not about the API.
+		// Clients read keys and endpoints from the environment, so they get a
+		// clean one. Node's own warnings do not matter.
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.t.TempDir(), "NODE_NO_WARNINGS=1"}
 		cmd.Stdin = bytes.NewReader(cases)
 		var stderr strings.Builder

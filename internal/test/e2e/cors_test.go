@@ -8,7 +8,7 @@ import (
 
 const obsidian = "app://obsidian.md"
 
-// preflight is what a browser asks before a page's request.
+// preflight sends the request of a browser before one of a page.
 func (s *site) preflight(origin string) *http.Response {
 	s.t.Helper()
 	response := s.do(http.MethodOptions, "/v1/chat/completions", nil, http.Header{
@@ -32,8 +32,8 @@ func (s *site) checkPreflight(origin string) {
 	}
 }
 
-// TestCORS: pages of the listed origins may ask without a key whether they may
-// ask, and read answers, streams and errors.
+// TestCORS checks that pages of the listed origins can send preflights without a key,
+// and read answers, streams and errors.
 func TestCORS(t *testing.T) {
 	s := newSite(t, "api_key sk-page\ncors "+obsidian+" capacitor://localhost http://localhost")
 	for _, origin := range []string{obsidian, "capacitor://localhost", "http://localhost"} {
@@ -59,8 +59,8 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// TestCORSBehindAuthentication: Caddy's own authentication must let preflights
-// through, as docs/configuration.md shows.
+// TestCORSBehindAuthentication checks the configuration in docs/configuration.md that
+// lets preflights pass Caddy's own authentication.
 func TestCORSBehindAuthentication(t *testing.T) {
 	s := newSite(t, "")
 	s.load(s.wrap(`@login not {

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// TestDisconnect: a client that goes takes its turns with it, whenever it goes.
+// TestDisconnect checks that turns end when their client leaves, at any time.
 func TestDisconnect(t *testing.T) { overBoth(t, testDisconnect) }
 
 func testDisconnect(t *testing.T) {
@@ -19,7 +19,7 @@ func testDisconnect(t *testing.T) {
 	for name, c := range map[string]struct {
 		prompt string
 		stream bool
-		until  string // what the client waits for before it goes; empty: for the model to be asked
+		until  string // text that the client waits for before it leaves; if empty, it waits for the model's request
 		n      int    // choices
 	}{
 		"before the first token":         {"hang", true, "", 1},
@@ -46,7 +46,7 @@ func testDisconnect(t *testing.T) {
 				defer close(gone)
 				response, err := http.DefaultClient.Do(request)
 				if err != nil {
-					return // the client left before an answer
+					return // the client left before the answer
 				}
 				defer response.Body.Close()
 				lines := bufio.NewScanner(response.Body)

@@ -10,8 +10,8 @@ import (
 	"github.com/openai/openai-go/v3"
 )
 
-// TestUpstreamErrors: every way in which the model can fail, as the official
-// client sees it, streaming or not.
+// TestUpstreamErrors checks every failure of the model with the official client, with
+// and without streaming.
 func TestUpstreamErrors(t *testing.T) { overBoth(t, testUpstreamErrors) }
 
 func testUpstreamErrors(t *testing.T) {
@@ -20,9 +20,9 @@ func testUpstreamErrors(t *testing.T) {
 		prompt  string
 		status  int
 		code    string
-		message string // a part of Codex's own words
+		message string // part of Codex's message
 		retry   string // x-should-retry
-		after   bool   // Retry-After is told
+		after   bool   // there is a Retry-After
 	}{
 		{"http:400", 400, "", "", "", false},
 		{"http:401", 401, "codex_unauthorized", "401", "false", false},
@@ -58,8 +58,8 @@ func testUpstreamErrors(t *testing.T) {
 	}
 }
 
-// TestSpentPlan: the time at which the plan resets reaches the client to the
-// second, for every choice and way of asking, and no SDK tries again before.
+// TestSpentPlan checks that the client gets the time at which the plan resets, to the
+// second, and that no SDK retries before.
 func TestSpentPlan(t *testing.T) {
 	s := newSite(t, "")
 	for _, more := range []map[string]any{nil, {"stream": true}, {"n": 2}} {
@@ -72,8 +72,7 @@ func TestSpentPlan(t *testing.T) {
 	}
 }
 
-// TestCutStream: what came before the cut is kept, and then there is an error
-// in the stream and the end mark.
+// TestCutStream checks that a cut stream has its text, an error and the end mark.
 func TestCutStream(t *testing.T) {
 	s := newSite(t, "")
 	response, body := s.post(chatBody("say:Half of it; cutoff", map[string]any{"stream": true}), nil)

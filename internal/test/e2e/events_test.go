@@ -16,12 +16,12 @@ func init() {
 	caddy.RegisterModule(new(eventWitness))
 }
 
-// eventWitness is a handler of events that remembers them.
+// eventWitness is an event handler that records events.
 type eventWitness struct {
 	Name string `json:"name"`
 }
 
-// witnessedEvents are the events of all witnesses.
+// witnessedEvents holds the events of all witnesses.
 var witnessedEvents struct {
 	sync.Mutex
 	events []seenEvent
@@ -36,7 +36,7 @@ func (*eventWitness) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "events.handlers.witness", New: func() caddy.Module { return new(eventWitness) }}
 }
 
-// UnmarshalCaddyfile reads the name.
+// UnmarshalCaddyfile parses the name.
 func (w *eventWitness) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	if !d.AllArgs(&w.Name) {
@@ -56,7 +56,7 @@ func (w *eventWitness) Handle(_ context.Context, e caddy.Event) error {
 	return nil
 }
 
-// eventsOf are the events that a witness saw.
+// eventsOf returns the events of a witness.
 func eventsOf(witness string) (events []seenEvent) {
 	witnessedEvents.Lock()
 	defer witnessedEvents.Unlock()
@@ -68,14 +68,14 @@ func eventsOf(witness string) (events []seenEvent) {
 	return events
 }
 
-// witnessed is a site's Caddyfile with a witness for the events of the module.
+// witnessed returns a Caddyfile with a witness for the module's events.
 func (s *site) witnessed(name, options string) string {
 	return strings.Replace(s.caddyfile(options), "admin off",
 		"admin off\nevents {\non codex.app_server_ready witness "+name+"\non codex.app_server_exited witness "+name+"\n}", 1)
 }
 
-// awaitEvent waits until a witness has seen an event of an app-server, and returns
-// it. An empty app-server means any but those that are known.
+// awaitEvent waits for an event of an app-server and returns it. An empty app-server
+// means any that is not in known.
 func awaitEvent(t *testing.T, witness, name, server string, known ...string) (found seenEvent) {
 	t.Helper()
 	waitFor(t, witness+"'s "+name, func() bool {
@@ -91,14 +91,14 @@ func awaitEvent(t *testing.T, witness, name, server string, known ...string) (fo
 	return found
 }
 
-// TestEvents: starts and ends of app-servers are events, for the subscribers of
-// the configuration that runs.
+// TestEvents checks that subscribers in the current configuration get the starts and
+// exits of app-servers.
 func TestEvents(t *testing.T) {
 	const readyName, exitedName = "codex.app_server_ready", "codex.app_server_exited"
 	first, second := rand.Text(), rand.Text() // witnesses of this run
 	s := newSite(t, "")
 	s.load(s.witnessed(first, "app_server "+codexBinary+" app-server {\nhome "+s.home+"\nenv WITNESSED yes\n}\n"))
-	// The program of the configuration before ends before the eyes of this one.
+	// The new configuration gets the exit of the old program.
 	replaced := awaitEvent(t, first, exitedName, "")
 	if replaced.data["stopped"] != true || replaced.data["pid"] == 0 || replaced.origin != "codex" {
 		t.Errorf("%+v", replaced)

@@ -11,23 +11,23 @@ import (
 	"testing"
 )
 
-// example is how one of the examples' Caddyfiles is run on this machine.
+// example says how to run a Caddyfile of the examples on this machine.
 type example struct {
-	// replace are pairs of what stands in the file and what it is here. Each must
+	// replace holds pairs of a text in the file and its replacement. Each text must
 	// occur.
 	replace []string
 	env     map[string]string
-	// header is what a client has to send.
+	// header is the header that a client must send.
 	header http.Header
-	// check looks at what is special about the example, once the site is ready.
+	// check checks what the example shows, once the site is ready.
 	check func(t *testing.T, s *site)
 }
 
 func withKey(key string) http.Header { return http.Header{"Authorization": {"Bearer " + key}} }
 
-// TestExamples runs every Caddyfile in examples/ that one machine is enough
-// for, changed in its addresses alone. The others are adapted and validated
-// only; the tests of remote app-servers run what they show.
+// TestExamples runs every Caddyfile in examples/ that needs only one machine, with other
+// addresses. It adapts and validates the others; the tests of remote app-servers run
+// what those show.
 func TestExamples(t *testing.T) {
 	auth := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, ok := strings.CutSuffix(r.Header.Get("X-Session"), "'s")
@@ -137,7 +137,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// exampleNames are those of the Caddyfiles in examples/.
+// exampleNames returns the names of the Caddyfiles in examples/.
 func exampleNames(t *testing.T) []string {
 	files, err := filepath.Glob("../../../examples/*.Caddyfile")
 	if err != nil || len(files) == 0 {
@@ -178,7 +178,7 @@ func (e example) run(t *testing.T, name string) {
 	e.check(t, s)
 }
 
-// onThisMachine puts the test's addresses and its codex into a Caddyfile.
+// onThisMachine replaces the addresses and the codex in a Caddyfile.
 func (s *site) onThisMachine(text string) string {
 	text = strings.NewReplacer("SITE", s.url, "HOME", s.home).Replace(text)
 	if strings.Contains(text, "app_server") {

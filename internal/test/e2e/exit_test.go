@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// drainTimeout is how long turns go on in these tests when Caddy exits.
+// drainTimeout is the drain_timeout of these tests.
 const drainTimeout = 6 * time.Second
 
-// wait waits for the end of the process and for that of all it has started.
+// wait waits until the process and its children have exited.
 func (r *running) wait(pids []int) {
 	r.t.Helper()
 	if err := r.cmd.Wait(); err != nil {
@@ -26,7 +26,7 @@ func (r *running) wait(pids []int) {
 	}
 }
 
-// isShutdown checks an answer of a server that is shutting down.
+// isShutdown checks the answer of a server that is shutting down.
 func isShutdown(t *testing.T, what string, response *http.Response, text string) {
 	t.Helper()
 	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" || !strings.Contains(text, `"code":"server_shutting_down"`) {
@@ -34,9 +34,9 @@ func isShutdown(t *testing.T, what string, response *http.Response, text string)
 	}
 }
 
-// TestExitDrains: when Caddy is told to exit, turns go on for the drain
-// timeout. Those that end in that time end as ever; the others are interrupted
-// with a proper end for their clients, and whoever has no turn yet gets none.
+// TestExitDrains checks that turns continue for drain_timeout when Caddy exits. Turns
+// that end in that time are complete, others are interrupted with a proper end, and
+// requests without a turn are refused.
 func TestExitDrains(t *testing.T) {
 	r := runWith(t, fmt.Sprintf("max_concurrent 3\ndrain_timeout %s", drainTimeout))
 	ctx, leave := contextFor(t)
@@ -82,7 +82,7 @@ func TestExitDrains(t *testing.T) {
 	}
 }
 
-// slowBody begins a request of which the rest does not come.
+// slowBody starts a request with an incomplete body.
 func slowBody(t *testing.T, r *running) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.addr)
@@ -97,7 +97,7 @@ func slowBody(t *testing.T, r *running) net.Conn {
 	if _, err := fmt.Fprint(conn, head); err != nil {
 		t.Fatal(err)
 	}
-	// The answer to Expect says that the handler is reading.
+	// The answer to Expect comes when the handler reads.
 	answer := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
 	if _, err := conn.Read(answer); err != nil || !strings.Contains(string(answer), "100 Continue") {
 		t.Fatalf("%q, %v", answer, err)
@@ -105,8 +105,8 @@ func slowBody(t *testing.T, r *running) net.Conn {
 	return conn
 }
 
-// TestExitAfterReload: a stream of a configuration that is gone, with all that
-// it had of this module, does not hold the exit up either.
+// TestExitAfterReload checks that a stream of an old configuration does not delay the
+// exit, even if the new one does not have this module.
 func TestExitAfterReload(t *testing.T) {
 	r := runWith(t, "drain_timeout 1s")
 	ctx, leave := contextFor(t)
@@ -131,8 +131,8 @@ func TestExitAfterReload(t *testing.T) {
 	r.wait(pids)
 }
 
-// TestExitByGracePeriod: where Caddy itself does not wait so long, its exit
-// takes codex along all the same.
+// TestExitByGracePeriod checks that codex exits with Caddy when Caddy's own
+// grace_period ends first.
 func TestExitByGracePeriod(t *testing.T) {
 	r := runWith(t, "drain_timeout 1h")
 	config := r.caddyfile("drain_timeout 1h\napi_key " + secretKey)
@@ -147,7 +147,7 @@ func TestExitByGracePeriod(t *testing.T) {
 		t.Fatal("no codex is running")
 	}
 	r.signal(syscall.SIGTERM, "SIGTERM")
-	_ = r.cmd.Wait() // what it says of its own timeout does not matter here
+	_ = r.cmd.Wait() // may fail because of the timeout
 	if !allGone(pids)() {
 		t.Error("codex outlives Caddy")
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// fleetToken is what the app-servers of these tests want to be told.
+// fleetToken is the token of the app-servers in these tests.
 const fleetToken = "a-secret-of-the-fleet"
 
-// guarded are the arguments of an app-server that wants fleetToken.
+// guarded returns the arguments of an app-server that requires fleetToken.
 func guarded(t *testing.T) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "token")
@@ -31,7 +31,7 @@ func guarded(t *testing.T) []string {
 	return []string{"--ws-auth", "capability-token", "--ws-token-file", path}
 }
 
-// remote is an app_server block that connects.
+// remote returns an app_server block that connects.
 func remote(address, token string) string {
 	block := "app_server {\nconnect " + address + "\nstart_timeout " + deadline.String() + "\n"
 	if token != "" {
@@ -40,7 +40,7 @@ func remote(address, token string) string {
 	return block + "}"
 }
 
-// newSite is the place for a Caddy.
+// newSite returns a site without a configuration.
 func (l *lab) newSite() *site {
 	l.t.Helper()
 	s := &site{t: l.t, home: l.home, addr: freeAddr(l.t), model: l.model}
@@ -48,7 +48,7 @@ func (l *lab) newSite() *site {
 	return s
 }
 
-// site is a Caddy in front of app-servers of the lab, which need not be ready.
+// site returns a Caddy in front of app-servers of the lab, without waiting for them.
 func (l *lab) site(options string) *site {
 	l.t.Helper()
 	s := l.newSite()
@@ -61,13 +61,13 @@ func (l *lab) site(options string) *site {
 	return s
 }
 
-// streaming is a stream of which the first text has been read.
+// streaming is a stream whose first text was read.
 type streaming struct {
 	*http.Response
 	begun string
 }
 
-// streams opens so many streams and reads the first text of each.
+// streams opens n streams and reads the first text of each.
 func (s *site) streams(n int, prompt, first string) []streaming {
 	s.t.Helper()
 	opened := make([]streaming, n)
@@ -82,10 +82,10 @@ func (s *site) streams(n int, prompt, first string) []streaming {
 	return opened
 }
 
-// rest reads a stream to its end.
+// rest reads the rest of a stream and returns all of it.
 func (s *site) rest(of streaming) string { return of.begun + s.read(of.Response) }
 
-// isWhole reports whether a stream ended as it should.
+// isWhole reports whether a stream is complete.
 func isWhole(text string) bool {
 	return strings.Contains(text, `"finish_reason":"stop"`) && strings.HasSuffix(text, "data: [DONE]\n\n")
 }
@@ -95,8 +95,8 @@ func isCut(text string) bool {
 	return strings.Contains(text, `"code":"codex_exited"`) && strings.HasSuffix(text, "data: [DONE]\n\n") && !strings.Contains(text, "finish_reason\":\"stop")
 }
 
-// TestRemoteSite: the whole of the API over an app-server that runs elsewhere,
-// started as docs/remote.md says, over each transport.
+// TestRemoteSite checks the whole API with a remote app-server, started as in
+// docs/remote.md, over each transport.
 func TestRemoteSite(t *testing.T) {
 	for name, listen := range map[string]string{
 		"ws":   "ws://127.0.0.1:0",
@@ -183,8 +183,8 @@ func (s *site) checkAPI() {
 	})
 }
 
-// TestRemoteToken: what a token that is wrong or missing looks like to a client.
-// The right one is nowhere to be seen.
+// TestRemoteToken checks the errors of a wrong and a missing token, and that the right
+// one is shown nowhere.
 func TestRemoteToken(t *testing.T) {
 	l := newLab(t)
 	address, _ := l.listen("ws://127.0.0.1:0", guarded(t)...)
@@ -214,9 +214,8 @@ func TestRemoteToken(t *testing.T) {
 	}
 }
 
-// TestRemoteOverTLS: a Caddy in front of the app-server, as docs/remote.md has
-// it, with a certificate of Caddy's own authority, which the other Caddy trusts
-// as its system does.
+// TestRemoteOverTLS runs a Caddy in front of the app-server, as in docs/remote.md, with
+// a certificate of Caddy's own authority, which the other Caddy's system trusts.
 func TestRemoteOverTLS(t *testing.T) {
 	l := newLab(t)
 	address, _ := l.listen("ws://127.0.0.1:0", guarded(t)...)
@@ -250,11 +249,11 @@ func TestRemoteOverTLS(t *testing.T) {
 	}
 }
 
-// half is a prompt for a stream that goes on for some seconds after "Half".
+// half is a prompt for a stream that continues for some seconds after "Half".
 var half = "chunk=4; delay=50ms; say:Half" + strings.Repeat(".", 240)
 
-// TestTwoCaddies: two nodes over one app-server. One that is killed takes
-// nothing of the other's along.
+// TestTwoCaddies checks that killing one of two nodes with the same app-server does not
+// affect the other.
 func TestTwoCaddies(t *testing.T) {
 	l := newLab(t)
 	address, _ := l.listen("ws://127.0.0.1:0", guarded(t)...)
@@ -292,7 +291,7 @@ func TestTwoCaddies(t *testing.T) {
 	}
 }
 
-// connect is a connection that only looks.
+// connect returns a connection without turns.
 func (l *lab) connect(address string) *codexrpc.Conn {
 	l.t.Helper()
 	socket, err := codexrpc.DialWebSocket(testContext(l.t), address, fleetToken)
@@ -307,9 +306,8 @@ func (l *lab) connect(address string) *codexrpc.Conn {
 	return conn
 }
 
-// TestTwoRemotes: a Caddy over two app-servers, of which one is killed: its
-// streams end with an error, the others go on, new turns go to the other at
-// once, and when it is back it is used again.
+// TestTwoRemotes kills one of two remote app-servers. Its streams end with an error,
+// others continue, new turns go to the other one, and it is used again when it is back.
 func TestTwoRemotes(t *testing.T) {
 	l := newLab(t)
 	first, _ := l.listen("ws://127.0.0.1:0", guarded(t)...)
@@ -354,9 +352,9 @@ func TestTwoRemotes(t *testing.T) {
 	}
 }
 
-// TestRemoteReload: a reload to another app-server leaves the streams of the old
-// one alone, and the connection ends with them. A check of a configuration, and
-// one that is refused, dial nobody.
+// TestRemoteReload checks that a reload to another app-server leaves the streams of the
+// old one alone, whose connection ends with them, and that neither validating a
+// configuration nor a failed reload dials.
 func TestRemoteReload(t *testing.T) {
 	l := newLab(t)
 	first, _ := l.listen("ws://127.0.0.1:0", guarded(t)...)

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// functionMessage is a message, or what a client has put together of its deltas,
-// for clients that know functions only.
+// functionMessage is a message, or the sum of its deltas, for clients with functions
+// instead of tools.
 type functionMessage struct {
 	Content      string `json:"content"`
 	FunctionCall *struct {
@@ -30,7 +30,7 @@ type functionBody struct {
 	} `json:"choices"`
 }
 
-// askFunction asks and describes the answer: its text, its call, how it ended.
+// askFunction sends a request and describes the text, call and end of the answer.
 func (s *site) askFunction(stream bool, messages string) string {
 	s.t.Helper()
 	_, text := s.post(fmt.Sprintf(`{"model":"gpt-5","stream":%t,"messages":[%s],"functions":[{"name":"localSearch","parameters":{"type":"object"}}]}`, stream, messages), nil)
@@ -85,8 +85,8 @@ func describeFunction(t testing.TB, m functionMessage, finish string) string {
 	return fmt.Sprintf("%q, %s, %s", m.Content, call, finish)
 }
 
-// TestFunctions: clients older than tools get a function_call, one only, and
-// send its result back with the role function.
+// TestFunctions checks that clients with functions get one function_call, and can send
+// its result with the role function.
 func TestFunctions(t *testing.T) {
 	s := newSite(t, "")
 	const prompt = `{"role":"user","content":"say:Let me look.; tool:2 localSearch {\"query\":\"note %d\"}; then; say:Found."}`

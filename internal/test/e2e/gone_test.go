@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCatalogueGone: a turn does not fail with the file behind it.
+// TestCatalogueGone checks that turns do not fail when the catalogue file is gone.
 func TestCatalogueGone(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

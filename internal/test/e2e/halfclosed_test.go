@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// TestHalfClosed: a client that has closed its sending side has left for net/http,
-// but it still reads. What it reads must not look like a whole answer.
+// TestHalfClosed checks that a client which has closed its sending side does not get
+// what looks like a complete answer. For net/http it has left, but it still reads.
 func TestHalfClosed(t *testing.T) {
 	s := newSite(t, "")
 	address := strings.TrimPrefix(s.url, "http://")
 	for name, c := range map[string]struct {
 		path, body string
-		more       int    // bytes that the length announces beyond the body
-		until      string // what the client waits for before it closes
+		more       int    // bytes of the Content-Length after the body
+		until      string // text that the client waits for before it closes
 	}{
 		"whole":     {"/v1/chat/completions", chatBody("say:Half of it; hang", nil), 0, ""},
 		"stream":    {"/v1/chat/completions", chatBody("say:Half of it; hang", map[string]any{"stream": true}), 0, "Half"},
@@ -51,7 +51,7 @@ func TestHalfClosed(t *testing.T) {
 			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = io.Copy(io.Discard, reader) // a reset is an end as well
+			_, _ = io.Copy(io.Discard, reader) // a reset is possible
 			got := begun.String()
 			switch {
 			case c.until != "" && strings.HasSuffix(got, "\r\n0\r\n\r\n"):

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// heard is what the model was given last, one line an item.
+// heard returns the last request to the model, with a line for each item.
 func (s *site) heard() []string {
 	s.t.Helper()
 	request, ok := s.model.Last()
@@ -17,8 +17,8 @@ func (s *site) heard() []string {
 	return describe(request)
 }
 
-// TestHistories sends conversations in the shapes that clients keep them in, and
-// compares what the model gets of them.
+// TestHistories sends conversations in the forms of different clients, and checks what
+// the model gets.
 func TestHistories(t *testing.T) { overBoth(t, testHistories) }
 
 func testHistories(t *testing.T) {
@@ -77,7 +77,7 @@ func testHistories(t *testing.T) {
 	}
 }
 
-// TestSettings: what Codex passes on reaches the model.
+// TestSettings checks that settings which Codex supports reach the model.
 func TestSettings(t *testing.T) { overBoth(t, testSettings) }
 
 func testSettings(t *testing.T) {

@@ -17,9 +17,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// operatorsConfig is what an operator who works with Codex may have in his
-// config.toml, as far as Codex takes it. MARKER is a file that its programs make,
-// HOME is the CODEX_HOME.
+// operatorsConfig is a config.toml as an operator who works with Codex may have it.
+// MARKER is a file that its programs create, HOME is the CODEX_HOME.
 const operatorsConfig = `
 developer_instructions = "LEAK developer_instructions"
 instructions = "LEAK instructions"
@@ -75,8 +74,8 @@ set = { LEAK = "LEAK" }
 
 const leakingSkill = "---\nname: marker\ndescription: LEAK of a skill\n---\nLEAK of a skill's text. Run touch MARKER.\n"
 
-// operatorsFiles are what the same home has beside it. USER is the operator's
-// home directory.
+// operatorsFiles are the other files of that home. USER is the operator's home
+// directory.
 var operatorsFiles = map[string]string{
 	"HOME/AGENTS.md":                     "LEAK AGENTS.md",
 	"HOME/AGENTS.override.md":            "LEAK AGENTS.override.md",
@@ -99,9 +98,9 @@ var operatorsFiles = map[string]string{
 	"HOME/plugins/cache/local/marker/local/.mcp.json":                                                 `{"mcpServers":{"plug":{"command":"sh","args":["-c","touch MARKER; exec cat"]}}}`,
 }
 
-// TestNothingOfTheOperatorsHome: whatever is in the home that the login and the
-// provider come from, the model gets byte for byte what it gets with an empty
-// one, and none of the operator's programs runs.
+// TestNothingOfTheOperatorsHome checks that the model gets the same bytes with a full
+// home of the operator as with an empty one, and that none of the operator's programs
+// runs.
 func TestNothingOfTheOperatorsHome(t *testing.T) {
 	user := t.TempDir()
 	t.Setenv("HOME", user)
@@ -149,8 +148,8 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	waitFor(t, "the private directories to be removed", func() bool { return len(privateDirs(t)) == 0 })
 }
 
-// checkNoLog looks for the database that Codex logs into, and for sessions, among
-// which it would search with each thread.
+// checkNoLog checks that Codex has made no log database and no sessions, which it would
+// search for each thread.
 func checkNoLog(t *testing.T, dir string) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(dir, "home-*", "codex", "*logs*"))
@@ -167,7 +166,7 @@ func checkNoLog(t *testing.T, dir string) {
 	}
 }
 
-// catalogueModel is a model that is in Codex's own catalogue.
+// catalogueModel returns a model in Codex's own catalogue.
 func (s *site) catalogueModel(t *testing.T) string {
 	t.Helper()
 	for _, model := range s.models() {
@@ -193,8 +192,8 @@ func (s *site) restart(admin *site) {
 	})
 }
 
-// whatTheModelGets is each request that reaches the model for some of a client's,
-// with names in the places of ids and times.
+// whatTheModelGets returns the requests that reach the model, with names instead of ids
+// and times.
 func (s *site) whatTheModelGets(t *testing.T, models []string) (requests []string) {
 	t.Helper()
 	first := len(s.model.Requests())
@@ -216,13 +215,13 @@ func (s *site) whatTheModelGets(t *testing.T, models []string) (requests []strin
 
 var (
 	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	times = regexp.MustCompile(`\b1[0-9]{12}\b`) // milliseconds since 1970
-	// What the model itself has made, and what is random in a handshake.
+	times = regexp.MustCompile(`\b1[0-9]{12}\b`) // Unix milliseconds
+	// The ids of the model and the random parts of a handshake.
 	numbers = regexp.MustCompile(`"resp_[0-9]+"`)
 	nonces  = "Sec-Websocket-Key"
 )
 
-// withoutIDs is a request with its header as text.
+// withoutIDs returns a request and its header as text without ids.
 func withoutIDs(t *testing.T, request scriptedmodel.Request) string {
 	t.Helper()
 	var text strings.Builder
@@ -232,7 +231,7 @@ func withoutIDs(t *testing.T, request scriptedmodel.Request) string {
 		}
 		fmt.Fprintf(&text, "%s: %q\n", name, request.Header[name])
 	}
-	// Codex writes the members of client_metadata in any order.
+	// The order of the members of client_metadata varies.
 	var body struct {
 		Metadata json.RawMessage `json:"client_metadata"`
 	}
@@ -244,8 +243,8 @@ func withoutIDs(t *testing.T, request scriptedmodel.Request) string {
 	return numbers.ReplaceAllString(times.ReplaceAllString(uuids.ReplaceAllString(text.String(), "ID"), "TIME"), `"NUMBER"`)
 }
 
-// privateDirs are the directories of app-servers in the directory for temporary
-// files, which is the test's own.
+// privateDirs returns the directories of app-servers in the temporary directory of the
+// test.
 func privateDirs(t *testing.T) []string {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "caddy-codex-run-*"))
@@ -266,8 +265,8 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// TestNothingOfTheWorkingDirectory: nor does the model get anything of the files
-// that Codex reads in a project, where dir is one.
+// TestNothingOfTheWorkingDirectory checks that the model gets nothing of the files that
+// Codex reads in a project, if dir is one.
 func TestNothingOfTheWorkingDirectory(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	s := newSite(t, "")

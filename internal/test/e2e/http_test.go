@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// get reads a path.
+// get requests a path.
 func (s *site) get(path string) (status int, body string) {
 	s.t.Helper()
 	response := s.do(http.MethodGet, path, nil, nil)
@@ -51,7 +51,7 @@ func (s *site) read(response *http.Response) string {
 	return string(body)
 }
 
-// chatBody is a request in JSON for one user message.
+// chatBody returns a request with one user message.
 func chatBody(prompt string, more map[string]any) string {
 	request := map[string]any{
 		"model":    "gpt-5",
@@ -67,7 +67,7 @@ func chatBody(prompt string, more map[string]any) string {
 	return buf.String()
 }
 
-// apiError is OpenAI's error envelope. Pointers tell null from a text.
+// apiError is OpenAI's error object. Pointers distinguish null from a text.
 type apiError struct {
 	Error struct {
 		Message *string `json:"message"`
@@ -77,12 +77,12 @@ type apiError struct {
 	} `json:"error"`
 }
 
-// contextFor is a context that the test ends itself.
+// contextFor returns a context that the test cancels.
 func contextFor(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(testContext(t), deadline)
 }
 
-// postUntil posts and reads until ctx ends; what comes does not matter.
+// postUntil posts a body and reads until ctx ends. It ignores the answer.
 func (s *site) postUntil(ctx context.Context, body string, header http.Header) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {

@@ -22,7 +22,7 @@ func signalAll(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// waitUnresponsive waits until readiness tells that the app-server hangs.
+// waitUnresponsive waits until /readyz says that the app-server hangs.
 func (s *site) waitUnresponsive() {
 	s.t.Helper()
 	waitFor(s.t, "the app-server to be unresponsive", func() bool {
@@ -31,9 +31,9 @@ func (s *site) waitUnresponsive() {
 	})
 }
 
-// TestCodexHangs: a codex that is stopped under a stream loses nothing if it goes
-// on soon. Else the stream ends properly, codex is killed with all that it has
-// started, and requests are served by another one.
+// TestCodexHangs checks that a stream is complete if a stopped codex continues soon.
+// Otherwise it has a proper end, codex is killed with its children, and another one
+// serves requests.
 func TestCodexHangs(t *testing.T) {
 	s := newSite(t, "")
 	stream := s.do(http.MethodPost, "/v1/chat/completions", strings.NewReader(chatBody("chunk=4; delay=20ms; say:Half"+strings.Repeat(".", 400)+"whole", map[string]any{"stream": true})), nil)
@@ -62,7 +62,7 @@ func TestCodexHangs(t *testing.T) {
 	waitFor(t, "all of the old codex to be gone", allGone(all))
 }
 
-// TestOneOfAPoolHangs: new turns go to the other.
+// TestOneOfAPoolHangs checks that new turns go to the other process.
 func TestOneOfAPoolHangs(t *testing.T) {
 	s := newPoolSite(t, "processes 2", 2)
 	before := appServers()
@@ -85,8 +85,8 @@ func TestOneOfAPoolHangs(t *testing.T) {
 	s.waitMembers(2)
 }
 
-// TestKillsInARow: a codex that has completed a turn is back at once each time it
-// is killed, and the next request is served, not refused.
+// TestKillsInARow checks that a codex which has completed a turn is restarted at once
+// each time it is killed, and that the next request is served.
 func TestKillsInARow(t *testing.T) {
 	s := newSite(t, "")
 	for n := range 5 {

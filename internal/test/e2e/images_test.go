@@ -23,7 +23,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// askAbout is a chat request about an image elsewhere.
+// askAbout returns a chat request with the URL of an image.
 func askAbout(url string) string {
 	return chatBody("", map[string]any{"messages": []any{map[string]any{"role": "user", "content": []any{
 		map[string]any{"type": "text", "text": "say:I see it."},
@@ -31,8 +31,8 @@ func askAbout(url string) string {
 	}}}})
 }
 
-// TestRemoteImageRefused: off, a request with such an image is refused; on,
-// nothing that is not public is ever asked.
+// TestRemoteImageRefused checks that URLs of images are refused with image_fetch off,
+// and that with image_fetch on only public addresses are dialled.
 func TestRemoteImageRefused(t *testing.T) {
 	asked := false
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
@@ -60,7 +60,7 @@ func TestRemoteImageRefused(t *testing.T) {
 	}
 }
 
-// onlyProcess is an upstream of one process.
+// onlyProcess is an upstream with one process.
 type onlyProcess struct{ *appserver.Process }
 
 func (p onlyProcess) Lease() (gateway.Lease, error) { return p, nil }
@@ -80,8 +80,8 @@ func (onlyProcess) AnswerBegan(bool) func()        { return func() {} }
 
 func (onlyProcess) RequestFailed(*http.Request, *apierror.Error) {}
 
-// TestRemoteImageFetched: the model sees the image itself. The rule about public
-// addresses is lifted for a server on this machine, which no option does.
+// TestRemoteImageFetched checks that the model gets the image. The test allows a server
+// on this machine, which no option does.
 func TestRemoteImageFetched(t *testing.T) {
 	var encoded bytes.Buffer
 	if err := png.Encode(&encoded, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {

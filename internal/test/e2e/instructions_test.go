@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// marked is a conversation whose texts each have a mark of their own.
+// marked returns a conversation in which each text has a mark.
 func marked(model string, tools bool) (body fields, marks []string) {
 	mark := func(name string) string {
 		marks = append(marks, "MARK-"+name+"-MARK")
@@ -41,8 +41,8 @@ func marked(model string, tools bool) (body fields, marks []string) {
 	return body, marks
 }
 
-// checkOnce wants each text of the conversation once in what the model is given,
-// and Codex's own prompt before them once or not at all.
+// checkOnce checks that the model gets each text of the conversation once, after one or
+// no prompt of Codex.
 func (s *site) checkOnce(model string, tools, own bool) {
 	s.t.Helper()
 	body, marks := marked(model, tools)
@@ -67,9 +67,8 @@ func (s *site) checkOnce(model string, tools, own bool) {
 	checkNothingOfTheHostButPrompt(s.t, request, own)
 }
 
-// checkNothingOfTheHostButPrompt is checkNothingOfTheHost for what follows
-// Codex's own prompt, if that is there: it speaks of sandboxes and files in
-// general.
+// checkNothingOfTheHostButPrompt is checkNothingOfTheHost without Codex's own prompt,
+// which mentions sandboxes and files.
 func checkNothingOfTheHostButPrompt(t testing.TB, request scriptedmodel.Request, own bool) {
 	t.Helper()
 	for own && len(request.Input) > 0 {
@@ -79,9 +78,9 @@ func checkNothingOfTheHostButPrompt(t testing.TB, request scriptedmodel.Request,
 	checkNothingOfTheHost(t, request)
 }
 
-// TestEachTextOnce: with every model that Codex has, and one that it has not,
-// with and without tools, each text of a request reaches the model exactly once,
-// whether Codex's own prompt stays or not.
+// TestEachTextOnce checks that each text of a request reaches the model exactly once:
+// for every model of Codex and an unknown one, with and without tools, with and without
+// Codex's own prompt.
 func TestEachTextOnce(t *testing.T) {
 	s := newSite(t, "")
 	models := append(s.models(), "gpt-5", "other/model")
@@ -98,8 +97,8 @@ func TestEachTextOnce(t *testing.T) {
 	}
 }
 
-// TestEachTextOnceRemotely: so it does on an app-server that runs elsewhere, with
-// the catalogue that docs/remote.md makes.
+// TestEachTextOnceRemotely checks the same for a remote app-server with the catalogue of
+// docs/remote.md.
 func TestEachTextOnceRemotely(t *testing.T) {
 	l := newLab(t)
 	address, stop := l.listen("ws://127.0.0.1:0", "-c", "model_catalog_json="+l.catalogue())
@@ -116,13 +115,13 @@ func TestEachTextOnceRemotely(t *testing.T) {
 	}
 }
 
-// strictSite has a provider that takes Codex's own prompt only, and tells so
-// after a while. The model's requests are counted from 0.
+// strictSite has a provider that accepts only Codex's own prompt, and refuses others
+// after a while. The requests to the model are counted from 0.
 type strictSite struct {
 	*site
 	options string
 	admin   *site
-	log     string // the file of the log
+	log     string // path of the log
 	after   time.Duration
 	seen    int
 	round   int
@@ -133,7 +132,7 @@ func newStrictSite(t *testing.T, options string) *strictSite {
 	s.admin = &site{t: t, addr: freeAddr(t)}
 	s.admin.url = "http://" + s.admin.addr
 	s.begin()
-	t.Cleanup(func() { s.load(s.caddyfile("")) }) // one without an admin endpoint
+	t.Cleanup(func() { s.load(s.caddyfile("")) }) // without the admin endpoint
 	s.model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		if !r.LeadsWithOwnPrompt() {
 			time.Sleep(s.after)
@@ -144,7 +143,7 @@ func newStrictSite(t *testing.T, options string) *strictSite {
 	return s
 }
 
-// begin begins with an app-server that has not run a turn.
+// begin starts an app-server without turns.
 func (s *strictSite) begin() {
 	s.t.Helper()
 	s.round++
@@ -154,14 +153,14 @@ func (s *strictSite) begin() {
 	s.seen = s.model.Stats().Requests
 }
 
-// requests is how often the model was asked since the last call.
+// requests returns the number of requests to the model since the last call.
 func (s *strictSite) requests() int {
 	seen := s.model.Stats().Requests
 	defer func() { s.seen = seen }()
 	return seen - s.seen
 }
 
-// instructions is what the status says of them.
+// instructions returns the instructions in the status.
 func (s *strictSite) instructions() string {
 	s.t.Helper()
 	var status struct {
@@ -171,7 +170,7 @@ func (s *strictSite) instructions() string {
 	return status.AppServers[0].Instructions
 }
 
-// strictAsks are requests of each kind; each has an answer with "ok" in it.
+// strictAsks returns requests of each kind, whose answers contain "ok".
 func strictAsks(model string) map[string]struct {
 	path string
 	body fields
@@ -197,8 +196,8 @@ func strictAsks(model string) map[string]struct {
 	return asks
 }
 
-// TestStrictProvider: a provider that refuses the instructions is asked once more
-// with Codex's own prompt before them, and not without it any more.
+// TestStrictProvider checks that a refused request is sent again with Codex's own
+// prompt, and that later requests have it from the start.
 func TestStrictProvider(t *testing.T) {
 	s := newStrictSite(t, "")
 	round := 0
@@ -230,8 +229,8 @@ func TestStrictProvider(t *testing.T) {
 	}
 }
 
-// TestStrictProviderOnce: the log tells of it once, and each of several choices is
-// asked for once more.
+// TestStrictProviderOnce checks that this is logged once, and that each of several
+// choices is sent again once.
 func TestStrictProviderOnce(t *testing.T) {
 	s := newStrictSite(t, "")
 	for _, want := range []int{6, 3} {
@@ -249,7 +248,8 @@ func TestStrictProviderOnce(t *testing.T) {
 	}
 }
 
-// TestStrictProviderForgotten: a fresh app-server may have another login.
+// TestStrictProviderForgotten checks that a new app-server, which may have another
+// login, starts without the prompt.
 func TestStrictProviderForgotten(t *testing.T) {
 	s := newStrictSite(t, "")
 	for range 2 {
@@ -267,8 +267,8 @@ func TestStrictProviderForgotten(t *testing.T) {
 	}
 }
 
-// TestStrictProviderLate: a stream that has begun, but shows nothing yet, goes on
-// with the second attempt.
+// TestStrictProviderLate checks that a stream without output continues with the second
+// attempt.
 func TestStrictProviderLate(t *testing.T) {
 	s := newStrictSite(t, "keepalive 200ms")
 	s.after = 1500 * time.Millisecond
@@ -284,8 +284,8 @@ func TestStrictProviderLate(t *testing.T) {
 	}
 }
 
-// TestStrictProviderRefuses: with replace the refusal is the client's, and with
-// append there is none.
+// TestStrictProviderRefuses checks that with replace the client gets the refusal, and
+// that with append there is none.
 func TestStrictProviderRefuses(t *testing.T) {
 	for where, want := range map[string]int{"replace": http.StatusBadRequest, "append": http.StatusOK} {
 		t.Run(where, func(t *testing.T) {
@@ -304,8 +304,8 @@ func TestStrictProviderRefuses(t *testing.T) {
 	}
 }
 
-// TestOtherRefusals: no other refusal is met by a second attempt, also one that
-// quotes this one.
+// TestOtherRefusals checks that other refusals have no second attempt, even one that
+// quotes this refusal.
 func TestOtherRefusals(t *testing.T) {
 	s := newSite(t, "")
 	s.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {

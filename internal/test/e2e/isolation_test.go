@@ -9,8 +9,8 @@ import (
 	"github.com/openai/openai-go/v3"
 )
 
-// TestNothingCrosses runs pairs of concurrent requests with different answers,
-// streaming and not, texts and calls: never a byte of the other's.
+// TestNothingCrosses runs concurrent requests with different answers, and checks that no
+// client gets a byte of another's.
 func TestNothingCrosses(t *testing.T) {
 	s := newSite(t, "max_concurrent 300")
 	const pairs = 100
@@ -32,7 +32,7 @@ func TestNothingCrosses(t *testing.T) {
 	wg.Wait()
 }
 
-// askText asks for a text that only this caller has.
+// askText requests a text that is unique to this caller.
 func (s *site) askText(i int) {
 	own := strings.Repeat(fmt.Sprintf("<%d> ünï ", i), 20) + "."
 	ask := s.complete
@@ -45,7 +45,7 @@ func (s *site) askText(i int) {
 	}
 }
 
-// askCalls asks for calls that only this caller has.
+// askCalls requests calls that are unique to this caller.
 func (s *site) askCalls(i int) {
 	params := userSays(fmt.Sprintf(`tool:2 search_%d {"query":"%d of %%d"}`, i, i))
 	params.Tools = []openai.ChatCompletionToolUnionParam{searchTool(fmt.Sprintf("search_%d", i))}

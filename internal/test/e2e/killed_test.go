@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// kill ends the children whose name begins so, and returns their pids.
+// kill kills the descendants whose name has this prefix, and returns their pids.
 func kill(t *testing.T, name string) (pids []int) {
 	t.Helper()
 	for _, child := range children() {
@@ -30,16 +30,15 @@ func kill(t *testing.T, name string) (pids []int) {
 	return pids
 }
 
-// TestCodexKilled: when codex dies, the turns on it end with an error that is
-// worth a retry, and the next requests find another codex. The program of the
-// npm package is a launcher whose native child outlives it: killing either must
-// leave nothing behind.
+// TestCodexKilled checks that the turns of a killed codex end with an error that can be
+// retried, and that another codex serves the next requests. The npm package has a
+// launcher whose native child outlives it. Killing either must leave nothing behind.
 func TestCodexKilled(t *testing.T) {
 	s := newSite(t, "")
 	for _, name := range []string{"codex", "node"} {
 		t.Run(name, func(t *testing.T) {
 			s := s.at(t)
-			s.waitOpen(0) // what came before is over
+			s.waitOpen(0) // earlier streams have ended
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				response, text := s.post(chatBody("hang", nil), nil)
@@ -65,7 +64,7 @@ func TestCodexKilled(t *testing.T) {
 	}
 }
 
-// TestKilledInALoop: readiness says so, and service comes back.
+// TestKilledInALoop checks /readyz while codex is killed repeatedly, and the recovery.
 func TestKilledInALoop(t *testing.T) {
 	s := newSite(t, "")
 	for range 4 {
@@ -81,7 +80,7 @@ func TestKilledInALoop(t *testing.T) {
 	}
 }
 
-// readUntil reads until a text has come.
+// readUntil reads until a text was read.
 func readUntil(t testing.TB, r io.Reader, text string) string {
 	t.Helper()
 	var got strings.Builder

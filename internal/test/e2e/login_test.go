@@ -16,9 +16,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// newLoginSite is a site whose model provider wants the login of an operator's
-// home, which is empty but for the provider. config is for the top of its
-// config.toml, more for the app_server block.
+// newLoginSite returns a site whose provider requires a login of the operator's home,
+// which has only the provider. config is added to the top of its config.toml, more to
+// the app_server block.
 func newLoginSite(t *testing.T, config, more string) (s, admin *site) {
 	t.Helper()
 	s = &site{t: t, home: t.TempDir(), model: scriptedmodel.New(scriptedmodel.Options{}), addr: freeAddr(t)}
@@ -39,7 +39,7 @@ stream_max_retries = 0
 	return s, admin
 }
 
-// withAdminAt loads a configuration for good, with an admin endpoint.
+// withAdminAt loads a configuration with an admin endpoint.
 func (s *site) withAdminAt(caddyfile string) *site {
 	s.t.Helper()
 	admin := &site{t: s.t, addr: freeAddr(s.t)}
@@ -49,7 +49,7 @@ func (s *site) withAdminAt(caddyfile string) *site {
 	return admin
 }
 
-// login logs an operator in, as he does it himself.
+// login logs the operator in with codex login.
 func (s *site) login(key string) {
 	s.t.Helper()
 	cmd := exec.Command(codexBinary, "login", "--with-api-key")
@@ -60,7 +60,7 @@ func (s *site) login(key string) {
 	}
 }
 
-// authorization is what the model's provider gets with a request.
+// authorization returns the Authorization header that the provider gets.
 func (s *site) authorization() string {
 	s.t.Helper()
 	if response, text := s.post(chatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
@@ -70,8 +70,8 @@ func (s *site) authorization() string {
 	return request.Header.Get("Authorization")
 }
 
-// TestLoginOfTheOperator: a login in the operator's home is asked for and, after
-// a restart, used, also a later one.
+// TestLoginOfTheOperator checks that a login of the operator is required, and used after
+// a restart, as is a later one.
 func TestLoginOfTheOperator(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	s, admin := newLoginSite(t, "", "")
@@ -80,7 +80,7 @@ func TestLoginOfTheOperator(t *testing.T) {
 		t.Errorf("the reason is %q", reason)
 	}
 	s.login("sk-one")
-	_ = admin.read(admin.do(http.MethodPost, "/codex/restart", nil, nil)) // refused if the next start is under way
+	_ = admin.read(admin.do(http.MethodPost, "/codex/restart", nil, nil)) // refused if the next start is in progress
 	s.waitReady()
 	if got := s.authorization(); got != "Bearer sk-one" {
 		t.Errorf("the provider gets %q", got)
@@ -97,9 +97,9 @@ func TestLoginOfTheOperator(t *testing.T) {
 	}
 }
 
-// TestRefreshedTokens: tokens that an app-server renews, as it does when it
-// starts, are the operator's own, and are not renewed by the next one. There is
-// no backend of ChatGPT here, so that no start comes further than that.
+// TestRefreshedTokens checks that tokens which an app-server renews at its start are
+// stored in the operator's home, and not renewed again by the next one. Without the
+// backend of ChatGPT no start gets further.
 func TestRefreshedTokens(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	old, fresh := token(time.Now().Add(-time.Hour)), token(time.Now().Add(time.Hour))
@@ -135,10 +135,10 @@ func TestRefreshedTokens(t *testing.T) {
 	}
 }
 
-// token is one of OpenAI's, as far as Codex looks into it.
+// token returns a token with the claims that Codex reads.
 func token(expires time.Time) string {
 	part := func(claims any) string {
-		text, _ := json.Marshal(claims) // of maps of texts and numbers
+		text, _ := json.Marshal(claims) // has texts and numbers only
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
 	return part(map[string]any{"alg": "none"}) + "." + part(map[string]any{

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// numbered is a text of n bytes, no two lines of which are the same.
+// numbered returns a text of n bytes with unique lines.
 func numbered(n int) string {
 	var text strings.Builder
 	for i := 0; text.Len() < n; i++ {
@@ -24,7 +24,7 @@ func numbered(n int) string {
 	return whole + strings.Repeat("x", n-len(whole))
 }
 
-// longSite has a model that answers "ok", however long the prompt.
+// longSite returns a site whose model always answers "ok".
 func longSite(t *testing.T, options string) *site {
 	s := newSite(t, options)
 	s.model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
@@ -33,7 +33,7 @@ func longSite(t *testing.T, options string) *site {
 	return s
 }
 
-// asked posts a request and returns what the model was asked, once.
+// asked posts a request and returns the one request that the model gets.
 func (s *site) asked(path string, body fields) scriptedmodel.Request {
 	s.t.Helper()
 	before := s.model.Stats().Requests
@@ -48,7 +48,7 @@ func (s *site) asked(path string, body fields) scriptedmodel.Request {
 	return request
 }
 
-// sameText compares texts that are too long to be shown.
+// sameText compares long texts without showing them.
 func sameText(t *testing.T, got, want string) {
 	t.Helper()
 	if got == want {
@@ -61,7 +61,7 @@ func sameText(t *testing.T, got, want string) {
 	t.Errorf("the model was given %d bytes, not %d, and others from byte %d on: %.80q", len(got), len(want), same, got[same:])
 }
 
-// TestLongToolResults: the result of a tool reaches the model byte for byte.
+// TestLongToolResults checks that long results of tools reach the model unchanged.
 func TestLongToolResults(t *testing.T) {
 	s := longSite(t, "")
 	for model, sizes := range map[string][]int{
@@ -97,7 +97,7 @@ func TestLongToolResults(t *testing.T) {
 	}
 }
 
-// TestLongTexts: so does everything else that is long.
+// TestLongTexts checks the same for other long texts.
 func TestLongTexts(t *testing.T) {
 	s := longSite(t, "")
 	text, shorter := numbered(1.2e6), numbered(1e6)
@@ -147,13 +147,12 @@ func TestLongTexts(t *testing.T) {
 	})
 }
 
-// itemText is the text of an item of the input.
+// itemText returns a function that reads the text of an input item.
 func itemText(i int) func(scriptedmodel.Request) string {
 	return func(r scriptedmodel.Request) string { return r.Input[i].Content.String() }
 }
 
-// noise is the data URL of an image of some 1.5 MB, not larger than models take
-// them.
+// noise returns the data URL of an image of some 1.5 MB, which models accept.
 func noise(t *testing.T) string {
 	t.Helper()
 	picture := image.NewNRGBA(image.Rect(0, 0, 720, 720))
@@ -168,7 +167,8 @@ func noise(t *testing.T) string {
 	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(encoded.Bytes())
 }
 
-// TestContextLength: whether a conversation is too long is the provider's to say.
+// TestContextLength checks that only the provider decides whether a conversation is too
+// long.
 func TestContextLength(t *testing.T) {
 	s := newSite(t, "")
 	long := fields{"role": "user", "content": numbered(2e6)}
@@ -191,9 +191,9 @@ func TestContextLength(t *testing.T) {
 	}
 }
 
-// TestCompactionIsRefused: an app-server whose models nobody can ask for keeps
-// its own idea of their context windows. What it would first summarise is a
-// context_length_exceeded, and the summary never reaches the client.
+// TestCompactionIsRefused checks an app-server without a readable catalogue, which has
+// its own context windows. A conversation that it would summarise is a
+// context_length_exceeded, and the client does not get the summary.
 func TestCompactionIsRefused(t *testing.T) {
 	s := newSite(t, "")
 	s.load(s.caddyfile(fmt.Sprintf("app_server sh -c \"exec %s app-server\" {\nhome %s\n}", codexBinary, s.home)))

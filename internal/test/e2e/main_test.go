@@ -1,5 +1,5 @@
-// Package e2e tests the whole way of a request: a real client, a real Caddy
-// with this module, the real codex app-server, and the scripted model.
+// Package e2e tests with real clients, a real Caddy with this module, the real codex
+// app-server and the scripted model.
 package e2e
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
-// codexBinary is the real codex; found by TestMain.
+// codexBinary is the path of the real codex, set by TestMain.
 var codexBinary string
 
 func TestMain(m *testing.M) {
@@ -39,10 +39,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	// The built-in default, so that Caddy does not write this machine's home.
+	// So that Caddy does not write to the home of the user.
 	caddy.DefaultStorage.Path, err = os.MkdirTemp("", "caddy-storage-")
 	if err == nil {
-		err = os.Setenv("XDG_DATA_HOME", caddy.DefaultStorage.Path) // for the instance's id
+		err = os.Setenv("XDG_DATA_HOME", caddy.DefaultStorage.Path) // for the instance id
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// findCodex looks where `make test` puts the pinned codex, then on the PATH.
+// findCodex returns the pinned codex of `make test`, or else the one on the PATH.
 func findCodex() (string, error) {
 	if path := os.Getenv("CODEX_BIN"); path != "" {
 		return exec.LookPath(path)
@@ -74,7 +74,7 @@ func findCodex() (string, error) {
 	return path, nil
 }
 
-// checkLeaks looks for goroutines and processes that outlived the suite.
+// checkLeaks checks that no goroutines and processes are left after the tests.
 func checkLeaks() int {
 	if err := caddy.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stopping Caddy:", err)
@@ -82,11 +82,11 @@ func checkLeaks() int {
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	if err := goleak.Find(
-		// Caddy's certificate cache has no end once a config was loaded.
+		// Caddy's certificate cache never ends.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*Cache).maintainAssets"),
-		// It ends a few seconds after its lock was given back.
+		// This ends a few seconds after its lock is released.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
-		// Rolls Caddy's log files, and has no end.
+		// This rolls Caddy's log files and never ends.
 		goleak.IgnoreAnyFunction("github.com/DeRuina/timberjack.(*Logger).millRun"),
 	); err != nil {
 		fmt.Fprintln(os.Stderr, err)

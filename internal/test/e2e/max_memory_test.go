@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestMaxMemory: an app-server above its limit is replaced under streams. None
-// is cut, new turns go to the fresh one, readiness is never lost, and the old one
-// ends after its last stream. A limit below what codex needs at all does not
-// make it start again and again.
+// TestMaxMemory checks that an app-server above its limit is replaced while streams
+// run. None is cut, new turns go to the new one, the site stays ready, and the old one
+// exits after its last stream. With a limit that is too low, codex is not replaced again
+// and again.
 func TestMaxMemory(t *testing.T) {
 	place := newLab(t).newSite()
 	r := place.runFile(place.caddyfile(place.pool("max_memory 1MiB")))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// samples reads all metrics of a site, by name and labels.
+// samples returns all metrics of a site by name and labels.
 func (s *site) samples() map[string]float64 {
 	s.t.Helper()
 	status, text := s.get("/metrics")
@@ -21,7 +21,7 @@ func (s *site) samples() map[string]float64 {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
-		// A label's value may hold spaces; these have none.
+		// Values of labels may have spaces, but these have none.
 		if n, err := strconv.ParseFloat(value, 64); err == nil {
 			values[name] = n
 		}
@@ -29,7 +29,7 @@ func (s *site) samples() map[string]float64 {
 	return values
 }
 
-// measured are the requests of a round, and what they add.
+// measured holds what the requests of a round add to the metrics.
 var measured = map[string]float64{
 	`codex_requests_total{route="chat",status="200"}`:      3,
 	`codex_requests_total{route="chat",status="400"}`:      1,
@@ -49,8 +49,8 @@ var measured = map[string]float64{
 	`codex_turns_running`:  0,
 }
 
-// TestMetrics: requests and turns are measured, with labels that no client
-// makes up, and what was counted goes on over a reload.
+// TestMetrics checks the metrics of requests and turns, that clients cannot make up
+// labels, and that counts survive a reload.
 func TestMetrics(t *testing.T) {
 	s := newSite(t, "")
 	s.load(s.withMetrics(""))
@@ -98,7 +98,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// stateOf counts the app-servers in a state.
+// stateOf returns the number of app-servers in a state.
 func stateOf(samples map[string]float64, state string) (n float64) {
 	for name, value := range samples {
 		if strings.HasPrefix(name, "codex_app_server_state{") && strings.Contains(name, `state="`+state+`"`) {
@@ -108,8 +108,8 @@ func stateOf(samples map[string]float64, state string) (n float64) {
 	return n
 }
 
-// TestActiveStreams: while streams run they are seen, in the metrics of the
-// next configuration, too.
+// TestActiveStreams checks that the metrics count running streams, also those of the
+// previous configuration.
 func TestActiveStreams(t *testing.T) {
 	s := newSite(t, "")
 	s.load(s.withMetrics(""))
@@ -137,7 +137,8 @@ func TestActiveStreams(t *testing.T) {
 	})
 }
 
-// TestMetricsOfTwoSites: what both serve is counted together, once.
+// TestMetricsOfTwoSites checks that the requests of two sites are counted together,
+// once.
 func TestMetricsOfTwoSites(t *testing.T) {
 	s := newSite(t, "")
 	other := &site{t: t, addr: freeAddr(t)}

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// TestEveryModel: with each model that clients can choose, the model is offered
-// the client's tool and nothing else, and the client gets its call.
+// TestEveryModel checks for each model that it gets the client's tool and no other, and
+// that the client gets its call.
 func TestEveryModel(t *testing.T) {
 	s := newSite(t, "")
 	models := s.models()
@@ -28,7 +28,7 @@ func TestEveryModel(t *testing.T) {
 	}
 }
 
-// models are those that GET /v1/models lists.
+// models returns the models that GET /v1/models lists.
 func (s *site) models() []string {
 	s.t.Helper()
 	status, body := s.get("/v1/models")
@@ -45,7 +45,7 @@ func (s *site) models() []string {
 	return ids
 }
 
-// checkModel asks a model for a call of a tool, and looks at what it was given.
+// checkModel requests a call from a model, and checks the request to the model.
 func (s *site) checkModel(model string, ask func(openai.ChatCompletionNewParams) (answer, error)) {
 	s.t.Helper()
 	const arguments = `{"query": "of  <this> model" }`
@@ -71,14 +71,14 @@ func (s *site) checkModel(model string, ask func(openai.ChatCompletionNewParams)
 	}
 }
 
-// offer is a tool as a request has it: one to call, or a namespace of them.
+// offer is a tool or a namespace of tools in a request.
 type offer struct {
 	Type, Name string
 	Tools      []offer
 }
 
-// everyTool names all tools of a request, of whatever kind. Newer models get
-// theirs as an item of the input.
+// everyTool returns the names of all tools of a request. Newer models get them in an
+// input item.
 func everyTool(t testing.TB, request scriptedmodel.Request) []string {
 	t.Helper()
 	var body struct {
@@ -103,7 +103,7 @@ func toolNames(tools []offer) []string {
 		switch {
 		case t.Type == "namespace":
 			names = append(names, toolNames(t.Tools)...)
-		case t.Name == "": // a tool of the provider's, such as web_search
+		case t.Name == "": // a tool of the provider, such as web_search
 			names = append(names, t.Type)
 		default:
 			names = append(names, t.Name)

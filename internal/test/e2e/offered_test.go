@@ -12,13 +12,12 @@ import (
 // pixel is a PNG of one pixel.
 const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// codexOwn is the one tool of Codex's own that its configuration cannot turn
-// off. Outside Plan mode Codex answers it by itself.
+// codexOwn is the only tool of Codex that its configuration cannot turn off. Outside of
+// Plan mode Codex answers it.
 const codexOwn = "request_user_input"
 
-// conversation has every kind of message: a system prompt, a second one, turns
-// of all roles, a call with its result, a developer message in between, and an
-// image at the end.
+// conversation has every kind of message: two system prompts, messages of all roles, a
+// call with its result, a developer message in between, and an image at the end.
 const conversation = `{
 	"model": "gpt-5",
 	"messages": [
@@ -38,7 +37,7 @@ const conversation = `{
 		"parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}}]
 }`
 
-// TestWhatTheModelIsOffered looks at the request that reaches the model.
+// TestWhatTheModelIsOffered checks the request that reaches the model.
 func TestWhatTheModelIsOffered(t *testing.T) { overBoth(t, testWhatTheModelIsOffered) }
 
 func testWhatTheModelIsOffered(t *testing.T) {
@@ -69,7 +68,7 @@ func testWhatTheModelIsOffered(t *testing.T) {
 	checkNothingOfTheHost(t, request)
 }
 
-// describe gives each input item as a line.
+// describe returns a line for each input item.
 func describe(request scriptedmodel.Request) []string {
 	var lines []string
 	for _, item := range request.Input {
@@ -93,7 +92,7 @@ func contentText(content scriptedmodel.Content) string {
 		switch {
 		case p.ImageURL != "":
 			parts = append(parts, "[image "+p.ImageURL[:min(22, len(p.ImageURL))]+"]")
-		case p.Text == "<image>" || p.Text == "</image>": // Codex frames images so
+		case p.Text == "<image>" || p.Text == "</image>": // Codex puts these around images
 		default:
 			parts = append(parts, p.Text)
 		}
@@ -101,7 +100,7 @@ func contentText(content scriptedmodel.Content) string {
 	return strings.Join(parts, " ")
 }
 
-// checkTools wants exactly these tools beside the one that cannot be turned off.
+// checkTools checks that the tools are codexOwn and these.
 func checkTools(t *testing.T, tools []scriptedmodel.Tool, want ...string) {
 	t.Helper()
 	var got []string
@@ -115,10 +114,10 @@ func checkTools(t *testing.T, tools []scriptedmodel.Tool, want ...string) {
 	}
 }
 
-// checkNothingOfTheHost looks for what Codex tells a model about its machine.
+// checkNothingOfTheHost checks that a request has nothing about the machine.
 func checkNothingOfTheHost(t testing.TB, request scriptedmodel.Request) {
 	t.Helper()
-	// What the model reads. The rest is bookkeeping between Codex and its provider.
+	// The model does not read the other members.
 	read, err := json.Marshal(struct{ Instructions, Input, Tools any }{request.Instructions, request.Input, request.Tools})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +130,7 @@ func checkNothingOfTheHost(t testing.TB, request scriptedmodel.Request) {
 	}
 }
 
-// TestToolSchema: what the client says of a tool reaches the model.
+// TestToolSchema checks that the model gets the client's declaration of a tool.
 func TestToolSchema(t *testing.T) {
 	s := newSite(t, "")
 	s.post(strings.Replace(conversation, "PIXEL", pixel, 1), nil)
@@ -179,7 +178,7 @@ func TestToolChoice(t *testing.T) {
 	}
 }
 
-// tool declares a tool in JSON.
+// tool returns the declaration of a tool.
 func tool(name string) map[string]any {
 	return map[string]any{"type": "function", "function": map[string]any{
 		"name":       name,
@@ -187,7 +186,7 @@ func tool(name string) map[string]any {
 	}}
 }
 
-// TestSingleCall: with parallel_tool_calls false, a burst ends with its first.
+// TestSingleCall checks that an answer has one call if parallel_tool_calls is false.
 func TestSingleCall(t *testing.T) {
 	s := newSite(t, "")
 	_, body := s.post(chatBody(`tool:3 localSearch {"query":"%d"}`, map[string]any{

@@ -39,7 +39,7 @@ func TestAPIKeys(t *testing.T) {
 	}
 }
 
-// TestBehindOtherHandlers: the handler sits behind Caddy's own.
+// TestBehindOtherHandlers checks the handler behind Caddy's own handlers.
 func TestBehindOtherHandlers(t *testing.T) {
 	s := newSite(t, "")
 	s.load(s.wrap(`encode gzip
@@ -72,7 +72,7 @@ func TestBehindOtherHandlers(t *testing.T) {
 	}
 }
 
-// TestRequestID: the client's id comes back, and nothing that is not one.
+// TestRequestID checks that a valid id of the client is in the answer.
 func TestRequestID(t *testing.T) {
 	s := newSite(t, "")
 	for sent, back := range map[string]bool{"req-42": true, "two words": false, "": false, strings.Repeat("x", 200): false} {
@@ -85,8 +85,8 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// TestMaxConcurrent: turns above the limit are refused with a code of the
-// proxy's own, and a place is free again once a turn has ended.
+// TestMaxConcurrent checks that turns above the limit are refused, and that a slot is
+// free again after a turn.
 func TestMaxConcurrent(t *testing.T) {
 	s := newSite(t, "max_concurrent 2\nmax_queue 0")
 	var wg sync.WaitGroup
@@ -107,7 +107,7 @@ func TestMaxConcurrent(t *testing.T) {
 	})
 }
 
-// TestIdleTimeout: an upstream that says nothing is a 504.
+// TestIdleTimeout checks that a silent upstream is a 504.
 func TestIdleTimeout(t *testing.T) {
 	s := newSite(t, "idle_timeout 300ms")
 	response, text := s.post(chatBody("hang", nil), nil)
@@ -119,8 +119,8 @@ func TestIdleTimeout(t *testing.T) {
 	}
 }
 
-// TestKeepalive: comments fill the silence of a stream, which does not hide
-// that the upstream is dead.
+// TestKeepalive checks that a silent stream gets comments, and still ends when the
+// upstream is dead.
 func TestKeepalive(t *testing.T) {
 	s := newSite(t, "keepalive 50ms\nidle_timeout 3s")
 	response, text := s.post(chatBody("hang", map[string]any{"stream": true}), nil)
@@ -132,8 +132,8 @@ func TestKeepalive(t *testing.T) {
 	}
 }
 
-// TestReloadKeepsStreams: streams go on over reloads that keep the app-server
-// and over ones that change it; new requests get the new one.
+// TestReloadKeepsStreams checks that streams continue after reloads, with the same or a
+// changed app-server, and that new requests use the new one.
 func TestReloadKeepsStreams(t *testing.T) {
 	s := newSite(t, "")
 	const streams = 8
@@ -162,8 +162,8 @@ func TestReloadKeepsStreams(t *testing.T) {
 	waitFor(t, "the old app-server to end", func() bool { return len(children()) <= len(before) })
 }
 
-// TestFailedReload: a configuration that is refused starts nothing and leaves
-// the old one as it was.
+// TestFailedReload checks that a failed reload starts no process and leaves the old
+// configuration as it was.
 func TestFailedReload(t *testing.T) {
 	s := newSite(t, "")
 	before := children()
@@ -179,7 +179,7 @@ func TestFailedReload(t *testing.T) {
 	}
 }
 
-// TestMissingCodex: without codex, Caddy runs, and says what to do.
+// TestMissingCodex checks that Caddy runs without codex, and says what to do.
 func TestMissingCodex(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken")
 	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho 'my config is broken' >&2\nexit 3\n"), 0o700); err != nil {
@@ -196,7 +196,7 @@ func TestMissingCodex(t *testing.T) {
 		if status, _ := s.get("/healthz"); status != 200 {
 			t.Error("healthz:", status)
 		}
-		// Between two starts a request may wait for the one that is under way.
+		// A request may wait for a start in progress.
 		response, text := s.post(chatBody("say:ok", nil), nil)
 		if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "codex_not_ready") {
 			t.Errorf("%s %v %s", response.Status, response.Header, text)
@@ -205,7 +205,7 @@ func TestMissingCodex(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a client that stops reading does not hold up another.
+// TestSlowReader checks that a client which stops reading does not delay others.
 func TestSlowReader(t *testing.T) {
 	s := newSite(t, "")
 	ctx, release := contextFor(t)

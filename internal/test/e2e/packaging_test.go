@@ -22,8 +22,7 @@ func exampleFile(t *testing.T, path string) string {
 	return readFile(t, filepath.Join("../../../examples", path))
 }
 
-// TestDockerfile: all that is copied into the image is there, and what would
-// only be in the way stays out.
+// TestDockerfile checks that the files to copy exist, and that others are ignored.
 func TestDockerfile(t *testing.T) {
 	copied := 0
 	for line := range strings.Lines(exampleFile(t, "docker/Dockerfile")) {
@@ -49,7 +48,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// TestBuiltVersion: Caddy shows the version that the Makefile has determined.
+// TestBuiltVersion checks that Caddy shows the version of the Makefile.
 func TestBuiltVersion(t *testing.T) {
 	version, err := os.ReadFile("../../../build/version")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,8 +63,8 @@ func TestBuiltVersion(t *testing.T) {
 	}
 }
 
-// TestServices: the exit is told to Caddy alone, no key reaches a log by the
-// way Caddy is started, and none has a name that Codex takes for its own.
+// TestServices checks that only Caddy gets the signal to exit, that no key is in a log
+// because of how Caddy is started, and that none has a name that Codex reads.
 func TestServices(t *testing.T) {
 	unit := strings.Split(exampleFile(t, "systemd/caddy-codex.service"), "\n")
 	for _, line := range []string{"KillMode=mixed", "Type=notify"} {
@@ -84,8 +83,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestExampleIsLocal: what people try first, without a key, can be reached from
-// their machine alone.
+// TestExampleIsLocal checks that the example without a key listens on loopback only.
 func TestExampleIsLocal(t *testing.T) {
 	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(readFile(t, "../../../Caddyfile.example")), nil)
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *site) readiness() (status int, body poolReadiness) {
 	return status, body
 }
 
-// waitMembers waits until so many app-servers are ready.
+// waitMembers waits until n app-servers are ready.
 func (s *site) waitMembers(n int) {
 	s.t.Helper()
 	waitFor(s.t, fmt.Sprint(n, " app-servers to be ready"), func() bool {
@@ -48,12 +48,12 @@ func (s *site) waitMembers(n int) {
 	})
 }
 
-// pool is an app_server block for several processes.
+// pool returns an app_server block with several processes.
 func (s *site) pool(more string) string {
 	return strings.Replace(s.appServer(), "{\n", "{\n"+more+"\n", 1)
 }
 
-// appServers are the native processes of the app-servers.
+// appServers returns the native processes of the app-servers.
 func appServers() []int {
 	var pids []int
 	for _, child := range children() {
@@ -72,8 +72,8 @@ func killOne(t *testing.T, pid int) {
 	}
 }
 
-// TestPool: turns spread over the processes; the death of one ends its turns
-// alone, the next turns go to the other at once, and the dead one comes back.
+// TestPool checks that turns are spread over the processes, that killing one ends only
+// its turns, that the next turns go to the other one, and that it is restarted.
 func TestPool(t *testing.T) {
 	s := newPoolSite(t, "processes 2", 2)
 	var wg sync.WaitGroup
@@ -95,7 +95,7 @@ func TestPool(t *testing.T) {
 		t.Fatalf("%d processes", len(before))
 	}
 	killOne(t, before[0])
-	// Whatever is known of the death yet, the next turns do not fail.
+	// The next turns do not fail, even before the death is noticed.
 	for range 6 {
 		if response, text := s.post(chatBody("say:on the other", nil), nil); response.StatusCode != 200 {
 			t.Errorf("a turn after the death: %s %s", response.Status, text)
@@ -122,18 +122,18 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// newPoolSite is a site with a pool, of which so many are ready.
+// newPoolSite returns a site with a pool of which this number are ready.
 func newPoolSite(t *testing.T, more string, members int) *site {
 	t.Helper()
 	s := newSite(t, "")
 	s.load(s.caddyfile(s.pool(more)))
 	s.waitMembers(members)
-	// The process of the site's own first configuration is none of the pool's.
+	// The process of the first configuration is not in the pool.
 	waitFor(t, "the processes of the pool alone", func() bool { return len(appServers()) == members })
 	return s
 }
 
-// TestPoolLosesAll: it says so, and for each why; then service comes back.
+// TestPoolLosesAll checks the reasons in /readyz when all are lost, and the recovery.
 func TestPoolLosesAll(t *testing.T) {
 	s := newPoolSite(t, "processes 2", 2)
 	for _, pid := range appServers() {
@@ -149,7 +149,7 @@ func TestPoolLosesAll(t *testing.T) {
 	}
 }
 
-// TestTwoAppServers: one that cannot start leaves all to the other, and shows.
+// TestTwoAppServers checks that one app-server serves if the other cannot start.
 func TestTwoAppServers(t *testing.T) {
 	s := newSite(t, "")
 	s.load(s.caddyfile("app_server /no/such/codex\n" + s.appServer()))
@@ -169,8 +169,8 @@ func TestTwoAppServers(t *testing.T) {
 	}
 }
 
-// TestPoolReload: streams go on over a pool that grows, shrinks and is replaced,
-// and processes that nothing needs any more end before the streams do.
+// TestPoolReload checks that streams continue while the pool grows, shrinks and is
+// replaced, and that unused processes end before the streams.
 func TestPoolReload(t *testing.T) {
 	s := newPoolSite(t, "processes 2", 2)
 	ctx, leave := contextFor(t)
@@ -194,7 +194,7 @@ func TestPoolReload(t *testing.T) {
 	}
 	s.load(s.caddyfile(s.pool("processes 2\nenv CHANGED yes")))
 	s.waitMembers(2)
-	// Of the old ones that of the stream is left.
+	// Of the old processes only that of the stream is left.
 	waitFor(t, "the unused ones to end", func() bool { return len(appServers()) == 3 })
 	if s.model.Stats().Open != 1 {
 		t.Error("the stream was cut")
@@ -203,8 +203,8 @@ func TestPoolReload(t *testing.T) {
 	waitFor(t, "the last old one to end", func() bool { return len(appServers()) == 2 })
 }
 
-// TestQueueIsFair: a user with one request does not wait for all that another
-// has sent, and what cannot be served is told so, with when to come back.
+// TestQueueIsFair checks that a user with one request does not wait for all requests of
+// another, and that refused requests have a Retry-After.
 func TestQueueIsFair(t *testing.T) {
 	s := newSite(t, "api_key k-greedy greedy\napi_key k-modest modest\nmax_concurrent 1\nmax_queue 6 1m")
 	ctx, release := contextFor(t)
@@ -231,7 +231,7 @@ func TestQueueIsFair(t *testing.T) {
 	}
 	full("k-greedy") // 6 wait
 	ask("k-modest")
-	full("k-greedy") // the newest makes room
+	full("k-greedy") // the newest is dropped
 	release()
 	for place := 1; place <= 6; place++ {
 		a := <-answers
@@ -251,7 +251,7 @@ type answered struct {
 	text     string
 }
 
-// TestQueueTimeout: who waits in vain is told so.
+// TestQueueTimeout checks the error after waiting in the queue.
 func TestQueueTimeout(t *testing.T) {
 	s := newSite(t, "max_concurrent 1\nmax_queue 1 200ms")
 	ctx, release := contextFor(t)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestProtocols: streams over HTTP/1.1, HTTP/2 without TLS, and HTTP/2 with it.
+// TestProtocols checks streams over HTTP/1.1, and HTTP/2 with and without TLS.
 func TestProtocols(t *testing.T) {
 	s := newSite(t, "")
 	secure := freeAddr(t)
@@ -63,7 +63,7 @@ func TestProtocols(t *testing.T) {
 			}
 			defer transport.CloseIdleConnections()
 			client := &http.Client{Transport: transport}
-			for range 3 { // the connection is used again after a stream
+			for range 3 { // over the same connection
 				text, major := streamOver(t, client, c.url)
 				if major != c.major || strings.Count(text, `"content":"`) < 5 || !strings.HasSuffix(text, "data: [DONE]\n\n") {
 					t.Errorf("HTTP/%d %q", major, text)
@@ -96,7 +96,7 @@ func streamOver(t *testing.T, client *http.Client, url string) (text string, maj
 	return string(all), response.ProtoMajor
 }
 
-// leaveOver leaves a stream in its middle; the turn goes with the client.
+// leaveOver leaves a stream, and checks that the turn ends.
 func leaveOver(t *testing.T, s *site, client *http.Client, url string) {
 	t.Helper()
 	before := s.model.Stats().ClosedEarly
@@ -121,8 +121,8 @@ func leaveOver(t *testing.T, s *site, client *http.Client, url string) {
 	}
 }
 
-// resetOver resets many streams of one connection, half of them within the body;
-// the connection goes on.
+// resetOver resets many streams of one connection, half of them within the body, and
+// checks that the connection continues.
 func resetOver(t *testing.T, client *http.Client, url string) {
 	t.Helper()
 	body := chatBody("say:ok", map[string]any{"stream": true})
@@ -147,7 +147,7 @@ func resetOver(t *testing.T, client *http.Client, url string) {
 	}
 }
 
-// halfBody is a body that does not go on after its text.
+// halfBody is a body that hangs after its text.
 type halfBody struct {
 	text *strings.Reader
 	ctx  context.Context
@@ -161,8 +161,8 @@ func (h *halfBody) Read(p []byte) (int, error) {
 	return 0, h.ctx.Err()
 }
 
-// TestSlowUpload: a client that sends its body slowly, or never all of it,
-// holds no place among the turns.
+// TestSlowUpload checks that a client which sends its body slowly or incompletely takes
+// no slot.
 func TestSlowUpload(t *testing.T) {
 	s := newSite(t, "max_concurrent 1")
 	conn, err := net.Dial("tcp", s.addr)

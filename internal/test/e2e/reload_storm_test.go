@@ -13,20 +13,20 @@ import (
 const (
 	stormReloads = 100
 	stormStreams = 50
-	stormTime    = 5 * time.Minute // bounds a test that takes one on two cores
-	// stormHeap is what the heap may grow by, in bytes: the model's record of its
-	// last requests takes one MiB, the gateway's of its last turns a quarter of
-	// one. A hundred configurations would be much more.
+	stormTime    = 5 * time.Minute // bounds a test that takes one minute on two cores
+	// stormHeap is the allowed growth of the heap, in bytes. The model's record of
+	// requests takes 1 MiB, the gateway's record of turns 256 KiB. A hundred
+	// configurations would take much more.
 	stormHeap = 3 << 20
 )
 
-// TestReloadStorm: a hundred reloads, half of them with another app_server,
-// under fifty streams that begin anew as they end. Every stream is whole, and
-// afterwards processes, goroutines and memory are where they were.
+// TestReloadStorm reloads a hundred times, half of the times with another app_server,
+// while fifty streams run. Every stream must be complete, and afterwards processes,
+// goroutines and memory must be as before.
 func TestReloadStorm(t *testing.T) {
 	s := newSite(t, "")
-	// Both readings are taken with a codex that has had no turn yet: its
-	// connections to the model are goroutines, too.
+	// Both readings are taken before the first turn of a codex, since its
+	// connections to the model have goroutines.
 	before := s.reading()
 	storm := newStorm(s)
 	defer storm.end()
@@ -58,22 +58,22 @@ func TestReloadStorm(t *testing.T) {
 	})
 }
 
-// stormfile is a configuration of which either number may change.
+// stormfile returns a configuration with two numbers that may change.
 func (s *site) stormfile(appServer, other int) string {
 	return s.caddyfile(fmt.Sprintf("app_server %s app-server {\nhome %s\nenv GENERATION %d\n}\nidle_timeout %dm",
 		codexBinary, s.home, appServer, 5+other))
 }
 
-// reading is what must not grow.
+// reading holds what must not grow.
 type reading struct {
 	children, goroutines int
-	heap                 uint64 // bytes that are in use
+	heap                 uint64 // bytes in use
 }
 
 func (s *site) reading() reading {
 	http.DefaultClient.CloseIdleConnections()
 	runtime.GC()
-	runtime.GC() // what pools held is free after the second
+	runtime.GC() // frees what pools held
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	return reading{len(children()), runtime.NumGoroutine(), memory.HeapAlloc}

@@ -28,8 +28,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// lab is a scripted model and a CODEX_HOME for it, for tests of app-servers
-// without a Caddy before them.
+// lab is a scripted model with a CODEX_HOME, for tests of app-servers without Caddy.
 type lab struct {
 	t     *testing.T
 	home  string
@@ -46,8 +45,8 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// listen starts an app-server as an operator does on another machine, and
-// returns where it listens, as it says itself. It runs until stop is called.
+// listen starts an app-server that listens, and returns the address that it prints. It
+// runs until stop is called.
 func (l *lab) listen(listen string, args ...string) (address string, stop func()) {
 	l.t.Helper()
 	cmd := exec.Command(codexBinary, append([]string{"app-server", "--listen", listen}, args...)...)
@@ -93,7 +92,7 @@ func (l *lab) listen(listen string, args ...string) (address string, stop func()
 	return address, stop
 }
 
-// proxy serves an address by a Caddy of its own, as docs/remote.md has it.
+// proxy starts a Caddy in front of an address, as in docs/remote.md.
 func (l *lab) proxy(address string) string {
 	l.t.Helper()
 	front := freeAddr(l.t)
@@ -110,7 +109,7 @@ func (l *lab) proxy(address string) string {
 	return "ws://" + front
 }
 
-// process starts a process with a configuration. The test's end stops it.
+// process starts a process, which the end of the test stops.
 func (l *lab) process(cfg appserver.Config) *appserver.Process {
 	l.t.Helper()
 	cfg.Client = codexrpc.ClientInfo{Name: "e2e", Version: "1"}
@@ -121,12 +120,12 @@ func (l *lab) process(cfg appserver.Config) *appserver.Process {
 	return p
 }
 
-// local is a process of our own.
+// local starts a local process.
 func (l *lab) local(maxMemory int64) *appserver.Process {
 	return l.process(appserver.Config{Command: []string{codexBinary, "app-server"}, Home: l.home, MaxMemory: maxMemory})
 }
 
-// begin starts a turn of an ordinary chat request.
+// begin starts the turn of a chat request.
 func (l *lab) begin(p *appserver.Process, model, question string) (*codexrpc.Thread, error) {
 	l.t.Helper()
 	ctx := testContext(l.t)
@@ -156,7 +155,7 @@ func (l *lab) begin(p *appserver.Process, model, question string) (*codexrpc.Thr
 	return thread, thread.StartTurn(ctx, plan.Turn)
 }
 
-// finish reads a turn to its end and closes its thread.
+// finish reads a turn until it ends, and closes its thread.
 func (l *lab) finish(thread *codexrpc.Thread) (text string, err error) {
 	l.t.Helper()
 	released := make(chan struct{})
@@ -199,7 +198,7 @@ func (l *lab) turn(p *appserver.Process, model, prompt string) (string, error) {
 	return l.finish(thread)
 }
 
-// mustSay runs a turn that says something.
+// mustSay runs a turn with a text.
 func (l *lab) mustSay(p *appserver.Process, text string) {
 	l.t.Helper()
 	if got, err := l.turn(p, "gpt-5", "verbatim:"+text); err != nil || got != text {
@@ -214,8 +213,8 @@ func (l *lab) await(p *appserver.Process, what string, done func(appserver.Statu
 	return p.Status()
 }
 
-// TestRemoteCodex: a codex that listens elsewhere serves turns over each of its
-// transports, with a token and without, and lets go of their threads.
+// TestRemoteCodex checks that a remote codex serves turns over each transport, with and
+// without a token, and unloads their threads.
 func TestRemoteCodex(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("a-secret-of-ours\n"), 0o600); err != nil {
@@ -248,7 +247,7 @@ func TestRemoteCodex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Longer than codex takes in one frame, and the next call works as well.
+			// Longer than codex accepts in one frame. The next call works.
 			thread, err := conn.StartThread(testContext(t), codexrpc.ThreadStartParams{Ephemeral: true, Config: map[string]any{"thread_unload_delay_secs": 0}})
 			if err != nil {
 				t.Fatal(err)
@@ -276,8 +275,8 @@ func TestRemoteCodex(t *testing.T) {
 	}
 }
 
-// TestRemoteCodexDisconnected: a codex whose connection breaks goes on with its
-// turns; the next connection ends them.
+// TestRemoteCodexDisconnected checks that the next connection ends the turns of a lost
+// one, which a remote codex continues.
 func TestRemoteCodexDisconnected(t *testing.T) {
 	l := newLab(t)
 	address, _ := l.listen("ws://127.0.0.1:0")
@@ -306,24 +305,24 @@ func TestRemoteCodexDisconnected(t *testing.T) {
 	l.mustSay(p, "connected again")
 }
 
-// wire passes bytes on to an address, until it is cut.
+// wire forwards connections to an address until it is cut.
 type wire struct {
 	addr string
 
 	mu      sync.Mutex
 	conns   []net.Conn
 	dials   int
-	running int // pairs of them
+	running int // number of pairs
 }
 
-// dialled is how many connections there have been.
+// dialled returns the number of connections so far.
 func (w *wire) dialled() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dials
 }
 
-// open is how many there are.
+// open returns the number of open connections.
 func (w *wire) open() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -376,7 +375,7 @@ func newWire(t *testing.T, to string) *wire {
 	return w
 }
 
-// cut ends all connections that there are.
+// cut closes all open connections.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -386,8 +385,8 @@ func (w *wire) cut() {
 	w.conns = nil
 }
 
-// TestRemoteCodexKilled: its turns end with an error, and once it runs again it
-// is found again.
+// TestRemoteCodexKilled checks that the turns of a killed remote codex end with an
+// error, and that it is used again once it is back.
 func TestRemoteCodexKilled(t *testing.T) {
 	l := newLab(t)
 	socket := "unix://" + filepath.Join(t.TempDir(), "codex.sock")
@@ -410,8 +409,8 @@ func TestRemoteCodexKilled(t *testing.T) {
 	l.mustSay(p, "back again")
 }
 
-// TestRemoteCatalogue: with the catalogue that docs/remote.md makes, a remote
-// codex offers no tools of its own.
+// TestRemoteCatalogue checks that a remote codex with the catalogue of docs/remote.md
+// offers no tools of its own.
 func TestRemoteCatalogue(t *testing.T) {
 	l := newLab(t)
 	path := l.catalogue()
@@ -449,7 +448,7 @@ func TestRemoteCatalogue(t *testing.T) {
 	}
 }
 
-// catalogue makes the file that docs/remote.md tells to make, with its filter.
+// catalogue writes the catalogue with the filter in docs/remote.md.
 func (l *lab) catalogue() (path string) {
 	l.t.Helper()
 	jq, err := findJQ()
@@ -475,7 +474,7 @@ func (l *lab) catalogue() (path string) {
 	return path
 }
 
-// findJQ looks for jq on the PATH, then for the one that `make deps` builds.
+// findJQ returns jq on the PATH, or else the one of `make deps`.
 func findJQ() (string, error) {
 	if path, err := exec.LookPath("jq"); err == nil {
 		return path, nil
@@ -487,7 +486,7 @@ func findJQ() (string, error) {
 	return exec.LookPath(local)
 }
 
-// documented is the text of a document between two marks.
+// documented returns the text of a document between two marks.
 func documented(t *testing.T, path, before, after string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -502,14 +501,14 @@ func documented(t *testing.T, path, before, after string) string {
 	return found
 }
 
-// TestReplacedUnderStreams: a codex is replaced, for its memory or by order,
-// while an answer streams from it, and the answer is whole.
+// TestReplacedUnderStreams checks that an answer is complete although its codex is
+// replaced, because of its memory or by a restart.
 func TestReplacedUnderStreams(t *testing.T) {
 	for name, test := range map[string]struct {
 		maxMemory int64
 		order     func(*appserver.Process) error
 	}{
-		"memory":  {maxMemory: 1, order: func(*appserver.Process) error { return nil }}, // a byte: it is always above
+		"memory":  {maxMemory: 1, order: func(*appserver.Process) error { return nil }}, // it is always above
 		"restart": {order: (*appserver.Process).Restart},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -536,7 +535,7 @@ func TestReplacedUnderStreams(t *testing.T) {
 	}
 }
 
-// TestMemoryIsRight: what codex says of its memory is what the system says.
+// TestMemoryIsRight checks that codex reports its memory like the system.
 func TestMemoryIsRight(t *testing.T) {
 	l := newLab(t)
 	p := l.local(0)
@@ -558,7 +557,7 @@ func TestMemoryIsRight(t *testing.T) {
 	l.await(p, "the status to tell it", func(s appserver.Status) bool { return s.Memory > d.Memory/2 && s.Memory < 2*d.Memory })
 }
 
-// residentMemory is a process's resident memory, in bytes.
+// residentMemory returns the resident memory of a process, in bytes.
 func residentMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()

@@ -15,21 +15,20 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
-// recorded is the request behind a recording of the app-server, in the terms
-// of chat completions.
+// recorded is the chat request of a recording.
 type recorded struct {
 	name     string
 	messages []any
 	tools    []any
 }
 
-// notReplayed are recordings that a client cannot ask for in this way: one
-// hangs until it is left, the other needs a configuration of Codex's own.
+// notReplayed are recordings that a chat request cannot repeat: one hangs until the
+// client leaves, another needs a configuration of Codex.
 var notReplayed = map[string]bool{"handshake": true, "use-tool-cut": true, "compaction": true}
 
 const transcripts = "../../../testdata/transcripts"
 
-// recordings reads the requests of all recordings.
+// recordings returns the requests of all recordings.
 func recordings(t *testing.T) []recorded {
 	t.Helper()
 	files, err := filepath.Glob(transcripts + "/*.jsonl")
@@ -60,7 +59,7 @@ func recordings(t *testing.T) []recorded {
 	return all
 }
 
-// add takes what a message to the app-server says of the request.
+// add adds the parameters of a message to the app-server.
 func (r *recorded) add(method string, params gjson.Result) {
 	message := func(role, content string) {
 		r.messages = append(r.messages, map[string]any{"role": role, "content": content})
@@ -96,7 +95,7 @@ func (r *recorded) add(method string, params gjson.Result) {
 	}
 }
 
-// body is the request in JSON.
+// body returns the request in JSON.
 func (r *recorded) body(stream bool) string {
 	more := map[string]any{"messages": r.messages, "stream": stream}
 	if len(r.tools) > 0 {
@@ -108,7 +107,7 @@ func (r *recorded) body(stream bool) string {
 	return chatBody("", more)
 }
 
-// gist is what a client makes of an answer; ids and times differ by nature.
+// gist is an answer without ids and times.
 type gist struct {
 	Status  int
 	Content string

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// codexExec runs the Codex CLI with this site as its model provider, in a
-// directory of its own. Nothing of its configuration is out of the ordinary.
+// codexExec runs the Codex CLI with this site as its model provider and an ordinary
+// configuration.
 func (s *site) codexExec(dir, model, prompt string) (string, error) {
 	s.t.Helper()
 	home := s.t.TempDir()
@@ -27,9 +27,8 @@ func (s *site) codexExec(dir, model, prompt string) (string, error) {
 	return string(output), err
 }
 
-// TestCodexAsClient lets the Codex CLI complete turns with its own tools, which
-// it offers to the model in a form of its own for each family of models: as
-// functions, as custom tools, and as tools in the input that run a script.
+// TestCodexAsClient runs turns of the Codex CLI with its tools, whose form depends on
+// the model: functions, custom tools, or tools in the input that run a script.
 func TestCodexAsClient(t *testing.T) {
 	s := newSite(t, "")
 	const patch = `*** Begin Patch\n*** Add File: made.txt\n+by the patch\n*** End Patch\n`
@@ -52,8 +51,8 @@ func TestCodexAsClient(t *testing.T) {
 	}
 }
 
-// TestCodexToolForms: calls of tools that stand in a namespace, or that search
-// for others, reach the CLI as such, and their outputs the model.
+// TestCodexToolForms checks that the CLI gets calls of tools in namespaces and of tool
+// search, and the model their outputs.
 func TestCodexToolForms(t *testing.T) {
 	s := newSite(t, "")
 	for _, c := range []struct{ name, model, call, output, offered string }{

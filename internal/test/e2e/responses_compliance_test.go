@@ -12,8 +12,8 @@ var weatherTool = fields{
 	"parameters": fields{"type": "object", "properties": fields{"location": fields{"type": "string"}}, "required": []string{"location"}},
 }
 
-// TestOpenResponses runs the cases by which Open Responses judges whether a
-// server is compliant. Every body and event is checked by its schema on the way.
+// TestOpenResponses runs the compliance cases of Open Responses. Every body and event
+// is checked against its schema.
 func TestOpenResponses(t *testing.T) {
 	s := newSite(t, "")
 	callsWeather := `tool:1 get_weather {"location":"San Francisco, CA"}`

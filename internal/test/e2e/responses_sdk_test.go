@@ -11,7 +11,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// askSDK asks with the official SDK, streaming or not.
+// askSDK sends a request with the official SDK, streamed or not.
 func (s *site) askSDK(params responses.ResponseNewParams, stream bool) (*responses.Response, error) {
 	client := s.client()
 	if !stream {
@@ -59,7 +59,7 @@ func sdkArguments(r *responses.Response) (all string) {
 	return all
 }
 
-// TestResponsesSDK: a conversation with a tool, by the official Go client.
+// TestResponsesSDK runs a conversation with a tool with the official Go client.
 func TestResponsesSDK(t *testing.T) {
 	s := newSite(t, "")
 	tool := responses.ToolUnionParam{OfFunction: &responses.FunctionToolParam{

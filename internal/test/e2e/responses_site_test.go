@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 )
 
-// response is a Response object, as far as tests look at it.
+// response is a Response object with the members that tests read.
 type response struct {
 	ID     string          `json:"id"`
 	Status string          `json:"status"`
@@ -56,7 +56,7 @@ type outputItem struct {
 	Encrypted string `json:"encrypted_content"`
 }
 
-// text is what the response says.
+// text returns the text of the response.
 func (r *response) text() (text string) {
 	for _, item := range r.Output {
 		for _, part := range item.Content {
@@ -66,7 +66,7 @@ func (r *response) text() (text string) {
 	return text
 }
 
-// calls are the function calls of the response.
+// calls returns the function calls of the response.
 func (r *response) calls() (calls []outputItem) {
 	for _, item := range r.Output {
 		if item.Type == "function_call" {
@@ -76,7 +76,7 @@ func (r *response) calls() (calls []outputItem) {
 	return calls
 }
 
-// types are the types of its items, or of its events.
+// types returns the types of its items, or of its events.
 func (r *response) types() string {
 	var all []string
 	for _, item := range r.Output {
@@ -104,7 +104,7 @@ func (r *response) eventTypes() (types []string) {
 // fields are the members of a request.
 type fields map[string]any
 
-// with adds members to a request of one text.
+// asks returns a request with this input and more members.
 func asks(input any, more fields) fields {
 	request := fields{"model": "gpt-5", "input": input}
 	for name, v := range more {
@@ -113,10 +113,10 @@ func asks(input any, more fields) fields {
 	return request
 }
 
-// says is an input message.
+// says returns an input message.
 func says(role, text string) fields { return fields{"type": "message", "role": role, "content": text} }
 
-// functionTool is a function in the flat form of the Responses API.
+// functionTool returns a function in the flat form of the Responses API.
 func functionTool(name string) fields {
 	return fields{
 		"type": "function", "name": name, "description": "Search the vault",
@@ -132,7 +132,7 @@ func encodeJSON(v any) string {
 	return buf.String()
 }
 
-// respond posts a request and wants a response.
+// respond posts a request and expects a response.
 func (s *site) respond(request fields, header http.Header) *response {
 	s.t.Helper()
 	answer := s.do(http.MethodPost, "/v1/responses", strings.NewReader(encodeJSON(request)), header)
@@ -145,7 +145,7 @@ func (s *site) respond(request fields, header http.Header) *response {
 	return s.parseResponse([]byte(s.read(answer)))
 }
 
-// refuseResponse posts a request that is to fail with an HTTP status.
+// refuseResponse posts a request and expects an error status.
 func (s *site) refuseResponse(request fields, header http.Header) (*http.Response, apiError) {
 	s.t.Helper()
 	answer := s.do(http.MethodPost, "/v1/responses", strings.NewReader(encodeJSON(request)), header)
@@ -160,7 +160,7 @@ func (s *site) refuseResponse(request fields, header http.Header) (*http.Respons
 	return answer, refused
 }
 
-// parseResponse reads a Response and holds it to OpenAI's description.
+// parseResponse reads a Response and checks it against OpenAI's description.
 func (s *site) parseResponse(body []byte) *response {
 	s.t.Helper()
 	if err := apischema.Check("Response", body); err != nil {
@@ -173,7 +173,7 @@ func (s *site) parseResponse(body []byte) *response {
 	return r
 }
 
-// readEvents reads a stream to its end and checks what holds for every one.
+// readEvents reads a stream and checks what every stream has.
 func (s *site) readEvents(answer *http.Response) *response {
 	s.t.Helper()
 	defer answer.Body.Close()
@@ -210,7 +210,7 @@ func (s *site) readEvents(answer *http.Response) *response {
 	return last
 }
 
-// eachWay runs a test with a streamed and a whole answer.
+// eachWay runs a test with and without streaming.
 func eachWay(t *testing.T, s *site, test func(t *testing.T, s *site, stream bool)) {
 	t.Helper()
 	for name, stream := range map[string]bool{"whole": false, "streamed": true} {

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// about makes a request about a response that is kept.
+// about sends a request about a stored response.
 func (s *site) about(method, path string, header http.Header) (status int, body string) {
 	s.t.Helper()
 	answer := s.do(method, "/v1/responses/"+path, nil, header)
@@ -37,7 +37,7 @@ func (s *site) items(path string, header http.Header) (list itemList) {
 	return list
 }
 
-// TestResponsesFollow lets responses follow each other, with calls in between.
+// TestResponsesFollow checks responses that follow each other, with calls.
 func TestResponsesFollow(t *testing.T) {
 	s := newSite(t, "")
 	tools := []fields{functionTool("localSearch")}
@@ -75,7 +75,7 @@ func TestResponsesFollow(t *testing.T) {
 	})
 }
 
-// TestResponsesKept reads, lists and deletes what is kept, and lets nobody else.
+// TestResponsesKept checks that only its user can read, list and delete a response.
 func TestResponsesKept(t *testing.T) {
 	s := newSite(t, "api_key sk-ann ann\napi_key sk-bob bob")
 	ann, bob := bearer("sk-ann"), bearer("sk-bob")
@@ -98,7 +98,7 @@ func TestResponsesKept(t *testing.T) {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
-	// An item may be named instead of being sent again.
+	// An item may be referenced instead of being sent again.
 	next := s.respond(asks([]fields{{"type": "item_reference", "id": r.Output[0].ID}, says("user", "say:And?")}, nil), ann)
 	if request, _ := s.model.Last(); !slices.Contains(describe(request), "assistant: Kept.") || next.text() != "And?" {
 		t.Errorf("the model was given %q", describe(request))
@@ -142,8 +142,8 @@ func TestResponsesKept(t *testing.T) {
 	}
 }
 
-// TestResponsesStores reloads Caddy with each store: what is kept stays. In the
-// storage it is there even after a restart.
+// TestResponsesStores checks that responses survive reloads with each store, and
+// restarts with the storage.
 func TestResponsesStores(t *testing.T) {
 	s := newSite(t, "")
 	for _, c := range []struct {
@@ -233,7 +233,7 @@ func (s *site) begin(request fields, header http.Header) (stream *http.Response,
 	return stream, id
 }
 
-// TestResponsesRunning reads and deletes a response that is being streamed.
+// TestResponsesRunning reads and deletes a response in progress.
 func TestResponsesRunning(t *testing.T) {
 	s := newSite(t, "api_key sk-ann ann\napi_key sk-bob bob")
 	ann, bob := bearer("sk-ann"), bearer("sk-bob")
@@ -275,8 +275,8 @@ func TestResponsesRunning(t *testing.T) {
 	s.read(stream)
 }
 
-// TestResponsesLost: a client that leaves ends its turn. What there was is kept,
-// and can be followed.
+// TestResponsesLost checks that the turn of a client that leaves ends, and that its
+// response is stored and can be followed.
 func TestResponsesLost(t *testing.T) {
 	s := newSite(t, "")
 	stream, id := s.begin(fields{"stream": true}, nil)
@@ -307,8 +307,8 @@ func TestResponsesLost(t *testing.T) {
 	}
 }
 
-// TestResponsesChain: a long chain, branches of it at the same time, and one
-// whose middle is gone.
+// TestResponsesChain checks a long chain, concurrent branches of it, and a chain with a
+// deleted response.
 func TestResponsesChain(t *testing.T) {
 	s := newSite(t, "")
 	ids := []string{""}
@@ -349,7 +349,8 @@ func TestResponsesChain(t *testing.T) {
 	}
 }
 
-// TestResponsesReferences: items of others, of none and of too many bytes.
+// TestResponsesReferences checks references to items of others, unknown items, and items
+// of too many bytes.
 func TestResponsesReferences(t *testing.T) {
 	s := newSite(t, "max_body 100KB\napi_key sk-ann ann\napi_key sk-bob bob")
 	ann, bob := bearer("sk-ann"), bearer("sk-bob")

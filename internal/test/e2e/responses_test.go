@@ -36,7 +36,7 @@ func TestResponsesBurst(t *testing.T) {
 	})
 }
 
-// TestResponsesBlocks: textual calls are items, or text, as the mode says.
+// TestResponsesBlocks checks that textual calls are items or text, depending on the mode.
 func TestResponsesBlocks(t *testing.T) {
 	s := newSite(t, "")
 	prompt := `say:Before.; usetool:2 localSearch {"query":"n%d"}`
@@ -51,7 +51,7 @@ func TestResponsesBlocks(t *testing.T) {
 		if len(r.calls()) != 0 || strings.Count(r.text(), "<use_tool>") != 2 || !strings.HasPrefix(r.text(), "Before.") {
 			t.Errorf("obsidian-xml: %s %q", r.types(), r.text())
 		}
-		// A block may name what is no tool's name. The conversation goes on nevertheless.
+		// A block may have an invalid name of a tool. The conversation continues.
 		r = s.respond(asks("verbatim:<use_tool>\n<name>my tool</name>\n<a>b</a>\n</use_tool>", fields{
 			"instructions": "Write <use_tool> blocks.", "tools": request["tools"], "stream": stream,
 		}), nil)
@@ -84,7 +84,7 @@ func testResponsesReasoning(t *testing.T) {
 		if u := r.Usage; u.Input != 100 || u.InputDetails.Cached != 20 || u.Output != 30 || u.OutputDetails.Reasoning != 10 || u.Total != 130 {
 			t.Errorf("usage %+v", u)
 		}
-		// The reasoning goes back to the model, under the id that it has there.
+		// The model gets its reasoning back, with its own id.
 		reasoning := fields{"type": "reasoning", "id": r.Output[0].ID, "summary": []any{}, "encrypted_content": r.Output[0].Encrypted}
 		s.respond(asks([]any{says("user", "q"), reasoning, says("assistant", "a"), says("user", "say:Fine.")}, fields{"stream": stream}), nil)
 		request, _ = s.model.Last()
@@ -99,8 +99,8 @@ func testResponsesReasoning(t *testing.T) {
 	}
 }
 
-// TestResponsesEnds: a response that the model cut, and one that failed, before
-// and after its first event.
+// TestResponsesEnds checks incomplete and failed responses, before and after the first
+// event.
 func TestResponsesEnds(t *testing.T) { overBoth(t, testResponsesEnds) }
 
 func testResponsesEnds(t *testing.T) {
@@ -118,7 +118,7 @@ func testResponsesEnds(t *testing.T) {
 		}
 		slow, wait := "fail:rate_limit_exceeded Slow down. Please try again in 7s.", "7"
 		if transport == scriptedmodel.WebSocket {
-			slow, wait = "fail:rate_limit_exceeded Slow down.", "1" // Codex would wait as long as it is told
+			slow, wait = "fail:rate_limit_exceeded Slow down.", "1" // Codex would wait for that time
 		}
 		answer, refused := s.refuseResponse(asks(slow, fields{"stream": stream}), nil)
 		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != wait || *refused.Error.Code != "rate_limit_exceeded" {
@@ -138,7 +138,7 @@ func testResponsesEnds(t *testing.T) {
 	}
 }
 
-// TestResponsesSettings looks at what of a request reaches the model.
+// TestResponsesSettings checks which settings of a request reach the model.
 func TestResponsesSettings(t *testing.T) {
 	s := newSite(t, "")
 	schema := fields{"type": "object", "properties": fields{"a": fields{"type": "string"}}, "required": []string{"a"}, "additionalProperties": false}
@@ -155,7 +155,7 @@ func TestResponsesSettings(t *testing.T) {
 	}
 	s.parseResponse([]byte(body))
 	if got := answer.Header.Get("X-Codex-Ignored-Params"); got != "temperature, truncation" {
-		// The order of the body's members, which is that of their names here.
+		// They are in the order of the body, which is sorted.
 		t.Errorf("ignored %q", got)
 	}
 	var echo map[string]json.RawMessage
@@ -176,7 +176,8 @@ func TestResponsesSettings(t *testing.T) {
 	}
 }
 
-// TestResponsesRefusals: what is wrong is told where, and never reaches Codex.
+// TestResponsesRefusals checks that invalid requests are refused with the field, and do
+// not reach Codex.
 func TestResponsesRefusals(t *testing.T) {
 	s := newSite(t, "")
 	before := s.model.Stats().Requests

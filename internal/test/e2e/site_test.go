@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// deadline bounds everything that a test waits for. It is generous: the
-// machine may be busy, and a test that passes never reaches it.
+// deadline bounds every wait of a test. Passing tests do not reach it, even on a busy
+// machine.
 const deadline = 60 * time.Second
 
 // site is a Caddy that serves the API from a codex with the scripted model.
@@ -29,12 +29,12 @@ type site struct {
 	url      string // http://127.0.0.1:PORT
 	addr     string
 	home     string // CODEX_HOME
-	provider string // the model's URL, as Codex knows it
+	provider string // URL of the model for Codex
 	model    *scriptedmodel.Server
 }
 
-// newSite starts a model and a Caddy with the given options in its codex
-// block. The test's end stops both.
+// newSite starts a model and a Caddy with these options in its codex block, until the
+// end of the test.
 func newSite(t testing.TB, options string) *site {
 	t.Helper()
 	return newSiteWith(t, codexhome.Options{}, options)
@@ -60,14 +60,14 @@ func newSiteWith(t testing.TB, home codexhome.Options, options string) *site {
 	return s
 }
 
-// appServer is the app_server block for the real codex.
+// appServer returns the app_server block for the real codex.
 func (s *site) appServer() string {
 	return fmt.Sprintf("app_server %s app-server {\nhome %s\n}", codexBinary, s.home)
 }
 
-// caddyfile is a whole Caddyfile around the options of a codex block. Options
-// with a block of app_server of their own replace the usual one. Options that begin
-// with the line conversations have it in the usual one.
+// caddyfile returns a Caddyfile with these options in the codex block. An app_server
+// block in the options replaces the usual one. A line conversations at the beginning of
+// the options goes into the usual one.
 func (s *site) caddyfile(options string) string {
 	if !strings.Contains(options, "app_server") {
 		server := s.appServer()
@@ -80,19 +80,18 @@ func (s *site) caddyfile(options string) string {
 	return s.wrap("codex {\n" + options + "\n}")
 }
 
-// wrap is a whole Caddyfile around the site's directives.
+// wrap returns a Caddyfile with these directives in the site.
 func (s *site) wrap(directives string) string {
 	return "{\nadmin off\npersist_config off\nauto_https off\n}\n" + s.url + " {\n" + directives + "\n}\n"
 }
 
-// load gives Caddy a configuration: the first one, or a reload.
+// load loads a configuration.
 func (s *site) load(caddyfile string) {
 	s.t.Helper()
 	if err := loadCaddyfile(caddyfile); err != nil {
 		s.t.Fatalf("loading:\n%s\n%v", caddyfile, err)
 	}
-	// The old server closes its connections, and a little later those that wait in
-	// its listener; a request on one would fail.
+	// The old server closes its connections, and a request on one would fail.
 	http.DefaultClient.CloseIdleConnections()
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	inARow := 0
@@ -119,7 +118,7 @@ func loadCaddyfile(text string) error {
 	return caddy.Load(config, true)
 }
 
-// waitReady waits until the app-server takes turns.
+// waitReady waits until the app-server is ready.
 func (s *site) waitReady() {
 	s.t.Helper()
 	last := ""
@@ -132,7 +131,7 @@ func (s *site) waitReady() {
 	s.t.Fatal("the site did not become ready:", last)
 }
 
-// waitOpen waits until the model has so many streams open.
+// waitOpen waits until the model has n open streams.
 func (s *site) waitOpen(n int) {
 	s.t.Helper()
 	if _, err := s.model.Wait(testContext(s.t), func(now scriptedmodel.Stats) bool { return now.Open == n }); err != nil {
@@ -140,7 +139,7 @@ func (s *site) waitOpen(n int) {
 	}
 }
 
-// client is the official SDK, without its retries, which would hide errors.
+// client returns a client of the official SDK without retries, which would hide errors.
 func (s *site) client(options ...option.RequestOption) openai.Client {
 	return openai.NewClient(append([]option.RequestOption{
 		option.WithBaseURL(s.url + "/v1"),
@@ -149,7 +148,7 @@ func (s *site) client(options ...option.RequestOption) openai.Client {
 	}, options...)...)
 }
 
-// freeAddr finds a port that nobody listens on.
+// freeAddr returns an address with a free port.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -160,7 +159,7 @@ func freeAddr(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// testContext ends with the test's deadline.
+// testContext returns a context with the deadline of tests.
 func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(cancel)

@@ -21,18 +21,18 @@ import (
 type storm struct {
 	site    *site
 	ctx     context.Context
-	http    *http.Client // each request on a connection of its own
+	http    *http.Client // a new connection for each request
 	clients sync.WaitGroup
-	over    atomic.Bool // the clients are to end
-	end     func()      // lets them, and waits for them
+	over    atomic.Bool // the clients must stop
+	end     func()      // stops the clients and waits for them
 
-	number atomic.Int64 // of the last stream
-	ended  atomic.Int64 // whole streams
+	number atomic.Int64 // number of the last stream
+	ended  atomic.Int64 // complete streams
 	opened atomic.Int64 // connections
-	reset  atomic.Int64 // of them by the kernel
-	closed atomic.Int64 // of them by net/http
+	reset  atomic.Int64 // connections reset by the kernel
+	closed atomic.Int64 // connections closed by net/http
 
-	seen map[string]bool // every process that was there, as of children
+	seen map[string]bool // every process so far, from children
 }
 
 func newStorm(s *site) *storm {
@@ -51,7 +51,7 @@ func newStorm(s *site) *storm {
 	return st
 }
 
-// reload gives Caddy another configuration and waits for its app-server.
+// reload loads a configuration and waits for its app-server.
 func (st *storm) reload(caddyfile string) {
 	t := st.site.t
 	t.Helper()
@@ -61,7 +61,7 @@ func (st *storm) reload(caddyfile string) {
 	waitFor(t, "the app-server", func() bool {
 		response, err := st.http.Get(st.site.url + "/readyz")
 		if err != nil {
-			return false // it was lost with the old listener
+			return false // lost with the old listener
 		}
 		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 	})
@@ -70,12 +70,11 @@ func (st *storm) reload(caddyfile string) {
 	}
 }
 
-// checkConnections allows for what Caddy loses without this module, too. A
-// connection that waits in the listener which a reload closes is reset by the
-// kernel, and one whose request comes in at that moment is closed by net/http.
-// Neither has begun: clients try again. Plain Caddy was seen to lose 2.6 % of its
-// connections over as many reloads; the bound is what each kind may be of that on
-// a busy machine.
+// checkConnections checks that no more connections were lost than Caddy loses without
+// this module. The kernel resets connections that wait in a listener which a reload
+// closes, and net/http closes those whose request comes at that moment. Clients retry
+// both, since no request has begun. Plain Caddy lost 2.6 % of its connections over as
+// many reloads; the bound allows for a busy machine.
 func (st *storm) checkConnections() {
 	opened, reset, closed := st.opened.Load(), st.reset.Load(), st.closed.Load()
 	st.site.t.Logf("of %d new connections %d were reset and %d closed", opened, reset, closed)
@@ -84,7 +83,7 @@ func (st *storm) checkConnections() {
 	}
 }
 
-// checkOrphans looks for processes that run and belong to nobody.
+// checkOrphans checks that no processes run without a parent.
 func (st *storm) checkOrphans() {
 	owned := make(map[string]bool)
 	for _, child := range children() {
@@ -98,7 +97,7 @@ func (st *storm) checkOrphans() {
 	}
 }
 
-// stream streams one text after the other until the storm is over.
+// stream requests streams until the storm is over.
 func (st *storm) stream() {
 	for !st.over.Load() {
 		text := strings.Repeat(fmt.Sprintf("stream %d ünï ", st.number.Add(1)), 10) + "."
@@ -111,8 +110,8 @@ func (st *storm) stream() {
 	}
 }
 
-// probe opens connections at an even pace. Those of the streams alone would be
-// too few to tell how often one is reset.
+// probe opens connections at an even pace. The streams have too few to measure how often
+// they are reset.
 func (st *storm) probe() {
 	for ; !st.over.Load(); time.Sleep(5 * time.Millisecond) {
 		response, err := st.ask(http.MethodGet, "/healthz", "")
@@ -123,7 +122,7 @@ func (st *storm) probe() {
 	}
 }
 
-// streamed asks for a text, slowly, and returns it if the stream is whole.
+// streamed requests a slow text, and returns it if the stream is complete.
 func (st *storm) streamed(text string) (string, error) {
 	response, err := st.ask(http.MethodPost, "/v1/chat/completions", chatBody("chunk=6; delay=100ms; verbatim:"+text, map[string]any{"stream": true}))
 	if err != nil {
@@ -137,8 +136,8 @@ func (st *storm) streamed(text string) (string, error) {
 	return readStream(response.Body)
 }
 
-// ask sends a request on a new connection, and again if that was lost before
-// anything came of it.
+// ask sends a request on a new connection, and again if the connection is lost before
+// the request has begun.
 func (st *storm) ask(method, path, body string) (*http.Response, error) {
 	for {
 		request, err := http.NewRequestWithContext(st.ctx, method, st.site.url+path, strings.NewReader(body))
@@ -158,8 +157,8 @@ func (st *storm) ask(method, path, body string) (*http.Response, error) {
 	}
 }
 
-// readStream puts the content of a stream together; without its finish reason,
-// [DONE] and end it is an error.
+// readStream returns the content of a stream, which must have a finish reason, [DONE]
+// and an end.
 func readStream(body io.Reader) (string, error) {
 	var content, finish string
 	reader := apiclient.NewReader(body)

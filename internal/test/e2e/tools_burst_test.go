@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestToolBursts: bursts of both forms in both modes, streamed and not.
+// TestToolBursts checks several calls of both forms in both modes, streamed and not.
 func TestToolBursts(t *testing.T) { overBoth(t, testToolBursts) }
 
 func testToolBursts(t *testing.T) {
@@ -28,8 +28,7 @@ func testToolBursts(t *testing.T) {
 	}
 }
 
-// checkBurst wants n calls, in order, and in obsidian-xml each block in one
-// chunk of its own.
+// checkBurst checks n calls in order, and in obsidian-xml that each block is one chunk.
 func checkBurst(t *testing.T, got reply, n int, mode string) {
 	t.Helper()
 	var queries, blocks []string
@@ -57,22 +56,21 @@ func checkBurst(t *testing.T, got reply, n int, mode string) {
 	}
 }
 
-// withOpener are the pieces that have a part of a block in them.
+// withOpener returns the pieces with a part of a block.
 func withOpener(pieces []string) []string {
 	return slices.DeleteFunc(slices.Clone(pieces), func(piece string) bool { return !strings.Contains(piece, "use_tool") })
 }
 
-// note is what a model wrote to Obsidian Copilot, in another wording: a
-// sentence, and a block whose text has markup, links and characters of up to
-// four bytes.
+// note is an answer as a model wrote it to Obsidian Copilot: a sentence, and a block
+// whose text has markup, links and characters of up to four bytes.
 const note = "Ich lege die Notiz “Küche” an.\n\n" + noteBlock
 
 const noteBlock = "<use_tool>\n<name>writeToFile</name>\n<path>Haus/Küche – Plan.md</path>\n<content># Küche\n\n" +
 	"- Montag – Fliesen & Fugen bei 9\u202f°C\n- Dienstag: „Ruhe“ <br> kein Lärm\n- Mittwoch: Zoë’s Schränke 🧰\n\n" +
 	"| Tag | Ziel |\n|---|---|\n| Mo | Boden |\n\nSiehe [[Haus/Plan]], https://example.org/?a=1&b=2 und 你好\n</content>\n</use_tool>"
 
-// TestToolWriteNote: the shape of a real turn, in deltas of every size. An
-// Obsidian client gets it byte for byte and the block in one chunk.
+// TestToolWriteNote checks that an Obsidian client gets an answer like a real one
+// unchanged, with the block in one chunk, for deltas of every size.
 func TestToolWriteNote(t *testing.T) {
 	s := newSite(t, "")
 	for _, chunk := range []string{"1", "3", "7", "all"} {

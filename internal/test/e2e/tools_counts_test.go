@@ -42,7 +42,7 @@ func (s *site) getJSON(path string, into any) {
 	}
 }
 
-// scrape reads the metrics of tools, by name and labels.
+// scrape returns the metrics of tools by name and labels.
 func (s *site) scrape() map[string]int {
 	s.t.Helper()
 	values := make(map[string]int)
@@ -54,12 +54,12 @@ func (s *site) scrape() map[string]int {
 	return values
 }
 
-// withMetrics is a site's Caddyfile that serves /metrics, too.
+// withMetrics returns a Caddyfile that also serves /metrics.
 func (s *site) withMetrics(options string) string {
 	return s.wrap("metrics /metrics\ncodex {\n" + s.appServer() + "\n" + options + "\n}")
 }
 
-// countedTurns are turns that count, each in its own way.
+// countedTurns are prompts of turns that are counted in different ways.
 var countedTurns = []string{
 	`usetool:2 localSearch {"query":"%d"}`,
 	"verbatim:<use_tool><name>a" + useTool("localSearch", "a"),
@@ -69,7 +69,7 @@ var countedTurns = []string{
 	`tool:4 localSearch {"query":"%d"}`,
 }
 
-// counted is what they add.
+// counted holds what they add.
 var counted = map[string]int{
 	"codex_tool_buffer_started_total":                      2 + 2 + 1 + 1 + 1,
 	"codex_tool_buffer_flushed_total":                      2 + 1 + 1,
@@ -85,8 +85,8 @@ var counted = map[string]int{
 	`codex_tool_buffer_aborted_total{reason="error"}`:      0,
 }
 
-// TestToolCounts: metrics and usage count alike, and go on over a reload that
-// changes the options.
+// TestToolCounts checks that metrics and usage have the same counts, and continue after
+// a reload that changes the options.
 func TestToolCounts(t *testing.T) {
 	s := newSite(t, "")
 	s.load(s.withMetrics("tool_block_max 3"))
@@ -135,8 +135,8 @@ func checkToolUsage(t *testing.T, rounds int, before, after toolUsage) {
 	}
 }
 
-// checkRawUsage looks at the last of countedTurns: four calls, of which the
-// client got three.
+// checkRawUsage checks the entry of the last of countedTurns, with four calls of which
+// the client got three.
 func (s *site) checkRawUsage(t *testing.T) {
 	t.Helper()
 	var raw struct {
@@ -161,8 +161,8 @@ func (s *site) checkRawUsage(t *testing.T) {
 	}
 }
 
-// TestToolLog: what became of blocks and calls is logged with the request's id
-// and the choice, and without a word of what was said.
+// TestToolLog checks that the outcomes of blocks and calls are logged with the request
+// id and the choice, and without content.
 func TestToolLog(t *testing.T) {
 	s := newSite(t, "")
 	path := filepath.Join(t.TempDir(), "caddy.log")
@@ -197,7 +197,7 @@ func TestToolLog(t *testing.T) {
 	}
 }
 
-// logLine finds the first line of a log with this message, or nil.
+// logLine returns the first line of a log with this message, or nil.
 func logLine(t *testing.T, path, message string) map[string]any {
 	t.Helper()
 	file, err := os.Open(path)

@@ -9,8 +9,8 @@ import (
 	"github.com/openai/openai-go/v3"
 )
 
-// TestToolGivenUp: a block behind a call that is no call itself reaches an
-// Obsidian client byte for byte, with the default configuration.
+// TestToolGivenUp checks that an Obsidian client gets an invalid block after a call
+// unchanged, with the default configuration.
 func TestToolGivenUp(t *testing.T) {
 	s := newSite(t, "")
 	call := "So: " + useTool("localSearch", "a")
@@ -34,12 +34,12 @@ func TestToolGivenUp(t *testing.T) {
 	}
 }
 
-// sameID are two calls of one response that have one call id, and a third that
-// has it as well and repeats the second.
+// sameID is a prompt for three calls with the same call id, of which the third repeats
+// the second.
 const sameID = `callid=call_1; tool:localSearch {"query":"a"}; tool:localSearch {"query":"b"}; tool:localSearch {"query":"b"}`
 
-// TestToolSameCallID: calls that share an id are told apart by what they ask
-// for, and their results by the ids that the client was given.
+// TestToolSameCallID checks that calls with the same id are distinguished by their
+// content, and their results by the ids that the client got.
 func TestToolSameCallID(t *testing.T) {
 	s := newSite(t, "")
 	before := s.toolUsage()
@@ -54,7 +54,7 @@ func TestToolSameCallID(t *testing.T) {
 	if added := s.toolUsage().ToolCalls.Duplicates - before.ToolCalls.Duplicates; added != 4 {
 		t.Errorf("%d duplicates counted, want one for each of four turns", added)
 	}
-	// Other names, and the end of each turn of several choices.
+	// Calls with other names, and several choices.
 	params := userSays(`callid=call_1; tool:first {"q":1}; tool:second {"q":1}; then; say:Both.`)
 	params.Tools = []openai.ChatCompletionToolUnionParam{searchTool("first"), searchTool("second")}
 	params.N = openai.Int(2)
@@ -76,8 +76,7 @@ func TestToolSameCallID(t *testing.T) {
 	}
 }
 
-// checkBothResults sends the results of two calls and looks at what the model
-// gets.
+// checkBothResults sends the results of two calls and checks what the model gets.
 func (s *site) checkBothResults(params openai.ChatCompletionNewParams, first, second string) {
 	s.t.Helper()
 	client := s.client()
@@ -94,7 +93,7 @@ func (s *site) checkBothResults(params openai.ChatCompletionNewParams, first, se
 	}
 }
 
-// TestResponsesSameCallID is the same by the Responses API.
+// TestResponsesSameCallID checks the same for the Responses API.
 func TestResponsesSameCallID(t *testing.T) {
 	s := newSite(t, "")
 	tools := []fields{functionTool("localSearch")}
@@ -120,8 +119,8 @@ func TestResponsesSameCallID(t *testing.T) {
 	})
 }
 
-// TestToolBadArguments: arguments that are no JSON object reach a client of
-// tool_calls as they are, and an Obsidian client as words, not as a block.
+// TestToolBadArguments checks that a client with tool_calls gets arguments that are not
+// a JSON object unchanged, and an Obsidian client gets a text instead of a block.
 func TestToolBadArguments(t *testing.T) {
 	s := newSite(t, "")
 	for arguments, quoted := range map[string]string{

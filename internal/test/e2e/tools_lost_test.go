@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// openBlock is a text and a block that does not end.
+// openBlock is a text and an unclosed block.
 const openBlock = "Hier: <use_tool>\n<name>writeToFile</name>\n<content>Grüße 你"
 
-// TestToolKilledInBlock: what codex had written of a block when it was killed is
-// not lost, and the answer ends with an error.
+// TestToolKilledInBlock checks that the client gets the beginning of a block when codex
+// is killed, followed by an error.
 func TestToolKilledInBlock(t *testing.T) {
 	s := newSite(t, "")
 	before := s.toolUsage()
@@ -34,8 +34,8 @@ func TestToolKilledInBlock(t *testing.T) {
 	s.waitAborted(before, "error")
 }
 
-// TestToolDisconnectInBlock: a block that was open when its client left is
-// counted, and the turn is interrupted.
+// TestToolDisconnectInBlock checks that an unclosed block is counted when its client
+// leaves, and that the turn is interrupted.
 func TestToolDisconnectInBlock(t *testing.T) {
 	s := newSite(t, "")
 	for _, held := range []string{openBlock, "Hier: " + useTool("localSearch", "a") + "<use_tool>"} {
@@ -60,7 +60,7 @@ func TestToolDisconnectInBlock(t *testing.T) {
 	}
 }
 
-// waitAborted waits until one more block has been aborted for a reason.
+// waitAborted waits until one more block is counted as aborted for this reason.
 func (s *site) waitAborted(before toolUsage, reason string) {
 	s.t.Helper()
 	waitFor(s.t, "a block aborted as "+reason, func() bool {

@@ -11,13 +11,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// twoAndText is a turn of a text, a block, a text, two equal blocks and a text.
+// twoAndText is a prompt for a text, a block, a text, two equal blocks and a text.
 var twoAndText = "verbatim:One. " + useTool("localSearch", "a") + " Two. " + useTool("localSearch", "b") + "\n" + useTool("localSearch", "b") + " Three."
 
-// threeCalls is a turn of a text and three structured calls, two of them equal.
+// threeCalls is a prompt for a text and three structured calls, two of them equal.
 const threeCalls = `say:One.; tool:localSearch {"query":"a"}; tool:localSearch {"query":"b"}; tool:localSearch {"query":"b"}`
 
-// optionCase is one setting, and the answers to twoAndText and threeCalls.
+// optionCase holds options and the answers to twoAndText and threeCalls.
 type optionCase struct {
 	options     string
 	text        string // content of twoAndText; [a] stands for a block
@@ -46,7 +46,7 @@ var optionCases = []optionCase{
 	{options: "parallel_tool_calls off", mode: modeXML, text: "One. [a]", textCalls: searches("a"), calls: "One.[a]", callsCalls: searches("a"), truncated: true},
 }
 
-// TestToolOptions: every option, on and off, over reloads of one Caddy.
+// TestToolOptions checks every option, with reloads of one Caddy.
 func TestToolOptions(t *testing.T) {
 	s := newSite(t, "")
 	expand := strings.NewReplacer("[a]", useTool("localSearch", "a"), "[b]", useTool("localSearch", "b"))
@@ -72,7 +72,7 @@ func TestToolOptions(t *testing.T) {
 	}
 }
 
-// TestToolEscaping: the two ways of values in blocks made of structured calls.
+// TestToolEscaping checks both values of xml_escape for structured calls.
 func TestToolEscaping(t *testing.T) {
 	s := newSite(t, "output_mode obsidian-xml")
 	q := question{prompt: `tool:localSearch {"query":"R&D <b>"}`, tools: true}
@@ -83,8 +83,8 @@ func TestToolEscaping(t *testing.T) {
 	}
 }
 
-// TestToolMax: of five calls the client gets exactly two and is told that there
-// were more, and the model is not let finish.
+// TestToolMax checks that the client gets two of five calls and learns that there were
+// more, and that the turn is interrupted.
 func TestToolMax(t *testing.T) {
 	s := newSite(t, "tool_block_max 2")
 	for _, form := range []string{"tool", "usetool"} {
@@ -117,8 +117,8 @@ func TestToolMax(t *testing.T) {
 	}
 }
 
-// TestToolGrace: after a block the model is given a moment, unless it may
-// finish; the turn is then interrupted.
+// TestToolGrace checks that the turn is interrupted a moment after a block, unless the
+// model may finish.
 func TestToolGrace(t *testing.T) {
 	s := newSite(t, "stop_after_tools burst 50ms")
 	for _, stream := range []bool{false, true} {
@@ -130,7 +130,7 @@ func TestToolGrace(t *testing.T) {
 			t.Error("the turn was not interrupted:", err)
 		}
 	}
-	// However long the next block takes, once it is begun it is waited for.
+	// A block that has begun is waited for, however long it takes.
 	slow := question{prompt: "chunk=20; delay=120ms; verbatim:" + useTool("localSearch", "1") + "<use_tool>" + useTool("localSearch", "2")[len("<use_tool>"):], system: taught}
 	content := useTool("localSearch", "1") + useTool("localSearch", "2")
 	checkReply(t, s.ask(slow, true), &content, searches("1", "2"), "tool_calls")
@@ -182,8 +182,8 @@ func TestToolFirst(t *testing.T) {
 	})
 }
 
-// TestToolTwins: a block and a structured call of the same action are one call,
-// and the answer ends although Codex waits for the result of the second.
+// TestToolTwins checks that a block and a structured call with the same content are one
+// call, and that the answer ends although Codex waits for the result of the second.
 func TestToolTwins(t *testing.T) {
 	s := newSite(t, "")
 	for _, options := range []string{"", "stop_after_tools off", "stop_after_tools first"} {
@@ -199,14 +199,13 @@ func TestToolTwins(t *testing.T) {
 			checkReply(t, s.askBoth(q), &content, searches("a"), "tool_calls")
 		}
 	}
-	// Others are as many calls as there are, identical or not.
+	// Otherwise equal calls are separate.
 	q := question{prompt: `usetool:2 localSearch {"query":"a"}; tool:localSearch {"query":"b"}`, tools: true, mode: modeJSON}
 	q.config = s.reload("")
 	checkReply(t, s.askBoth(q), nil, searches("a", "a", "b"), "tool_calls")
 }
 
-// TestToolReload: options that change under running streams change only what
-// is asked later.
+// TestToolReload checks that changed options apply to later requests only.
 func TestToolReload(t *testing.T) {
 	s := newSite(t, "output_mode obsidian-xml\nstop_after_tools off")
 	const streams = 6

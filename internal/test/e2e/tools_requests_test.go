@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// TestToolAuto: which form a request gets that does not choose one.
+// TestToolAuto checks the mode of requests without x-proxy-output-mode.
 func TestToolAuto(t *testing.T) {
 	s := newSite(t, "")
 	prompt := `usetool:localSearch {"query":"a"}`
 	user := map[string]any{"role": "user", "content": prompt}
 	for name, c := range map[string]struct {
 		q    question
-		want string // the mode; empty: openai-json, and the block is text
+		want string // mode; if empty, it is openai-json and the block is text
 	}{
 		"an ordinary client":                 {question{prompt: prompt}, ""},
 		"a client with tools":                {question{prompt: prompt, tools: true}, modeJSON},
@@ -61,7 +61,7 @@ func checkAuto(t *testing.T, got reply, want string) {
 	}
 }
 
-// TestToolHeaders: what an answer tells of itself, and a mode that is none.
+// TestToolHeaders checks the headers of answers, and an invalid mode.
 func TestToolHeaders(t *testing.T) {
 	s := newSite(t, "tool_block_max 1")
 	for _, stream := range []bool{false, true} {
@@ -94,7 +94,7 @@ func TestToolHeaders(t *testing.T) {
 	}
 }
 
-// TestToolText: what is no call stays text, and what is one is found.
+// TestToolText checks which texts are calls.
 func TestToolText(t *testing.T) {
 	s := newSite(t, "suppress_tail_after_tools off")
 	block, other := useTool("localSearch", "a"), useTool("nobodysTool", "a")
@@ -133,7 +133,7 @@ func TestToolText(t *testing.T) {
 	}
 }
 
-// TestToolReasoning: a block that is only thought of is none.
+// TestToolReasoning checks that a block in the reasoning is not a call.
 func TestToolReasoning(t *testing.T) { overBoth(t, testToolReasoning) }
 
 func testToolReasoning(t *testing.T) {
@@ -149,7 +149,7 @@ func testToolReasoning(t *testing.T) {
 	}
 }
 
-// TestToolCut: the finish reason of an answer that the model could not end.
+// TestToolCut checks the finish reason of an incomplete answer.
 func TestToolCut(t *testing.T) { overBoth(t, testToolCut) }
 
 func testToolCut(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// The two forms of tool calls, as x-proxy-output-mode names them.
+// The values of x-proxy-output-mode.
 const (
 	modeJSON = "openai-json"
 	modeXML  = "obsidian-xml"
@@ -22,19 +22,19 @@ const (
 // question is a request about tools.
 type question struct {
 	prompt string // for the scripted model
-	system string // empty: none
-	mode   string // x-proxy-output-mode; empty: no such header
+	system string // system prompt, if not empty
+	mode   string // x-proxy-output-mode, if not empty
 	tools  bool   // declares localSearch
-	config string // which configuration is to answer, by reload; empty: any
+	config string // name of the configuration that must answer, from reload; if empty, any
 	more   map[string]any
 }
 
-// loadedHeader says which configuration has answered.
+// loadedHeader has the name of the configuration that has answered.
 const loadedHeader = "X-Loaded"
 
-// reload gives Caddy other options. It returns the name of the configuration:
-// for a moment after a reload, the old one may still take connections, and
-// when its listener goes, the kernel resets those that wait there.
+// reload loads other options and returns the name of the configuration. For a moment
+// after a reload, the old configuration may still accept connections, and the kernel
+// resets those that wait in its listener.
 func (s *site) reload(options string) string {
 	s.t.Helper()
 	name := rand.Text()
@@ -42,7 +42,7 @@ func (s *site) reload(options string) string {
 	return name
 }
 
-// taught is a system prompt that speaks of textual calls.
+// taught is a system prompt that describes textual calls.
 const taught = "Call a tool as <use_tool><name>TOOL</name><query>TEXT</query></use_tool>."
 
 func (q question) body(stream bool) string {
@@ -68,17 +68,17 @@ func (q question) header() http.Header {
 	return header
 }
 
-// reply is a finished answer, however it came.
+// reply is a finished answer, streamed or not.
 type reply struct {
 	null      bool     // the content is null
-	content   string   // else this
-	pieces    []string // the content's chunks, of a stream
+	content   string   // the content if it is not null
+	pieces    []string // chunks of the content of a stream
 	reasoning string
-	calls     []string // "name(arguments)"
+	calls     []string // in the form name(arguments)
 	ids       []string
 	finish    string
-	truncated bool // as the header or the last comment says
-	counted   int  // calls, as they say; -1: they do not
+	truncated bool // from the header or the last comment
+	counted   int  // number of calls from them, or -1
 	tokens    int
 	header    http.Header
 }
@@ -102,7 +102,7 @@ type replyBody struct {
 	} `json:"usage"`
 }
 
-// ask asks and reads the whole answer.
+// ask sends a question and reads the answer.
 func (s *site) ask(q question, stream bool) reply {
 	s.t.Helper()
 	response := s.open(q, stream)
@@ -132,8 +132,7 @@ func (s *site) ask(q question, stream bool) reply {
 	return r
 }
 
-// open sends a question, again and again until the configuration answers that
-// is to answer.
+// open sends a question until the right configuration answers.
 func (s *site) open(q question, stream bool) *http.Response {
 	s.t.Helper()
 	var last error
@@ -165,8 +164,8 @@ func (r *reply) take(calls []apiclient.ToolCall) {
 	}
 }
 
-// readReply reads a stream and checks its form: the role first, a piece of text
-// or of one call a chunk, one finish, the comment with the counts, the end mark.
+// readReply reads a stream and checks its form: the role first, one piece of text or of
+// a call per chunk, one finish reason, the comment with the counts, and the end mark.
 func (s *site) readReply(response *http.Response) reply {
 	s.t.Helper()
 	if response.StatusCode != http.StatusOK {
@@ -225,7 +224,7 @@ func (r *reply) comment(frame string) {
 	}
 }
 
-// askBoth asks streaming and not, and wants the same answer.
+// askBoth sends a question with and without streaming, and expects the same answer.
 func (s *site) askBoth(q question) reply {
 	s.t.Helper()
 	whole, streamed := s.ask(q, false), s.ask(q, true)
@@ -246,12 +245,12 @@ func (s *site) askBoth(q question) reply {
 	return streamed
 }
 
-// useTool is a block as the scripted model writes it.
+// useTool returns a block as the scripted model writes it.
 func useTool(name, query string) string {
 	return "<use_tool>\n<name>" + name + "</name>\n<query>" + query + "</query>\n</use_tool>"
 }
 
-// searches are the calls of localSearch with these queries.
+// searches returns calls of localSearch with these queries.
 func searches(queries ...string) []string {
 	var calls []string
 	for _, q := range queries {
