@@ -63,7 +63,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    hosts           <name>...
 //	    usage           own|all
 //
-//	    model        <id> [<codex model> [<effort>]]
+//	    model        <id> [<codex model> [<effort> [force]]]
 //	    image_fetch  on|off
 //	    reasoning    on|off
 //	    instructions auto|replace|append
@@ -254,10 +254,10 @@ func (h *Handler) parseHosts(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseModel reads <id> [<codex model> [<effort>]].
+// parseModel reads <id> [<codex model> [<effort> [force]]].
 func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
-	if len(args) == 0 || len(args) > 3 {
+	if len(args) == 0 || len(args) > 4 {
 		return d.ArgErr()
 	}
 	alias := ModelAlias{ID: args[0]}
@@ -269,6 +269,12 @@ func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 		if err := isOneOf(d, alias.Effort, prompt.Efforts); err != nil {
 			return err
 		}
+	}
+	if len(args) > 3 {
+		if args[3] != "force" {
+			return d.Errf("%q must be force", args[3])
+		}
+		alias.ForceEffort = true
 	}
 	if slices.ContainsFunc(h.Models, func(m ModelAlias) bool { return m.ID == alias.ID }) {
 		return d.Errf("model %s is given twice", alias.ID)

@@ -22,6 +22,10 @@ type ModelAlias struct {
 	// The reasoning effort of requests that name none: none, minimal, low,
 	// medium, high, xhigh or max. Default: the model's own.
 	Effort string `json:"effort,omitempty"`
+
+	// Whether the effort is also that of requests that name another one, for
+	// clients that always name one. Default: false.
+	ForceEffort bool `json:"force_effort,omitempty"`
 }
 
 // checkModels refuses aliases that cannot work.
@@ -35,6 +39,8 @@ func (h *Handler) checkModels() error {
 			return fmt.Errorf("%s is named twice", m.ID)
 		case m.Effort != "" && !slices.Contains(prompt.Efforts, m.Effort):
 			return fmt.Errorf("the effort of %s must be one of %s, not %q", m.ID, list(prompt.Efforts), m.Effort)
+		case m.ForceEffort && m.Effort == "":
+			return fmt.Errorf("%s has no effort to force", m.ID)
 		}
 		seen[m.ID] = true
 	}
@@ -45,7 +51,7 @@ func (h *Handler) checkModels() error {
 func (h *Handler) aliases() []models.Alias {
 	var aliases []models.Alias
 	for _, m := range h.Models {
-		aliases = append(aliases, models.Alias{ID: m.ID, Model: cmp.Or(m.Model, m.ID), Effort: m.Effort})
+		aliases = append(aliases, models.Alias{ID: m.ID, Model: cmp.Or(m.Model, m.ID), Effort: m.Effort, ForceEffort: m.ForceEffort})
 	}
 	return aliases
 }

@@ -13,6 +13,7 @@ func TestModelDirectives(t *testing.T) {
 		"model fast":                         `{"models":[{"id":"fast"}]}`,
 		"model fast gpt-5":                   `{"models":[{"id":"fast","model":"gpt-5"}]}`,
 		"model fast gpt-5 low\nmodel g":      `{"models":[{"id":"fast","model":"gpt-5","effort":"low"},{"id":"g"}]}`,
+		"model fast gpt-5 low force":         `{"models":[{"id":"fast","model":"gpt-5","effort":"low","force_effort":true}]}`,
 		"image_fetch on":                     `{"image_fetch":true}`,
 		"image_fetch off":                    `{}`,
 		"reasoning on":                       `{"reasoning":true}`,
@@ -25,15 +26,17 @@ func TestModelDirectives(t *testing.T) {
 
 func TestModelDirectiveErrors(t *testing.T) {
 	checkOptionErrors(t, map[string]string{
-		"model":              "after 'model'",
-		"model a b low more": "after 'more'",
-		"model a b tiny":     `"tiny" must be one of none, minimal,`,
-		"image_fetch":        "after 'image_fetch'",
-		"image_fetch yes":    `"yes" must be one of on, off`,
-		"reasoning summary":  `"summary" must be one of on, off`,
-		"reasoning on off":   "after 'off'",
-		"instructions":       "after 'instructions'",
-		"instructions on":    `"on" must be one of auto, replace, append`,
+		"model":                 "after 'model'",
+		"model a b low more":    `"more" must be force`,
+		"model a b force":       `"force" must be one of none, minimal,`,
+		"model a b low force x": "after 'x'",
+		"model a b tiny":        `"tiny" must be one of none, minimal,`,
+		"image_fetch":           "after 'image_fetch'",
+		"image_fetch yes":       `"yes" must be one of on, off`,
+		"reasoning summary":     `"summary" must be one of on, off`,
+		"reasoning on off":      "after 'off'",
+		"instructions":          "after 'instructions'",
+		"instructions on":       `"on" must be one of auto, replace, append`,
 	})
 	err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\nmodel a b\nmodel a c\n}"))
 	wantError(t, err, "model a is given twice", "Testfile", 3)
@@ -44,6 +47,7 @@ func TestInvalidModels(t *testing.T) {
 		"the id must not be empty": {Models: []ModelAlias{{Model: "gpt-5"}}},
 		"a is named twice":         {Models: []ModelAlias{{ID: "a"}, {ID: "a"}}},
 		"must be one of none,":     {Models: []ModelAlias{{ID: "a", Effort: "huge"}}},
+		"a has no effort to force": {Models: []ModelAlias{{ID: "a", ForceEffort: true}}},
 		`replace, append, not "x"`: {Instructions: "x"},
 	} {
 		if err := h.complete(); err == nil || !strings.Contains(err.Error(), want) {

@@ -32,14 +32,14 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 // resolve returns Codex's name of a client's model, and the effort of the alias if it
-// is one.
-func (g *Gateway) resolve(model string) (codexModel, effort string) {
+// is one, which may be forced.
+func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool) {
 	for _, alias := range g.opts.Aliases {
 		if alias.ID == model {
-			return alias.Model, alias.Effort
+			return alias.Model, alias.Effort, alias.ForceEffort
 		}
 	}
-	return model, ""
+	return model, "", false
 }
 
 // models asks the app-server for its models, which it knows offline too.

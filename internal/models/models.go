@@ -13,6 +13,8 @@ type Alias struct {
 	ID     string // as clients call it
 	Model  string // as Codex calls it
 	Effort string // of requests that ask for none; empty: the model's own
+	// ForceEffort makes Effort that of all requests.
+	ForceEffort bool
 }
 
 // list is a ListModelsResponse.

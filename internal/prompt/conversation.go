@@ -22,6 +22,7 @@ type Conversation struct {
 
 	Verbosity   string // empty: the model's own
 	tier        string // service_tier; empty: none
+	EffortField string // where the request has Effort; empty: reasoning_effort
 	MaxTokens   int    // that the answer may have; 0: no limit
 	SerialTools bool   // parallel_tool_calls is false
 	Stream      bool

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -17,7 +18,7 @@ type Options struct {
 	NoReasoning bool
 	// Resolve returns Codex's name of a client's model, and the effort of requests that
 	// ask for none; an empty effort is the model's own. Nil: clients use Codex's names.
-	Resolve func(model string) (codexModel, effort string)
+	Resolve func(model string) (codexModel, effort string, forced bool)
 }
 
 // Plan is a request for Codex: start a thread with Thread, inject History unless it is
@@ -150,13 +151,18 @@ func (c *Conversation) threadConfig(effort string) map[string]any {
 // resolve returns Codex's model, and the effort; an empty one is the model's own.
 func (c *Conversation) resolve(opts Options) (model, effort string) {
 	model = c.Model
+	forced := false
 	if opts.Resolve != nil {
-		model, effort = opts.Resolve(c.Model)
+		model, effort, forced = opts.Resolve(c.Model)
 	}
-	if c.Effort != "" {
-		effort = c.Effort
+	switch {
+	case c.Effort == "" || c.Effort == effort:
+		return model, effort
+	case forced:
+		c.Ignore(cmp.Or(c.EffortField, "reasoning_effort"))
+		return model, effort
 	}
-	return model, effort
+	return model, c.Effort
 }
 
 // SplitInstructions splits the instructions at the beginning off a conversation.

@@ -398,22 +398,27 @@ func TestPlanLimits(t *testing.T) {
 }
 
 func TestPlanResolve(t *testing.T) {
-	resolve := func(model string) (string, string) {
+	resolve := func(model string) (string, string, bool) {
 		if model == "m" {
-			return "gpt-5", "high"
+			return "gpt-5", "high", false
 		}
-		return model, ""
+		return model, "", false
 	}
+	force := func(string) (string, string, bool) { return "gpt-5", "high", true }
 	for name, c := range map[string]struct {
 		body          string
-		resolve       func(string) (string, string)
+		resolve       func(string) (string, string, bool)
 		model, effort string
+		ignored       []string
 	}{
-		"alias":             {withFields(`"x":1`), resolve, "gpt-5", "high"},
-		"effort of its own": {withFields(`"reasoning_effort":"none"`), resolve, "gpt-5", "none"},
-		"effort null":       {withFields(`"reasoning_effort":null`), resolve, "gpt-5", "high"},
-		"no alias":          {`{"model":"x","messages":[{"role":"user","content":"hi"}]}`, resolve, "x", ""},
-		"no aliases":        {withFields(`"reasoning_effort":"low"`), nil, "m", "low"},
+		"forced":            {withFields(`"reasoning_effort":"low"`), force, "gpt-5", "high", []string{"reasoning_effort"}},
+		"forced, the same":  {withFields(`"reasoning_effort":"high"`), force, "gpt-5", "high", nil},
+		"forced, no other":  {withFields(`"x":1`), force, "gpt-5", "high", nil},
+		"alias":             {withFields(`"x":1`), resolve, "gpt-5", "high", nil},
+		"effort of its own": {withFields(`"reasoning_effort":"none"`), resolve, "gpt-5", "none", nil},
+		"effort null":       {withFields(`"reasoning_effort":null`), resolve, "gpt-5", "high", nil},
+		"no alias":          {`{"model":"x","messages":[{"role":"user","content":"hi"}]}`, resolve, "x", "", nil},
+		"no aliases":        {withFields(`"reasoning_effort":"low"`), nil, "m", "low", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := mustDecode(t, c.body)
@@ -421,8 +426,8 @@ func TestPlanResolve(t *testing.T) {
 			if apiErr != nil {
 				t.Fatal(apiErr)
 			}
-			if p.Model != r.Model || p.Thread.Model != c.model || effort(p) != c.effort {
-				t.Errorf("model %q of %q, effort %q", p.Thread.Model, p.Model, effort(p))
+			if p.Model != r.Model || p.Thread.Model != c.model || effort(p) != c.effort || !slices.Equal(p.Ignored, c.ignored) {
+				t.Errorf("model %q of %q, effort %q, ignored %q", p.Thread.Model, p.Model, effort(p), p.Ignored)
 			}
 		})
 	}

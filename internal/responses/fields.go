@@ -56,6 +56,7 @@ func (r *Request) readReasoning(v jsontext.Value) *field.Error {
 	for name, v := range v.Members() {
 		switch name := string(name); name {
 		case "effort":
+			r.EffortField = "reasoning.effort"
 			if f := r.ReadReasoningEffort(v); f != nil {
 				return f.In(name)
 			}

@@ -68,6 +68,51 @@ func TestServiceTier(t *testing.T) {
 	}
 }
 
+// TestForcedEffort: the effort of an alias gives way to that of a request unless it is
+// forced, and then the client is told.
+func TestForcedEffort(t *testing.T) {
+	s := newSite(t, "model kind gpt-5 low\nmodel strict gpt-5 low force")
+	for _, c := range []struct {
+		model, asked, effort string
+		ignored              bool
+	}{
+		{"kind", "", "low", false},
+		{"kind", "medium", "medium", false},
+		{"strict", "", "low", false},
+		{"strict", "low", "low", false},
+		{"strict", "medium", "low", true},
+	} {
+		for param, body := range map[string]fields{
+			"reasoning_effort": {"messages": []any{says("user", "say:ok")}},
+			"reasoning.effort": {"input": "say:ok"},
+		} {
+			path := "/v1/responses"
+			switch {
+			case param == "reasoning_effort":
+				path = "/v1/chat/completions"
+				if c.asked != "" {
+					body[param] = c.asked
+				}
+			case c.asked != "":
+				body["reasoning"] = fields{"effort": c.asked}
+			}
+			body["model"] = c.model
+			response := s.do(http.MethodPost, path, strings.NewReader(asJSON(t, body)), nil)
+			if text := s.read(response); response.StatusCode != http.StatusOK {
+				t.Fatal(text)
+			}
+			want := ""
+			if c.ignored {
+				want = param
+			}
+			request, _ := s.model.Last()
+			if got := response.Header.Get("X-Codex-Ignored-Params"); request.Reasoning.Effort != c.effort || got != want {
+				t.Errorf("%s %+v: effort %q, ignored %q", path, c, request.Reasoning.Effort, got)
+			}
+		}
+	}
+}
+
 // TestCacheWrites: Codex's count of tokens that were written to the provider's cache is
 // in the answers and in the accounts.
 func TestCacheWrites(t *testing.T) {
