@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBaseURLs asks by the base URLs that people type, with bodies in gzip and keys in the
-// headers of other APIs, and at paths that are nobody's.
+// TestBaseURLs checks the base URLs that people type, bodies in gzip, keys in the headers
+// of other APIs, and unknown paths.
 func TestBaseURLs(t *testing.T) {
 	s := newSite(t, "api_key k ann")
 	s.waitReadyAs(bearer("k"))

@@ -12,8 +12,7 @@ import (
 
 const twoCalls = "reason: hm\ntool: find {\"q\": 1}\ntool: find {\"q\": 2}\nthen\nsay: done"
 
-// calling is a conversation whose last answer has two calls, and a function that adds
-// their results.
+// calling returns a conversation whose last answer has two calls.
 func (s *site) calling(t *testing.T, user string) (one talk, message chatMessage) {
 	t.Helper()
 	one = talk{user: user, system: "You call.", messages: []chatMessage{{"role": "user", "content": twoCalls}}}
@@ -25,7 +24,7 @@ func (s *site) calling(t *testing.T, user string) (one talk, message chatMessage
 	return one, message
 }
 
-// lastKey is the cache key of the last request to the model.
+// lastKey returns the cache key of the last request to the model.
 func (s *site) lastKey() string {
 	s.t.Helper()
 	request, ok := s.model.Last()
@@ -35,8 +34,8 @@ func (s *site) lastKey() string {
 	return request.PromptCacheKey
 }
 
-// TestConversationsThatCannotGoOn takes threads away, or sends what a parked turn cannot
-// take. The client gets its answer in each case, and the model the whole history.
+// TestConversationsThatCannotGoOn removes threads, or sends what a parked turn cannot
+// accept. Each time the client gets its answer, and the model the whole history.
 func TestConversationsThatCannotGoOn(t *testing.T) { overBoth(t, testConversationsThatCannotGoOn) }
 
 func testConversationsThatCannotGoOn(t *testing.T) {
@@ -79,7 +78,7 @@ func testConversationsThatCannotGoOn(t *testing.T) {
 			if c.change != nil {
 				c.change(&one)
 			}
-			if len(one.messages) == 1 { // nothing but the question is left
+			if len(one.messages) == 1 { // only the question is left
 				one.messages = append(one.messages, chatMessage{"role": "assistant", "content": "No."}, chatMessage{"role": "user", "content": "say: well"})
 			}
 			s.sayIn(t, &one, false)
@@ -108,8 +107,8 @@ func testConversationsThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// TestConversationsAtOnce sends the same follow-up many times at once: one goes on in the
-// thread, and all get their answer.
+// TestConversationsAtOnce sends the same follow-up concurrently, and checks that one
+// continues the thread and all get their answer.
 func TestConversationsAtOnce(t *testing.T) {
 	s := newSite(t, "api_key ann-key ann\napi_key bob-key bob")
 	s.waitReadyAs(bearer("ann-key"))
@@ -144,8 +143,8 @@ func (s *site) answeredWith(key string) (n int) {
 	return n
 }
 
-// TestConversationsByOtherForms goes on in the forms of other clients: textual blocks, as
-// Obsidian has them, and the Responses API, by id and by items.
+// TestConversationsByOtherForms checks conversations with textual blocks of Obsidian, and
+// of the Responses API by id and by items.
 func TestConversationsByOtherForms(t *testing.T) {
 	overBoth(t, func(t *testing.T) {
 		s := newSite(t, "")

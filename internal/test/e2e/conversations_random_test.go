@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// pairOfSites is one Caddy with two sites over one model: one keeps conversations,
-// the other does not.
+// pairOfSites starts one Caddy with two sites for one model, of which only one keeps
+// conversations.
 func pairOfSites(t *testing.T, options string) (kept, fresh *site) {
 	t.Helper()
 	kept = newSite(t, "")
@@ -28,9 +28,9 @@ func pairOfSites(t *testing.T, options string) (kept, fresh *site) {
 	return kept, fresh
 }
 
-// spokenTo is what the model was given, in a form that does not depend on the thread:
-// calls are numbered, arguments are spelled alike, the results of one burst are in the
-// order of their calls, as Codex puts them, and reasoning is left out.
+// spokenTo returns a request to the model in a form that does not depend on the thread:
+// with numbered calls, normalised arguments, results in the order of their calls, as
+// Codex sorts them, and without reasoning.
 func spokenTo(request scriptedmodel.Request) []string {
 	numbers := make(map[string]int)
 	var lines []string
@@ -75,7 +75,7 @@ func (t talk) clone() talk {
 	return t
 }
 
-// body is the request that goes on with it.
+// body returns the next request of the conversation.
 func (t *talk) body(stream bool) string {
 	messages := append([]chatMessage{{"role": "system", "content": t.system}}, t.messages...)
 	body, _ := json.Marshal(map[string]any{
@@ -85,7 +85,7 @@ func (t *talk) body(stream bool) string {
 	return string(body)
 }
 
-// prompts are what users say: directives to the scripted model.
+// prompts are messages of users, with directives of the scripted model.
 var prompts = []string{
 	"say: one %d",
 	"reason: hm %d\nsay:   two %d  ",
@@ -94,7 +94,7 @@ var prompts = []string{
 	"callid=same\ntool: find {\"q\": %d}\nthen\nsay: once %d",
 }
 
-// returned is an answer as some client sends it back.
+// returned returns an answer as some client sends it back.
 func returned(random *rand.Rand, message chatMessage) chatMessage {
 	message = maps.Clone(message)
 	if text, ok := message["content"].(string); ok && random.IntN(2) == 0 {
@@ -128,7 +128,7 @@ func returned(random *rand.Rand, message chatMessage) chatMessage {
 	return message
 }
 
-// goOn adds the answer to a conversation, and what the client says next: the results
+// goOn adds the answer and the next message of the client to a conversation: the results
 // of calls in any order, or another question.
 func (t *talk) goOn(random *rand.Rand, message chatMessage) {
 	message = returned(random, message)
@@ -159,9 +159,9 @@ func (t *talk) ask(random *rand.Rand) {
 	t.messages = append(t.messages, chatMessage{"role": "user", "content": prompt})
 }
 
-// TestRandomConversations has conversations that go on, are edited, regenerated and
-// interleaved, of two users: the model is given the same as with a fresh thread for
-// each request.
+// TestRandomConversations continues, edits, regenerates and interleaves conversations of
+// two users, and checks that the model gets the same as with a new thread for each
+// request.
 func TestRandomConversations(t *testing.T) {
 	overBoth(t, testRandomConversations)
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// modelInput is what the model was given with one request.
+// modelInput is one request to the model.
 type modelInput struct {
 	Key   string            `json:"prompt_cache_key"`
 	Input []json.RawMessage `json:"input"`
 }
 
-// prompts returns what the model was given since the test's begin.
+// prompts returns the requests to the model since the start of the test.
 func (s *site) prompts() []modelInput {
 	s.t.Helper()
 	var all []modelInput
@@ -45,8 +45,8 @@ func (a modelInput) extends(before modelInput) error {
 	return nil
 }
 
-// TestConversation lets an agent have three turns with three rounds of tool calls each:
-// the provider sees one conversation that only grows.
+// TestConversation runs three turns of an agent with three rounds of tool calls each,
+// and checks that the provider gets one conversation that only grows.
 func TestConversation(t *testing.T) { overBoth(t, testConversation) }
 
 func testConversation(t *testing.T) {

@@ -26,14 +26,14 @@ type customCall struct {
 	} `json:"function"`
 }
 
-// customAnswer is a chat completion of one call at most, however it came.
+// customAnswer is a chat completion with at most one call, streamed or not.
 type customAnswer struct {
 	content, finish string
 	call            customCall
 	usage           bool
 }
 
-// askRaw posts a body to the chat route and puts the answer together.
+// askRaw posts a body to the chat route and reads the answer.
 func (s *site) askRaw(request fields) (a customAnswer) {
 	s.t.Helper()
 	answer := s.do(http.MethodPost, "/v1/chat/completions", strings.NewReader(encodeJSON(request)), nil)
@@ -87,9 +87,9 @@ func (s *site) askRaw(request fields) (a customAnswer) {
 	}
 }
 
-// TestCursor asks as Cursor does: bodies of the Responses API on the route of chat
-// completions, with a custom tool beside functions. It reads chat completions, in which
-// all calls are calls of functions, and sends those back.
+// TestCursor sends requests like Cursor: bodies of the Responses API on the route of
+// chat completions, with a custom tool beside functions. The answers are chat
+// completions whose calls are all function calls.
 func TestCursor(t *testing.T) {
 	s := newSite(t, "")
 	const patch = "*** Begin Patch\n*** Add File: a \"b\"\n+x\n*** End Patch"
@@ -143,7 +143,7 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// TestCustomTools calls a custom tool in chat completions and gives back its result.
+// TestCustomTools calls a custom tool in chat completions and sends its result.
 func TestCustomTools(t *testing.T) {
 	s := newSite(t, "")
 	tool := fields{"type": "custom", "custom": fields{"name": "run_sql", "format": fields{"type": "grammar", "grammar": fields{"syntax": "regex", "definition": "SELECT .*"}}}}

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// optionalSchema is a schema that OpenAI refuses to enforce: not all properties are
-// required, and others are allowed.
+// optionalSchema is a schema that OpenAI cannot enforce, since not all properties are
+// required and others are allowed.
 const optionalSchema = `{"type":"object","properties":{"title":{"type":"string"},"count":{"type":"integer","minimum":1}},"required":["title"]}`
 
-// TestSchemaFormats: a schema is enforced if the client asks for that, and else told
-// to the model as it is.
+// TestSchemaFormats checks that a schema is enforced if the client sets strict, and
+// otherwise only described to the model.
 func TestSchemaFormats(t *testing.T) {
 	s := newSite(t, "")
 	for name, strict := range map[string]string{"absent": "", "null": `"strict":null,`, "false": `"strict":false,`, "true": `"strict":true,`} {

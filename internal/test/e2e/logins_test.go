@@ -11,13 +11,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// account is a login with a provider of its own.
+// account is a login with its own provider.
 type account struct {
 	model *scriptedmodel.Server
 	block string
 }
 
-// newAccount makes a login whose provider answers with end, nil for well.
+// newAccount returns a login whose provider answers with end, or succeeds if end is nil.
 func newAccount(t *testing.T, end scriptedmodel.End) *account {
 	t.Helper()
 	a := &account{model: scriptedmodel.New(scriptedmodel.Options{})}
@@ -38,13 +38,13 @@ var (
 	signedOut = scriptedmodel.HTTPError{Status: http.StatusUnauthorized, Code: "token_expired", Message: "Your login has expired."}
 )
 
-// TestLogins has two logins in each combination: a client notices neither a spent nor a
-// refused one beside another that works, and such a login is asked once.
+// TestLogins checks each combination of two logins: a client does not notice a used-up
+// or refused one beside one that works, and such a login is tried once.
 func TestLogins(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends   []scriptedmodel.End
 		status int
-		asked  []int // requests to each provider, of twelve; negative: at least
+		asked  []int // number of twelve requests that each provider gets; negative for a minimum
 	}{
 		"fine and fine":     {[]scriptedmodel.End{nil, nil}, 200, []int{-4, -4}},
 		"spent and fine":    {[]scriptedmodel.End{spentPlan, nil}, 200, []int{1, 12}},

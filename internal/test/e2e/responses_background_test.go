@@ -22,8 +22,8 @@ func (s *site) poll(id string) (r *response) {
 	return r
 }
 
-// TestBackground: a response is made while its client polls, is followed by another, and
-// survives a reload.
+// TestBackground checks that a client can poll a response in the background, that it can
+// be followed, and that it survives a reload.
 func TestBackground(t *testing.T) {
 	s := newSite(t, "")
 	request := asks("delay=50ms; say:One of a few words, and then Two", fields{"background": true})
@@ -41,8 +41,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// TestBackgroundResumed: a client leaves its stream, which goes on, and comes back for the
-// rest, also after a reload.
+// TestBackgroundResumed checks that a response in the background continues without its
+// client, who can read the rest of the stream later, even after a reload.
 func TestBackgroundResumed(t *testing.T) {
 	s := newSite(t, "")
 	stream, id := s.begin(fields{"stream": true, "background": true}, nil)
@@ -52,7 +52,7 @@ func TestBackgroundResumed(t *testing.T) {
 	s.load(s.caddyfile("keepalive 9s"))
 	s.waitReady()
 	resumed := s.do(http.MethodGet, "/v1/responses/"+id+"?stream=true&starting_after=1", nil, nil)
-	s.waitOpen(1) // the model goes on
+	s.waitOpen(1) // the model continues
 	if status, body := s.about(http.MethodPost, id+"/cancel", nil); status != http.StatusOK || s.parseResponse([]byte(body)).Status != "cancelled" {
 		t.Fatal(status, body)
 	}
@@ -69,7 +69,7 @@ func TestBackgroundResumed(t *testing.T) {
 	}
 }
 
-// TestBackgroundOff: without a store there is no response in the background.
+// TestBackgroundOff checks that background responses need a store.
 func TestBackgroundOff(t *testing.T) {
 	s := newSite(t, "response_store off")
 	if _, refused := s.refuseResponse(asks("q", fields{"background": true}), nil); *refused.Error.Param != "background" || !strings.Contains(*refused.Error.Message, "response_store") {

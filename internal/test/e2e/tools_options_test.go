@@ -141,9 +141,9 @@ func TestToolGrace(t *testing.T) {
 	checkReply(t, s.ask(patient, true), &content, searches("1"), "tool_calls")
 }
 
-// TestToolFirst: with stop_after_tools first the answer has one call, says whether there
-// were more, and has the usage: that of the model's response if it came within the grace,
-// else what was counted here, which is marked.
+// TestToolFirst checks that with stop_after_tools first the answer has one call, whether
+// there were more, and the usage: that of the model if it comes within the grace, or
+// else an estimate, which is marked.
 func TestToolFirst(t *testing.T) {
 	s := newSite(t, "stop_after_tools first 2s\nsuppress_tail_after_tools off")
 	for _, mode := range []string{modeJSON, modeXML} {
@@ -174,7 +174,7 @@ func TestToolFirst(t *testing.T) {
 			}
 		}
 	}
-	// Without a grace it ends at once, and the client of a response is told as well.
+	// Without a grace it ends at once, and a response says so as well.
 	s.load(s.caddyfile("stop_after_tools first 0"))
 	waitFor(t, "the new configuration", func() bool {
 		r := s.respond(asks(`usetool:localSearch {"query":"a"}; hang`, fields{"tools": []fields{functionTool("localSearch")}}), nil)

@@ -13,8 +13,7 @@ import (
 
 func init() { caddy.RegisterModule(SearchPattern{}) }
 
-// SearchPattern is a guest module: calls of localSearch that a model writes as
-// search(QUERY).
+// SearchPattern is a guest module for calls of localSearch as search(QUERY).
 type SearchPattern struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -22,7 +21,7 @@ func (SearchPattern) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.codex.patterns.search", New: func() caddy.Module { return new(SearchPattern) }}
 }
 
-// UnmarshalCaddyfile reads the name of the pattern.
+// UnmarshalCaddyfile parses the name of the pattern.
 func (*SearchPattern) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	return nil
@@ -45,14 +44,13 @@ func (untilBracket) Next(b byte) aggregator.BlockState {
 	return aggregator.BlockOpen
 }
 
-// asToolCall is a call of localSearch as a <tool_call> block.
+// asToolCall returns a call of localSearch as a <tool_call> block.
 func asToolCall(query string) string {
 	return "<tool_call>\n{\"name\": \"localSearch\", \"arguments\": {\"query\":\"" + query + "\"}}\n</tool_call>"
 }
 
-// TestToolPatterns: calls in other textual forms, also that of a guest module, reach
-// clients of both modes as calls, streamed or not, however the text comes. The tail
-// behind them is dropped, and they are counted.
+// TestToolPatterns checks calls in other textual forms, including that of a guest module,
+// in both modes, streamed and not. The text after them is dropped, and they are counted.
 func TestToolPatterns(t *testing.T) {
 	s := newSite(t, "textual_pattern tool_call\ntextual_pattern search")
 	s.load(s.withMetrics("textual_pattern tool_call\ntextual_pattern search"))
@@ -71,7 +69,7 @@ func TestToolPatterns(t *testing.T) {
 			}
 		}
 	}
-	// What is no call stays text, and is counted for its reason.
+	// What is not a call stays text, and is counted with the reason.
 	before := s.toolUsage()
 	q := question{prompt: `verbatim:The <tool_call> tag, <tool_call>{"name":"other"}</tool_call>, <tool_call>{"name":"localSearch"`, tools: true, mode: modeJSON}
 	content := strings.TrimPrefix(q.prompt, "verbatim:")

@@ -23,8 +23,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// schemaKeywords are the keywords of schemas, of all drafts and of some generators,
-// each with a value.
+// schemaKeywords maps the keywords of all drafts and some generators to values.
 var schemaKeywords = map[string]string{
 	"type": `"string"`, "description": `"x"`, "encrypted": `true`, "enum": `["a",1,null]`, "const": `5`,
 	"items": `{"type":"number","minimum":1}`, "properties": `{"p":{"type":"string","pattern":"a"}}`,
@@ -46,13 +45,12 @@ var schemaKeywords = map[string]string{
 	"x-own": `1`, "enumNames": `["a"]`, "enumDescriptions": `["a"]`, "markdownDescription": `"x"`, "errorMessage": `"x"`, "propertyOrdering": `["a"]`,
 }
 
-// schemaOf is the schema of a tool with one argument.
+// schemaOf returns the schema of a tool with one argument.
 func schemaOf(argument string) string {
 	return `{"type":"object","properties":{"v":` + argument + `},"$defs":{"A":{"type":"string","maxLength":2},"Unused":{"type":"string"}}}`
 }
 
-// schemaCases are schemas with each keyword beside each type and beside none, and
-// what else Codex is known to rewrite.
+// schemaCases returns schemas with each keyword and type, and others that Codex rewrites.
 func schemaCases() (cases []string) {
 	for _, keyword := range slices.Sorted(maps.Keys(schemaKeywords)) {
 		member := fmt.Sprintf("%q:%s", keyword, schemaKeywords[keyword])
@@ -76,7 +74,7 @@ func schemaCases() (cases []string) {
 	return append(cases, longSchemas()...)
 }
 
-// longSchemas are schemas around the length from which Codex drops more and more.
+// longSchemas returns schemas around the length above which Codex shortens them.
 func longSchemas() (cases []string) {
 	described := func(n int, text string) string {
 		return schemaOf(`{"type":"string","description":"` + strings.Repeat(text, n) + `"},"w":{"type":"object","properties":{"x":{"$ref":"#/$defs/A"}},"description":"W"}`)
@@ -98,12 +96,12 @@ func longSchemas() (cases []string) {
 	)
 }
 
-// bareCodex is a codex that is used without Caddy.
+// bareCodex is a codex without Caddy.
 type bareCodex struct {
 	t     *testing.T
 	conn  *codexrpc.Conn
 	model *scriptedmodel.Server
-	plan  *prompt.Plan // of an ordinary request
+	plan  *prompt.Plan // plan of an ordinary request
 }
 
 func newBareCodex(t *testing.T) *bareCodex {
@@ -133,8 +131,8 @@ func newBareCodex(t *testing.T) *bareCodex {
 	return &bareCodex{t, conn, model, plan}
 }
 
-// offer runs a turn with a tool for each schema and returns the schemas that the
-// model is offered, in the same order. The error is that codex refuses them.
+// offer runs a turn with a tool for each schema, and returns the schemas that the model
+// gets in the same order, or the error of codex.
 func (c *bareCodex) offer(schemas ...string) ([]codexschema.Schema, error) {
 	c.t.Helper()
 	ctx := testContext(c.t)
@@ -177,9 +175,8 @@ func decodeSchema(t testing.TB, text []byte) codexschema.Schema {
 	return schema.(codexschema.Schema)
 }
 
-// TestCodexSchemas compares what Codex makes of schemas with what this project
-// believes. If it fails for a new release, internal/test/codexschema and the table
-// in internal/toolschema have to follow.
+// TestCodexSchemas compares Codex with internal/test/codexschema. If it fails for a new
+// release, change that and the table in internal/toolschema.
 func TestCodexSchemas(t *testing.T) {
 	c := newBareCodex(t)
 	const atOnce = 200
@@ -235,7 +232,7 @@ func asJSON(t testing.TB, v any) string {
 	return string(text)
 }
 
-// agentTools are tools such as a coding agent declares.
+// agentTools returns tools like those of a coding agent.
 func agentTools(t testing.TB) []json.RawMessage {
 	t.Helper()
 	text, err := os.ReadFile("testdata/agent_tools.json")
@@ -249,8 +246,8 @@ func agentTools(t testing.TB) []json.RawMessage {
 	return tools
 }
 
-// TestAgentTools: of the tools of an agent, and of every keyword, the model knows all
-// that the client wrote: by the schema that it is offered and by the description.
+// TestAgentTools checks for the tools of an agent, and for every keyword, that the model
+// gets everything in the schema or in the description.
 func TestAgentTools(t *testing.T) {
 	s := newSite(t, "")
 	tools := agentTools(t)

@@ -13,14 +13,13 @@ import (
 // tests: http or websocket.
 const transportVariable = "TRANSPORT"
 
-// transport is how Codex talks to the model in tests that do not run over both:
-// HTTP unless the environment says otherwise.
+// transport is the transport of tests that do not use overBoth.
 var transport = scriptedmodel.HTTP
 
-// oneTransport reports that the environment has chosen the transport.
+// oneTransport reports whether the environment sets the transport.
 var oneTransport bool
 
-// chooseTransport follows the environment.
+// chooseTransport sets the transport from the environment.
 func chooseTransport() error {
 	chosen := scriptedmodel.Transport(os.Getenv(transportVariable))
 	switch chosen {
@@ -33,9 +32,9 @@ func chooseTransport() error {
 	return fmt.Errorf("%s is %q; want http or websocket", transportVariable, chosen)
 }
 
-// overBoth runs a test over each transport, or over the one that the environment
-// has chosen. It is for what depends on the transport: the order and the ends of
-// streams, errors, histories, tools. All else is tested over one of them.
+// overBoth runs a test over each transport, or over the one of the environment. It is
+// for what depends on the transport: the order and the ends of streams, errors,
+// histories and tools.
 func overBoth(t *testing.T, test func(t *testing.T)) {
 	if oneTransport {
 		test(t)
@@ -49,7 +48,7 @@ func overBoth(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// overOne sets the transport of the sites that a test starts from now on.
+// overOne sets the transport of the sites that a test starts.
 func overOne(t *testing.T, over scriptedmodel.Transport) {
 	before := transport
 	transport = over

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// awkward are tool names that Codex refuses, keeps for itself, or accepts and
-// silently does not offer. Clients get them all.
+// awkward are names of tools that Codex refuses, reserves, or accepts and does not
+// offer. Clients can use them all.
 var awkward = []string{"mcp", "mcp__vault__search", "exec_command", "shell_command", "request_user_input", "shell", "apply_patch", "update_plan", "view_image", "web_search"}
 
 func TestAwkwardToolNames(t *testing.T) {
@@ -20,7 +20,7 @@ func TestAwkwardToolNames(t *testing.T) {
 	for _, name := range awkward {
 		t.Run(name, func(t *testing.T) {
 			s := s.at(t)
-			// The model calls the tool by the name under which it is offered.
+			// The model calls the tool by the name that it got.
 			remove := s.model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 				for _, tool := range r.Tools {
 					if tool.Description == "Search the vault" {
@@ -43,7 +43,7 @@ func TestAwkwardToolNames(t *testing.T) {
 	}
 }
 
-// TestManyToolsAtOnce offers a great many tools, awkward ones among them.
+// TestManyToolsAtOnce checks a request with very many tools, also with awkward names.
 func TestManyToolsAtOnce(t *testing.T) {
 	s := newSite(t, "")
 	var tools []any
@@ -63,8 +63,8 @@ func TestManyToolsAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnknownToolGoesOn: a call of a tool that nobody declared is Codex's own
-// affair, and the turn goes on to the answer.
+// TestUnknownToolGoesOn checks that Codex answers a call of an undeclared tool, and that
+// the turn continues.
 func TestUnknownToolGoesOn(t *testing.T) {
 	s := newSite(t, "")
 	bothWays(t, s, func(t *testing.T, ask func(openai.ChatCompletionNewParams) (answer, error)) {
@@ -78,8 +78,8 @@ func TestUnknownToolGoesOn(t *testing.T) {
 	})
 }
 
-// TestUsageOfIncompleteResponses: Codex reports no usage of such a response by
-// itself, but the thread's total has it.
+// TestIncomplete checks the usage of incomplete responses, which Codex does not report
+// but adds to the total of the thread.
 func TestIncomplete(t *testing.T) { overBoth(t, testIncomplete) }
 
 func testIncomplete(t *testing.T) {
@@ -102,8 +102,8 @@ func testIncomplete(t *testing.T) {
 	}
 }
 
-// TestRetriedStream: when Codex asks again after a cut, a client that has seen
-// nothing gets the second answer, and one that has seen a part an error.
+// TestRetriedStream checks that when Codex retries a cut stream, a client without output
+// gets the second answer, and one with output gets an error.
 func TestRetriedStream(t *testing.T) { overBoth(t, testRetriedStream) }
 
 func testRetriedStream(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTurnLog: turns have a log of their own, which has nothing else in it,
-// with a line for each and not a word of what was said.
+// TestTurnLog checks that the log of turns has a line for each turn, nothing else and no
+// content.
 func TestTurnLog(t *testing.T) {
 	s := newSite(t, "")
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func TestTurnLog(t *testing.T) {
 	if response, text := s.post(chatBody("", body), header); response.StatusCode != http.StatusOK {
 		t.Fatal(response.Status, text)
 	}
-	// What is wrong with a request may quote it.
+	// Errors may quote the request.
 	for _, wrong := range []string{`{"PRIVATE-FIELD`, `{"model":"gpt-5","messages":[{"role":"PRIVATE-ROLE","content":"x"}]}`, chatBody("PRIVATE-MODE", map[string]any{"stop": map[string]any{"PRIVATE-KEY": 1}})} {
 		s.post(wrong, bearer("sk-logged"))
 	}

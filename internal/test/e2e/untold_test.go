@@ -12,11 +12,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 )
 
-// private matches what no client is to read of the provider and of this machine.
+// private matches what clients must not learn of the provider and this machine.
 var private = regexp.MustCompile(`https?://|127\.0\.0\.1|localhost:\d|/tmp/|/home/`)
 
-// TestProviderUntold: however the model fails, no client reads where it is, and
-// the log has it.
+// TestProviderUntold checks for each failure that no client gets the URL of the
+// provider, and that the log has it.
 func TestProviderUntold(t *testing.T) {
 	s := newSite(t, "")
 	log := filepath.Join(t.TempDir(), "caddy.log")
@@ -35,15 +35,15 @@ func TestProviderUntold(t *testing.T) {
 		t.Errorf("the log does not tell the provider's URL for each of both APIs, streamed and not: %s", text)
 	}
 
-	// Nobody listens there, for which Codex waits. Another process reads the
-	// configuration anew.
+	// The address has no listener, so Codex waits. A new process reads the
+	// changed configuration.
 	writeHome(t, s.home, "http://"+freeAddr(t)+"/v1", codexhome.Options{})
 	s.load(s.caddyfile(strings.Replace(s.appServer(), "{\n", "{\nenv OTHER yes\n", 1) + "\nidle_timeout 3s"))
 	s.waitReady()
 	s.checkUntold("hello")
 }
 
-// checkUntold asks in each way, and looks for what is private in the answers.
+// checkUntold sends each kind of request, and checks that the answers are not private.
 func (s *site) checkUntold(prompt string) {
 	s.t.Helper()
 	for path, body := range map[string]map[string]any{
@@ -64,9 +64,8 @@ func (s *site) checkUntold(prompt string) {
 	}
 }
 
-// TestMachineUntold: what keeps an app-server from being ready is told to
-// everybody in general words; the words of the program and the paths are the
-// operator's.
+// TestMachineUntold checks that clients get only a general reason why an app-server is
+// not ready. The program's own words and paths are for the operator.
 func TestMachineUntold(t *testing.T) {
 	s := newSite(t, "")
 	broken := filepath.Join(t.TempDir(), "broken")
@@ -86,7 +85,7 @@ func TestMachineUntold(t *testing.T) {
 			public = text
 			return status == http.StatusServiceUnavailable && strings.Contains(text, says.everybody)
 		})
-		for range 3 { // between two starts, or during one
+		for range 3 { // during a start or between two
 			response, text := s.post(chatBody("say:ok", nil), nil)
 			if response.StatusCode != http.StatusServiceUnavailable {
 				t.Error(command, response.Status, text)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// usageBody is what /v1/usage says, as far as tests read it.
+// usageBody is the body of /v1/usage with the members that tests read.
 type usageBody struct {
 	Since    int64
 	Started  int64
@@ -34,7 +34,7 @@ func (r *running) usage() (u usageBody) {
 	return u
 }
 
-// end ends the process as an operator does.
+// end ends the process with SIGTERM.
 func (r *running) end() {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -45,8 +45,8 @@ func (r *running) end() {
 	}
 }
 
-// TestExitKeepsTheLastTurns: a turn that ends with the server is in the log and
-// in the usage.
+// TestExitKeepsTheLastTurns checks that a turn which ends with the server is in the log
+// and in the usage.
 func TestExitKeepsTheLastTurns(t *testing.T) {
 	r := runWith(t, "drain_timeout 300ms")
 	ctx, leave := contextFor(t)
@@ -65,8 +65,8 @@ func TestExitKeepsTheLastTurns(t *testing.T) {
 	}
 }
 
-// TestUsageOverRestarts: what was counted is there again, after reloads and
-// restarts, once. The log has neither keys nor what was said.
+// TestUsageOverRestarts checks that the counts survive reloads and restarts and are not
+// counted twice, and that the log has neither keys nor content.
 func TestUsageOverRestarts(t *testing.T) {
 	r := run(t)
 	var first usageBody
@@ -105,7 +105,7 @@ func TestUsageOverRestarts(t *testing.T) {
 			}
 		}
 	}
-	// A document that cannot be read is kept aside.
+	// A document that cannot be read is set aside.
 	if err := os.WriteFile(files[0], []byte("{broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}

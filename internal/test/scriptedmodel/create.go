@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// create is the message of a WebSocket that asks for a response.
+// create is a request message of a WebSocket.
 type create struct {
 	members  map[string]json.RawMessage
-	body     []byte            // as it came, or expanded
-	previous string            // id of the response to go on from; empty: none
-	input    []json.RawMessage // the items that came
-	items    []json.RawMessage // the whole input
+	body     []byte            // the message, or the expanded one
+	previous string            // id of the response to continue, if any
+	input    []json.RawMessage // items in the message
+	items    []json.RawMessage // whole input
 }
 
-// decodeCreate decodes a message as far as its transport matters.
+// decodeCreate decodes the members of a message that matter for the transport.
 func decodeCreate(message []byte) (*create, error) {
 	c := &create{body: message}
 	if err := json.Unmarshal(message, &c.members); err != nil {
@@ -40,11 +40,11 @@ func decodeCreate(message []byte) (*create, error) {
 	return c, nil
 }
 
-// isWarmup reports whether no output is wanted.
+// isWarmup reports whether the request has no output.
 func (c *create) isWarmup() bool { return string(c.members["generate"]) == "false" }
 
-// expand gives a request that goes on from the last response its whole input. It
-// reports whether there is such a response.
+// expand sets the whole input of a request that continues the last response. It returns
+// false if there is no such response.
 func (c *create) expand(last *exchange) bool {
 	if c.previous == "" {
 		return true
@@ -58,5 +58,5 @@ func (c *create) expand(last *exchange) bool {
 		c.members["input"] = input
 		c.body, err = json.Marshal(c.members)
 	}
-	return err == nil // raw messages that were decoded encode
+	return err == nil // decoded raw messages can be encoded
 }

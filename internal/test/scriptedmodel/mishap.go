@@ -6,24 +6,24 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Mishap is what may befall a WebSocket.
+// Mishap is a fault of a WebSocket.
 type Mishap int
 
 // The mishaps.
 const (
-	// Goodbye closes the WebSocket as a server does that is about to stop.
+	// Goodbye closes the WebSocket, like a server that is about to stop.
 	Goodbye Mishap = iota
 	// Reset breaks the TCP connection.
 	Reset
-	// Expire refuses the next request as on a WebSocket that is an hour old, and
-	// closes it then.
+	// Expire refuses the next request, as on a WebSocket that is an hour old, and
+	// then closes the WebSocket.
 	Expire
-	// Forget forgets the last response: a request that goes on from it is refused.
+	// Forget makes the server refuse a request that continues the last response.
 	Forget
 )
 
-// Strike lets a mishap befall all open WebSockets, also in the middle of a
-// response, and returns how many there were.
+// Strike causes a mishap for all open WebSockets, even in the middle of a response,
+// and returns their number.
 func (s *Server) Strike(m Mishap) int {
 	sockets := s.sockets.list()
 	for _, sock := range sockets {
@@ -38,7 +38,7 @@ func (sock *socket) strike(m Mishap) {
 		_ = sock.conn.Close(websocket.StatusGoingAway, "the server is about to stop")
 	case Reset:
 		if tcp, ok := sock.tcp.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // what is left unsent is dropped
+			_ = tcp.SetLinger(0) // drops unsent bytes
 		}
 		_ = sock.tcp.Close()
 	case Expire:
@@ -48,6 +48,6 @@ func (sock *socket) strike(m Mishap) {
 	case Forget:
 		sock.mu.Lock()
 		defer sock.mu.Unlock()
-		sock.forget = true // the last response may be on its way to sock.last
+		sock.forget = true // sock.last may not be set yet
 	}
 }

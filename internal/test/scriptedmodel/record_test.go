@@ -78,7 +78,7 @@ func TestRequestsBound(t *testing.T) {
 	}
 }
 
-// TestConcurrent: many at once, each with its own answer.
+// TestConcurrent checks that each of many concurrent requests gets its own answer.
 func TestConcurrent(t *testing.T) {
 	s := start(t, Options{Chunk: 1})
 	var all sync.WaitGroup

@@ -14,35 +14,35 @@ import (
 )
 
 const (
-	// maxSocket is the age at which a WebSocket takes no more requests.
+	// maxSocket is the age at which a WebSocket refuses requests.
 	maxSocket = time.Hour
 
-	// maxWaiting bounds the messages of a WebSocket that wait for their turn.
+	// maxWaiting bounds the waiting messages of a WebSocket.
 	maxWaiting = 16
 )
 
-// socket is a WebSocket. It answers one request after another.
+// socket is a WebSocket. It answers requests one by one.
 type socket struct {
 	server *Server
 	number int
-	header http.Header // of the handshake
+	header http.Header // header of the handshake
 	conn   *websocket.Conn
-	tcp    net.Conn // below conn
+	tcp    net.Conn // connection below conn
 	opened time.Time
 
 	mu      sync.Mutex
-	last    *exchange // what the next request may go on from; nil: nothing
+	last    *exchange // what the next request may continue; nil for nothing
 	expired bool
 	forget  bool // the next request must not continue last
 }
 
-// exchange is a response with all that led to it.
+// exchange is a response with its history.
 type exchange struct {
 	id    string
 	items []json.RawMessage // the whole input and the output
 }
 
-// serveSocket serves a WebSocket to its end.
+// serveSocket serves a WebSocket until it ends.
 func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if !s.sockets.begin() {
 		refuse(w, HTTPError{Status: http.StatusServiceUnavailable})
@@ -52,7 +52,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	below := &hijacker{ResponseWriter: w}
 	conn, err := websocket.Accept(below, r, nil)
 	if err != nil {
-		return // it has been answered
+		return // Accept has answered
 	}
 	conn.SetReadLimit(maxBody)
 	sock := &socket{server: s, header: r.Header.Clone(), conn: conn, tcp: below.conn, opened: time.Now()}
@@ -65,7 +65,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	sock.serve()
 }
 
-// serve answers the messages until one side closes the WebSocket.
+// serve answers messages until one side closes the WebSocket.
 func (sock *socket) serve() {
 	ctx, cancel := context.WithCancel(sock.server.ctx)
 	messages := make(chan []byte, maxWaiting)
@@ -85,7 +85,7 @@ func (sock *socket) serve() {
 	reader.Wait()
 }
 
-// read passes messages on until the connection or ctx ends.
+// read sends messages to a channel until the connection or ctx ends.
 func (sock *socket) read(ctx context.Context, messages chan<- []byte) {
 	for {
 		_, message, err := sock.conn.Read(ctx)
@@ -100,7 +100,7 @@ func (sock *socket) read(ctx context.Context, messages chan<- []byte) {
 	}
 }
 
-// answer answers a message. After an error the connection is of no use.
+// answer answers a message. After an error the connection cannot be used.
 func (sock *socket) answer(ctx context.Context, message []byte) error {
 	last := sock.take()
 	create, err := decodeCreate(message)
@@ -127,7 +127,7 @@ func (sock *socket) answer(ctx context.Context, message []byte) error {
 	return sock.remember(response, create.items)
 }
 
-// respond plays the answer to a request. A refusal is no response.
+// respond answers a request. The response is nil if the request is refused.
 func (sock *socket) respond(ctx context.Context, req Request) (*response, error) {
 	to := socketWriter{ctx: ctx, conn: sock.conn}
 	if req.IsWarmup() {
@@ -155,8 +155,7 @@ func (sock *socket) refuse(ctx context.Context, e refuser) error {
 	return socketWriter{ctx: ctx, conn: sock.conn}.WriteEvent("error", message)
 }
 
-// take returns the exchange that a request may go on from. It is gone unless the
-// response ends well.
+// take removes and returns the exchange that a request may continue.
 func (sock *socket) take() *exchange {
 	sock.mu.Lock()
 	defer sock.mu.Unlock()
@@ -168,7 +167,7 @@ func (sock *socket) take() *exchange {
 	return last
 }
 
-// remember lets the next request go on from a response.
+// remember sets the response that the next request may continue.
 func (sock *socket) remember(r *response, input []json.RawMessage) error {
 	e := &exchange{id: r.ID, items: input}
 	for _, item := range r.Output {
@@ -205,7 +204,7 @@ func (w socketWriter) WriteEvent(_ string, data []byte) error {
 	return w.conn.Write(ctx, websocket.MessageText, data)
 }
 
-// hijacker is a response writer that remembers the connection below it.
+// hijacker is a response writer that records its connection.
 type hijacker struct {
 	http.ResponseWriter
 	conn net.Conn

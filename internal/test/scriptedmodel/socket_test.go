@@ -12,7 +12,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// channel is a client's WebSocket.
+// channel is a WebSocket of a client.
 type channel struct {
 	t    *testing.T
 	conn *websocket.Conn
@@ -66,7 +66,7 @@ func (c *channel) read() (object, error) {
 	return message, nil
 }
 
-// answer reads up to the end of a response, or an error.
+// answer reads messages until the end of a response or an error.
 func (c *channel) answer() (a answer) {
 	c.t.Helper()
 	for {
@@ -92,19 +92,20 @@ func (c *channel) ask(prompt any, more object) answer {
 	return c.answer()
 }
 
-// id is the id of the response.
+// id returns the id of the response.
 func (a answer) id() string {
 	id, _ := a.last().at("response", "id").(string)
 	return id
 }
 
-// code is the code of an error.
+// code returns the code of an error.
 func (a answer) code() string {
 	code, _ := a.last().at("error", "code").(string)
 	return code
 }
 
-// TestSocketEvents: an answer over a WebSocket has the events of one over HTTP.
+// TestSocketEvents checks that an answer over a WebSocket has the same events as over
+// HTTP.
 func TestSocketEvents(t *testing.T) {
 	s := start(t, Options{Chunk: 3})
 	c := s.dial()
@@ -123,8 +124,8 @@ func TestSocketEvents(t *testing.T) {
 	}
 }
 
-// TestSocketChain: a warm-up and a response can be gone on from with the new
-// items alone, and the requests are kept with their whole input.
+// TestSocketChain checks that a warm-up and a response can be continued with new items
+// only, and that the kept requests have their whole input.
 func TestSocketChain(t *testing.T) {
 	s := start(t, Options{})
 	c := s.dial()
@@ -185,7 +186,7 @@ func TestSocketChain(t *testing.T) {
 	}
 }
 
-// TestSocketQueue: requests that come while another is answered wait.
+// TestSocketQueue checks that requests wait for the answer to an earlier one.
 func TestSocketQueue(t *testing.T) {
 	s := start(t, Options{})
 	c := s.dial()
@@ -200,8 +201,8 @@ func TestSocketQueue(t *testing.T) {
 	}
 }
 
-// TestSocketErrors: what is wrong is told in a message, and the WebSocket is of
-// use after it, but for what has gone before.
+// TestSocketErrors checks the messages for invalid requests. The WebSocket can be used
+// afterwards, but earlier responses cannot be continued.
 func TestSocketErrors(t *testing.T) {
 	s := start(t, Options{})
 	c := s.dial()
@@ -225,11 +226,11 @@ func TestSocketErrors(t *testing.T) {
 			t.Errorf("after %s: %v", prompt, a.events)
 		}
 	}
-	s.refused(body("say:x", object{"previous_response_id": "resp_1"}), 400) // over HTTP there is none
+	s.refused(body("say:x", object{"previous_response_id": "resp_1"}), 400) // HTTP does not support it
 }
 
-// TestSocketRefusals: what is an HTTP status and a header over HTTP is in the
-// message.
+// TestSocketRefusals checks that messages have the HTTP status and the header of a
+// refusal.
 func TestSocketRefusals(t *testing.T) {
 	s := start(t, Options{})
 	c := s.dial()
@@ -247,7 +248,7 @@ func TestSocketRefusals(t *testing.T) {
 	}
 }
 
-// TestSocketCut: all deltas are there when the connection breaks.
+// TestSocketCut checks that all deltas are sent before the connection breaks.
 func TestSocketCut(t *testing.T) {
 	s := start(t, Options{Chunk: 1})
 	if a := s.dial().ask("say:Grüße; cutoff", nil); a.text() != "Grüße" || a.err == nil {
@@ -258,7 +259,8 @@ func TestSocketCut(t *testing.T) {
 	}
 }
 
-// TestSocketClosedEarly: the server sees a client go in the middle of a response.
+// TestSocketClosedEarly checks that the server notices a client that leaves in the
+// middle of a response.
 func TestSocketClosedEarly(t *testing.T) {
 	s := start(t, Options{})
 	for i, prompt := range []string{"hang", "say:first; hang", "delay=1m chunk=1 say:long"} {
@@ -277,8 +279,7 @@ func TestSocketClosedEarly(t *testing.T) {
 	}
 }
 
-// TestStrike: what can befall a WebSocket, at rest and in the middle of a
-// response.
+// TestStrike checks each mishap, between and within responses.
 func TestStrike(t *testing.T) {
 	s := start(t, Options{})
 	for _, prompt := range []string{"say:x", "say:x; hang"} {
@@ -291,7 +292,7 @@ func TestStrike(t *testing.T) {
 				}
 			}
 			struck := make(chan int, 1)
-			go func() { struck <- s.Strike(m) }() // a goodbye waits for the client's
+			go func() { struck <- s.Strike(m) }() // Goodbye waits for the client
 			var err error
 			for err == nil {
 				_, err = c.read()
@@ -320,7 +321,7 @@ func TestStrike(t *testing.T) {
 	}
 }
 
-// waitSockets waits until so many WebSockets are open.
+// waitSockets waits until n WebSockets are open.
 func (s *site) waitSockets(n int) {
 	s.t.Helper()
 	for ctx := deadline(s.t); len(s.sockets.list()) != n; time.Sleep(time.Millisecond) {
@@ -330,7 +331,7 @@ func (s *site) waitSockets(n int) {
 	}
 }
 
-// TestSocketAge: a WebSocket takes no requests after an hour.
+// TestSocketAge checks that a WebSocket refuses requests after an hour.
 func TestSocketAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sock := &socket{opened: time.Now()}
@@ -344,8 +345,7 @@ func TestSocketAge(t *testing.T) {
 	})
 }
 
-// TestSocketServerClose: closing the server ends its WebSockets and lets none be
-// opened.
+// TestSocketServerClose checks that Close ends all WebSockets and prevents new ones.
 func TestSocketServerClose(t *testing.T) {
 	s := start(t, Options{})
 	idle, busy := s.dial(), s.dial()
@@ -368,7 +368,7 @@ func TestSocketServerClose(t *testing.T) {
 	}
 }
 
-// TestBadHandshake: what is no handshake is refused.
+// TestBadHandshake checks that an invalid handshake is refused.
 func TestBadHandshake(t *testing.T) {
 	s := start(t, Options{})
 	request, err := http.NewRequestWithContext(deadline(t), http.MethodGet, s.url+"/v1/responses", nil)

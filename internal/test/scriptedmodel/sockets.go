@@ -2,7 +2,7 @@ package scriptedmodel
 
 import "sync"
 
-// socketSet is the WebSockets that are open.
+// socketSet holds the open WebSockets.
 type socketSet struct {
 	mu     sync.Mutex
 	open   map[*socket]struct{}
@@ -10,7 +10,7 @@ type socketSet struct {
 	all    sync.WaitGroup
 }
 
-// begin counts a handler, unless the server is closed; end ends it.
+// begin counts a handler until end, or returns false if the server is closed.
 func (set *socketSet) begin() bool {
 	set.mu.Lock()
 	defer set.mu.Unlock()
@@ -22,7 +22,7 @@ func (set *socketSet) begin() bool {
 
 func (set *socketSet) end() { set.all.Done() }
 
-// wait waits for all handlers and lets none begin.
+// wait waits for all handlers and prevents new ones.
 func (set *socketSet) wait() {
 	set.mu.Lock()
 	set.closed = true
