@@ -23,7 +23,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run build test e2e lint simulate fuzz soak deps fmt clean FORCE
+.PHONY: run build test smoke e2e lint simulate fuzz soak deps fmt clean FORCE
 
 # run serves the API on http://localhost:8080, with your own Codex login if there is
 # one, else with the built-in scripted model.
@@ -55,6 +55,12 @@ SEEDS := $(if $(SEED),1,1000)
 COUNT := 1
 simulate:
 	go test -race -timeout 0 -count $(COUNT) -run TestSimulation ./internal/test/simulation -args -seeds $(SEEDS) -seed $(or $(SEED),1)
+
+# smoke checks a running server: `make smoke URL=https://HOST KEY=sk-...`.
+URL := http://localhost:$(PORT)
+export KEY MODEL
+smoke:
+	@./scripts/smoke $(URL)
 
 # fuzz runs every fuzz target for TIME.
 fuzz:
