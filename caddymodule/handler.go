@@ -28,10 +28,10 @@ const minBodies = 4
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
 //
-// It serves POST /v1/chat/completions, /v1/responses and the routes below it, GET
-// /v1/models, GET /v1/models/{id}, GET /v1/usage, GET /v1/usage/raw, GET /healthz and
-// GET /readyz. Any other path below /v1/ is a 404 in OpenAI's format; all other paths
-// are passed to the next handler.
+// It serves POST /v1/chat/completions, /v1/completions, /v1/responses and the routes
+// below it, GET /v1/models, GET /v1/models/{id}, GET /v1/usage, GET /v1/usage/raw, GET
+// /healthz and GET /readyz. Any other path below /v1/ is a 404 in OpenAI's format; all
+// other paths are passed to the next handler.
 type Handler struct {
 	// The app-servers to use. Each turn runs on the one that has the fewest turns
 	// among those that are ready. Default: one, `codex app-server`.

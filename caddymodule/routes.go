@@ -35,6 +35,7 @@ var (
 	routes = map[string]route{
 		"/v1/chat/completions": {name: "chat", methods: writeMethods, serve: byGateway((*gateway.Gateway).Chat)},
 		"/v1/responses":        {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).Responses)},
+		"/v1/completions":      {name: "completions", methods: writeMethods, serve: byGateway((*gateway.Gateway).Completions)},
 		"/v1/models":           {name: "models", methods: readMethods, serve: byGateway((*gateway.Gateway).Models)},
 		"/v1/usage":            {name: "usage", methods: readMethods, serve: (*Handler).serveUsage},
 		"/v1/usage/raw":        {name: "usage", methods: readMethods, serve: (*Handler).serveRawUsage},

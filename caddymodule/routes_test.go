@@ -49,6 +49,7 @@ func TestMethods(t *testing.T) {
 		status int // for the methods that are allowed
 	}{
 		"/v1/chat/completions":             {"POST", 400}, // the body is missing
+		"/v1/completions":                  {"POST", 400},
 		"/v1/responses":                    {"POST", 400},
 		"/v1/responses/resp_x":             {"GET, HEAD, DELETE", 404},
 		"/v1/responses/resp_x/input_items": {"GET, HEAD", 404},

@@ -52,6 +52,17 @@ func From(err error) *Error {
 	return e
 }
 
+// WithConversation is [From] for a request whose conversation is in this field.
+func WithConversation(err error, field string) *Error {
+	e := From(err)
+	if e == nil || e.Param != ParamMessages {
+		return e
+	}
+	named := *e
+	named.Param = field
+	return &named
+}
+
 // shown returns the text of a failure as clients may read it.
 func shown(err error, e *Error) string {
 	notReady, isNotReady := errors.AsType[*appserver.NotReadyError](err)

@@ -67,7 +67,7 @@ func (b *Body) Add(choice int, out turn.Output) {
 
 // JSON returns the body. It is complete once all turns have ended well.
 func (b *Body) JSON() []byte {
-	body := completion{head: b.meta.head("chat.completion"), Usage: newUsage(b.usage, b.estimated)}
+	body := completion{head: b.meta.head("chat.completion"), Usage: NewUsage(b.usage, b.estimated)}
 	for i := range b.choices {
 		c := &b.choices[i]
 		body.Choices = append(body.Choices, choice{

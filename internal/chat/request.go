@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"slices"
+
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -67,6 +69,28 @@ func (r *Request) read(root jsontext.Value) *field.Error {
 		}
 	}
 	return r.check()
+}
+
+// DecodeSettings reads the settings of a body of legacy completions that chat completions
+// have as well. messages is its conversation.
+func DecodeSettings(root jsontext.Value, messages []prompt.Message) (*Request, *field.Error) {
+	r := new(Request)
+	r.Messages = messages
+	for name, v := range root.Members() {
+		if !slices.Contains(settings, string(name)) {
+			continue
+		}
+		if f := readers[string(name)](r, v); f != nil {
+			return nil, f.In(string(name))
+		}
+	}
+	return r, r.check()
+}
+
+// settings are the fields that legacy completions have as well.
+var settings = []string{
+	"model", "n", "stop", "max_tokens", "stream", "stream_options", "temperature", "top_p", "seed",
+	"presence_penalty", "frequency_penalty", "logit_bias", "user",
 }
 
 // hasInput reports whether a body is one of the Responses API: it has an input, and no

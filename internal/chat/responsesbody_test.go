@@ -76,7 +76,7 @@ func TestDecodeResponsesBodyRefuses(t *testing.T) {
 	}{
 		`"input":"q","previous_response_id":"resp_1"`:                      {"previous_response_id", apierror.CodeUnsupportedParameter, "not stored"},
 		`"input":"q","conversation":"conv_1"`:                              {"conversation", apierror.CodeUnsupportedParameter, "not stored"},
-		`"input":"q","background":true`:                                    {"background", apierror.CodeUnsupportedParameter, "client waits"},
+		`"input":"q","background":true`:                                    {"background", apierror.CodeUnsupportedParameter, "not stored"},
 		`"input":"q","prompt":{}`:                                          {"prompt", apierror.CodeUnsupportedParameter, "instructions"},
 		`"input":[{"id":"msg_1"}]`:                                         {"input[0].id", apierror.CodeUnsupportedParameter, "not stored"},
 		`"input":[{"type":"additional_tools","tools":[]}]`:                 {"input[0].type", apierror.CodeUnsupportedParameter, "POST /v1/responses"},

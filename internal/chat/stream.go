@@ -192,7 +192,7 @@ func (s *Stream) finish(index int, out turn.Output) {
 		return
 	}
 	if s.meta.IncludeUsage {
-		s.send(jsontext.Append(nil, completion{s.head, []choice{}, newUsage(s.usage, s.estimated)}))
+		s.send(jsontext.Append(nil, completion{s.head, []choice{}, NewUsage(s.usage, s.estimated)}))
 	}
 	s.done = s.err == nil
 }

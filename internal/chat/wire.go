@@ -82,8 +82,8 @@ type function struct {
 // null is the value of members that are always there.
 var null = json.RawMessage("null")
 
-// usage is a CompletionUsage.
-type usage struct {
+// Usage is a CompletionUsage.
+type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	TotalTokens      int64 `json:"total_tokens"`
@@ -100,8 +100,9 @@ type usage struct {
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-func newUsage(u codexrpc.Usage, estimated bool) *usage {
-	w := &usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: estimated}
+// NewUsage returns the usage of a completion.
+func NewUsage(u codexrpc.Usage, estimated bool) *Usage {
+	w := &Usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: estimated}
 	w.PromptDetails.CachedTokens = u.CachedInputTokens
 	w.PromptDetails.CacheWriteTokens = u.CacheWriteInputTokens
 	w.CompletionDetails.ReasoningTokens = u.ReasoningOutputTokens

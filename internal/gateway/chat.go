@@ -77,15 +77,8 @@ func (f chatForm) started() chat.Meta {
 	return f.meta
 }
 
-// apiError names the field with the conversation if that is too long.
 func (f chatForm) apiError(failure error) *apierror.Error {
-	e := apierror.From(failure)
-	if e == nil || e.Param != apierror.ParamMessages {
-		return e
-	}
-	named := *e
-	named.Param = f.conversation
-	return &named
+	return apierror.WithConversation(failure, f.conversation)
 }
 
 // track does nothing: no other request can ask for a completion.

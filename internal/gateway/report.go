@@ -41,8 +41,9 @@ type Route string
 
 // The routes, as logs and metrics call them.
 const (
-	RouteChat      Route = "chat"
-	RouteResponses Route = "responses"
+	RouteChat        Route = "chat"
+	RouteResponses   Route = "responses"
+	RouteCompletions Route = "completions"
 )
 
 // Observer observes requests and turns. It must be quick and safe for concurrent

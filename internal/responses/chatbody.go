@@ -45,7 +45,7 @@ var inputReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 	"max_output_tokens": (*Request).readMaxTokens,
 	"truncation":        (*Request).readTruncation,
 
-	"background":           (*Request).readBackground,
+	"background":           refusedIfTrue,
 	"conversation":         refused(onlyStored),
 	"previous_response_id": refused(onlyStored),
 	"prompt":               refused("there are no prompts here; use 'instructions' and 'input'"),
@@ -53,6 +53,14 @@ var inputReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 
 // onlyStored is why a member that refers to stored responses is refused.
 const onlyStored = "an answer in the form of a chat completion is not stored; send the whole conversation, or use POST /v1/responses"
+
+// refusedIfTrue refuses a background response.
+func refusedIfTrue(r *Request, v jsontext.Value) *field.Error {
+	if v.IsTrue() {
+		return refused(onlyStored)(r, v)
+	}
+	return field.Optional(jsontext.KindBool, v)
+}
 
 // checkChat refuses an item that has no form in a chat.
 func (i *inputItem) checkChat() *field.Error {

@@ -12,15 +12,8 @@ import (
 // APIError converts the failure of the request, see [apierror.From]. Errors about the
 // conversation get the names that it has in this API.
 func (r *Request) APIError(err error) *apierror.Error {
-	e := apierror.From(err)
-	switch {
-	case e == nil:
-		return nil
-	case e.Param == apierror.ParamMessages:
-		renamed := *e
-		renamed.Param = "input"
-		return &renamed
-	case e.Code == apierror.CodeRefused:
+	e := apierror.WithConversation(err, "input")
+	if e != nil && e.Code == apierror.CodeRefused {
 		return r.refused(e)
 	}
 	return e
