@@ -28,10 +28,10 @@ const minBodies = 4
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
 //
-// It serves POST /v1/chat/completions, /v1/completions, /v1/responses and the routes
-// below it, GET /v1/models, GET /v1/models/{id}, GET /v1/usage, GET /v1/usage/raw, GET
-// /healthz and GET /readyz. Any other path below /v1/ is a 404 in OpenAI's format; all
-// other paths are passed to the next handler.
+// It serves POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations
+// and the routes below these two, GET /v1/models, GET /v1/models/{id}, GET /v1/usage, GET
+// /v1/usage/raw, GET /healthz and GET /readyz. Any other path below /v1/ is a 404 in
+// OpenAI's format; all other paths are passed to the next handler.
 type Handler struct {
 	// The app-servers to use. Each turn runs on the one that has the fewest turns
 	// among those that are ready. Default: one, `codex app-server`.
@@ -84,7 +84,7 @@ type Handler struct {
 	// server_shutting_down. Default: `10s`.
 	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty"`
 
-	// Where the responses of /v1/responses are stored.
+	// Where responses and conversations are stored.
 	ResponseStore ResponseStore `json:"response_store,omitzero"`
 
 	// The origins of web pages that may use the API, such as `https://app.example` or

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
-// ResponseStore configures where the responses of /v1/responses are stored.
+// ResponseStore configures where responses and conversations are stored.
 type ResponseStore struct {
 	// `memory`: in this process; a reload keeps them. `storage`: in Caddy's storage, which
 	// several nodes may share and which survives a restart. `off`: nowhere; then

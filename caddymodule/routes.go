@@ -26,6 +26,8 @@ const (
 	modelPrefix = "/v1/models/"
 	// responsePrefix precedes a response's id.
 	responsePrefix = "/v1/responses/"
+	// conversationPrefix precedes a conversation's id.
+	conversationPrefix = "/v1/conversations/"
 )
 
 var (
@@ -36,6 +38,7 @@ var (
 		"/v1/chat/completions": {name: "chat", methods: writeMethods, serve: byGateway((*gateway.Gateway).Chat)},
 		"/v1/responses":        {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).Responses)},
 		"/v1/completions":      {name: "completions", methods: writeMethods, serve: byGateway((*gateway.Gateway).Completions)},
+		"/v1/conversations":    {name: "conversations", methods: writeMethods, serve: byGateway((*gateway.Gateway).CreateConversation)},
 		"/v1/models":           {name: "models", methods: readMethods, serve: byGateway((*gateway.Gateway).Models)},
 		"/v1/usage":            {name: "usage", methods: readMethods, serve: (*Handler).serveUsage},
 		"/v1/usage/raw":        {name: "usage", methods: readMethods, serve: (*Handler).serveRawUsage},
@@ -60,6 +63,29 @@ var responseRoutes = map[string]struct {
 	"/cancel":      {writeMethods, (*gateway.Gateway).CancelResponse},
 }
 
+// conversationRouteOf returns the route of a path of one conversation.
+func conversationRouteOf(path string) (route, bool) {
+	rest, ok := strings.CutPrefix(path, conversationPrefix)
+	parts := strings.Split(rest, "/")
+	if !ok || parts[0] == "" || len(parts) > 3 || len(parts) > 1 && parts[1] != "items" || len(parts) == 3 && parts[2] == "" {
+		return route{}, false
+	}
+	rt := route{name: "conversations", methods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}}
+	switch len(parts) {
+	case 1:
+		rt.serve = func(h *Handler, w http.ResponseWriter, r *http.Request) { h.gateway.Conversation(w, r, parts[0]) }
+	case 2:
+		rt.methods = []string{http.MethodGet, http.MethodHead, http.MethodPost}
+		rt.serve = func(h *Handler, w http.ResponseWriter, r *http.Request) { h.gateway.ConversationItems(w, r, parts[0]) }
+	case 3:
+		rt.methods = []string{http.MethodGet, http.MethodHead, http.MethodDelete}
+		rt.serve = func(h *Handler, w http.ResponseWriter, r *http.Request) {
+			h.gateway.ConversationItem(w, r, parts[0], parts[2])
+		}
+	}
+	return rt, true
+}
+
 // byGateway returns the handler of a route that the gateway serves.
 func byGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request) {
 	return func(h *Handler, w http.ResponseWriter, r *http.Request) { serve(h.gateway, w, r) }
@@ -74,6 +100,9 @@ func routeOf(path string) (route, bool) {
 		return modelRoute, true
 	}
 	if r, ok := responseRouteOf(path); ok {
+		return r, true
+	}
+	if r, ok := conversationRouteOf(path); ok {
 		return r, true
 	}
 	if !strings.HasPrefix(path, "/v1/") {

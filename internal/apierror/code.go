@@ -26,6 +26,7 @@ const (
 	CodeTooSlow                Code = "codex_too_slow"
 	CodeUnauthorized           Code = "codex_unauthorized"
 	CodeUnresponsive           Code = "codex_unresponsive"
+	CodeConversationNotFound   Code = "conversation_not_found"
 	CodeContentPolicy          Code = "content_policy_violation"
 	CodeContextLength          Code = "context_length_exceeded"
 	CodeHostNotAllowed         Code = "host_not_allowed"
@@ -79,6 +80,7 @@ var codes = []Code{
 	CodeTooSlow,
 	CodeUnauthorized,
 	CodeUnresponsive,
+	CodeConversationNotFound,
 	CodeContentPolicy,
 	CodeContextLength,
 	CodeHostNotAllowed,

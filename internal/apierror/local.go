@@ -154,7 +154,7 @@ func HostNotAllowed(host string) *Error {
 func NotFound(method, path string) *Error {
 	e := &Error{
 		Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL,
-		Message: fmt.Sprintf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/models and /v1/usage.", method, path),
+		Message: fmt.Sprintf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations, /v1/models and /v1/usage.", method, path),
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
 	if what := elsewhere[first]; what != "" {

@@ -37,6 +37,36 @@ func BackgroundTimeout(most time.Duration) *Error {
 	}
 }
 
+// ConversationNotFound is the 404 of a conversation that is not kept, or not for this user.
+func ConversationNotFound(id string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: TypeInvalidRequest, Param: "conversation", Code: CodeConversationNotFound,
+		Message: fmt.Sprintf("There is no conversation with the id %.64q. Conversations are kept for a while, unless response_store is off, and for the user who made them.", id),
+	}
+}
+
+// ConversationItemNotFound is the 404 of an item that a conversation does not have.
+func ConversationItemNotFound(id, item string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeNotFound,
+		Message: fmt.Sprintf("There is no item with the id %.128q in the conversation %.64q.", item, id),
+	}
+}
+
+// ConversationTooLong is the 400 of a conversation that is too large to be kept or used.
+func ConversationTooLong() *Error {
+	return &Error{
+		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: "conversation", Code: tooLong.code,
+		Message: "The conversation is too large.",
+	}
+}
+
+// InConversation is the 400 of a request that follows a response of a conversation, which
+// has what precedes it.
+func InConversation(id string) *Error {
+	return InvalidRequest("previous_response_id", fmt.Sprintf("The response %.64q belongs to a conversation; continue it with 'conversation'.", id))
+}
+
 // PreviousNotFound is the 400 of a request that follows the response id, where missing
 // is not kept: id itself or a response before it.
 func PreviousNotFound(id, missing string) *Error {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,8 +24,11 @@ const storeTimeout = 10 * time.Second
 // as a body's.
 func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.Error {
 	if q.g.opts.Responses == nil {
-		if q.Background() {
+		switch {
+		case q.Background():
 			return apierror.NoStore("background")
+		case q.ConversationID() != "":
+			return apierror.NoStore("conversation")
 		}
 		q.DontStore()
 		return q.resolveWithoutStore()
@@ -33,10 +37,13 @@ func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.E
 	timed, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	var earlier []json.RawMessage
-	if previous := q.PreviousID(); previous != "" {
+	if before := cmp.Or(q.PreviousID(), q.ConversationID()); before != "" {
+		if known := responseid.Valid(before) || responseid.ValidConversation(before); !known || responseid.Valid(before) != (q.PreviousID() != "") {
+			return q.notFollowed(ctx, x.r, before, &responsestore.MissingError{ID: before})
+		}
 		var err error
-		if earlier, err = stored.Chain(timed, previous); err != nil {
-			return q.g.notFollowed(ctx, x.r, previous, err)
+		if earlier, err = stored.Chain(timed, before); err != nil {
+			return q.notFollowed(ctx, x.r, before, err)
 		}
 	}
 	found, err := q.references(timed, stored)
@@ -44,7 +51,7 @@ func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.E
 		return q.notFound(ctx, x.r, err)
 	}
 	apiErr := q.Resolve(earlier, found)
-	if apiErr == nil && q.Stored() {
+	if apiErr == nil && (q.Stored() || q.ConversationID() != "") {
 		q.input = q.InputItems(q.suffix) // with the URLs of images that are still to be fetched
 	}
 	return apiErr
@@ -84,14 +91,22 @@ func (q *responsesRequest) notFound(ctx context.Context, r *http.Request, err er
 }
 
 // notFollowed returns why a response cannot be followed.
-func (g *Gateway) notFollowed(ctx context.Context, r *http.Request, id string, err error) *apierror.Error {
-	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
+func (q *responsesRequest) notFollowed(ctx context.Context, r *http.Request, id string, err error) *apierror.Error {
+	missing, isMissing := errors.AsType[*responsestore.MissingError](err)
+	isTooLong, inConversation := errors.Is(err, responsestore.ErrTooLong), q.ConversationID() != ""
+	switch {
+	case isMissing && inConversation:
+		return apierror.ConversationNotFound(id)
+	case isMissing:
 		return apierror.PreviousNotFound(id, missing.ID)
-	}
-	if errors.Is(err, responsestore.ErrTooLong) {
+	case isTooLong && inConversation:
+		return apierror.ConversationTooLong()
+	case isTooLong:
 		return apierror.PreviousTooLong()
+	case errors.Is(err, responsestore.ErrInConversation):
+		return apierror.InConversation(id)
 	}
-	return g.notRead(ctx, r, err)
+	return q.g.notRead(ctx, r, err)
 }
 
 // notRead returns why the store could not be read now. ctx is that of the request,

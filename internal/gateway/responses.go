@@ -51,7 +51,7 @@ func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Op
 	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
 	f := &responseForm{
 		g: q.g, x: x, request: q.Request, streamed: plan.Stream,
-		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID(), Input: q.input},
+		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID(), Conversation: q.ConversationID(), Input: q.input},
 	}
 	f.meta = q.Meta(q.suffix)
 	f.meta.Created = time.Now().Unix()
@@ -89,19 +89,22 @@ func (f *responseForm) track(ctx context.Context) (context.Context, func()) {
 
 func (f *responseForm) forget() bool {
 	f.request.Forget()
-	return !f.request.Stored() // its input is kept until the end
+	return f.entry.Input == nil // else it is kept until the end
 }
 
 // keep stores the response that has just ended. Its client gets it even if that
 // fails.
 func (f *responseForm) keep(record responses.Record) {
 	f.g.running.ended(f.meta.ID, record.Response)
-	if !f.request.Stored() {
-		return
-	}
 	f.entry.Response, f.entry.Output = record.Response, record.Output
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), storeTimeout)
 	defer cancel()
+	if id := f.request.ConversationID(); id != "" && record.Well {
+		f.appendTo(ctx, id)
+	}
+	if !f.request.Stored() {
+		return
+	}
 	if err := f.g.opts.Responses.Put(ctx, f.meta.ID, f.entry); err != nil {
 		f.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "a response could not be kept",
 			slog.String("request_id", requestID(f.x.r)),

@@ -28,6 +28,9 @@ func (f failingStore) Put(context.Context, string, *responsestore.Entry) error {
 func (f failingStore) Get(context.Context, string, string) (*responsestore.Entry, error) {
 	return nil, f.err
 }
+func (f failingStore) Update(context.Context, string, string, func(responsestore.Entry) (*responsestore.Entry, error)) error {
+	return f.err
+}
 func (f failingStore) Delete(context.Context, string, string) error { return f.err }
 
 // storeGateway is a gateway over a store, and what it logs.

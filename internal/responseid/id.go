@@ -13,6 +13,9 @@ import (
 // their times: a list of them shows which are too old.
 const Prefix = "resp_"
 
+// ConversationPrefix begins the id of every conversation, in the place of [Prefix].
+const ConversationPrefix = "conv_"
+
 const (
 	suffixLength = 26
 	stampLength  = 7 // of them for the time: enough for a thousand years
@@ -40,7 +43,7 @@ func stamp(at time.Time) string {
 // Time returns the time at which an id was made, in seconds. It reports false if the
 // id has another form.
 func Time(id string) (time.Time, bool) {
-	if !Valid(id) {
+	if !Valid(id) && !ValidConversation(id) {
 		return time.Time{}, false
 	}
 	var n int64
@@ -57,6 +60,12 @@ func Time(id string) (time.Time, bool) {
 // Valid reports whether a text has the form of a response's id.
 func Valid(id string) bool {
 	suffix, ok := strings.CutPrefix(id, Prefix)
+	return ok && isSuffix(suffix)
+}
+
+// ValidConversation reports whether a text has the form of a conversation's id.
+func ValidConversation(id string) bool {
+	suffix, ok := strings.CutPrefix(id, ConversationPrefix)
 	return ok && isSuffix(suffix)
 }
 

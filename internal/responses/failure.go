@@ -28,7 +28,7 @@ func (r *Request) refused(e *apierror.Error) *apierror.Error {
 	}
 	_, history := prompt.SplitInstructions(r.Messages)
 	named := *e
-	named.Param = "previous_response_id"
+	named.Param = r.earlierParam()
 	if i := r.inputOf(len(r.Messages) - len(history) + n); i >= 0 {
 		named.Param = (&field.Error{}).At(i).In("input").Path
 	}

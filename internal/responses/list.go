@@ -12,12 +12,14 @@ import (
 )
 
 // Deleted returns the body of DELETE /v1/responses/{id}.
-func Deleted(id string) []byte {
+func Deleted(id string) []byte { return deleted(id, "response") }
+
+func deleted(id, object string) []byte {
 	return jsontext.Append(nil, struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`
 		Deleted bool   `json:"deleted"`
-	}{id, "response", true})
+	}{id, object, true})
 }
 
 // Page is the part of a list that a client wants.
@@ -70,7 +72,7 @@ func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 		slices.Reverse(items)
 	}
 	if page.after != "" {
-		at := slices.IndexFunc(items, func(item json.RawMessage) bool { return ItemID(item) == page.after })
+		at := FindItem(items, page.after)
 		if at < 0 {
 			return nil, field.NotFound("there is no item %.128q in this list", page.after).In("after").APIError()
 		}

@@ -144,6 +144,7 @@ func responseCode(e *apierror.Error) string {
 type Record struct {
 	Response json.RawMessage // as its client got it
 	Output   []Item          // its items as a later response needs them
+	Well     bool            // the turn has ended well, perhaps early
 }
 
 // Item is an item for a later response. It has the encrypted content of reasoning, even
@@ -161,7 +162,7 @@ type Item struct {
 func (r *response) keep() []byte {
 	object := r.object()
 	if r.meta.Keep != nil {
-		r.meta.Keep(Record{Response: object, Output: r.output(object)})
+		r.meta.Keep(Record{Response: object, Output: r.output(object), Well: r.err == nil})
 	}
 	return object
 }

@@ -49,7 +49,7 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 			f = r.Count(&item.message)
 		}
 		if f != nil {
-			return f.In("previous_response_id").APIError()
+			return f.In(r.earlierParam()).APIError()
 		}
 		before = append(before, item)
 	}
@@ -123,7 +123,7 @@ func (r *Request) ImageParam(url string) string {
 func (r *Request) ImagePath(message, part int) string {
 	i := r.inputOf(message)
 	if i < 0 {
-		return "previous_response_id"
+		return r.earlierParam()
 	}
 	where := "content"
 	switch {

@@ -22,8 +22,9 @@ type Request struct {
 	previous     string // previous_response_id
 	store        bool
 	background   bool
-	encrypted    bool // include names the reasoning's encrypted content
-	codex        bool // the client is a Codex
+	conversation string // its id
+	encrypted    bool   // include names the reasoning's encrypted content
+	codex        bool   // the client is a Codex
 	summary      string
 	echo         settings
 
@@ -38,7 +39,7 @@ type Request struct {
 // invalid_request_error with status 400.
 //
 // Values of a wrong type or form are errors, and so is what Codex cannot do: hosted
-// tools, conversations and prompts that OpenAI keeps, log probabilities and files. Fields without use are accepted; [prompt.Plan.Ignored] lists
+// tools, prompts that OpenAI keeps, log probabilities and files. Fields without use are accepted; [prompt.Plan.Ignored] lists
 // those that matter. Unknown fields are skipped. Images at an https URL are left to the
 // caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
@@ -85,7 +86,7 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 
 	"background":   (*Request).readBackground,
 	"top_logprobs": (*Request).readTopLogprobs,
-	"conversation": refused("conversations are not kept here; use 'previous_response_id'"),
+	"conversation": (*Request).readConversation,
 	"prompt":       refused("there are no prompts here; use 'instructions' and 'input'"),
 	"messages":     refused("it belongs to POST /v1/chat/completions; here it is 'input'"),
 
@@ -132,9 +133,11 @@ func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
 		return field.Missing().In("model")
-	case !r.hasInput && r.previous == "":
+	case r.conversation != "" && r.previous != "":
+		return field.Invalid("cannot be combined with 'previous_response_id'").In("conversation")
+	case !r.hasInput && r.previous == "" && r.conversation == "":
 		return field.Missing().In("input")
-	case r.hasInput && len(r.input) == 0 && r.previous == "":
+	case r.hasInput && len(r.input) == 0 && r.previous == "" && r.conversation == "":
 		return field.Invalid("must hold at least one item").In("input")
 	case r.background && !r.store:
 		return field.Unsupported("needs 'store': the response is read from the store").In("background")

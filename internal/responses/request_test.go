@@ -88,7 +88,7 @@ func TestDecodeResponseRefuses(t *testing.T) {
 		withMember(`"max_output_tokens":16.5`):                                                                       "max_output_tokens invalid_value",
 		withMember(`"truncation":"some"`):                                                                            "truncation invalid_value",
 		withMember(`"background":true,"store":false`):                                                                "background unsupported_parameter",
-		withMember(`"conversation":"c"`):                                                                             "conversation unsupported_parameter",
+		withMember(`"conversation":5`):                                                                               "conversation invalid_type",
 		withMember(`"prompt":{"id":"p"}`):                                                                            "prompt unsupported_parameter",
 		withMember(`"messages":[]`):                                                                                  "messages unsupported_parameter",
 		withMember(`"top_logprobs":2`):                                                                               "top_logprobs unsupported_parameter",

@@ -52,6 +52,9 @@ func (r *Request) settingsJSON() []byte {
 	e.Temperature = orElse(e.Temperature, "1")
 	e.TopP = orElse(e.TopP, "1")
 	e.Truncation = cmp.Or(e.Truncation, "disabled")
+	if r.conversation != "" {
+		e.Conversation = &conversationRef{r.conversation}
+	}
 	e.Store, e.Background = r.store, r.background
 	e.ServiceTier = r.ServiceTier()
 	if e.Tools == nil {

@@ -76,6 +76,7 @@ type settings struct {
 	MaxOutputTokens    jsontext.Value   `json:"max_output_tokens"`
 	MaxToolCalls       jsontext.Value   `json:"max_tool_calls"`
 	Truncation         string           `json:"truncation"`
+	Conversation       *conversationRef `json:"conversation,omitempty"`
 	Store              bool             `json:"store"`
 	Background         bool             `json:"background"`
 	ServiceTier        string           `json:"service_tier"`

@@ -93,6 +93,10 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 		if err != nil {
 			return nil, err
 		}
+		if e.Conversation != "" { // what precedes it is there
+			e.Release()
+			return nil, fmt.Errorf("%w: %s", ErrInConversation, e.Conversation)
+		}
 		first := len(chain)
 		for item := range e.Items() {
 			if err = r.take(item, 1); err != nil {

@@ -22,13 +22,17 @@ type Store interface {
 	Get(ctx context.Context, user, id string) (*Entry, error)
 	// Delete deletes an entry of a user. The errors are those of Get.
 	Delete(ctx context.Context, user, id string) error
+	// Update replaces the entry of a user by what change makes of it. Updates of one entry
+	// happen one after the other, on all nodes. The errors are those of Get, Put and change.
+	Update(ctx context.Context, user, id string, change func(Entry) (*Entry, error)) error
 }
 
 // The errors of stores and readers.
 var (
-	ErrNotFound    = errors.New("there is no such response")
-	ErrTooLarge    = errors.New("the response is too large to be kept")
-	ErrTooLong     = errors.New("there are too many responses before, or they are too large")
-	ErrNoMemory    = errors.New("there is no memory for the items")
-	ErrUnavailable = errors.New("the store of responses does not work")
+	ErrNotFound       = errors.New("there is no such response")
+	ErrTooLarge       = errors.New("the response is too large to be kept")
+	ErrTooLong        = errors.New("there are too many responses before, or they are too large")
+	ErrNoMemory       = errors.New("there is no memory for the items")
+	ErrInConversation = errors.New("the response belongs to a conversation")
+	ErrUnavailable    = errors.New("the store of responses does not work")
 )

@@ -16,6 +16,8 @@ type Entry struct {
 	User string `json:"user"`
 	// Previous is the id of the response that it follows, if any.
 	Previous string `json:"previous,omitempty"`
+	// Conversation is the id of the conversation that it belongs to; empty: none.
+	Conversation string `json:"conversation,omitempty"`
 	// Running says that the response goes on, or that its node has ended. It has no
 	// output then.
 	Running bool `json:"running,omitempty"`
@@ -78,6 +80,8 @@ func readEntry(data []byte) *Entry {
 			e.User = text(v)
 		case "previous":
 			e.Previous = text(v)
+		case "conversation":
+			e.Conversation = text(v)
 		case "running":
 			e.Running = v.Bool()
 		case "response":

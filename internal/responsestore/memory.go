@@ -42,12 +42,17 @@ func NewMemory(maxBytes int64, maxAge time.Duration) *Memory {
 
 // Put implements [Store].
 func (m *Memory) Put(_ context.Context, id string, e *Entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.put(id, e, m.now().Add(m.maxAge))
+}
+
+// put stores an entry until a time.
+func (m *Memory) put(id string, e *Entry, until time.Time) error {
 	size := e.size() + int64(len(id))
 	if size > m.maxBytes {
 		return ErrTooLarge
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.remove(m.byID[id])
 	for m.bytes+size > m.maxBytes {
 		m.remove(m.used.Back())
@@ -56,7 +61,7 @@ func (m *Memory) Put(_ context.Context, id string, e *Entry) error {
 	for last := m.used.Back(); last != nil && last.Value.(*kept).until.Before(now); last = m.used.Back() {
 		m.remove(last)
 	}
-	m.byID[id] = m.used.PushFront(&kept{id, e, now.Add(m.maxAge), size})
+	m.byID[id] = m.used.PushFront(&kept{id, e, until, size})
 	m.bytes += size
 	return nil
 }

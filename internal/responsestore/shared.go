@@ -165,7 +165,7 @@ func (s *Shared) Delete(ctx context.Context, user, id string) error {
 	if err != nil {
 		return err
 	}
-	return s.remove(ctx, at)
+	return s.deleteLocked(ctx, id, at)
 }
 
 func (s *Shared) remove(ctx context.Context, key string) error {

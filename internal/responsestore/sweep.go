@@ -128,6 +128,8 @@ func (s *Shared) entries(ctx context.Context) ([]string, error) {
 		_, ours := responseid.Time(idOf(key))
 		return !ours || !strings.HasSuffix(key, extension)
 	})
-	slices.SortFunc(keys, func(a, b string) int { return strings.Compare(idOf(a), idOf(b)) })
+	slices.SortFunc(keys, func(a, b string) int {
+		return strings.Compare(idOf(a)[len(responseid.Prefix):], idOf(b)[len(responseid.Prefix):])
+	})
 	return keys, nil
 }
