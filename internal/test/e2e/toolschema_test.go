@@ -247,9 +247,16 @@ func agentTools(t testing.TB) []json.RawMessage {
 }
 
 // TestAgentTools checks for the tools of an agent, and for every keyword, that the model
-// gets everything in the schema or in the description.
+// gets everything in the schema or in the description. Newer models of the
+// catalogue get their tools in another place of the request.
 func TestAgentTools(t *testing.T) {
 	s := newSite(t, "")
+	for _, model := range []string{"gpt-5", "gpt-5.5", "gpt-6.1-terra"} {
+		t.Run(model, func(t *testing.T) { s.at(t).checkAgentTools(t, model) })
+	}
+}
+
+func (s *site) checkAgentTools(t *testing.T, model string) {
 	tools := agentTools(t)
 	for i, schema := range append(schemaCases(), refusedSchemas[1:]...) {
 		tools = append(tools, json.RawMessage(fmt.Sprintf(`{"name":"case_%d","description":"A case.","parameters":%s}`, i, schema)))
@@ -261,12 +268,12 @@ func TestAgentTools(t *testing.T) {
 			declared[i] = map[string]any{"type": "function", "function": tool}
 			flat[i] = json.RawMessage(`{"type":"function",` + string(tool[1:]))
 		}
-		response, body := s.post(chatBody("say:ok", map[string]any{"tools": declared}), nil)
+		response, body := s.post(chatBody("say:ok", map[string]any{"model": model, "tools": declared}), nil)
 		if response.StatusCode != http.StatusOK {
 			t.Fatal(body)
 		}
 		inChat := s.checkKnown(t, some)
-		response = s.do(http.MethodPost, "/v1/responses", strings.NewReader(asJSON(t, map[string]any{"model": "gpt-5", "input": "say:ok", "tools": flat})), nil)
+		response = s.do(http.MethodPost, "/v1/responses", strings.NewReader(asJSON(t, map[string]any{"model": model, "input": "say:ok", "tools": flat})), nil)
 		if body := s.read(response); response.StatusCode != http.StatusOK {
 			t.Fatal(body)
 		}
@@ -276,14 +283,28 @@ func TestAgentTools(t *testing.T) {
 	}
 }
 
+// addTools adds the tools of a list, and those of its namespaces.
+func addTools(t testing.TB, to map[string]scriptedmodel.Tool, list gjson.Result) {
+	t.Helper()
+	for _, raw := range list.Array() {
+		var tool scriptedmodel.Tool
+		if err := json.Unmarshal([]byte(raw.Raw), &tool); err != nil {
+			t.Fatal(err)
+		}
+		if to[tool.Name] = tool; tool.Type == "namespace" {
+			addTools(t, to, raw.Get("tools"))
+		}
+	}
+}
+
 // checkKnown checks the last request to the model, and returns its tools.
-func (s *site) checkKnown(t *testing.T, tools []json.RawMessage) map[string]string {
+func (s *site) checkKnown(t *testing.T, tools []json.RawMessage) map[string]scriptedmodel.Tool {
 	t.Helper()
 	offered := map[string]scriptedmodel.Tool{}
-	all := map[string]string{}
 	request, _ := s.model.Last()
-	for _, tool := range request.Tools {
-		offered[tool.Name], all[tool.Name] = tool, string(tool.Raw)
+	addTools(t, offered, gjson.GetBytes(request.Body, "tools"))
+	for _, item := range gjson.GetBytes(request.Body, `input.#(type=="additional_tools")#`).Array() {
+		addTools(t, offered, item.Get("tools"))
 	}
 	for _, declared := range tools {
 		tool := gjson.ParseBytes(declared)
@@ -298,7 +319,7 @@ func (s *site) checkKnown(t *testing.T, tools []json.RawMessage) map[string]stri
 			t.Errorf("%s: %v\n%s\n%s%s", name, err, schema, offered[name].Parameters, words)
 		}
 	}
-	return all
+	return offered
 }
 
 func compactJSON(t testing.TB, text string) string {
