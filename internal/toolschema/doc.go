@@ -1,23 +1,22 @@
 // Package toolschema prepares the schemas of tools for Codex, which rewrites them
 // before the model sees them.
 //
-// Codex 0.169 does with the schema of a tool what follows. An end-to-end test
-// compares this with the real program.
+// This is what Codex 0.169 does. An end-to-end test compares it with the real program.
 //
-//   - Of a schema object it keeps these keywords: $ref, $defs, definitions, type,
-//     description, encrypted, enum, items, minItems, properties, required,
-//     additionalProperties, anyOf, oneOf and allOf. It turns const into an enum and
-//     drops every other keyword, such as default, pattern and minimum.
-//   - It gives a type to a schema without one: object beside properties, required
-//     or additionalProperties, array beside items or prefixItems, string beside
-//     const, enum or format, number beside a bound of numbers. A schema that has
-//     none of these, no $ref and no anyOf, oneOf or allOf loses all that it has.
-//   - Where items is missing in an array it becomes {"type":"string"}, and so do
-//     the schemas true and false.
-//   - A keyword of a wrong form makes it refuse the thread.
-//   - If the result is longer than 5,000 bytes all descriptions go, then the
-//     definitions, then objects that are nested deeply and compositions.
+//   - It keeps these keywords: $ref, $defs, definitions, type, description, encrypted,
+//     enum, items, minItems, properties, required, additionalProperties, anyOf, oneOf
+//     and allOf. It turns const into an enum. It removes all other keywords, such as
+//     default, pattern and minimum.
+//   - It adds a type to a schema without one: object if there are properties, required
+//     or additionalProperties, array for items or prefixItems, string for const, enum or
+//     format, number for limits of numbers. If a schema has none of these, and neither
+//     $ref nor anyOf, oneOf or allOf, it removes all its keywords.
+//   - If an array has no items, it adds {"type":"string"}. It replaces the schemas true
+//     and false by the same.
+//   - It refuses the thread if the value of a keyword has the wrong form.
+//   - If the result has more than 5,000 bytes, it removes all descriptions, then the
+//     definitions, then deeply nested objects and compositions.
 //
-// [Fit] repairs what can be repaired in the schema, and puts the rest into words
-// for the description of the tool, which Codex passes on unchanged.
+// [Fit] corrects the schema where that is possible. The rest it puts into words for the
+// description of the tool, which Codex does not change.
 package toolschema

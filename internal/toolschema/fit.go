@@ -10,15 +10,15 @@ import (
 const (
 	// budget is the length, in bytes, up to which Codex offers a schema whole.
 	budget = 5000
-	// maxRead is the length of the longest schema that is taken apart. A longer one is
-	// above the budget in any case that occurs, and is repeated as it is.
+	// maxRead is the length of the longest schema that is parsed. A longer one is far
+	// above the budget, so the model is told all of it.
 	maxRead = 1 << 20
 )
 
-// Fit returns the schema that Codex is to have for text, a JSON object without space
-// between its tokens, and the words that the description of the tool needs beside
-// it: what the model does not see of the schema. There are none if it sees all. The
-// words are no longer than the schema and a line.
+// Fit returns the schema to give to Codex instead of text, which is a compact JSON
+// object. It also returns words for the end of the tool's description: the parts of
+// text that the model does not see otherwise. They are empty if the model sees all of
+// it, and never longer than text and one line.
 func Fit(text json.RawMessage) (fitted json.RawMessage, words string) {
 	if len(text) > maxRead {
 		return text, wholeHeader + string(text)
@@ -27,33 +27,33 @@ func Fit(text json.RawMessage) (fitted json.RawMessage, words string) {
 	f := fit(&root, false)
 	if f.size() > budget {
 		f = fit(&root, true)
-		f.loss.unsaid = f.loss.unsaid || f.size() > budget
+		f.loss.needsWhole = f.loss.needsWhole || f.size() > budget
 	}
 	return f.out, f.loss.words(text)
 }
 
-// fitter writes a schema for Codex and collects what is lost.
+// fitter writes a schema for Codex and collects what Codex will remove.
 type fitter struct {
-	out   []byte
-	grown int  // how much longer Codex makes the schema
-	bare  bool // descriptions are lost
-	loss  loss
+	out            []byte
+	added          int  // bytes that Codex adds to the schema
+	noDescriptions bool // Codex removes the descriptions
+	loss           loss
 }
 
-func fit(root *schema, bare bool) *fitter {
-	f := &fitter{out: make([]byte, 0, len(root.text)), bare: bare, loss: loss{limit: len(root.text)}}
+func fit(root *schema, noDescriptions bool) *fitter {
+	f := &fitter{out: make([]byte, 0, len(root.text)), noDescriptions: noDescriptions, loss: loss{limit: len(root.text)}}
 	f.schema(root, "", true)
 	return f
 }
 
-// size is the length by which Codex measures the schema, or a little more.
-func (f *fitter) size() int { return len(f.out) + f.grown }
+// size returns the length of the schema as Codex measures it, or a little more.
+func (f *fitter) size() int { return len(f.out) + f.added }
 
-// schema writes a schema; name is that of the argument that it describes.
+// schema writes a schema. name is the name of its property, if it has one.
 func (f *fitter) schema(s *schema, name string, root bool) {
 	if s.text.Kind() != jsontext.KindObject {
 		f.out = append(f.out, "{}"...)
-		f.loss.noSchema(s.text)
+		f.loss.notASchema(s.text)
 		return
 	}
 	typ := s.inferType()
@@ -61,7 +61,7 @@ func (f *fitter) schema(s *schema, name string, root bool) {
 		typ = `"object"`
 	}
 	typed := typ != "" || s.isTyped()
-	kept := func(m member) bool { return m.takes && typed && !(f.bare && m.keyword == "description") }
+	kept := func(m member) bool { return m.valid && typed && !(f.noDescriptions && m.keyword == "description") }
 	f.loss.ofSchema(s, name, kept)
 
 	w := objectWriter{f: f}
@@ -83,7 +83,7 @@ func (f *fitter) schema(s *schema, name string, root bool) {
 		f.out = append(f.out, "{}"...)
 	}
 	if contains(typ, "object") && !s.has("properties") {
-		f.grown += len(`,"properties":{}`)
+		f.added += len(`,"properties":{}`)
 	}
 	w.end()
 }
@@ -93,7 +93,7 @@ func (f *fitter) value(m member) {
 	switch m.form {
 	case formSchema:
 		if m.keyword == "additionalProperties" && m.value.Kind() == jsontext.KindBool {
-			break // which Codex keeps
+			break // Codex keeps a boolean here
 		}
 		f.child(m, 0)
 		return
@@ -116,17 +116,17 @@ func (f *fitter) value(m member) {
 		w.end()
 		return
 	case formAny:
-		f.grown += len(`enum[]`) - len(`const`)
-		f.grown += exponents(m.value)
+		f.added += len(`enum[]`) - len(`const`)
+		f.added += exponents(m.value)
 	case formList:
 		for _, v := range m.value.Elements() {
-			f.grown += exponents(v)
+			f.added += exponents(v)
 		}
 	}
 	f.out = append(f.out, m.value...)
 }
 
-// exponents is how much longer Codex spells a value: 1e3 becomes 1e+3.
+// exponents returns how much longer Codex writes a value: 1e3 becomes 1e+3.
 func exponents(v jsontext.Value) int {
 	if v.Kind() == jsontext.KindNumber && bytes.ContainsAny(v, "eE") {
 		return 1
@@ -142,8 +142,8 @@ func (f *fitter) child(m member, i int) {
 	f.loss.leave(back)
 }
 
-// objectWriter writes an object, by the names of its members and what f writes
-// behind each.
+// objectWriter writes the braces, names and commas of an object. The caller writes each
+// value to f after its name.
 type objectWriter struct {
 	f     *fitter
 	begun bool

@@ -7,13 +7,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// isTyped reports whether Codex leaves the type of the schema as it is: it has one,
-// or other schemas in its place.
+// isTyped reports whether Codex adds no type to the schema, because it has a type or a
+// keyword that replaces one.
 func (s *schema) isTyped() bool { return s.has("type", "$ref", "anyOf", "oneOf", "allOf") }
 
-// inferType returns the type to put into a schema that has none, in JSON; empty:
-// none. It is the type that Codex would put there, but that the values of a const
-// or an enum keep their own.
+// inferType returns the type to add to a schema, in JSON. It is empty if none has to be
+// added or none is known. It is the type that Codex would add, except for const and enum:
+// there it is the type of their values.
 func (s *schema) inferType() string {
 	if s.isTyped() {
 		return ""

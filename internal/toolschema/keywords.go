@@ -7,12 +7,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// form is what the value of a keyword has to be for Codex to take it.
+// form is the form that Codex expects of the value of a keyword.
 type form int
 
 const (
-	formDropped    form = iota // Codex drops the keyword
-	formUntold                 // the same, and the model misses nothing
+	formDropped    form = iota // Codex removes the keyword
+	formIrrelevant             // Codex removes it, and it says nothing of the arguments
 	formAny                    // any value
 	formTypes                  // the name of a type, or a list of such names
 	formString                 // a string
@@ -26,8 +26,8 @@ const (
 	formSchemaMap              // an object with schemas
 )
 
-// keywords are the keywords that Codex keeps, and those that say nothing of the
-// arguments: they are about the document or for its author.
+// keywords is the table of the keywords that Codex keeps, and of those that say nothing
+// of the arguments since they are about the document or for its authors.
 var keywords = map[string]form{
 	"$ref":                 formRef,
 	"$defs":                formSchemaMap,
@@ -46,22 +46,23 @@ var keywords = map[string]form{
 	"oneOf":                formSchemaList,
 	"allOf":                formSchemaList,
 
-	"$schema":          formUntold,
-	"$id":              formUntold,
-	"$comment":         formUntold,
-	"$anchor":          formUntold,
-	"$dynamicAnchor":   formUntold,
-	"$recursiveAnchor": formUntold,
-	"$vocabulary":      formUntold,
+	"$schema":          formIrrelevant,
+	"$id":              formIrrelevant,
+	"$comment":         formIrrelevant,
+	"$anchor":          formIrrelevant,
+	"$dynamicAnchor":   formIrrelevant,
+	"$recursiveAnchor": formIrrelevant,
+	"$vocabulary":      formIrrelevant,
 }
 
-// types are the names of the types.
+// types has the names of all types.
 var types = map[string]bool{
 	"string": true, "number": true, "integer": true, "boolean": true,
 	"object": true, "array": true, "null": true,
 }
 
-// mayBeNull reports whether null is a value of the keyword like any other.
+// mayBeNull reports whether null is a meaningful value of the keyword. For other keywords
+// it is the same as no member.
 func (m member) mayBeNull() bool {
 	switch m.keyword {
 	case "const", "default", "example":
@@ -112,8 +113,8 @@ func all(v jsontext.Value, ok func(jsontext.Value) bool) bool {
 	return true
 }
 
-// refersElsewhere reports whether the member refers to a schema that Codex may have
-// dropped or moved. It keeps those in the definitions of the root and the root.
+// refersElsewhere reports whether the member refers to a schema that Codex may remove or
+// move. Codex keeps the root and the root's definitions.
 func (m member) refersElsewhere() bool {
 	if m.form != formRef {
 		return bytes.Contains(m.value, []byte(`"$ref"`)) ||

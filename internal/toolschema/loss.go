@@ -14,7 +14,7 @@ const (
 	wholeHeader = "The complete JSON Schema of the parameters:\n"
 )
 
-// loss collects what the model does not see of a schema, with a line for each
+// loss collects the keywords that Codex removes from a schema, in one line for each
 // argument:
 //
 //   - edits[].line: minimum 1, default 1
@@ -25,25 +25,25 @@ const (
 type loss struct {
 	path  []byte
 	lines []byte
-	limit int // of lines; longer ones are no use
-	// unsaid is set if lines cannot say it, so that the whole schema has to be
-	// repeated.
-	unsaid bool
+	limit int // in bytes, of the lines
+	// needsWhole is true if lines cannot express the loss, so that the words have to
+	// be the whole schema.
+	needsWhole bool
 }
 
-// words are what the description of the tool needs, for the schema in text.
+// words returns the words for the description of the tool whose schema is text.
 func (l *loss) words(text []byte) string {
 	switch {
-	case !l.unsaid && len(l.lines) == 0:
+	case !l.needsWhole && len(l.lines) == 0:
 		return ""
-	case l.unsaid || len(partsHeader)+len(l.lines) > len(wholeHeader)+len(text):
+	case l.needsWhole || len(partsHeader)+len(l.lines) > len(wholeHeader)+len(text):
 		return wholeHeader + string(text)
 	}
 	return partsHeader + string(l.lines)
 }
 
-// enter adds a step to the path, to the schema of this name or index in a member. It
-// returns what leave needs to take the step back.
+// enter appends the step to a child of a member to the path: the child with this name
+// or index. It returns the argument for leave.
 func (l *loss) enter(m member, name string, index int) (back int) {
 	back = len(l.path)
 	switch m.keyword {
@@ -73,19 +73,19 @@ func (l *loss) enter(m member, name string, index int) (back int) {
 
 func (l *loss) leave(back int) { l.path = l.path[:back] }
 
-// ofSchema notes the members of a schema that are not kept. name is that of the
-// argument.
+// ofSchema adds the members of a schema that are not kept. name is the name of its
+// property, if it has one.
 func (l *loss) ofSchema(s *schema, name string, kept func(member) bool) {
 	begun := false
 	note := func(m member) {
-		l.unsaid = l.unsaid || m.refersElsewhere()
+		l.needsWhole = l.needsWhole || m.refersElsewhere()
 		l.keyword(&begun, m.keyword, m.value)
 	}
 	for _, m := range s.known {
 		switch {
 		case kept(m):
-			l.unsaid = l.unsaid || m.form == formRef && m.refersElsewhere()
-		case m.form != formUntold:
+			l.needsWhole = l.needsWhole || m.form == formRef && m.refersElsewhere()
+		case m.form != formIrrelevant:
 			note(m)
 		}
 	}
@@ -96,21 +96,20 @@ func (l *loss) ofSchema(s *schema, name string, kept func(member) bool) {
 	}
 }
 
-// noSchema notes a value in the place of a schema that is no object.
-func (l *loss) noSchema(v jsontext.Value) {
+// notASchema adds a value that is not an object but is where a schema should be.
+func (l *loss) notASchema(v jsontext.Value) {
 	switch {
 	case v.Kind() != jsontext.KindBool:
-		l.unsaid = true
+		l.needsWhole = true
 	case !v.IsTrue():
 		l.keyword(new(bool), "not", jsontext.Value("{}"))
 	}
 }
 
-// keyword adds a keyword to the line of the schema, and begins the line before the
-// first.
+// keyword adds a keyword to the line of a schema. It begins the line if begun is false.
 func (l *loss) keyword(begun *bool, keyword string, value jsontext.Value) {
-	if l.unsaid || len(l.lines) > l.limit {
-		l.unsaid = true
+	if l.needsWhole || len(l.lines) > l.limit {
+		l.needsWhole = true
 		return
 	}
 	switch {
@@ -125,8 +124,8 @@ func (l *loss) keyword(begun *bool, keyword string, value jsontext.Value) {
 	l.lines = append(append(appendName(l.lines, keyword), ' '), value...)
 }
 
-// appendName appends a name, as a JSON string if it has other characters than the
-// usual ones.
+// appendName appends a name. It is a JSON string if it has characters other than letters,
+// digits, '_', '-' and '$'.
 func appendName(dst []byte, name string) []byte {
 	for _, b := range []byte(name) {
 		if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'z') && b != '_' && b != '-' && b != '$' {
@@ -142,8 +141,8 @@ func appendName(dst []byte, name string) []byte {
 // maxTitle is the length of the longest title that may repeat a name.
 const maxTitle = 256
 
-// repeats reports whether a title is but the name of its argument, as some
-// generators of schemas write it.
+// repeats reports whether a title only repeats the name of its property, as the titles
+// of some generators do.
 func repeats(title jsontext.Value, name string) bool {
 	if title.Kind() != jsontext.KindString || len(title) > maxTitle || len(name) > maxTitle {
 		return false

@@ -5,17 +5,17 @@ import "github.com/caddy-codex/caddy-codex/internal/jsontext"
 // schema is a schema as the client wrote it.
 type schema struct {
 	text    jsontext.Value
-	known   []member // the members of an object that are in keywords, each once
+	known   []member // the members of an object whose keywords are in the table, each once
 	dropped []member // its other members
 }
 
 // member is a keyword of a schema and its value.
 type member struct {
 	keyword  string
-	form     form // that the value has to have
+	form     form // of the keyword
 	value    jsontext.Value
-	takes    bool    // whether Codex takes the value: it has that form
-	children []child // the schemas in the value, if so
+	valid    bool    // whether the value has that form, so that Codex keeps the member
+	children []child // the schemas in a value that is valid
 }
 
 // child is a schema within the value of a keyword.
@@ -37,7 +37,7 @@ func readSchema(c *jsontext.Cursor) (s schema) {
 		for name := range c.Members() {
 			m := member{keyword: string(name), form: keywords[string(name)]}
 			m.value = c.Read(func() { m.children = readChildren(c, m.form) })
-			m.takes = m.wellFormed()
+			m.valid = m.wellFormed()
 			s.add(m)
 		}
 	})
@@ -63,7 +63,7 @@ func readChildren(c *jsontext.Cursor, f form) (children []child) {
 	return children
 }
 
-// add adds a member. Of those with one keyword the last counts, as for Codex.
+// add adds a member. If a keyword occurs twice, the last one counts, as for Codex.
 func (s *schema) add(m member) {
 	switch {
 	case m.value.Kind() == jsontext.KindNull && !m.mayBeNull(): // the same as no member
@@ -80,11 +80,11 @@ func (s *schema) add(m member) {
 	}
 }
 
-// get returns the value of a keyword that Codex keeps; nil if there is none, or one
-// that it would not take.
+// get returns the value of a keyword that Codex keeps. It is nil if the schema does not
+// have the keyword, or has it with an invalid value.
 func (s *schema) get(keyword string) jsontext.Value {
 	for _, m := range s.known {
-		if m.keyword == keyword && m.takes {
+		if m.keyword == keyword && m.valid {
 			return m.value
 		}
 	}

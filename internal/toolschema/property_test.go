@@ -70,7 +70,7 @@ func (g generator) schema(depth int) string {
 	used := map[string]bool{}
 	kept := names[:0]
 	for _, name := range names {
-		if !used[name] && !(g.tame && keywords[name] == formUntold) {
+		if !used[name] && !(g.tame && keywords[name] == formIrrelevant) {
 			kept = append(kept, name)
 		}
 		used[name] = true
@@ -95,7 +95,7 @@ func (g generator) value(keyword string, depth int) string {
 			return pick(g, someTypes[:5])
 		}
 		return pick(g, someTypes)
-	case formString, formUntold:
+	case formString, formIrrelevant:
 		return pick(g, []string{`"x"`, `"What it is.` + strings.Repeat(" More.", g.long) + `"`, `""`})
 	case formRef:
 		if g.tame {
