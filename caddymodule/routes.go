@@ -35,15 +35,17 @@ var (
 	writeMethods = []string{http.MethodPost}
 
 	routes = map[string]route{
-		"/v1/chat/completions": {name: "chat", methods: writeMethods, serve: byGateway((*gateway.Gateway).Chat)},
-		"/v1/responses":        {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).Responses)},
-		"/v1/completions":      {name: "completions", methods: writeMethods, serve: byGateway((*gateway.Gateway).Completions)},
-		"/v1/conversations":    {name: "conversations", methods: writeMethods, serve: byGateway((*gateway.Gateway).CreateConversation)},
-		"/v1/models":           {name: "models", methods: readMethods, serve: byGateway((*gateway.Gateway).Models)},
-		"/v1/usage":            {name: "usage", methods: readMethods, serve: (*Handler).serveUsage},
-		"/v1/usage/raw":        {name: "usage", methods: readMethods, serve: (*Handler).serveRawUsage},
-		"/healthz":             {methods: readMethods, open: true, serve: byGateway((*gateway.Gateway).Health)},
-		"/readyz":              {methods: readMethods, open: true, serve: byGateway((*gateway.Gateway).Ready)},
+		"/v1/responses/input_tokens": {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).InputTokens)},
+		"/v1/responses/compact":      {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).Compact)},
+		"/v1/chat/completions":       {name: "chat", methods: writeMethods, serve: byGateway((*gateway.Gateway).Chat)},
+		"/v1/responses":              {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).Responses)},
+		"/v1/completions":            {name: "completions", methods: writeMethods, serve: byGateway((*gateway.Gateway).Completions)},
+		"/v1/conversations":          {name: "conversations", methods: writeMethods, serve: byGateway((*gateway.Gateway).CreateConversation)},
+		"/v1/models":                 {name: "models", methods: readMethods, serve: byGateway((*gateway.Gateway).Models)},
+		"/v1/usage":                  {name: "usage", methods: readMethods, serve: (*Handler).serveUsage},
+		"/v1/usage/raw":              {name: "usage", methods: readMethods, serve: (*Handler).serveRawUsage},
+		"/healthz":                   {methods: readMethods, open: true, serve: byGateway((*gateway.Gateway).Health)},
+		"/readyz":                    {methods: readMethods, open: true, serve: byGateway((*gateway.Gateway).Ready)},
 	}
 	modelRoute = route{name: "models", methods: readMethods, serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
 		h.gateway.Model(w, r, strings.TrimPrefix(r.URL.Path, modelPrefix))

@@ -51,6 +51,8 @@ func TestMethods(t *testing.T) {
 		"/v1/chat/completions":             {"POST", 400}, // the body is missing
 		"/v1/completions":                  {"POST", 400},
 		"/v1/responses":                    {"POST", 400},
+		"/v1/responses/input_tokens":       {"POST", 400},
+		"/v1/responses/compact":            {"POST", 404},
 		"/v1/responses/resp_x":             {"GET, HEAD, DELETE", 404},
 		"/v1/responses/resp_x/input_items": {"GET, HEAD", 404},
 		"/v1/responses/resp_x/cancel":      {"POST", 404},

@@ -171,6 +171,14 @@ var elsewhere = map[string]string{
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
 }
 
+// NoCompaction is the 404 of a request to compact a conversation.
+func NoCompaction() *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL,
+		Message: "Codex cannot compact a conversation for a client, so this server has no POST /v1/responses/compact. Ask the model for a summary with POST /v1/responses, and begin a new conversation with that.",
+	}
+}
+
 // NotTheAPI is the 404 of a path that is not of this API and that nobody else on the site
 // answers.
 func NotTheAPI(method, path, baseURL string) *Error {

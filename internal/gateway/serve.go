@@ -109,9 +109,18 @@ func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
 	return req, apiErr
 }
 
-// receive reads and decodes a request, waits until its turns may run, and prepares
-// them. It does not read a request that finds the queue full.
+// receive receives a request and prepares its turns.
 func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, *apierror.Error) {
+	decoded, apiErr := g.receiveDecoded(ctx, x, c)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	return g.prepare(ctx, x, c.route(), decoded)
+}
+
+// receiveDecoded reads and decodes a request and waits until its turns may run. It does
+// not read a request that finds the queue full.
+func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (decodedRequest, *apierror.Error) {
 	if g.queue.Full(x.user) {
 		reqbody.LimitDiscard(x.w)
 		return nil, apierror.QueueFull()
@@ -131,7 +140,7 @@ func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, 
 		return nil, apiErr
 	}
 	x.atEnd(leave)
-	return g.prepare(ctx, x, c.route(), decoded)
+	return decoded, nil
 }
 
 // readBody reads the body of a request. Caddy's own limit (request_body) may be lower than

@@ -41,6 +41,10 @@ func (p *Part) CheckURL() *field.Error {
 	scheme, rest, _ := bytes.Cut(text, []byte(":"))
 	switch {
 	case bytes.EqualFold(scheme, []byte("data")):
+		if len(rest) >= len(jpg) && bytes.EqualFold(rest[:len(jpg)], []byte(jpg)) {
+			rest = append([]byte("image/jpeg;"), rest[len(jpg):]...)
+			p.URL = jsontext.AppendString(nil, append([]byte("data:"), rest...))
+		}
 		return checkImageData(rest)
 	case bytes.EqualFold(scheme, []byte("https")):
 		if u, err := url.Parse(string(text)); err != nil || u.Host == "" {
@@ -51,6 +55,10 @@ func (p *Part) CheckURL() *field.Error {
 	}
 	return field.Invalid("must be a data URL (data:image/png;base64,…) or an https URL")
 }
+
+// jpg begins data URLs with a media type that does not exist, but that many clients make
+// of the name of a file.
+const jpg = "image/jpg;"
 
 // checkImageData checks a data URL after its scheme. The image itself is not decoded:
 // Codex replaces one that it cannot read by a sentence.

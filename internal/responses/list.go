@@ -22,6 +22,14 @@ func deleted(id, object string) []byte {
 	}{id, object, true})
 }
 
+// InputTokens returns the body of POST /v1/responses/input_tokens.
+func InputTokens(count int) []byte {
+	return jsontext.Append(nil, struct {
+		Object string `json:"object"`
+		Tokens int    `json:"input_tokens"`
+	}{"response.input_tokens", count})
+}
+
 // Page is the part of a list that a client wants.
 type Page struct {
 	limit     int
