@@ -238,6 +238,9 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 // failed.
 func (h *Handler) Cleanup() error {
 	gateways.remove(h.gateway)
+	if h.gateway != nil {
+		h.gateway.CloseSockets()
+	}
 	if h.images != nil {
 		h.images.Close()
 	}

@@ -19,6 +19,7 @@ type route struct {
 	methods []string // the first one is the canonical method; nil: any
 	open    bool     // needs neither a key nor an allowed host: probes have none
 	serve   func(*Handler, http.ResponseWriter, *http.Request)
+	socket  bool // WebSockets are served as well
 }
 
 const (
@@ -38,7 +39,7 @@ var (
 		"/v1/responses/input_tokens": {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).InputTokens)},
 		"/v1/responses/compact":      {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).Compact)},
 		"/v1/chat/completions":       {name: "chat", methods: writeMethods, serve: byGateway((*gateway.Gateway).Chat)},
-		"/v1/responses":              {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).Responses)},
+		"/v1/responses":              {name: "responses", methods: writeMethods, socket: true, serve: byGateway((*gateway.Gateway).Responses)},
 		"/v1/completions":            {name: "completions", methods: writeMethods, serve: byGateway((*gateway.Gateway).Completions)},
 		"/v1/conversations":          {name: "conversations", methods: writeMethods, serve: byGateway((*gateway.Gateway).CreateConversation)},
 		"/v1/models":                 {name: "models", methods: readMethods, serve: byGateway((*gateway.Gateway).Models)},
@@ -138,6 +139,9 @@ func responseRouteOf(path string) (route, bool) {
 // serve checks the origin, the key, the host and the method, in this order and before
 // the body is read. Then it serves the route and counts the result in the metrics.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
+	if rt.socket && isHandshake(r) {
+		rt = responsesSocket
+	}
 	if rt.name != "" {
 		var outcome *requestOutcome
 		r, outcome = withOutcome(r)

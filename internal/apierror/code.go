@@ -52,6 +52,7 @@ const (
 	CodeStoreUnavailable       Code = "response_store_unavailable"
 	CodeServerOverloaded       Code = "server_overloaded"
 	CodeShuttingDown           Code = "server_shutting_down"
+	CodeSocketTooOld           Code = "websocket_connection_limit_reached"
 	CodeUnknownURL             Code = "unknown_url"
 	CodeUnsupportedEncoding    Code = "unsupported_content_encoding"
 	CodeUnsupportedParameter   Code = "unsupported_parameter"
@@ -106,6 +107,7 @@ var codes = []Code{
 	CodeStoreUnavailable,
 	CodeServerOverloaded,
 	CodeShuttingDown,
+	CodeSocketTooOld,
 	CodeUnknownURL,
 	CodeUnsupportedEncoding,
 	CodeUnsupportedParameter,

@@ -108,6 +108,20 @@ func PayloadTooLarge(limit int64) *Error {
 	}
 }
 
+// TooManySockets is the 503 of a WebSocket above the number that is served.
+func TooManySockets() *Error {
+	return errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeQueueFull, retry: soon}.error("Too many WebSockets are open here. Please try again later, or use POST.")
+}
+
+// SocketTooOld is the 400 of a request over a WebSocket that takes no more. Its code is
+// OpenAI's, at which Codex connects again.
+func SocketTooOld() *Error {
+	return &Error{
+		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Code: CodeSocketTooOld,
+		Message: "The WebSocket is an hour old and takes no more requests. Please connect again.",
+	}
+}
+
 // UnsupportedEncoding is the 415 of a body in a Content-Encoding that is not read.
 func UnsupportedEncoding(encoding string) *Error {
 	return &Error{

@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
@@ -59,6 +60,10 @@ type Gateway struct {
 	answers   *budget.Budget // of answers until their ends
 	maxAnswer int64          // of one of them, in bytes
 	running   *Running
+
+	sockets    atomic.Int64 // WebSockets that are open
+	socketsEnd context.Context
+	endSockets context.CancelFunc
 }
 
 // New returns a gateway.
@@ -72,9 +77,12 @@ func New(upstream Upstream, opts Options) *Gateway {
 	if opts.Running == nil {
 		opts.Running = NewRunning()
 	}
+	socketsEnd, endSockets := context.WithCancel(context.Background())
 	return &Gateway{
-		upstream: upstream,
-		opts:     opts,
+		socketsEnd: socketsEnd,
+		endSockets: endSockets,
+		upstream:   upstream,
+		opts:       opts,
 		queue: queue.New(queue.Options{
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait,
 		}),

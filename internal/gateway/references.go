@@ -23,7 +23,8 @@ const storeTimeout = 10 * time.Second
 // to. Together these are at most as large as a body may be, and their memory counts
 // as a body's.
 func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.Error {
-	if q.g.opts.Responses == nil {
+	store := q.g.opts.Responses
+	if store == nil {
 		switch {
 		case q.Background():
 			return apierror.NoStore("background")
@@ -31,9 +32,14 @@ func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.E
 			return apierror.NoStore("conversation")
 		}
 		q.DontStore()
-		return q.resolveWithoutStore()
+		if q.socket == nil {
+			return q.resolveWithoutStore()
+		}
 	}
-	stored := responsestore.NewReader(q.g.opts.Responses, x.user, q.g.opts.MaxBody, x.body.Grow)
+	if q.socket != nil {
+		store = socketStore{store, q.socket}
+	}
+	stored := responsestore.NewReader(store, x.user, q.g.opts.MaxBody, x.body.Grow)
 	timed, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	var earlier []json.RawMessage
@@ -51,8 +57,12 @@ func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.E
 		return q.notFound(ctx, x.r, err)
 	}
 	apiErr := q.Resolve(earlier, found)
-	if apiErr == nil && (q.Stored() || q.ConversationID() != "") {
+	remembered := q.socket != nil && !q.Stored()
+	if apiErr == nil && (q.Stored() || q.ConversationID() != "" || remembered) {
 		q.input = q.InputItems(q.suffix) // with the URLs of images that are still to be fetched
+	}
+	if remembered {
+		q.before = earlier
 	}
 	return apiErr
 }

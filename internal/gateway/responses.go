@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -27,7 +28,19 @@ type responsesCodec struct{ g *Gateway }
 func (responsesCodec) route() Route { return RouteResponses }
 
 func (c responsesCodec) decode(body []byte) (decodedRequest, *apierror.Error) {
-	decoded, apiErr := responses.Decode(body)
+	q, apiErr := c.decoded(responses.Decode(body))
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	return q, nil
+}
+
+// decodeCreate decodes a message of a WebSocket.
+func (c responsesCodec) decodeCreate(body []byte) (*responsesRequest, *apierror.Error) {
+	return c.decoded(responses.DecodeCreate(body))
+}
+
+func (c responsesCodec) decoded(decoded *responses.Request, apiErr *apierror.Error) (*responsesRequest, *apierror.Error) {
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -40,6 +53,8 @@ type responsesRequest struct {
 	g      *Gateway
 	suffix string            // of the ids of the response and its items
 	input  []json.RawMessage // as it is kept; nil: it is not
+	socket *socket           // nil: it came by POST
+	before []json.RawMessage // the items before the input, if they are to be remembered
 }
 
 // Choices is 1: a response has no others.
@@ -50,7 +65,7 @@ func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Op
 	options.Items = true
 	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
 	f := &responseForm{
-		g: q.g, x: x, request: q.Request, streamed: plan.Stream,
+		g: q.g, x: x, request: q.Request, streamed: plan.Stream, socket: q.socket, before: q.before,
 		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID(), Conversation: q.ConversationID(), Input: q.input},
 	}
 	f.meta = q.Meta(q.suffix)
@@ -69,6 +84,8 @@ type responseForm struct {
 	meta     responses.Meta
 	entry    *responsestore.Entry // as it is kept; its response and its output come last
 	streamed bool
+	socket   *socket           // nil: it came by POST
+	before   []json.RawMessage // the items before the input, if they are to be remembered
 }
 
 func (f *responseForm) stream(w *sse.Writer) streamEncoder {
@@ -103,6 +120,9 @@ func (f *responseForm) keep(record responses.Record) {
 		f.appendTo(ctx, id)
 	}
 	if !f.request.Stored() {
+		if f.socket != nil && record.Well {
+			f.remember()
+		}
 		return
 	}
 	if err := f.g.opts.Responses.Put(ctx, f.meta.ID, f.entry); err != nil {
@@ -111,6 +131,15 @@ func (f *responseForm) keep(record responses.Record) {
 			slog.String("response", f.meta.ID),
 			slog.String("error", err.Error()))
 	}
+}
+
+// remember keeps the response for the next request of its WebSocket.
+func (f *responseForm) remember() {
+	items := f.before
+	for item := range f.entry.Items() {
+		items = append(items, slices.Clone(item)) // else the whole response is held
+	}
+	f.socket.remember(f.meta.ID, &responsestore.Entry{User: f.x.user, Response: json.RawMessage("{}"), Input: items})
 }
 
 // responseStream encodes an answer as the events of a response.

@@ -74,6 +74,9 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	if form, ok := req.form.(*responseForm); ok && form.request.Background() {
 		return g.detach(x, req, form)
 	}
+	if form, ok := req.form.(*responseForm); ok && form.request.Warmup() {
+		return g.newStreamResponder(x, form).warmUp()
+	}
 	ctx := g.enter(x, req)
 	if err := g.start(ctx, x, req); err != nil {
 		return g.refuse(x.w, x.r, req.form.apiError(err))

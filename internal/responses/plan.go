@@ -17,6 +17,9 @@ func (r *Request) PreviousID() string { return r.previous }
 // Stored reports whether the response is to be kept.
 func (r *Request) Stored() bool { return r.store }
 
+// Warmup reports whether no output is wanted.
+func (r *Request) Warmup() bool { return r.warmup }
+
 // Background reports whether the response is made without its client.
 func (r *Request) Background() bool { return r.background }
 

@@ -22,6 +22,7 @@ type Request struct {
 	previous     string // previous_response_id
 	store        bool
 	background   bool
+	warmup       bool   // no output is wanted
 	conversation string // its id
 	encrypted    bool   // include names the reasoning's encrypted content
 	codex        bool   // the client is a Codex
@@ -39,15 +40,47 @@ type Request struct {
 // invalid_request_error with status 400.
 //
 // Values of a wrong type or form are errors, and so is what Codex cannot do: hosted
-// tools, prompts that OpenAI keeps, log probabilities and files. Fields without use are accepted; [prompt.Plan.Ignored] lists
-// those that matter. Unknown fields are skipped. Images at an https URL are left to the
+// tools, prompts that OpenAI keeps, log probabilities and files. Fields without use are
+// accepted; [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped. Images at an https URL are left to the
 // caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	root, apiErr := field.Body(body)
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	r := &Request{store: true}
+	return decode(root, new(Request))
+}
+
+// DecodeCreate is [Decode] for a message of a WebSocket, which asks for a response. The
+// answer is always a stream. It may be a warm-up (generate is false): no output is wanted.
+func DecodeCreate(message []byte) (*Request, *apierror.Error) {
+	root, apiErr := field.Body(message)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	r := new(Request)
+	var kind, generate jsontext.Value
+	root.Pick(jsontext.Into("type", &kind), jsontext.Into("generate", &generate))
+	if !kind.Is("response.create") {
+		return nil, field.Invalid("must be response.create").In("type").APIError()
+	}
+	if f := field.Optional(jsontext.KindBool, generate); f != nil {
+		return nil, f.In("generate").APIError()
+	}
+	r.warmup = generate.Given() && !generate.IsTrue()
+	if r, apiErr = decode(root, r); apiErr != nil {
+		return nil, apiErr
+	}
+	if r.background {
+		return nil, field.Unsupported("is not supported over a WebSocket").In("background").APIError()
+	}
+	r.Stream = true
+	return r, nil
+}
+
+// decode reads the fields of a request into r.
+func decode(root jsontext.Value, r *Request) (*Request, *apierror.Error) {
+	r.store = true
 	for name, v := range root.Members() {
 		read, known := readers[string(name)]
 		if !known {
@@ -137,7 +170,7 @@ func (r *Request) check() *field.Error {
 		return field.Invalid("cannot be combined with 'previous_response_id'").In("conversation")
 	case !r.hasInput && r.previous == "" && r.conversation == "":
 		return field.Missing().In("input")
-	case r.hasInput && len(r.input) == 0 && r.previous == "" && r.conversation == "":
+	case r.hasInput && len(r.input) == 0 && !r.warmup && r.previous == "" && r.conversation == "":
 		return field.Invalid("must hold at least one item").In("input")
 	case r.background && !r.store:
 		return field.Unsupported("needs 'store': the response is read from the store").In("background")

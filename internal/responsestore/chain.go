@@ -60,7 +60,7 @@ func (r *Reader) get(ctx context.Context, id string) (*Entry, error) {
 		e.Release()
 		return nil, &MissingError{id}
 	}
-	if r.read -= e.size(); r.read < 0 {
+	if r.read -= e.Size(); r.read < 0 {
 		e.Release()
 		return nil, ErrTooLong
 	}

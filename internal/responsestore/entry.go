@@ -136,9 +136,9 @@ const (
 	itemOverhead  = 64
 )
 
-// size returns the allocated memory of an entry, in bytes, with the unused capacity
+// Size returns the allocated memory of an entry, in bytes, with the unused capacity
 // of its slices.
-func (e *Entry) size() int64 {
+func (e *Entry) Size() int64 {
 	size := entryOverhead + len(e.User) + len(e.Previous) + cap(e.Response)
 	for _, item := range e.Input {
 		size += itemOverhead + cap(item)

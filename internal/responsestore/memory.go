@@ -49,7 +49,7 @@ func (m *Memory) Put(_ context.Context, id string, e *Entry) error {
 
 // put stores an entry until a time.
 func (m *Memory) put(id string, e *Entry, until time.Time) error {
-	size := e.size() + int64(len(id))
+	size := e.Size() + int64(len(id))
 	if size > m.maxBytes {
 		return ErrTooLarge
 	}

@@ -91,14 +91,14 @@ func idOf(key string) string { return strings.TrimSuffix(path.Base(key), extensi
 
 // Put implements [Store].
 func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
-	if e.size() > maxEntry {
+	if e.Size() > maxEntry {
 		return ErrTooLarge
 	}
 	at, err := s.key(id)
 	if err != nil {
 		return fmt.Errorf("the id %.64q: %w", id, err)
 	}
-	room, err := s.reserve(ctx, e.size())
+	room, err := s.reserve(ctx, e.Size())
 	if err != nil {
 		return err
 	}

@@ -132,10 +132,10 @@ func TestMemoryBounds(t *testing.T) {
 	ctx := t.Context()
 	one := entry("u", "", "x")
 	one.Response = slices.Grow(one.Response, 100) // unused capacity counts
-	if least := int64(cap(one.Response) + entryOverhead); one.size() < least {
-		t.Errorf("an entry has %d bytes, not %d", one.size(), least)
+	if least := int64(cap(one.Response) + entryOverhead); one.Size() < least {
+		t.Errorf("an entry has %d bytes, not %d", one.Size(), least)
 	}
-	m := NewMemory(3*(one.size()+int64(len(id(0)))), time.Hour)
+	m := NewMemory(3*(one.Size()+int64(len(id(0)))), time.Hour)
 	for i := range 3 {
 		if err := m.Put(ctx, id(i), one); err != nil {
 			t.Fatal(err)

@@ -16,8 +16,14 @@ import (
 // configuration.
 func (s *site) codexExec(dir, model, prompt string) (string, error) {
 	s.t.Helper()
+	return s.codexExecOver(codexhome.Options{}, dir, model, prompt)
+}
+
+// codexExecOver runs it with other options.
+func (s *site) codexExecOver(opts codexhome.Options, dir, model, prompt string) (string, error) {
+	s.t.Helper()
 	home := s.t.TempDir()
-	if err := codexhome.Write(home, s.url+"/v1", codexhome.Options{}); err != nil {
+	if err := codexhome.Write(home, s.url+"/v1", opts); err != nil {
 		s.t.Fatal(err)
 	}
 	command := exec.CommandContext(testContext(s.t), codexBinary, "exec",

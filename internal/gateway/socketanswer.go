@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// socketAnswer is the answer to a request over a WebSocket: each event of a stream is a
+// message, and so is an error.
+type socketAnswer struct {
+	ctx    context.Context
+	conn   *websocket.Conn
+	header http.Header
+	status int
+	buf    []byte      // the line under way, or the body
+	cut    *time.Timer // ends the reading of the request; nil: nothing does
+	err    error       // of the connection
+}
+
+func newSocketAnswer(ctx context.Context, conn *websocket.Conn) *socketAnswer {
+	return &socketAnswer{ctx: ctx, conn: conn, header: make(http.Header)}
+}
+
+// Header implements [http.ResponseWriter].
+func (a *socketAnswer) Header() http.Header { return a.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *socketAnswer) WriteHeader(status int) { a.status = status }
+
+// Write implements [http.ResponseWriter].
+func (a *socketAnswer) Write(p []byte) (int, error) {
+	if a.header.Get("Content-Type") != sse.ContentType {
+		a.buf = append(a.buf, p...) // an error, which is short
+		return len(p), nil
+	}
+	n := len(p)
+	for a.err == nil {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			a.buf = append(a.buf, p...)
+			return n, nil
+		}
+		a.buf = append(a.buf, p[:end]...)
+		if data, ok := bytes.CutPrefix(a.buf, []byte("data: ")); ok {
+			a.send(data)
+		}
+		a.buf, p = a.buf[:0], p[end+1:]
+	}
+	return 0, a.err
+}
+
+// send sends a message.
+func (a *socketAnswer) send(message []byte) {
+	ctx, cancel := context.WithTimeout(a.ctx, writeTimeout)
+	defer cancel()
+	a.err = a.conn.Write(ctx, websocket.MessageText, message)
+}
+
+// FlushError implements what [http.ResponseController] looks for.
+func (a *socketAnswer) FlushError() error { return a.err }
+
+// SetReadDeadline implements what [http.ResponseController] looks for. The connection ends
+// at the deadline, since a message that was not read to its end cannot be followed by
+// another.
+func (a *socketAnswer) SetReadDeadline(at time.Time) error {
+	a.close()
+	if !at.IsZero() {
+		a.cut = time.AfterFunc(time.Until(at), func() { _ = a.conn.CloseNow() })
+	}
+	return nil
+}
+
+// close ends the deadline.
+func (a *socketAnswer) close() {
+	if a.cut != nil {
+		a.cut.Stop()
+	}
+}
+
+// socketError is what an error has over a WebSocket besides its body.
+type socketError struct {
+	Type    string            `json:"type"`
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+// finish sends the error if the answer is one.
+func (a *socketAnswer) finish() error {
+	if a.err != nil || a.status == 0 || a.status == http.StatusOK || !json.Valid(a.buf) {
+		return a.err
+	}
+	e := socketError{Type: "error", Status: a.status}
+	for name := range a.header {
+		if strings.HasPrefix(name, "Retry-") || name == "X-Should-Retry" {
+			if e.Headers == nil {
+				e.Headers = make(map[string]string)
+			}
+			e.Headers[strings.ToLower(name)] = a.header.Get(name)
+		}
+	}
+	message := jsontext.Append(nil, e)
+	message[len(message)-1] = ','
+	a.send(append(message, a.buf[1:]...))
+	return a.err
+}
