@@ -65,6 +65,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //
 //	    model        <id> [<codex model> [<effort> [force]]]
 //	    image_fetch  on|off
+//	    web_search   on|off
 //	    reasoning    on|off
 //	    instructions auto|replace|append
 //
@@ -111,6 +112,7 @@ func (h *Handler) options() []option {
 
 		{name: "model", args: h.parseModel, repeats: true, complete: h.checkModels},
 		offByDefault("image_fetch", &h.ImageFetch),
+		offByDefault("web_search", &h.WebSearch),
 		onByDefault("reasoning", &h.Reasoning),
 		oneOf("instructions", &h.Instructions, gateway.InstructionsAuto,
 			gateway.InstructionsAuto, gateway.InstructionsReplace, gateway.InstructionsAppend),

@@ -114,6 +114,11 @@ type Handler struct {
 	// time are bounded. Otherwise such a request is refused. Default: false.
 	ImageFetch bool `json:"image_fetch,omitempty"`
 
+	// Whether the model may search the web for requests that ask for it, with the tool
+	// web_search or with web_search_options. The provider runs the searches. Default:
+	// false.
+	WebSearch bool `json:"web_search,omitempty"`
+
 	// Whether clients get the summaries of the model's reasoning, as
 	// reasoning_content and as reasoning items. Default: true.
 	Reasoning *bool `json:"reasoning,omitempty"`
@@ -223,6 +228,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		User:          userOf,
 		Logger:        ctx.Slogger(),
 		Aliases:       h.aliases(),
+		WebSearch:     h.WebSearch,
 		NoReasoning:   !*h.Reasoning,
 		Instructions:  h.Instructions,
 	}

@@ -20,6 +20,13 @@ const (
 	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID and
 	// Text, its encrypted content, which is empty if the provider gave none.
 	EventReasoningItem
+	// EventWebSearch is rawResponseItem/completed of a web_search_call: ItemID and Text,
+	// its action as JSON, which is empty if there is none.
+	EventWebSearch
+	// EventAnnotations is rawResponseItem/completed of a message with annotations: ItemID,
+	// Text, the annotations as a JSON array, and Index, the number of characters of the
+	// message. It follows the EventItemCompleted of the message.
+	EventAnnotations
 	// EventItemCut is rawResponseItem/completed of a message that the model did not
 	// finish (status incomplete): ItemID.
 	EventItemCut
@@ -50,6 +57,7 @@ const (
 const (
 	ItemAgentMessage      = "agentMessage"
 	ItemReasoning         = "reasoning"
+	ItemWebSearch         = "webSearch"
 	ItemContextCompaction = "contextCompaction"
 )
 

@@ -41,6 +41,15 @@ func TestDecodeNotifications(t *testing.T) {
 			Event{Kind: EventFunctionCall, ItemID: "fc", CallID: "call-1", Name: "find", Text: `{ "q" : "a\n" }`},
 		},
 		{
+			"web search", methodRawItemCompleted, `{` + ids + `,"item":{"type":"web_search_call","id":"ws","status":"completed","action":{"type":"search","query":"q"}}}`,
+			Event{Kind: EventWebSearch, ItemID: "ws", Text: `{"type":"search","query":"q"}`},
+		},
+		{
+			"annotations", methodRawItemCompleted,
+			`{` + ids + `,"item":{"type":"message","id":"m1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"für","annotations":[{"type":"url_citation"}]}]}}`,
+			Event{Kind: EventAnnotations, ItemID: "m1", Text: `[{"type":"url_citation"}]`, Index: 3},
+		},
+		{
 			"a message that was cut", methodRawItemCompleted, `{` + ids + `,"item":{"type":"message","id":"m1","status":"incomplete","role":"assistant"}}`,
 			Event{Kind: EventItemCut, ItemID: "m1"},
 		},

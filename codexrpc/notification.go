@@ -2,6 +2,7 @@ package codexrpc
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -130,6 +131,7 @@ func decodeItemCompleted(params gjson.Result, e *Event) {
 const (
 	itemFunctionCall = "function_call"
 	itemMessage      = "message"
+	itemWebSearch    = "web_search_call"
 )
 
 // decodeRawItem decodes function calls, reasoning, and messages that the model did
@@ -146,16 +148,33 @@ func decodeRawItem(params gjson.Result, e *Event) {
 	case ItemReasoning:
 		e.Kind = EventReasoningItem
 		e.Text = item.Get("encrypted_content").Str
+	case itemWebSearch:
+		e.Kind = EventWebSearch
+		e.Text = item.Get("action").Raw
 	case itemMessage:
-		if item.Get("status").Str != "incomplete" {
+		decodeMessage(item, e)
+		if e.Kind == 0 {
 			return
 		}
-		e.Kind = EventItemCut
 	default:
 		return
 	}
 	decodeIDs(params, e)
 	e.ItemID = item.Get("id").Str
+}
+
+// decodeMessage decodes a message that the model did not finish, or whose text, which is
+// its only part, has annotations.
+func decodeMessage(item gjson.Result, e *Event) {
+	if item.Get("status").Str == "incomplete" {
+		e.Kind = EventItemCut
+		return
+	}
+	if annotations := item.Get("content.0.annotations"); item.Get("role").Str == "assistant" && annotations.Get("0").Exists() && !item.Get("content.1").Exists() {
+		e.Kind = EventAnnotations
+		e.Text = annotations.Raw
+		e.Index = utf8.RuneCountInString(item.Get("content.0.text").Str)
+	}
 }
 
 func decodeResponse(params gjson.Result, e *Event) {

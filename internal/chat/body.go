@@ -21,11 +21,12 @@ type Body struct {
 
 // bodyChoice is a choice of a body, as far as it is known.
 type bodyChoice struct {
-	text      strings.Builder
-	reasoning strings.Builder
-	calls     []*bodyCall
-	finish    turn.FinishReason
-	finished  bool
+	text        strings.Builder
+	reasoning   strings.Builder
+	calls       []*bodyCall
+	annotations []annotation
+	finish      turn.FinishReason
+	finished    bool
 }
 
 // bodyCall is a tool call, as far as it is known.
@@ -59,6 +60,8 @@ func (b *Body) Add(choice int, out turn.Output) {
 		if out.Call < len(c.calls) {
 			c.calls[out.Call].arguments.WriteString(out.Text)
 		}
+	case turn.OutputAnnotations:
+		c.annotations = append(c.annotations, annotations(&out)...)
 	case turn.OutputFinish:
 		c.finished, c.finish = true, b.meta.finishReason(out.Finish)
 		b.usage, b.estimated = b.usage.Add(out.Usage), b.estimated || out.Estimated
@@ -81,7 +84,7 @@ func (b *Body) JSON() []byte {
 // calls.
 func (c *bodyChoice) message(meta *Meta) *message {
 	text := c.text.String()
-	m := &message{Role: "assistant", Content: &text, Refusal: null, Annotations: []struct{}{}, Reasoning: c.reasoning.String()}
+	m := &message{Role: "assistant", Content: &text, Refusal: null, Annotations: append([]annotation{}, c.annotations...), Reasoning: c.reasoning.String()}
 	if text == "" && len(c.calls) > 0 {
 		m.Content = null
 	}

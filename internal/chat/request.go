@@ -133,7 +133,7 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"frequency_penalty":      unused("frequency_penalty", "0", jsontext.KindNumber),
 	"logit_bias":             unused("logit_bias", "{}", jsontext.KindObject),
 	"prediction":             unused("prediction", "", jsontext.KindObject),
-	"web_search_options":     unused("web_search_options", "", jsontext.KindObject),
+	"web_search_options":     (*Request).readSearchOptions,
 	"moderation":             unused("moderation", "", jsontext.KindObject),
 	"store":                  unused("", "", jsontext.KindBool),
 	"metadata":               unused("", "", jsontext.KindObject),

@@ -90,6 +90,11 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 		}
 	case turn.OutputCallEnd:
 		s.endCall(choice, &out)
+	case turn.OutputAnnotations:
+		if all := annotations(&out); all != nil {
+			s.open(choice, empty)
+			s.send(s.chunk(choice, message{Annotations: all}, ""))
+		}
 	case turn.OutputFinish:
 		s.finish(choice, out)
 	}

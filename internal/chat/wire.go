@@ -41,7 +41,7 @@ type message struct {
 	Role         string          `json:"role,omitempty"`
 	Content      any             `json:"content,omitempty"`    // a *string, or null
 	Refusal      json.RawMessage `json:"refusal,omitempty"`    // null in a body
-	Annotations  []struct{}      `json:"annotations,omitzero"` // empty in a body
+	Annotations  []annotation    `json:"annotations,omitzero"` // in a body also if there are none
 	Reasoning    string          `json:"reasoning_content,omitempty"`
 	FunctionCall *function       `json:"function_call,omitempty"`
 	ToolCalls    []call          `json:"tool_calls,omitempty"`

@@ -20,6 +20,9 @@ type decodedRequest interface {
 	Choices() int
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
+	// WithoutSearch takes the web search from the request; the error is that the request
+	// must not have one then.
+	WithoutSearch() *apierror.Error
 	RemoteImages() []string
 	SetImages(data map[string]string) bool
 	ImageParam(url string) string // the field that names the image

@@ -41,6 +41,7 @@ type Options struct {
 	StopGrace    time.Duration             // how long a turn goes on after a textual block, in turn.StopBurst
 	Aliases      []models.Alias            // models besides those of Codex
 	Images       Images                    // nil: images named by URLs are refused
+	WebSearch    bool                      // the model may search the web, for requests that ask for it
 	NoReasoning  bool                      // clients get no summaries of the reasoning
 	Instructions Instructions              // empty: InstructionsAuto
 	Responses    responsestore.Store       // keeps responses; nil: they are not kept

@@ -52,7 +52,7 @@ func (h *held) add(o *turn.Output) error {
 	}
 	h.size += int64(len(o.Text))
 	switch o.Kind {
-	case turn.OutputCallStart, turn.OutputReasoningEnd:
+	case turn.OutputCallStart, turn.OutputReasoningEnd, turn.OutputSearchStart, turn.OutputSearchEnd, turn.OutputAnnotations:
 		h.size += itemCost + int64(len(o.ID)+len(o.Name))
 	case turn.OutputReasoning:
 		if now := (summaryPart{o.ID, o.Part}); now != h.reasoning {

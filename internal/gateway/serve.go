@@ -135,6 +135,9 @@ func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (dec
 		return nil, apiErr
 	}
 	decoded, apiErr := c.decode(body)
+	if apiErr == nil && !g.opts.WebSearch {
+		apiErr = decoded.WithoutSearch()
+	}
 	if apiErr != nil {
 		return nil, apiErr
 	}

@@ -65,6 +65,7 @@ func (brokenCodec) decode([]byte) (decodedRequest, *apierror.Error) { return bro
 type brokenRequest struct{ chatRequest }
 
 func (brokenRequest) Choices() int                                       { return 2 }
+func (brokenRequest) WithoutSearch() *apierror.Error                     { return nil }
 func (brokenRequest) resolve(context.Context, *exchange) *apierror.Error { panic("broken") }
 
 // TestPanicBeforeTurns: a slot is not lost with a request that panics while it

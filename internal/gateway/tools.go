@@ -30,6 +30,7 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 		Patterns:      o.Patterns,
 		Grace:         o.StopGrace,
 		NoReasoning:   o.NoReasoning,
+		WebSearch:     plan.WebSearch,
 		StopSequences: plan.StopSequences,
 		MaxTokens:     plan.MaxTokens,
 	}

@@ -16,6 +16,7 @@ type Conversation struct {
 	Elements int // of the messages, see [MaxItems]
 	Tools    []Tool
 	Choice   ToolChoice
+	Search   *WebSearch // nil: the model may not search the web
 	Format   Format
 	Effort   string
 	Ignored  []string // parameters without a counterpart in Codex

@@ -33,6 +33,8 @@ type Plan struct {
 	Turn codexrpc.TurnStartParams
 	// Tools maps Codex's names of the tools to the client's.
 	Tools ToolNames
+	// WebSearch is true if the model may search the web.
+	WebSearch bool
 	// ParallelToolCalls is false if the client wants one tool call at most.
 	ParallelToolCalls bool
 	// Choices is how many answers the client wants, from 1 to 8. Each is a turn of its
@@ -116,6 +118,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 			OutputSchema: c.Format.schema,
 		},
 		Tools:             clientNames(offered, names),
+		WebSearch:         c.searches(),
 		ParallelToolCalls: !c.SerialTools,
 		Choices:           1,
 		MaxTokens:         c.MaxTokens,
@@ -141,6 +144,9 @@ func (c *Conversation) threadConfig(effort string) map[string]any {
 	config[summaryKey] = "auto"
 	if effort != "" {
 		config[effortKey] = effort
+	}
+	if c.searches() {
+		c.Search.configure(config)
 	}
 	if c.Verbosity != "" {
 		config["model_verbosity"] = c.Verbosity

@@ -282,9 +282,9 @@ func TestPlanSettings(t *testing.T) {
 		"effort":    {fields: `"reasoning_effort":"xhigh"`, effort: "xhigh"},
 		"no effort": {fields: `"reasoning_effort":"none"`, effort: "none"},
 		"ignored": {
-			fields: `"temperature":0.2,"top_p":0.5,"max_tokens":1,"stop":"x","moderation":{"model":"x"},"seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"prediction":{"type":"content"},"web_search_options":{},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3,"prompt_cache_retention":"24h","prompt_cache_options":{}`,
+			fields: `"temperature":0.2,"top_p":0.5,"max_tokens":1,"stop":"x","moderation":{"model":"x"},"seed":1,"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2},"prediction":{"type":"content"},"user":"u","metadata":{"a":"b"},"store":true,"temperature":0.3,"prompt_cache_retention":"24h","prompt_cache_options":{}`,
 			ignored: []string{"temperature", "top_p", "moderation", "seed", "presence_penalty",
-				"frequency_penalty", "logit_bias", "prediction", "web_search_options"},
+				"frequency_penalty", "logit_bias", "prediction"},
 		},
 		"neutral values": {fields: `"temperature":1,"top_p":1,"presence_penalty":0,"frequency_penalty":0,"logit_bias":{},"service_tier":"auto"`},
 		"as floats":      {fields: `"temperature":1.0,"top_p":1.00,"presence_penalty":-0.0,"frequency_penalty":0e0`},

@@ -111,6 +111,10 @@ func (s *Stream) added(i *outputItem) {
 	if i.kind == itemMessageType {
 		s.part("response.content_part.added", i, newOutputText(""))
 	}
+	if i.kind == itemWebSearch {
+		s.send(i.event("response.web_search_call.in_progress"))
+		s.send(i.event("response.web_search_call.searching"))
+	}
 }
 
 // delta implements itemEvents. Arguments that an item shows in another form are sent
@@ -143,7 +147,9 @@ func (s *Stream) ended(i *outputItem) {
 		e, text := i.event("response.output_text.done"), i.text.String()
 		e.Text, e.Logprobs = &text, []struct{}{}
 		s.send(e)
-		s.part("response.content_part.done", i, newOutputText(text))
+		s.part("response.content_part.done", i, i.outputText())
+	case itemWebSearch:
+		s.send(i.event("response.web_search_call.completed"))
 	case itemCall:
 		e, arguments := i.event("response.function_call_arguments.done"), i.arguments.String()
 		e.Name, e.Arguments = i.form.name, &arguments

@@ -31,6 +31,7 @@ type itemEvents interface {
 	added(*outputItem)         // the item has begun
 	delta(*outputItem, string) // its text, its last part or its arguments have a new piece
 	partAdded(*outputItem)     // a summary has a new part
+	annotated(*outputItem)     // its text has a new annotation
 	partDone(*outputItem)      // its last part is whole
 	ended(*outputItem)         // the item is whole, or as whole as it will be
 }
@@ -64,6 +65,12 @@ func (f *fold) add(out *turn.Output) {
 		if f.call(out.Call) != nil {
 			f.close(statusCompleted)
 		}
+	case turn.OutputSearchStart:
+		f.startSearch(out)
+	case turn.OutputSearchEnd:
+		f.endSearch(out)
+	case turn.OutputAnnotations:
+		f.annotate(out)
 	case turn.OutputFinish:
 		f.finish(out)
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // inputItem is an item of the input (InputItem).
@@ -39,7 +38,7 @@ const (
 // verbatimItems are the types of items that Codex gets as they are. This server never
 // makes any.
 var verbatimItems = map[string]bool{
-	"web_search_call":       true,
+	itemWebSearch:           true,
 	"image_generation_call": true,
 	"compaction":            true,
 }
@@ -159,6 +158,7 @@ func (r *Request) readItemOf(item *inputItem, fields *itemFields) *field.Error {
 	}
 	if verbatimItems[item.kind] {
 		item.passOn()
+		item.restoreSource()
 		return nil
 	}
 	return field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", item.kind).In("type")
@@ -218,9 +218,7 @@ func (i *inputItem) readReasoning(fields *itemFields) *field.Error {
 		}
 	}
 	i.passOn()
-	if source, ok := responseid.Source(i.id); ok {
-		i.message.Item = jsontext.Value(i.resource(source))
-	}
+	i.restoreSource()
 	return nil
 }
 

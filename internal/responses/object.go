@@ -43,11 +43,12 @@ type outputItem struct {
 	index  int    // among those that the client sees; -1: it sees nothing of it
 	status string
 
-	text      strings.Builder    // of a message
-	phase     string             // of a message that has ended, if the model named one
-	parts     []*strings.Builder // of a reasoning's summary
-	part      int                // the part under way, as Codex counts
-	encrypted string             // the content of a reasoning
+	text        strings.Builder    // of a message
+	annotations []json.RawMessage  // of that text
+	phase       string             // of a message that has ended, if the model named one
+	parts       []*strings.Builder // of a reasoning's summary
+	part        int                // the part under way, as Codex counts
+	encrypted   string             // the content of a reasoning
 
 	callID    string
 	form      toolForm
@@ -102,7 +103,7 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 	case itemMessageType:
 		w.Phase, w.Role, w.Content = i.phase, "assistant", []outputText{}
 		if done {
-			w.Content = []outputText{newOutputText(i.text.String())}
+			w.Content = []outputText{i.outputText()}
 		}
 	case itemReasoningType:
 		w.Summary = make([]summaryText, len(i.parts))
@@ -120,6 +121,8 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 	case itemCustom:
 		input := prompt.CustomInput(arguments)
 		w.CallID, w.Namespace, w.Name, w.Input = i.callID, i.form.namespace, i.form.name, &input
+	case itemWebSearch:
+		w.Action = searchAction(arguments)
 	case itemShell, itemLocalShell, itemPatch, itemComputer:
 		w.CallID, w.clientCall = i.callID, newClientCall(i.form, arguments)
 	default:

@@ -30,6 +30,7 @@ type Request struct {
 	echo         settings
 
 	hosted   *field.Error        // a tool that only a Codex may bring
+	search   searchAt            // where the web search is
 	skipped  []string            // the paths of all such tools
 	declared map[string]bool     // the names of the tools so far
 	forms    map[string]toolForm // by the name of the tool in the conversation

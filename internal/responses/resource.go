@@ -41,6 +41,7 @@ var prefixes = map[string]string{
 	itemSearch:          "tsc",
 	itemSearchOutput:    "tso",
 	itemAdditionalTools: "at",
+	itemWebSearch:       "ws",
 	itemShell:           "sh",
 	itemLocalShell:      "lsh",
 	itemPatch:           "apc",

@@ -39,7 +39,7 @@ type moreTool struct {
 
 func (r *Request) readTools(v jsontext.Value) *field.Error {
 	r.Tools, r.declared, r.forms, r.echo.Tools = nil, nil, nil, nil
-	r.hosted, r.skipped = nil, nil
+	r.hosted, r.skipped, r.Search, r.search = nil, nil, nil, searchAt{}
 	if !v.Given() {
 		return nil
 	}
@@ -49,6 +49,11 @@ func (r *Request) readTools(v jsontext.Value) *field.Error {
 	for i, v := range v.Elements() {
 		if i == prompt.MaxTools {
 			return field.Invalid("must hold at most %d tools", prompt.MaxTools)
+		}
+		if isSearch, f := r.readSearch(v, i); f != nil {
+			return f.At(i)
+		} else if isSearch {
+			continue
 		}
 		tools, f := readTool(v, "")
 		if f != nil && f.Code == codeHosted {

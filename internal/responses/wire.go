@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"encoding/json"
+
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
@@ -121,14 +123,23 @@ type outputJSON struct {
 
 // outputText is an OutputTextContent.
 type outputText struct {
-	Type        string     `json:"type"`
-	Text        string     `json:"text"`
-	Annotations []struct{} `json:"annotations"` // always empty
-	Logprobs    []struct{} `json:"logprobs"`    // always empty
+	Type        string            `json:"type"`
+	Text        string            `json:"text"`
+	Annotations []json.RawMessage `json:"annotations"`
+	Logprobs    []struct{}        `json:"logprobs"` // always empty
 }
 
 func newOutputText(text string) outputText {
-	return outputText{"output_text", text, []struct{}{}, []struct{}{}}
+	return outputText{"output_text", text, []json.RawMessage{}, []struct{}{}}
+}
+
+// outputText returns the text of a message.
+func (i *outputItem) outputText() outputText {
+	text := newOutputText(i.text.String())
+	if i.annotations != nil {
+		text.Annotations = i.annotations
+	}
+	return text
 }
 
 // summaryText is a part of a reasoning's summary (SummaryTextContent).
@@ -142,17 +153,19 @@ func newSummaryText(text string) summaryText { return summaryText{"summary_text"
 // event is a ResponseStreamEvent about an item. Its members depend on its type. Events
 // with a whole Response are appended by hand, and so are the ends of deltas.
 type event struct {
-	Type         string      `json:"type"`
-	Sequence     *int64      `json:"sequence_number,omitempty"`
-	ItemID       string      `json:"item_id,omitempty"`
-	OutputIndex  int         `json:"output_index"`
-	Item         *outputJSON `json:"item,omitempty"`
-	ContentIndex *int        `json:"content_index,omitempty"`
-	SummaryIndex *int        `json:"summary_index,omitempty"`
-	Part         any         `json:"part,omitempty"` // an outputText or a summaryText
-	Name         string      `json:"name,omitempty"`
-	Text         *string     `json:"text,omitempty"`
-	Arguments    *string     `json:"arguments,omitempty"`
-	Input        *string     `json:"input,omitempty"`
-	Logprobs     []struct{}  `json:"logprobs,omitzero"` // empty, or absent
+	Type            string          `json:"type"`
+	Sequence        *int64          `json:"sequence_number,omitempty"`
+	ItemID          string          `json:"item_id,omitempty"`
+	OutputIndex     int             `json:"output_index"`
+	Item            *outputJSON     `json:"item,omitempty"`
+	ContentIndex    *int            `json:"content_index,omitempty"`
+	SummaryIndex    *int            `json:"summary_index,omitempty"`
+	Part            any             `json:"part,omitempty"` // an outputText or a summaryText
+	Name            string          `json:"name,omitempty"`
+	Text            *string         `json:"text,omitempty"`
+	Arguments       *string         `json:"arguments,omitempty"`
+	Input           *string         `json:"input,omitempty"`
+	AnnotationIndex *int            `json:"annotation_index,omitempty"`
+	Annotation      json.RawMessage `json:"annotation,omitempty"`
+	Logprobs        []struct{}      `json:"logprobs,omitzero"` // empty, or absent
 }

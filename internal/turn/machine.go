@@ -27,6 +27,7 @@ type Machine struct {
 	rest    rest
 	grace   grace
 	attempt attempt
+	search  webSearch
 
 	out              []Output
 	pendingReasoning []Output // ends of reasoning items, held until the next output
@@ -127,6 +128,9 @@ func (m *Machine) event(e *codexrpc.Event) {
 		m.lastUsage(e)
 		return
 	}
+	if e.Kind != codexrpc.EventAnnotations {
+		m.endMessage()
+	}
 	switch e.Kind {
 	case codexrpc.EventTextDelta:
 		m.text(m.texts.delta(e.ItemID, e.Text))
@@ -134,6 +138,13 @@ func (m *Machine) event(e *codexrpc.Event) {
 		m.reasoning(e)
 	case codexrpc.EventItemStarted:
 		m.itemStarted(e)
+		if e.ItemType == codexrpc.ItemWebSearch {
+			m.searchStarted(e)
+		}
+	case codexrpc.EventWebSearch:
+		m.searched(e)
+	case codexrpc.EventAnnotations:
+		m.annotated(e)
 	case codexrpc.EventItemCut:
 		m.attempt.cut = true
 	case codexrpc.EventItemCompleted:
@@ -163,6 +174,9 @@ func (m *Machine) emit(o Output) {
 		m.out = append(m.out, m.pendingReasoning...)
 		m.pendingReasoning = m.pendingReasoning[:0]
 	}
+	if m.opts.WebSearch {
+		m.search.countChars(&o)
+	}
 	m.out = append(m.out, o)
 }
 
@@ -189,7 +203,7 @@ func (m *Machine) messageCompleted(e *codexrpc.Event) {
 	if m.texts.last == e.ItemID && !m.stopped() {
 		m.closeBuffer("")
 		if !m.stopped() {
-			m.policy.phase(e.Phase)
+			m.messageEnded(e.Phase)
 		}
 	}
 }

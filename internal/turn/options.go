@@ -139,6 +139,10 @@ type Options struct {
 	// outputs, with their encrypted content.
 	Items bool
 
+	// WebSearch is for a model that may search the web: its searches and the annotations of
+	// its messages are outputs.
+	WebSearch bool
+
 	// StopSequences end the text of the model, and the turn, before the first of
 	// them: at most 4, none empty. They are looked for in what the model writes,
 	// blocks included, but not in its reasoning nor in the arguments of

@@ -23,6 +23,16 @@ const (
 	OutputCallArguments
 	// OutputCallEnd ends a tool call: no fragment of it follows.
 	OutputCallEnd
+	// OutputSearchStart begins a web search, which the provider runs: ID. Only turns with
+	// [Options].Items have such outputs.
+	OutputSearchStart
+	// OutputSearchEnd ends a web search: ID and, in Text, what was done, as JSON, which is
+	// empty if that is not known.
+	OutputSearchEnd
+	// OutputAnnotations are the annotations of the message under way, in Text as a JSON
+	// array. Their indexes count characters in the message; Part is where the message
+	// begins in the text of the answer.
+	OutputAnnotations
 	// OutputFinish is the last output of a turn that ended well: Finish and
 	// Usage are set.
 	OutputFinish

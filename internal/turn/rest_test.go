@@ -35,6 +35,7 @@ func TestRest(t *testing.T) {
 		"block, xml":        {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, true, nil},
 		"block, json":       {tools(ToolOptions{TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, false, nil},
 		"call, xml":         {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{call("1", "find"), response}, false, []string{"1"}},
+		"web search":        {Options{WebSearch: true}, []codexrpc.Event{{Kind: codexrpc.EventWebSearch, ItemID: "ws"}, say("a"), response, end}, false, nil},
 		"not yet":           {Options{}, []codexrpc.Event{say("a"), response}, false, nil},
 		"interrupted":       {Options{}, []codexrpc.Event{say("a"), cut}, false, nil},
 		"stop sequence":     {Options{StopSequences: []string{"b"}}, []codexrpc.Event{say("abc"), response, end}, false, nil},

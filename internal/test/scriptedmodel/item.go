@@ -54,7 +54,8 @@ func (it *itemWriter) emitAll(events ...event) error {
 	return nil
 }
 
-func (it *itemWriter) message(text string) error {
+// message sends a message. Its annotations follow its text, each in an event.
+func (it *itemWriter) message(text string, annotations []any) error {
 	item := messageItem{ID: it.id("msg"), Type: "message", Status: "in_progress", Role: "assistant", Content: []textPart{}}
 	if err := it.added(item); err != nil {
 		return err
@@ -72,15 +73,38 @@ func (it *itemWriter) message(text string) error {
 	if err := it.sendDeltas(delta, text); err != nil || it.open {
 		return err
 	}
+	for i, annotation := range annotations {
+		added := of("response.output_text.annotation.added")
+		added.AnnotationIndex, added.Annotation = &i, annotation
+		if err := it.emit(added); err != nil {
+			return err
+		}
+	}
 	done := of("response.output_text.done")
 	done.Text, done.Logprobs = &text, &[]any{}
 	part = of("response.content_part.done")
-	part.Part = newTextPart(text)
+	whole := newTextPart(text)
+	whole.Annotations = annotations
+	part.Part = whole
 	if err := it.emitAll(done, part); err != nil {
 		return err
 	}
 	item.Status = it.status
-	item.Content = []textPart{newTextPart(text)}
+	item.Content = []textPart{whole}
+	return it.done(item)
+}
+
+func (it *itemWriter) search(query string) error {
+	item := searchItem{ID: it.id("ws"), Type: "web_search_call", Status: "in_progress"}
+	if err := it.added(item); err != nil || it.open {
+		return err
+	}
+	for _, state := range []string{"in_progress", "searching", "completed"} {
+		if err := it.emit(event{Type: "response.web_search_call." + state, ItemID: item.ID, OutputIndex: &it.index}); err != nil {
+			return err
+		}
+	}
+	item.Status, item.Action = it.status, &searchAction{"search", query}
 	return it.done(item)
 }
 

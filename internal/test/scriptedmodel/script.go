@@ -41,7 +41,7 @@ type Usage struct {
 // length.
 var DefaultUsage = Usage{Input: 123, Cached: 23, Output: 45, Reasoning: 5}
 
-// Output is one output item of a response: [Say], [Reason] or [Call].
+// Output is one output item of a response: [Say], [Cite], [Reason], [Call] or [Search].
 type Output interface{ isOutput() }
 
 // Say is a message with this text.
@@ -59,7 +59,15 @@ type Call struct {
 	ID string
 }
 
+// Cite is a message with this text, all of which cites a web page.
+type Cite struct{ Text, URL, Title string }
+
+// Search is a web search, which the provider runs by itself.
+type Search string
+
 func (Say) isOutput()    {}
+func (Cite) isOutput()   {}
+func (Search) isOutput() {}
 func (Reason) isOutput() {}
 func (Call) isOutput()   {}
 

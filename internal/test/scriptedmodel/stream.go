@@ -112,7 +112,11 @@ func (p *player) output(out Output, last bool) error {
 	}
 	switch out := out.(type) {
 	case Say:
-		return it.message(string(out))
+		return it.message(string(out), []any{})
+	case Cite:
+		return it.message(out.Text, []any{citation{"url_citation", out.URL, out.Title, 0, len([]rune(out.Text))}})
+	case Search:
+		return it.search(string(out))
 	case Reason:
 		return it.reasoning(strings.Split(string(out), "\n\n"))
 	case Call:

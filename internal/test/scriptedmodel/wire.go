@@ -19,6 +19,9 @@ type event struct {
 	Text           *string   `json:"text,omitempty"`
 	Arguments      *string   `json:"arguments,omitempty"`
 	Logprobs       *[]any    `json:"logprobs,omitempty"`
+
+	AnnotationIndex *int `json:"annotation_index,omitempty"`
+	Annotation      any  `json:"annotation,omitempty"`
 }
 
 // response is the response object in the first and last events of a stream.
@@ -94,6 +97,27 @@ type textPart struct {
 
 func newTextPart(text string) textPart {
 	return textPart{Type: "output_text", Text: text, Annotations: []any{}, Logprobs: []any{}}
+}
+
+// citation is an annotation. Its indexes count characters.
+type citation struct {
+	Type  string `json:"type"`
+	URL   string `json:"url"`
+	Title string `json:"title"`
+	Start int    `json:"start_index"`
+	End   int    `json:"end_index"`
+}
+
+type searchItem struct {
+	ID     string        `json:"id"`
+	Type   string        `json:"type"`
+	Status string        `json:"status"`
+	Action *searchAction `json:"action,omitempty"`
+}
+
+type searchAction struct {
+	Type  string `json:"type"`
+	Query string `json:"query"`
 }
 
 type callItem struct {

@@ -1,0 +1,134 @@
+package prompt
+
+import (
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// WebSearch is how the model may search the web. The provider runs the searches.
+type WebSearch struct {
+	cached      bool // pages come from the provider's index only
+	contextSize string
+	domains     []string
+	location    map[string]string
+}
+
+// webSearchTypes are the types of the tool, see [ReadWebSearch].
+var webSearchTypes = []string{"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"}
+
+// IsWebSearch reports whether a tool of this type is a web search.
+func IsWebSearch(kind string) bool { return slices.Contains(webSearchTypes, kind) }
+
+// contextSizes are the values of search_context_size.
+var contextSizes = []string{"low", "medium", "high"}
+
+// maxDomains is how many domains a search may be limited to, as with OpenAI.
+const maxDomains = 100
+
+// ReadWebSearch reads a WebSearchTool, a WebSearchPreviewTool or the web_search_options of
+// chat completions.
+func ReadWebSearch(v jsontext.Value) (*WebSearch, *field.Error) {
+	s := new(WebSearch)
+	var size, location, filters, external jsontext.Value
+	v.Pick(
+		jsontext.Into("search_context_size", &size),
+		jsontext.Into("user_location", &location),
+		jsontext.Into("filters", &filters),
+		jsontext.Into("external_web_access", &external),
+	)
+	if f := field.OneOf(&s.contextSize, contextSizes, size); f != nil {
+		return nil, f.In("search_context_size")
+	}
+	if f := s.readLocation(location); f != nil {
+		return nil, f.In("user_location")
+	}
+	if f := s.readFilters(filters); f != nil {
+		return nil, f.In("filters")
+	}
+	s.cached = external.Kind() == jsontext.KindBool && !external.IsTrue()
+	return s, field.Optional(jsontext.KindBool, external).In("external_web_access")
+}
+
+// readLocation reads an approximate location: with its members beside the type, or, in chat
+// completions, in an object of their own.
+func (s *WebSearch) readLocation(v jsontext.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return f
+	}
+	var inner jsontext.Value
+	v.Pick(jsontext.Into("approximate", &inner))
+	if inner.Given() {
+		return s.readLocation(inner).In("approximate")
+	}
+	s.location = make(map[string]string, 4)
+	for name, v := range v.Members() {
+		switch name := string(name); name {
+		case "country", "region", "city", "timezone":
+			if f := field.Optional(jsontext.KindString, v); f != nil {
+				return f.In(name)
+			}
+			if v.Given() {
+				s.location[name] = v.Text()
+			}
+		}
+	}
+	return nil
+}
+
+func (s *WebSearch) readFilters(v jsontext.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindObject, v); f != nil {
+		return f
+	}
+	var domains jsontext.Value
+	v.Pick(jsontext.Into("allowed_domains", &domains))
+	if !domains.Given() {
+		return nil
+	}
+	if f := field.Expect(jsontext.KindArray, domains); f != nil {
+		return f.In("allowed_domains")
+	}
+	for i, v := range domains.Elements() {
+		if i == maxDomains {
+			return field.Invalid("must hold at most %d domains", maxDomains).In("allowed_domains")
+		}
+		if f := field.NonEmpty(v); f != nil {
+			return f.At(i).In("allowed_domains")
+		}
+		s.domains = append(s.domains, v.Text())
+	}
+	return nil
+}
+
+// searches reports whether the model may search the web.
+func (c *Conversation) searches() bool {
+	return c.Search != nil && !c.Choice.None && c.Choice.Only == nil
+}
+
+// configure sets the configuration of a thread.
+func (s *WebSearch) configure(config map[string]any) {
+	config["web_search"] = "live"
+	if s.cached {
+		config["web_search"] = "cached"
+	}
+	search := map[string]any{}
+	if s.contextSize != "" {
+		search["context_size"] = s.contextSize
+	}
+	if s.domains != nil {
+		search["allowed_domains"] = s.domains
+	}
+	if s.location != nil {
+		search["location"] = s.location
+	}
+	if len(search) > 0 {
+		config["tools"].(map[string]any)["web_search"] = search
+	}
+}

@@ -1,0 +1,68 @@
+package turn
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// webSearch is what a turn with web searches needs besides.
+type webSearch struct {
+	chars int // of the text so far
+	// ended is the phase of a message that has ended, until its annotations have come,
+	// which are the next event if there are any; nil: there is no such message.
+	ended *string
+}
+
+// searchStarted begins a web search. The history that a client sends back lacks it.
+func (m *Machine) searchStarted(e *codexrpc.Event) {
+	m.rest.differs = true
+	if m.opts.Items && !m.stopped() {
+		m.emit(Output{Kind: OutputSearchStart, ID: e.ItemID})
+	}
+}
+
+// searched ends a web search.
+func (m *Machine) searched(e *codexrpc.Event) {
+	m.rest.differs = true
+	if m.opts.Items && !m.stopped() {
+		m.emit(Output{Kind: OutputSearchEnd, ID: e.ItemID, Text: e.Text})
+	}
+}
+
+// annotated processes the annotations of the last message. They are dropped if the client
+// did not get the whole text, or not as the model wrote it: their indexes would be wrong.
+func (m *Machine) annotated(e *codexrpc.Event) {
+	begin := m.search.chars - e.Index
+	if !m.opts.WebSearch || m.stopped() || m.texts.last != e.ItemID || begin < 0 || m.report.Started > 0 {
+		return
+	}
+	m.emit(Output{Kind: OutputAnnotations, ID: e.ItemID, Text: e.Text, Part: begin})
+}
+
+// endMessage emits the end of the last message, which waits for its annotations.
+func (m *Machine) endMessage() {
+	if phase := m.search.ended; phase != nil {
+		m.search.ended = nil
+		if !m.stopped() {
+			m.policy.phase(*phase)
+		}
+	}
+}
+
+// messageEnded emits the end of a message, or lets it wait for annotations.
+func (m *Machine) messageEnded(phase string) {
+	if m.opts.WebSearch {
+		m.search.ended = new(strings.Clone(phase))
+		return
+	}
+	m.policy.phase(phase)
+}
+
+// countChars counts the text that was emitted.
+func (s *webSearch) countChars(o *Output) {
+	if o.Kind == OutputText {
+		s.chars += utf8.RuneCountInString(o.Text)
+	}
+}
