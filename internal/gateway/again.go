@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -15,15 +16,16 @@ import (
 // login if this one is spent or refused. It reports false if the failure stands. The error
 // is why the turn could not be started.
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
-	account := c.login.fail(failure)
+	// What they record matters to later requests, also if this one cannot be repeated.
+	account, refused := c.login.fail(failure), g.refused(c, failure)
 	switch {
 	case !c.repeatable:
 		return false, nil
 	case account:
 		return g.move(ctx, plan, c)
-	case c.stale(failure):
+	case c.kept.resumed && !errors.Is(failure, turn.ErrShutdown):
 		return true, g.startFresh(ctx, plan, c)
-	case g.refused(c, failure):
+	case refused:
 		at := c.place
 		at.instructions.Append = true
 		return true, g.startAt(ctx, at, plan, c)

@@ -37,7 +37,7 @@ func (g *Gateway) repeatable(at place) bool {
 }
 
 // refused reports whether a turn has failed because the provider refuses its
-// instructions and has to be started once more. It records the refusal for the login.
+// instructions. It records the refusal for the login.
 func (g *Gateway) refused(c *choice, failure error) bool {
 	if g.opts.Instructions != InstructionsAuto || c.place.instructions.Append || !apierror.RefusesInstructions(failure) {
 		return false
@@ -46,5 +46,5 @@ func (g *Gateway) refused(c *choice, failure error) bool {
 		g.opts.Logger.Warn("the provider refuses instructions in the place of codex's own prompt; from now on they follow it, see the option instructions",
 			"error", failure)
 	}
-	return c.repeatable
+	return true
 }

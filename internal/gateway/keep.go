@@ -2,11 +2,9 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -76,16 +74,6 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 	c.use(lease, lease.Login(c.place.process), done)
 	c.kept.resumed, c.kept.parked, c.repeatable = true, kept.Parked, true
 	return true
-}
-
-// stale reports whether a turn failed that went on in a kept thread and has put out
-// nothing yet, so that a fresh thread may do better.
-func (c *choice) stale(failure error) bool {
-	if !c.kept.resumed || !c.repeatable || errors.Is(failure, turn.ErrShutdown) {
-		return false
-	}
-	refused, ok := errors.AsType[*codexrpc.TurnError](failure)
-	return !ok || refused.Code != "usageLimitExceeded" && refused.Code != "unauthorized"
 }
 
 // reset forgets the kept thread: the turn starts on a fresh one.

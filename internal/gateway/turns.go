@@ -57,15 +57,17 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 		if !started {
 			break
 		}
-		if cause := context.Cause(ctx); failed != nil && cause != nil && !errors.Is(cause, turn.ErrShutdown) {
-			return cause
-		}
-		if failure = failed; failure == nil {
-			if !c.movable && !t.g.repeatable(c.place) {
-				t.settle(c, false)
+		if failed != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
+				return cause
 			}
-			failure, err = t.drive(ctx, c)
+			failure = failed
+			break
 		}
+		if !c.movable && !t.g.repeatable(c.place) {
+			t.settle(c, false)
+		}
+		failure, err = t.drive(ctx, c)
 	}
 	if failure == nil {
 		return err

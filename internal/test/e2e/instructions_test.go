@@ -315,3 +315,20 @@ func TestOtherRefusals(t *testing.T) {
 		t.Errorf("%s after %d requests: %s", response.Status, s.model.Stats().Requests, text)
 	}
 }
+
+// TestProviderTurnsStrict: a provider that has accepted the instructions of a model and
+// then refuses them fails one request at most.
+func TestProviderTurnsStrict(t *testing.T) {
+	s := newSite(t, "conversations off")
+	if response, text := s.post(chatBody("say:accepted", nil), nil); response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, text)
+	}
+	s.model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{End: scriptedmodel.ForeignInstructions{}}, !r.LeadsWithOwnPrompt()
+	})
+	_, _ = s.post(chatBody("say:refused", nil), nil)
+	response, text := s.post(chatBody("say:appended", nil), nil)
+	if response.StatusCode != http.StatusOK || !strings.Contains(text, "appended") {
+		t.Errorf("%s %s", response.Status, text)
+	}
+}
