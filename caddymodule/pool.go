@@ -83,14 +83,23 @@ func (l *leased) Resume(claim func(*gateway.Conversations) bool) (done func(), f
 	return nil, false
 }
 
-// Login returns the login of a process of the pool.
-func (l *leased) Login(process *appserver.Process) *gateway.Login {
-	for _, m := range l.members {
-		if p := m.current(); p != nil && p.Process == process {
-			return p.login
+// find returns the index of the member whose process this is, and the pooled process;
+// nil if it is about to end.
+func (p *pool) find(wanted *appserver.Process) (at int, found *process) {
+	for i, m := range p.members {
+		if one := m.current(); one != nil && one.Process == wanted {
+			return i, one
 		}
 	}
-	return new(gateway.Login) // the process is about to end
+	return 0, nil
+}
+
+// Login returns the login of a process of the pool.
+func (l *leased) Login(process *appserver.Process) *gateway.Login {
+	if _, p := l.find(process); p != nil {
+		return p.login
+	}
+	return new(gateway.Login)
 }
 
 // rests reports whether the login of a process rests, while there are others.
@@ -101,10 +110,8 @@ func (p *pool) rests(process *process) bool {
 
 // Conversations returns those of a process of the pool.
 func (l *leased) Conversations(process *appserver.Process) *gateway.Conversations {
-	for i, m := range l.members {
-		if p := m.current(); p != nil && l.keeps[i] && p.Process == process {
-			return p.conversations
-		}
+	if at, p := l.find(process); p != nil && l.keeps[at] {
+		return p.conversations
 	}
 	return nil
 }
