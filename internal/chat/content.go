@@ -23,15 +23,8 @@ func readContent(m *prompt.Message, v jsontext.Value) *field.Error {
 }
 
 func readParts(m *prompt.Message, v jsontext.Value) *field.Error {
-	for i, v := range v.Elements() {
-		if i == prompt.MaxItems {
-			return prompt.TooManyItems()
-		}
-		p, f := readPart(m, v)
-		if f != nil {
-			return f.At(i)
-		}
-		m.Content = append(m.Content, p)
+	if f := m.ReadParts(v, readPart); f != nil {
+		return f
 	}
 	if len(m.Content) == 0 {
 		m.Text = prompt.NoText

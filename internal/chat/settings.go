@@ -3,6 +3,7 @@ package chat
 import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 func (r *Request) readStreamOptions(v jsontext.Value) *field.Error {
@@ -34,7 +35,7 @@ func (r *Request) readLogprobs(v jsontext.Value) *field.Error {
 		return f
 	}
 	if v.IsTrue() {
-		return field.Unsupported("is not supported: Codex gives no log probabilities")
+		return prompt.NoLogprobs()
 	}
 	return nil
 }
@@ -46,7 +47,7 @@ func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindNumber, v); f != nil {
 		return f
 	}
-	return field.Unsupported("is not supported: Codex gives no log probabilities")
+	return prompt.NoLogprobs()
 }
 
 func (r *Request) readModalities(v jsontext.Value) *field.Error {

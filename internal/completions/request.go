@@ -29,14 +29,8 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 		return nil, apiErr
 	}
 	r := new(Request)
-	for name, v := range root.Members() {
-		read, known := readers[string(name)]
-		if !known {
-			continue
-		}
-		if f := read(r, v); f != nil {
-			return nil, f.In(string(name)).APIError()
-		}
+	if f := field.Members(root, r, readers); f != nil {
+		return nil, f.APIError()
 	}
 	if r.prompt == nil {
 		return nil, field.Missing().In("prompt").APIError()
@@ -125,7 +119,7 @@ func (r *Request) readLogprobs(v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindNumber, v); f != nil {
 		return f
 	}
-	return field.Unsupported("is not supported: Codex gives no log probabilities")
+	return prompt.NoLogprobs()
 }
 
 // Echo is the text that each answer begins with: the prompt, if the client wants that.

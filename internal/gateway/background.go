@@ -12,7 +12,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // maxBackground is how long a background response may take from its creation on.
@@ -85,38 +84,13 @@ func (n *nobody) WriteHeader(int)                {}
 type logResponder struct {
 	log     *eventlog.Log
 	encoder *responses.Stream
-	held    *held
-	opened  bool
+	events
 }
 
 func (g *Gateway) newLogResponder(x *exchange, form *responseForm) *logResponder {
 	log := g.running.logs.Open(x.user, form.meta.ID)
-	return &logResponder{log: log, encoder: responses.NewStream(form.meta, log.Append), held: g.hold()}
-}
-
-// write adds the events of the outputs to the log.
-func (l *logResponder) write(choice int, outputs []turn.Output) error {
-	for i := range outputs {
-		if err := l.held.add(&outputs[i]); err != nil {
-			return err
-		}
-		if err := l.open(); err != nil {
-			return err
-		}
-		if err := l.encoder.Write(choice, outputs[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// open writes the first events, once.
-func (l *logResponder) open() error {
-	if l.opened {
-		return nil
-	}
-	l.opened = true
-	return l.encoder.Open()
+	encoder := responses.NewStream(form.meta, log.Append)
+	return &logResponder{log, encoder, events{to: encoder, held: g.hold()}}
 }
 
 // nextWake is when the first events are due.
@@ -140,5 +114,3 @@ func (l *logResponder) finish(err error) requestOutcome {
 	}
 	return requestOutcome{apiErr: apiErr, streamed: true}
 }
-
-func (l *logResponder) close() { l.held.release() }

@@ -24,21 +24,22 @@ type streamResponder struct {
 	x       *exchange
 	writer  *sse.Writer
 	encoder streamEncoder
-	held    *held
-	header  time.Time // when the header goes out at the latest
-	opened  bool      // the encoder has begun
+	events
+	header time.Time // when the header goes out at the latest
 }
 
 func (g *Gateway) newStreamResponder(x *exchange, form form) *streamResponder {
 	writer := sse.NewWriter(x.w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: g.opts.Keepalive})
+	encoder := form.stream(writer)
 	s := &streamResponder{
 		g:       g,
 		x:       x,
 		writer:  writer,
-		encoder: form.stream(writer),
+		encoder: encoder,
+		events:  events{to: encoder},
 		header:  time.Now().Add(headerDelay),
 	}
-	if s.encoder.Holds() {
+	if encoder.Holds() {
 		s.held = g.hold()
 	}
 	return s
@@ -46,27 +47,10 @@ func (g *Gateway) newStreamResponder(x *exchange, form form) *streamResponder {
 
 // write writes the events of all outputs and flushes once.
 func (s *streamResponder) write(choice int, outputs []turn.Output) error {
-	for i := range outputs {
-		if err := s.held.add(&outputs[i]); err != nil {
-			return err
-		}
-		if err := s.open(); err != nil {
-			return err
-		}
-		if err := s.encoder.Write(choice, outputs[i]); err != nil {
-			return err
-		}
+	if err := s.events.write(choice, outputs); err != nil {
+		return err
 	}
 	return s.flush()
-}
-
-// open begins the stream.
-func (s *streamResponder) open() error {
-	if s.opened {
-		return nil
-	}
-	s.opened = true
-	return s.encoder.Open()
 }
 
 // flush sends what is written, with the end of the stream if it is due.
@@ -129,7 +113,7 @@ func (s *streamResponder) finish(err error) requestOutcome {
 	if !s.writer.Started() {
 		return s.g.refuseLost(s.x, err)
 	}
-	return requestOutcome{apiErr: apierror.ClientGone(), lost: err, streamed: true}
+	return lostStream(err)
 }
 
 // fail ends the stream with an error.
@@ -142,5 +126,3 @@ func (s *streamResponder) fail(apiErr *apierror.Error) error {
 	}
 	return s.flush()
 }
-
-func (s *streamResponder) close() { s.held.release() }

@@ -72,6 +72,21 @@ func TooManyItems() *field.Error {
 	return field.Invalid("must hold at most %d elements, counting parts and calls", MaxItems)
 }
 
+// ReadParts reads the parts of a content, each with read.
+func (m *Message) ReadParts(parts jsontext.Value, read func(*Message, jsontext.Value) (Part, *field.Error)) *field.Error {
+	for i, v := range parts.Elements() {
+		if i == MaxItems {
+			return TooManyItems()
+		}
+		p, f := read(m, v)
+		if f != nil {
+			return f.At(i)
+		}
+		m.Content = append(m.Content, p)
+	}
+	return nil
+}
+
 // Count adds the elements of a message, and returns an error if they are too many.
 func (c *Conversation) Count(m *Message) *field.Error {
 	if c.Elements += 1 + len(m.Content) + len(m.Calls); c.Elements > MaxItems {

@@ -80,3 +80,8 @@ func (c *Conversation) ReadStream(v jsontext.Value) *field.Error {
 	c.Stream = v.IsTrue()
 	return f
 }
+
+// NoLogprobs returns the error of a request for log probabilities.
+func NoLogprobs() *field.Error {
+	return field.Unsupported("is not supported: Codex gives no log probabilities")
+}

@@ -11,14 +11,8 @@ import (
 // that have no form in a chat.
 func DecodeInput(root jsontext.Value) (*Request, *field.Error) {
 	r := new(Request)
-	for name, v := range root.Members() {
-		read, known := inputReaders[string(name)]
-		if !known {
-			continue
-		}
-		if f := read(r, v); f != nil {
-			return nil, f.In(string(name))
-		}
+	if f := field.Members(root, r, inputReaders); f != nil {
+		return nil, f
 	}
 	if len(r.input) == 0 {
 		return nil, field.Invalid("must hold at least one item").In("input")

@@ -14,17 +14,7 @@ func readItemContent(m *prompt.Message, v jsontext.Value) *field.Error {
 		m.Text = v
 		return nil
 	case jsontext.KindArray:
-		for i, v := range v.Elements() {
-			if i == prompt.MaxItems {
-				return prompt.TooManyItems()
-			}
-			p, f := readItemPart(m, v)
-			if f != nil {
-				return f.At(i)
-			}
-			m.Content = append(m.Content, p)
-		}
-		return nil
+		return m.ReadParts(v, readItemPart)
 	}
 	return field.WrongType("a string or an array of parts", v)
 }

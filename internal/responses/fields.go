@@ -107,7 +107,7 @@ func (r *Request) readInclude(v jsontext.Value) *field.Error {
 		case name == includeEncrypted:
 			r.encrypted = true
 		case name == includeLogprobs:
-			return field.Unsupported("is not supported: Codex gives no log probabilities").At(i)
+			return prompt.NoLogprobs().At(i)
 		case !slices.Contains(includable, name):
 			return field.Invalid("must be one of %s", strings.Join(includable, ", ")).At(i)
 		}

@@ -82,14 +82,8 @@ func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 // decode reads the fields of a request into r.
 func decode(root jsontext.Value, r *Request) (*Request, *apierror.Error) {
 	r.store = true
-	for name, v := range root.Members() {
-		read, known := readers[string(name)]
-		if !known {
-			continue
-		}
-		if f := read(r, v); f != nil {
-			return nil, f.In(string(name)).APIError()
-		}
+	if f := field.Members(root, r, readers); f != nil {
+		return nil, f.APIError()
 	}
 	if f := r.check(); f != nil {
 		return nil, f.APIError()
@@ -224,7 +218,7 @@ func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
 		return f
 	}
 	if string(v) != "0" {
-		return field.Unsupported("is not supported: Codex gives no log probabilities")
+		return prompt.NoLogprobs()
 	}
 	return nil
 }
