@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
 func init() {
@@ -51,70 +51,17 @@ func adminRoute(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler 
 	})
 }
 
-// adminStatus is the body of GET /codex/status.
-type adminStatus struct {
-	Version    string            `json:"version"` // of this module
-	AppServers []appServerStatus `json:"app_servers"`
-	Turns      turnsStatus       `json:"turns"`
-}
-
-// turnsStatus counts the turns of all handlers.
-type turnsStatus struct {
-	Running int `json:"running"`
-	Waiting int `json:"waiting"` // requests in the queue
-}
-
-// appServerStatus is the status of one process. Times are in RFC 3339.
-type appServerStatus struct {
-	ID           string     `json:"id"`                // as in metrics, events and /codex/restart
-	Program      string     `json:"program,omitempty"` // without its arguments, which may contain secrets
-	Home         string     `json:"home,omitempty"`
-	Address      string     `json:"address,omitempty"` // of an app-server that runs elsewhere
-	State        string     `json:"state"`
-	Since        time.Time  `json:"since"`
-	Reason       string     `json:"reason,omitempty"` // why it is not ready
-	RetryAt      *time.Time `json:"retry_at,omitempty"`
-	Login        string     `json:"login"`                  // "ok", "missing" or "unknown"
-	Instructions string     `json:"instructions,omitempty"` // "append": the provider refuses to have its prompt replaced
-	PID          int        `json:"pid,omitempty"`
-	Version      string     `json:"version,omitempty"`
-	Restarts     int        `json:"restarts"`
-	Replacements int        `json:"replacements"`
-	Threads      int        `json:"threads"`
-	Draining     int        `json:"draining"`
-	Memory       int64      `json:"memory_bytes,omitempty"`
-
-	Plan          planStatus          `json:"plan"`
-	Conversations conversationsStatus `json:"conversations"`
-}
-
-// planStatus is what the model's provider says to the login.
-type planStatus struct {
-	State    gateway.LoginState `json:"state"`               // "unknown", "fine", "spent" or "refused"
-	ResetsAt *time.Time         `json:"resets_at,omitempty"` // of a spent plan
-}
-
-func planOf(login *gateway.Login) planStatus {
+func planOf(login *gateway.Login) status.Plan {
 	state, resets := login.State()
-	status := planStatus{State: state}
+	plan := status.Plan{State: string(state)}
 	if !resets.IsZero() {
-		status.ResetsAt = &resets
+		plan.ResetsAt = &resets
 	}
-	return status
-}
-
-// conversationsStatus counts the threads that are kept, and what became of requests for
-// which one was.
-type conversationsStatus struct {
-	Kept      int            `json:"kept"`      // parked ones included
-	Parked    int            `json:"parked"`    // with turns that wait for results
-	Continued int            `json:"continued"` // requests that continued in a kept thread
-	Resumed   int            `json:"resumed"`   // requests that resumed a parked turn
-	Fallbacks map[string]int `json:"fallbacks"` // requests that got a fresh thread after all, by reason
+	return plan
 }
 
 func serveStatus(w http.ResponseWriter, _ *http.Request) error {
-	body := adminStatus{Version: version(), AppServers: []appServerStatus{}}
+	body := status.Document{Version: version(), AppServers: []status.AppServer{}}
 	for _, m := range monitors() {
 		body.AppServers = append(body.AppServers, statusOf(m))
 	}
@@ -122,9 +69,9 @@ func serveStatus(w http.ResponseWriter, _ *http.Request) error {
 	return writeAdmin(w, body)
 }
 
-func statusOf(m *monitor) appServerStatus {
+func statusOf(m *monitor) status.AppServer {
 	s := m.process.Status()
-	status := appServerStatus{
+	one := status.AppServer{
 		ID:           m.id,
 		Home:         m.config.Home,
 		Address:      s.Address,
@@ -141,18 +88,18 @@ func statusOf(m *monitor) appServerStatus {
 		Memory:       s.Memory,
 
 		Plan:          planOf(m.process.login),
-		Conversations: conversationsStatus(m.process.conversations.Stats()),
+		Conversations: status.Conversations(m.process.conversations.Stats()),
 	}
 	if len(m.config.Command) > 0 && !s.Remote {
-		status.Program = filepath.Base(m.config.Command[0])
+		one.Program = filepath.Base(m.config.Command[0])
 	}
 	if s.Strict {
-		status.Instructions = string(gateway.InstructionsAppend)
+		one.Instructions = string(gateway.InstructionsAppend)
 	}
 	if !s.RetryAt.IsZero() {
-		status.RetryAt = &s.RetryAt
+		one.RetryAt = &s.RetryAt
 	}
-	return status
+	return one
 }
 
 // login returns whether Codex is logged in. A process that needs a login is ready only

@@ -61,7 +61,7 @@ func (a *App) register(cfg appserver.Config, ordinal int, limits conversation.Li
 	if err != nil {
 		return nil, err
 	}
-	key = fmt.Sprintf("%s/%d", key, ordinal)
+	key = processOf(key, ordinal)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, ok := a.members[key]

@@ -188,3 +188,12 @@ func processKey(cfg appserver.Config) (string, error) {
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:]), nil
 }
+
+// processOf returns the key of one of the processes with a configuration.
+func processOf(key string, ordinal int) string { return fmt.Sprintf("%s/%d", key, ordinal) }
+
+// processID returns the name of a process, which does not reveal the configuration.
+func processID(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:4])
+}

@@ -2,8 +2,6 @@ package caddymodule
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -29,7 +27,7 @@ const (
 // monitor follows a pooled process: it emits events of its starts and ends, and presents
 // it to the metrics, the usage and the admin API.
 type monitor struct {
-	id      string // a name that does not reveal the configuration
+	id      string
 	process *process
 	config  appserver.Config
 	emitter func() *App // returns the app that emits the events; nil: there is none
@@ -47,9 +45,8 @@ type monitor struct {
 // newMonitor returns the monitor of a process that is not started yet. key is its key in
 // the pool.
 func newMonitor(key string, config appserver.Config, process *process) *monitor {
-	sum := sha256.Sum256([]byte(key))
 	m := &monitor{
-		id:      hex.EncodeToString(sum[:4]),
+		id:      processID(key),
 		process: process,
 		config:  config,
 		emitter: process.emitter,

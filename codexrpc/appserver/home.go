@@ -66,9 +66,9 @@ func userHome() string {
 	return ""
 }
 
-// operatorHome returns the CODEX_HOME with the login and the provider: that of the
+// OperatorHome returns the CODEX_HOME with the login and the provider: that of the
 // configuration, else the one that Codex would use. It returns "" if there is none.
-func (cfg *Config) operatorHome() (string, error) {
+func (cfg *Config) OperatorHome() (string, error) {
 	home := cmp.Or(cfg.Home, cfg.Env[homeVariable], os.Getenv(homeVariable))
 	if home == "" {
 		account := userHome()
@@ -82,7 +82,7 @@ func (cfg *Config) operatorHome() (string, error) {
 
 // newPrivateHome makes a home within dir. The error says what an operator can do.
 func (cfg *Config) newPrivateHome(dir string) (*privateHome, error) {
-	operator, err := cfg.operatorHome()
+	operator, err := cfg.OperatorHome()
 	if err != nil {
 		return nil, err
 	}

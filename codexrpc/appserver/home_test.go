@@ -84,7 +84,7 @@ func TestOperatorHome(t *testing.T) {
 		{Config{}, "", filepath.Join(user, ".codex")},
 	} {
 		t.Setenv("CODEX_HOME", test.environment)
-		if got, err := test.cfg.operatorHome(); err != nil || got != test.want {
+		if got, err := test.cfg.OperatorHome(); err != nil || got != test.want {
 			t.Errorf("%+v: got %q, %v; want %q", test.cfg, got, err, test.want)
 		}
 	}

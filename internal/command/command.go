@@ -1,0 +1,103 @@
+// Package command has the commands of `caddy codex`, which an operator runs in a shell.
+// They read the configuration of Caddy and ask the one that runs, if one does.
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+)
+
+// AppServer is a configured app-server.
+type AppServer struct {
+	ID     string // of its first process, as in /codex/status
+	Config appserver.Config
+}
+
+// Configured returns the app-servers of a configuration of Caddy, which is JSON, in its
+// order and each once. The error says what is wrong with the configuration.
+type Configured func(config []byte) ([]AppServer, error)
+
+// title names an app-server: its number, which begins with 1, and its id.
+func (a *AppServer) title(number int) string {
+	return fmt.Sprintf("app_server %d (%s)", number, a.ID)
+}
+
+// is describes what an app-server is, on one line.
+func (a *AppServer) is() string {
+	if a.Config.Connect != "" {
+		return "elsewhere, at an address"
+	}
+	program := filepath.Base(a.Config.Command[0])
+	home, err := a.Config.OperatorHome()
+	if err != nil || home == "" {
+		return program
+	}
+	return program + ", CODEX_HOME " + home
+}
+
+// configFlags adds the flags that name a configuration.
+func configFlags(cmd *cobra.Command) {
+	cmd.Flags().StringP("config", "c", "", "Configuration file (default: the Caddyfile of this directory)")
+	cmd.Flags().StringP("adapter", "a", "", "Name of the config adapter to apply")
+}
+
+// read returns the app-servers of the configuration that the flags name.
+func (configured Configured) read(fl caddycmd.Flags) ([]AppServer, error) {
+	config, file, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
+	if err != nil {
+		return nil, err
+	}
+	if file == "" {
+		return nil, errors.New("there is no Caddyfile in this directory; name the configuration with --config")
+	}
+	servers, err := configured(config)
+	if err == nil && len(servers) == 0 {
+		err = fmt.Errorf("%s has no handler codex", file)
+	}
+	return servers, err
+}
+
+// choose returns the app-server that an argument names: by its number, its id or its
+// CODEX_HOME. No argument names the only one.
+func choose(servers []AppServer, args []string) (number int, err error) {
+	switch {
+	case len(args) > 1:
+		return 0, errors.New("name one app_server alone")
+	case len(args) == 0 && len(servers) == 1:
+		return 1, nil
+	}
+	wanted := ""
+	if len(args) == 1 {
+		wanted = args[0]
+	}
+	home, _ := filepath.Abs(wanted)
+	for i := range servers {
+		own, _ := servers[i].Config.OperatorHome()
+		if wanted == strconv.Itoa(i+1) || wanted == servers[i].ID || wanted != "" && home == own && servers[i].Config.Connect == "" {
+			return i + 1, nil
+		}
+	}
+	err = fmt.Errorf("which app_server? Name one by its number, its id or its CODEX_HOME:")
+	if wanted != "" {
+		err = fmt.Errorf("there is no app_server %q; name one by its number, its id or its CODEX_HOME:", wanted)
+	}
+	for i := range servers {
+		err = fmt.Errorf("%w\n  %s: %s", err, servers[i].title(i+1), servers[i].is())
+	}
+	return 0, err
+}
+
+// adminAddress returns the address of the admin API of the Caddy that runs.
+func adminAddress(fl caddycmd.Flags) (string, error) {
+	address, err := caddycmd.DetermineAdminAPIAddress(fl.String("address"), nil, fl.String("config"), fl.String("adapter"))
+	return cmp.Or(address, "localhost:2019"), err
+}
