@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
@@ -41,7 +41,7 @@ const (
 var storeTypes = []string{storeMemory, storeStorage, storeOff}
 
 // runningResponses are the responses that are being made. A reload keeps them.
-var runningResponses = gateway.NewRunning()
+var runningResponses = objects.NewRunning()
 
 // memoryStores are the stores in memory, by their limits. A store exists as long as a
 // configuration uses it, so that a reload keeps the responses.

@@ -11,21 +11,19 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/eventlog"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
-
-// maxBackground is how long a background response may take from its creation on.
-const maxBackground = time.Hour
 
 // detach lets a response be made in the background, on a goroutine of its own, and answers
 // its client: with the response as it is now, or with the stream of its events.
 func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestOutcome {
 	w, r := x.w, x.r
-	if err := g.claim(r.Context(), form); err != nil {
-		return g.refuse(w, r, g.storeFailed(r.Context(), r, err))
+	if err := g.objects.Claim(r.Context(), form.underWay()); err != nil {
+		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
 	}
 	setHeaders(w.Header(), req)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), maxBackground, apierror.BackgroundTimeout(maxBackground))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	own := *x
 	x.cleanup = nil // the goroutine runs them
 	own.atEnd(cancel)
@@ -35,7 +33,7 @@ func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestO
 	own.log = g.newLogResponder(&own, form)
 	ctx, stop := context.WithCancelCause(ctx)
 	own.r = own.r.WithContext(ctx)
-	own.atEnd(g.keepClaim(form.meta.ID, stop))
+	own.atEnd(g.objects.KeepClaim(form.meta.ID, stop))
 	ctx = g.enter(&own, req)
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, &own, req)
@@ -88,7 +86,7 @@ type logResponder struct {
 }
 
 func (g *Gateway) newLogResponder(x *exchange, form *responseForm) *logResponder {
-	log := g.running.logs.Open(x.user, form.meta.ID)
+	log := g.objects.Running.Logs.Open(x.user, form.meta.ID)
 	encoder := responses.NewStream(form.meta, log.Append)
 	return &logResponder{log, encoder, events{to: encoder, held: g.hold()}}
 }

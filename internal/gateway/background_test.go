@@ -40,7 +40,7 @@ func backgroundServer(t *testing.T, opts Options, faults fakecodex.Faults) (url 
 	t.Cleanup(func() {
 		server.Close()
 		waitForAll(t, g)
-		g.running.logs.ForgetAll()
+		g.objects.Running.Logs.ForgetAll()
 	})
 	return server.URL + "/v1/responses", g
 }
@@ -49,7 +49,7 @@ func backgroundServer(t *testing.T, opts Options, faults fakecodex.Faults) (url 
 func waitForAll(t *testing.T, g *Gateway) {
 	ctx, end := context.WithTimeout(context.Background(), patience)
 	defer end()
-	if g.running.Wait(ctx); ctx.Err() != nil {
+	if g.objects.Running.Wait(ctx); ctx.Err() != nil {
 		t.Error("a response goes on")
 	}
 }

@@ -90,12 +90,11 @@ func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Err
 // streamResponse streams the events of a background response of the caller.
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
 	user := g.opts.User(r)
-	if log := g.running.logs.Find(user, id); log != nil {
+	if log := g.objects.Running.Logs.Find(user, id); log != nil {
 		return g.follow(w, r, log, from)
 	}
-	entry, apiErr := g.entry(r, id)
+	_, apiErr := g.objects.Response(r, id)
 	if apiErr == nil {
-		entry.Release()
 		apiErr = apierror.NoEvents("stream", ": this Caddy keeps them of background responses that it runs, and for five minutes after their ends")
 	}
 	return g.refuse(w, r, apiErr)

@@ -9,15 +9,16 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/socket"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -45,7 +46,7 @@ type Options struct {
 	NoReasoning  bool                      // clients get no summaries of the reasoning
 	Instructions Instructions              // empty: InstructionsAuto
 	Responses    responsestore.Store       // keeps responses; nil: they are not kept
-	Running      *Running                  // the responses under way, over reloads; nil: only these
+	Running      *objects.Running          // the responses under way, over reloads; nil: only these
 	Observer     Observer
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
 	Logger       *slog.Logger
@@ -60,11 +61,8 @@ type Gateway struct {
 
 	answers   *budget.Budget // of answers until their ends
 	maxAnswer int64          // of one of them, in bytes
-	running   *Running
-
-	sockets    atomic.Int64 // WebSockets that are open
-	socketsEnd context.Context
-	endSockets context.CancelFunc
+	objects   *objects.Objects
+	sockets   *socket.Server
 }
 
 // New returns a gateway.
@@ -76,21 +74,19 @@ func New(upstream Upstream, opts Options) *Gateway {
 		opts.Instructions = InstructionsAuto
 	}
 	if opts.Running == nil {
-		opts.Running = NewRunning()
+		opts.Running = objects.NewRunning()
 	}
-	socketsEnd, endSockets := context.WithCancel(context.Background())
 	return &Gateway{
-		socketsEnd: socketsEnd,
-		endSockets: endSockets,
-		upstream:   upstream,
-		opts:       opts,
+		upstream: upstream,
+		opts:     opts,
 		queue: queue.New(queue.Options{
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait,
 		}),
 		answers:   budget.New(answerMemory),
 		maxAnswer: maxAnswer,
 		bodies:    reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody),
-		running:   opts.Running,
+		objects:   &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
+		sockets:   socket.NewServer(opts.MaxBody),
 	}
 }
 

@@ -5,19 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
-
-// storeTimeout bounds each use of the store of responses, which may be on another
-// machine.
-const storeTimeout = 10 * time.Second
 
 // resolve adds the responses that the request follows and the items that it refers
 // to. Together these are at most as large as a body may be, and their memory counts
@@ -32,15 +27,15 @@ func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.E
 			return apierror.NoStore("conversation")
 		}
 		q.DontStore()
-		if q.socket == nil {
+		if q.session == nil {
 			return q.resolveWithoutStore()
 		}
 	}
-	if q.socket != nil {
-		store = socketStore{store, q.socket}
+	if q.session != nil {
+		store = sessionStore{store, q.session}
 	}
 	stored := responsestore.NewReader(store, x.user, q.g.opts.MaxBody, x.body.Grow)
-	timed, cancel := context.WithTimeout(ctx, storeTimeout)
+	timed, cancel := context.WithTimeout(ctx, objects.StoreTimeout)
 	defer cancel()
 	var earlier []json.RawMessage
 	if before := cmp.Or(q.PreviousID(), q.ConversationID()); before != "" {
@@ -57,7 +52,7 @@ func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.E
 		return q.notFound(ctx, x.r, err)
 	}
 	apiErr := q.Resolve(earlier, found)
-	remembered := q.socket != nil && !q.Stored()
+	remembered := q.session != nil && !q.Stored()
 	if apiErr == nil && (q.Stored() || q.ConversationID() != "" || remembered) {
 		q.input = q.InputItems(q.suffix) // with the URLs of images that are still to be fetched
 	}
@@ -125,15 +120,5 @@ func (g *Gateway) notRead(ctx context.Context, r *http.Request, err error) *apie
 	if errors.Is(err, responsestore.ErrNoMemory) {
 		return apierror.BodyMemory()
 	}
-	return g.storeFailed(ctx, r, err)
-}
-
-// storeFailed logs why the store does not work, and returns what a client is told.
-func (g *Gateway) storeFailed(ctx context.Context, r *http.Request, err error) *apierror.Error {
-	if ctx.Err() == nil { // else the request has ended anyway
-		g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the store of responses failed",
-			slog.String("request_id", requestID(r)),
-			slog.String("error", err.Error()))
-	}
-	return apierror.StoreUnavailable()
+	return g.objects.Failed(ctx, r, err)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -50,11 +51,11 @@ func (c responsesCodec) decoded(decoded *responses.Request, apiErr *apierror.Err
 // responsesRequest is a decoded request for a response.
 type responsesRequest struct {
 	*responses.Request
-	g      *Gateway
-	suffix string            // of the ids of the response and its items
-	input  []json.RawMessage // as it is kept; nil: it is not
-	socket *socket           // nil: it came by POST
-	before []json.RawMessage // the items before the input, if they are to be remembered
+	g       *Gateway
+	suffix  string            // of the ids of the response and its items
+	input   []json.RawMessage // as it is kept; nil: it is not
+	session *session          // nil: it came by POST
+	before  []json.RawMessage // the items before the input, if they are to be remembered
 }
 
 // Choices is 1: a response has no others.
@@ -65,7 +66,7 @@ func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Op
 	options.Items = true
 	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
 	f := &responseForm{
-		g: q.g, x: x, request: q.Request, streamed: plan.Stream, socket: q.socket, before: q.before,
+		g: q.g, x: x, request: q.Request, streamed: plan.Stream, session: q.session, before: q.before,
 		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID(), Conversation: q.ConversationID(), Input: q.input},
 	}
 	f.meta = q.Meta(q.suffix)
@@ -84,7 +85,7 @@ type responseForm struct {
 	meta     responses.Meta
 	entry    *responsestore.Entry // as it is kept; its response and its output come last
 	streamed bool
-	socket   *socket           // nil: it came by POST
+	session  *session          // nil: it came by POST
 	before   []json.RawMessage // the items before the input, if they are to be remembered
 }
 
@@ -101,7 +102,12 @@ func (f *responseForm) track(ctx context.Context) (context.Context, func()) {
 	if !f.streamed && !f.request.Background() {
 		return ctx, func() {}
 	}
-	return f.g.running.begin(ctx, f)
+	return f.g.objects.Running.Begin(ctx, f.underWay())
+}
+
+// underWay returns the response as others see it before its end.
+func (f *responseForm) underWay() objects.Response {
+	return objects.Response{ID: f.meta.ID, Entry: f.entry, Stored: f.request.Stored(), InProgress: f.meta.InProgress}
 }
 
 func (f *responseForm) forget() bool {
@@ -112,21 +118,26 @@ func (f *responseForm) forget() bool {
 // keep stores the response that has just ended. Its client gets it even if that
 // fails.
 func (f *responseForm) keep(record responses.Record) {
-	f.g.running.ended(f.meta.ID, record.Response)
+	f.g.objects.Running.Ended(f.meta.ID, record.Response)
 	f.entry.Response, f.entry.Output = record.Response, record.Output
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), storeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), objects.StoreTimeout)
 	defer cancel()
 	if id := f.request.ConversationID(); id != "" && record.Well {
-		f.appendTo(ctx, id)
+		f.logKept(ctx, "a response could not be added to its conversation", f.g.objects.AppendResponse(ctx, id, f.entry))
 	}
 	if !f.request.Stored() {
-		if f.socket != nil && record.Well {
+		if f.session != nil && record.Well {
 			f.remember()
 		}
 		return
 	}
-	if err := f.g.opts.Responses.Put(ctx, f.meta.ID, f.entry); err != nil {
-		f.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "a response could not be kept",
+	f.logKept(ctx, "a response could not be kept", f.g.opts.Responses.Put(ctx, f.meta.ID, f.entry))
+}
+
+// logKept logs why a response could not be kept; err may be nil.
+func (f *responseForm) logKept(ctx context.Context, what string, err error) {
+	if err != nil {
+		f.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, what,
 			slog.String("request_id", requestID(f.x.r)),
 			slog.String("response", f.meta.ID),
 			slog.String("error", err.Error()))
@@ -139,7 +150,7 @@ func (f *responseForm) remember() {
 	for item := range f.entry.Items() {
 		items = append(items, slices.Clone(item)) // else the whole response is held
 	}
-	f.socket.remember(f.meta.ID, &responsestore.Entry{User: f.x.user, Response: json.RawMessage("{}"), Input: items})
+	f.session.remember(f.meta.ID, &responsestore.Entry{User: f.x.user, Response: json.RawMessage("{}"), Input: items})
 }
 
 // responseStream encodes an answer as the events of a response.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -33,7 +34,7 @@ type run struct {
 	serverLog  lockedBuffer
 	fleet      *fleet
 	store      responsestore.Store
-	running    *gateway.Running
+	running    *objects.Running
 	exit       context.Context
 	exitNow    context.CancelFunc
 	exiting    sync.WaitGroup // goroutines started by the exit
@@ -60,7 +61,7 @@ type run struct {
 func play(p *plan, recordings *fakecodex.Transcripts) *run {
 	r := &run{
 		plan: p, recordings: recordings, trace: newTrace(), network: newNetwork(),
-		logger: slog.New(slog.DiscardHandler), store: responsestore.NewMemory(64<<20, time.Hour), running: gateway.NewRunning(),
+		logger: slog.New(slog.DiscardHandler), store: responsestore.NewMemory(64<<20, time.Hour), running: objects.NewRunning(),
 		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string), followed: make(map[string]string),
 	}
 	for i := range p.Clients {

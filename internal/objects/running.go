@@ -1,4 +1,4 @@
-package gateway
+package objects
 
 import (
 	"context"
@@ -14,15 +14,23 @@ import (
 // Running is the register of the responses that are being streamed or run in the
 // background, so that they can be read and cancelled. It has as many as turns may run.
 type Running struct {
-	logs *eventlog.Logs // the events of background responses
+	Logs *eventlog.Logs // the events of background responses
 
 	mu   sync.Mutex
 	byID map[string]*running
 }
 
-// running is one of them.
+// Response is a response that goes on.
+type Response struct {
+	ID         string
+	Entry      *responsestore.Entry   // without a response yet
+	Stored     bool                   // it can be read by its id
+	InProgress func() json.RawMessage // returns it as it is now, without its output
+}
+
+// running is a response in the register.
 type running struct {
-	form   *responseForm
+	Response
 	cancel context.CancelCauseFunc
 	over   chan struct{}   // closed when it has ended
 	last   json.RawMessage // the response as it ended; nil: it goes on, or was lost
@@ -30,17 +38,20 @@ type running struct {
 
 // NewRunning returns an empty register.
 func NewRunning() *Running {
-	return &Running{logs: eventlog.New(eventLimits), byID: make(map[string]*running)}
+	return &Running{Logs: eventlog.New(eventLimits), byID: make(map[string]*running)}
 }
+
+// MaxBackground is how long a background response may take from its creation on.
+const MaxBackground = time.Hour
 
 // eventLimits bound the events that are kept of background responses.
 var eventLimits = eventlog.Limits{Each: 32 << 20, Together: 128 << 20, Keep: 5 * time.Minute}
 
-// begin enters a response. Its turn runs in the context that begin returns; end
+// Begin enters a response. Its turn runs in the context that Begin returns; end
 // removes it.
-func (r *Running) begin(ctx context.Context, form *responseForm) (_ context.Context, end func()) {
+func (r *Running) Begin(ctx context.Context, response Response) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	id, one := form.meta.ID, &running{form: form, cancel: cancel, over: make(chan struct{})}
+	id, one := response.ID, &running{Response: response, cancel: cancel, over: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byID[id] = one
@@ -53,8 +64,8 @@ func (r *Running) begin(ctx context.Context, form *responseForm) (_ context.Cont
 	}
 }
 
-// ended records how a response has ended.
-func (r *Running) ended(id string, response json.RawMessage) {
+// Ended records how a response has ended.
+func (r *Running) Ended(id string, response json.RawMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if one := r.byID[id]; one != nil {
@@ -66,7 +77,7 @@ func (r *Running) ended(id string, response json.RawMessage) {
 func (r *Running) find(user, id string) *running {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one := r.byID[id]; one != nil && one.form.entry.User == user {
+	if one := r.byID[id]; one != nil && one.Entry.User == user {
 		return one
 	}
 	return nil
@@ -76,16 +87,16 @@ func (r *Running) find(user, id string) *running {
 // goes on. It returns nil if the response does not run, or is not to be stored.
 func (r *Running) entry(user, id string) *responsestore.Entry {
 	one := r.find(user, id)
-	if one == nil || !one.form.request.Stored() {
+	if one == nil || !one.Stored {
 		return nil
 	}
 	r.mu.Lock()
 	response := one.last
 	r.mu.Unlock()
 	if response == nil {
-		response = one.form.meta.InProgress()
+		response = one.InProgress()
 	}
-	return &responsestore.Entry{User: user, Response: response, Input: one.form.entry.Input}
+	return &responsestore.Entry{User: user, Response: response, Input: one.Entry.Input}
 }
 
 // stop cancels a response, waits for its end and returns it as it ended; nil if it
@@ -105,7 +116,7 @@ func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, erro
 // Wait waits until no response is under way, or ctx ends. When the server exits, each
 // ends with its drain timeout.
 func (r *Running) Wait(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, maxBackground)
+	ctx, cancel := context.WithTimeout(ctx, MaxBackground)
 	defer cancel()
 	for one := r.any(); one != nil; one = r.any() {
 		select {

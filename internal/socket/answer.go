@@ -1,4 +1,4 @@
-package gateway
+package socket
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// socketAnswer is the answer to a request over a WebSocket: each event of a stream is a
+// answer is the answer to a request over a WebSocket: each event of a stream is a
 // message, and so is an error.
-type socketAnswer struct {
+type answer struct {
 	ctx    context.Context
 	conn   *websocket.Conn
 	header http.Header
@@ -26,18 +26,18 @@ type socketAnswer struct {
 	err    error       // of the connection
 }
 
-func newSocketAnswer(ctx context.Context, conn *websocket.Conn) *socketAnswer {
-	return &socketAnswer{ctx: ctx, conn: conn, header: make(http.Header)}
+func newAnswer(ctx context.Context, conn *websocket.Conn) *answer {
+	return &answer{ctx: ctx, conn: conn, header: make(http.Header)}
 }
 
 // Header implements [http.ResponseWriter].
-func (a *socketAnswer) Header() http.Header { return a.header }
+func (a *answer) Header() http.Header { return a.header }
 
 // WriteHeader implements [http.ResponseWriter].
-func (a *socketAnswer) WriteHeader(status int) { a.status = status }
+func (a *answer) WriteHeader(status int) { a.status = status }
 
 // Write implements [http.ResponseWriter].
-func (a *socketAnswer) Write(p []byte) (int, error) {
+func (a *answer) Write(p []byte) (int, error) {
 	if a.header.Get("Content-Type") != sse.ContentType {
 		a.buf = append(a.buf, p...) // an error, which is short
 		return len(p), nil
@@ -59,19 +59,19 @@ func (a *socketAnswer) Write(p []byte) (int, error) {
 }
 
 // send sends a message.
-func (a *socketAnswer) send(message []byte) {
+func (a *answer) send(message []byte) {
 	ctx, cancel := context.WithTimeout(a.ctx, writeTimeout)
 	defer cancel()
 	a.err = a.conn.Write(ctx, websocket.MessageText, message)
 }
 
 // FlushError implements what [http.ResponseController] looks for.
-func (a *socketAnswer) FlushError() error { return a.err }
+func (a *answer) FlushError() error { return a.err }
 
 // SetReadDeadline implements what [http.ResponseController] looks for. The connection ends
 // at the deadline, since a message that was not read to its end cannot be followed by
 // another.
-func (a *socketAnswer) SetReadDeadline(at time.Time) error {
+func (a *answer) SetReadDeadline(at time.Time) error {
 	a.close()
 	if !at.IsZero() {
 		a.cut = time.AfterFunc(time.Until(at), func() { _ = a.conn.CloseNow() })
@@ -80,25 +80,25 @@ func (a *socketAnswer) SetReadDeadline(at time.Time) error {
 }
 
 // close ends the deadline.
-func (a *socketAnswer) close() {
+func (a *answer) close() {
 	if a.cut != nil {
 		a.cut.Stop()
 	}
 }
 
-// socketError is what an error has over a WebSocket besides its body.
-type socketError struct {
+// errorEvent is what an error has over a WebSocket besides its body.
+type errorEvent struct {
 	Type    string            `json:"type"`
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // finish sends the error if the answer is one.
-func (a *socketAnswer) finish() error {
+func (a *answer) finish() error {
 	if a.err != nil || a.status == 0 || a.status == http.StatusOK || !json.Valid(a.buf) {
 		return a.err
 	}
-	e := socketError{Type: "error", Status: a.status}
+	e := errorEvent{Type: "error", Status: a.status}
 	for name := range a.header {
 		if strings.HasPrefix(name, "Retry-") || name == "X-Should-Retry" {
 			if e.Headers == nil {

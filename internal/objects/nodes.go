@@ -1,4 +1,4 @@
-package gateway
+package objects
 
 import (
 	"context"
@@ -22,32 +22,32 @@ const (
 )
 
 // nodes returns the store if other nodes share it, else nil.
-func (g *Gateway) nodes() responsestore.Nodes {
-	nodes, _ := g.opts.Responses.(responsestore.Nodes)
+func (o *Objects) nodes() responsestore.Nodes {
+	nodes, _ := o.Store.(responsestore.Nodes)
 	return nodes
 }
 
-// claim stores a background response that begins, so that other nodes know it, and a later
+// Claim stores a background response that begins, so that other nodes know it, and a later
 // process that it has not ended.
-func (g *Gateway) claim(ctx context.Context, form *responseForm) error {
-	nodes := g.nodes()
+func (o *Objects) Claim(ctx context.Context, response Response) error {
+	nodes := o.nodes()
 	if nodes == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := timed(ctx)
 	defer cancel()
-	if err := nodes.Claim(ctx, form.meta.ID); err != nil {
+	if err := nodes.Claim(ctx, response.ID); err != nil {
 		return err
 	}
-	begun := *form.entry
-	begun.Running, begun.Response = true, form.meta.InProgress()
-	return nodes.Put(ctx, form.meta.ID, &begun)
+	begun := *response.Entry
+	begun.Running, begun.Response = true, response.InProgress()
+	return nodes.Put(ctx, response.ID, &begun)
 }
 
-// keepClaim renews the claim to a response, and calls stop if another node wants it
+// KeepClaim renews the claim to a response, and calls stop if another node wants it
 // cancelled, until the response has ended and unclaim is called.
-func (g *Gateway) keepClaim(id string, stop context.CancelCauseFunc) (unclaim func()) {
-	nodes := g.nodes()
+func (o *Objects) KeepClaim(id string, stop context.CancelCauseFunc) (unclaim func()) {
+	nodes := o.nodes()
 	if nodes == nil {
 		return func() {}
 	}
@@ -62,21 +62,21 @@ func (g *Gateway) keepClaim(id string, stop context.CancelCauseFunc) (unclaim fu
 				return
 			case <-tick.C:
 			}
-			g.renew(ctx, nodes, id, n%claimEvery == 0, stop)
+			o.renew(ctx, nodes, id, n%claimEvery == 0, stop)
 		}
 	})
 	return func() {
 		cancel()
 		keeper.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		ctx, cancel := timed(context.Background())
 		defer cancel()
-		g.logClaim(ctx, id, nodes.Unclaim(ctx, id))
+		o.logClaim(ctx, id, nodes.Unclaim(ctx, id))
 	}
 }
 
 // renew looks whether a response is to be cancelled, and renews its claim if that is due.
-func (g *Gateway) renew(ctx context.Context, nodes responsestore.Nodes, id string, due bool, stop context.CancelCauseFunc) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+func (o *Objects) renew(ctx context.Context, nodes responsestore.Nodes, id string, due bool, stop context.CancelCauseFunc) {
+	ctx, cancel := timed(ctx)
 	defer cancel()
 	cancelled, err := nodes.Cancelled(ctx, id)
 	if cancelled {
@@ -85,13 +85,13 @@ func (g *Gateway) renew(ctx context.Context, nodes responsestore.Nodes, id strin
 	if err == nil && due {
 		err = nodes.Claim(ctx, id)
 	}
-	g.logClaim(ctx, id, err)
+	o.logClaim(ctx, id, err)
 }
 
 // logClaim logs that the claim to a response could not be kept.
-func (g *Gateway) logClaim(ctx context.Context, id string, err error) {
+func (o *Objects) logClaim(ctx context.Context, id string, err error) {
 	if err != nil && ctx.Err() != context.Canceled {
-		g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the store of responses failed",
+		o.Logger.LogAttrs(ctx, slog.LevelWarn, "the store of responses failed",
 			slog.String("response", id), slog.String("error", err.Error()))
 	}
 }
@@ -99,8 +99,8 @@ func (g *Gateway) logClaim(ctx context.Context, id string, err error) {
 // settle completes an entry of a response that had not ended when it was stored. If its
 // node goes on making it, it is as it was stored; if not, the response has failed. again
 // reads the entry once more: the response may just have ended.
-func (g *Gateway) settle(ctx context.Context, id string, e *responsestore.Entry, again func() (*responsestore.Entry, error)) (*responsestore.Entry, error) {
-	nodes := g.nodes()
+func (o *Objects) settle(ctx context.Context, id string, e *responsestore.Entry, again func() (*responsestore.Entry, error)) (*responsestore.Entry, error) {
+	nodes := o.nodes()
 	if nodes == nil || !e.Running {
 		return e, nil
 	}
@@ -121,16 +121,16 @@ func (g *Gateway) settle(ctx context.Context, id string, e *responsestore.Entry,
 }
 
 // stopElsewhere asks the node that makes a response to cancel it, and waits for that.
-func (g *Gateway) stopElsewhere(ctx context.Context, user, id string) (*responsestore.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*responsestore.Entry, error) {
+	ctx, cancel := timed(ctx)
 	defer cancel()
-	if err := g.nodes().Cancel(ctx, id); err != nil {
+	if err := o.nodes().Cancel(ctx, id); err != nil {
 		return nil, err
 	}
 	tick := time.NewTicker(endLag)
 	defer tick.Stop()
 	for {
-		e, err := g.stored(ctx, user, id)
+		e, err := o.stored(ctx, user, id)
 		if err != nil || !e.Running {
 			return e, err
 		}
@@ -144,11 +144,11 @@ func (g *Gateway) stopElsewhere(ctx context.Context, user, id string) (*response
 }
 
 // stored reads a response from the store.
-func (g *Gateway) stored(ctx context.Context, user, id string) (*responsestore.Entry, error) {
-	read := func() (*responsestore.Entry, error) { return g.opts.Responses.Get(ctx, user, id) }
+func (o *Objects) stored(ctx context.Context, user, id string) (*responsestore.Entry, error) {
+	read := func() (*responsestore.Entry, error) { return o.Store.Get(ctx, user, id) }
 	e, err := read()
 	if err != nil {
 		return nil, err
 	}
-	return g.settle(ctx, id, e, read)
+	return o.settle(ctx, id, e, read)
 }

@@ -1,0 +1,158 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+)
+
+// CreateConversation creates a conversation: POST /v1/conversations.
+func (o *Objects) CreateConversation(r *http.Request, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
+	if o.Store == nil {
+		return nil, apierror.NoStore("conversation")
+	}
+	now := time.Now()
+	suffix := responseid.NewSuffix(now)
+	id := responseid.ConversationPrefix + suffix
+	entry := &responsestore.Entry{User: o.User(r), Response: c.Object(id, now.Unix()), Input: c.Items(suffix)}
+	ctx, cancel := timed(r.Context())
+	defer cancel()
+	if err := o.Store.Put(ctx, id, entry); err != nil {
+		return nil, o.apiError(r, err, apierror.ConversationNotFound(id))
+	}
+	return entry.Response, nil
+}
+
+// Conversation returns a conversation of the caller: GET /v1/conversations/{id}.
+func (o *Objects) Conversation(r *http.Request, id string) ([]byte, *apierror.Error) {
+	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return e.Response, nil })
+}
+
+// readConversation reads a conversation of the caller and passes it to use.
+func (o *Objects) readConversation(r *http.Request, id string, use func(*responsestore.Entry) ([]byte, *apierror.Error)) ([]byte, *apierror.Error) {
+	if o.Store == nil || !responseid.ValidConversation(id) {
+		return nil, apierror.ConversationNotFound(id)
+	}
+	ctx, cancel := timed(r.Context())
+	defer cancel()
+	entry, err := o.Store.Get(ctx, o.User(r), id)
+	if err != nil {
+		return nil, o.apiError(r, err, apierror.ConversationNotFound(id))
+	}
+	defer entry.Release()
+	return use(entry)
+}
+
+// changeConversation changes a conversation of the caller and returns it.
+func (o *Objects) changeConversation(r *http.Request, id string, change func(*responsestore.Entry) *apierror.Error) ([]byte, *apierror.Error) {
+	if o.Store == nil || !responseid.ValidConversation(id) {
+		return nil, apierror.ConversationNotFound(id)
+	}
+	ctx, cancel := timed(r.Context())
+	defer cancel()
+	var body []byte
+	err := o.Store.Update(ctx, o.User(r), id, func(e responsestore.Entry) (*responsestore.Entry, error) {
+		if apiErr := change(&e); apiErr != nil {
+			return nil, apiErr
+		}
+		body = e.Response
+		return &e, nil
+	})
+	if err != nil {
+		return nil, o.apiError(r, err, apierror.ConversationNotFound(id))
+	}
+	return body, nil
+}
+
+// UpdateConversation changes the metadata of a conversation of the caller:
+// POST /v1/conversations/{id}.
+func (o *Objects) UpdateConversation(r *http.Request, id string, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
+	return o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
+		e.Response = c.Object(id, gjson.GetBytes(e.Response, "created_at").Int())
+		return nil
+	})
+}
+
+// DeleteConversation deletes a conversation of the caller: DELETE /v1/conversations/{id}.
+func (o *Objects) DeleteConversation(r *http.Request, id string) ([]byte, *apierror.Error) {
+	if o.Store == nil || !responseid.ValidConversation(id) {
+		return nil, apierror.ConversationNotFound(id)
+	}
+	ctx, cancel := timed(r.Context())
+	defer cancel()
+	if err := o.Store.Delete(ctx, o.User(r), id); err != nil {
+		return nil, o.apiError(r, err, apierror.ConversationNotFound(id))
+	}
+	return responses.DeletedConversation(id), nil
+}
+
+// ConversationItems returns a page of the items of a conversation of the caller:
+// GET /v1/conversations/{id}/items.
+func (o *Objects) ConversationItems(r *http.Request, id string) ([]byte, *apierror.Error) {
+	page, apiErr := responses.ReadPage(r.URL.Query())
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return responses.ItemList(e.Input, page) })
+}
+
+// AddItems adds items to a conversation of the caller and returns them:
+// POST /v1/conversations/{id}/items.
+func (o *Objects) AddItems(r *http.Request, id string, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
+	added := c.Items(responseid.NewSuffix(time.Now()))
+	_, apiErr := o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
+		e.Input = slices.Concat(e.Input, added)
+		return nil
+	})
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	return responses.Added(added)
+}
+
+// AppendResponse appends the input and the output of a response that has ended to a
+// conversation of its user.
+func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *responsestore.Entry) error {
+	var items []json.RawMessage
+	for item := range response.Items() {
+		items = append(items, slices.Clone(item)) // else the whole response is held
+	}
+	return o.Store.Update(ctx, response.User, conversation, func(e responsestore.Entry) (*responsestore.Entry, error) {
+		e.Input = slices.Concat(e.Input, items)
+		return &e, nil
+	})
+}
+
+// ConversationItem returns an item of a conversation of the caller:
+// GET /v1/conversations/{id}/items/{item}.
+func (o *Objects) ConversationItem(r *http.Request, id, item string) ([]byte, *apierror.Error) {
+	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) {
+		at := responses.FindItem(e.Input, item)
+		if at < 0 {
+			return nil, apierror.ConversationItemNotFound(id, item)
+		}
+		return e.Input[at], nil
+	})
+}
+
+// DeleteItem deletes an item of a conversation of the caller, and returns the conversation:
+// DELETE /v1/conversations/{id}/items/{item}.
+func (o *Objects) DeleteItem(r *http.Request, id, item string) ([]byte, *apierror.Error) {
+	return o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
+		at := responses.FindItem(e.Input, item)
+		if at < 0 {
+			return apierror.ConversationItemNotFound(id, item)
+		}
+		e.Input = slices.Delete(slices.Clone(e.Input), at, at+1)
+		return nil
+	})
+}
