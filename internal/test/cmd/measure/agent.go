@@ -90,11 +90,11 @@ func runAgents(ctx context.Context, o options, webSockets bool, conversations st
 	if err := codexhome.Write(dir, model.URL, codexhome.Options{WebSockets: webSockets}); err != nil {
 		return nil, err
 	}
-	caddy, url, err := startCaddy(ctx, o, dir, "conversations "+conversations)
+	caddy, site, err := startCaddy(ctx, o, dir, "conversations "+conversations)
 	if err != nil {
 		return nil, err
 	}
-	a := &agents{url: url, model: model.Server}
+	a := &agents{url: site.url, model: model.Server}
 	defer model.On(a.arrive)()
 	err = a.run(ctx, 1)
 	a.agentCost = agentCost{}
@@ -218,8 +218,19 @@ func agentPrompt(turn int) string {
 	return prompt.String()
 }
 
-// ask sends the history and returns the answer.
+// ask sends the history, returns the answer, and notes how long it took.
 func (a *agents) ask(ctx context.Context, history []message) (message, error) {
+	start := time.Now()
+	answer, err := ask(ctx, a.url, history)
+	a.whole = append(a.whole, time.Since(start))
+	a.mu.Lock()
+	a.toModel = append(a.toModel, a.arrived.Sub(start))
+	a.mu.Unlock()
+	return answer, err
+}
+
+// ask sends a history to a site and returns the answer.
+func ask(ctx context.Context, url string, history []message) (message, error) {
 	var tools []any
 	for i := range agentTools {
 		tools = append(tools, map[string]any{"type": "function", "function": map[string]any{
@@ -231,11 +242,10 @@ func (a *agents) ask(ctx context.Context, history []message) (message, error) {
 	if err != nil {
 		return message{}, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/v1/chat/completions", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
 		return message{}, err
 	}
-	start := time.Now()
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return message{}, err
@@ -247,10 +257,6 @@ func (a *agents) ask(ctx context.Context, history []message) (message, error) {
 		} `json:"choices"`
 	}
 	err = json.NewDecoder(response.Body).Decode(&answer)
-	a.whole = append(a.whole, time.Since(start))
-	a.mu.Lock()
-	a.toModel = append(a.toModel, a.arrived.Sub(start))
-	a.mu.Unlock()
 	if err != nil || response.StatusCode != http.StatusOK || len(answer.Choices) != 1 {
 		return message{}, errors.Join(fmt.Errorf("an agent was answered with %s", response.Status), err)
 	}

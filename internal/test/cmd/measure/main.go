@@ -10,6 +10,10 @@
 //
 //	go run ./internal/test/cmd/measure -agents 5
 //
+// With -conversations it shows that kept threads take a bounded amount of memory:
+//
+//	go run ./internal/test/cmd/measure -conversations 5000
+//
 // It runs on Linux only.
 package main
 
@@ -38,6 +42,7 @@ type options struct {
 	maxMemory     string
 	log           bool
 	agents        int
+	conversations int
 }
 
 func main() {
@@ -49,11 +54,15 @@ func main() {
 	flag.BoolVar(&o.unload, "unload", true, "unload threads, as Caddy does; false: run codex without Caddy and leave them to it")
 	flag.StringVar(&o.maxMemory, "max-memory", "1GiB", "above it a fresh codex takes over, as in a Caddyfile; off: never")
 	flag.IntVar(&o.agents, "agents", 0, "measure so many conversations of agents instead of turns")
+	flag.IntVar(&o.conversations, "conversations", 0, "read the memory during so many conversations of two turns instead")
 	flag.BoolVar(&o.log, "log", false, "show what Caddy and codex say")
 	rig.Main("measure", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs
-		if o.agents > 0 {
+		switch {
+		case o.agents > 0:
 			return measureAgents(ctx, o)
+		case o.conversations > 0:
+			return measureGrowth(ctx, o)
 		}
 		return run(ctx, o)
 	})
@@ -81,12 +90,12 @@ func run(ctx context.Context, o options) error {
 		defer keeper.process.Stop()
 		return measure(ctx, o, keeper.turn, os.Getpid(), nil)
 	}
-	caddy, url, err := startCaddy(ctx, o, dir, "")
+	caddy, site, err := startCaddy(ctx, o, dir, "")
 	if err != nil {
 		return err
 	}
-	beside := func() []trickled { return trickle(ctx, url, o.trickle) }
-	return errors.Join(measure(ctx, o, overHTTP(url), caddy.PID, beside), caddy.Stop(exitWait))
+	beside := func() []trickled { return trickle(ctx, site.url, o.trickle) }
+	return errors.Join(measure(ctx, o, overHTTP(site.url), caddy.PID, beside), caddy.Stop(exitWait))
 }
 
 // measure runs the turns on the codex below the process parent, with trickling
@@ -117,25 +126,34 @@ func measure(ctx context.Context, o options, run runner, parent int, beside func
 // exitWait bounds the exit of Caddy.
 const exitWait = 10 * time.Second
 
+// site is where a Caddy serves.
+type site struct {
+	url, admin string // of the API and of the admin API
+}
+
 // startCaddy starts Caddy, with a further option in its app_server, and waits until it
 // is ready.
-func startCaddy(ctx context.Context, o options, dir, option string) (*rig.Caddy, string, error) {
+func startCaddy(ctx context.Context, o options, dir, option string) (*rig.Caddy, *site, error) {
 	addr, err := rig.FreeAddr()
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t\tmax_memory %s\n\t\t\t%s\n\t\t}\n\t}\n}\n", addr, o.Codex, dir, o.maxMemory, option)
+	admin, err := rig.FreeAddr()
+	if err != nil {
+		return nil, nil, err
+	}
+	config := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t\tmax_memory %s\n\t\t\t%s\n\t\t}\n\t}\n}\n", admin, addr, o.Codex, dir, o.maxMemory, option)
 	var log io.Writer
 	if o.log {
 		log = os.Stderr
 	}
 	caddy, err := rig.Start(o.Caddy, config, log)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	url := "http://" + addr
-	if err := rig.WaitReady(ctx, url); err != nil {
-		return nil, "", errors.Join(err, caddy.Stop(exitWait))
+	s := &site{url: "http://" + addr, admin: "http://" + admin}
+	if err := rig.WaitReady(ctx, s.url); err != nil {
+		return nil, nil, errors.Join(err, caddy.Stop(exitWait))
 	}
-	return caddy, url, nil
+	return caddy, s, nil
 }
