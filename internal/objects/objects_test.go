@@ -1,0 +1,108 @@
+package objects
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+)
+
+// as returns a request of a user.
+func as(user string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("User", user)
+	return r
+}
+
+// TestOthersObjects: each object is its owner's alone, whatever another user tries.
+func TestOthersObjects(t *testing.T) {
+	o := &Objects{
+		Store:   responsestore.NewMemory(1<<20, time.Hour),
+		Running: NewRunning(),
+		User:    func(r *http.Request) string { return r.Header.Get("User") },
+		Logger:  slog.New(slog.DiscardHandler),
+	}
+	decoded, apiErr := responses.DecodeConversation([]byte(`{"items":[{"role":"user","content":"x"}]}`), "")
+	if apiErr != nil {
+		t.Fatal(apiErr)
+	}
+	made, apiErr := o.CreateConversation(as("ann"), decoded)
+	if apiErr != nil {
+		t.Fatal(apiErr)
+	}
+	list, _ := o.ConversationItems(as("ann"), idOf(t, made))
+	_, item, _ := strings.Cut(string(list), `"first_id":"`)
+	item, _, _ = strings.Cut(item, `"`)
+	conversation, stored := idOf(t, made), responseid.Prefix+responseid.NewSuffix(time.Now())
+	if err := o.Store.Put(t.Context(), stored, &responsestore.Entry{User: "ann", Response: json.RawMessage(`{"id":"r"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	running := responseid.Prefix + responseid.NewSuffix(time.Now())
+	ctx, end := o.Running.Begin(t.Context(), Response{
+		ID: running, Entry: &responsestore.Entry{User: "ann"}, Stored: true,
+		InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"running"}`) },
+	})
+	defer end()
+	uses := map[string]func(*http.Request) ([]byte, *apierror.Error){
+		"read the response":       func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, stored) },
+		"list its input":          func(r *http.Request) ([]byte, *apierror.Error) { return o.InputItems(r, stored) },
+		"read what goes on":       func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, running) },
+		"read the conversation":   func(r *http.Request) ([]byte, *apierror.Error) { return o.Conversation(r, conversation) },
+		"change the conversation": func(r *http.Request) ([]byte, *apierror.Error) { return o.UpdateConversation(r, conversation, decoded) },
+		"list its items":          func(r *http.Request) ([]byte, *apierror.Error) { return o.ConversationItems(r, conversation) },
+		"add items":               func(r *http.Request) ([]byte, *apierror.Error) { return o.AddItems(r, conversation, decoded) },
+		"read an item":            func(r *http.Request) ([]byte, *apierror.Error) { return o.ConversationItem(r, conversation, item) },
+	}
+	ends := []struct {
+		what string
+		use  func(*http.Request) ([]byte, *apierror.Error)
+	}{
+		{"delete an item", func(r *http.Request) ([]byte, *apierror.Error) { return o.DeleteItem(r, conversation, item) }},
+		{"delete the conversation", func(r *http.Request) ([]byte, *apierror.Error) { return o.DeleteConversation(r, conversation) }},
+		{"delete the response", func(r *http.Request) ([]byte, *apierror.Error) { return o.DeleteResponse(r, stored) }},
+	}
+	refused := func(what string, use func(*http.Request) ([]byte, *apierror.Error)) {
+		t.Helper()
+		if body, apiErr := use(as("bob")); apiErr == nil || apiErr.Status/100 != 4 {
+			t.Errorf("another user can %s: %s %v", what, body, apiErr)
+		}
+	}
+	for what, use := range uses {
+		refused(what, use)
+		if _, apiErr := use(as("ann")); apiErr != nil {
+			t.Errorf("the owner cannot %s: %v", what, apiErr)
+		}
+	}
+	refused("cancel what goes on", func(r *http.Request) ([]byte, *apierror.Error) { return o.CancelResponse(r, running) })
+	refused("delete what goes on", func(r *http.Request) ([]byte, *apierror.Error) { return o.DeleteResponse(r, running) })
+	if ctx.Err() != nil {
+		t.Error("another user has cancelled a response")
+	}
+	for _, e := range ends {
+		refused(e.what, e.use)
+		if _, apiErr := e.use(as("ann")); apiErr != nil {
+			t.Errorf("the owner cannot %s: %v", e.what, apiErr)
+		}
+		if _, apiErr := e.use(as("ann")); apiErr == nil {
+			t.Errorf("the owner can %s twice", e.what)
+		}
+	}
+}
+
+// idOf returns the id of an object.
+func idOf(t *testing.T, object []byte) string {
+	t.Helper()
+	var o struct{ ID string }
+	if err := json.Unmarshal(object, &o); err != nil {
+		t.Fatal(err)
+	}
+	return o.ID
+}

@@ -1,0 +1,145 @@
+package socket
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"go.uber.org/goleak"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds what must happen in the end, on a machine however busy.
+const patience = time.Minute
+
+// dial serves WebSockets with serve and returns a client of one.
+func dial(t *testing.T, serve http.HandlerFunc) (context.Context, *websocket.Conn) {
+	t.Helper()
+	server := httptest.NewServer(serve)
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	client, _, err := websocket.Dial(ctx, server.URL, &websocket.DialOptions{HTTPHeader: http.Header{"X-Request-Id": {"r"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.CloseNow() })
+	return ctx, client
+}
+
+// ask sends a message and returns the one that answers it.
+func ask(ctx context.Context, t *testing.T, client *websocket.Conn, message string) string {
+	t.Helper()
+	if err := client.Write(ctx, websocket.MessageText, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+	_, answer, err := client.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+// repeat answers with the body of the request as an event, byte by byte, and refuses "no"
+// without reading further.
+func repeat(w http.ResponseWriter, r *http.Request) (usable bool) {
+	head := make([]byte, 2)
+	_, _ = io.ReadFull(r.Body, head)
+	if string(head) == "no" {
+		return apierror.QueueFull().Respond(w) == nil
+	}
+	rest, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false
+	}
+	w.Header().Set("Content-Type", sse.ContentType)
+	w.WriteHeader(http.StatusOK)
+	event := "event: x\ndata: " + r.Method + " " + r.Header.Get("X-Request-Id") + " " + string(head) + string(rest) + "\n\n"
+	for i := range len(event) {
+		if _, err := w.Write([]byte{event[i]}); err != nil {
+			return false
+		}
+	}
+	return http.NewResponseController(w).Flush() == nil
+}
+
+// TestServe: each message is a request, and each event of its answer a message. An answer
+// that is no stream is an error event, and the rest of the refused message is skipped.
+func TestServe(t *testing.T) {
+	server := NewServer(1 << 20)
+	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		if apiErr := server.Serve(w, r, repeat); apiErr != nil {
+			t.Error(apiErr)
+		}
+	})
+	if answer := ask(ctx, t, client, "first"); answer != "POST r-1 first" {
+		t.Error(answer)
+	}
+	refused := ask(ctx, t, client, "no"+strings.Repeat("x", 1<<19))
+	for _, part := range []string{`{"type":"error","status":429,`, `"retry-after":`, `"error":{`} {
+		if !strings.Contains(refused, part) {
+			t.Errorf("%s lacks %s", refused, part)
+		}
+	}
+	if answer := ask(ctx, t, client, "third"); answer != "POST r-3 third" {
+		t.Error(answer)
+	}
+	server.Close()
+	if _, _, err := client.Read(ctx); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
+		t.Errorf("closed with %v", err)
+	}
+}
+
+// TestTooManySockets: a WebSocket beyond the limit is refused, and its place is not taken.
+func TestTooManySockets(t *testing.T) {
+	server := NewServer(1)
+	server.open.Store(maxSockets)
+	apiErr := server.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), repeat)
+	if apiErr == nil || apiErr.Code != apierror.TooManySockets().Code || server.open.Load() != maxSockets {
+		t.Errorf("%v, %d are open", apiErr, server.open.Load())
+	}
+}
+
+// TestOldSocket: a WebSocket of the age limit refuses the next request and ends.
+func TestOldSocket(t *testing.T) {
+	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c := &conn{ws: ws, handshake: r, handle: repeat, opened: time.Now().Add(-maxAge), messages: make(chan *message)}
+		c.serve(t.Context())
+	})
+	if answer := ask(ctx, t, client, "late"); !strings.Contains(answer, string(apierror.SocketTooOld().Code)) {
+		t.Error(answer)
+	}
+	if _, _, err := client.Read(ctx); err == nil {
+		t.Error("the connection goes on")
+	}
+}
+
+// TestLongMessage: a message far above the limit of a body ends the connection.
+func TestLongMessage(t *testing.T) {
+	server := NewServer(1)
+	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		if apiErr := server.Serve(w, r, repeat); apiErr != nil {
+			t.Error(apiErr)
+		}
+	})
+	if err := client.Write(ctx, websocket.MessageText, make([]byte, 2*slack)); err != nil {
+		t.Log(err) // the server may close while the message is being sent
+	}
+	if _, _, err := client.Read(ctx); err == nil {
+		t.Error("the message is answered")
+	}
+}
