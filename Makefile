@@ -25,11 +25,10 @@ SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cac
 
 .PHONY: run build test smoke e2e lint simulate fuzz soak deps fmt clean FORCE
 
-# run serves the API on http://localhost:8080, with your own Codex login if there is
-# one, else with the built-in scripted model.
-run: $(CADDY)
-	@go build -o build/demo ./internal/cmd/demo
-	@exec build/demo -caddy $(CADDY) -codex-dir $(CACHE)/codex -codex-version $(CODEX_VERSION) -port $(PORT)
+# run serves the API and its page on http://localhost:8080, with your own Codex login if
+# there is one, else with the built-in scripted model.
+run:
+	@exec scripts/run $(CODEX_VERSION) $(PORT)
 
 # build builds Caddy with this module.
 build: $(CADDY)

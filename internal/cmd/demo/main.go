@@ -1,121 +1,91 @@
-// Command demo serves the API on localhost with a Caddy that contains this module. It
-// uses the user's own Codex login if there is one, else the built-in scripted model.
-// `make run` starts it.
+// Command demo serves the API and the page on localhost: Caddy with this module in one
+// process, and the scripted model if the user has no Codex login. `make run` builds and
+// starts it.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 )
 
 // options are the command's flags.
 type options struct {
-	caddy        string
-	codexDir     string
-	codexVersion string
-	port         int
+	codex  string
+	port   int
+	dir    string
+	began  int64
+	parent int
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.caddy, "caddy", "build/caddy", "the Caddy to run")
-	flag.StringVar(&o.codexDir, "codex-dir", ".cache/codex", "the directory to install codex in if it is not on the PATH")
-	flag.StringVar(&o.codexVersion, "codex-version", "latest", "the release of codex to install")
+	flag.StringVar(&o.codex, "codex", ".cache/codex/node_modules/.bin/codex", "the codex to run")
 	flag.IntVar(&o.port, "port", 8080, "the port to serve on")
+	flag.StringVar(&o.dir, "dir", "build", "the directory for the demo's folder")
+	flag.Int64Var(&o.began, "began", time.Now().Unix(), "when the start began, for the times that are shown, as Unix time")
+	flag.IntVar(&o.parent, "parent", os.Getppid(), "the process whose end also ends the demo")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilEnd(o.parent)
 	defer stop()
 	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
+		fmt.Fprintln(os.Stderr, "make run:", err)
 		os.Exit(1)
 	}
 }
 
+// run starts everything, says where it is, and waits for the end.
 func run(ctx context.Context, o options) error {
-	codex, err := findCodex(ctx, o)
+	codex, err := filepath.Abs(o.codex)
 	if err != nil {
 		return err
 	}
-	home, closeModel, err := chooseModel(ctx, codex)
+	listeners, err := listen(o.port)
 	if err != nil {
 		return err
 	}
-	defer closeModel()
-	fmt.Printf("serving on http://localhost:%d/v1; try:\n\n  curl http://localhost:%d/v1/chat/completions -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"gpt-5\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n\n", o.port, o.port)
-	return serve(ctx, o, caddyfile(o.port, codex, home))
-}
-
-// findCodex returns the path of the codex on the PATH, else of the one in the directory
-// of the project, where npm installs it if it is missing.
-func findCodex(ctx context.Context, o options) (string, error) {
-	if path, err := exec.LookPath("codex"); err == nil {
-		return filepath.Abs(path)
-	}
-	local, err := filepath.Abs(filepath.Join(o.codexDir, "node_modules", ".bin", "codex"))
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(local); err == nil {
-		return local, nil
-	}
-	fmt.Println("codex is not on the PATH: installing it with npm")
-	npm := exec.CommandContext(ctx, "npm", "install", "--no-save", "--prefix", o.codexDir, "@openai/codex@"+o.codexVersion)
-	npm.Stdout, npm.Stderr = os.Stdout, os.Stderr
-	if err := npm.Run(); err != nil {
-		return "", fmt.Errorf("installing codex: %w; install it yourself with npm install -g @openai/codex", err)
-	}
-	return local, nil
-}
-
-// caddyfile returns the configuration of the demo. Since it has no api_key, it listens on
-// loopback addresses only.
-func caddyfile(port int, codex, home string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "{\n\tadmin off\n\tpersist_config off\n}\nhttp://:%d {\n\tbind %s\n\tcodex {\n\t\tapp_server %q app-server {\n", port, strings.Join(loopbacks(), " "), codex)
-	if home != "" {
-		fmt.Fprintf(&b, "\t\t\thome %q\n", home)
-	}
-	b.WriteString("\t\t}\n\t}\n\trespond \"The API is below /v1.\" 404\n}\n")
-	return b.String()
-}
-
-// loopbacks returns the loopback addresses of this machine.
-func loopbacks() []string {
-	addresses := []string{"127.0.0.1"}
-	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
-		_ = l.Close()
-		addresses = append(addresses, "::1")
-	}
-	return addresses
-}
-
-// stopWait is how long Caddy may take to exit before it is killed.
-const stopWait = 10 * time.Second
-
-// serve runs Caddy until it exits or ctx ends.
-func serve(ctx context.Context, o options, config string) error {
-	path, err := filepath.Abs(o.caddy)
+	folder, err := newFolder(o.dir, o.port)
 	if err != nil {
 		return err
 	}
-	caddy := exec.CommandContext(ctx, path, "run", "--adapter", "caddyfile", "--config", "-")
-	caddy.Stdin = strings.NewReader(config)
-	caddy.Stdout, caddy.Stderr = os.Stdout, os.Stderr
-	caddy.Cancel = func() error { return caddy.Process.Signal(syscall.SIGTERM) }
-	caddy.WaitDelay = stopWait
-	err = caddy.Run()
-	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || caddy.ProcessState.Exited()) {
-		return nil // it was told to exit
+	defer folder.remove()
+	model, err := chooseModel(ctx, codex, folder.path("codex"))
+	if err != nil {
+		return err
 	}
-	return err
+	defer model.close()
+	began := time.Unix(o.began, 0)
+	stage(began, model.note)
+	if err := start(listeners, caddyfile(listeners, codex, model.home, folder.path("data"))); err != nil {
+		return err
+	}
+	// From here on Caddy ends the process.
+	if err := waitReady(ctx, o.port); err != nil {
+		return stopCaddy(folder, err)
+	}
+	if ctx.Err() == nil {
+		stage(began, "ready")
+		fmt.Print(welcome(o.port))
+	}
+	<-ctx.Done()
+	return stopCaddy(folder, nil)
+}
+
+// stage prints what is being done, with the time since the start.
+func stage(began time.Time, text string) {
+	fmt.Printf("[%3.0f s] %s\n", time.Since(began).Seconds(), text)
+}
+
+// welcome says what a person can do now.
+func welcome(port int) string {
+	return fmt.Sprintf(`
+  playground  http://localhost:%[1]d/codex/
+  the API     http://localhost:%[1]d/v1
+  a try       curl http://localhost:%[1]d/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}'
+
+Ctrl-C ends it.
+`, port)
 }

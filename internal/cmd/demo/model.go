@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"os/exec"
 	"time"
 
@@ -11,35 +9,33 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// chooseModel chooses the model that answers. With a login, home is empty, so that Codex
-// uses its own. Without one, home is a CODEX_HOME that names the scripted model, which runs
-// until closeModel is called.
-func chooseModel(ctx context.Context, codex string) (home string, closeModel func(), err error) {
+// model is what answers.
+type model struct {
+	home  string // CODEX_HOME; empty: the user's own
+	note  string // what it is, for a person
+	close func()
+}
+
+// chooseModel chooses the model that answers: the user's own with a login, else the
+// scripted model, for which a CODEX_HOME is written.
+func chooseModel(ctx context.Context, codex, home string) (model, error) {
 	if loggedIn(ctx, codex) {
-		fmt.Println("using your own Codex login")
-		return "", func() {}, nil
-	}
-	fmt.Println("no Codex login was found: the built-in demo model answers; run `codex login` to use a real one")
-	home, err = os.MkdirTemp("", "caddy-codex-demo-")
-	if err != nil {
-		return "", nil, err
+		return model{note: "your own Codex login answers", close: func() {}}, nil
 	}
 	// The delay lets a person see that the answer is streamed.
-	model, err := scriptedmodel.Listen(scriptedmodel.Options{Delay: 15 * time.Millisecond})
-	if err == nil {
-		if err = codexhome.Write(home, model.URL, codexhome.Options{}); err != nil {
-			model.Close()
-		}
-	}
+	server, err := scriptedmodel.Listen(scriptedmodel.Options{Delay: 15 * time.Millisecond})
 	if err != nil {
-		_ = os.RemoveAll(home)
-		return "", nil, err
+		return model{}, err
 	}
-	closeModel = func() {
-		model.Close()
-		_ = os.RemoveAll(home)
+	if err := codexhome.Write(home, server.URL, codexhome.Options{}); err != nil {
+		server.Close()
+		return model{}, err
 	}
-	return home, closeModel, nil
+	return model{
+		home:  home,
+		note:  "there is no Codex login: the built-in demo model answers (`codex login` is for a real one)",
+		close: server.Close,
+	}, nil
 }
 
 // loginTimeout bounds codex login status.

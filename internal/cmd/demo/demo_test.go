@@ -1,0 +1,138 @@
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestLocal checks that the demo, which has no key, listens on loopback only, and that it
+// refuses a port that another process has.
+func TestLocal(t *testing.T) {
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := first.Addr().(*net.TCPAddr).Port
+	if _, err := listen(port); err == nil || !strings.Contains(err.Error(), "port "+strconv.Itoa(port)+" is in use") {
+		t.Errorf("%v", err)
+	}
+	_ = first.Close()
+	all, err := listen(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range all {
+		if !l.socket.Addr().(*net.TCPAddr).IP.IsLoopback() {
+			t.Error(l.socket.Addr())
+		}
+		defer l.close()
+	}
+	text := caddyfile(all, "/a/codex", "/a/home", "/a/data")
+	if strings.Count(text, "fd/") != len(all) || strings.Contains(text, "api_key") {
+		t.Error(text)
+	}
+	for _, port := range []int{-1, 0, 65536} {
+		if _, err := listen(port); err == nil {
+			t.Errorf("it listens on %d", port)
+		}
+	}
+}
+
+// machine is a PATH with these programs as shell scripts, by name, beside the few tools
+// that every machine has.
+func machine(t *testing.T, programs map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, tool := range []string{"sh", "date", "sed", "head", "mkdir", "dirname", "grep", "sleep", "touch", "cat"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, tool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, script := range programs {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestRun checks what `make run` says on machines that lack something, and which codex it
+// takes. The script runs in a directory of its own, with programs that only print.
+func TestRun(t *testing.T) {
+	const (
+		recentGo = `case "$1" in env) echo go1.26.3;; build) printf '#!/bin/sh\necho demo "$@"\n' >build/demo; chmod +x build/demo;; esac`
+		offline  = `case "$1" in env) echo go1.26.3;; build) echo 'go: x: Get "https://p/x": dial tcp: lookup p: no such host' >&2; exit 1;; esac`
+		broken   = `case "$1" in env) echo go1.26.3;; build) echo 'main.go:1: syntax error' >&2; exit 1;; esac`
+		npm      = `[ "$1" = install ] && mkdir -p .cache/codex && echo "$*" >.cache/codex/installed`
+	)
+	chmod, err := exec.LookPath("chmod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chmodScript := "exec " + chmod + ` "$@"`
+	for name, c := range map[string]struct {
+		programs map[string]string
+		ok       bool
+		want     []string
+	}{
+		"nothing":         {nil, false, []string{"Go is missing: install Go 1.26 or newer"}},
+		"an old Go":       {map[string]string{"go": "echo go1.19.2"}, false, []string{"go1.19.2 is too old: install Go 1.26"}},
+		"a stuck Go":      {map[string]string{"go": "exit 1"}, false, []string{"Go 1.26 or newer is needed"}},
+		"no Node":         {map[string]string{"go": recentGo}, false, []string{"Node is missing", "install Node 20"}},
+		"no npm":          {map[string]string{"go": recentGo, "node": ""}, false, []string{"npm is missing"}},
+		"no registry":     {map[string]string{"go": recentGo, "node": "", "npm": "exit 1"}, false, []string{"npm could not install Codex. Is the network there"}},
+		"no module proxy": {map[string]string{"go": offline, "codex": "echo codex-cli 0.169.0"}, false, []string{"Go could not fetch the modules. Is the network there"}},
+		"a broken build":  {map[string]string{"go": broken, "codex": "echo codex-cli 0.169.0"}, false, []string{"syntax error", "the build failed"}},
+		"a codex": {map[string]string{"go": recentGo, "codex": "echo codex-cli 0.150.0"}, true,
+			[]string{"starting Codex 0.150.0", "demo -codex /", "-port 9000"}},
+		"a newer one": {map[string]string{"go": recentGo, "codex": "echo codex-cli 1.2.0"}, true, []string{"starting Codex 1.2.0"}},
+		"an old codex": {map[string]string{"go": recentGo, "codex": "echo codex-cli 0.149.9", "node": "", "npm": npm}, true,
+			[]string{"is 0.149.9, which is too old (0.150 or newer", "using 0.169.0 instead", "installing Codex 0.169.0", "demo -codex .cache/codex/"}},
+		"a codex that does not run": {map[string]string{"go": recentGo, "codex": "exit 1", "node": "", "npm": npm}, true,
+			[]string{"does not run: using 0.169.0 instead", "demo -codex .cache/codex/"}},
+		"no codex": {map[string]string{"go": recentGo, "node": "", "npm": npm}, true,
+			[]string{"installing Codex 0.169.0", "starting Codex 0.169.0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script, err := os.ReadFile("../../../scripts/run")
+			if err != nil {
+				t.Fatal(err)
+			}
+			project := t.TempDir()
+			if err := os.Mkdir(filepath.Join(project, "scripts"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(project, "scripts", "run")
+			if err := os.WriteFile(path, script, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			programs := map[string]string{"chmod": chmodScript}
+			for name, text := range c.programs {
+				programs[name] = text
+			}
+			cmd := exec.CommandContext(t.Context(), path, "0.169.0", "9000")
+			cmd.Env = []string{"PATH=" + machine(t, programs)}
+			out, err := cmd.CombinedOutput()
+			if (err == nil) != c.ok {
+				t.Errorf("%v", err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("there is no %q in\n%s", want, out)
+				}
+			}
+			if !c.ok && strings.Count(string(out), "make run:") != 1 {
+				t.Errorf("not one line of what to do:\n%s", out)
+			}
+		})
+	}
+}
