@@ -23,7 +23,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run build test smoke e2e lint simulate fuzz soak deps fmt clean FORCE
+.PHONY: run build test smoke e2e lint simulate fuzz soak bench deps fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -69,6 +69,12 @@ fuzz:
 # Caddy's log is build/soak.log.
 soak: $(CADDY) $(CODEX)
 	@go run ./internal/test/cmd/soak -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log
+
+# bench measures what Caddy costs beside the least program that does the same, and with
+# the real Codex: `make bench BENCH='-repeat 15 -window 3s -streams 10000'`.
+BENCH :=
+bench: $(CADDY) $(CODEX)
+	@go run ./internal/test/cmd/bench -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex $(BENCH)
 
 # deps installs what the tests need: staticcheck, jq for a command in the docs, the pinned
 # Codex, and the npm clients.

@@ -14,6 +14,7 @@
 //
 //	go run ./internal/test/cmd/measure -conversations 5000
 //
+// Command bench measures Caddy beside the least program that does the same.
 // It runs on Linux only.
 package main
 

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// client has one connection, over which it sends one request after another. It does as
+// little as possible, so that it is not what is measured.
+type client struct {
+	addr string
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+// clientTimeout bounds one request.
+const clientTimeout = 2 * time.Minute
+
+func dial(ctx context.Context, addr string) (*client, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &client{addr: addr, conn: conn, r: bufio.NewReaderSize(conn, 16<<10)}, nil
+}
+
+func (c *client) close() { _ = c.conn.Close() }
+
+// request is a request and what its answer has to be.
+type request struct {
+	body  []byte
+	order order
+	heard func(onTheWay time.Duration) // of each record with a time; may be nil
+	begun func()                       // called at the first record; may be nil
+}
+
+// newRequest returns a request for a stream. history are the messages before its prompt,
+// padding is a text before the order.
+func newRequest(o order, history []string, padding string) request {
+	messages := make([]map[string]string, 0, len(history)+1)
+	for i, text := range history {
+		messages = append(messages, map[string]string{"role": []string{"user", "assistant"}[i%2], "content": text})
+	}
+	messages = append(messages, map[string]string{"role": "user", "content": padding + o.prompt()})
+	body, err := json.Marshal(map[string]any{"model": "gpt-5", "stream": true, "messages": messages})
+	if err != nil {
+		panic(err) // strings can be encoded
+	}
+	return request{body: body, order: o}
+}
+
+// result is what a client measures of an answer.
+type result struct {
+	first  time.Duration // to the first chunk with text
+	chunks int           // with text
+	bytes  int           // of text
+}
+
+// do sends a request and reads its answer to the end, all of which it checks.
+func (c *client) do(q request) (result, error) {
+	start := time.Now()
+	_ = c.conn.SetDeadline(start.Add(clientTimeout))
+	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: " + c.addr + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(q.body)) + "\r\n\r\n"
+	buffers := net.Buffers{[]byte(head), q.body}
+	if _, err := buffers.WriteTo(c.conn); err != nil {
+		return result{}, err
+	}
+	response, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		return result{}, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(response.Body)
+		return result{}, fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return readAnswer(response.Body, q, start)
+}
+
+// The parts of a chunk.
+var (
+	dataField     = []byte("data: ")
+	contentMember = []byte(`"content":"`)
+	doneData      = []byte("[DONE]")
+	stopMember    = []byte(`"finish_reason":"stop"`)
+)
+
+// readAnswer reads the events of an answer.
+func readAnswer(body io.Reader, q request, start time.Time) (got result, err error) {
+	lines := bufio.NewReaderSize(body, 16<<10)
+	rec := records{size: q.order.size, heard: q.heard}
+	stopped := false
+	for {
+		line, err := readLine(lines)
+		if err != nil {
+			return got, fmt.Errorf("after %d of %d records: %w", rec.next, q.order.deltas, err)
+		}
+		data, found := bytes.CutPrefix(line, dataField)
+		if !found {
+			continue // a comment, or the end of an event
+		}
+		if bytes.HasPrefix(data, doneData) {
+			break
+		}
+		text := member(data, contentMember)
+		if len(text) == 0 {
+			stopped = stopped || bytes.Contains(data, stopMember)
+			continue
+		}
+		if got.chunks++; got.chunks == 1 {
+			got.first = time.Since(start)
+			if q.begun != nil {
+				q.begun()
+			}
+		}
+		got.bytes += len(text)
+		if err := rec.add(text, time.Now().UnixNano()); err != nil {
+			return got, err
+		}
+	}
+	if _, err := io.Copy(io.Discard, lines); err != nil { // the end of the body
+		return got, err
+	}
+	if rec.next != q.order.deltas || got.bytes != q.order.deltas*q.order.size || !stopped {
+		return got, fmt.Errorf("%d records with %d bytes came of %d with %d; finish_reason came: %t", rec.next, got.bytes, q.order.deltas, q.order.deltas*q.order.size, stopped)
+	}
+	return got, nil
+}
+
+// padding returns a text of so many bytes, which has some of what has to be escaped.
+func padding(size int) string {
+	const line = "The quick brown fox \"jumps\" over the lazy dog, and so on and on; ümläuts are few.\n"
+	return strings.Repeat(line, size/len(line)+1)[:size/len(line)*len(line)]
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// scenario is a load, and what is measured under it.
+type scenario struct {
+	name string
+	run  func(context.Context, options, *server) (figures, error)
+	// fresh scenarios need a server that has served nothing.
+	fresh bool
+}
+
+// figure is one measured number.
+type figure struct {
+	name  string
+	value float64
+}
+
+type figures []figure
+
+func scenarios() []scenario {
+	return []scenario{
+		{name: "blast", run: blast},
+		{name: "paced", run: func(ctx context.Context, o options, s *server) (figures, error) {
+			var all figures
+			for _, p := range []struct {
+				streams int
+				pace    time.Duration
+			}{{1, 10 * time.Millisecond}, {64, 40 * time.Millisecond}, {500, 200 * time.Millisecond}} {
+				got, err := paced(ctx, o, s, p.streams, p.pace)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, got...)
+			}
+			return all, nil
+		}},
+		{name: "requests", run: requests},
+		{name: "prompts", run: prompts},
+		{name: "memory", run: memory, fresh: true},
+	}
+}
+
+// clients opens so many connections to a server and calls use with each, all at once.
+func clients(ctx context.Context, s *server, n int, use func(i int, c *client) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			c, err := dial(ctx, s.addr)
+			if err == nil {
+				defer c.close()
+				err = use(i, c)
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// The blast: streams whose deltas come as fast as the app-server can write them.
+const blastStreams = 4
+
+func blast(ctx context.Context, o options, s *server) (figures, error) {
+	q := newRequest(order{deltas: o.blast, size: minSize}, nil, "")
+	var mu sync.Mutex
+	chunks := 0
+	objects, err := s.allocations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	start, used := time.Now(), s.cpu()
+	err = clients(ctx, s, blastStreams, func(_ int, c *client) error {
+		got, err := c.do(q)
+		mu.Lock()
+		defer mu.Unlock()
+		chunks += got.chunks
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	took, spent := time.Since(start), s.cpu()-used
+	after, err := s.allocations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	deltas := float64(blastStreams * o.blast)
+	return figures{
+		{name: "blast: CPU a delta, us", value: us(spent) / deltas},
+		{name: "blast: deltas a second, thousands", value: deltas / took.Seconds() / 1000},
+		{name: "blast: allocations a delta", value: float64(after-objects) / deltas},
+		{name: "blast: deltas a chunk", value: deltas / float64(chunks)},
+	}, nil
+}
+
+// requests runs short turns, one after another on some connections.
+func requests(ctx context.Context, o options, s *server) (figures, error) {
+	const at, deltas = 8, 3
+	q := newRequest(order{deltas: deltas, size: minSize}, nil, "Say something. ")
+	var mu sync.Mutex
+	var firsts []time.Duration
+	load := func(window time.Duration) error {
+		until := time.Now().Add(window)
+		return clients(ctx, s, at, func(_ int, c *client) error {
+			for time.Now().Before(until) {
+				got, err := c.do(q)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				firsts = append(firsts, got.first)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	if err := load(o.window / 5); err != nil { // warm up
+		return nil, err
+	}
+	firsts = nil
+	objects, err := s.allocations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	start, used := time.Now(), s.cpu()
+	if err := load(o.window); err != nil {
+		return nil, err
+	}
+	took, spent := time.Since(start), s.cpu()-used
+	after, err := s.allocations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := float64(len(firsts))
+	return figures{
+		{name: "requests a second", value: n / took.Seconds()},
+		{name: "request: CPU, us", value: us(spent) / n},
+		{name: "request: allocations", value: float64(after-objects) / n},
+		{name: "request: first chunk, median ms", value: ms(percentile(firsts, 50))},
+		{name: "request: first chunk, p99 ms", value: ms(percentile(firsts, 99))},
+	}, nil
+}
+
+// prompts sends long prompts, many at once.
+func prompts(ctx context.Context, o options, s *server) (figures, error) {
+	var all figures
+	short := order{deltas: 3, size: minSize}
+	for _, load := range []struct {
+		name   string
+		atOnce int
+		q      request
+	}{
+		{"150 prompts of 220 kB", 150, newRequest(short, nil, padding(220_000))},
+		{"4 prompts of 2 MB", 4, newRequest(short, []string{padding(500_000), padding(500_000), padding(500_000), padding(500_000)}, "")},
+	} {
+		firsts := make([]time.Duration, load.atOnce)
+		used := s.cpu()
+		err := clients(ctx, s, load.atOnce, func(i int, c *client) error {
+			got, err := c.do(load.q)
+			firsts[i] = got.first
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all,
+			figure{name: load.name + ": first chunk, median ms", value: ms(percentile(firsts, 50))},
+			figure{name: load.name + ": first chunk, last ms", value: ms(percentile(firsts, 100))},
+			figure{name: load.name + ": CPU a request, ms", value: ms(s.cpu()-used) / float64(load.atOnce)},
+		)
+	}
+	return all, nil
+}
