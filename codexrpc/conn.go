@@ -48,6 +48,7 @@ type Conn struct {
 	threads    map[string]*Thread
 	stats      Stats
 	unfinished []string // threads whose turns may have run when the connection ended
+	badConfig  string   // what is wrong with the app-server's configuration
 }
 
 // NewConn makes a connection over t, which it owns, and starts its reader and
@@ -187,6 +188,9 @@ func (c *Conn) handleNotification(m message) {
 		return
 	case methodAccountUpdated:
 		c.instructions.forget()
+		return
+	case methodConfigWarning:
+		c.noteConfigWarning(m.params)
 		return
 	}
 	decode, ok := decoders[m.method]

@@ -38,7 +38,7 @@ func refusalError(address string, withToken bool, response *http.Response) error
 			said = ": " + text
 		}
 	}
-	what := "no WebSocket is served there; check the address"
+	class, what := ErrRefused, "no WebSocket is served there; check the address"
 	switch {
 	case response.StatusCode == http.StatusUnauthorized && withToken:
 		what = "the token is not the one it was started with (--ws-token-file)"
@@ -47,7 +47,7 @@ func refusalError(address string, withToken bool, response *http.Response) error
 	case response.StatusCode == http.StatusForbidden:
 		what = "something there forbids it; codex itself refuses requests with an Origin header, which a proxy must not add"
 	case response.StatusCode >= http.StatusInternalServerError:
-		what = "the server in front of it does not reach it; start the app-server there with `codex app-server --listen …`"
+		class, what = ErrUnreachable, "the server in front of it does not reach it; start the app-server there with `codex app-server --listen …`"
 	}
-	return fmt.Errorf("%s %w (HTTP %d%s): %s", address, ErrRefused, response.StatusCode, said, what)
+	return fmt.Errorf("%s: %w: %s (HTTP %d%s)", address, class, what, response.StatusCode, said)
 }

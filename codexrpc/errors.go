@@ -71,6 +71,10 @@ func tooLargeCall(method string, size, limit int) *CallError {
 // logged in. A turn would retry for ever then.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
+// ErrMisconfigured is matched when Codex cannot use its configuration. It would use its
+// defaults instead, and with them another model provider.
+var ErrMisconfigured = errors.New("codex cannot use its configuration")
+
 // Errors of [DialWebSocket] and [Conn.Initialize].
 var (
 	// ErrTooOld is matched when the release of Codex is too old for this client.
@@ -78,7 +82,7 @@ var (
 	// ErrUnreachable is matched when nobody answers at an address.
 	ErrUnreachable = errors.New("cannot connect")
 	// ErrRefused is matched when the server at an address refuses the connection.
-	ErrRefused = errors.New("refused the connection")
+	ErrRefused = errors.New("the connection is refused")
 )
 
 // TurnError is the app-server's reason for the failure of a turn (TurnError).

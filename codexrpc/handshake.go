@@ -1,9 +1,13 @@
 package codexrpc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // The oldest supported release. It has injected history, an empty input after tool
@@ -15,8 +19,9 @@ const (
 
 // Initialize performs the handshake, which must come before all other calls:
 // initialize, the notification initialized, and account/read. It returns the
-// app-server's version, for example "0.169.0". It fails with [ErrTooOld], or with
-// [ErrNotLoggedIn] when the model provider needs a login that is missing.
+// app-server's version, for example "0.169.0". It fails with [ErrTooOld], with
+// [ErrMisconfigured], or with [ErrNotLoggedIn] when the model provider needs a login
+// that is missing.
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{
 		ClientInfo: info,
@@ -44,10 +49,46 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 	if err != nil {
 		return version, err
 	}
+	if err := c.configError(); err != nil {
+		return version, err
+	}
 	if !account.LoggedIn() {
 		return version, fmt.Errorf("%w (CODEX_HOME %s): run `codex login` for the user and CODEX_HOME of the app-server", ErrNotLoggedIn, result.CodexHome)
 	}
 	return version, nil
+}
+
+const (
+	// defaultsUsed begins the summary of the warning about a configuration that is not
+	// used. It comes before the answer to account/read. Other warnings concern single
+	// settings.
+	defaultsUsed = "Invalid configuration"
+	// maxConfigWarning bounds what is kept of the warning, in bytes.
+	maxConfigWarning = 1 << 10
+)
+
+// noteConfigWarning keeps why the app-server does not use its configuration.
+func (c *Conn) noteConfigWarning(params gjson.Result) {
+	if !strings.HasPrefix(params.Get("summary").Str, defaultsUsed) {
+		return
+	}
+	text := cmp.Or(params.Get("details").Str, params.Get("summary").Str)
+	if len(text) > maxConfigWarning {
+		text = strings.ToValidUTF8(text[:maxConfigWarning], "") + "…"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.badConfig = text
+}
+
+// configError returns the error of a configuration that is not used, or nil.
+func (c *Conn) configError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.badConfig == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrMisconfigured, c.badConfig)
 }
 
 // Account returns who is logged in.

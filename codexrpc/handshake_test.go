@@ -51,6 +51,33 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
+// TestHandshakeMisconfigured checks that an app-server that uses its defaults, and with
+// them another provider, is refused, and that other warnings are not.
+func TestHandshakeMisconfigured(t *testing.T) {
+	for warning, want := range map[string]string{
+		`{"summary":"Invalid configuration; using defaults.","details":"no provider x"}`:                "codex cannot use its configuration: no provider x",
+		`{"summary":"Invalid configuration; using defaults."}`:                                          "codex cannot use its configuration: Invalid configuration",
+		`{"summary":"Invalid configuration","details":"` + strings.Repeat("é", maxConfigWarning) + `"}`: "é…",
+		`{"summary":"Unknown setting x"}`:                                                               "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, p := dial(t)
+			done := async(func() error {
+				_, err := c.Initialize(t.Context(), ClientInfo{})
+				return err
+			})
+			p.answer(p.expect(methodInitialize), `{"userAgent":"test/0.169.0 (x)","codexHome":"/h"}`)
+			p.expect(methodInitialized)
+			p.notify(methodConfigWarning, warning)
+			p.answer(p.expect(methodAccountRead), `{"requiresOpenaiAuth":false}`)
+			err := <-done
+			if want == "" && err != nil || want != "" && (!errors.Is(err, ErrMisconfigured) || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*maxConfigWarning) {
+				t.Errorf("%.100s: %v", warning, err)
+			}
+		})
+	}
+}
+
 func TestHandshakeRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)

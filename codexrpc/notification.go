@@ -22,6 +22,7 @@ const (
 	methodTurnCompleted     = "turn/completed"
 	methodRateLimitsUpdated = "account/rateLimits/updated"
 	methodAccountUpdated    = "account/updated"
+	methodConfigWarning     = "configWarning"
 )
 
 // unused are the notifications that the app-server is asked not to send.
@@ -51,7 +52,6 @@ var unused = []string{
 
 // expected are notifications that are received and need no action.
 var expected = map[string]bool{
-	"configWarning":     true,
 	"deprecationNotice": true,
 	"guardianWarning":   true,
 	"model/rerouted":    true,

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -25,12 +26,13 @@ type child struct {
 	stderr  *stderrLog
 	exited  chan struct{} // closed when the program has exited
 	status  string        // how it exited; valid once exited is closed
+	ended   atomic.Bool   // it had to be terminated by stop
 	copier  sync.WaitGroup
 }
 
 // newChild connects to a program and waits for its exit in the background.
 func newChild(program *Program, logger func() *slog.Logger) *child {
-	c := &child{program: program, stderr: &stderrLog{}, exited: make(chan struct{})}
+	c := &child{program: program, stderr: &stderrLog{holding: true}, exited: make(chan struct{})}
 	c.conn = codexrpc.NewConn(codexrpc.NewStdio(program.Stdout, program.Stdin), logger)
 	c.copier.Go(func() {
 		c.stderr.copy(program.Stderr, logger)
@@ -56,10 +58,17 @@ func expireRead(r io.Reader, d time.Duration) {
 	}
 }
 
-// exitStatus returns how the child exited.
+// succeeded is the exit status of a program that reports no error.
+const succeeded = "exit status 0"
+
+// exitStatus returns how the child exited, or "" if that explains nothing: it was
+// stopped here, or reports no error.
 func (c *child) exitStatus() string {
 	select {
 	case <-c.exited:
+		if c.ended.Load() || c.status == succeeded {
+			return ""
+		}
 		return c.status
 	default:
 		return "it has not exited"
@@ -72,6 +81,7 @@ func (c *child) exitStatus() string {
 func (c *child) stop(toClose, toTerminate time.Duration) error {
 	_ = c.conn.Close() // closes stdin
 	if !c.exitsWithin(toClose) {
+		c.ended.Store(true)
 		c.program.Terminate()
 		if !c.exitsWithin(toTerminate) {
 			c.program.Kill()

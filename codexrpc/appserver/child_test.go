@@ -92,6 +92,9 @@ func answer(is map[string]bool) {
 			fmt.Fprintln(os.Stderr, "asked for", call.Method)
 			fmt.Println("no message of", call.Method)
 		}
+		if is["misconfigured"] && call.Method == "initialized" {
+			fmt.Printf(`{"method":"configWarning","params":{"summary":"Invalid configuration; using defaults.","details":"no provider x"}}` + "\n")
+		}
 		if is["hangs-up:"+call.Method] {
 			_ = os.Stdout.Close()
 		}

@@ -96,7 +96,7 @@ func (cfg *Config) newPrivateHome(dir string) (*privateHome, error) {
 		err = h.fill()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("making a home for codex: %w", err), h.remove())
+		return nil, errors.Join(fmt.Errorf("%w: %w", errNoDir, err), h.remove())
 	}
 	return h, nil
 }
@@ -201,6 +201,14 @@ func (h *privateHome) copyInstallationID() error {
 		return nil // Codex makes a new one
 	}
 	return os.WriteFile(h.file(installationIDFile), id, 0o600)
+}
+
+// misconfigured returns the error for settings that Codex refuses. The file that it names
+// is the private one, whose lines are not those of the operator's.
+func (h *privateHome) misconfigured(err error) error {
+	text := strings.TrimPrefix(err.Error(), codexrpc.ErrMisconfigured.Error()+": ")
+	text = regexp.MustCompile(regexp.QuoteMeta(h.file(configFile))+`(:\d+)*: `).ReplaceAllLiteralString(text, "")
+	return fmt.Errorf("%w: %s; mend %s", codexrpc.ErrMisconfigured, text, filepath.Join(h.operator, configFile))
 }
 
 // notLoggedIn returns the error for a missing login, with what to do.

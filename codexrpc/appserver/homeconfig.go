@@ -73,11 +73,11 @@ func readOperatorConfig(home string) (operatorConfig, error) {
 		return operatorConfig{}, nil
 	}
 	if err != nil {
-		return operatorConfig{}, fmt.Errorf("reading codex's configuration: %w", err)
+		return operatorConfig{}, fmt.Errorf("%w: %w", errConfig, err)
 	}
 	config, err := parseOperatorConfig(content)
 	if err != nil {
-		return operatorConfig{}, fmt.Errorf("%s: %w", path, err)
+		return operatorConfig{}, fmt.Errorf("%w: %s: %w", errConfig, path, err)
 	}
 	config.resolve(home)
 	return config, nil

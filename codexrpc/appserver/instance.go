@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -21,6 +22,8 @@ type instance struct {
 	version string
 	models  catalogue
 	err     error // why the instance cannot be used
+	// noCatalogue is why models may be offered tools of Codex's own; nil: they are not.
+	noCatalogue error
 
 	// Used by the supervisor.
 	since  time.Time // when it began to serve
@@ -84,16 +87,26 @@ func (in *instance) stop(timeout time.Duration) error {
 	return nil
 }
 
-// withExitDetails wraps reason with the exit status and the last lines of stderr of
-// a child.
+// withExitDetails wraps reason with the exit status of a child, unless that was stopped
+// here, and with the last lines of its stderr.
 func (in *instance) withExitDetails(reason error) error {
-	if in.child == nil {
+	if in.child == nil || isExplained(reason) {
 		return reason
 	}
-	if tail := in.child.stderr.tail(); tail != "" {
-		return fmt.Errorf("%w (%s); stderr: %s", reason, in.child.exitStatus(), tail)
+	if status := in.child.exitStatus(); status != "" {
+		reason = fmt.Errorf("%w (%s)", reason, status)
 	}
-	return fmt.Errorf("%w (%s)", reason, in.child.exitStatus())
+	if tail := in.child.stderr.tail(); tail != "" {
+		reason = fmt.Errorf("%w; stderr: %s", reason, tail)
+	}
+	return reason
+}
+
+// releaseStderr logs what a child has written to its stderr while it started.
+func (in *instance) releaseStderr(log *slog.Logger) {
+	if in.child != nil {
+		in.child.stderr.release(log)
+	}
 }
 
 // launch begins the start of an instance. The forks of a child are over when it
@@ -115,9 +128,7 @@ func (p *Process) launch() (*instance, error) {
 		in.child = newChild(program, p.log)
 		in.conn = in.child.conn
 		if p.cfg.Start == nil {
-			if printing, err = p.cfg.startCatalogue(p.Dir(), env, catalogueTimeout); err != nil {
-				p.warnNoCatalogue(err)
-			}
+			printing, in.noCatalogue = p.cfg.startCatalogue(p.Dir(), env, catalogueTimeout)
 		}
 	}
 	go p.finishLaunch(in, printing)
@@ -131,6 +142,7 @@ func (p *Process) finishLaunch(in *instance, printing *catalogueRun) {
 	defer cancel()
 	in.err = p.handshake(ctx, in)
 	if printing == nil {
+		p.warnNoCatalogue(in)
 		return
 	}
 	if in.err != nil {
@@ -150,7 +162,7 @@ func (p *Process) launchContext(in *instance) (context.Context, context.CancelFu
 		defer close(watched)
 		select {
 		case <-in.exit():
-			abort(errors.New("it exited"))
+			abort(errEarlyEnd)
 		case <-ctx.Done():
 		}
 	}()
@@ -172,17 +184,10 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 	}
 	var err error
 	in.version, err = in.conn.Initialize(ctx, p.cfg.Client)
-	switch {
-	case err == nil, errors.Is(err, errStopped):
+	if err == nil || errors.Is(err, errStopped) {
 		return err
-	case !errors.Is(err, codexrpc.ErrNotLoggedIn):
-		return fmt.Errorf("the codex app-server failed to start: %w", err)
-	case in.child == nil:
-		return fmt.Errorf("at %s: %w", p.address, err)
-	case in.home != nil:
-		return in.home.notLoggedIn()
 	}
-	return err
+	return p.startFailure(in, err)
 }
 
 // readCatalogue waits for the catalogue, which the first turn needs already. A start
@@ -198,12 +203,14 @@ func (p *Process) readCatalogue(ctx context.Context, in *instance, printing *cat
 			return models
 		}
 	}
-	if in.err == nil {
-		p.warnNoCatalogue(err)
-	}
+	in.noCatalogue = err
+	p.warnNoCatalogue(in)
 	return catalogue{}
 }
 
-func (p *Process) warnNoCatalogue(err error) {
-	p.log().Warn("models may be offered tools of codex's own", "error", err)
+// warnNoCatalogue warns if an instance that is ready has no catalogue.
+func (p *Process) warnNoCatalogue(in *instance) {
+	if in.err == nil && in.noCatalogue != nil {
+		p.log().Warn("models may be offered tools of codex's own", "error", in.noCatalogue)
+	}
 }

@@ -51,7 +51,7 @@ func newPrivateDir() (d *privateDir, err error) {
 func makePrivateDir() (*privateDir, error) {
 	path, err := os.MkdirTemp("", privatePrefix) // 0700
 	if err != nil {
-		return nil, fmt.Errorf("making a private directory: %w", err)
+		return nil, fmt.Errorf("%w: %w; check TMPDIR", errNoDir, err)
 	}
 	d := &privateDir{path: path}
 	if d.lock, err = lockPrivate(path); err != nil {

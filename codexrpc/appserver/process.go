@@ -237,7 +237,7 @@ func (p *Process) setStatus(next Status) {
 		next.Version = p.status.Version
 	}
 	if next.State == StateStarting {
-		next.Remedy = p.status.Remedy // of the failure before
+		next.Remedy, next.Final = p.status.Remedy, p.status.Final // of the failure before
 	}
 	if next.State != StateReady && next.State != StateUnresponsive {
 		p.conn, p.memory = nil, 0

@@ -112,19 +112,24 @@ func TestFailuresAtTheStart(t *testing.T) {
 		want       []string // for the operator
 		remedy     string   // for everybody
 	}{
-		{"exits", "fails", patience, []string{"failed to start", "exit status 3", "Error: config.toml is broken | at line 7"}, "/codex/status"},
+		{"exits", "fails", patience, []string{"app-server` ended before it answered", "(exit status 3); stderr: Error: config.toml is broken | at line 7"}, "the command ends at once"},
+		{"has_no_argument", "fails bare", patience, []string{"has no argument app-server, as in `codex app-server`", "(exit status 3); stderr: Error: config"}, "as in `codex app-server`"},
+		{"uses_its_defaults", "misconfigured complains", patience, []string{"codex cannot use its configuration: no provider x; mend /the/codex/home/config.toml"}, "mend what the server's log names"},
 		{"is_mute", "mute:initialize", 50 * time.Millisecond, []string{"start timeout of 50ms"}, "not answered in time"},
 		{"does_not_tell_its_account", "mute:account/read", 300 * time.Millisecond, []string{"start timeout of 300ms"}, "not answered in time"},
-		{"is_too_old", "old", patience, []string{"0.120.0 is too old", "0.150.0 or newer", "npm install"}, "install a newer one"},
-		{"is_logged_out", "logged-out", patience, []string{"not logged in", "/the/codex/home", "codex login"}, "run `codex login`"},
-		{"dies", "dies:initialize", patience, []string{"failed to start", "signal: killed"}, "/codex/status"},
-		{"dies_later", "dies:account/read", patience, []string{"failed to start", "signal: killed"}, "/codex/status"},
+		{"is_too_old", "old complains", patience, []string{"0.120.0 is too old", "0.150.0 or newer", "npm install"}, "install a newer one"},
+		{"is_logged_out", "logged-out complains", patience, []string{"not logged in", "/the/codex/home", "codex login"}, "run `codex login`"},
+		{"dies", "dies:initialize", patience, []string{"ended before it answered", "signal: killed"}, "the command ends at once"},
+		{"dies_later", "dies:account/read", patience, []string{"ended before it answered", "signal: killed"}, "the command ends at once"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := newTestProcess(t, test.mode, func(cfg *Config) {
 				cfg.StartTimeout = test.timeout
 				cfg.Home = "/the/codex/home"
+				if !strings.Contains(test.mode, "bare") {
+					cfg.Command = append(cfg.Command, appServerCommand)
+				}
 			})
 			p.failures.first, p.failures.most = time.Hour, time.Hour
 			p.Start()
@@ -135,6 +140,9 @@ func TestFailuresAtTheStart(t *testing.T) {
 				}
 			}
 			checkRemedy(t, p, test.remedy)
+			if strings.Contains(test.mode, "complains") && strings.Contains(s.Reason, "stderr") || strings.Contains(s.Reason, succeeded) {
+				t.Errorf("the reason has details that explain nothing: %q", s.Reason)
+			}
 		})
 	}
 }

@@ -23,9 +23,6 @@ type Program struct {
 	Terminate, Kill func()
 }
 
-// errNotStarted is matched by the error of a command that could not be forked.
-var errNotStarted = errors.New("cannot start")
-
 // startProgram starts the configured program in a directory and with an
 // environment. The error says what an operator can do.
 func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
@@ -40,13 +37,21 @@ func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
 	cmd.Dir, cmd.Env = dir, env
 	ownGroup(cmd)
 	program, err := fork(cmd)
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		return nil, fmt.Errorf("cannot start %q: %w; install it with `npm install -g @openai/codex`, or set the command to its path", cfg.Command[0], err)
-	case err != nil:
-		return nil, fmt.Errorf("%w %q: %w; check the command and the working directory", errNotStarted, cfg.Command[0], err)
+	if err != nil {
+		return nil, forkFailure(cfg.Command[0], dir, err)
 	}
 	return program, nil
+}
+
+// forkFailure adds to the error of a fork what an operator can do.
+func forkFailure(command, dir string, err error) error {
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("%w, which is %q; install it with `npm install -g @openai/codex`, or set the command to its path", err, os.Getenv("PATH"))
+	}
+	if _, missing := os.Stat(dir); missing != nil {
+		return fmt.Errorf("%w in the working directory: %w", errNotStarted, missing)
+	}
+	return fmt.Errorf("%w %q: %w; check the command", errNotStarted, command, err)
 }
 
 // fork starts a command with pipes. Those of [exec.Cmd] end with its Wait, which

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -21,11 +23,32 @@ func TestRemedies(t *testing.T) {
 		"install a newer one":           fmt.Errorf("codex 0.1.0 %w", codexrpc.ErrTooOld),
 		"check its address and its tok": codexrpc.ErrRefused,
 	} {
-		if got := remedy(err); !strings.Contains(got, want) {
+		if got, _ := remedy(err); !strings.Contains(got, want) {
 			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
-	if got := remedy(errStopped); got != "" {
+	if got, _ := remedy(errStopped); got != "" {
 		t.Errorf("after a stop: %q", got)
+	}
+}
+
+// TestFinalRemedies checks which errors stay until somebody acts: with these, clients are
+// not told to try again.
+func TestFinalRemedies(t *testing.T) {
+	for want, errs := range map[bool][]error{
+		true: {
+			codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured, errConfig, exec.ErrNotFound,
+			errNoArgument, errEarlyEnd, codexrpc.ErrRefused, fmt.Errorf("%w: %w", errNotStarted, fs.ErrNotExist),
+		},
+		false: {
+			codexrpc.ErrUnreachable, codexrpc.ErrTimeout, errors.New("?"),
+			fmt.Errorf("%w: %w", errNotStarted, syscall.EAGAIN), fmt.Errorf("%w: %w", errNoDir, syscall.ENOSPC),
+		},
+	} {
+		for _, err := range errs {
+			if _, final := remedy(err); final != want {
+				t.Errorf("%v: final is %t", err, final)
+			}
+		}
 	}
 }

@@ -72,9 +72,11 @@ func (s *supervisor) handleReplacement() {
 		s.background.Go(func() {
 			s.stopInstance(in)
 			s.log().Error("the codex app-server could not be replaced, and goes on", "reason", in.withExitDetails(in.err).Error())
+			in.releaseStderr(s.log())
 		})
 		return
 	}
+	in.releaseStderr(s.log())
 	in.since = time.Now()
 	s.serving = in
 	s.setReplaced(in, old)

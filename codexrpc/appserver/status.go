@@ -44,6 +44,7 @@ type Status struct {
 	Since    time.Time // when State began
 	Reason   string    // why the process is not ready, for its operator; empty when ready or never started
 	Remedy   string    // what to do about Reason, fit for everybody; empty when nothing is known to be wrong
+	Final    bool      // Reason stays until somebody acts on Remedy
 	RetryAt  time.Time // when the next start is due, in StateBackoff
 	PID      int       // of the running program; 0: there is none
 	Version  string    // of the app-server; empty: not known yet
@@ -61,7 +62,7 @@ type Status struct {
 
 // notReady returns the error for callers that need a ready process.
 func (s *Status) notReady() *NotReadyError {
-	return &NotReadyError{State: s.State, Reason: s.Reason, Remedy: s.Remedy, RetryAfter: max(0, time.Until(s.RetryAt))}
+	return &NotReadyError{State: s.State, Reason: s.Reason, Remedy: s.Remedy, Final: s.Final, RetryAfter: max(0, time.Until(s.RetryAt))}
 }
 
 // NotReadyError is the error of a process that is not ready.
@@ -73,6 +74,8 @@ type NotReadyError struct {
 	// Remedy is what to do, without quotations, so that it is fit for everybody.
 	// Empty: nothing is known to be wrong.
 	Remedy string
+	// Final is true if Reason stays until somebody acts on Remedy.
+	Final bool
 	// RetryAfter is the time until the next start; 0: it is under way.
 	RetryAfter time.Duration
 }

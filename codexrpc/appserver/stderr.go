@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -31,8 +32,11 @@ const (
 // last lines.
 type stderrLog struct {
 	window window
-	mu     sync.Mutex
-	last   []string
+
+	mu      sync.Mutex
+	last    []string
+	holding bool     // the program starts: if that fails, the reason is logged first
+	held    []string // the lines since then
 }
 
 // copy logs the lines of r until it ends.
@@ -41,7 +45,7 @@ func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger) {
 	cut := false
 	for {
 		line, err := br.ReadSlice('\n')
-		if text := strings.TrimSpace(string(line)); text != "" && !cut {
+		if text := strings.TrimSpace(string(line)); text != "" && !cut && !strings.Contains(text, sandboxWarning) {
 			s.keep(text)
 			s.add(text, log())
 		}
@@ -59,10 +63,38 @@ func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger) {
 func (s *stderrLog) add(line string, log *slog.Logger) {
 	logDropped(s.window.renew(time.Now()), log)
 	if s.window.take(len(line)) {
-		log.LogAttrs(context.Background(), slog.LevelInfo, "codex stderr", slog.String("line", line))
+		if !s.hold(line) {
+			logLine(line, log)
+		}
 	} else if s.window.dropped == 1 {
 		log.Warn("codex writes too much to its stderr; lines are dropped", "lines", logLines, "bytes", logBytes, "within", logWindow.String())
 	}
+}
+
+func logLine(line string, log *slog.Logger) {
+	log.LogAttrs(context.Background(), slog.LevelInfo, "codex stderr", slog.String("line", line))
+}
+
+// hold holds a line until release is called. It returns false if that was called, or if
+// so many lines are held.
+func (s *stderrLog) hold(line string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.holding || len(s.held) == logLines {
+		return false
+	}
+	s.held = append(s.held, line)
+	return true
+}
+
+// release logs the lines that are held. From now on lines are logged at once.
+func (s *stderrLog) release(log *slog.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range s.held {
+		logLine(line, log)
+	}
+	s.holding, s.held = false, nil
 }
 
 // logDropped logs how many lines were dropped, if any.
@@ -103,11 +135,25 @@ func (w *window) take(bytes int) bool {
 	return true
 }
 
-// keep adds a line to the last lines.
+// sandboxWarning is part of a line that Codex writes at each start on many machines. Its
+// sandbox is not used here.
+const sandboxWarning = "could not find bubblewrap on PATH"
+
+var (
+	// logPrefix is how the lines of Codex's log begin.
+	logPrefix = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[0-9:.]+Z +[A-Z]+ +[\w:]+: `)
+	// backtrace are the lines of a backtrace, of Codex or of the launcher of its package.
+	backtrace = regexp.MustCompile(`^(?i:stack backtrace:)$|^\d+: +\S|^at (?:\S+:\d|.+\))`)
+)
+
+// keep adds a line to the last lines, unless it explains nothing.
 func (s *stderrLog) keep(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	line = cut(line, keptLineBytes)
+	if backtrace.MatchString(line) {
+		return
+	}
+	line = cut(logPrefix.ReplaceAllString(line, ""), keptLineBytes)
 	if len(s.last) == keptLines {
 		s.last = append(s.last[:0], s.last[1:]...)
 	}

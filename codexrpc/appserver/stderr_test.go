@@ -91,6 +91,34 @@ func TestEndlessStderr(t *testing.T) {
 	})
 }
 
+// TestStderrOfAStart checks that lines are held until the start has ended, that no more
+// than logLines are, and that a reason has no lines that explain nothing.
+func TestStderrOfAStart(t *testing.T) {
+	book, logger := newLogBook()
+	s := stderrLog{holding: true}
+	log := func() *slog.Logger { return logger }
+	s.copy(strings.NewReader("2026-11-22T08:01:46.248748Z ERROR codex_app_server: Codex could not find bubblewrap on PATH. Install it.\n"+
+		"2026-11-22T07:58:50.850934Z ERROR codex_core::config: no provider x\nStack backtrace:\n  12: std::rt::lang_start\n        at /rustc/rt.rs:1\n"), log)
+	if book.String() != "" {
+		t.Errorf("it is logged while it starts:\n%s", book)
+	}
+	if tail := s.tail(); tail != "no provider x" {
+		t.Errorf("the tail is %q", tail)
+	}
+	s.release(logger)
+	s.copy(strings.NewReader("later\n"), log)
+	if got := book.String(); strings.Contains(got, "bubblewrap") || strings.Count(got, "\n") != 5 || !strings.HasSuffix(got, "line=later\n") {
+		t.Errorf("the log is\n%s", got)
+	}
+	s = stderrLog{holding: true}
+	for range logLines + 3 {
+		s.hold("x")
+	}
+	if len(s.held) != logLines {
+		t.Errorf("%d lines are held", len(s.held))
+	}
+}
+
 func checkLogged(t *testing.T, book *logBook, what string, times int) {
 	t.Helper()
 	if n := strings.Count(book.String(), what); n != times {

@@ -87,6 +87,7 @@ func (s *supervisor) restart() error {
 func (s *supervisor) handleStart() {
 	in := s.starting
 	s.starting = nil
+	defer in.releaseStderr(s.log())
 	if in.err != nil {
 		s.backOff(s.stopFailed(in, in.err))
 		return
@@ -139,7 +140,8 @@ func (s *supervisor) handleFailure(reason error) {
 // stopFailed stops an instance that has failed, and returns the reason with the
 // exit details.
 func (s *supervisor) stopFailed(in *instance, reason error) error {
-	s.change(Status{State: StateStopping, Reason: reason.Error(), Remedy: remedy(reason), PID: in.pid(), Version: in.version})
+	what, final := remedy(reason)
+	s.change(Status{State: StateStopping, Reason: reason.Error(), Remedy: what, Final: final, PID: in.pid(), Version: in.version})
 	s.stopInstance(in)
 	return in.withExitDetails(reason)
 }
@@ -157,7 +159,8 @@ func (s *supervisor) backOff(reason error) {
 		return // supervise stops next
 	}
 	pause := s.failures.next()
-	s.change(Status{State: StateBackoff, Reason: reason.Error(), Remedy: remedy(reason), RetryAt: time.Now().Add(pause)})
+	what, final := remedy(reason)
+	s.change(Status{State: StateBackoff, Reason: reason.Error(), Remedy: what, Final: final, RetryAt: time.Now().Add(pause)})
 	s.log().Error("the codex app-server is not running", "reason", reason.Error(), "next_start_in", pause.Round(time.Millisecond).String())
 	s.retry = time.After(pause)
 }
@@ -175,6 +178,7 @@ func (s *supervisor) stopAll() {
 		stops.Go(func() {
 			<-in.startEnd() // at once, since p.ctx has ended
 			s.stopInstance(in)
+			in.releaseStderr(s.log())
 		})
 	}
 	stops.Wait()

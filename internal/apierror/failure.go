@@ -69,7 +69,7 @@ func shown(err error, e *Error) string {
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
 	switch {
 	case isNotReady:
-		return notReadyMessage(&appserver.NotReadyError{State: notReady.State, Reason: notReady.Remedy})
+		return notReadyMessage(&appserver.NotReadyError{State: notReady.State, Reason: notReady.Remedy, Final: notReady.Final})
 	case e.Code == CodeExited:
 		return codexrpc.ErrClosed.Error() // without what it wrote to stderr
 	case e.Code == CodeMisconfigured:
@@ -109,13 +109,19 @@ func classify(err error) *Error {
 
 // fromNotReady returns the 503 for an app-server that is not ready.
 func fromNotReady(e *appserver.NotReadyError) *Error {
-	v := errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeNotReady}
-	v.retry = max(soon, e.RetryAfter)
+	v := errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeNotReady, final: e.Final}
+	if !e.Final {
+		v.retry = max(soon, e.RetryAfter)
+	}
 	return v.error(notReadyMessage(e))
 }
 
 func notReadyMessage(e *appserver.NotReadyError) string {
-	return strings.TrimSuffix(e.Error(), ".") + ". Please try again later; GET /readyz tells when it is ready."
+	message := strings.TrimSuffix(e.Error(), ".") + "."
+	if !e.Final {
+		message += " Please try again later; GET /readyz tells when it is ready."
+	}
+	return message
 }
 
 // codeInvalidRequest is the JSON-RPC code with which the app-server rejects what a

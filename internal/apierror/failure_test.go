@@ -170,6 +170,7 @@ func TestFromFailureOthers(t *testing.T) {
 		"starting":              {&appserver.NotReadyError{Reason: "it starts"}, want{503, TypeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
 		"restarting soon":       {&appserver.NotReadyError{RetryAfter: time.Millisecond}, want{503, TypeServer, "codex_not_ready", "", time.Second, "", "the codex app-server is not ready"}},
 		"restarting later":      {&appserver.NotReadyError{RetryAfter: 30 * time.Second}, want{503, TypeServer, "codex_not_ready", "", 30 * time.Second, "", "the codex app-server is not ready"}},
+		"not by itself":         {&appserver.NotReadyError{RetryAfter: time.Minute, Final: true}, want{503, TypeServer, "codex_not_ready", "", noUse, "the codex app-server is not ready (new).", ""}},
 		"misconfigured":         {&codexrpc.CallError{Method: "thread/start", Code: -32600, Message: "failed to load configuration: no provider x"}, want{503, TypeServer, "codex_misconfigured", "", noUse, configurationRemedy, ""}},
 		"unknown":               {errors.New("?"), want{500, TypeServer, "internal_error", "", 0, "The request failed within this server; its log says why.", ""}},
 	} {
@@ -203,6 +204,7 @@ func TestShown(t *testing.T) {
 		"internal":  {errors.New("open /home/x"), "The request failed within this server; its log says why.", "open /home/x"},
 		"left":      {context.Canceled, ClientGone().Message, ""},
 		"not ready": {&appserver.NotReadyError{State: appserver.StateBackoff, Reason: "no /home/x", Remedy: "do this"}, "the codex app-server is not ready (backoff): do this. Please try again later; GET /readyz tells when it is ready.", "the codex app-server is not ready (backoff): no /home/x. Please try again later; GET /readyz tells when it is ready."},
+		"final":     {&appserver.NotReadyError{State: appserver.StateBackoff, Reason: "no /home/x", Remedy: "do this", Final: true}, "the codex app-server is not ready (backoff): do this.", "the codex app-server is not ready (backoff): no /home/x."},
 		"no remedy": {&appserver.NotReadyError{State: appserver.StateStopped, Reason: "x"}, "the codex app-server is not ready (stopped). Please try again later; GET /readyz tells when it is ready.", "the codex app-server is not ready (stopped): x. Please try again later; GET /readyz tells when it is ready."},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ type member struct {
 }
 
 // Ready serves GET /readyz: 200 when an app-server takes turns, else 503 with what to
-// do and when to ask again. It needs no key, so it has no details of this machine.
+// do and, if it may mend itself, when to ask again. It needs no key, so it has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -50,8 +50,10 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	code := http.StatusOK
 	if best.State != appserver.StateReady {
 		body.Status, code = "unavailable", http.StatusServiceUnavailable
-		retry := max(1, math.Ceil(time.Until(best.RetryAt).Seconds()))
-		w.Header().Set("Retry-After", strconv.FormatFloat(retry, 'f', 0, 64))
+		if !best.Final {
+			retry := max(1, math.Ceil(time.Until(best.RetryAt).Seconds()))
+			w.Header().Set("Retry-After", strconv.FormatFloat(retry, 'f', 0, 64))
+		}
 	}
 	g.ready(w, r, code, body)
 }
