@@ -50,6 +50,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	        }]
 //	    }
 //	    api_key         <key> [<user>]
+//	    api_keys_file   <path>
 //	    max_body        <size>
 //	    max_body_memory <size>
 //	    max_concurrent  <n>
@@ -96,6 +97,7 @@ func (h *Handler) options() []option {
 	return []option{
 		{name: "app_server", args: h.parseAppServer, repeats: true},
 		{name: "api_key", args: h.parseAPIKey, repeats: true},
+		text("api_keys_file", &h.APIKeysFile),
 		size("max_body", &h.MaxBody, 32<<20),
 		size("max_body_memory", &h.MaxBodyMemory, 0), // the default depends on max_body
 		number("max_concurrent", &h.MaxConcurrent, 1, 64),

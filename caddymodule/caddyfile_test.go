@@ -54,6 +54,7 @@ func TestDirective(t *testing.T) {
 		"api_key":                   {"codex {\napi_key sk-1\n}", `{"api_keys":[{"key":"sk-1"}]}`},
 		"api_key with a user":       {"codex {\napi_key sk-1 alice\n}", `{"api_keys":[{"key":"sk-1","user":"alice"}]}`},
 		"hosts":                     {"codex {\nhosts a.example *.b.example\n}", `{"hosts":["a.example","*.b.example"]}`},
+		"api_keys_file":             {"codex {\napi_keys_file {env.KEYS}/keys\n}", `{"api_keys_file":"{env.KEYS}/keys"}`},
 		"several api_keys":          {"codex {\napi_key sk-1 alice\napi_key sk-2\n}", `{"api_keys":[{"key":"sk-1","user":"alice"},{"key":"sk-2"}]}`},
 		"placeholders": {
 			"codex {\napp_server {env.BIN} {\nhome {env.HOME}/x\nenv TOKEN {file./run/token}\n}\napi_key {env.KEY} {env.USER}\n}",

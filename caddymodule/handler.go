@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -41,6 +42,11 @@ type Handler struct {
 	// the handler checks no key. Placeholders such as {env.KEY} and {file./path} are
 	// resolved when the configuration is loaded. Default: none.
 	APIKeys []APIKey `json:"api_keys,omitempty"`
+
+	// A file with more keys, which `caddy codex key` makes: with users, ends and limits.
+	// A change of the file takes effect within seconds, without a reload. Placeholders are
+	// resolved when the configuration is loaded. Default: none.
+	APIKeysFile string `json:"api_keys_file,omitempty"`
 
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
@@ -143,6 +149,7 @@ type Handler struct {
 
 	images     *imagefetch.Fetcher // nil: images are not fetched
 	keys       keyring
+	keyFile    *apikeys.File // nil: there is none
 	gateway    *gateway.Gateway
 	closeStore func() error // nil: there is nothing to close
 	cors       *cors
@@ -169,6 +176,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	h.keys = keys
+	if err := h.openKeys(ctx, repl); err != nil {
+		return err
+	}
 	if h.cors, err = newCORS(h.CORS, repl); err != nil {
 		return err
 	}
@@ -235,6 +245,9 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	if h.images != nil {
 		options.Images = h.images
 	}
+	if h.keyFile != nil {
+		options.Key = h.keyOf
+	}
 	return options
 }
 
@@ -243,6 +256,9 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 // connections and the store afterwards. Caddy also calls Cleanup when Provision has
 // failed.
 func (h *Handler) Cleanup() error {
+	if h.keyFile != nil {
+		h.keyFile.Close()
+	}
 	gateways.remove(h.gateway)
 	if h.gateway != nil {
 		h.gateway.CloseSockets()

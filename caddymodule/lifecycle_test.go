@@ -66,7 +66,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 	known := &Handler{ResponseStore: defaults}
 	before := nowRegistered(known)
 	for _, config := range []string{
-		`{"usage":"theirs"}`, `{"api_keys":[{"key":""}]}`, `{"cors":["x"]}`, `{"app_servers":[{},{}]}`,
+		`{"usage":"theirs"}`, `{"api_keys":[{"key":""}]}`, `{"cors":["x"]}`, `{"app_servers":[{},{}]}`, `{"api_keys_file":"/no/such/file"}`,
 		`{"models":[{"id":"refused"},{"id":"refused"}]}`,
 	} {
 		_ = refused(t, config)

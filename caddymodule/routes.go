@@ -147,11 +147,17 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		r, outcome = withOutcome(r)
 		defer func() { countRequest(rt.name, outcome) }()
 	}
-	switch {
-	case h.cors.forged(r):
+	if h.cors.forged(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
-	case !rt.open && !h.keys.allows(r):
-		refuse(w, r, apierror.Unauthorized())
+		return
+	}
+	if !rt.open {
+		if apiErr := h.authenticate(r); apiErr != nil {
+			refuse(w, r, apiErr)
+			return
+		}
+	}
+	switch {
 	case !rt.open && userOf(r) == "" && !h.hosts.allow(h, r):
 		refuse(w, r, apierror.HostNotAllowed(r.Host))
 	case len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method):

@@ -10,6 +10,7 @@ const (
 	CodeAnswerTooLarge         Code = "answer_too_large"
 	CodeClientClosed           Code = "client_closed_request"
 	CodeAnswerMemory           Code = "codex_answer_memory"
+	CodeAPIKeyExpired          Code = "api_key_expired"
 	CodeBodyMemory             Code = "codex_body_memory"
 	CodeCodexError             Code = "codex_error"
 	CodeExited                 Code = "codex_exited"
@@ -65,6 +66,7 @@ var codes = []Code{
 	CodeAnswerTooLarge,
 	CodeClientClosed,
 	CodeAnswerMemory,
+	CodeAPIKeyExpired,
 	CodeBodyMemory,
 	CodeCodexError,
 	CodeExited,

@@ -146,6 +146,14 @@ func Unauthorized() *Error {
 	}
 }
 
+// KeyExpired is the 401 of a key that was valid until a time.
+func KeyExpired(at time.Time) *Error {
+	return &Error{
+		Status: http.StatusUnauthorized, Type: TypeInvalidRequest, Code: CodeAPIKeyExpired,
+		Message: fmt.Sprintf("The API key expired at %s. Ask the operator of this server for a new one.", at.UTC().Format(time.RFC3339)),
+	}
+}
+
 // OriginNotAllowed is the 403 of a preflight by a page that may not use this API. The
 // page cannot read it, but its developer can.
 func OriginNotAllowed(origin string) *Error {
@@ -206,7 +214,7 @@ func NotTheAPI(method, path, baseURL string) *Error {
 func ModelNotFound(model string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: TypeInvalidRequest, Param: "model", Code: CodeModelNotFound,
-		Message: fmt.Sprintf("The model %.128q does not exist here. GET /v1/models lists those that do.", model),
+		Message: fmt.Sprintf("The model %.128q does not exist here, or your key may not use it. GET /v1/models lists those that do.", model),
 	}
 }
 

@@ -17,6 +17,7 @@ type codec interface {
 
 // decodedRequest is a valid request of either API.
 type decodedRequest interface {
+	ModelID() string
 	Choices() int
 	InstructionsContain(text string) bool
 	DeclaresTools() bool

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/socket"
@@ -49,7 +51,10 @@ type Options struct {
 	Running      *objects.Running          // the responses under way, over reloads; nil: only these
 	Observer     Observer
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
-	Logger       *slog.Logger
+	// Key returns the key of a request, which has its limits; a nil key has none. The error
+	// is that the key is not valid any more. Nil: no key has limits.
+	Key    func(*http.Request) (*quota.Key, *apierror.Error)
+	Logger *slog.Logger
 }
 
 // Gateway answers API requests. Its methods are safe for concurrent use.

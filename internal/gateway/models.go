@@ -11,9 +11,13 @@ import (
 // Models serves GET /v1/models.
 func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 	all, created, apiErr := g.models(r)
+	key, refused := g.keyOf(r)
 	var body []byte
-	if apiErr == nil {
-		body = models.List(all, g.opts.Aliases, created)
+	switch {
+	case refused != nil:
+		apiErr = refused
+	case apiErr == nil:
+		body = models.List(all, g.opts.Aliases, created, key.Allows)
 	}
 	g.answer(w, r, body, apiErr)
 }
@@ -21,10 +25,14 @@ func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 // Model serves GET /v1/models/{id}.
 func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 	all, created, apiErr := g.models(r)
+	key, refused := g.keyOf(r)
 	var body []byte
-	if apiErr == nil {
+	switch {
+	case refused != nil:
+		apiErr = refused
+	case apiErr == nil:
 		var ok bool
-		if body, ok = models.Object(all, g.opts.Aliases, id, created); !ok {
+		if body, ok = models.Object(all, g.opts.Aliases, id, created); !ok || !key.Allows(id) {
 			apiErr = apierror.ModelNotFound(id)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -19,6 +20,7 @@ type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request // its context ends when the client leaves
 	user    string
+	key     *quota.Key // nil: it has none with limits
 	arrived time.Time
 
 	lease   Lease
@@ -124,6 +126,10 @@ func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, 
 // receiveDecoded reads and decodes a request and waits until its turns may run. It does
 // not read a request that finds the queue full.
 func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (decodedRequest, *apierror.Error) {
+	if apiErr := g.identify(x); apiErr != nil {
+		reqbody.LimitDiscard(x.w)
+		return nil, apiErr
+	}
 	if g.queue.Full(x.user) {
 		reqbody.LimitDiscard(x.w)
 		return nil, apierror.QueueFull()
@@ -135,6 +141,9 @@ func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (dec
 		return nil, apiErr
 	}
 	decoded, apiErr := c.decode(body)
+	if apiErr == nil && x.key != nil && !x.key.Allows(decoded.ModelID()) {
+		apiErr = apierror.ModelNotFound(decoded.ModelID())
+	}
 	if apiErr == nil && !g.opts.WebSearch {
 		apiErr = decoded.WithoutSearch()
 	}

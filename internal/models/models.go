@@ -34,17 +34,20 @@ type model struct {
 func newModel(id string, created int64) model { return model{id, "model", created, "codex"} }
 
 // List returns the body of GET /v1/models: all models that are not hidden and all
-// aliases, each in their order. A model with the id of an alias is left out. Codex does
-// not say when a model was made; created, in Unix seconds, stands for all.
-func List(models []codexrpc.Model, aliases []Alias, created int64) []byte {
+// aliases, each in their order, if they are allowed. A model with the id of an alias is
+// left out. Codex does not say when a model was made; created, in Unix seconds, stands
+// for all.
+func List(models []codexrpc.Model, aliases []Alias, created int64, allowed func(id string) bool) []byte {
 	all := list{Object: "list", Data: []model{}}
 	for _, m := range models {
-		if !m.Hidden && !isAlias(aliases, m.ID) {
+		if !m.Hidden && !isAlias(aliases, m.ID) && allowed(m.ID) {
 			all.Data = append(all.Data, newModel(m.ID, created))
 		}
 	}
 	for _, a := range aliases {
-		all.Data = append(all.Data, newModel(a.ID, created))
+		if allowed(a.ID) {
+			all.Data = append(all.Data, newModel(a.ID, created))
+		}
 	}
 	return jsontext.Append(nil, all)
 }

@@ -21,11 +21,15 @@ func TestModels(t *testing.T) {
 		"of a model's id": {models, []Alias{{ID: "a", Model: `b"/c`}}, object(`b\"/c`) + `,` + object("a")},
 		"of a hidden one": {models, []Alias{{ID: "secret", Model: "a"}}, object("a") + `,` + object(`b\"/c`) + `,` + object("secret")},
 	} {
-		if got, want := string(List(c.models, c.aliases, 42)), `{"object":"list","data":[`+c.want+`]}`; got != want {
+		if got, want := string(List(c.models, c.aliases, 42, func(string) bool { return true })), `{"object":"list","data":[`+c.want+`]}`; got != want {
 			t.Errorf("%s: list %s, want %s", name, got, want)
 		}
 	}
 	aliases := []Alias{{ID: "z", Model: "b"}}
+	allowed := func(id string) bool { return id == "z" }
+	if got, want := string(List(models, aliases, 42, allowed)), `{"object":"list","data":[`+object("z")+`]}`; got != want {
+		t.Errorf("the allowed ones: %s", got)
+	}
 	for id, want := range map[string]string{"a": object("a"), "secret": object("secret"), "z": object("z"), `b"/c`: object(`b\"/c`)} {
 		if got, ok := Object(models, aliases, id, 42); !ok || string(got) != want {
 			t.Errorf("%s: %s, %v", id, got, ok)

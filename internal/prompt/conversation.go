@@ -46,6 +46,9 @@ func (c *Conversation) InstructionsContain(s string) bool {
 	return false
 }
 
+// ModelID returns the client's name of the model.
+func (c *Conversation) ModelID() string { return c.Model }
+
 // DeclaresTools reports whether the request declares tools, whatever its tool_choice.
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 

@@ -1,0 +1,126 @@
+package caddymodule
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+)
+
+// writeKeys writes a file of keys, each with more options, and returns its path.
+func writeKeys(t testing.TB, keys map[string]string) string {
+	t.Helper()
+	var content strings.Builder
+	for key, options := range keys {
+		fmt.Fprintf(&content, "key id-%s {\nhash sha256:%x\n%s\n}\n", key, sha256.Sum256([]byte(key)), options)
+	}
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte(content.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// withKeys returns a handler that has read its file of keys.
+func withKeys(t testing.TB, h *Handler) *Handler {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	t.Cleanup(cancel)
+	if err := h.openKeys(ctx, caddy.NewReplacer()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.keyFile.Close)
+	return h
+}
+
+// TestKeysOfAFile checks the users of keys in a file and of keys in the configuration
+// beside it, and who is refused.
+func TestKeysOfAFile(t *testing.T) {
+	t.Setenv("CADDYMODULE_KEYS", writeKeys(t, map[string]string{
+		"ann": "user ann", "nameless": "", "odd": "user key-1",
+		"old": "user ann\nexpires 2020-01-31", "new": "user ann\nexpires 2920-01-31",
+	}))
+	file := withKeys(t, &Handler{APIKeysFile: "{env.CADDYMODULE_KEYS}"})
+	both := withKeys(t, &Handler{APIKeysFile: "{env.CADDYMODULE_KEYS}", keys: ringOf(t, APIKey{Key: "static"})})
+	for key, want := range map[string]struct {
+		user string
+		code apierror.Code
+	}{
+		"ann":      {user: "ann"},
+		"nameless": {user: "id-nameless"},
+		"odd":      {user: "user:key-1"},
+		"new":      {user: "ann"},
+		"old":      {code: apierror.CodeAPIKeyExpired},
+		"static":   {user: "key-1"},
+		"other":    {code: apierror.CodeInvalidAPIKey},
+		"":         {code: apierror.CodeInvalidAPIKey},
+		"id-ann":   {code: apierror.CodeInvalidAPIKey},
+	} {
+		for name, h := range map[string]*Handler{"file": file, "both": both} {
+			r, _ := prepared(http.MethodGet, "/v1/models")
+			r.Header.Set("Authorization", "Bearer "+key)
+			var code apierror.Code
+			if apiErr := h.authenticate(r); apiErr != nil {
+				code = apiErr.Code
+			}
+			if name == "file" && key == "static" {
+				want.user, want.code = "", apierror.CodeInvalidAPIKey
+			} else if key == "static" {
+				want.user, want.code = "key-1", ""
+			}
+			if user := userOf(r); code != want.code || user != want.user {
+				t.Errorf("%s: %q is %q, %q", name, key, user, code)
+			}
+		}
+	}
+}
+
+// TestEmptyKeyFile checks that a file without keys lets nobody in, unlike no file.
+func TestEmptyKeyFile(t *testing.T) {
+	h := withKeys(t, &Handler{APIKeysFile: writeKeys(t, nil)})
+	r, _ := prepared(http.MethodGet, "/v1/models")
+	if h.authenticate(r) == nil {
+		t.Error("a request without a key is allowed")
+	}
+}
+
+// TestBrokenKeyFile checks that the configuration is refused, with the file and the line.
+func TestBrokenKeyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte("\nkey a {\nhash sk-secret\n}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := refused(t, `{"api_keys_file":"`+path+`"}`); !strings.Contains(err.Error(), path+":3") || strings.Contains(err.Error(), "sk-secret") {
+		t.Error(err)
+	}
+	if err := refused(t, `{"api_keys_file":"`+path+`.no"}`); !strings.Contains(err.Error(), path+".no") {
+		t.Error(err)
+	}
+	if err := refused(t, `{"api_keys_file":"{env.CADDYMODULE_NO_SUCH}"}`); !strings.Contains(err.Error(), "placeholder") {
+		t.Error(err)
+	}
+}
+
+// BenchmarkKeyFile authenticates by a file with 1,000 keys.
+func BenchmarkKeyFile(b *testing.B) {
+	keys := make(map[string]string, 1000)
+	for i := range 1000 {
+		keys[fmt.Sprint("k", i)] = "user u"
+	}
+	h := withKeys(b, &Handler{APIKeysFile: writeKeys(b, keys)})
+	r, _ := prepared(http.MethodGet, "/v1/models")
+	r.Header.Set("Authorization", "Bearer k500")
+	b.ReportAllocs()
+	for b.Loop() {
+		if h.authenticate(r) != nil {
+			b.Fatal("refused")
+		}
+	}
+}

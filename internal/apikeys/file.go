@@ -1,0 +1,145 @@
+package apikeys
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// pollInterval is how often a file is checked for changes.
+	pollInterval = time.Second
+	// maxSize bounds a file, in bytes.
+	maxSize = 16 << 20
+	// settled is the age at which a version of a file is taken for its last: a younger
+	// one may change without another time, since these are coarse.
+	settled = 3 * time.Second
+)
+
+// File is a file of keys that is read again when it changes. Its methods are safe for
+// concurrent use.
+type File struct {
+	path string
+	log  *slog.Logger
+	set  atomic.Pointer[Set]
+
+	// These are of the goroutine of Watch.
+	info    fs.FileInfo       // of the version that was read last, good or bad
+	sum     [sha256.Size]byte // of its content
+	recheck bool              // it may have changed without a sign
+	lost    bool              // the file could not be read, which is logged
+
+	stop func()
+}
+
+// Open reads a file of keys. An error has the name of the file and, where there is one,
+// the line.
+func Open(path string, log *slog.Logger) (*File, error) {
+	f := &File{path: path, log: log, stop: func() {}}
+	content, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	set, err := parse(content, path)
+	if err != nil {
+		return nil, err
+	}
+	f.set.Store(set)
+	return f, nil
+}
+
+// Set returns the keys of the last version without errors.
+func (f *File) Set() *Set { return f.set.Load() }
+
+// Watch begins to check the file for changes until Close is called.
+func (f *File) Watch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	f.stop = sync.OnceFunc(cancel)
+	go f.watch(ctx)
+}
+
+// Close ends the checks. It does not wait for a file system that hangs.
+func (f *File) Close() { f.stop() }
+
+func (f *File) watch(ctx context.Context) {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			f.poll(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// poll reads the file if it has changed. A version with errors is logged once, and the
+// last one without errors stays in use.
+func (f *File) poll(ctx context.Context) {
+	info, err := os.Stat(f.path)
+	if err == nil && !f.lost && !f.recheck && f.same(info) {
+		return
+	}
+	before := f.sum
+	content, err := f.read()
+	if err != nil {
+		if !f.lost {
+			f.log.Error("the file of API keys cannot be read; its last version stays in use", "error", err)
+		}
+		f.lost = true
+		return
+	}
+	if f.lost = false; f.sum == before {
+		return
+	}
+	set, err := parse(content, f.path)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		f.log.Error("the file of API keys has an error; its last version without one stays in use", "error", err)
+	default:
+		f.set.Store(set)
+		f.log.Info("the file of API keys has changed", "file", f.path, "keys", len(set.Keys))
+	}
+}
+
+// same reports whether the file is the version that was read last.
+func (f *File) same(info fs.FileInfo) bool {
+	return os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size()
+}
+
+// read reads the file.
+func (f *File) read() ([]byte, error) {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait
+		return nil, fmt.Errorf("%s is not a file", f.path)
+	}
+	file, err := os.Open(f.path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	if info, err = file.Stat(); err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", f.path, err)
+	}
+	if len(content) > maxSize {
+		return nil, fmt.Errorf("%s has more than %d bytes", f.path, maxSize)
+	}
+	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < settled
+	return content, nil
+}

@@ -1,0 +1,114 @@
+package apikeys
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// lockedBuffer is a log that can be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within a minute: ", what)
+		}
+	}
+}
+
+func entry(id, key string) string { return "key " + id + " {\n" + hashOf(key) + "\n}\n" }
+
+// TestFileChanges changes a file in the ways that people and programs do. A change with
+// an error is logged once, and the last version without one stays.
+func TestFileChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	write(t, path, entry("a", "one"))
+	log := new(lockedBuffer)
+	f, err := Open(path, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Watch()
+	defer f.Close()
+	has := func(key string) func() bool { return func() bool { return f.Set().Find(key) != nil } }
+	if !has("one")() {
+		t.Fatal("the key was not read")
+	}
+	write(t, path, entry("a", "two")) // in place, with the same size
+	eventually(t, "the file was written again", has("two"))
+	if has("one")() {
+		t.Error("the key of before is still there")
+	}
+
+	other := path + ".new"
+	write(t, other, entry("a", "six"))
+	if err := os.Rename(other, path); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the file was replaced", has("six"))
+
+	write(t, path, entry("a", "bad")+"key b {")
+	eventually(t, "the error is logged", func() bool { return strings.Contains(log.String(), path+":4") })
+	if !has("six")() || has("bad")() {
+		t.Error("the broken file is used")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the loss is logged", func() bool { return strings.Contains(log.String(), "cannot be read") })
+	time.Sleep(3 * pollInterval) // further checks log nothing
+	if n := strings.Count(log.String(), "level=ERROR"); n != 2 || !has("six")() {
+		t.Errorf("%d errors: %s", n, log)
+	}
+	write(t, path, entry("a", "ten"))
+	eventually(t, "the file is back", has("ten"))
+
+	f.Close()
+	f.Close()
+}
+
+// TestOpenErrors checks what is refused at the start.
+func TestOpenErrors(t *testing.T) {
+	dir := t.TempDir()
+	for name, make := range map[string]func(path string){
+		"missing":   func(string) {},
+		"broken":    func(path string) { write(t, path, "key a {") },
+		"directory": func(path string) { _ = os.Mkdir(path, 0o700) },
+		"large":     func(path string) { write(t, path, strings.Repeat("#", maxSize+1)) },
+	} {
+		path := filepath.Join(dir, name)
+		make(path)
+		if _, err := Open(path, slog.Default()); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package apikeys
+
+import (
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// maxKeys bounds the keys of a file.
+const maxKeys = 10_000
+
+// maxModels bounds the models that an entry names.
+const maxModels = 100
+
+// hashPrefix precedes the hexadecimal digits of a hash.
+const hashPrefix = "sha256:"
+
+// validID matches the ids of keys. They are labels of metrics.
+var validID = regexp.MustCompile(`^[A-Za-z0-9._@-]{1,64}$`)
+
+// parse reads a file of keys. The errors have the name of the file and the line, and no
+// hash or key.
+func parse(content []byte, name string) (*Set, error) {
+	tokens, err := caddyfile.Tokenize(append(content, '\n'), name) // an empty one would be an error
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{byHash: make(map[Hash]*Key)}
+	ids := make(map[string]bool)
+	for d := caddyfile.NewDispenser(tokens); d.Next(); {
+		if d.Val() != "key" {
+			return nil, d.Err("expected: key <id> {")
+		}
+		k, err := parseKey(d)
+		if err != nil {
+			return nil, err
+		}
+		if ids[k.ID] {
+			return nil, d.Errf("there are two keys with the id %s", k.ID)
+		}
+		if other := s.byHash[k.Hash]; other != nil {
+			return nil, d.Errf("the keys %s and %s are the same", other.ID, k.ID)
+		}
+		if len(s.Keys) == maxKeys {
+			return nil, d.Errf("a file may have %d keys", maxKeys)
+		}
+		ids[k.ID], s.byHash[k.Hash] = true, k
+		s.Keys = append(s.Keys, k)
+	}
+	return s, nil
+}
+
+// parseKey reads one entry.
+func parseKey(d *caddyfile.Dispenser) (*Key, error) {
+	k := new(Key)
+	if args := d.RemainingArgs(); len(args) != 1 || !validID.MatchString(args[0]) {
+		return nil, d.Err("a key has one id, of up to 64 letters, digits and . _ @ -")
+	} else {
+		k.ID = args[0]
+	}
+	var seen []string
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		name := d.Val()
+		o := options[name]
+		if o.read == nil {
+			return nil, d.Errf("unknown option %.32q of a key", name)
+		}
+		if slices.Contains(seen, name) && !o.repeats {
+			return nil, d.Errf("%s is given twice", name)
+		}
+		seen = append(seen, name)
+		if why := o.read(k, d.RemainingArgs()); why != "" {
+			return nil, d.Errf("%s %s", name, why)
+		}
+	}
+	switch {
+	case d.Nesting() != 0:
+		return nil, d.Errf("the key %s has no closing brace", k.ID)
+	case k.Hash == Hash{}:
+		return nil, d.Errf("the key %s has no hash", k.ID)
+	}
+	if k.User == "" {
+		k.User = k.ID
+	}
+	return k, nil
+}
+
+// keyOption is an option of an entry. read returns what is wrong with the arguments.
+type keyOption struct {
+	read    func(k *Key, args []string) (wrong string)
+	repeats bool
+}
+
+var options = map[string]keyOption{
+	"hash":    {read: readHash},
+	"user":    {read: readUser},
+	"expires": {read: readExpires},
+	"models":  {read: readModels},
+}
+
+func readHash(k *Key, args []string) string {
+	if len(args) == 1 {
+		if digits, ok := strings.CutPrefix(args[0], hashPrefix); ok {
+			if n, err := hex.Decode(k.Hash[:], []byte(digits[:min(len(digits), 2*len(k.Hash))])); err == nil && n == len(k.Hash) && len(digits) == 2*n {
+				return ""
+			}
+		}
+	}
+	return "must be " + hashPrefix + " and 64 hexadecimal digits"
+}
+
+func readUser(k *Key, args []string) string {
+	if len(args) != 1 || args[0] == "" {
+		return "takes one name"
+	}
+	k.User = args[0]
+	return ""
+}
+
+// readExpires reads a time, or a date, which stands for its begin in UTC.
+func readExpires(k *Key, args []string) string {
+	if len(args) == 1 {
+		for _, layout := range []string{time.RFC3339, time.DateOnly} {
+			if at, err := time.Parse(layout, args[0]); err == nil && !at.IsZero() {
+				k.Expires = at
+				return ""
+			}
+		}
+	}
+	return "takes a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z"
+}
+
+func readModels(k *Key, args []string) string {
+	if len(args) == 0 || len(args) > maxModels || slices.Contains(args, "") {
+		return "takes the names of up to 100 models"
+	}
+	k.Models = args
+	return ""
+}
