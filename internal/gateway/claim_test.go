@@ -34,9 +34,6 @@ func TestCancelElsewhere(t *testing.T) {
 	if status, answer := call(t, http.MethodGet, urls[1]+"/"+id, "", -1); status != http.StatusOK || answer != begun {
 		t.Errorf("read %d %s, begun %s", status, answer, begun)
 	}
-	if status, answer := call(t, http.MethodGet, urls[1]+"/"+id+"?stream=true", "", -1); status != http.StatusBadRequest {
-		t.Errorf("streamed %d %s", status, answer)
-	}
 	if status, answer := call(t, http.MethodPost, urls[1], `{"model":"m","input":"x","previous_response_id":"`+id+`"}`, -1); status != http.StatusBadRequest {
 		t.Errorf("followed %d %s", status, answer)
 	}
@@ -105,4 +102,61 @@ func TestLostResponse(t *testing.T) {
 	if status, answer := call(t, http.MethodDelete, urls[1]+"/"+id, "", -1); status != http.StatusOK {
 		t.Errorf("deleted: %d %s", status, answer)
 	}
+}
+
+// TestEventsElsewhere: another node streams the same events, byte by byte, while they come
+// and when the process that made them has forgotten them.
+func TestEventsElsewhere(t *testing.T) {
+	urls, _ := newNodes(t, fakecodex.Faults{Delay: 200 * time.Millisecond})
+	_, begun := call(t, http.MethodPost, urls[0], fmt.Sprintf(inBackground, true), 2)
+	one := "/" + idIn(t, begun)
+	_, elsewhere := call(t, http.MethodGet, urls[1]+one+"?stream=true", "", -1)
+	_, here := call(t, http.MethodGet, urls[0]+one+"?stream=true", "", -1)
+	if elsewhere != here || !strings.HasPrefix(here, begun) || !strings.Contains(here, "event: response.completed\n") {
+		t.Errorf("elsewhere %s\nhere %s", elsewhere, here)
+	}
+	frames := strings.SplitAfter(here, "\n\n")
+	for n := range frames {
+		want := strings.Join(frames[min(n+1, len(frames)):], "")
+		if status, got := call(t, http.MethodGet, fmt.Sprintf("%s%s?stream=true&starting_after=%d", urls[1], one, n), "", -1); status != http.StatusOK || got != want {
+			t.Errorf("after %d: %d %q\nwant %q", n, status, got, want)
+		}
+	}
+	if status, answer := call(t, http.MethodDelete, urls[1]+one, "", -1); status != http.StatusOK {
+		t.Error(status, answer)
+	}
+	if status, answer := call(t, http.MethodGet, urls[1]+one+"?stream=true", "", -1); status != http.StatusNotFound {
+		t.Error("deleted, but", status, answer)
+	}
+}
+
+// TestLostEvents: the events of a response whose process was killed end with its failure,
+// also for a client that had read more than was stored.
+func TestLostEvents(t *testing.T) {
+	urls, stores := newNodes(t, fakecodex.Faults{})
+	_, ordinary := call(t, http.MethodPost, urls[0], `{"model":"m","input":"x","background":true}`, -1)
+	ended(t, urls[0]+"/"+idIn(t, ordinary))
+	id := responseid.Prefix + responseid.NewSuffix(time.Now())
+	entry := &responsestore.Entry{Running: true, Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
+	if err := stores[0].Put(t.Context(), id, entry); err != nil {
+		t.Fatal(err)
+	}
+	stream := urls[1] + "/" + id + "?stream=true"
+	failed := func(after string, number int, before string) {
+		t.Helper()
+		status, answer := call(t, http.MethodGet, stream+after, "", -1)
+		rest, found := strings.CutPrefix(answer, before)
+		want := fmt.Sprintf("event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":%d,", number)
+		if status != http.StatusOK || !found || !strings.HasPrefix(rest, want) || strings.Count(rest, "\n\n") != 1 {
+			t.Errorf("after %q: %d %s", after, status, answer)
+		}
+	}
+	failed("", 0, "")
+	failed("&starting_after=6", 7, "")
+	if err := stores[0].PutEvents(t.Context(), id, 0, []byte("a {\"n\":0}\nb {\"n\":1}\n")); err != nil {
+		t.Fatal(err)
+	}
+	failed("", 2, "event: a\ndata: {\"n\":0}\n\nevent: b\ndata: {\"n\":1}\n\n")
+	failed("&starting_after=0", 2, "event: b\ndata: {\"n\":1}\n\n")
+	failed("&starting_after=6", 7, "")
 }

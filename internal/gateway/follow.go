@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/eventlog"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // follow streams the events of a background response, from a number on, to the end of the
 // response or until the client leaves. The response does not depend on that.
-func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log *eventlog.Log, from int64) requestOutcome {
+func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
 	writer := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: g.opts.Keepalive})
 	wake := time.NewTimer(writer.NextKeepalive())
 	defer wake.Stop()
@@ -89,13 +89,9 @@ func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Err
 
 // streamResponse streams the events of a background response of the caller.
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
-	user := g.opts.User(r)
-	if log := g.objects.Running.Logs.Find(user, id); log != nil {
-		return g.follow(w, r, log, from)
+	events, apiErr := g.objects.Events(r, id, from)
+	if apiErr != nil {
+		return g.refuse(w, r, apiErr)
 	}
-	_, apiErr := g.objects.Response(r, id)
-	if apiErr == nil {
-		apiErr = apierror.NoEvents("stream", ": this Caddy keeps them of background responses that it runs, and for five minutes after their ends")
-	}
-	return g.refuse(w, r, apiErr)
+	return g.follow(w, r, events, from)
 }

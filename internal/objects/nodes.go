@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
@@ -44,13 +45,15 @@ func (o *Objects) Claim(ctx context.Context, response Response) error {
 	return nodes.Put(ctx, response.ID, &begun)
 }
 
-// KeepClaim renews the claim to a response, and calls stop if another node wants it
-// cancelled, until the response has ended and unclaim is called.
-func (o *Objects) KeepClaim(id string, stop context.CancelCauseFunc) (unclaim func()) {
+// KeepClaim renews the claim to a response, stores its events for other nodes, and calls
+// stop if one of them wants it cancelled, until the response has ended and unclaim is
+// called.
+func (o *Objects) KeepClaim(id string, events *eventlog.Log, stop context.CancelCauseFunc) (unclaim func()) {
 	nodes := o.nodes()
 	if nodes == nil {
 		return func() {}
 	}
+	writer := &eventWriter{nodes: nodes, id: id, log: events}
 	ctx, cancel := context.WithCancel(context.Background())
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
@@ -63,6 +66,7 @@ func (o *Objects) KeepClaim(id string, stop context.CancelCauseFunc) (unclaim fu
 			case <-tick.C:
 			}
 			o.renew(ctx, nodes, id, n%claimEvery == 0, stop)
+			o.logClaim(ctx, id, writer.write(ctx))
 		}
 	})
 	return func() {
@@ -70,6 +74,7 @@ func (o *Objects) KeepClaim(id string, stop context.CancelCauseFunc) (unclaim fu
 		keeper.Wait()
 		ctx, cancel := timed(context.Background())
 		defer cancel()
+		o.logClaim(ctx, id, writer.write(ctx))
 		o.logClaim(ctx, id, nodes.Unclaim(ctx, id))
 	}
 }

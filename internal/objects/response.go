@@ -70,7 +70,7 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	if err := o.Store.Delete(ctx, o.User(r), id); err != nil {
 		return nil, o.apiError(r, err, apierror.ResponseNotFound(id))
 	}
-	o.Running.Logs.Forget(id)
+	o.forgetEvents(ctx, id)
 	return responses.Deleted(id), nil
 }
 

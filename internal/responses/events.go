@@ -1,11 +1,15 @@
 package responses
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
+
+// eventFailed is the name of the last event of a response that has failed.
+const eventFailed = "response.failed"
 
 // send emits an event with the next number, unless an earlier one failed.
 func (s *Stream) send(e event) {
@@ -27,14 +31,23 @@ func (s *Stream) whole(name string, object []byte) {
 	if s.err != nil {
 		return
 	}
-	s.buf = append(s.buf[:0], `{"type":"`...)
-	s.buf = append(s.buf, name...)
-	s.buf = append(s.buf, `","sequence_number":`...)
-	s.buf = strconv.AppendInt(s.buf, s.sequence, 10)
-	s.buf = append(s.buf, `,"response":`...)
-	s.buf = append(s.buf, object...)
-	s.buf = append(s.buf, '}')
+	s.buf = appendWhole(s.buf[:0], name, s.sequence, object)
 	s.emitBuf(name)
+}
+
+func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte {
+	buf = append(buf, `{"type":"`...)
+	buf = append(buf, name...)
+	buf = append(buf, `","sequence_number":`...)
+	buf = strconv.AppendInt(buf, sequence, 10)
+	buf = append(buf, `,"response":`...)
+	buf = append(buf, object...)
+	return append(buf, '}')
+}
+
+// LostEvent returns the name and the data of the last event of a response that is [Lost].
+func LostEvent(sequence int64, response json.RawMessage) (name string, data []byte) {
+	return eventFailed, appendWhole(nil, eventFailed, sequence, response)
 }
 
 // deltas are the names of the events with a piece of text, by the type of the item.

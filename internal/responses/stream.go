@@ -82,6 +82,6 @@ func (s *Stream) end() {
 	case statusIncomplete:
 		s.whole("response.incomplete", object)
 	default:
-		s.whole("response.failed", object)
+		s.whole(eventFailed, object)
 	}
 }

@@ -23,6 +23,12 @@ type Nodes interface {
 	Cancelled(ctx context.Context, id string) (bool, error)
 	// Unclaim says that the response has ended.
 	Unclaim(ctx context.Context, id string) error
+	// PutEvents stores a block of the events of a response. Blocks are numbered from 0.
+	PutEvents(ctx context.Context, id string, block int, events []byte) error
+	// GetEvents returns a block, or ErrNotFound. The caller calls release.
+	GetEvents(ctx context.Context, id string, block int) (events []byte, release func(), err error)
+	// ForgetEvents deletes the blocks of a response.
+	ForgetEvents(ctx context.Context, id string) error
 }
 
 // ClaimTime is how long a claim lasts that is not renewed. The clocks of the nodes may
@@ -30,7 +36,7 @@ type Nodes interface {
 const ClaimTime = 30 * time.Second
 
 const (
-	// claimFolder holds the claims and the requests to cancel.
+	// claimFolder holds the claims, the requests to cancel, and the events.
 	claimFolder     = "codex/running"
 	claimExtension  = ".claim"
 	cancelExtension = ".cancel"
@@ -90,7 +96,7 @@ func (s *Shared) Cancelled(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	return call(ctx, s, nil, func(ctx context.Context) (bool, error) { return s.storage.Exists(ctx, key), nil })
+	return s.exists(ctx, key)
 }
 
 // Unclaim implements [Nodes].

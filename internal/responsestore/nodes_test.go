@@ -1,6 +1,7 @@
 package responsestore
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,6 +60,21 @@ func TestClaims(t *testing.T) {
 	now.Add(int64(claimsLeft))
 	if got := left(); got != 0 {
 		t.Errorf("%d are left", got)
+	}
+	must(one.PutEvents(ctx, id(0), 0, []byte("x")))
+	must(one.PutEvents(ctx, id(0), 1, []byte("y")))
+	if block, release, err := other.GetEvents(ctx, id(0), 1); err != nil || string(block) != "y" {
+		t.Errorf("the block is %q, %v", block, err)
+	} else {
+		release()
+	}
+	must(other.ForgetEvents(ctx, id(0)))
+	if _, _, err := one.GetEvents(ctx, id(0), 0); !errors.Is(err, ErrNotFound) {
+		t.Error("deleted, but", err)
+	}
+	must(one.PutEvents(ctx, id(0), 0, []byte("x")))
+	if got := left(); got != 0 {
+		t.Errorf("%d blocks are left", got)
 	}
 	if one.Claim(ctx, "resp_../x") == nil || one.Cancel(ctx, "") == nil {
 		t.Error("an id of another form is claimed")

@@ -116,42 +116,51 @@ func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
 	return err
 }
 
-// Get implements [Store]. It reserves memory for the size of the entry before it
-// loads it.
+// Get implements [Store].
 func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
 	at, err := s.key(id)
 	if err != nil {
 		return nil, err
 	}
-	info, err := call(ctx, s, nil, func(ctx context.Context) (certmagic.KeyInfo, error) { return s.storage.Stat(ctx, at) })
+	data, release, err := s.load(ctx, at, maxEntry)
 	if err != nil {
-		return nil, err
-	}
-	if info.Size <= 0 { // the storage does not report it
-		info.Size = maxEntry
-	}
-	room, err := s.reserve(ctx, info.Size)
-	if err != nil {
-		return nil, err
-	}
-	data, err := call(ctx, s, room, func(ctx context.Context) ([]byte, error) { return s.storage.Load(ctx, at) })
-	if err != nil {
-		room.release()
 		return nil, err
 	}
 	e := readEntry(data)
 	if e == nil {
-		room.release()
+		release()
 		// A sweep deletes it when it is too old.
 		s.logger.Warn("a kept response cannot be read", "key", at)
 		return nil, ErrNotFound
 	}
 	if e.User != user {
-		room.release()
+		release()
 		return nil, ErrNotFound
 	}
-	e.release = room.release
+	e.release = release
 	return e, nil
+}
+
+// load reads a value, for whose size it reserves memory first; most is assumed if the
+// storage does not report the size. The caller calls release.
+func (s *Shared) load(ctx context.Context, key string, most int64) (value []byte, release func(), err error) {
+	info, err := call(ctx, s, nil, func(ctx context.Context) (certmagic.KeyInfo, error) { return s.storage.Stat(ctx, key) })
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Size <= 0 {
+		info.Size = most
+	}
+	room, err := s.reserve(ctx, info.Size)
+	if err != nil {
+		return nil, nil, err
+	}
+	value, err = call(ctx, s, room, func(ctx context.Context) ([]byte, error) { return s.storage.Load(ctx, key) })
+	if err != nil {
+		room.release()
+		return nil, nil, err
+	}
+	return value, room.release, nil
 }
 
 // Delete implements [Store].
