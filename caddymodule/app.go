@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
@@ -101,7 +102,7 @@ func (a *App) Start() error {
 		m.hold()
 	}
 	a.keepUsage()
-	modelLabels.add(a.aliases...)
+	modelLabels.add(append(a.aliases, models.Default)...)
 	return nil
 }
 

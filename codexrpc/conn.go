@@ -35,11 +35,12 @@ type Conn struct {
 	limits       limits
 	instructions instructions
 	done         chan struct{}
-	loops        sync.WaitGroup // the reader and the writer
-	closers      sync.WaitGroup // threads being unloaded in the background, and Monitor
-	scratch      Event          // used by the reader alone, to save an allocation
-	probeNow     chan struct{}  // capacity 1: the app-server is to be probed at once
-	completed    atomic.Bool    // see HasCompletedTurn
+	loops        sync.WaitGroup         // the reader and the writer
+	closers      sync.WaitGroup         // threads being unloaded in the background, and Monitor
+	scratch      Event                  // used by the reader alone, to save an allocation
+	probeNow     chan struct{}          // capacity 1: the app-server is to be probed at once
+	completed    atomic.Bool            // see HasCompletedTurn
+	defaultModel atomic.Pointer[string] // see DefaultModel; nil: not asked yet
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed

@@ -3,8 +3,10 @@ package codexrpc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -119,6 +121,52 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 		}
 	}
 	return models, nil
+}
+
+// DefaultModel returns the model that the app-server would use if none was named: that of
+// its configuration, else the default of its list, else the first of that. The connection
+// asks once, since the configuration does not change while it lasts.
+func (c *Conn) DefaultModel(ctx context.Context) (string, error) {
+	if known := c.defaultModel.Load(); known != nil {
+		return *known, nil
+	}
+	model, err := c.configuredModel(ctx)
+	if err == nil && model == "" {
+		model, err = c.listedModel(ctx)
+	}
+	if err != nil {
+		return "", err
+	}
+	c.defaultModel.Store(&model)
+	return model, nil
+}
+
+// configuredModel returns the model of the configuration, empty if there is none.
+func (c *Conn) configuredModel(ctx context.Context) (string, error) {
+	var result struct {
+		Config struct {
+			Model string `json:"model"` // may be null
+		} `json:"config"`
+	}
+	err := c.call(ctx, call{method: methodConfigRead, params: struct{}{}, result: &result})
+	if _, refused := errors.AsType[*CallError](err); refused {
+		return "", nil // the list says it as well
+	}
+	return result.Config.Model, err
+}
+
+// listedModel returns the default of the list of models, or its first; empty: there is
+// none, and Codex chooses.
+func (c *Conn) listedModel(ctx context.Context) (string, error) {
+	models, err := c.Models(ctx)
+	if err != nil {
+		return "", err
+	}
+	models = slices.DeleteFunc(models, func(m Model) bool { return m.Hidden })
+	if i := slices.IndexFunc(models, func(m Model) bool { return m.IsDefault }); i >= 0 {
+		return models[i].Model, nil
+	}
+	return append(models, Model{})[0].Model, nil
 }
 
 // maxModelPages bounds the pages of a listing, whose cursor may never end.

@@ -162,7 +162,7 @@ func TestModelsAreListedToTheLastPage(t *testing.T) {
 			t.Errorf("asked with %s", second.Params)
 		}
 		p.answer(second, `{"data":[{"id":"b","hidden":true}],"nextCursor":null}`)
-		if err := <-done; err != nil || len(models) != 2 || models[0] != (Model{ID: "a", Model: "a"}) || !models[1].Hidden {
+		if err := <-done; err != nil || len(models) != 2 || models[0] != (Model{ID: "a", Model: "a", IsDefault: true}) || !models[1].Hidden {
 			t.Errorf("listed %+v (%v)", models, err)
 		}
 	})
@@ -181,4 +181,44 @@ func TestModelsHaveAnEnd(t *testing.T) {
 		}
 		p.silent()
 	})
+}
+
+// TestDefaultModel checks where the default model comes from, and that it is asked for
+// only until it is known.
+func TestDefaultModel(t *testing.T) {
+	const listed = `{"data":[{"id":"x","model":"x","hidden":true,"isDefault":true},{"id":"a","model":"a"},{"id":"b","model":"bb","isDefault":true}]}`
+	for name, test := range map[string]struct{ config, list, want string }{
+		"configured":   {`{"config":{"model":"own"}}`, "", "own"},
+		"listed":       {`{"config":{"model":null}}`, listed, "bb"},
+		"not readable": {"", listed, "bb"},
+		"first":        {`{"config":{}}`, `{"data":[{"id":"a","model":"a"},{"id":"b","model":"b"}]}`, "a"},
+		"none":         {`{}`, `{"data":[]}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, p := dial(t)
+				var got string
+				ask := func() (err error) {
+					got, err = c.DefaultModel(t.Context())
+					return err
+				}
+				done := async(ask)
+				if read := p.expect(methodConfigRead); test.config != "" {
+					p.answer(read, test.config)
+				} else {
+					p.refuse(read, -32601, "unknown method")
+				}
+				if test.list != "" {
+					p.answer(p.expect(methodModelList), test.list)
+				}
+				if err := <-done; err != nil || got != test.want {
+					t.Errorf("%q (%v), want %q", got, err, test.want)
+				}
+				if err := ask(); err != nil || got != test.want {
+					t.Errorf("then %q (%v)", got, err)
+				}
+				p.silent()
+			})
+		})
+	}
 }

@@ -8,6 +8,7 @@ const (
 	methodInitialized       = "initialized"
 	methodAccountRead       = "account/read"
 	methodModelList         = "model/list"
+	methodConfigRead        = "config/read"
 	methodThreadStart       = "thread/start"
 	methodThreadInject      = "thread/inject_items"
 	methodThreadUnsubscribe = "thread/unsubscribe"
@@ -56,9 +57,10 @@ func (a Account) LoggedIn() bool {
 
 // Model is what is used of an entry of model/list.
 type Model struct {
-	ID     string `json:"id"`
-	Model  string `json:"model"`
-	Hidden bool   `json:"hidden"`
+	ID        string `json:"id"`
+	Model     string `json:"model"`
+	Hidden    bool   `json:"hidden"`
+	IsDefault bool   `json:"isDefault"`
 }
 
 // ThreadStartParams are the parameters of thread/start. The app-server's own

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,21 @@ func TestErrorsAreShort(t *testing.T) {
 	} {
 		if body := e.Body(); len(body) > 2000 {
 			t.Errorf("%d bytes: %.200s", len(body), body)
+		}
+	}
+}
+
+// TestWithModels checks that an error names models, and not too many of them.
+func TestWithModels(t *testing.T) {
+	many := slices.Repeat([]string{strings.Repeat("m", 1000)}, 1000)
+	for want, names := range map[string][]string{
+		`The model "x" does not exist here, or your key may not use it. GET /v1/models lists those that do.`:                                  nil,
+		`The model "x" does not exist here, or your key may not use it. GET /v1/models lists those that do. The models here are: a, default.`: {"a", "default"},
+		`The model "x" does not exist here, or your key may not use it. GET /v1/models lists those that do. The models here are: ` + strings.Repeat(strings.Repeat("m", 64)+", ", 11) +
+			strings.Repeat("m", 64) + " and others.": many,
+	} {
+		if got := ModelNotFound("x").WithModels(names).Message; got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -218,6 +218,30 @@ func ModelNotFound(model string) *Error {
 	}
 }
 
+// maxNamed is how many models an error names.
+const maxNamed = 12
+
+// WithModels returns the error with the names of the models that there are, of which it
+// takes the first few.
+func (e *Error) WithModels(names []string) *Error {
+	text, more := "", ""
+	if len(names) > maxNamed {
+		names, more = names[:maxNamed], " and others"
+	}
+	for i, name := range names {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%.64s", name)
+	}
+	if text == "" {
+		return e
+	}
+	named := *e
+	named.Message = strings.TrimRight(e.Message, ". \n") + ". The models here are: " + text + more + "."
+	return &named
+}
+
 // MethodNotAllowed is the 405 of a route that has only the methods in allow, a list
 // separated by commas.
 func MethodNotAllowed(method, path, allow string) *Error {

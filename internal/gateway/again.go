@@ -35,12 +35,14 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 
 // startFresh starts the turn of a choice on a fresh thread of its process.
 func (g *Gateway) startFresh(ctx context.Context, plan *prompt.Plan, c *choice) error {
-	at := c.place
-	var err error
-	if at.conn, err = g.conn(ctx, at.process); err != nil {
+	conn, err := g.conn(ctx, c.place.process)
+	if err != nil {
 		return err
 	}
-	at.instructions = g.placement(at.conn, at.process, plan)
+	at, err := g.placeOn(ctx, c.place.process, conn, plan)
+	if err != nil {
+		return err
+	}
 	return g.startAt(ctx, at, plan, c)
 }
 

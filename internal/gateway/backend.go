@@ -42,10 +42,10 @@ func (x *exchange) showLimits() {
 
 // fingerprint identifies what answers a request, in the form of OpenAI's
 // system_fingerprint: it changes with Codex's model and with the release of Codex.
-func (x *exchange) fingerprint(model string) string {
-	version := ""
+func (x *exchange) fingerprint() string {
+	model, version := "", ""
 	if len(x.choices) > 0 && x.choices[0].place.process != nil {
-		version = x.choices[0].place.process.Status().Version
+		model, version = x.choices[0].place.model, x.choices[0].place.process.Status().Version
 	}
 	hash := sha256.Sum256([]byte(model + "\x00" + version))
 	return "fp_" + hex.EncodeToString(hash[:5])

@@ -45,7 +45,7 @@ const idSuffixLength = 8
 func (q chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options) form {
 	id := rand.Text()
 	options.IDSuffix = strings.ToLower(id[:idSuffixLength])
-	return chatForm{x: x, model: plan.Thread.Model, conversation: q.ConversationField(), meta: chat.Meta{
+	return chatForm{x: x, conversation: q.ConversationField(), meta: chat.Meta{
 		ID:              "chatcmpl-" + id,
 		Model:           plan.Model,
 		ServiceTier:     plan.ServiceTier,
@@ -60,7 +60,6 @@ func (q chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options)
 // chatForm is the form of a chat completion.
 type chatForm struct {
 	x            *exchange
-	model        string    // Codex's name of it
 	meta         chat.Meta // without the fingerprint
 	conversation string    // the field of the request with the conversation
 }
@@ -73,7 +72,7 @@ func (f chatForm) body() bodyEncoder { return chat.NewBody(f.started()) }
 
 // started returns the whole meta, once the turns have started.
 func (f chatForm) started() chat.Meta {
-	f.meta.Fingerprint = f.x.fingerprint(f.model)
+	f.meta.Fingerprint = f.x.fingerprint()
 	return f.meta
 }
 

@@ -17,9 +17,9 @@ const (
 	InstructionsAppend  Instructions = "append"  // behind it
 )
 
-// placement returns where the instructions of a plan go on a thread of a process.
-func (g *Gateway) placement(conn *codexrpc.Conn, process *appserver.Process, plan *prompt.Plan) prompt.Placement {
-	model := plan.Thread.Model
+// placement returns where the instructions of a plan go on a thread of a process with
+// this model.
+func (g *Gateway) placement(conn *codexrpc.Conn, process *appserver.Process, model string, plan *prompt.Plan) prompt.Placement {
 	own := process.Prompt(model)
 	return prompt.Placement{
 		Append: g.opts.Instructions == InstructionsAppend ||

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -33,21 +34,43 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 	case apiErr == nil:
 		var ok bool
 		if body, ok = models.Object(all, g.opts.Aliases, id, created); !ok || !key.Allows(id) {
-			apiErr = apierror.ModelNotFound(id)
+			apiErr = apierror.ModelNotFound(id).WithModels(models.Names(all, g.opts.Aliases, key.Allows))
 		}
 	}
 	g.answer(w, r, body, apiErr)
 }
 
 // resolve returns Codex's name of a client's model, and the effort of the alias if it
-// is one, which may be forced.
+// is one, which may be forced. For [models.Default] the name is empty.
 func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool) {
+	codexModel = model
 	for _, alias := range g.opts.Aliases {
 		if alias.ID == model {
-			return alias.Model, alias.Effort, alias.ForceEffort
+			codexModel, effort, forced = alias.Model, alias.Effort, alias.ForceEffort
+			break
 		}
 	}
-	return model, "", false
+	if codexModel == models.Default {
+		codexModel = ""
+	}
+	return codexModel, effort, forced
+}
+
+// nameModels adds to the error of a model that the provider does not have the names of
+// the others that the key of the request allows.
+func (g *Gateway) nameModels(ctx context.Context, x *exchange, c *choice, model string, apiErr *apierror.Error) *apierror.Error {
+	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
+		return apiErr
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	all, err := c.place.conn.Models(ctx)
+	if err != nil {
+		return apiErr // the aliases alone would mislead
+	}
+	return apiErr.WithModels(models.Names(all, g.opts.Aliases, func(id string) bool {
+		return id != model && x.key.Allows(id)
+	}))
 }
 
 // models asks the app-server for its models, which it knows offline too.

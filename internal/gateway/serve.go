@@ -142,7 +142,7 @@ func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (dec
 	}
 	decoded, apiErr := c.decode(body)
 	if apiErr == nil && x.key != nil && !x.key.Allows(decoded.ModelID()) {
-		apiErr = apierror.ModelNotFound(decoded.ModelID())
+		apiErr = apierror.ModelNotFound(decoded.ModelID()).WithModels(x.key.Models)
 	}
 	if apiErr == nil && !g.opts.WebSearch {
 		apiErr = decoded.WithoutSearch()

@@ -135,7 +135,10 @@ func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, pl
 	if err != nil {
 		return err
 	}
-	at := place{process: process, conn: conn, model: plan.Thread.Model, instructions: g.placement(conn, process, plan)}
+	at, err := g.placeOn(ctx, process, conn, plan)
+	if err != nil {
+		return err
+	}
 	if c.thread, err = g.startThread(ctx, at, plan); err != nil {
 		return err
 	}

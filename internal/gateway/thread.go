@@ -24,12 +24,25 @@ type place struct {
 	instructions prompt.Placement
 }
 
+// placeOn returns the place of a thread of a plan on a process. A plan without a model is
+// for the app-server's own.
+func (g *Gateway) placeOn(ctx context.Context, process *appserver.Process, conn *codexrpc.Conn, plan *prompt.Plan) (place, error) {
+	model := plan.Thread.Model
+	if model == "" {
+		var err error
+		if model, err = conn.DefaultModel(ctx); err != nil {
+			return place{}, err
+		}
+	}
+	return place{process: process, conn: conn, model: model, instructions: g.placement(conn, process, model, plan)}, nil
+}
+
 // startThread starts the thread of a plan in the process's directory, with a
 // catalogue of models if there is one for the model. Codex reads the catalogue for
 // each thread; a file that is gone or broken must not fail the turn.
 func (g *Gateway) startThread(ctx context.Context, at place, plan *prompt.Plan) (*codexrpc.Thread, error) {
 	params, _ := plan.Placed(at.instructions)
-	params.Cwd = at.process.Dir()
+	params.Model, params.Cwd = at.model, at.process.Dir()
 	catalogue := catalogueFor(ctx, at, plan)
 	if catalogue == "" {
 		return at.conn.StartThread(ctx, params)
@@ -56,7 +69,7 @@ const longHistory = 256 << 10
 // and for service tiers only. It is not for appended instructions, since Codex's own prompt for such a model
 // is not known here.
 func catalogueFor(ctx context.Context, at place, plan *prompt.Plan) string {
-	model := plan.Thread.Model
+	model := at.model
 	path := at.process.Catalogue(model)
 	needed := plan.HistorySize() >= longHistory || plan.Thread.ServiceTier != ""
 	if path != "" || !needed || at.instructions.Append {

@@ -73,7 +73,7 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 		return err
 	}
 	t.settle(c, false)
-	return t.fail(t.req.form.apiError(failure))
+	return t.fail(t.g.nameModels(ctx, t.x, c, t.req.plan.Model, t.req.form.apiError(failure)))
 }
 
 // drive runs the turn of a choice. failure is why it failed; err is the error of the

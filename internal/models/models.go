@@ -8,6 +8,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
+// Default is the name by which clients ask for the model that the app-server would use if
+// none was named. An alias of this name takes precedence.
+const Default = "default"
+
 // Alias is a name of the operator's for one of Codex's models.
 type Alias struct {
 	ID     string // as clients call it
@@ -33,21 +37,31 @@ type model struct {
 
 func newModel(id string, created int64) model { return model{id, "model", created, "codex"} }
 
-// List returns the body of GET /v1/models: all models that are not hidden and all
-// aliases, each in their order, if they are allowed. A model with the id of an alias is
-// left out. Codex does not say when a model was made; created, in Unix seconds, stands
-// for all.
-func List(models []codexrpc.Model, aliases []Alias, created int64, allowed func(id string) bool) []byte {
-	all := list{Object: "list", Data: []model{}}
+// Names returns the names of all models that are not hidden and of all aliases, each in
+// their order, and then [Default], as far as they are allowed. Each name is there once:
+// that of an alias, rather than that of a model.
+func Names(models []codexrpc.Model, aliases []Alias, allowed func(id string) bool) []string {
+	var names []string
 	for _, m := range models {
-		if !m.Hidden && !isAlias(aliases, m.ID) && allowed(m.ID) {
-			all.Data = append(all.Data, newModel(m.ID, created))
+		if !m.Hidden && m.ID != Default && !isAlias(aliases, m.ID) {
+			names = append(names, m.ID)
 		}
 	}
 	for _, a := range aliases {
-		if allowed(a.ID) {
-			all.Data = append(all.Data, newModel(a.ID, created))
-		}
+		names = append(names, a.ID)
+	}
+	if !isAlias(aliases, Default) {
+		names = append(names, Default)
+	}
+	return slices.DeleteFunc(names, func(id string) bool { return !allowed(id) })
+}
+
+// List returns the body of GET /v1/models, which has the [Names]. Codex does not say when
+// a model was made; created, in Unix seconds, stands for all.
+func List(models []codexrpc.Model, aliases []Alias, created int64, allowed func(id string) bool) []byte {
+	all := list{Object: "list", Data: []model{}}
+	for _, name := range Names(models, aliases, allowed) {
+		all.Data = append(all.Data, newModel(name, created))
 	}
 	return jsontext.Append(nil, all)
 }
@@ -55,7 +69,7 @@ func List(models []codexrpc.Model, aliases []Alias, created int64, allowed func(
 // Object returns the body of GET /v1/models/{id}, also of an alias or of a hidden
 // model. It reports false if there is no such model.
 func Object(models []codexrpc.Model, aliases []Alias, id string, created int64) ([]byte, bool) {
-	known := isAlias(aliases, id) ||
+	known := id == Default || isAlias(aliases, id) ||
 		slices.ContainsFunc(models, func(m codexrpc.Model) bool { return m.ID == id })
 	if !known {
 		return nil, false

@@ -1,6 +1,8 @@
 package models
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -19,9 +21,14 @@ func TestModels(t *testing.T) {
 		"aliases":         {models, []Alias{{ID: "z", Model: "a"}, {ID: "fast", Model: "secret", Effort: "low"}}, object("a") + `,` + object(`b\"/c`) + `,` + object("z") + `,` + object("fast")},
 		"aliases alone":   {nil, []Alias{{ID: "z"}}, object("z")},
 		"of a model's id": {models, []Alias{{ID: "a", Model: `b"/c`}}, object(`b\"/c`) + `,` + object("a")},
+		"of the default":  {models, []Alias{{ID: "default", Model: "a"}}, object("a") + `,` + object(`b\"/c`) + `,` + object("default")},
 		"of a hidden one": {models, []Alias{{ID: "secret", Model: "a"}}, object("a") + `,` + object(`b\"/c`) + `,` + object("secret")},
 	} {
-		if got, want := string(List(c.models, c.aliases, 42, func(string) bool { return true })), `{"object":"list","data":[`+c.want+`]}`; got != want {
+		want := strings.TrimPrefix(c.want+","+object("default"), ",")
+		if slices.ContainsFunc(c.aliases, func(a Alias) bool { return a.ID == "default" }) {
+			want = c.want
+		}
+		if got, want := string(List(c.models, c.aliases, 42, func(string) bool { return true })), `{"object":"list","data":[`+want+`]}`; got != want {
 			t.Errorf("%s: list %s, want %s", name, got, want)
 		}
 	}
@@ -30,7 +37,7 @@ func TestModels(t *testing.T) {
 	if got, want := string(List(models, aliases, 42, allowed)), `{"object":"list","data":[`+object("z")+`]}`; got != want {
 		t.Errorf("the allowed ones: %s", got)
 	}
-	for id, want := range map[string]string{"a": object("a"), "secret": object("secret"), "z": object("z"), `b"/c`: object(`b\"/c`)} {
+	for id, want := range map[string]string{"a": object("a"), "secret": object("secret"), "z": object("z"), "default": object("default"), `b"/c`: object(`b\"/c`)} {
 		if got, ok := Object(models, aliases, id, 42); !ok || string(got) != want {
 			t.Errorf("%s: %s, %v", id, got, ok)
 		}

@@ -71,7 +71,7 @@ func waitReady(ctx context.Context, port int) error {
 		case ok || ctx.Err() != nil:
 			return nil
 		case limit.Err() != nil:
-			return errors.New("Codex did not become ready: " + last)
+			return errors.New("codex did not become ready: " + last)
 		case body != "":
 			last = body
 		}

@@ -3,7 +3,10 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
@@ -15,7 +18,7 @@ import (
 // that the client gets its call.
 func TestEveryModel(t *testing.T) {
 	s := newSite(t, "")
-	models := s.models()
+	models := slices.DeleteFunc(s.models(), func(id string) bool { return id == "default" })
 	if len(models) < 2 {
 		t.Fatalf("there are no models to choose from: %q", models)
 	}
@@ -43,6 +46,59 @@ func (s *site) models() []string {
 		ids = append(ids, m.ID)
 	}
 	return ids
+}
+
+// TestDefaultModel checks that `default` is the model of Codex's configuration, or else
+// the default of Codex's list, that it is listed, and that an alias of the name goes first.
+func TestDefaultModel(t *testing.T) {
+	s := newSite(t, "")
+	ask := func(want string) {
+		t.Helper()
+		response, text := s.post(strings.Replace(chatBody("say:Hello", nil), "gpt-5", "default", 1), nil)
+		if response.StatusCode != http.StatusOK || !strings.Contains(text, `"model":"default"`) {
+			t.Fatal(response.StatusCode, text)
+		}
+		if request, _ := s.model.Last(); request.Model != want {
+			t.Errorf("%q was asked, want %q", request.Model, want)
+		}
+	}
+	ask("gpt-5") // of the home of the tests
+	listed := s.models()
+	if listed[len(listed)-1] != "default" {
+		t.Errorf("it is not listed: %q", listed)
+	}
+	if status, text := s.get("/v1/models/default"); status != http.StatusOK {
+		t.Error(status, text)
+	}
+	config := filepath.Join(s.home, "config.toml")
+	if err := os.WriteFile(config, []byte(strings.Replace(readFile(t, config), "model = \"gpt-5\"\n", "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.load(s.caddyfile("app_server {\ncommand " + codexBinary + " app-server\nhome " + s.home + "\nenv A B\n}")) // another process
+	s.waitReady()
+	ask(listed[0]) // which Codex has as its default
+	s.load(s.caddyfile("model default gpt-5.5 low\nmodel fast default low"))
+	s.waitReady()
+	ask("gpt-5.5")
+	response, text := s.post(strings.Replace(chatBody("say:Hello", nil), "gpt-5", "fast", 1), nil)
+	if request, _ := s.model.Last(); response.StatusCode != http.StatusOK || request.Model != listed[0] {
+		t.Errorf("an alias of it: %d %s; %q was asked", response.StatusCode, text, request.Model)
+	}
+}
+
+// TestUnknownModelNamesOthers checks that the error of a model that does not exist names the others.
+func TestUnknownModelNamesOthers(t *testing.T) {
+	s := newSite(t, "model fast gpt-5 low")
+	want := "The models here are: " + strings.Join(s.models(), ", ") + "."
+	for _, stream := range []string{"", `"stream":true,`} {
+		body := strings.Replace(chatBody("http:404", nil), `"model":"gpt-5"`, stream+`"model":"no-such"`, 1)
+		if response, text := s.post(body, nil); response.StatusCode != http.StatusNotFound || !strings.Contains(text, want) {
+			t.Errorf("%d %s; want %q", response.StatusCode, text, want)
+		}
+	}
+	if status, text := s.get("/v1/models/no-such"); status != http.StatusNotFound || !strings.Contains(text, want) {
+		t.Errorf("%d %s; want %q", status, text, want)
+	}
 }
 
 // checkModel requests a call from a model, and checks the request to the model.
