@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
@@ -150,6 +151,7 @@ type Handler struct {
 	images     *imagefetch.Fetcher // nil: images are not fetched
 	keys       keyring
 	keyFile    *apikeys.File // nil: there is none
+	wrongKeys  *zap.Logger
 	gateway    *gateway.Gateway
 	closeStore func() error // nil: there is nothing to close
 	cors       *cors
@@ -175,7 +177,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	h.keys = keys
+	h.keys, h.wrongKeys = keys, sampled(ctx.Logger())
 	if err := h.openKeys(ctx, repl); err != nil {
 		return err
 	}

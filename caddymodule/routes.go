@@ -145,7 +145,10 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	if rt.name != "" {
 		var outcome *requestOutcome
 		r, outcome = withOutcome(r)
-		defer func() { countRequest(rt.name, outcome) }()
+		defer func() {
+			countRequest(rt.name, outcome)
+			h.logWrongKey(r, outcome)
+		}()
 	}
 	if h.cors.forged(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))

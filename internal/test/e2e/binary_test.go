@@ -185,6 +185,9 @@ func TestBuiltCaddyStops(t *testing.T) {
 	r := runWith(t, "drain_timeout 1h")
 	ctx, leave := contextFor(t)
 	defer leave()
+	if response, text := r.post(chatBody("say:PRIVATE-PROMPT", nil), bearer("WRONG-KEY")); response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a wrong key: %d %s", response.StatusCode, text)
+	}
 	response := r.hanging(ctx)
 	defer response.Body.Close()
 	pids := codexes(r.cmd.Process.Pid)
@@ -200,7 +203,10 @@ func TestBuiltCaddyStops(t *testing.T) {
 		t.Error("Caddy's exit:", err)
 	}
 	waitFor(t, "codex to end", allGone(pids))
-	for _, secret := range []string{secretKey, "PRIVATE-PROMPT"} {
+	if !strings.Contains(r.log.String(), `"msg":"the API key is missing or wrong"`) || !strings.Contains(r.log.String(), `"client_ip":"127.0.0.1"`) {
+		t.Error("the wrong key is not in the log")
+	}
+	for _, secret := range []string{secretKey, "WRONG-KEY", "PRIVATE-PROMPT"} {
 		if strings.Contains(r.log.String(), secret) {
 			t.Errorf("%s is in the log", secret)
 		}

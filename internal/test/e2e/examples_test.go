@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
 )
 
 // example says how to run a Caddyfile of the examples on this machine.
@@ -55,9 +59,25 @@ func TestExamples(t *testing.T) {
 			replace: []string{":8080", "SITE"},
 			header:  http.Header{"Authorization": {"Basic YWxpY2U6c2VjcmV0"}},
 			check: func(t *testing.T, s *site) {
-				if response, _ := s.post(chatBody("say:no", nil), nil); response.StatusCode != http.StatusUnauthorized {
-					t.Errorf("nobody: %s", response.Status)
+				s.failsAs(t, s.client(), http.StatusUnauthorized, "invalid_api_key", "The user or the password")
+				client := s.client(option.WithHeader("Authorization", "Basic YWxpY2U6c2VjcmV0"))
+				if _, err := client.Chat.Completions.New(testContext(t), userSays("say:ok")); err != nil {
+					t.Error(err)
 				}
+			},
+		},
+		"json-errors": {
+			replace: []string{":8080", "SITE"},
+			env:     map[string]string{"OTHER_PROVIDER": freeAddr(t)},
+			header:  http.Header{"Authorization": {"Basic YWxpY2U6c2VjcmV0"}},
+			check: func(t *testing.T, s *site) {
+				alice := option.WithHeader("Authorization", "Basic YWxpY2U6c2VjcmV0")
+				s.failsAs(t, s.client(), http.StatusUnauthorized, "invalid_api_key", "The user or the password")
+				s.failsAs(t, s.client(option.WithBaseURL(s.url+"/v2"), alice), http.StatusBadGateway, "", "502 Bad Gateway")
+				large := strings.Repeat("x", 1<<20)
+				client := s.client(alice)
+				_, err := client.Chat.Completions.New(testContext(t), userSays(large))
+				checkError(t, err, http.StatusRequestEntityTooLarge, "request_too_large", "The request body is too large.")
 			},
 		},
 		"forward-auth": {
@@ -134,6 +154,23 @@ func TestExamples(t *testing.T) {
 			}
 			e.run(t, name)
 		})
+	}
+}
+
+// failsAs checks the error of a request by a client of the official SDK.
+func (s *site) failsAs(t *testing.T, client openai.Client, status int, code, message string) {
+	t.Helper()
+	_, err := client.Chat.Completions.New(testContext(t), userSays("say:no"))
+	checkError(t, err, status, code, message)
+}
+
+// checkError checks an error of the official SDK, which has these only if it can read the
+// body.
+func checkError(t *testing.T, err error, status int, code, message string) {
+	t.Helper()
+	apiErr, ok := errors.AsType[*openai.Error](err)
+	if !ok || apiErr.StatusCode != status || apiErr.Code != code || !strings.Contains(apiErr.Message, message) {
+		t.Errorf("%v, want %d %s %q", err, status, code, message)
 	}
 }
 

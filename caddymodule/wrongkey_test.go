@@ -1,0 +1,54 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	zaptest "go.uber.org/zap/zaptest/observer"
+)
+
+// TestWrongKeyLog checks that a wrong key is a line of the log without the key, and that
+// many are few lines.
+func TestWrongKeyLog(t *testing.T) {
+	core, logs := zaptest.New(zap.InfoLevel)
+	h := started(t, APIKey{Key: "right"})
+	h.wrongKeys = sampled(zap.New(core))
+	refused := func(key string) map[string]any {
+		t.Helper()
+		if w, err := ask(h, http.MethodGet, "/v1/models?key=s3cret", key, nil); err != nil || w.Code != http.StatusUnauthorized {
+			t.Fatalf("%d, %v", w.Code, err)
+		}
+		lines := logs.TakeAll()
+		if len(lines) != 1 {
+			t.Fatalf("%d lines", len(lines))
+		}
+		return lines[0].ContextMap()
+	}
+	line := refused("s3cret")
+	if line["missing"] != false || line["path"] != "/v1/models" || line["method"] != "GET" || line["request_id"] == "" {
+		t.Errorf("the line has %v", line)
+	}
+	for name, value := range line {
+		if text, _ := value.(string); strings.Contains(text, "s3cret") {
+			t.Errorf("%s has the key: %q", name, text)
+		}
+	}
+	if line := refused(""); line["missing"] != true {
+		t.Errorf("the line has %v", line)
+	}
+	for range 5 * wrongKeyLines {
+		if _, err := ask(h, http.MethodGet, "/v1/models", "s3cret", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := logs.Len(); n > wrongKeyLines {
+		t.Errorf("%d lines", n)
+	}
+	for _, key := range []string{"right", ""} {
+		if w, err := ask(h, http.MethodGet, "/healthz", key, nil); err != nil || w.Code != http.StatusOK {
+			t.Errorf("%d, %v", w.Code, err)
+		}
+	}
+}
