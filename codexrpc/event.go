@@ -17,8 +17,9 @@ const (
 	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
 	// CallID, Name and Text, the arguments as the model wrote them.
 	EventFunctionCall
-	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID and
-	// Text, its encrypted content, which is empty if the provider gave none.
+	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID, Text,
+	// its encrypted content, which is empty if the provider gave none, and Raw, the
+	// item as JSON.
 	EventReasoningItem
 	// EventWebSearch is rawResponseItem/completed of a web_search_call: ItemID and Text,
 	// its action as JSON, which is empty if there is none.
@@ -72,6 +73,7 @@ type Event struct {
 	CallID    string
 	Name      string
 	Text      string
+	Raw       string
 	Status    string
 	Phase     string
 	Usage     *Usage

@@ -147,7 +147,7 @@ func decodeRawItem(params gjson.Result, e *Event) {
 		e.Text = item.Get("arguments").Str
 	case ItemReasoning:
 		e.Kind = EventReasoningItem
-		e.Text = item.Get("encrypted_content").Str
+		e.Text, e.Raw = item.Get("encrypted_content").Str, item.Raw
 	case itemWebSearch:
 		e.Kind = EventWebSearch
 		e.Text = item.Get("action").Raw

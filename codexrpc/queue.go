@@ -8,7 +8,7 @@ import "sync"
 const maxQueued = 32 << 20
 
 // eventOverhead is the memory of an event beside its message, in bytes.
-const eventOverhead = 200
+const eventOverhead = 208
 
 // queue passes the events of one thread from the reader to one consumer, in order
 // and in batches. Both hold the lock only for an append or a swap.

@@ -13,9 +13,13 @@ import (
 type Link struct {
 	// Hash names the history.
 	Hash Hash
+	// First is the index of the answer's first item in the history.
+	First int
 	// Items is how many items of the history it has. What follows is new to a
 	// thread that holds it.
 	Items int
+	// Reasoned reports whether the history has reasoning of the answer.
+	Reasoned bool
 	// Calls are the ids of the calls that the answer ended with, in their order, as
 	// the request has them. The results that follow name them.
 	Calls []string
@@ -62,7 +66,9 @@ type reader struct {
 	chain    *Chain
 	ordinals map[string]int // of the calls, by their ids
 	answer   *Answer        // what is being read of an answer; nil: nothing
+	first    int            // index of its first item
 	ids      []string       // of its calls
+	reasoned bool           // there was reasoning since the last item that is no part of an answer
 }
 
 // The types of items that have a canonical form of their own.
@@ -79,22 +85,24 @@ func (r *reader) item(index int, item gjson.Result) {
 	role := item.Get("role").Str
 	switch {
 	case kind == typeReasoning:
+		r.reasoned = true
 		return // clients may leave it out
 	case kind == typeMessage && role == "assistant":
-		r.begin()
+		r.begin(index)
 		r.answer.Gap()
 		for _, part := range item.Get("content").Array() {
 			r.answer.Text(part.Get("text").Str)
 		}
 		return
 	case kind == typeCall:
-		r.begin()
+		r.begin(index)
 		id := item.Get("call_id").Str
 		r.ids = append(r.ids, id)
 		r.answer.Call(item.Get("name").Str, item.Get("arguments").Str)
 		return
 	}
 	r.endAnswer(index)
+	r.reasoned = false
 	d := r.next()
 	switch kind {
 	case typeMessage:
@@ -113,10 +121,10 @@ func (r *reader) item(index int, item gjson.Result) {
 	r.chain.state = d.sum()
 }
 
-// begin begins an answer, unless one is being read.
-func (r *reader) begin() {
+// begin begins an answer with the item at an index, unless one is being read.
+func (r *reader) begin(index int) {
 	if r.answer == nil {
-		r.answer, r.ids = &Answer{}, nil
+		r.answer, r.first, r.ids = &Answer{}, index, nil
 	}
 }
 
@@ -132,7 +140,9 @@ func (r *reader) endAnswer(index int) {
 		r.chain.calls++
 	}
 	r.chain.state = d.sum()
-	r.chain.Links = append(r.chain.Links, Link{Hash: r.chain.state, Items: index, Calls: r.ids})
+	r.chain.Links = append(r.chain.Links, Link{
+		Hash: r.chain.state, First: r.first, Items: index, Reasoned: r.reasoned, Calls: r.ids,
+	})
 	r.answer = nil
 }
 

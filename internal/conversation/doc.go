@@ -14,5 +14,6 @@
 // that are joined or parted, other ids of calls, arguments written anew, and
 // reasoning, which is left out. Everything else has to be equal.
 //
-// [Keeper] holds the threads, within bounds.
+// [Keeper] holds the threads, within bounds. [Memory] holds the reasoning of answers,
+// for threads that are made of a history because there is none to go on in.
 package conversation

@@ -11,10 +11,10 @@ import (
 )
 
 // again starts the turn of a choice once more after it has failed before its first output,
-// if that may help: on a fresh thread if it went on in a kept one, with the instructions
-// behind Codex's own prompt if the provider refuses them in its place, or with another
-// login if this one is spent or refused. It reports false if the failure stands. The error
-// is why the turn could not be started.
+// if that may help: on a fresh thread if it went on in a kept one, without the reasoning
+// that the thread was given or with the instructions behind Codex's own prompt if the
+// provider refuses these, or with another login if this one is spent or refused. It reports
+// false if the failure stands. The error is why the turn could not be started.
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
 	// What they record matters to later requests, also if this one cannot be repeated.
 	account, refused := c.login.fail(failure), g.refused(c, failure)
@@ -25,6 +25,8 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		return g.move(ctx, plan, c)
 	case c.kept.resumed && !errors.Is(failure, turn.ErrShutdown):
 		return true, g.startFresh(ctx, plan, c)
+	case !refused && c.kept.unrestorable(failure):
+		return true, g.startAt(ctx, c.place, plan, c)
 	case refused:
 		at := c.place
 		at.instructions.Append = true

@@ -17,6 +17,7 @@ import (
 // methods are safe for concurrent use.
 type Conversations struct {
 	keeper *conversation.Keeper[*keptThread]
+	memory *conversation.Memory
 	scarce func() bool    // reports whether the app-server's memory is scarce
 	ending sync.WaitGroup // turns that are about to end
 
@@ -28,10 +29,14 @@ type Conversations struct {
 	fallbacks map[string]int
 }
 
+// memoryBytes bounds the reasoning that is remembered of the turns of one app-server. An
+// item has some kilobytes.
+const memoryBytes = 32 << 20
+
 // NewConversations returns one that keeps nothing yet. scarce reports whether the memory
 // of the app-server is scarce, so that less is kept.
 func NewConversations(limits conversation.Limits, scarce func() bool) *Conversations {
-	c := &Conversations{scarce: scarce, fallbacks: make(map[string]int)}
+	c := &Conversations{memory: conversation.NewMemory(memoryBytes), scarce: scarce, fallbacks: make(map[string]int)}
 	c.keeper = conversation.NewKeeper(limits, func(kept *keptThread, why conversation.Reason) {
 		kept.thread.Close(nil)
 	})

@@ -2,9 +2,12 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
+	"net/http"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -18,6 +21,9 @@ type keeping struct {
 	tools   prompt.ToolNames
 	resumed bool // the turn went on in a kept thread
 	parked  bool // and had waited there for results
+
+	restored  bool // the thread was given reasoning that was remembered
+	forgetful bool // the provider has refused that
 
 	answer    conversation.Answer
 	name      string // of the call that is being put out
@@ -76,15 +82,17 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 	return true
 }
 
-// reset forgets the kept thread: the turn starts on a fresh one.
+// reset forgets the thread: the turn starts on a fresh one.
 func (k *keeping) reset() {
-	k.resumed, k.answer, k.name = false, conversation.Answer{}, ""
+	k.resumed, k.restored, k.answer, k.name = false, false, conversation.Answer{}, ""
 	k.arguments.Reset()
 }
 
 // threadIs names the thread for logs.
 func (k *keeping) threadIs() string {
 	switch {
+	case k.restored:
+		return "restored"
 	case !k.resumed:
 		return "new"
 	case k.parked:
@@ -128,12 +136,14 @@ func (c *choice) keep(user string) {
 	if chain == nil {
 		return
 	}
+	after := chain.After(&k.answer)
+	k.in.memory.Remember(after, remembered(rest.Reasoning))
 	size := chain.Size + k.answer.Size()
 	if size > longHistory && c.place.process.Catalogue(c.place.model) == "" {
 		return // such a thread needs settings that it was not started with
 	}
 	kept := conversation.Kept[*keptThread]{
-		Hash: chain.After(&k.answer), User: user, Bytes: size,
+		Hash: after, User: user, Bytes: size,
 		Thread: &keptThread{
 			thread: c.thread, place: c.place, spent: c.options.Spent.Add(c.usage),
 			waits: rest.Waits, schema: k.schema,
@@ -142,4 +152,50 @@ func (c *choice) keep(user string) {
 	c.thread = nil
 	k.in.put(kept)
 	c.closed() // the thread does not hold its process
+}
+
+// remembered returns the reasoning of a turn as it is remembered.
+func remembered(reasoning []turn.Reasoning) []conversation.Reasoning {
+	items := make([]conversation.Reasoning, len(reasoning))
+	for i, item := range reasoning {
+		items[i] = conversation.Reasoning{Before: item.Before, Item: json.RawMessage(item.Item)}
+	}
+	return items
+}
+
+// restore adds to the history of a plan the reasoning that is remembered of its answers.
+// The plan itself, which other attempts use, does not change.
+func (c *choice) restore(plan *prompt.Plan) *prompt.Plan {
+	k := &c.kept
+	if k.in == nil || k.chain == nil || k.forgetful {
+		return plan
+	}
+	chain := k.chain()
+	if chain == nil {
+		return plan
+	}
+	history, added := k.in.memory.Restore(chain.Links, plan.History)
+	if added == 0 {
+		return plan
+	}
+	k.restored, c.repeatable = true, true // the provider may refuse it
+	with := *plan
+	with.History = history
+	return &with
+}
+
+// unrestorable reports whether a turn has failed because the provider refuses the
+// reasoning that its thread was given. That is then forgotten.
+func (k *keeping) unrestorable(failure error) bool {
+	if !k.restored || apierror.From(failure).Status != http.StatusBadRequest {
+		return false
+	}
+	k.forget()
+	return true
+}
+
+// forget forgets the reasoning that was restored.
+func (k *keeping) forget() {
+	k.restored, k.forgetful = false, true
+	k.in.memory.Forget(k.chain().Links)
 }

@@ -77,12 +77,24 @@ func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *prompt.Pla
 
 // startTurn puts the history into the thread of a choice and starts its turn.
 func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
-	if _, history := plan.Placed(c.place.instructions); len(history) > 0 {
-		if err := c.thread.InjectItems(ctx, history); err != nil {
-			return err
-		}
+	err := c.inject(ctx, c.restore(plan))
+	if _, refused := errors.AsType[*codexrpc.CallError](err); refused && c.kept.restored {
+		c.kept.forget() // another release of Codex may have other items
+		err = c.inject(ctx, plan)
+	}
+	if err != nil {
+		return err
 	}
 	return c.thread.StartTurn(ctx, plan.Turn)
+}
+
+// inject puts the history into the thread of a choice.
+func (c *choice) inject(ctx context.Context, plan *prompt.Plan) error {
+	_, history := plan.Placed(c.place.instructions)
+	if len(history) == 0 {
+		return nil
+	}
+	return c.thread.InjectItems(ctx, history)
 }
 
 // pick starts the thread of a choice on the process that the lease picks for it. If

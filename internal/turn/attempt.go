@@ -58,5 +58,6 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 		m.fail(err)
 	default:
 		m.pendingReasoning = m.pendingReasoning[:0] // it belongs to the failed attempt
+		m.rest.again()
 	}
 }

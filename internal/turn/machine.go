@@ -150,6 +150,9 @@ func (m *Machine) event(e *codexrpc.Event) {
 	case codexrpc.EventItemCompleted:
 		m.attempt.itemCompleted(e)
 		if e.ItemType == codexrpc.ItemAgentMessage {
+			if e.Text != "" {
+				m.rest.items++
+			}
 			m.messageCompleted(e)
 		}
 	case codexrpc.EventFunctionCall:
@@ -228,6 +231,7 @@ const maxPendingReasoning = 64
 // the client sees nothing of it alone: if the response breaks off before, Codex may try
 // again without the item.
 func (m *Machine) reasoningItem(e *codexrpc.Event) {
+	m.rest.reason(e)
 	if !m.opts.Items || m.hasAll() || len(m.pendingReasoning) == maxPendingReasoning {
 		return
 	}

@@ -15,6 +15,15 @@ type Rest struct {
 	// Waits are the ids of the calls whose results Codex waits for, in the order of the
 	// calls. If it is empty, the turn ends by itself.
 	Waits []string
+	// Reasoning are the items of the model's reasoning in its response that have
+	// encrypted content.
+	Reasoning []Reasoning
+}
+
+// Reasoning is an item of the model's reasoning.
+type Reasoning struct {
+	Before int    // how many messages and calls of the response came first
+	Item   string // as JSON
 }
 
 // rest collects in what a thread differs from what the client was given.
@@ -22,7 +31,26 @@ type rest struct {
 	waits   []string
 	differs bool // there is such a difference
 	natural bool // the model had finished its response
+
+	items     int // messages and calls of the model's response
+	reasoning []Reasoning
+	thought   int // bytes of it
 }
+
+const (
+	maxThoughts = 64      // items of reasoning that are kept of a turn
+	maxThought  = 1 << 20 // bytes that they may have together
+)
+
+// reason records an item of reasoning.
+func (r *rest) reason(e *codexrpc.Event) {
+	if r.thought += len(e.Raw); e.Text != "" && len(r.reasoning) < maxThoughts && r.thought <= maxThought {
+		r.reasoning = append(r.reasoning, Reasoning{Before: r.items, Item: strings.Clone(e.Raw)})
+	}
+}
+
+// again forgets the items of a response that broke off.
+func (r *rest) again() { r.items, r.reasoning, r.thought = 0, nil, 0 }
 
 // call records a structured call. Calls that share an id cannot be answered.
 func (r *rest) call(e *codexrpc.Event, theirs bool) {
@@ -30,6 +58,7 @@ func (r *rest) call(e *codexrpc.Event, theirs bool) {
 		r.differs = true
 		return
 	}
+	r.items++
 	if len(r.waits) < maxWaits {
 		r.waits = append(r.waits, strings.Clone(e.CallID))
 	}
@@ -48,5 +77,5 @@ func (m *Machine) Rest() Rest {
 	case m.opts.xml() && structured > 0, !m.opts.xml() && structured != tools.Calls:
 		whole = false // the client reads calls in another form than the model wrote them
 	}
-	return Rest{Whole: whole, Waits: m.rest.waits}
+	return Rest{Whole: whole, Waits: m.rest.waits, Reasoning: m.rest.reasoning}
 }

@@ -159,9 +159,49 @@ func (t *talk) ask(random *rand.Rand) {
 	t.messages = append(t.messages, chatMessage{"role": "user", "content": prompt})
 }
 
+// minds checks the reasoning in requests to the model.
+type minds struct {
+	asked    map[int]mind // by the number of the request
+	restored int          // items of reasoning in requests of fresh threads
+}
+
+// mind is the request that some reasoning answers.
+type mind struct {
+	user  string
+	lines []string
+}
+
+// check checks that each item of reasoning was thought for the same user, as a part of
+// the answer in which it stands.
+func (m *minds) check(t *testing.T, user string, request scriptedmodel.Request, fresh bool) {
+	t.Helper()
+	for i, item := range request.Input {
+		if item.Type != "reasoning" {
+			continue
+		}
+		var number, index int
+		if _, err := fmt.Sscanf(item.EncryptedContent, "scripted rs_%d_%d", &number, &index); err != nil {
+			t.Fatalf("the model was given the reasoning %q: %v", item.EncryptedContent, err)
+		}
+		before := request
+		before.Input = request.Input[:i]
+		lines, of := spokenTo(before), m.asked[number]
+		rest := lines[min(len(lines), len(of.lines)):]
+		if of.user != user || !slices.Equal(lines[:len(lines)-len(rest)], of.lines) || slices.ContainsFunc(rest, func(line string) bool {
+			return !strings.HasPrefix(line, "assistant: ") && !strings.HasPrefix(line, "call ")
+		}) {
+			t.Fatalf("%s got reasoning of %s behind\n%s\nthat was behind\n%s", user, of.user, strings.Join(lines, "\n"), strings.Join(of.lines, "\n"))
+		}
+		if fresh {
+			m.restored++
+		}
+	}
+	m.asked[request.Number] = mind{user, spokenTo(request)}
+}
+
 // TestRandomConversations continues, edits, regenerates and interleaves conversations of
 // two users, and checks that the model gets the same as with a new thread for each
-// request.
+// request, except for its own reasoning, which is that of the same answers.
 func TestRandomConversations(t *testing.T) {
 	overBoth(t, testRandomConversations)
 }
@@ -175,6 +215,7 @@ func testRandomConversations(t *testing.T) {
 		one.ask(random)
 		return one
 	}
+	thoughts := minds{asked: make(map[int]mind)}
 	keys, users, requests := make(map[string]int), make(map[string]string), 0
 	for range 60 {
 		one := begin()
@@ -191,6 +232,7 @@ func testRandomConversations(t *testing.T) {
 		if user := users[mine.PromptCacheKey]; user != "" && user != one.user {
 			t.Fatalf("%s was answered in a thread of %s", one.user, user)
 		}
+		thoughts.check(t, one.user, mine, users[mine.PromptCacheKey] == "")
 		users[mine.PromptCacheKey] = one.user
 		keys[mine.PromptCacheKey]++
 		requests++
@@ -198,6 +240,9 @@ func testRandomConversations(t *testing.T) {
 			one.goOn(random, message)
 			talks = append(talks, one)
 		}
+	}
+	if thoughts.restored == 0 {
+		t.Error("no fresh thread got reasoning")
 	}
 	if hits := requests - len(keys); hits < requests/3 {
 		t.Errorf("%d of %d requests went on in a thread", hits, requests)

@@ -1,0 +1,114 @@
+package conversation
+
+import (
+	"container/list"
+	"encoding/json"
+	"slices"
+	"sync"
+)
+
+// Reasoning is an item of the model's reasoning in an answer. Only the model's provider
+// can read it.
+type Reasoning struct {
+	// Before is how many messages and calls of the answer came first.
+	Before int
+	// Item is the item of the Responses API.
+	Item json.RawMessage
+}
+
+// Memory remembers the reasoning of answers, which clients do not send back, for threads
+// that are made of a history. It holds a bounded number of bytes; what was used least
+// recently goes first. All methods are safe for concurrent use.
+type Memory struct {
+	limit int
+
+	mu     sync.Mutex
+	byHash map[Hash]*list.Element
+	order  *list.List // of *memory, the one used least recently first
+	bytes  int
+}
+
+// memory is what is remembered of an answer.
+type memory struct {
+	hash      Hash
+	reasoning []Reasoning
+	size      int
+}
+
+// memorySize is about what an entry takes beside its items, in bytes.
+const memorySize = 256
+
+// NewMemory returns an empty memory for so many bytes.
+func NewMemory(limit int) *Memory {
+	return &Memory{limit: limit, byHash: make(map[Hash]*list.Element), order: list.New()}
+}
+
+// Remember keeps the reasoning of the answer with which the history of this hash ends.
+func (m *Memory) Remember(hash Hash, reasoning []Reasoning) {
+	if len(reasoning) == 0 {
+		return
+	}
+	one := &memory{hash: hash, reasoning: reasoning, size: memorySize}
+	for _, item := range reasoning {
+		one.size += len(item.Item)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(hash)
+	if one.size > m.limit {
+		return
+	}
+	for m.bytes+one.size > m.limit {
+		m.forget(m.order.Front().Value.(*memory).hash)
+	}
+	m.byHash[hash] = m.order.PushBack(one)
+	m.bytes += one.size
+}
+
+// Forget drops the reasoning of all answers of a history, which the provider refuses.
+func (m *Memory) Forget(links []Link) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range links {
+		m.forget(links[i].Hash)
+	}
+}
+
+// forget drops an entry, if there is one. The lock is held.
+func (m *Memory) forget(hash Hash) {
+	if e := m.byHash[hash]; e != nil {
+		delete(m.byHash, hash)
+		m.bytes -= m.order.Remove(e).(*memory).size
+	}
+}
+
+// Restore returns a history with the reasoning of its answers, and how many items that
+// has added. The history is that of the links, which it does not change. An answer that
+// has reasoning already keeps it.
+func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []json.RawMessage, added int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from := 0
+	for i := range links {
+		e := m.byHash[links[i].Hash]
+		if e == nil || links[i].Reasoned {
+			continue
+		}
+		m.order.MoveToBack(e)
+		begin, end := links[i].First, links[i].Items
+		restored = append(restored, history[from:begin]...)
+		for _, item := range e.Value.(*memory).reasoning {
+			// The client may have joined messages. The provider wants something behind
+			// each item of reasoning.
+			at := max(begin, min(links[i].First+item.Before, end-1))
+			restored = append(append(restored, history[begin:at]...), item.Item)
+			begin = at
+			added++
+		}
+		restored, from = append(restored, history[begin:end]...), end
+	}
+	if added == 0 {
+		return history, 0
+	}
+	return slices.Concat(restored, history[from:]), added
+}
