@@ -248,7 +248,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		options.Images = h.images
 	}
 	if h.keyFile != nil {
-		options.Key = h.keyOf
+		options.Key, options.Ledger = h.keyOf, ledger
 	}
 	return options
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
+// ledger counts what the keys of this process have used. A reload keeps it.
+var ledger = quota.New(time.Now)
+
 // openKeys reads the file of keys and begins to watch it until Cleanup.
 func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	if h.APIKeysFile == "" {

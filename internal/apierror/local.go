@@ -154,6 +154,41 @@ func KeyExpired(at time.Time) *Error {
 	}
 }
 
+// KeyLimit is a limit of an API key that a request would exceed.
+type KeyLimit struct {
+	Unit   string // requests or tokens
+	Max    int64
+	Window string        // such as 1m or day
+	Used   int64         // of Max
+	Wanted int64         // by the request
+	Resets time.Duration // until the request can succeed; 0: never, it wants more than Max
+}
+
+// patience is up to when SDKs wait for a Retry-After.
+const patience = time.Minute
+
+// Exceeded is the 429 of a request beyond the limit.
+func (l KeyLimit) Exceeded() *Error {
+	e := &Error{Status: http.StatusTooManyRequests, Type: TypeRateLimit, Code: CodeRateLimit, RetryAfter: l.Resets}
+	limit := fmt.Sprintf("%d %s in a window of %s", l.Max, l.Unit, l.Window)
+	if l.Resets == 0 {
+		e.Message = fmt.Sprintf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", l.Wanted, l.Unit, limit)
+	} else {
+		e.Message = fmt.Sprintf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
+			limit, l.Used, l.Wanted, max(time.Second, l.Resets.Round(time.Second)))
+	}
+	if l.Resets == 0 || l.Resets > patience {
+		e.ShouldRetry = new(bool)
+	}
+	return e
+}
+
+// KeyConcurrency is the 429 of a request of a key that has as many turns running or
+// waiting as it may.
+func KeyConcurrency(limit int) *Error {
+	return rateLimited.error(fmt.Sprintf("Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.", limit))
+}
+
 // OriginNotAllowed is the 403 of a preflight by a page that may not use this API. The
 // page cannot read it, but its developer can.
 func OriginNotAllowed(origin string) *Error {

@@ -4,10 +4,14 @@ import (
 	"encoding/hex"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
 // maxKeys bounds the keys of a file.
@@ -86,6 +90,8 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 	if k.User == "" {
 		k.User = k.ID
 	}
+	// Not the id: another file may have the same, and a new key begins at zero.
+	k.Account = hex.EncodeToString(k.Hash[:16])
 	return k, nil
 }
 
@@ -100,6 +106,64 @@ var options = map[string]keyOption{
 	"user":    {read: readUser},
 	"expires": {read: readExpires},
 	"models":  {read: readModels},
+
+	"max_concurrent": {read: readMaxConcurrent},
+	"requests":       {read: readLimit(quota.Requests), repeats: true},
+}
+
+// maxLimits bounds the limits of an entry.
+const maxLimits = 8
+
+func readMaxConcurrent(k *Key, args []string) string {
+	if len(args) == 1 {
+		if n, err := strconv.Atoi(args[0]); err == nil && n > 0 {
+			k.MaxConcurrent = n
+			return ""
+		}
+	}
+	return "takes a number above zero"
+}
+
+// readLimit returns the reader of a limit: a number, and a window.
+func readLimit(unit quota.Unit) func(*Key, []string) string {
+	return func(k *Key, args []string) string {
+		if len(args) != 2 {
+			return "takes a number and a window, such as 60 1m or 1000 day"
+		}
+		n, err := strconv.ParseInt(strings.ReplaceAll(args[0], "_", ""), 10, 64)
+		if err != nil || n <= 0 || n > maxLimit {
+			return "takes a number above zero and a window"
+		}
+		window, wrong := readWindow(args[1])
+		if wrong != "" {
+			return wrong
+		}
+		if slices.ContainsFunc(k.Limits, func(l quota.Limit) bool { return l.Unit == unit && l.Window == window }) {
+			return "has two limits for a window of " + window.String()
+		}
+		if len(k.Limits) == maxLimits {
+			return "is one limit too many"
+		}
+		k.Limits = append(k.Limits, quota.Limit{Unit: unit, Max: n, Window: window})
+		return ""
+	}
+}
+
+// maxLimit bounds the number of a limit, so that sums cannot overflow.
+const maxLimit = 1 << 50
+
+func readWindow(arg string) (w quota.Window, wrong string) {
+	if w, ok := quota.Calendar(arg); ok {
+		return w, ""
+	}
+	length, err := caddy.ParseDuration(arg)
+	if err != nil {
+		return w, "has a window that is neither day, week or month, nor a duration such as 1m, 5h or 7d"
+	}
+	if w, err = quota.Sliding(length); err != nil {
+		return w, "has a wrong window: " + err.Error()
+	}
+	return w, ""
 }
 
 func readHash(k *Key, args []string) string {

@@ -92,6 +92,39 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+func TestParseLimits(t *testing.T) {
+	set, err := parse([]byte("key a {\n"+hashOf("x")+"\nmax_concurrent 4\nrequests 60 1m\nrequests 1_000 day\nrequests 5 7d\n}"), "keys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limits []string
+	for _, l := range set.Keys[0].Limits {
+		limits = append(limits, fmt.Sprint(l.Max, " ", l.Unit, " ", l.Window))
+	}
+	if got, want := strings.Join(limits, ", "), "60 requests 1m, 1000 requests day, 5 requests 168h"; got != want || set.Keys[0].MaxConcurrent != 4 {
+		t.Errorf("%s, %d at once", got, set.Keys[0].MaxConcurrent)
+	}
+	for line, want := range map[string]string{
+		"max_concurrent 0":              "max_concurrent takes a number above zero",
+		"max_concurrent 1 2":            "max_concurrent takes a number above zero",
+		"requests 60":                   "requests takes a number and a window",
+		"requests 60 1m x":              "requests takes a number and a window",
+		"requests 0 1m":                 "requests takes a number above zero",
+		"requests -1 1m":                "requests takes a number above zero",
+		"requests 1125899906842625 1m":  "requests takes a number above zero",
+		"requests 60 minute":            "requests has a window that is neither",
+		"requests 60 10ms":              "requests has a wrong window",
+		"requests 60 367d":              "requests has a wrong window",
+		"requests 1 1m\nrequests 2 60s": "requests has two limits for a window of 1m",
+		"requests 1 1h\nrequests 1 1s\nrequests 1 2s\nrequests 1 3s\nrequests 1 4s\nrequests 1 5s\nrequests 1 6s\nrequests 1 7s\nrequests 1 8s": "requests is one limit too many",
+	} {
+		_, err := parse([]byte("key a {\n"+hashOf("x")+"\n"+line+"\n}"), "keys")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("key a {\n" + hashOf("x") + "\nuser b\nexpires 2027-01-31\nmodels a b\n}"))
 	f.Fuzz(func(t *testing.T, content []byte) {

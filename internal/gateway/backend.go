@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The headers with what is left of the plan, see [exchange.showLimits].
+// The headers with what is left of the plan, see [Gateway.showLimits].
 const (
 	limitHeader     = "X-Ratelimit-Limit-Requests"
 	remainingHeader = "X-Ratelimit-Remaining-Requests"
@@ -19,9 +19,10 @@ const (
 // Codex has reported them. Codex reports windows of time with the percentage that is
 // used. The headers are about the window with the highest use, as if it had a hundred
 // requests. Those about tokens are left out: a client would wait as soon as it wants
-// more tokens than there are percent.
-func (x *exchange) showLimits() {
-	if len(x.choices) == 0 || x.choices[0].place.conn == nil {
+// more tokens than there are percent. If the key of the request has limits, they are shown
+// instead.
+func (g *Gateway) showLimits(x *exchange) {
+	if g.showKeyLimits(x) || len(x.choices) == 0 || x.choices[0].place.conn == nil {
 		return
 	}
 	now := time.Now()

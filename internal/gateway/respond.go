@@ -34,13 +34,13 @@ type responder interface {
 // respond runs the turns of a request and gives the client what they say.
 func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) requestOutcome {
 	setHeaders(x.w.Header(), req)
-	x.showLimits()
+	g.showLimits(x)
 	to := g.newResponder(x, req)
 	defer to.close()
 	turns := newTurnGroup(g, x, req, to)
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
 	err := turns.run(ctx)
-	x.showLimits() // for an answer that has not begun yet
+	g.showLimits(x) // for an answer that has not begun yet
 	outcome := to.finish(err)
 	for _, c := range x.choices {
 		outcome.turns = append(outcome.turns, newRecord(x, req, c, outcome.apiErr))

@@ -134,6 +134,10 @@ func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (dec
 		reqbody.LimitDiscard(x.w)
 		return nil, apierror.QueueFull()
 	}
+	if apiErr := g.countRequest(x); apiErr != nil {
+		reqbody.LimitDiscard(x.w)
+		return nil, apiErr
+	}
 	x.body = g.bodies.Claim()
 	x.atEnd(x.body.Release)
 	body, apiErr := g.readBody(ctx, x)
@@ -148,6 +152,9 @@ func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (dec
 		apiErr = decoded.WithoutSearch()
 	}
 	if apiErr != nil {
+		return nil, apiErr
+	}
+	if apiErr := g.acquireTurns(x, decoded.Choices()); apiErr != nil {
 		return nil, apiErr
 	}
 	leave, apiErr := g.admit(ctx, x.user, decoded.Choices())

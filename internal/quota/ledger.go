@@ -1,0 +1,161 @@
+package quota
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Ledger counts what keys have used. Its methods are safe for concurrent use: checking a
+// limit and counting are one step.
+type Ledger struct {
+	now func() time.Time
+
+	mu       sync.Mutex
+	accounts map[string]*account // by their names, see Key.Account
+}
+
+// account is what one key has used.
+type account struct {
+	used    map[measure]counts // without what is held
+	running int                // turns
+	held    int64              // tokens that requests under way have taken
+}
+
+// measure is what is counted separately: a unit in a window.
+type measure struct {
+	unit   Unit
+	window Window
+}
+
+// New returns an empty ledger. now is the clock.
+func New(now func() time.Time) *Ledger {
+	return &Ledger{now: now, accounts: make(map[string]*account)}
+}
+
+// ExceededError means that a request would exceed a limit of its key.
+type ExceededError struct {
+	Limit  Limit
+	Used   int64     // without the request
+	Wanted int64     // by the request
+	Resets time.Time // when the request can succeed; zero: never, it wants more than Max
+}
+
+// Error returns which limit it is.
+func (e *ExceededError) Error() string {
+	return fmt.Sprintf("%d of %d %s in a window of %s are used, and %d more wanted", e.Used, e.Limit.Max, e.Limit.Unit, e.Limit.Window, e.Wanted)
+}
+
+// ConcurrencyError means that a key has as many turns under way as it may.
+type ConcurrencyError struct{ Max, Wanted int }
+
+// Error returns the limit.
+func (e *ConcurrencyError) Error() string {
+	return fmt.Sprintf("%d turns may run at once, and %d more are wanted", e.Max, e.Wanted)
+}
+
+// account returns the account of a key, and opens it if there is none. The caller holds
+// l.mu, as in all functions with an account.
+func (l *Ledger) account(id string) *account {
+	a := l.accounts[id]
+	if a == nil {
+		a = &account{used: make(map[measure]counts)}
+		l.accounts[strings.Clone(id)] = a
+	}
+	return a
+}
+
+// Request counts a request. The error is an *ExceededError; nothing is counted then.
+func (l *Ledger) Request(k *Key) error {
+	if !k.limits(Requests) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, now := l.account(k.Account), l.now()
+	if err := a.exceeds(k, Requests, 1, now); err != nil {
+		return err
+	}
+	a.count(k, Requests, 1, now)
+	return nil
+}
+
+// Acquire takes places for turns until release is called, once. The error is a
+// *ConcurrencyError.
+func (l *Ledger) Acquire(k *Key, turns int) (release func(), err error) {
+	if k == nil || k.MaxConcurrent == 0 {
+		return func() {}, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.account(k.Account)
+	if a.running+turns > k.MaxConcurrent {
+		return nil, &ConcurrencyError{k.MaxConcurrent, turns}
+	}
+	a.running += turns
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		a.running -= turns
+	}, nil
+}
+
+// exceeds returns the *ExceededError of the limit that n more of a unit would exceed for
+// longest, or nil.
+func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
+	var worst *ExceededError
+	for _, limit := range k.Limits {
+		if limit.Unit != unit {
+			continue
+		}
+		used := a.usedOf(limit, now)
+		if used+n <= limit.Max {
+			continue
+		}
+		e := &ExceededError{limit, used, n, a.resets(limit, limit.Max-n, now)}
+		if worst == nil || e.Resets.IsZero() || !worst.Resets.IsZero() && e.Resets.After(worst.Resets) {
+			worst = e
+		}
+	}
+	if worst == nil {
+		return nil // not a nil *ExceededError
+	}
+	return worst
+}
+
+// usedOf returns what counts for a limit now, with what is held.
+func (a *account) usedOf(limit Limit, now time.Time) int64 {
+	m := measure{limit.Unit, limit.Window}
+	a.used[m] = a.used[m].update(limit.Window, now)
+	n := a.used[m].sum(limit.Window.oldest(now))
+	if limit.Unit == Tokens {
+		n += a.held
+	}
+	return n
+}
+
+// resets returns when at most some are used of a limit if nothing more is counted; zero
+// if that is less than none. What is held is taken for used.
+func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
+	if most < 0 {
+		return time.Time{}
+	}
+	used := a.usedOf(limit, now)
+	for _, c := range a.used[measure{limit.Unit, limit.Window}] {
+		if used -= c.n; used <= most {
+			return limit.Window.leaves(c.part)
+		}
+	}
+	return limit.Window.leaves(limit.Window.at(now)) // what is held may count until then
+}
+
+// count counts n of a unit in all windows of the key's limits.
+func (a *account) count(k *Key, unit Unit, n int64, now time.Time) {
+	for _, limit := range k.Limits {
+		if limit.Unit == unit {
+			m := measure{unit, limit.Window}
+			a.used[m] = a.used[m].update(limit.Window, now).add(limit.Window.at(now), n)
+		}
+	}
+}

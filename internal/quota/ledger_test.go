@@ -1,0 +1,364 @@
+package quota
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+// clock is a clock that tests set.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// newClock returns a clock at noon of a Sunday, the last of a month.
+func newClock() *clock { return &clock{now: time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)} }
+
+func sliding(t testing.TB, length time.Duration) Window {
+	t.Helper()
+	w, err := Sliding(length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func calendar(t testing.TB, period string) Window {
+	t.Helper()
+	w, ok := Calendar(period)
+	if !ok {
+		t.Fatal(period)
+	}
+	return w
+}
+
+// admitted returns how many of n requests are admitted.
+func admitted(l *Ledger, k *Key, n int) (got int) {
+	for range n {
+		if l.Request(k) == nil {
+			got++
+		}
+	}
+	return got
+}
+
+func TestRequests(t *testing.T) {
+	c := newClock()
+	l := New(c.Now)
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Minute)}, {Requests, 25, calendar(t, day)}}}
+	other := &Key{Account: "other", Limits: k.Limits}
+	if got := admitted(l, k, 20); got != 10 {
+		t.Errorf("%d at once", got)
+	}
+	exceeded, ok := errors.AsType[*ExceededError](l.Request(k))
+	if !ok || exceeded.Used != 10 || exceeded.Limit.Max != 10 || !exceeded.Resets.Equal(c.now.Add(time.Minute+3*time.Second)) {
+		t.Errorf("%+v", exceeded)
+	}
+	if got := admitted(l, other, 20); got != 10 {
+		t.Errorf("%d of another key", got)
+	}
+	c.move(62 * time.Second)
+	if got := admitted(l, k, 1); got != 0 {
+		t.Error("before the end of the window")
+	}
+	c.now = exceeded.Resets
+	if got := admitted(l, k, 20); got != 10 {
+		t.Errorf("%d in the next window", got)
+	}
+	c.move(2 * time.Minute)
+	if got := admitted(l, k, 20); got != 5 {
+		t.Errorf("%d of the rest of the day", got)
+	}
+	if exceeded, _ := errors.AsType[*ExceededError](l.Request(k)); !exceeded.Resets.Equal(time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("%+v", exceeded)
+	}
+	states := l.States(k)
+	if states[0].Used != 5 || states[1].Used != 25 || states[1].Remaining() != 0 {
+		t.Errorf("%+v", states)
+	}
+	c.move(12 * time.Hour)
+	if got := admitted(l, k, 20); got != 10 {
+		t.Errorf("%d on the next day", got)
+	}
+}
+
+// TestManyRequestsAtOnce checks that goroutines together get no more than one alone.
+func TestManyRequestsAtOnce(t *testing.T) {
+	l := New(time.Now)
+	k := &Key{Account: "k", MaxConcurrent: 7, Limits: []Limit{{Requests, 60, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+	var mu sync.Mutex
+	requests, running, tokens := 0, 0, 0
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			request := l.Request(k) == nil
+			_, err := l.Acquire(k, 1)
+			got := 0
+			if grant, err := l.Reserve(k, 3); err == nil {
+				got = 3 + grant.Take(40)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if request {
+				requests++
+			}
+			if err == nil {
+				running++
+			}
+			tokens += got
+		})
+	}
+	all.Wait()
+	if requests != 60 || running != 7 || tokens != 1000 && tokens != 999 && tokens != 998 && tokens != 997 {
+		t.Errorf("%d requests, %d running, %d tokens", requests, running, tokens)
+	}
+}
+
+func TestConcurrency(t *testing.T) {
+	l := New(time.Now)
+	k := &Key{Account: "k", MaxConcurrent: 3}
+	release, err := l.Acquire(k, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for turns, want := range map[int]bool{1: true, 2: false, 4: false} {
+		done, err := l.Acquire(k, turns)
+		if got := err == nil; got != want {
+			t.Errorf("%d more: %v", turns, err)
+		}
+		if err == nil {
+			done()
+		} else if e, ok := errors.AsType[*ConcurrencyError](err); !ok || e.Max != 3 || e.Wanted != turns {
+			t.Error(err)
+		}
+	}
+	release()
+	if _, err := l.Acquire(k, 3); err != nil {
+		t.Error(err)
+	}
+	for range 100 {
+		if _, err := l.Acquire(&Key{Account: "free"}, 8); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestGrants(t *testing.T) {
+	c := newClock()
+	l := New(c.Now)
+	k := &Key{Account: "k", Limits: []Limit{{Tokens, 100, calendar(t, day)}, {Tokens, 1000, calendar(t, month)}}}
+	if g, err := l.Reserve(&Key{Account: "free"}, 1<<40); g != nil || err != nil || g.Spent() {
+		t.Error("a key without limits has some")
+	}
+	if _, err := l.Reserve(k, 100); err == nil {
+		t.Error("no token is left for the output")
+	} else if e, _ := errors.AsType[*ExceededError](err); !e.Resets.IsZero() {
+		t.Errorf("it can never succeed, but: %+v", e)
+	}
+	first, err := l.Reserve(k, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := l.Reserve(k, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Reserve(k, 40); err == nil {
+		t.Error("more than is left was reserved")
+	}
+	if got := first.Take(30); got != 30 || first.Spent() {
+		t.Errorf("took %d", got)
+	}
+	if got := second.Take(30); got != 10 || !second.Spent() {
+		t.Errorf("took %d of the rest", got)
+	}
+	if got := second.Take(1); got != 0 {
+		t.Errorf("took %d of nothing", got)
+	}
+	first.Charge(5)
+	first.Charge(45)
+	first.Close()
+	first.Close()
+	if used := l.States(k)[0].Used; used != 50+30 || l.States(k)[1].Used != used {
+		t.Errorf("%d are used", used)
+	}
+	if got := second.Take(30); got != 20 {
+		t.Errorf("took %d of what was given back", got)
+	}
+	second.Charge(120) // the model has used more than was counted here
+	second.Close()
+	if s := l.States(k); s[0].Used != 170 || s[0].Remaining() != 0 || s[1].Remaining() != 830 {
+		t.Errorf("%+v", s)
+	}
+	if got := second.Take(1); got != 0 {
+		t.Error("took tokens after the end")
+	}
+	c.move(12 * time.Hour) // the next day and month
+	if s := l.States(k); s[0].Used != 0 || s[1].Used != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestClockJumps sets the clock back and forth.
+func TestClockJumps(t *testing.T) {
+	for _, w := range []Window{sliding(t, time.Minute), calendar(t, day), calendar(t, week), calendar(t, month)} {
+		c := newClock()
+		l := New(c.Now)
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, w}}}
+		admitted(l, k, 10)
+		for _, back := range []time.Duration{time.Minute, time.Hour, 40 * 24 * time.Hour, 366 * 24 * time.Hour} {
+			c.move(-back)
+			if got := admitted(l, k, 1); got != 0 {
+				t.Errorf("%s: set back by %s, the limit is free", w, back)
+			}
+		}
+		if s := l.States(k)[0]; s.Used != 10 || s.Resets.After(c.now.Add(32*24*time.Hour)) {
+			t.Errorf("%s: %d used until %s, now %s", w, s.Used, s.Resets, c.now)
+		}
+		c.now = l.States(k)[0].Resets
+		if got := admitted(l, k, 20); got != 10 {
+			t.Errorf("%s: %d after the reset", w, got)
+		}
+	}
+}
+
+// TestNeverExceeded admits requests and tokens in a random order at random times, and
+// checks every stretch of time as long as a window.
+func TestNeverExceeded(t *testing.T) {
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		c := newClock()
+		c.move(time.Duration(random.Int64N(int64(40 * 24 * time.Hour))))
+		l := New(c.Now)
+		length := []time.Duration{time.Second, 7 * time.Second, time.Minute, 5 * time.Hour, 7 * 24 * time.Hour}[random.IntN(5)]
+		k := &Key{Account: "k", Limits: []Limit{
+			{Requests, 1 + random.Int64N(20), sliding(t, length)}, {Requests, 1 + random.Int64N(60), calendar(t, []string{day, week, month}[random.IntN(3)])},
+			{Tokens, 1 + random.Int64N(500), sliding(t, length)}, {Tokens, 1 + random.Int64N(900), calendar(t, day)},
+		}}
+		log := make(map[Unit][]event)
+		var open []*Grant
+		for range 400 {
+			switch random.IntN(6) {
+			case 0:
+				c.move(time.Duration(random.Int64N(int64(length))))
+			case 1:
+				c.move(time.Duration(random.Int64N(int64(length / 50))))
+			case 2, 3:
+				if l.Request(k) == nil {
+					log[Requests] = append(log[Requests], event{c.now, 1})
+				}
+			case 4:
+				if g, err := l.Reserve(k, random.Int64N(60)); err == nil {
+					g.Take(random.IntN(60))
+					open = append(open, g)
+				}
+			case 5:
+				if len(open) == 0 {
+					continue
+				}
+				g := open[0]
+				open = open[1:]
+				used := random.Int64N(g.held + 1) // no more than was taken
+				g.Charge(used)
+				g.Close()
+				log[Tokens] = append(log[Tokens], event{c.now, used})
+			}
+		}
+		for _, limit := range k.Limits {
+			checkEvents(t, seed, limit, log[limit.Unit])
+		}
+	}
+}
+
+// event is something that was counted.
+type event struct {
+	at time.Time
+	n  int64
+}
+
+// checkEvents checks that no window has more than a limit.
+func checkEvents(t *testing.T, seed uint64, limit Limit, events []event) {
+	t.Helper()
+	for i, last := range events {
+		sum := int64(0)
+		for _, e := range events[:i+1] {
+			within := last.at.Sub(e.at) < limit.Window.length
+			if limit.Window.period != "" {
+				within = limit.Window.begin(e.at).Equal(limit.Window.begin(last.at))
+			}
+			if within {
+				sum += e.n
+			}
+		}
+		if sum > limit.Max {
+			t.Fatalf("seed %d: %d %s in a window of %s, the limit is %d", seed, sum, limit.Unit, limit.Window, limit.Max)
+		}
+	}
+}
+
+func TestWindows(t *testing.T) {
+	now := time.Date(2028, 2, 29, 13, 14, 15, 16, time.FixedZone("", 3600))
+	for period, want := range map[string][2]time.Time{
+		day:   {time.Date(2028, 2, 29, 0, 0, 0, 0, time.UTC), time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC)},
+		week:  {time.Date(2028, 2, 28, 0, 0, 0, 0, time.UTC), time.Date(2028, 3, 6, 0, 0, 0, 0, time.UTC)},
+		month: {time.Date(2028, 2, 1, 0, 0, 0, 0, time.UTC), time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC)},
+	} {
+		w := calendar(t, period)
+		if begin, end := w.begin(now), w.next(now); !begin.Equal(want[0]) || !end.Equal(want[1]) || w.String() != period {
+			t.Errorf("%s: from %s to %s", w, begin, end)
+		}
+		if w.start(w.at(want[0])) != want[0].Local() || w.at(want[0]) == w.at(want[0].Add(-1)) {
+			t.Errorf("the parts of a %s do not divide it", period)
+		}
+	}
+	for length, want := range map[time.Duration]string{
+		time.Second: "1s", time.Minute: "1m", 90 * time.Second: "1m30s", 5 * time.Hour: "5h", 7 * 24 * time.Hour: "168h", 90 * time.Minute: "1h30m",
+	} {
+		if got := sliding(t, length).String(); got != want {
+			t.Errorf("%s is written %s", length, got)
+		}
+	}
+	for _, length := range []time.Duration{0, -1, time.Millisecond, 367 * 24 * time.Hour} {
+		if _, err := Sliding(length); err == nil {
+			t.Errorf("a window of %s", length)
+		}
+	}
+	if _, ok := Calendar("year"); ok {
+		t.Error("a window of a year")
+	}
+}
+
+// BenchmarkRequest counts requests of a key with four limits among 1,000 keys.
+func BenchmarkRequest(b *testing.B) {
+	l := New(time.Now)
+	var keys []*Key
+	for i := range 1000 {
+		keys = append(keys, &Key{Account: string(rune('a' + i)), Limits: []Limit{
+			{Requests, 1 << 40, sliding(b, time.Minute)}, {Requests, 1 << 40, calendar(b, day)},
+			{Tokens, 1 << 40, sliding(b, 5*time.Hour)}, {Tokens, 1 << 40, calendar(b, month)},
+		}})
+	}
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		i++
+		if l.Request(keys[i%len(keys)]) != nil {
+			b.Fatal("refused")
+		}
+	}
+}
