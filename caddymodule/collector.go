@@ -24,7 +24,8 @@ var (
 	memoryDesc       = processDesc("codex_app_server_memory_bytes", "Memory of the app-server; left out if it is not known.")
 
 	conversationsDesc = processDesc("codex_conversations", "Threads that are kept for the next request of their conversations: idle, or parked with a turn that waits for results.", "state")
-	followUpsDesc     = processDesc("codex_conversation_follow_ups_total", "Requests for which a thread was kept: continued in it, resumed its parked turn, or failed there and got a fresh one.", "how")
+	followUpsDesc     = processDesc("codex_conversation_follow_ups_total", "Requests that went on in a thread that was kept: continued in it, or resumed its parked turn.", "how")
+	fallbacksDesc     = processDesc("codex_conversation_fallbacks_total", "Requests that got a fresh thread, since theirs was gone or could not go on.", "reason")
 
 	loginDesc  = processDesc("codex_login_state", "1 for the state that the login of the app-server is in, 0 for the others.", "state")
 	resetsDesc = processDesc("codex_login_resets_timestamp_seconds", "When the spent plan of the login resets; left out if it is not spent, or not known.")
@@ -46,7 +47,7 @@ type stateCollector struct{}
 // Describe sends the descriptions of the metrics.
 func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, loginDesc, resetsDesc, runningDesc, waitingDesc, bodiesDesc,
+		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, fallbacksDesc, loginDesc, resetsDesc, runningDesc, waitingDesc, bodiesDesc,
 	} {
 		to <- desc
 	}
@@ -85,15 +86,14 @@ func collectProcess(to chan<- prometheus.Metric, id string, s appserver.Status) 
 
 // collectConversations sends the values of the conversations of one app-server.
 func collectConversations(to chan<- prometheus.Metric, id string, s gateway.ConversationStats) {
-	failed := 0
-	for _, n := range s.Fallbacks {
-		failed += n
-	}
 	for state, n := range map[string]int{"idle": s.Kept - s.Parked, "parked": s.Parked} {
 		to <- prometheus.MustNewConstMetric(conversationsDesc, prometheus.GaugeValue, float64(n), id, state)
 	}
-	for how, n := range map[string]int{"continued": s.Continued, "resumed": s.Resumed, "failed": failed} {
+	for how, n := range map[string]int{"continued": s.Continued, "resumed": s.Resumed} {
 		to <- prometheus.MustNewConstMetric(followUpsDesc, prometheus.CounterValue, float64(n), id, how)
+	}
+	for reason, n := range s.Fallbacks {
+		to <- prometheus.MustNewConstMetric(fallbacksDesc, prometheus.CounterValue, float64(n), id, reason)
 	}
 }
 

@@ -1,6 +1,10 @@
 package conversation
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
 
 // Answer is what a client was given of a turn, or sends back of one: texts and
 // calls. The zero value is an answer that says nothing. It holds hashes, not texts.
@@ -18,17 +22,13 @@ type callHash struct {
 	arguments Hash
 }
 
-// messageGap parts two messages of one answer, as a client that reads one text
-// gets them.
-const messageGap = "\n\n"
-
 // whiteSpace is what clients take off both ends of a text.
 const whiteSpace = " \t\r\n"
 
-// Gap begins another message of the answer.
+// Gap begins another message of the answer. A client may read them as one text.
 func (a *Answer) Gap() {
 	if a.said {
-		a.space = append(a.space, messageGap...)
+		a.space = append(a.space, turn.MessageGap...)
 	}
 }
 

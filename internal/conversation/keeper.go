@@ -38,7 +38,7 @@ type Kept[T any] struct {
 // When there are too many, the oldest of the user who has the most is let go of.
 // All methods are safe for concurrent use.
 type Keeper[T any] struct {
-	drop func(T, Reason)
+	drop func(T)
 
 	mu      sync.Mutex
 	limits  Limits
@@ -49,6 +49,9 @@ type Keeper[T any] struct {
 	parked  int
 	timer   *time.Timer
 	closed  bool
+
+	lost  map[Hash]Reason // threads that were let go of
+	trail []Hash          // of lost, the oldest first
 }
 
 // Reason says why a thread was let go of.
@@ -56,50 +59,47 @@ type Reason string
 
 // The reasons.
 const (
-	Expired  Reason = "expired"  // nobody came for it in time
-	Evicted  Reason = "evicted"  // for newer ones
-	Replaced Reason = "replaced" // by one that holds the same history
-	Unusable Reason = "unusable" // its process ends, or it has ended
-	Closed   Reason = "closed"   // nothing is kept any more
+	Expired  Reason = "expired"       // nobody came for it in time
+	Evicted  Reason = "evicted"       // for newer ones
+	Unusable Reason = "process_ended" // or its process was replaced
 )
+
+// maxLost bounds the threads of which the reason is known.
+const maxLost = 4096
 
 // NewKeeper makes an empty keeper. It calls drop with each thread that it lets go
 // of unclaimed; drop must not call it back.
-func NewKeeper[T any](limits Limits, drop func(T, Reason)) *Keeper[T] {
+func NewKeeper[T any](limits Limits, drop func(T)) *Keeper[T] {
 	k := &Keeper[T]{
 		drop:    drop,
 		limits:  limits,
 		byHash:  make(map[Hash]*list.Element),
 		order:   list.New(),
 		perUser: make(map[string]int),
+		lost:    make(map[Hash]Reason),
 	}
 	k.timer = time.AfterFunc(time.Hour, k.expire)
 	k.timer.Stop()
 	return k
 }
 
-// gone is a thread that was taken out, to be dropped outside of the lock.
-type gone[T any] struct {
-	thread T
-	reason Reason
-}
-
-// dropAll drops what was taken out.
-func (k *Keeper[T]) dropAll(all []gone[T]) {
+// dropAll drops what was taken out. The lock is not held.
+func (k *Keeper[T]) dropAll(all []T) {
 	for _, one := range all {
-		k.drop(one.thread, one.reason)
+		k.drop(one)
 	}
 }
 
 // Put keeps a thread. One that has too large a history is dropped at once.
 func (k *Keeper[T]) Put(one Kept[T]) {
 	k.mu.Lock()
-	var out []gone[T]
+	var out []T
 	switch {
 	case k.closed:
-		out = append(out, gone[T]{one.Thread, Closed})
+		out = append(out, one.Thread)
 	case k.limits.Max == 0 || one.Bytes > k.limits.MaxBytes:
-		out = append(out, gone[T]{one.Thread, Evicted})
+		k.lose(one.Hash, Evicted)
+		out = append(out, one.Thread)
 	default:
 		out = k.put(&one)
 	}
@@ -108,9 +108,9 @@ func (k *Keeper[T]) Put(one Kept[T]) {
 }
 
 // put makes room for a thread and keeps it. The lock is held.
-func (k *Keeper[T]) put(one *Kept[T]) (out []gone[T]) {
+func (k *Keeper[T]) put(one *Kept[T]) (out []T) {
 	if old := k.byHash[one.Hash]; old != nil {
-		out = append(out, gone[T]{k.take(old), Replaced})
+		out = append(out, k.take(old)) // it holds the same
 	}
 	out = append(out, k.evict(k.limits.Max-1, k.limits.MaxBytes-one.Bytes)...)
 	wait := k.limits.Idle
@@ -119,6 +119,7 @@ func (k *Keeper[T]) put(one *Kept[T]) (out []gone[T]) {
 		k.parked++
 	}
 	one.until = time.Now().Add(wait)
+	delete(k.lost, one.Hash)
 	k.byHash[one.Hash] = k.order.PushBack(one)
 	k.perUser[one.User]++
 	k.bytes += one.Bytes
@@ -128,9 +129,9 @@ func (k *Keeper[T]) put(one *Kept[T]) (out []gone[T]) {
 
 // evict lets go of threads until there are no more than so many, with histories of
 // no more than so many bytes. The lock is held.
-func (k *Keeper[T]) evict(most, bytes int) (out []gone[T]) {
+func (k *Keeper[T]) evict(most, bytes int) (out []T) {
 	for k.order.Len() > 0 && (k.order.Len() > most || k.bytes > bytes) {
-		out = append(out, gone[T]{k.take(k.victim()), Evicted})
+		out = append(out, k.letGo(k.victim(), Evicted))
 	}
 	return out
 }
@@ -161,6 +162,38 @@ func (k *Keeper[T]) take(e *list.Element) T {
 		k.parked--
 	}
 	return one.Thread
+}
+
+// letGo takes a thread out that nobody has claimed. The lock is held.
+func (k *Keeper[T]) letGo(e *list.Element, why Reason) T {
+	k.lose(e.Value.(*Kept[T]).Hash, why)
+	return k.take(e)
+}
+
+// lose records why there is no thread with a history. The lock is held.
+func (k *Keeper[T]) lose(hash Hash, why Reason) {
+	if k.lost[hash] == "" {
+		if len(k.trail) == maxLost {
+			delete(k.lost, k.trail[0])
+			k.trail = k.trail[1:]
+		}
+		k.trail = append(k.trail, hash)
+	}
+	k.lost[hash] = why
+}
+
+// Lost returns, once, why the thread that held all of a history but its newest messages
+// is not there any more. The reason is empty if there was none, or if that is too long ago.
+func (k *Keeper[T]) Lost(links []Link) Reason {
+	if len(links) == 0 {
+		return ""
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	hash := links[len(links)-1].Hash
+	why := k.lost[hash]
+	delete(k.lost, hash)
+	return why
 }
 
 // Claim takes out the thread that holds the most of a history: the caller has it
@@ -206,11 +239,11 @@ func (k *Keeper[T]) Shrink() {
 // DropIf lets go of the threads of which it holds, since they cannot go on.
 func (k *Keeper[T]) DropIf(holds func(T) bool) {
 	k.mu.Lock()
-	var out []gone[T]
+	var out []T
 	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
 		next = e.Next()
 		if holds(e.Value.(*Kept[T]).Thread) {
-			out = append(out, gone[T]{k.take(e), Unusable})
+			out = append(out, k.letGo(e, Unusable))
 		}
 	}
 	k.mu.Unlock()
@@ -222,9 +255,9 @@ func (k *Keeper[T]) Close() {
 	k.mu.Lock()
 	k.closed = true
 	k.timer.Stop()
-	var out []gone[T]
+	var out []T
 	for k.order.Len() > 0 {
-		out = append(out, gone[T]{k.take(k.order.Front()), Closed})
+		out = append(out, k.take(k.order.Front()))
 	}
 	k.mu.Unlock()
 	k.dropAll(out)
@@ -234,11 +267,11 @@ func (k *Keeper[T]) Close() {
 func (k *Keeper[T]) expire() {
 	k.mu.Lock()
 	now := time.Now()
-	var out []gone[T]
+	var out []T
 	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
 		next = e.Next()
 		if !e.Value.(*Kept[T]).until.After(now) {
-			out = append(out, gone[T]{k.take(e), Expired})
+			out = append(out, k.letGo(e, Expired))
 		}
 	}
 	k.schedule()

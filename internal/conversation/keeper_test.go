@@ -25,10 +25,10 @@ type dropped struct {
 	gone []string
 }
 
-func (d *dropped) drop(name string, why Reason) {
+func (d *dropped) drop(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.gone = append(d.gone, name+" "+string(why))
+	d.gone = append(d.gone, name)
 }
 
 // expect compares what was let go of since the last call.
@@ -63,7 +63,7 @@ func TestClaim(t *testing.T) {
 	}
 	k.Put(kept("ann", "short"))
 	k.Put(kept("ann", "short"))
-	gone.expect(t, "short replaced")
+	gone.expect(t, "short")
 }
 
 func TestFairShares(t *testing.T) {
@@ -74,18 +74,18 @@ func TestFairShares(t *testing.T) {
 	for i := range 4 {
 		k.Put(kept("ann", "a"+strconv.Itoa(i)))
 	}
-	gone.expect(t, "a0 evicted") // though bob's is older
+	gone.expect(t, "a0") // though bob's is older
 	k.Put(kept("bob", "b2"))
-	gone.expect(t, "a1 evicted")
+	gone.expect(t, "a1")
 	k.Put(kept("bob", "b3"))
-	gone.expect(t, "b1 evicted") // both have as many
+	gone.expect(t, "b1") // both have as many
 	big := kept("eve", "big")
 	big.Bytes = 2000
 	k.Put(big)
-	gone.expect(t, "big evicted")
+	gone.expect(t, "big")
 	big.Bytes = 1000
 	k.Put(big)
-	gone.expect(t, "a2 evicted", "b2 evicted", "a3 evicted", "b3 evicted")
+	gone.expect(t, "a2", "b2", "a3", "b3")
 }
 
 func TestExpiry(t *testing.T) {
@@ -101,16 +101,16 @@ func TestExpiry(t *testing.T) {
 		k.Put(kept("ann", "later"))
 		time.Sleep(30*time.Second + time.Millisecond)
 		synctest.Wait()
-		gone.expect(t, "idle expired")
+		gone.expect(t, "idle")
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		gone.expect(t, "later expired")
+		gone.expect(t, "later")
 		if all, waiting := k.Counts(); all != 1 || waiting != 1 {
 			t.Errorf("kept %d, %d of them parked", all, waiting)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		gone.expect(t, "parked expired")
+		gone.expect(t, "parked")
 	})
 }
 
@@ -121,16 +121,47 @@ func TestLettingGo(t *testing.T) {
 		k.Put(kept("ann", name))
 	}
 	k.Shrink()
-	gone.expect(t, "a evicted", "b evicted")
+	gone.expect(t, "a", "b")
 	k.DropIf(func(name string) bool { return name == "c" })
-	gone.expect(t, "c unusable")
+	gone.expect(t, "c")
 	k.SetLimits(Limits{})
-	gone.expect(t, "d evicted")
+	gone.expect(t, "d")
 	k.Put(kept("ann", "e"))
-	gone.expect(t, "e evicted")
+	gone.expect(t, "e")
 	k.SetLimits(limits)
 	k.Put(kept("ann", "f"))
 	k.Close()
 	k.Put(kept("ann", "g"))
-	gone.expect(t, "f closed", "g closed")
+	gone.expect(t, "f", "g")
+}
+
+// TestLost checks why threads are gone: each is asked for once.
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := NewKeeper(limits, func(string) {})
+		defer k.Close()
+		lost := func(name string) Reason { return k.Lost([]Link{{Hash: named("before")}, {Hash: named(name)}}) }
+		for _, name := range []string{"evicted", "claimed", "ended", "again", "expired"} {
+			k.Put(kept("ann", name))
+		}
+		k.Claim([]Link{{Hash: named("claimed")}})
+		k.DropIf(func(name string) bool { return name == "ended" || name == "again" })
+		k.Put(kept("ann", "again"))
+		if n := len(k.lost); n != 2 || lost("again") != "" || lost("claimed") != "" || k.Lost(nil) != "" {
+			t.Errorf("%d are lost: %v", n, k.lost)
+		}
+		time.Sleep(limits.Idle)
+		synctest.Wait()
+		for name, want := range map[string]Reason{"evicted": Evicted, "ended": Unusable, "expired": Expired} {
+			if first, second := lost(name), lost(name); first != want || second != "" {
+				t.Errorf("%s: %q, then %q", name, first, second)
+			}
+		}
+		for i := range 2 * maxLost {
+			k.lose(named(strconv.Itoa(i)), Expired)
+		}
+		if n := len(k.lost); n != maxLost || len(k.trail) > maxLost || lost(strconv.Itoa(2*maxLost-1)) != Expired {
+			t.Errorf("%d are remembered, %d of them in order", n, len(k.trail))
+		}
+	})
 }

@@ -37,9 +37,7 @@ const memoryBytes = 32 << 20
 // of the app-server is scarce, so that less is kept.
 func NewConversations(limits conversation.Limits, scarce func() bool) *Conversations {
 	c := &Conversations{memory: conversation.NewMemory(memoryBytes), scarce: scarce, fallbacks: make(map[string]int)}
-	c.keeper = conversation.NewKeeper(limits, func(kept *keptThread, why conversation.Reason) {
-		kept.thread.Close(nil)
-	})
+	c.keeper = conversation.NewKeeper(limits, func(kept *keptThread) { kept.thread.Close(nil) })
 	c.SetLimits(limits)
 	return c
 }
@@ -58,7 +56,7 @@ type ConversationStats struct {
 	Parked    int            // turns that wait for the results of their calls
 	Continued int            // requests that went on in a kept thread
 	Resumed   int            // requests that brought the results for a parked turn
-	Fallbacks map[string]int // requests that could not go on after all, by reason
+	Fallbacks map[string]int // requests whose thread was gone or could not go on, by reason
 }
 
 // Stats returns the counts so far.
@@ -167,6 +165,13 @@ func (c *Conversations) note(parked bool, err error) {
 	}
 }
 
+// noteLost counts a request whose thread was let go of.
+func (c *Conversations) noteLost(why conversation.Reason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fallbacks[string(why)]++
+}
+
 // errOtherFollowUp means that what follows the calls of a parked turn is not what such
 // a turn can take.
 var errOtherFollowUp = errors.New("the results of the calls do not follow")
@@ -177,7 +182,7 @@ func fallbackReason(err error) string {
 	case errors.Is(err, errOtherFollowUp):
 		return "other_results"
 	case errors.Is(err, codexrpc.ErrClosed):
-		return "process_ended"
+		return string(conversation.Unusable)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, codexrpc.ErrTimeout):
 		return "timeout"
 	}

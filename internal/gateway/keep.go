@@ -57,14 +57,23 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 	}
 	var kept conversation.Kept[*keptThread]
 	var at conversation.Link
+	lost := func() {}
 	done, found := lease.Resume(func(all *Conversations) (found bool) {
-		if chain := c.kept.chain(); chain != nil {
-			kept, at, found = all.keeper.Claim(chain.Links)
-			c.kept.in = all
+		chain := c.kept.chain()
+		if chain == nil {
+			return false
 		}
-		return found
+		c.kept.in = all
+		if kept, at, found = all.keeper.Claim(chain.Links); found {
+			return true
+		}
+		if why := all.keeper.Lost(chain.Links); why != "" {
+			lost = func() { all.noteLost(why) }
+		}
+		return false
 	})
 	if !found {
+		lost()
 		c.kept.in = nil
 		return false
 	}

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// messageGap separates two messages, or two parts of a reasoning summary, that Codex
+// MessageGap separates two messages, or two parts of a reasoning summary, that Codex
 // sends as separate items and a client reads as one text.
-const messageGap = "\n\n"
+const MessageGap = "\n\n"
 
 // maxItems bounds the messages of one turn that are tracked. A turn has a few; beyond
 // the bound, completed items no longer replace lost deltas.
@@ -77,7 +77,7 @@ func (t *texts) gap(item string) string {
 	}
 	t.any = true
 	if changed {
-		return messageGap
+		return MessageGap
 	}
 	return ""
 }
@@ -110,7 +110,7 @@ func (t *texts) reasoning(item string, index int) string {
 	t.reasons = true
 	t.summary = summaryPart{strings.Clone(item), index}
 	if !first {
-		return messageGap
+		return MessageGap
 	}
 	return ""
 }

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -64,4 +66,42 @@ func TestKeptThreadsAreBounded(t *testing.T) {
 	loaded(1)
 	s.load(s.caddyfile("api_key ann-key ann\napp_server {\nconnect " + address + "\nconversations off\n}"))
 	loaded(0)
+}
+
+// TestFallbacks checks that requests whose thread is gone are counted, once each, with
+// the reason.
+func TestFallbacks(t *testing.T) {
+	s := newSite(t, "")
+	admin := s.withAdmin(s.caddyfile("app_server " + codexBinary + " app-server {\nhome " + s.home + "\nconversations {\nmax 1\n}\n}"))
+	s.waitReady()
+	fallbacks := func() map[string]int {
+		var status struct {
+			AppServers []struct {
+				Conversations struct{ Fallbacks map[string]int }
+			} `json:"app_servers"`
+		}
+		admin.getJSON("/codex/status", &status)
+		return status.AppServers[0].Conversations.Fallbacks
+	}
+	first, _ := s.calling(t, "ann")
+	second := talk{user: "ann", system: "Another.", messages: []chatMessage{{"role": "user", "content": twoCalls}}}
+	second.answerResults(s.sayIn(t, &second, false))
+	for range 2 {
+		s.sayIn(t, &first, false) // its thread is gone
+	}
+	if got, want := fallbacks(), map[string]int{"evicted": 1}; !maps.Equal(got, want) {
+		t.Errorf("the fallbacks are %v, want %v", got, want)
+	}
+	first, _ = s.calling(t, "ann")
+	old := codexes(0)
+	kill(t, "codex")
+	waitFor(t, "the old codex to end", allGone(old))
+	s.waitReady()
+	s.sayIn(t, &first, false)
+	if got, want := fallbacks(), map[string]int{"evicted": 1, "process_ended": 1}; !maps.Equal(got, want) {
+		t.Errorf("the fallbacks are %v, want %v", got, want)
+	}
+	if _, text := admin.get("/metrics"); !strings.Contains(text, `reason="process_ended"} 1`) {
+		t.Error("the metrics do not have the reason")
+	}
 }
