@@ -1,8 +1,10 @@
 package caddymodule
 
 import (
+	"strings"
 	"sync"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
@@ -30,6 +32,8 @@ var (
 	loginDesc  = processDesc("codex_login_state", "1 for the state that the login of the app-server is in, 0 for the others.", "state")
 	resetsDesc = processDesc("codex_login_resets_timestamp_seconds", "When the spent plan of the login resets; left out if it is not spent, or not known.")
 
+	buildDesc = prometheus.NewDesc("codex_build_info", "1, with the versions of this module, of Caddy and of each Codex that runs; codex is empty while none is known.", []string{"version", "caddy", "codex"}, nil)
+
 	runningDesc = prometheus.NewDesc("codex_turns_running", "Turns that run.", nil, nil)
 	bodiesDesc  = prometheus.NewDesc("codex_body_memory_bytes", "Memory of the bodies of requests that are read, wait or are being started.", nil, nil)
 	waitingDesc = prometheus.NewDesc("codex_queue_waiting", "Requests that wait for a place to run.", nil, nil)
@@ -47,7 +51,7 @@ type stateCollector struct{}
 // Describe sends the descriptions of the metrics.
 func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, fallbacksDesc, loginDesc, resetsDesc, runningDesc, waitingDesc, bodiesDesc,
+		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, fallbacksDesc, loginDesc, resetsDesc, runningDesc, waitingDesc, bodiesDesc, buildDesc,
 	} {
 		to <- desc
 	}
@@ -55,15 +59,38 @@ func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect sends the current values.
 func (stateCollector) Collect(to chan<- prometheus.Metric) {
+	releases := make(map[string]bool)
 	for _, m := range monitors() {
-		collectProcess(to, m.id, m.process.Status())
+		status := m.process.Status()
+		releases[status.Version] = true
+		collectProcess(to, m.id, status)
 		collectConversations(to, m.id, m.process.conversations.Stats())
 		collectLogin(to, m.id, m.process.login)
 	}
+	collectBuild(to, releases)
 	running, waiting := gateways.turns()
 	to <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(running))
 	to <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(waiting))
 	to <- prometheus.MustNewConstMetric(bodiesDesc, prometheus.GaugeValue, float64(gateways.bodyMemory()))
+}
+
+// caddyVersion is the version of Caddy.
+var caddyVersion = sync.OnceValue(func() string {
+	simple, _ := caddy.Version()
+	return simple
+})
+
+// collectBuild sends the versions, with those of Codex that run.
+func collectBuild(to chan<- prometheus.Metric, releases map[string]bool) {
+	if len(releases) > 1 {
+		delete(releases, "") // not known yet
+	}
+	if len(releases) == 0 {
+		releases[""] = true
+	}
+	for codex := range releases {
+		to <- prometheus.MustNewConstMetric(buildDesc, prometheus.GaugeValue, 1, version(), caddyVersion(), strings.ToValidUTF8(codex, ""))
+	}
 }
 
 // collectProcess sends the values of one app-server.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
 // metrics are the collectors of this process. They exist once, so that a reload keeps
@@ -79,6 +81,13 @@ func gauge(name, help string) prometheus.Gauge {
 
 func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func init() {
+	// A rate is known only of a counter that was there before its first event.
+	for _, code := range apierror.Labels() {
+		metrics.errors.WithLabelValues(code)
+	}
 }
 
 // collectors returns all collectors of this module.

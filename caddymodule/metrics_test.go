@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 
@@ -51,16 +52,63 @@ func eachMetric(t *testing.T, c *configuration, do func(string, *dto.Metric)) {
 	}
 }
 
+// TestErrorsBeginAtZero checks that each code is there before its first error, so that an
+// alert notices the first one.
+func TestErrorsBeginAtZero(t *testing.T) {
+	values := counters(t, provision(t, new(Handler)))
+	for _, code := range apierror.Labels() {
+		if _, ok := values["codex_request_errors_total code="+code]; !ok {
+			t.Errorf("%s is not there", code)
+		}
+	}
+}
+
+// TestBuildInfo checks the versions, with one value for each release of Codex.
+func TestBuildInfo(t *testing.T) {
+	for _, test := range []struct{ known, want []string }{
+		{nil, []string{""}},
+		{[]string{""}, []string{""}},
+		{[]string{"", "0.169.0"}, []string{"0.169.0"}},
+		{[]string{"0.150.0", "0.169.0"}, []string{"0.150.0", "0.169.0"}},
+	} {
+		releases := make(map[string]bool)
+		for _, release := range test.known {
+			releases[release] = true
+		}
+		to := make(chan prometheus.Metric, 10)
+		collectBuild(to, releases)
+		close(to)
+		var got []string
+		for m := range to {
+			var metric dto.Metric
+			if err := m.Write(&metric); err != nil {
+				t.Fatal(err)
+			}
+			labels := make(map[string]string)
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if labels["version"] != version() || labels["caddy"] != caddyVersion() || metric.GetGauge().GetValue() != 1 {
+				t.Errorf("the metric is %v", &metric)
+			}
+			got = append(got, labels["codex"])
+		}
+		if slices.Sort(got); !slices.Equal(got, test.want) {
+			t.Errorf("%q: %q, want %q", test.known, got, test.want)
+		}
+	}
+}
+
 // Every configuration has a registry of its own. The counters are in it once, whatever the
 // number of handlers, and a reload keeps their values.
 func TestMetrics(t *testing.T) {
 	first := provision(t, new(Handler), new(Handler))
 	before := counters(t, first)
-	observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{Tools: turn.Report{
+	observer{turns: zap.NewNop()}.turnEnded(gateway.Record{Tools: turn.Report{
 		Started: 5, Flushed: 3, Calls: 4, Truncated: true, Duplicates: 6, Unwritable: 7,
 		Aborted: map[usetool.AbortReason]int{usetool.AbortUnclosed: 2},
 	}})
-	observer{turns: zap.NewNop()}.TurnEnded(gateway.Record{Tools: turn.Report{Calls: 1}})
+	observer{turns: zap.NewNop()}.turnEnded(gateway.Record{Tools: turn.Report{Calls: 1}})
 	for name, c := range map[string]*configuration{"the first": first, "the next": provision(t, new(Handler))} {
 		after := counters(t, c)
 		for counter, grown := range map[string]float64{
@@ -160,10 +208,10 @@ func TestTurnMetrics(t *testing.T) {
 		Model: "known", Duration: 2 * time.Second, FirstOutput: time.Second, Status: http.StatusOK,
 		Usage: codexrpc.Usage{InputTokens: 100, OutputTokens: 7, TotalTokens: 107},
 	}
-	o.TurnEnded(r)
+	o.turnEnded(r)
 	r.Choice = 1
-	o.TurnEnded(r)
-	o.TurnEnded(gateway.Record{Model: "made-up", Duration: time.Second, Status: http.StatusBadGateway, Code: "made-up-too"})
+	o.turnEnded(r)
+	o.turnEnded(gateway.Record{Model: "made-up", Duration: time.Second, Status: http.StatusBadGateway, Code: "made-up-too"})
 	ended()
 	if got := gauges(t, c); got["codex_streams_active"] != 0 || got["codex_answers_active"] != 0 {
 		t.Errorf("once it has ended: %v", got)

@@ -35,10 +35,21 @@ func (observer) AnswerBegan(stream bool) func() {
 }
 
 // RequestFailed records why a request failed.
-func (observer) RequestFailed(r *http.Request, e *apierror.Error) { setFailure(r, e) }
+func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
+	setFailure(r, e)
+	traceFailure(r.Context(), e)
+}
 
-// TurnEnded counts and logs a turn.
-func (o observer) TurnEnded(r gateway.Record) {
+// TurnsEnded counts and logs the turns of a request, and describes them in its trace.
+func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
+	for _, r := range turns {
+		o.turnEnded(r)
+	}
+	traceTurns(ctx, turns)
+}
+
+// turnEnded counts and logs a turn.
+func (o observer) turnEnded(r gateway.Record) {
 	book.TurnEnded(r)
 	logTurn(o.turns, r)
 	countTurn(r)

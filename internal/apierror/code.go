@@ -123,6 +123,15 @@ const (
 	LabelOther   = "other"           // a code of the provider's
 )
 
+// Labels returns all values of [Code.Label].
+func Labels() []string {
+	all := []string{LabelInvalid, LabelOther}
+	for _, c := range codes {
+		all = append(all, string(c))
+	}
+	return all
+}
+
 // Label returns the code if it is one of this server's, or else LabelInvalid or
 // LabelOther. Metrics need a bounded number of values.
 func (c Code) Label() string {

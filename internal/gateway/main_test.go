@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -78,7 +79,7 @@ func (r *records) AnswerBegan(bool) (ended func()) {
 	return func() { r.answers.Add(-1) }
 }
 
-func (r *records) TurnEnded(Record) { r.turns.Add(1) }
+func (r *records) TurnsEnded(_ context.Context, turns []Record) { r.turns.Add(int64(len(turns))) }
 
 func (r *records) RequestFailed(*http.Request, *apierror.Error) {}
 

@@ -25,7 +25,7 @@ func (w *witness) AnswerBegan(bool) func() {
 	w.open++
 	return func() { w.open-- }
 }
-func (w *witness) TurnEnded(r Record) { w.turns = append(w.turns, r) }
+func (w *witness) TurnsEnded(_ context.Context, turns []Record) { w.turns = append(w.turns, turns...) }
 func (w *witness) RequestFailed(_ *http.Request, err *apierror.Error) {
 	w.failed = append(w.failed, err)
 }

@@ -16,21 +16,23 @@ import (
 // Record is what is remembered of a turn: for usage, metrics and logs. It holds
 // nothing that was said.
 type Record struct {
-	Time        time.Time      // when it ended
-	Duration    time.Duration  // from the request's arrival to the turn's end
-	FirstOutput time.Duration  // from the request's arrival to the first text, reasoning or call; 0: there was none
-	Route       Route          // by which it was asked for
-	RequestID   string         // x-request-id
-	User        string         // who asked; empty if nobody said so
-	Choice      int            // the choice's index
-	Model       string         // as the client named it; it may be of any length
-	Mode        turn.Mode      // the form of tool calls
-	Stop        turn.StopMode  // when calls end the turn
-	Stream      bool           // the client asked for a stream
-	Status      int            // HTTP; of a client that left that of apierror.ClientGone
-	Code        apierror.Code  // of the error, if it failed
-	Usage       codexrpc.Usage // tokens; zero where Codex does not report them
-	Estimated   bool           // a part of Usage was counted here, since the turn was interrupted
+	Time        time.Time         // when it ended
+	Duration    time.Duration     // from the request's arrival to the turn's end
+	FirstOutput time.Duration     // from the request's arrival to the first text, reasoning or call; 0: there was none
+	Route       Route             // by which it was asked for
+	RequestID   string            // x-request-id
+	User        string            // who asked; empty if nobody said so
+	Choice      int               // the choice's index
+	Model       string            // as the client named it; it may be of any length
+	CodexModel  string            // as Codex was given it
+	Mode        turn.Mode         // the form of tool calls
+	Stop        turn.StopMode     // when calls end the turn
+	Stream      bool              // the client asked for a stream
+	Status      int               // HTTP; of a client that left that of apierror.ClientGone
+	Code        apierror.Code     // of the error, if it failed
+	Usage       codexrpc.Usage    // tokens; zero where Codex does not report them
+	Estimated   bool              // a part of Usage was counted here, since the turn was interrupted
+	Finish      turn.FinishReason // of a turn that ended well
 	Tools       turn.Report
 	Overrides   []string // settings of tool calls that differ from the defaults, as name=value
 	Thread      string   // "new", "continued" or "resumed"; see [Conversations]
@@ -52,8 +54,9 @@ type Observer interface {
 	// AnswerBegan is called for each request whose turns have started. It returns a
 	// function that is called when the answer has ended.
 	AnswerBegan(stream bool) (ended func())
-	// TurnEnded is called for each turn that was run.
-	TurnEnded(Record)
+	// TurnsEnded is called with the turns that were run for a request, one for each
+	// choice. The context is that of the request.
+	TurnsEnded(context.Context, []Record)
 	// RequestFailed is called once for each request that failed, before or within its
 	// turns.
 	RequestFailed(*http.Request, *apierror.Error)
@@ -75,20 +78,22 @@ func (o *requestOutcome) cut() bool { return o.streamed && o.lost != nil }
 func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Record {
 	now := time.Now()
 	record := Record{
-		Time:      now,
-		Duration:  now.Sub(x.arrived),
-		Route:     req.route,
-		RequestID: requestID(x.r),
-		User:      x.user,
-		Choice:    c.index,
-		Model:     req.plan.Model,
-		Mode:      req.options.OutputMode,
-		Stop:      req.options.StopAfterTools,
-		Stream:    req.plan.Stream,
-		Status:    http.StatusOK,
-		Tools:     c.machine.Report(),
-		Overrides: req.toolOverrides,
-		Thread:    c.kept.threadIs(),
+		Time:       now,
+		Duration:   now.Sub(x.arrived),
+		Route:      req.route,
+		RequestID:  requestID(x.r),
+		User:       x.user,
+		Choice:     c.index,
+		Model:      req.plan.Model,
+		CodexModel: c.place.model,
+		Finish:     c.finish,
+		Mode:       req.options.OutputMode,
+		Stop:       req.options.StopAfterTools,
+		Stream:     req.plan.Stream,
+		Status:     http.StatusOK,
+		Tools:      c.machine.Report(),
+		Overrides:  req.toolOverrides,
+		Thread:     c.kept.threadIs(),
 	}
 	record.Usage, record.Estimated = c.machine.Usage()
 	if !c.first.IsZero() {
@@ -106,7 +111,7 @@ func (c *choice) observe(outputs []turn.Output) {
 		c.first = time.Now()
 	}
 	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFinish || last.Kind == turn.OutputFailure {
-		c.usage = last.Usage
+		c.usage, c.finish = last.Usage, last.Finish
 		c.report = c.machine.Report()
 	}
 }
@@ -161,8 +166,10 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 			slog.String("request_id", requestID(r)),
 			slog.String("error", outcome.lost.Error()))
 	}
+	if len(outcome.turns) > 0 {
+		g.opts.Observer.TurnsEnded(r.Context(), outcome.turns)
+	}
 	for _, record := range outcome.turns {
-		g.opts.Observer.TurnEnded(record)
 		g.logTools(r, record)
 	}
 }

@@ -23,8 +23,9 @@ type choice struct {
 	machine    *turn.Machine
 	closed     func() // called once the thread is unloaded
 	usage      codexrpc.Usage
-	report     turn.Report // once the turn has ended for its client
-	first      time.Time   // of its first output; zero: there was none
+	finish     turn.FinishReason // empty: the turn has failed
+	report     turn.Report       // once the turn has ended for its client
+	first      time.Time         // of its first output; zero: there was none
 	kept       keeping
 }
 

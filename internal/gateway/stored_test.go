@@ -50,7 +50,7 @@ func storeGateway(store responsestore.Store) (*Gateway, *bytes.Buffer) {
 type noObserver struct{}
 
 func (noObserver) AnswerBegan(bool) func()                      { return func() {} }
-func (noObserver) TurnEnded(Record)                             {}
+func (noObserver) TurnsEnded(context.Context, []Record)         {}
 func (noObserver) RequestFailed(*http.Request, *apierror.Error) {}
 
 // TestStoreFails: a store that does not work is a 503 to those who need it. What

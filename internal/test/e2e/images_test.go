@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/base64"
 	"image"
@@ -73,10 +74,10 @@ func (onlyProcess) Conversations(*appserver.Process) *gateway.Conversations { re
 
 func (onlyProcess) Login(*appserver.Process) *gateway.Login { return new(gateway.Login) }
 
-func (p onlyProcess) Statuses() []appserver.Status { return []appserver.Status{p.Status()} }
-func (onlyProcess) Release()                       {}
-func (onlyProcess) TurnEnded(gateway.Record)       {}
-func (onlyProcess) AnswerBegan(bool) func()        { return func() {} }
+func (p onlyProcess) Statuses() []appserver.Status               { return []appserver.Status{p.Status()} }
+func (onlyProcess) Release()                                     {}
+func (onlyProcess) TurnsEnded(context.Context, []gateway.Record) {}
+func (onlyProcess) AnswerBegan(bool) func()                      { return func() {} }
 
 func (onlyProcess) RequestFailed(*http.Request, *apierror.Error) {}
 

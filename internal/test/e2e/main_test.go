@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/goleak"
@@ -74,6 +75,24 @@ func findCodex() (string, error) {
 	return path, nil
 }
 
+// goroutinesLeft returns an error with the goroutines that do not end. Those of a closed
+// connection take half a second or more.
+func goroutinesLeft() (err error) {
+	for end := time.Now().Add(deadline); time.Now().Before(end); {
+		if err = goleak.Find(
+			// Caddy's certificate cache never ends.
+			goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*Cache).maintainAssets"),
+			// This ends a few seconds after its lock is released.
+			goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
+			// This rolls Caddy's log files and never ends.
+			goleak.IgnoreAnyFunction("github.com/DeRuina/timberjack.(*Logger).millRun"),
+		); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // checkLeaks checks that no goroutines and processes are left after the tests.
 func checkLeaks() int {
 	if err := caddy.Stop(); err != nil {
@@ -81,14 +100,7 @@ func checkLeaks() int {
 		return 1
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	if err := goleak.Find(
-		// Caddy's certificate cache never ends.
-		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*Cache).maintainAssets"),
-		// This ends a few seconds after its lock is released.
-		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
-		// This rolls Caddy's log files and never ends.
-		goleak.IgnoreAnyFunction("github.com/DeRuina/timberjack.(*Logger).millRun"),
-	); err != nil {
+	if err := goroutinesLeft(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -279,8 +279,8 @@ func (r *run) AnswerBegan(bool) (ended func()) {
 	return func() { r.answers.Add(-1) }
 }
 
-// TurnEnded implements gateway.Observer.
-func (r *run) TurnEnded(gateway.Record) {}
+// TurnsEnded implements gateway.Observer.
+func (r *run) TurnsEnded(context.Context, []gateway.Record) {}
 
 // RequestFailed implements gateway.Observer.
 func (r *run) RequestFailed(*http.Request, *apierror.Error) {}
