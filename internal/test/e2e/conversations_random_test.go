@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -199,7 +200,7 @@ func (m *minds) check(t *testing.T, user string, request scriptedmodel.Request, 
 	m.asked[request.Number] = mind{user, spokenTo(request)}
 }
 
-// TestRandomConversations continues, edits, regenerates and interleaves conversations of
+// TestRandomConversations continues, edits, regenerates, leaves and interleaves conversations of
 // two users, and checks that the model gets the same as with a new thread for each
 // request, except for its own reasoning, which is that of the same answers.
 func TestRandomConversations(t *testing.T) {
@@ -221,6 +222,9 @@ func testRandomConversations(t *testing.T) {
 		one := begin()
 		if len(talks) > 0 && random.IntN(6) > 0 {
 			one = talks[max(0, len(talks)-1-random.IntN(4))].clone()
+		}
+		for random.IntN(4) == 0 {
+			kept.sayAndLeave(t, &one, random.IntN(3000))
 		}
 		message := kept.sayIn(t, &one, random.IntN(2) == 0)
 		mine, _ := kept.model.Last()
@@ -244,7 +248,7 @@ func testRandomConversations(t *testing.T) {
 	if thoughts.restored == 0 {
 		t.Error("no fresh thread got reasoning")
 	}
-	if hits := requests - len(keys); hits < requests/3 {
+	if hits := requests - len(keys); hits < requests/5 {
 		t.Errorf("%d of %d requests went on in a thread", hits, requests)
 	}
 }
@@ -266,6 +270,18 @@ func (s *site) sayIn(t *testing.T, one *talk, stream bool) chatMessage {
 		t.Fatal(err)
 	}
 	return answer.Choices[0].Message
+}
+
+// sayAndLeave sends a conversation and leaves after so many bytes of the answer.
+func (s *site) sayAndLeave(t *testing.T, one *talk, after int) {
+	t.Helper()
+	response := s.do(http.MethodPost, "/v1/chat/completions", strings.NewReader(one.body(true)), bearer(one.user+"-key"))
+	if _, err := io.CopyN(io.Discard, response.Body, int64(after)); err != nil && err != io.EOF {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // foldChunks joins the chunks of a stream to a message.
