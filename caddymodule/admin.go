@@ -2,17 +2,17 @@ package caddymodule
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"strings"
+	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
@@ -40,6 +40,9 @@ func (Admin) Routes() []caddy.AdminRoute {
 	}
 }
 
+// statusTimeout bounds the question for the limits of the plans.
+const statusTimeout = 2 * time.Second
+
 // adminRoute returns a handler for one method.
 func adminRoute(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler {
 	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -51,25 +54,22 @@ func adminRoute(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler 
 	})
 }
 
-func planOf(login *gateway.Login) status.Plan {
-	state, resets := login.State()
-	plan := status.Plan{State: string(state)}
-	if !resets.IsZero() {
-		plan.ResetsAt = &resets
+func serveStatus(w http.ResponseWriter, r *http.Request) error {
+	all := monitors()
+	body := status.Document{Version: version(), AppServers: make([]status.AppServer, len(all))}
+	ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
+	defer cancel()
+	var asking sync.WaitGroup
+	for i, m := range all {
+		asking.Go(func() { body.AppServers[i] = statusOf(ctx, m) })
 	}
-	return plan
-}
-
-func serveStatus(w http.ResponseWriter, _ *http.Request) error {
-	body := status.Document{Version: version(), AppServers: []status.AppServer{}}
-	for _, m := range monitors() {
-		body.AppServers = append(body.AppServers, statusOf(m))
-	}
+	asking.Wait()
 	body.Turns.Running, body.Turns.Waiting = gateways.turns()
 	return writeAdmin(w, body)
 }
 
-func statusOf(m *monitor) status.AppServer {
+// statusOf asks the app-server for the limits of its plan, until ctx ends.
+func statusOf(ctx context.Context, m *monitor) status.AppServer {
 	s := m.process.Status()
 	one := status.AppServer{
 		ID:           m.id,
@@ -78,7 +78,6 @@ func statusOf(m *monitor) status.AppServer {
 		State:        s.State.String(),
 		Since:        s.Since,
 		Reason:       s.Reason,
-		Login:        login(s),
 		PID:          s.PID,
 		Version:      s.Version,
 		Restarts:     s.Restarts,
@@ -87,7 +86,7 @@ func statusOf(m *monitor) status.AppServer {
 		Draining:     s.Draining,
 		Memory:       s.Memory,
 
-		Plan:          planOf(m.process.login),
+		Login:         loginStatusOf(m.process.login.Status(), m.rateLimits(ctx)),
 		Conversations: status.Conversations(m.process.conversations.Stats()),
 	}
 	if len(m.config.Command) > 0 && !s.Remote {
@@ -100,18 +99,6 @@ func statusOf(m *monitor) status.AppServer {
 		one.RetryAt = &s.RetryAt
 	}
 	return one
-}
-
-// login returns whether Codex is logged in. A process that needs a login is ready only
-// with one.
-func login(s appserver.Status) string {
-	switch {
-	case s.State == appserver.StateReady, s.State == appserver.StateUnresponsive:
-		return "ok"
-	case strings.Contains(s.Reason, codexrpc.ErrNotLoggedIn.Error()):
-		return "missing"
-	}
-	return "unknown"
 }
 
 // restarted is the body of POST /codex/restart.

@@ -1,12 +1,14 @@
 package caddymodule
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
@@ -28,6 +30,11 @@ var (
 	conversationsDesc = processDesc("codex_conversations", "Threads that are kept for the next request of their conversations: idle, or parked with a turn that waits for results.", "state")
 	followUpsDesc     = processDesc("codex_conversation_follow_ups_total", "Requests that went on in a thread that was kept: continued in it, or resumed its parked turn.", "how")
 	fallbacksDesc     = processDesc("codex_conversation_fallbacks_total", "Requests that got a fresh thread, since theirs was gone or could not go on.", "reason")
+
+	planDesc         = processDesc("codex_login_plan_info", "1 for the plan of the login; left out if it is not known.", "plan")
+	usedDesc         = processDesc("codex_login_used_percent", "How much of a window of the plan is used, as Codex reported it last.", "window")
+	windowResetsDesc = processDesc("codex_login_window_resets_timestamp_seconds", "When a window of the plan resets.", "window")
+	creditsDesc      = processDesc("codex_login_credits", "Credits that the account has besides its plan; left out if they are unlimited or not known.")
 
 	loginDesc  = processDesc("codex_login_state", "1 for the state that the login of the app-server is in, 0 for the others.", "state")
 	resetsDesc = processDesc("codex_login_resets_timestamp_seconds", "When the spent plan of the login resets; left out if it is not spent, or not known.")
@@ -51,7 +58,7 @@ type stateCollector struct{}
 // Describe sends the descriptions of the metrics.
 func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, fallbacksDesc, loginDesc, resetsDesc, runningDesc, waitingDesc, bodiesDesc, buildDesc,
+		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, fallbacksDesc, loginDesc, resetsDesc, planDesc, usedDesc, windowResetsDesc, creditsDesc, runningDesc, waitingDesc, bodiesDesc, buildDesc,
 	} {
 		to <- desc
 	}
@@ -66,6 +73,10 @@ func (stateCollector) Collect(to chan<- prometheus.Metric) {
 		collectProcess(to, m.id, status)
 		collectConversations(to, m.id, m.process.conversations.Stats())
 		collectLogin(to, m.id, m.process.login)
+		if conn := m.process.Serving(); conn != nil {
+			limits, _ := conn.LastRateLimits()
+			collectLimits(to, m.id, limits)
+		}
 	}
 	collectBuild(to, releases)
 	running, waiting := gateways.turns()
@@ -124,21 +135,45 @@ func collectConversations(to chan<- prometheus.Metric, id string, s gateway.Conv
 	}
 }
 
-// loginStates are the states of a login.
-var loginStates = []gateway.LoginState{gateway.LoginUnknown, gateway.LoginFine, gateway.LoginSpent, gateway.LoginRefused}
-
 // collectLogin sends the values of the login of one app-server.
-func collectLogin(to chan<- prometheus.Metric, id string, login *gateway.Login) {
-	now, resets := login.State()
-	for _, state := range loginStates {
+func collectLogin(to chan<- prometheus.Metric, id string, login *login) {
+	status := login.Status()
+	for _, state := range gateway.LoginStates {
 		is := 0.0
-		if now == state {
+		if status.State == state {
 			is = 1
 		}
 		to <- prometheus.MustNewConstMetric(loginDesc, prometheus.GaugeValue, is, id, string(state))
 	}
-	if !resets.IsZero() {
+	if resets := status.ResetsAt; !resets.IsZero() {
 		to <- prometheus.MustNewConstMetric(resetsDesc, prometheus.GaugeValue, float64(resets.Unix()), id)
+	}
+}
+
+// collectLimits sends what is known of the plan of one app-server.
+func collectLimits(to chan<- prometheus.Metric, id string, limits codexrpc.RateLimits) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{id}, labels...)...)
+	}
+	if limits.Plan != "" {
+		gauge(planDesc, 1, logged(limits.Plan))
+	}
+	seen := ""
+	for _, w := range limits.Windows() {
+		name := w.Name()
+		if name == seen {
+			continue // a registry refuses a second value
+		}
+		seen = name
+		gauge(usedDesc, w.UsedPercent, name)
+		if !w.ResetsAt.IsZero() {
+			gauge(windowResetsDesc, float64(w.ResetsAt.Unix()), name)
+		}
+	}
+	if c := limits.Credits; c != nil && !c.Unlimited {
+		if balance, err := strconv.ParseFloat(c.Balance, 64); err == nil {
+			gauge(creditsDesc, balance)
+		}
 	}
 }
 

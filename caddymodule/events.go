@@ -16,6 +16,7 @@ const (
 	eventReady        = "codex.app_server_ready"
 	eventUnresponsive = "codex.app_server_unresponsive"
 	eventExited       = "codex.app_server_exited"
+	eventLogin        = "codex.login_changed"
 )
 
 // event is an event of an app-server.

@@ -28,13 +28,14 @@ const (
 // it to the metrics, the usage and the admin API.
 type monitor struct {
 	id      string
+	key     string // of the process in the pool
 	process *process
 	config  appserver.Config
 	emitter func() *App // returns the app that emits the events; nil: there is none
 	done    chan struct{}
 
 	mu      sync.Mutex // of changes
-	changes chan appserver.Status
+	changes chan change
 	closed  bool
 
 	asking chan struct{} // a semaphore: one goroutine asks for limits, the others wait for its answer
@@ -47,29 +48,42 @@ type monitor struct {
 func newMonitor(key string, config appserver.Config, process *process) *monitor {
 	m := &monitor{
 		id:      processID(key),
+		key:     key,
 		process: process,
 		config:  config,
 		emitter: process.emitter,
 		done:    make(chan struct{}),
 		asking:  make(chan struct{}, 1),
-		changes: make(chan appserver.Status, maxChanges),
+		changes: make(chan change, maxChanges),
 	}
 	process.SetObserver(m.observe)
 	go m.run()
 	return m
 }
 
-// observe takes a change of state without waiting. If too many changes wait, because a
-// handler of events is slow, the change is lost.
+// change is a change of the state of the process, or an event of its login.
+type change struct {
+	status appserver.Status
+	event  *event // nil: status counts
+}
+
+// observe takes a change of state without waiting.
 func (m *monitor) observe(s appserver.Status) {
 	m.process.conversations.Follow(m.process.Serving())
+	m.process.login.observe(s)
+	m.post(change{status: s})
+}
+
+// post takes a change without waiting. If too many changes wait, because a handler of
+// events is slow, the change is lost.
+func (m *monitor) post(c change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return
 	}
 	select {
-	case m.changes <- s:
+	case m.changes <- c:
 	default:
 	}
 }
@@ -94,8 +108,14 @@ func (m *monitor) end() {
 func (m *monitor) run() {
 	defer close(m.done)
 	var tracker stateTracker
-	for s := range m.changes {
-		for _, e := range tracker.enter(s) {
+	for c := range m.changes {
+		events := []event{}
+		if c.event != nil {
+			events = append(events, *c.event)
+		} else {
+			events = tracker.enter(c.status)
+		}
+		for _, e := range events {
 			if e.name == eventReady {
 				m.learnModels()
 			}

@@ -69,7 +69,9 @@ type leased struct {
 }
 
 // Pick chooses the process for one turn.
-func (l *leased) Pick(avoid *appserver.Process) (*appserver.Process, func()) { return l.pick(avoid) }
+func (l *leased) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) {
+	return l.pick(avoid)
+}
 
 // Resume finds the member that keeps a conversation.
 func (l *leased) Resume(claim func(*gateway.Conversations) bool) (done func(), found bool) {
@@ -97,7 +99,7 @@ func (p *pool) find(wanted *appserver.Process) (at int, found *process) {
 // Login returns the login of a process of the pool.
 func (l *leased) Login(process *appserver.Process) *gateway.Login {
 	if _, p := l.find(process); p != nil {
-		return p.login
+		return p.login.Login
 	}
 	return new(gateway.Login)
 }
@@ -127,12 +129,25 @@ func (l *leased) Statuses() []appserver.Status {
 	return statuses
 }
 
+// Logins returns the logins of the members.
+func (l *leased) Logins() []*gateway.Login {
+	logins := make([]*gateway.Login, len(l.members))
+	for i, m := range l.members {
+		if p := m.current(); p != nil {
+			logins[i] = p.login.Login
+		} else {
+			logins[i] = new(gateway.Login)
+		}
+	}
+	return logins
+}
+
 // Release releases the processes that were not picked.
 func (l *leased) Release() { l.release() }
 
 // pick takes a reference to the member that is best for one more turn. It chooses and
 // counts in one step, so that turns that start at the same time spread over the members.
-func (p *pool) pick(avoid *appserver.Process) (*appserver.Process, func()) {
+func (p *pool) pick(avoid []*appserver.Process) (*appserver.Process, func()) {
 	exit.hold()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +169,7 @@ func (m *member) use() (*process, func()) {
 }
 
 // best returns the index of the member for the next turn.
-func (p *pool) best(avoid *appserver.Process) int {
+func (p *pool) best(avoid []*appserver.Process) int {
 	best := p.next
 	if len(p.members) == 1 {
 		return best
@@ -172,7 +187,7 @@ func (p *pool) best(avoid *appserver.Process) int {
 // fitness ranks a member for another turn.
 type fitness struct {
 	state int       // its readiness; lower is better
-	due   time.Time // the next start or the end of a rest, if it waits for one
+	due   time.Time // the next start, the reset of its plan or the end of a rest, if it waits for one
 	turns int64     // how many run on it, of all configurations
 }
 
@@ -182,24 +197,31 @@ const (
 	isStarting
 	isUnresponsive // or it has just ended
 	isWaiting      // for its next start
-	isResting      // its login is spent or refused
+	isResting      // its login is spent
+	isSignedOut    // its login rests, too, but does not come back by itself
 	isOut          // it will not become ready by itself
 	isAvoided
 )
 
-// fitness returns the rank of a member. avoid may be nil.
-func (m *member) fitness(avoid *appserver.Process) fitness {
+// fitness returns the rank of a member.
+func (m *member) fitness(avoid []*appserver.Process) fitness {
 	p := m.current()
 	if p == nil {
 		return fitness{state: isOut}
 	}
 	f := fitness{state: isOut, turns: p.turns.Load()}
 	until, rests := p.login.Rests()
+	login := p.login.Status()
 	switch status := p.Status(); {
-	case p.Process == avoid:
+	case slices.Contains(avoid, p.Process):
 		f.state = isAvoided
+	case rests && login.State == gateway.LoginSignedOut:
+		f.state, f.due = isSignedOut, until
 	case rests:
 		f.state, f.due = isResting, until
+		if !login.ResetsAt.IsZero() {
+			f.due = login.ResetsAt
+		}
 	case status.State == appserver.StateReady:
 		f.state = isReady
 	case status.State == appserver.StateStarting:

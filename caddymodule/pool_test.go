@@ -54,7 +54,7 @@ func pick(t *testing.T, l gateway.Lease, times int) (counts map[*appserver.Proce
 	counts = make(map[*appserver.Process]int)
 	var all []func()
 	for range times {
-		p, one := l.Pick(nil)
+		p, one := l.Pick()
 		counts[p]++
 		all = append(all, one)
 	}
@@ -91,7 +91,7 @@ func TestLeastBusy(t *testing.T) {
 	// One after the other they go round, rather than all to the first.
 	seen := make(map[*appserver.Process]bool)
 	for range 3 {
-		process, end := l.Pick(nil)
+		process, end := l.Pick()
 		seen[process] = true
 		end()
 	}
@@ -102,7 +102,7 @@ func TestLeastBusy(t *testing.T) {
 	other := poolOf(t, c.app, poolHandler(t, "least busy", 2))
 	counts, done = pick(t, leaseOf(t, other), 4)
 	defer done()
-	idle, end := l.Pick(nil)
+	idle, end := l.Pick()
 	defer end()
 	if counts[idle] != 0 {
 		t.Error("a turn went to a busy process while another was idle")
@@ -116,7 +116,7 @@ func TestLeastBusyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			_, done := l.Pick(nil)
+			_, done := l.Pick()
 			t.Cleanup(done)
 		})
 	}
@@ -132,7 +132,7 @@ func TestLeastBusyAtOnce(t *testing.T) {
 func TestPickPassesOver(t *testing.T) {
 	_, p := startedPool(t, poolHandler(t, "passed over", 2))
 	l := leaseOf(t, p)
-	victim, done := l.Pick(nil)
+	victim, done := l.Pick()
 	done()
 	before := victim.Status()
 	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
@@ -140,7 +140,7 @@ func TestPickPassesOver(t *testing.T) {
 	}
 	eventually(t, "the death was noticed", func() bool { return victim.Status().State != appserver.StateReady })
 	for victim.Status().State != appserver.StateReady {
-		now, done := l.Pick(nil)
+		now, done := l.Pick()
 		if now == victim && victim.Status().State != appserver.StateReady {
 			t.Fatalf("a turn was given to a process that is %s", victim.Status().State)
 		}
@@ -157,7 +157,7 @@ func TestPickAvoids(t *testing.T) {
 	_, p := startedPool(t, poolHandler(t, "avoided", 2))
 	l := leaseOf(t, p)
 	for range 4 {
-		failed, done := l.Pick(nil)
+		failed, done := l.Pick()
 		other, otherDone := l.Pick(failed)
 		if other == failed {
 			t.Error("the one that failed was picked again")
@@ -167,7 +167,7 @@ func TestPickAvoids(t *testing.T) {
 	}
 	_, sole := startedPool(t, fakeHandler(t, "alone"))
 	l = leaseOf(t, sole)
-	failed, done := l.Pick(nil)
+	failed, done := l.Pick()
 	defer done()
 	again, done := l.Pick(failed)
 	defer done()
@@ -221,7 +221,7 @@ func TestLeaseAndReload(t *testing.T) {
 	if n := pooled(); n != 3 {
 		t.Fatalf("%d processes under a lease", n)
 	}
-	picked, done := l.Pick(nil)
+	picked, done := l.Pick()
 	before := picked.Status()
 	l.Release()
 	l.Release()

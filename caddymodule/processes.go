@@ -50,9 +50,8 @@ type process struct {
 	creator *App
 
 	conversations *gateway.Conversations
-	login         *gateway.Login // that of all processes of its app_server
-	loginKey      string
-	maxMemory     int64 // 0: no limit
+	login         *login // that of all processes of its app_server
+	maxMemory     int64  // 0: no limit
 
 	mu      sync.Mutex
 	holders []*member // configurations; the process logs to the last one's log
@@ -86,6 +85,16 @@ func (p *process) hold(m *member) {
 	p.conversations.SetLimits(m.conversations)
 }
 
+// logger returns the log of the last holder, or of the creator.
+func (p *process) logger() *slog.Logger {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.holders); n > 0 {
+		return p.holders[n-1].logger
+	}
+	return p.creator.logger
+}
+
 // release undoes hold. If the last holder is released, such as a configuration that
 // failed to start, its log is closed, and the process returns to the log of the holder
 // before it.
@@ -110,7 +119,9 @@ func (p *process) Destruct() error {
 func (p *process) end() {
 	p.Stop()
 	p.conversations.Close()
-	_, _ = logins.Delete(p.loginKey) // there is nothing to destruct
+	if _, err := logins.Delete(p.login.key); err != nil {
+		p.creator.logger.Error("ending the watch of a login", "error", err)
+	}
 	p.monitor.end()
 }
 
@@ -133,21 +144,12 @@ func (m *member) acquire() *process {
 	value, _, _ := processes.LoadOrNew(m.key, func() (caddy.Destructor, error) {
 		p := newProcess(m)
 		p.monitor = newMonitor(m.key, m.cfg, p)
+		p.login.start()
 		p.Start()
 		return p, nil
 	})
 	return value.(*process)
 }
-
-// logins holds what is known of the login of each app_server, by the part of the key that
-// its processes share.
-var logins = caddy.NewUsagePool()
-
-// pooledLogin is a login in the pool.
-type pooledLogin struct{ *gateway.Login }
-
-// Destruct implements [caddy.Destructor].
-func (pooledLogin) Destruct() error { return nil }
 
 // loginKey returns the key of the login of a member's process.
 func (m *member) loginKey() string {
@@ -159,9 +161,7 @@ func (m *member) loginKey() string {
 func newProcess(m *member) *process {
 	p := &process{Process: appserver.New(m.cfg, m.logger), creator: m.app, maxMemory: m.cfg.MaxMemory}
 	p.conversations = gateway.NewConversations(m.conversations, p.scarce)
-	// Without an error of the constructor there is none.
-	login, _, _ := logins.LoadOrNew(m.loginKey(), func() (caddy.Destructor, error) { return pooledLogin{new(gateway.Login)}, nil })
-	p.login, p.loginKey = login.(pooledLogin).Login, m.loginKey()
+	p.login = acquireLogin(m.loginKey())
 	return p
 }
 

@@ -185,7 +185,7 @@ func (c *Conn) dispatch(line []byte) {
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
-		c.limits.update(m.params.Get("rateLimits"))
+		c.limits.update(m.params.Get("rateLimits"), nil)
 		return
 	case methodAccountUpdated:
 		c.instructions.forget()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +25,20 @@ type RateLimits struct {
 	Reached string
 	// LimitID names what is metered, for example "codex".
 	LimitID string
+	// Allowed is whether the provider allows the use that the plan includes; nil: not
+	// known. It counts more than the windows.
+	Allowed *bool
+	// Credits are what the account has bought besides; nil: not known.
+	Credits *Credits
 	// At is when they were received.
 	At time.Time
+}
+
+// Credits are what an account has bought beyond its plan (CreditsSnapshot).
+type Credits struct {
+	Has       bool
+	Unlimited bool
+	Balance   string // a decimal number; empty: not known
 }
 
 // RateWindow is one of a plan's windows.
@@ -34,12 +48,35 @@ type RateWindow struct {
 	ResetsAt    time.Time     // zero: not known
 }
 
+// Windows returns the windows that are known, the first one first.
+func (l RateLimits) Windows() (known []*RateWindow) {
+	for _, w := range []*RateWindow{l.Primary, l.Secondary} {
+		if w != nil {
+			known = append(known, w)
+		}
+	}
+	return known
+}
+
+// Name returns the length of the window in hours, or in days from two days on: "5h" or
+// "7d"; or "unknown".
+func (w *RateWindow) Name() string {
+	const day = 24 * time.Hour
+	switch {
+	case w.Window <= 0:
+		return "unknown"
+	case w.Window >= 2*day:
+		return strconv.Itoa(int(w.Window.Round(day)/day)) + "d"
+	}
+	return strconv.Itoa(int(max(w.Window.Round(time.Hour), time.Hour)/time.Hour)) + "h"
+}
+
 // RetryAt returns when the account can work again: the latest reset of the spent
 // windows. It reports false if none is spent, or their resets are not known.
 func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 	var at time.Time
-	for _, w := range []*RateWindow{l.Primary, l.Secondary} {
-		if w != nil && w.UsedPercent >= 100 && w.ResetsAt.After(now) && w.ResetsAt.After(at) {
+	for _, w := range l.Windows() {
+		if w.UsedPercent >= 100 && w.ResetsAt.After(now) && w.ResetsAt.After(at) {
 			at = w.ResetsAt
 		}
 	}
@@ -49,8 +86,8 @@ func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 // Tightest returns the window with the highest use; nil: none is known. A window that
 // has been reset since is not known any more.
 func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
-	for _, w := range []*RateWindow{l.Primary, l.Secondary} {
-		if w == nil || !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) {
+	for _, w := range l.Windows() {
+		if !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) {
 			continue
 		}
 		if tightest == nil || w.UsedPercent > tightest.UsedPercent {
@@ -71,10 +108,11 @@ func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.limits.sna
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	var answer struct {
 		RateLimits json.RawMessage `json:"rateLimits"`
+		Allowed    *bool           `json:"ordinaryUsageAllowed"`
 	}
 	err := c.call(ctx, call{method: methodRateLimitsRead, params: struct{}{}, result: &answer})
 	if err == nil {
-		c.limits.update(gjson.ParseBytes(answer.RateLimits))
+		c.limits.update(gjson.ParseBytes(answer.RateLimits), answer.Allowed)
 	}
 	known, ok := c.limits.snapshot()
 	if refused := (*CallError)(nil); err != nil && (!ok || !errors.As(err, &refused)) {
@@ -88,8 +126,9 @@ const codeUsageLimit = "usageLimitExceeded"
 
 // ExplainLimit returns the failure of a turn on this thread with the time at which
 // the plan resets, if err is a *TurnError of a spent plan and the time is known.
-// Other errors are returned as they are. It takes the limits that came with the
-// model's response, or asks the app-server for them.
+// Other errors are returned as they are. The time is that of the limits that came with
+// the model's response, or else of those that the app-server is asked for, or else that
+// of the message.
 func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	var failed *TurnError
 	if !errors.As(err, &failed) || failed.Code != codeUsageLimit {
@@ -103,11 +142,39 @@ func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 		}
 	}
 	if !ok {
+		at, ok = resetIn(failed.Message, time.Now())
+	}
+	if !ok {
 		return err
 	}
 	dated := *failed
 	dated.ResetsAt = at
 	return &dated
+}
+
+// resetHint finds the time in Codex's message about a spent plan: "try again at 8:07 AM",
+// or "try again at Nov 23rd, 2026 2:05 PM".
+var resetHint = regexp.MustCompile(`try again at (?:([A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)`)
+
+// resetIn returns the time that a message about a spent plan names. Codex writes it in the
+// local zone, without seconds, so that the minute that it names must be over.
+func resetIn(message string, now time.Time) (time.Time, bool) {
+	hint := resetHint.FindStringSubmatch(message)
+	if hint == nil {
+		return time.Time{}, false
+	}
+	day := hint[1] + " " + hint[2]
+	if hint[1] == "" {
+		day = now.Format("Jan 2 2006")
+	}
+	at, err := time.ParseInLocation("Jan 2 2006 3:04 PM", day+" "+hint[3], now.Location())
+	if err != nil {
+		return time.Time{}, false
+	}
+	if at = at.Add(time.Minute); hint[1] == "" && at.Before(now) {
+		at = at.AddDate(0, 0, 1)
+	}
+	return at, at.After(now)
 }
 
 // limits keeps the plan's limits as a connection received them last.
@@ -118,17 +185,19 @@ type limits struct {
 }
 
 // update merges a RateLimitSnapshot. It is sparse: null means not reported, and
-// leaves the earlier value.
-func (l *limits) update(v gjson.Result) {
+// leaves the earlier value. allowed is of this moment; nil: not known.
+func (l *limits) update(v gjson.Result, allowed *bool) {
 	now := RateLimits{
 		Primary:   parseWindow(v.Get("primary")),
 		Secondary: parseWindow(v.Get("secondary")),
 		Plan:      strings.Clone(v.Get("planType").Str),
 		Reached:   strings.Clone(v.Get("rateLimitReachedType").Str),
 		LimitID:   strings.Clone(v.Get("limitId").Str),
+		Allowed:   allowed,
+		Credits:   parseCredits(v.Get("credits")),
 		At:        time.Now(),
 	}
-	if now.Primary == nil && now.Secondary == nil && now.Plan == "" && now.Reached == "" {
+	if now.Primary == nil && now.Secondary == nil && now.Plan == "" && now.Reached == "" && now.Allowed == nil && now.Credits == nil {
 		return
 	}
 	l.mu.Lock()
@@ -140,8 +209,19 @@ func (l *limits) update(v gjson.Result) {
 		if now.Plan == "" {
 			now.Plan = before.Plan
 		}
+		if now.Credits == nil {
+			now.Credits = before.Credits
+		}
 	}
 	l.last, l.known = now, true
+}
+
+// parseCredits reads a CreditsSnapshot.
+func parseCredits(v gjson.Result) *Credits {
+	if !v.IsObject() {
+		return nil
+	}
+	return &Credits{Has: v.Get("hasCredits").Bool(), Unlimited: v.Get("unlimited").Bool(), Balance: strings.Clone(v.Get("balance").Str)}
 }
 
 // parseWindow reads a RateLimitWindow.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 func TestRetryAt(t *testing.T) {
@@ -164,4 +166,42 @@ func TestExplainLimit(t *testing.T) {
 		check(thread.ExplainLimit(t.Context(), bare)) // without another call
 		p.silent()
 	})
+}
+
+func TestResetIn(t *testing.T) {
+	now := time.Date(2026, 11, 22, 8, 5, 44, 0, time.Local)
+	for message, want := range map[string]time.Time{
+		"You’ve hit your usage limit. Visit a page or try again at 8:07 AM.": time.Date(2026, 11, 22, 8, 8, 0, 0, time.Local),
+		"try again at 8:05 AM.":                      time.Date(2026, 11, 22, 8, 6, 0, 0, time.Local),
+		"try again at 8:04 AM.":                      time.Date(2026, 11, 23, 8, 5, 0, 0, time.Local),
+		"try again at 12:30 PM.":                     time.Date(2026, 11, 22, 12, 31, 0, 0, time.Local),
+		"try again at Nov 23rd, 2026 2:05 PM.":       time.Date(2026, 11, 23, 14, 6, 0, 0, time.Local),
+		"or try again at Dec 1st, 2026 8:05 AM.":     time.Date(2026, 12, 1, 8, 6, 0, 0, time.Local),
+		"try again at Nov 21st, 2026 8:05 AM.":       {}, // it is over
+		"try again at Nov 31st, 2026 8:05 AM.":       {},
+		"try again at 31:05 AM.":                     {},
+		"try again later":                            {},
+		"try again at Nov 23rd, 99999999 2:05 PM":    {},
+		"The usage limit has been reached (8:07 AM)": {},
+	} {
+		at, ok := resetIn(message, now)
+		if ok == want.IsZero() || ok && !at.Equal(want) {
+			t.Errorf("%s: %v %t, want %v", message, at, ok, want)
+		}
+	}
+}
+
+// TestAllowed checks that the permission to use the plan is that of the last answer to a
+// question, and that credits stay known.
+func TestAllowed(t *testing.T) {
+	var l limits
+	allowed := true
+	l.update(gjson.Parse(`{"limitId":"codex","credits":{"hasCredits":true,"unlimited":false,"balance":"5.39"}}`), &allowed)
+	if now, ok := l.snapshot(); !ok || now.Allowed == nil || !*now.Allowed || *now.Credits != (Credits{Has: true, Balance: "5.39"}) {
+		t.Errorf("%+v", now)
+	}
+	l.update(gjson.Parse(`{"limitId":"codex","primary":{"usedPercent":100},"credits":null}`), nil)
+	if now, _ := l.snapshot(); now.Allowed != nil || now.Credits == nil || now.Primary == nil {
+		t.Errorf("%+v", now)
+	}
 }

@@ -49,6 +49,7 @@ const maxLinks = 4096
 type privateHome struct {
 	path     string
 	operator string // the operator's CODEX_HOME; empty: there is none
+	login    LoginFile
 	config   operatorConfig
 }
 
@@ -86,7 +87,7 @@ func (cfg *Config) newPrivateHome(dir string) (*privateHome, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &privateHome{operator: operator}
+	h := &privateHome{operator: operator, login: loginFileOf(operator)}
 	if operator != "" {
 		if h.config, err = readOperatorConfig(operator); err != nil {
 			return nil, err

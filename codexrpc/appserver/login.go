@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 )
 
@@ -39,4 +40,54 @@ func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd,
 	}
 	cmd.WaitDelay = stderrGrace
 	return cmd, nil
+}
+
+// LoginFile identifies a version of the file that has a login. The zero value stands for
+// none, also for that of an app-server that runs elsewhere.
+type LoginFile struct {
+	modified int64 // Unix nanoseconds
+	size     int64
+}
+
+// loginFileOf returns the version of the login in a CODEX_HOME.
+func loginFileOf(home string) LoginFile {
+	info, err := os.Stat(filepath.Join(home, loginFiles[0]))
+	if home == "" || err != nil {
+		return LoginFile{}
+	}
+	return LoginFile{modified: info.ModTime().UnixNano(), size: info.Size()}
+}
+
+// LoginFiles are versions of the file that has the login of a process. Codex reads it
+// when it starts, and later only to renew the same account's tokens.
+type LoginFiles struct {
+	Now     LoginFile // in the file system
+	Tried   LoginFile // when an app-server was started last
+	Serving LoginFile // when the one was started that takes turns
+	Ready   bool      // one takes turns
+}
+
+// LoginFiles returns the versions of the file that has the login.
+func (p *Process) LoginFiles() LoginFiles {
+	p.mu.Lock()
+	files, operator := p.login, p.operator
+	files.Ready = p.conn != nil
+	p.mu.Unlock()
+	files.Now = loginFileOf(operator)
+	return files
+}
+
+// noteLogin records the login with which an app-server is about to be started.
+func (p *Process) noteLogin(home *privateHome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.operator, p.login.Tried = home.operator, home.login
+}
+
+// login returns the login with which an instance was started.
+func (in *instance) login() LoginFile {
+	if in.home == nil {
+		return LoginFile{}
+	}
+	return in.home.login
 }

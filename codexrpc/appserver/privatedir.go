@@ -116,6 +116,7 @@ func (p *Process) prepare(in *instance) (env []string, err error) {
 	if in.home, err = p.cfg.newPrivateHome(private.path); err != nil {
 		return nil, err
 	}
+	p.noteLogin(in.home)
 	return p.cfg.environ(in.home, private.temp()), nil
 }
 

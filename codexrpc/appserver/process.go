@@ -47,6 +47,8 @@ type Process struct {
 	memory     int64          // of the serving instance; 0: not known
 	conn       *codexrpc.Conn // of the serving instance, in StateReady and StateUnresponsive only
 	draining   []*instance
+	operator   string        // the CODEX_HOME of the login; empty: not known
+	login      LoginFiles    // as far as it is kept
 	unfinished []string      // threads of lost connections to a remote app-server
 	changed    chan struct{} // closed and replaced at each change of the status
 }
@@ -236,8 +238,8 @@ func (p *Process) setStatus(next Status) {
 	if next.Version == "" {
 		next.Version = p.status.Version
 	}
-	if next.State == StateStarting {
-		next.Remedy, next.Final = p.status.Remedy, p.status.Final // of the failure before
+	if next.State == StateStarting { // what is known of the failure before
+		next.Remedy, next.Final, next.SignedOut = p.status.Remedy, p.status.Final, p.status.SignedOut
 	}
 	if next.State != StateReady && next.State != StateUnresponsive {
 		p.conn, p.memory = nil, 0

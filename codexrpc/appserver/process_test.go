@@ -139,6 +139,9 @@ func TestFailuresAtTheStart(t *testing.T) {
 					t.Errorf("the reason is %q, without %q", s.Reason, part)
 				}
 			}
+			if s.SignedOut != strings.HasPrefix(test.mode, "logged-out") {
+				t.Errorf("signed out: %t", s.SignedOut)
+			}
 			checkRemedy(t, p, test.remedy)
 			if strings.Contains(test.mode, "complains") && strings.Contains(s.Reason, "stderr") || strings.Contains(s.Reason, succeeded) {
 				t.Errorf("the reason has details that explain nothing: %q", s.Reason)

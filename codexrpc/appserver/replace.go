@@ -93,7 +93,7 @@ func (s *supervisor) handleReplacement() {
 func (p *Process) setReplaced(in, old *instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conn, p.models, p.memory = in.conn, in.models, 0
+	p.conn, p.models, p.login.Serving, p.memory = in.conn, in.models, in.login(), 0
 	p.draining = append(p.draining, old)
 	p.status.PID, p.status.Version = in.pid(), in.version
 	p.status.Replacements++

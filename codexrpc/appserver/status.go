@@ -40,15 +40,16 @@ func (s State) String() string {
 
 // Status is the state of a process with its details.
 type Status struct {
-	State    State
-	Since    time.Time // when State began
-	Reason   string    // why the process is not ready, for its operator; empty when ready or never started
-	Remedy   string    // what to do about Reason, fit for everybody; empty when nothing is known to be wrong
-	Final    bool      // Reason stays until somebody acts on Remedy
-	RetryAt  time.Time // when the next start is due, in StateBackoff
-	PID      int       // of the running program; 0: there is none
-	Version  string    // of the app-server; empty: not known yet
-	Restarts int       // starts after the first
+	State     State
+	Since     time.Time // when State began
+	Reason    string    // why the process is not ready, for its operator; empty when ready or never started
+	Remedy    string    // what to do about Reason, fit for everybody; empty when nothing is known to be wrong
+	Final     bool      // Reason stays until somebody acts on Remedy
+	SignedOut bool      // it has failed to start since nobody is signed in
+	RetryAt   time.Time // when the next start is due, in StateBackoff
+	PID       int       // of the running program; 0: there is none
+	Version   string    // of the app-server; empty: not known yet
+	Restarts  int       // starts after the first
 	// Replacements counts the app-servers, or connections to a remote one, that
 	// have replaced another without a failure.
 	Replacements int
@@ -62,7 +63,7 @@ type Status struct {
 
 // notReady returns the error for callers that need a ready process.
 func (s *Status) notReady() *NotReadyError {
-	return &NotReadyError{State: s.State, Reason: s.Reason, Remedy: s.Remedy, Final: s.Final, RetryAfter: max(0, time.Until(s.RetryAt))}
+	return &NotReadyError{State: s.State, Reason: s.Reason, Remedy: s.Remedy, Final: s.Final, SignedOut: s.SignedOut, RetryAfter: max(0, time.Until(s.RetryAt))}
 }
 
 // NotReadyError is the error of a process that is not ready.
@@ -76,6 +77,8 @@ type NotReadyError struct {
 	Remedy string
 	// Final is true if Reason stays until somebody acts on Remedy.
 	Final bool
+	// SignedOut: the login is missing.
+	SignedOut bool
 	// RetryAfter is the time until the next start; 0: it is under way.
 	RetryAfter time.Duration
 }

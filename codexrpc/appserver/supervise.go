@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 // errStopped is the reason after Stop was called.
@@ -103,7 +105,7 @@ func (s *supervisor) handleStart() {
 // setReady publishes an instance as the serving one.
 func (p *Process) setReady(in *instance) {
 	p.mu.Lock()
-	p.conn, p.models = in.conn, in.models
+	p.conn, p.models, p.login.Serving = in.conn, in.models, in.login()
 	p.setStatus(Status{State: StateReady, PID: in.pid(), Version: in.version})
 	p.mu.Unlock()
 	p.observe()
@@ -160,7 +162,10 @@ func (s *supervisor) backOff(reason error) {
 	}
 	pause := s.failures.next()
 	what, final := remedy(reason)
-	s.change(Status{State: StateBackoff, Reason: reason.Error(), Remedy: what, Final: final, RetryAt: time.Now().Add(pause)})
+	s.change(Status{
+		State: StateBackoff, Reason: reason.Error(), Remedy: what, Final: final, RetryAt: time.Now().Add(pause),
+		SignedOut: errors.Is(reason, codexrpc.ErrNotLoggedIn),
+	})
 	s.log().Error("the codex app-server is not running", "reason", reason.Error(), "next_start_in", pause.Round(time.Millisecond).String())
 	s.retry = time.After(pause)
 }

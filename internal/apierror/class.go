@@ -28,7 +28,7 @@ var (
 	badRequest     = errorClass{status: http.StatusBadRequest, kind: TypeInvalidRequest}
 	noSuchModel    = errorClass{status: http.StatusNotFound, kind: TypeInvalidRequest, code: CodeModelNotFound, param: "model"}
 	contentRefused = errorClass{status: http.StatusBadRequest, kind: TypeInvalidRequest, code: CodeContentPolicy}
-	unauthorized   = errorClass{status: http.StatusUnauthorized, kind: TypeAuthentication, code: CodeUnauthorized, final: true}
+	unauthorized   = errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeUnauthorized, final: true} // this server, not the client
 	forbidden      = errorClass{status: http.StatusForbidden, kind: TypePermission, code: CodeForbidden, final: true}
 	rateLimited    = errorClass{status: http.StatusTooManyRequests, kind: TypeRateLimit, code: CodeRateLimit, retry: soon}
 	quotaSpent     = errorClass{status: http.StatusTooManyRequests, kind: TypeQuota, code: CodeInsufficientQuota, final: true}

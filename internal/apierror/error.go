@@ -13,7 +13,6 @@ import (
 // The types of errors that OpenAI documents and SDKs know.
 const (
 	TypeInvalidRequest = "invalid_request_error"
-	TypeAuthentication = "authentication_error"
 	TypePermission     = "permission_error"
 	TypeRateLimit      = "rate_limit_error"
 	TypeQuota          = "insufficient_quota"

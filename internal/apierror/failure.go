@@ -25,6 +25,7 @@ var sentinels = []struct {
 	{codexrpc.ErrOverloaded, errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeOverloaded, retry: soon}},
 	{codexrpc.ErrUnresponsive, errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeUnresponsive, retry: soon}},
 	{codexrpc.ErrClosed, errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeExited, retry: soon}},
+	{codexrpc.ErrNotLoggedIn, unauthorized},
 	{codexrpc.ErrTooSlow, errorClass{status: http.StatusGatewayTimeout, kind: TypeServer, code: CodeTooSlow}},
 	{codexrpc.ErrTimeout, timedOut},
 }
@@ -68,12 +69,14 @@ func shown(err error, e *Error) string {
 	notReady, isNotReady := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
 	switch {
-	case isNotReady:
+	case isNotReady && e.Code == CodeNotReady:
 		return notReadyMessage(&appserver.NotReadyError{State: notReady.State, Reason: notReady.Remedy, Final: notReady.Final})
 	case e.Code == CodeExited:
 		return codexrpc.ErrClosed.Error() // without what it wrote to stderr
 	case e.Code == CodeMisconfigured:
 		return configurationRemedy
+	case e.Code == CodeUnauthorized:
+		return signInAgain
 	case e.Code == CodeInternal:
 		return "The request failed within this server; its log says why."
 	case isTurn && e.Status == http.StatusBadRequest:
@@ -109,6 +112,9 @@ func classify(err error) *Error {
 
 // fromNotReady returns the 503 for an app-server that is not ready.
 func fromNotReady(e *appserver.NotReadyError) *Error {
+	if e.SignedOut {
+		return unauthorized.error(e.Error())
+	}
 	v := errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeNotReady, final: e.Final}
 	if !e.Final {
 		v.retry = max(soon, e.RetryAfter)
@@ -131,6 +137,10 @@ const codeInvalidRequest = -32600
 // misconfigured is part of what the app-server answers if its configuration is invalid.
 // No client can mend that.
 const misconfigured = "failed to load configuration"
+
+// signInAgain is what clients are told if the provider refuses the login of the app-server,
+// or if there is none.
+const signInAgain = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
 
 // configurationRemedy is what clients are told then. The reason is in the log.
 const configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."

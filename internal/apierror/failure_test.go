@@ -77,7 +77,7 @@ func TestFromFailureTurn(t *testing.T) {
 		"cyber":          {turnErr("cyberPolicy", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
 		"misalignment":   {turnErr("misalignmentPolicyViolation", 0, "x"), want{400, invalid, "content_policy_violation", "", 0, "x", ""}},
 		"server error":   {turnErr("internalServerError", 0, "high demand"), want{500, TypeServer, "upstream_error", "", 0, "high demand", ""}},
-		"unauthorized":   {turnErr("unauthorized", 0, "x"), want{401, TypeAuthentication, "codex_unauthorized", "", noUse, "x", ""}},
+		"unauthorized":   {turnErr("unauthorized", 0, "x"), want{503, TypeServer, "codex_unauthorized", "", noUse, signInAgain, ""}},
 		"rollback":       {turnErr("threadRollbackFailed", 0, "x"), want{502, TypeServer, "codex_error", "", 0, "x", ""}},
 		"sandbox":        {turnErr("sandboxError", 0, "x"), want{502, TypeServer, "codex_error", "", 0, "x", ""}},
 		"steer":          {turnErr("activeTurnNotSteerable", 0, "x"), want{502, TypeServer, "codex_error", "", 0, "x", ""}},
@@ -86,7 +86,7 @@ func TestFromFailureTurn(t *testing.T) {
 		"details":        {&codexrpc.TurnError{Code: "sandboxError", Message: "x", Details: "y z"}, want{502, TypeServer, "codex_error", "", 0, "x y z", ""}},
 		"details within": {&codexrpc.TurnError{Code: "sandboxError", Message: "x: y z", Details: "y z"}, want{502, TypeServer, "codex_error", "", 0, "x: y z", ""}},
 
-		"401":            {turnErr("httpConnectionFailed", 401, "unexpected status 401"), want{401, TypeAuthentication, "codex_unauthorized", "", noUse, "unexpected status 401", ""}},
+		"401":            {turnErr("httpConnectionFailed", 401, "unexpected status 401"), want{503, TypeServer, "codex_unauthorized", "", noUse, signInAgain, ""}},
 		"402":            {turnErr("httpConnectionFailed", 402, "pay"), want{429, TypeQuota, "insufficient_quota", "", noUse, "pay", ""}},
 		"403":            {turnErr("httpConnectionFailed", 403, "x"), want{403, TypePermission, "codex_forbidden", "", noUse, "x", ""}},
 		"404":            {turnErr("httpConnectionFailed", 404, "x"), want{404, invalid, "model_not_found", "model", 0, "x", ""}},

@@ -155,9 +155,35 @@ func writeAppServer(text *strings.Builder, s *status.AppServer) {
 	if s.Home != "" {
 		is = append(is, "CODEX_HOME "+s.Home)
 	}
-	fmt.Fprintf(text, "  %s\n  login: %s", strings.Join(is, ", "), s.Plan.State)
-	if at := s.Plan.ResetsAt; at != nil {
-		fmt.Fprintf(text, ", resets at %s", at.Local().Format(time.DateTime))
+	fmt.Fprintf(text, "  %s\n", strings.Join(is, ", "))
+	writeLogin(text, &s.Login)
+}
+
+// writeLogin writes what is known of a login.
+func writeLogin(text *strings.Builder, l *status.Login) {
+	fmt.Fprintf(text, "  login: %s", strings.ReplaceAll(l.State, "_", " "))
+	if l.Reason != "" {
+		fmt.Fprintf(text, " (%s)", l.Reason)
+	}
+	if l.Plan != "" {
+		fmt.Fprintf(text, ", plan %s", l.Plan)
+	}
+	if l.ResetsAt != nil {
+		fmt.Fprintf(text, ", resets at %s", l.ResetsAt.Local().Format(time.DateTime))
 	}
 	text.WriteByte('\n')
+	for _, w := range l.Windows {
+		fmt.Fprintf(text, "  %s: %g %% used", w.Window, w.UsedPercent)
+		if w.ResetsAt != nil {
+			fmt.Fprintf(text, ", resets at %s", w.ResetsAt.Local().Format(time.DateTime))
+		}
+		text.WriteByte('\n')
+	}
+	switch c := l.Credits; {
+	case c == nil || !c.Has:
+	case c.Unlimited:
+		text.WriteString("  credits: unlimited\n")
+	default:
+		fmt.Fprintf(text, "  credits: %s\n", c.Balance)
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -13,16 +15,17 @@ import (
 // again starts the turn of a choice once more after it has failed before its first output,
 // if that may help: on a fresh thread if it went on in a kept one, without the reasoning
 // that the thread was given or with the instructions behind Codex's own prompt if the
-// provider refuses these, or with another login if this one is spent or refused. It reports
-// false if the failure stands. The error is why the turn could not be started.
+// provider refuses these, or with another login if this one is spent or signed out. It
+// reports false if the failure stands; then the error is the failure, or that of another
+// login which ends sooner. Otherwise the error is why the turn could not be started.
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
 	// What they record matters to later requests, also if this one cannot be repeated.
 	account, refused := c.login.fail(failure), g.refused(c, failure)
 	switch {
 	case !c.repeatable:
-		return false, nil
+		return false, failure
 	case account:
-		return g.move(ctx, plan, c)
+		return g.move(ctx, plan, c, failure)
 	case c.kept.resumed && !errors.Is(failure, turn.ErrShutdown):
 		return true, g.startFresh(ctx, plan, c)
 	case !refused && c.kept.unrestorable(failure):
@@ -32,7 +35,7 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		at.instructions.Append = true
 		return true, g.startAt(ctx, at, plan, c)
 	}
-	return false, nil
+	return false, failure
 }
 
 // startFresh starts the turn of a choice on a fresh thread of its process.
@@ -68,20 +71,24 @@ func (c *choice) restart() {
 }
 
 // move starts the turn of a choice with another login that does not rest. It reports false
-// if there is none.
-func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice) (started bool, err error) {
+// if there is none; then the error is the failure, or that of another login which ends
+// sooner.
+func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
 	if !c.movable {
-		return false, nil
+		return false, failure
 	}
 	lease, err := g.upstream.Lease()
 	if err != nil {
-		return false, nil // the failure says more
+		return false, failure // it says more
 	}
 	defer lease.Release()
 	before, closed := c.thread, c.closed
-	if !g.openElsewhere(ctx, lease, plan, c) {
+	if opened, other := g.openElsewhere(ctx, lease, plan, c); !opened {
 		c.thread = before
-		return false, nil
+		if other != nil {
+			failure = moreHopeful(failure, other)
+		}
+		return false, failure
 	}
 	before.Close(closed)
 	g.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "a turn has moved to another login")
@@ -90,23 +97,32 @@ func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice) (start
 }
 
 // openElsewhere starts a thread of a choice on another process, whose login does not rest.
-// It reports false if there is none, or if that fails.
-func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) bool {
-	process, done := lease.Pick(c.place.process)
-	login := lease.Login(process)
-	if process == c.place.process || login.Failure() != nil {
+// It reports false if there is none, with the failure of a login that rests, or if that
+// fails.
+func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) (opened bool, other error) {
+	avoid := []*appserver.Process{c.place.process}
+	for range lease.Statuses() {
+		process, done := lease.Pick(avoid...)
+		login := lease.Login(process)
+		if failure := login.Failure(); failure != nil || slices.Contains(avoid, process) {
+			done()
+			return false, failure
+		}
+		err := g.openThread(ctx, process, plan, c)
+		if err == nil {
+			c.use(lease, login, done)
+			if c.kept.in != nil {
+				c.kept.in = lease.Conversations(process)
+			}
+			return true, nil
+		}
 		done()
-		return false
+		if !isGone(err) || ctx.Err() != nil {
+			return false, nil
+		}
+		avoid = append(avoid, process)
 	}
-	if err := g.openThread(ctx, process, plan, c); err != nil {
-		done()
-		return false
-	}
-	c.use(lease, login, done)
-	if c.kept.in != nil {
-		c.kept.in = lease.Conversations(process)
-	}
-	return true
+	return false, nil
 }
 
 // use records the login of a choice's process, which the choice holds until done.

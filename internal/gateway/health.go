@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -26,11 +27,13 @@ type readiness struct {
 // member is what is public of one app-server. The admin API says more.
 type member struct {
 	AppServer string `json:"app_server"`       // its state
+	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"
 	Reason    string `json:"reason,omitempty"` // why it is not ready, and what to do
 }
 
-// Ready serves GET /readyz: 200 when an app-server takes turns, else 503 with what to
-// do and, if it may mend itself, when to ask again. It needs no key, so it has no details of this machine.
+// Ready serves GET /readyz: 200 when an app-server takes turns whose login is not signed
+// out, else 503 with what to do and, if it may mend itself, when to ask again. It needs no
+// key, so it has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
@@ -38,28 +41,42 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer lease.Release()
-	process, done := lease.Pick(nil)
+	process, done := lease.Pick()
 	defer done()
-	best := process.Status()
-	body := readiness{Status: "ready", member: memberOf(best)}
+	best, login := process.Status(), lease.Login(process)
+	body := readiness{Status: "ready", member: memberOf(best, login)}
 	if all := lease.Statuses(); len(all) > 1 {
-		for _, s := range all {
-			body.AppServers = append(body.AppServers, memberOf(s))
+		for i, of := range lease.Logins() {
+			body.AppServers = append(body.AppServers, memberOf(all[i], of))
 		}
 	}
-	code := http.StatusOK
-	if best.State != appserver.StateReady {
+	code, again := http.StatusOK, best.RetryAt
+	until, rests := login.Rests()
+	if rests = rests && login.Status().State == LoginSignedOut; rests {
+		again = until
+	}
+	if rests || best.State != appserver.StateReady {
 		body.Status, code = "unavailable", http.StatusServiceUnavailable
 		if !best.Final {
-			retry := max(1, math.Ceil(time.Until(best.RetryAt).Seconds()))
+			retry := max(1, math.Ceil(time.Until(again).Seconds()))
 			w.Header().Set("Retry-After", strconv.FormatFloat(retry, 'f', 0, 64))
 		}
 	}
 	g.ready(w, r, code, body)
 }
 
-func memberOf(s appserver.Status) member {
-	return member{AppServer: s.State.String(), Reason: s.Remedy}
+// signIn is what to do about a login that is signed out.
+const signIn = "the provider refuses the login of Codex; run `codex login` for its user and CODEX_HOME"
+
+func memberOf(s appserver.Status, of *Login) member {
+	m := member{AppServer: s.State.String(), Reason: s.Remedy}
+	switch login := of.Status(); login.State {
+	case LoginSpent:
+		m.Login = string(login.State)
+	case LoginSignedOut:
+		m.Login, m.Reason = string(login.State), cmp.Or(m.Reason, signIn)
+	}
+	return m
 }
 
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, code int, body readiness) {

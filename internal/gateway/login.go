@@ -14,58 +14,86 @@ type LoginState string
 
 // The states of a login.
 const (
-	LoginUnknown LoginState = "unknown" // it was not used yet
-	LoginFine    LoginState = "fine"    // the provider has answered
-	LoginSpent   LoginState = "spent"   // its plan is spent
-	LoginRefused LoginState = "refused" // the provider refuses it
+	LoginUnknown   LoginState = "unknown"    // it was not used yet
+	LoginFine      LoginState = "fine"       // the provider has answered
+	LoginSpent     LoginState = "spent"      // its plan is spent
+	LoginSignedOut LoginState = "signed_out" // nobody is signed in, or the provider refuses the login
 )
+
+// LoginStates lists the states.
+var LoginStates = []LoginState{LoginUnknown, LoginFine, LoginSpent, LoginSignedOut}
 
 const (
 	// spentRest is the longest that a login with a spent plan rests until it is tried
 	// again: a plan may be reset or enlarged before its time.
 	spentRest = 5 * time.Minute
-	// refusedRest is the same for a login that was refused: somebody may have logged in
-	// again.
-	refusedRest = time.Minute
+	// deniedRest is how long it rests at least after Codex has said that the plan allows
+	// no use yet.
+	deniedRest = time.Minute
+	// signedOutRest is how long a login rests that is signed out: somebody may have signed
+	// in again unnoticed.
+	signedOutRest = time.Minute
 )
 
 // Login follows what the model's provider says to the login of an app-server. One that is
-// spent or refused rests; then one turn tries it again. All methods are safe for
+// spent or signed out rests; then one turn tries it again. All methods are safe for
 // concurrent use. The zero value is a login that was not used yet.
 type Login struct {
-	mu     sync.Mutex
-	state  LoginState
-	failed error     // the failure that it rests for
-	resets time.Time // when its plan resets; zero: not known
-	until  time.Time // it rests until then
-	tried  bool      // a turn tries it again
+	mu      sync.Mutex
+	state   LoginState
+	failed  error     // the failure that it rests for
+	resets  time.Time // when its plan resets; zero: not known
+	until   time.Time // it rests until then
+	tried   bool      // a turn tries it again
+	changed func()    // called without the lock after each change of the state; may be nil
 }
 
-// State returns the state, and for a spent login when its plan resets, as far as that is
-// known.
-func (l *Login) State() (state LoginState, resets time.Time) {
+// LoginStatus is the status of a login.
+type LoginStatus struct {
+	State    LoginState
+	Reason   error     // why it is spent or signed out; else nil
+	ResetsAt time.Time // when a spent plan resets; zero: not known
+	RestsTo  time.Time // when it is tried again; zero: it does not rest
+}
+
+// OnChange sets the function that is called after each change of the state. It must be
+// quick.
+func (l *Login) OnChange(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == "" {
-		return LoginUnknown, time.Time{}
+	l.changed = changed
+}
+
+// Status returns the status.
+func (l *Login) Status() LoginStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	status := LoginStatus{State: l.state, ResetsAt: l.resets}
+	switch l.state {
+	case "":
+		status.State = LoginUnknown
+	case LoginSpent, LoginSignedOut:
+		status.Reason, status.RestsTo = l.failed, l.until
 	}
-	return l.state, l.resets
+	return status
 }
 
 // Rests reports whether the login is not to be used if there is another, and until when.
 func (l *Login) Rests() (until time.Time, rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.until, l.failed != nil && (l.tried || time.Now().Before(l.until))
+	return l.until, l.rests()
 }
+
+func (l *Login) rests() bool { return l.failed != nil && (l.tried || time.Now().Before(l.until)) }
 
 // Failure returns why the login rests, or nil.
 func (l *Login) Failure() error {
-	if _, rests := l.Rests(); !rests {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.rests() {
+		return nil
+	}
 	return l.failed
 }
 
@@ -85,11 +113,64 @@ func (l *Login) Try() (done func()) {
 	}
 }
 
+// set changes what is known, and reports a change of the state.
+func (l *Login) set(state LoginState, failed error, resets, until time.Time) {
+	l.mu.Lock()
+	changed := l.changed
+	if l.state == state && l.resets.Equal(resets) {
+		changed = nil
+	}
+	l.state, l.failed, l.resets, l.until, l.tried = state, failed, resets, until, false
+	l.mu.Unlock()
+	if changed != nil {
+		changed()
+	}
+}
+
 // worked records that the provider has answered.
-func (l *Login) worked() {
+func (l *Login) worked() { l.set(LoginFine, nil, time.Time{}, time.Time{}) }
+
+// SignOut records that nobody is signed in.
+func (l *Login) SignOut() {
+	l.set(LoginSignedOut, codexrpc.ErrNotLoggedIn, time.Time{}, time.Now().Add(signedOutRest))
+}
+
+// SignIn records that an app-server was started with another login than the one that was
+// refused or missing. One turn tries it, and until its end the others leave it alone.
+func (l *Login) SignIn() {
+	l.mu.Lock()
+	failed := l.failed
+	l.mu.Unlock()
+	l.set(LoginUnknown, failed, time.Time{}, time.Time{})
+}
+
+// Recheck records what Codex says of the limits of a spent plan, in this order: whether
+// the plan may be used, and when its windows reset.
+func (l *Login) Recheck(limits codexrpc.RateLimits) {
+	now := time.Now()
+	l.mu.Lock()
+	state, failed, resets := l.state, l.failed, l.resets
+	l.mu.Unlock()
+	if state != LoginSpent {
+		return
+	}
+	if at, ok := limits.RetryAt(now); ok {
+		resets = at
+	}
+	until := now // one turn tries it
+	switch {
+	case limits.Allowed == nil:
+		return
+	case !*limits.Allowed && resets.Before(now.Add(spentRest)):
+		until = now.Add(deniedRest)
+	case !*limits.Allowed:
+		until = now.Add(spentRest)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state, l.failed, l.resets, l.until, l.tried = LoginFine, nil, time.Time{}, time.Time{}, false
+	if l.state == state && l.failed == failed { // else a turn has found out more since
+		l.resets, l.until = resets, until
+	}
 }
 
 // fail records a failure. It reports whether the login is the cause, so that another may
@@ -99,21 +180,36 @@ func (l *Login) fail(failure error) bool {
 	if !ok {
 		return false
 	}
-	rest := refusedRest
-	state, resets := LoginRefused, time.Time{}
+	now := time.Now()
 	switch {
 	case refused.Code == "usageLimitExceeded":
-		state, resets, rest = LoginSpent, refused.ResetsAt, spentRest
+		until := now.Add(spentRest)
+		if !refused.ResetsAt.IsZero() && refused.ResetsAt.Before(until) {
+			until = refused.ResetsAt
+		}
+		l.set(LoginSpent, failure, refused.ResetsAt, until)
 	case refused.Code == "unauthorized", refused.HTTPStatus == http.StatusUnauthorized:
+		l.set(LoginSignedOut, failure, time.Time{}, now.Add(signedOutRest))
 	default:
 		return false
 	}
-	until := time.Now().Add(rest)
-	if !resets.IsZero() && resets.Before(until) {
-		until = resets
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.state, l.failed, l.resets, l.until, l.tried = state, failure, resets, until, false
 	return true
+}
+
+// moreHopeful returns the one of two failures of logins that ends sooner: a spent plan
+// resets by itself, of two such the one that is known to reset first; a login that is
+// signed out waits for its operator.
+func moreHopeful(one, other error) error {
+	resets := func(failure error) (at time.Time, spent bool) {
+		if e, ok := errors.AsType[*codexrpc.TurnError](failure); ok && e.Code == "usageLimitExceeded" {
+			return e.ResetsAt, true
+		}
+		return time.Time{}, false
+	}
+	first, spent := resets(one)
+	second, alsoSpent := resets(other)
+	if alsoSpent && (!spent || first.IsZero() || !second.IsZero() && second.Before(first)) {
+		return other
+	}
+	return one
 }

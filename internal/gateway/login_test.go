@@ -21,7 +21,7 @@ func TestLogin(t *testing.T) {
 		}
 		state := func(want LoginState) {
 			t.Helper()
-			if got, _ := l.State(); got != want {
+			if got := l.Status().State; got != want {
 				t.Errorf("is %s, want %s", got, want)
 			}
 		}
@@ -51,9 +51,101 @@ func TestLogin(t *testing.T) {
 		time.Sleep(time.Second)
 		rests(false)
 		l.fail(&codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: 401})
-		state(LoginRefused)
+		state(LoginSignedOut)
 		rests(true)
-		time.Sleep(refusedRest)
+		time.Sleep(signedOutRest)
 		rests(false)
 	})
+}
+
+// TestLoginRecheck checks how long a spent login rests by what Codex says of its limits.
+func TestLoginRecheck(t *testing.T) {
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		limits codexrpc.RateLimits
+		rest   time.Duration
+	}{
+		"not known":               {codexrpc.RateLimits{}, spentRest},
+		"allowed":                 {codexrpc.RateLimits{Allowed: &yes}, 0},
+		"denied":                  {codexrpc.RateLimits{Allowed: &no}, spentRest},
+		"allowed, windows full":   {codexrpc.RateLimits{Allowed: &yes, Primary: &codexrpc.RateWindow{UsedPercent: 100, ResetsAt: time.Now().AddDate(9, 0, 0)}}, 0},
+		"denied, windows not so":  {codexrpc.RateLimits{Allowed: &no, Primary: &codexrpc.RateWindow{UsedPercent: 3}}, spentRest},
+		"windows full, no word":   {codexrpc.RateLimits{Primary: &codexrpc.RateWindow{UsedPercent: 100, ResetsAt: time.Now().AddDate(9, 0, 0)}}, spentRest},
+		"windows empty, no word":  {codexrpc.RateLimits{Primary: &codexrpc.RateWindow{UsedPercent: 0}}, spentRest},
+		"windows unread, no word": {codexrpc.RateLimits{Plan: "plus"}, spentRest},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var l Login
+			l.fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)})
+			l.Recheck(c.limits)
+			if until, rests := l.Rests(); time.Until(until) != c.rest || rests != (c.rest > 0) {
+				t.Errorf("%s: it rests for %s", name, time.Until(until))
+			}
+			if l.Status().State != LoginSpent {
+				t.Errorf("%s: the state is %s before a turn has tried it", name, l.Status().State)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var l Login
+		l.fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)})
+		time.Sleep(2 * time.Second)
+		l.Recheck(codexrpc.RateLimits{Allowed: &no})
+		if until, rests := l.Rests(); !rests || time.Until(until) != deniedRest {
+			t.Errorf("after its reset a denied plan rests for %s", time.Until(until))
+		}
+		l.worked()
+		l.Recheck(codexrpc.RateLimits{Allowed: &no})
+		if _, rests := l.Rests(); rests {
+			t.Error("a login that works rests")
+		}
+	})
+}
+
+// TestLoginSignsIn checks that a login that is signed out rests until there is another one,
+// and that one turn tries that, while nobody takes it for signed out any more.
+func TestLoginSignsIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l Login
+		changes := 0
+		l.OnChange(func() { changes++ })
+		l.SignOut()
+		l.SignOut() // says nothing new
+		if _, rests := l.Rests(); !rests || l.Status().State != LoginSignedOut || !errors.Is(l.Status().Reason, codexrpc.ErrNotLoggedIn) {
+			t.Errorf("%+v", l.Status())
+		}
+		l.SignIn()
+		if l.Status().State != LoginUnknown || l.Status().Reason != nil || l.Failure() != nil {
+			t.Errorf("%+v", l.Status())
+		}
+		done := l.Try()
+		if _, rests := l.Rests(); !rests {
+			t.Error("the crowd tries the new login, too")
+		}
+		done()
+		l.worked()
+		if _, rests := l.Rests(); rests || changes != 3 {
+			t.Errorf("rests %t after %d changes", rests, changes)
+		}
+	})
+}
+
+// TestMoreHopeful checks which of two failures a client gets.
+func TestMoreHopeful(t *testing.T) {
+	now := time.Now()
+	soon := &codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: now.Add(time.Minute)}
+	late := &codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: now.Add(time.Hour)}
+	undated := &codexrpc.TurnError{Code: "usageLimitExceeded"}
+	refused := &codexrpc.TurnError{Code: "unauthorized"}
+	order := []error{soon, late, undated, refused, codexrpc.ErrNotLoggedIn}
+	for i, better := range order {
+		for _, worse := range order[i+1:] {
+			if better == refused {
+				continue // both wait for the operator
+			}
+			if moreHopeful(better, worse) != better || moreHopeful(worse, better) != better {
+				t.Errorf("%v is not before %v", better, worse)
+			}
+		}
+	}
 }

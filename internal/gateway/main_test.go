@@ -46,7 +46,7 @@ type fakeLease struct {
 	released atomic.Bool
 }
 
-func (l *fakeLease) Pick(*appserver.Process) (*appserver.Process, func()) {
+func (l *fakeLease) Pick(...*appserver.Process) (*appserver.Process, func()) {
 	l.u.turns.Add(1)
 	return l.u.process, func() { l.u.turns.Add(-1) }
 }
@@ -55,13 +55,15 @@ func (l *fakeLease) Resume(claim func(*Conversations) bool) (func(), bool) {
 	if l.u.conversations == nil || !claim(l.u.conversations) {
 		return nil, false
 	}
-	_, done := l.Pick(nil)
+	_, done := l.Pick()
 	return done, true
 }
 
 func (l *fakeLease) Conversations(*appserver.Process) *Conversations { return l.u.conversations }
 
 func (l *fakeLease) Login(*appserver.Process) *Login { return &l.u.login }
+
+func (l *fakeLease) Logins() []*Login { return []*Login{&l.u.login} }
 
 func (l *fakeLease) Statuses() []appserver.Status { return []appserver.Status{l.u.process.Status()} }
 

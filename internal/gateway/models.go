@@ -80,7 +80,7 @@ func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, 
 		return nil, 0, apierror.From(err)
 	}
 	defer lease.Release()
-	process, done := lease.Pick(nil)
+	process, done := lease.Pick()
 	defer done()
 	conn, err := g.conn(r.Context(), process)
 	if err != nil {

@@ -103,7 +103,7 @@ func (c *choice) inject(ctx context.Context, plan *prompt.Plan) error {
 // nothing yet. If there is none and the process has just ended, pick waits for its
 // next start. From then on a turn does not move.
 func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) error {
-	process, done := lease.Pick(nil)
+	process, done := lease.Pick()
 	if failure := lease.Login(process).Failure(); failure != nil && len(lease.Statuses()) > 1 {
 		done()
 		return failure // no other is better
@@ -115,7 +115,7 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 		ready, ended := process.Status().State == appserver.StateReady, errors.Is(err, codexrpc.ErrClosed)
 		if ended && !ready {
 			done()
-			process, done = lease.Pick(nil)
+			process, done = lease.Pick()
 		}
 		if ended || ready {
 			err = g.openThread(ctx, process, plan, c)

@@ -55,6 +55,7 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 		failure = c.explain(ctx, failure) // it may take a moment; the others go on
 		started, failed := t.g.again(ctx, t.req.plan, c, failure)
 		if !started {
+			failure = failed
 			break
 		}
 		if failed != nil {

@@ -14,10 +14,10 @@ import (
 // none of them before Release.
 type Lease interface {
 	// Pick returns the process for one turn: the least busy of those that are ready,
-	// or any if none is ready. avoid, which may be nil, is a process that has just
-	// failed, and is returned only if there is no other. The turn holds the process,
-	// also after Release, until it calls done once its thread is gone.
-	Pick(avoid *appserver.Process) (process *appserver.Process, done func())
+	// or any if none is ready. avoid are processes that have just failed; one of them is
+	// returned only if there is no other. The turn holds the process, also after
+	// Release, until it calls done once its thread is gone.
+	Pick(avoid ...*appserver.Process) (process *appserver.Process, done func())
 	// Resume calls claim with the conversations of each process until it returns true.
 	// That process is then the turn's, as with Pick.
 	Resume(claim func(*Conversations) bool) (done func(), found bool)
@@ -28,6 +28,8 @@ type Lease interface {
 	// Statuses returns the states of the processes, in the order of the configuration.
 	// There is at least one.
 	Statuses() []appserver.Status
+	// Logins returns the logins of the processes, in the same order. Several may have one.
+	Logins() []*Login
 	// Release ends the lease. It may be called more than once.
 	Release()
 }

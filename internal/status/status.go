@@ -26,7 +26,6 @@ type AppServer struct {
 	Since        time.Time  `json:"since"`
 	Reason       string     `json:"reason,omitempty"` // why it is not ready
 	RetryAt      *time.Time `json:"retry_at,omitempty"`
-	Login        string     `json:"login"`                  // "ok", "missing" or "unknown"
 	Instructions string     `json:"instructions,omitempty"` // "append": the provider refuses to have its prompt replaced
 	PID          int        `json:"pid,omitempty"`
 	Version      string     `json:"version,omitempty"`
@@ -36,14 +35,34 @@ type AppServer struct {
 	Draining     int        `json:"draining"`
 	Memory       int64      `json:"memory_bytes,omitempty"`
 
-	Plan          Plan          `json:"plan"`
+	Login         Login         `json:"login"`
 	Conversations Conversations `json:"conversations"`
 }
 
-// Plan is what the model's provider says to the login.
-type Plan struct {
-	State    string     `json:"state"`               // "unknown", "fine", "spent" or "refused"
+// Login is what is known of the login of an app-server.
+type Login struct {
+	State    string     `json:"state"`               // "unknown", "fine", "spent" or "signed_out"
+	Reason   string     `json:"reason,omitempty"`    // why it is spent or signed out
 	ResetsAt *time.Time `json:"resets_at,omitempty"` // of a spent plan
+	Plan     string     `json:"plan,omitempty"`      // its name, for example "plus"
+	// Allowed is whether the provider allows the use that the plan includes, if known.
+	Allowed *bool    `json:"allowed,omitempty"`
+	Windows []Window `json:"windows,omitempty"` // of the plan
+	Credits *Credits `json:"credits,omitempty"` // bought besides
+}
+
+// Window is a window of time whose use a plan limits.
+type Window struct {
+	Window      string     `json:"window"` // its length, for example "5h" or "7d"
+	UsedPercent float64    `json:"used_percent"`
+	ResetsAt    *time.Time `json:"resets_at,omitempty"`
+}
+
+// Credits are what an account has bought beyond its plan.
+type Credits struct {
+	Has       bool   `json:"has_credits"`
+	Unlimited bool   `json:"unlimited"`
+	Balance   string `json:"balance,omitempty"`
 }
 
 // Conversations counts the threads that are kept, and what became of requests for which

@@ -7,14 +7,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
 // adminStatus is the body of GET /codex/status, with the members that tests read.
 type adminStatus struct {
 	AppServers []struct {
-		ID, Program, Home, State, Login, Version, Reason string
-		PID                                              int
-		Restarts                                         int
+		ID, Program, Home, State, Version, Reason string
+		Login                                     status.Login
+		PID                                       int
+		Restarts                                  int
 	} `json:"app_servers"`
 	Turns struct{ Running, Waiting int }
 }
@@ -59,7 +62,7 @@ func TestAdminStatus(t *testing.T) {
 	if len(status.AppServers) != 1 || status.Turns.Running != 1 || status.Turns.Waiting != 0 {
 		t.Fatalf("%+v", status)
 	}
-	if a := status.AppServers[0]; a.ID == "" || a.Program != "codex" || a.Home != s.home || a.State != "ready" || a.Login != "ok" ||
+	if a := status.AppServers[0]; a.ID == "" || a.Program != "codex" || a.Home != s.home || a.State != "ready" || a.Login.State != "unknown" ||
 		a.Version == "" || a.PID == 0 {
 		t.Errorf("%+v", a)
 	}

@@ -25,7 +25,7 @@ func testUpstreamErrors(t *testing.T) {
 		after   bool   // there is a Retry-After
 	}{
 		{"http:400", 400, "", "", "", false},
-		{"http:401", 401, "codex_unauthorized", "401", "false", false},
+		{"http:401", 503, "codex_unauthorized", "run `codex login`", "false", false},
 		{"http:403", 403, "codex_forbidden", "403", "false", false},
 		{"http:404", 404, "model_not_found", "404", "", false},
 		{"http:429", 429, "rate_limit_exceeded", "", "", true},

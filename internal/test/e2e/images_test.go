@@ -65,7 +65,7 @@ func TestRemoteImageRefused(t *testing.T) {
 type onlyProcess struct{ *appserver.Process }
 
 func (p onlyProcess) Lease() (gateway.Lease, error) { return p, nil }
-func (p onlyProcess) Pick(*appserver.Process) (*appserver.Process, func()) {
+func (p onlyProcess) Pick(...*appserver.Process) (*appserver.Process, func()) {
 	return p.Process, func() {}
 }
 func (onlyProcess) Resume(func(*gateway.Conversations) bool) (func(), bool) { return nil, false }
@@ -73,6 +73,8 @@ func (onlyProcess) Resume(func(*gateway.Conversations) bool) (func(), bool) { re
 func (onlyProcess) Conversations(*appserver.Process) *gateway.Conversations { return nil }
 
 func (onlyProcess) Login(*appserver.Process) *gateway.Login { return new(gateway.Login) }
+
+func (onlyProcess) Logins() []*gateway.Login { return []*gateway.Login{new(gateway.Login)} }
 
 func (p onlyProcess) Statuses() []appserver.Status               { return []appserver.Status{p.Status()} }
 func (onlyProcess) Release()                                     {}

@@ -70,18 +70,25 @@ func (s *site) authorization() string {
 	return request.Header.Get("Authorization")
 }
 
-// TestLoginOfTheOperator checks that a login of the operator is required, and used after
-// a restart, as is a later one.
+// TestLoginOfTheOperator checks that a login of the operator is required, and used as soon
+// as it is there, and a later one after a restart. Without one, clients and the operator
+// are told whose matter that is.
 func TestLoginOfTheOperator(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	s, admin := newLoginSite(t, "", "")
-	waitFor(t, "the missing login", func() bool { return admin.status().AppServers[0].Login == "missing" })
+	waitFor(t, "the missing login", func() bool { return admin.status().AppServers[0].Login.State == "signed_out" })
 	if reason := admin.status().AppServers[0].Reason; !strings.Contains(reason, "CODEX_HOME="+s.home) || strings.Contains(reason, "caddy-codex-run-") {
 		t.Errorf("the reason is %q", reason)
 	}
+	if response, text := s.post(chatBody("say:ok", nil), nil); response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "codex_unauthorized") ||
+		!strings.Contains(text, "not about your API key") || strings.Contains(text, s.home) || response.Header.Get("X-Should-Retry") != "false" {
+		t.Errorf("without a login: %s %s", response.Status, text)
+	}
+	if code, body := s.readiness(); code != http.StatusServiceUnavailable || !strings.Contains(body.Reason, "codex login") || body.Login != "signed_out" {
+		t.Errorf("without a login: %d %+v", code, body)
+	}
 	s.login("sk-one")
-	_ = admin.read(admin.do(http.MethodPost, "/codex/restart", nil, nil)) // refused if the next start is in progress
-	s.waitReady()
+	s.waitReady() // without a restart by hand
 	if got := s.authorization(); got != "Bearer sk-one" {
 		t.Errorf("the provider gets %q", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -50,7 +51,8 @@ func TestLogins(t *testing.T) {
 		"spent and fine":    {[]scriptedmodel.End{spentPlan, nil}, 200, []int{1, 12}},
 		"fine and spent":    {[]scriptedmodel.End{nil, spentPlan}, 200, []int{12, 1}},
 		"refused and fine":  {[]scriptedmodel.End{signedOut, nil}, 200, []int{1, 12}},
-		"spent and refused": {[]scriptedmodel.End{spentPlan, signedOut}, 0, []int{1, 1}},
+		"spent and refused": {[]scriptedmodel.End{spentPlan, signedOut}, 429, []int{1, 1}},
+		"both refused":      {[]scriptedmodel.End{signedOut, signedOut}, 503, []int{1, 1}},
 		"spent and spent":   {[]scriptedmodel.End{spentPlan, spentPlan}, 429, []int{1, 1}},
 		"three":             {[]scriptedmodel.End{spentPlan, signedOut, nil}, 200, []int{1, 1, 12}},
 	} {
@@ -67,9 +69,7 @@ func TestLogins(t *testing.T) {
 			for i := range 12 {
 				response, text := s.post(chatBody("say:ok", map[string]any{"stream": i%2 == 1}), nil)
 				switch {
-				case c.status == 0 && response.StatusCode < 400:
-					t.Errorf("%s %s", response.Status, text)
-				case c.status != 0 && response.StatusCode != c.status:
+				case response.StatusCode != c.status:
 					t.Errorf("%s %s, want %d", response.Status, text, c.status)
 				case c.status == 200 && !strings.Contains(text, "ok"):
 					t.Errorf("answered %s", text)
@@ -92,5 +92,51 @@ func TestLogins(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSignInAgain checks that a login which the provider refuses is used again when the
+// operator signs in, without a restart by hand, and that a turn which runs goes on.
+func TestSignInAgain(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s, admin := newLoginSite(t, "", "")
+	s.login("sk-old")
+	s.waitReady()
+	login := func() status.Login { return admin.status().AppServers[0].Login }
+	ctx, leave := contextFor(t)
+	defer leave()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(chatBody("say:Half; hang", map[string]any{"stream": true})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	readUntil(t, stream.Body, "Half")
+	if now := login(); now.State != "fine" || now.Reason != "" {
+		t.Errorf("a login that works is %+v", now)
+	}
+	s.model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{End: signedOut}, r.Header.Get("Authorization") == "Bearer sk-old"
+	})
+	if response, text := s.post(chatBody("say:ok", nil), nil); response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "codex_unauthorized") {
+		t.Errorf("%s %s", response.Status, text)
+	}
+	waitFor(t, "the state of the login", func() bool {
+		code, body := s.readiness()
+		return login().State == "signed_out" && strings.Contains(login().Reason, "codex login") && code == http.StatusServiceUnavailable && body.AppServer == "ready" && body.Login == "signed_out"
+	})
+	s.login("sk-new")
+	s.waitReady()
+	if got := s.authorization(); got != "Bearer sk-new" {
+		t.Errorf("the provider gets %q", got)
+	}
+	if now := login(); now.State != "fine" {
+		t.Errorf("after another login: %+v", now)
+	}
+	if s.model.Stats().Open != 1 {
+		t.Error("the stream was cut")
 	}
 }

@@ -17,6 +17,7 @@ import (
 type poolReadiness struct {
 	Status     string `json:"status"`
 	AppServer  string `json:"app_server"`
+	Login      string `json:"login"`
 	Reason     string `json:"reason"`
 	AppServers []struct {
 		AppServer string `json:"app_server"`

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -125,6 +126,15 @@ func (l *lease) Conversations(*appserver.Process) *gateway.Conversations { retur
 // Login implements gateway.Lease: none is followed.
 func (l *lease) Login(*appserver.Process) *gateway.Login { return new(gateway.Login) }
 
+// Logins implements gateway.Lease: none is followed.
+func (p *pool) Logins() []*gateway.Login {
+	all := make([]*gateway.Login, len(p.members))
+	for i := range all {
+		all[i] = new(gateway.Login)
+	}
+	return all
+}
+
 // Statuses implements gateway.Lease.
 func (p *pool) Statuses() (all []appserver.Status) {
 	for _, m := range p.members {
@@ -135,7 +145,7 @@ func (p *pool) Statuses() (all []appserver.Status) {
 
 // Pick implements gateway.Lease. It picks the process with the fewest turns of those
 // that are ready, or else starting.
-func (p *pool) Pick(avoid *appserver.Process) (*appserver.Process, func()) {
+func (p *pool) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.fleet
@@ -163,12 +173,12 @@ func (p *pool) Pick(avoid *appserver.Process) (*appserver.Process, func()) {
 }
 
 // unfit returns how unsuitable a process is for another turn.
-func (p *process) unfit(f *fleet, avoid *appserver.Process) int {
+func (p *process) unfit(f *fleet, avoid []*appserver.Process) int {
 	f.mu.Lock()
 	turns := p.turns
 	f.mu.Unlock()
 	switch state := p.Status().State; {
-	case p.Process == avoid:
+	case slices.Contains(avoid, p.Process):
 		return 4000
 	case state == appserver.StateReady:
 		return turns

@@ -1,0 +1,256 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+)
+
+const (
+	// loginPoll is the pause between two looks at the file of a login that is signed out.
+	loginPoll = 2 * time.Second
+	// askEvery is the shortest pause between two questions for the limits of a spent plan.
+	askEvery = time.Minute
+)
+
+// logins holds the login of each app_server, by the part of the key that its processes
+// share.
+var logins = caddy.NewUsagePool()
+
+// login is the login of all processes of an app_server.
+type login struct {
+	*gateway.Login
+	key    string        // that its processes share
+	wake   chan struct{} // capacity 1: the state has changed, or a process is ready
+	begin  sync.Once     // of the watch
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// acquireLogin takes a reference to the login with a key.
+func acquireLogin(key string) *login {
+	// LoadOrNew fails only if the constructor does.
+	value, _, _ := logins.LoadOrNew(key, func() (caddy.Destructor, error) {
+		l := &login{Login: new(gateway.Login), key: key, wake: make(chan struct{}, 1), done: make(chan struct{})}
+		l.ctx, l.cancel = context.WithCancel(context.Background())
+		l.OnChange(l.look)
+		return l, nil
+	})
+	return value.(*login)
+}
+
+// start begins the watch of the login, once.
+func (l *login) start() { l.begin.Do(func() { go l.watch(l.ctx) }) }
+
+// Destruct ends the watch of the login.
+func (l *login) Destruct() error {
+	l.begin.Do(func() { close(l.done) }) // it was never begun
+	l.cancel()
+	<-l.done
+	return nil
+}
+
+// look makes the watch look at the login soon.
+func (l *login) look() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it is about to
+	}
+}
+
+// observe takes a change of a process of the login, without waiting.
+func (l *login) observe(s appserver.Status) {
+	if s.SignedOut {
+		l.SignOut()
+	}
+	l.look()
+}
+
+// watch reports the changes of the login's state, and looks for the end of its rest, until
+// ctx ends.
+func (l *login) watch(ctx context.Context) {
+	defer close(l.done)
+	ticker := time.NewTicker(loginPoll)
+	defer ticker.Stop()
+	w := &loginWatch{login: l, last: gateway.LoginStatus{State: gateway.LoginUnknown}}
+	for {
+		w.check(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-l.wake:
+		}
+	}
+}
+
+// loginWatch is what the watch of a login remembers.
+type loginWatch struct {
+	*login
+	last    gateway.LoginStatus               // that was reported
+	refused map[*process]appserver.LoginFiles // of the processes when the login was signed out
+	unasked bool                              // the plan is spent, and Codex was not asked about it
+	asked   time.Time
+}
+
+func (w *loginWatch) check(ctx context.Context) {
+	all := w.monitors()
+	if len(all) == 0 {
+		return // its first process is being made
+	}
+	w.report(all)
+	switch w.last.State {
+	case gateway.LoginSignedOut:
+		w.readAgain(all)
+	case gateway.LoginSpent:
+		w.askLimits(ctx, all)
+	}
+}
+
+// monitors returns the monitors of the login's processes, in the order of their numbers.
+func (l *login) monitors() []*monitor {
+	all := slices.DeleteFunc(monitors(), func(m *monitor) bool { return m.process.login != l })
+	slices.SortFunc(all, func(a, b *monitor) int {
+		if len(a.key) != len(b.key) {
+			return len(a.key) - len(b.key) // a number of fewer digits
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	return all
+}
+
+// report logs a change of the state and emits its event.
+func (w *loginWatch) report(all []*monitor) {
+	now := w.Status()
+	before := w.last
+	w.last = now
+	if now.State == before.State {
+		return
+	}
+	w.unasked = now.State == gateway.LoginSpent
+	if now.State == gateway.LoginSignedOut {
+		w.refused = make(map[*process]appserver.LoginFiles)
+		for _, m := range all {
+			w.refused[m.process] = m.process.LoginFiles()
+		}
+	}
+	first := all[0]
+	resets := ""
+	if !now.ResetsAt.IsZero() {
+		resets = now.ResetsAt.UTC().Format(time.RFC3339)
+	}
+	first.post(change{event: &event{eventLogin, map[string]any{
+		"state": string(now.State), "before": string(before.State), "reason": loginReason(now), "resets_at": resets,
+	}}})
+	attrs := []slog.Attr{slog.String("app_server", first.id), slog.String("state", string(now.State)), slog.String("before", string(before.State))}
+	level := slog.LevelInfo
+	switch now.State {
+	case gateway.LoginSpent:
+		level, attrs = slog.LevelWarn, append(attrs, slog.String("reason", loginReason(now)), slog.String("resets_at", resets))
+	case gateway.LoginSignedOut:
+		home, _ := first.config.OperatorHome() // without it the id says where
+		level, attrs = slog.LevelError, append(attrs, slog.String("reason", loginReason(now)), slog.String("codex_home", home))
+	}
+	first.process.logger().LogAttrs(context.Background(), level, "the login of the codex app-server has changed", attrs...)
+}
+
+// loginReason says why a login rests, in words of this server: those of the provider may
+// have its URL.
+func loginReason(s gateway.LoginStatus) string {
+	switch {
+	case s.State == gateway.LoginSpent:
+		return "the plan is spent"
+	case s.State != gateway.LoginSignedOut:
+		return ""
+	case errors.Is(s.Reason, codexrpc.ErrNotLoggedIn):
+		return "nobody is signed in; run `codex login`"
+	}
+	return "the provider refuses the login; run `codex login`"
+}
+
+// readAgain starts app-servers with the login's file if it has changed, and ends the rest
+// of the login once they have taken over.
+func (w *loginWatch) readAgain(all []*monitor) {
+	missing := errors.Is(w.last.Reason, codexrpc.ErrNotLoggedIn)
+	old, ready := false, 0
+	for _, m := range all {
+		files, before := m.process.LoginFiles(), w.refused[m.process]
+		same := before.Ready && before.Serving == files.Serving && !missing
+		switch {
+		case files.Now != files.Tried:
+			old = true
+			if err := m.process.Restart(); err == nil { // else it is tried again
+				m.process.logger().Info("the file of the login has changed; codex is started with it", "app_server", m.id)
+			}
+		case files.Ready && (same || files.Serving != files.Now):
+			old = true
+		case files.Ready:
+			ready++
+		}
+	}
+	if ready > 0 && !old {
+		w.SignIn()
+		w.report(all)
+	}
+}
+
+// askLimits asks Codex whether a spent plan may be used again: when it was spent, and
+// shortly before the end of its rest.
+func (w *loginWatch) askLimits(ctx context.Context, all []*monitor) {
+	now := time.Now()
+	due := w.unasked || w.Status().RestsTo.Before(now.Add(2*loginPoll))
+	if !due || now.Before(w.asked.Add(askEvery)) {
+		return
+	}
+	for _, m := range all {
+		conn := m.process.Serving()
+		if conn == nil {
+			continue
+		}
+		w.unasked, w.asked = false, now
+		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+		limits, err := conn.RateLimits(ctx)
+		cancel()
+		if err == nil {
+			w.Recheck(limits)
+		}
+		return
+	}
+}
+
+// loginStatusOf returns what is known of a login. limits may be nil.
+func loginStatusOf(login gateway.LoginStatus, limits *codexrpc.RateLimits) status.Login {
+	of := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: timeOrNil(login.ResetsAt)}
+	if limits == nil {
+		return of
+	}
+	of.Plan, of.Allowed = limits.Plan, limits.Allowed
+	for _, w := range limits.Windows() {
+		of.Windows = append(of.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: timeOrNil(w.ResetsAt)})
+	}
+	if c := limits.Credits; c != nil {
+		of.Credits = &status.Credits{Has: c.Has, Unlimited: c.Unlimited, Balance: c.Balance}
+	}
+	return of
+}
+
+// timeOrNil returns a time in UTC, or nil for the zero time.
+func timeOrNil(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}
