@@ -95,6 +95,20 @@ func (l *Limit) Exceeded() bool {
 	return l.left() < 0
 }
 
+// Raise raises the limit. A text that it has cut stays cut.
+func (l *Limit) Raise(tokens int) { l.max += tokens }
+
+// Fits reports whether n more bytes are certainly within the limit, so that Add outputs
+// them at once. It counts what was added before only if that is needed.
+func (l *Limit) Fits(n int) bool {
+	if len(l.text)+n <= l.left() {
+		return true
+	}
+	l.countIf(true)
+	l.drop()
+	return len(l.text)+n <= l.left()
+}
+
 // Count returns the number of tokens counted so far. Once the limit is reached,
 // these are all tokens of the output.
 func (l *Limit) Count() int { return l.counted }

@@ -19,6 +19,7 @@ type Machine struct {
 	texts   texts
 	stops   *stopFilter         // nil: no sequence ends the text
 	limit   *tokens.Limit       // nil: the text has no limit
+	funded  int                 // tokens taken from the budget
 	scanner *aggregator.Scanner // nil: the text is not searched for blocks
 	calls   *calls
 	policy  policy
@@ -45,7 +46,10 @@ type Machine struct {
 // New returns a machine at the start of a turn.
 func New(opts Options) *Machine {
 	m := &Machine{opts: opts, usage: usage{before: opts.Spent}, calls: newCalls(&opts), stops: newStopFilter(opts.StopSequences)}
-	if opts.MaxTokens > 0 {
+	switch {
+	case opts.Budget != nil:
+		m.limit = tokens.NewLimit(0) // fund raises it
+	case opts.MaxTokens > 0:
 		m.limit = tokens.NewLimit(opts.MaxTokens)
 	}
 	m.policy = policy{opts: &m.opts, calls: m.calls, report: &m.report, emit: m.emit}

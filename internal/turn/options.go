@@ -159,6 +159,17 @@ type Options struct {
 	// sent and the cut is not within one. The usage then has at least the tokens
 	// counted here.
 	MaxTokens int
+	// Budget has the tokens that the turn may take, which other turns take from as well,
+	// counted like those of MaxTokens. The smaller of the two ends the turn. Nil: there is
+	// no such limit.
+	Budget Budget
+}
+
+// Budget is a number of tokens that turns share. It is safe for concurrent use.
+type Budget interface {
+	// Take takes up to n tokens and returns how many it got. Fewer than n means that no
+	// more are left.
+	Take(n int) int
 }
 
 // limit returns the most calls of the turn.

@@ -36,7 +36,17 @@ func (m *Machine) withinLimit(text string) {
 		m.buffered(text, false)
 		return
 	}
-	m.buffered(m.limit.Add(text))
+	if m.opts.Budget == nil {
+		m.buffered(m.limit.Add(text))
+		return
+	}
+	for piece := range pieces(text) {
+		m.fund(len(piece))
+		m.buffered(m.limit.Add(piece))
+		if m.stopped() || m.limit == nil {
+			return
+		}
+	}
 }
 
 // buffered processes text within the limit; over means that the limit cut the rest.
@@ -64,6 +74,7 @@ func (m *Machine) releaseText() {
 		m.withinLimit(m.stops.release())
 	}
 	if m.limit != nil && !m.stopped() {
+		m.fund(0)
 		m.buffered(m.limit.End())
 	}
 }
@@ -71,7 +82,10 @@ func (m *Machine) releaseText() {
 // full reports whether the limit is reached, and then ends the turn. The text before
 // must have been released.
 func (m *Machine) full() bool {
-	if m.limit == nil || !m.limit.Full() {
+	if m.limit == nil {
+		return false
+	}
+	if m.fund(1); !m.limit.Full() {
 		return false
 	}
 	m.overLimit()
@@ -85,7 +99,7 @@ func (m *Machine) countCall(call *candidate) {
 	}
 	m.limit.Whole(call.name)
 	m.limit.Whole(call.arguments)
-	if m.limit.Exceeded() {
+	if m.fund(0); m.limit.Exceeded() {
 		m.overLimit()
 	}
 }

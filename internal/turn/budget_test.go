@@ -1,0 +1,142 @@
+package turn
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
+)
+
+// purse is a budget.
+type purse struct{ left, taken int }
+
+func (p *purse) Take(n int) int {
+	n = min(n, p.left)
+	p.left -= n
+	p.taken += n
+	return n
+}
+
+// answer is the text of a turn's outputs, and its end.
+type answer struct {
+	text   strings.Builder
+	calls  int
+	finish FinishReason
+	usage  codexrpc.Usage
+}
+
+func (a *answer) add(outputs []Output) {
+	for _, o := range outputs {
+		switch o.Kind {
+		case OutputText:
+			a.text.WriteString(o.Text)
+		case OutputCallStart:
+			a.calls++
+		case OutputFinish:
+			a.finish, a.usage = o.Finish, o.Usage
+		}
+	}
+}
+
+var words = []string{"one", " two", " three", "\n\n", " 1234", "x", "Grüße ", "你好", ", ", "/", strings.Repeat("long", 400), "end. "}
+
+// randomText returns up to n words.
+func randomText(r *rand.Rand, n int) string {
+	var b strings.Builder
+	for range r.IntN(n + 1) {
+		b.WriteString(words[r.IntN(len(words))])
+	}
+	return b.String()
+}
+
+// TestBudget checks that a budget ends a turn as a limit of as many tokens does, whatever
+// its text is cut into, also together with such a limit.
+func TestBudget(t *testing.T) {
+	for seed := range uint64(150) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		text := randomText(r, 300)
+		all := tokens.Count(text)
+		budget, limit := 1+r.IntN(all+10), 1+r.IntN(all+10)
+		if r.IntN(2) == 0 {
+			limit = 0
+		}
+		var events []codexrpc.Event
+		for rest := text; rest != ""; {
+			n := 1 + r.IntN(min(len(rest), 1+r.IntN(5000)))
+			events = append(events, delta("m", rest[:n]))
+			rest = rest[n:]
+		}
+		events = append(events, completed)
+		least := budget
+		if limit > 0 {
+			least = min(least, limit)
+		}
+		var got, want answer
+		from := &purse{left: budget}
+		got.add(New(Options{Budget: from, MaxTokens: limit}).Feed(events))
+		want.add(New(Options{MaxTokens: least}).Feed(events))
+		if got.text.String() != want.text.String() || got.finish != want.finish || got.usage != want.usage {
+			t.Fatalf("seed %d: %d of %d tokens: %s %+v, want %s %+v", seed, least, all, got.finish, got.usage, want.finish, want.usage)
+		}
+		if used := tokens.Count(got.text.String()); from.taken > used+3*budgetStep || from.taken > budget {
+			t.Errorf("seed %d: %d tokens taken for %d", seed, from.taken, used)
+		}
+	}
+}
+
+// TestBudgetIsShared checks that two turns together get no more than the budget has.
+func TestBudgetIsShared(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		from := &purse{left: 1 + r.IntN(4000)}
+		total := from.left
+		machines, answers := []*Machine{New(Options{Budget: from}), New(Options{Budget: from})}, make([]answer, 2)
+		for range 400 {
+			i := r.IntN(2)
+			answers[i].add(machines[i].Feed([]codexrpc.Event{delta("m", randomText(r, 10))}))
+		}
+		sum := 0
+		for i := range answers {
+			sum += int(machines[i].usage.counted)
+			if machines[i].Done() && answers[i].finish != FinishLength {
+				t.Errorf("seed %d: finished with %s", seed, answers[i].finish)
+			}
+		}
+		if !machines[0].Done() || !machines[1].Done() || sum != total {
+			t.Errorf("seed %d: %d tokens of %d; done %v and %v", seed, sum, total, machines[0].Done(), machines[1].Done())
+		}
+	}
+}
+
+// TestBudgetOfCalls checks that calls take tokens, and end the turn beyond the budget.
+func TestBudgetOfCalls(t *testing.T) {
+	arguments := `{"q":"` + strings.Repeat("word ", 3000) + `"}`
+	events := []codexrpc.Event{call("1", "f", arguments), call("2", "f", "{}"), response(5)}
+	for left, want := range map[int]int{100: 1, 3000: 1, 100_000: 2} {
+		var got answer
+		got.add(New(Options{Budget: &purse{left: left}}).Feed(events))
+		if got.calls != want || got.finish != FinishToolCalls {
+			t.Errorf("%d tokens: %d calls, %s", left, got.calls, got.finish)
+		}
+	}
+	var got answer
+	got.add(New(Options{Budget: &purse{}}).Feed([]codexrpc.Event{call("1", "f", "{}")}))
+	if got.calls != 0 || got.finish != FinishLength {
+		t.Errorf("without a budget: %d calls, %s", got.calls, got.finish)
+	}
+}
+
+// BenchmarkBudget counts a text as it comes.
+func BenchmarkBudget(b *testing.B) {
+	text := strings.Repeat("The quick brown fox jumps over 1234 lazy dogs. ", 200)
+	var events []codexrpc.Event
+	for i := 0; i < len(text); i += 5 {
+		events = append(events, delta("m", text[i:min(i+5, len(text))]))
+	}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		New(Options{Budget: &purse{left: 1 << 30}}).Feed(events)
+	}
+}
