@@ -109,6 +109,7 @@ var options = map[string]keyOption{
 
 	"max_concurrent": {read: readMaxConcurrent},
 	"requests":       {read: readLimit(quota.Requests), repeats: true},
+	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
 }
 
 // maxLimits bounds the limits of an entry.

@@ -93,7 +93,7 @@ func TestParseErrors(t *testing.T) {
 }
 
 func TestParseLimits(t *testing.T) {
-	set, err := parse([]byte("key a {\n"+hashOf("x")+"\nmax_concurrent 4\nrequests 60 1m\nrequests 1_000 day\nrequests 5 7d\n}"), "keys")
+	set, err := parse([]byte("key a {\n"+hashOf("x")+"\nmax_concurrent 4\nrequests 60 1m\nrequests 1_000 day\ntokens 5 7d\ntokens 9 day\n}"), "keys")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestParseLimits(t *testing.T) {
 	for _, l := range set.Keys[0].Limits {
 		limits = append(limits, fmt.Sprint(l.Max, " ", l.Unit, " ", l.Window))
 	}
-	if got, want := strings.Join(limits, ", "), "60 requests 1m, 1000 requests day, 5 requests 168h"; got != want || set.Keys[0].MaxConcurrent != 4 {
+	if got, want := strings.Join(limits, ", "), "60 requests 1m, 1000 requests day, 5 tokens 168h, 9 tokens day"; got != want || set.Keys[0].MaxConcurrent != 4 {
 		t.Errorf("%s, %d at once", got, set.Keys[0].MaxConcurrent)
 	}
 	for line, want := range map[string]string{

@@ -57,6 +57,7 @@ func (g *Gateway) runBackground(ctx context.Context, x *exchange, req *request) 
 		err = cause
 	}
 	defer x.log.close()
+	x.settleAll(err)
 	g.report(x.r, x.log.finish(req.form.apiError(err)))
 }
 

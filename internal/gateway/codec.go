@@ -19,6 +19,7 @@ type codec interface {
 type decodedRequest interface {
 	ModelID() string
 	Choices() int
+	EstimateTokens() int // of the input
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
 	// WithoutSearch takes the web search from the request; the error is that the request

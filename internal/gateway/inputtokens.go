@@ -13,6 +13,7 @@ func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
 	x := g.newExchange(w, r)
 	defer x.close()
 	body, apiErr := g.countInput(x)
+	x.closeGrants()
 	g.answer(w, r, body, apiErr)
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -41,12 +42,65 @@ func (g *Gateway) acquireTurns(x *exchange, turns int) *apierror.Error {
 	if x.key == nil {
 		return nil
 	}
-	release, err := g.opts.Ledger.Acquire(x.key, turns)
+	grants, err := g.opts.Ledger.Acquire(x.key, turns)
 	if err != nil {
 		return limitReached(err)
 	}
-	x.atEnd(release)
+	x.grants = grants
+	x.atEnd(x.closeGrants)
 	return nil
+}
+
+// reserveInput takes the tokens of the input of a request from the limits of its key.
+func (g *Gateway) reserveInput(x *exchange, request decodedRequest) *apierror.Error {
+	if len(x.grants) == 0 || !x.grants[0].LimitsTokens() {
+		return nil
+	}
+	x.input = int64(request.EstimateTokens())
+	if err := g.opts.Ledger.Reserve(x.grants, x.input); err != nil {
+		g.showKeyLimits(x)
+		return limitReached(err)
+	}
+	return nil
+}
+
+// closeGrants ends what the request holds of its key's limits.
+func (x *exchange) closeGrants() {
+	for _, grant := range x.grants {
+		grant.Close(0) // of a turn that was not run
+	}
+}
+
+// settle counts the tokens of a turn for its key, before its client learns of the end: the
+// next request may come at once. ran is false if the model may not have been asked. What
+// Codex does not report, since the turn was interrupted, is estimated.
+func (c *choice) settle(ran bool) {
+	if c.grant == nil {
+		return
+	}
+	usage, estimated := c.machine.Usage()
+	used := usage.InputTokens + usage.OutputTokens
+	switch {
+	case used == 0 && (ran || !c.first.IsZero()):
+		used = c.input + c.machine.Counted()
+	case estimated:
+		used += c.input
+	}
+	c.grant.Close(used)
+}
+
+// settleAll counts the tokens of all turns of a request that has ended with err.
+func (x *exchange) settleAll(err error) {
+	apiErr, failed := errors.AsType[*apierror.Error](err)
+	left := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
+	for _, c := range x.choices {
+		c.settle(left && c.thread != nil)
+	}
+}
+
+// budgetSpent reports whether the limits of the key have cut an answer.
+func (x *exchange) budgetSpent() bool {
+	return slices.ContainsFunc(x.choices, func(c *choice) bool { return c.cut && c.grant.LimitsTokens() && c.grant.Spent() })
 }
 
 // limitReached returns what a client is told of a limit of its key.

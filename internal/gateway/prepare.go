@@ -19,6 +19,9 @@ func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded
 	if apiErr := g.fetchImages(ctx, decoded); apiErr != nil {
 		return nil, apiErr
 	}
+	if apiErr := g.reserveInput(x, decoded); apiErr != nil {
+		return nil, apiErr
+	}
 	if apiErr := g.waitToCopy(ctx, x); apiErr != nil {
 		return nil, apiErr
 	}

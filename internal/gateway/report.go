@@ -113,6 +113,7 @@ func (c *choice) observe(outputs []turn.Output) {
 	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFinish || last.Kind == turn.OutputFailure {
 		c.usage, c.finish = last.Usage, last.Finish
 		c.report = c.machine.Report()
+		c.cut = last.Finish == turn.FinishLength
 	}
 }
 

@@ -40,7 +40,11 @@ func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) reques
 	turns := newTurnGroup(g, x, req, to)
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
 	err := turns.run(ctx)
+	x.settleAll(err)
 	g.showLimits(x) // for an answer that has not begun yet
+	if x.budgetSpent() {
+		x.w.Header().Set(budgetHeader, "spent")
+	}
 	outcome := to.finish(err)
 	for _, c := range x.choices {
 		outcome.turns = append(outcome.turns, newRecord(x, req, c, outcome.apiErr))
@@ -50,6 +54,10 @@ func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) reques
 	}
 	return outcome
 }
+
+// budgetHeader says that the limits of the key have cut the answer. A stream that has begun
+// says so in a comment.
+const budgetHeader = "X-Codex-Key-Budget"
 
 // setHeaders sets the headers that say how a request is served.
 func setHeaders(header http.Header, req *request) {

@@ -20,7 +20,9 @@ type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request // its context ends when the client leaves
 	user    string
-	key     *quota.Key // nil: it has none with limits
+	key     *quota.Key     // nil: it has none with limits
+	grants  []*quota.Grant // of its turns
+	input   int64          // estimated tokens of the input of each turn, if they are limited
 	arrived time.Time
 
 	lease   Lease
@@ -71,16 +73,19 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	}
 	req, apiErr := g.accept(x, c)
 	if apiErr != nil {
+		x.closeGrants()
 		return g.refuse(x.w, x.r, apiErr)
 	}
 	if form, ok := req.form.(*responseForm); ok && form.request.Background() {
 		return g.detach(x, req, form)
 	}
 	if form, ok := req.form.(*responseForm); ok && form.request.Warmup() {
+		x.closeGrants()
 		return g.newStreamResponder(x, form).warmUp()
 	}
 	ctx := g.enter(x, req)
 	if err := g.start(ctx, x, req); err != nil {
+		x.settleAll(context.Cause(ctx))
 		return g.refuse(x.w, x.r, req.form.apiError(err))
 	}
 	return g.respond(ctx, x, req)

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -27,12 +28,16 @@ type choice struct {
 	report     turn.Report       // once the turn has ended for its client
 	first      time.Time         // of its first output; zero: there was none
 	kept       keeping
+
+	grant *quota.Grant // nil: the key has no limits
+	input int64        // estimated tokens of the input, if they are limited
+	cut   bool         // the answer ends at a limit of tokens
 }
 
 // start starts the turns of a request, all of them side by side. If it fails, some
 // may have started.
 func (g *Gateway) start(ctx context.Context, x *exchange, req *request) error {
-	x.choices = newChoices(req)
+	x.choices = newChoices(x, req)
 	x.atEnd(func() { closeThreads(x.choices) })
 	chain := g.chain(x, req.plan)
 	err := g.sideBySide(ctx, x.choices, func(ctx context.Context, c *choice) error {
@@ -48,12 +53,18 @@ func (g *Gateway) start(ctx context.Context, x *exchange, req *request) error {
 }
 
 // newChoices returns the choices of a request, none of them started.
-func newChoices(req *request) []*choice {
+func newChoices(x *exchange, req *request) []*choice {
 	choices := make([]*choice, req.plan.Choices)
 	for i := range choices {
 		options := req.options
 		options.Choice = i
-		choices[i] = &choice{index: i, options: options, machine: turn.New(options)}
+		choices[i] = &choice{index: i, input: x.input}
+		if len(x.grants) > 0 {
+			if choices[i].grant = x.grants[i]; x.grants[i].LimitsTokens() {
+				options.Budget = x.grants[i]
+			}
+		}
+		choices[i].options, choices[i].machine = options, turn.New(options)
 	}
 	return choices
 }

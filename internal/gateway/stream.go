@@ -56,6 +56,11 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 // flush sends what is written, with the end of the stream if it is due.
 func (s *streamResponder) flush() error {
 	if s.encoder.Done() {
+		if s.x.budgetSpent() {
+			if err := s.writer.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
+				return err
+			}
+		}
 		if err := s.encoder.Close(toolsOf(s.x.choices)); err != nil {
 			return err
 		}

@@ -161,6 +161,9 @@ func (c *consumer) Consume(outputs []turn.Output) error {
 	if outputs[0].Kind != turn.OutputFailure {
 		c.group.settle(c.choice, true)
 	}
+	if outputs[len(outputs)-1].Kind == turn.OutputFinish {
+		c.choice.settle(true)
+	}
 	if last := len(outputs) - 1; outputs[last].Kind == turn.OutputFailure {
 		outputs, c.failure = outputs[:last], outputs[last].Err
 	}

@@ -2,35 +2,59 @@ package quota
 
 import "math"
 
-// Grant is the tokens that a request has taken from the limits of its key. Its methods are
-// safe for concurrent use. A nil *Grant has no limit.
+// Grant is what a turn holds of the limits of its key: a place, and the tokens that it has
+// taken. Its methods are safe for concurrent use.
 type Grant struct {
 	l *Ledger
 	k *Key
 	a *account
 
-	held   int64 // tokens taken
-	charge int64 // tokens that were used
+	held   int64 // tokens
 	spent  bool  // Take has given fewer tokens than were wanted
 	closed bool
 }
 
-// Reserve takes tokens for the input of a request, and wants at least one more for its
-// output. The error is an *ExceededError. The grant is nil if the key has no limit of
-// tokens; otherwise it must be closed.
-func (l *Ledger) Reserve(k *Key, input int64) (*Grant, error) {
-	if !k.limits(Tokens) {
+// Acquire takes places for the turns of a request. The error is a *ConcurrencyError. Each
+// grant must be closed. A key without limits gets none.
+func (l *Ledger) Acquire(k *Key, turns int) ([]*Grant, error) {
+	if k == nil || k.MaxConcurrent == 0 && !k.limits(Tokens) {
 		return nil, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.account(k.Account)
-	if err := a.exceeds(k, Tokens, input+1, l.now()); err != nil {
-		return nil, err
+	if k.MaxConcurrent > 0 && a.running+turns > k.MaxConcurrent {
+		return nil, &ConcurrencyError{k.MaxConcurrent, turns}
 	}
-	a.held += input
-	return &Grant{l: l, k: k, a: a, held: input}, nil
+	a.running += turns
+	grants := make([]*Grant, turns)
+	for i := range grants {
+		grants[i] = &Grant{l: l, k: k, a: a}
+	}
+	return grants, nil
 }
+
+// Reserve takes tokens for the input of each turn of a request. Each must have at least
+// one more for its output. The error is an *ExceededError.
+func (l *Ledger) Reserve(grants []*Grant, input int64) error {
+	if len(grants) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k, a, turns := grants[0].k, grants[0].a, int64(len(grants))
+	if err := a.exceeds(k, Tokens, turns*(input+1), l.now()); err != nil {
+		return err
+	}
+	a.held += turns * input
+	for _, g := range grants {
+		g.held += input
+	}
+	return nil
+}
+
+// LimitsTokens reports whether the key has a limit of tokens.
+func (g *Grant) LimitsTokens() bool { return g != nil && g.k.limits(Tokens) }
 
 // Take takes up to n more tokens for the output, and returns how many. Fewer than n means
 // that a limit is reached.
@@ -55,35 +79,21 @@ func (g *Grant) Take(n int) (got int) {
 
 // Spent reports whether the last Take has reached a limit.
 func (g *Grant) Spent() bool {
-	if g == nil {
-		return false
-	}
 	g.l.mu.Lock()
 	defer g.l.mu.Unlock()
 	return g.spent
 }
 
-// Charge adds tokens that were used, which count once the grant is closed.
-func (g *Grant) Charge(n int64) {
-	if g == nil {
-		return
-	}
-	g.l.mu.Lock()
-	defer g.l.mu.Unlock()
-	g.charge += max(0, n)
-}
-
-// Close counts the tokens that were used, instead of those that were taken.
-func (g *Grant) Close() {
-	if g == nil {
-		return
-	}
+// Close ends the turn: its place is free, and the tokens that it has used count instead of
+// those that it has taken. Only the first call counts.
+func (g *Grant) Close(used int64) {
 	g.l.mu.Lock()
 	defer g.l.mu.Unlock()
 	if g.closed {
 		return
 	}
 	g.closed = true
+	g.a.running--
 	g.a.held -= g.held
-	g.a.count(g.k, Tokens, g.charge, g.l.now())
+	g.a.count(g.k, Tokens, max(0, used), g.l.now())
 }

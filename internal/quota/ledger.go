@@ -81,26 +81,6 @@ func (l *Ledger) Request(k *Key) error {
 	return nil
 }
 
-// Acquire takes places for turns until release is called, once. The error is a
-// *ConcurrencyError.
-func (l *Ledger) Acquire(k *Key, turns int) (release func(), err error) {
-	if k == nil || k.MaxConcurrent == 0 {
-		return func() {}, nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.account(k.Account)
-	if a.running+turns > k.MaxConcurrent {
-		return nil, &ConcurrencyError{k.MaxConcurrent, turns}
-	}
-	a.running += turns
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		a.running -= turns
-	}, nil
-}
-
 // exceeds returns the *ExceededError of the limit that n more of a unit would exceed for
 // longest, or nil.
 func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {

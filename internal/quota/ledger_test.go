@@ -100,7 +100,8 @@ func TestRequests(t *testing.T) {
 // TestManyRequestsAtOnce checks that goroutines together get no more than one alone.
 func TestManyRequestsAtOnce(t *testing.T) {
 	l := New(time.Now)
-	k := &Key{Account: "k", MaxConcurrent: 7, Limits: []Limit{{Requests, 60, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+	k := &Key{Account: "k", MaxConcurrent: 7, Limits: []Limit{{Requests, 60, sliding(t, time.Hour)}}}
+	free := &Key{Account: "free", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
 	var mu sync.Mutex
 	requests, running, tokens := 0, 0, 0
 	var all sync.WaitGroup
@@ -108,9 +109,10 @@ func TestManyRequestsAtOnce(t *testing.T) {
 		all.Go(func() {
 			request := l.Request(k) == nil
 			_, err := l.Acquire(k, 1)
+			grants, _ := l.Acquire(free, 1)
 			got := 0
-			if grant, err := l.Reserve(k, 3); err == nil {
-				got = 3 + grant.Take(40)
+			if l.Reserve(grants, 3) == nil {
+				got = 3 + grants[0].Take(40)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -132,22 +134,25 @@ func TestManyRequestsAtOnce(t *testing.T) {
 func TestConcurrency(t *testing.T) {
 	l := New(time.Now)
 	k := &Key{Account: "k", MaxConcurrent: 3}
-	release, err := l.Acquire(k, 2)
+	grants, err := l.Acquire(k, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for turns, want := range map[int]bool{1: true, 2: false, 4: false} {
-		done, err := l.Acquire(k, turns)
+		more, err := l.Acquire(k, turns)
 		if got := err == nil; got != want {
 			t.Errorf("%d more: %v", turns, err)
 		}
 		if err == nil {
-			done()
+			more[0].Close(0)
+			more[0].Close(0)
 		} else if e, ok := errors.AsType[*ConcurrencyError](err); !ok || e.Max != 3 || e.Wanted != turns {
 			t.Error(err)
 		}
 	}
-	release()
+	for _, g := range grants {
+		g.Close(5)
+	}
 	if _, err := l.Acquire(k, 3); err != nil {
 		t.Error(err)
 	}
@@ -158,27 +163,41 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
+// reserve returns the grant of a turn with an input, or nil if it is refused.
+func reserve(t testing.TB, l *Ledger, k *Key, input int64) (*Grant, error) {
+	t.Helper()
+	grants, err := l.Acquire(k, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Reserve(grants, input); err != nil {
+		grants[0].Close(0)
+		return nil, err
+	}
+	return grants[0], nil
+}
+
 func TestGrants(t *testing.T) {
 	c := newClock()
 	l := New(c.Now)
 	k := &Key{Account: "k", Limits: []Limit{{Tokens, 100, calendar(t, day)}, {Tokens, 1000, calendar(t, month)}}}
-	if g, err := l.Reserve(&Key{Account: "free"}, 1<<40); g != nil || err != nil || g.Spent() {
-		t.Error("a key without limits has some")
+	if grants, err := l.Acquire(&Key{Account: "free", Limits: []Limit{{Requests, 1, calendar(t, day)}}}, 3); grants != nil || err != nil || l.Reserve(grants, 1<<40) != nil {
+		t.Error("a key without such limits has some")
 	}
-	if _, err := l.Reserve(k, 100); err == nil {
+	if _, err := reserve(t, l, k, 100); err == nil {
 		t.Error("no token is left for the output")
 	} else if e, _ := errors.AsType[*ExceededError](err); !e.Resets.IsZero() {
 		t.Errorf("it can never succeed, but: %+v", e)
 	}
-	first, err := l.Reserve(k, 40)
+	first, err := reserve(t, l, k, 40)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := l.Reserve(k, 20)
+	second, err := reserve(t, l, k, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Reserve(k, 40); err == nil {
+	if _, err := reserve(t, l, k, 40); err == nil {
 		t.Error("more than is left was reserved")
 	}
 	if got := first.Take(30); got != 30 || first.Spent() {
@@ -190,18 +209,15 @@ func TestGrants(t *testing.T) {
 	if got := second.Take(1); got != 0 {
 		t.Errorf("took %d of nothing", got)
 	}
-	first.Charge(5)
-	first.Charge(45)
-	first.Close()
-	first.Close()
+	first.Close(50)
+	first.Close(50)
 	if used := l.States(k)[0].Used; used != 50+30 || l.States(k)[1].Used != used {
 		t.Errorf("%d are used", used)
 	}
 	if got := second.Take(30); got != 20 {
 		t.Errorf("took %d of what was given back", got)
 	}
-	second.Charge(120) // the model has used more than was counted here
-	second.Close()
+	second.Close(120) // the model has used more than was counted here
 	if s := l.States(k); s[0].Used != 170 || s[0].Remaining() != 0 || s[1].Remaining() != 830 {
 		t.Errorf("%+v", s)
 	}
@@ -211,6 +227,10 @@ func TestGrants(t *testing.T) {
 	c.move(12 * time.Hour) // the next day and month
 	if s := l.States(k); s[0].Used != 0 || s[1].Used != 0 {
 		t.Errorf("%+v", s)
+	}
+	grants, err := l.Acquire(k, 2)
+	if err != nil || l.Reserve(grants, 50) == nil || l.Reserve(grants, 49) != nil {
+		t.Error("two turns want twice as many tokens")
 	}
 }
 
@@ -263,7 +283,7 @@ func TestNeverExceeded(t *testing.T) {
 					log[Requests] = append(log[Requests], event{c.now, 1})
 				}
 			case 4:
-				if g, err := l.Reserve(k, random.Int64N(60)); err == nil {
+				if g, err := reserve(t, l, k, random.Int64N(60)); err == nil {
 					g.Take(random.IntN(60))
 					open = append(open, g)
 				}
@@ -274,8 +294,7 @@ func TestNeverExceeded(t *testing.T) {
 				g := open[0]
 				open = open[1:]
 				used := random.Int64N(g.held + 1) // no more than was taken
-				g.Charge(used)
-				g.Close()
+				g.Close(used)
 				log[Tokens] = append(log[Tokens], event{c.now, used})
 			}
 		}

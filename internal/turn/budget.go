@@ -1,6 +1,9 @@
 package turn
 
-import "iter"
+import (
+	"iter"
+	"math"
+)
 
 // budgetStep is how many tokens a turn takes from its budget at once, and how many bytes
 // of text it looks ahead. A turn holds about twice as many tokens as it does not need.
@@ -23,6 +26,16 @@ func (m *Machine) fund(n int) {
 			return
 		}
 	}
+}
+
+// Counted returns the tokens of the text and the calls that were counted for the limit.
+func (m *Machine) Counted() int64 {
+	if m.limit == nil {
+		return m.usage.counted
+	}
+	m.limit.Whole("") // ends the text
+	m.limit.Fits(math.MaxInt32)
+	return int64(m.limit.Count())
 }
 
 // pieces cuts a text into pieces of up to budgetStep bytes.

@@ -3,15 +3,19 @@ package e2e
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
 // keyFile is a file of API keys.
@@ -188,4 +192,202 @@ func TestKeyConcurrency(t *testing.T) {
 	}
 	leave()
 	waitFor(t, "the places are free", func() bool { status, _ := s.statusOf("sk-two", nil); return status == http.StatusOK })
+}
+
+// neededTokens finds in the refusal of a request how many tokens it needs at least.
+var neededTokens = regexp.MustCompile(`needs about ([0-9]+) tokens`)
+
+// TestKeyTokens checks that an answer ends at the token where the limit of its key does,
+// streamed and whole, in every API, and that the next request is refused.
+func TestKeyTokens(t *testing.T) {
+	const rest = 37 // for the output
+	text := strings.TrimSpace(strings.Repeat("one two, three 1234; ", 60))
+	script := "chunk=7; say:" + text
+	file := newKeyFile(t, map[string]string{"sk-probe": "tokens 1 1h"})
+	s := newSite(t, "api_keys_file "+file.path)
+	chat, input := []any{fields{"role": "user", "content": script}}, script
+	cases := map[string]struct {
+		path string
+		body fields
+		want []string
+	}{
+		"chat":     {"/v1/chat/completions", fields{"messages": chat}, []string{`"finish_reason":"length"`}},
+		"chunks":   {"/v1/chat/completions", fields{"messages": chat, "stream": true}, []string{`"finish_reason":"length"`, ": the answer ends here: a limit of tokens"}},
+		"response": {"/v1/responses", fields{"input": input}, []string{`"reason":"max_output_tokens"`, `"status":"incomplete"`}},
+		"events":   {"/v1/responses", fields{"input": input, "stream": true}, []string{`"reason":"max_output_tokens"`, "event: response.incomplete", ": the answer ends here"}},
+		"legacy":   {"/v1/completions", fields{"prompt": input}, []string{`"finish_reason":"length"`}},
+	}
+	keys := make(map[string]string)
+	for name, c := range cases {
+		c.body["model"] = "gpt-5"
+		_, refusal := s.answerTo("sk-probe", c.path, c.body)
+		needed := neededTokens.FindStringSubmatch(refusal)
+		if needed == nil {
+			t.Fatal(name, refusal)
+		}
+		n, _ := strconv.Atoi(needed[1]) // with one for the output
+		keys["sk-"+name] = fmt.Sprintf("tokens %d 1h", n-1+rest)
+	}
+	file.write(keys)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := s.at(t)
+			waitFor(t, "the key", func() bool {
+				response := s.do(http.MethodGet, "/v1/models", nil, bearer("sk-"+name))
+				s.read(response)
+				return response.StatusCode == http.StatusOK
+			})
+			response, answer := s.answerTo("sk-"+name, c.path, c.body)
+			for _, want := range c.want {
+				if !strings.Contains(answer, want) {
+					t.Errorf("the answer lacks %s: %s", want, answer)
+				}
+			}
+			if c.body["stream"] == nil && (response.Header.Get("X-Codex-Key-Budget") != "spent" || response.Header.Get("X-Ratelimit-Remaining-Tokens") != "0") {
+				t.Errorf("%v", response.Header)
+			}
+			if got := textOf(t, c.path, answer); !strings.HasPrefix(text, got) || tokens.Count(got) != rest {
+				t.Errorf("%d tokens, want %d: %q", tokens.Count(got), rest, got)
+			}
+			response, refusal := s.answerTo("sk-"+name, c.path, c.body)
+			if response.StatusCode != http.StatusTooManyRequests || !strings.Contains(refusal, "rate_limit_exceeded") || response.Header.Get("Retry-After") == "" {
+				t.Error("the next request:", response.Status, refusal)
+			}
+		})
+	}
+}
+
+// answerTo returns the answer to a request with a key.
+func (s *site) answerTo(key, path string, body fields) (*http.Response, string) {
+	s.t.Helper()
+	response := s.do(http.MethodPost, path, strings.NewReader(encodeJSON(body)), bearer(key))
+	return response, s.read(response)
+}
+
+// textOf returns the text of an answer of any API, whole or as events.
+func textOf(t *testing.T, path, answer string) string {
+	t.Helper()
+	events := []string{answer}
+	if strings.Contains(answer, "data: ") {
+		events = nil
+		for line := range strings.Lines(answer) {
+			if data, ok := strings.CutPrefix(line, "data: "); ok && strings.HasPrefix(data, "{") {
+				events = append(events, data)
+			}
+		}
+	}
+	var text strings.Builder
+	for _, event := range events {
+		var e struct {
+			Type    string
+			Delta   string
+			Choices []struct {
+				Text    string
+				Message struct{ Content string }
+				Delta   struct{ Content string }
+			}
+			Output []struct{ Content []struct{ Text string } }
+		}
+		if err := json.Unmarshal([]byte(event), &e); err != nil {
+			t.Fatal(err, event)
+		}
+		if path != "/v1/responses" {
+			for _, c := range e.Choices {
+				text.WriteString(c.Text + c.Message.Content + c.Delta.Content)
+			}
+			continue
+		}
+		text.WriteString(e.Delta)
+		for _, item := range e.Output {
+			for _, part := range item.Content {
+				text.WriteString(part.Text)
+			}
+		}
+	}
+	return text.String()
+}
+
+// TestKeyTokensOfManyTurns lets many turns of one key run at once: together they get what
+// the key has, by the count of this server.
+func TestKeyTokensOfManyTurns(t *testing.T) {
+	const budget = 3000
+	text := strings.TrimSpace(strings.Repeat("one two, three 1234; ", 60))
+	file := newKeyFile(t, map[string]string{"sk-many": fmt.Sprintf("tokens %d 1h", budget)})
+	s := newSite(t, "api_keys_file "+file.path)
+	var used, cut, refused atomic.Int64
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			response, answer := s.answerTo("sk-many", "/v1/chat/completions", fields{
+				"model": "gpt-5", "messages": []any{fields{"role": "user", "content": "chunk=9; delay=1ms; say:" + text}},
+			})
+			if response.StatusCode == http.StatusTooManyRequests {
+				refused.Add(1)
+				return
+			}
+			if strings.Contains(answer, `"finish_reason":"length"`) {
+				cut.Add(1)
+			}
+			used.Add(int64(tokens.Count(textOf(t, "/v1/chat/completions", answer))))
+		})
+	}
+	all.Wait()
+	if used.Load() > budget || refused.Load() == 0 {
+		t.Errorf("%d tokens of %d, %d answers cut, %d requests refused", used.Load(), budget, cut.Load(), refused.Load())
+	}
+}
+
+// tokensLeft returns what is left of the tokens of a key, by the header of a small request.
+func (s *site) tokensLeft(key string) int {
+	s.t.Helper()
+	response, text := s.answerTo(key, "/v1/responses/input_tokens", fields{"model": "gpt-5", "input": "x"})
+	left, err := strconv.Atoi(response.Header.Get("X-Ratelimit-Remaining-Tokens"))
+	if err != nil {
+		s.t.Fatal(response.Header, text)
+	}
+	return left
+}
+
+// TestKeyTokensUsed checks that the usage that Codex reports counts, that a turn whose
+// client leaves is estimated, and that a failed one is not counted.
+func TestKeyTokensUsed(t *testing.T) {
+	file := newKeyFile(t, map[string]string{"sk-used": "tokens 100000 1h\ntokens 1000000 30d"})
+	s := newSite(t, "api_keys_file "+file.path)
+	ask := func(prompt string, more fields) *http.Response {
+		response, _ := s.post(chatBody(prompt, more), bearer("sk-used"))
+		return response
+	}
+	left := 100_000 - 1500
+	for _, more := range []fields{nil, {"stream": true}} {
+		if response := ask("usage:1000,400,500,200; say:ok", more); response.StatusCode != http.StatusOK {
+			t.Fatal(response.Status)
+		}
+		if got := s.tokensLeft("sk-used"); got != left {
+			t.Errorf("%v: %d tokens are left, want %d", more, got, left)
+		}
+		left -= 1500
+	}
+	left += 1500
+	if response := ask("usage:100,0,50,0; say:ok", fields{"n": 2}); response.Header.Get("X-Ratelimit-Remaining-Tokens") != strconv.Itoa(left-300) {
+		t.Errorf("two choices: %v, before %d", response.Header, left)
+	}
+	left -= 300
+	if response := ask("http:500", nil); response.StatusCode == http.StatusOK {
+		t.Error("it did not fail")
+	}
+	if got := s.tokensLeft("sk-used"); got != left {
+		t.Errorf("after a failure %d tokens are left, want %d", got, left)
+	}
+	ctx, leave := context.WithCancel(testContext(t))
+	defer leave()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.postUntil(ctx, chatBody("say:"+strings.Repeat("one two ", 500)+"; hang", fields{"stream": true}), bearer("sk-used"))
+	}()
+	s.waitOpen(1)
+	leave()
+	<-done
+	// The input has as many tokens as the output, of which some may not have come.
+	waitFor(t, "the turn is counted", func() bool { got := s.tokensLeft("sk-used"); return got < left-1000 && got > left-2500 })
 }
