@@ -198,7 +198,7 @@ func TestRemoteToken(t *testing.T) {
 		})
 		for _, stream := range []bool{false, true} {
 			response, text := s.post(chatBody("say:never", map[string]any{"stream": stream}), nil)
-			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" ||
+			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("X-Should-Retry") != "false" ||
 				!strings.Contains(text, `"code":"codex_not_ready"`) || !strings.Contains(text, says) || strings.Contains(text, "another-secret") {
 				t.Errorf("%s %v %s", response.Status, response.Header, text)
 			}

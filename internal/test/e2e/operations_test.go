@@ -185,7 +185,7 @@ func TestMissingCodex(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho 'my config is broken' >&2\nexit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for command, says := range map[string]string{"/no/such/codex": "check the command", broken: "/codex/status"} {
+	for command, says := range map[string]string{"/no/such/codex": "check the command", broken: "has no argument app-server"} {
 		s := &site{t: t, addr: freeAddr(t)}
 		s.url = "http://" + s.addr
 		s.load(s.caddyfile("app_server " + command))
@@ -196,9 +196,9 @@ func TestMissingCodex(t *testing.T) {
 		if status, _ := s.get("/healthz"); status != 200 {
 			t.Error("healthz:", status)
 		}
-		// A request may wait for a start in progress.
+		// A request may wait for a start in progress. To try again is no use.
 		response, text := s.post(chatBody("say:ok", nil), nil)
-		if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "codex_not_ready") {
+		if response.StatusCode != 503 || response.Header.Get("X-Should-Retry") != "false" || !strings.Contains(text, "codex_not_ready") {
 			t.Errorf("%s %v %s", response.Status, response.Header, text)
 		}
 		checkEnvelope(t, response, text, "")

@@ -76,7 +76,7 @@ func TestMachineUntold(t *testing.T) {
 	for command, says := range map[string]struct{ everybody, operator string }{
 		"/no/such/codex":          {"cannot be started", "/no/such/codex"},
 		"no-such-codex-on-a-path": {"not installed", "no-such-codex-on-a-path"},
-		broken:                    {"/codex/status", "token s3cret in /home/me"},
+		broken:                    {"has no argument app-server", "token s3cret in /home/me"},
 	} {
 		s.load(strings.Replace(s.caddyfile("app_server "+command), "admin off", "admin "+admin.addr, 1))
 		public := ""
