@@ -187,6 +187,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.hosts, err = newHosts(ctx, h.Hosts, repl); err != nil {
 		return err
 	}
+	aliases, err := h.newAliases(repl)
+	if err != nil {
+		return err
+	}
 	patterns, err := h.loadPatterns(ctx)
 	if err != nil {
 		return err
@@ -211,6 +215,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		h.images = imagefetch.New(imagefetch.Options{})
 	}
 	options := h.gatewayOptions(ctx)
+	options.Aliases = aliases
 	options.Responses, options.Patterns = store, patterns
 	h.gateway = gateway.New(h.pool, options)
 	gateways.add(h.gateway)
@@ -239,7 +244,6 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		Observer:      observer{turns: ctx.Logger().Named(turnLogger)},
 		User:          userOf,
 		Logger:        ctx.Slogger(),
-		Aliases:       h.aliases(),
 		WebSearch:     h.WebSearch,
 		NoReasoning:   !*h.Reasoning,
 		Instructions:  h.Instructions,

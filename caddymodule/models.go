@@ -7,13 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // ModelAlias is a name of the operator's own for a model.
 type ModelAlias struct {
-	// The name by which clients ask for it.
+	// The name by which clients ask for it. Placeholders in it and in the model are
+	// resolved when the configuration is loaded.
 	ID string `json:"id"`
 
 	// Codex's name of the model. Default: the same.
@@ -47,11 +50,22 @@ func (h *Handler) checkModels() error {
 	return nil
 }
 
-// aliases returns the models as the gateway takes them.
-func (h *Handler) aliases() []models.Alias {
+// newAliases returns the models as the gateway takes them. It refuses a placeholder that
+// resolves to nothing: Codex has no model of its name.
+func (h *Handler) newAliases(repl *caddy.Replacer) ([]models.Alias, error) {
 	var aliases []models.Alias
-	for _, m := range h.Models {
-		aliases = append(aliases, models.Alias{ID: m.ID, Model: cmp.Or(m.Model, m.ID), Effort: m.Effort, ForceEffort: m.ForceEffort})
+	seen := make(map[string]bool, len(h.Models))
+	for i, m := range h.Models {
+		id, err := repl.ReplaceOrErr(m.ID, true, true)
+		model, modelErr := repl.ReplaceOrErr(m.Model, true, true)
+		if errors.Join(err, modelErr) != nil {
+			return nil, fmt.Errorf("model %d has a placeholder that is empty or unknown", i+1)
+		}
+		if seen[id] {
+			return nil, fmt.Errorf("model %d has the name of another one, %s", i+1, id)
+		}
+		seen[id] = true
+		aliases = append(aliases, models.Alias{ID: id, Model: cmp.Or(model, id), Effort: m.Effort, ForceEffort: m.ForceEffort})
 	}
-	return aliases
+	return aliases, nil
 }

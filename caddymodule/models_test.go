@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
@@ -24,6 +25,36 @@ func TestModelDirectives(t *testing.T) {
 		"instructions append":                `{"instructions":"append"}`,
 		"reasoning off\nmodel a b/c minimal": `{"reasoning":false,"models":[{"id":"a","model":"b/c","effort":"minimal"}]}`,
 	})
+}
+
+// TestModelPlaceholders checks that placeholders in models are resolved, and that one that
+// resolves to nothing, or to the name of another model, is an error.
+func TestModelPlaceholders(t *testing.T) {
+	t.Setenv("TEST_MODEL", "gpt-5")
+	for model, want := range map[ModelAlias]string{
+		{ID: "fast", Model: "{env.TEST_MODEL}"}:        "",
+		{ID: "{env.TEST_MODEL}"}:                       "",
+		{ID: "fast", Model: "{env.TEST_NO_SUCH}"}:      "model 2 has a placeholder",
+		{ID: "{env.TEST_NO_SUCH}"}:                     "model 2 has a placeholder",
+		{ID: "{env.TEST_MODEL}-{env.TEST_MODEL}"}:      "",
+		{ID: "other", Model: "x-{env.TEST_MODEL}"}:     "",
+		{ID: "{file./no/such/file}", Model: "default"}: "model 2 has a placeholder",
+	} {
+		h := &Handler{Models: []ModelAlias{{ID: "taken"}, model}}
+		got, err := h.newAliases(caddy.NewReplacer())
+		switch {
+		case want != "":
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v, want %q", model, err, want)
+			}
+		case err != nil || strings.ContainsAny(got[1].ID+got[1].Model, "{}") || !strings.Contains(got[1].Model, "gpt-5"):
+			t.Errorf("%+v: %+v, %v", model, got, err)
+		}
+	}
+	h := &Handler{Models: []ModelAlias{{ID: "gpt-5"}, {ID: "{env.TEST_MODEL}"}}}
+	if _, err := h.newAliases(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), "model 2 has the name of another one") {
+		t.Error(err)
+	}
 }
 
 func TestModelDirectiveErrors(t *testing.T) {
