@@ -18,10 +18,11 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "codex",
 		Usage: "<command>",
-		Short: "Shows and checks the app-servers of the codex handlers",
+		Short: "Shows the app-servers of the codex handlers, and makes API keys",
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(
 				command.Status(configuredAppServers),
+				command.Key(configuredKeyFiles),
 			)
 		},
 	})

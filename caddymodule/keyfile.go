@@ -1,10 +1,12 @@
 package caddymodule
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -19,15 +21,9 @@ var ledger = quota.New(time.Now)
 
 // openKeys reads the file of keys and begins to watch it until Cleanup.
 func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
-	if h.APIKeysFile == "" {
-		return nil
-	}
-	path, err := repl.ReplaceOrErr(h.APIKeysFile, true, true)
-	if err != nil {
-		return errors.New("api_keys_file has a placeholder that is empty or unknown")
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return fmt.Errorf("api_keys_file: %w", err)
+	path, err := h.keyFilePath(repl)
+	if path == "" || err != nil {
+		return err
 	}
 	file, err := apikeys.Open(path, ctx.Slogger())
 	if err != nil {
@@ -36,6 +32,40 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	file.Watch()
 	h.keyFile = file
 	return nil
+}
+
+// keyFilePath returns the absolute path of the file of keys, empty if there is none.
+func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
+	if h.APIKeysFile == "" {
+		return "", nil
+	}
+	path, err := repl.ReplaceOrErr(h.APIKeysFile, true, true)
+	if err != nil {
+		return "", errors.New("api_keys_file has a placeholder that is empty or unknown")
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", fmt.Errorf("api_keys_file: %w", err)
+	}
+	return path, nil
+}
+
+// configuredKeyFiles returns the files of keys of all codex handlers in a configuration,
+// each once.
+func configuredKeyFiles(config []byte) ([]string, error) {
+	var tree any
+	if err := json.Unmarshal(config, &tree); err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	var files []string
+	repl := caddy.NewReplacer()
+	err := eachHandler(tree, func(h *Handler) error {
+		path, err := h.keyFilePath(repl)
+		if err == nil && path != "" && !slices.Contains(files, path) {
+			files = append(files, path)
+		}
+		return err
+	})
+	return files, err
 }
 
 // authenticate checks the key that a request presents, if there are keys, and sets the

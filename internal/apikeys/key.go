@@ -29,6 +29,8 @@ type Key struct {
 	quota.Key
 	Hash    Hash
 	Expires time.Time // zero: never
+
+	first, last int // its lines in the file, from 1 on
 }
 
 // Expired reports whether the key is no longer valid.

@@ -60,7 +60,7 @@ func parse(content []byte, name string) (*Set, error) {
 
 // parseKey reads one entry.
 func parseKey(d *caddyfile.Dispenser) (*Key, error) {
-	k := new(Key)
+	k := &Key{first: d.Line()}
 	if args := d.RemainingArgs(); len(args) != 1 || !validID.MatchString(args[0]) {
 		return nil, d.Err("a key has one id, of up to 64 letters, digits and . _ @ -")
 	} else {
@@ -81,6 +81,7 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 			return nil, d.Errf("%s %s", name, why)
 		}
 	}
+	k.last = d.Line()
 	switch {
 	case d.Nesting() != 0:
 		return nil, d.Errf("the key %s has no closing brace", k.ID)

@@ -44,11 +44,21 @@ func TestExamples(t *testing.T) {
 	defer auth.Close()
 	turns := filepath.Join(t.TempDir(), "turns.log")
 	scrape := freeAddr(t)
+	keys := newKeyFile(t, map[string]string{"alice's": "requests 60 1m\ntokens 500000 5h\ntokens 20000000 month"})
 	examples := map[string]example{
 		"api-keys": {
 			replace: []string{"api.example.com", "SITE"},
 			env:     map[string]string{"ALICE_KEY": "alice's", "BOB_KEY": "bob's"},
 			header:  withKey("bob's"),
+			check: func(t *testing.T, s *site) {
+				if response, body := s.post(chatBody("say:no", nil), withKey("eve's")); response.StatusCode != http.StatusUnauthorized {
+					t.Errorf("another key: %d %s", response.StatusCode, body)
+				}
+			},
+		},
+		"key-file": {
+			replace: []string{"api.example.com", "SITE", "{$KEYS:/etc/caddy/codex-keys}", keys.path},
+			header:  withKey("alice's"),
 			check: func(t *testing.T, s *site) {
 				if response, body := s.post(chatBody("say:no", nil), withKey("eve's")); response.StatusCode != http.StatusUnauthorized {
 					t.Errorf("another key: %d %s", response.StatusCode, body)

@@ -36,7 +36,7 @@ func (f *keyFile) write(keys map[string]string) {
 	f.t.Helper()
 	var content strings.Builder
 	for key, options := range keys {
-		fmt.Fprintf(&content, "key id-%s {\nhash sha256:%x\n%s\n}\n", key, sha256.Sum256([]byte(key)), options)
+		fmt.Fprintf(&content, "key %x {\nhash sha256:%x\n%s\n}\n", key, sha256.Sum256([]byte(key)), options)
 	}
 	if err := os.WriteFile(f.path+".new", []byte(content.String()), 0o600); err != nil {
 		f.t.Fatal(err)

@@ -1,0 +1,180 @@
+package apikeys
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// keyPrefix begins the keys that are made here. Some clients want a key to begin with sk-.
+const keyPrefix = "sk-codex-"
+
+// Option is a line of an entry: its name and its arguments.
+type Option []string
+
+// Add makes a key and adds its entry to the end of a file, which it creates if there is
+// none. The key is returned and stored nowhere.
+func Add(path, id string, options []Option) (key string, err error) {
+	key = keyPrefix + rand.Text() // 130 random bits
+	sum := sha256.Sum256([]byte(key))
+	options = append([]Option{{"hash", hashPrefix + hex.EncodeToString(sum[:])}}, options...)
+	for _, o := range options {
+		if i := slices.IndexFunc(o, func(arg string) bool { return !writable(arg) }); i >= 0 {
+			return "", fmt.Errorf("%s: %q cannot be written in a file of keys", o[0], o[i])
+		}
+	}
+	added := format(id, options)
+	if _, err := parse([]byte(added), "the new key"); err != nil {
+		return "", err
+	}
+	err = edit(path, true, func(content string, set *Set) (string, error) {
+		if slices.ContainsFunc(set.Keys, func(k *Key) bool { return k.ID == id }) {
+			return "", fmt.Errorf("%s has a key with the id %s; revoke it, or choose another id", path, id)
+		}
+		switch {
+		case content == "", strings.HasSuffix(content, "\n\n"):
+		case strings.HasSuffix(content, "\n"):
+			content += "\n"
+		default:
+			content += "\n\n"
+		}
+		return content + added, nil
+	})
+	return key, err
+}
+
+// Revoke removes the entry of a key from a file, with the lines of comment immediately
+// above it.
+func Revoke(path, id string) error {
+	return edit(path, false, func(content string, set *Set) (string, error) {
+		i := slices.IndexFunc(set.Keys, func(k *Key) bool { return k.ID == id })
+		if i < 0 {
+			return "", fmt.Errorf("%s has no key with the id %s", path, id)
+		}
+		lines := slices.Collect(strings.Lines(content))
+		first, last := set.Keys[i].first-1, set.Keys[i].last
+		for first > 0 && strings.HasPrefix(strings.TrimSpace(lines[first-1]), "#") {
+			first--
+		}
+		if last < len(lines) && strings.TrimSpace(lines[last]) == "" && (first == 0 || strings.TrimSpace(lines[first-1]) == "") {
+			last++ // leave one of two empty lines
+		}
+		return strings.Join(slices.Delete(lines, first, last), ""), nil
+	})
+}
+
+// List returns the keys of a file.
+func List(path string) ([]*Key, error) {
+	set, _, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	return set.Keys, nil
+}
+
+// load reads a file.
+func load(path string) (*Set, string, error) {
+	f := File{path: path}
+	content, err := f.read()
+	if err != nil {
+		return nil, "", err
+	}
+	set, err := parse(content, path)
+	return set, string(content), err
+}
+
+// edit replaces a file by what change returns, which must be a valid file. The file is
+// always whole, also if this process ends. Its owner and its mode stay; a new file is
+// readable by its owner alone.
+func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	fresh := path + ".new"
+	file, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is being changed by another command; if there is none, remove %s", path, fresh)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = file.Close() // it may be closed already
+		if err != nil {
+			_ = os.Remove(fresh)
+		}
+	}()
+	set, content, err := load(path)
+	if errors.Is(err, fs.ErrNotExist) && create {
+		set = new(Set)
+	} else if err != nil {
+		return err
+	} else if err := keepOwner(path, file); err != nil {
+		return fmt.Errorf("keeping the owner of %s: %w", path, err)
+	}
+	changed, err := change(content, set)
+	if err != nil {
+		return err
+	}
+	if _, err := parse([]byte(changed), path); err != nil {
+		return fmt.Errorf("the change would break the file: %w", err)
+	}
+	if _, err := file.WriteString(changed); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
+
+// plain matches arguments that need no quotes in a Caddyfile.
+var plain = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
+
+// format returns an entry as it is written in a file.
+func format(id string, options []Option) string {
+	width := 0
+	for _, o := range options {
+		width = max(width, len(o[0]))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "key %s {\n", quote(id))
+	for _, o := range options {
+		fmt.Fprintf(&b, "\t%-*s", width, o[0])
+		for _, arg := range o[1:] {
+			b.WriteString(" " + quote(arg))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// quote returns an argument with quotes if it needs them.
+func quote(arg string) string {
+	switch {
+	case plain.MatchString(arg):
+		return arg
+	case strings.ContainsAny(arg, `"\`):
+		return "`" + arg + "`"
+	}
+	return `"` + arg + `"`
+}
+
+// writable reports whether an argument can be written in a file: it is one line, and not
+// both kinds of quotes are needed.
+func writable(arg string) bool {
+	return !strings.ContainsFunc(arg, unicode.IsControl) && !(strings.Contains(arg, "`") && strings.ContainsAny(arg, `"\`))
+}

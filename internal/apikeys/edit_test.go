@@ -1,0 +1,120 @@
+package apikeys
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestEdit makes keys, lists and revokes them.
+func TestEdit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	key, err := Add(path, "ann", []Option{{"user", `Ann "A" \ {x}`}, {"models", "gpt-5.5", "fast"}, {"tokens", "1_000", "5h"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Error(info.Mode(), err)
+	}
+	if strings.Contains(read(t, path), key) || !strings.HasPrefix(key, "sk-codex-") || len(key) < 30 {
+		t.Errorf("the key %s: %s", key, read(t, path))
+	}
+	write(t, path, "# The keys\n\n# of Ann\n"+read(t, path)) // as an operator does
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Add(path, "bob", nil)
+	if err != nil || second == key {
+		t.Fatal(second, err)
+	}
+	if _, err := Add(path, "carol", nil); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := List(path)
+	if err != nil || len(keys) != 3 || keys[0].User != `Ann "A" \ {x}` || keys[0].Limits[0].Max != 1000 || keys[1].ID != "bob" {
+		t.Fatalf("%+v, %v", keys, err)
+	}
+	f, err := Open(path, nil)
+	if err != nil || f.Set().Find(key) == nil || f.Set().Find(second).ID != "bob" {
+		t.Error("the keys are not valid:", err)
+	}
+	if _, err := Add(path, "bob", nil); err == nil || !strings.Contains(err.Error(), "the id bob") {
+		t.Error("an id twice:", err)
+	}
+	for _, id := range []string{"bob", "ann"} {
+		if err := Revoke(path, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := read(t, path); !strings.HasPrefix(got, "# The keys\n\nkey carol {\n") || strings.Contains(got, "Ann") {
+		t.Errorf("after the revocations: %s", got)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Error("the mode has changed:", info.Mode(), err)
+	}
+	if err := Revoke(path, "carol"); err != nil || strings.TrimSpace(read(t, path)) != "# The keys" {
+		t.Errorf("%q, %v", read(t, path), err)
+	}
+	if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
+		t.Error("left behind:", left)
+	}
+}
+
+// TestEditRefuses checks that a refused change leaves the file as it is.
+func TestEditRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := Revoke(path, "x"); err == nil {
+		t.Error("a missing file is edited")
+	}
+	content := entry("a", "one")
+	write(t, path, content)
+	for name, do := range map[string]func() error{
+		"revoke unknown": func() error { return Revoke(path, "b") },
+		"bad id":         func() error { _, err := Add(path, "b c", nil); return err },
+		"bad option":     func() error { _, err := Add(path, "b", []Option{{"expires", "soon"}}); return err },
+		"two lines":      func() error { _, err := Add(path, "b", []Option{{"user", "x\n}\nkey c {\n"}}); return err },
+		"all quotes":     func() error { _, err := Add(path, "b", []Option{{"user", "`\""}}); return err },
+		"injected":       func() error { _, err := Add(path, "b {\n}\nkey c", nil); return err },
+	} {
+		if do() == nil || read(t, path) != content {
+			t.Errorf("%s: %s", name, read(t, path))
+		}
+	}
+	write(t, path, "key a {")
+	if _, err := Add(path, "b", nil); err == nil || read(t, path) != "key a {" {
+		t.Error("a broken file is edited")
+	}
+	write(t, path+".new", "")
+	if _, err := Add(path, "b", nil); err == nil || !strings.Contains(err.Error(), path+".new") {
+		t.Error("two edits at once:", err)
+	}
+}
+
+// TestEditLink checks that a link to a file stays one.
+func TestEditLink(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "keys"), filepath.Join(dir, "link")
+	write(t, path, "")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Add(link, "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := List(path); err != nil || len(keys) != 1 {
+		t.Error(keys, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Error("the link is gone:", err)
+	}
+}

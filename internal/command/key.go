@@ -1,0 +1,206 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-codex/caddy-codex/internal/apikeys"
+)
+
+// KeyFiles returns the files of API keys that a configuration of Caddy names, which is
+// JSON, each once.
+type KeyFiles func(config []byte) ([]string, error)
+
+// Key returns the command `caddy codex key`.
+func Key(configured KeyFiles) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "key <command>",
+		Short: "Makes, lists and revokes API keys in a file (api_keys_file)",
+	}
+	cmd.AddCommand(addKey(configured), listKeys(configured), revokeKey(configured))
+	return cmd
+}
+
+// keyCommand returns a command that works on the file of keys.
+func keyCommand(configured KeyFiles, cmd *cobra.Command, run func(cmd *cobra.Command, file string, args []string) error) *cobra.Command {
+	cmd.Flags().StringP("file", "f", "", "File of keys (default: the api_keys_file of the configuration)")
+	configFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+			file, err := configured.choose(fl)
+			if err == nil {
+				err = run(cmd, file, args)
+			}
+			if err != nil {
+				return caddy.ExitCodeFailedStartup, err
+			}
+			return caddy.ExitCodeSuccess, nil
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// choose returns the file of keys that the flags name, or the only one of the
+// configuration.
+func (configured KeyFiles) choose(fl caddycmd.Flags) (string, error) {
+	if file := fl.String("file"); file != "" {
+		return filepath.Abs(file)
+	}
+	config, name, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
+	if err != nil {
+		return "", err
+	}
+	if name == "" {
+		return "", errors.New("there is no Caddyfile in this directory; name the file of keys with --file, or the configuration with --config")
+	}
+	files, err := configured(config)
+	switch {
+	case err != nil:
+		return "", err
+	case len(files) == 0:
+		return "", fmt.Errorf("%s has no api_keys_file; name the file of keys with --file", name)
+	case len(files) > 1:
+		return "", fmt.Errorf("%s has several files of keys; name one with --file: %s", name, strings.Join(files, ", "))
+	}
+	return files[0], nil
+}
+
+func addKey(configured KeyFiles) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add <id> [--user <name>] [--expires <when>] [--models <models>] [--max-concurrent <n>] [--requests <n>/<window>] [--tokens <n>/<window>]",
+		Short: "Makes a key, and prints it once",
+		Long: `
+Makes a key and adds its hash to the file. The key itself is printed, and stored
+nowhere. A Caddy that runs takes the change by itself.`,
+		Example: "caddy codex key add alice-laptop --user alice --expires 90d --requests 60/1m --tokens 500000/5h",
+		Args:    cobra.ExactArgs(1),
+	}
+	flags := cmd.Flags()
+	flags.String("user", "", "Name of the user (default: the id)")
+	flags.String("expires", "", "A date, a time, or a duration such as 90d")
+	flags.StringSlice("models", nil, "Models that the key may use (default: all)")
+	flags.String("max-concurrent", "", "How many turns may run at once")
+	flags.StringArray("requests", nil, "A limit of requests, such as 60/1m or 1000/day; may be repeated")
+	flags.StringArray("tokens", nil, "A limit of tokens, such as 500000/5h; may be repeated")
+	return keyCommand(configured, cmd, func(cmd *cobra.Command, file string, args []string) error {
+		options, err := keyOptions(cmd)
+		if err != nil {
+			return err
+		}
+		key, err := apikeys.Add(file, args[0], options)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "The key %s, which cannot be shown again, was added to %s:\n", args[0], file)
+		fmt.Fprintln(cmd.OutOrStdout(), key)
+		return nil
+	})
+}
+
+// keyOptions returns the options of an entry that the flags ask for.
+func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
+	flags := cmd.Flags()
+	if user, _ := flags.GetString("user"); user != "" {
+		options = append(options, apikeys.Option{"user", user})
+	}
+	if expires, _ := flags.GetString("expires"); expires != "" {
+		if length, err := caddy.ParseDuration(expires); err == nil {
+			expires = time.Now().Add(length).UTC().Format(time.RFC3339)
+		}
+		options = append(options, apikeys.Option{"expires", expires})
+	}
+	if models, _ := flags.GetStringSlice("models"); len(models) > 0 {
+		options = append(options, append(apikeys.Option{"models"}, models...))
+	}
+	if n, _ := flags.GetString("max-concurrent"); n != "" {
+		options = append(options, apikeys.Option{"max_concurrent", n})
+	}
+	for _, unit := range []string{"requests", "tokens"} {
+		limits, _ := flags.GetStringArray(unit)
+		for _, limit := range limits {
+			n, window, ok := strings.Cut(limit, "/")
+			if !ok {
+				return nil, fmt.Errorf("--%s takes a number and a window, such as 1000/day", unit)
+			}
+			options = append(options, apikeys.Option{unit, n, window})
+		}
+	}
+	return options, nil
+}
+
+func listKeys(configured KeyFiles) *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "Lists the keys of the file", Args: cobra.NoArgs}
+	return keyCommand(configured, cmd, func(cmd *cobra.Command, file string, _ []string) error {
+		keys, err := apikeys.List(file)
+		if err != nil {
+			return err
+		}
+		return writeKeys(cmd.OutOrStdout(), keys, time.Now())
+	})
+}
+
+// writeKeys writes a table of keys.
+func writeKeys(to io.Writer, keys []*apikeys.Key, now time.Time) error {
+	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "KEY\tUSER\tEXPIRES\tMODELS\tLIMITS")
+	for _, k := range keys {
+		expires, models := "never", "all"
+		if !k.Expires.IsZero() {
+			expires = k.Expires.UTC().Format(time.RFC3339)
+		}
+		if k.Expired(now) {
+			expires += " (expired)"
+		}
+		if k.Models != nil {
+			models = strings.Join(k.Models, " ")
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.User, expires, models, limitsOf(k))
+	}
+	return table.Flush()
+}
+
+// limitsOf describes the limits of a key.
+func limitsOf(k *apikeys.Key) string {
+	var limits []string
+	if k.MaxConcurrent > 0 {
+		limits = append(limits, fmt.Sprintf("%d at once", k.MaxConcurrent))
+	}
+	for _, l := range k.Limits {
+		limits = append(limits, fmt.Sprintf("%d %s/%s", l.Max, l.Unit, l.Window))
+	}
+	if limits == nil {
+		return "none"
+	}
+	return strings.Join(limits, ", ")
+}
+
+func revokeKey(configured KeyFiles) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "revoke <id>...",
+		Short: "Removes keys from the file",
+		Long: `
+Removes the entries of keys from the file. A Caddy that runs refuses the keys
+within seconds; answers that have begun continue.`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	return keyCommand(configured, cmd, func(cmd *cobra.Command, file string, args []string) error {
+		for _, id := range slices.Compact(slices.Clone(args)) {
+			if err := apikeys.Revoke(file, id); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "The key %s was removed from %s.\n", id, file)
+		}
+		return nil
+	})
+}
