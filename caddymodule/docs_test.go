@@ -149,15 +149,15 @@ var (
 // TestLinks: each relative link in the documentation leads to a file and, with a
 // fragment, to a heading.
 func TestLinks(t *testing.T) {
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	var pages []string
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err, found)
+		}
+		pages = append(pages, found...)
 	}
-	roots, err := filepath.Glob("../*.md")
-	if err != nil || len(pages) == 0 || len(roots) == 0 {
-		t.Fatal(err, pages, roots)
-	}
-	for _, page := range append(pages, roots...) {
+	for _, page := range pages {
 		for _, match := range link.FindAllStringSubmatch(readText(t, page), -1) {
 			path, fragment, _ := strings.Cut(match[1], "#")
 			if strings.Contains(path, ":") {

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+)
+
+var (
+	namedTest = regexp.MustCompile("`(Test\\w+)`")
+	notRun    = regexp.MustCompile(`(?i)not\s+run\s+here: [^;]+;\s+settings\s+by[^.]+ of\s+20\d\d-\d\d-\d\d\.`)
+)
+
+// TestClientPages checks that the pages of clients have the same shape and name tests that
+// exist, and runs their snippets.
+func TestClientPages(t *testing.T) {
+	paths, err := filepath.Glob("../../../docs/clients/*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	index := readFile(t, "../../../docs/clients.md")
+	s := newSite(t, "api_key sk-mine")
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			text := readFile(t, path)
+			checkShape(t, text)
+			if !strings.Contains(index, "(clients/"+filepath.Base(path)+")") {
+				t.Error("docs/clients.md does not list it")
+			}
+			for _, b := range blocksOf(t, path) {
+				if strings.Contains(b.text, "localhost:8080") {
+					s.at(t).runSnippet(t, b)
+				}
+			}
+		})
+	}
+}
+
+// checkShape checks the headings of a page, and what it says was run.
+func checkShape(t *testing.T, page string) {
+	t.Helper()
+	sections := strings.Split(page, "\n## ")
+	var headings []string
+	for _, section := range sections[1:] {
+		heading, _, _ := strings.Cut(section, "\n")
+		headings = append(headings, heading)
+	}
+	if want := []string{"Settings", "What works", "What was run", "Known limits"}; !slices.Equal(headings, want) {
+		t.Fatalf("the headings are %q, want %q", headings, want)
+	}
+	run := sections[3]
+	tests := namedTest.FindAllStringSubmatch(run, -1)
+	if len(tests) == 0 {
+		t.Error("it names no test")
+	}
+	for _, match := range tests {
+		if !slices.Contains(testNames(), match[1]) {
+			t.Errorf("there is no test %s", match[1])
+		}
+	}
+	if !strings.Contains(run, "TestClientPages") && !notRun.MatchString(run) {
+		t.Errorf("it says neither that its snippets are run nor that the program is not:\n%s", run)
+	}
+}
+
+// runSnippet runs a snippet with the site's address.
+func (s *site) runSnippet(t *testing.T, b block) {
+	t.Helper()
+	text := strings.ReplaceAll(b.text, "http://localhost:8080", s.url)
+	var cmd *exec.Cmd
+	want := ""
+	switch b.lang {
+	case "js":
+		if _, err := exec.LookPath("node"); err != nil {
+			needs.Missing(t, "this snippet needs Node.js 20 or later: install it to run this test")
+		}
+		if _, err := os.Stat("clients/node_modules/.package-lock.json"); err != nil {
+			needs.Missing(t, "the clients are not installed: run `make deps`")
+		}
+		cmd, want = exec.CommandContext(testContext(t), "node", "--input-type=module"), "hello"
+		cmd.Dir, cmd.Stdin = "clients", strings.NewReader(text)
+	case "go":
+		path := filepath.Join(t.TempDir(), "main.go")
+		writeFile(t, path, text)
+		cmd, want = exec.CommandContext(testContext(t), "go", "run", path), "hello"
+	case "sh":
+		cmd = exec.CommandContext(testContext(t), "bash", "-e")
+		cmd.Stdin = strings.NewReader(text)
+		if strings.Contains(text, "curl") {
+			want = "hello"
+		}
+	case "toml":
+		s.runCodexPage(t, text)
+		return
+	default:
+		return // data, which TestDocumentedBlocks checks
+	}
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NODE_NO_WARNINGS=1", "OPENAI_API_KEY=", "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
+	output, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(strings.ToLower(string(output)), want) {
+		t.Errorf("%s: %v\n%s", b, err, output)
+	}
+}
+
+// goEnv returns a setting of the go command.
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	value, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(value))
+}
+
+// runCodexPage runs the Codex CLI with a configuration.
+func (s *site) runCodexPage(t *testing.T, config string) {
+	t.Helper()
+	home := t.TempDir()
+	writeFile(t, filepath.Join(home, "config.toml"), config)
+	cmd := exec.CommandContext(testContext(t), codexBinary, "exec", "--skip-git-repo-check", "--cd", t.TempDir(), "say:Hello from the page.")
+	cmd.Env = append(os.Environ(), "CODEX_HOME="+home, "CADDY_CODEX_KEY=sk-mine")
+	if output, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(output), "Hello from the page.") {
+		t.Errorf("%v\n%s", err, output)
+	}
+}
