@@ -63,6 +63,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    cors            <origin>...|off
 //	    hosts           <name>...
 //	    usage           own|all
+//	    realm           <name>
 //
 //	    model        <id> [<codex model> [<effort> [force]]]
 //	    image_fetch  on|off
@@ -111,6 +112,7 @@ func (h *Handler) options() []option {
 		{name: "cors", args: h.parseCORS},
 		{name: "hosts", args: h.parseHosts},
 		oneOf("usage", &h.Usage, usageOwn, usageOwn, usageAll),
+		{name: "realm", args: h.parseRealm},
 
 		{name: "model", args: h.parseModel, repeats: true, complete: h.checkModels},
 		offByDefault("image_fetch", &h.ImageFetch),

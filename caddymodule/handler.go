@@ -112,6 +112,13 @@ type Handler struct {
 	// user, or `all`, that of all users of this Caddy. Default: `own`.
 	Usage string `json:"usage,omitempty"`
 
+	// The realm of the users. In a realm, users with one name are one user: for the usage,
+	// stored responses and conversations. Sites with the same realm share their users.
+	// Placeholders are resolved when the configuration is loaded. Default: the site, by the
+	// first name of the host matcher that leads to this handler, or else by the address of
+	// its server.
+	Realm string `json:"realm,omitempty"`
+
 	// Names of your own for Codex's models. GET /v1/models lists them after those
 	// that Codex lists. Your name takes precedence over a model of the same name.
 	Models []ModelAlias `json:"models,omitempty"`
@@ -156,6 +163,7 @@ type Handler struct {
 	closeStore func() error // nil: there is nothing to close
 	cors       *cors
 	hosts      *hosts
+	realm      string // empty: the site's
 	pool       *pool
 }
 
@@ -189,6 +197,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	aliases, err := h.newAliases(repl)
 	if err != nil {
+		return err
+	}
+	if err := h.resolveRealm(repl); err != nil {
 		return err
 	}
 	patterns, err := h.loadPatterns(ctx)
@@ -242,7 +253,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		StopGrace:     time.Duration(*h.StopAfterToolsGrace),
 		Running:       runningResponses,
 		Observer:      observer{turns: ctx.Logger().Named(turnLogger)},
-		User:          userOf,
+		User:          h.accountOf,
 		Logger:        ctx.Slogger(),
 		WebSearch:     h.WebSearch,
 		NoReasoning:   !*h.Reasoning,

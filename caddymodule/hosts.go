@@ -55,12 +55,15 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	if _, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); !ok || name == "" {
 		return false // the matchers need a request from Caddy
 	}
-	h.once.Do(func() { // a handler belongs to one server
-		if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil {
-			h.sites = siteHosts(server, handler)
-		}
-	})
+	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil {
+		h.find(handler, server)
+	}
 	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(m *caddyhttp.MatchHost) bool { return m.Match(r) })
+}
+
+// find finds the routes that lead to the handler, which belongs to one server.
+func (h *hosts) find(handler *Handler, server *caddyhttp.Server) {
+	h.once.Do(func() { h.sites = siteHosts(server, handler) })
 }
 
 // hostName returns the name in a Host header in lower case, without the port, the

@@ -77,7 +77,7 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request) {
 	if h.Usage == usageAll {
 		body.Account = book.All()
 	} else {
-		body.Account = book.Account(userOf(r))
+		body.Account = book.Account(h.accountOf(r))
 	}
 	writeJSON(w, body)
 }
@@ -88,7 +88,7 @@ func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, book.AllRaw())
 		return
 	}
-	writeJSON(w, book.Raw(userOf(r)))
+	writeJSON(w, book.Raw(h.accountOf(r)))
 }
 
 // rateLimits are the limits of a login's plan, as Codex reports them.

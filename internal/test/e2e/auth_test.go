@@ -49,7 +49,7 @@ func TestUserOfBasicAuth(t *testing.T) {
 		t.Fatal(response.Status, text)
 	}
 	raw, now := s.usageAs(basic("bob"))
-	if now != bob+1 || !strings.Contains(raw, `"user":"bob"`) {
+	if now != bob+1 || !strings.Contains(raw, `"user":"bob@`) {
 		t.Errorf("bob had %d turns, now %s", bob, raw)
 	}
 	if raw, now := s.usageAs(basic("eve")); now != eve || strings.Contains(raw, "bob") {
@@ -90,7 +90,7 @@ func TestUserOfForwardAuth(t *testing.T) {
 	if response, text := s.post(chatBody("say:ok", nil), carol); response.StatusCode != http.StatusOK {
 		t.Fatal(response.Status, text)
 	}
-	if raw, now := s.usageAs(carol); now != before+1 || !strings.Contains(raw, `"user":"carol"`) {
+	if raw, now := s.usageAs(carol); now != before+1 || !strings.Contains(raw, `"user":"carol@`) {
 		t.Errorf("carol had %d turns, now %s", before, raw)
 	}
 	forged := http.Header{"Cookie": {"session=nameless"}, "Remote-User": {"carol"}}

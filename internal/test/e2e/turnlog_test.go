@@ -49,7 +49,7 @@ func TestTurnLog(t *testing.T) {
 		return line != nil
 	})
 	for key, want := range map[string]any{
-		"logger": "http.handlers.codex.turns", "request_id": "req-of-a-turn", "user": "alice", "model": "gpt-5", "output_mode": "openai-json",
+		"logger": "http.handlers.codex.turns", "request_id": "req-of-a-turn", "user": "alice@" + s.addr, "model": "gpt-5", "output_mode": "openai-json",
 		"route": "chat", "status": 200.0, "stream": true, "choice": 0.0,
 	} {
 		if line[key] != want {
