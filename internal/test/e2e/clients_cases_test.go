@@ -1,6 +1,11 @@
 package e2e
 
-import "github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
 
 // clientCase is a request and the answer that every client must get. Fields with a
 // JSON name are for the client.
@@ -122,14 +127,27 @@ const (
 
 var formObject any = map[string]any{"title": "Grüße", "count": 3.0}
 
-// fillForm answers formPrompt with the form if the request has its schema.
+// fillForm answers formPrompt with the form if the request has its schema: in the format,
+// or, as Genkit sends it, in a message behind the prompt.
 func fillForm(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
-	if r.UserText() != formPrompt {
+	text := r.UserText()
+	inWords := isForm(json.RawMessage(braced(text)))
+	if text != formPrompt && !inWords {
 		return scriptedmodel.Script{}, false
 	}
 	answer := scriptedmodel.Say("Which form?")
-	if format := r.Text.Format; format.Type == "json_schema" && isForm(format.Schema) {
+	format := r.Text.Format
+	if format.Type == "json_schema" && isForm(format.Schema) || inWords {
 		answer = formText
 	}
 	return scriptedmodel.Script{Output: []scriptedmodel.Output{answer}, Chunk: 4}, true
+}
+
+// braced returns what is between the first brace of a text and its last.
+func braced(text string) string {
+	begin, end := strings.Index(text, "{"), strings.LastIndex(text, "}")
+	if begin < 0 || end < begin {
+		return ""
+	}
+	return text[begin : end+1]
 }

@@ -27,7 +27,7 @@ async function rounds(baseURL, c, ask) {
   return { ...saw(second), calls: callsOf(first) };
 }
 
-function saw(message) {
+export function saw(message) {
   const { input_tokens, output_tokens, total_tokens, input_token_details, output_token_details } =
     message.usage_metadata;
   return {
