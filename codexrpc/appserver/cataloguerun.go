@@ -47,13 +47,13 @@ func (cfg *Config) startCatalogue(dir string, env []string, timeout time.Duratio
 	if i < 1 {
 		return nil, fmt.Errorf("the command %q does not run codex with %q: it cannot be asked for its models", cfg.Command, appServerCommand)
 	}
-	command := slices.Concat(cfg.Command[:i], catalogueArgs)
+	args := slices.Concat(cfg.Command[1:i], catalogueArgs)
 	r := &catalogueRun{}
 	r.ctx, r.abort = context.WithCancelCause(context.Background())
 	r.timer = time.AfterFunc(timeout, func() { r.abort(fmt.Errorf("it did not end within %s", timeout)) })
 	r.output = &boundedBuffer{limit: maxCatalogue, full: func() { r.abort(fmt.Errorf("it printed more than %d bytes", maxCatalogue)) }}
 	r.stderr = &boundedBuffer{limit: maxComplaint}
-	r.cmd = exec.CommandContext(r.ctx, command[0], command[1:]...)
+	r.cmd = exec.CommandContext(r.ctx, executable(cfg.Command[0]), args...)
 	r.cmd.Dir, r.cmd.Env = dir, env
 	r.cmd.Stdout, r.cmd.Stderr = r.output, r.stderr
 	ownGroup(r.cmd) // the program may be a launcher

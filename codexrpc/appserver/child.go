@@ -42,8 +42,8 @@ func newChild(program *Program, logger func() *slog.Logger) *child {
 	return c
 }
 
-// wait waits for the exit. Then it kills the process group: the program from npm is
-// a launcher whose child may live on and keep the pipes open.
+// wait waits for the exit. Then it kills the process group: the program may be a
+// launcher, as npm's is, whose child may live on and keep the pipes open.
 func (c *child) wait() {
 	defer close(c.exited)
 	c.status = c.program.Wait()

@@ -33,7 +33,7 @@ func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
 		}
 		return program, nil
 	}
-	cmd := exec.Command(cfg.Command[0], cfg.Command[1:]...)
+	cmd := exec.Command(executable(cfg.Command[0]), cfg.Command[1:]...)
 	cmd.Dir, cmd.Env = dir, env
 	ownGroup(cmd)
 	program, err := fork(cmd)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -31,13 +32,18 @@ func kill(t *testing.T, name string) (pids []int) {
 }
 
 // TestCodexKilled checks that the turns of a killed codex end with an error that can be
-// retried, and that another codex serves the next requests. The npm package has a
-// launcher whose native child outlives it. Killing either must leave nothing behind.
+// retried, and that another codex serves the next requests. A command may be a launcher
+// whose child outlives it. Killing either must leave nothing behind.
 func TestCodexKilled(t *testing.T) {
 	s := newSite(t, "")
-	for _, name := range []string{"codex", "node"} {
+	for _, name := range []string{"codex", "launcher"} {
 		t.Run(name, func(t *testing.T) {
 			s := s.at(t)
+			if name == "launcher" {
+				name = "sh"
+				s.load(s.caddyfile(fmt.Sprintf("app_server sh -c \"exec 3<&0; %s app-server <&3 & wait\" {\nhome %s\n}", codexBinary, s.home)))
+				s.waitReady()
+			}
 			s.waitOpen(0) // earlier streams have ended
 			var wg sync.WaitGroup
 			wg.Go(func() {

@@ -1,0 +1,23 @@
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/rig"
+)
+
+// TestNativeCodex checks that Caddy starts the native codex also where the command is
+// the launcher of the npm package, so that no Node runs beside it.
+func TestNativeCodex(t *testing.T) {
+	s := newSite(t, "")
+	if text := s.ask("say:native"); text != "native" {
+		t.Errorf("%q", text)
+	}
+	waitFor(t, "the run for the catalogue to end", func() bool { return len(children()) == 1 })
+	pid := rig.Below(os.Getpid())[0]
+	if name := rig.Name(pid); !strings.HasPrefix(name, "codex") {
+		t.Errorf("the app-server is a %q", name)
+	}
+}
