@@ -49,8 +49,8 @@ func mayHave(name string, named []string) bool {
 }
 
 // environ returns the environment of programs with a home: the inherited variables,
-// directories of their own, and Config.Env, which cannot change CODEX_HOME. Of two
-// values for one name the later one counts.
+// directories of their own, Config.Env, which cannot change CODEX_HOME, and the
+// variables for the certificates. Of two values for one name the later one counts.
 func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	named := home.config.variables()
 	for _, variable := range os.Environ() {
@@ -65,5 +65,7 @@ func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Env)) {
 		env = append(env, name+"="+cfg.Env[name])
 	}
-	return append(env, homeVariable+"="+home.codex())
+	env = append(env, homeVariable+"="+home.codex())
+	all := append(slices.Clone(env), home.variables...) // Codex adds these itself
+	return append(env, systemTrust().certificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
 }

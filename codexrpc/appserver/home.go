@@ -46,11 +46,15 @@ const maxLinks = 4096
 //	user/          its home directory, with links to the entries of the user's, except
 //	               agentsDir, so that programs find their files
 //	model-….json, fallback.json   see [catalogue]
+//	certificate…   see trustStore
 type privateHome struct {
 	path     string
 	operator string // the operator's CODEX_HOME; empty: there is none
 	login    LoginFile
 	config   operatorConfig
+	// variables are those of the .env file, as NAME=VALUE with a value as it is
+	// spelled there.
+	variables []string
 }
 
 func (h *privateHome) codex() string { return filepath.Join(h.path, "codex") }
@@ -184,6 +188,7 @@ func (h *privateHome) copyVariables() error {
 	for line := range bytes.Lines(content) {
 		if set := assignment.FindSubmatch(line); set != nil && mayHave(string(set[1]), named) {
 			kept = append(kept, line...)
+			h.variables = append(h.variables, string(set[1])+"="+string(bytes.TrimSpace(line[len(set[0]):])))
 		}
 	}
 	if len(kept) == 0 {
