@@ -25,8 +25,8 @@ func benchDelta(text string) string {
 }
 
 // maxDeltaAllocs bounds the allocations of one delta, from the line to the
-// consumer: the copy of the line, and now and then a larger batch.
-const maxDeltaAllocs = 2
+// consumer: the copy of its text.
+const maxDeltaAllocs = 1
 
 func TestDeltaAllocations(t *testing.T) {
 	c := newTestConn()

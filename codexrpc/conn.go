@@ -157,7 +157,7 @@ func (c *Conn) readLoop() {
 			}
 			c.Fail(err)
 			return
-		case !c.isEcho(line):
+		default:
 			c.dispatch(line)
 		}
 	}
@@ -165,6 +165,13 @@ func (c *Conn) readLoop() {
 
 // dispatch handles one message.
 func (c *Conn) dispatch(line []byte) {
+	if d, ok := parseDelta(line); ok {
+		c.handleDelta(&d)
+		return
+	}
+	if c.isEcho(line) {
+		return
+	}
 	m, err := parseMessage(line)
 	switch {
 	case err != nil:
@@ -212,7 +219,13 @@ func (c *Conn) handleNotification(m message) {
 		c.count(&c.stats.Unrouted)
 		return
 	}
-	switch err := t.accept(e); {
+	c.countRefused(t.accept(e))
+}
+
+// countRefused counts an event that a thread did not accept. err may be nil.
+func (c *Conn) countRefused(err error) {
+	switch {
+	case err == nil:
 	case errors.Is(err, errUnrouted):
 		c.count(&c.stats.Unrouted)
 	case errors.Is(err, ErrTooSlow):

@@ -71,9 +71,7 @@ func TestEchoIsNotCopied(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range rounds {
-			if !c.isEcho(line) {
-				c.dispatch(line)
-			}
+			c.dispatch(line)
 		}
 		runtime.ReadMemStats(&after)
 		if bytes := (after.TotalAlloc - before.TotalAlloc) / rounds; bytes > 64<<10 {
@@ -95,9 +93,7 @@ func TestEchoedCallsDoNotFillTheQueue(t *testing.T) {
 		line := fmt.Appendf(nil, `{"method":"rawResponseItem/completed","params":{"threadId":"thr-1","turnId":"auto-compact-0","item":{"type":"function_call","arguments":"%s"}}}`,
 			strings.Repeat("x", size))
 		for range 100 {
-			if !c.isEcho(line) {
-				c.dispatch(line)
-			}
+			c.dispatch(line)
 		}
 	}
 	if thread.queue.bytes != 0 {

@@ -17,6 +17,9 @@ type queue struct {
 
 	mu     sync.Mutex
 	events []Event
+	open   bool   // the last event is a delta whose text is in text, not yet in the event
+	text   []byte // of that event
+	itemID string // of the last delta
 	bytes  int
 	err    error         // why no more events will come
 	wake   chan struct{} // capacity 1: there may be something to take
@@ -31,16 +34,80 @@ func (q *queue) push(e *Event) bool {
 	if q.err != nil {
 		return true
 	}
-	q.bytes += e.size + eventOverhead
-	if q.bytes > q.limit {
-		q.events, q.err = nil, ErrTooSlow
-		q.signal()
+	if !q.grow(e.size + eventOverhead) {
 		return false
 	}
+	q.seal()
 	q.events = append(q.events, *e)
 	q.signal()
 	return true
 }
+
+// maxJoined bounds the text of deltas that are joined, in bytes, so that no client gets a
+// very long chunk.
+const maxJoined = 4 << 10
+
+// pushDelta appends a delta of a thread's turn, as push does. Deltas of one item that wait together
+// become one event: a consumer that keeps up gets each, one that does not gets fewer
+// instead of falling further behind.
+func (q *queue) pushDelta(d *delta, threadID, turnID string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err != nil {
+		return true
+	}
+	if q.joins(d, turnID) {
+		if !q.grow(len(d.text)) {
+			return false
+		}
+		q.text = append(q.text, d.text...)
+		return true // the consumer has a signal for the event
+	}
+	if !q.grow(len(d.text) + eventOverhead) {
+		return false
+	}
+	q.seal()
+	if q.itemID != string(d.itemID) {
+		q.itemID = string(d.itemID)
+	}
+	q.events = append(q.events, Event{Kind: d.kind, Index: d.index, ItemID: q.itemID, threadID: threadID, turnID: turnID})
+	q.open, q.text = true, append(q.text[:0], d.text...)
+	q.signal()
+	return true
+}
+
+// joins reports whether a delta belongs to the last event. The lock is held.
+func (q *queue) joins(d *delta, turnID string) bool {
+	if !q.open || len(q.text)+len(d.text) > maxJoined {
+		return false
+	}
+	last := &q.events[len(q.events)-1]
+	return last.Kind == d.kind && last.Index == d.index && last.ItemID == string(d.itemID) && last.turnID == turnID
+}
+
+// seal ends the text of the last event. The lock is held.
+func (q *queue) seal() {
+	if q.open {
+		q.events[len(q.events)-1].Text = string(q.text)
+		q.open = false
+	}
+}
+
+// grow counts more bytes. It ends the queue and reports false if they are too many. The
+// lock is held.
+func (q *queue) grow(n int) bool {
+	q.bytes += n
+	if q.bytes <= q.limit {
+		return true
+	}
+	q.clear()
+	q.err = ErrTooSlow
+	q.signal()
+	return false
+}
+
+// clear drops the queued events. The lock is held.
+func (q *queue) clear() { q.events, q.bytes, q.open, q.text = nil, 0, false, nil }
 
 // fail ends the queue with an error, which the consumer gets after the events.
 func (q *queue) fail(err error) {
@@ -57,7 +124,7 @@ func (q *queue) drop(err error) {
 	q.fail(err)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.events, q.bytes = nil, 0
+	q.clear()
 }
 
 // reset drops the queued events. It returns the queue's error instead if the queue
@@ -66,7 +133,7 @@ func (q *queue) reset() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.err == nil {
-		q.events, q.bytes = nil, 0
+		q.clear()
 	}
 	return q.err
 }
@@ -84,6 +151,7 @@ func (q *queue) recv(spent []Event) ([]Event, error) {
 	clear(spent) // frees the messages that the old events point into
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.seal()
 	batch := q.events
 	q.events, q.bytes = spent[:0], 0
 	if len(batch) == 0 {

@@ -136,10 +136,10 @@ func TestEventsReachTheirThreadOnly(t *testing.T) {
 			p.delta("thr-2", "trn-2", fmt.Sprint("b", i))
 			p.delta("thr-2", "trn-1", "a turn of another thread")
 		}
-		if got := texts(t, one); got != "a0|a1|a2" {
+		if got := texts(t, one); got != "a0a1a2" {
 			t.Errorf("the first took %q", got)
 		}
-		if got := texts(t, two); got != "b0|b1|b2" {
+		if got := texts(t, two); got != "b0b1b2" {
 			t.Errorf("the second took %q", got)
 		}
 		if n := c.Stats().Unrouted; n != 3 {

@@ -1,0 +1,138 @@
+package codexrpc
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// decodeSlowly decodes a line as one that is not in the form of Codex's deltas.
+func decodeSlowly(line []byte) (e Event, ok bool) {
+	m, err := parseMessage(line)
+	decode := decoders[m.method]
+	if err != nil || decode == nil || m.id != "" {
+		return Event{}, false
+	}
+	decode(m.params, &e)
+	return e, true
+}
+
+// checkDelta checks that a line is no delta for parseDelta, or the one that it is as any
+// other JSON. It reports whether it is one.
+func checkDelta(t *testing.T, line string) bool {
+	t.Helper()
+	d, ok := parseDelta([]byte(line))
+	if !ok {
+		return false
+	}
+	want, known := decodeSlowly([]byte(line))
+	got := Event{Kind: d.kind, Index: d.index, ItemID: string(d.itemID), Text: string(d.text), threadID: string(d.threadID), turnID: string(d.turnID)}
+	if !known || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q is %+v, and slowly %+v", line, got, want)
+	}
+	return true
+}
+
+var deltaLines = []string{
+	benchDelta("a"),
+	benchDelta(""),
+	benchDelta("Grüße, 你👋"),
+	`{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","itemId":"m","delta":"\n\t\"\\\/\u00e9 \ud83d\udc4b \ud83d"},"emittedAtMs":0}`,
+	`{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","itemId":"m","delta":"\\"}}`,
+	`{"method":"item/reasoning/summaryTextDelta","params":{"threadId":"t","turnId":"u","itemId":"r","delta":"x","summaryIndex":12},"emittedAtMs":17}`,
+	`{"method":"item/reasoning/summaryTextDelta","params":{"threadId":"t","turnId":"u","itemId":"r","delta":"x"}}`,
+}
+
+// TestDeltasOfCodex checks that lines in Codex's own form are read in one pass.
+func TestDeltasOfCodex(t *testing.T) {
+	for _, line := range deltaLines {
+		if !checkDelta(t, line) {
+			t.Errorf("%s was not read", line)
+		}
+	}
+}
+
+// TestDamagedDeltas cuts and changes a line at every byte: it is read as JSON or not at
+// all.
+func TestDamagedDeltas(t *testing.T) {
+	for _, line := range deltaLines {
+		for at := range line {
+			checkDelta(t, line[:at])
+			checkDelta(t, line+line[at:])
+			for _, c := range "\"\\{},:x0\x00\xff\n" {
+				checkDelta(t, line[:at]+string(c)+line[at+1:])
+				checkDelta(t, line[:at]+string(c)+line[at:])
+			}
+		}
+	}
+}
+
+// FuzzDelta compares the two ways in which a delta is read.
+func FuzzDelta(f *testing.F) {
+	for _, line := range deltaLines {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) { checkDelta(t, line) })
+}
+
+// TestDeltasAreJoined checks that deltas that wait together come as one event, and which
+// of them do not.
+func TestDeltasAreJoined(t *testing.T) {
+	c := newTestConn()
+	thread := openTestTurn(c, "thr-1", "trn-1")
+	say := func(method, item, text, more string) {
+		c.dispatch(fmt.Appendf(nil, `{"method":%q,"params":{"threadId":"thr-1","turnId":"trn-1","itemId":%q,"delta":%q%s}}`, method, item, text, more))
+	}
+	long := strings.Repeat("x", maxJoined-1)
+	say(methodTextDelta, "m1", "a", "")
+	say(methodTextDelta, "m1", "b\n", "")
+	say(methodReasoningDelta, "m1", "c", `,"summaryIndex":0`)
+	say(methodReasoningDelta, "m1", "d", `,"summaryIndex":0`)
+	say(methodReasoningDelta, "m1", "e", `,"summaryIndex":1`)
+	say(methodTextDelta, "m2", "f", "")
+	c.dispatch([]byte(`{"method":"item/completed","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"agentMessage","id":"m2","text":"f"}}}`))
+	say(methodTextDelta, "m2", "g", "")
+	say(methodTextDelta, "m2", long, "")
+	say(methodTextDelta, "m2", "h", "")
+	var got []string
+	read := func() {
+		events, err := thread.Recv(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			got = append(got, fmt.Sprint(e.Kind, e.ItemID, e.Index, strings.ReplaceAll(e.Text, long, "…")))
+		}
+	}
+	read()
+	say(methodTextDelta, "m2", "i", "") // after a batch, a new event
+	read()
+	want := []string{"2m10ab\n", "3m10cd", "3m11e", "2m20f", "4m20f", "2m20g…", "2m20h", "2m20i"}
+	for i := range want { // fmt.Sprint puts spaces between numbers
+		got[i] = strings.ReplaceAll(got[i], " ", "")
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestJoinedDeltasAreBounded checks that a queue of one long text overflows as any other.
+func TestJoinedDeltasAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		thread.queue.limit = 100_000
+		for range 30_000 {
+			p.delta("thr-1", "trn-1", "word ")
+		}
+		synctest.Wait()
+		if n := c.Stats().Overflowed; n != 1 {
+			t.Errorf("counted %d", n)
+		}
+		if thread.queue.text != nil || thread.queue.events != nil {
+			t.Error("the text is still held")
+		}
+	})
+}
