@@ -35,72 +35,126 @@ type Consumer interface {
 // cause is ErrShutdown, the client is still there, and the turn fails instead.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idle time.Duration) error {
 	defer m.Abandon() // once the turn is done this does nothing
-	silence := time.NewTimer(idle)
-	defer silence.Stop()
-	wake := time.NewTimer(consumer.NextWake())
-	defer wake.Stop()
-	grace := newGraceTimer()
-	defer grace.timer.Stop()
+	clock := newClock()
+	defer clock.timer.Stop()
+	d := driver{m: m, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
 	var events []codexrpc.Event
 	for {
 		var err error
 		if events, err = source.Recv(events); len(events) > 0 {
-			if alive(events) {
-				silence.Reset(idle)
-			}
+			d.heard = d.heard || alive(events)
 			if err := consume(consumer, m.Feed(events)); err != nil || m.Done() {
 				return err
 			}
-			grace.watch(m)
 			continue
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return consume(consumer, m.Fail(err))
-		case grace.over: // and all events that have arrived are processed
-			grace.over = false
-			if err := consume(consumer, m.GraceOver()); err != nil || m.Done() {
-				return err
-			}
-			grace.watch(m)
 		}
+		// All events that have arrived are processed.
+		next, err := d.due(clock.now())
+		if err != nil || m.Done() {
+			return err
+		}
+		clock.ringBy(next)
 		select {
 		case <-source.Ready():
+		case <-clock.rings:
+			clock.set = never
 		case <-ctx.Done():
 			if err := context.Cause(ctx); !errors.Is(err, ErrShutdown) {
 				return err
 			}
 			return consume(consumer, m.Fail(ErrShutdown))
-		case <-grace.timer.C:
-			grace.over = true
-		case <-silence.C:
-			return consume(consumer, m.Fail(ErrIdle))
-		case <-wake.C:
-			if err := consumer.Wake(); err != nil {
-				return err
-			}
-			wake.Reset(consumer.NextWake())
 		}
 	}
 }
 
-// graceTimer measures the grace of a machine.
-type graceTimer struct {
-	timer      *time.Timer
-	generation int
-	over       bool // the timer has fired for this generation
+// driver has the deadlines of a turn, each the time since its beginning.
+type driver struct {
+	m        *Machine
+	consumer Consumer
+	idle     time.Duration
+	heard    bool // the model was not silent since the last call of due
+
+	silence    time.Duration // when the silence of the model ends the turn
+	wake       time.Duration // when the consumer is woken
+	grace      time.Duration // when the grace of the machine is over
+	generation int           // of the machine's grace
 }
 
-func newGraceTimer() *graceTimer {
-	return &graceTimer{timer: time.NewTimer(math.MaxInt64)}
+// due does what is due at a time, and returns when it has to be called again.
+func (d *driver) due(now time.Duration) (next time.Duration, err error) {
+	if d.heard {
+		d.heard, d.silence = false, later(now, d.idle)
+	}
+	d.watchGrace(now)
+	if now >= d.grace {
+		d.grace = never
+		if err := consume(d.consumer, d.m.GraceOver()); err != nil || d.m.Done() {
+			return 0, err
+		}
+		d.watchGrace(now)
+	}
+	if now >= d.silence {
+		return 0, consume(d.consumer, d.m.Fail(ErrIdle))
+	}
+	if now >= d.wake {
+		if err := d.consumer.Wake(); err != nil {
+			return 0, err
+		}
+		d.wake = later(now, d.consumer.NextWake())
+	}
+	return min(d.silence, d.wake, d.grace), nil
 }
 
-// watch restarts the timer when the machine has started a new grace.
-func (g *graceTimer) watch(m *Machine) {
-	after, generation, running := m.Grace()
-	if running && generation != g.generation {
-		g.generation, g.over = generation, false
-		g.timer.Reset(after)
+// watchGrace sets the end of the grace when the machine has started a new one.
+func (d *driver) watchGrace(now time.Duration) {
+	after, generation, running := d.m.Grace()
+	if running && generation != d.generation {
+		d.generation, d.grace = generation, later(now, after)
+	}
+}
+
+// never is later than any time of a turn.
+const never = time.Duration(math.MaxInt64)
+
+// later adds to a time. Beyond the end of all time it is never.
+func later(now, after time.Duration) time.Duration {
+	if after > never-now {
+		return never
+	}
+	return now + after
+}
+
+// clock rings at a time. Deadlines move later with each event; the clock is not set again
+// for that, but rings too early and is set then. So events cost no work on timers, which
+// would wake other threads of the process.
+type clock struct {
+	start time.Time
+	timer *time.Timer
+	rings chan struct{} // capacity 1
+	set   time.Duration // when it rings; never: not at all
+}
+
+func newClock() *clock {
+	c := &clock{start: time.Now(), rings: make(chan struct{}, 1), set: never}
+	c.timer = time.AfterFunc(never, func() {
+		select {
+		case c.rings <- struct{}{}:
+		default:
+		}
+	})
+	return c
+}
+
+func (c *clock) now() time.Duration { return time.Since(c.start) }
+
+// ringBy makes the clock ring at a time, or earlier.
+func (c *clock) ringBy(at time.Duration) {
+	if at < c.set {
+		c.set = at
+		c.timer.Reset(at - c.now())
 	}
 }
 
