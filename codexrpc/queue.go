@@ -45,7 +45,7 @@ func (q *queue) push(e *Event) bool {
 
 // maxJoined bounds the text of deltas that are joined, in bytes, so that no client gets a
 // very long chunk.
-const maxJoined = 4 << 10
+const maxJoined = 2 << 10
 
 // pushDelta appends a delta of a thread's turn, as push does. Deltas of one item that wait together
 // become one event: a consumer that keeps up gets each, one that does not gets fewer

@@ -3,35 +3,112 @@ package sse
 import (
 	"errors"
 	"net/http"
+	"os"
+	"sync"
 	"time"
 )
 
-// arm sets the deadline of the next write.
-func (w *Writer) arm() {
-	if w.noLimit || w.err != nil {
+// watch bounds the time of each write. A deadline that is set before a write and cleared
+// after it costs more than the write of a small frame. So the writes only leave their
+// time, and a timer looks after a limit whether one is in progress, and for how long: one
+// that began since then is looked at again when its time is over. A write that takes too
+// long gets a deadline that has passed.
+//
+// A response writer must not be used once its handler has returned. So the timer uses it
+// only while a write is in progress.
+type watch struct {
+	limit time.Duration
+	rc    *http.ResponseController
+
+	mu    sync.Mutex
+	timer *time.Timer // nil: there was no write yet
+	set   bool        // the timer runs
+	since time.Time   // when the write in progress began; zero: there is none
+	used  bool        // there was a write since the timer was set
+	cut   bool        // a write took too long
+}
+
+// begin is called before a write.
+func (w *watch) begin(now time.Time) {
+	if w.limit <= 0 {
 		return
 	}
-	deadline := time.Now().Add(w.opts.WriteTimeout)
-	err := w.rc.SetWriteDeadline(deadline)
-	switch {
-	case errors.Is(err, http.ErrNotSupported):
-		w.noLimit = true
-	case err != nil:
-		w.fail("set the write deadline", err)
-	default:
-		w.deadline = deadline
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.since, w.used = now, true
+	if w.set {
+		return
+	}
+	w.set = true
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.limit, w.look)
+	} else {
+		w.timer.Reset(w.limit)
 	}
 }
 
-// disarm clears the deadline. An HTTP/2 stream is reset when its deadline passes,
-// even without a write in progress, and on HTTP/1 the deadline would also apply to
-// the next response on the connection.
-func (w *Writer) disarm() {
-	if w.deadline.IsZero() {
+// end is called after a write. It reports whether the write took too long: then the
+// connection cannot be used any more, even if the write was complete just before.
+func (w *watch) end() (cut bool) {
+	if w.limit <= 0 {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.since = time.Time{}
+	return w.cut
+}
+
+// stop stops the timer. No write is in progress.
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.set {
+		w.set = !w.timer.Stop()
+	}
+}
+
+// look cuts the write in progress if it has taken too long. Without any writes the timer
+// is not set again.
+func (w *watch) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set = false
+	next := w.limit
+	switch {
+	case !w.since.IsZero():
+		if next = w.limit - time.Since(w.since); next <= 0 {
+			// A response writer without deadlines cannot be cut.
+			w.cut = !errors.Is(w.rc.SetWriteDeadline(time.Now().Add(-time.Second)), http.ErrNotSupported)
+			return
+		}
+	case !w.used:
 		return
 	}
-	w.deadline = time.Time{}
-	if err := w.rc.SetWriteDeadline(time.Time{}); err != nil && w.err == nil {
+	w.set, w.used = true, false
+	w.timer.Reset(next)
+}
+
+// begin begins a write.
+func (w *Writer) begin() {
+	w.lastSent = time.Now()
+	w.watch.begin(w.lastSent)
+}
+
+// end ends a write.
+func (w *Writer) end() {
+	if w.watch.end() && !errors.Is(w.err, ErrStalled) {
+		w.err = nil
+		w.fail("write", os.ErrDeadlineExceeded)
+	}
+}
+
+// liftDeadline clears the deadline that the server may have set.
+func (w *Writer) liftDeadline() {
+	if w.opts.WriteTimeout <= 0 {
+		return
+	}
+	if err := w.rc.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		w.fail("clear the write deadline", err)
 	}
 }

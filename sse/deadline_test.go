@@ -82,7 +82,7 @@ func serve(t *testing.T, http2 bool, h http.HandlerFunc) (client *http.Client, d
 }
 
 // TestStalledClient checks that the stream ends after the write timeout when the
-// client stops reading, on either protocol.
+// client stops reading, on either protocol, also some time after an earlier write.
 func TestStalledClient(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(map[bool]string{false: "HTTP1", true: "HTTP2"}[http2], func(t *testing.T) {
@@ -103,6 +103,7 @@ func testStalledClient(t *testing.T, http2 bool) {
 			result <- outcome{err, 0}
 			return
 		}
+		time.Sleep(7 * time.Second)
 		begin := time.Now()
 		frame := bytes.Repeat([]byte("x"), 64<<10)
 		for {

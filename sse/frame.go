@@ -3,7 +3,6 @@ package sse
 import (
 	"bytes"
 	"strings"
-	"time"
 )
 
 // doneMark is the data of the last frame of a stream in the OpenAI API.
@@ -94,11 +93,9 @@ func lineBreak(data []byte) int {
 	return lf
 }
 
-// endFrame writes the empty line after a frame, and clears the deadline that a
-// full buffer may have set.
+// endFrame writes the empty line after a frame.
 func (w *Writer) endFrame() error {
 	w.text("\n")
-	w.disarm()
 	return w.err
 }
 
@@ -121,9 +118,9 @@ func (w *Writer) text(s string) {
 // room makes room for at least one byte. It reports whether there was no error.
 func (w *Writer) room() bool {
 	if w.err == nil && len(w.buf) == bufferSize {
-		w.arm()
+		w.begin()
 		w.writeBuffer()
-		w.lastSent = time.Now()
+		w.end()
 	}
 	return w.err == nil
 }

@@ -8,12 +8,11 @@ import (
 
 // response is a response writer that records the calls to it, in order.
 type response struct {
-	header   http.Header
-	status   int
-	body     []byte
-	writes   []int    // sizes
-	log      []string // "header", "write", "flush", "arm", "disarm"
-	deadline time.Time
+	header http.Header
+	status int
+	body   []byte
+	writes []int    // sizes
+	log    []string // "header", "write", "flush", "deadline", "no deadline"
 
 	writeErr, flushErr, deadlineErr error
 }
@@ -47,11 +46,10 @@ func (r *response) FlushError() error {
 }
 
 func (r *response) SetWriteDeadline(t time.Time) error {
-	r.deadline = t
 	if t.IsZero() {
-		r.log = append(r.log, "disarm")
+		r.log = append(r.log, "no deadline")
 	} else {
-		r.log = append(r.log, "arm")
+		r.log = append(r.log, "deadline")
 	}
 	return r.deadlineErr
 }

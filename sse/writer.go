@@ -34,11 +34,10 @@ type WriterOptions struct {
 // a frame allocates nothing. The first flush also writes the status 200 and the
 // headers of an event stream.
 //
-// The connection has a write deadline only while a write or a flush runs, so the
-// deadline affects neither an idle HTTP/2 stream nor the next request on a
-// kept-alive connection. A response writer without deadlines is used without
-// them. A write deadline set by the server (http.Server.WriteTimeout) is cleared,
-// unless WriteTimeout is zero.
+// The connection gets a write deadline only when a write or a flush takes too long, so
+// that no deadline affects an idle HTTP/2 stream or the next request on a kept-alive
+// connection. A response writer without deadlines is used without them. A write deadline
+// set by the server (http.Server.WriteTimeout) is cleared, unless WriteTimeout is zero.
 //
 // The first error is kept and returned by every later call. A Writer is not safe
 // for concurrent use.
@@ -50,20 +49,19 @@ type Writer struct {
 	buf      []byte    // frames not yet written, at most bufferSize bytes
 	started  bool      // the header has been written
 	lastSent time.Time // time of the last write or flush
-	deadline time.Time // of the write in progress; zero if none is set
-	noLimit  bool      // the response writer has no deadlines
-	err      error     // the first failure, or ErrClosed
+	watch    watch
+	err      error // the first failure, or ErrClosed
 }
 
 // NewWriter returns a Writer for the response w. Nothing is written yet.
 func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
+	rc := http.NewResponseController(w)
 	return &Writer{
 		w:        w,
-		rc:       http.NewResponseController(w),
+		rc:       rc,
 		opts:     opts,
-		buf:      make([]byte, 0, bufferSize),
 		lastSent: time.Now(),
-		noLimit:  opts.WriteTimeout <= 0,
+		watch:    watch{limit: opts.WriteTimeout, rc: rc},
 	}
 }
 
@@ -81,16 +79,14 @@ func (w *Writer) Flush() error {
 	if w.err != nil {
 		return w.err
 	}
-	defer w.disarm()
-	w.arm()
+	w.begin()
 	w.writeBuffer()
-	if w.err != nil {
-		return w.err
+	if w.err == nil {
+		if err := w.rc.Flush(); err != nil {
+			w.fail("flush", err)
+		}
 	}
-	if err := w.rc.Flush(); err != nil {
-		w.fail("flush", err)
-	}
-	w.lastSent = time.Now()
+	w.end()
 	return w.err
 }
 
@@ -102,12 +98,18 @@ func (w *Writer) Close() error {
 	if w.err == nil && (w.started || len(w.buf) > 0) {
 		w.err = w.Flush()
 	}
+	w.Release()
 	if w.err != nil {
 		return w.err
 	}
 	w.err = ErrClosed
 	return nil
 }
+
+// Release frees what the Writer holds besides its buffer: a timer, which otherwise ends
+// by itself after twice the write timeout. It is for streams that are given up; Close
+// includes it.
+func (w *Writer) Release() { w.watch.stop() }
 
 // writeBuffer writes the buffer to the response writer, and the header before it
 // the first time.
@@ -116,6 +118,9 @@ func (w *Writer) writeBuffer() {
 		return
 	}
 	if !w.started {
+		if w.liftDeadline(); w.err != nil {
+			return
+		}
 		w.started = true
 		h := w.w.Header()
 		h.Set("Content-Type", ContentType)

@@ -15,6 +15,7 @@ import (
 // response or until the client leaves. The response does not depend on that.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
 	writer := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: g.opts.Keepalive})
+	defer writer.Release()
 	wake := time.NewTimer(writer.NextKeepalive())
 	defer wake.Stop()
 	for {

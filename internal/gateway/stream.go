@@ -53,6 +53,12 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
+// close releases what the answer holds.
+func (s *streamResponder) close() {
+	s.events.close()
+	s.writer.Release()
+}
+
 // flush sends what is written, with the end of the stream if it is due.
 func (s *streamResponder) flush() error {
 	if s.encoder.Done() {
