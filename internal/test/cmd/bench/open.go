@@ -56,7 +56,13 @@ func openStreams(ctx context.Context, s *server, n int, q request, measure func(
 	return errors.Join(err, <-ended)
 }
 
-// paced measures streams whose deltas come one by one.
+// pacedStreams returns a load of so many streams whose deltas come one by one.
+func pacedStreams(streams int, pace time.Duration) func(context.Context, options, *server) (figures, error) {
+	return func(ctx context.Context, o options, s *server) (figures, error) {
+		return paced(ctx, o, s, streams, pace)
+	}
+}
+
 func paced(ctx context.Context, o options, s *server, streams int, pace time.Duration) (figures, error) {
 	var mu sync.Mutex
 	var delays []time.Duration

@@ -26,20 +26,9 @@ type figures []figure
 func scenarios() []scenario {
 	return []scenario{
 		{name: "blast", run: blast},
-		{name: "paced", run: func(ctx context.Context, o options, s *server) (figures, error) {
-			var all figures
-			for _, p := range []struct {
-				streams int
-				pace    time.Duration
-			}{{1, 10 * time.Millisecond}, {64, 40 * time.Millisecond}, {500, 200 * time.Millisecond}} {
-				got, err := paced(ctx, o, s, p.streams, p.pace)
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, got...)
-			}
-			return all, nil
-		}},
+		{name: "paced1", run: pacedStreams(1, 10*time.Millisecond)},
+		{name: "paced64", run: pacedStreams(64, 40*time.Millisecond)},
+		{name: "paced500", run: pacedStreams(500, 200*time.Millisecond)},
 		{name: "requests", run: requests},
 		{name: "prompts", run: prompts},
 		{name: "memory", run: memory, fresh: true},
