@@ -254,6 +254,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		Running:       runningResponses,
 		Observer:      observer{turns: ctx.Logger().Named(turnLogger)},
 		User:          h.accountOf,
+		OwnDeadlines:  ownDeadlines,
 		Logger:        ctx.Slogger(),
 		WebSearch:     h.WebSearch,
 		NoReasoning:   !*h.Reasoning,

@@ -18,7 +18,7 @@ import (
 // only while a write is in progress.
 type watch struct {
 	limit time.Duration
-	rc    *http.ResponseController
+	rc    *http.ResponseController // of the server's own response writer
 
 	mu    sync.Mutex
 	timer *time.Timer // nil: there was no write yet
@@ -78,9 +78,10 @@ func (w *watch) look() {
 	switch {
 	case !w.since.IsZero():
 		if next = w.limit - time.Since(w.since); next <= 0 {
-			// A response writer without deadlines cannot be cut.
-			w.cut = !errors.Is(w.rc.SetWriteDeadline(time.Now().Add(-time.Second)), http.ErrNotSupported)
-			return
+			if errors.Is(w.rc.SetWriteDeadline(time.Now().Add(-time.Second)), http.ErrNotSupported) {
+				return // a response writer without deadlines cannot be cut
+			}
+			w.cut, next = true, time.Second // again, should another deadline have replaced this one
 		}
 	case !w.used:
 		return
@@ -108,7 +109,7 @@ func (w *Writer) liftDeadline() {
 	if w.opts.WriteTimeout <= 0 {
 		return
 	}
-	if err := w.rc.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := w.watch.rc.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		w.fail("clear the write deadline", err)
 	}
 }

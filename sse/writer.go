@@ -61,7 +61,19 @@ func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
 		rc:       rc,
 		opts:     opts,
 		lastSent: time.Now(),
-		watch:    watch{limit: opts.WriteTimeout, rc: rc},
+		watch:    watch{limit: opts.WriteTimeout, rc: http.NewResponseController(innermost(w))},
+	}
+}
+
+// innermost returns the response writer of the server. Those around it may not expect a
+// deadline while they write.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = outer.Unwrap()
 	}
 }
 

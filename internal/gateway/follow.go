@@ -14,7 +14,7 @@ import (
 // follow streams the events of a background response, from a number on, to the end of the
 // response or until the client leaves. The response does not depend on that.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
-	writer := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: g.opts.Keepalive})
+	writer := g.newWriter(w, r)
 	defer writer.Release()
 	wake := time.NewTimer(writer.NextKeepalive())
 	defer wake.Stop()

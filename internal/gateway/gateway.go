@@ -51,6 +51,9 @@ type Options struct {
 	Running      *objects.Running          // the responses under way, over reloads; nil: only these
 	Observer     Observer
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
+	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream:
+	// from then on the gateway bounds each write by [WriteTimeout], and the server need not.
+	OwnDeadlines func(*http.Request)
 	// Key returns the key of a request, which has its limits; a nil key has none. The error
 	// is that the key is not valid any more. Nil: no key has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)

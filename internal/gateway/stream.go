@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -14,8 +15,8 @@ const (
 	// headerDelay is how long a stream's header waits for the first output, so
 	// that an immediate failure can still be an HTTP status.
 	headerDelay = time.Second
-	// writeTimeout is how long a client may take to accept what is written.
-	writeTimeout = 30 * time.Second
+	// WriteTimeout is how long the client of a stream may take to accept what is written.
+	WriteTimeout = 30 * time.Second
 )
 
 // streamResponder writes an answer as server-sent events while the turns run.
@@ -28,8 +29,16 @@ type streamResponder struct {
 	header time.Time // when the header goes out at the latest
 }
 
+// newWriter returns a writer for a stream of events.
+func (g *Gateway) newWriter(w http.ResponseWriter, r *http.Request) *sse.Writer {
+	if g.opts.OwnDeadlines != nil {
+		g.opts.OwnDeadlines(r)
+	}
+	return sse.NewWriter(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
+}
+
 func (g *Gateway) newStreamResponder(x *exchange, form form) *streamResponder {
-	writer := sse.NewWriter(x.w, sse.WriterOptions{WriteTimeout: writeTimeout, Keepalive: g.opts.Keepalive})
+	writer := g.newWriter(x.w, x.r)
 	encoder := form.stream(writer)
 	s := &streamResponder{
 		g:       g,
