@@ -30,17 +30,18 @@ func newQueue() *queue { return &queue{limit: maxQueued, wake: make(chan struct{
 // push appends an event. It reports false, once, when that overflows the queue.
 func (q *queue) push(e *Event) bool {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.err != nil {
+		q.mu.Unlock()
 		return true
 	}
-	if !q.grow(e.size + eventOverhead) {
-		return false
+	fits := q.grow(e.size + eventOverhead)
+	if fits {
+		q.seal()
+		q.events = append(q.events, *e)
 	}
-	q.seal()
-	q.events = append(q.events, *e)
-	q.signal()
-	return true
+	q.mu.Unlock()
+	q.signal() // a consumer that runs at once finds the lock free
+	return fits
 }
 
 // maxJoined bounds the text of deltas that are joined, in bytes, so that no client gets a
@@ -52,28 +53,36 @@ const maxJoined = 2 << 10
 // instead of falling further behind.
 func (q *queue) pushDelta(d *delta, threadID, turnID string) bool {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.err != nil {
+		q.mu.Unlock()
 		return true
 	}
-	if q.joins(d, turnID) {
-		if !q.grow(len(d.text)) {
-			return false
+	joins, cost := q.joins(d, turnID), len(d.text)
+	if !joins {
+		cost += eventOverhead
+	}
+	fits := q.grow(cost)
+	if fits {
+		if !joins {
+			q.begin(d, threadID, turnID)
 		}
 		q.text = append(q.text, d.text...)
-		return true // the consumer has a signal for the event
 	}
-	if !q.grow(len(d.text) + eventOverhead) {
-		return false
+	q.mu.Unlock()
+	if !joins || !fits { // otherwise the consumer has a signal for the event
+		q.signal()
 	}
+	return fits
+}
+
+// begin appends an event for a delta, without its text. The lock is held.
+func (q *queue) begin(d *delta, threadID, turnID string) {
 	q.seal()
 	if q.itemID != string(d.itemID) {
 		q.itemID = string(d.itemID)
 	}
 	q.events = append(q.events, Event{Kind: d.kind, Index: d.index, ItemID: q.itemID, threadID: threadID, turnID: turnID})
-	q.open, q.text = true, append(q.text[:0], d.text...)
-	q.signal()
-	return true
+	q.open, q.text = true, q.text[:0]
 }
 
 // joins reports whether a delta belongs to the last event. The lock is held.
@@ -102,7 +111,6 @@ func (q *queue) grow(n int) bool {
 	}
 	q.clear()
 	q.err = ErrTooSlow
-	q.signal()
 	return false
 }
 

@@ -38,6 +38,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	clock := newClock()
 	defer clock.timer.Stop()
 	d := driver{m: m, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
+	ready, gone := source.Ready(), ctx.Done()
 	var events []codexrpc.Event
 	for {
 		var err error
@@ -58,10 +59,10 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 		}
 		clock.ringBy(next)
 		select {
-		case <-source.Ready():
+		case <-ready:
 		case <-clock.rings:
 			clock.set = never
-		case <-ctx.Done():
+		case <-gone:
 			if err := context.Cause(ctx); !errors.Is(err, ErrShutdown) {
 				return err
 			}
