@@ -101,12 +101,15 @@ func (s *server) callThread(method, id string, params gjson.Result) {
 	t := s.threads[params.Get("threadId").Str]
 	s.mu.Unlock()
 	switch {
-	case !slices.Contains([]string{"thread/inject_items", "thread/unsubscribe", "turn/start", "turn/interrupt"}, method):
+	case !slices.Contains([]string{"thread/inject_items", "thread/unsubscribe", "turn/start", "turn/interrupt", "turn/steer"}, method):
 		s.refuse(id, codeInvalid, "Invalid request: unknown variant `%s`", method)
 	case t == nil:
 		s.refuse(id, codeInvalid, "thread not found: %s", params.Get("threadId").Str)
 	case method == "thread/inject_items":
+		s.mu.Lock()
 		t.history += historyKey(params.Get("items"))
+		t.thought += reasoningKey(params.Get("items"))
+		s.mu.Unlock()
 		s.answer(id, `{}`)
 	case method == "thread/unsubscribe":
 		s.mu.Lock()
@@ -115,6 +118,8 @@ func (s *server) callThread(method, id string, params gjson.Result) {
 		s.answer(id, `{"status":"unsubscribed"}`)
 	case method == "turn/start":
 		s.startTurn(t, id, params)
+	case method == "turn/steer":
+		s.steer(t, id, params)
 	case method == "turn/interrupt":
 		s.interrupt(t, id, params.Get("turnId").Str)
 	}

@@ -61,7 +61,11 @@ func connect(t *testing.T, opts Options) (c *codexrpc.Conn, served <-chan error)
 		_ = toClient.Close()
 		_ = fromClient.Close()
 	}()
-	c = codexrpc.NewConn(&answering{Transport: codexrpc.NewStdio(fromServer, toServer)}, nil)
+	var transport codexrpc.Transport = codexrpc.NewStdio(fromServer, toServer)
+	if opts.Turn == nil { // a recorded turn does not wait for the test
+		transport = &answering{Transport: transport}
+	}
+	c = codexrpc.NewConn(transport, nil)
 	t.Cleanup(func() {
 		_ = c.Close()
 		<-done

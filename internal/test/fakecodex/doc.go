@@ -24,6 +24,7 @@
 // recording does not have ends the turn at once, with turn/completed and the
 // status interrupted. Threads run concurrently.
 //
-// [Options].Turn makes turns that are not recorded, and [Faults] make the server
-// misbehave.
+// [Options].Turn makes turns that are not recorded. Their threads remember them, as those
+// of the real program do, and a turn can go on with the results of its calls.
+// [Faults] make the server misbehave.
 package fakecodex

@@ -31,8 +31,21 @@ func historyKey(items gjson.Result) string {
 			key.WriteString(item.Get("name").Str + separator + item.Get("arguments").Str + separator)
 		case "function_call_output":
 			key.WriteString(contentKey(item.Get("output")))
+		case "reasoning": // see reasoningKey
 		default:
 			key.WriteString(contentKey(item.Get("content")))
+		}
+		return true
+	})
+	return key.String()
+}
+
+// reasoningKey returns the encrypted contents of injected items.
+func reasoningKey(items gjson.Result) string {
+	var key strings.Builder
+	items.ForEach(func(_, item gjson.Result) bool {
+		if item.Get("type").Str == "reasoning" {
+			key.WriteString(item.Get("encrypted_content").Str + separator)
 		}
 		return true
 	})

@@ -16,11 +16,13 @@ type player struct {
 	id     string // id of the live turn
 	start  string // id of the client's turn/start
 
-	interrupts chan string // id of the client's turn/interrupt; capacity 1
-	interrupt  string      // the id received from interrupts
-	requests   map[string]<-chan struct{}
-	live       *strings.Replacer // replaces recorded ids by live ones
-	sent       int               // number of messages
+	interrupts chan string         // id of the client's turn/interrupt; capacity 1
+	interrupt  string              // the id received from interrupts
+	requests   map[string]*request // by their recorded ids
+	calls      []*request          // of tools
+	told       map[string]bool     // items that are in the history
+	live       *strings.Replacer   // replaces recorded ids by live ones
+	sent       int                 // number of messages
 }
 
 // outcome is the result of a step.
@@ -35,7 +37,7 @@ const (
 // play plays the turn to its end.
 func (p *player) play() {
 	defer p.leave()
-	p.requests = make(map[string]<-chan struct{})
+	p.requests, p.told = make(map[string]*request), make(map[string]bool)
 	p.live = strings.NewReplacer(jsontext.Quote(p.turn.thread), jsontext.Quote(p.thread.id), jsontext.Quote(p.turn.id), jsontext.Quote(p.id))
 	result := goOn
 	for i := 0; i < len(p.turn.steps) && result == goOn; i++ {
@@ -45,6 +47,7 @@ func (p *player) play() {
 		result = p.step(p.turn.steps[i], expects(p.turn.steps[i:]))
 	}
 	if result == cutShort {
+		p.extend(aborted+separator, "")
 		p.server.answer(p.interrupt, `{}`)
 		p.leave()
 		p.server.send(completed(p.thread.id, p.id, "interrupted", "null"))
@@ -79,6 +82,8 @@ func (p *player) step(s step, expected bool) outcome {
 		return p.await(p.interrupts, nil)
 	case awaitAnswer:
 		return p.awaitAnswer(p.requests[s.id], expected)
+	case resume:
+		return p.resume()
 	}
 	if result := p.pace(max(s.pause, p.server.opts.Faults.Delay), expected); result != goOn {
 		return result
@@ -89,10 +94,16 @@ func (p *player) step(s step, expected bool) outcome {
 	case sendInterruptAnswer:
 		p.server.send(p.rewrite(s, p.interrupt))
 	case sendRequest:
-		id, answered := p.server.request()
-		p.requests[s.id] = answered
+		id, made := p.server.request()
+		p.requests[s.id] = made
+		if strings.Contains(s.message, `"item/tool/call"`) {
+			p.calls = append(p.calls, made)
+		}
 		p.server.send(p.rewrite(s, strconv.Itoa(id)))
 	default:
+		if p.server.opts.Turn != nil {
+			p.record(s.message)
+		}
 		p.server.send(p.live.Replace(s.message))
 	}
 	p.sent++
@@ -122,11 +133,11 @@ func (p *player) await(interrupts <-chan string, done <-chan struct{}) outcome {
 
 // awaitAnswer waits for the client's answer to a request of the recording. It does
 // not wait if the recording has an interrupt later on: then there is no answer.
-func (p *player) awaitAnswer(answered <-chan struct{}, expected bool) outcome {
-	if answered == nil || expected {
+func (p *player) awaitAnswer(asked *request, expected bool) outcome {
+	if asked == nil || expected {
 		return goOn
 	}
-	return p.await(p.interrupts, answered)
+	return p.await(p.interrupts, asked.answered)
 }
 
 // pace checks for an interrupt, waits, and stalls if a fault says so.

@@ -34,14 +34,22 @@ type server struct {
 	lastID      int // last id of a thread or turn
 	nextRequest int // id of the server's next request
 	threads     map[string]*thread
-	requests    map[int]chan struct{} // by the id of a request of the server; closed at its answer
+	requests    map[int]*request // of the server, by their ids, until they are answered
+}
+
+// request is a request of the server.
+type request struct {
+	answered chan struct{} // closed at its answer
+	result   gjson.Result  // of the answer
 }
 
 // thread is one conversation.
 type thread struct {
 	id      string
 	start   string  // parameters of thread/start
-	history string  // historyKey of the injected items
+	history string  // historyKey of the injected items, and of generated turns
+	thought string  // encrypted reasoning in it, each with a separator behind it
+	steered string  // inputKey of messages for the turn that waits for results
 	player  *player // the running turn; nil if there is none
 }
 
@@ -58,7 +66,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, opts Options) error {
 		writing:  make(chan struct{}, 1),
 		refusals: opts.Faults.Overload,
 		threads:  make(map[string]*thread),
-		requests: make(map[int]chan struct{}),
+		requests: make(map[int]*request),
 	}
 	lines := make(chan []byte)
 	ended := make(chan error, 1)
@@ -104,32 +112,32 @@ func (s *server) dispatch(line []byte) {
 	}
 	switch {
 	case method == "" && id.Exists():
-		s.answered(int(id.Int()))
+		s.answered(int(id.Int()), m.Get("result"))
 	case method != "" && id.Exists():
 		s.call(method, id.Raw, m.Get("params"))
 	}
 }
 
 // answered records the client's answer to a request of the server.
-func (s *server) answered(id int) {
+func (s *server) answered(id int, result gjson.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if waiting := s.requests[id]; waiting != nil {
-		close(waiting)
+		waiting.result = result
+		close(waiting.answered)
 		delete(s.requests, id)
 	}
 }
 
-// request returns the id for a request of the server, and a channel that is closed
-// at its answer.
-func (s *server) request() (id int, answered <-chan struct{}) {
+// request returns a new request of the server with its id.
+func (s *server) request() (id int, made *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id = s.nextRequest
 	s.nextRequest++
-	waiting := make(chan struct{})
-	s.requests[id] = waiting
-	return id, waiting
+	made = &request{answered: make(chan struct{})}
+	s.requests[id] = made
+	return id, made
 }
 
 // send writes one line, unless the server has ended.

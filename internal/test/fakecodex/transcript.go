@@ -45,6 +45,7 @@ const (
 	sendStartAnswer     // answer to turn/start
 	sendInterruptAnswer // answer to turn/interrupt
 	sendEnd             // turn/completed
+	resume              // of a generated turn, see [Step].Resume
 	awaitInterrupt
 	awaitAnswer
 )

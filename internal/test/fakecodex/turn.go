@@ -25,7 +25,12 @@ func (s *server) startTurn(t *thread, id string, params gjson.Result) {
 		return
 	}
 	if s.opts.Turn != nil {
-		p.turn = generated(s.opts.Turn(Asked{Thread: t.id, Turn: p.id, ThreadParams: t.start, Params: params.Raw, History: t.history}), t.id, p.id)
+		s.mu.Lock()
+		asked := t.asked(p.id)
+		t.history += inputKey(params.Get("input"))
+		s.mu.Unlock()
+		asked.Params = params.Raw
+		p.turn = generated(s.opts.Turn(asked), t.id, p.id)
 	} else {
 		p.turn = s.recorded(t, inputKey(params.Get("input")))
 	}
@@ -65,6 +70,22 @@ func (s *server) interrupt(t *thread, id, turnID string) {
 	if t.player != p {
 		p.refuseLate()
 	}
+}
+
+// steer keeps a message of the user's for a turn that waits for results.
+func (s *server) steer(t *thread, id string, params gjson.Result) {
+	s.mu.Lock()
+	p := t.player
+	fits := p != nil && params.Get("expectedTurnId").Str == p.id
+	if fits {
+		t.steered += inputKey(params.Get("input"))
+	}
+	s.mu.Unlock()
+	if !fits {
+		s.refuse(id, codeInvalid, "no such active turn to steer")
+		return
+	}
+	s.answer(id, `{"turnId":`+jsontext.Quote(p.id)+`}`)
 }
 
 // The ids of a turn without a recording.

@@ -176,7 +176,9 @@ func (s *appServer) dead() bool {
 }
 
 // turn returns the messages of a turn.
-func (s *appServer) turn(asked fakecodex.Asked) []fakecodex.Step { return s.run.perform(asked) }
+func (s *appServer) turn(asked fakecodex.Asked) []fakecodex.Step {
+	return s.run.perform(s.number, asked)
+}
 
 // heard records the client's calls and delays each.
 func (s *appServer) heard(line []byte) {

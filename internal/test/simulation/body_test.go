@@ -33,7 +33,7 @@ func history(token string) string {
 
 // body returns the body of the request. previous is the id of the response that it
 // follows, if any.
-func (r *request) body(previous string) []byte {
+func (r *sending) body(previous string) []byte {
 	switch r.Bad {
 	case "no JSON":
 		return []byte(`{"model":"m","messages":[{]}`)
@@ -58,12 +58,7 @@ func (r *request) body(previous string) []byte {
 	return body
 }
 
-func (r *request) goodBody(previous string) []byte {
-	messages := []map[string]any{}
-	if question, answer := historyOf(r.Token); question != "" {
-		messages = append(messages, map[string]any{"role": "user", "content": question}, map[string]any{"role": "assistant", "content": answer})
-	}
-	messages = append(messages, map[string]any{"role": "user", "content": prompt(r.Token, r.Prompt)})
+func (r *sending) goodBody(previous string) []byte {
 	body := map[string]any{"model": "m", "stream": r.Stream}
 	var tools []any
 	for _, name := range toolNames {
@@ -75,16 +70,16 @@ func (r *request) goodBody(previous string) []byte {
 			tools = append(tools, map[string]any{"type": "function", "function": function})
 		}
 	}
-	if len(r.Script.Calls) > 0 {
+	if r.tools {
 		body["tools"] = tools
 	}
 	if r.Responses {
-		body["input"] = messages
+		body["input"] = r.messages
 		if previous != "" {
 			body["previous_response_id"] = previous
 		}
 	} else {
-		body["messages"] = messages
+		body["messages"] = r.messages
 		body["n"] = r.Choices
 		if r.Stream && r.Usage {
 			body["stream_options"] = map[string]any{"include_usage": true}

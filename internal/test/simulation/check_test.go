@@ -106,6 +106,7 @@ func (r *run) checkContent(q *request, h *heard) {
 	r.mu.Lock()
 	performances := slices.Clone(r.performances[q.Token])
 	r.mu.Unlock()
+	slices.SortStableFunc(performances, func(a, b spoken) int { return q.likelier(h, b) - q.likelier(h, a) })
 	var total usage
 	for _, i := range h.order() {
 		c := &h.choices[i]
@@ -126,6 +127,15 @@ func (r *run) checkContent(q *request, h *heard) {
 	if h.ended && !h.failed && (h.usage != nil || !q.Stream || q.Usage || q.Responses) && (h.usage == nil || *h.usage != total) {
 		r.fail("%s: the usage is %v, and was %v", q.Token, h.usage, total)
 	}
+}
+
+// likelier returns 1 for a turn with the usage of an answer, else 0. Short answers to a
+// request that is sent twice may be the same.
+func (q *request) likelier(h *heard, s spoken) int {
+	if h.usage != nil && *h.usage == q.Script.performance(q.Token, s.number).usage {
+		return 1
+	}
+	return 0
 }
 
 // order returns the order in which choices are matched with turns: those first that

@@ -26,6 +26,7 @@ type player struct {
 	mu   sync.Mutex
 	last string // id of the last response that can be followed
 	said string // history up to it as the app-server gets it
+	talk *talk  // last chat that can be followed; guarded by the run
 }
 
 func (r *run) newClient(c *client) *player {
@@ -81,6 +82,7 @@ func (p *player) run() {
 // answer is what a client got.
 type answer struct {
 	request  *request
+	sending  *sending
 	user     string
 	status   int
 	header   http.Header
@@ -98,23 +100,26 @@ const longest = 30 * time.Minute
 // ask sends one request and checks the answer.
 func (p *player) ask(q *request) {
 	p.of.trace.add("%s: asked by %s", q.Token, p.plan.User)
-	a := p.fetch(q)
+	s := p.prepare(q)
+	a := p.fetch(s)
+	q = a.request
 	p.of.trace.add("%s: %d after %s, %d bytes, error %v, excused %t", q.Token, a.status, time.Since(a.begin), len(a.body), a.err, a.excused)
 	p.of.check(a, p.strict)
 	p.remember(a)
+	if !q.Responses {
+		p.converse(a)
+	}
 }
 
-// follow returns the id of the response that a request follows, if any.
-func (p *player) follow(q *request) string {
+// follow returns the id of the response that a request follows, if any, and what the
+// model is to be given before its messages.
+func (p *player) follow(q *request) (previous, said string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !q.Follow || p.last == "" {
-		return ""
+	if !q.Follow {
+		return "", ""
 	}
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.of.followed[q.Token] = p.said
-	return p.last
+	return p.last, p.said
 }
 
 // remember records a response that can be followed. It must have no calls, which would
@@ -127,8 +132,7 @@ func (p *player) remember(a *answer) {
 	if err != nil || !h.ended || h.failed || h.choices[0].finish != "stop" {
 		return
 	}
-	q := a.request
-	said := p.of.historyOf(q.Token) + prompt(q.Token, q.Prompt) + "\x00"
+	said := a.sending.given
 	for _, text := range h.texts {
 		said += text + "\x00"
 	}
@@ -138,8 +142,12 @@ func (p *player) remember(a *answer) {
 }
 
 // fetch sends a request and reads the answer as planned.
-func (p *player) fetch(q *request) *answer {
-	a := &answer{request: q, user: p.plan.User, begin: time.Now()}
+func (p *player) fetch(s *sending) *answer {
+	q := &s.request
+	a := &answer{request: q, sending: s, user: p.plan.User, begin: time.Now()}
+	previous, said := p.follow(q)
+	s.given = said + s.given
+	p.of.expect(p.plan.User, q, s.given)
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	var leaves atomic.Bool
@@ -161,7 +169,7 @@ func (p *player) fetch(q *request) *answer {
 			used.Store(c)
 		}
 	}})
-	body := q.body(p.follow(q))
+	body := s.body(previous)
 	path := "/v1/chat/completions"
 	if q.Responses {
 		path = "/v1/responses"

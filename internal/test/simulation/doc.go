@@ -10,6 +10,10 @@
 // turns). So is the part of caddymodule that keeps processes over reloads, since
 // Caddy has one state for the whole program.
 //
+// Clients go on with their conversations: they extend them, send the results of calls,
+// too late or not all of them, edit questions and answers, ask again, and send what is the
+// conversation of another client.
+//
 // Each request has a token, and everything that the app-server says in its turns is
 // derived from it. So the checks find bytes that are lost, repeated, moved, or another
 // caller's. Each run checks that
@@ -17,7 +21,9 @@
 //   - each answer that its client did not cut off has one proper end,
 //   - a complete answer is that of the script, and a failed one is a prefix of it,
 //     with a code that a planned fault explains,
-//   - the app-server gets what the client sent,
+//   - the model is given what the client sent, no more and no less, whether in a thread
+//     that was kept, in a turn that waited for results, or in a fresh thread,
+//   - no thread and no reasoning of one user is used for another,
 //   - nothing is left: goroutines, slots, leases, references to processes, threads
 //     and turns of the app-server, responses in progress,
 //   - a last request that takes all slots succeeds after the faults,

@@ -18,14 +18,15 @@ type fleet struct {
 
 	mu        sync.Mutex
 	processes map[string]*process
-	all       []*appserver.Process
+	all       []*process
 	stops     sync.WaitGroup
 }
 
 // process is a process with a number of references.
 type process struct {
 	*appserver.Process
-	refs, turns int
+	refs, turns   int
+	conversations *gateway.Conversations
 }
 
 // acquire takes a reference, and starts the process if there is none.
@@ -37,9 +38,11 @@ func (f *fleet) acquire(key string) *process {
 		p = &process{Process: appserver.New(appserver.Config{
 			Start: f.run.start, StopTimeout: 2 * time.Second, Client: codexrpc.ClientInfo{Name: "simulation"},
 		}, f.run.logger)}
+		p.conversations = gateway.NewConversations(f.run.plan.Config.Keep, func() bool { return false })
+		p.SetObserver(func(appserver.Status) { p.conversations.Follow(p.Serving()) })
 		p.Start()
 		f.processes[key] = p
-		f.all = append(f.all, p.Process)
+		f.all = append(f.all, p)
 	}
 	p.refs++
 	return p
@@ -51,7 +54,10 @@ func (f *fleet) letGo(key string, p *process) {
 	defer f.mu.Unlock()
 	if p.refs--; p.refs == 0 {
 		delete(f.processes, key)
-		f.stops.Go(p.Stop)
+		f.stops.Go(func() {
+			p.Stop()
+			p.conversations.Close()
+		})
 	}
 }
 
@@ -117,11 +123,29 @@ type lease struct {
 // Release implements gateway.Lease.
 func (l *lease) Release() { l.release() }
 
-// Resume implements gateway.Lease: nothing is kept.
-func (l *lease) Resume(func(*gateway.Conversations) bool) (func(), bool) { return nil, false }
+// Resume implements gateway.Lease.
+func (l *lease) Resume(claim func(*gateway.Conversations) bool) (func(), bool) {
+	for i, m := range l.members {
+		if m.keeps() && claim(m.conversations) {
+			_, done := l.use(i)
+			return done, true
+		}
+	}
+	return nil, false
+}
 
 // Conversations implements gateway.Lease.
-func (l *lease) Conversations(*appserver.Process) *gateway.Conversations { return nil }
+func (l *lease) Conversations(wanted *appserver.Process) *gateway.Conversations {
+	for _, m := range l.members {
+		if m.Process == wanted && m.keeps() {
+			return m.conversations
+		}
+	}
+	return nil
+}
+
+// keeps reports whether conversations are kept.
+func (p *process) keeps() bool { return p.conversations != nil }
 
 // Login implements gateway.Lease: none is followed.
 func (l *lease) Login(*appserver.Process) *gateway.Login { return new(gateway.Login) }
@@ -157,7 +181,13 @@ func (p *pool) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) {
 		}
 	}
 	p.next = best + 1
-	chosen, key := p.members[best], p.keys[best]
+	return p.use(best)
+}
+
+// use takes a reference to a process for one turn.
+func (p *pool) use(at int) (*appserver.Process, func()) {
+	f := p.fleet
+	chosen, key := p.members[at], p.keys[at]
 	f.mu.Lock()
 	chosen.refs++
 	chosen.turns++

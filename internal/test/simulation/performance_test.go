@@ -15,6 +15,7 @@ type stage struct {
 	asked  fakecodex.Asked
 	script *script
 	said   *said
+	spent  usage // on the thread before
 	random *rand.Rand
 	steps  []fakecodex.Step
 	spoken int // number of messages of the answer
@@ -31,17 +32,13 @@ type spoken struct {
 	number          int // number of the turn among those of its token
 }
 
-// perform returns a turn with the content of a script.
-func perform(asked fakecodex.Asked, s *script, a *said) ([]fakecodex.Step, spoken) {
-	p := &stage{asked: asked, script: s, said: a, random: randomOf(a.who + ".stage")}
-	started := fmt.Sprintf(`{"method":"turn/started","params":{"threadId":%s,"turn":{"id":%s,"status":"inProgress"}}}`, quote(asked.Thread), quote(asked.Turn))
-	accepted := fmt.Sprintf(`{"id":0,"result":{"turn":{"id":%s,"status":"inProgress","error":null}}}`, quote(asked.Turn))
-	if p.random.IntN(2) == 0 {
-		started, accepted = accepted, started
+// perform returns a turn with the content of a script, or the rest of one that goes on.
+// spent is what its thread has used before.
+func perform(asked fakecodex.Asked, s *script, a *said, spent usage) ([]fakecodex.Step, spoken) {
+	p := &stage{asked: asked, script: s, said: a, spent: spent, random: randomOf(a.who + ".stage")}
+	if !asked.Resumed {
+		p.begin()
 	}
-	p.send(started)
-	p.noise()
-	p.send(accepted)
 	p.think()
 	p.talk()
 	p.call()
@@ -53,6 +50,19 @@ func perform(asked fakecodex.Asked, s *script, a *said) ([]fakecodex.Step, spoke
 		p.finish()
 	}
 	return p.steps, p.heard
+}
+
+// begin sends the answer to turn/start, and that the turn has started.
+func (p *stage) begin() {
+	asked := p.asked
+	started := fmt.Sprintf(`{"method":"turn/started","params":{"threadId":%s,"turn":{"id":%s,"status":"inProgress"}}}`, quote(asked.Thread), quote(asked.Turn))
+	accepted := fmt.Sprintf(`{"id":0,"result":{"turn":{"id":%s,"status":"inProgress","error":null}}}`, quote(asked.Turn))
+	if p.random.IntN(2) == 0 {
+		started, accepted = accepted, started
+	}
+	p.send(started)
+	p.noise()
+	p.send(accepted)
 }
 
 // cutOff reports whether the script ends before the next message.
@@ -187,14 +197,12 @@ func (p *stage) call() {
 	}
 }
 
-// finish ends a turn that succeeds. One with calls waits for their results, which do
-// not come.
+// finish ends a turn that succeeds. One with calls waits for their results.
 func (p *stage) finish() {
-	usage := p.usage()
-	p.notify("rawResponse/completed", `"responseId":"resp-1","usage":`+usage)
-	p.notify("thread/tokenUsage/updated", fmt.Sprintf(`"tokenUsage":{"total":%s,"last":%s}`, usage, usage))
+	p.notify("rawResponse/completed", `"responseId":"resp-1","usage":`+p.said.usage.String())
+	p.notifyUsage()
 	if len(p.said.calls) > 0 {
-		p.steps = append(p.steps, fakecodex.Step{Pause: forever, Message: `{"method":"future/never"}`})
+		p.steps = append(p.steps, fakecodex.Step{Resume: true})
 		return
 	}
 	p.end("completed", "null")
@@ -215,7 +223,7 @@ func (p *stage) breakOff() {
 	case endOutside:
 		p.end("interrupted", "null")
 	case endLength:
-		p.notify("thread/tokenUsage/updated", fmt.Sprintf(`"tokenUsage":{"total":%s,"last":%s}`, p.usage(), p.usage()))
+		p.notifyUsage()
 		p.end("failed", `{"message":"Incomplete response returned, reason: max_output_tokens","codexErrorInfo":"other"}`)
 	default:
 		failure := fmt.Sprintf(`{"message":%s,"codexErrorInfo":"internalServerError"}`, quote("failure of "+p.said.who))
@@ -229,8 +237,15 @@ func (p *stage) end(status, failure string) {
 		quote(p.asked.Thread), quote(p.asked.Turn), quote(status), failure))
 }
 
-func (p *stage) usage() string {
-	u := p.said.usage
+// notifyUsage sends the usage of the thread.
+func (p *stage) notifyUsage() {
+	total := p.spent
+	total.add(p.said.usage)
+	p.notify("thread/tokenUsage/updated", fmt.Sprintf(`"tokenUsage":{"total":%s,"last":%s}`, total, p.said.usage))
+}
+
+// String returns the usage on the wire.
+func (u usage) String() string {
 	return fmt.Sprintf(`{"totalTokens":%d,"inputTokens":%d,"cachedInputTokens":%d,"outputTokens":%d,"reasoningOutputTokens":%d}`,
 		u.input+u.output, u.input, u.cached, u.output, u.reasoned)
 }

@@ -6,12 +6,15 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 )
 
 // plan is everything that is decided before a run.
 type plan struct {
 	Seed    uint64
 	Calm    bool // there are no faults, so no request may fail
+	Talks   bool // most requests are chats that go on
 	Config  config
 	Servers int           // number of app-servers in the first configuration
 	Latency time.Duration // maximum latency of an app-server for a message
@@ -30,6 +33,7 @@ type config struct {
 	Drain             time.Duration
 	MaxBody           int64
 	BodyMemory        int64
+	Keep              conversation.Limits
 }
 
 // heaviest returns the maximum choices of a request.
@@ -58,6 +62,7 @@ type request struct {
 	Usage     bool // include_usage in a stream
 	Choices   int
 	Follow    bool          // follow the client's last response, if possible
+	FollowUp  string        // how a chat completion follows an earlier one
 	Prompt    int           // bytes
 	Bad       string        // kind of an invalid body, from badBodies
 	Trickle   time.Duration // pause between pieces of the body
@@ -74,7 +79,7 @@ type request struct {
 // String returns the whole plan.
 func (p *plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "plan of seed %d: calm %t, %d app-servers, latency %s, %+v\n", p.Seed, p.Calm, p.Servers, p.Latency, p.Config)
+	fmt.Fprintf(&b, "plan of seed %d: calm %t, talks %t, %d app-servers, latency %s, %+v\n", p.Seed, p.Calm, p.Talks, p.Servers, p.Latency, p.Config)
 	for i := range p.Lives {
 		fmt.Fprintf(&b, "  app-server %d:%s\n", i, &p.Lives[i])
 	}
@@ -124,7 +129,7 @@ const (
 // newPlan draws the plan of a seed.
 func newPlan(seed uint64) *plan {
 	random := rand.New(rand.NewPCG(seed, 11))
-	p := &plan{Seed: seed, Calm: random.IntN(10) == 0, Servers: 1 + random.IntN(2)}
+	p := &plan{Seed: seed, Calm: random.IntN(10) == 0, Talks: random.IntN(2) == 0, Servers: 1 + random.IntN(2)}
 	p.Config = randomConfig(random, p.Calm)
 	if random.IntN(2) == 0 {
 		p.Latency = time.Duration(1+random.IntN(30)) * time.Millisecond
@@ -150,6 +155,11 @@ func randomConfig(random *rand.Rand, calm bool) config {
 		Drain:     time.Duration(random.IntN(5000)) * time.Millisecond,
 		MaxBody:   64 << 10,
 	}
+	c.Keep = conversation.Limits{
+		Max: random.IntN(13), MaxBytes: 1 << (12 + random.IntN(10)),
+		Idle:   time.Duration(1+random.IntN(60)) * time.Second,
+		Parked: time.Duration(random.IntN(60)) * time.Second,
+	}
 	c.BodyMemory = c.MaxBody * int64(4+random.IntN(12))
 	if random.IntN(3) == 0 {
 		c.PerUser = 1 + random.IntN(c.Concurrent)
@@ -165,7 +175,11 @@ func (p *plan) randomClient(random *rand.Rand, number int) client {
 	for range 3 {
 		c.Links = append(c.Links, p.randomLink(random))
 	}
-	for i := range 1 + random.IntN(5) {
+	requests := 1 + random.IntN(5)
+	if p.Talks {
+		requests, c.Parallel = 2+random.IntN(10), random.IntN(4) == 0
+	}
+	for i := range requests {
 		token := fmt.Sprintf("%s%d-%d-%d", tokenPrefix, p.Seed, number, i)
 		r := p.randomRequest(random, token)
 		if c.HTTP2 && r.Choices > 1 {
@@ -203,7 +217,12 @@ func (p *plan) randomRequest(random *rand.Rand, token string) request {
 		r.Prompt = random.IntN(60_000)
 	}
 	r.Follow = r.Responses && random.IntN(3) == 0
-	if !r.Responses && random.IntN(4) == 0 {
+	r.Responses = r.Responses && !p.Talks
+	if !r.Responses && random.IntN(4) > 0 {
+		r.FollowUp = followUps[random.IntN(len(followUps))]
+		r.After += late(random)
+	}
+	if !r.Responses && !p.Talks && random.IntN(4) == 0 {
 		r.Choices = 1 + random.IntN(4)
 	}
 	if p.Calm {

@@ -46,7 +46,12 @@ type run struct {
 	requests     map[string]*request
 	performances map[string][]spoken // by token
 	callIDs      map[string]string   // token by call id
-	followed     map[string]string   // history before the request of a token
+	wanted       map[string]string   // what the model is to be given, by token
+	users        map[string][]string // who has sent it, by token
+	allowed      map[string]int      // how often the model may be asked, by token
+	owners       map[string]string   // users of threads
+	spent        map[string]usage    // by threads
+	talks        []*talk
 	gateways     []*gateway.Gateway
 	current      *gateway.Gateway
 	pool         *pool
@@ -62,7 +67,8 @@ func play(p *plan, recordings *fakecodex.Transcripts) *run {
 	r := &run{
 		plan: p, recordings: recordings, trace: newTrace(), network: newNetwork(),
 		logger: slog.New(slog.DiscardHandler), store: responsestore.NewMemory(64<<20, time.Hour), running: objects.NewRunning(),
-		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string), followed: make(map[string]string),
+		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string), wanted: make(map[string]string),
+		users: make(map[string][]string), allowed: make(map[string]int), owners: make(map[string]string), spent: make(map[string]usage),
 	}
 	for i := range p.Clients {
 		for j := range p.Clients[i].Requests {
@@ -216,40 +222,36 @@ func (r *run) living() (all []*appServer) {
 }
 
 // perform returns a turn, and checks that it belongs to a request of a client.
-func (r *run) perform(asked fakecodex.Asked) []fakecodex.Step {
-	var said strings.Builder
+func (r *run) perform(instance int, asked fakecodex.Asked) []fakecodex.Step {
+	given := asked.History
 	gjson.Get(asked.Params, "input").ForEach(func(_, part gjson.Result) bool {
-		said.WriteString(part.Get("text").Str)
+		given += part.Get("text").Str + "\x00"
 		return true
 	})
-	token := tokenOf(said.String())
+	last := strings.TrimSuffix(given, "\x00")
+	token := tokenOf(last[strings.LastIndexByte(last, 0)+1:])
 	request := r.requests[token]
 	if request == nil {
-		r.fail("an app-server was asked what no client asks: %.200q", said.String())
+		r.fail("an app-server was asked what no client asks: %.200q", last)
 		request = &request0
-	} else if want := prompt(token, request.Prompt); said.String() != want {
-		r.fail("%s: the prompt is not the client's: %.200q, not %.200q", token, said.String(), want)
 	}
-	if want := r.historyOf(token); asked.History != want {
-		r.fail("%s: the history is not the client's: %.300q, not %.300q", token, asked.History, want)
-	}
+	thread := threadOf(instance, asked.Thread)
+	r.checkGiven(token, given, asked.Reasoning, thread)
 	r.mu.Lock()
 	n := len(r.performances[token])
-	steps, heard := perform(asked, request.Script, request.Script.performance(token, n))
+	performance := request.Script.performance(token, n)
+	steps, heard := perform(asked, request.Script, performance, r.spent[thread])
 	heard.number = n
 	r.performances[token] = append(r.performances[token], heard)
+	spent := r.spent[thread]
+	spent.add(performance.usage)
+	r.spent[thread] = spent
+	allowed := r.allowed[token]
 	r.mu.Unlock()
-	if n >= request.Choices {
-		r.fail("%s: the model is asked %d times for %d choices", token, n+1, request.Choices)
+	if n >= allowed {
+		r.fail("%s: the model is asked %d times for %d choices", token, n+1, allowed)
 	}
 	return steps
-}
-
-// historyOf returns the history that the app-server must get before a token's prompt.
-func (r *run) historyOf(token string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.followed[token] + history(token)
 }
 
 // look reads a status page of the gateway.

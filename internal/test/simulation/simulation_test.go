@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,10 +35,7 @@ func runSeeds(t *testing.T, work string) {
 	if _, err := fmt.Sscan(work, &first, &end); err != nil {
 		t.Fatal(err)
 	}
-	recordings, err := fakecodex.Load(filepath.Join("..", "..", "..", "testdata", "transcripts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	recordings := loadRecordings(t)
 	for seed := first; seed < end; seed++ {
 		fmt.Printf("%s%d\n", progress, seed)
 		var r *run
@@ -45,6 +43,35 @@ func runSeeds(t *testing.T, work string) {
 		if len(r.failures) > 0 {
 			t.Errorf("%s", r.report())
 			return
+		}
+	}
+}
+
+func loadRecordings(t *testing.T) *fakecodex.Transcripts {
+	t.Helper()
+	recordings, err := fakecodex.Load(filepath.Join("..", "..", "..", "testdata", "transcripts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recordings
+}
+
+// TestConversationsGoOn checks that conversations in the simulation continue in their
+// threads, resume their turns, and lose their threads for each reason.
+func TestConversationsGoOn(t *testing.T) {
+	recordings := loadRecordings(t)
+	missing := []string{"continued", "resumed", "evicted", "expired", "process_ended"}
+	for seed := *firstSeed; len(missing) > 0; seed++ {
+		if seed == *firstSeed+300 {
+			t.Fatalf("in %d runs no conversation is %s", 300, strings.Join(missing, ", "))
+		}
+		var r *run
+		synctest.Test(t, func(*testing.T) { r = play(newPlan(seed), recordings) })
+		for _, p := range r.fleet.all {
+			s := p.conversations.Stats()
+			missing = slices.DeleteFunc(missing, func(what string) bool {
+				return what == "continued" && s.Continued > 0 || what == "resumed" && s.Resumed > 0 || s.Fallbacks[what] > 0
+			})
 		}
 	}
 }
