@@ -209,7 +209,7 @@ func TestCertificatesInEnvironment(t *testing.T) {
 	}
 	env := func() (variables int) {
 		cfg := &Config{Home: operator}
-		h, err := cfg.newPrivateHome(t.TempDir())
+		h, err := cfg.newPrivateHome(t.TempDir(), false)
 		if err != nil {
 			t.Fatal(err)
 		}

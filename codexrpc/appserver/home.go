@@ -31,10 +31,13 @@ var loginFiles = []string{"auth.json", "auth.lock"}
 const agentsDir = ".agents"
 
 // logVersions is the number of versions of Codex's log that are prevented by
-// directories in their places, which Codex tolerates. The log is a database with its
-// version in the name. It grows by some 60 KB with each turn, perhaps in a file system
-// in memory.
+// directories in their places, which Codex tolerates, but not in old releases. The log
+// is a database with its version in the name. It grows by some 60 KB with each turn,
+// perhaps in a file system in memory.
 const logVersions = 9
+
+// needsLog is in the error of a release that does not start without its log.
+const needsLog = "failed to initialize sqlite state runtime"
 
 // maxLinks bounds the links to the entries of a home directory.
 const maxLinks = 4096
@@ -85,8 +88,9 @@ func (cfg *Config) OperatorHome() (string, error) {
 	return filepath.Abs(home)
 }
 
-// newPrivateHome makes a home within dir. The error says what an operator can do.
-func (cfg *Config) newPrivateHome(dir string) (*privateHome, error) {
+// newPrivateHome makes a home within dir, with Codex's log or without. The error says
+// what an operator can do.
+func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 	operator, err := cfg.OperatorHome()
 	if err != nil {
 		return nil, err
@@ -99,6 +103,9 @@ func (cfg *Config) newPrivateHome(dir string) (*privateHome, error) {
 	}
 	if h.path, err = os.MkdirTemp(dir, "home-"); err == nil {
 		err = h.fill()
+	}
+	if err == nil && !log {
+		err = h.preventLog()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoDir, err), h.remove())
@@ -123,11 +130,6 @@ func (h *privateHome) fill() error {
 	if err := h.linkUser(userHome()); err != nil {
 		return err
 	}
-	for version := 1; version <= logVersions; version++ {
-		if err := os.Mkdir(h.file(fmt.Sprintf("logs_%d.sqlite", version)), 0o700); err != nil {
-			return err
-		}
-	}
 	if h.operator == "" {
 		return nil
 	}
@@ -138,6 +140,16 @@ func (h *privateHome) fill() error {
 		}
 	}
 	return errors.Join(h.copyVariables(), h.copyInstallationID())
+}
+
+// preventLog keeps Codex from writing its log.
+func (h *privateHome) preventLog() error {
+	for version := 1; version <= logVersions; version++ {
+		if err := os.Mkdir(h.file(fmt.Sprintf("logs_%d.sqlite", version)), 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // file returns the path of a file in the CODEX_HOME.

@@ -37,7 +37,7 @@ func TestPrivateHome(t *testing.T) {
 	writeNested(t, filepath.Join(user, ".aws/config"), "of the user")
 
 	cfg := Config{Home: operator}
-	h, err := cfg.newPrivateHome(t.TempDir())
+	h, err := cfg.newPrivateHome(t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestOperatorHome(t *testing.T) {
 // come later.
 func TestPrivateHomeOfNothing(t *testing.T) {
 	operator := filepath.Join(t.TempDir(), "none")
-	h, err := (&Config{Home: operator}).newPrivateHome(t.TempDir())
+	h, err := (&Config{Home: operator}).newPrivateHome(t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestPrivateHomeOfNothing(t *testing.T) {
 func TestPrivateHomeFails(t *testing.T) {
 	operator, dir := t.TempDir(), t.TempDir()
 	writeNested(t, filepath.Join(operator, variablesFile, "x"), "it is a directory")
-	if _, err := (&Config{Home: operator}).newPrivateHome(dir); err == nil || !strings.Contains(err.Error(), "codex's variables") {
+	if _, err := (&Config{Home: operator}).newPrivateHome(dir, false); err == nil || !strings.Contains(err.Error(), "codex's variables") {
 		t.Errorf("got %v", err)
 	}
 	if got := entries(t, dir); got != nil {

@@ -25,6 +25,7 @@ type Process struct {
 	ctx      context.Context // ends with the first Stop; its cause is errStopped
 	cancel   context.CancelCauseFunc
 	done     chan struct{} // closed when the supervisor has ended
+	withLog  atomic.Bool   // new instances have Codex's log, since one did not start without
 
 	// Used by the supervisor.
 	failures     backoff            // of starts

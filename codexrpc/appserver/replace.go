@@ -71,6 +71,7 @@ func (s *supervisor) handleReplacement() {
 	if in.err != nil {
 		s.background.Go(func() {
 			s.stopInstance(in)
+			s.startsWithLog(in)
 			s.log().Error("the codex app-server could not be replaced, and goes on", "reason", in.withExitDetails(in.err).Error())
 			in.releaseStderr(s.log())
 		})

@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -91,7 +92,12 @@ func (s *supervisor) handleStart() {
 	s.starting = nil
 	defer in.releaseStderr(s.log())
 	if in.err != nil {
-		s.backOff(s.stopFailed(in, in.err))
+		reason := s.stopFailed(in, in.err)
+		if s.startsWithLog(in) {
+			s.start("")
+			return
+		}
+		s.backOff(reason)
 		return
 	}
 	in.since = time.Now()
@@ -100,6 +106,12 @@ func (s *supervisor) handleStart() {
 	s.monitor(in)
 	s.interruptUnfinished()
 	s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
+}
+
+// startsWithLog reports whether the next instances have Codex's log because this one,
+// which has failed and was stopped, could not start without.
+func (p *Process) startsWithLog(in *instance) bool {
+	return in.child != nil && strings.Contains(in.child.stderr.tail(), needsLog) && p.withLog.CompareAndSwap(false, true)
 }
 
 // setReady publishes an instance as the serving one.
