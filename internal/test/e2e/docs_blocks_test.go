@@ -277,8 +277,8 @@ func (b block) checkCommands(t *testing.T) {
 		for len(words) > 0 && regexp.MustCompile(`^\w+=`).MatchString(words[0]) {
 			words = words[1:] // variables
 		}
-		if len(words) == 0 {
-			continue
+		if len(words) == 0 || strings.HasPrefix(words[0], "[") {
+			continue // the second line of a synopsis
 		}
 		for i := range words {
 			words[i] = strings.NewReplacer("\x00", " ", "\x01", "|", "\x02", "&", "\x03", ";", "'", "", `"`, "").Replace(words[i])

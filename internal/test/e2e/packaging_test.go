@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func TestBuiltVersion(t *testing.T) {
 // because of how Caddy is started, and that none has a name that Codex reads.
 func TestServices(t *testing.T) {
 	unit := strings.Split(exampleFile(t, "systemd/caddy-codex.service"), "\n")
-	for _, line := range []string{"KillMode=mixed", "Type=notify"} {
+	for _, line := range []string{"KillMode=mixed", "Type=notify", "Environment=PATH=/usr/local/bin:/usr/bin:/bin"} {
 		if !slices.Contains(unit, line) {
 			t.Errorf("the unit has no %s", line)
 		}
@@ -80,6 +81,12 @@ func TestServices(t *testing.T) {
 	compose := exampleFile(t, "docker/compose.yaml")
 	if !strings.Contains(compose, "\n    init: true\n") || !strings.Contains(compose, "CLIENT_KEY: ") || strings.Contains(compose, "CODEX_API_KEY: ") {
 		t.Error(compose)
+	}
+	if !strings.Contains(compose, "\n      - \"127.0.0.1:8080:8080\"\n") {
+		t.Error("the port is open to other machines")
+	}
+	if !regexp.MustCompile(`(?m)^HEALTHCHECK .*/readyz`).MatchString(exampleFile(t, "docker/Dockerfile")) {
+		t.Error("the image has no health check")
 	}
 }
 

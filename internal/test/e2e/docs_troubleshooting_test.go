@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// trouble provokes the messages of docs/troubleshooting.md.
+type trouble struct {
+	*site
+	t     *testing.T
+	admin *site
+}
+
+// start returns the reason of an app-server that does not start.
+func (p *trouble) start(appServer string) string {
+	p.t.Helper()
+	p.site.load(strings.Replace(p.caddyfile(appServer), "admin off", "admin "+p.admin.addr, 1))
+	reason := ""
+	waitFor(p.t, "the reason", func() bool {
+		server := p.admin.status().AppServers[0]
+		reason = server.Reason
+		return reason != "" && server.State == "backoff"
+	})
+	return reason
+}
+
+// home returns the block of a real app-server with a home that has this config.toml.
+func (p *trouble) home(config string) string {
+	home := p.t.TempDir()
+	if config != "" {
+		writeFile(p.t, filepath.Join(home, "config.toml"), config)
+	}
+	return fmt.Sprintf("app_server {\ncommand %s app-server\nhome %s\n}", codexBinary, home)
+}
+
+// program returns the command of a shell script.
+func (p *trouble) program(script string) string {
+	path := filepath.Join(p.t.TempDir(), "program")
+	writeFile(p.t, path, "#!/bin/sh\n"+script+"\n")
+	if err := os.Chmod(path, 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+// ask returns the error of a request to a site with these options.
+func (p *trouble) ask(options, body string, header http.Header) string {
+	p.t.Helper()
+	p.site.load(p.caddyfile(options))
+	p.waitReady()
+	_, text := p.post(body, header)
+	return errorMessage(text)
+}
+
+// path returns the error of another path.
+func (p *trouble) path(path string) string {
+	_, text := p.get(path)
+	return errorMessage(text)
+}
+
+// errorMessage returns the message and the code of an error.
+func errorMessage(text string) string {
+	var body struct {
+		Error struct{ Message, Code string }
+	}
+	if err := json.Unmarshal([]byte(text), &body); err != nil {
+		return text
+	}
+	return body.Error.Message + " " + body.Error.Code
+}
+
+// busy returns the error of a request while another one has the only place.
+func (p *trouble) busy(options string) string {
+	p.t.Helper()
+	p.site.load(p.caddyfile("max_concurrent 1\n" + options))
+	p.waitReady()
+	ctx, leave := contextFor(p.t)
+	defer leave()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer leave()
+	wg.Go(func() { p.postUntil(ctx, chatBody("hang", nil), nil) })
+	p.waitOpen(1)
+	_, text := p.post(chatBody("say:no", nil), nil)
+	return errorMessage(text)
+}
+
+// refused returns the error of a configuration.
+func (p *trouble) refused(options string) string {
+	if err := loadCaddyfile(p.caddyfile(options)); err != nil {
+		return err.Error()
+	}
+	return "it was loaded"
+}
+
+// tooOld answers as an old release of Codex does.
+const tooOld = `while read -r line; do
+	id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+	[ -n "$id" ] && printf '{"id":%s,"result":{"userAgent":"x/0.120.0 (x)"}}\n' "$id"
+done`
+
+// troubles are the messages, each with what provokes it.
+var troubles = map[string]func(p *trouble) string{
+	"executable file not found in $PATH": func(p *trouble) string { return p.start("app_server no-such-codex app-server") },
+	"has no argument app-server":         func(p *trouble) string { return p.start("app_server " + codexBinary) },
+	"ended before it answered":           func(p *trouble) string { return p.start("app_server echo app-server") },
+	"is too old":                         func(p *trouble) string { return p.start("app_server " + p.program(tooOld) + " app-server") },
+	"codex is not logged in":             func(p *trouble) string { return p.start(p.home("")) },
+	"codex's configuration cannot be used": func(p *trouble) string {
+		return p.start(p.home("model = \"unfinished"))
+	},
+	"codex cannot use its configuration": func(p *trouble) string {
+		return p.start(p.home("model_provider = \"no-such\""))
+	},
+	"cannot make a directory for codex": func(p *trouble) string {
+		appServer := p.home(`model = "gpt-5"`)
+		p.t.Setenv("TMPDIR", "/nonexistent")
+		return p.start(appServer)
+	},
+	"cannot start in the working directory": func(p *trouble) string {
+		return p.start("app_server {\ncommand " + codexBinary + " app-server\ndir /nonexistent\n}")
+	},
+	"it did not answer within the start timeout": func(p *trouble) string {
+		return p.start("app_server {\ncommand " + p.program("cat >/dev/null") + " app-server\nstart_timeout 100ms\n}")
+	},
+	"nobody listens there": func(p *trouble) string { return p.start(remote("ws://"+freeAddr(p.t), "")) },
+	"no WebSocket is served there": func(p *trouble) string {
+		server := httptest.NewServer(http.NotFoundHandler())
+		defer server.Close()
+		return p.start(remote("ws"+strings.TrimPrefix(server.URL, "http"), ""))
+	},
+	"the token is not the one it was started with": func(p *trouble) string {
+		address, _ := newLab(p.t).listen("ws://127.0.0.1:0", guarded(p.t)...)
+		return p.start(remote(address, "another"))
+	},
+	"has a placeholder that is empty or unknown": func(p *trouble) string { return p.refused("api_key {env.TEST_NO_SUCH}") },
+	"The API key is missing or wrong.": func(p *trouble) string {
+		return p.ask("api_key right", chatBody("say:no", nil), bearer("wrong"))
+	},
+	"Without an API key this server does not answer to the name": func(p *trouble) string {
+		p.site.load(p.caddyfile(""))
+		request, err := http.NewRequest(http.MethodPost, p.url+"/v1/chat/completions", strings.NewReader("{}"))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		request.Host = "codex.lan"
+		// The site has an address of its own; another one accepts any name.
+		p.site.load(strings.Replace(p.caddyfile(""), p.url+" {", "http://:"+p.addr[strings.LastIndexByte(p.addr, ':')+1:]+" {", 1))
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return errorMessage(p.read(response))
+	},
+	"Pages of the origin": func(p *trouble) string {
+		p.site.load(p.caddyfile(""))
+		response := p.do(http.MethodPost, "/v1/chat/completions", strings.NewReader("{}"),
+			http.Header{"Origin": {"https://elsewhere.example"}, "Content-Type": {"text/plain"}})
+		return errorMessage(p.read(response))
+	},
+	"This is an OpenAI-compatible API with the base URL": func(p *trouble) string { return p.path("/nothing") },
+	"Unknown request URL":                                func(p *trouble) string { return p.path("/v1/nothing") },
+	"Codex has no embeddings":                            func(p *trouble) string { return p.path("/v1/embeddings") },
+	"does not exist here": func(p *trouble) string {
+		p.site.load(p.caddyfile(""))
+		p.waitReady()
+		return p.path("/v1/models/no-such")
+	},
+	"The request body is larger than the limit": func(p *trouble) string {
+		return p.ask("max_body 1KiB", chatBody(strings.Repeat("x", 2000), nil), nil)
+	},
+	"Too many requests are running or waiting here.": func(p *trouble) string { return p.busy("max_queue 0") },
+	"No turn could be run here within":               func(p *trouble) string { return p.busy("max_queue 1 50ms") },
+	"codex_idle_timeout":                             func(p *trouble) string { return p.ask("idle_timeout 300ms", chatBody("hang", nil), nil) },
+	"codex_unauthorized":                             func(p *trouble) string { return p.ask("", chatBody("http:401", nil), nil) },
+	"rate_limit_exceeded":                            func(p *trouble) string { return p.ask("", chatBody("http:429", nil), nil) },
+	"insufficient_quota": func(p *trouble) string {
+		return p.ask("", chatBody("fail:insufficient_quota spent", nil), nil)
+	},
+	"context_length_exceeded": func(p *trouble) string {
+		return p.ask("", chatBody("fail:context_length_exceeded long", nil), nil)
+	},
+}
+
+var entry = regexp.MustCompile("(?m)^### `(.+)`$")
+
+// TestTroubleshooting checks that each message of the page is provoked, and that each has
+// its cause and its remedy there.
+func TestTroubleshooting(t *testing.T) {
+	page := readFile(t, "../../../docs/troubleshooting.md")
+	documented := make(map[string]bool)
+	for _, part := range entry.FindAllStringSubmatch(page, -1) {
+		documented[part[1]] = true
+		if troubles[part[1]] == nil {
+			t.Errorf("nothing provokes %q", part[1])
+		}
+	}
+	for _, part := range strings.Split(page, "\n### ")[1:] {
+		if !strings.Contains(part, "\nCause: ") || !strings.Contains(part, "\nRemedy: ") {
+			t.Errorf("no cause or no remedy: %.80s", part)
+		}
+	}
+	s := newSite(t, "")
+	admin := s.withAdmin(s.caddyfile(""))
+	for message, provoke := range troubles {
+		if !documented[message] {
+			t.Errorf("%q is not documented", message)
+		}
+		t.Run(strings.ReplaceAll(message, " ", "_"), func(t *testing.T) {
+			p := &trouble{site: s.at(t), t: t, admin: admin.at(t)}
+			if got := provoke(p); !strings.Contains(got, message) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
