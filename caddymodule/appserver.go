@@ -36,6 +36,9 @@ type AppServer struct {
 	// How many processes run, at most 1024. Default: 1.
 	Processes int `json:"processes,omitempty"`
 
+	// How many turns each process gets in proportion to others, from 1 to 100. Default: 1.
+	Weight int `json:"weight,omitempty"`
+
 	// The CODEX_HOME with the login and the settings of the model provider. The
 	// app-server gets a home of its own with these and nothing else. Default: the
 	// CODEX_HOME of Caddy's environment, else ~/.codex.
@@ -72,6 +75,7 @@ const (
 	defaultMaxMemory = 1 << 30
 	// maxProcesses is more than a machine can reasonably run.
 	maxProcesses = 1024
+	maxWeight    = 100
 )
 
 // quietLog makes the app-server's log readable within Caddy's: without colours, and
@@ -97,6 +101,9 @@ func (a *AppServer) validate() error {
 	}
 	if a.Processes > maxProcesses {
 		return fmt.Errorf("processes: must be at most %d", maxProcesses)
+	}
+	if a.Weight > maxWeight {
+		return fmt.Errorf("weight: must be at most %d", maxWeight)
 	}
 	for i, part := range a.Command {
 		if repl.ReplaceKnown(part, "") == "" {

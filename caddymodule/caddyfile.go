@@ -37,6 +37,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	        connect       ws://<address>|wss://<address>|unix/<path>
 //	        token         <bearer>
 //	        processes     <n>
+//	        weight        <n>
 //	        home          <dir>
 //	        dir           <dir>
 //	        env           <key> <value>
@@ -49,6 +50,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	            parked <duration>|off
 //	        }]
 //	    }
+//	    pool            spread|fill_first|reserve [<n>]
 //	    api_key         <key> [<user>]
 //	    api_keys_file   <path>
 //	    max_body        <size>
@@ -97,6 +99,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 func (h *Handler) options() []option {
 	return []option{
 		{name: "app_server", args: h.parseAppServer, repeats: true},
+		{name: "pool", args: h.Pool.parse, complete: h.Pool.complete},
 		{name: "api_key", args: h.parseAPIKey, repeats: true},
 		text("api_keys_file", &h.APIKeysFile),
 		size("max_body", &h.MaxBody, 32<<20),
@@ -143,6 +146,7 @@ func (a *AppServer) options() []option {
 		text("connect", &a.Connect),
 		{name: "token", args: a.parseToken},
 		number("processes", &a.Processes, 1, 0),
+		number("weight", &a.Weight, 1, 0),
 		text("home", &a.Home),
 		text("dir", &a.Dir),
 		{name: "env", args: a.parseEnv, repeats: true},

@@ -35,9 +35,12 @@ const minBodies = 4
 // /v1/usage/raw, GET /healthz and GET /readyz. Any other path below /v1/ is a 404 in
 // OpenAI's format; all other paths are passed to the next handler.
 type Handler struct {
-	// The app-servers to use. Each turn runs on the one that has the fewest turns
-	// among those that are ready. Default: one, `codex app-server`.
+	// The app-servers to use. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
+
+	// How one of them is chosen for a turn, among those that are ready and whose login does
+	// not rest.
+	Pool Pool `json:"pool,omitzero"`
 
 	// The keys that clients may present as `Authorization: Bearer KEY`. Without any,
 	// the handler checks no key. Placeholders such as {env.KEY} and {file./path} are
@@ -210,7 +213,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the codex app: %w", err)
 	}
-	h.pool, err = newPool(app.(*App), h.AppServers, repl)
+	h.pool, err = newPool(app.(*App), h.AppServers, h.Pool, repl)
 	if err != nil {
 		return err
 	}
@@ -313,6 +316,9 @@ func (h *Handler) complete() error {
 		if err := a.validate(); err != nil {
 			return fmt.Errorf("app_server: %w", err)
 		}
+	}
+	if err := h.Pool.check(h.AppServers); err != nil {
+		return err
 	}
 	return nil
 }

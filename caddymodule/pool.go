@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -20,13 +19,14 @@ type pool struct {
 	members []*member // in the order of the configuration; at least one
 	keeps   []bool    // whether conversations are kept on each of them
 
-	mu   sync.Mutex
-	next int // the member that goes first among equals
+	mu sync.Mutex
+	chooser
+	candidates []candidate // the members
 }
 
 // newPool registers the processes of a handler's app-servers with the app.
-func newPool(app *App, servers []*AppServer, repl *caddy.Replacer) (*pool, error) {
-	p := &pool{app: app}
+func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) (*pool, error) {
+	p := &pool{app: app, chooser: chooser{Pool: policy, servers: len(servers)}}
 	for i, server := range servers {
 		cfg := server.resolve(repl)
 		if isExposed(cfg) {
@@ -43,6 +43,7 @@ func newPool(app *App, servers []*AppServer, repl *caddy.Replacer) (*pool, error
 			}
 			p.members = append(p.members, m)
 			p.keeps = append(p.keeps, limits.Max > 0)
+			p.candidates = append(p.candidates, candidate{server: i, weight: int64(max(1, server.Weight))})
 		}
 	}
 	return p, nil
@@ -151,8 +152,10 @@ func (p *pool) pick(avoid []*appserver.Process) (*appserver.Process, func()) {
 	exit.hold()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := p.best(avoid)
-	p.next = (at + 1) % len(p.members)
+	for i, m := range p.members {
+		m.candidate(&p.candidates[i], avoid)
+	}
+	at := p.choose(p.candidates)
 	process, done := p.members[at].use()
 	return process.Process, done
 }
@@ -168,29 +171,6 @@ func (m *member) use() (*process, func()) {
 	})
 }
 
-// best returns the index of the member for the next turn.
-func (p *pool) best(avoid []*appserver.Process) int {
-	best := p.next
-	if len(p.members) == 1 {
-		return best
-	}
-	first := p.members[best].fitness(avoid)
-	for i := 1; i < len(p.members); i++ {
-		at := (p.next + i) % len(p.members)
-		if f := p.members[at].fitness(avoid); f.before(first) {
-			best, first = at, f
-		}
-	}
-	return best
-}
-
-// fitness ranks a member for another turn.
-type fitness struct {
-	state int       // its readiness; lower is better
-	due   time.Time // the next start, the reset of its plan or the end of a rest, if it waits for one
-	turns int64     // how many run on it, of all configurations
-}
-
 // The kinds of readiness, best first.
 const (
 	isReady = iota
@@ -203,13 +183,15 @@ const (
 	isAvoided
 )
 
-// fitness returns the rank of a member.
-func (m *member) fitness(avoid []*appserver.Process) fitness {
+// candidate sets what the choice of a member depends on, except for what the configuration
+// says of it.
+func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
+	f.state, f.due, f.turns = isOut, time.Time{}, 0
 	p := m.current()
 	if p == nil {
-		return fitness{state: isOut}
+		return
 	}
-	f := fitness{state: isOut, turns: p.turns.Load()}
+	f.turns = p.turns.Load()
 	until, rests := p.login.Rests()
 	login := p.login.Status()
 	switch status := p.Status(); {
@@ -231,12 +213,6 @@ func (m *member) fitness(avoid []*appserver.Process) fitness {
 	case status.State == appserver.StateBackoff:
 		f.state, f.due = isWaiting, status.RetryAt
 	}
-	return f
-}
-
-// before reports whether f is better than other.
-func (f fitness) before(other fitness) bool {
-	return cmp.Or(cmp.Compare(f.state, other.state), f.due.Compare(other.due), cmp.Compare(f.turns, other.turns)) < 0
 }
 
 // Interface guards

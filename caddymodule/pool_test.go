@@ -29,7 +29,7 @@ func startedPool(t *testing.T, h *Handler) (*configuration, *pool) {
 // poolOf returns the pool of a handler.
 func poolOf(t *testing.T, app *App, h *Handler) *pool {
 	t.Helper()
-	p, err := newPool(app, h.AppServers, caddy.NewReplacer())
+	p, err := newPool(app, h.AppServers, h.Pool, caddy.NewReplacer())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,24 +176,6 @@ func TestPickAvoids(t *testing.T) {
 	}
 }
 
-func TestFitness(t *testing.T) {
-	soon, late := time.Now().Add(time.Second), time.Now().Add(time.Minute)
-	order := []fitness{ // best first
-		{state: isReady}, {state: isReady, turns: 1}, {state: isReady, turns: 9},
-		{state: isStarting}, {state: isStarting, turns: 2},
-		{state: isUnresponsive},
-		{state: isWaiting, due: soon, turns: 5}, {state: isWaiting, due: late},
-		{state: isOut}, {state: isAvoided},
-	}
-	for i, a := range order {
-		for j, b := range order {
-			if a.before(b) != (i < j) {
-				t.Errorf("%+v before %+v: %t", a, b, a.before(b))
-			}
-		}
-	}
-}
-
 func TestStatuses(t *testing.T) {
 	h := poolHandler(t, "statuses", 2)
 	h.AppServers = append(h.AppServers, &AppServer{Command: []string{"/no/such/program"}})
@@ -290,6 +272,7 @@ func BenchmarkPick(b *testing.B) {
 		processes.LoadOrStore(m.key, fake)
 		m.held = fake
 		p.members = append(p.members, m)
+		p.candidates = append(p.candidates, candidate{server: i, weight: 1})
 		b.Cleanup(func() {
 			m.letGo()
 			stopping.Wait()

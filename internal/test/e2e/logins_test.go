@@ -81,12 +81,7 @@ func TestLogins(t *testing.T) {
 				}
 			}
 			for i, a := range accounts {
-				got := 0 // over a WebSocket Codex repeats a refused request over HTTP
-				for _, r := range a.model.Requests() {
-					if r.Transport == transport {
-						got++
-					}
-				}
+				got := a.asked()
 				if want := c.asked[i]; want >= 0 && got != want || want < 0 && got < -want {
 					t.Errorf("login %d was asked %d times, want %d", i, got, want)
 				}
@@ -138,5 +133,54 @@ func TestSignInAgain(t *testing.T) {
 	}
 	if s.model.Stats().Open != 1 {
 		t.Error("the stream was cut")
+	}
+}
+
+// asked counts the requests that the provider of a login got.
+func (a *account) asked() (n int) {
+	for _, r := range a.model.Requests() {
+		if r.Transport == transport { // over a WebSocket Codex repeats a refused request over HTTP
+			n++
+		}
+	}
+	return n
+}
+
+// TestPoolPolicies checks which login gets the requests, one after the other, while the
+// first one is fine, when it is spent, and when it could be used again.
+func TestPoolPolicies(t *testing.T) {
+	for options, want := range map[string]struct{ fine, spent [2]int }{
+		"":                {[2]int{4, 4}, [2]int{5, 12}}, // the first one is tried once more
+		"pool fill_first": {[2]int{8, 0}, [2]int{9, 8}},
+		"pool reserve":    {[2]int{8, 0}, [2]int{9, 8}},
+		"weight 3":        {[2]int{6, 2}, [2]int{7, 10}},
+	} {
+		t.Run(options, func(t *testing.T) {
+			first, second := newAccount(t, nil), newAccount(t, nil)
+			blocks := first.block + second.block
+			if strings.HasPrefix(options, "weight") {
+				blocks = strings.Replace(blocks, "conversations", options+"\nconversations", 1)
+			} else {
+				blocks += options
+			}
+			s := newSite(t, blocks)
+			s.waitMembers(2)
+			check := func(what string, want [2]int) {
+				t.Helper()
+				for i := range 8 {
+					if response, text := s.post(chatBody("say:ok", map[string]any{"stream": i%2 == 1}), nil); response.StatusCode != http.StatusOK || !strings.Contains(text, "ok") {
+						t.Errorf("%s: %s %s", what, response.Status, text)
+					}
+				}
+				if got := [2]int{first.asked(), second.asked()}; got != want {
+					t.Errorf("%s: the logins got %v requests, want %v", what, got, want)
+				}
+			}
+			check("both are fine", want.fine)
+			first.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+				return scriptedmodel.Script{End: spentPlan}, true
+			})
+			check("the first is spent", want.spent)
+		})
 	}
 }

@@ -100,14 +100,7 @@ func TestPlanOfALogin(t *testing.T) {
 					t.Error(response.Status, text)
 				}
 			}
-			used := func() (n int) {
-				for _, r := range plan.model.Requests() {
-					if r.Transport == transport {
-						n++
-					}
-				}
-				return n
-			}
+			used := plan.asked
 			for used() == 0 {
 				ask()
 			}

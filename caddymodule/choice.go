@@ -1,0 +1,173 @@
+package caddymodule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// Pool is the way in which one of several app-servers is chosen for a turn. A conversation
+// whose thread is kept goes on there, whatever the policy says.
+type Pool struct {
+	// `spread`: the app-server with the fewest turns, in proportion to the weights.
+	// `fill_first`: all turns go to one app_server until its login is spent or signed out,
+	// and then to the next one. `reserve`: like spread, but the last app_servers take
+	// turns only if no other can. Default: `spread`.
+	Policy string `json:"policy,omitempty"`
+
+	// How many app_servers are the reserve, for the policy `reserve`. Default: 1.
+	Reserve int `json:"reserve,omitempty"`
+}
+
+// The values of Pool.Policy.
+const (
+	policySpread    = "spread"
+	policyFillFirst = "fill_first"
+	policyReserve   = "reserve"
+)
+
+// parse reads <policy> [<n>].
+func (p *Pool) parse(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) == 2 && args[0] == policyReserve {
+		if err := parseNumber(d, args[1], 1, &p.Reserve); err != nil {
+			return err
+		}
+		args = args[:1]
+	}
+	if len(args) != 1 {
+		return d.ArgErr()
+	}
+	p.Policy = args[0]
+	if err := p.complete(); err != nil {
+		return d.Errf("pool: %v", err)
+	}
+	return nil
+}
+
+// complete sets the defaults and refuses values that cannot work.
+func (p *Pool) complete() error {
+	p.Policy = cmp.Or(p.Policy, policySpread)
+	switch {
+	case p.Policy != policySpread && p.Policy != policyFillFirst && p.Policy != policyReserve:
+		return fmt.Errorf("%q is none of %s, %s and %s", p.Policy, policySpread, policyFillFirst, policyReserve)
+	case p.Policy != policyReserve && p.Reserve != 0:
+		return fmt.Errorf("only the policy %s has a reserve", policyReserve)
+	case p.Reserve < 0:
+		return errors.New("reserve: must not be negative")
+	case p.Policy == policyReserve:
+		p.Reserve = max(1, p.Reserve)
+	}
+	return nil
+}
+
+// check refuses a policy that the app-servers do not fit.
+func (p *Pool) check(servers []*AppServer) error {
+	if p.Policy == policyReserve && p.Reserve >= len(servers) {
+		return fmt.Errorf("pool: of %d app_servers %d cannot be the reserve", len(servers), p.Reserve)
+	}
+	for _, server := range servers {
+		if p.Policy == policyFillFirst && server.Weight > 1 {
+			return fmt.Errorf("pool: with %s, a weight has no effect", policyFillFirst)
+		}
+	}
+	return nil
+}
+
+// candidate is what the choice of a member depends on.
+type candidate struct {
+	state  int       // its readiness; lower is better
+	due    time.Time // the next start, the reset of its plan or the end of a rest, if it waits for one
+	turns  int64     // how many run on it, of all configurations
+	server int       // the number of its app_server, from 0
+	weight int64     // at least 1
+}
+
+// chooser chooses members by a policy. The same calls always make the same choices.
+type chooser struct {
+	Pool
+	servers int // of the configuration
+	filling int // the app_server that is filled
+
+	// The turns that each member was given, in units that are inverse to its weight, so that
+	// of idle members the one with the lowest mark is next. A member that could not take
+	// turns for a while does not make up for them: no mark counts as lower than low, the
+	// lowest one of the last choice.
+	marks []int64
+	low   int64
+}
+
+// markUnit is the mark of a turn on a member of weight 1. It is divided by weights up to
+// maxWeight.
+const markUnit = 1 << 20
+
+// choose returns the index of the member that is best for one more turn. There is at least
+// one, and the members are the same at each call.
+func (c *chooser) choose(members []candidate) int {
+	if c.marks == nil {
+		c.marks = make([]int64, len(members))
+	}
+	c.fill(members)
+	best := 0
+	for i := range members {
+		if c.compare(members, i, best) < 0 {
+			best = i
+		}
+	}
+	c.low = c.mark(best)
+	c.marks[best] = c.low + markUnit/members[best].weight
+	return best
+}
+
+func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
+
+// compare compares two members. Of those that wait, the one that waits least is better, and
+// of those that can take turns the one that the policy prefers, then the one with fewer
+// turns.
+func (c *chooser) compare(members []candidate, i, j int) int {
+	a, b := &members[i], &members[j]
+	return cmp.Or(
+		cmp.Compare(a.state, b.state),
+		a.due.Compare(b.due),
+		cmp.Compare(c.rank(a), c.rank(b)),
+		cmp.Compare(a.turns/a.weight, b.turns/b.weight), // fewer than its weight are none
+		cmp.Compare(c.mark(i), c.mark(j)),
+	)
+}
+
+// rank returns the place of a member in the policy's order; lower is better.
+func (c *chooser) rank(m *candidate) int {
+	switch {
+	case c.Policy == policyFillFirst:
+		return (m.server - c.filling + c.servers) % c.servers
+	case c.Policy == policyReserve && m.server >= c.servers-c.Reserve:
+		return 1
+	}
+	return 0
+}
+
+// fill goes on to the next app_server if the one that is filled cannot take more: the login
+// of each of its processes rests. A process that is only being started keeps its place,
+// since the conversations and caches of its login are still warm.
+func (c *chooser) fill(members []candidate) {
+	if c.Policy != policyFillFirst {
+		return
+	}
+	next := c.filling
+	for i := range members {
+		m := &members[i]
+		switch {
+		case m.server == c.filling && (m.state < isResting || m.state == isAvoided):
+			return
+		case m.state >= isResting:
+			continue
+		}
+		if next == c.filling || c.rank(m) < (next-c.filling+c.servers)%c.servers {
+			next = m.server
+		}
+	}
+	c.filling = next
+}

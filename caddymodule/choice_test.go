@@ -1,0 +1,234 @@
+package caddymodule
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// TestChoiceOrder checks which of two members is better, whatever the policy says, and in
+// which order they are.
+func TestChoiceOrder(t *testing.T) {
+	soon, late := time.Now().Add(time.Second), time.Now().Add(time.Minute)
+	order := []candidate{ // best first
+		{state: isReady}, {state: isReady, turns: 1}, {state: isReady, turns: 9},
+		{state: isStarting}, {state: isStarting, turns: 2},
+		{state: isUnresponsive},
+		{state: isWaiting, due: soon, turns: 5}, {state: isWaiting, due: late},
+		{state: isResting, due: soon, turns: 5}, {state: isResting, due: late},
+		{state: isSignedOut, due: soon},
+		{state: isOut}, {state: isAvoided},
+	}
+	for i := range order {
+		order[i].weight = 1
+	}
+	for _, policy := range []string{policySpread, policyFillFirst, policyReserve} {
+		for i, a := range order {
+			for j, b := range order {
+				c := chooser{Pool: Pool{Policy: policy, Reserve: 1}, servers: 2}
+				if got := c.choose([]candidate{a, b}); i != j && (got == 0) != (i < j) {
+					t.Errorf("%s: of %+v and %+v it takes number %d", policy, a, b, got)
+				}
+			}
+		}
+	}
+}
+
+// members returns idle members, one of each app_server, with these weights.
+func idleMembers(weights ...int64) (all []candidate) {
+	for i, w := range weights {
+		all = append(all, candidate{server: i, weight: w})
+	}
+	return all
+}
+
+// TestChoiceByWeight checks that turns one after the other, and turns side by side, are in
+// proportion to the weights, and that a member that was away does not make up for it.
+func TestChoiceByWeight(t *testing.T) {
+	for _, sideBySide := range []bool{false, true} {
+		c, members, counts := chooser{servers: 3}, idleMembers(1, 2, 5), make([]int, 3)
+		for range 800 {
+			at := c.choose(members)
+			counts[at]++
+			if sideBySide {
+				members[at].turns++
+			}
+		}
+		for i, want := range []int{100, 200, 500} {
+			if counts[i] < want-8 || counts[i] > want+8 {
+				t.Errorf("side by side %t: %v", sideBySide, counts)
+			}
+		}
+	}
+	c, members := chooser{servers: 2}, idleMembers(1, 1)
+	members[0].state = isResting
+	for range 1000 {
+		c.choose(members)
+	}
+	members[0].state = isReady
+	counts := make([]int, 2)
+	for range 100 {
+		counts[c.choose(members)]++
+	}
+	if counts[0] > 52 {
+		t.Errorf("a member that was away gets %v", counts)
+	}
+}
+
+// TestChoiceFillFirst checks that a login is filled until it rests, that the next one is
+// filled then, also when the first is back, and that a restart is no reason to go on.
+func TestChoiceFillFirst(t *testing.T) {
+	c, members := chooser{Pool: Pool{Policy: policyFillFirst}, servers: 3}, idleMembers(1, 1, 1)
+	want := func(what string, server int) {
+		t.Helper()
+		for range 3 {
+			at := c.choose(members)
+			if members[at].server != server {
+				t.Errorf("%s: a turn goes to %d, want %d", what, members[at].server, server)
+			}
+			members[at].turns++
+		}
+	}
+	want("at first", 0)
+	members[0].state = isStarting
+	want("while the first starts", 1)
+	members[0].state = isAvoided
+	want("after its process has ended under a turn", 1)
+	members[0].state = isReady
+	want("after it has started", 0)
+	members[0].state = isResting
+	want("the first is spent", 1)
+	members[0].state = isReady
+	want("the first is back", 1)
+	members[1].state = isSignedOut
+	want("the second is signed out", 2)
+	members[2].state, members[1].state = isResting, isReady
+	want("the third is spent, the others are back", 0)
+	for i := range members {
+		members[i].state, members[i].due = isResting, time.Unix(int64(9-i), 0)
+	}
+	want("all are spent: the one that resets first", 2)
+	members[1].state, members[1].due = isReady, time.Time{}
+	want("one is back", 1)
+}
+
+// TestChoiceReserve checks that the reserve takes turns only if no other can.
+func TestChoiceReserve(t *testing.T) {
+	c, members := chooser{Pool: Pool{Policy: policyReserve, Reserve: 2}, servers: 4}, idleMembers(1, 1, 1, 1)
+	servers := func() (all []int) {
+		for range 6 {
+			if at := c.choose(members); !slices.Contains(all, members[at].server) {
+				all = append(all, members[at].server)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	members[0].turns, members[1].turns = 5, 5
+	if got := servers(); !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("busy ones before the reserve: %v", got)
+	}
+	members[0].state = isResting
+	if got := servers(); !slices.Equal(got, []int{1}) {
+		t.Errorf("one is left: %v", got)
+	}
+	members[1].state = isWaiting
+	if got := servers(); !slices.Equal(got, []int{2, 3}) {
+		t.Errorf("none is left: %v", got)
+	}
+}
+
+// TestChoiceProperties checks of random pools that a turn never goes to a member that is
+// less ready than another, that equal calls make equal choices, that the reserve and other
+// logins are spared as the policy says, and that no member that can take turns is forgotten.
+func TestChoiceProperties(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		members := idleMembers()
+		servers := 2 + random.IntN(3)
+		for server := range servers {
+			weight := int64(1 + random.IntN(maxWeight))
+			for range 1 + random.IntN(3) {
+				members = append(members, candidate{server: server, weight: weight})
+			}
+		}
+		policy := Pool{Policy: []string{policySpread, policyFillFirst, policyReserve}[random.IntN(3)], Reserve: 1}
+		c, twin := chooser{Pool: policy, servers: servers}, chooser{Pool: policy, servers: servers}
+		given := make([]int, len(members))
+		for range 50 {
+			for i := range members {
+				if random.IntN(4) == 0 {
+					members[i].state = random.IntN(isAvoided + 1)
+				}
+				members[i].turns = max(0, members[i].turns-int64(random.IntN(2)))
+			}
+			at := c.choose(members)
+			if again := twin.choose(members); again != at {
+				t.Fatalf("%v: %d, then %d", policy, at, again)
+			}
+			for i := range members {
+				switch m := &members[i]; {
+				case m.state < members[at].state:
+					t.Fatalf("%v: %+v before %+v", policy, members[at], *m)
+				case m.state > members[at].state:
+				case policy.Policy == policyReserve && members[at].server == servers-1 && m.server != servers-1:
+					t.Fatalf("%v: the reserve before %+v", policy, *m)
+				case policy.Policy == policyFillFirst && m.server == c.filling && members[at].server != c.filling:
+					t.Fatalf("%v: %d is left for %d", policy, c.filling, members[at].server)
+				}
+			}
+			members[at].turns++
+			given[at]++
+		}
+		for i := range members {
+			members[i].state, members[i].turns = isReady, 0
+		}
+		seen := make(map[int]bool)
+		for range 4 * maxWeight * len(members) {
+			seen[c.choose(members)] = true
+		}
+		for i := range members {
+			could := policy.Policy == policySpread || policy.Policy == policyReserve && members[i].server < servers-1 ||
+				policy.Policy == policyFillFirst && members[i].server == c.filling
+			if seen[i] != could {
+				t.Fatalf("%v: %+v got a turn: %t", policy, members[i], seen[i])
+			}
+		}
+	}
+}
+
+// TestPoolOption checks the values of pool and weight.
+func TestPoolOption(t *testing.T) {
+	for text, want := range map[string]Pool{
+		"pool spread": {Policy: policySpread}, "pool fill_first": {Policy: policyFillFirst},
+		"pool reserve": {Policy: policyReserve, Reserve: 1}, "pool reserve 2": {Policy: policyReserve, Reserve: 2},
+	} {
+		h := new(Handler)
+		if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + text + "\n}")); err != nil || h.Pool != want {
+			t.Errorf("%s: %+v, %v", text, h.Pool, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"pool": "argument", "pool most": `"most" is none of`, "pool spread 2": "argument", "pool reserve 0": "above zero", "pool reserve x": "above zero",
+		"pool reserve 1 2": "argument", "pool spread\npool spread": "twice",
+		"pool reserve\napp_server a":                          "of 1 app_servers 1 cannot be the reserve",
+		"pool reserve 2\napp_server a\napp_server b":          "of 2 app_servers 2 cannot",
+		"app_server {\nweight 0\n}":                           "above zero",
+		"app_server {\nweight 101\n}":                         "weight: must be at most 100",
+		"pool fill_first\napp_server {\nweight 2\n}":          "weight has no effect",
+		"app_server {\nconnect ws://localhost:1\nweight 0\n}": "above zero",
+	} {
+		h := new(Handler)
+		err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + text + "\n}"))
+		if err == nil {
+			err = h.complete()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
