@@ -42,7 +42,8 @@ func TestClientPages(t *testing.T) {
 	}
 }
 
-// checkShape checks the headings of a page, and what it says was run.
+// checkShape checks the headings of a page, and what it says was run: its snippets, the
+// program in another test, or neither.
 func checkShape(t *testing.T, page string) {
 	t.Helper()
 	sections := strings.Split(page, "\n## ")
@@ -64,7 +65,7 @@ func checkShape(t *testing.T, page string) {
 			t.Errorf("there is no test %s", match[1])
 		}
 	}
-	if !strings.Contains(run, "TestClientPages") && !notRun.MatchString(run) {
+	if !regexp.MustCompile("TestClientPages|TestOpenCode").MatchString(run) && !notRun.MatchString(run) {
 		t.Errorf("it says neither that its snippets are run nor that the program is not:\n%s", run)
 	}
 }
@@ -127,5 +128,34 @@ func (s *site) runCodexPage(t *testing.T, config string) {
 	cmd.Env = append(os.Environ(), "CODEX_HOME="+home, "CADDY_CODEX_KEY=sk-mine")
 	if output, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(output), "Hello from the page.") {
 		t.Errorf("%v\n%s", err, output)
+	}
+}
+
+// TestDocumentedRequests runs the requests with curl in the documentation.
+func TestDocumentedRequests(t *testing.T) {
+	s := newSite(t, "")
+	admin := s.withAdmin(s.caddyfile(""))
+	s.waitReady()
+	run := 0
+	for _, page := range pages(t) {
+		for _, b := range blocksOf(t, page) {
+			if kindOf(b) != "sh" || filepath.Base(filepath.Dir(page)) == "clients" {
+				continue
+			}
+			for line := range strings.Lines(strings.ReplaceAll(b.text, "\\\n", " ")) {
+				if !strings.HasPrefix(line, "curl ") {
+					continue
+				}
+				run++
+				line = strings.NewReplacer("http://localhost:8080", s.url, "http://localhost:2019", admin.url).Replace(line)
+				output, err := exec.CommandContext(testContext(t), "bash", "-c", strings.Replace(line, "curl ", "curl --fail -sS ", 1)).CombinedOutput()
+				if err != nil {
+					t.Errorf("%s: %v\n%s", b, err, output)
+				}
+			}
+		}
+	}
+	if run < 3 {
+		t.Errorf("%d requests were found", run)
 	}
 }
