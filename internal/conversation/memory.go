@@ -74,6 +74,15 @@ func (m *Memory) Forget(links []Link) {
 	}
 }
 
+// Clear drops all.
+func (m *Memory) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.byHash)
+	m.order.Init()
+	m.bytes = 0
+}
+
 // forget drops an entry, if there is one. The lock is held.
 func (m *Memory) forget(hash Hash) {
 	if e := m.byHash[hash]; e != nil {

@@ -115,4 +115,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	if m.bytes != 3*size || m.order.Len() != 3 || m.byHash[named("b")] != nil || m.byHash[link.Hash] == nil {
 		t.Errorf("%d entries with %d bytes: %v", m.order.Len(), m.bytes, m.byHash)
 	}
+	m.Clear()
+	if _, added := m.Restore([]Link{link}, history); added != 0 || m.bytes+m.order.Len() != 0 {
+		t.Errorf("%d entries with %d bytes are left", m.order.Len(), m.bytes)
+	}
 }

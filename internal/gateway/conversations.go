@@ -47,6 +47,9 @@ func (c *Conversations) SetLimits(limits conversation.Limits) {
 	c.mu.Lock()
 	c.parks = limits.Parked > 0
 	c.mu.Unlock()
+	if limits.Max == 0 {
+		c.memory.Clear()
+	}
 	c.keeper.SetLimits(limits)
 }
 

@@ -65,7 +65,7 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 			failure = failed
 			break
 		}
-		if !c.movable && !t.g.repeatable(c.place) {
+		if !c.movable && !c.kept.restored && !t.g.repeatable(c.place) {
 			t.settle(c, false)
 		}
 		failure, err = t.drive(ctx, c)

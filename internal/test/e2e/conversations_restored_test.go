@@ -104,6 +104,10 @@ func testRefusedReasoning(t *testing.T) {
 	one.answerResults(s.sayIn(t, &one, true))
 	one.messages = append(one.messages, chatMessage{"role": "user", "content": "say: more"})
 	s.sayIn(t, &one, false)
+	another := one
+	another.system = "You think, too."
+	another.messages = one.messages[:1]
+	another.answerResults(s.sayIn(t, &another, true))
 	var refused atomic.Int32
 	defer s.model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		if len(thoughtsIn(request)) == 0 {
@@ -118,5 +122,9 @@ func testRefusedReasoning(t *testing.T) {
 		if message["content"] != "more" || len(thoughtsIn(request)) > 0 || refused.Load() != 1 {
 			t.Errorf("answered %q; %d requests were refused", message["content"], refused.Load())
 		}
+	}
+	// The turn that waits for these results has reasoning, too.
+	if message := s.sayIn(t, &another, true); message["content"] != "done" || refused.Load() != 3 {
+		t.Errorf("answered %q; %d requests were refused", message["content"], refused.Load())
 	}
 }
