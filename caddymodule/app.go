@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/models"
-	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 func init() {
@@ -22,16 +22,18 @@ func init() {
 // a configuration is only checked, and a reload keeps those that the new configuration
 // uses as well.
 type App struct {
-	logger  *slog.Logger
-	storage usage.Storage
-	emitter *emitter
-	aliases []string // the aliases of models in all handlers; complete at Start
+	logger     *slog.Logger
+	storage    certmagic.Storage
+	emitter    *emitter
+	aliases    []string // the aliases of models in all handlers; complete at Start
+	hasKeyFile bool     // a handler has a file of keys; complete at Start
 
-	mu           sync.Mutex
-	members      map[string]*member // by their keys
-	picking      int                // requests that have not picked a process yet
-	over         bool               // the configuration was cleaned up
-	releaseUsage func()             // nil: the usage is not stored
+	mu            sync.Mutex
+	members       map[string]*member // by their keys
+	picking       int                // requests that have not picked a process yet
+	over          bool               // the configuration was cleaned up
+	releaseUsage  func()             // nil: the usage is not stored
+	releaseLedger func()             // nil: what keys have used is not stored
 }
 
 // CaddyModule returns the Caddy module information.
@@ -102,6 +104,7 @@ func (a *App) Start() error {
 		m.hold()
 	}
 	a.keepUsage()
+	a.keepLedger()
 	modelLabels.add(append(a.aliases, models.Default)...)
 	return nil
 }
@@ -122,6 +125,9 @@ func (a *App) Cleanup() error {
 	a.releaseUnused()
 	if a.releaseUsage != nil {
 		a.releaseUsage()
+	}
+	if a.releaseLedger != nil {
+		a.releaseLedger()
 	}
 	return nil
 }

@@ -213,6 +213,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the codex app: %w", err)
 	}
+	if h.keyFile != nil {
+		app.(*App).hasKeyFile = true
+	}
 	h.pool, err = newPool(app.(*App), h.AppServers, h.Pool, repl)
 	if err != nil {
 		return err

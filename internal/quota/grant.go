@@ -46,6 +46,7 @@ func (l *Ledger) Reserve(grants []*Grant, input int64) error {
 	if err := a.exceeds(k, Tokens, turns*(input+1), l.now()); err != nil {
 		return err
 	}
+	l.changes++
 	a.held += turns * input
 	for _, g := range grants {
 		g.held += input
@@ -72,6 +73,7 @@ func (g *Grant) Take(n int) (got int) {
 	}
 	taken := max(0, min(int64(n), rest))
 	g.spent = taken < int64(n)
+	g.l.changes++
 	g.held += taken
 	g.a.held += taken
 	return int(taken)
@@ -93,6 +95,7 @@ func (g *Grant) Close(used int64) {
 		return
 	}
 	g.closed = true
+	g.l.changes++
 	g.a.running--
 	g.a.held -= g.held
 	g.a.count(g.k, Tokens, max(0, used), g.l.now())

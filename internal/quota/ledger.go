@@ -1,7 +1,9 @@
 package quota
 
 import (
+	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,11 +16,14 @@ type Ledger struct {
 
 	mu       sync.Mutex
 	accounts map[string]*account // by their names, see Key.Account
+	changes  uint64
+	id       string // identifies the ledger in the documents stored of it
 }
 
 // account is what one key has used.
 type account struct {
 	used    map[measure]counts // without what is held
+	others  map[measure]counts // what other nodes have counted
 	running int                // turns
 	held    int64              // tokens that requests under way have taken
 }
@@ -31,7 +36,7 @@ type measure struct {
 
 // New returns an empty ledger. now is the clock.
 func New(now func() time.Time) *Ledger {
-	return &Ledger{now: now, accounts: make(map[string]*account)}
+	return &Ledger{now: now, accounts: make(map[string]*account), id: rand.Text()}
 }
 
 // ExceededError means that a request would exceed a limit of its key.
@@ -78,6 +83,7 @@ func (l *Ledger) Request(k *Key) error {
 		return err
 	}
 	a.count(k, Requests, 1, now)
+	l.changes++
 	return nil
 }
 
@@ -108,7 +114,8 @@ func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
 func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	m := measure{limit.Unit, limit.Window}
 	a.used[m] = a.used[m].update(limit.Window, now)
-	n := a.used[m].sum(limit.Window.oldest(now))
+	oldest := limit.Window.oldest(now)
+	n := a.used[m].sum(oldest) + a.others[m].sum(oldest)
 	if limit.Unit == Tokens {
 		n += a.held
 	}
@@ -122,7 +129,11 @@ func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
 		return time.Time{}
 	}
 	used := a.usedOf(limit, now)
-	for _, c := range a.used[measure{limit.Unit, limit.Window}] {
+	m, all := measure{limit.Unit, limit.Window}, counts(nil)
+	for _, c := range slices.Concat(a.used[m], slices.Clone(a.others[m]).update(limit.Window, now)) {
+		all = all.add(c.part, c.n)
+	}
+	for _, c := range all {
 		if used -= c.n; used <= most {
 			return limit.Window.leaves(c.part)
 		}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
 
 // memory is a Storage in memory.
@@ -139,10 +141,10 @@ func TestReloads(t *testing.T) {
 				t.Errorf("%s storage, after a restart: %+v", name, a)
 			}
 		}
-		if aside := second.values["usage/node.json"+asideSuffix]; !strings.Contains(aside, `"requests":7`) {
+		if aside := second.values["usage/node.json"+storedbook.AsideSuffix]; !strings.Contains(aside, `"requests":7`) {
 			t.Errorf("set aside: %.200q", aside)
 		}
-		if aside, ok := first.values["usage/node.json"+asideSuffix]; ok {
+		if aside, ok := first.values["usage/node.json"+storedbook.AsideSuffix]; ok {
 			t.Errorf("its own document was set aside: %.200q", aside)
 		}
 	})
@@ -218,8 +220,8 @@ func TestBrokenDocument(t *testing.T) {
 				if a, _ := run(t, m, 1); a.Requests != 1 {
 					t.Errorf("%+v", a)
 				}
-				if m.values[key+asideSuffix] != content || !strings.Contains(m.values[key], `"version":1`) {
-					t.Errorf("stored: %d bytes aside, %.200q", len(m.values[key+asideSuffix]), m.values[key])
+				if m.values[key+storedbook.AsideSuffix] != content || !strings.Contains(m.values[key], `"version":1`) {
+					t.Errorf("stored: %d bytes aside, %.200q", len(m.values[key+storedbook.AsideSuffix]), m.values[key])
 				}
 			})
 		})

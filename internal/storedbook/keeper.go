@@ -1,4 +1,6 @@
-package usage
+// Package storedbook stores what is counted in memory, so that it survives restarts, and
+// moves to another storage with the configuration.
+package storedbook
 
 import (
 	"context"
@@ -15,13 +17,28 @@ import (
 )
 
 const (
-	// saveInterval is how often a changed book is stored.
-	saveInterval = time.Minute
 	// storageTimeout bounds one call to a storage.
 	storageTimeout = 10 * time.Second
-	// asideSuffix is added to the key of a document that is set aside.
-	asideSuffix = ".broken"
+	// logInterval is how often a failure that lasts is logged.
+	logInterval = time.Minute
+	// AsideSuffix is added to the key of a document that is set aside.
+	AsideSuffix = ".broken"
 )
+
+// Book is what a [Keeper] stores. Its methods are safe for concurrent use.
+type Book interface {
+	// Document returns a copy of the book that can be encoded as JSON, and the number of
+	// changes that it has.
+	Document() (document any, changes uint64)
+	// Changes returns how often the book has changed.
+	Changes() uint64
+	// Restore adds the counts of a document to the book, which continues the book of the
+	// document. The error means that the document cannot be read.
+	Restore(content []byte) error
+	// Owns reports whether a document is an older copy of this book. The error is that of
+	// Restore.
+	Owns(content []byte) (bool, error)
+}
 
 // Storage keeps documents. Caddy's storage implements it.
 type Storage interface {
@@ -35,12 +52,15 @@ type Place struct {
 	Storage Storage
 	Key     string
 	Logger  *slog.Logger
+	Then    func() // run after each save, and after the first load; nil: nothing is
 }
 
 // Keeper stores a book and restores it. It runs while it is held, and uses the
 // place of the newest hold.
 type Keeper struct {
-	book  *Book
+	book  Book
+	what  string
+	every time.Duration
 	calls *storagecall.Limit
 
 	mu    sync.Mutex // guards holds and loop
@@ -53,20 +73,23 @@ type Keeper struct {
 // hold is a place with its state, which only the loop uses.
 type hold struct {
 	Place
-	loaded bool   // the document at the place may be overwritten
-	saved  uint64 // Book.changes when the book was last stored there
+	loaded bool      // the document at the place may be overwritten
+	saved  uint64    // Book.Changes when the book was last stored there
+	logged time.Time // when a failure was last logged
 }
 
 // loop is a running goroutine of a Keeper. It does not lock Keeper.mu.
 type loop struct {
 	moved chan *hold // the hold to use from now on
 	stop  chan struct{}
+	begun chan struct{} // closed once the book was restored, or could not be
 	done  chan struct{}
 }
 
-// NewKeeper returns a Keeper of book.
-func NewKeeper(book *Book) *Keeper {
-	return &Keeper{book: book, calls: storagecall.NewLimit(1)}
+// NewKeeper returns a Keeper of a book, which logs call what. A changed book is stored as
+// often as every.
+func NewKeeper(book Book, what string, every time.Duration) *Keeper {
+	return &Keeper{book: book, what: what, every: every, calls: storagecall.NewLimit(1)}
 }
 
 // Hold keeps the book at place until release is called. The last release waits
@@ -77,11 +100,28 @@ func (k *Keeper) Hold(place Place) (release func()) {
 	defer k.mu.Unlock()
 	k.holds = append(k.holds, h)
 	if k.loop == nil {
-		k.loop = &loop{make(chan *hold, 1), make(chan struct{}), make(chan struct{})}
+		k.loop = &loop{make(chan *hold, 1), make(chan struct{}), make(chan struct{}), make(chan struct{})}
 		go k.run(k.loop)
 	}
 	k.move()
 	return sync.OnceFunc(func() { k.release(h) })
+}
+
+// WaitRestored waits until the book was restored, or could not be, while it is held; but
+// no longer than a limit.
+func (k *Keeper) WaitRestored(limit time.Duration) {
+	k.mu.Lock()
+	l := k.loop
+	k.mu.Unlock()
+	if l == nil {
+		return
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-l.begun:
+	case <-timer.C:
+	}
 }
 
 func (k *Keeper) release(h *hold) {
@@ -106,23 +146,42 @@ func (k *Keeper) move() {
 	k.loop.moved <- k.holds[len(k.holds)-1]
 }
 
-// run stores the book every saveInterval and when it is stopped.
+// run stores the book regularly and when it is stopped.
 func (k *Keeper) run(l *loop) {
 	defer close(l.done)
-	ticks := time.NewTicker(saveInterval)
+	ticks := time.NewTicker(k.every)
 	defer ticks.Stop()
 	at := <-l.moved
 	k.load(at)
+	at.then()
+	close(l.begun)
 	for {
 		select {
 		case at = <-l.moved:
 			k.load(at)
 		case <-ticks.C:
 			k.save(at)
+			at.then()
 		case <-l.stop:
 			k.save(at)
 			return
 		}
+	}
+}
+
+// then runs what the place wants to be run.
+func (h *hold) then() {
+	if h.Then != nil {
+		h.Then()
+	}
+}
+
+// failed logs a failure of a call that is tried again, and no more often than that is
+// useful.
+func (h *hold) failed(message string, err error) {
+	if h.logged.IsZero() || time.Since(h.logged) >= logInterval {
+		h.logged = time.Now()
+		h.Logger.Error(message+"; it is tried again", "key", h.Key, "error", err)
 	}
 }
 
@@ -138,21 +197,21 @@ func (k *Keeper) load(at *hold) bool {
 		at.loaded = true
 		return true
 	case err != nil:
-		at.Logger.Error("the usage of before cannot be loaded; it is tried again", "key", at.Key, "error", err)
+		at.failed(k.what+" of before cannot be loaded", err)
 		return false
 	}
-	d, err := decode(content)
-	switch {
-	case err != nil:
-		at.loaded = k.setAside(at, content, err)
-	case !k.restored:
-		k.book.restore(d)
-		k.restored, at.loaded = true, true
-	case d.ID == k.book.id:
+	if !k.restored {
+		if err = k.book.Restore(content); err == nil {
+			k.restored, at.loaded = true, true
+			return true
+		}
+	} else if owns, failed := k.book.Owns(content); owns {
 		at.loaded = true
-	default:
-		at.loaded = k.setAside(at, content, errOther)
+		return true
+	} else if err = failed; err == nil {
+		err = errOther
 	}
+	at.loaded = k.setAside(at, content, err)
 	return at.loaded
 }
 
@@ -163,28 +222,28 @@ var errOther = errors.New("it does not belong to what is counted now")
 
 // setAside stores a document under another key, for the operator to look at.
 func (k *Keeper) setAside(at *hold, content []byte, reason error) bool {
-	key := at.Key + asideSuffix
+	key := at.Key + AsideSuffix
 	if err := k.store(at, key, content); err != nil {
-		at.Logger.Error("the stored usage cannot be used, nor kept aside", "key", at.Key, "reason", reason, "error", err)
+		at.failed("a document of "+k.what+" cannot be used, since "+reason.Error()+", nor kept aside", err)
 		return false
 	}
-	at.Logger.Error("the stored usage cannot be used; it is kept aside", "key", at.Key, "kept_as", key, "error", reason)
+	at.Logger.Error("a document of "+k.what+" cannot be used; it is kept aside", "key", at.Key, "kept_as", key, "error", reason)
 	return true
 }
 
 // save stores the book if it has changed. It does not overwrite a document that
 // could not be loaded.
 func (k *Keeper) save(at *hold) {
-	if !k.load(at) || k.book.changed() == at.saved {
+	if !k.load(at) || k.book.Changes() == at.saved {
 		return
 	}
-	document, changes := k.book.document()
+	document, changes := k.book.Document()
 	content, err := json.Marshal(document)
 	if err == nil {
 		err = k.store(at, at.Key, content)
 	}
 	if err != nil {
-		at.Logger.Error("the usage cannot be stored; it is tried again", "key", at.Key, "error", err)
+		at.failed(k.what+" cannot be stored", err)
 		return
 	}
 	at.saved, k.restored = changes, true
