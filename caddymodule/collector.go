@@ -59,6 +59,7 @@ type stateCollector struct{}
 func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		stateDesc, restartsDesc, replacementsDesc, threadsDesc, drainingDesc, memoryDesc, conversationsDesc, followUpsDesc, fallbacksDesc, loginDesc, resetsDesc, planDesc, usedDesc, windowResetsDesc, creditsDesc, runningDesc, waitingDesc, bodiesDesc, buildDesc,
+		keyLimitDesc, keyUsedDesc, keyExhaustedDesc,
 	} {
 		to <- desc
 	}
@@ -79,6 +80,7 @@ func (stateCollector) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	collectBuild(to, releases)
+	collectKeys(to)
 	running, waiting := gateways.turns()
 	to <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(running))
 	to <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(waiting))

@@ -282,6 +282,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 func (h *Handler) Cleanup() error {
 	if h.keyFile != nil {
 		h.keyFile.Close()
+		keyFiles.remove(h.keyFile)
 	}
 	gateways.remove(h.gateway)
 	if h.gateway != nil {

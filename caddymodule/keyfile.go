@@ -53,6 +53,7 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	}
 	file.Watch()
 	h.keyFile = file
+	keyFiles.add(file)
 	return nil
 }
 

@@ -2,14 +2,17 @@ package caddymodule
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
@@ -122,5 +125,62 @@ func BenchmarkKeyFile(b *testing.B) {
 		if h.authenticate(r) != nil {
 			b.Fatal("refused")
 		}
+	}
+}
+
+// TestKeyUsage checks what callers and the metrics see of the limits of keys.
+func TestKeyUsage(t *testing.T) {
+	limits := "requests 10 1h\ntokens 1000 30d"
+	path := writeKeys(t, map[string]string{"use-ann": "user ann\n" + limits, "use-ann2": "user ann", "use-ben": "user ben\n" + limits})
+	h := fakeHandler(t, t.Name())
+	h.APIKeysFile = path
+	all := fakeHandler(t, t.Name())
+	all.APIKeysFile, all.Usage = path, usageAll
+	handlers := provision(t, h, all).handlers
+	for range 4 {
+		if err := ledger.Request(&handlers[0].keyFile.Set().Find("use-ann").Key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"id-use-ann,id-use-ann2", "id-use-ann,id-use-ann2,id-use-ben"} {
+		w, err := ask(handlers[i], http.MethodGet, "/v1/usage", "use-ann", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body struct{ Keys []keyUsage }
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+			t.Fatal(err, w.Body)
+		}
+		var ids []string
+		for _, k := range body.Keys {
+			ids = append(ids, k.Key)
+			if k.Key == "id-use-ann" && (len(k.Limits) != 2 || k.Limits[0].Used != 4 || k.Limits[0].Remaining != 6 || k.Limits[0].Resets == nil ||
+				k.Limits[1].Used != 0 || k.Limits[1].Window != "720h" || k.Limits[1].Exhausted != nil) {
+				t.Errorf("%s", w.Body)
+			}
+		}
+		slices.Sort(ids)
+		if got := strings.Join(ids, ","); got != want {
+			t.Errorf("handler %d shows %s, want %s", i, got, want)
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(stateCollector{}); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == "codex_key_used" && m.Label[0].GetValue() == "id-use-ann" && m.Gauge.GetValue() == 4 {
+				seen++
+			}
+		}
+	}
+	if seen != 1 {
+		t.Errorf("the metrics have the use %d times", seen)
 	}
 }

@@ -73,7 +73,8 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request) {
 	body := struct {
 		usage.Account
 		RateLimits []rateLimits `json:"rate_limits"` // those that are known
-	}{RateLimits: h.rateLimits(r)}
+		Keys       []keyUsage   `json:"keys,omitempty"`
+	}{RateLimits: h.rateLimits(r), Keys: h.keyUsages(r)}
 	if h.Usage == usageAll {
 		body.Account = book.All()
 	} else {

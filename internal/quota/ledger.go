@@ -129,16 +129,21 @@ func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
 		return time.Time{}
 	}
 	used := a.usedOf(limit, now)
-	m, all := measure{limit.Unit, limit.Window}, counts(nil)
-	for _, c := range slices.Concat(a.used[m], slices.Clone(a.others[m]).update(limit.Window, now)) {
-		all = all.add(c.part, c.n)
-	}
-	for _, c := range all {
+	for _, c := range a.parts(limit, now) {
 		if used -= c.n; used <= most {
 			return limit.Window.leaves(c.part)
 		}
 	}
 	return limit.Window.leaves(limit.Window.at(now)) // what is held may count until then
+}
+
+// parts returns the parts that count for a limit, of all nodes.
+func (a *account) parts(limit Limit, now time.Time) (all counts) {
+	m := measure{limit.Unit, limit.Window}
+	for _, c := range slices.Concat(a.used[m], slices.Clone(a.others[m]).update(limit.Window, now)) {
+		all = all.add(c.part, c.n)
+	}
+	return all
 }
 
 // count counts n of a unit in all windows of the key's limits.

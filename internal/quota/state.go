@@ -7,6 +7,9 @@ type State struct {
 	Limit
 	Used   int64     // with what requests under way have taken
 	Resets time.Time // when all of it is free again if nothing more is used; zero: it is
+	// Exhausted is when nothing will be left at the present rate; zero: that will not
+	// happen before Resets, or, in a window that slides, ever.
+	Exhausted time.Time
 }
 
 // Remaining returns what is left.
@@ -29,6 +32,7 @@ func (l *Ledger) States(k *Key) []State {
 		}
 		if states[i].Used = a.usedOf(limit, now); states[i].Used > 0 {
 			states[i].Resets = a.resets(limit, 0, now)
+			states[i].Exhausted = forecast(limit, a.parts(limit, now), states[i].Used, now)
 		}
 	}
 	return states
