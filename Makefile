@@ -23,7 +23,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run build test smoke e2e lint simulate fuzz soak bench deps fmt clean FORCE
+.PHONY: run build test smoke e2e lint simulate fuzz soak bench deps screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -77,8 +77,13 @@ bench: $(CADDY) $(CODEX)
 	@go run ./internal/test/cmd/bench -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex $(BENCH)
 
 # deps installs what the tests need: staticcheck, jq for a command in the docs, the pinned
-# Codex, and the npm clients.
+# Codex, the npm clients, and Chromium.
 deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
+	@./scripts/chromium
+
+# screenshots takes the pictures of the page in the docs.
+screenshots: deps
+	go test -count 1 -run TestScreenshots ./internal/test/e2e -args -screenshots
 
 # Caddy is built in the same way as its users build it.
 $(CADDY): $(XCADDY) $(SOURCES) build/version

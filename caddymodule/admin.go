@@ -55,17 +55,22 @@ func adminRoute(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler 
 }
 
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
-	all := monitors()
-	body := status.Document{Version: version(), AppServers: make([]status.AppServer, len(all))}
-	ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
-	defer cancel()
-	var asking sync.WaitGroup
-	for i, m := range all {
-		asking.Go(func() { body.AppServers[i] = statusOf(ctx, m) })
-	}
-	asking.Wait()
+	body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), monitors())}
 	body.Turns.Running, body.Turns.Waiting = gateways.turns()
 	return writeAdmin(w, body)
+}
+
+// statusesOf asks all app-servers, side by side.
+func statusesOf(ctx context.Context, all []*monitor) []status.AppServer {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	found := make([]status.AppServer, len(all))
+	var asking sync.WaitGroup
+	for i, m := range all {
+		asking.Go(func() { found[i] = statusOf(ctx, m) })
+	}
+	asking.Wait()
+	return found
 }
 
 // statusOf asks the app-server for the limits of its plan, until ctx ends.

@@ -66,6 +66,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    hosts           <name>...
 //	    usage           own|all
 //	    realm           <name>
+//	    page            on|off
 //
 //	    model        <id> [<codex model> [<effort> [force]]]
 //	    image_fetch  on|off
@@ -116,6 +117,7 @@ func (h *Handler) options() []option {
 		{name: "hosts", args: h.parseHosts},
 		oneOf("usage", &h.Usage, usageOwn, usageOwn, usageAll),
 		{name: "realm", args: h.parseRealm},
+		offByDefault("page", &h.Page),
 
 		{name: "model", args: h.parseModel, repeats: true, complete: h.checkModels},
 		offByDefault("image_fetch", &h.ImageFetch),

@@ -122,6 +122,10 @@ type Handler struct {
 	// its server.
 	Realm string `json:"realm,omitempty"`
 
+	// Whether a page for people is served at /codex/: a playground, and the state of the
+	// app-servers, plans and usage. It asks for a key if there are keys. Default: false.
+	Page bool `json:"page,omitempty"`
+
 	// Names of your own for Codex's models. GET /v1/models lists them after those
 	// that Codex lists. Your name takes precedence over a model of the same name.
 	Models []ModelAlias `json:"models,omitempty"`
@@ -331,6 +335,9 @@ func (h *Handler) complete() error {
 // that no other handler answers is looked at again: a client may have the wrong base URL.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := routeOf(r.URL.Path)
+	if !ok && h.Page {
+		route, ok = pageRouteOf(r.URL.Path)
+	}
 	if !ok {
 		rest := &untouched{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
 		if err := next.ServeHTTP(rest, r); err != nil || rest.touched {

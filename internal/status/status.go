@@ -39,6 +39,15 @@ type AppServer struct {
 	Conversations Conversations `json:"conversations"`
 }
 
+// Public returns the status without what only the operator may know: what identifies the
+// machine, its files and its processes, and what the account has bought. The reason is
+// replaced by the remedy, which has nothing of that.
+func (a AppServer) Public(remedy string) AppServer {
+	a.Program, a.Home, a.Address, a.Reason, a.PID = "", "", "", remedy, 0
+	a.Login.Credits = nil
+	return a
+}
+
 // Login is what is known of the login of an app-server.
 type Login struct {
 	State    string     `json:"state"`               // "unknown", "fine", "spent" or "signed_out"

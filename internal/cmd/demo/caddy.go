@@ -31,11 +31,11 @@ func caddyfile(listeners []listener, codex, home, data string) string {
 	for _, l := range listeners {
 		fmt.Fprintf(&b, " fd/%d", l.file.Fd())
 	}
-	fmt.Fprintf(&b, "\n\tcodex {\n\t\tdrain_timeout 2s\n\t\tapp_server %q app-server {\n", codex)
+	fmt.Fprintf(&b, "\n\tcodex {\n\t\tpage on\n\t\tusage all\n\t\tdrain_timeout 2s\n\t\tapp_server %q app-server {\n", codex)
 	if home != "" {
 		fmt.Fprintf(&b, "\t\t\thome %q\n", home)
 	}
-	b.WriteString("\t\t}\n\t}\n\trespond \"The API is below /v1.\" 404\n}\n")
+	b.WriteString("\t\t}\n\t}\n\tredir / /codex/\n\trespond \"The API is below /v1.\" 404\n}\n")
 	return b.String()
 }
 

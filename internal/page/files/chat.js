@@ -1,0 +1,213 @@
+// The conversation: sending, receiving, answering calls.
+
+import { ApiError, call, events } from './api.js';
+import { Answer } from './answer.js';
+import { announce, byId, el } from './dom.js';
+import { addEvent, clearEvents } from './events.js';
+import { clearImages } from './images.js';
+import { buildRequest, userMessage } from './request.js';
+
+let messages = []; // of the conversation, as the API takes them
+let running = null; // the AbortController of the request that runs
+let answerCalls = null; // sends the results of the calls that wait for them; null: none wait
+let listeners = { unauthorized() {}, changed() {} };
+let lastRequest = null;
+
+export function onChat(all) {
+  listeners = all;
+}
+
+// shownRequest returns the request that is on screen: the one that Send would send, or
+// else the last one.
+export function shownRequest() {
+  const draft = userMessage();
+  if (draft) return buildRequest([...messages, draft]);
+  return lastRequest ?? buildRequest([{ role: 'user', content: 'hello' }]);
+}
+
+export const busy = () => running !== null;
+
+// send sends what is in the composer.
+export function send() {
+  const message = userMessage();
+  if (running || !message) return;
+  if (answerCalls) {
+    announce('Answer the calls first.');
+    byId('log').querySelector('.call textarea:not([readonly])')?.focus();
+    return;
+  }
+  const request = buildRequest([...messages, message]);
+  if (!request) return listeners.wrong?.();
+  showUser(message);
+  byId('prompt').value = '';
+  clearImages();
+  messages.push(message);
+  ask(request);
+}
+
+export function stop() {
+  running?.abort();
+}
+
+export function clear() {
+  running?.abort();
+  messages = [];
+  lastRequest = null;
+  answerCalls = null;
+  byId('log').replaceChildren(byId('log').firstElementChild);
+  byId('empty').hidden = false;
+  clearEvents();
+  update();
+  byId('prompt').focus();
+}
+
+function showUser(message) {
+  byId('empty').hidden = true;
+  const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
+  show(
+    el(
+      'div',
+      { class: 'message user' },
+      el('p', { class: 'who' }, 'You'),
+      ...parts.map((part) => (part.type === 'text' ? el('div', { class: 'text' }, part.text) : el('img', { src: part.image_url.url, alt: 'Image of the message' }))),
+    ),
+  );
+}
+
+function show(element) {
+  byId('log').append(element);
+  byId('log').scrollTop = byId('log').scrollHeight;
+}
+
+// nearEnd reports whether the end of a list is shown, so that it should stay so.
+const nearEnd = (list) => list.scrollHeight - list.scrollTop - list.clientHeight < 80;
+
+// ask sends a request and shows its answer.
+async function ask(request) {
+  const here = (running = new AbortController());
+  const answer = new Answer((request.body.n ?? 1) > 1);
+  lastRequest = request;
+  clearEvents();
+  show(answer.element);
+  announce('');
+  update();
+  let note = '';
+  try {
+    await receive(request, answer, here.signal);
+  } catch (failure) {
+    note = here.signal.aborted ? 'stopped' : 'failed';
+    if (!here.signal.aborted) showFailure(answer, request, failure);
+  }
+  if (running !== here) return; // another conversation has begun
+  running = null;
+  const log = byId('log');
+  const atEnd = nearEnd(log);
+  answer.end(note);
+  conclude(answer, note);
+  if (atEnd) log.scrollTop = log.scrollHeight;
+  update();
+}
+
+// receive feeds the answer with what arrives.
+async function receive(request, answer, signal) {
+  const response = await call('v1/chat/completions', { ...request, signal });
+  const log = byId('log');
+  const add = (text) => {
+    addEvent(text);
+    if (text === '[DONE]') return;
+    const body = JSON.parse(text);
+    if (body.error) throw new ApiError(response.status, body.error, response.headers.get('x-request-id'));
+    const atEnd = nearEnd(log);
+    answer.add(body);
+    if (atEnd) log.scrollTop = log.scrollHeight;
+  };
+  if (!request.body.stream) return add(await response.text());
+  let done = false;
+  for await (const text of events(response)) {
+    add(text);
+    done = text === '[DONE]';
+  }
+  if (!done) throw new ApiError(0, { message: 'The connection ended before the answer did.' });
+}
+
+// conclude makes the answer a part of the conversation.
+function conclude(answer, note) {
+  if (note === 'failed' || answer.empty) return;
+  if (note === 'stopped') {
+    announce('Stopped.');
+    if (answer.choices[0].text) messages.push({ role: 'assistant', content: answer.choices[0].text });
+    return;
+  }
+  announce('The answer is complete.');
+  const place = messages.push(answer.choices[0].message()) - 1;
+  if (answer.several) offerChoices(answer, place);
+  offerCalls(answer.choices[0]);
+}
+
+// offerChoices lets the person choose with which choice the conversation goes on.
+function offerChoices(answer, place) {
+  const buttons = answer.choices.map((choice, i) =>
+    el('button', { type: 'button', class: 'quiet', 'aria-pressed': i === 0 ? 'true' : 'false', click: () => choose(i) }, 'Continue with this'),
+  );
+  const choose = (chosen) => {
+    if (running || messages.length !== place + 1) return; // the conversation has gone on
+    messages[place] = answer.choices[chosen].message();
+    for (const [i, button] of buttons.entries()) button.setAttribute('aria-pressed', i === chosen ? 'true' : 'false');
+    byId('log').querySelector('.send-results')?.remove();
+    answerCalls = null;
+    offerCalls(answer.choices[chosen]);
+    update();
+  };
+  for (const [i, choice] of answer.choices.entries()) choice.element.append(buttons[i]);
+}
+
+// offerCalls asks for the results of the calls of a choice, and sends them.
+function offerCalls(choice) {
+  if (choice.calls.length === 0) return;
+  for (const card of choice.cards) if (!card.result) card.ask();
+  const submit = el('button', { type: 'button', class: 'main send-results', click: () => answerCalls?.() }, choice.calls.length > 1 ? 'Send results' : 'Send result');
+  choice.callBox.append(submit);
+  announce(choice.calls.length > 1 ? `The model makes ${choice.calls.length} calls.` : `The model calls ${choice.calls[0].function.name}.`);
+  choice.cards[0].result.focus({ preventScroll: true });
+  byId('log').scrollTop = byId('log').scrollHeight;
+  answerCalls = () => {
+    const results = choice.calls.map((made, i) => ({ role: 'tool', tool_call_id: made.id, content: choice.cards[i].result.value }));
+    const request = buildRequest([...messages, ...results]);
+    if (!request || running) return;
+    answerCalls = null;
+    for (const card of choice.cards) card.settle();
+    submit.remove();
+    messages.push(...results);
+    ask(request);
+  };
+}
+
+// showFailure shows why a request failed, and offers to send it again.
+function showFailure(answer, request, failure) {
+  const error = failure instanceof ApiError ? failure : new ApiError(0, { message: `The answer cannot be read: ${failure.message}` });
+  const facts = [error.status > 0 && `status ${error.status}`, error.code, error.requestId && `request ${error.requestId}`].filter(Boolean).join(' · ');
+  const box = el(
+    'div',
+    { class: 'failure', role: 'alert' },
+    el('p', {}, error.message),
+    facts && el('p', { class: 'meta' }, facts),
+    el('button', { type: 'button', class: 'quiet', click: () => again() }, 'Try again'),
+  );
+  const again = () => {
+    if (running) return;
+    const fresh = buildRequest(messages);
+    if (!fresh) return;
+    answer.element.remove();
+    ask(fresh);
+  };
+  answer.element.insertBefore(box, answer.meta);
+  if (error.status > 0) addEvent(error.message, 'event error');
+  if (error.status === 401) listeners.unauthorized();
+}
+
+function update() {
+  byId('send').hidden = running !== null;
+  byId('stop').hidden = running === null;
+  byId('clear').disabled = messages.length === 0 && !running;
+  listeners.changed();
+}

@@ -1,0 +1,92 @@
+// One choice of an answer: its reasoning, text and calls, as they arrive.
+
+import { el } from './dom.js';
+import { pretty, render } from './text.js';
+
+// maxCalls bounds the calls that are shown of one choice.
+const maxCalls = 128;
+
+export class Choice {
+  constructor(index, several) {
+    this.text = '';
+    this.reasoning = '';
+    this.calls = []; // as the API has them
+    this.finish = '';
+    this.thoughts = new Text();
+    this.said = new Text();
+    this.reasoningBox = el('details', { class: 'reasoning', hidden: true }, el('summary', {}, 'Reasoning'), el('div', { class: 'text' }, this.thoughts));
+    this.textBox = el('div', { class: 'said' }, el('div', { class: 'text' }, this.said));
+    this.callBox = el('div', { class: 'calls' });
+    this.cards = [];
+    this.element = el('article', { class: 'choice', 'aria-busy': 'true' }, several && el('h3', {}, `Choice ${index + 1}`), this.reasoningBox, this.textBox, this.callBox);
+  }
+
+  // add takes a delta of a stream, or a whole message.
+  add(delta) {
+    if (delta.reasoning_content) {
+      this.reasoning += delta.reasoning_content;
+      this.thoughts.appendData(delta.reasoning_content);
+      this.reasoningBox.hidden = false;
+    }
+    if (delta.content) {
+      this.text += delta.content;
+      this.said.appendData(delta.content);
+    }
+    for (const [i, part] of (delta.tool_calls ?? []).entries()) this.addCall(part.index ?? i, part);
+  }
+
+  addCall(index, part) {
+    if (!Number.isInteger(index) || index < 0 || index > this.calls.length || index >= maxCalls) return;
+    if (index === this.calls.length) {
+      this.calls.push({ id: '', type: 'function', function: { name: '', arguments: '' } });
+      this.cards.push(new CallCard());
+      this.callBox.append(this.cards[index].element);
+    }
+    const call = this.calls[index];
+    if (part.id) call.id = part.id;
+    call.function.name += part.function?.name ?? '';
+    call.function.arguments += part.function?.arguments ?? '';
+    this.cards[index].show(call);
+  }
+
+  // end replaces the text by its parts, now that it is whole.
+  end() {
+    this.element.setAttribute('aria-busy', 'false');
+    this.textBox.replaceChildren(...render(this.text));
+    if (!this.text && this.calls.length === 0) this.textBox.append(el('p', { class: 'note' }, 'The model said nothing.'));
+    for (const [i, card] of this.cards.entries()) card.show(this.calls[i], true);
+  }
+
+  // message returns the choice as a message of the conversation.
+  message() {
+    const message = { role: 'assistant', content: this.text || null };
+    if (this.calls.length > 0) message.tool_calls = this.calls;
+    return message;
+  }
+}
+
+// CallCard shows a call and takes its result.
+class CallCard {
+  constructor() {
+    this.name = el('code', { class: 'name' });
+    this.args = el('pre', { class: 'args', tabindex: '0', 'aria-label': 'Arguments' });
+    this.result = null;
+    this.element = el('section', { class: 'call', 'aria-label': 'Tool call' }, el('p', { class: 'call-title' }, 'calls ', this.name), this.args);
+  }
+
+  show(call, whole) {
+    this.name.textContent = call.function.name;
+    this.args.textContent = whole ? pretty(call.function.arguments) : call.function.arguments;
+  }
+
+  // ask offers a field for the result.
+  ask() {
+    this.result = el('textarea', { rows: '2', class: 'mono', spellcheck: 'false', placeholder: 'What the tool returns' });
+    this.element.append(el('label', {}, 'Result', this.result));
+  }
+
+  // settle shows the result that was sent.
+  settle() {
+    if (this.result) this.result.readOnly = true;
+  }
+}

@@ -1,0 +1,36 @@
+// Building the page. Texts become text nodes: no text is ever parsed as HTML.
+
+export const byId = (id) => document.getElementById(id);
+
+// el returns an element. Functions among the properties are event listeners; other
+// properties are attributes, and those that are false, null or undefined are left out.
+export function el(name, properties = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (typeof value === 'function') element.addEventListener(key, value);
+    else if (value !== false && value != null) element.setAttribute(key, value === true ? '' : value);
+  }
+  element.append(...children.filter((child) => child != null && child !== false).map((child) => (child instanceof Node ? child : String(child))));
+  return element;
+}
+
+const svgSpace = 'http://www.w3.org/2000/svg';
+
+export function svg(name, attributes, ...children) {
+  const element = document.createElementNS(svgSpace, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+// problem shows a text in the element for it, or hides that.
+export function problem(id, text) {
+  const element = byId(id);
+  element.textContent = text ?? '';
+  element.hidden = !text;
+}
+
+// announce has a screen reader say a text.
+export function announce(text) {
+  byId('announcer').textContent = text;
+}

@@ -1,0 +1,147 @@
+// The view of the state: app-servers and logins, plans, usage, the latest turns.
+
+import { byId, el, problem, svg } from './dom.js';
+import { age, bytes, clock, number, until, words } from './format.js';
+
+const maxRows = 25; // of a table
+
+// showStatus shows the documents of /codex/status, /v1/usage and /v1/usage/raw.
+export function showStatus(status, usage, turns) {
+  problem('status-problem', '');
+  const total = usage.usage ?? {};
+  byId('tiles').replaceChildren(
+    ...tile('Running now', number(status.turns?.running)),
+    ...tile('Waiting', number(status.turns?.waiting)),
+    ...tile('Requests', number(usage.requests), usage.errors ? `${number(usage.errors)} failed` : 'none failed'),
+    ...tile('Tokens', number(total.total_tokens), `${number(total.prompt_tokens)} in, ${number(total.completion_tokens)} out`),
+  );
+  keepOpen(byId('servers'), () =>
+    byId('servers').replaceChildren(...(status.app_servers ?? []).map(card)),
+  );
+  byId('usage').replaceChildren(...usageParts(usage));
+  byId('recent').replaceChildren(recent(turns.data ?? []));
+}
+
+const tile = (name, value, note) => [el('div', {}, el('dt', {}, name), el('dd', {}, el('span', { class: 'big' }, value), note && el('span', { class: 'note' }, note)))];
+
+// keepOpen keeps open what the person has opened, while the elements are replaced.
+function keepOpen(element, replace) {
+  const open = [...element.querySelectorAll('details')].map((details) => details.open);
+  replace();
+  for (const [i, details] of [...element.querySelectorAll('details')].entries()) details.open = open[i] ?? false;
+}
+
+// What a card shows in a place of its own; everything else is in its list.
+const placed = new Set(['id', 'state', 'since', 'reason', 'login', 'version', 'threads', 'memory_bytes', 'restarts']);
+const placedOfLogin = new Set(['state', 'reason', 'plan', 'resets_at', 'windows']);
+
+function card(server) {
+  const login = server.login ?? {};
+  const more = flat(without(server, placed));
+  return el(
+    'article',
+    { class: 'card', 'aria-label': `App-server ${server.id}` },
+    el('header', {}, el('h3', {}, server.id), pill(server.state, server.state === 'ready' ? 'good' : 'bad')),
+    server.reason && el('p', { class: 'reason' }, server.reason),
+    facts([
+      ['Codex', server.version],
+      ['Since', server.since && age(server.since)],
+      ['Login', login.state && pill(words(login.state), { fine: 'good', spent: 'bad', signed_out: 'bad' }[login.state] ?? 'plain')],
+      ['', login.reason],
+      ['Plan', login.plan],
+      ['Resets', login.resets_at && clock(login.resets_at)],
+      ...flat(without(login, placedOfLogin)),
+      ['Threads', server.threads],
+      ['Memory', server.memory_bytes && bytes(server.memory_bytes)],
+      ['Restarts', server.restarts],
+    ]),
+    ...(login.windows ?? []).map(planWindow),
+    more.length > 0 && el('details', {}, el('summary', {}, 'More'), facts(more)),
+  );
+}
+
+const without = (object, names) => Object.fromEntries(Object.entries(object).filter(([name]) => !names.has(name)));
+
+const pill = (text, kind) => el('span', { class: `pill ${kind}` }, text);
+
+function facts(rows) {
+  const shown = rows.filter(([, value]) => value !== undefined && value !== null && value !== '');
+  return el('dl', { class: 'facts' }, ...shown.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value instanceof Node ? value : String(value))]));
+}
+
+// planWindow shows what is used of a window of a plan.
+function planWindow({ window, used_percent: used, resets_at: resets }) {
+  const left = resets ? `, resets in ${until(resets)}` : '';
+  return el(
+    'div',
+    { class: 'window' },
+    el('p', {}, el('span', {}, `Window of ${window}`), el('span', { class: 'note' }, `${Math.round(used)} % used${left}`)),
+    el('meter', { min: '0', max: '100', high: '80', optimum: '0', value: String(used), 'aria-label': `Used of the window of ${window}` }),
+  );
+}
+
+// flat returns the members of an object as rows, with those of objects within it.
+function flat(value, prefix = '', depth = 0) {
+  return Object.entries(value).flatMap(([name, member]) => {
+    const title = prefix ? `${prefix}, ${words(name)}` : words(name);
+    if (member && typeof member === 'object') return depth < 3 ? flat(member, title, depth + 1) : [];
+    return [[title, /(_at|since)$/.test(name) && member ? clock(member) : /_bytes$/.test(name) ? bytes(member) : member]];
+  });
+}
+
+// Members of the usage that are shown elsewhere, or say nothing to a person.
+const shownUsage = new Set(['object', 'since', 'started', 'requests', 'errors', 'usage', 'by_user', 'by_model', 'by_hour', 'by_day', 'rate_limits', 'tool_calls', 'tool_buffer_metrics']);
+
+function usageParts(usage) {
+  const more = flat(without(usage, shownUsage));
+  return [
+    chart(usage.by_hour ?? []),
+    usage.by_user && sums('User', 'user', usage.by_user),
+    sums('Model', 'model', usage.by_model ?? []),
+    more.length > 0 && facts(more),
+  ].filter(Boolean);
+}
+
+// sums is a table of the usage by user or by model.
+function sums(title, member, rows) {
+  return table(
+    [title, 'Requests', 'Failed', 'Tokens in', 'Tokens out'],
+    rows.map((row) => [row[member] || '(none)', number(row.requests), number(row.errors), number(row.usage?.prompt_tokens), number(row.usage?.completion_tokens)]),
+    `There are no requests yet, by ${title.toLowerCase()}.`,
+  );
+}
+
+function recent(turns) {
+  return table(
+    ['Time', 'User', 'Model', 'Route', 'Status', 'Seconds', 'Tokens'],
+    turns.map((turn) => [clock(turn.time), turn.user || '–', turn.model, turn.route, turn.code ? `${turn.status} ${turn.code}` : turn.status, turn.duration?.toFixed(1), number(turn.usage?.total_tokens)]),
+    'No turn has ended yet.',
+  );
+}
+
+// table returns a table, or the text if it has no rows. The first cell of a row is its
+// header.
+function table(heads, rows, none) {
+  if (rows.length === 0) return el('p', { class: 'note' }, none);
+  const line = (cells) => el('tr', {}, ...cells.map((cell, i) => (i === 0 ? el('th', { scope: 'row' }, cell ?? '') : el('td', { 'data-head': heads[i] }, cell ?? ''))));
+  return el(
+    'div',
+    { class: 'table', tabindex: '0', role: 'region', 'aria-label': `By ${heads[0].toLowerCase()}` },
+    el('table', {}, el('thead', {}, el('tr', {}, ...heads.map((head) => el('th', { scope: 'col' }, head)))), el('tbody', {}, ...rows.slice(0, maxRows).map(line))),
+  );
+}
+
+const hours = 48;
+
+// chart shows the requests of the last two days, by the hour.
+function chart(byHour) {
+  const now = Math.floor(Date.now() / 3600000) * 3600;
+  const counts = Array.from({ length: hours }, (_, i) => byHour.find((hour) => hour.start === now - (hours - 1 - i) * 3600)?.requests ?? 0);
+  const most = Math.max(1, ...counts);
+  const text = `${number(counts.reduce((a, b) => a + b, 0))} requests in the last ${hours} hours`;
+  const bars = counts.map((count, i) => {
+    const height = count === 0 ? 1 : Math.max(3, (count / most) * 60);
+    return svg('rect', { x: i * 10 + 1, y: 62 - height, width: 8, height, rx: 1.5, class: count === 0 ? 'none' : 'some' });
+  });
+  return el('figure', { class: 'chart' }, svg('svg', { viewBox: `0 0 ${hours * 10} 64`, preserveAspectRatio: 'none', role: 'img', 'aria-label': text }, ...bars), el('figcaption', { class: 'note' }, text));
+}

@@ -1,0 +1,88 @@
+package page
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func get(method, name, etag string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(method, "/codex/"+name, nil)
+	if etag != "" {
+		r.Header.Set("If-None-Match", etag)
+	}
+	Serve(w, r, name)
+	return w
+}
+
+// TestFiles checks how each file is served: with its type and the policy, not again to who
+// has it, and without a body for HEAD.
+func TestFiles(t *testing.T) {
+	if len(files) < 5 || !Has("") || !Has("main.js") || Has("none.js") || Has("../page.go") {
+		t.Fatalf("there are %d files", len(files))
+	}
+	for name := range files {
+		w := get(http.MethodGet, name, "")
+		header := w.Header()
+		if w.Code != http.StatusOK || w.Body.Len() == 0 || header.Get("Content-Type") == "" || header.Get("X-Content-Type-Options") != "nosniff" ||
+			!strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'none';") || strings.Contains(header.Get("Content-Security-Policy"), "unsafe") {
+			t.Errorf("%s: %d %v", name, w.Code, header)
+		}
+		if again := get(http.MethodGet, name, header.Get("ETag")); again.Code != http.StatusNotModified || again.Body.Len() != 0 {
+			t.Errorf("%s is sent again: %d", name, again.Code)
+		}
+		if head := get(http.MethodHead, name, ""); head.Code != http.StatusOK || head.Body.Len() != 0 {
+			t.Errorf("%s: HEAD is %d", name, head.Code)
+		}
+	}
+	if a, b := get(http.MethodGet, "", "").Body.String(), string(files[index].body); a != b {
+		t.Error("the page itself is another file")
+	}
+}
+
+// parses matches what would make HTML or a program of a text.
+var parses = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|\.style\b|javascript:`)
+
+// foreign matches addresses elsewhere.
+var foreign = regexp.MustCompile(`(https?:)?//[a-z0-9.-]+\.[a-z]+`)
+
+// TestFilesAreSafe checks that no file parses a text, has a script or a style within HTML,
+// or names another host.
+func TestFilesAreSafe(t *testing.T) {
+	for name, f := range files {
+		text := strings.ReplaceAll(string(f.body), "http://www.w3.org/2000/svg", "")
+		if found := foreign.FindString(text); found != "" {
+			t.Errorf("%s names %s", name, found)
+		}
+		switch path.Ext(name) {
+		case ".js":
+			if found := parses.FindString(text); found != "" {
+				t.Errorf("%s has %s", name, found)
+			}
+		case ".html":
+			if found := regexp.MustCompile(`<style|style=|<script[^>]*>[^<]|\son[a-z]+=`).FindString(text); found != "" {
+				t.Errorf("%s has %s", name, found)
+			}
+		}
+	}
+}
+
+// TestReferences checks that all files that a file names exist.
+func TestReferences(t *testing.T) {
+	found := 0
+	for name, f := range files {
+		for _, m := range regexp.MustCompile(`(?:src|href)="([^#"]+)"|from '\./([^']+)'`).FindAllStringSubmatch(string(f.body), -1) {
+			found++
+			if !Has(m[1] + m[2]) {
+				t.Errorf("%s names %s, which does not exist", name, m[1]+m[2])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d references were found", found)
+	}
+}

@@ -1,0 +1,246 @@
+// Package browser drives a headless Chromium in tests.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	protocol "github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+)
+
+// deadline bounds a whole test of a page. Passing tests do not reach it.
+const deadline = 3 * time.Minute
+
+// programs are the names under which Chromium is installed.
+var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
+
+// find returns the path of Chromium.
+func find() (string, error) {
+	if path := os.Getenv("CHROMIUM"); path != "" {
+		return path, nil
+	}
+	for _, name := range programs {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("this test needs Chromium: install it (`make deps` does, as root on Debian), or set CHROMIUM")
+}
+
+// Screen is what a page is shown on.
+type Screen struct {
+	Width, Height int64
+	Phone         bool // with touch and without scroll bars
+	Dark          bool
+}
+
+// Tab is a page in a browser of its own.
+type Tab struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string // what the browser complains about
+	requests []string // the URLs of all requests
+}
+
+// command returns the action of a command of the protocol without a result.
+func command[P any](c protocol.Command[P, protocol.Empty], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := protocol.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+// Open starts a browser with an empty tab until the end of the test.
+func Open(t testing.TB, screen Screen) *Tab {
+	t.Helper()
+	path, err := find()
+	if err != nil {
+		needs.Missing(t, err.Error())
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()),
+		chromedp.WSURLReadTimeout(deadline))
+	ctx, stop := context.WithTimeout(context.Background(), deadline)
+	ctx, end := chromedp.NewExecAllocator(ctx, options...)
+	tabCtx, _ := chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(tabCtx) // closes the browser
+		end()
+		chromedp.FromContext(tabCtx).Allocator.Wait()
+		stop()
+	})
+	tab := &Tab{t: t, ctx: tabCtx}
+	if err := chromedp.Listen(tabCtx, tab.observe); err != nil {
+		t.Fatal(err)
+	}
+	tab.do(command(network.Enable, network.EnableParams{}), command(log.Enable, protocol.Empty{}), command(runtime.Enable, protocol.Empty{}))
+	tab.Show(screen)
+	return tab
+}
+
+// observe notes what the browser complains about, and where it sends requests.
+func (tab *Tab) observe(event any) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			tab.problems = append(tab.problems, e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *runtime.EventExceptionThrown:
+		tab.problems = append(tab.problems, "exception: "+e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		for _, arg := range e.Args {
+			tab.problems = append(tab.problems, fmt.Sprintf("console: %s", arg.Value))
+		}
+	case *page.EventJavascriptDialogOpening:
+		tab.problems = append(tab.problems, "dialog: "+e.Message)
+	case *network.EventRequestWillBeSent:
+		tab.requests = append(tab.requests, e.Request.URL)
+	}
+}
+
+// Problems returns what the browser has complained about, except for answers with one of
+// these statuses, which the page handles.
+func (tab *Tab) Problems(handled ...int) []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	var left []string
+	for _, problem := range tab.problems {
+		expected := false
+		for _, status := range handled {
+			expected = expected || strings.Contains(problem, fmt.Sprintf("responded with a status of %d", status))
+		}
+		if !expected {
+			left = append(left, problem)
+		}
+	}
+	return left
+}
+
+// Requests returns the URLs of all requests.
+func (tab *Tab) Requests() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	return append([]string(nil), tab.requests...)
+}
+
+func (tab *Tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	tab.t.Helper()
+	if err := chromedp.Do(tab.ctx, actions...); err != nil {
+		tab.t.Fatal(err)
+	}
+}
+
+// Show shows the page on another screen.
+func (tab *Tab) Show(screen Screen) {
+	tab.t.Helper()
+	scheme := "light"
+	if screen.Dark {
+		scheme = "dark"
+	}
+	tab.do(
+		command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: screen.Width, Height: screen.Height, DeviceScaleFactor: 1, Mobile: screen.Phone}),
+		command(emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: screen.Phone}),
+		command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}),
+	)
+}
+
+// Go loads a page.
+func (tab *Tab) Go(url string) {
+	tab.t.Helper()
+	tab.do(chromedp.Navigate(url))
+}
+
+// Click clicks the first element of a selector, as a mouse does.
+func (tab *Tab) Click(selector string) {
+	tab.t.Helper()
+	tab.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// Type presses keys, which go where the focus is. Those of package kb are keys without a
+// character.
+func (tab *Tab) Type(keys string) {
+	tab.t.Helper()
+	tab.do(chromedp.KeyEvent(keys))
+}
+
+// Fill replaces the value of a field, as typing does.
+func (tab *Tab) Fill(selector, text string) {
+	tab.t.Helper()
+	Eval[bool](tab, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.focus(); e.value = %q; e.dispatchEvent(new Event('input', {bubbles: true})); return true })()`, selector, text))
+}
+
+// Choose selects an option of a list.
+func (tab *Tab) Choose(selector, value string) {
+	tab.t.Helper()
+	tab.Fill(selector, value)
+}
+
+// Upload chooses a file.
+func (tab *Tab) Upload(selector, path string) {
+	tab.t.Helper()
+	tab.do(chromedp.SetUploadFiles(chromedp.CSS(selector), []string{path}))
+}
+
+// Eval evaluates JavaScript and returns the result.
+func Eval[T any](tab *Tab, script string) T {
+	tab.t.Helper()
+	value, err := chromedp.Run(tab.ctx, chromedp.Evaluate[T](script))
+	if err != nil {
+		tab.t.Fatal(err)
+	}
+	return value
+}
+
+// Text returns the visible text of an element, or "".
+func (tab *Tab) Text(selector string) string {
+	tab.t.Helper()
+	return Eval[string](tab, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ""`, selector))
+}
+
+// WaitFor waits until an expression is true.
+func (tab *Tab) WaitFor(condition string) {
+	tab.t.Helper()
+	for end := time.Now().Add(deadline / 3); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if Eval[bool](tab, "Boolean("+condition+")") {
+			return
+		}
+	}
+	tab.t.Fatalf("waited in vain for %s; the page says:\n%s\n%s", condition, tab.Text("body"), tab.Problems())
+}
+
+// WaitText waits until an element has a text.
+func (tab *Tab) WaitText(selector, text string) {
+	tab.t.Helper()
+	tab.WaitFor(fmt.Sprintf(`document.querySelector(%q)?.innerText.includes(%q)`, selector, text))
+}
+
+// Screenshot returns a PNG of what is shown.
+func (tab *Tab) Screenshot() []byte {
+	tab.t.Helper()
+	image, err := chromedp.Run(tab.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		tab.t.Fatal(err)
+	}
+	return image
+}
