@@ -15,6 +15,11 @@
 //	go run ./internal/test/cmd/measure -conversations 5000
 //
 // Command bench measures Caddy beside the least program that does the same.
+// With -before it compares what codex costs behind two Caddies, such as one built of an
+// earlier commit and a new one, over HTTP and over WebSockets to the model:
+//
+//	go run ./internal/test/cmd/measure -before /tmp/caddy-before
+//
 // It runs on Linux only.
 package main
 
@@ -43,6 +48,7 @@ type options struct {
 	maxMemory     string
 	log           bool
 	agents        int
+	before        string
 	conversations int
 }
 
@@ -56,9 +62,13 @@ func main() {
 	flag.StringVar(&o.maxMemory, "max-memory", "1GiB", "above it a fresh codex takes over, as in a Caddyfile; off: never")
 	flag.IntVar(&o.agents, "agents", 0, "measure so many conversations of agents instead of turns")
 	flag.IntVar(&o.conversations, "conversations", 0, "read the memory during so many conversations of two turns instead")
+	flag.StringVar(&o.before, "before", "", "compare with this Caddy instead")
 	flag.BoolVar(&o.log, "log", false, "show what Caddy and codex say")
 	rig.Main("measure", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs
+		if o.before != "" {
+			return measurePair(ctx, o)
+		}
 		switch {
 		case o.agents > 0:
 			return measureAgents(ctx, o)
