@@ -36,6 +36,7 @@ var exposedHeaders = strings.Join([]string{
 	"X-Codex-Tool-Call-Count",
 	"X-Codex-Tool-Call-Truncated",
 	"X-Codex-Ignored-Params",
+	"X-Codex-Key-Budget",
 	"Retry-After",
 	"Retry-After-Ms",
 	"X-Should-Retry",

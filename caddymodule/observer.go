@@ -160,6 +160,9 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 		zap.Bool("tool_calls_truncated", r.Tools.Truncated),
 	}
 	fields = append(fields, toolFields(r)...)
+	if r.Key != "" {
+		fields = append(fields, zap.String("key", r.Key))
+	}
 	if r.Code != "" {
 		fields = append(fields, zap.String("code", logged(string(r.Code))))
 	}

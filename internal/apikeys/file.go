@@ -100,6 +100,10 @@ func (f *File) poll(ctx context.Context) {
 	if f.lost = false; f.sum == before {
 		return
 	}
+	if len(content) == 0 && f.recheck { // it is being written
+		f.sum = before
+		return
+	}
 	set, err := parse(content, f.path)
 	switch {
 	case ctx.Err() != nil:

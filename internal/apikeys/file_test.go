@@ -112,3 +112,29 @@ func TestOpenErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestFileBeingWritten checks that an empty file counts only once it stays so: some editors
+// empty a file before they write it.
+func TestFileBeingWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	write(t, path, entry("a", "one"))
+	f, err := Open(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "")
+	for _, c := range []struct {
+		age  time.Duration
+		keys int
+	}{{-time.Hour, 1}, {time.Hour, 0}} {
+		at := time.Now().Add(-c.age)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if f.poll(t.Context()); len(f.Set().Keys) != c.keys {
+				t.Errorf("an empty file of an age of %s: %d keys", c.age, len(f.Set().Keys))
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package apikeys
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
 	"slices"
@@ -87,6 +88,8 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 		return nil, d.Errf("the key %s has no closing brace", k.ID)
 	case k.Hash == Hash{}:
 		return nil, d.Errf("the key %s has no hash", k.ID)
+	case k.Hash == sha256.Sum256(nil):
+		return nil, d.Errf("the hash of the key %s is that of nothing: is a variable not set?", k.ID)
 	}
 	if k.User == "" {
 		k.User = k.ID

@@ -65,6 +65,7 @@ func TestParseErrors(t *testing.T) {
 		"key a":                                                  {1, "the key a has no hash"},
 		"key a {\n}":                                             {2, "the key a has no hash"},
 		"key a {\n" + h + "\n":                                   {2, "no closing brace"},
+		"key a {\n" + hashOf("") + "\n}":                         {3, "that of nothing"},
 		"key a {\nuser x\n}":                                     {3, "the key a has no hash"},
 		"key a {\n" + h + "\n" + h + "\n}":                       {3, "hash is given twice"},
 		"key a {\nhash " + secret + "\n}":                        {2, "hash must be sha256:"},

@@ -22,6 +22,7 @@ type Record struct {
 	Route       Route             // by which it was asked for
 	RequestID   string            // x-request-id
 	User        string            // who asked; empty if nobody said so
+	Key         string            // the id of the key, if it is one of a file
 	Choice      int               // the choice's index
 	Model       string            // as the client named it; it may be of any length
 	CodexModel  string            // as Codex was given it
@@ -101,6 +102,9 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 	}
 	if apiErr != nil {
 		record.Status, record.Code = apiErr.Status, apiErr.Code
+	}
+	if x.key != nil {
+		record.Key = x.key.ID
 	}
 	return record
 }

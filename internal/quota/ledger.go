@@ -122,19 +122,28 @@ func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	return n
 }
 
+// heldWait is how long a request should wait for tokens that turns under way hold, of
+// which nobody knows when and how many they give back.
+const heldWait = 5 * time.Second
+
 // resets returns when at most some are used of a limit if nothing more is counted; zero
-// if that is less than none. What is held is taken for used.
+// if that is less than none.
 func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
 	if most < 0 {
 		return time.Time{}
 	}
 	used := a.usedOf(limit, now)
+	if limit.Unit == Tokens {
+		if used -= a.held; used <= most {
+			return now.Add(heldWait)
+		}
+	}
 	for _, c := range a.parts(limit, now) {
 		if used -= c.n; used <= most {
 			return limit.Window.leaves(c.part)
 		}
 	}
-	return limit.Window.leaves(limit.Window.at(now)) // what is held may count until then
+	return limit.Window.leaves(limit.Window.at(now))
 }
 
 // parts returns the parts that count for a limit, of all nodes.

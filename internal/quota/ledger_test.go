@@ -199,6 +199,8 @@ func TestGrants(t *testing.T) {
 	}
 	if _, err := reserve(t, l, k, 40); err == nil {
 		t.Error("more than is left was reserved")
+	} else if e, _ := errors.AsType[*ExceededError](err); e.Resets.Sub(c.now) != heldWait {
+		t.Errorf("turns hold what it wants, but: %+v", e)
 	}
 	if got := first.Take(30); got != 30 || first.Spent() {
 		t.Errorf("took %d", got)
