@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -107,7 +108,9 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * SyncInterval)
-		killed := &memory{values: m.values}
+		m.mu.Lock()
+		killed := &memory{values: maps.Clone(m.values)}
+		m.mu.Unlock()
 		n.stop()
 
 		n = startNode(killed, "a")
@@ -151,8 +154,11 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%+v, %+v", a.States(k), b.States(k))
 		}
 		a.stop()
-		m.values["codex/keys/broken.json"] = "{"
-		m.values["codex/keys/a.json.broken"] = "{"
+		for _, key := range []string{"codex/keys/broken.json", "codex/keys/a.json.broken"} {
+			if err := m.Store(t.Context(), key, []byte("{")); err != nil {
+				t.Fatal(err)
+			}
+		}
 		time.Sleep(2*SyncInterval + time.Millisecond)
 		if admitted(b.Ledger, k, 1) != 0 {
 			t.Error("what a node has counted is forgotten with it")
