@@ -18,6 +18,7 @@ import (
 type Conversations struct {
 	keeper *conversation.Keeper[*keptThread]
 	memory *conversation.Memory
+	coming conversation.Coming
 	scarce func() bool    // reports whether the app-server's memory is scarce
 	ending sync.WaitGroup // turns that are about to end
 
@@ -117,15 +118,17 @@ type keptThread struct {
 // endTimeout bounds the end of a turn whose model response is complete.
 const endTimeout = 5 * time.Second
 
-// put keeps a thread. One whose turn has calls waits for their results; another is
-// kept once its turn has completed.
-func (c *Conversations) put(kept conversation.Kept[*keptThread]) {
+// put keeps a thread, and then calls arrived. One whose turn has calls waits for their
+// results; another is kept once its turn has completed.
+func (c *Conversations) put(kept conversation.Kept[*keptThread], arrived func()) {
 	kept.Parked = len(kept.Thread.waits) > 0
 	if kept.Parked || kept.Thread.thread.Completed() {
 		c.store(kept)
+		arrived()
 		return
 	}
 	c.ending.Go(func() {
+		defer arrived()
 		timer := time.NewTimer(endTimeout)
 		defer timer.Stop()
 		select {
@@ -135,6 +138,19 @@ func (c *Conversations) put(kept conversation.Kept[*keptThread]) {
 		}
 		c.store(kept)
 	})
+}
+
+// comingTimeout bounds the wait for a thread that is about to be kept. Starting a fresh
+// one is the way out.
+const comingTimeout = 2 * time.Second
+
+// claim takes out the thread that holds the most of a history, and waits for the thread of
+// the newest answer if it is about to be kept.
+func (c *Conversations) claim(ctx context.Context, links []conversation.Link) (conversation.Kept[*keptThread], conversation.Link, bool) {
+	ctx, cancel := context.WithTimeout(ctx, comingTimeout)
+	defer cancel()
+	c.coming.Wait(ctx, links)
+	return c.keeper.Claim(links)
 }
 
 // store keeps a thread whose turn has ended or waits for results.

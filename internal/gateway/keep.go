@@ -25,6 +25,8 @@ type keeping struct {
 	restored  bool // the thread was given reasoning that was remembered
 	forgetful bool // the provider has refused that
 
+	arrived func() // ends the announcement of the thread; nil: there is none
+
 	answer    conversation.Answer
 	name      string // of the call that is being put out
 	arguments strings.Builder
@@ -64,7 +66,7 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 			return false
 		}
 		c.kept.in = all
-		if kept, at, found = all.keeper.Claim(chain.Links); found {
+		if kept, at, found = all.claim(ctx, chain.Links); found {
 			return true
 		}
 		if why := all.keeper.Lost(chain.Links); why != "" {
@@ -93,6 +95,7 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 
 // reset forgets the thread: the turn starts on a fresh one.
 func (k *keeping) reset() {
+	k.withdraw()
 	k.resumed, k.restored, k.answer, k.name = false, false, conversation.Answer{}, ""
 	k.arguments.Reset()
 }
@@ -133,6 +136,34 @@ func (k *keeping) fold(outputs []turn.Output, mode turn.Mode) {
 	}
 }
 
+// announce says that the thread will be kept, before its client reads the end of the answer.
+func (k *keeping) announce() {
+	if k.in == nil || k.chain == nil || k.answer.Mixed() {
+		return
+	}
+	if chain := k.chain(); chain != nil {
+		k.withdraw()
+		k.arrived = k.in.coming.Announce(chain.After(&k.answer))
+	}
+}
+
+// withdraw ends the announcement of a thread that is not kept.
+func (k *keeping) withdraw() {
+	if k.arrived != nil {
+		k.arrived()
+		k.arrived = nil
+	}
+}
+
+// handOver returns what ends the announcement, which is then up to the caller.
+func (k *keeping) handOver() (arrived func()) {
+	arrived, k.arrived = k.arrived, nil
+	if arrived == nil {
+		return func() {}
+	}
+	return arrived
+}
+
 // keep keeps the thread of a choice whose answer has reached its client, if the thread
 // holds just that.
 func (c *choice) keep(user string) {
@@ -159,7 +190,7 @@ func (c *choice) keep(user string) {
 		},
 	}
 	c.thread = nil
-	k.in.put(kept)
+	k.in.put(kept, k.handOver())
 	c.closed() // the thread does not hold its process
 }
 

@@ -73,6 +73,7 @@ func newChoices(x *exchange, req *request) []*choice {
 // that still runs is interrupted.
 func closeThreads(choices []*choice) {
 	for _, c := range choices {
+		c.kept.withdraw()
 		if c.thread != nil {
 			c.thread.Close(c.closed)
 		}

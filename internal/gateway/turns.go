@@ -163,6 +163,7 @@ func (c *consumer) Consume(outputs []turn.Output) error {
 	}
 	if outputs[len(outputs)-1].Kind == turn.OutputFinish {
 		c.choice.settle(true)
+		c.choice.kept.announce()
 	}
 	if last := len(outputs) - 1; outputs[last].Kind == turn.OutputFailure {
 		outputs, c.failure = outputs[:last], outputs[last].Err

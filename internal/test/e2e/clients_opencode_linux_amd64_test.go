@@ -206,6 +206,11 @@ say:All done.`)
 		t.Errorf("the model was given\n%s", given)
 	}
 
+	if got, _ := o.ask("say:Bye."); got != "Bye." {
+		t.Errorf("opencode got %q", got)
+	}
+	s.oneThread(6)
+
 	_, last = o.ask("http:400")
 	if err := last.Info.Error; err.Name != "APIError" || err.Data.StatusCode != 400 || err.Data.Message != "scripted 400" {
 		t.Errorf("opencode got %+v", err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"reflect"
@@ -75,13 +74,7 @@ var realClients = []realClient{
 
 // TestClients runs every client with the same cases.
 func TestClients(t *testing.T) {
-	if _, err := exec.LookPath("node"); err != nil {
-		needs.Missing(t, "most of these clients need Node.js 20 or later: install it to run this test")
-	}
-	// npm writes this file after the installation.
-	if _, err := os.Stat("clients/node_modules/.package-lock.json"); err != nil {
-		needs.Missing(t, "the clients are not installed: run `make deps`")
-	}
+	needNode(t)
 	s := newSite(t, "")
 	s.model.On(fillForm)
 	for _, client := range realClients {
@@ -100,6 +93,18 @@ func TestClients(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// needNode skips the test if the clients cannot run.
+func needNode(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		needs.Missing(t, "most of these clients need Node.js 20 or later: install it to run this test")
+	}
+	// npm writes this file after the installation.
+	if _, err := os.Stat("clients/node_modules/.package-lock.json"); err != nil {
+		needs.Missing(t, "the clients are not installed: run `make deps`")
 	}
 }
 
@@ -219,45 +224,52 @@ func goOpenAIErrors(int) string { return "APIError" }
 func node(client string) func(*site) []seen {
 	return func(s *site) []seen {
 		s.t.Helper()
-		cases, err := json.Marshal(clientCases)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), deadline)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, "node", "run.js", client, s.url+"/v1")
-		cmd.Dir = "clients"
-		// Clients read keys and endpoints from the environment, so they get a
-		// clean one. Node's own warnings do not matter.
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.t.TempDir(), "NODE_NO_WARNINGS=1", "MASTRA_OFFLINE=1", "MASTRA_TELEMETRY_DISABLED=1"}
-		cmd.Stdin = bytes.NewReader(cases)
-		var stderr strings.Builder
-		cmd.Stderr = &stderr
-		stdout, err := cmd.Output()
-		if err != nil {
-			s.t.Fatalf("node: %v\n%s", err, stderr.String())
-		}
-		saw, err := decodeSeen(stdout)
-		if err != nil {
-			s.t.Fatalf("%v\n%s", err, stdout)
-		}
-		if stderr.Len() > 0 {
-			s.t.Errorf("the client complains:\n%s", stderr.String())
-		}
-		return saw
+		return decodeLines[seen](s.t, s.runNode("run.js", client, clientCases))
 	}
 }
 
-func decodeSeen(lines []byte) ([]seen, error) {
-	var all []seen
-	for line := range bytes.Lines(lines) {
-		var saw seen
-		if err := json.Unmarshal(line, &saw); err != nil {
-			return nil, fmt.Errorf("a client's line: %w", err)
-		}
-		all = append(all, saw)
+// runNode runs a script in clients/ with a client, with input as JSON, and returns what it
+// writes.
+func (s *site) runNode(script, client string, input any) []byte {
+	s.t.Helper()
+	text, err := json.Marshal(input)
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	return all, nil
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", script, client, s.url+"/v1")
+	cmd.Dir = "clients"
+	// Clients read keys and endpoints from the environment, so they get a clean one.
+	// Node's own warnings do not matter.
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + s.t.TempDir(), "NODE_NO_WARNINGS=1",
+		"MASTRA_OFFLINE=1", "MASTRA_TELEMETRY_DISABLED=1",
+	}
+	cmd.Stdin = bytes.NewReader(text)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdout, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("node: %v\n%s", err, stderr.String())
+	}
+	if stderr.Len() > 0 {
+		s.t.Errorf("the client complains:\n%s", stderr.String())
+	}
+	return stdout
+}
+
+// decodeLines decodes the JSON object in each line.
+func decodeLines[T any](t testing.TB, lines []byte) (all []T) {
+	t.Helper()
+	for line := range bytes.Lines(lines) {
+		var one T
+		if err := json.Unmarshal(line, &one); err != nil {
+			t.Fatalf("%v\n%s", err, line)
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // isForm reports whether a schema has the two members of the form.

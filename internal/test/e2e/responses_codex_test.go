@@ -22,15 +22,51 @@ func (s *site) codexExec(dir, model, prompt string) (string, error) {
 // codexExecOver runs it with other options.
 func (s *site) codexExecOver(opts codexhome.Options, dir, model, prompt string) (string, error) {
 	s.t.Helper()
+	return s.codexExecIn(s.codexHome(opts), dir, "--model", model, prompt)
+}
+
+// codexHome returns a home of the Codex CLI.
+func (s *site) codexHome(opts codexhome.Options) string {
+	s.t.Helper()
 	home := s.t.TempDir()
 	if err := codexhome.Write(home, s.url+"/v1", opts); err != nil {
 		s.t.Fatal(err)
 	}
-	command := exec.CommandContext(testContext(s.t), codexBinary, "exec",
-		"--skip-git-repo-check", "--sandbox", "danger-full-access", "--cd", dir, "--model", model, prompt)
+	return home
+}
+
+// codexExecIn runs it in a home, with more arguments.
+func (s *site) codexExecIn(home, dir string, arguments ...string) (string, error) {
+	s.t.Helper()
+	command := exec.CommandContext(testContext(s.t), codexBinary, append([]string{"exec",
+		"--skip-git-repo-check", "--sandbox", "danger-full-access", "--cd", dir}, arguments...)...)
 	command.Env = append(os.Environ(), "CODEX_HOME="+home)
 	output, err := command.CombinedOutput()
 	return string(output), err
+}
+
+// TestCodexConversation runs turns of one session of the Codex CLI, and checks that they
+// go on in one thread.
+func TestCodexConversation(t *testing.T) { overBoth(t, testCodexConversation) }
+
+func testCodexConversation(t *testing.T) {
+	s := newSite(t, "")
+	home, dir := s.codexHome(codexhome.Options{}), t.TempDir()
+	for i, prompt := range []string{
+		`reason:a; say:I look.; tool:client_exec_command {"cmd":"echo one"}; tool:client_exec_command {"cmd":"echo two"}; then; reason:b; tool:1 client_exec_command {"cmd":"echo three"}; then; say:All done.`,
+		"reason:c; say:All done.",
+		`tool:1 client_exec_command {"cmd":"echo four"}; then; say:All done.`,
+	} {
+		arguments := []string{"--model", "gpt-5", prompt}
+		if i > 0 {
+			arguments = []string{"--model", "gpt-5", "resume", "--last", prompt}
+		}
+		output, err := s.codexExecIn(home, dir, arguments...)
+		if err != nil || !strings.Contains(output, "All done.") {
+			t.Errorf("%v\n%s", err, output)
+		}
+	}
+	s.oneThread(6)
 }
 
 // TestCodexAsClient runs turns of the Codex CLI with its tools, whose form depends on

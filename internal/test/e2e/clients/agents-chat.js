@@ -1,5 +1,6 @@
 // The Agents SDK over chat completions.
-import { waysOf } from './agents.js';
+import { talksOf, waysOf } from './agents.js';
 
 export const ways = waysOf(false);
+export const talks = talksOf(false);
 export { describeError } from './agents.js';

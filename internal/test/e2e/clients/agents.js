@@ -1,6 +1,6 @@
 // The Agents SDK, whose runner calls the tools. agents-chat.js and agents-responses.js
 // choose the API.
-import { Agent, OpenAIProvider, Runner, tool as declare } from '@openai/agents';
+import { Agent, MemorySession, OpenAIProvider, Runner, tool as declare, user } from '@openai/agents';
 import OpenAI from 'openai';
 import { describeError as describe } from './openai.js';
 import { apiKey, call, form, model, search, tool, toolInput } from './shared.js';
@@ -61,15 +61,48 @@ class FailedResponse extends Error {
   }
 }
 
+function runnerAt(baseURL, useResponses) {
+  const openAIClient = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
+  return new Runner({ modelProvider: new OpenAIProvider({ openAIClient, useResponses }), tracingDisabled: true });
+}
+
 export function waysOf(useResponses) {
-  const run = (baseURL, c, options) =>
-    new Runner({
-      modelProvider: new OpenAIProvider({ openAIClient: new OpenAI({ baseURL, apiKey, maxRetries: 0 }), useResponses }),
-      tracingDisabled: true,
-    }).run(agent(c), c.prompt, options);
+  const run = (baseURL, c, options) => runnerAt(baseURL, useResponses).run(agent(c), c.prompt, options);
   return {
     run: async (baseURL, c) => saw(c, await run(baseURL, c)),
     'run, stream': async (baseURL, c) => saw(c, await follow(await run(baseURL, c, { stream: true }))),
+  };
+}
+
+// talksOf are conversations with the history of each result, or with a session.
+export function talksOf(useResponses) {
+  const clerk = agent({ tools: true, results: true });
+  const converse = (stream) => (baseURL) => {
+    let history = [];
+    return async (prompt) => {
+      const input = [...history, user(prompt)];
+      const result = await runnerAt(baseURL, useResponses).run(clerk, input, { stream });
+      if (stream) await follow(result);
+      history = result.history;
+      return result.finalOutput;
+    };
+  };
+  const talks = { run: converse(false), 'run, stream': converse(true) };
+  talks.session = (baseURL) => {
+    const session = new MemorySession();
+    return async (prompt) => (await runnerAt(baseURL, useResponses).run(clerk, prompt, { session })).finalOutput;
+  };
+  if (useResponses) talks.previousResponseId = following;
+  return talks;
+}
+
+function following(baseURL) {
+  const clerk = agent({ tools: true, results: true });
+  let previousResponseId;
+  return async (prompt) => {
+    const result = await runnerAt(baseURL, true).run(clerk, prompt, { previousResponseId });
+    previousResponseId = result.lastResponseId;
+    return result.finalOutput;
   };
 }
 

@@ -1,15 +1,17 @@
 // The AI SDK with its provider for everything that speaks OpenAI's protocol.
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { apiKey, model } from './shared.js';
-import { waysOf } from './vercel.js';
+import { talksOf, waysOf } from './vercel.js';
 
-export const ways = waysOf((baseURL) =>
+const modelAt = (baseURL) =>
   createOpenAICompatible({
     name: 'codex',
     baseURL,
     apiKey,
     includeUsage: true,
     supportsStructuredOutputs: true,
-  })(model),
-);
+  })(model);
+
+export const ways = waysOf(modelAt);
+export const talks = talksOf(modelAt);
 export { describeError } from './vercel.js';

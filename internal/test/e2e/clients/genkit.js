@@ -54,6 +54,19 @@ export const ways = {
   },
 };
 
+export const talks = {
+  generate: (baseURL) => {
+    const ai = plugged(baseURL);
+    const options = request(ai, { tools: true, results: true });
+    let messages = [];
+    return async (prompt) => {
+      const response = await ai.generate({ ...options, messages, prompt });
+      messages = response.messages;
+      return response.text;
+    };
+  },
+};
+
 export function describeError(error) {
   if (!(error instanceof GenkitError)) return { class: error.constructor.name, message: error.stack };
   const { name, code: status, message, responseMetadata } = error;

@@ -50,14 +50,38 @@ function callsOf({ tool_calls, invalid_tool_calls }) {
   return [...tool_calls, ...(invalid_tool_calls ?? [])].map(({ name, args }) => call(name, args));
 }
 
+async function gather(llm, messages) {
+  let whole;
+  for await (const chunk of await llm.stream(messages)) whole = whole ? concat(whole, chunk) : chunk;
+  return whole;
+}
+
 export const ways = {
   invoke: (baseURL, c) => rounds(baseURL, c, (llm, messages) => llm.invoke(messages)),
-  stream: (baseURL, c) =>
-    rounds(baseURL, c, async (llm, messages) => {
-      let whole;
-      for await (const chunk of await llm.stream(messages)) whole = whole ? concat(whole, chunk) : chunk;
-      return whole;
-    }),
+  stream: (baseURL, c) => rounds(baseURL, c, gather),
+};
+
+function converse(step) {
+  return (baseURL) => {
+    const llm = chat(baseURL, { tools: true });
+    const messages = [];
+    return async (prompt) => {
+      messages.push(new HumanMessage(prompt));
+      for (;;) {
+        const message = await step(llm, messages);
+        messages.push(message);
+        if (!message.tool_calls.length) return message.content;
+        for (const { id, args } of message.tool_calls) {
+          messages.push(new ToolMessage({ content: search(args), tool_call_id: id }));
+        }
+      }
+    };
+  };
+}
+
+export const talks = {
+  invoke: converse((llm, messages) => llm.invoke(messages)),
+  stream: converse(gather),
 };
 
 // LangChain passes on the errors of the official SDK, which it is built upon.

@@ -44,4 +44,16 @@ export const ways = {
   invoke: async (baseURL, c) => saw(c, await agent(baseURL, c).invoke(asked(c), config)),
   stream: async (baseURL, c) => saw(c, await follow(agent(baseURL, c), c)),
 };
+
+function converse(step) {
+  return (baseURL) => {
+    const graph = agent(baseURL, { tools: true, results: true });
+    return async (prompt) => (await step(graph, { prompt })).messages.at(-1).content;
+  };
+}
+
+export const talks = {
+  invoke: converse((graph, c) => graph.invoke(asked(c), config)),
+  stream: converse(follow),
+};
 export { describeError } from './openai.js';

@@ -1,7 +1,7 @@
 // LlamaIndex: its model of OpenAI's, and its agent, which calls the tools.
 import { OpenAI } from '@llamaindex/openai';
 import { agent, agentInputEvent, agentStreamEvent, agentToolCallEvent } from '@llamaindex/workflow';
-import { tool as declare } from 'llamaindex';
+import { createMemory, tool as declare } from 'llamaindex';
 import { apiKey, call, form, model, search, tool, toolInput } from './shared.js';
 
 const modelAt = (baseURL) => new OpenAI({ model, apiKey, baseURL, maxRetries: 0 });
@@ -68,6 +68,13 @@ async function runAgent(baseURL, c) {
 export const ways = {
   chat: (baseURL, c) => (c.results ? runAgent(baseURL, c) : chat(baseURL, c)),
   stream: (baseURL, c) => (c.results ? runAgent(baseURL, c) : stream(baseURL, c)),
+};
+
+export const talks = {
+  run: (baseURL) => {
+    const clerk = agent({ llm: modelAt(baseURL), tools: tools({ tools: true }), memory: createMemory() });
+    return async (prompt) => (await clerk.run(prompt)).data.message.content;
+  },
 };
 
 // It has an older copy of the official SDK, whose errors it passes on.

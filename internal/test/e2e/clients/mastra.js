@@ -65,6 +65,24 @@ export const ways = {
   stream: async (baseURL, c) => saw(c, await follow(await agent(baseURL, c).stream(c.prompt, options(c)))),
 };
 
+function converse(step) {
+  return (baseURL) => {
+    const clerk = agent(baseURL, { tools: true, results: true });
+    const messages = [];
+    return async (prompt) => {
+      messages.push({ role: 'user', content: prompt });
+      const result = await step(clerk, messages, { maxSteps: 5 });
+      messages.push(...(await result.response).messages);
+      return (await result.steps).at(-1).text;
+    };
+  };
+}
+
+export const talks = {
+  generate: converse((clerk, messages, options) => clerk.generate(messages, options)),
+  stream: converse(async (clerk, messages, options) => follow(await clerk.stream(messages, options))),
+};
+
 // describeError reads the AI SDK's errors, of which Mastra has a copy.
 export function describeError(error) {
   if (error.code && !error.statusCode) return { class: error.name, code: error.code, message: error.message };

@@ -138,6 +138,39 @@ export const ways = {
   events,
 };
 
+// converse answers the calls of each answer, until there are none.
+function converse(step) {
+  const body = { model, messages: [], tools: [{ type: 'function', function: tool }] };
+  return async (prompt) => {
+    body.messages.push({ role: 'user', content: prompt });
+    for (;;) {
+      const { message } = (await step(body)).choices[0];
+      body.messages.push(message);
+      if (!message.tool_calls?.length) return message.content;
+      for (const { id, function: made } of message.tool_calls) {
+        body.messages.push({ role: 'tool', tool_call_id: id, content: search(JSON.parse(made.arguments)) });
+      }
+    }
+  };
+}
+
+export const talks = {
+  create: (baseURL) => converse((body) => completions(baseURL).create(body)),
+  'create, stream': (baseURL) =>
+    converse(async (body) => gather(await completions(baseURL).create({ ...body, stream: true, ...withUsage }))),
+  stream: (baseURL) => converse((body) => completions(baseURL).stream(body).finalChatCompletion()),
+  runTools: (baseURL) => {
+    let messages = [];
+    return async (prompt) => {
+      messages.push({ role: 'user', content: prompt });
+      const runner = completions(baseURL).runTools({ model, messages, tools: [runnable] });
+      const answer = await runner.finalContent();
+      messages = runner.messages;
+      return answer;
+    };
+  },
+};
+
 export function describeError(error) {
   const { name } = error.constructor;
   if (!(error instanceof APIError)) return { class: name, message: error.stack };

@@ -80,6 +80,55 @@ export const ways = {
   stream: (baseURL, c) => rounds(c, (body) => gather(responses(baseURL).stream(body))),
 };
 
+const tools = [{ type: 'function', ...tool, strict: false }];
+
+const answersTo = (response) =>
+  callsIn(response).map(({ call_id, arguments: text }) => ({
+    type: 'function_call_output',
+    call_id,
+    output: search(JSON.parse(text)),
+  }));
+
+// converse sends the whole conversation each time.
+function converse(step) {
+  const input = [];
+  return async (prompt) => {
+    input.push({ role: 'user', content: prompt });
+    for (;;) {
+      const response = await step({ model, input, tools, store: false, include: ['reasoning.encrypted_content'] });
+      input.push(...response.output);
+      if (!callsIn(response).length) return response.output_text;
+      input.push(...answersTo(response));
+    }
+  };
+}
+
+// follow names the response before instead.
+function follow(step) {
+  let before;
+  return async (prompt) => {
+    let input = [{ role: 'user', content: prompt }];
+    for (;;) {
+      const response = await step({ model, input, tools, previous_response_id: before });
+      before = response.id;
+      if (!callsIn(response).length) return response.output_text;
+      input = answersTo(response);
+    }
+  };
+}
+
+const steps = (baseURL) => ({
+  create: (body) => responses(baseURL).create(body),
+  stream: (body) => gather(responses(baseURL).stream(body)),
+});
+
+export const talks = {
+  'items, create': (baseURL) => converse(steps(baseURL).create),
+  'items, stream': (baseURL) => converse(steps(baseURL).stream),
+  'previous_response_id, create': (baseURL) => follow(steps(baseURL).create),
+  'previous_response_id, stream': (baseURL) => follow(steps(baseURL).stream),
+};
+
 export function describeError(error) {
   if (error instanceof FailedResponse) return { class: 'FailedResponse', code: error.code, message: error.message };
   const { status, code, message, headers } = error;

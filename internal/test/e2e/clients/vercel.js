@@ -98,6 +98,33 @@ export function waysOf(modelAt) {
   };
 }
 
+// talksOf are conversations with the messages that the SDK gives of each answer.
+export function talksOf(modelAt) {
+  const converse = (step) => (baseURL) => {
+    const messages = [];
+    const options = {
+      model: modelAt(baseURL),
+      messages,
+      maxRetries: 0,
+      tools: { [tool.name]: declare({ description: tool.description, inputSchema: toolInput, execute: search }) },
+      stopWhen: stepCountIs(5),
+    };
+    return async (prompt) => {
+      messages.push({ role: 'user', content: prompt });
+      const result = await step(options);
+      messages.push(...(await result.response).messages);
+      return result.text;
+    };
+  };
+  return { generateText: converse(generateText), streamText: converse(drain) };
+}
+
+async function drain(options) {
+  const result = streamText(options);
+  await result.consumeStream();
+  return result;
+}
+
 export function describeError(error) {
   if (APICallError.isInstance(error)) {
     return {
