@@ -92,11 +92,3 @@ func encode(v any) ([]byte, error) {
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
-
-// encodeCall encodes a call on one line.
-func encodeCall(id, method string, params any) ([]byte, error) {
-	if items, ok := params.(injectParams); ok {
-		return items.encode(id, method)
-	}
-	return encode(outgoing{ID: json.RawMessage(id), Method: method, Params: params})
-}

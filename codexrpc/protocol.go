@@ -98,22 +98,6 @@ type UserInput struct {
 	Detail string // of an image: auto, high or original; empty means auto
 }
 
-// MarshalJSON encodes the variant that Type names.
-func (u UserInput) MarshalJSON() ([]byte, error) {
-	if u.Type == "image" {
-		return json.Marshal(struct {
-			Type   string `json:"type"`
-			URL    string `json:"url"`
-			Detail string `json:"detail,omitempty"`
-		}{u.Type, u.URL, u.Detail})
-	}
-	return json.Marshal(struct {
-		Type         string     `json:"type"`
-		Text         string     `json:"text"`
-		TextElements []struct{} `json:"text_elements"`
-	}{"text", u.Text, []struct{}{}})
-}
-
 // TurnStartParams are the parameters of turn/start. Input may be empty: after
 // injected tool results the model goes on.
 type TurnStartParams struct {

@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -20,7 +19,7 @@ type Identity struct {
 // hash is where the chain of the conversation begins. The error is that the
 // parameters cannot be written as JSON.
 func (id Identity) hash() (Hash, error) {
-	thread, err := json.Marshal(id.Thread) // the names of a map are written in order
+	thread, err := id.Thread.JSON()
 	if err != nil {
 		return Hash{}, fmt.Errorf("writing the parameters of a thread: %w", err)
 	}

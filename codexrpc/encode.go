@@ -1,0 +1,197 @@
+package codexrpc
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The calls of every turn are encoded here: encoding/json would copy a long input several
+// times, and takes as long for the settings of a thread as all else of a short turn.
+
+// JSON returns the parameters as JSON, the members of maps in the order of their names.
+func (p ThreadStartParams) JSON() ([]byte, error) { return p.appendJSON(make([]byte, 0, 2<<10)) }
+
+// appendJSON appends the parameters.
+func (p ThreadStartParams) appendJSON(to []byte) ([]byte, error) {
+	to = append(to, '{')
+	for _, member := range []struct{ name, value string }{
+		{"model", p.Model}, {"serviceTier", p.ServiceTier},
+		{"developerInstructions", p.DeveloperInstructions}, {"cwd", p.Cwd},
+		{"approvalPolicy", p.ApprovalPolicy}, {"sandbox", p.Sandbox},
+	} {
+		if member.value != "" {
+			to = append(append(append(to, '"'), member.name...), `":`...)
+			to = append(appendString(to, member.value), ',')
+		}
+	}
+	if p.BaseInstructions != nil {
+		to = append(appendString(append(to, `"baseInstructions":`...), *p.BaseInstructions), ',')
+	}
+	to = strconv.AppendBool(append(to, `"ephemeral":`...), p.Ephemeral)
+	to = strconv.AppendBool(append(to, `,"experimentalRawEvents":`...), p.ExperimentalRawEvents)
+	to = append(to, `,"environments":`...)
+	if p.Environments == nil {
+		to = append(to, "null"...)
+	} else {
+		to = append(to, "[]"...) // its elements would be empty objects; it has none
+	}
+	var err error
+	if len(p.Config) > 0 {
+		if to, err = appendValue(append(to, `,"config":`...), p.Config); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.DynamicTools) > 0 {
+		if to, err = appendValue(append(to, `,"dynamicTools":`...), p.DynamicTools); err != nil {
+			return nil, err
+		}
+	}
+	return append(to, '}'), nil
+}
+
+// appendJSON appends the parameters.
+func (p TurnStartParams) appendJSON(to []byte) ([]byte, error) {
+	to = appendString(append(to, `{"threadId":`...), p.ThreadID)
+	to = append(to, `,"input":[`...)
+	for i, part := range p.Input {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = part.appendJSON(to)
+	}
+	to = append(to, ']')
+	if len(p.OutputSchema) > 0 {
+		var err error
+		if to, err = appendValue(append(to, `,"outputSchema":`...), p.OutputSchema); err != nil {
+			return nil, err
+		}
+	}
+	return append(to, '}'), nil
+}
+
+// size is about how many bytes the parameters take as JSON.
+func (p TurnStartParams) size() int {
+	size := len(p.OutputSchema)
+	for _, part := range p.Input {
+		size += len(part.Text) + len(part.URL)
+	}
+	return size + size/16
+}
+
+// MarshalJSON encodes the variant that Type names.
+func (u UserInput) MarshalJSON() ([]byte, error) { return u.appendJSON(nil), nil }
+
+// appendJSON appends the variant that Type names.
+func (u UserInput) appendJSON(to []byte) []byte {
+	if u.Type != "image" {
+		to = appendString(append(to, `{"type":"text","text":`...), u.Text)
+		return append(to, `,"text_elements":[]}`...)
+	}
+	to = appendString(append(to, `{"type":"image","url":`...), u.URL)
+	if u.Detail != "" {
+		to = appendString(append(to, `,"detail":`...), u.Detail)
+	}
+	return append(to, '}')
+}
+
+// appendValue appends a value as encode does.
+func appendValue(to []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case bool:
+		return strconv.AppendBool(to, v), nil
+	case int:
+		return strconv.AppendInt(to, int64(v), 10), nil
+	case int64:
+		return strconv.AppendInt(to, v, 10), nil
+	case string:
+		return appendString(to, v), nil
+	case map[string]any:
+		if v != nil {
+			return appendMap(to, v)
+		}
+	}
+	encoded, err := encode(value)
+	return append(to, encoded...), err
+}
+
+// appendMap appends an object.
+func appendMap(to []byte, members map[string]any) ([]byte, error) {
+	names := slices.AppendSeq(make([]string, 0, len(members)), maps.Keys(members))
+	slices.Sort(names)
+	to = append(to, '{')
+	for i, name := range names {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = append(appendString(to, name), ':')
+		var err error
+		if to, err = appendValue(to, members[name]); err != nil {
+			return nil, err
+		}
+	}
+	return append(to, '}'), nil
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString appends a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func appendString(to []byte, s string) []byte {
+	to = append(to, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				to = append(append(to, s[start:i]...), "\ufffd"...)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		to = append(to, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			to = append(to, '\\', c)
+		case '\n':
+			to = append(to, '\\', 'n')
+		default:
+			to = append(to, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+		}
+		i++
+		start = i
+	}
+	return append(append(to, s[start:]...), '"')
+}
+
+// encodeCall encodes a call on one line, with room for the line's end.
+func encodeCall(id, method string, params any) ([]byte, error) {
+	var line []byte
+	var err error
+	switch p := params.(type) {
+	case injectParams:
+		return p.encode(id, method)
+	case ThreadStartParams:
+		line, err = p.appendJSON(callHead(id, method, 2<<10))
+	case TurnStartParams:
+		line, err = p.appendJSON(callHead(id, method, p.size()))
+	default:
+		return encode(outgoing{ID: json.RawMessage(id), Method: method, Params: params})
+	}
+	return append(line, '}'), err
+}
+
+// callHead returns the beginning of a call, with room for parameters of a size.
+func callHead(id, method string, size int) []byte {
+	const rest = 128 // for all but the parameters
+	line := append(make([]byte, 0, size+rest), `{"id":`...)
+	line = append(append(line, id...), `,"method":`...)
+	return append(appendString(line, method), `,"params":`...)
+}

@@ -1,0 +1,106 @@
+package codexrpc
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// sameJSON checks that two texts are JSON of the same value.
+func sameJSON(t *testing.T, got, want []byte) {
+	t.Helper()
+	var a, b any
+	if err := json.Unmarshal(got, &a); err != nil {
+		t.Fatalf("%s: %v", got, err)
+	}
+	if err := json.Unmarshal(want, &b); err != nil {
+		t.Fatal(err)
+	}
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	if string(x) != string(y) {
+		t.Errorf("encoded\n%s instead of\n%s", x, y)
+	}
+}
+
+// TestEncodeCalls checks that the calls of a turn are encoded as encoding/json does.
+func TestEncodeCalls(t *testing.T) {
+	text, empty := "a \"b\" \\ <c> & \n\t\x00 é 👋 \u2028", ""
+	type userInput struct {
+		Type         string      `json:"type"`
+		Text         string      `json:"text,omitempty"`
+		TextElements *[]struct{} `json:"text_elements,omitempty"`
+		URL          string      `json:"url,omitempty"`
+		Detail       string      `json:"detail,omitempty"`
+	}
+	for _, params := range []ThreadStartParams{
+		{},
+		{
+			Model: "m", ServiceTier: "flex", BaseInstructions: &text, DeveloperInstructions: text, Cwd: "/a b", ApprovalPolicy: "never",
+			Sandbox: "read-only", Ephemeral: true, ExperimentalRawEvents: true, Environments: []struct{}{},
+			Config: map[string]any{
+				"b": map[string]any{"y": true, "x": 1, "z": map[string]any(nil)}, "a": []string{"l"}, "c": int64(1) << 40, "d": text,
+				"e": nil, "f": 1.5, text: "g", "h": json.RawMessage(`{"i": [1]}`),
+			},
+			DynamicTools: []DynamicTool{{Type: "function", Name: "n", Description: text, InputSchema: json.RawMessage(`{"type": "object"}`)}},
+		},
+		{BaseInstructions: &empty, Config: map[string]any{}},
+	} {
+		want, err := encode(outgoing{ID: json.RawMessage("7"), Method: methodThreadStart, Params: params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := encodeCall("7", methodThreadStart, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameJSON(t, got, want)
+	}
+	got, err := encodeCall("8", methodTurnStart, TurnStartParams{ThreadID: "t", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
+		{Type: "text", Text: text}, {Type: "image", URL: "data:x"}, {Type: "image", URL: "data:y", Detail: "high"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := json.Marshal(map[string]any{"id": 8, "method": methodTurnStart, "params": map[string]any{
+		"threadId": "t", "outputSchema": map[string]any{}, "input": []userInput{
+			{Type: "text", Text: text, TextElements: &[]struct{}{}}, {Type: "image", URL: "data:x"}, {Type: "image", URL: "data:y", Detail: "high"},
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameJSON(t, got, want)
+	if strings.Contains(string(got), "\n") {
+		t.Errorf("%q is more than one line", got)
+	}
+	for _, broken := range []any{
+		TurnStartParams{OutputSchema: json.RawMessage("{")},
+		ThreadStartParams{Config: map[string]any{"x": func() {}}},
+		ThreadStartParams{DynamicTools: []DynamicTool{{InputSchema: json.RawMessage("}")}}},
+	} {
+		if _, err := encodeCall("9", "m", broken); err == nil {
+			t.Errorf("%+v was encoded", broken)
+		}
+	}
+}
+
+// FuzzString checks that a text is the same as JSON, but for what is not UTF-8.
+func FuzzString(f *testing.F) {
+	for _, s := range []string{"", "a\"\\\n\r\t\x00\x1f\x7f", "é👋\xff\xc3", "\u2028\ufffd"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var got string
+		encoded := appendString(nil, s)
+		if err := json.Unmarshal(encoded, &got); err != nil {
+			t.Fatalf("%q became %q: %v", s, encoded, err)
+		}
+		want, _ := json.Marshal(s)
+		var same string
+		if err := json.Unmarshal(want, &same); err != nil || got != same || utf8.ValidString(s) && got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+	})
+}
