@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
@@ -68,6 +69,8 @@ type Gateway struct {
 	queue    *queue.Queue // a slot for each running turn
 	bodies   *reqbody.Pool
 
+	processors chan struct{} // has an element for each large request in [Gateway.compute]
+
 	answers   *budget.Budget // of answers until their ends
 	maxAnswer int64          // of one of them, in bytes
 	objects   *objects.Objects
@@ -91,6 +94,8 @@ func New(upstream Upstream, opts Options) *Gateway {
 		queue: queue.New(queue.Options{
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait,
 		}),
+		processors: make(chan struct{}, runtime.GOMAXPROCS(0)),
+
 		answers:   budget.New(answerMemory),
 		maxAnswer: maxAnswer,
 		bodies:    reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody),

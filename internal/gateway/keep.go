@@ -44,7 +44,8 @@ func (g *Gateway) chain(x *exchange, plan *prompt.Plan) func() *conversation.Cha
 		known = true
 		id := conversation.Identity{Site: strings.ToLower(x.r.Host), User: x.user, Thread: plan.Thread}
 		var err error
-		if chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input); err != nil {
+		g.compute(int(x.body.Size()), func() { chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input) })
+		if err != nil {
 			g.opts.Logger.Warn("a conversation is not kept", "error", err)
 		}
 		return chain

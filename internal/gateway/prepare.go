@@ -25,7 +25,11 @@ func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded
 	if apiErr := g.waitToCopy(ctx, x); apiErr != nil {
 		return nil, apiErr
 	}
-	plan, apiErr := decoded.Plan(prompt.Options{NoReasoning: g.opts.NoReasoning, Resolve: g.resolve})
+	var plan *prompt.Plan
+	var apiErr *apierror.Error
+	g.compute(int(x.body.Size()), func() {
+		plan, apiErr = decoded.Plan(prompt.Options{NoReasoning: g.opts.NoReasoning, Resolve: g.resolve})
+	})
 	if apiErr != nil {
 		return nil, apiErr
 	}

@@ -149,7 +149,8 @@ func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (dec
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	decoded, apiErr := c.decode(body)
+	var decoded decodedRequest
+	g.compute(len(body), func() { decoded, apiErr = c.decode(body) })
 	if apiErr == nil && x.key != nil && !x.key.Allows(decoded.ModelID()) {
 		apiErr = apierror.ModelNotFound(decoded.ModelID()).WithModels(x.key.Models)
 	}
