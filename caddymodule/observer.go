@@ -132,6 +132,9 @@ func logged(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
 }
 
+// maxTurnFields is more than a turn has fields in the log.
+const maxTurnFields = 40
+
 // logTurn logs a turn in one line, without any text of the conversation and without
 // keys.
 func logTurn(log *zap.Logger, r gateway.Record) {
@@ -139,7 +142,7 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 	if entry == nil {
 		return
 	}
-	fields := []zap.Field{
+	fields := append(make([]zap.Field, 0, maxTurnFields),
 		zap.String("request_id", r.RequestID),
 		zap.String("user", r.User),
 		zap.String("route", string(r.Route)),
@@ -158,7 +161,7 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 		zap.String("thread", r.Thread),
 		zap.Int("tool_calls", r.Tools.Calls),
 		zap.Bool("tool_calls_truncated", r.Tools.Truncated),
-	}
+	)
 	fields = append(fields, toolFields(r)...)
 	if r.Key != "" {
 		fields = append(fields, zap.String("key", r.Key))

@@ -54,7 +54,7 @@ type pendingCall struct {
 // overload, and gives up when ctx ends or after callTimeout. Errors:
 // *CallError, or one that matches ErrClosed, ErrTimeout or the context's.
 func (c *Conn) call(ctx context.Context, do call) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("%s: %w", do.method, ErrTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, timeoutError(do.method))
 	defer cancel()
 	id := strconv.FormatInt(c.lastID.Add(1), 10)
 	line, err := encodeCall(id, do.method, do.params)

@@ -1,7 +1,6 @@
 package codexrpc
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -183,7 +182,7 @@ func encodeCall(id, method string, params any) ([]byte, error) {
 	case TurnStartParams:
 		line, err = p.appendJSON(callHead(id, method, p.size()))
 	default:
-		return encode(outgoing{ID: json.RawMessage(id), Method: method, Params: params})
+		line, err = appendValue(callHead(id, method, 0), params)
 	}
 	return append(line, '}'), err
 }

@@ -131,3 +131,10 @@ func parseTurnError(v gjson.Result) *TurnError {
 	}
 	return e
 }
+
+// timeoutError is the error of a call of the method that was not answered in time.
+type timeoutError string
+
+func (e timeoutError) Error() string { return string(e) + ": " + ErrTimeout.Error() }
+
+func (timeoutError) Unwrap() error { return ErrTimeout }

@@ -12,32 +12,39 @@ const (
 	summaryKey = "model_reasoning_summary"
 )
 
+// Parts of the configuration of every thread, which nothing changes.
+var (
+	features = map[string]any{
+		"shell_tool":       false,
+		"unified_exec":     false,
+		"multi_agent":      false,
+		"goals":            false,
+		"image_generation": false,
+		"apps":             false,
+		"plugins":          false,
+		"hooks":            false,
+		"tool_suggest":     false,
+		"view_image":       false,
+		"memories":         false,
+		"sleep_tool":       false,
+		// With models of the catalogue's "code_mode_only" the client's tools would
+		// be functions of a script that Codex runs, and their calls would be no
+		// items.
+		"code_mode": map[string]any{"direct_only_tool_namespaces": []string{"functions"}},
+	}
+	agents = map[string]any{"enabled": false}
+	skills = map[string]any{"include_instructions": false, "bundled": map[string]any{"enabled": false}}
+)
+
 // threadConfig returns the configuration of every thread: the model gets the client's
 // tools and instructions, and nothing of the host. The names are Codex's own and change
 // between its releases. It ignores unknown ones with a warning.
 func threadConfig() map[string]any {
 	return map[string]any{
-		"features": map[string]any{
-			"shell_tool":       false,
-			"unified_exec":     false,
-			"multi_agent":      false,
-			"goals":            false,
-			"image_generation": false,
-			"apps":             false,
-			"plugins":          false,
-			"hooks":            false,
-			"tool_suggest":     false,
-			"view_image":       false,
-			"memories":         false,
-			"sleep_tool":       false,
-			// With models of the catalogue's "code_mode_only" the client's tools would
-			// be functions of a script that Codex runs, and their calls would be no
-			// items.
-			"code_mode": map[string]any{"direct_only_tool_namespaces": []string{"functions"}},
-		},
-		"agents":                           map[string]any{"enabled": false},
+		"features":                         features,
+		"agents":                           agents,
 		"tools":                            map[string]any{"experimental_request_user_input": map[string]any{"enabled": false}},
-		"skills":                           map[string]any{"include_instructions": false, "bundled": map[string]any{"enabled": false}},
+		"skills":                           skills,
 		"web_search":                       "disabled",
 		"include_environment_context":      false,
 		"include_permissions_instructions": false,
