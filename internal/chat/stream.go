@@ -2,7 +2,7 @@ package chat
 
 import (
 	"bytes"
-	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -33,7 +33,8 @@ import (
 type Stream struct {
 	emit func(data []byte) error
 	meta Meta
-	head head // of every chunk
+	head head   // of every chunk
+	text []byte // the beginning of every chunk of a choice
 
 	buf       []byte // the chunk under way
 	choices   []streamChoice
@@ -64,10 +65,12 @@ type template struct {
 // of emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
-	return &Stream{
+	s := &Stream{
 		emit: emit, meta: meta, head: meta.head("chat.completion.chunk"),
 		choices: make([]streamChoice, choices), left: choices,
 	}
+	s.text = append(s.head.appendMembers(make([]byte, 0, 256)), `,"choices":[{"index":`...)
+	return s
 }
 
 // Write encodes an output of a choice, from 0 to one less than there are, as any number
@@ -86,14 +89,14 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 		if c := &s.choices[choice]; c.form != 0 {
 			c.input.WriteString(out.Text)
 		} else if out.Call == 0 || !s.meta.LegacyFunctions {
-			s.piece(choice, null, &out)
+			s.piece(choice, nothing, &out)
 		}
 	case turn.OutputCallEnd:
 		s.endCall(choice, &out)
 	case turn.OutputAnnotations:
 		if all := annotations(&out); all != nil {
 			s.open(choice, empty)
-			s.send(s.chunk(choice, message{Annotations: all}, ""))
+			s.send(s.chunk(choice, encoded(message{Annotations: all}), ""))
 		}
 	case turn.OutputFinish:
 		s.finish(choice, out)
@@ -120,13 +123,13 @@ func (s *Stream) call(index int, out *turn.Output) {
 	s.choices[index].form = form
 	switch {
 	case !s.meta.LegacyFunctions:
-		s.open(index, null)
+		s.open(index, nothing)
 		begun := newCall(out.ID, out.Name, "", form)
 		begun.Index = &made
-		s.send(s.chunk(index, message{ToolCalls: []call{begun}}, ""))
+		s.send(s.chunk(index, encoded(message{ToolCalls: []call{begun}}), ""))
 	case out.Call == 0:
-		s.open(index, null)
-		s.send(s.chunk(index, message{FunctionCall: &function{Name: out.Name}}, ""))
+		s.open(index, nothing)
+		s.send(s.chunk(index, encoded(message{FunctionCall: &function{Name: out.Name}}), ""))
 	}
 }
 
@@ -147,13 +150,13 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 	c.form = 0
 	c.input.Reset()
 	if text != "" {
-		s.send(s.chunk(index, message{ToolCalls: []call{rest}}, ""))
+		s.send(s.chunk(index, encoded(message{ToolCalls: []call{rest}}), ""))
 	}
 }
 
 // piece sends a piece of text. Nearly all chunks are these. What they have besides the
 // text is encoded once.
-func (s *Stream) piece(index int, first json.RawMessage, out *turn.Output) {
+func (s *Stream) piece(index int, first string, out *turn.Output) {
 	if out.Text == "" {
 		return
 	}
@@ -170,27 +173,27 @@ func (s *Stream) piece(index int, first json.RawMessage, out *turn.Output) {
 
 // template returns the template for the pieces of one kind, and of one call.
 func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
-	const text, encoded = "%", `"%"`
-	var d message
+	const text = `"%"`
+	var delta string
 	switch {
 	case kind == turn.OutputText:
-		d.Content = text
+		delta = `{"content":` + text + `}`
 	case kind == turn.OutputReasoning:
-		d.Reasoning = text
+		delta = `{"reasoning_content":` + text + `}`
 	case s.meta.LegacyFunctions:
-		d.FunctionCall = &function{Arguments: text}
+		delta = `{"function_call":{"arguments":` + text + `}}`
 	default:
-		d.ToolCalls = []call{{Index: &made, Function: &function{Arguments: text}}}
+		delta = `{"tool_calls":[{"index":` + strconv.Itoa(made) + `,"function":{"arguments":` + text + `}}]}`
 	}
-	chunk := s.chunk(index, d, "")
-	at := bytes.LastIndex(chunk, []byte(encoded)) // nothing behind it is a text
-	return template{made, chunk[:at], chunk[at+len(encoded):]}
+	chunk := s.chunk(index, delta, "")
+	at := bytes.LastIndex(chunk, []byte(text)) // nothing behind it is a text
+	return template{made, chunk[:at], chunk[at+len(text):]}
 }
 
 // finish ends a choice. The last choice ends the stream.
 func (s *Stream) finish(index int, out turn.Output) {
 	s.open(index, empty)
-	s.send(s.chunk(index, message{}, s.meta.finishReason(out.Finish)))
+	s.send(s.chunk(index, "{}", s.meta.finishReason(out.Finish)))
 	s.choices[index].finished = true
 	s.usage, s.estimated = s.usage.Add(out.Usage), s.estimated || out.Estimated
 	if s.left--; s.left > 0 {
@@ -202,26 +205,41 @@ func (s *Stream) finish(index int, out turn.Output) {
 	s.done = s.err == nil
 }
 
-// empty is the content in the first chunk of a choice that begins with text.
-var empty = json.RawMessage(`""`)
+// The deltas of the first chunk of a choice: of one that begins with text, and of one that
+// begins with a call.
+const (
+	empty   = `{"role":"assistant","content":""}`
+	nothing = `{"role":"assistant","content":null}`
+)
 
 // open sends the first chunk of a choice, with the role and the content, unless it is
 // sent.
-func (s *Stream) open(choice int, content json.RawMessage) {
+func (s *Stream) open(choice int, delta string) {
 	if c := &s.choices[choice]; !c.opened {
 		c.opened = true
-		s.send(s.chunk(choice, message{Role: "assistant", Content: content}, ""))
+		s.send(s.chunk(choice, delta, ""))
 	}
 }
 
-// chunk returns a chunk of one choice.
-func (s *Stream) chunk(index int, delta message, finish turn.FinishReason) []byte {
-	c := completion{head: s.head, Choices: []choice{{Index: index, Delta: &delta, FinishReason: jsontext.OrNull(finish)}}}
-	if s.meta.IncludeUsage {
-		c.Usage = null
+// chunk returns a chunk of one choice, with a delta that is encoded.
+func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) []byte {
+	chunk := make([]byte, 0, len(s.text)+len(delta)+64)
+	chunk = strconv.AppendInt(append(chunk, s.text...), int64(index), 10)
+	chunk = append(append(append(chunk, `,"delta":`...), delta...), `,"finish_reason":`...)
+	if finish == "" {
+		chunk = append(chunk, "null"...)
+	} else {
+		chunk = jsontext.AppendString(chunk, string(finish))
 	}
-	return jsontext.Append(nil, c)
+	chunk = append(chunk, "}]"...)
+	if s.meta.IncludeUsage {
+		chunk = append(chunk, `,"usage":null`...)
+	}
+	return append(chunk, '}')
 }
+
+// encoded returns a delta that is none of the usual ones as JSON.
+func encoded(delta message) string { return string(jsontext.Append(nil, delta)) }
 
 // send emits an object unless an earlier one failed.
 func (s *Stream) send(data []byte) {

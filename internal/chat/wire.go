@@ -2,8 +2,10 @@ package chat
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -16,6 +18,21 @@ type head struct {
 
 	ServiceTier       string `json:"service_tier,omitempty"`
 	SystemFingerprint string `json:"system_fingerprint,omitempty"`
+}
+
+// appendMembers appends the opening brace and the members.
+func (h *head) appendMembers(to []byte) []byte {
+	to = jsontext.AppendString(append(to, `{"id":`...), h.ID)
+	to = jsontext.AppendString(append(to, `,"object":`...), h.Object)
+	to = strconv.AppendInt(append(to, `,"created":`...), h.Created, 10)
+	to = jsontext.AppendString(append(to, `,"model":`...), h.Model)
+	if h.ServiceTier != "" {
+		to = jsontext.AppendString(append(to, `,"service_tier":`...), h.ServiceTier)
+	}
+	if h.SystemFingerprint != "" {
+		to = jsontext.AppendString(append(to, `,"system_fingerprint":`...), h.SystemFingerprint)
+	}
+	return to
 }
 
 // completion is a CreateChatCompletionResponse, or a CreateChatCompletionStreamResponse.
