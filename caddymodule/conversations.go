@@ -37,6 +37,9 @@ const (
 	// maxKeptBytes is the most that the histories of the kept threads of one process may
 	// have together: twice that is a quarter of the default max_memory.
 	maxKeptBytes = 128 << 20
+	// maxReasoningBytes is the most that the reasoning of the answers may have that is
+	// remembered for one login. An item has some kilobytes.
+	maxReasoningBytes = 32 << 20
 )
 
 // options returns the options of a conversations block.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
@@ -31,7 +32,8 @@ var logins = caddy.NewUsagePool()
 // login is the login of all processes of an app_server.
 type login struct {
 	*gateway.Login
-	key    string        // that its processes share
+	key    string // that its processes share
+	memory *conversation.Memory
 	wake   chan struct{} // capacity 1: the state has changed, or a process is ready
 	begin  sync.Once     // of the watch
 	ctx    context.Context
@@ -43,7 +45,10 @@ type login struct {
 func acquireLogin(key string) *login {
 	// LoadOrNew fails only if the constructor does.
 	value, _, _ := logins.LoadOrNew(key, func() (caddy.Destructor, error) {
-		l := &login{Login: new(gateway.Login), key: key, wake: make(chan struct{}, 1), done: make(chan struct{})}
+		l := &login{
+			Login: new(gateway.Login), key: key, memory: conversation.NewMemory(maxReasoningBytes),
+			wake: make(chan struct{}, 1), done: make(chan struct{}),
+		}
 		l.ctx, l.cancel = context.WithCancel(context.Background())
 		l.OnChange(l.look)
 		return l, nil

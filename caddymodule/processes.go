@@ -160,8 +160,8 @@ func (m *member) loginKey() string {
 // newProcess returns the process of a member. It is not started.
 func newProcess(m *member) *process {
 	p := &process{Process: appserver.New(m.cfg, m.logger), creator: m.app, maxMemory: m.cfg.MaxMemory}
-	p.conversations = gateway.NewConversations(m.conversations, p.scarce)
 	p.login = acquireLogin(m.loginKey())
+	p.conversations = gateway.NewConversations(m.conversations, p.login.memory, p.scarce)
 	return p
 }
 

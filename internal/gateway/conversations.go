@@ -30,14 +30,11 @@ type Conversations struct {
 	fallbacks map[string]int
 }
 
-// memoryBytes bounds the reasoning that is remembered of the turns of one app-server. An
-// item has some kilobytes.
-const memoryBytes = 32 << 20
-
-// NewConversations returns one that keeps nothing yet. scarce reports whether the memory
+// NewConversations returns one that keeps nothing yet. memory is that of its login, for all
+// of the login's processes. scarce reports whether the memory
 // of the app-server is scarce, so that less is kept.
-func NewConversations(limits conversation.Limits, scarce func() bool) *Conversations {
-	c := &Conversations{memory: conversation.NewMemory(memoryBytes), scarce: scarce, fallbacks: make(map[string]int)}
+func NewConversations(limits conversation.Limits, memory *conversation.Memory, scarce func() bool) *Conversations {
+	c := &Conversations{memory: memory, scarce: scarce, fallbacks: make(map[string]int)}
 	c.keeper = conversation.NewKeeper(limits, func(kept *keptThread) { kept.thread.Close(nil) })
 	c.SetLimits(limits)
 	return c

@@ -50,7 +50,7 @@ func testConversationsThatCannotGoOn(t *testing.T) {
 		"a reload":        {func(t *testing.T) { s.load(s.caddyfile("api_key ann-key ann\nmax_concurrent 9")) }, nil, true},
 		"codex is killed": {func(t *testing.T) {
 			old := codexes(0)
-			kill(t, "node")
+			kill(t, "codex")
 			waitFor(t, "the old codex to end", allGone(old))
 			s.waitReadyAs(bearer("ann-key"))
 		}, nil, false},

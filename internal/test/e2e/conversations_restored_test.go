@@ -57,7 +57,7 @@ func testRestoredReasoning(t *testing.T) {
 		"regenerated": {nil, 2},
 		"codex was killed": {func(t *testing.T, _ *talk) {
 			old := codexes(0)
-			kill(t, "node")
+			kill(t, "codex")
 			waitFor(t, "the old codex to end", allGone(old))
 			s.at(t).waitReadyAs(bearer("ann-key"))
 		}, 2},
@@ -89,6 +89,22 @@ func testRestoredReasoning(t *testing.T) {
 				t.Errorf("the model was given the reasoning\n%s\nand before\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 		})
+	}
+}
+
+// TestReasoningInPools checks that the reasoning is given to threads of each process of a
+// login.
+func TestReasoningInPools(t *testing.T) {
+	s := newPoolSite(t, "processes 2", 2)
+	one := talk{system: "You think.", messages: []chatMessage{{"role": "user", "content": thoughtful}}}
+	one.answerResults(s.sayIn(t, &one, false))
+	one.answerResults(s.sayIn(t, &one, false))
+	for i := range 4 {
+		one.messages = append(one.messages[:5], chatMessage{"role": "user", "content": fmt.Sprint("say: more ", i)})
+		s.sayIn(t, &one, false)
+		if request, _ := s.model.Last(); len(thoughtsIn(request)) != 2 {
+			t.Errorf("request %d has the reasoning %q", i, thoughtsIn(request))
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -20,6 +21,7 @@ type fleet struct {
 	processes map[string]*process
 	all       []*process
 	stops     sync.WaitGroup
+	memory    *conversation.Memory // of the login of all
 }
 
 // process is a process with a number of references.
@@ -38,7 +40,7 @@ func (f *fleet) acquire(key string) *process {
 		p = &process{Process: appserver.New(appserver.Config{
 			Start: f.run.start, StopTimeout: 2 * time.Second, Client: codexrpc.ClientInfo{Name: "simulation"},
 		}, f.run.logger)}
-		p.conversations = gateway.NewConversations(f.run.plan.Config.Keep, func() bool { return false })
+		p.conversations = gateway.NewConversations(f.run.plan.Config.Keep, f.memory, func() bool { return false })
 		p.SetObserver(func(appserver.Status) { p.conversations.Follow(p.Serving()) })
 		p.Start()
 		f.processes[key] = p

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
@@ -76,7 +77,7 @@ func play(p *plan, recordings *fakecodex.Transcripts) *run {
 		}
 	}
 	r.exit, r.exitNow = context.WithCancel(context.Background())
-	r.fleet = &fleet{run: r, processes: make(map[string]*process)}
+	r.fleet = &fleet{run: r, processes: make(map[string]*process), memory: conversation.NewMemory(64 << 10)}
 	r.configure(true)
 	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), Protocols: new(http.Protocols), ErrorLog: log.New(&r.serverLog, "", 0)}
 	r.server.Protocols.SetHTTP1(true)

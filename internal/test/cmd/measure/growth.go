@@ -101,9 +101,7 @@ func (s *site) readGrowth(caddy, conversations int) error {
 	}
 	codex := 0
 	for _, pid := range rig.Below(caddy) {
-		if rig.Name(pid) != "node" { // the launcher
-			codex += rig.Memory(pid, rig.Resident)
-		}
+		codex += rig.Memory(pid, rig.Resident)
 	}
 	one := status.AppServers[0]
 	fmt.Printf("%13d%8d%8d%9d%12d%10d%10d\n", conversations, one.Conversations.Kept, one.Conversations.Parked, one.Threads,
