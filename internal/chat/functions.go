@@ -55,7 +55,7 @@ func (r *Request) useFunctions() *field.Error {
 		return field.Invalid("there is no function %.128q in 'functions'", name).In("function_call")
 	}
 	if len(r.functions) == 0 {
-		return r.Choice.Check(nil).In("tool_choice")
+		return r.Choice.Check(nil, false).In("tool_choice")
 	}
 	r.Tools, r.Choice = r.functions, r.functionCall
 	r.usesFunctions, r.SerialTools = true, true

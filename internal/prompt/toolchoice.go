@@ -10,10 +10,11 @@ type ToolChoice struct {
 	None     bool
 	Required bool     // the model must call a tool
 	Only     []string // offer these tools only; nil: all
+	Search   bool     // the model must search the web, and may call no tool
 }
 
 // IsAuto reports whether the model decides.
-func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil }
+func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && !c.Search }
 
 // ReadMode reads a choice that is a string.
 func (c *ToolChoice) ReadMode(mode string) *field.Error {
@@ -56,9 +57,13 @@ func (c *ToolChoice) ReadAllowed(mode, tools jsontext.Value, read func(jsontext.
 	return nil
 }
 
-// Check returns an error if the choice does not fit the tools of the request.
-func (c *ToolChoice) Check(tools []Tool) *field.Error {
-	if (c.Required || c.Only != nil) && len(tools) == 0 {
+// Check returns an error if the choice does not fit the tools of the request. searches says
+// that one of them is a web search.
+func (c *ToolChoice) Check(tools []Tool, searches bool) *field.Error {
+	if c.Search && !searches {
+		return field.Invalid("there is no web search in 'tools'")
+	}
+	if (c.Required && !searches || c.Only != nil) && len(tools) == 0 {
 		return field.Invalid("is only allowed when 'tools' are given")
 	}
 	if name := c.Unknown(tools); name != "" {
@@ -86,7 +91,7 @@ func (c *ToolChoice) Unknown(tools []Tool) string {
 
 // offered returns the tools that the model may call.
 func (c *ToolChoice) offered(tools []Tool) []Tool {
-	if c.None {
+	if c.None || c.Search {
 		return nil
 	}
 	if c.Only == nil {
@@ -109,6 +114,8 @@ func (c *ToolChoice) offered(tools []Tool) []Tool {
 // empty if there is a setting of Codex for it.
 func (c *ToolChoice) instruction(names codexNames) string {
 	switch {
+	case c.Search:
+		return "In this reply you must search the web before you answer."
 	case !c.Required:
 		return ""
 	case len(c.Only) == 1:

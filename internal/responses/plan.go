@@ -71,7 +71,7 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 	if f := r.addMoreTools(); f != nil {
 		return f.In("input").APIError()
 	}
-	if f := r.Choice.Check(r.Tools); f != nil {
+	if f := r.Choice.Check(r.Tools, r.Search != nil); f != nil {
 		return f.In("tool_choice").APIError()
 	}
 	return nil

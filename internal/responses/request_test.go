@@ -71,6 +71,7 @@ func TestDecodeResponseRefuses(t *testing.T) {
 		withMember(`"tools":[{"type":"namespace","name":"n","tools":[{"type":"function"}]}]`):                        "tools[0].tools[0].name missing_required_parameter",
 		withMember(`"tools":[{"type":"namespace","name":"n","tools":[{"type":"namespace","name":"x","tools":[]}]}]`): "tools[0].tools[0].type unsupported_parameter",
 		withMember(`"tool_choice":"required"`):                                                                       "tool_choice invalid_value",
+		withMember(`"tool_choice":{"type":"web_search"}`):                                                            "tool_choice invalid_value",
 		withMember(`"tool_choice":{"type":"file_search"}`):                                                           "tool_choice.type unsupported_parameter",
 		withMember(`"tool_choice":{"type":"function","name":"g"},"tools":[{"type":"function","name":"f"}]`):          "tool_choice invalid_value",
 		withMember(`"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[]}`):                                "tool_choice.tools invalid_value",

@@ -22,12 +22,15 @@ func (r *Request) readToolChoice(v jsontext.Value) *field.Error {
 }
 
 // readChoice reads a choice that is an object (ToolChoiceFunction, ToolChoiceCustom,
-// ToolChoiceAllowed).
+// ToolChoiceAllowed, ToolChoiceTypes for the web search).
 func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 	var kind, mode, tools jsontext.Value
 	v.Pick(jsontext.Into("type", &kind), jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
 	if kind.Is("allowed_tools") {
 		return c.ReadAllowed(mode, tools, readChosenTool)
+	}
+	if c.Search = kind.Kind() == jsontext.KindString && prompt.IsWebSearch(kind.Text()); c.Search {
+		return nil
 	}
 	name, f := readChosenTool(v)
 	c.Required, c.Only = true, []string{name}

@@ -49,6 +49,13 @@ func TestWebSearchRead(t *testing.T) {
 			t.Errorf("%s: the model may search", choice)
 		}
 	}
+	p, apiErr = responseOf(t, withMember(function+`{"type":"web_search"}`)).Plan(prompt.Options{})
+	if apiErr != nil || !p.WebSearch || p.Thread.DynamicTools != nil || !strings.Contains(p.Thread.DeveloperInstructions, "must search the web") {
+		t.Errorf("the model may not search, or call the function: %+v %v", p, apiErr)
+	}
+	if p, apiErr := responseOf(t, withMember(`"tools":[{"type":"web_search"}],"tool_choice":"required"`)).Plan(prompt.Options{}); apiErr != nil || !p.WebSearch {
+		t.Errorf("the model may not search: %v", apiErr)
+	}
 	for tool, want := range map[string]struct {
 		param string
 		code  apierror.Code
