@@ -18,10 +18,12 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "codex",
 		Usage: "<command>",
-		Short: "Shows the app-servers of the codex handlers, and makes API keys",
+		Short: "Shows, checks and signs in the app-servers of the codex handlers, and makes API keys",
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(
 				command.Status(configuredAppServers),
+				command.Login(configuredAppServers),
+				command.Check(configuredAppServers),
 				command.Key(configuredKeyFiles),
 			)
 		},
@@ -50,7 +52,11 @@ func configuredAppServers(config []byte) ([]command.AppServer, error) {
 			}
 			if !known[key] {
 				known[key] = true
-				servers = append(servers, command.AppServer{ID: processID(processOf(key, 0)), Config: cfg})
+				one := command.AppServer{Config: cfg}
+				for ordinal := range max(1, server.Processes) {
+					one.IDs = append(one.IDs, processID(processOf(key, ordinal)))
+				}
+				servers = append(servers, one)
 			}
 		}
 		return nil

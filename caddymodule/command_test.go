@@ -78,7 +78,7 @@ func TestCommandStatusWithoutCaddy(t *testing.T) {
 		t.Fatal(err, output)
 	}
 	for _, want := range []string{
-		"No Caddy answers", "app_server 1 (", "login: -c a=b login status in /one more\n",
+		"No Caddy can be asked", "app_server 1 (", "login: -c a=b login status in /one more\n",
 		"app_server 2 (", "run `codex login` for it by hand", "app_server 3 (", "elsewhere",
 	} {
 		if !strings.Contains(output, want) {
@@ -125,8 +125,8 @@ func TestConfiguredAppServers(t *testing.T) {
 	}
 	h := new(Handler)
 	c := provision(t, h)
-	if id := processID(sole(t, c.app).key); id != servers[1].ID {
-		t.Errorf("the id %s is %s in the configuration", id, servers[1].ID)
+	if id := processID(sole(t, c.app).key); id != servers[1].IDs[0] {
+		t.Errorf("the id %s is %s in the configuration", id, servers[1].IDs)
 	}
 	for _, bad := range []string{`{`, `{"handler":"codex","app_servers":7}`, `[{"handler":"codex","app_servers":[null]}]`, `{"handler":"codex","max_body":-2}`} {
 		if servers, err := configuredAppServers([]byte(bad)); err == nil {

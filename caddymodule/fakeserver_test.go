@@ -32,11 +32,21 @@ func runFake(in io.Reader, out, stderr io.Writer) int {
 		"model/list":   map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": slashedModel}}},
 	}
 	answers := json.NewEncoder(out)
+	login := fakeLogin(os.Getenv(loginEnv))
+	if login.is() == "dead" {
+		return 3
+	}
+	if login.is() == "missing" {
+		results["account/read"] = map[string]any{"account": nil, "requiresOpenaiAuth": true}
+	}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		var message struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
+			Params struct {
+				ThreadID string `json:"threadId"`
+			} `json:"params"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
 			fmt.Fprintln(stderr, err)
@@ -49,11 +59,26 @@ func runFake(in io.Reader, out, stderr io.Writer) int {
 			continue // it never answers
 		}
 		answer := map[string]any{"id": message.ID, "result": results[message.Method]}
-		if results[message.Method] == nil {
+		var events []any
+		switch message.Method {
+		case "thread/start":
+			answer["result"] = map[string]any{"thread": map[string]any{"id": "thread-" + string(message.ID)}}
+		case "thread/inject_items", "thread/unsubscribe":
+			answer["result"] = map[string]any{}
+		case "turn/start":
+			answer["result"] = map[string]any{"turn": map[string]any{"id": "turn"}}
+			events = login.turn(message.Params.ThreadID)
+		}
+		if answer["result"] == nil {
 			answer = map[string]any{"id": message.ID, "error": map[string]any{"code": -32601, "message": "unknown method " + message.Method}}
 		}
 		if err := answers.Encode(answer); err != nil {
 			break // nobody reads any more
+		}
+		for _, e := range events {
+			if err := answers.Encode(e); err != nil {
+				break
+			}
 		}
 	}
 	fmt.Fprintln(stderr, lastWords)

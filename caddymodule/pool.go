@@ -197,7 +197,7 @@ func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
 	switch status := p.Status(); {
 	case slices.Contains(avoid, p.Process):
 		f.state = isAvoided
-	case rests && login.State == gateway.LoginSignedOut:
+	case status.SignedOut, rests && login.State == gateway.LoginSignedOut:
 		f.state, f.due = isSignedOut, until
 	case rests:
 		f.state, f.due = isResting, until
@@ -206,6 +206,7 @@ func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
 		}
 	case status.State == appserver.StateReady:
 		f.state = isReady
+	case status.Final: // also while the next start is tried
 	case status.State == appserver.StateStarting:
 		f.state = isStarting
 	case status.State == appserver.StateUnresponsive, status.State == appserver.StateStopping:

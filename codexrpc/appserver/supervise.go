@@ -155,7 +155,10 @@ func (s *supervisor) handleFailure(reason error) {
 // exit details.
 func (s *supervisor) stopFailed(in *instance, reason error) error {
 	what, final := remedy(reason)
-	s.change(Status{State: StateStopping, Reason: reason.Error(), Remedy: what, Final: final, PID: in.pid(), Version: in.version})
+	s.change(Status{
+		State: StateStopping, Reason: reason.Error(), Remedy: what, Final: final, PID: in.pid(), Version: in.version,
+		SignedOut: errors.Is(reason, codexrpc.ErrNotLoggedIn),
+	})
 	s.stopInstance(in)
 	return in.withExitDetails(reason)
 }

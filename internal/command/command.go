@@ -3,14 +3,16 @@
 package command
 
 import (
-	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
@@ -18,7 +20,7 @@ import (
 
 // AppServer is a configured app-server.
 type AppServer struct {
-	ID     string // of its first process, as in /codex/status
+	IDs    []string // of its processes, as in /codex/status; at least one
 	Config appserver.Config
 }
 
@@ -26,9 +28,9 @@ type AppServer struct {
 // order and each once. The error says what is wrong with the configuration.
 type Configured func(config []byte) ([]AppServer, error)
 
-// title names an app-server: its number, which begins with 1, and its id.
+// title names an app-server: its number, which begins with 1, and the id of its first process.
 func (a *AppServer) title(number int) string {
-	return fmt.Sprintf("app_server %d (%s)", number, a.ID)
+	return fmt.Sprintf("app_server %d (%s)", number, a.IDs[0])
 }
 
 // is describes what an app-server is, on one line.
@@ -82,22 +84,46 @@ func choose(servers []AppServer, args []string) (number int, err error) {
 	home, _ := filepath.Abs(wanted)
 	for i := range servers {
 		own, _ := servers[i].Config.OperatorHome()
-		if wanted == strconv.Itoa(i+1) || wanted == servers[i].ID || wanted != "" && home == own && servers[i].Config.Connect == "" {
+		if wanted == strconv.Itoa(i+1) || slices.Contains(servers[i].IDs, wanted) || wanted != "" && home == own && servers[i].Config.Connect == "" {
 			return i + 1, nil
 		}
 	}
-	err = fmt.Errorf("which app_server? Name one by its number, its id or its CODEX_HOME:")
-	if wanted != "" {
-		err = fmt.Errorf("there is no app_server %q; name one by its number, its id or its CODEX_HOME:", wanted)
-	}
+	list := ""
 	for i := range servers {
-		err = fmt.Errorf("%w\n  %s: %s", err, servers[i].title(i+1), servers[i].is())
+		list += fmt.Sprintf("\n  %s: %s", servers[i].title(i+1), servers[i].is())
 	}
-	return 0, err
+	if wanted != "" {
+		return 0, fmt.Errorf("there is no app_server %q; name one by its number, its id or its CODEX_HOME:%s", wanted, list)
+	}
+	return 0, fmt.Errorf("which app_server? Name one by its number, its id or its CODEX_HOME:%s", list)
 }
+
+// adminFlag adds the flag that names the admin API of the Caddy that runs.
+func adminFlag(cmd *cobra.Command) {
+	cmd.Flags().StringP("address", "", "", "Address of the admin API (if it is not the one of the configuration)")
+}
+
+// errNoAdmin means that no admin API can be asked.
+var errNoAdmin = errors.New("the configuration has no admin API (admin off)")
 
 // adminAddress returns the address of the admin API of the Caddy that runs.
 func adminAddress(fl caddycmd.Flags) (string, error) {
-	address, err := caddycmd.DetermineAdminAPIAddress(fl.String("address"), nil, fl.String("config"), fl.String("adapter"))
-	return cmp.Or(address, "localhost:2019"), err
+	file := fl.String("config")
+	if fl.String("address") != "" || file == "" {
+		return caddycmd.DetermineAdminAPIAddress(fl.String("address"), nil, "", "")
+	}
+	config, _, _, err := caddycmd.LoadConfig(file, fl.String("adapter"))
+	if err != nil {
+		return "", err
+	}
+	var of struct {
+		Admin caddy.AdminConfig `json:"admin"`
+	}
+	if err := json.Unmarshal(config, &of); err != nil {
+		return "", fmt.Errorf("reading the configuration: %w", err)
+	}
+	if of.Admin.Disabled {
+		return "", errNoAdmin
+	}
+	return caddycmd.DetermineAdminAPIAddress("", config, file, fl.String("adapter"))
 }

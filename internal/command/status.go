@@ -41,7 +41,7 @@ by its admin API, or else what the configuration and the files of the logins say
 		Args: cobra.NoArgs,
 	}
 	configFlags(cmd)
-	cmd.Flags().StringP("address", "", "", "Address of the admin API (if it is not the one of the configuration)")
+	adminFlag(cmd)
 	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
@@ -56,22 +56,18 @@ by its admin API, or else what the configuration and the files of the logins say
 
 // showStatus writes the states of the running app-servers, or of the configured ones.
 func showStatus(ctx context.Context, to io.Writer, fl caddycmd.Flags, configured Configured) error {
-	address, err := adminAddress(fl)
-	if err != nil {
-		return err
-	}
-	document, failed := ask(ctx, address)
-	if failed == nil {
+	document, failed := ask(ctx, fl)
+	switch {
+	case failed == nil:
 		return writeRunning(to, document)
-	}
-	if fl.String("address") != "" {
-		return fmt.Errorf("no status from the admin API at %s: %w", address, failed)
+	case fl.String("address") != "":
+		return failed
 	}
 	servers, err := configured.read(fl)
 	if err != nil {
-		return errors.Join(fmt.Errorf("no status from the admin API at %s: %w", address, failed), err)
+		return errors.Join(failed, err)
 	}
-	fmt.Fprintf(to, "No Caddy answers at %s; this is what its configuration says.\n", address)
+	fmt.Fprintf(to, "No Caddy can be asked (%v).\nThis is what its configuration says.\n", failed)
 	for i := range servers {
 		s := &servers[i]
 		fmt.Fprintf(to, "\n%s: not running\n  %s\n", s.title(i+1), s.is())
@@ -103,31 +99,40 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 }
 
 // ask asks the admin API for the status.
-func ask(ctx context.Context, address string) (*status.Document, error) {
-	type answer struct {
-		document *status.Document
-		err      error
+func ask(ctx context.Context, fl caddycmd.Flags) (*status.Document, error) {
+	document := new(status.Document)
+	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", document); err != nil {
+		return nil, err
 	}
-	answered := make(chan answer, 1)
+	return document, nil
+}
+
+// callAdmin calls the admin API of the Caddy that runs, and decodes its answer.
+func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, into any) error {
+	address, err := adminAddress(fl)
+	if err != nil {
+		return err
+	}
+	answered := make(chan error, 1)
 	go func() { // it has no deadline of its own
-		response, err := caddycmd.AdminAPIRequest(address, http.MethodGet, "/codex/status", nil, nil)
-		if err != nil {
-			answered <- answer{err: err}
-			return
+		response, err := caddycmd.AdminAPIRequest(address, method, path, nil, nil)
+		if err == nil {
+			defer response.Body.Close()
+			err = json.NewDecoder(io.LimitReader(response.Body, maxDocument)).Decode(into)
 		}
-		defer response.Body.Close()
-		document := new(status.Document)
-		err = json.NewDecoder(io.LimitReader(response.Body, maxDocument)).Decode(document)
-		answered <- answer{document, err}
+		answered <- err
 	}()
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	select {
-	case a := <-answered:
-		return a.document, a.err
+	case err = <-answered:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("it did not answer within %s", adminTimeout)
+		err = context.Cause(ctx)
 	}
+	if err != nil {
+		return fmt.Errorf("the admin API at %s: %w", address, err)
+	}
+	return nil
 }
 
 // writeRunning writes the status of a Caddy that runs.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -97,16 +98,16 @@ func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice, failur
 }
 
 // openElsewhere starts a thread of a choice on another process, whose login does not rest.
-// It reports false if there is none, with the failure of a login that rests, or if that
-// fails.
+// It reports false if there is none, with the failure of a login that rests or of a process
+// that is about to start again, or if that fails.
 func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) (opened bool, other error) {
 	avoid := []*appserver.Process{c.place.process}
 	for range lease.Statuses() {
 		process, done := lease.Pick(avoid...)
 		login := lease.Login(process)
-		if failure := login.Failure(); failure != nil || slices.Contains(avoid, process) {
+		if failure := login.Failure(); failure != nil || slices.Contains(avoid, process) || process.Status().Final {
 			done()
-			return false, failure
+			return false, cmp.Or(other, failure)
 		}
 		err := g.openThread(ctx, process, plan, c)
 		if err == nil {
@@ -120,9 +121,12 @@ func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.P
 		if !isGone(err) || ctx.Err() != nil {
 			return false, nil
 		}
+		if late, ok := errors.AsType[*appserver.NotReadyError](err); ok && !late.Final {
+			other = err
+		}
 		avoid = append(avoid, process)
 	}
-	return false, nil
+	return false, other
 }
 
 // use records the login of a choice's process, which the choice holds until done.

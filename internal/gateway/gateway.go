@@ -41,16 +41,16 @@ type Options struct {
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
-	Patterns     []aggregator.NamedPattern // textual forms of calls beside <use_tool>
-	StopGrace    time.Duration             // how long a turn goes on after a textual block, in turn.StopBurst
-	Aliases      []models.Alias            // models besides those of Codex
-	Images       Images                    // nil: images named by URLs are refused
-	WebSearch    bool                      // the model may search the web, for requests that ask for it
-	NoReasoning  bool                      // clients get no summaries of the reasoning
-	Instructions Instructions              // empty: InstructionsAuto
-	Responses    responsestore.Store       // keeps responses; nil: they are not kept
-	Running      *objects.Running          // the responses under way, over reloads; nil: only these
-	Observer     Observer
+	Patterns     []aggregator.NamedPattern  // textual forms of calls beside <use_tool>
+	StopGrace    time.Duration              // how long a turn goes on after a textual block, in turn.StopBurst
+	Aliases      []models.Alias             // models besides those of Codex
+	Images       Images                     // nil: images named by URLs are refused
+	WebSearch    bool                       // the model may search the web, for requests that ask for it
+	NoReasoning  bool                       // clients get no summaries of the reasoning
+	Instructions Instructions               // empty: InstructionsAuto
+	Responses    responsestore.Store        // keeps responses; nil: they are not kept
+	Running      *objects.Running           // the responses under way, over reloads; nil: only these
+	Observer     Observer                   // nil: nobody observes
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
 	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream:
 	// from then on the gateway bounds each write by [WriteTimeout], and the server need not.
@@ -84,6 +84,9 @@ func New(upstream Upstream, opts Options) *Gateway {
 	}
 	if opts.Instructions == "" {
 		opts.Instructions = InstructionsAuto
+	}
+	if opts.Observer == nil {
+		opts.Observer = unobserved{}
 	}
 	if opts.Running == nil {
 		opts.Running = objects.NewRunning()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // LoginState is what is known of the login of an app-server.
@@ -196,10 +197,13 @@ func (l *Login) fail(failure error) bool {
 	return true
 }
 
-// moreHopeful returns the one of two failures of logins that ends sooner: a spent plan
-// resets by itself, of two such the one that is known to reset first; a login that is
-// signed out waits for its operator.
+// moreHopeful returns the one of two failures that ends sooner: a process is started again
+// in a moment; a spent plan resets by itself, of two such the one that is known to reset
+// first; a login that is signed out waits for its operator.
 func moreHopeful(one, other error) error {
+	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
+		return other
+	}
 	resets := func(failure error) (at time.Time, spent bool) {
 		if e, ok := errors.AsType[*codexrpc.TurnError](failure); ok && e.Code == "usageLimitExceeded" {
 			return e.ResetsAt, true

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 // TestLogin lets a login be spent, rest, be tried by one turn, and work again.
@@ -138,6 +139,10 @@ func TestMoreHopeful(t *testing.T) {
 	undated := &codexrpc.TurnError{Code: "usageLimitExceeded"}
 	refused := &codexrpc.TurnError{Code: "unauthorized"}
 	order := []error{soon, late, undated, refused, codexrpc.ErrNotLoggedIn}
+	starting := &appserver.NotReadyError{RetryAfter: time.Second}
+	if got := moreHopeful(soon, starting); got != starting {
+		t.Errorf("%v is more hopeful than a start", got)
+	}
 	for i, better := range order {
 		for _, worse := range order[i+1:] {
 			if better == refused {

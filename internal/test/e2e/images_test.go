@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"crypto/x509"
 	"encoding/base64"
 	"image"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
@@ -61,28 +59,6 @@ func TestRemoteImageRefused(t *testing.T) {
 	}
 }
 
-// onlyProcess is an upstream with one process.
-type onlyProcess struct{ *appserver.Process }
-
-func (p onlyProcess) Lease() (gateway.Lease, error) { return p, nil }
-func (p onlyProcess) Pick(...*appserver.Process) (*appserver.Process, func()) {
-	return p.Process, func() {}
-}
-func (onlyProcess) Resume(func(*gateway.Conversations) bool) (func(), bool) { return nil, false }
-
-func (onlyProcess) Conversations(*appserver.Process) *gateway.Conversations { return nil }
-
-func (onlyProcess) Login(*appserver.Process) *gateway.Login { return new(gateway.Login) }
-
-func (onlyProcess) Logins() []*gateway.Login { return []*gateway.Login{new(gateway.Login)} }
-
-func (p onlyProcess) Statuses() []appserver.Status               { return []appserver.Status{p.Status()} }
-func (onlyProcess) Release()                                     {}
-func (onlyProcess) TurnsEnded(context.Context, []gateway.Record) {}
-func (onlyProcess) AnswerBegan(bool) func()                      { return func() {} }
-
-func (onlyProcess) RequestFailed(*http.Request, *apierror.Error) {}
-
 // TestRemoteImageFetched checks that the model gets the image. The test allows a server
 // on this machine, which no option does.
 func TestRemoteImageFetched(t *testing.T) {
@@ -113,10 +89,9 @@ func TestRemoteImageFetched(t *testing.T) {
 		Client: codexrpc.ClientInfo{Name: "test", Title: "test", Version: "0"}}, nil)
 	process.Start()
 	defer process.Stop()
-	up := onlyProcess{process}
-	g := gateway.New(up, gateway.Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 4, IdleTimeout: time.Minute, Images: fetcher,
-		Observer: up, Logger: slog.New(slog.DiscardHandler),
-		User: func(*http.Request) string { return "" }})
+	g := gateway.New(gateway.Sole(process), gateway.Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 4, IdleTimeout: time.Minute, Images: fetcher,
+		Logger: slog.New(slog.DiscardHandler),
+		User:   func(*http.Request) string { return "" }})
 	w := httptest.NewRecorder()
 	g.Chat(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(askAbout(images.URL+"/old.png"))))
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "I see it.") {

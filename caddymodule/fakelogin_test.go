@@ -1,0 +1,112 @@
+package caddymodule
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// loginEnv names the directory of the login of a fake app-server.
+const loginEnv = "CADDYMODULE_FAKE_LOGIN"
+
+// fakeLogin is the directory of the login of a fake app-server: its CODEX_HOME. The file
+// "is" has what its provider says: "fine", "spent <seconds to the reset>" or "refused"; or
+// that the fake is "dead" or has no login ("missing"). The file "asked" has a byte for each
+// turn. An empty name stands for a login that is fine.
+type fakeLogin string
+
+// newFakeLogin returns the login, and an app-server that has it.
+func newFakeLogin(t *testing.T, is string) (fakeLogin, *AppServer) {
+	t.Helper()
+	l := fakeLogin(t.TempDir())
+	l.set(t, is)
+	server := fakeServer(t, filepath.Base(string(l)))
+	server.Home, server.Env[loginEnv] = string(l), string(l)
+	server.Conversations.Off = true
+	return l, server
+}
+
+func (l fakeLogin) set(t *testing.T, is string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(string(l), "is"), []byte(is), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// signIn writes another login file.
+func (l fakeLogin) signIn(t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(string(l), "auth.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asked counts the turns.
+func (l fakeLogin) asked() int {
+	text, _ := os.ReadFile(filepath.Join(string(l), "asked")) // none: no turn
+	return len(text)
+}
+
+// is returns the kind of the login, without its number.
+func (l fakeLogin) is() string {
+	kind, _ := l.read()
+	return kind
+}
+
+func (l fakeLogin) read() (kind string, seconds int) {
+	if l == "" {
+		return "fine", 0
+	}
+	text, err := os.ReadFile(filepath.Join(string(l), "is"))
+	if err != nil {
+		return "dead", 0
+	}
+	for i, c := range text {
+		if c == ' ' {
+			seconds, _ = strconv.Atoi(string(text[i+1:]))
+			return string(text[:i]), seconds
+		}
+	}
+	return string(text), 0
+}
+
+// turn counts a turn and returns its events.
+func (l fakeLogin) turn(thread string) []any {
+	event := func(method string, params map[string]any) any {
+		params["threadId"], params["turnId"] = thread, "turn"
+		return map[string]any{"method": method, "params": params}
+	}
+	if l != "" {
+		f, err := os.OpenFile(filepath.Join(string(l), "asked"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = f.WriteString("x")
+		}
+		if err != nil || f.Close() != nil {
+			return nil // the turn does not end, and the test fails
+		}
+	}
+	failed := func(message string, info any) any {
+		return event("turn/completed", map[string]any{"turn": map[string]any{
+			"id": "turn", "status": "failed", "error": map[string]any{"message": message, "codexErrorInfo": info},
+		}})
+	}
+	started := event("turn/started", map[string]any{"turn": map[string]any{"id": "turn"}})
+	switch kind, seconds := l.read(); kind {
+	case "spent":
+		limits := map[string]any{"method": "account/rateLimits/updated", "params": map[string]any{"rateLimits": map[string]any{
+			"limitId": "codex", "primary": map[string]any{"usedPercent": 100, "windowDurationMins": 300, "resetsAt": time.Now().Unix() + int64(seconds)},
+		}}}
+		return []any{started, limits, failed("You have hit your usage limit at http://provider.example/usage.", "usageLimitExceeded")}
+	case "refused":
+		return []any{started, failed("unexpected status 401: url: http://provider.example/v1", map[string]any{"httpConnectionFailed": map[string]any{"httpStatusCode": 401}})}
+	}
+	return []any{
+		started,
+		event("item/agentMessage/delta", map[string]any{"itemId": "m", "delta": "it works"}),
+		event("item/completed", map[string]any{"item": map[string]any{"type": "agentMessage", "id": "m", "text": "it works"}}),
+		event("rawResponse/completed", map[string]any{"responseId": "r", "usage": map[string]any{"totalTokens": 2, "inputTokens": 1, "outputTokens": 1}}),
+		event("turn/completed", map[string]any{"turn": map[string]any{"id": "turn", "status": "completed"}}),
+	}
+}

@@ -1,0 +1,257 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+const (
+	// checkBody is more than the request and the answer of a check take, in bytes.
+	checkBody = 1 << 20
+	// limitsTimeout bounds the question for the limits of the plan.
+	limitsTimeout = 5 * time.Second
+)
+
+// Check returns the command `caddy codex check`.
+func Check(configured Configured) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [<app_server>] [--model <id>] [--timeout <duration>] [--config <path> [--adapter <name>]]",
+		Short: "Starts each app-server, asks its model, and says what is wrong",
+		Long: `
+Starts each app-server as it is configured, or the one that is named, beside those of a
+Caddy that may run, and asks the model one short question. If something is wrong, it
+says what, and what to do. Run it as the user that Caddy runs as.`,
+	}
+	configFlags(cmd)
+	cmd.Flags().StringP("model", "m", models.Default, "The model to ask")
+	cmd.Flags().DurationP("timeout", "t", time.Minute, "How long the check of one app-server may take")
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		if err := check(ctx, cmd.OutOrStdout(), fl, configured); err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return caddy.ExitCodeSuccess, nil
+	})
+	return cmd
+}
+
+// check checks the app-servers that the arguments name, or all.
+func check(ctx context.Context, to io.Writer, fl caddycmd.Flags, configured Configured) error {
+	servers, err := configured.read(fl)
+	if err != nil {
+		return err
+	}
+	first, last := 1, len(servers)
+	if len(fl.Args()) > 0 {
+		if first, err = choose(servers, fl.Args()); err != nil {
+			return err
+		}
+		last = first
+	}
+	failed := 0
+	for number := first; number <= last; number++ {
+		server := &servers[number-1]
+		fmt.Fprintf(to, "%s: %s\n", server.title(number), server.is())
+		one, cancel := context.WithTimeout(ctx, fl.Duration("timeout"))
+		err := server.check(one, to, fl.String("model"), number)
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			failed++
+			fmt.Fprintf(to, "  failed: %v\n", err)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d app-servers cannot be used", failed, last-first+1)
+	}
+	return nil
+}
+
+// check starts the app-server and asks its model. The error says what is wrong and what to
+// do.
+func (a *AppServer) check(ctx context.Context, to io.Writer, model string, number int) error {
+	changes := make(chan appserver.Status, 1)
+	process := appserver.New(a.Config, nil)
+	process.SetObserver(func(s appserver.Status) { offer(changes, s) })
+	defer process.Stop()
+	process.Start()
+	if err := awaitReady(ctx, process, changes); err != nil {
+		return err
+	}
+	fmt.Fprintf(to, "  ok: Codex %s runs\n", process.Status().Version)
+	conn, err := process.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(to, "  ok: %s\n", loginOf(ctx, conn))
+	begin := time.Now()
+	if apiErr := askModel(ctx, process, model); apiErr != nil {
+		return errors.New(advice(apiErr, number))
+	}
+	fmt.Fprintf(to, "  ok: the model %s has answered after %s\n", model, time.Since(begin).Round(10*time.Millisecond))
+	return nil
+}
+
+// offer puts a status into a channel of capacity 1, in the place of an older one.
+func offer(to chan appserver.Status, s appserver.Status) {
+	for {
+		select {
+		case to <- s:
+			return
+		default:
+		}
+		select {
+		case <-to:
+		default:
+		}
+	}
+}
+
+// awaitReady waits for the end of the first start.
+func awaitReady(ctx context.Context, process *appserver.Process, changes <-chan appserver.Status) error {
+	for {
+		switch s := process.Status(); s.State {
+		case appserver.StateReady:
+			return nil
+		case appserver.StateBackoff, appserver.StateStopped:
+			return errors.New(s.Reason)
+		}
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return errors.New("the app-server was not ready in time; see --timeout")
+		}
+	}
+}
+
+// loginOf describes the login of an app-server, and its plan as far as it is known.
+func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
+	account, err := conn.Account(ctx)
+	var login struct {
+		Type  string `json:"type"`
+		Email string `json:"email"`
+		Plan  string `json:"planType"`
+	}
+	if err == nil && len(account.Account) > 0 {
+		_ = json.Unmarshal(account.Account, &login) // of another form it has no type
+	}
+	text := "the provider needs no login"
+	switch {
+	case login.Type == "chatgpt":
+		text = fmt.Sprintf("signed in at ChatGPT as %s, plan %s", login.Email, login.Plan)
+	case login.Type == "apiKey":
+		text = "signed in with an API key"
+	case login.Type != "":
+		text = "signed in (" + login.Type + ")"
+	}
+	ctx, cancel := context.WithTimeout(ctx, limitsTimeout)
+	defer cancel()
+	limits, err := conn.RateLimits(ctx)
+	if err != nil { // as of a login without a plan
+		return text
+	}
+	for _, w := range limits.Windows() {
+		text += fmt.Sprintf("; %g %% of %s used", w.UsedPercent, w.Name())
+	}
+	return text
+}
+
+// checkQuestion is what the model is asked.
+const checkQuestion = "Answer with the word OK and nothing else."
+
+// askModel asks the model through the gateway, as a request of a client does.
+func askModel(ctx context.Context, process *appserver.Process, model string) *answerError {
+	g := gateway.New(gateway.Sole(process), gateway.Options{
+		MaxBody: checkBody, MaxBodyMemory: 4 * checkBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends before
+		Tools:  turn.ToolOptions{OutputMode: turn.ModeJSON, TextualTools: turn.TextualOff, StopAfterTools: turn.StopOff},
+		User:   func(*http.Request) string { return "" },
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": checkQuestion}}})
+	if err != nil {
+		return &answerError{Message: err.Error()}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return &answerError{Message: err.Error()}
+	}
+	request.Header.Set("Content-Type", "application/json")
+	w := answerWriter{header: make(http.Header)}
+	g.Chat(&w, request)
+	var answer struct {
+		Error   *answerError `json:"error"`
+		Choices []any        `json:"choices"`
+	}
+	err = json.Unmarshal(w.body.Bytes(), &answer)
+	switch {
+	case ctx.Err() != nil:
+		return &answerError{Code: apierror.CodeIdleTimeout}
+	case err != nil:
+		return &answerError{Message: fmt.Sprintf("an answer that is no JSON: %v", err)}
+	case answer.Error != nil:
+		answer.Error.after = w.header.Get("Retry-After")
+	case len(answer.Choices) == 0:
+		return &answerError{Message: "the answer is empty"}
+	}
+	return answer.Error
+}
+
+// answerError is the error of an answer.
+type answerError struct {
+	Message string        `json:"message"`
+	Code    apierror.Code `json:"code"`
+	after   string        // Retry-After
+}
+
+// answerWriter keeps an answer. It is an [http.ResponseWriter].
+type answerWriter struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (w *answerWriter) Header() http.Header         { return w.header }
+func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
+func (*answerWriter) WriteHeader(int)               {}
+
+// advice says what is wrong if a request has failed, and what to do.
+func advice(e *answerError, number int) string {
+	switch e.Code {
+	case apierror.CodeUnauthorized:
+		return fmt.Sprintf("the provider refuses the login, or its key; sign in again with `caddy codex login %d`, or renew the key", number)
+	case apierror.CodeInsufficientQuota:
+		if seconds, err := time.ParseDuration(e.after + "s"); err == nil {
+			return "the plan is spent; it resets at " + time.Now().Add(seconds).Format(time.DateTime)
+		}
+		return "the plan is spent; wait for its reset, or buy credits"
+	case apierror.CodeUpstreamDisconnected, apierror.CodeIdleTimeout, apierror.CodeTimeout:
+		return strings.TrimSpace("Codex does not reach the model's provider; check the network, its name servers, HTTPS_PROXY and the provider in config.toml. " + e.Message)
+	case apierror.CodeModelNotFound:
+		return e.Message + " Choose another one with --model"
+	}
+	return e.Message
+}

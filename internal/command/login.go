@@ -1,0 +1,107 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+)
+
+// Login returns the command `caddy codex login`.
+func Login(configured Configured) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "login [<app_server>] [--with-api-key] [--config <path> [--adapter <name>]] [--address <admin>]",
+		Short: "Signs an app-server in",
+		Long: `
+Signs an app-server in with codex login, in the CODEX_HOME that it uses: with a code
+for a browser on any device, or with an API key from standard input. An app-server is
+named by its number in the configuration, its id or its CODEX_HOME. A Caddy that runs
+uses the new login at once. Run it as the user that Caddy runs as.`,
+	}
+	configFlags(cmd)
+	adminFlag(cmd)
+	cmd.Flags().BoolP("with-api-key", "", false, "Read an API key from standard input")
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		if err := signIn(ctx, cmd, fl, configured); err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return caddy.ExitCodeSuccess, nil
+	})
+	return cmd
+}
+
+// signIn runs codex login for the app-server that the arguments name, and lets a Caddy that
+// runs use the new login.
+func signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags, configured Configured) error {
+	servers, err := configured.read(fl)
+	if err != nil {
+		return err
+	}
+	number, err := choose(servers, fl.Args())
+	if err != nil {
+		return err
+	}
+	server := &servers[number-1]
+	how := "--device-auth"
+	if fl.Bool("with-api-key") {
+		how = "--with-api-key"
+	}
+	login, err := server.Config.LoginCommand(ctx, how)
+	if err != nil {
+		return err
+	}
+	home, err := server.Config.OperatorHome()
+	if err == nil && home != "" {
+		err = os.MkdirAll(home, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("making the CODEX_HOME: %w", err)
+	}
+	to := cmd.OutOrStdout()
+	fmt.Fprintf(to, "Signing in %s: %s\n", server.title(number), server.is())
+	login.Stdin, login.Stdout, login.Stderr = cmd.InOrStdin(), to, cmd.ErrOrStderr()
+	if err := login.Run(); err != nil {
+		return fmt.Errorf("codex login: %w", err)
+	}
+	restarted, err := restart(ctx, fl, server.IDs)
+	switch {
+	case err != nil:
+		fmt.Fprintf(to, "Signed in. Whether a Caddy runs that uses it is not known (%v).\n", err)
+	case restarted == 0:
+		fmt.Fprintln(to, "Signed in. The Caddy that runs has no such app-server; load its configuration.")
+	default:
+		fmt.Fprintln(to, "Signed in. The Caddy that runs uses it now; `caddy codex status` shows how it does.")
+	}
+	return nil
+}
+
+// restart replaces those app-servers of the running Caddy that have these ids.
+func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
+	document, err := ask(ctx, fl)
+	if err != nil {
+		return 0, err
+	}
+	for i := range document.AppServers {
+		id := document.AppServers[i].ID
+		if !slices.Contains(ids, id) {
+			continue
+		}
+		var answer any
+		if failed := callAdmin(ctx, fl, "POST", "/codex/restart?app_server="+url.QueryEscape(id), &answer); failed != nil {
+			err = errors.Join(err, failed) // it may be about to start by itself
+			continue
+		}
+		restarted++
+	}
+	return restarted, err
+}

@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+)
+
+// Sole returns an upstream with one process, which keeps no conversations. Whoever has
+// started the process stops it.
+func Sole(process *appserver.Process) Upstream { return &sole{process: process} }
+
+type sole struct {
+	process *appserver.Process
+	login   Login
+}
+
+func (s *sole) Lease() (Lease, error) { return s, nil }
+
+func (s *sole) Pick(...*appserver.Process) (*appserver.Process, func()) {
+	return s.process, func() {}
+}
+
+func (*sole) Resume(func(*Conversations) bool) (func(), bool) { return nil, false }
+
+func (*sole) Conversations(*appserver.Process) *Conversations { return nil }
+
+func (s *sole) Login(*appserver.Process) *Login { return &s.login }
+
+func (s *sole) Logins() []*Login { return []*Login{&s.login} }
+
+func (s *sole) Statuses() []appserver.Status { return []appserver.Status{s.process.Status()} }
+
+func (*sole) Release() {}
+
+// unobserved is an observer that records nothing.
+type unobserved struct{}
+
+func (unobserved) AnswerBegan(bool) (ended func())              { return func() {} }
+func (unobserved) TurnsEnded(context.Context, []Record)         {}
+func (unobserved) RequestFailed(*http.Request, *apierror.Error) {}
