@@ -11,8 +11,9 @@ import "strings"
 // four sequences of at most 4 KiB, so that the work is linear in the text.
 type stopFilter struct {
 	sequences []string
-	longest   int    // length of a sequence
-	held      string // shorter than the longest sequence
+	longest   int       // length of a sequence
+	first     [256]bool // the bytes that sequences begin with
+	held      string    // shorter than the longest sequence
 }
 
 // newStopFilter returns nil if there is nothing to look for.
@@ -22,6 +23,7 @@ func newStopFilter(sequences []string) *stopFilter {
 		if s != "" {
 			f.sequences = append(f.sequences, s)
 			f.longest = max(f.longest, len(s))
+			f.first[s[0]] = true
 		}
 	}
 	if len(f.sequences) == 0 {
@@ -33,6 +35,9 @@ func newStopFilter(sequences []string) *stopFilter {
 // feed takes the next piece of the text and returns what can be passed on. If a
 // sequence is found, that is all text before it, and the filter starts again.
 func (f *stopFilter) feed(piece string) (out string, found bool) {
+	if f.held == "" && len(piece) <= shortPiece && !f.begins(piece) {
+		return piece, false
+	}
 	text := f.held + piece
 	start, end, held := len(text), len(text)+1, ""
 	for _, s := range f.sequences {
@@ -58,6 +63,20 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 	}
 	f.held = held
 	return text[:len(text)-len(held)], false
+}
+
+// shortPiece is the length up to which looking at each byte is faster than searching for
+// each sequence. Nearly all deltas are shorter.
+const shortPiece = 64
+
+// begins reports whether a sequence may begin in a piece.
+func (f *stopFilter) begins(piece string) bool {
+	for i := range len(piece) {
+		if f.first[piece[i]] {
+			return true
+		}
+	}
+	return false
 }
 
 // overlap returns the length of the longest end of text that s begins with, without
