@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -76,8 +77,11 @@ func (p TurnStartParams) size() int {
 	size := len(p.OutputSchema)
 	for _, part := range p.Input {
 		size += len(part.Text) + len(part.URL)
+		for _, escaped := range []string{`"`, `\`, "\n"} {
+			size += strings.Count(part.Text, escaped)
+		}
 	}
-	return size + size/16
+	return size
 }
 
 // MarshalJSON encodes the variant that Type names.
