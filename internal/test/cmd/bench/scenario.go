@@ -31,6 +31,7 @@ func scenarios() []scenario {
 		{name: "paced500", run: pacedStreams(500, 200*time.Millisecond)},
 		{name: "requests", run: requests},
 		{name: "prompts", run: prompts},
+		{name: "growth", run: growth},
 		{name: "memory", run: memory, fresh: true},
 	}
 }
