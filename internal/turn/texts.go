@@ -17,10 +17,14 @@ const maxItems = 1024
 // whole; the whole adds only what the deltas lack. Messages are identified by the id of
 // their item, never by their text, so that repeated text is kept.
 type texts struct {
-	seed    maphash.Seed
-	items   map[string]*message
-	last    string // the message of the last text
-	any     bool   // there was text
+	seed  maphash.Seed
+	items map[string]*message
+	last  string // the message of the last text
+
+	recent   *message // what item has returned last; nil: nothing
+	recentID string
+
+	any     bool // there was text
 	summary summaryPart
 	reasons bool // there was reasoning: summary is its last part
 }
@@ -84,7 +88,11 @@ func (t *texts) gap(item string) string {
 
 // item returns the state of an item, a new one if it has none; nil above the bound.
 func (t *texts) item(id string) *message {
+	if t.recent != nil && t.recentID == id {
+		return t.recent
+	}
 	if m := t.items[id]; m != nil {
+		t.recent, t.recentID = m, strings.Clone(id)
 		return m
 	}
 	if len(t.items) >= maxItems {
