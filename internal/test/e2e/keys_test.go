@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -390,4 +391,41 @@ func TestKeyTokensUsed(t *testing.T) {
 	<-done
 	// The input has as many tokens as the output, of which some may not have come.
 	waitFor(t, "the turn is counted", func() bool { got := s.tokensLeft("sk-used"); return got < left-1000 && got > left-2500 })
+}
+
+// TestKeyTokensOverReload reloads the configuration and replaces the file of keys in the
+// middle of an answer: it ends at the same token, and the next request is refused.
+func TestKeyTokensOverReload(t *testing.T) {
+	const rest = 60
+	text := strings.TrimSpace(strings.Repeat("one two, three 1234; ", 60))
+	body := fields{"model": "gpt-5", "stream": true, "messages": []any{fields{"role": "user", "content": "chunk=7; delay=20ms; say:" + text}}}
+	file := newKeyFile(t, map[string]string{"sk-probe": "tokens 1 1h"})
+	s := newSite(t, "api_keys_file "+file.path)
+	_, refusal := s.answerTo("sk-probe", "/v1/chat/completions", body)
+	needed := neededTokens.FindStringSubmatch(refusal)
+	if needed == nil {
+		t.Fatal(refusal)
+	}
+	n, _ := strconv.Atoi(needed[1])
+	limit := fmt.Sprintf("tokens %d 1h", n-1+rest)
+	file.write(map[string]string{"sk-k": limit})
+	waitFor(t, "the key", func() bool {
+		response := s.do(http.MethodGet, "/v1/models", nil, bearer("sk-k"))
+		s.read(response)
+		return response.StatusCode == http.StatusOK
+	})
+	response := s.do(http.MethodPost, "/v1/chat/completions", strings.NewReader(encodeJSON(body)), bearer("sk-k"))
+	begin := make([]byte, 600)
+	if _, err := io.ReadFull(response.Body, begin); err != nil {
+		t.Fatal(err)
+	}
+	s.load(s.caddyfile("reasoning off\napi_keys_file " + file.path))
+	file.write(map[string]string{"sk-k": limit + "\nuser somebody", "sk-other": ""})
+	answer := string(begin) + s.read(response)
+	if got := textOf(t, "/v1/chat/completions", answer); tokens.Count(got) != rest || !strings.Contains(answer, `"finish_reason":"length"`) {
+		t.Errorf("%d tokens, want %d: %s", tokens.Count(got), rest, answer)
+	}
+	if status, text := s.statusOf("sk-k", nil); status != http.StatusTooManyRequests {
+		t.Error("the next request:", status, text)
+	}
 }
