@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -45,18 +44,13 @@ func (p *Process) startFailure(in *instance, err error) error {
 	case isExplained(err):
 		return err
 	case in.home != nil && !slices.Contains(p.cfg.Command, appServerCommand):
-		return fmt.Errorf("`%s` %w, as in `codex %[3]s`: %[4]w", p.cfg.commandLine(), errNoArgument, appServerCommand, err)
+		return fmt.Errorf("`%s` %w, as in `codex %[3]s`: %[4]w", p.cfg.Command[0], errNoArgument, appServerCommand, err)
 	case in.home != nil && (errors.Is(err, codexrpc.ErrClosed) || errors.Is(err, errEarlyEnd)):
-		return fmt.Errorf("`%s` %w: check that it is Codex, and see what it says", p.cfg.commandLine(), errEarlyEnd)
+		// Its arguments may be secret.
+		return fmt.Errorf("`%s` %w: check that it is Codex, and see what it says", p.cfg.Command[0], errEarlyEnd)
 	}
 	return fmt.Errorf("the codex app-server failed to start: %w", err)
 }
-
-// maxCommandLine bounds a command in an error, in bytes.
-const maxCommandLine = 300
-
-// commandLine returns the command as a person would write it.
-func (cfg *Config) commandLine() string { return cut(strings.Join(cfg.Command, " "), maxCommandLine) }
 
 // isTemporary reports whether an error of the system may go away by itself.
 func isTemporary(err error) bool {
