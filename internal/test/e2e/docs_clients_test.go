@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
@@ -70,6 +72,9 @@ func checkShape(t *testing.T, page string) {
 	}
 }
 
+// buildDeadline bounds the build of a snippet in Go with the SDK, which is large.
+const buildDeadline = 10 * time.Minute
+
 // runSnippet runs a snippet with the site's address.
 func (s *site) runSnippet(t *testing.T, b block) {
 	t.Helper()
@@ -89,7 +94,9 @@ func (s *site) runSnippet(t *testing.T, b block) {
 	case "go":
 		path := filepath.Join(t.TempDir(), "main.go")
 		writeFile(t, path, text)
-		cmd, want = exec.CommandContext(testContext(t), "go", "run", path), "hello"
+		ctx, cancel := context.WithTimeout(context.Background(), buildDeadline)
+		defer cancel()
+		cmd, want = exec.CommandContext(ctx, "go", "run", path), "hello"
 	case "sh":
 		cmd = exec.CommandContext(testContext(t), "bash", "-e")
 		cmd.Stdin = strings.NewReader(text)
