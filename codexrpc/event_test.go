@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 )
 
 // TestDecodeNotifications checks each notification that is used, in the app-server's
@@ -101,6 +103,17 @@ func TestDecodeNotifications(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", events[0], test.want)
 			}
 		})
+	}
+}
+
+// TestOddAnnotations: annotations that are no list are left out.
+func TestOddAnnotations(t *testing.T) {
+	for _, annotations := range []string{`{"0":{}}`, `[]`, `null`, `7`, `"0"`} {
+		var e Event
+		decodeMessage(gjson.Parse(`{"role":"assistant","content":[{"type":"output_text","text":"x","annotations":`+annotations+`}]}`), &e)
+		if e.Kind == EventAnnotations {
+			t.Errorf("%s: %+v", annotations, e)
+		}
 	}
 }
 

@@ -170,7 +170,8 @@ func decodeMessage(item gjson.Result, e *Event) {
 		e.Kind = EventItemCut
 		return
 	}
-	if annotations := item.Get("content.0.annotations"); item.Get("role").Str == "assistant" && annotations.Get("0").Exists() && !item.Get("content.1").Exists() {
+	annotations := item.Get("content.0.annotations")
+	if item.Get("role").Str == "assistant" && annotations.IsArray() && annotations.Get("0").Exists() && !item.Get("content.1").Exists() {
 		e.Kind = EventAnnotations
 		e.Text = annotations.Raw
 		e.Index = utf8.RuneCountInString(item.Get("content.0.text").Str)

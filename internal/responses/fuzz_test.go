@@ -1,0 +1,124 @@
+package responses
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// checkRefusal checks that a request is refused in OpenAI's shape.
+func checkRefusal(t *testing.T, apiErr *apierror.Error) {
+	t.Helper()
+	if apiErr.Status != http.StatusBadRequest || apiErr.Type != apierror.TypeInvalidRequest || apiErr.Message == "" || !json.Valid(apiErr.Body()) {
+		t.Fatalf("refused by %+v", apiErr)
+	}
+}
+
+// FuzzDecodeCreate sends any message over a WebSocket. What is accepted must be a streamed
+// request in the foreground, with a plan that Codex can read.
+func FuzzDecodeCreate(f *testing.F) {
+	f.Add([]byte(`{"type":"response.create","model":"m","input":"q","generate":false,"store":false}`))
+	f.Add([]byte(`{"type":"response.create","model":"m","input":[],"background":true}`))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		given := string(message)
+		r, apiErr := DecodeCreate(message)
+		if apiErr == nil {
+			apiErr = r.Resolve(nil, nil)
+		}
+		if string(message) != given {
+			t.Fatal("the message was changed")
+		}
+		if apiErr != nil {
+			checkRefusal(t, apiErr)
+			return
+		}
+		if !r.Stream || r.background {
+			t.Fatalf("stream %t, background %t", r.Stream, r.background)
+		}
+		p, apiErr := r.Plan(prompt.Options{})
+		if apiErr != nil {
+			if _, _, remote := r.FindRemote(""); !remote {
+				t.Fatal(apiErr)
+			}
+			return
+		}
+		plancheck.Check(t, p)
+	})
+}
+
+// FuzzWebSearch sends any tool and any choice of tools. If the model may search, Codex can
+// read the configuration of the search.
+func FuzzWebSearch(f *testing.F) {
+	f.Add(`{"type":"web_search","search_context_size":"low","filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","city":"Bonn"}}`, `"auto"`)
+	f.Add(`{"type":"web_search_preview","external_web_access":false},{"type":"function","name":"f"}`, `{"type":"web_search"}`)
+	f.Fuzz(func(t *testing.T, tools, choice string) {
+		r, apiErr := Decode([]byte(withMember(`"tools":[` + tools + `],"tool_choice":` + choice)))
+		if apiErr == nil {
+			apiErr = r.Resolve(nil, nil)
+		}
+		if apiErr != nil {
+			checkRefusal(t, apiErr)
+			return
+		}
+		p, apiErr := r.Plan(prompt.Options{})
+		if apiErr != nil {
+			return // an image elsewhere
+		}
+		plancheck.Check(t, p)
+		mode, _ := p.Thread.Config["web_search"].(string)
+		if p.WebSearch != (mode == "live" || mode == "cached") || p.WebSearch && r.Search == nil {
+			t.Fatalf("searches %t, configured as %q", p.WebSearch, mode)
+		}
+		if _, err := json.Marshal(p.Thread); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzWebSearchItems gives any action of a search and any list of annotations, which come
+// from the provider. A stream must add up to the whole answer.
+func FuzzWebSearchItems(f *testing.F) {
+	f.Add(`{"type":"search","query":"q"}`, `[{"type":"url_citation","url":"https://a.example/","title":"A","start_index":0,"end_index":1}]`)
+	f.Add(`{"type":"other"}`, `[7,{}]`)
+	f.Fuzz(func(t *testing.T, action, annotations string) {
+		var list []json.RawMessage
+		if json.Unmarshal([]byte(annotations), &list) != nil || list == nil || action != "" && !json.Valid([]byte(action)) {
+			return // codexrpc passes on lists and JSON only
+		}
+		annotations = strings.TrimSpace(annotations)
+		meta := metaOf(t, withMember(`"tools":[{"type":"web_search"}]`))
+		outs := []turn.Output{
+			{Kind: turn.OutputSearchStart, ID: "ws_1"}, {Kind: turn.OutputSearchEnd, ID: "ws_1", Text: action},
+			{Kind: turn.OutputText, Text: "ab"}, {Kind: turn.OutputAnnotations, ID: "m", Text: annotations},
+			{Kind: turn.OutputFinish, Finish: turn.FinishStop},
+		}
+		var events []readEvent
+		s := NewStream(meta, func(_ string, data []byte) error {
+			var e readEvent
+			if err := json.Unmarshal(data, &e); err != nil {
+				t.Fatalf("%s\n%v", data, err)
+			}
+			events = append(events, e)
+			return nil
+		})
+		if err := s.Open(); err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range outs {
+			if err := s.Write(0, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole := bodyOfResponse(meta, outs).JSON()
+		if last := events[len(events)-1]; !s.Done() || string(last.Response) != string(whole) || !json.Valid(whole) {
+			t.Fatalf("streamed %s\nwhole    %s", last.Response, whole)
+		}
+		checkDeltas(t, events, whole)
+	})
+}
