@@ -23,7 +23,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run build test smoke e2e lint simulate fuzz soak bench release deps screenshots fmt clean FORCE
+.PHONY: run build test smoke e2e compat lint simulate fuzz soak bench release deps screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -47,6 +47,13 @@ lint: $(GOLANGCI)
 TRANSPORT :=
 e2e: deps $(CADDY)
 	CADDY_CODEX_REQUIRE_ALL=1 TRANSPORT=$(TRANSPORT) go test -timeout 40m ./internal/test/e2e
+
+# compat tries releases of Codex and writes the result into docs/codex-releases.md:
+# `make compat VERSIONS="0.160.0 0.169.0"`. TESTS chooses end-to-end tests, as for go test.
+VERSIONS := $(CODEX_VERSION)
+TESTS    := .
+compat: $(CADDY)
+	go run ./internal/test/cmd/compat -cache $(CACHE)/compat -run '$(TESTS)' $(VERSIONS)
 
 # simulate runs the gateway in simulations, each drawn from a seed: `make simulate
 # SEEDS=10000`. `make simulate SEED=7` repeats one of them.

@@ -137,9 +137,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// read returns the certificates of the system, and the path of the file that has them
+// read returns the certificates of the store, and the path of the file that has them
 // all, or "" if the directories have more. It returns nothing if there is too much.
-func (s *trustStore) read() (path string, content []byte) {
+func (s *trustStore) read() (whole string, content []byte) {
 	known, left := make(map[string]bool), maxCertificates
 	take := func(file string) (read []byte, ok bool) {
 		read, err := readBounded(file)
@@ -149,7 +149,7 @@ func (s *trustStore) read() (path string, content []byte) {
 	for _, file := range s.files {
 		if read, ok := take(file); ok {
 			eachCertificate(read, func(block *pem.Block) { known[string(block.Bytes)] = true })
-			path, content = file, read
+			whole, content = file, read
 			break
 		}
 	}
@@ -159,19 +159,23 @@ func (s *trustStore) read() (path string, content []byte) {
 			return "", nil
 		}
 		for _, name := range names {
-			read, _ := take(filepath.Join(dir, name.Name()))
-			eachCertificate(read, func(block *pem.Block) {
-				if !known[string(block.Bytes)] {
-					known[string(block.Bytes)] = true
-					path, content = "", append(append(content, '\n'), pem.EncodeToMemory(block)...)
-				}
-			})
+			path := filepath.Join(dir, name.Name())
+			if target, err := os.Readlink(path); err == nil && filepath.Base(target) == target {
+				continue // another name of a file in the same directory
+			}
+			read, _ := take(path)
 			if left < 0 {
 				return "", nil
 			}
+			eachCertificate(read, func(block *pem.Block) {
+				if !known[string(block.Bytes)] {
+					known[string(block.Bytes)] = true
+					whole, content = "", append(append(content, '\n'), pem.EncodeToMemory(block)...)
+				}
+			})
 		}
 	}
-	return path, content
+	return whole, content
 }
 
 // eachCertificate calls visit for the certificates in a file in the format PEM.
