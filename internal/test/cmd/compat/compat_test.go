@@ -81,7 +81,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []row{
-		{release: "0.160.0", missing: []string{"m"}, features: []string{"f: removed", "g: unknown"}, tests: &result{passed: 2, failed: []string{"TestX"}}},
+		{release: "0.160.0", missing: []string{"m"}, features: []string{"f: removed", "g: unknown"}, tests: &result{passed: 2, failed: []string{"TestX"}, unfinished: []string{"TestY"}}},
 		{release: "0.169.0", tests: &result{passed: 3}},
 		{release: "0.100.1"},
 	} {
@@ -90,7 +90,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	got, err := os.ReadFile(path)
-	want := head + "| 0.169.0 | none | none | 3 of 3 |\n| 0.160.0 | `m` | `f: removed`, `g: unknown` | 2 of 3; failed: `TestX` |\n" +
+	want := head + "| 0.169.0 | none | none | 3 of 3 |\n| 0.160.0 | `m` | `f: removed`, `g: unknown` | 2 of 4; failed: `TestX`; when the time was over: `TestY` |\n" +
 		"| 0.100.1 | none | none | not run |\n| 0.99.0 | old |\n" + tail
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)

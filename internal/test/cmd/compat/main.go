@@ -87,11 +87,17 @@ func try(ctx context.Context, o options, used *usage, release string) (*row, err
 	}
 	list("features that it has no more, or not yet", r.features)
 	if o.run != "" {
-		if r.tests, err = endToEnd(ctx, codex, o.run, o.timeout); err != nil {
+		log, err := os.Create(filepath.Join(o.cache, release+".log"))
+		if err != nil {
 			return nil, err
 		}
-		fmt.Println(r.tests)
+		r.tests, err = endToEnd(ctx, codex, o.run, o.timeout, log)
+		if err = errors.Join(err, log.Close()); err != nil {
+			return nil, err
+		}
+		fmt.Printf("%s; what they print is in %s\n", r.tests, log.Name())
 		list("failed", r.tests.failed)
+		list("not finished in time", r.tests.unfinished)
 	}
 	return r, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -13,19 +15,23 @@ import (
 
 // result counts the end-to-end tests of a release.
 type result struct {
-	passed int
-	failed []string
+	passed     int
+	failed     []string
+	unfinished []string // when the time was over; others have not begun then
 }
 
 func (r *result) String() string {
 	if r == nil {
 		return "not run"
 	}
-	return fmt.Sprintf("%d of %d end-to-end tests passed", r.passed, r.passed+len(r.failed))
+	return fmt.Sprintf("%d of %d end-to-end tests passed", r.passed, r.all())
 }
 
-// endToEnd runs the end-to-end tests with a codex.
-func endToEnd(ctx context.Context, codex, run, timeout string) (*result, error) {
+// all is the number of the tests that were begun.
+func (r *result) all() int { return r.passed + len(r.failed) + len(r.unfinished) }
+
+// endToEnd runs the end-to-end tests with a codex. What they print goes to log.
+func endToEnd(ctx context.Context, codex, run, timeout string, log io.Writer) (*result, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", timeout, "-run", run, "./internal/test/e2e")
 	cmd.Env = append(os.Environ(), "CODEX_BIN="+codex)
 	cmd.Stderr = os.Stderr
@@ -38,9 +44,12 @@ func endToEnd(ctx context.Context, codex, run, timeout string) (*result, error) 
 	}
 	r, unfinished := &result{}, make(map[string]bool)
 	for lines := json.NewDecoder(out); ; {
-		var event struct{ Action, Test string }
+		var event struct{ Action, Test, Output string }
 		if lines.Decode(&event) != nil {
 			break
+		}
+		if _, err := io.WriteString(log, event.Output); err != nil {
+			return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 		}
 		switch {
 		case event.Test == "" || strings.Contains(event.Test, "/"):
@@ -60,11 +69,9 @@ func endToEnd(ctx context.Context, codex, run, timeout string) (*result, error) 
 	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
 		return nil, err
 	}
-	for test := range unfinished { // the time was over
-		r.failed = append(r.failed, test)
-	}
 	slices.Sort(r.failed)
-	if r.passed+len(r.failed) == 0 {
+	r.unfinished = slices.Sorted(maps.Keys(unfinished))
+	if r.all() == 0 {
 		return nil, errors.New("no end-to-end test was run")
 	}
 	return r, nil

@@ -17,9 +17,12 @@ type row struct {
 func (r *row) String() string {
 	tests := r.tests.String()
 	if r.tests != nil {
-		tests = fmt.Sprintf("%d of %d", r.tests.passed, r.tests.passed+len(r.tests.failed))
+		tests = fmt.Sprintf("%d of %d", r.tests.passed, r.tests.all())
 		if len(r.tests.failed) > 0 {
 			tests += "; failed: " + cells(r.tests.failed)
+		}
+		if len(r.tests.unfinished) > 0 {
+			tests += "; when the time was over: " + cells(r.tests.unfinished)
 		}
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s |", r.release, cells(r.missing), cells(r.features), tests)
