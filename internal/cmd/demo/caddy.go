@@ -113,7 +113,11 @@ func stopCaddy(f folder, failure error) error {
 			os.Exit(1)
 		}
 	})
-	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(syscall.SIGTERM)
+	}
+	if err != nil {
 		return err
 	}
 	time.Sleep(stopWait)

@@ -2,10 +2,12 @@
 
 import { ApiError, call, events } from './api.js';
 import { Answer } from './answer.js';
-import { announce, byId, el } from './dom.js';
+import { announce, byId, el, follow } from './dom.js';
 import { addEvent, clearEvents } from './events.js';
 import { clearImages } from './images.js';
 import { buildRequest, userMessage } from './request.js';
+
+const followLog = follow(byId('log'));
 
 let messages = []; // of the conversation, as the API takes them
 let running = null; // the AbortController of the request that runs
@@ -76,11 +78,8 @@ function showUser(message) {
 
 function show(element) {
   byId('log').append(element);
-  byId('log').scrollTop = byId('log').scrollHeight;
+  followLog(true);
 }
-
-// nearEnd reports whether the end of a list is shown, so that it should stay so.
-const nearEnd = (list) => list.scrollHeight - list.scrollTop - list.clientHeight < 80;
 
 // ask sends a request and shows its answer.
 async function ask(request) {
@@ -100,26 +99,22 @@ async function ask(request) {
   }
   if (running !== here) return; // another conversation has begun
   running = null;
-  const log = byId('log');
-  const atEnd = nearEnd(log);
   answer.end(note);
   conclude(answer, note);
-  if (atEnd) log.scrollTop = log.scrollHeight;
+  followLog();
   update();
 }
 
 // receive feeds the answer with what arrives.
 async function receive(request, answer, signal) {
   const response = await call('v1/chat/completions', { ...request, signal });
-  const log = byId('log');
   const add = (text) => {
     addEvent(text);
     if (text === '[DONE]') return;
     const body = JSON.parse(text);
     if (body.error) throw new ApiError(response.status, body.error, response.headers.get('x-request-id'));
-    const atEnd = nearEnd(log);
     answer.add(body);
-    if (atEnd) log.scrollTop = log.scrollHeight;
+    followLog();
   };
   if (!request.body.stream) return add(await response.text());
   let done = false;
@@ -169,7 +164,6 @@ function offerCalls(choice) {
   choice.callBox.append(submit);
   announce(choice.calls.length > 1 ? `The model makes ${choice.calls.length} calls.` : `The model calls ${choice.calls[0].function.name}.`);
   choice.cards[0].result.focus({ preventScroll: true });
-  byId('log').scrollTop = byId('log').scrollHeight;
   answerCalls = () => {
     const results = choice.calls.map((made, i) => ({ role: 'tool', tool_call_id: made.id, content: choice.cards[i].result.value }));
     const request = buildRequest([...messages, ...results]);

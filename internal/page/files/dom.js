@@ -23,6 +23,27 @@ export function svg(name, attributes, ...children) {
   return element;
 }
 
+// follow returns a function to call after something was added to a list that scrolls. It
+// keeps the end in sight if that was so before, once for each frame.
+export function follow(list) {
+  let atEnd = true;
+  let due = false;
+  list.addEventListener('scroll', () => {
+    if (!due) atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 80;
+  });
+  const added = (always = false) => {
+    if (always) atEnd = true;
+    if (due || !atEnd) return;
+    due = true;
+    requestAnimationFrame(() => {
+      list.scrollTop = list.scrollHeight;
+      due = false;
+    });
+  };
+  new ResizeObserver(() => added()).observe(list); // also when it is shown again
+  return added;
+}
+
 // problem shows a text in the element for it, or hides that.
 export function problem(id, text) {
   const element = byId(id);

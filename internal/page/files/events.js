@@ -1,9 +1,11 @@
 // The raw events of the last request.
 
-import { byId, el } from './dom.js';
+import { byId, el, follow } from './dom.js';
 
 const maxEvents = 500; // the newest ones are shown
 const maxLength = 4000; // of an event that is shown
+
+const followEvents = follow(byId('event-list'));
 
 let began = 0;
 let count = 0;
@@ -18,12 +20,11 @@ export function clearEvents() {
 // addEvent shows the text of an event, with its time since the request.
 export function addEvent(text, kind = 'event') {
   const list = byId('event-list');
-  const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
   const shown = text.length > maxLength ? `${text.slice(0, maxLength)}… (${text.length} characters)` : text;
   list.append(el('li', { class: kind }, el('span', { class: 'time' }, `${Math.round(performance.now() - began)} ms`), el('code', {}, shown)));
   if (list.childElementCount > maxEvents) list.firstElementChild.remove();
   count++;
   byId('event-count').textContent = String(count);
   byId('events-note').textContent = count > maxEvents ? `The newest ${maxEvents} of ${count} events of the last request.` : 'The events of the last request, with their times.';
-  if (atEnd) list.scrollTop = list.scrollHeight;
+  followEvents();
 }

@@ -106,15 +106,18 @@ function usageParts(usage) {
 function sums(title, member, rows) {
   return table(
     [title, 'Requests', 'Failed', 'Tokens in', 'Tokens out'],
-    rows.map((row) => [row[member] || '(none)', number(row.requests), number(row.errors), number(row.usage?.prompt_tokens), number(row.usage?.completion_tokens)]),
+    rows.map((row) => [named(row[member]), number(row.requests), number(row.errors), number(row.usage?.prompt_tokens), number(row.usage?.completion_tokens)]),
     `There are no requests yet, by ${title.toLowerCase()}.`,
   );
 }
 
+// named returns the name of a user, who may have none in a realm.
+const named = (name) => (!name || name.startsWith('@') ? `(no name) ${name ?? ''}`.trim() : name);
+
 function recent(turns) {
   return table(
     ['Time', 'User', 'Model', 'Route', 'Status', 'Seconds', 'Tokens'],
-    turns.map((turn) => [clock(turn.time), turn.user || '–', turn.model, turn.route, turn.code ? `${turn.status} ${turn.code}` : turn.status, turn.duration?.toFixed(1), number(turn.usage?.total_tokens)]),
+    turns.map((turn) => [clock(turn.time), named(turn.user), turn.model, turn.route, turn.code ? `${turn.status} ${turn.code}` : turn.status, turn.duration?.toFixed(1), number(turn.usage?.total_tokens)]),
     'No turn has ended yet.',
   );
 }

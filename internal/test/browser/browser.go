@@ -23,7 +23,7 @@ import (
 )
 
 // deadline bounds a whole test of a page. Passing tests do not reach it.
-const deadline = 3 * time.Minute
+const deadline = 5 * time.Minute
 
 // programs are the names under which Chromium is installed.
 var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
@@ -221,7 +221,7 @@ func (tab *Tab) Text(selector string) string {
 // WaitFor waits until an expression is true.
 func (tab *Tab) WaitFor(condition string) {
 	tab.t.Helper()
-	for end := time.Now().Add(deadline / 3); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(deadline / 4); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if Eval[bool](tab, "Boolean("+condition+")") {
 			return
 		}
