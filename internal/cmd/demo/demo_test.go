@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestLocal checks that the demo, which has no key, listens on loopback only, and that it
@@ -119,7 +121,10 @@ func TestRun(t *testing.T) {
 			for name, text := range c.programs {
 				programs[name] = text
 			}
-			cmd := exec.CommandContext(t.Context(), path, "0.169.0", "9000")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, path, "0.169.0", "9000")
+			cmd.WaitDelay = time.Second
 			cmd.Env = []string{"PATH=" + machine(t, programs)}
 			out, err := cmd.CombinedOutput()
 			if (err == nil) != c.ok {
