@@ -5,16 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
-)
 
-// Reasoning is an item of the model's reasoning in an answer. Only the model's provider
-// can read it.
-type Reasoning struct {
-	// Before is how many messages and calls of the answer came first.
-	Before int
-	// Item is the item of the Responses API.
-	Item json.RawMessage
-}
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
 
 // Memory remembers the reasoning of answers, which clients do not send back, for threads
 // that are made of a history. It holds a bounded number of bytes; what was used least
@@ -31,7 +24,7 @@ type Memory struct {
 // memory is what is remembered of an answer.
 type memory struct {
 	hash      Hash
-	reasoning []Reasoning
+	reasoning []turn.Reasoning
 	size      int
 }
 
@@ -44,7 +37,7 @@ func NewMemory(limit int) *Memory {
 }
 
 // Remember keeps the reasoning of the answer with which the history of this hash ends.
-func (m *Memory) Remember(hash Hash, reasoning []Reasoning) {
+func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	if len(reasoning) == 0 {
 		return
 	}
@@ -110,7 +103,7 @@ func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []js
 			// The client may have joined messages. The provider wants something behind
 			// each item of reasoning.
 			at := max(begin, min(links[i].First+item.Before, end-1))
-			restored = append(append(restored, history[begin:at]...), item.Item)
+			restored = append(append(restored, history[begin:at]...), json.RawMessage(item.Item))
 			begin = at
 			added++
 		}

@@ -2,15 +2,18 @@ package conversation
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // thoughts returns reasoning with the positions and texts "1:a".
-func thoughts(all ...string) (reasoning []Reasoning) {
+func thoughts(all ...string) (reasoning []turn.Reasoning) {
 	for _, one := range all {
-		reasoning = append(reasoning, Reasoning{Before: int(one[0] - '0'), Item: json.RawMessage(`{"type":"reasoning","id":"` + one[2:] + `"}`)})
+		reasoning = append(reasoning, turn.Reasoning{Before: int(one[0] - '0'), Item: `{"type":"reasoning","id":"` + one[2:] + `"}`})
 	}
 	return reasoning
 }
@@ -27,7 +30,7 @@ func spelled(t *testing.T, letters string) []json.RawMessage {
 	for i := range letters {
 		item := shorthand[letters[i]]
 		if item == "" {
-			item = string(thoughts("0:" + letters[i:i+1])[0].Item)
+			item = thoughts("0:" + letters[i:i+1])[0].Item
 		}
 		all = append(all, item)
 	}
@@ -62,16 +65,16 @@ func chainOf(t *testing.T, history []json.RawMessage) *Chain {
 func TestRestore(t *testing.T) {
 	for name, test := range map[string]struct {
 		history string
-		answers map[int][]Reasoning // by their numbers
+		answers map[int][]turn.Reasoning // by their numbers
 		want    string
 	}{
-		"in front of each item":    {"uacr", map[int][]Reasoning{0: thoughts("0:1", "1:2")}, "u1a2cr"},
-		"two answers":              {"uacrau", map[int][]Reasoning{0: thoughts("0:1"), 1: thoughts("0:2")}, "u1acr2au"},
-		"the second only":          {"uaua", map[int][]Reasoning{1: thoughts("0:1", "0:2")}, "uau12a"},
-		"joined messages":          {"uau", map[int][]Reasoning{0: thoughts("0:1", "1:2")}, "u12au"},
-		"the client has it":        {"uTau", map[int][]Reasoning{0: thoughts("0:1")}, "uTau"},
-		"the client has one":       {"uTaua", map[int][]Reasoning{0: thoughts("0:1"), 1: thoughts("0:2")}, "uTau2a"},
-		"at the end of the client": {"uauaT", map[int][]Reasoning{0: thoughts("0:1")}, "u1auaT"},
+		"in front of each item":    {"uacr", map[int][]turn.Reasoning{0: thoughts("0:1", "1:2")}, "u1a2cr"},
+		"two answers":              {"uacrau", map[int][]turn.Reasoning{0: thoughts("0:1"), 1: thoughts("0:2")}, "u1acr2au"},
+		"the second only":          {"uaua", map[int][]turn.Reasoning{1: thoughts("0:1", "0:2")}, "uau12a"},
+		"joined messages":          {"uau", map[int][]turn.Reasoning{0: thoughts("0:1", "1:2")}, "u12au"},
+		"the client has it":        {"uTau", map[int][]turn.Reasoning{0: thoughts("0:1")}, "uTau"},
+		"the client has one":       {"uTaua", map[int][]turn.Reasoning{0: thoughts("0:1"), 1: thoughts("0:2")}, "uTau2a"},
+		"at the end of the client": {"uauaT", map[int][]turn.Reasoning{0: thoughts("0:1")}, "u1auaT"},
 		"nothing is known":         {"uaua", nil, "uaua"},
 		"no answer":                {"u", nil, "u"},
 	} {
@@ -111,7 +114,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	m.Remember(named("d"), one)
 	m.Remember(named("d"), one) // once more
 	m.Remember(named("nothing"), nil)
-	m.Remember(named("too large"), []Reasoning{{Item: make([]byte, 4*size)}})
+	m.Remember(named("too large"), []turn.Reasoning{{Item: strings.Repeat("x", 4*size)}})
 	if m.bytes != 3*size || m.order.Len() != 3 || m.byHash[named("b")] != nil || m.byHash[link.Hash] == nil {
 		t.Errorf("%d entries with %d bytes: %v", m.order.Len(), m.bytes, m.byHash)
 	}

@@ -2,12 +2,9 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
-	"net/http"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -178,7 +175,7 @@ func (c *choice) keep(user string) {
 		return
 	}
 	after := chain.After(&k.answer)
-	k.in.memory.Remember(after, remembered(rest.Reasoning))
+	k.in.memory.Remember(after, rest.Reasoning)
 	size := chain.Size + k.answer.Size()
 	if size > longHistory && c.place.process.Catalogue(c.place.model) == "" {
 		return // such a thread needs settings that it was not started with
@@ -193,50 +190,4 @@ func (c *choice) keep(user string) {
 	c.thread = nil
 	k.in.put(kept, k.handOver())
 	c.closed() // the thread does not hold its process
-}
-
-// remembered returns the reasoning of a turn as it is remembered.
-func remembered(reasoning []turn.Reasoning) []conversation.Reasoning {
-	items := make([]conversation.Reasoning, len(reasoning))
-	for i, item := range reasoning {
-		items[i] = conversation.Reasoning{Before: item.Before, Item: json.RawMessage(item.Item)}
-	}
-	return items
-}
-
-// restore adds to the history of a plan the reasoning that is remembered of its answers.
-// The plan itself, which other attempts use, does not change.
-func (c *choice) restore(plan *prompt.Plan) *prompt.Plan {
-	k := &c.kept
-	if k.in == nil || k.chain == nil || k.forgetful {
-		return plan
-	}
-	chain := k.chain()
-	if chain == nil {
-		return plan
-	}
-	history, added := k.in.memory.Restore(chain.Links, plan.History)
-	if added == 0 {
-		return plan
-	}
-	k.restored, c.repeatable = true, true // the provider may refuse it
-	with := *plan
-	with.History = history
-	return &with
-}
-
-// unrestorable reports whether a turn has failed because the provider refuses the
-// reasoning that its thread was given. That is then forgotten.
-func (k *keeping) unrestorable(failure error) bool {
-	if !k.restored || apierror.From(failure).Status != http.StatusBadRequest {
-		return false
-	}
-	k.forget()
-	return true
-}
-
-// forget forgets the reasoning that was restored.
-func (k *keeping) forget() {
-	k.restored, k.forgetful = false, true
-	k.in.memory.Forget(k.chain().Links)
 }

@@ -20,10 +20,10 @@ type Rest struct {
 	Reasoning []Reasoning
 }
 
-// Reasoning is an item of the model's reasoning.
+// Reasoning is an item of the model's reasoning. Only its provider can read it.
 type Reasoning struct {
 	Before int    // how many messages and calls of the response came first
-	Item   string // as JSON
+	Item   string // the item of the Responses API, as JSON
 }
 
 // rest collects in what a thread differs from what the client was given.
