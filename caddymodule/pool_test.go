@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"syscall"
 	"testing"
@@ -262,25 +261,20 @@ func TestNoLeaseAtExit(t *testing.T) {
 	}
 }
 
-// BenchmarkPick measures the choice among 16 processes.
-func BenchmarkPick(b *testing.B) {
+// BenchmarkChoice measures the choice among 16 processes.
+func BenchmarkChoice(b *testing.B) {
 	p := &pool{app: &App{}}
 	for i := range 16 {
-		m := &member{key: fmt.Sprint("benchmark ", i)}
 		fake := newProcess(&member{cfg: appserver.Config{Command: []string{"x"}}})
 		fake.turns.Store(int64(i))
-		processes.LoadOrStore(m.key, fake)
-		m.held = fake
-		p.members = append(p.members, m)
+		p.members = append(p.members, &member{held: fake})
 		p.candidates = append(p.candidates, candidate{server: i, weight: 1})
-		b.Cleanup(func() {
-			m.letGo()
-			stopping.Wait()
-		})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		_, done := p.pick(nil)
-		done()
+		for i, m := range p.members {
+			m.candidate(&p.candidates[i], nil)
+		}
+		p.choose(p.candidates)
 	}
 }

@@ -224,6 +224,9 @@ func parseCredits(v gjson.Result) *Credits {
 	return &Credits{Has: v.Get("hasCredits").Bool(), Unlimited: v.Get("unlimited").Bool(), Balance: strings.Clone(v.Get("balance").Str)}
 }
 
+// endOfTime is the year 10000 in Unix seconds. JSON has no times from then on.
+const endOfTime = 253402300800
+
 // parseWindow reads a RateLimitWindow.
 func parseWindow(v gjson.Result) *RateWindow {
 	if !v.IsObject() {
@@ -233,7 +236,7 @@ func parseWindow(v gjson.Result) *RateWindow {
 		UsedPercent: v.Get("usedPercent").Float(),
 		Window:      time.Duration(v.Get("windowDurationMins").Int()) * time.Minute,
 	}
-	if at := v.Get("resetsAt").Int(); at > 0 {
+	if at := v.Get("resetsAt").Int(); at > 0 && at < endOfTime {
 		w.ResetsAt = time.Unix(at, 0)
 	}
 	return w

@@ -191,6 +191,18 @@ func TestResetIn(t *testing.T) {
 	}
 }
 
+// TestWindowName checks the names of windows, which are labels of metrics.
+func TestWindowName(t *testing.T) {
+	for length, want := range map[time.Duration]string{
+		0: "unknown", -time.Hour: "unknown", time.Minute: "1h", 5 * time.Hour: "5h", 24 * time.Hour: "24h",
+		7 * 24 * time.Hour: "7d", 30 * 24 * time.Hour: "30d", 50 * time.Hour: "2d",
+	} {
+		if got := (&RateWindow{Window: length}).Name(); got != want {
+			t.Errorf("%s is called %s, want %s", length, got, want)
+		}
+	}
+}
+
 // TestAllowed checks that the permission to use the plan is that of the last answer to a
 // question, and that credits stay known.
 func TestAllowed(t *testing.T) {
@@ -200,8 +212,8 @@ func TestAllowed(t *testing.T) {
 	if now, ok := l.snapshot(); !ok || now.Allowed == nil || !*now.Allowed || *now.Credits != (Credits{Has: true, Balance: "5.39"}) {
 		t.Errorf("%+v", now)
 	}
-	l.update(gjson.Parse(`{"limitId":"codex","primary":{"usedPercent":100},"credits":null}`), nil)
-	if now, _ := l.snapshot(); now.Allowed != nil || now.Credits == nil || now.Primary == nil {
+	l.update(gjson.Parse(`{"limitId":"codex","primary":{"usedPercent":100,"resetsAt":9223372036854775807,"windowDurationMins":9223372036854775807},"credits":null}`), nil)
+	if now, _ := l.snapshot(); now.Allowed != nil || now.Credits == nil || now.Primary == nil || !now.Primary.ResetsAt.IsZero() || now.Primary.Name() != "unknown" {
 		t.Errorf("%+v", now)
 	}
 }

@@ -78,10 +78,15 @@ func (p *Process) LoginFiles() LoginFiles {
 }
 
 // noteLogin records the login with which an app-server is about to be started.
-func (p *Process) noteLogin(home *privateHome) {
+func (p *Process) noteLogin() {
+	operator, err := p.cfg.OperatorHome()
+	if err != nil {
+		return // the start will fail for it
+	}
+	tried := loginFileOf(operator)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.operator, p.login.Tried = home.operator, home.login
+	p.operator, p.login.Tried = operator, tried
 }
 
 // login returns the login with which an instance was started.
