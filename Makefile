@@ -52,7 +52,7 @@ e2e: deps $(CADDY)
 # `make compat VERSIONS="0.160.0 0.169.0"`. TESTS chooses end-to-end tests, as for go test.
 VERSIONS := $(CODEX_VERSION)
 TESTS    := .
-compat: $(CADDY)
+compat: $(CADDY) $(CLIENTS)
 	go run ./internal/test/cmd/compat -cache $(CACHE)/compat -run '$(TESTS)' $(VERSIONS)
 
 # simulate runs the gateway in simulations, each drawn from a seed: `make simulate
