@@ -14,7 +14,7 @@ import (
 )
 
 // registered counts what handlers have registered globally.
-type registered struct{ gateways, emitters, memory int }
+type registered struct{ gateways, emitters, memory, keyFiles int }
 
 func nowRegistered(h *Handler) (r registered) {
 	gateways.mu.Lock()
@@ -23,6 +23,9 @@ func nowRegistered(h *Handler) (r registered) {
 	emitters.Lock()
 	r.emitters = len(emitters.apps)
 	emitters.Unlock()
+	keyFiles.mu.Lock()
+	r.keyFiles = len(keyFiles.files)
+	keyFiles.mu.Unlock()
 	r.memory, _ = memoryStores.References(h.ResponseStore.key())
 	return r
 }
@@ -30,6 +33,7 @@ func nowRegistered(h *Handler) (r registered) {
 // TestReloadsLeaveNothing: repeated loads of a configuration leave nothing behind.
 func TestReloadsLeaveNothing(t *testing.T) {
 	full := fakeHandler(t, t.Name())
+	full.APIKeysFile = writeKeys(t, map[string]string{"reloaded": "requests 5 1h"})
 	full.APIKeys, full.CORS = []APIKey{{Key: "k", User: "ann"}}, []string{"*"}
 	full.Models, full.ImageFetch = []ModelAlias{{ID: "reloaded", Model: "plain"}}, true
 	other := fakeHandler(t, t.Name())
@@ -41,7 +45,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, goroutines := nowRegistered(&Handler{ResponseStore: defaults}), runtime.NumGoroutine()
-	if before != (registered{2, 1, 1}) {
+	if before != (registered{2, 1, 1, 1}) {
 		t.Errorf("%+v", before)
 	}
 	for range 50 {
