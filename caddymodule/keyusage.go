@@ -56,7 +56,7 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 			continue
 		}
 		usage := keyUsage{Key: k.ID, User: k.User, Expires: unixOrNil(k.Expires), Limits: []limitUsage{}}
-		for _, s := range ledger.States(&k.Key) {
+		for _, s := range ledger.Forecasts(&k.Key) {
 			usage.Limits = append(usage.Limits, limitUsage{
 				s.Unit, s.Window.String(), s.Max, s.Used, s.Remaining(), unixOrNil(s.Resets), unixOrNil(s.Exhausted),
 			})
@@ -140,7 +140,7 @@ func (s *keyFileSet) keys() (keys []*apikeys.Key) {
 // collectKeys sends the values of the limits of keys.
 func collectKeys(to chan<- prometheus.Metric) {
 	for _, k := range keyFiles.keys() {
-		for _, s := range ledger.States(&k.Key) {
+		for _, s := range ledger.Forecasts(&k.Key) {
 			labels := []string{k.ID, strings.ToValidUTF8(k.User, ""), string(s.Unit), s.Window.String()}
 			gauge := func(desc *prometheus.Desc, value float64) {
 				to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)

@@ -383,3 +383,20 @@ func BenchmarkRequest(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkStates reads the states of a key with full windows, for the headers of an answer.
+func BenchmarkStates(b *testing.B) {
+	c := newClock()
+	l := New(c.Now)
+	k := &Key{Account: "k", Limits: []Limit{
+		{Requests, 1 << 40, sliding(b, time.Minute)}, {Requests, 1 << 40, calendar(b, day)}, {Requests, 1 << 40, sliding(b, 5*time.Hour)},
+	}}
+	for range 100 {
+		_ = l.Request(k)
+		c.move(time.Second)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.States(k)
+	}
+}
