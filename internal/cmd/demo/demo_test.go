@@ -50,7 +50,7 @@ func TestLocal(t *testing.T) {
 func machine(t *testing.T, programs map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, tool := range []string{"sh", "date", "sed", "head", "mkdir", "dirname", "grep", "sleep", "touch", "cat"} {
+	for _, tool := range []string{"sh", "date", "sed", "head", "mkdir", "dirname", "grep", "sleep", "touch", "cat", "wc"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			t.Fatal(err)
