@@ -122,5 +122,5 @@ func stopCaddy(f folder, failure error) error {
 	}
 	time.Sleep(stopWait)
 	f.remove()
-	return errors.New("Caddy did not end in time")
+	return errors.New("the Caddy before did not end in time")
 }
