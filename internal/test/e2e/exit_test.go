@@ -63,7 +63,7 @@ func TestExitDrains(t *testing.T) {
 	pids := codexes(r.cmd.Process.Pid)
 	start := time.Now()
 	r.signal(syscall.SIGTERM, "SIGTERM")
-	if text := r.read(short); !strings.Contains(text, `"content":"9"`) || !strings.Contains(text, `"finish_reason":"stop"`) || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+	if text := r.read(short); !strings.HasSuffix(streamedContent(t, text), "9") || !strings.Contains(text, `"finish_reason":"stop"`) || !strings.HasSuffix(text, "data: [DONE]\n\n") {
 		t.Errorf("a stream that ends in time: %q", text)
 	}
 	if text := r.read(long); !strings.Contains(text, `"code":"server_shutting_down"`) || !strings.HasSuffix(text, "data: [DONE]\n\n") {

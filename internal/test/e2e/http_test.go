@@ -95,3 +95,26 @@ func (s *site) postUntil(ctx context.Context, body string, header http.Header) {
 		_ = response.Body.Close()
 	}
 }
+
+// streamedContent returns the content of the chunks of a stream, put together: how the
+// model's text is cut into chunks depends on how busy the machine is.
+func streamedContent(t *testing.T, stream string) string {
+	t.Helper()
+	var content strings.Builder
+	for line := range strings.Lines(stream) {
+		data, found := strings.CutPrefix(line, "data: {")
+		if !found {
+			continue
+		}
+		var chunk struct {
+			Choices []struct{ Delta struct{ Content string } }
+		}
+		if err := json.Unmarshal([]byte("{"+data), &chunk); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		for _, c := range chunk.Choices {
+			content.WriteString(c.Delta.Content)
+		}
+	}
+	return content.String()
+}
