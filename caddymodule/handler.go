@@ -284,10 +284,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 // connections and the store afterwards. Caddy also calls Cleanup when Provision has
 // failed.
 func (h *Handler) Cleanup() error {
-	if h.keyFile != nil {
-		h.keyFile.Close()
-		keyFiles.remove(h.keyFile)
-	}
+	h.closeKeys()
 	gateways.remove(h.gateway)
 	if h.gateway != nil {
 		h.gateway.CloseSockets()

@@ -57,6 +57,14 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	return nil
 }
 
+// closeKeys ends the checks of the file of keys. It may be called more than once.
+func (h *Handler) closeKeys() {
+	if h.keyFile != nil {
+		h.keyFile.Close()
+		keyFiles.remove(h.keyFile)
+	}
+}
+
 // keyFilePath returns the absolute path of the file of keys, empty if there is none.
 func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 	if h.APIKeysFile == "" {

@@ -39,7 +39,7 @@ func withKeys(t testing.TB, h *Handler) *Handler {
 	if err := h.openKeys(ctx, caddy.NewReplacer()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.keyFile.Close)
+	t.Cleanup(h.closeKeys)
 	return h
 }
 
