@@ -176,5 +176,6 @@ func quote(arg string) string {
 // writable reports whether an argument can be written in a file: it is one line, and not
 // both kinds of quotes are needed.
 func writable(arg string) bool {
-	return !strings.ContainsFunc(arg, unicode.IsControl) && !(strings.Contains(arg, "`") && strings.ContainsAny(arg, `"\`))
+	bothQuotes := strings.Contains(arg, "`") && strings.ContainsAny(arg, `"\`)
+	return !bothQuotes && !strings.ContainsFunc(arg, unicode.IsControl)
 }

@@ -99,14 +99,14 @@ func TestFileChanges(t *testing.T) {
 // TestOpenErrors checks what is refused at the start.
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	for name, make := range map[string]func(path string){
+	for name, prepare := range map[string]func(path string){
 		"missing":   func(string) {},
 		"broken":    func(path string) { write(t, path, "key a {") },
 		"directory": func(path string) { _ = os.Mkdir(path, 0o700) },
 		"large":     func(path string) { write(t, path, strings.Repeat("#", maxSize+1)) },
 	} {
 		path := filepath.Join(dir, name)
-		make(path)
+		prepare(path)
 		if _, err := Open(path, slog.Default()); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}

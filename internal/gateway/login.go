@@ -169,7 +169,7 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == state && l.failed == failed { // else a turn has found out more since
+	if l.state == state && errors.Is(l.failed, failed) { // else a turn has found out more since
 		l.resets, l.until = resets, until
 	}
 }

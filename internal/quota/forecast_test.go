@@ -49,8 +49,8 @@ func TestForecast(t *testing.T) {
 				t.Fatalf("at %s foreseen %s, until %s: %v", now, state.Exhausted, k.now, lasts)
 			}
 			if !lasts {
-				error := k.now.Sub(state.Exhausted).Abs()
-				if allowed := k.now.Sub(now)/10 + c.window.part(); error > allowed {
+				off := k.now.Sub(state.Exhausted).Abs()
+				if allowed := k.now.Sub(now)/10 + c.window.part(); off > allowed {
 					t.Errorf("at %s foreseen %s, was %s", now, state.Exhausted, k.now)
 				}
 			}

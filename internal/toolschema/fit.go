@@ -61,7 +61,7 @@ func (f *fitter) schema(s *schema, name string, root bool) {
 		typ = `"object"`
 	}
 	typed := typ != "" || s.isTyped()
-	kept := func(m member) bool { return m.valid && typed && !(f.noDescriptions && m.keyword == "description") }
+	kept := func(m member) bool { return m.valid && typed && (!f.noDescriptions || m.keyword != "description") }
 	f.loss.ofSchema(s, name, kept)
 
 	w := objectWriter{f: f}

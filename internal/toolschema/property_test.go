@@ -70,7 +70,7 @@ func (g generator) schema(depth int) string {
 	used := map[string]bool{}
 	kept := names[:0]
 	for _, name := range names {
-		if !used[name] && !(g.tame && keywords[name] == formIrrelevant) {
+		if !used[name] && (!g.tame || keywords[name] != formIrrelevant) {
 			kept = append(kept, name)
 		}
 		used[name] = true

@@ -46,7 +46,7 @@ func addWords(offered Schema, lines string) error {
 		r := lineReader{rest: line}
 		r.cut("- ")
 		at, err := r.path(offered)
-		if err == errUnused {
+		if errors.Is(err, errUnused) {
 			continue
 		}
 		if err != nil {
@@ -66,8 +66,11 @@ func addWords(offered Schema, lines string) error {
 				at[keyword] = value
 			}
 		}
-		if r.rest != "" || r.err != nil {
-			return fmt.Errorf("%q is left of %q: %v", r.rest, line, r.err)
+		if r.err != nil {
+			return fmt.Errorf("%q: %w", line, r.err)
+		}
+		if r.rest != "" {
+			return fmt.Errorf("%q is left of %q", r.rest, line)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ type trouble struct {
 // may be another one first.
 func (p *trouble) start(appServer string) string {
 	p.t.Helper()
-	p.site.load(strings.Replace(p.caddyfile(appServer), "admin off", "admin "+p.admin.addr, 1))
+	p.load(strings.Replace(p.caddyfile(appServer), "admin off", "admin "+p.admin.addr, 1))
 	reason := ""
 	waitFor(p.t, "the reason", func() bool {
 		server := p.admin.status().AppServers[0]
@@ -57,7 +57,7 @@ func (p *trouble) program(script string) string {
 // ask returns the error of a request to a site with these options.
 func (p *trouble) ask(options, body string, header http.Header) string {
 	p.t.Helper()
-	p.site.load(p.caddyfile(options))
+	p.load(p.caddyfile(options))
 	p.waitReady()
 	_, text := p.post(body, header)
 	return errorMessage(text)
@@ -83,7 +83,7 @@ func errorMessage(text string) string {
 // busy returns the error of a request while another one has the only place.
 func (p *trouble) busy(options string) string {
 	p.t.Helper()
-	p.site.load(p.caddyfile("max_concurrent 1\n" + options))
+	p.load(p.caddyfile("max_concurrent 1\n" + options))
 	p.waitReady()
 	ctx, leave := contextFor(p.t)
 	defer leave()
@@ -149,14 +149,14 @@ var troubles = map[string]func(p *trouble) string{
 		return p.ask("api_key right", chatBody("say:no", nil), bearer("wrong"))
 	},
 	"Without an API key this server does not answer to the name": func(p *trouble) string {
-		p.site.load(p.caddyfile(""))
+		p.load(p.caddyfile(""))
 		request, err := http.NewRequest(http.MethodPost, p.url+"/v1/chat/completions", strings.NewReader("{}"))
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		request.Host = "codex.lan"
 		// The site has an address of its own; another one accepts any name.
-		p.site.load(strings.Replace(p.caddyfile(""), p.url+" {", "http://:"+p.addr[strings.LastIndexByte(p.addr, ':')+1:]+" {", 1))
+		p.load(strings.Replace(p.caddyfile(""), p.url+" {", "http://:"+p.addr[strings.LastIndexByte(p.addr, ':')+1:]+" {", 1))
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			p.t.Fatal(err)
@@ -164,7 +164,7 @@ var troubles = map[string]func(p *trouble) string{
 		return errorMessage(p.read(response))
 	},
 	"Pages of the origin": func(p *trouble) string {
-		p.site.load(p.caddyfile(""))
+		p.load(p.caddyfile(""))
 		response := p.do(http.MethodPost, "/v1/chat/completions", strings.NewReader("{}"),
 			http.Header{"Origin": {"https://elsewhere.example"}, "Content-Type": {"text/plain"}})
 		return errorMessage(p.read(response))
@@ -173,7 +173,7 @@ var troubles = map[string]func(p *trouble) string{
 	"Unknown request URL":                                func(p *trouble) string { return p.path("/v1/nothing") },
 	"Codex has no embeddings":                            func(p *trouble) string { return p.path("/v1/embeddings") },
 	"does not exist here": func(p *trouble) string {
-		p.site.load(p.caddyfile(""))
+		p.load(p.caddyfile(""))
 		p.waitReady()
 		return p.path("/v1/models/no-such")
 	},

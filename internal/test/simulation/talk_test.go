@@ -70,13 +70,13 @@ func (t *talk) goOn(q *request, random *rand.Rand) *sending {
 		return s
 	}
 	s := &sending{request: *q, messages: slices.Clone(t.messages), given: t.said, tools: t.tools || len(q.Script.Calls) > 0, questions: t.questions}
-	switch {
-	case q.FollowUp == edit:
+	switch q.FollowUp {
+	case edit:
 		at := random.IntN(len(t.questions))
 		s.messages, s.given, s.questions = s.messages[:t.questions[at].messages], t.questions[at].said, t.questions[:at]
 		s.ask()
 		return s
-	case q.FollowUp == distort:
+	case distort:
 		s.distort()
 	}
 	results := t.calls

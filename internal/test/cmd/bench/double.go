@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -30,7 +31,7 @@ func runDouble() error {
 	r := bufio.NewReaderSize(os.Stdin, 1<<20)
 	for {
 		line, err := readLine(r)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -46,7 +47,7 @@ func runDouble() error {
 // than the buffer.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
+	if errors.Is(err, bufio.ErrBufferFull) {
 		long := bytes.Clone(line)
 		rest, err := r.ReadBytes('\n')
 		return append(long, rest...), err

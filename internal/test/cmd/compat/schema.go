@@ -165,8 +165,8 @@ func (d *document) alternatives(schema any, depth int) (all []map[string]any, an
 		list, _ := object[keyword].([]any)
 		for _, choice := range list {
 			choices++
-			more, any := d.alternatives(choice, depth+1)
-			if any {
+			more, open := d.alternatives(choice, depth+1)
+			if open {
 				return nil, true
 			}
 			all = append(all, more...)
