@@ -190,12 +190,6 @@ func (tab *Tab) Fill(selector, text string) {
 	Eval[bool](tab, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.focus(); e.value = %q; e.dispatchEvent(new Event('input', {bubbles: true})); return true })()`, selector, text))
 }
 
-// Choose selects an option of a list.
-func (tab *Tab) Choose(selector, value string) {
-	tab.t.Helper()
-	tab.Fill(selector, value)
-}
-
 // Upload chooses a file.
 func (tab *Tab) Upload(selector, path string) {
 	tab.t.Helper()

@@ -141,6 +141,25 @@ func TestPageObsidian(t *testing.T) {
 	checkQuiet(t, s, tab)
 }
 
+// TestPagePrefix checks that the page works below a prefix, where it is found without the
+// slash at the end, too.
+func TestPagePrefix(t *testing.T) {
+	s := newSite(t, "")
+	handler := func(options string) string { return "codex {\n" + s.appServer() + "\n" + options + "\n}" }
+	s.load(s.wrap("handle_path /team/* {\n" + handler("page on") + "\n}\n" + handler("")))
+	tab := browser.Open(t, desktop)
+	tab.Go(s.url + "/team/codex")
+	tab.WaitText("#health", "Ready")
+	say(tab, "say:Hello")
+	tab.WaitText("#log .said", "Hello")
+	for _, url := range tab.Requests() {
+		if !strings.HasPrefix(url, s.url+"/team/") {
+			t.Errorf("the page asks %s", url)
+		}
+	}
+	checkQuiet(t, s, tab)
+}
+
 // TestPageImage checks that an image reaches the model, and that another file is refused.
 func TestPageImage(t *testing.T) {
 	s := newSite(t, "page on")
