@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
 // states are the states of a process in the pool.
@@ -140,7 +141,7 @@ func collectConversations(to chan<- prometheus.Metric, id string, s gateway.Conv
 // collectLogin sends the values of the login of one app-server.
 func collectLogin(to chan<- prometheus.Metric, id string, login *login) {
 	status := login.Status()
-	for _, state := range gateway.LoginStates {
+	for _, state := range loginstate.States {
 		is := 0.0
 		if status.State == state {
 			is = 1

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
@@ -31,7 +31,7 @@ var logins = caddy.NewUsagePool()
 
 // login is the login of all processes of an app_server.
 type login struct {
-	*gateway.Login
+	*loginstate.Login
 	key    string // that its processes share
 	memory *conversation.Memory
 	wake   chan struct{} // capacity 1: the state has changed, or a process is ready
@@ -46,7 +46,7 @@ func acquireLogin(key string) *login {
 	// LoadOrNew fails only if the constructor does.
 	value, _, _ := logins.LoadOrNew(key, func() (caddy.Destructor, error) {
 		l := &login{
-			Login: new(gateway.Login), key: key, memory: conversation.NewMemory(maxReasoningBytes),
+			Login: new(loginstate.Login), key: key, memory: conversation.NewMemory(maxReasoningBytes),
 			wake: make(chan struct{}, 1), done: make(chan struct{}),
 		}
 		l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -89,7 +89,7 @@ func (l *login) watch(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(loginPoll)
 	defer ticker.Stop()
-	w := &loginWatch{login: l, last: gateway.LoginStatus{State: gateway.LoginUnknown}}
+	w := &loginWatch{login: l, last: loginstate.Status{State: loginstate.Unknown}}
 	for {
 		w.check(ctx)
 		select {
@@ -104,7 +104,7 @@ func (l *login) watch(ctx context.Context) {
 // loginWatch is what the watch of a login remembers.
 type loginWatch struct {
 	*login
-	last    gateway.LoginStatus               // that was reported
+	last    loginstate.Status                 // that was reported
 	refused map[*process]appserver.LoginFiles // of the processes when the login was signed out
 	unasked bool                              // the plan is spent, and Codex was not asked about it
 	asked   time.Time
@@ -117,9 +117,9 @@ func (w *loginWatch) check(ctx context.Context) {
 	}
 	w.report(all)
 	switch w.last.State {
-	case gateway.LoginSignedOut:
+	case loginstate.SignedOut:
 		w.readAgain(all)
-	case gateway.LoginSpent:
+	case loginstate.Spent:
 		w.askLimits(ctx, all)
 	}
 }
@@ -144,8 +144,8 @@ func (w *loginWatch) report(all []*monitor) {
 	if now.State == before.State {
 		return
 	}
-	w.unasked = now.State == gateway.LoginSpent
-	if now.State == gateway.LoginSignedOut {
+	w.unasked = now.State == loginstate.Spent
+	if now.State == loginstate.SignedOut {
 		w.refused = make(map[*process]appserver.LoginFiles)
 		for _, m := range all {
 			w.refused[m.process] = m.process.LoginFiles()
@@ -162,9 +162,9 @@ func (w *loginWatch) report(all []*monitor) {
 	attrs := []slog.Attr{slog.String("app_server", first.id), slog.String("state", string(now.State)), slog.String("before", string(before.State))}
 	level := slog.LevelInfo
 	switch now.State {
-	case gateway.LoginSpent:
+	case loginstate.Spent:
 		level, attrs = slog.LevelWarn, append(attrs, slog.String("reason", loginReason(now)), slog.String("resets_at", resets))
-	case gateway.LoginSignedOut:
+	case loginstate.SignedOut:
 		home, _ := first.config.OperatorHome() // without it the id says where
 		level, attrs = slog.LevelError, append(attrs, slog.String("reason", loginReason(now)), slog.String("codex_home", home))
 	}
@@ -173,11 +173,11 @@ func (w *loginWatch) report(all []*monitor) {
 
 // loginReason says why a login rests, in words of this server: those of the provider may
 // have its URL.
-func loginReason(s gateway.LoginStatus) string {
+func loginReason(s loginstate.Status) string {
 	switch {
-	case s.State == gateway.LoginSpent:
+	case s.State == loginstate.Spent:
 		return "the plan is spent"
-	case s.State != gateway.LoginSignedOut:
+	case s.State != loginstate.SignedOut:
 		return ""
 	case errors.Is(s.Reason, codexrpc.ErrNotLoggedIn):
 		return "nobody is signed in; run `codex login`"
@@ -236,7 +236,7 @@ func (w *loginWatch) askLimits(ctx context.Context, all []*monitor) {
 }
 
 // loginStatusOf returns what is known of a login. limits may be nil.
-func loginStatusOf(login gateway.LoginStatus, limits *codexrpc.RateLimits) status.Login {
+func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.Login {
 	of := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: timeOrNil(login.ResetsAt)}
 	if limits == nil {
 		return of

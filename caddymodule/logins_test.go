@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
 // loginPool is a handler with several logins.
@@ -188,13 +188,13 @@ func TestLoginsComeBack(t *testing.T) {
 	refused.signIn(t)
 	eventually(t, "the login that was refused is used again", func() bool { p.works("while somebody signs in"); return refused.asked() > 1 })
 	t.Logf("a login is used %s after somebody has signed in", time.Since(begin).Round(10*time.Millisecond))
-	if state := p.state(1); state != gateway.LoginFine {
+	if state := p.state(1); state != loginstate.Fine {
 		t.Errorf("the login is %s", state)
 	}
 }
 
 // state returns the state of a login.
-func (p *loginPool) state(i int) gateway.LoginState {
+func (p *loginPool) state(i int) loginstate.State {
 	return p.handler.pool.members[i].current().login.Status().State
 }
 
@@ -210,7 +210,7 @@ func TestSpentLoginComesBack(t *testing.T) {
 	eventually(t, "it is tried once more", func() bool { p.works("the plan is still spent"); return p.logins[0].asked() > 1 })
 	t.Logf("a login whose plan resets in 2 s is tried after %s", time.Since(begin).Round(10*time.Millisecond))
 	p.logins[0].set(t, "fine")
-	eventually(t, "it works", func() bool { p.works("the plan is reset"); return p.state(0) == gateway.LoginFine })
+	eventually(t, "it works", func() bool { p.works("the plan is reset"); return p.state(0) == loginstate.Fine })
 }
 
 // TestMissingLoginComesBack checks that an app-server without a login is used as soon as

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -98,11 +99,11 @@ func (p *pool) find(wanted *appserver.Process) (at int, found *process) {
 }
 
 // Login returns the login of a process of the pool.
-func (l *leased) Login(process *appserver.Process) *gateway.Login {
+func (l *leased) Login(process *appserver.Process) *loginstate.Login {
 	if _, p := l.find(process); p != nil {
 		return p.login.Login
 	}
-	return new(gateway.Login)
+	return new(loginstate.Login)
 }
 
 // rests reports whether the login of a process rests, while there are others.
@@ -131,16 +132,16 @@ func (l *leased) Statuses() []appserver.Status {
 }
 
 // Logins returns the logins of the members.
-func (l *leased) Logins() []*gateway.Login {
-	logins := make([]*gateway.Login, len(l.members))
+func (l *leased) Logins() []*loginstate.Login {
+	all := make([]*loginstate.Login, len(l.members))
 	for i, m := range l.members {
 		if p := m.current(); p != nil {
-			logins[i] = p.login.Login
+			all[i] = p.login.Login
 		} else {
-			logins[i] = new(gateway.Login)
+			all[i] = new(loginstate.Login)
 		}
 	}
-	return logins
+	return all
 }
 
 // Release releases the processes that were not picked.
@@ -197,7 +198,7 @@ func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
 	switch status := p.Status(); {
 	case slices.Contains(avoid, p.Process):
 		f.state = isAvoided
-	case status.SignedOut, rests && login.State == gateway.LoginSignedOut:
+	case status.SignedOut, rests && login.State == loginstate.SignedOut:
 		f.state, f.due = isSignedOut, until
 	case rests:
 		f.state, f.due = isResting, until

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -21,7 +22,7 @@ import (
 // login which ends sooner. Otherwise the error is why the turn could not be started.
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
 	// What they record matters to later requests, also if this one cannot be repeated.
-	account, refused := c.login.fail(failure), g.refused(c, failure)
+	account, refused := c.login.Fail(failure), g.refused(c, failure)
 	switch {
 	case !c.repeatable:
 		return false, failure
@@ -87,7 +88,7 @@ func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice, failur
 	if opened, other := g.openElsewhere(ctx, lease, plan, c); !opened {
 		c.thread = before
 		if other != nil {
-			failure = moreHopeful(failure, other)
+			failure = loginstate.MoreHopeful(failure, other)
 		}
 		return false, failure
 	}
@@ -130,7 +131,7 @@ func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.P
 }
 
 // use records the login of a choice's process, which the choice holds until done.
-func (c *choice) use(lease Lease, login *Login, done func()) {
+func (c *choice) use(lease Lease, login *loginstate.Login, done func()) {
 	tried := login.Try()
 	c.login, c.movable = login, len(lease.Statuses()) > 1
 	c.closed = func() {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"encoding/json"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"math"
 	"net/http"
 	"strconv"
@@ -52,7 +53,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	}
 	code, again := http.StatusOK, best.RetryAt
 	until, rests := login.Rests()
-	if rests = rests && login.Status().State == LoginSignedOut; rests {
+	if rests = rests && login.Status().State == loginstate.SignedOut; rests {
 		again = until
 	}
 	if rests || best.State != appserver.StateReady {
@@ -68,12 +69,12 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 // signIn is what to do about a login that is signed out.
 const signIn = "the provider refuses the login of Codex; run `codex login` for its user and CODEX_HOME"
 
-func memberOf(s appserver.Status, of *Login) member {
+func memberOf(s appserver.Status, of *loginstate.Login) member {
 	m := member{AppServer: s.State.String(), Reason: s.Remedy}
 	switch login := of.Status(); login.State {
-	case LoginSpent:
+	case loginstate.Spent:
 		m.Login = string(login.State)
-	case LoginSignedOut:
+	case loginstate.SignedOut:
 		m.Login, m.Reason = string(login.State), cmp.Or(m.Reason, signIn)
 	}
 	return m

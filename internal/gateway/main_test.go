@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -26,7 +27,7 @@ type fakeUpstream struct {
 	process       *appserver.Process
 	leases, turns atomic.Int64
 	conversations *Conversations // nil: nothing is kept
-	login         Login
+	login         loginstate.Login
 }
 
 // newFakeUpstream returns an upstream whose app-server, which is ready, plays
@@ -61,9 +62,9 @@ func (l *fakeLease) Resume(claim func(*Conversations) bool) (func(), bool) {
 
 func (l *fakeLease) Conversations(*appserver.Process) *Conversations { return l.u.conversations }
 
-func (l *fakeLease) Login(*appserver.Process) *Login { return &l.u.login }
+func (l *fakeLease) Login(*appserver.Process) *loginstate.Login { return &l.u.login }
 
-func (l *fakeLease) Logins() []*Login { return []*Login{&l.u.login} }
+func (l *fakeLease) Logins() []*loginstate.Login { return []*loginstate.Login{&l.u.login} }
 
 func (l *fakeLease) Statuses() []appserver.Status { return []appserver.Status{l.u.process.Status()} }
 

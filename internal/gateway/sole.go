@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
 // Sole returns an upstream with one process, which keeps no conversations. Whoever has
@@ -14,7 +15,7 @@ func Sole(process *appserver.Process) Upstream { return &sole{process: process} 
 
 type sole struct {
 	process *appserver.Process
-	login   Login
+	login   loginstate.Login
 }
 
 func (s *sole) Lease() (Lease, error) { return s, nil }
@@ -27,9 +28,9 @@ func (*sole) Resume(func(*Conversations) bool) (func(), bool) { return nil, fals
 
 func (*sole) Conversations(*appserver.Process) *Conversations { return nil }
 
-func (s *sole) Login(*appserver.Process) *Login { return &s.login }
+func (s *sole) Login(*appserver.Process) *loginstate.Login { return &s.login }
 
-func (s *sole) Logins() []*Login { return []*Login{&s.login} }
+func (s *sole) Logins() []*loginstate.Login { return []*loginstate.Login{&s.login} }
 
 func (s *sole) Statuses() []appserver.Status { return []appserver.Status{s.process.Status()} }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -19,7 +20,7 @@ type choice struct {
 	place      place
 	repeatable bool // the turn may have to be started once more
 	movable    bool // there are other logins
-	login      *Login
+	login      *loginstate.Login
 	thread     *codexrpc.Thread
 	machine    *turn.Machine
 	closed     func() // called once the thread is unloaded

@@ -154,7 +154,7 @@ type consumer struct {
 // Consume passes outputs to the responder, except for a failure, which it keeps.
 func (c *consumer) Consume(outputs []turn.Output) error {
 	if c.choice.first.IsZero() && outputs[0].Kind != turn.OutputFailure {
-		c.choice.login.worked()
+		c.choice.login.Worked()
 	}
 	c.choice.observe(outputs)
 	c.choice.kept.fold(outputs, c.choice.options.OutputMode)

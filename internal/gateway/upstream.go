@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -24,12 +25,12 @@ type Lease interface {
 	// Conversations returns those of a process that was picked; nil: it keeps none.
 	Conversations(process *appserver.Process) *Conversations
 	// Login returns the login of a process that was picked.
-	Login(process *appserver.Process) *Login
+	Login(process *appserver.Process) *loginstate.Login
 	// Statuses returns the states of the processes, in the order of the configuration.
 	// There is at least one.
 	Statuses() []appserver.Status
 	// Logins returns the logins of the processes, in the same order. Several may have one.
-	Logins() []*Login
+	Logins() []*loginstate.Login
 	// Release ends the lease. It may be called more than once.
 	Release()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -150,13 +151,13 @@ func (l *lease) Conversations(wanted *appserver.Process) *gateway.Conversations 
 func (p *process) keeps() bool { return p.conversations != nil }
 
 // Login implements gateway.Lease: none is followed.
-func (l *lease) Login(*appserver.Process) *gateway.Login { return new(gateway.Login) }
+func (l *lease) Login(*appserver.Process) *loginstate.Login { return new(loginstate.Login) }
 
 // Logins implements gateway.Lease: none is followed.
-func (p *pool) Logins() []*gateway.Login {
-	all := make([]*gateway.Login, len(p.members))
+func (p *pool) Logins() []*loginstate.Login {
+	all := make([]*loginstate.Login, len(p.members))
 	for i := range all {
-		all[i] = new(gateway.Login)
+		all[i] = new(loginstate.Login)
 	}
 	return all
 }

@@ -1,4 +1,6 @@
-package gateway
+// Package loginstate follows the health of the logins of app-servers, beside that of their
+// processes.
+package loginstate
 
 import (
 	"errors"
@@ -10,19 +12,19 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// LoginState is what is known of the login of an app-server.
-type LoginState string
+// State is what is known of the login of an app-server.
+type State string
 
 // The states of a login.
 const (
-	LoginUnknown   LoginState = "unknown"    // it was not used yet
-	LoginFine      LoginState = "fine"       // the provider has answered
-	LoginSpent     LoginState = "spent"      // its plan is spent
-	LoginSignedOut LoginState = "signed_out" // nobody is signed in, or the provider refuses the login
+	Unknown   State = "unknown"    // it was not used yet
+	Fine      State = "fine"       // the provider has answered
+	Spent     State = "spent"      // its plan is spent
+	SignedOut State = "signed_out" // nobody is signed in, or the provider refuses the login
 )
 
-// LoginStates lists the states.
-var LoginStates = []LoginState{LoginUnknown, LoginFine, LoginSpent, LoginSignedOut}
+// States lists the states.
+var States = []State{Unknown, Fine, Spent, SignedOut}
 
 const (
 	// spentRest is the longest that a login with a spent plan rests until it is tried
@@ -41,7 +43,7 @@ const (
 // concurrent use. The zero value is a login that was not used yet.
 type Login struct {
 	mu      sync.Mutex
-	state   LoginState
+	state   State
 	failed  error     // the failure that it rests for
 	resets  time.Time // when its plan resets; zero: not known
 	until   time.Time // it rests until then
@@ -49,9 +51,9 @@ type Login struct {
 	changed func()    // called without the lock after each change of the state; may be nil
 }
 
-// LoginStatus is the status of a login.
-type LoginStatus struct {
-	State    LoginState
+// Status is the status of a login.
+type Status struct {
+	State    State
 	Reason   error     // why it is spent or signed out; else nil
 	ResetsAt time.Time // when a spent plan resets; zero: not known
 	RestsTo  time.Time // when it is tried again; zero: it does not rest
@@ -66,14 +68,14 @@ func (l *Login) OnChange(changed func()) {
 }
 
 // Status returns the status.
-func (l *Login) Status() LoginStatus {
+func (l *Login) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	status := LoginStatus{State: l.state, ResetsAt: l.resets}
+	status := Status{State: l.state, ResetsAt: l.resets}
 	switch l.state {
 	case "":
-		status.State = LoginUnknown
-	case LoginSpent, LoginSignedOut:
+		status.State = Unknown
+	case Spent, SignedOut:
 		status.Reason, status.RestsTo = l.failed, l.until
 	}
 	return status
@@ -115,7 +117,7 @@ func (l *Login) Try() (done func()) {
 }
 
 // set changes what is known, and reports a change of the state.
-func (l *Login) set(state LoginState, failed error, resets, until time.Time) {
+func (l *Login) set(state State, failed error, resets, until time.Time) {
 	l.mu.Lock()
 	changed := l.changed
 	if l.state == state && l.resets.Equal(resets) {
@@ -128,12 +130,12 @@ func (l *Login) set(state LoginState, failed error, resets, until time.Time) {
 	}
 }
 
-// worked records that the provider has answered.
-func (l *Login) worked() { l.set(LoginFine, nil, time.Time{}, time.Time{}) }
+// Worked records that the provider has answered.
+func (l *Login) Worked() { l.set(Fine, nil, time.Time{}, time.Time{}) }
 
 // SignOut records that nobody is signed in.
 func (l *Login) SignOut() {
-	l.set(LoginSignedOut, codexrpc.ErrNotLoggedIn, time.Time{}, time.Now().Add(signedOutRest))
+	l.set(SignedOut, codexrpc.ErrNotLoggedIn, time.Time{}, time.Now().Add(signedOutRest))
 }
 
 // SignIn records that an app-server was started with another login than the one that was
@@ -142,7 +144,7 @@ func (l *Login) SignIn() {
 	l.mu.Lock()
 	failed := l.failed
 	l.mu.Unlock()
-	l.set(LoginUnknown, failed, time.Time{}, time.Time{})
+	l.set(Unknown, failed, time.Time{}, time.Time{})
 }
 
 // Recheck records what Codex says of the limits of a spent plan, in this order: whether
@@ -152,7 +154,7 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	l.mu.Lock()
 	state, failed, resets := l.state, l.failed, l.resets
 	l.mu.Unlock()
-	if state != LoginSpent {
+	if state != Spent {
 		return
 	}
 	if at, ok := limits.RetryAt(now); ok {
@@ -174,9 +176,9 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	}
 }
 
-// fail records a failure. It reports whether the login is the cause, so that another may
+// Fail records a failure. It reports whether the login is the cause, so that another may
 // do better.
-func (l *Login) fail(failure error) bool {
+func (l *Login) Fail(failure error) bool {
 	refused, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok {
 		return false
@@ -188,19 +190,19 @@ func (l *Login) fail(failure error) bool {
 		if !refused.ResetsAt.IsZero() && refused.ResetsAt.Before(until) {
 			until = refused.ResetsAt
 		}
-		l.set(LoginSpent, failure, refused.ResetsAt, until)
+		l.set(Spent, failure, refused.ResetsAt, until)
 	case refused.Code == "unauthorized", refused.HTTPStatus == http.StatusUnauthorized:
-		l.set(LoginSignedOut, failure, time.Time{}, now.Add(signedOutRest))
+		l.set(SignedOut, failure, time.Time{}, now.Add(signedOutRest))
 	default:
 		return false
 	}
 	return true
 }
 
-// moreHopeful returns the one of two failures that ends sooner: a process is started again
+// MoreHopeful returns the one of two failures that ends sooner: a process is started again
 // in a moment; a spent plan resets by itself, of two such the one that is known to reset
 // first; a login that is signed out waits for its operator.
-func moreHopeful(one, other error) error {
+func MoreHopeful(one, other error) error {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
 		return other
 	}

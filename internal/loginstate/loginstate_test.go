@@ -1,4 +1,4 @@
-package gateway
+package loginstate
 
 import (
 	"errors"
@@ -20,22 +20,22 @@ func TestLogin(t *testing.T) {
 				t.Errorf("rests: %t, for %v", got, l.Failure())
 			}
 		}
-		state := func(want LoginState) {
+		state := func(want State) {
 			t.Helper()
 			if got := l.Status().State; got != want {
 				t.Errorf("is %s, want %s", got, want)
 			}
 		}
-		state(LoginUnknown)
-		if l.fail(errors.New("cut")) || l.fail(&codexrpc.TurnError{Code: "serverOverloaded"}) {
+		state(Unknown)
+		if l.Fail(errors.New("cut")) || l.Fail(&codexrpc.TurnError{Code: "serverOverloaded"}) {
 			t.Error("took another failure for the login's")
 		}
 		rests(false)
-		if !l.fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)}) {
+		if !l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)}) {
 			t.Error("did not take a spent plan for the login's failure")
 		}
 		rests(true)
-		state(LoginSpent)
+		state(Spent)
 		time.Sleep(spentRest)
 		rests(false)
 		done := l.Try()
@@ -45,14 +45,14 @@ func TestLogin(t *testing.T) {
 		done() // the turn has found out nothing
 		rests(false)
 		l.Try()
-		l.worked()
+		l.Worked()
 		rests(false)
-		state(LoginFine)
-		l.fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)})
+		state(Fine)
+		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)})
 		time.Sleep(time.Second)
 		rests(false)
-		l.fail(&codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: 401})
-		state(LoginSignedOut)
+		l.Fail(&codexrpc.TurnError{Code: "httpConnectionFailed", HTTPStatus: 401})
+		state(SignedOut)
 		rests(true)
 		time.Sleep(signedOutRest)
 		rests(false)
@@ -77,25 +77,25 @@ func TestLoginRecheck(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var l Login
-			l.fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)})
+			l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Hour)})
 			l.Recheck(c.limits)
 			if until, rests := l.Rests(); time.Until(until) != c.rest || rests != (c.rest > 0) {
 				t.Errorf("%s: it rests for %s", name, time.Until(until))
 			}
-			if l.Status().State != LoginSpent {
+			if l.Status().State != Spent {
 				t.Errorf("%s: the state is %s before a turn has tried it", name, l.Status().State)
 			}
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var l Login
-		l.fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)})
+		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)})
 		time.Sleep(2 * time.Second)
 		l.Recheck(codexrpc.RateLimits{Allowed: &no})
 		if until, rests := l.Rests(); !rests || time.Until(until) != deniedRest {
 			t.Errorf("after its reset a denied plan rests for %s", time.Until(until))
 		}
-		l.worked()
+		l.Worked()
 		l.Recheck(codexrpc.RateLimits{Allowed: &no})
 		if _, rests := l.Rests(); rests {
 			t.Error("a login that works rests")
@@ -112,11 +112,11 @@ func TestLoginSignsIn(t *testing.T) {
 		l.OnChange(func() { changes++ })
 		l.SignOut()
 		l.SignOut() // says nothing new
-		if _, rests := l.Rests(); !rests || l.Status().State != LoginSignedOut || !errors.Is(l.Status().Reason, codexrpc.ErrNotLoggedIn) {
+		if _, rests := l.Rests(); !rests || l.Status().State != SignedOut || !errors.Is(l.Status().Reason, codexrpc.ErrNotLoggedIn) {
 			t.Errorf("%+v", l.Status())
 		}
 		l.SignIn()
-		if l.Status().State != LoginUnknown || l.Status().Reason != nil || l.Failure() != nil {
+		if l.Status().State != Unknown || l.Status().Reason != nil || l.Failure() != nil {
 			t.Errorf("%+v", l.Status())
 		}
 		done := l.Try()
@@ -124,7 +124,7 @@ func TestLoginSignsIn(t *testing.T) {
 			t.Error("the crowd tries the new login, too")
 		}
 		done()
-		l.worked()
+		l.Worked()
 		if _, rests := l.Rests(); rests || changes != 3 {
 			t.Errorf("rests %t after %d changes", rests, changes)
 		}
@@ -140,7 +140,7 @@ func TestMoreHopeful(t *testing.T) {
 	refused := &codexrpc.TurnError{Code: "unauthorized"}
 	order := []error{soon, late, undated, refused, codexrpc.ErrNotLoggedIn}
 	starting := &appserver.NotReadyError{RetryAfter: time.Second}
-	if got := moreHopeful(soon, starting); got != starting {
+	if got := MoreHopeful(soon, starting); got != starting {
 		t.Errorf("%v is more hopeful than a start", got)
 	}
 	for i, better := range order {
@@ -148,7 +148,7 @@ func TestMoreHopeful(t *testing.T) {
 			if better == refused {
 				continue // both wait for the operator
 			}
-			if moreHopeful(better, worse) != better || moreHopeful(worse, better) != better {
+			if MoreHopeful(better, worse) != better || MoreHopeful(worse, better) != better {
 				t.Errorf("%v is not before %v", better, worse)
 			}
 		}
