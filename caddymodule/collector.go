@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // states are the states of a process in the pool.
@@ -126,7 +127,7 @@ func collectProcess(to chan<- prometheus.Metric, id string, s appserver.Status) 
 }
 
 // collectConversations sends the values of the conversations of one app-server.
-func collectConversations(to chan<- prometheus.Metric, id string, s gateway.ConversationStats) {
+func collectConversations(to chan<- prometheus.Metric, id string, s threads.Stats) {
 	for state, n := range map[string]int{"idle": s.Kept - s.Parked, "parked": s.Parked} {
 		to <- prometheus.MustNewConstMetric(conversationsDesc, prometheus.GaugeValue, float64(n), id, state)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -76,7 +77,7 @@ func (l *leased) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) 
 }
 
 // Resume finds the member that keeps a conversation.
-func (l *leased) Resume(claim func(*gateway.Conversations) bool) (done func(), found bool) {
+func (l *leased) Resume(claim func(*threads.Conversations) bool) (done func(), found bool) {
 	for i, m := range l.members {
 		if p := m.current(); p != nil && l.keeps[i] && !l.rests(p) && claim(p.conversations) {
 			exit.hold()
@@ -113,7 +114,7 @@ func (p *pool) rests(process *process) bool {
 }
 
 // Conversations returns those of a process of the pool.
-func (l *leased) Conversations(process *appserver.Process) *gateway.Conversations {
+func (l *leased) Conversations(process *appserver.Process) *threads.Conversations {
 	if at, p := l.find(process); p != nil && l.keeps[at] {
 		return p.conversations
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // processes is the pool of all app-servers of this Caddy, by the keys of members. Each
@@ -49,7 +49,7 @@ type process struct {
 	monitor *monitor
 	creator *App
 
-	conversations *gateway.Conversations
+	conversations *threads.Conversations
 	login         *login // that of all processes of its app_server
 	maxMemory     int64  // 0: no limit
 
@@ -161,7 +161,7 @@ func (m *member) loginKey() string {
 func newProcess(m *member) *process {
 	p := &process{Process: appserver.New(m.cfg, m.logger), creator: m.app, maxMemory: m.cfg.MaxMemory}
 	p.login = acquireLogin(m.loginKey())
-	p.conversations = gateway.NewConversations(m.conversations, p.login.memory, p.scarce)
+	p.conversations = threads.NewConversations(m.conversations, p.login.memory, p.scarce)
 	return p
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -34,7 +35,7 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		return true, g.startAt(ctx, c.place, plan, c)
 	case refused:
 		at := c.place
-		at.instructions.Append = true
+		at.Instructions.Append = true
 		return true, g.startAt(ctx, at, plan, c)
 	}
 	return false, failure
@@ -42,11 +43,11 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 
 // startFresh starts the turn of a choice on a fresh thread of its process.
 func (g *Gateway) startFresh(ctx context.Context, plan *prompt.Plan, c *choice) error {
-	conn, err := g.conn(ctx, c.place.process)
+	conn, err := g.conn(ctx, c.place.Process)
 	if err != nil {
 		return err
 	}
-	at, err := g.placeOn(ctx, c.place.process, conn, plan)
+	at, err := g.placeOn(ctx, c.place.Process, conn, plan)
 	if err != nil {
 		return err
 	}
@@ -54,8 +55,8 @@ func (g *Gateway) startFresh(ctx context.Context, plan *prompt.Plan, c *choice) 
 }
 
 // startAt starts the turn of a choice on a new thread at a place.
-func (g *Gateway) startAt(ctx context.Context, at place, plan *prompt.Plan, c *choice) error {
-	thread, err := g.startThread(ctx, at, plan)
+func (g *Gateway) startAt(ctx context.Context, at threads.Place, plan *prompt.Plan, c *choice) error {
+	thread, err := at.Start(ctx, plan, g.opts.Logger)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice, failur
 // It reports false if there is none, with the failure of a login that rests or of a process
 // that is about to start again, or if that fails.
 func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) (opened bool, other error) {
-	avoid := []*appserver.Process{c.place.process}
+	avoid := []*appserver.Process{c.place.Process}
 	for range lease.Statuses() {
 		process, done := lease.Pick(avoid...)
 		login := lease.Login(process)

@@ -22,11 +22,11 @@ const (
 // more tokens than there are percent. If the key of the request has limits, they are shown
 // instead.
 func (g *Gateway) showLimits(x *exchange) {
-	if g.showKeyLimits(x) || len(x.choices) == 0 || x.choices[0].place.conn == nil {
+	if g.showKeyLimits(x) || len(x.choices) == 0 || x.choices[0].place.Conn == nil {
 		return
 	}
 	now := time.Now()
-	limits, _ := x.choices[0].place.conn.LastRateLimits()
+	limits, _ := x.choices[0].place.Conn.LastRateLimits()
 	window := limits.Tightest(now)
 	if window == nil {
 		return
@@ -45,8 +45,8 @@ func (g *Gateway) showLimits(x *exchange) {
 // system_fingerprint: it changes with Codex's model and with the release of Codex.
 func (x *exchange) fingerprint() string {
 	model, version := "", ""
-	if len(x.choices) > 0 && x.choices[0].place.process != nil {
-		model, version = x.choices[0].place.model, x.choices[0].place.process.Status().Version
+	if len(x.choices) > 0 && x.choices[0].place.Process != nil {
+		model, version = x.choices[0].place.Model, x.choices[0].place.Process.Status().Version
 	}
 	hash := sha256.Sum256([]byte(model + "\x00" + version))
 	return "fp_" + hex.EncodeToString(hash[:5])

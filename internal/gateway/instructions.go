@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"context"
+
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // Instructions is where the instructions of a conversation go.
@@ -16,6 +19,19 @@ const (
 	InstructionsReplace Instructions = "replace" // in the place of Codex's own prompt
 	InstructionsAppend  Instructions = "append"  // behind it
 )
+
+// placeOn returns the place of a thread of a plan on a process. A plan without a model is
+// for the app-server's own.
+func (g *Gateway) placeOn(ctx context.Context, process *appserver.Process, conn *codexrpc.Conn, plan *prompt.Plan) (threads.Place, error) {
+	model := plan.Thread.Model
+	if model == "" {
+		var err error
+		if model, err = conn.DefaultModel(ctx); err != nil {
+			return threads.Place{}, err
+		}
+	}
+	return threads.Place{Process: process, Conn: conn, Model: model, Instructions: g.placement(conn, process, model, plan)}, nil
+}
 
 // placement returns where the instructions of a plan go on a thread of a process with
 // this model.
@@ -32,17 +48,17 @@ func (g *Gateway) placement(conn *codexrpc.Conn, process *appserver.Process, mod
 // repeatable reports whether a turn is started once more if the provider refuses its
 // instructions. It is not for a model with which the provider has accepted some
 // before, so that such a request need not be kept.
-func (g *Gateway) repeatable(at place) bool {
-	return g.opts.Instructions == InstructionsAuto && !at.instructions.Append && !at.conn.TakesInstructions(at.model)
+func (g *Gateway) repeatable(at threads.Place) bool {
+	return g.opts.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Conn.TakesInstructions(at.Model)
 }
 
 // refused reports whether a turn has failed because the provider refuses its
 // instructions. It records the refusal for the login.
 func (g *Gateway) refused(c *choice, failure error) bool {
-	if g.opts.Instructions != InstructionsAuto || c.place.instructions.Append || !apierror.RefusesInstructions(failure) {
+	if g.opts.Instructions != InstructionsAuto || c.place.Instructions.Append || !apierror.RefusesInstructions(failure) {
 		return false
 	}
-	if c.place.conn.InstructionsRefused(c.place.model) {
+	if c.place.Conn.InstructionsRefused(c.place.Model) {
 		g.opts.Logger.Warn("the provider refuses instructions in the place of codex's own prompt; from now on they follow it, see the option instructions",
 			"error", failure)
 	}

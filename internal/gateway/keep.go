@@ -7,12 +7,13 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // keeping follows what a thread holds, so that its conversation can go on there.
 type keeping struct {
-	in      *Conversations             // of its process; nil: it keeps none
+	in      *threads.Conversations     // of its process; nil: it keeps none
 	chain   func() *conversation.Chain // of the request; nil: it has several choices
 	schema  string                     // of the answer
 	tools   prompt.ToolNames
@@ -55,20 +56,20 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 	if plan.Choices != 1 {
 		return false
 	}
-	var kept conversation.Kept[*keptThread]
+	var kept conversation.Kept[*threads.Kept]
 	var at conversation.Link
 	lost := func() {}
-	done, found := lease.Resume(func(all *Conversations) (found bool) {
+	done, found := lease.Resume(func(all *threads.Conversations) (found bool) {
 		chain := c.kept.chain()
 		if chain == nil {
 			return false
 		}
 		c.kept.in = all
-		if kept, at, found = all.claim(ctx, chain.Links); found {
+		if kept, at, found = all.Claim(ctx, chain.Links); found {
 			return true
 		}
-		if why := all.keeper.Lost(chain.Links); why != "" {
-			lost = func() { all.noteLost(why) }
+		if note, gone := all.Lost(chain.Links); gone {
+			lost = note
 		}
 		return false
 	})
@@ -77,16 +78,16 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 		c.kept.in = nil
 		return false
 	}
-	err := kept.Thread.goOn(ctx, plan, at)
-	c.kept.in.note(kept.Parked, err)
+	err := kept.Thread.GoOn(ctx, plan, at)
+	c.kept.in.Note(kept.Parked, err)
 	if err != nil {
 		g.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "a conversation could not go on in its thread", slog.String("error", err.Error()))
-		kept.Thread.thread.Close(done)
+		kept.Thread.Thread.Close(done)
 		return false
 	}
-	c.options.Spent = kept.Thread.spent
-	c.thread, c.place, c.machine = kept.Thread.thread, kept.Thread.place, turn.New(c.options)
-	c.use(lease, lease.Login(c.place.process), done)
+	c.options.Spent = kept.Thread.Spent
+	c.thread, c.place, c.machine = kept.Thread.Thread, kept.Thread.Place, turn.New(c.options)
+	c.use(lease, lease.Login(c.place.Process), done)
 	c.kept.resumed, c.kept.parked, c.repeatable = true, kept.Parked, true
 	return true
 }
@@ -141,7 +142,7 @@ func (k *keeping) announce() {
 	}
 	if chain := k.chain(); chain != nil {
 		k.withdraw()
-		k.arrived = k.in.coming.Announce(chain.After(&k.answer))
+		k.arrived = k.in.Announce(chain.After(&k.answer))
 	}
 }
 
@@ -175,19 +176,19 @@ func (c *choice) keep(user string) {
 		return
 	}
 	after := chain.After(&k.answer)
-	k.in.memory.Remember(after, rest.Reasoning)
+	k.in.Memory().Remember(after, rest.Reasoning)
 	size := chain.Size + k.answer.Size()
-	if size > longHistory && c.place.process.Catalogue(c.place.model) == "" {
+	if c.place.LongHistory(size) {
 		return // such a thread needs settings that it was not started with
 	}
-	kept := conversation.Kept[*keptThread]{
+	kept := conversation.Kept[*threads.Kept]{
 		Hash: after, User: user, Bytes: size,
-		Thread: &keptThread{
-			thread: c.thread, place: c.place, spent: c.options.Spent.Add(c.usage),
-			waits: rest.Waits, schema: k.schema,
+		Thread: &threads.Kept{
+			Thread: c.thread, Place: c.place, Spent: c.options.Spent.Add(c.usage),
+			Waits: rest.Waits, Schema: k.schema,
 		},
 	}
 	c.thread = nil
-	k.in.put(kept, k.handOver())
+	k.in.Put(kept, k.handOver())
 	c.closed() // the thread does not hold its process
 }

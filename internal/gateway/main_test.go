@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -26,7 +27,7 @@ const patience = time.Minute
 type fakeUpstream struct {
 	process       *appserver.Process
 	leases, turns atomic.Int64
-	conversations *Conversations // nil: nothing is kept
+	conversations *threads.Conversations // nil: nothing is kept
 	login         loginstate.Login
 }
 
@@ -52,7 +53,7 @@ func (l *fakeLease) Pick(...*appserver.Process) (*appserver.Process, func()) {
 	return l.u.process, func() { l.u.turns.Add(-1) }
 }
 
-func (l *fakeLease) Resume(claim func(*Conversations) bool) (func(), bool) {
+func (l *fakeLease) Resume(claim func(*threads.Conversations) bool) (func(), bool) {
 	if l.u.conversations == nil || !claim(l.u.conversations) {
 		return nil, false
 	}
@@ -60,7 +61,9 @@ func (l *fakeLease) Resume(claim func(*Conversations) bool) (func(), bool) {
 	return done, true
 }
 
-func (l *fakeLease) Conversations(*appserver.Process) *Conversations { return l.u.conversations }
+func (l *fakeLease) Conversations(*appserver.Process) *threads.Conversations {
+	return l.u.conversations
+}
 
 func (l *fakeLease) Login(*appserver.Process) *loginstate.Login { return &l.u.login }
 

@@ -64,7 +64,7 @@ func (g *Gateway) nameModels(ctx context.Context, x *exchange, c *choice, model 
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	all, err := c.place.conn.Models(ctx)
+	all, err := c.place.Conn.Models(ctx)
 	if err != nil {
 		return apiErr // the aliases alone would mislead
 	}

@@ -36,7 +36,7 @@ type Record struct {
 	Finish      turn.FinishReason // of a turn that ended well
 	Tools       turn.Report
 	Overrides   []string // settings of tool calls that differ from the defaults, as name=value
-	Thread      string   // "new", "continued" or "resumed"; see [Conversations]
+	Thread      string   // "new", "continued" or "resumed"; see [threads.Conversations]
 }
 
 // Route is a route whose requests want turns of the model.
@@ -86,7 +86,7 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 		User:       x.user,
 		Choice:     c.index,
 		Model:      req.plan.Model,
-		CodexModel: c.place.model,
+		CodexModel: c.place.Model,
 		Finish:     c.finish,
 		Mode:       req.options.OutputMode,
 		Stop:       req.options.StopAfterTools,

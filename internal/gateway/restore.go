@@ -18,7 +18,7 @@ func (c *choice) restore(plan *prompt.Plan) *prompt.Plan {
 	if chain == nil {
 		return plan
 	}
-	history, added := k.in.memory.Restore(chain.Links, plan.History)
+	history, added := k.in.Memory().Restore(chain.Links, plan.History)
 	if added == 0 {
 		return plan
 	}
@@ -41,5 +41,5 @@ func (k *keeping) unrestorable(failure error) bool {
 // forget forgets the reasoning that was restored.
 func (k *keeping) forget() {
 	k.restored, k.forgetful = false, true
-	k.in.memory.Forget(k.chain().Links)
+	k.in.Memory().Forget(k.chain().Links)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // Sole returns an upstream with one process, which keeps no conversations. Whoever has
@@ -24,9 +25,9 @@ func (s *sole) Pick(...*appserver.Process) (*appserver.Process, func()) {
 	return s.process, func() {}
 }
 
-func (*sole) Resume(func(*Conversations) bool) (func(), bool) { return nil, false }
+func (*sole) Resume(func(*threads.Conversations) bool) (func(), bool) { return nil, false }
 
-func (*sole) Conversations(*appserver.Process) *Conversations { return nil }
+func (*sole) Conversations(*appserver.Process) *threads.Conversations { return nil }
 
 func (s *sole) Login(*appserver.Process) *loginstate.Login { return &s.login }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -17,7 +18,7 @@ import (
 type choice struct {
 	index      int
 	options    turn.Options
-	place      place
+	place      threads.Place
 	repeatable bool // the turn may have to be started once more
 	movable    bool // there are other logins
 	login      *loginstate.Login
@@ -104,7 +105,7 @@ func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
 
 // inject puts the history into the thread of a choice.
 func (c *choice) inject(ctx context.Context, plan *prompt.Plan) error {
-	_, history := plan.Placed(c.place.instructions)
+	_, history := plan.Placed(c.place.Instructions)
 	if len(history) == 0 {
 		return nil
 	}
@@ -141,7 +142,7 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 	c.use(lease, lease.Login(process), done)
 	c.repeatable = g.repeatable(c.place) || c.movable
 	if plan.Choices == 1 {
-		if c.kept.in = lease.Conversations(c.place.process); c.kept.in != nil {
+		if c.kept.in = lease.Conversations(c.place.Process); c.kept.in != nil {
 			c.kept.chain() // while there is a plan
 		}
 	}
@@ -165,7 +166,7 @@ func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, pl
 	if err != nil {
 		return err
 	}
-	if c.thread, err = g.startThread(ctx, at, plan); err != nil {
+	if c.thread, err = at.Start(ctx, plan, g.opts.Logger); err != nil {
 		return err
 	}
 	c.place = at

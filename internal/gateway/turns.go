@@ -105,7 +105,7 @@ func (t *turnGroup) settle(c *choice, accepted bool) {
 	}
 	c.repeatable = false
 	if accepted && t.g.repeatable(c.place) {
-		c.place.conn.InstructionsTaken(c.place.model)
+		c.place.Conn.InstructionsTaken(c.place.Model)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -21,9 +22,9 @@ type Lease interface {
 	Pick(avoid ...*appserver.Process) (process *appserver.Process, done func())
 	// Resume calls claim with the conversations of each process until it returns true.
 	// That process is then the turn's, as with Pick.
-	Resume(claim func(*Conversations) bool) (done func(), found bool)
+	Resume(claim func(*threads.Conversations) bool) (done func(), found bool)
 	// Conversations returns those of a process that was picked; nil: it keeps none.
-	Conversations(process *appserver.Process) *Conversations
+	Conversations(process *appserver.Process) *threads.Conversations
 	// Login returns the login of a process that was picked.
 	Login(process *appserver.Process) *loginstate.Login
 	// Statuses returns the states of the processes, in the order of the configuration.

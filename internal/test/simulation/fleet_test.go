@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -29,7 +30,7 @@ type fleet struct {
 type process struct {
 	*appserver.Process
 	refs, turns   int
-	conversations *gateway.Conversations
+	conversations *threads.Conversations
 }
 
 // acquire takes a reference, and starts the process if there is none.
@@ -41,7 +42,7 @@ func (f *fleet) acquire(key string) *process {
 		p = &process{Process: appserver.New(appserver.Config{
 			Start: f.run.start, StopTimeout: 2 * time.Second, Client: codexrpc.ClientInfo{Name: "simulation"},
 		}, f.run.logger)}
-		p.conversations = gateway.NewConversations(f.run.plan.Config.Keep, f.memory, func() bool { return false })
+		p.conversations = threads.NewConversations(f.run.plan.Config.Keep, f.memory, func() bool { return false })
 		p.SetObserver(func(appserver.Status) { p.conversations.Follow(p.Serving()) })
 		p.Start()
 		f.processes[key] = p
@@ -127,7 +128,7 @@ type lease struct {
 func (l *lease) Release() { l.release() }
 
 // Resume implements gateway.Lease.
-func (l *lease) Resume(claim func(*gateway.Conversations) bool) (func(), bool) {
+func (l *lease) Resume(claim func(*threads.Conversations) bool) (func(), bool) {
 	for i, m := range l.members {
 		if m.keeps() && claim(m.conversations) {
 			_, done := l.use(i)
@@ -138,7 +139,7 @@ func (l *lease) Resume(claim func(*gateway.Conversations) bool) (func(), bool) {
 }
 
 // Conversations implements gateway.Lease.
-func (l *lease) Conversations(wanted *appserver.Process) *gateway.Conversations {
+func (l *lease) Conversations(wanted *appserver.Process) *threads.Conversations {
 	for _, m := range l.members {
 		if m.Process == wanted && m.keeps() {
 			return m.conversations

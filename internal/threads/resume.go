@@ -1,4 +1,4 @@
-package gateway
+package threads
 
 import (
 	"context"
@@ -18,47 +18,47 @@ import (
 // is the way out.
 const resumeTimeout = 10 * time.Second
 
-// goOn gives a kept thread what a request has that the thread does not hold yet, and
+// GoOn gives a kept thread what a request has that the thread does not hold yet, and
 // starts its turn or lets a parked one go on. After an error the thread is of no use.
-func (k *keptThread) goOn(ctx context.Context, plan *prompt.Plan, at conversation.Link) error {
+func (k *Kept) GoOn(ctx context.Context, plan *prompt.Plan, at conversation.Link) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
-	if len(k.waits) > 0 {
+	if len(k.Waits) > 0 {
 		return k.answerCalls(ctx, plan, at)
 	}
-	if err := k.thread.NextTurn(); err != nil {
+	if err := k.Thread.NextTurn(); err != nil {
 		return err
 	}
 	if more := plan.History[at.Items:]; len(more) > 0 {
-		if err := k.thread.InjectItems(ctx, more); err != nil {
+		if err := k.Thread.InjectItems(ctx, more); err != nil {
 			return err
 		}
 	}
-	return k.thread.StartTurn(ctx, plan.Turn)
+	return k.Thread.StartTurn(ctx, plan.Turn)
 }
 
 // answerCalls gives a parked turn the results of its calls, and behind them the
 // messages of the user that follow.
-func (k *keptThread) answerCalls(ctx context.Context, plan *prompt.Plan, at conversation.Link) error {
-	if string(plan.Turn.OutputSchema) != k.schema {
+func (k *Kept) answerCalls(ctx context.Context, plan *prompt.Plan, at conversation.Link) error {
+	if string(plan.Turn.OutputSchema) != k.Schema {
 		return fmt.Errorf("%w: the answer is to have another schema", errOtherFollowUp)
 	}
-	results, messages, err := followUp(plan.History[at.Items:], at.Calls, k.waits)
+	results, messages, err := followUp(plan.History[at.Items:], at.Calls, k.Waits)
 	if err != nil {
 		return err
 	}
 	if len(plan.Turn.Input) > 0 {
 		messages = append(messages, plan.Turn.Input)
 	}
-	if err := k.thread.Parked(ctx, k.waits); err != nil {
+	if err := k.Thread.Parked(ctx, k.Waits); err != nil {
 		return err
 	}
 	for _, message := range messages {
-		if err := k.thread.Steer(ctx, message); err != nil {
+		if err := k.Thread.Steer(ctx, message); err != nil {
 			return err
 		}
 	}
-	return k.thread.AnswerCalls(ctx, results)
+	return k.Thread.AnswerCalls(ctx, results)
 }
 
 // followUp reads the items behind the calls of an answer: the result of each call, and

@@ -1,4 +1,4 @@
-package gateway
+package threads
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // of the prompt in its cache. It outlives configurations, as its process does. All
 // methods are safe for concurrent use.
 type Conversations struct {
-	keeper *conversation.Keeper[*keptThread]
+	keeper *conversation.Keeper[*Kept]
 	memory *conversation.Memory
 	coming conversation.Coming
 	scarce func() bool    // reports whether the app-server's memory is scarce
@@ -31,11 +31,11 @@ type Conversations struct {
 }
 
 // NewConversations returns one that keeps nothing yet. memory is that of its login, for all
-// of the login's processes. scarce reports whether the memory
-// of the app-server is scarce, so that less is kept.
+// of the login's processes. scarce reports whether the memory of the app-server is scarce,
+// so that less is kept.
 func NewConversations(limits conversation.Limits, memory *conversation.Memory, scarce func() bool) *Conversations {
 	c := &Conversations{memory: memory, scarce: scarce, fallbacks: make(map[string]int)}
-	c.keeper = conversation.NewKeeper(limits, func(kept *keptThread) { kept.thread.Close(nil) })
+	c.keeper = conversation.NewKeeper(limits, func(kept *Kept) { kept.Thread.Close(nil) })
 	c.SetLimits(limits)
 	return c
 }
@@ -51,8 +51,8 @@ func (c *Conversations) SetLimits(limits conversation.Limits) {
 	c.keeper.SetLimits(limits)
 }
 
-// ConversationStats are counts of conversations.
-type ConversationStats struct {
+// Stats are counts of conversations.
+type Stats struct {
 	Kept      int            // threads that wait for the next request, parked ones included
 	Parked    int            // turns that wait for the results of their calls
 	Continued int            // requests that went on in a kept thread
@@ -61,11 +61,11 @@ type ConversationStats struct {
 }
 
 // Stats returns the counts so far.
-func (c *Conversations) Stats() ConversationStats {
+func (c *Conversations) Stats() Stats {
 	kept, parked := c.keeper.Counts()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return ConversationStats{
+	return Stats{
 		Kept: kept, Parked: parked,
 		Continued: c.continued, Resumed: c.resumed, Fallbacks: maps.Clone(c.fallbacks),
 	}
@@ -74,7 +74,7 @@ func (c *Conversations) Stats() ConversationStats {
 // Follow drops the threads that are not on the connection that serves new turns: an
 // app-server that was replaced ends when its last thread has gone.
 func (c *Conversations) Follow(serving *codexrpc.Conn) {
-	c.keeper.DropIf(func(kept *keptThread) bool { return kept.place.conn != serving })
+	c.keeper.DropIf(func(kept *Kept) bool { return kept.Place.Conn != serving })
 }
 
 // shrinkPause is how long the app-server has to free memory before more is taken from
@@ -103,23 +103,23 @@ func (c *Conversations) Close() {
 	c.ending.Wait()
 }
 
-// keptThread is a thread that a conversation can go on in.
-type keptThread struct {
-	thread *codexrpc.Thread
-	place  place
-	spent  codexrpc.Usage // by all of its turns
-	waits  []string       // ids of the calls whose results its turn waits for
-	schema string         // of the answers of that turn
+// Kept is a thread that a conversation can go on in.
+type Kept struct {
+	Thread *codexrpc.Thread
+	Place  Place
+	Spent  codexrpc.Usage // by all of its turns
+	Waits  []string       // ids of the calls whose results its turn waits for
+	Schema string         // of the answers of that turn
 }
 
 // endTimeout bounds the end of a turn whose model response is complete.
 const endTimeout = 5 * time.Second
 
-// put keeps a thread, and then calls arrived. One whose turn has calls waits for their
+// Put keeps a thread, and then calls arrived. One whose turn has calls waits for their
 // results; another is kept once its turn has completed.
-func (c *Conversations) put(kept conversation.Kept[*keptThread], arrived func()) {
-	kept.Parked = len(kept.Thread.waits) > 0
-	if kept.Parked || kept.Thread.thread.Completed() {
+func (c *Conversations) Put(kept conversation.Kept[*Kept], arrived func()) {
+	kept.Parked = len(kept.Thread.Waits) > 0
+	if kept.Parked || kept.Thread.Thread.Completed() {
 		c.store(kept)
 		arrived()
 		return
@@ -129,8 +129,8 @@ func (c *Conversations) put(kept conversation.Kept[*keptThread], arrived func())
 		timer := time.NewTimer(endTimeout)
 		defer timer.Stop()
 		select {
-		case <-kept.Thread.thread.Ended():
-		case <-kept.Thread.place.conn.Done():
+		case <-kept.Thread.Thread.Ended():
+		case <-kept.Thread.Place.Conn.Done():
 		case <-timer.C:
 		}
 		c.store(kept)
@@ -141,9 +141,9 @@ func (c *Conversations) put(kept conversation.Kept[*keptThread], arrived func())
 // one is the way out.
 const comingTimeout = 2 * time.Second
 
-// claim takes out the thread that holds the most of a history, and waits for the thread of
+// Claim takes out the thread that holds the most of a history, and waits for the thread of
 // the newest answer if it is about to be kept.
-func (c *Conversations) claim(ctx context.Context, links []conversation.Link) (conversation.Kept[*keptThread], conversation.Link, bool) {
+func (c *Conversations) Claim(ctx context.Context, links []conversation.Link) (conversation.Kept[*Kept], conversation.Link, bool) {
 	ctx, cancel := context.WithTimeout(ctx, comingTimeout)
 	defer cancel()
 	c.coming.Wait(ctx, links)
@@ -151,24 +151,24 @@ func (c *Conversations) claim(ctx context.Context, links []conversation.Link) (c
 }
 
 // store keeps a thread whose turn has ended or waits for results.
-func (c *Conversations) store(kept conversation.Kept[*keptThread]) {
+func (c *Conversations) store(kept conversation.Kept[*Kept]) {
 	c.mu.Lock()
 	parks := c.parks
 	c.mu.Unlock()
-	at := kept.Thread.place
-	if kept.Parked && !parks || !kept.Parked && !kept.Thread.thread.Completed() {
-		kept.Thread.thread.Close(nil)
+	at := kept.Thread.Place
+	if kept.Parked && !parks || !kept.Parked && !kept.Thread.Thread.Completed() {
+		kept.Thread.Thread.Close(nil)
 		return
 	}
 	c.shrink()
 	c.keeper.Put(kept)
-	if serving := at.process.Serving(); serving != at.conn {
+	if serving := at.Process.Serving(); serving != at.Conn {
 		c.Follow(serving) // it was replaced meanwhile
 	}
 }
 
-// note counts what became of a thread that was claimed.
-func (c *Conversations) note(parked bool, err error) {
+// Note counts what became of a thread that was claimed.
+func (c *Conversations) Note(parked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -181,12 +181,25 @@ func (c *Conversations) note(parked bool, err error) {
 	}
 }
 
-// noteLost counts a request whose thread was let go of.
-func (c *Conversations) noteLost(why conversation.Reason) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fallbacks[string(why)]++
+// Lost reports whether a thread that held the beginning of a history was let go of. note
+// counts the request as one whose thread is gone.
+func (c *Conversations) Lost(links []conversation.Link) (note func(), lost bool) {
+	why := c.keeper.Lost(links)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.fallbacks[string(why)]++
+	}, why != ""
 }
+
+// Announce says that a thread will be kept that holds the history with this hash. Claim
+// waits for it until arrived is called.
+func (c *Conversations) Announce(history conversation.Hash) (arrived func()) {
+	return c.coming.Announce(history)
+}
+
+// Memory returns the reasoning that is remembered of the login.
+func (c *Conversations) Memory() *conversation.Memory { return c.memory }
 
 // errOtherFollowUp means that what follows the calls of a parked turn is not what such
 // a turn can take.

@@ -1,0 +1,81 @@
+// Package threads starts the threads of conversations on app-servers, and keeps them so that
+// the conversations go on there.
+package threads
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// catalogueKey is the setting of a thread that names the file with the models'
+// properties.
+const catalogueKey = "model_catalog_json"
+
+// Place is where a thread runs, and where its instructions go.
+type Place struct {
+	Process      *appserver.Process
+	Conn         *codexrpc.Conn
+	Model        string // Codex's name of it
+	Instructions prompt.Placement
+}
+
+// Start starts the thread of a plan in the process's directory, with a catalogue of models if there is one for the model. Codex reads the catalogue for
+// each thread; a file that is gone or broken must not fail the turn.
+func (at Place) Start(ctx context.Context, plan *prompt.Plan, logger *slog.Logger) (*codexrpc.Thread, error) {
+	params, _ := plan.Placed(at.Instructions)
+	params.Model, params.Cwd = at.Model, at.Process.Dir()
+	catalogue := at.catalogueFor(ctx, plan)
+	if catalogue == "" {
+		return at.Conn.StartThread(ctx, params)
+	}
+	params.Config = maps.Clone(plan.Thread.Config) // other choices share the plan
+	params.Config[catalogueKey] = catalogue
+	thread, err := at.Conn.StartThread(ctx, params)
+	refused, ok := errors.AsType[*codexrpc.CallError](err)
+	if !ok || !strings.Contains(refused.Message, "failed to load configuration") {
+		return thread, err
+	}
+	logger.Warn("codex does not take its catalogue of models; the model may be offered tools of codex's own, and long conversations refused", "error", err)
+	params.Config = plan.Thread.Config
+	return at.Conn.StartThread(ctx, params)
+}
+
+// LongHistory reports whether a thread with a history of so many bytes needs a catalogue
+// that it may not have been started with.
+func (at Place) LongHistory(size int) bool {
+	return size > longHistory && at.Process.Catalogue(at.Model) == ""
+}
+
+// longHistory is the size in bytes above which a history may be too long for a model
+// that Codex does not know. Codex's own limit for such a model is 979,200 bytes.
+const longHistory = 256 << 10
+
+// catalogueFor returns the path of the file with the properties of a plan's model, or
+// an empty one. Codex may have learnt of a model that is in no catalogue from the
+// provider, whose properties then must stay; so the fallback is for long histories
+// and for service tiers only. It is not for appended instructions, since Codex's own
+// prompt for such a model is not known here.
+func (at Place) catalogueFor(ctx context.Context, plan *prompt.Plan) string {
+	model := at.Model
+	path := at.Process.Catalogue(model)
+	needed := plan.HistorySize() >= longHistory || plan.Thread.ServiceTier != ""
+	if path != "" || !needed || at.Instructions.Append {
+		return path
+	}
+	models, err := at.Conn.Models(ctx)
+	name := model[strings.LastIndexByte(model, '/')+1:] // without the provider's
+	if err != nil || slices.ContainsFunc(models, func(m codexrpc.Model) bool {
+		return strings.HasPrefix(model, m.Model) || strings.HasPrefix(name, m.Model)
+	}) {
+		return "" // if the process fails, so will the thread's start
+	}
+	return at.Process.FallbackCatalogue()
+}
