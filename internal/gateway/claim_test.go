@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,19 +17,19 @@ import (
 )
 
 // newNodes returns two servers that share a storage, each with a store of its own.
-func newNodes(t *testing.T, faults fakecodex.Faults) (urls [2]string, stores [2]*responsestore.Shared) {
+func newNodes(t *testing.T, faults fakecodex.Faults) (urls [2]string, stores [2]*responsestore.Shared, gateways [2]*Gateway) {
 	dir := t.TempDir()
 	for i := range urls {
 		stores[i] = responsestore.NewShared(&certmagic.FileStorage{Path: dir}, responsestore.Limits{MaxAge: time.Hour, MaxCount: 100}, slog.New(slog.DiscardHandler))
 		t.Cleanup(stores[i].Close)
-		urls[i], _ = backgroundServer(t, Options{Responses: stores[i]}, faults)
+		urls[i], gateways[i] = backgroundServer(t, Options{Responses: stores[i]}, faults)
 	}
-	return urls, stores
+	return urls, stores, gateways
 }
 
 // TestCancelElsewhere: a node reads, cancels and deletes what another one makes.
 func TestCancelElsewhere(t *testing.T) {
-	urls, stores := newNodes(t, fakecodex.Faults{Delay: time.Minute})
+	urls, stores, gateways := newNodes(t, fakecodex.Faults{Delay: time.Minute})
 	_, begun := call(t, http.MethodPost, urls[0], fmt.Sprintf(inBackground, false), -1)
 	id := idIn(t, begun)
 	if status, answer := call(t, http.MethodGet, urls[1]+"/"+id, "", -1); status != http.StatusOK || answer != begun {
@@ -55,11 +56,6 @@ func TestCancelElsewhere(t *testing.T) {
 	if status, answer := call(t, http.MethodDelete, urls[1]+"/"+id, "", -1); status != http.StatusOK {
 		t.Errorf("deleted %d %s", status, answer)
 	}
-	for _, url := range urls {
-		if status, read := call(t, http.MethodGet, url+"/"+id, "", -1); status != http.StatusNotFound {
-			t.Errorf("read %d %s", status, read)
-		}
-	}
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		cancelled, err := stores[1].Cancelled(t.Context(), id)
 		claimed, claimErr := stores[1].Claimed(t.Context(), id)
@@ -70,11 +66,22 @@ func TestCancelElsewhere(t *testing.T) {
 			t.Fatal("the claim is left:", cancelled, claimed, err, claimErr)
 		}
 	}
+	for _, g := range gateways {
+		waitForAll(t, g)
+	}
+	for _, url := range urls {
+		if status, read := call(t, http.MethodGet, url+"/"+id, "", -1); status != http.StatusNotFound {
+			t.Errorf("read %d %s", status, read)
+		}
+	}
+	if _, _, err := stores[1].GetEvents(t.Context(), id, 0); !errors.Is(err, responsestore.ErrNotFound) {
+		t.Errorf("events are left of a deleted response: %v", err)
+	}
 }
 
 // TestLostResponse: a response whose process has ended has failed, and says so.
 func TestLostResponse(t *testing.T) {
-	urls, stores := newNodes(t, fakecodex.Faults{})
+	urls, stores, _ := newNodes(t, fakecodex.Faults{})
 	_, ordinary := call(t, http.MethodPost, urls[0], `{"model":"m","input":"x","background":true}`, -1)
 	ended(t, urls[0]+"/"+idIn(t, ordinary))
 	id := responseid.Prefix + responseid.NewSuffix(time.Now())
@@ -107,7 +114,7 @@ func TestLostResponse(t *testing.T) {
 // TestEventsElsewhere: another node streams the same events, byte by byte, while they come
 // and when the process that made them has forgotten them.
 func TestEventsElsewhere(t *testing.T) {
-	urls, _ := newNodes(t, fakecodex.Faults{Delay: 200 * time.Millisecond})
+	urls, _, _ := newNodes(t, fakecodex.Faults{Delay: 200 * time.Millisecond})
 	_, begun := call(t, http.MethodPost, urls[0], fmt.Sprintf(inBackground, true), 2)
 	one := "/" + idIn(t, begun)
 	_, elsewhere := call(t, http.MethodGet, urls[1]+one+"?stream=true", "", -1)
@@ -133,7 +140,7 @@ func TestEventsElsewhere(t *testing.T) {
 // TestLostEvents: the events of a response whose process was killed end with its failure,
 // also for a client that had read more than was stored.
 func TestLostEvents(t *testing.T) {
-	urls, stores := newNodes(t, fakecodex.Faults{})
+	urls, stores, _ := newNodes(t, fakecodex.Faults{})
 	_, ordinary := call(t, http.MethodPost, urls[0], `{"model":"m","input":"x","background":true}`, -1)
 	ended(t, urls[0]+"/"+idIn(t, ordinary))
 	id := responseid.Prefix + responseid.NewSuffix(time.Now())
