@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -96,12 +97,37 @@ func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted in
 		if !slices.Contains(ids, id) {
 			continue
 		}
-		var answer any
-		if failed := callAdmin(ctx, fl, "POST", "/codex/restart?app_server="+url.QueryEscape(id), &answer); failed != nil {
-			err = errors.Join(err, failed) // it may be about to start by itself
+		if failed := restartOne(ctx, fl, id); failed != nil {
+			err = errors.Join(err, failed)
 			continue
 		}
 		restarted++
 	}
 	return restarted, err
+}
+
+const (
+	// startWait is how long an app-server may take to start before it can be replaced: it
+	// may have read the login before.
+	startWait = 15 * time.Second
+	// startPoll is how often it is tried.
+	startPoll = 250 * time.Millisecond
+)
+
+// restartOne replaces an app-server, once it is ready.
+func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	for {
+		var answer any
+		err := callAdmin(ctx, fl, "POST", "/codex/restart?app_server="+url.QueryEscape(id), &answer)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(startPoll):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }

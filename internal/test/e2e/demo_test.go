@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -80,6 +81,10 @@ func (d *demo) waitReady() {
 // TestDemoEnds checks that nothing is left of the demo, whatever ends it, while a client
 // has a stream.
 func TestDemoEnds(t *testing.T) {
+	// Below nohup the demo would ignore HUP as well, if this process did.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	program := buildDemo(t)
 	for name, c := range map[string]struct {
 		parent bool // the shell gets the signal
