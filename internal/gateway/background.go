@@ -33,7 +33,7 @@ func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestO
 	own.log = g.newLogResponder(&own, form)
 	ctx, stop := context.WithCancelCause(ctx)
 	own.r = own.r.WithContext(ctx)
-	own.atEnd(g.objects.KeepClaim(form.underWay(), own.log.log, stop))
+	own.atEnd(g.objects.KeepClaim(form.meta.ID, own.log.log, stop))
 	ctx = g.enter(&own, req)
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, &own, req)

@@ -79,16 +79,23 @@ func TestCancelElsewhere(t *testing.T) {
 	}
 }
 
+// newLost stores a response that goes on, for which no node has a claim, and returns its id.
+func newLost(t *testing.T, url string, store *responsestore.Shared) (id string) {
+	t.Helper()
+	_, ordinary := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true}`, -1)
+	ended(t, url+"/"+idIn(t, ordinary))
+	id = responseid.Prefix + responseid.NewSuffix(time.Now())
+	entry := &responsestore.Entry{Running: true, Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
+	if err := store.Put(t.Context(), id, entry); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
 // TestLostResponse: a response whose process has ended has failed, and says so.
 func TestLostResponse(t *testing.T) {
 	urls, stores, _ := newNodes(t, fakecodex.Faults{})
-	_, ordinary := call(t, http.MethodPost, urls[0], `{"model":"m","input":"x","background":true}`, -1)
-	ended(t, urls[0]+"/"+idIn(t, ordinary))
-	id := responseid.Prefix + responseid.NewSuffix(time.Now())
-	entry := &responsestore.Entry{Running: true, Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
-	if err := stores[0].Put(t.Context(), id, entry); err != nil {
-		t.Fatal(err)
-	}
+	id := newLost(t, urls[0], stores[0])
 	if err := stores[0].Claim(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -141,13 +148,7 @@ func TestEventsElsewhere(t *testing.T) {
 // also for a client that had read more than was stored.
 func TestLostEvents(t *testing.T) {
 	urls, stores, _ := newNodes(t, fakecodex.Faults{})
-	_, ordinary := call(t, http.MethodPost, urls[0], `{"model":"m","input":"x","background":true}`, -1)
-	ended(t, urls[0]+"/"+idIn(t, ordinary))
-	id := responseid.Prefix + responseid.NewSuffix(time.Now())
-	entry := &responsestore.Entry{Running: true, Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
-	if err := stores[0].Put(t.Context(), id, entry); err != nil {
-		t.Fatal(err)
-	}
+	id := newLost(t, urls[0], stores[0])
 	stream := urls[1] + "/" + id + "?stream=true"
 	failed := func(after string, number int, before string) {
 		t.Helper()

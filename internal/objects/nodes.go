@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -49,12 +48,12 @@ func (o *Objects) Claim(ctx context.Context, response Response) error {
 // KeepClaim renews the claim to a response, stores its events for other nodes, and calls
 // stop if one of them wants it cancelled, until the response has ended and unclaim is
 // called.
-func (o *Objects) KeepClaim(response Response, events *eventlog.Log, stop context.CancelCauseFunc) (unclaim func()) {
+func (o *Objects) KeepClaim(id string, events *eventlog.Log, stop context.CancelCauseFunc) (unclaim func()) {
 	nodes := o.nodes()
 	if nodes == nil {
 		return func() {}
 	}
-	id, writer := response.ID, &eventWriter{nodes: nodes, id: response.ID, log: events}
+	writer := &eventWriter{nodes: nodes, id: id, log: events}
 	ctx, cancel := context.WithCancel(context.Background())
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
@@ -76,11 +75,8 @@ func (o *Objects) KeepClaim(response Response, events *eventlog.Log, stop contex
 		ctx, cancel := timed(context.Background())
 		defer cancel()
 		o.logClaim(ctx, id, writer.write(ctx))
-		switch entry, err := nodes.Get(ctx, response.Entry.User, id); {
-		case errors.Is(err, responsestore.ErrNotFound): // it was deleted meanwhile
+		if stored, err := nodes.Stored(ctx, id); !stored && err == nil { // it was deleted meanwhile
 			o.logClaim(ctx, id, nodes.ForgetEvents(ctx, id))
-		case err == nil:
-			entry.Release()
 		}
 		o.logClaim(ctx, id, nodes.Unclaim(ctx, id))
 	}

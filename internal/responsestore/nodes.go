@@ -23,6 +23,8 @@ type Nodes interface {
 	Cancelled(ctx context.Context, id string) (bool, error)
 	// Unclaim says that the response has ended.
 	Unclaim(ctx context.Context, id string) error
+	// Stored reports whether there is an entry with this id, of whatever user.
+	Stored(ctx context.Context, id string) (bool, error)
 	// PutEvents stores a block of the events of a response. Blocks are numbered from 0.
 	PutEvents(ctx context.Context, id string, block int, events []byte) error
 	// GetEvents returns a block, or ErrNotFound. The caller calls release.
@@ -93,6 +95,15 @@ func (s *Shared) Claimed(ctx context.Context, id string) (bool, error) {
 // Cancelled implements [Nodes].
 func (s *Shared) Cancelled(ctx context.Context, id string) (bool, error) {
 	key, err := claimKey(id, cancelExtension)
+	if err != nil {
+		return false, nil
+	}
+	return s.exists(ctx, key)
+}
+
+// Stored implements [Nodes].
+func (s *Shared) Stored(ctx context.Context, id string) (bool, error) {
+	key, err := s.key(id)
 	if err != nil {
 		return false, nil
 	}
