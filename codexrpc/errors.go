@@ -85,6 +85,12 @@ var (
 	ErrRefused = errors.New("the connection is refused")
 )
 
+// The codes of a [TurnError] that are the login's.
+const (
+	CodeUsageLimit   = "usageLimitExceeded" // its plan is spent
+	CodeUnauthorized = "unauthorized"       // the provider refuses it
+)
+
 // TurnError is the app-server's reason for the failure of a turn (TurnError).
 type TurnError struct {
 	// Message is Codex's own text.
@@ -97,7 +103,7 @@ type TurnError struct {
 	// Details is additionalDetails, often empty.
 	Details string
 	// ResetsAt is when the spent plan resets by which the turn failed (Code is
-	// "usageLimitExceeded"); zero: not known. [Thread.ExplainLimit] sets it.
+	// CodeUsageLimit); zero: not known. [Thread.ExplainLimit] sets it.
 	ResetsAt time.Time
 }
 

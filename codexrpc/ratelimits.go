@@ -121,9 +121,6 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	return known, nil
 }
 
-// codeUsageLimit is the code of a turn that failed because the plan is spent.
-const codeUsageLimit = "usageLimitExceeded"
-
 // ExplainLimit returns the failure of a turn on this thread with the time at which
 // the plan resets, if err is a *TurnError of a spent plan and the time is known.
 // Other errors are returned as they are. The time is that of the limits that came with
@@ -131,7 +128,7 @@ const codeUsageLimit = "usageLimitExceeded"
 // of the message.
 func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	var failed *TurnError
-	if !errors.As(err, &failed) || failed.Code != codeUsageLimit {
+	if !errors.As(err, &failed) || failed.Code != CodeUsageLimit {
 		return err
 	}
 	known, _ := t.conn.limits.snapshot()

@@ -130,7 +130,7 @@ func TestExplainLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
-		bare := &TurnError{Message: "spent", Code: codeUsageLimit}
+		bare := &TurnError{Message: "spent", Code: CodeUsageLimit}
 		for _, err := range []error{nil, ErrClosed, &TurnError{Code: "other"}} {
 			if got := thread.ExplainLimit(t.Context(), err); got != err {
 				t.Errorf("%v became %v", err, got)

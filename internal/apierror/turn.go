@@ -16,7 +16,7 @@ import (
 var turnClasses = map[string]errorClass{
 	"contextWindowExceeded":       tooLong,
 	"sessionBudgetExceeded":       quotaSpent,
-	"usageLimitExceeded":          quotaSpent,
+	codexrpc.CodeUsageLimit:       quotaSpent,
 	"rateLimitExceeded":           rateLimited,
 	"flexUnavailable":             overloaded,
 	"serverOverloaded":            overloaded,
@@ -27,7 +27,7 @@ var turnClasses = map[string]errorClass{
 	"cyberPolicy":                 contentRefused,
 	"misalignmentPolicyViolation": contentRefused,
 	"internalServerError":         upstreamError,
-	"unauthorized":                unauthorized,
+	codexrpc.CodeUnauthorized:     unauthorized,
 	"badRequest":                  badRequest,
 	"threadRollbackFailed":        codexError,
 	"sandboxError":                codexError,

@@ -185,13 +185,13 @@ func (l *Login) Fail(failure error) bool {
 	}
 	now := time.Now()
 	switch {
-	case refused.Code == "usageLimitExceeded":
+	case refused.Code == codexrpc.CodeUsageLimit:
 		until := now.Add(spentRest)
 		if !refused.ResetsAt.IsZero() && refused.ResetsAt.Before(until) {
 			until = refused.ResetsAt
 		}
 		l.set(Spent, failure, refused.ResetsAt, until)
-	case refused.Code == "unauthorized", refused.HTTPStatus == http.StatusUnauthorized:
+	case refused.Code == codexrpc.CodeUnauthorized, refused.HTTPStatus == http.StatusUnauthorized:
 		l.set(SignedOut, failure, time.Time{}, now.Add(signedOutRest))
 	default:
 		return false
@@ -207,7 +207,7 @@ func MoreHopeful(one, other error) error {
 		return other
 	}
 	resets := func(failure error) (at time.Time, spent bool) {
-		if e, ok := errors.AsType[*codexrpc.TurnError](failure); ok && e.Code == "usageLimitExceeded" {
+		if e, ok := errors.AsType[*codexrpc.TurnError](failure); ok && e.Code == codexrpc.CodeUsageLimit {
 			return e.ResetsAt, true
 		}
 		return time.Time{}, false
