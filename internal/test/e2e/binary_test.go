@@ -51,8 +51,8 @@ func run(t *testing.T) *running {
 	return runWith(t, "")
 }
 
-// runWith starts the built Caddy with further options in its codex block.
-func runWith(t *testing.T, options string) *running {
+// newUnstarted returns a site for a Caddy that is still to be started.
+func newUnstarted(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, home: t.TempDir(), addr: freeAddr(t), model: scriptedmodel.New(scriptedmodel.Options{})}
 	s.url = "http://" + s.addr
@@ -60,6 +60,13 @@ func runWith(t *testing.T, options string) *running {
 	t.Cleanup(server.Close)
 	t.Cleanup(s.model.Close)
 	writeHome(t, s.home, server.URL+"/v1", codexhome.Options{})
+	return s
+}
+
+// runWith starts the built Caddy with further options in its codex block.
+func runWith(t *testing.T, options string) *running {
+	t.Helper()
+	s := newUnstarted(t)
 	r := s.runFile(s.caddyfile("api_key " + secretKey + "\n" + options))
 	r.waitUp()
 	return r

@@ -5,26 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
-	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // newNode starts the built Caddy with a file of keys and a storage that nodes may share.
 func newNode(t *testing.T, file *keyFile, storage string) *running {
 	t.Helper()
-	s := &site{t: t, home: t.TempDir(), addr: freeAddr(t), model: scriptedmodel.New(scriptedmodel.Options{})}
-	s.url = "http://" + s.addr
-	server := httptest.NewServer(s.model)
-	t.Cleanup(server.Close)
-	t.Cleanup(s.model.Close)
-	writeHome(t, s.home, server.URL+"/v1", codexhome.Options{})
+	s := newUnstarted(t)
 	config := strings.Replace(s.caddyfile("api_keys_file "+file.path), "{\n", "{\nstorage file_system "+storage+"\n", 1)
 	r := s.runFile(config)
 	r.waitUp()
