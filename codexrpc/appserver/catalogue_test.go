@@ -200,14 +200,14 @@ func TestCatalogueRunFails(t *testing.T) {
 }
 
 func TestCatalogueCommand(t *testing.T) {
-	for _, command := range [][]string{nil, {"codex"}, {"wrapper.sh", "start"}, {"app-server"}} {
+	for _, command := range [][]string{nil, {"codex"}, {"wrapper.sh", "secret"}, {"app-server"}} {
 		cfg := Config{Command: command}
-		if _, err := cfg.print(t.TempDir()); err == nil || !strings.Contains(err.Error(), `"app-server"`) {
+		if _, err := cfg.print(t.TempDir()); err == nil || !strings.Contains(err.Error(), `"app-server"`) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v", command, err)
 		}
 	}
-	cfg := Config{Command: []string{"codex-of-no-such-name", "app-server"}}
-	if _, err := cfg.print(t.TempDir()); err == nil || !strings.Contains(err.Error(), "codex-of-no-such-name debug models") {
+	cfg := Config{Command: []string{"codex-of-no-such-name", "secret", "app-server"}}
+	if _, err := cfg.print(t.TempDir()); err == nil || !strings.Contains(err.Error(), "codex-of-no-such-name debug models") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
 }

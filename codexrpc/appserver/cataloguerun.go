@@ -40,14 +40,23 @@ type catalogueRun struct {
 	output, stderr *boundedBuffer
 }
 
+// argsOf returns the arguments with which codex runs another command than the app-server.
+// The error names the program alone, since its arguments may be secret.
+func (cfg *Config) argsOf(command ...string) ([]string, error) {
+	i := slices.Index(cfg.Command, appServerCommand)
+	if i < 1 {
+		return nil, fmt.Errorf("the program %q does not run codex with %q", cfg.Command[:min(1, len(cfg.Command))], appServerCommand)
+	}
+	return slices.Concat(cfg.Command[1:i], command), nil
+}
+
 // startCatalogue forks the program in a directory and with an environment to
 // print its catalogue.
 func (cfg *Config) startCatalogue(dir string, env []string, timeout time.Duration) (*catalogueRun, error) {
-	i := slices.Index(cfg.Command, appServerCommand)
-	if i < 1 {
-		return nil, fmt.Errorf("the command %q does not run codex with %q: it cannot be asked for its models", cfg.Command, appServerCommand)
+	args, err := cfg.argsOf(catalogueArgs...)
+	if err != nil {
+		return nil, fmt.Errorf("%w; it cannot be asked for its models", err)
 	}
-	args := slices.Concat(cfg.Command[1:i], catalogueArgs)
 	r := &catalogueRun{}
 	r.ctx, r.abort = context.WithCancelCause(context.Background())
 	r.timer = time.AfterFunc(timeout, func() { r.abort(fmt.Errorf("it did not end within %s", timeout)) })
@@ -62,7 +71,7 @@ func (cfg *Config) startCatalogue(dir string, env []string, timeout time.Duratio
 		return nil
 	}
 	r.cmd.WaitDelay = stderrGrace
-	if err := r.cmd.Start(); err != nil {
+	if err = r.cmd.Start(); err != nil {
 		r.release()
 		return nil, r.failure(err)
 	}
@@ -88,10 +97,10 @@ func (r *catalogueRun) release() {
 	r.abort(nil)
 }
 
-// failure says which command failed and how its stderr begins. Codex prints the
-// error first and a backtrace after it.
+// failure says which command failed, without the operator's arguments, which may be secret,
+// and how its stderr begins. Codex prints the error first and a backtrace after it.
 func (r *catalogueRun) failure(err error) error {
-	err = fmt.Errorf("running `%s`: %w", strings.Join(r.cmd.Args, " "), err)
+	err = fmt.Errorf("running `%s`: %w", strings.Join(append([]string{r.cmd.Args[0]}, catalogueArgs...), " "), err)
 	said, _, _ := strings.Cut(r.stderr.kept.String(), "Stack backtrace:")
 	if said = cut(strings.Join(strings.Fields(said), " "), keptLineBytes); said != "" {
 		err = fmt.Errorf("%w; it said: %s", err, said)

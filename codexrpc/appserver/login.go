@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 )
 
 // LoginCommand returns the command `codex login` with arguments, for the login that the
@@ -17,15 +16,15 @@ func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd,
 	if cfg.Connect != "" {
 		return nil, fmt.Errorf("the app-server runs elsewhere; run `codex login` there")
 	}
-	i := slices.Index(cfg.Command, appServerCommand)
-	if i < 1 {
-		return nil, fmt.Errorf("the command %q does not run codex with %q; run `codex login` for it by hand", cfg.Command, appServerCommand)
+	args, err := cfg.argsOf(append([]string{"login"}, args...)...)
+	if err != nil {
+		return nil, fmt.Errorf("%w; run `codex login` for it by hand", err)
 	}
 	home, err := cfg.OperatorHome()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, cfg.Command[0], slices.Concat(cfg.Command[1:i], []string{"login"}, args)...)
+	cmd := exec.CommandContext(ctx, cfg.Command[0], args...)
 	cmd.Env = os.Environ()
 	for name, value := range cfg.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)

@@ -48,7 +48,7 @@ type Login struct {
 	resets  time.Time // when its plan resets; zero: not known
 	until   time.Time // it rests until then
 	tried   bool      // a turn tries it again
-	changed func()    // called without the lock after each change of the state; may be nil
+	changed func()    // called without the lock after each change of state or resets; may be nil
 }
 
 // Status is the status of a login.
@@ -59,8 +59,8 @@ type Status struct {
 	RestsTo  time.Time // when it is tried again; zero: it does not rest
 }
 
-// OnChange sets the function that is called after each change of the state. It must be
-// quick.
+// OnChange sets the function that is called after each change of the state, and of the
+// time at which a plan resets. It must be quick.
 func (l *Login) OnChange(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,18 +116,23 @@ func (l *Login) Try() (done func()) {
 	}
 }
 
-// set changes what is known, and reports a change of the state.
+// set changes what is known, and reports a change.
 func (l *Login) set(state State, failed error, resets, until time.Time) {
 	l.mu.Lock()
-	changed := l.changed
-	if l.state == state && l.resets.Equal(resets) {
-		changed = nil
-	}
-	l.state, l.failed, l.resets, l.until, l.tried = state, failed, resets, until, false
+	report := l.update(state, failed, resets, until)
+	l.tried = false
 	l.mu.Unlock()
-	if changed != nil {
-		changed()
+	report()
+}
+
+// update changes what is known. The caller holds the lock, and calls report without it.
+func (l *Login) update(state State, failed error, resets, until time.Time) (report func()) {
+	report = l.changed
+	if report == nil || l.state == state && l.resets.Equal(resets) {
+		report = func() {}
 	}
+	l.state, l.failed, l.resets, l.until = state, failed, resets, until
+	return report
 }
 
 // Worked records that the provider has answered.
@@ -152,28 +157,24 @@ func (l *Login) SignIn() {
 func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	now := time.Now()
 	l.mu.Lock()
-	state, failed, resets := l.state, l.failed, l.resets
-	l.mu.Unlock()
-	if state != Spent {
+	if l.state != Spent || limits.Allowed == nil {
+		l.mu.Unlock()
 		return
 	}
+	resets, until := l.resets, now // one turn tries it
 	if at, ok := limits.RetryAt(now); ok {
 		resets = at
 	}
-	until := now // one turn tries it
 	switch {
-	case limits.Allowed == nil:
-		return
-	case !*limits.Allowed && resets.Before(now.Add(spentRest)):
+	case *limits.Allowed:
+	case resets.Before(now.Add(spentRest)):
 		until = now.Add(deniedRest)
-	case !*limits.Allowed:
+	default:
 		until = now.Add(spentRest)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state == state && errors.Is(l.failed, failed) { // else a turn has found out more since
-		l.resets, l.until = resets, until
-	}
+	report := l.update(Spent, l.failed, resets, until)
+	l.mu.Unlock()
+	report()
 }
 
 // Fail records a failure. It reports whether the login is the cause, so that another may

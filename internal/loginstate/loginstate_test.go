@@ -95,6 +95,14 @@ func TestLoginRecheck(t *testing.T) {
 		if until, rests := l.Rests(); !rests || time.Until(until) != deniedRest {
 			t.Errorf("after its reset a denied plan rests for %s", time.Until(until))
 		}
+		changes, later := 0, &codexrpc.RateWindow{UsedPercent: 100, ResetsAt: time.Now().Add(time.Hour)}
+		l.OnChange(func() { changes++ })
+		for range 2 {
+			l.Recheck(codexrpc.RateLimits{Allowed: &no, Primary: later})
+		}
+		if at := l.Status().ResetsAt; !at.Equal(later.ResetsAt) || changes != 1 {
+			t.Errorf("it resets at %s, which was reported %d times", at, changes)
+		}
 		l.Worked()
 		l.Recheck(codexrpc.RateLimits{Allowed: &no})
 		if _, rests := l.Rests(); rests {

@@ -82,6 +82,21 @@ func contextFor(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(testContext(t), deadline)
 }
 
+// beginHanging begins a stream that says "Half" and then hangs until ctx ends.
+func (s *site) beginHanging(ctx context.Context) {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(chatBody("say:Half; hang", map[string]any{"stream": true})))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stream, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = stream.Body.Close() })
+	readUntil(s.t, stream.Body, "Half")
+}
+
 // postUntil posts a body and reads until ctx ends. It ignores the answer.
 func (s *site) postUntil(ctx context.Context, body string, header http.Header) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(body))

@@ -100,16 +100,7 @@ func TestSignInAgain(t *testing.T) {
 	login := func() status.Login { return admin.status().AppServers[0].Login }
 	ctx, leave := contextFor(t)
 	defer leave()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(chatBody("say:Half; hang", map[string]any{"stream": true})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
-	readUntil(t, stream.Body, "Half")
+	s.beginHanging(ctx)
 	if now := login(); now.State != "fine" || now.Reason != "" {
 		t.Errorf("a login that works is %+v", now)
 	}

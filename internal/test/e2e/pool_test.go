@@ -176,16 +176,7 @@ func TestPoolReload(t *testing.T) {
 	s := newPoolSite(t, "processes 2", 2)
 	ctx, leave := contextFor(t)
 	defer leave()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(chatBody("say:Half; hang", map[string]any{"stream": true})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
-	readUntil(t, stream.Body, "Half")
+	s.beginHanging(ctx)
 	first := appServers()
 	s.load(s.caddyfile(s.pool("processes 3")))
 	s.waitMembers(3)
