@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 // TestLocal checks that the demo, which has no key, listens on loopback only, and that it
@@ -67,6 +69,56 @@ func machine(t *testing.T, programs map[string]string) string {
 	return dir
 }
 
+// runScript runs scripts/run in a directory of its own, with this PATH.
+func runScript(t *testing.T, port, programs string) (string, error) {
+	t.Helper()
+	script, err := os.ReadFile("../../../scripts/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	project := t.TempDir()
+	if err := os.Mkdir(filepath.Join(project, "scripts"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(project, "scripts", "run")
+	if err := os.WriteFile(path, script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "0.169.0", port)
+	cmd.WaitDelay = time.Second
+	cmd.Env = []string{"PATH=" + programs}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestRunPort checks that a port that cannot be used is refused before anything is built:
+// there is no Go.
+func TestRunPort(t *testing.T) {
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		needs.Missing(t, "the script asks the port with curl: install it")
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	programs := machine(t, map[string]string{"curl": "exec " + curl + ` "$@"`})
+	check := func(port, want string) {
+		t.Helper()
+		if out, err := runScript(t, port, programs); err == nil || !strings.Contains(out, want) || strings.Count(out, "\n") != 1 {
+			t.Errorf("port %s: %v\n%s", port, err, out)
+		}
+	}
+	defer taken.Close()
+	check(port, "port "+port+" is in use: end what uses it, or choose another one with make run PORT=")
+	for _, none := range []string{"", "0", "http", "8080x", "65536", "123456"} {
+		check(none, "there is no port "+none+": choose one")
+	}
+}
+
 // TestRun checks what `make run` says on machines that lack something, and which codex it
 // takes. The script runs in a directory of its own, with programs that only print.
 func TestRun(t *testing.T) {
@@ -94,7 +146,7 @@ func TestRun(t *testing.T) {
 		"no registry":     {map[string]string{"go": recentGo, "node": "", "npm": "exit 1"}, false, []string{"npm could not install Codex. Is the network there"}},
 		"no module proxy": {map[string]string{"go": offline, "codex": "echo codex-cli 0.169.0"}, false, []string{"Go could not fetch the modules. Is the network there"}},
 		"a broken build":  {map[string]string{"go": broken, "codex": "echo codex-cli 0.169.0"}, false, []string{"syntax error", "the build failed"}},
-		"a codex": {map[string]string{"go": recentGo, "codex": "echo codex-cli 0.150.0"}, true,
+		"a codex": {map[string]string{"go": recentGo, "codex": "echo codex-cli 0.150.0", "curl": "printf 0; exit 7"}, true,
 			[]string{"starting Codex 0.150.0", "demo -codex /", "-port 9000"}},
 		"a newer one": {map[string]string{"go": recentGo, "codex": "echo codex-cli 1.2.0"}, true, []string{"starting Codex 1.2.0"}},
 		"an old codex": {map[string]string{"go": recentGo, "codex": "echo codex-cli 0.149.9", "node": "", "npm": npm}, true,
@@ -105,37 +157,20 @@ func TestRun(t *testing.T) {
 			[]string{"installing Codex 0.169.0", "starting Codex 0.169.0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			script, err := os.ReadFile("../../../scripts/run")
-			if err != nil {
-				t.Fatal(err)
-			}
-			project := t.TempDir()
-			if err := os.Mkdir(filepath.Join(project, "scripts"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join(project, "scripts", "run")
-			if err := os.WriteFile(path, script, 0o755); err != nil {
-				t.Fatal(err)
-			}
 			programs := map[string]string{"chmod": chmodScript}
 			for name, text := range c.programs {
 				programs[name] = text
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, path, "0.169.0", "9000")
-			cmd.WaitDelay = time.Second
-			cmd.Env = []string{"PATH=" + machine(t, programs)}
-			out, err := cmd.CombinedOutput()
+			out, err := runScript(t, "9000", machine(t, programs))
 			if (err == nil) != c.ok {
 				t.Errorf("%v", err)
 			}
 			for _, want := range c.want {
-				if !strings.Contains(string(out), want) {
+				if !strings.Contains(out, want) {
 					t.Errorf("there is no %q in\n%s", want, out)
 				}
 			}
-			if !c.ok && strings.Count(string(out), "make run:") != 1 {
+			if !c.ok && strings.Count(out, "make run:") != 1 {
 				t.Errorf("not one line of what to do:\n%s", out)
 			}
 		})
