@@ -23,7 +23,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run build test smoke e2e compat lint simulate fuzz soak bench release deps screenshots fmt clean FORCE
+.PHONY: run build test smoke e2e compat lint simulate fuzz soak bench bench-compare release deps screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -82,6 +82,13 @@ soak: $(CADDY) $(CODEX)
 BENCH :=
 bench: $(CADDY) $(CODEX)
 	@go run ./internal/test/cmd/bench -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex $(BENCH)
+
+# bench-compare counts what the stages of a request cost, in allocations and, with valgrind,
+# in instructions, and fails if that is more than at another commit: `make bench-compare
+# BASE=main`.
+BASE := HEAD^
+bench-compare:
+	@go run ./internal/test/cmd/benchcompare -base '$(BASE)'
 
 # release builds the files of a release in build/release. It publishes nothing.
 release: $(XCADDY)

@@ -1,0 +1,35 @@
+package main
+
+// stage is a benchmark of one stage of the way of a delta or a request.
+type stage struct {
+	pkg   string // its directory
+	bench string // the benchmark, with that within it, as -test.bench wants it
+	n     int    // how often it runs
+}
+
+// stages lists what is compared. n is so large that one run takes some million
+// instructions, beside which those of its start vary little, and so small that no run
+// allocates more than some hundred megabytes: there is no garbage collection.
+var stages = []stage{
+	{"codexrpc", "Reader", 50_000},
+	{"codexrpc", "EncodeStart", 5000},
+	{"codexrpc", "EncodeTurn", 20},
+	{"internal/turn", "TextDeltas", 20_000},
+	{"internal/turn", "StructuredCalls", 10},
+	{"aggregator", "RecordedTurn", 200},
+	{"aggregator/usetool", "ScannerPlainDeltas", 5},
+	{"aggregator/usetool", "ScannerBlocks", 5},
+	{"internal/toolschema", "Fit", 50},
+	{"internal/tokens", "Limit/counting", 3},
+	{"internal/queue", "Free", 20_000},
+	{"internal/chat", "RequestSmall", 2000},
+	{"internal/chat", "RequestLong", 10},
+	{"internal/chat", "StreamDelta", 100_000},
+	{"internal/responses", "ResponseTextDelta", 50_000},
+	{"sse", "WriteFlush", 20_000},
+	{"sse", "WriteBatch", 50_000},
+	{"internal/gateway", "Request/chat", 200},
+	{"internal/gateway", "Request/chat_stream", 200},
+	{"internal/gateway", "Request/response_stream", 200},
+	{"internal/gateway", "Request/invalid", 5000},
+}
