@@ -87,6 +87,9 @@ func (p TurnStartParams) size() int {
 // MarshalJSON encodes the variant that Type names.
 func (u UserInput) MarshalJSON() ([]byte, error) { return u.appendJSON(nil), nil }
 
+// MarshalJSON returns the JSON.
+func (c Constant) MarshalJSON() ([]byte, error) { return []byte(c), nil }
+
 // appendJSON appends the variant that Type names.
 func (u UserInput) appendJSON(to []byte) []byte {
 	if u.Type != "image" {
@@ -111,6 +114,8 @@ func appendValue(to []byte, value any) ([]byte, error) {
 		return strconv.AppendInt(to, v, 10), nil
 	case string:
 		return appendString(to, v), nil
+	case Constant:
+		return append(to, v...), nil
 	case map[string]any:
 		if v != nil {
 			return appendMap(to, v)

@@ -81,6 +81,10 @@ type ThreadStartParams struct {
 	DynamicTools          []DynamicTool  `json:"dynamicTools,omitempty"`
 }
 
+// Constant is a value of a configuration that never changes, as JSON on one line. It is
+// written as it is.
+type Constant string
+
 // DynamicTool declares a tool of the client's. Description and InputSchema must be
 // present for the app-server, but may be empty.
 type DynamicTool struct {

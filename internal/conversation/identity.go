@@ -27,6 +27,7 @@ func (id Identity) hash() (Hash, error) {
 	for _, field := range []string{id.Site, id.User} {
 		d.field(field)
 	}
-	d.field(string(thread))
+	d.number(len(thread))
+	_, _ = d.Write(thread)
 	return d.sum(), nil
 }

@@ -1,5 +1,7 @@
 package prompt
 
+import "github.com/caddy-codex/caddy-codex/codexrpc"
+
 // unlimited is a number of tokens that no request has, and that Codex can still
 // multiply without an overflow.
 const unlimited int64 = 1 << 40
@@ -13,27 +15,19 @@ const (
 )
 
 // Parts of the configuration of every thread, which nothing changes.
-var (
-	features = map[string]any{
-		"shell_tool":       false,
-		"unified_exec":     false,
-		"multi_agent":      false,
-		"goals":            false,
-		"image_generation": false,
-		"apps":             false,
-		"plugins":          false,
-		"hooks":            false,
-		"tool_suggest":     false,
-		"view_image":       false,
-		"memories":         false,
-		"sleep_tool":       false,
-		// With models of the catalogue's "code_mode_only" the client's tools would
-		// be functions of a script that Codex runs, and their calls would be no
-		// items.
-		"code_mode": map[string]any{"direct_only_tool_namespaces": []string{"functions"}},
-	}
-	agents = map[string]any{"enabled": false}
-	skills = map[string]any{"include_instructions": false, "bundled": map[string]any{"enabled": false}}
+const (
+	// With models of the catalogue's "code_mode_only" the client's tools would be functions
+	// of a script that Codex runs, and their calls would be no items.
+	features codexrpc.Constant = `{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
+		`"goals":false,"hooks":false,"image_generation":false,"memories":false,"multi_agent":false,` +
+		`"plugins":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,` +
+		`"unified_exec":false,"view_image":false}`
+
+	disabled codexrpc.Constant = `{"enabled":false}`
+	skills   codexrpc.Constant = `{"bundled":` + disabled + `,"include_instructions":false}`
+
+	userInput                   = "experimental_request_user_input"
+	tools     codexrpc.Constant = `{"` + userInput + `":` + disabled + `}` // without a web search
 )
 
 // threadConfig returns the configuration of every thread: the model gets the client's
@@ -42,8 +36,8 @@ var (
 func threadConfig() map[string]any {
 	return map[string]any{
 		"features":                         features,
-		"agents":                           agents,
-		"tools":                            map[string]any{"experimental_request_user_input": map[string]any{"enabled": false}},
+		"agents":                           disabled,
+		"tools":                            tools,
 		"skills":                           skills,
 		"web_search":                       "disabled",
 		"include_environment_context":      false,

@@ -129,6 +129,6 @@ func (s *WebSearch) configure(config map[string]any) {
 		search["location"] = s.location
 	}
 	if len(search) > 0 {
-		config["tools"].(map[string]any)["web_search"] = search
+		config["tools"] = map[string]any{userInput: disabled, "web_search": search}
 	}
 }
