@@ -47,7 +47,7 @@ func (a *Answer) Text(text string) {
 	shown := strings.TrimRight(text, whiteSpace)
 	if shown != "" {
 		_, _ = a.text.Write(a.space)
-		_, _ = a.text.Write([]byte(shown))
+		a.text.text(shown)
 		a.space, a.said = a.space[:0], true
 		a.mixed = a.mixed || len(a.calls) > 0
 	}

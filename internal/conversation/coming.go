@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Coming knows the threads that will be kept in a moment. A client can send its next
@@ -34,8 +35,12 @@ func (c *Coming) Announce(hash Hash) (arrived func()) {
 	})
 }
 
+// comingTimeout bounds the wait for a thread that is about to be kept. Starting a fresh
+// one is the way out.
+const comingTimeout = 2 * time.Second
+
 // Wait waits for the thread of the newest answer in a history, if it is announced, until
-// it has arrived or ctx is done. It reports whether it has waited.
+// it has arrived or ctx is done, for two seconds at most. It reports whether it has waited.
 func (c *Coming) Wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false
@@ -46,6 +51,8 @@ func (c *Coming) Wait(ctx context.Context, links []Link) bool {
 	if done == nil {
 		return false
 	}
+	ctx, cancel := context.WithTimeout(ctx, comingTimeout)
+	defer cancel()
 	select {
 	case <-done:
 	case <-ctx.Done():

@@ -32,10 +32,14 @@ func TestComing(t *testing.T) {
 			t.Error("threads that have arrived are remembered")
 		}
 		defer c.Announce(named("b"))()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), comingTimeout/2)
 		defer cancel()
 		if !c.Wait(ctx, links) || ctx.Err() == nil {
 			t.Error("did not wait until the end of the context")
+		}
+		began = time.Now()
+		if !c.Wait(t.Context(), links) || time.Since(began) != comingTimeout {
+			t.Errorf("waited for %s", time.Since(began))
 		}
 	})
 }

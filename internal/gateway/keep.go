@@ -26,7 +26,8 @@ type keeping struct {
 	arrived func() // ends the announcement of the thread; nil: there is none
 
 	answer    conversation.Answer
-	name      string // of the call that is being put out
+	after     *conversation.Hash // of the history with the whole answer; nil: it is not to be kept
+	name      string             // of the call that is being put out
 	arguments strings.Builder
 }
 
@@ -95,7 +96,7 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 // reset forgets the thread: the turn starts on a fresh one.
 func (k *keeping) reset() {
 	k.withdraw()
-	k.resumed, k.restored, k.answer, k.name = false, false, conversation.Answer{}, ""
+	k.resumed, k.restored, k.answer, k.after, k.name = false, false, conversation.Answer{}, nil, ""
 	k.arguments.Reset()
 }
 
@@ -142,7 +143,8 @@ func (k *keeping) announce() {
 	}
 	if chain := k.chain(); chain != nil {
 		k.withdraw()
-		k.arrived = k.in.Announce(chain.After(&k.answer))
+		k.after = new(chain.After(&k.answer))
+		k.arrived = k.in.Announce(*k.after)
 	}
 }
 
@@ -168,21 +170,16 @@ func (k *keeping) handOver() (arrived func()) {
 func (c *choice) keep(user string) {
 	k := &c.kept
 	rest := c.machine.Rest()
-	if k.in == nil || k.chain == nil || !rest.Whole || k.answer.Mixed() {
+	if k.after == nil || !rest.Whole {
 		return
 	}
-	chain := k.chain()
-	if chain == nil {
-		return
-	}
-	after := chain.After(&k.answer)
-	k.in.Memory().Remember(after, rest.Reasoning)
-	size := chain.Size + k.answer.Size()
+	k.in.Memory().Remember(*k.after, rest.Reasoning)
+	size := k.chain().Size + k.answer.Size()
 	if c.place.LongHistory(size) {
 		return // such a thread needs settings that it was not started with
 	}
 	kept := conversation.Kept[*threads.Kept]{
-		Hash: after, User: user, Bytes: size,
+		Hash: *k.after, User: user, Bytes: size,
 		Thread: &threads.Kept{
 			Thread: c.thread, Place: c.place, Spent: c.options.Spent.Add(c.usage),
 			Waits: rest.Waits, Schema: k.schema,

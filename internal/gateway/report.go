@@ -174,8 +174,10 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 	if len(outcome.turns) > 0 {
 		g.opts.Observer.TurnsEnded(r.Context(), outcome.turns)
 	}
-	for _, record := range outcome.turns {
-		g.logTools(r, record)
+	for i := range outcome.turns {
+		if tools := &outcome.turns[i].Tools; len(tools.Aborted) > 0 || tools.Unwritable > 0 {
+			g.logTools(r, &outcome.turns[i])
+		}
 	}
 }
 
@@ -205,7 +207,7 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 
 // logTools logs what went wrong with the tool calls of a turn. What the turn did with
 // them is in the record.
-func (g *Gateway) logTools(r *http.Request, record Record) {
+func (g *Gateway) logTools(r *http.Request, record *Record) {
 	tools := record.Tools
 	log := g.opts.Logger.With(
 		slog.String("request_id", record.RequestID),

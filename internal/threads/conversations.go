@@ -137,15 +137,9 @@ func (c *Conversations) Put(kept conversation.Kept[*Kept], arrived func()) {
 	})
 }
 
-// comingTimeout bounds the wait for a thread that is about to be kept. Starting a fresh
-// one is the way out.
-const comingTimeout = 2 * time.Second
-
 // Claim takes out the thread that holds the most of a history, and waits for the thread of
 // the newest answer if it is about to be kept.
 func (c *Conversations) Claim(ctx context.Context, links []conversation.Link) (conversation.Kept[*Kept], conversation.Link, bool) {
-	ctx, cancel := context.WithTimeout(ctx, comingTimeout)
-	defer cancel()
 	c.coming.Wait(ctx, links)
 	return c.keeper.Claim(links)
 }
