@@ -55,30 +55,30 @@ func adminRoute(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler 
 }
 
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
-	body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), monitors())}
-	body.Turns.Running, body.Turns.Waiting = gateways.turns()
+	body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), allProcesses())}
+	body.Turns.Running, body.Turns.Waiting, _ = queue()
 	return writeAdmin(w, body)
 }
 
 // statusesOf asks all app-servers, side by side.
-func statusesOf(ctx context.Context, all []*monitor) []status.AppServer {
+func statusesOf(ctx context.Context, all []*process) []status.AppServer {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	found := make([]status.AppServer, len(all))
 	var asking sync.WaitGroup
-	for i, m := range all {
-		asking.Go(func() { found[i] = statusOf(ctx, m) })
+	for i, p := range all {
+		asking.Go(func() { found[i] = statusOf(ctx, p) })
 	}
 	asking.Wait()
 	return found
 }
 
 // statusOf asks the app-server for the limits of its plan, until ctx ends.
-func statusOf(ctx context.Context, m *monitor) status.AppServer {
-	s := m.process.Status()
+func statusOf(ctx context.Context, p *process) status.AppServer {
+	s := p.Status()
 	one := status.AppServer{
-		ID:           m.id,
-		Home:         m.config.Home,
+		ID:           p.id,
+		Home:         p.creator.cfg.Home,
 		Address:      s.Address,
 		State:        s.State.String(),
 		Since:        s.Since,
@@ -91,11 +91,11 @@ func statusOf(ctx context.Context, m *monitor) status.AppServer {
 		Draining:     s.Draining,
 		Memory:       s.Memory,
 
-		Login:         loginStatusOf(m.process.login.Status(), m.rateLimits(ctx)),
-		Conversations: status.Conversations(m.process.conversations.Stats()),
+		Login:         loginStatusOf(p.login.Status(), p.rateLimits(ctx)),
+		Conversations: status.Conversations(p.conversations.Stats()),
 	}
-	if len(m.config.Command) > 0 && !s.Remote {
-		one.Program = filepath.Base(m.config.Command[0])
+	if len(p.creator.cfg.Command) > 0 && !s.Remote {
+		one.Program = filepath.Base(p.creator.cfg.Command[0])
 	}
 	if s.Strict {
 		one.Instructions = string(gateway.InstructionsAppend)
@@ -121,15 +121,15 @@ func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	}
 	body := restarted{Restarted: []string{}}
 	var failed error
-	for _, m := range monitors() {
-		if wanted != "" && m.id != wanted {
+	for _, p := range allProcesses() {
+		if wanted != "" && p.id != wanted {
 			continue
 		}
-		if err := m.process.Restart(); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("app-server %s: %w", m.id, err))
+		if err := p.Restart(); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("app-server %s: %w", p.id, err))
 			continue
 		}
-		body.Restarted = append(body.Restarted, m.id)
+		body.Restarted = append(body.Restarted, p.id)
 	}
 	switch {
 	case failed != nil:

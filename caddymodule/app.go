@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
@@ -24,9 +25,13 @@ func init() {
 type App struct {
 	logger     *slog.Logger
 	storage    certmagic.Storage
-	emitter    *emitter
-	aliases    []string // the aliases of models in all handlers; complete at Start
-	hasKeyFile bool     // a handler has a file of keys; complete at Start
+	ctx        caddy.Context
+	events     *caddyevents.App
+	open       sync.Once
+	opened     chan struct{} // closed once all apps of the configuration have started
+	closed     chan struct{} // closed when the configuration is cleaned up
+	aliases    []string      // the aliases of models in all handlers; complete at Start
+	hasKeyFile bool          // a handler has a file of keys; complete at Start
 
 	mu            sync.Mutex
 	members       map[string]*member // by their keys
@@ -49,11 +54,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Slogger()
 	a.storage = ctx.Storage()
 	a.members = make(map[string]*member)
-	emitter, err := newEmitter(ctx, a)
-	if err != nil {
+	a.opened, a.closed = make(chan struct{}), make(chan struct{})
+	if err := a.followStart(ctx); err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
 	}
-	a.emitter = emitter
 	return nil
 }
 
@@ -118,8 +122,9 @@ func (a *App) Stop() error { return nil }
 func (a *App) Cleanup() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.emitter != nil {
-		a.emitter.close(a)
+	startedApps.remove(a)
+	if !a.over && a.closed != nil {
+		close(a.closed)
 	}
 	a.over = true
 	a.releaseUnused()

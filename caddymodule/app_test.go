@@ -165,9 +165,9 @@ func TestLogOfTheConfiguration(t *testing.T) {
 
 // bareApp returns the app of a configuration that was cleaned up.
 func bareApp() *App {
-	s := &emitter{closed: make(chan struct{})}
-	close(s.closed)
-	return &App{emitter: s}
+	a := &App{closed: make(chan struct{})}
+	close(a.closed)
+	return a
 }
 
 // logBook is the output of a log.

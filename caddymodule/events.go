@@ -2,8 +2,7 @@ package caddymodule
 
 import (
 	"context"
-	"slices"
-	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -19,10 +18,75 @@ const (
 	eventLogin        = "codex.login_changed"
 )
 
+const (
+	// maxChanges bounds the changes of a process's state that wait for their events.
+	maxChanges = 64
+	// lastEvents bounds the wait for the last events of a process.
+	lastEvents = 5 * time.Second
+)
+
 // event is an event of an app-server.
 type event struct {
 	name string
 	data map[string]any
+}
+
+// change is a change of the state of the process, or an event of its login.
+type change struct {
+	status appserver.Status
+	event  *event // nil: status counts
+}
+
+// observe takes a change of state without waiting.
+func (p *process) observe(s appserver.Status) {
+	p.conversations.Follow(p.Serving())
+	p.login.observe(s)
+	p.post(change{status: s})
+}
+
+// post takes a change without waiting. If too many changes wait, because a handler of
+// events is slow, the change is lost.
+func (p *process) post(c change) {
+	p.posting.Lock()
+	defer p.posting.Unlock()
+	select {
+	case p.changes <- c:
+	default: // also if there is no channel
+	}
+}
+
+// endEvents waits for the events of a process that has stopped.
+func (p *process) endEvents() {
+	p.posting.Lock()
+	close(p.changes)
+	p.changes = nil
+	p.posting.Unlock()
+	timer := time.NewTimer(lastEvents)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C: // a handler of events has not returned
+	}
+}
+
+// emitEvents emits the events of the changes, in their order.
+func (p *process) emitEvents(changes <-chan change) {
+	defer close(p.done)
+	var tracker stateTracker
+	for c := range changes {
+		e := c.event
+		if e == nil {
+			e = tracker.enter(c.status)
+		}
+		if e == nil {
+			continue
+		}
+		if e.name == eventReady {
+			p.learnModels()
+		}
+		e.data["app_server"] = p.id
+		emit(p.emitter, *e)
+	}
 }
 
 // stateTracker derives events from the changes of an app-server's state.
@@ -31,108 +95,75 @@ type stateTracker struct {
 	pid  int // of the program that runs or has run last
 }
 
-// enter takes the next state and returns its events.
-func (t *stateTracker) enter(s appserver.Status) (events []event) {
-	last := t.last
+// enter takes the next state and returns its event, or nil.
+func (t *stateTracker) enter(s appserver.Status) *event {
+	last, pid := t.last, t.pid
 	t.last = s
-	ready := s.State == appserver.StateReady
+	if s.PID != 0 || s.State == appserver.StateStarting {
+		t.pid = s.PID
+	}
 	over := func(state appserver.State) bool {
 		return state == appserver.StateNew || state == appserver.StateBackoff || state == appserver.StateStopped
 	}
 	startsAtOnce := s.State == appserver.StateStarting && last.State == appserver.StateStopping
 	switch {
-	case ready && (last.State != appserver.StateReady || s.Replacements != last.Replacements):
-		events = append(events, event{eventReady, map[string]any{
+	case s.State == appserver.StateReady && (last.State != appserver.StateReady || s.Replacements != last.Replacements):
+		return &event{eventReady, map[string]any{
 			"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "replacements": s.Replacements,
-		}})
+		}}
 	case s.State == appserver.StateUnresponsive && last.State != appserver.StateUnresponsive:
-		events = append(events, event{eventUnresponsive, map[string]any{
+		return &event{eventUnresponsive, map[string]any{
 			"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "reason": s.Reason,
-		}})
+		}}
 	case over(s.State) && !over(last.State), startsAtOnce:
-		events = append(events, event{eventExited, map[string]any{
-			"pid": t.pid, "version": s.Version, "restarts": last.Restarts, "reason": s.Reason,
+		return &event{eventExited, map[string]any{
+			"pid": pid, "version": s.Version, "restarts": last.Restarts, "reason": s.Reason,
 			"stopped": s.State == appserver.StateStopped,
-		}})
-	}
-	switch {
-	case s.PID != 0:
-		t.pid = s.PID
-	case s.State == appserver.StateStarting:
-		t.pid = 0
-	}
-	return events
-}
-
-// emitters are the apps of the running configurations, the newest last.
-var emitters struct {
-	sync.Mutex
-	apps []*App
-}
-
-// newestEmitter returns the app of the newest running configuration, or nil.
-func newestEmitter() *App {
-	emitters.Lock()
-	defer emitters.Unlock()
-	if n := len(emitters.apps); n > 0 {
-		return emitters.apps[n-1]
+		}}
 	}
 	return nil
 }
 
-// emitter emits the events of an app.
-type emitter struct {
-	ctx    caddy.Context
-	events *caddyevents.App
-	opened chan struct{} // closed once all apps of the configuration have started
-	closed chan struct{} // closed when the configuration is cleaned up
+// startedApps are the apps of the running configurations, the newest last.
+var startedApps list[*App]
+
+// newestApp returns the app of the newest running configuration, or nil.
+func newestApp() *App {
+	if all := startedApps.all(); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return nil
 }
 
-// newEmitter loads Caddy's app for events. No event may be emitted before all apps have
-// started, since they may still subscribe.
-func newEmitter(ctx caddy.Context, app *App) (*emitter, error) {
+// followStart loads Caddy's app for events, which tells the app of the start of its
+// configuration. No event may be emitted before all apps have started, since they may still
+// subscribe.
+func (a *App) followStart(ctx caddy.Context) error {
 	loaded, err := ctx.App("events")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	e := &emitter{ctx: ctx, events: loaded.(*caddyevents.App), opened: make(chan struct{}), closed: make(chan struct{})}
-	return e, e.events.On("started", startedHandler{sync.OnceFunc(func() {
-		emitters.Lock()
-		defer emitters.Unlock()
-		emitters.apps = append(emitters.apps, app)
-		close(e.opened)
-	})})
+	a.ctx, a.events = ctx, loaded.(*caddyevents.App)
+	return a.events.On("started", a)
 }
 
-// close removes the app from the emitters. It may be called more than once.
-func (e *emitter) close(app *App) {
-	emitters.Lock()
-	defer emitters.Unlock()
-	emitters.apps = slices.DeleteFunc(emitters.apps, func(other *App) bool { return other == app })
-	if !e.isClosed() {
-		close(e.closed)
-	}
+// Handle handles Caddy's event that the configuration has started.
+func (a *App) Handle(context.Context, caddy.Event) error {
+	a.open.Do(func() {
+		startedApps.add(a)
+		close(a.opened)
+	})
+	return nil
 }
 
 // isClosed reports whether the configuration was cleaned up.
-func (e *emitter) isClosed() bool {
+func (a *App) isClosed() bool {
 	select {
-	case <-e.closed:
+	case <-a.closed:
 		return true
 	default:
 		return false
 	}
-}
-
-// startedHandler handles Caddy's event that a configuration has started.
-type startedHandler struct {
-	do func()
-}
-
-// Handle calls the function of the handler.
-func (h startedHandler) Handle(context.Context, caddy.Event) error {
-	h.do()
-	return nil
 }
 
 // emit emits e to the events app of the process's current configuration. It waits for a
@@ -144,10 +175,10 @@ func emit(current func() *App, e event) {
 			return // Caddy is exiting
 		}
 		select {
-		case <-app.emitter.opened:
-			app.emitter.events.Emit(app.emitter.ctx, e.name, e.data)
+		case <-app.opened:
+			app.events.Emit(app.ctx, e.name, e.data)
 			return
-		case <-app.emitter.closed: // it failed to start; another one may hold the process
+		case <-app.closed: // it failed to start; another one may hold the process
 		}
 	}
 }

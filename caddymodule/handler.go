@@ -239,7 +239,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	options.Aliases = aliases
 	options.Responses, options.Patterns = store, patterns
 	h.gateway = gateway.New(h.pool, options)
-	gateways.add(h.gateway)
+	inUse.add(h)
 	for _, alias := range options.Aliases {
 		h.pool.app.aliases = append(h.pool.app.aliases, alias.ID)
 	}
@@ -285,7 +285,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 // failed.
 func (h *Handler) Cleanup() error {
 	h.closeKeys()
-	gateways.remove(h.gateway)
+	inUse.remove(h)
 	if h.gateway != nil {
 		h.gateway.CloseSockets()
 	}

@@ -53,7 +53,6 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	}
 	file.Watch()
 	h.keyFile = file
-	keyFiles.add(file)
 	return nil
 }
 
@@ -61,7 +60,6 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 func (h *Handler) closeKeys() {
 	if h.keyFile != nil {
 		h.keyFile.Close()
-		keyFiles.remove(h.keyFile)
 	}
 }
 

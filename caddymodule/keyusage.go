@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -82,49 +81,25 @@ func callerOf(r *http.Request) string {
 const maxKeyLabels = 200
 
 var (
-	keyLimitDesc     = keyDesc("codex_key_limit", "Limit of an API key.")
-	keyUsedDesc      = keyDesc("codex_key_used", "What is used of the limit in its window.")
-	keyExhaustedDesc = keyDesc("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.")
+	keyLimitReading     = readKey("codex_key_limit", "Limit of an API key.")
+	keyUsedReading      = readKey("codex_key_used", "What is used of the limit in its window.")
+	keyExhaustedReading = readKey("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.")
 )
 
-// keyDesc describes a metric of a limit of a key.
-func keyDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, []string{"key", "user", "unit", "window"}, nil)
+// readKey returns a reading of a limit of a key.
+func readKey(name, help string) reading {
+	return read(name, help, "key", "user", "unit", "window")
 }
 
-// keyFiles are the files of keys of all configurations in use, for the metrics.
-var keyFiles keyFileSet
-
-// keyFileSet is a set of files of keys. The zero value is empty and ready to use.
-type keyFileSet struct {
-	mu    sync.Mutex
-	files []*apikeys.File // in the order in which they were added
-}
-
-func (s *keyFileSet) add(f *apikeys.File) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.files = append(s.files, f)
-}
-
-func (s *keyFileSet) remove(f *apikeys.File) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, other := range s.files {
-		if other == f {
-			s.files = append(s.files[:i:i], s.files[i+1:]...)
-			return
-		}
-	}
-}
-
-// keys returns the keys with limits, each id once, as many as metrics may have.
-func (s *keyFileSet) keys() (keys []*apikeys.Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// limitedKeys returns the keys with limits of all configurations in use, each id once, as
+// many as metrics may have.
+func limitedKeys() (keys []*apikeys.Key) {
 	seen := make(map[string]bool)
-	for _, f := range s.files {
-		for _, k := range f.Set().Keys {
+	for _, h := range inUse.all() {
+		if h.keyFile == nil {
+			continue
+		}
+		for _, k := range h.keyFile.Set().Keys {
 			if len(keys) == maxKeyLabels {
 				return keys
 			}
@@ -139,16 +114,13 @@ func (s *keyFileSet) keys() (keys []*apikeys.Key) {
 
 // collectKeys sends the values of the limits of keys.
 func collectKeys(to chan<- prometheus.Metric) {
-	for _, k := range keyFiles.keys() {
+	for _, k := range limitedKeys() {
 		for _, s := range ledger.Forecasts(&k.Key) {
 			labels := []string{k.ID, strings.ToValidUTF8(k.User, ""), string(s.Unit), s.Window.String()}
-			gauge := func(desc *prometheus.Desc, value float64) {
-				to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
-			}
-			gauge(keyLimitDesc, float64(s.Max))
-			gauge(keyUsedDesc, float64(s.Used))
+			send(to, keyLimitReading, s.Max, labels...)
+			send(to, keyUsedReading, s.Used, labels...)
 			if !s.Exhausted.IsZero() {
-				gauge(keyExhaustedDesc, float64(s.Exhausted.Unix()))
+				send(to, keyExhaustedReading, s.Exhausted.Unix(), labels...)
 			}
 		}
 	}

@@ -14,18 +14,10 @@ import (
 )
 
 // registered counts what handlers have registered globally.
-type registered struct{ gateways, emitters, memory, keyFiles int }
+type registered struct{ handlers, apps, memory int }
 
 func nowRegistered(h *Handler) (r registered) {
-	gateways.mu.Lock()
-	r.gateways = len(gateways.set)
-	gateways.mu.Unlock()
-	emitters.Lock()
-	r.emitters = len(emitters.apps)
-	emitters.Unlock()
-	keyFiles.mu.Lock()
-	r.keyFiles = len(keyFiles.files)
-	keyFiles.mu.Unlock()
+	r.handlers, r.apps = len(inUse.all()), len(startedApps.all())
 	r.memory, _ = memoryStores.References(h.ResponseStore.key())
 	return r
 }
@@ -45,7 +37,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, goroutines := nowRegistered(&Handler{ResponseStore: defaults}), runtime.NumGoroutine()
-	if before != (registered{2, 1, 1, 1}) {
+	if before != (registered{2, 1, 1}) {
 		t.Errorf("%+v", before)
 	}
 	for range 50 {
@@ -103,7 +95,7 @@ func TestCleanups(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if now := nowRegistered(other); now.memory != before.memory-1 || now.gateways != before.gateways-1 {
+	if now := nowRegistered(other); now.memory != before.memory-1 || now.handlers != before.handlers-1 {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// So that Caddy's own cleanup has something to let go of.
@@ -173,7 +165,7 @@ func TestLimitsInTime(t *testing.T) {
 	c.start(t)
 	m := sole(t, c.app)
 	pid(t, m)
-	w := m.current().monitor
+	w := m.current()
 	w.asking <- struct{}{} // somebody asks
 	gone, leave := context.WithCancel(t.Context())
 	leave()

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -23,6 +24,11 @@ const (
 	loginPoll = 2 * time.Second
 	// askEvery is the shortest pause between two questions for the limits of a spent plan.
 	askEvery = time.Minute
+	// lookupTimeout bounds the requests to an app-server that belong to no turn.
+	lookupTimeout = 5 * time.Second
+	// limitsAge is how long the limits of a plan are cached: Codex asks its provider
+	// for them.
+	limitsAge = 30 * time.Second
 )
 
 // logins holds the login of each app_server, by the part of the key that its processes
@@ -111,7 +117,7 @@ type loginWatch struct {
 }
 
 func (w *loginWatch) check(ctx context.Context) {
-	all := w.monitors()
+	all := w.processes()
 	if len(all) == 0 {
 		return // its first process is being made
 	}
@@ -124,20 +130,18 @@ func (w *loginWatch) check(ctx context.Context) {
 	}
 }
 
-// monitors returns the monitors of the login's processes, in the order of their numbers.
-func (l *login) monitors() []*monitor {
-	all := slices.DeleteFunc(monitors(), func(m *monitor) bool { return m.process.login != l })
-	slices.SortFunc(all, func(a, b *monitor) int {
-		if len(a.key) != len(b.key) {
-			return len(a.key) - len(b.key) // a number of fewer digits
-		}
-		return strings.Compare(a.key, b.key)
+// processes returns the login's processes, in the order of their numbers.
+func (l *login) processes() []*process {
+	all := slices.DeleteFunc(allProcesses(), func(p *process) bool { return p.login != l })
+	slices.SortFunc(all, func(a, b *process) int {
+		// A key with a number of fewer digits is shorter.
+		return cmp.Or(len(a.creator.key)-len(b.creator.key), strings.Compare(a.creator.key, b.creator.key))
 	})
 	return all
 }
 
 // report logs a change of the state and emits its event.
-func (w *loginWatch) report(all []*monitor) {
+func (w *loginWatch) report(all []*process) {
 	now := w.Status()
 	before := w.last
 	w.last = now
@@ -147,8 +151,8 @@ func (w *loginWatch) report(all []*monitor) {
 	w.unasked = now.State == loginstate.Spent
 	if now.State == loginstate.SignedOut {
 		w.refused = make(map[*process]appserver.LoginFiles)
-		for _, m := range all {
-			w.refused[m.process] = m.process.LoginFiles()
+		for _, p := range all {
+			w.refused[p] = p.LoginFiles()
 		}
 	}
 	first := all[0]
@@ -165,10 +169,10 @@ func (w *loginWatch) report(all []*monitor) {
 	case loginstate.Spent:
 		level, attrs = slog.LevelWarn, append(attrs, slog.String("reason", loginReason(now)), slog.String("resets_at", resets))
 	case loginstate.SignedOut:
-		home, _ := first.config.OperatorHome() // without it the id says where
+		home, _ := first.creator.cfg.OperatorHome() // without it the id says where
 		level, attrs = slog.LevelError, append(attrs, slog.String("reason", loginReason(now)), slog.String("codex_home", home))
 	}
-	first.process.logger().LogAttrs(context.Background(), level, "the login of the codex app-server has changed", attrs...)
+	first.logger().LogAttrs(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }
 
 // loginReason says why a login rests, in words of this server: those of the provider may
@@ -187,17 +191,17 @@ func loginReason(s loginstate.Status) string {
 
 // readAgain starts app-servers with the login's file if it has changed, and ends the rest
 // of the login once they have taken over.
-func (w *loginWatch) readAgain(all []*monitor) {
+func (w *loginWatch) readAgain(all []*process) {
 	missing := errors.Is(w.last.Reason, codexrpc.ErrNotLoggedIn)
 	old, ready := false, 0
-	for _, m := range all {
-		files, before := m.process.LoginFiles(), w.refused[m.process]
+	for _, p := range all {
+		files, before := p.LoginFiles(), w.refused[p]
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried:
 			old = true
-			if err := m.process.Restart(); err == nil { // else it is tried again
-				m.process.logger().Info("the file of the login has changed; codex is started with it", "app_server", m.id)
+			if err := p.Restart(); err == nil { // else it is tried again
+				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
 			}
 		case files.Ready && (same || files.Serving != files.Now):
 			old = true
@@ -213,14 +217,14 @@ func (w *loginWatch) readAgain(all []*monitor) {
 
 // askLimits asks Codex whether a spent plan may be used again: when it was spent, and
 // shortly before the end of its rest.
-func (w *loginWatch) askLimits(ctx context.Context, all []*monitor) {
+func (w *loginWatch) askLimits(ctx context.Context, all []*process) {
 	now := time.Now()
 	due := w.unasked || w.Status().RestsTo.Before(now.Add(2*loginPoll))
 	if !due || now.Before(w.asked.Add(askEvery)) {
 		return
 	}
-	for _, m := range all {
-		conn := m.process.Serving()
+	for _, p := range all {
+		conn := p.Serving()
 		if conn == nil {
 			continue
 		}
@@ -233,6 +237,40 @@ func (w *loginWatch) askLimits(ctx context.Context, all []*monitor) {
 		}
 		return
 	}
+}
+
+// rateLimits returns the limits of the login's plan, and nil if they are not known. It asks
+// a process that is ready, until ctx ends, and caches the answer.
+func (p *process) rateLimits(ctx context.Context) *codexrpc.RateLimits {
+	select {
+	case p.asking <- struct{}{}:
+		defer func() { <-p.asking }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if time.Since(p.asked) < limitsAge {
+		return p.limits
+	}
+	p.limits = nil
+	if p.Status().State != appserver.StateReady {
+		return nil
+	}
+	conn, err := p.Conn(ctx)
+	if err != nil {
+		return nil
+	}
+	limits, err := conn.RateLimits(ctx)
+	if err == nil {
+		p.limits = &limits
+	}
+	// An error is cached, too: a login by API key has no plan. So is a timeout, or else
+	// every caller would wait for it. A caller that has left proves nothing.
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		p.asked = time.Now()
+	}
+	return p.limits
 }
 
 // loginStatusOf returns what is known of a login. limits may be nil.

@@ -1,27 +1,30 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
-// metrics are the collectors of this process. They exist once, so that a reload keeps
-// their values; each configuration registers them again in its own registry. No label
-// has a value that a client can choose freely.
+// registry has the metrics of this process. They exist once, so that a reload keeps their
+// values; the registry of each configuration collects them. No label has a value that a
+// client can choose freely.
+var registry = prometheus.NewRegistry()
+
+// metrics are those that are counted as things happen.
 var metrics = struct {
-	requests, errors                                   *prometheus.CounterVec
-	answers, streams                                   prometheus.Gauge
-	duration, firstOutput, tokens                      *prometheus.HistogramVec
-	cached, reasoning                                  *prometheus.CounterVec
+	requests, errors, cached, reasoning, bufferAborted *prometheus.CounterVec
 	bufferStarted, bufferFlushed, toolCalls, truncated prometheus.Counter
 	duplicates, unwritable                             prometheus.Counter
-	bufferAborted                                      *prometheus.CounterVec
+	answers, streams                                   prometheus.Gauge
+	duration, firstOutput, tokens                      *prometheus.HistogramVec
 }{
 	requests: counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status"),
 	errors:   counterVec("codex_request_errors_total", "Requests that failed, before or within their answer, by the error's code.", "code"),
@@ -68,19 +71,19 @@ var (
 )
 
 func counter(name, help string) prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	return promauto.With(registry).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
 func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	return promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
 func gauge(name, help string) prometheus.Gauge {
-	return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	return promauto.With(registry).NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 }
 
 func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	return promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 func init() {
@@ -88,29 +91,17 @@ func init() {
 	for _, code := range apierror.Labels() {
 		metrics.errors.WithLabelValues(code)
 	}
+	registry.MustRegister(stateCollector{})
 }
 
-// collectors returns all collectors of this module.
-func collectors() []prometheus.Collector {
-	return []prometheus.Collector{
-		metrics.requests, metrics.errors, metrics.answers, metrics.streams,
-		metrics.duration, metrics.firstOutput, metrics.tokens, metrics.cached, metrics.reasoning,
-		metrics.bufferStarted, metrics.bufferFlushed, metrics.bufferAborted, metrics.toolCalls, metrics.truncated,
-		metrics.duplicates, metrics.unwritable,
-		stateCollector{},
-	}
-}
-
-// registerMetrics registers the collectors with the registry of a configuration, which
-// all of its handlers share.
+// registerMetrics adds the metrics to those of a configuration, which all of its handlers
+// share.
 func registerMetrics(ctx caddy.Context) error {
-	registry := ctx.GetMetricsRegistry()
-	for _, c := range collectors() {
-		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
-			return err
-		}
+	err := ctx.GetMetricsRegistry().Register(registry)
+	if _, twice := errors.AsType[prometheus.AlreadyRegisteredError](err); twice {
+		return nil
 	}
-	return nil
+	return err
 }
 
 const (
@@ -123,6 +114,24 @@ const (
 // modelLabels are the models that have a label: those that Codex lists and the
 // configured aliases, not a name that a client made up.
 var modelLabels = labels{limit: maxModelLabels}
+
+// learnModels gives the models that Codex lists their labels in the metrics. If it fails,
+// they count as "other".
+func (p *process) learnModels() {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+	defer cancel()
+	conn, err := p.Conn(ctx)
+	if err != nil {
+		return
+	}
+	models, err := conn.Models(ctx)
+	if err != nil {
+		return
+	}
+	for _, model := range models {
+		modelLabels.add(model.ID)
+	}
+}
 
 // labels is a bounded set of values of a label. No value is ever removed, since the
 // metrics keep it.

@@ -41,7 +41,7 @@ func (h *Handler) checkModels() error {
 		case seen[m.ID]:
 			return fmt.Errorf("%s is named twice", m.ID)
 		case m.Effort != "" && !slices.Contains(prompt.Efforts, m.Effort):
-			return fmt.Errorf("the effort of %s must be one of %s, not %q", m.ID, list(prompt.Efforts), m.Effort)
+			return fmt.Errorf("the effort of %s must be one of %s, not %q", m.ID, join(prompt.Efforts), m.Effort)
 		case m.ForceEffort && m.Effort == "":
 			return fmt.Errorf("%s has no effort to force", m.ID)
 		}

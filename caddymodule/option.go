@@ -156,7 +156,7 @@ func oneOf[T ~string](name string, field *T, byDefault T, allowed ...T) option {
 				*field = byDefault
 			}
 			if !slices.Contains(allowed, *field) {
-				return fmt.Errorf("must be one of %s, not %q", list(allowed), *field)
+				return fmt.Errorf("must be one of %s, not %q", join(allowed), *field)
 			}
 			return nil
 		},
@@ -235,12 +235,12 @@ func parseSize(d *caddyfile.Dispenser, arg string, into *int64) error {
 // isOneOf refuses a word that is not allowed.
 func isOneOf[T ~string](d *caddyfile.Dispenser, word T, allowed []T) error {
 	if !slices.Contains(allowed, word) {
-		return d.Errf("%q must be one of %s", word, list(allowed))
+		return d.Errf("%q must be one of %s", word, join(allowed))
 	}
 	return nil
 }
 
-func list[T ~string](words []T) string {
+func join[T ~string](words []T) string {
 	texts := make([]string, len(words))
 	for i, w := range words {
 		texts[i] = string(w)

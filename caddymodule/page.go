@@ -39,15 +39,15 @@ func pageRouteOf(path string) (route, bool) {
 // servePageStatus answers with the state of this handler's app-servers, as far as every
 // caller of the API may know it.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request) {
-	var all []*monitor
+	var all []*process
 	for _, m := range h.pool.members {
 		if p := m.current(); p != nil {
-			all = append(all, p.monitor)
+			all = append(all, p)
 		}
 	}
 	body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), all)}
 	for i, one := range body.AppServers {
-		body.AppServers[i] = one.Public(all[i].process.Status().Remedy)
+		body.AppServers[i] = one.Public(all[i].Status().Remedy)
 	}
 	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
 	writeJSON(w, body)

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/threads"
@@ -35,27 +37,71 @@ func init() {
 // stopAll stops all processes, including those of requests that Caddy did not wait for,
 // and waits until they have ended.
 func stopAll() {
-	processes.Range(func(_, value any) bool {
-		stopping.Go(value.(*process).Stop)
-		return true
-	})
+	for _, p := range allProcesses() {
+		stopping.Go(p.Stop)
+	}
 	stopping.Wait()
 }
 
-// process is a pooled app-server.
+// allProcesses returns the processes of the pool, ordered by id.
+func allProcesses() (all []*process) {
+	processes.Range(func(_, value any) bool {
+		if p, ok := value.(*process); ok { // not ok: it is being created
+			all = append(all, p)
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b *process) int { return strings.Compare(a.id, b.id) })
+	return all
+}
+
+// process is a pooled app-server. It emits events of its starts and ends.
 type process struct {
 	*appserver.Process
+	creator *member
+	id      string       // in events, metrics and the admin API
 	turns   atomic.Int64 // that run on it, of all configurations
-	monitor *monitor
-	creator *App
 
 	conversations *threads.Conversations
 	login         *login // that of all processes of its app_server
-	maxMemory     int64  // 0: no limit
 
 	mu      sync.Mutex
 	holders []*member // configurations; the process logs to the last one's log
 	held    bool      // there was a holder
+
+	posting sync.Mutex    // of changes
+	changes chan change   // nil before the start and after the end
+	done    chan struct{} // closed after the last event
+
+	asking chan struct{} // a semaphore: one goroutine asks for limits, the others wait for its answer
+	limits *codexrpc.RateLimits
+	asked  time.Time
+}
+
+// newProcess returns the process of a member. It is not started.
+func newProcess(m *member) *process {
+	p := &process{
+		Process: appserver.New(m.cfg, m.logger), creator: m, id: processID(m.key),
+		login: acquireLogin(m.loginKey()), asking: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	p.conversations = threads.NewConversations(m.conversations, p.login.memory, p.scarce)
+	return p
+}
+
+// start starts the process, and what follows it.
+func (p *process) start() {
+	changes := make(chan change, maxChanges)
+	p.changes = changes
+	p.SetObserver(p.observe)
+	go p.emitEvents(changes)
+	p.login.start()
+	p.Start()
+}
+
+// scarce reports whether the process uses more than half of the memory that it may use.
+func (p *process) scarce() bool {
+	limit := p.creator.cfg.MaxMemory
+	return limit > 0 && p.Status().Memory > limit/2
 }
 
 // emitter returns the app that emits the events of the process: that of the last holder
@@ -64,14 +110,14 @@ func (p *process) emitter() *App {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range slices.Backward(p.holders) {
-		if !m.app.emitter.isClosed() {
+		if !m.app.isClosed() {
 			return m.app
 		}
 	}
-	if !p.held && !p.creator.emitter.isClosed() {
-		return p.creator // it is about to hold the process
+	if !p.held && !p.creator.app.isClosed() {
+		return p.creator.app // it is about to hold the process
 	}
-	return newestEmitter()
+	return newestApp()
 }
 
 // hold adds a configuration to the holders. The process may be older than the
@@ -79,8 +125,24 @@ func (p *process) emitter() *App {
 func (p *process) hold(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holders = append(p.holders, m)
-	p.held = true
+	p.holders, p.held = append(p.holders, m), true
+	p.follow(m)
+}
+
+// release undoes hold. If the last holder is released, such as a configuration that
+// failed to start, its log is closed, and the process returns to the log of the holder
+// before it.
+func (p *process) release(m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holders = slices.DeleteFunc(p.holders, func(other *member) bool { return other == m })
+	if n := len(p.holders); n > 0 {
+		p.follow(p.holders[n-1])
+	}
+}
+
+// follow uses the log and the limits of a holder.
+func (p *process) follow(m *member) {
 	p.SetLogger(m.logger)
 	p.conversations.SetLimits(m.conversations)
 }
@@ -95,34 +157,18 @@ func (p *process) logger() *slog.Logger {
 	return p.creator.logger
 }
 
-// release undoes hold. If the last holder is released, such as a configuration that
-// failed to start, its log is closed, and the process returns to the log of the holder
-// before it.
-func (p *process) release(m *member) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.holders = slices.DeleteFunc(p.holders, func(other *member) bool { return other == m })
-	if n := len(p.holders); n > 0 {
-		p.SetLogger(p.holders[n-1].logger)
-		p.conversations.SetLimits(p.holders[n-1].conversations)
-	}
-}
-
 // Destruct stops the process in the background, since it may be called by the request
 // that loads a configuration. Caddy's exit waits for it.
 func (p *process) Destruct() error {
-	stopping.Go(p.end)
+	stopping.Go(func() {
+		p.Stop()
+		p.conversations.Close()
+		if _, err := logins.Delete(p.login.key); err != nil {
+			p.creator.logger.Error("ending the watch of a login", "error", err)
+		}
+		p.endEvents()
+	})
 	return nil
-}
-
-// end stops the process and then its monitor.
-func (p *process) end() {
-	p.Stop()
-	p.conversations.Close()
-	if _, err := logins.Delete(p.login.key); err != nil {
-		p.creator.logger.Error("ending the watch of a login", "error", err)
-	}
-	p.monitor.end()
 }
 
 // member is one process of a configuration's app-servers.
@@ -143,9 +189,7 @@ func (m *member) acquire() *process {
 	// LoadOrNew fails only if the constructor does.
 	value, _, _ := processes.LoadOrNew(m.key, func() (caddy.Destructor, error) {
 		p := newProcess(m)
-		p.monitor = newMonitor(m.key, m.cfg, p)
-		p.login.start()
-		p.Start()
+		p.start()
 		return p, nil
 	})
 	return value.(*process)
@@ -155,19 +199,6 @@ func (m *member) acquire() *process {
 func (m *member) loginKey() string {
 	key, _, _ := strings.Cut(m.key, "/")
 	return key
-}
-
-// newProcess returns the process of a member. It is not started.
-func newProcess(m *member) *process {
-	p := &process{Process: appserver.New(m.cfg, m.logger), creator: m.app, maxMemory: m.cfg.MaxMemory}
-	p.login = acquireLogin(m.loginKey())
-	p.conversations = threads.NewConversations(m.conversations, p.login.memory, p.scarce)
-	return p
-}
-
-// scarce reports whether the process uses more than half of the memory that it may use.
-func (p *process) scarce() bool {
-	return p.maxMemory > 0 && p.Status().Memory > p.maxMemory/2
 }
 
 // letGo releases a reference that acquire took.
@@ -223,19 +254,15 @@ func newStops() *stops {
 // Go runs stop in the background.
 func (s *stops) Go(stop func()) {
 	s.mu.Lock()
-	s.running++
-	s.mu.Unlock()
-	go func() {
-		defer s.done()
-		stop()
-	}()
-}
-
-func (s *stops) done() {
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running--
-	s.changed.Broadcast()
+	s.running++
+	go func() {
+		stop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running--
+		s.changed.Broadcast()
+	}()
 }
 
 // Wait waits until no function runs.

@@ -60,7 +60,7 @@ func (s *ResponseStore) complete() error {
 	}
 	switch {
 	case !slices.Contains(storeTypes, s.Type):
-		return fmt.Errorf("must be one of %s, not %q", list(storeTypes), s.Type)
+		return fmt.Errorf("must be one of %s, not %q", join(storeTypes), s.Type)
 	case s.Size != 0 && s.Type != storeMemory:
 		return fmt.Errorf("only %s has a size", storeMemory)
 	case s.Count != 0 && s.Type != storeStorage:

@@ -121,10 +121,10 @@ func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 		if p == nil || homes[home] {
 			continue
 		}
-		if limits := p.monitor.rateLimits(ctx); limits != nil {
+		if limits := p.rateLimits(ctx); limits != nil {
 			homes[home] = true
 			found = append(found, rateLimits{
-				p.monitor.id, limits.At.Unix(), limits.Plan, limits.Reached,
+				p.id, limits.At.Unix(), limits.Plan, limits.Reached,
 				newRateWindow(limits.Primary), newRateWindow(limits.Secondary),
 			})
 		}
