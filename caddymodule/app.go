@@ -63,12 +63,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 
 // register returns the member of a process, of which there may be several with the same
 // configuration. Handlers call it while they are provisioned, before the app starts.
-func (a *App) register(cfg appserver.Config, ordinal int, limits conversation.Limits) (*member, error) {
-	key, err := processKey(cfg)
-	if err != nil {
-		return nil, err
-	}
-	key = processOf(key, ordinal)
+func (a *App) register(cfg appserver.Config, ordinal int, limits conversation.Limits) *member {
+	key := processOf(processKey(cfg), ordinal)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, ok := a.members[key]
@@ -79,7 +75,7 @@ func (a *App) register(cfg appserver.Config, ordinal int, limits conversation.Li
 	if limits.Max > 0 { // else this handler keeps nothing, which is its pool's affair
 		m.conversations = limits
 	}
-	return m, nil
+	return m
 }
 
 // enter keeps the processes beyond the end of the configuration, until leave is called: a

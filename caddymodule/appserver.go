@@ -187,13 +187,9 @@ func absoluteDir(dir string) string {
 }
 
 // processKey returns a key that differs if anything in the configuration of a process does.
-func processKey(cfg appserver.Config) (string, error) {
-	encoded, err := json.Marshal(cfg)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(encoded)
-	return hex.EncodeToString(sum[:]), nil
+func processKey(cfg appserver.Config) string {
+	encoded, _ := json.Marshal(cfg) // it has nothing that cannot be encoded
+	return fmt.Sprintf("%x", sha256.Sum256(encoded))
 }
 
 // processOf returns the key of one of the processes with a configuration.

@@ -32,69 +32,69 @@ func init() {
 
 // configuredAppServers returns the app-servers of all codex handlers in a configuration,
 // each once, in the order of the configuration.
-func configuredAppServers(config []byte) ([]command.AppServer, error) {
-	var tree any
-	if err := json.Unmarshal(config, &tree); err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
-	}
-	var servers []command.AppServer
+func configuredAppServers(config []byte) (servers []command.AppServer, err error) {
 	known := make(map[string]bool)
 	repl := caddy.NewReplacer()
-	err := eachHandler(tree, func(h *Handler) error {
+	err = eachHandler(config, func(h *Handler) error {
 		if err := h.complete(); err != nil {
 			return err
 		}
 		for _, server := range h.AppServers {
-			cfg := server.resolve(repl)
-			key, err := processKey(cfg)
-			if err != nil {
-				return err
+			one := command.AppServer{Config: server.resolve(repl)}
+			key := processKey(one.Config)
+			if known[key] {
+				continue
 			}
-			if !known[key] {
-				known[key] = true
-				one := command.AppServer{Config: cfg}
-				for ordinal := range max(1, server.Processes) {
-					one.IDs = append(one.IDs, processID(processOf(key, ordinal)))
-				}
-				servers = append(servers, one)
+			known[key] = true
+			for ordinal := range max(1, server.Processes) {
+				one.IDs = append(one.IDs, processID(processOf(key, ordinal)))
 			}
+			servers = append(servers, one)
 		}
 		return nil
 	})
 	return servers, err
 }
 
+// configuredKeyFiles returns the files of keys of all codex handlers in a configuration,
+// each once.
+func configuredKeyFiles(config []byte) (files []string, err error) {
+	repl := caddy.NewReplacer()
+	err = eachHandler(config, func(h *Handler) error {
+		path, err := h.keyFilePath(repl)
+		if err == nil && path != "" && !slices.Contains(files, path) {
+			files = append(files, path)
+		}
+		return err
+	})
+	return files, err
+}
+
 // eachHandler calls do with each codex handler in a part of a configuration.
-func eachHandler(part any, do func(*Handler) error) error {
-	switch part := part.(type) {
-	case []any:
-		for _, element := range part {
-			if err := eachHandler(element, do); err != nil {
-				return err
-			}
+func eachHandler(part json.RawMessage, do func(*Handler) error) error {
+	var object map[string]json.RawMessage
+	var elements []json.RawMessage
+	err := json.Unmarshal(part, &object)
+	if err != nil && json.Unmarshal(part, &elements) != nil {
+		if !json.Valid(part) {
+			return fmt.Errorf("reading the configuration: %w", err)
 		}
-	case map[string]any:
-		if part["handler"] == "codex" {
-			return asHandler(part, do)
+		return nil // it has no parts
+	}
+	if string(object["handler"]) == `"codex"` {
+		h := new(Handler)
+		if err := json.Unmarshal(part, h); err != nil {
+			return fmt.Errorf("reading a codex handler: %w", err)
 		}
-		for _, name := range slices.Sorted(maps.Keys(part)) {
-			if err := eachHandler(part[name], do); err != nil {
-				return err
-			}
+		return do(h)
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		elements = append(elements, object[name])
+	}
+	for _, element := range elements {
+		if err := eachHandler(element, do); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// asHandler calls do with the handler that a part of a configuration is.
-func asHandler(part map[string]any, do func(*Handler) error) error {
-	encoded, err := json.Marshal(part)
-	if err != nil {
-		return err
-	}
-	h := new(Handler)
-	if err := json.Unmarshal(encoded, h); err != nil {
-		return fmt.Errorf("reading a codex handler: %w", err)
-	}
-	return do(h)
 }

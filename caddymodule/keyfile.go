@@ -1,12 +1,10 @@
 package caddymodule
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -76,25 +74,6 @@ func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 		return "", fmt.Errorf("api_keys_file: %w", err)
 	}
 	return path, nil
-}
-
-// configuredKeyFiles returns the files of keys of all codex handlers in a configuration,
-// each once.
-func configuredKeyFiles(config []byte) ([]string, error) {
-	var tree any
-	if err := json.Unmarshal(config, &tree); err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
-	}
-	var files []string
-	repl := caddy.NewReplacer()
-	err := eachHandler(tree, func(h *Handler) error {
-		path, err := h.keyFilePath(repl)
-		if err == nil && path != "" && !slices.Contains(files, path) {
-			files = append(files, path)
-		}
-		return err
-	})
-	return files, err
 }
 
 // authenticate checks the key that a request presents, if there are keys, and sets the

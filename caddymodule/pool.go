@@ -36,10 +36,7 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 		}
 		limits := server.Conversations.limits(server.Connect != "")
 		for ordinal := range max(1, server.Processes) {
-			m, err := app.register(cfg, ordinal, limits)
-			if err != nil {
-				return nil, fmt.Errorf("registering the app-server: %w", err)
-			}
+			m := app.register(cfg, ordinal, limits)
 			if slices.Contains(p.members, m) {
 				return nil, fmt.Errorf("app_server %d is the same as one before it; for more processes there is the option processes", i+1)
 			}

@@ -9,14 +9,11 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
-	"os/signal"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -44,18 +41,11 @@ Starts each app-server as it is configured, or the one that is named, beside tho
 Caddy that may run, and asks the model one short question. If something is wrong, it
 says what, and what to do. Run it as the user that Caddy runs as.`,
 	}
-	configFlags(cmd)
 	cmd.Flags().StringP("model", "m", models.Default, "The model to ask")
 	cmd.Flags().DurationP("timeout", "t", time.Minute, "How long the check of one app-server may take")
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		if err := check(ctx, cmd.OutOrStdout(), fl, configured); err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
-		return caddy.ExitCodeSuccess, nil
+	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+		return check(ctx, cmd.OutOrStdout(), fl, configured)
 	})
-	return cmd
 }
 
 // check checks the app-servers that the arguments name, or all.
@@ -95,12 +85,9 @@ func check(ctx context.Context, to io.Writer, fl caddycmd.Flags, configured Conf
 // check starts the app-server and asks its model. The error says what is wrong and what to
 // do.
 func (a *AppServer) check(ctx context.Context, to io.Writer, model string, number int) error {
-	changes := make(chan appserver.Status, 1)
 	process := appserver.New(a.Config, nil)
-	process.SetObserver(func(s appserver.Status) { offer(changes, s) })
 	defer process.Stop()
-	process.Start()
-	if err := awaitReady(ctx, process, changes); err != nil {
+	if err := startOnce(ctx, process); err != nil {
 		return err
 	}
 	fmt.Fprintf(to, "  ok: Codex %s runs\n", process.Status().Version)
@@ -117,35 +104,29 @@ func (a *AppServer) check(ctx context.Context, to io.Writer, model string, numbe
 	return nil
 }
 
-// offer puts a status into a channel of capacity 1, in the place of an older one.
-func offer(to chan appserver.Status, s appserver.Status) {
-	for {
-		select {
-		case to <- s:
-			return
-		default:
-		}
-		select {
-		case <-to:
-		default:
-		}
-	}
-}
-
-// awaitReady waits for the end of the first start.
-func awaitReady(ctx context.Context, process *appserver.Process, changes <-chan appserver.Status) error {
-	for {
-		switch s := process.Status(); s.State {
+// startOnce starts a process, and waits for the end of its first start.
+func startOnce(ctx context.Context, process *appserver.Process) error {
+	started := make(chan error, 1)
+	process.SetObserver(func(s appserver.Status) {
+		var err error
+		switch s.State {
 		case appserver.StateReady:
-			return nil
 		case appserver.StateBackoff, appserver.StateStopped:
-			return errors.New(s.Reason)
+			err = errors.New(s.Reason)
+		default:
+			return
 		}
 		select {
-		case <-changes:
-		case <-ctx.Done():
-			return errors.New("the app-server was not ready in time; see --timeout")
+		case started <- err:
+		default: // it is not the first
 		}
+	})
+	process.Start()
+	select {
+	case err := <-started:
+		return err
+	case <-ctx.Done():
+		return errors.New("the app-server was not ready in time; see --timeout")
 	}
 }
 
@@ -193,11 +174,8 @@ func askModel(ctx context.Context, process *appserver.Process, model string) *an
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": checkQuestion}}})
-	if err != nil {
-		return &answerError{Message: err.Error()}
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions", bytes.NewReader(body))
-	if err != nil {
+	request, failed := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions", bytes.NewReader(body))
+	if err = errors.Join(err, failed); err != nil {
 		return &answerError{Message: err.Error()}
 	}
 	request.Header.Set("Content-Type", "application/json")

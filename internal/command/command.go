@@ -3,12 +3,16 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,20 +50,34 @@ func (a *AppServer) is() string {
 	return program + ", CODEX_HOME " + home
 }
 
-// configFlags adds the flags that name a configuration.
-func configFlags(cmd *cobra.Command) {
+// withConfig adds to a command the flags that name a configuration, and what it runs. Its
+// context ends on Ctrl-C.
+func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, caddycmd.Flags) error) *cobra.Command {
 	cmd.Flags().StringP("config", "c", "", "Configuration file (default: the Caddyfile of this directory)")
 	cmd.Flags().StringP("adapter", "a", "", "Name of the config adapter to apply")
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		return caddy.ExitCodeSuccess, run(ctx, cmd, fl) // an error is another code
+	})
+	return cmd
+}
+
+// loadConfig returns the configuration that the flags name, as JSON, and its file. or says
+// what else may be named.
+func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
+	config, file, _, err = caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
+	if err == nil && file == "" {
+		err = errors.New("there is no Caddyfile in this directory; name " + or + "the configuration with --config")
+	}
+	return config, file, err
 }
 
 // read returns the app-servers of the configuration that the flags name.
 func (configured Configured) read(fl caddycmd.Flags) ([]AppServer, error) {
-	config, file, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
+	config, file, err := loadConfig(fl, "")
 	if err != nil {
 		return nil, err
-	}
-	if file == "" {
-		return nil, errors.New("there is no Caddyfile in this directory; name the configuration with --config")
 	}
 	servers, err := configured(config)
 	if err == nil && len(servers) == 0 {
@@ -77,10 +95,7 @@ func choose(servers []AppServer, args []string) (number int, err error) {
 	case len(args) == 0 && len(servers) == 1:
 		return 1, nil
 	}
-	wanted := ""
-	if len(args) == 1 {
-		wanted = args[0]
-	}
+	wanted := strings.Join(args, "")
 	home, _ := filepath.Abs(wanted)
 	for i := range servers {
 		own, _ := servers[i].Config.OperatorHome()
@@ -88,23 +103,21 @@ func choose(servers []AppServer, args []string) (number int, err error) {
 			return i + 1, nil
 		}
 	}
-	list := ""
-	for i := range servers {
-		list += fmt.Sprintf("\n  %s: %s", servers[i].title(i+1), servers[i].is())
-	}
+	problem := "which app_server? Name"
 	if wanted != "" {
-		return 0, fmt.Errorf("there is no app_server %q; name one by its number, its id or its CODEX_HOME:%s", wanted, list)
+		problem = fmt.Sprintf("there is no app_server %q; name", wanted)
 	}
-	return 0, fmt.Errorf("which app_server? Name one by its number, its id or its CODEX_HOME:%s", list)
+	problem += " one by its number, its id or its CODEX_HOME:"
+	for i := range servers {
+		problem += fmt.Sprintf("\n  %s: %s", servers[i].title(i+1), servers[i].is())
+	}
+	return 0, errors.New(problem)
 }
 
 // adminFlag adds the flag that names the admin API of the Caddy that runs.
 func adminFlag(cmd *cobra.Command) {
 	cmd.Flags().StringP("address", "", "", "Address of the admin API (if it is not the one of the configuration)")
 }
-
-// errNoAdmin means that no admin API can be asked.
-var errNoAdmin = errors.New("the configuration has no admin API (admin off)")
 
 // adminAddress returns the address of the admin API of the Caddy that runs.
 func adminAddress(fl caddycmd.Flags) (string, error) {
@@ -123,7 +136,7 @@ func adminAddress(fl caddycmd.Flags) (string, error) {
 		return "", fmt.Errorf("reading the configuration: %w", err)
 	}
 	if of.Admin.Disabled {
-		return "", errNoAdmin
+		return "", errors.New("the configuration has no admin API (admin off)")
 	}
 	return caddycmd.DetermineAdminAPIAddress("", config, file, fl.String("adapter"))
 }

@@ -1,7 +1,7 @@
 package command
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -28,27 +28,20 @@ func Key(configured KeyFiles) *cobra.Command {
 		Use:   "key <command>",
 		Short: "Makes, lists and revokes API keys in a file (api_keys_file)",
 	}
-	cmd.AddCommand(addKey(configured), listKeys(configured), revokeKey(configured))
+	cmd.AddCommand(configured.add(), configured.list(), configured.revoke())
 	return cmd
 }
 
-// keyCommand returns a command that works on the file of keys.
-func keyCommand(configured KeyFiles, cmd *cobra.Command, run func(cmd *cobra.Command, file string, args []string) error) *cobra.Command {
+// onFile returns a command that works on the file of keys.
+func (configured KeyFiles) onFile(cmd *cobra.Command, run func(cmd *cobra.Command, file string, args []string) error) *cobra.Command {
 	cmd.Flags().StringP("file", "f", "", "File of keys (default: the api_keys_file of the configuration)")
-	configFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
-			file, err := configured.choose(fl)
-			if err == nil {
-				err = run(cmd, file, args)
-			}
-			if err != nil {
-				return caddy.ExitCodeFailedStartup, err
-			}
-			return caddy.ExitCodeSuccess, nil
-		})(cmd, args)
-	}
-	return cmd
+	return withConfig(cmd, func(_ context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+		file, err := configured.choose(fl)
+		if err != nil {
+			return err
+		}
+		return run(cmd, file, fl.Args())
+	})
 }
 
 // choose returns the file of keys that the flags name, or the only one of the
@@ -57,12 +50,9 @@ func (configured KeyFiles) choose(fl caddycmd.Flags) (string, error) {
 	if file := fl.String("file"); file != "" {
 		return filepath.Abs(file)
 	}
-	config, name, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
+	config, name, err := loadConfig(fl, "the file of keys with --file, or ")
 	if err != nil {
 		return "", err
-	}
-	if name == "" {
-		return "", errors.New("there is no Caddyfile in this directory; name the file of keys with --file, or the configuration with --config")
 	}
 	files, err := configured(config)
 	switch {
@@ -76,7 +66,7 @@ func (configured KeyFiles) choose(fl caddycmd.Flags) (string, error) {
 	return files[0], nil
 }
 
-func addKey(configured KeyFiles) *cobra.Command {
+func (configured KeyFiles) add() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add <id> [--user <name>] [--expires <when>] [--models <models>] [--max-concurrent <n>] [--requests <n>/<window>] [--tokens <n>/<window>]",
 		Short: "Makes a key, and prints it once",
@@ -93,7 +83,7 @@ nowhere. A Caddy that runs takes the change by itself.`,
 	flags.String("max-concurrent", "", "How many turns may run at once")
 	flags.StringArray("requests", nil, "A limit of requests, such as 60/1m or 1000/day; may be repeated")
 	flags.StringArray("tokens", nil, "A limit of tokens, such as 500000/5h; may be repeated")
-	return keyCommand(configured, cmd, func(cmd *cobra.Command, file string, args []string) error {
+	return configured.onFile(cmd, func(cmd *cobra.Command, file string, args []string) error {
 		options, err := keyOptions(cmd)
 		if err != nil {
 			return err
@@ -139,9 +129,9 @@ func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 	return options, nil
 }
 
-func listKeys(configured KeyFiles) *cobra.Command {
+func (configured KeyFiles) list() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "Lists the keys of the file", Args: cobra.NoArgs}
-	return keyCommand(configured, cmd, func(cmd *cobra.Command, file string, _ []string) error {
+	return configured.onFile(cmd, func(cmd *cobra.Command, file string, _ []string) error {
 		keys, err := apikeys.List(file)
 		if err != nil {
 			return err
@@ -185,7 +175,7 @@ func limitsOf(k *apikeys.Key) string {
 	return strings.Join(limits, ", ")
 }
 
-func revokeKey(configured KeyFiles) *cobra.Command {
+func (configured KeyFiles) revoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke <id>...",
 		Short: "Removes keys from the file",
@@ -194,7 +184,7 @@ Removes the entries of keys from the file. A Caddy that runs refuses the keys
 within seconds; answers that have begun continue.`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	return keyCommand(configured, cmd, func(cmd *cobra.Command, file string, args []string) error {
+	return configured.onFile(cmd, func(cmd *cobra.Command, file string, args []string) error {
 		for _, id := range slices.Compact(slices.Clone(args)) {
 			if err := apikeys.Revoke(file, id); err != nil {
 				return err

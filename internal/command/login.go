@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
-	"os/signal"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
 // Login returns the command `caddy codex login`.
@@ -27,18 +28,11 @@ for a browser on any device, or with an API key from standard input. An app-serv
 named by its number in the configuration, its id or its CODEX_HOME. A Caddy that runs
 uses the new login at once. Run it as the user that Caddy runs as.`,
 	}
-	configFlags(cmd)
 	adminFlag(cmd)
 	cmd.Flags().BoolP("with-api-key", "", false, "Read an API key from standard input")
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		if err := signIn(ctx, cmd, fl, configured); err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
-		return caddy.ExitCodeSuccess, nil
+	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+		return signIn(ctx, cmd, fl, configured)
 	})
-	return cmd
 }
 
 // signIn runs codex login for the app-server that the arguments name, and lets a Caddy that
@@ -88,20 +82,19 @@ func signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags, configur
 
 // restart replaces those app-servers of the running Caddy that have these ids.
 func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
-	document, err := ask(ctx, fl)
-	if err != nil {
+	var document status.Document
+	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", &document); err != nil {
 		return 0, err
 	}
-	for i := range document.AppServers {
-		id := document.AppServers[i].ID
-		if !slices.Contains(ids, id) {
+	for _, s := range document.AppServers {
+		if !slices.Contains(ids, s.ID) {
 			continue
 		}
-		if failed := restartOne(ctx, fl, id); failed != nil {
+		if failed := restartOne(ctx, fl, s.ID); failed != nil {
 			err = errors.Join(err, failed)
-			continue
+		} else {
+			restarted++
 		}
-		restarted++
 	}
 	return restarted, err
 }
@@ -120,7 +113,7 @@ func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
 	defer cancel()
 	for {
 		var answer any
-		err := callAdmin(ctx, fl, "POST", "/codex/restart?app_server="+url.QueryEscape(id), &answer)
+		err := callAdmin(ctx, fl, http.MethodPost, "/codex/restart?app_server="+url.QueryEscape(id), &answer)
 		if err == nil {
 			return nil
 		}

@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/signal"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
@@ -40,26 +38,19 @@ Shows the state of each app-server and of its login: that of the Caddy that runs
 by its admin API, or else what the configuration and the files of the logins say.`,
 		Args: cobra.NoArgs,
 	}
-	configFlags(cmd)
 	adminFlag(cmd)
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		err := showStatus(ctx, cmd.OutOrStdout(), fl, configured)
-		if err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
-		return caddy.ExitCodeSuccess, nil
+	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+		return showStatus(ctx, cmd.OutOrStdout(), fl, configured)
 	})
-	return cmd
 }
 
 // showStatus writes the states of the running app-servers, or of the configured ones.
 func showStatus(ctx context.Context, to io.Writer, fl caddycmd.Flags, configured Configured) error {
-	document, failed := ask(ctx, fl)
+	var document status.Document
+	failed := callAdmin(ctx, fl, http.MethodGet, "/codex/status", &document)
 	switch {
 	case failed == nil:
-		return writeRunning(to, document)
+		return running.Execute(to, document)
 	case fl.String("address") != "":
 		return failed
 	}
@@ -98,15 +89,6 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 	return "no word of it"
 }
 
-// ask asks the admin API for the status.
-func ask(ctx context.Context, fl caddycmd.Flags) (*status.Document, error) {
-	document := new(status.Document)
-	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", document); err != nil {
-		return nil, err
-	}
-	return document, nil
-}
-
 // callAdmin calls the admin API of the Caddy that runs, and decodes its answer.
 func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, into any) error {
 	address, err := adminAddress(fl)
@@ -135,60 +117,20 @@ func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, into
 	return nil
 }
 
-// writeRunning writes the status of a Caddy that runs.
-func writeRunning(to io.Writer, document *status.Document) error {
-	var text strings.Builder
-	fmt.Fprintf(&text, "caddy-codex %s runs, with %d app-servers; %d turns run, %d wait.\n",
-		document.Version, len(document.AppServers), document.Turns.Running, document.Turns.Waiting)
-	for i := range document.AppServers {
-		writeAppServer(&text, &document.AppServers[i])
-	}
-	_, err := io.WriteString(to, text.String())
-	return err
-}
-
-func writeAppServer(text *strings.Builder, s *status.AppServer) {
-	fmt.Fprintf(text, "\n%s: %s", s.ID, s.State)
-	if s.Reason != "" {
-		fmt.Fprintf(text, " (%s)", s.Reason)
-	}
-	text.WriteByte('\n')
-	is := []string{s.Program + s.Address}
-	if s.Version != "" {
-		is = append(is, "codex "+s.Version)
-	}
-	if s.Home != "" {
-		is = append(is, "CODEX_HOME "+s.Home)
-	}
-	fmt.Fprintf(text, "  %s\n", strings.Join(is, ", "))
-	writeLogin(text, &s.Login)
-}
-
-// writeLogin writes what is known of a login.
-func writeLogin(text *strings.Builder, l *status.Login) {
-	fmt.Fprintf(text, "  login: %s", strings.ReplaceAll(l.State, "_", " "))
-	if l.Reason != "" {
-		fmt.Fprintf(text, " (%s)", l.Reason)
-	}
-	if l.Plan != "" {
-		fmt.Fprintf(text, ", plan %s", l.Plan)
-	}
-	if l.ResetsAt != nil {
-		fmt.Fprintf(text, ", resets at %s", l.ResetsAt.Local().Format(time.DateTime))
-	}
-	text.WriteByte('\n')
-	for _, w := range l.Windows {
-		fmt.Fprintf(text, "  %s: %g %% used", w.Window, w.UsedPercent)
-		if w.ResetsAt != nil {
-			fmt.Fprintf(text, ", resets at %s", w.ResetsAt.Local().Format(time.DateTime))
-		}
-		text.WriteByte('\n')
-	}
-	switch c := l.Credits; {
-	case c == nil || !c.Has:
-	case c.Unlimited:
-		text.WriteString("  credits: unlimited\n")
-	default:
-		fmt.Fprintf(text, "  credits: %s\n", c.Balance)
-	}
-}
+// running is the status of a Caddy that runs, from a [status.Document].
+var running = template.Must(template.New("").Funcs(template.FuncMap{
+	"words": func(state string) string { return strings.ReplaceAll(state, "_", " ") },
+	"local": func(at *time.Time) string { return at.Local().Format(time.DateTime) },
+}).Parse(`caddy-codex {{.Version}} runs, with {{len .AppServers}} app-servers; {{.Turns.Running}} turns run, {{.Turns.Waiting}} wait.
+{{range .AppServers}}
+{{.ID}}: {{.State}}{{with .Reason}} ({{.}}){{end}}
+  {{.Program}}{{.Address}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}
+{{- with .Login}}
+  login: {{words .State}}{{with .Reason}} ({{.}}){{end}}{{with .Plan}}, plan {{.}}{{end}}{{with .ResetsAt}}, resets at {{local .}}{{end}}
+{{- range .Windows}}
+  {{.Window}}: {{printf "%g" .UsedPercent}} % used{{with .ResetsAt}}, resets at {{local .}}{{end}}
+{{- end}}
+{{- with .Credits}}{{if .Has}}
+  credits: {{if .Unlimited}}unlimited{{else}}{{.Balance}}{{end}}
+{{- end}}{{end}}{{end}}
+{{end}}`))
