@@ -33,12 +33,11 @@ type App struct {
 	aliases    []string      // the aliases of models in all handlers; complete at Start
 	hasKeyFile bool          // a handler has a file of keys; complete at Start
 
-	mu            sync.Mutex
-	members       map[string]*member // by their keys
-	picking       int                // requests that have not picked a process yet
-	over          bool               // the configuration was cleaned up
-	releaseUsage  func()             // nil: the usage is not stored
-	releaseLedger func()             // nil: what keys have used is not stored
+	mu           sync.Mutex
+	members      map[string]*member // by their keys
+	picking      int                // requests that have not picked a process yet
+	over         bool               // the configuration was cleaned up
+	releaseBooks []func()
 }
 
 // CaddyModule returns the Caddy module information.
@@ -103,8 +102,7 @@ func (a *App) Start() error {
 	for _, m := range a.members {
 		m.hold()
 	}
-	a.keepUsage()
-	a.keepLedger()
+	a.keepBooks()
 	modelLabels.add(append(a.aliases, models.Default)...)
 	return nil
 }
@@ -124,11 +122,8 @@ func (a *App) Cleanup() error {
 	}
 	a.over = true
 	a.releaseUnused()
-	if a.releaseUsage != nil {
-		a.releaseUsage()
-	}
-	if a.releaseLedger != nil {
-		a.releaseLedger()
+	for _, release := range a.releaseBooks {
+		release()
 	}
 	return nil
 }

@@ -14,31 +14,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// ledger counts what the keys of this process have used. A reload keeps it.
-var ledger = quota.New(time.Now)
-
-// ledgerKeeper stores the ledger, so that it survives a restart, and reads what other nodes
-// have counted.
-var ledgerKeeper = quota.NewKeeper(ledger)
-
-// restoreTimeout bounds how long a start waits for what the keys have used before.
-const restoreTimeout = 3 * time.Second
-
-// keepLedger stores the ledger in the storage of the app's configuration if a handler has
-// a file of keys. No request is served before it was restored, if that takes a moment.
-func (a *App) keepLedger() {
-	if !a.hasKeyFile {
-		return
-	}
-	id, err := caddy.InstanceID()
-	if err != nil {
-		a.logger.Error("what API keys have used is not stored", "error", err)
-		return
-	}
-	a.releaseLedger = ledgerKeeper.Hold(ledger.Place(a.storage, id.String(), a.logger))
-	ledgerKeeper.WaitRestored(restoreTimeout)
-}
-
 // openKeys reads the file of keys and begins to watch it until Cleanup.
 func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	path, err := h.keyFilePath(repl)

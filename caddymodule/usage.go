@@ -4,18 +4,50 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"regexp"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// book holds the usage of this process. A reload keeps it.
-var book = usage.New()
+// book holds the usage of this process, and ledger what keys have used. A reload keeps
+// them.
+var (
+	book   = usage.New()
+	ledger = quota.New(time.Now)
+)
+
+// The keepers store them, so that they survive a restart. That of the ledger also reads
+// what other nodes have counted.
+var (
+	bookKeeper   = usage.NewKeeper(book)
+	ledgerKeeper = quota.NewKeeper(ledger)
+)
+
+// restoreTimeout bounds how long a start waits for what the keys have used before.
+const restoreTimeout = 3 * time.Second
+
+// keepBooks stores the usage in the storage of the app's configuration, and what keys have
+// used if a handler has a file of keys. No request is served before that was restored, if it
+// takes a moment. Without an instance id, which distinguishes the nodes that share the
+// storage, all is lost when Caddy exits.
+func (a *App) keepBooks() {
+	id, err := caddy.InstanceID()
+	if err != nil {
+		a.logger.Error("usage is not stored: the id of this instance of Caddy cannot be read", "error", err)
+		return
+	}
+	a.releaseBooks = append(a.releaseBooks, bookKeeper.Hold(usage.Place(a.storage, id.String(), a.logger)))
+	if a.hasKeyFile {
+		a.releaseBooks = append(a.releaseBooks, ledgerKeeper.Hold(ledger.Place(a.storage, id.String(), a.logger)))
+		ledgerKeeper.WaitRestored(restoreTimeout)
+	}
+}
 
 // userOf returns the user who sent a request, as one of the keys or another handler has
 // authenticated it, in a form that can be stored. Empty: the request is not
@@ -36,30 +68,6 @@ func userOf(r *http.Request) string {
 // likeUnnamed matches the names of unnamed keys, with any number of the prefixes that
 // userOf adds to other users with such a name. Two users never get the same name.
 var likeUnnamed = regexp.MustCompile(`^(?:user:)*key-[0-9]+$`)
-
-// keeper stores the book, so that it survives a restart.
-var keeper = usage.NewKeeper(book)
-
-// usageKey returns the key of the book in Caddy's storage. It contains the id of this
-// instance, since several instances may share one storage.
-func usageKey() (string, error) {
-	id, err := caddy.InstanceID()
-	if err != nil {
-		return "", fmt.Errorf("reading the id of this instance of Caddy: %w", err)
-	}
-	return "codex/usage/" + id.String() + ".json", nil
-}
-
-// keepUsage stores the book in the storage of the app's configuration. Without an
-// instance id it is not stored, and is lost when Caddy exits.
-func (a *App) keepUsage() {
-	key, err := usageKey()
-	if err != nil {
-		a.logger.Error("usage is not stored", "error", err)
-		return
-	}
-	a.releaseUsage = keeper.Hold(usage.Place{Storage: a.storage, Key: key, Logger: a.logger})
-}
 
 // The values of the option usage.
 const (

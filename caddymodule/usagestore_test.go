@@ -11,17 +11,18 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // TestUsageFileMode: if Caddy's storage is a directory, only Caddy's user can read the usage,
 // whatever the umask, and also if the file was readable for others before.
 func TestUsageFileMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
-	key, err := usageKey()
+	id, err := caddy.InstanceID()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(caddy.DefaultStorage.Path, filepath.FromSlash(key))
+	file := filepath.Join(caddy.DefaultStorage.Path, filepath.FromSlash(usage.Place(nil, id.String(), nil).Key))
 	for _, loosened := range []bool{false, true} {
 		if loosened {
 			if err := os.Chmod(file, 0o644); err != nil {

@@ -15,7 +15,6 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 

@@ -2,19 +2,16 @@ package quota
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
 
 const (
-	// documentVersion is the only version that this release reads.
-	documentVersion = 1
-	// maxDocument bounds a document that is read, in bytes.
-	maxDocument = 64 << 20
 	// maxAccounts bounds the accounts of a document.
 	maxAccounts = 100_000
 	// maxParts bounds the parts of a window in a document: a month has 31.
@@ -25,8 +22,7 @@ const (
 
 // document is a ledger as it is stored. A node reads those of the others as well.
 type document struct {
-	Version  int                              `json:"version"`
-	ID       string                           `json:"id"`       // see Ledger.id
+	storedbook.Header
 	At       int64                            `json:"at"`       // when it was stored, in Unix seconds
 	Accounts map[string]map[string][][2]int64 `json:"accounts"` // number and count of each part, by account and measure
 }
@@ -61,7 +57,10 @@ func (l *Ledger) Document() (any, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	d := &document{Version: documentVersion, ID: l.id, At: now.Unix(), Accounts: make(map[string]map[string][][2]int64)}
+	d := &document{
+		Header: storedbook.Header{Version: storedbook.Version, ID: l.id}, At: now.Unix(),
+		Accounts: make(map[string]map[string][][2]int64),
+	}
 	for name, a := range l.accounts {
 		stored := make(map[string][][2]int64)
 		for m := range a.used {
@@ -117,28 +116,18 @@ func (l *Ledger) Restore(content []byte) error {
 	return nil
 }
 
-// Owns reports whether a document is an older copy of this ledger.
-func (l *Ledger) Owns(content []byte) (bool, error) {
-	d, _, err := decode(content)
-	if err != nil {
-		return false, err
-	}
+// Owns reports whether the documents with an ID are older copies of this ledger.
+func (l *Ledger) Owns(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return d.ID == l.id, nil
+	return id == l.id
 }
 
 // decode reads a document and its accounts.
 func decode(content []byte) (*document, map[string]map[measure]counts, error) {
-	if len(content) > maxDocument {
-		return nil, nil, fmt.Errorf("it has %d bytes, more than %d", len(content), maxDocument)
-	}
 	d := new(document)
-	if err := json.Unmarshal(content, d); err != nil {
+	if err := storedbook.Decode(content, d); err != nil {
 		return nil, nil, err
-	}
-	if d.Version != documentVersion {
-		return nil, nil, fmt.Errorf("its version is %d, not %d", d.Version, documentVersion)
 	}
 	if len(d.Accounts) > maxAccounts {
 		return nil, nil, fmt.Errorf("it has %d accounts", len(d.Accounts))

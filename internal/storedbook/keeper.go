@@ -34,10 +34,41 @@ type Book interface {
 	Changes() uint64
 	// Restore adds the counts of a document to the book, which continues the book of the
 	// document. The error means that the document cannot be read.
-	Restore(content []byte) error
-	// Owns reports whether a document is an older copy of this book. The error is that of
-	// Restore.
-	Owns(content []byte) (bool, error)
+	Restore(document []byte) error
+	// Owns reports whether the documents with an ID are older copies of this book.
+	Owns(id string) bool
+}
+
+// Header begins each document.
+type Header struct {
+	Version int    `json:"version"` // [Version]
+	ID      string `json:"id"`      // of the book, and of those that continue it
+}
+
+const (
+	// Version is the only version of documents that this release reads.
+	Version = 1
+	// maxDocument bounds a document that is read, in bytes. The largest possible book of
+	// the usage takes 30 MB.
+	maxDocument = 64 << 20
+)
+
+func (h *Header) check() error {
+	if h.Version != Version {
+		return fmt.Errorf("its version is %d, not %d", h.Version, Version)
+	}
+	return nil
+}
+
+// Decode reads a document into a struct that embeds a [Header].
+func Decode(content []byte, into interface{ check() error }) error {
+	if len(content) > maxDocument {
+		return fmt.Errorf("it has %d bytes, more than %d", len(content), maxDocument)
+	}
+	if err := json.Unmarshal(content, into); err != nil {
+		return err
+	}
+	return into.check()
 }
 
 // Storage keeps documents. Caddy's storage implements it.
@@ -200,18 +231,17 @@ func (k *Keeper) load(at *hold) bool {
 		at.failed(k.what+" of before cannot be loaded", err)
 		return false
 	}
+	var header Header
 	if !k.restored {
-		if err = k.book.Restore(content); err == nil {
-			k.restored, at.loaded = true, true
-			return true
-		}
-	} else if owns, failed := k.book.Owns(content); owns {
-		at.loaded = true
-		return true
-	} else if err = failed; err == nil {
+		err = k.book.Restore(content)
+	} else if err = Decode(content, &header); err == nil && !k.book.Owns(header.ID) {
 		err = errOther
 	}
-	at.loaded = k.setAside(at, content, err)
+	if err == nil {
+		k.restored, at.loaded = true, true
+	} else {
+		at.loaded = k.setAside(at, content, err)
+	}
 	return at.loaded
 }
 

@@ -18,7 +18,7 @@ func TestClockSetBack(t *testing.T) {
 	at(ahead, now.AddDate(70, 0, 0))
 	later := New()
 	at(later, now)
-	later.restore(first(ahead.document()))
+	restore(t, later, ahead)
 	at(later, now)
 	at(ahead, now)
 	at(ahead, now)

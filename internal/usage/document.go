@@ -2,24 +2,31 @@ package usage
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
 
-const (
-	// documentVersion is the only version that this release reads.
-	documentVersion = 1
-	// maxDocument bounds a document that is read, in bytes. The largest possible
-	// book takes 30 MB.
-	maxDocument = 64 << 20
-)
+// saveInterval is how often a changed book is stored.
+const saveInterval = time.Minute
+
+// NewKeeper returns a keeper of a book.
+func NewKeeper(b *Book) *storedbook.Keeper {
+	return storedbook.NewKeeper(b, "the usage", saveInterval)
+}
+
+// Place returns where the book of a node with an id is stored. Several nodes may share one
+// storage.
+func Place(storage storedbook.Storage, id string, log *slog.Logger) storedbook.Place {
+	return storedbook.Place{Storage: storage, Key: "codex/usage/" + id + ".json", Logger: log}
+}
 
 // document is a book as it is stored.
 type document struct {
-	Version  int                 `json:"version"`
-	ID       string              `json:"id"`    // see Book.id
+	storedbook.Header
 	Since    int64               `json:"since"` // Unix time in seconds
 	Accounts map[string]*account `json:"accounts"`
 	Entries  []Entry             `json:"entries"` // the newest first
@@ -27,15 +34,9 @@ type document struct {
 
 // decode reads a document. It returns an error if any part cannot be read.
 func decode(content []byte) (*document, error) {
-	if len(content) > maxDocument {
-		return nil, fmt.Errorf("it has %d bytes, more than %d", len(content), maxDocument)
-	}
 	d := new(document)
-	if err := json.Unmarshal(content, d); err != nil {
+	if err := storedbook.Decode(content, d); err != nil {
 		return nil, err
-	}
-	if d.Version != documentVersion {
-		return nil, fmt.Errorf("its version is %d, not %d", d.Version, documentVersion)
 	}
 	for user, a := range d.Accounts {
 		if a == nil {
@@ -50,14 +51,13 @@ func decode(content []byte) (*document, error) {
 	return d, nil
 }
 
-// document returns a copy of the book and its number of changes. Turns wait for
+// Document returns a copy of the book and its number of changes. Turns wait for
 // the copy only.
-func (b *Book) document() (d *document, changes uint64) {
+func (b *Book) Document() (any, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	d = &document{
-		Version:  documentVersion,
-		ID:       b.id,
+	d := &document{
+		Header:   storedbook.Header{Version: storedbook.Version, ID: b.id},
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
 		Entries:  b.ring.newest(func(*Entry) bool { return true }),
@@ -68,16 +68,27 @@ func (b *Book) document() (d *document, changes uint64) {
 	return d, b.changes
 }
 
-// changed returns how often the book has changed.
-func (b *Book) changed() uint64 {
+// Changes returns how often the book has changed.
+func (b *Book) Changes() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changes
 }
 
-// restore adds the counts of a document. The book, which must not have been stored
+// Owns reports whether the documents with an ID are older copies of this book.
+func (b *Book) Owns(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return id == b.id
+}
+
+// Restore adds the counts of a document. The book, which must not have been stored
 // yet, continues the book of the document.
-func (b *Book) restore(d *document) {
+func (b *Book) Restore(content []byte) error {
+	d, err := decode(content)
+	if err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.changes++
@@ -89,13 +100,9 @@ func (b *Book) restore(d *document) {
 	for user, a := range d.Accounts {
 		b.account(user).add(a, now)
 	}
-	b.prepend(d.Entries)
-}
-
-// prepend adds older entries, as far as there is room.
-func (b *Book) prepend(newestFirst []Entry) {
-	all := append(b.ring.newest(func(*Entry) bool { return true }), newestFirst...)
-	all = all[:min(len(all), maxEntries)]
-	slices.Reverse(all)
-	b.ring = ring{entries: all}
+	older := append(b.ring.newest(func(*Entry) bool { return true }), d.Entries...)
+	older = older[:min(len(older), maxEntries)]
+	slices.Reverse(older)
+	b.ring = ring{entries: older}
+	return nil
 }
