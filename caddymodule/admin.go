@@ -13,7 +13,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
@@ -57,6 +59,7 @@ func adminRoute(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler 
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), allProcesses())}
 	body.Turns.Running, body.Turns.Waiting, _ = queue()
+	body.Requests = requestsOf(func(string) bool { return true })
 	return writeAdmin(w, body)
 }
 
@@ -104,6 +107,30 @@ func statusOf(ctx context.Context, p *process) status.AppServer {
 		one.RetryAt = &s.RetryAt
 	}
 	return one
+}
+
+// liveRequests are the requests under way of all handlers. A reload keeps them.
+var liveRequests live.Set
+
+// maxRequests bounds the requests under way that are listed.
+const maxRequests = 50
+
+// requestsOf returns the requests under way of the users for which wanted returns true, the
+// oldest first, and after them those whose turns are parked.
+func requestsOf(wanted func(user string) bool) []live.Request {
+	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
+	for _, p := range allProcesses() {
+		ids[p.Process] = p.id
+		for _, r := range p.conversations.Parked() {
+			if wanted(r.User) && len(found) < maxRequests {
+				found = append(found, r)
+			}
+		}
+	}
+	for i := range found {
+		found[i].AppServer = ids[found[i].Process]
+	}
+	return found
 }
 
 // restarted is the body of POST /codex/restart.

@@ -112,7 +112,8 @@ type Handler struct {
 	Hosts []string `json:"hosts,omitempty"`
 
 	// Whose usage /v1/usage and /v1/usage/raw show: `own`, that of the caller's
-	// user, or `all`, that of all users of this Caddy. Default: `own`.
+	// user, or `all`, that of all users of this Caddy; and whose requests the page lists.
+	// Default: `own`.
 	Usage string `json:"usage,omitempty"`
 
 	// The realm of the users. In a realm, users with one name are one user: for the usage,
@@ -262,6 +263,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		Tools:         h.ToolOptions,
 		StopGrace:     time.Duration(*h.StopAfterToolsGrace),
 		Running:       runningResponses,
+		Live:          &liveRequests,
 		Observer:      observer{turns: ctx.Logger().Named(turnLogger)},
 		User:          h.accountOf,
 		OwnDeadlines:  ownDeadlines,

@@ -37,7 +37,7 @@ func pageRouteOf(path string) (route, bool) {
 }
 
 // servePageStatus answers with the state of this handler's app-servers, as far as every
-// caller of the API may know it.
+// caller of the API may know it, and with the requests whose usage the caller may see.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request) {
 	var all []*process
 	for _, m := range h.pool.members {
@@ -50,5 +50,7 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request) {
 		body.AppServers[i] = one.Public(all[i].Status().Remedy)
 	}
 	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
+	account := h.accountOf(r)
+	body.Requests = requestsOf(func(user string) bool { return h.Usage == usageAll || user == account })
 	writeJSON(w, body)
 }

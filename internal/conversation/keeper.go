@@ -218,6 +218,15 @@ func (k *Keeper[T]) Counts() (kept, parked int) {
 	return k.order.Len(), k.parked
 }
 
+// Each calls f with each thread, the oldest first. f must be quick and must not call back.
+func (k *Keeper[T]) Each(f func(T)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for e := k.order.Front(); e != nil; e = e.Next() {
+		f(e.Value.(*Kept[T]).Thread)
+	}
+}
+
 // SetLimits changes the limits, for what is kept already as well. It keeps as long
 // as it was to be kept.
 func (k *Keeper[T]) SetLimits(limits Limits) {

@@ -133,6 +133,7 @@ func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.P
 
 // use records the login of a choice's process, which the choice holds until done.
 func (c *choice) use(lease Lease, login *loginstate.Login, done func()) {
+	c.live.Use(c.place.Process)
 	tried := login.Try()
 	c.login, c.movable = login, len(lease.Statuses()) > 1
 	c.closed = func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
@@ -50,6 +51,7 @@ type Options struct {
 	Instructions Instructions               // empty: InstructionsAuto
 	Responses    responsestore.Store        // keeps responses; nil: they are not kept
 	Running      *objects.Running           // the responses under way, over reloads; nil: only these
+	Live         *live.Set                  // the requests under way, of several gateways; nil: only these
 	Observer     Observer                   // nil: nobody observes
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
 	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream:
@@ -90,6 +92,9 @@ func New(upstream Upstream, opts Options) *Gateway {
 	}
 	if opts.Running == nil {
 		opts.Running = objects.NewRunning()
+	}
+	if opts.Live == nil {
+		opts.Live = new(live.Set)
 	}
 	return &Gateway{
 		upstream: upstream,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -182,9 +183,10 @@ func (c *choice) keep(user string) {
 		Hash: *k.after, User: user, Bytes: size,
 		Thread: &threads.Kept{
 			Thread: c.thread, Place: c.place, Spent: c.options.Spent.Add(c.usage),
-			Waits: rest.Waits, Schema: k.schema,
+			Waits: rest.Waits, Schema: k.schema, Request: c.live.Request(),
 		},
 	}
+	kept.Thread.Request.Since = time.Now()
 	c.thread = nil
 	k.in.Put(kept, k.handOver())
 	c.closed() // the thread does not hold its process

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -33,6 +34,7 @@ type responder interface {
 
 // respond runs the turns of a request and gives the client what they say.
 func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) requestOutcome {
+	x.live.Enter(live.Running)
 	setHeaders(x.w.Header(), req)
 	g.showLimits(x)
 	to := g.newResponder(x, req)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
@@ -24,6 +25,7 @@ type exchange struct {
 	grants  []*quota.Grant // of its turns
 	input   int64          // estimated tokens of the input of each turn, if they are limited
 	arrived time.Time
+	live    *live.Entry // nil until the request is decoded
 
 	lease   Lease
 	body    *budget.Claim // of the body and of what the request refers to
@@ -34,7 +36,7 @@ type exchange struct {
 }
 
 func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	return &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now(), cleanup: make([]func(), 0, 7)}
+	return &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now(), cleanup: make([]func(), 0, 8)}
 }
 
 // atEnd registers f to be called by close.
@@ -163,12 +165,23 @@ func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (dec
 	if apiErr := g.acquireTurns(x, decoded.Choices()); apiErr != nil {
 		return nil, apiErr
 	}
+	g.show(x, c.route(), decoded)
 	leave, apiErr := g.admit(ctx, x.user, decoded.Choices())
 	if apiErr != nil {
 		return nil, apiErr
 	}
 	x.atEnd(leave)
+	x.live.Enter(live.Starting)
 	return decoded, nil
+}
+
+// show lists the request among those that are under way, until its end.
+func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) {
+	x.live = g.opts.Live.Begin(live.Request{
+		ID: requestID(x.r), User: x.user, Route: string(route), Model: decoded.ModelID(),
+		Choices: decoded.Choices(), Since: x.arrived,
+	})
+	x.atEnd(x.live.End)
 }
 
 // readBody reads the body of a request. Caddy's own limit (request_body) may be lower than

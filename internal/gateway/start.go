@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -25,6 +26,7 @@ type choice struct {
 	thread     *codexrpc.Thread
 	machine    *turn.Machine
 	closed     func() // called once the thread is unloaded
+	live       *live.Entry
 	usage      codexrpc.Usage
 	finish     turn.FinishReason // empty: the turn has failed
 	report     turn.Report       // once the turn has ended for its client
@@ -60,7 +62,7 @@ func newChoices(x *exchange, req *request) []*choice {
 	for i := range choices {
 		options := req.options
 		options.Choice = i
-		choices[i] = &choice{index: i, input: x.input}
+		choices[i] = &choice{index: i, input: x.input, live: x.live}
 		if len(x.grants) > 0 {
 			if choices[i].grant = x.grants[i]; x.grants[i].LimitsTokens() {
 				options.Budget = x.grants[i]

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -47,7 +48,7 @@ func TestWakeAfterFailure(t *testing.T) {
 		s, w := newTestResponder(t)
 		group := &turnGroup{to: s}
 		newConsumer := func() *consumer {
-			return &consumer{group: group, choice: &choice{login: new(loginstate.Login), machine: turn.New(turn.Options{})}}
+			return &consumer{group: group, choice: &choice{login: new(loginstate.Login), machine: turn.New(turn.Options{}), live: new(live.Set).Begin(live.Request{})}}
 		}
 		failed, other := newConsumer(), newConsumer()
 		time.Sleep(headerDelay)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -157,6 +158,7 @@ func (c *consumer) Consume(outputs []turn.Output) error {
 		c.choice.login.Worked()
 	}
 	c.choice.observe(outputs)
+	c.choice.live.Add(characters(outputs))
 	c.choice.kept.fold(outputs, c.choice.options.OutputMode)
 	if outputs[0].Kind != turn.OutputFailure {
 		c.group.settle(c.choice, true)
@@ -169,6 +171,14 @@ func (c *consumer) Consume(outputs []turn.Output) error {
 		outputs, c.failure = outputs[:last], outputs[last].Err
 	}
 	return c.group.write(c.choice, outputs)
+}
+
+// characters counts the characters of outputs.
+func characters(outputs []turn.Output) (sum int) {
+	for i := range outputs {
+		sum += utf8.RuneCountInString(outputs[i].Text)
+	}
+	return sum
 }
 
 // NextWake returns when the responder wants to be woken.

@@ -1,13 +1,19 @@
 // Package status has the document of the admin API's GET /codex/status.
 package status
 
-import "time"
+import (
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/live"
+)
 
 // Document is the body of GET /codex/status. Times are in RFC 3339.
 type Document struct {
 	Version    string      `json:"version"` // of this module
 	AppServers []AppServer `json:"app_servers"`
 	Turns      Turns       `json:"turns"`
+	// Requests are the oldest that are under way, and those whose turns are parked.
+	Requests []live.Request `json:"requests"`
 }
 
 // Turns counts the turns of all handlers.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/live"
 )
 
 // Conversations keeps threads of one app-server after their turns, so that the next
@@ -71,6 +72,20 @@ func (c *Conversations) Stats() Stats {
 	}
 }
 
+// Parked returns the requests whose turns wait for the results of their calls, the oldest
+// first.
+func (c *Conversations) Parked() []live.Request {
+	var parked []live.Request
+	c.keeper.Each(func(kept *Kept) {
+		if len(kept.Waits) > 0 {
+			r := kept.Request
+			r.State = live.Parked
+			parked = append(parked, r)
+		}
+	})
+	return parked
+}
+
 // Follow drops the threads that are not on the connection that serves new turns: an
 // app-server that was replaced ends when its last thread has gone.
 func (c *Conversations) Follow(serving *codexrpc.Conn) {
@@ -110,6 +125,8 @@ type Kept struct {
 	Spent  codexrpc.Usage // by all of its turns
 	Waits  []string       // ids of the calls whose results its turn waits for
 	Schema string         // of the answers of that turn
+	// Request is the last request, at the end of its answer.
+	Request live.Request
 }
 
 // endTimeout bounds the end of a turn whose model response is complete.

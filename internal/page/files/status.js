@@ -1,4 +1,4 @@
-// The view of the state: app-servers and logins, plans, usage, the latest turns.
+// The view of the state: requests, app-servers and logins, plans, usage, the latest turns.
 
 import { byId, el, problem, svg } from './dom.js';
 import { age, bytes, clock, number, until, words } from './format.js';
@@ -15,20 +15,25 @@ export function showStatus(status, usage, turns) {
     ...tile('Requests', number(usage.requests), usage.errors ? `${number(usage.errors)} failed` : 'none failed'),
     ...tile('Tokens', number(total.total_tokens), `${number(total.prompt_tokens)} in, ${number(total.completion_tokens)} out`),
   );
-  keepOpen(byId('servers'), () =>
-    byId('servers').replaceChildren(...(status.app_servers ?? []).map(card)),
-  );
-  byId('usage').replaceChildren(...usageParts(usage));
-  byId('recent').replaceChildren(recent(turns.data ?? []));
+  replace('requests', [underWay(status.requests ?? [])]);
+  replace('servers', (status.app_servers ?? []).map(card));
+  replace('usage', usageParts(usage));
+  replace('recent', [recent(turns.data ?? [])]);
 }
 
 const tile = (name, value, note) => [el('div', {}, el('dt', {}, name), el('dd', {}, el('span', { class: 'big' }, value), note && el('span', { class: 'note' }, note)))];
 
-// keepOpen keeps open what the person has opened, while the elements are replaced.
-function keepOpen(element, replace) {
-  const open = [...element.querySelectorAll('details')].map((details) => details.open);
-  replace();
-  for (const [i, details] of [...element.querySelectorAll('details')].entries()) details.open = open[i] ?? false;
+// replace replaces the children of an element. What the person has opened, scrolled or given
+// the focus stays so.
+function replace(id, children) {
+  const all = () => [...byId(id).querySelectorAll('details, summary, .table')];
+  const before = all().map((e) => ({ open: e.open, left: e.scrollLeft, focused: e === document.activeElement }));
+  byId(id).replaceChildren(...children);
+  for (const [i, e] of all().entries()) {
+    if (before[i]?.open) e.open = true;
+    if (before[i]?.left) e.scrollLeft = before[i].left;
+    if (before[i]?.focused) e.focus({ preventScroll: true });
+  }
 }
 
 // What a card shows in a place of its own; everything else is in its list.
@@ -108,29 +113,42 @@ function sums(title, member, rows) {
     [title, 'Requests', 'Failed', 'Tokens in', 'Tokens out'],
     rows.map((row) => [named(row[member]), number(row.requests), number(row.errors), number(row.usage?.prompt_tokens), number(row.usage?.completion_tokens)]),
     `There are no requests yet, by ${title.toLowerCase()}.`,
+    `Usage by ${title.toLowerCase()}`,
   );
 }
 
 // named returns the name of a user, who may have none in a realm.
 const named = (name) => (!name || name.startsWith('@') ? `(no name) ${name ?? ''}`.trim() : name);
 
+// underWay is the table of the requests that wait, run, or have a turn that is parked.
+function underWay(requests) {
+  return table(
+    ['User', 'State', 'For', 'Model', 'Route', 'Characters', 'App-server'],
+    requests.map((r) => [named(r.user), words(r.state), age(r.since), r.choices > 1 ? `${r.model} × ${r.choices}` : r.model, r.route, number(r.characters), r.app_server]),
+    'Nothing waits or runs now.',
+    'Requests under way',
+  );
+}
+
 function recent(turns) {
   return table(
     ['Time', 'User', 'Model', 'Route', 'Status', 'Seconds', 'Tokens'],
     turns.map((turn) => [clock(turn.time), named(turn.user), turn.model, turn.route, turn.code ? `${turn.status} ${turn.code}` : turn.status, turn.duration?.toFixed(1), number(turn.usage?.total_tokens)]),
     'No turn has ended yet.',
+    'Latest turns',
   );
 }
 
-// table returns a table, or the text if it has no rows. The first cell of a row is its
-// header.
-function table(heads, rows, none) {
+// table returns a table with a label, or the text if it has no rows. The first cell of a
+// row is its header.
+function table(heads, rows, none, label) {
   if (rows.length === 0) return el('p', { class: 'note' }, none);
   const line = (cells) => el('tr', {}, ...cells.map((cell, i) => (i === 0 ? el('th', { scope: 'row' }, cell ?? '') : el('td', { 'data-head': heads[i] }, cell ?? ''))));
   return el(
     'div',
-    { class: 'table', tabindex: '0', role: 'region', 'aria-label': `By ${heads[0].toLowerCase()}` },
+    { class: 'table', tabindex: '0', role: 'region', 'aria-label': label },
     el('table', {}, el('thead', {}, el('tr', {}, ...heads.map((head) => el('th', { scope: 'col' }, head)))), el('tbody', {}, ...rows.slice(0, maxRows).map(line))),
+    rows.length > maxRows && el('p', { class: 'note' }, `The first ${maxRows} of ${rows.length}`),
   );
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
@@ -19,7 +20,8 @@ type adminStatus struct {
 		PID                                       int
 		Restarts                                  int
 	} `json:"app_servers"`
-	Turns struct{ Running, Waiting int }
+	Turns    struct{ Running, Waiting int }
+	Requests []live.Request
 }
 
 // withAdmin gives the site an admin endpoint until the end of the test, and returns a
@@ -78,6 +80,68 @@ func TestAdminStatus(t *testing.T) {
 			t.Errorf("%s %s: %s", method, path, response.Status)
 		}
 	}
+}
+
+// summary says of the requests under way whose they are and what they do.
+func (s adminStatus) summary() string {
+	var all []string
+	for _, r := range s.Requests {
+		all = append(all, r.User[:strings.IndexByte(r.User+"@", '@')]+" "+string(r.State))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// TestRequestsUnderWay checks that the status lists each request with its state, the admin
+// API those of everyone, and the page those whose usage the caller may see.
+func TestRequestsUnderWay(t *testing.T) {
+	s := newSite(t, "")
+	options := "page on\napi_key sk-a ann\napi_key sk-b bob\nmax_concurrent 2\nmax_per_user 2\nmax_queue 4 10m\n"
+	file := func(more string) string { return s.caddyfile(options + more) }
+	admin := s.withAdmin(file(""))
+	s.waitReadyAs(bearer("sk-a"))
+	public := func(key string) (status adminStatus) {
+		response := s.do(http.MethodGet, "/codex/status", nil, bearer(key))
+		if err := json.Unmarshal([]byte(s.read(response)), &status); err != nil {
+			t.Fatal(err)
+		}
+		return status
+	}
+	s.post(chatBody(`tool:find {"q":1}`, fields{"tools": []any{fields{"type": "function", "function": fields{"name": "find"}}}}), bearer("sk-b"))
+	ctx, leave := contextFor(t)
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer leave()
+	for _, c := range []struct{ key, script, now string }{
+		{"sk-a", "say:secret; hang", "ann answering, bob parked"},
+		{"sk-b", "hang", "ann answering, bob parked, bob running"},
+		{"sk-a", "say:secret", "ann answering, ann waiting, bob parked, bob running"},
+	} {
+		clients.Go(func() { s.postUntil(ctx, chatBody(c.script, fields{"stream": true}), bearer(c.key)) })
+		waitFor(t, c.now, func() bool { return admin.status().summary() == c.now })
+	}
+	all := admin.status()
+	for _, r := range all.Requests {
+		waits := r.State == live.Waiting
+		if r.ID == "" || r.Route != "chat" || r.Model != "gpt-5" || r.Choices != 1 || r.Since.IsZero() || (r.AppServer == all.AppServers[0].ID) == waits {
+			t.Errorf("%+v", r)
+		}
+		if told := r.Characters > 0; told != (r.State == live.Answering || r.State == live.Parked) {
+			t.Errorf("%d characters: %+v", r.Characters, r)
+		}
+	}
+	if ann, bob := public("sk-a").summary(), public("sk-b").summary(); ann != "ann answering, ann waiting" || bob != "bob parked, bob running" {
+		t.Errorf("ann sees %s; bob sees %s", ann, bob)
+	}
+	if _, text := admin.get("/codex/status"); strings.Contains(text, "secret") || strings.Contains(text, "sk-") || strings.Contains(text, "find") {
+		t.Errorf("it has what was said: %s", text)
+	}
+	s.load(strings.Replace(file("usage all"), "admin off", "admin "+admin.addr, 1)) // which ends nothing
+	if ann := public("sk-a").summary(); ann != "ann answering, ann waiting, bob parked, bob running" {
+		t.Errorf("after a reload, ann sees %s", ann)
+	}
+	leave()
+	waitFor(t, "the end of the requests", func() bool { return admin.status().summary() == "bob parked" })
 }
 
 // TestAdminStatusOfABrokenServer checks that the status has the reason.

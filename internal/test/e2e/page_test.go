@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -223,6 +224,30 @@ func TestPageKey(t *testing.T) {
 	checkQuiet(t, s, tab, http.StatusUnauthorized)
 }
 
+// TestPageRequests checks that the page lists the requests under way, and that a person who
+// reads the list with the keyboard is not interrupted when it is shown again.
+func TestPageRequests(t *testing.T) {
+	s := newSite(t, "page on")
+	tab := openPage(t, s, phone)
+	tab.Click("#to-status")
+	tab.WaitText("#requests", "Nothing waits or runs now.")
+	ctx, leave := contextFor(t)
+	defer leave()
+	s.beginHanging(ctx)
+	tab.WaitText("#requests tbody", "Answering")
+	for _, want := range []string{"gpt-5", "chat", "second"} {
+		tab.WaitText("#requests tbody", want)
+	}
+	browser.Eval[bool](tab, `(document.querySelector('#requests .table').focus(), document.querySelector('#requests .table').scrollLeft = 20, document.querySelector('#requests tr').old = true)`)
+	tab.WaitFor(`!document.querySelector('#requests tr').old`)
+	if at := browser.Eval[string](tab, `[document.activeElement.getAttribute('aria-label'), document.activeElement.scrollLeft].join()`); at != "Requests under way,20" {
+		t.Errorf("the focus is at %s", at)
+	}
+	leave()
+	tab.WaitText("#requests", "Nothing waits or runs now.")
+	checkQuiet(t, s, tab)
+}
+
 // hostile are texts that would do something if they were parsed as HTML.
 const hostile = `<img src=x onerror="window.pwned=1"><script>window.pwned=2</script><iframe srcdoc="<script>parent.pwned=3</script>"></iframe>` +
 	`<a href="javascript:window.pwned=4">x</a><style>body{display:none}</style></textarea><svg onload="window.pwned=5">`
@@ -420,6 +445,8 @@ func oslo(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		},
 	}
 	switch {
+	case strings.HasSuffix(r.UserText(), "hang"):
+		return script, false // as it says
 	case len(r.ToolResults()) > 0:
 		script.Output = []scriptedmodel.Output{scriptedmodel.Say("It is sunny in Oslo, with 12 °C and a light wind from the west. A light coat will do.")}
 	case strings.Contains(r.UserText(), "weather"):
@@ -467,7 +494,16 @@ func TestScreenshots(t *testing.T) {
 	tab.Fill("#choices", "2")
 	tab.Fill("#tools", "")
 	say(tab, "Name a good book.")
+	ctx, leave := contextFor(t)
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer leave()
+	for i, said := range []string{"say:" + strings.Repeat("An answer that is long. ", 40) + "; hang", "hang"} {
+		clients.Go(func() { s.postUntil(ctx, chatBody(said, fields{"stream": true}), bearer("k")) })
+		s.waitOpen(i + 1)
+	}
 	tab.Click("#to-status")
+	tab.WaitText("#requests", "Answering")
 	if *screenshots { // the plan's limits are asked for every half minute
 		tab.WaitText("#servers", "% used")
 	}
@@ -475,6 +511,8 @@ func TestScreenshots(t *testing.T) {
 	tab.WaitText("#recent", "ann")
 	tab.Show(dark)
 	shoot("status-dark.png")
+	leave()
+	tab.WaitText("#requests", "Nothing waits or runs now.")
 	tab.Show(phone)
 	tab.Click("#to-playground")
 	tab.Click("#tab-chat")

@@ -1,0 +1,100 @@
+package live
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+)
+
+func everyone(string) bool { return true }
+
+// TestList checks whose requests are listed, how many, and in which order.
+func TestList(t *testing.T) {
+	var s Set
+	var all []*Entry
+	for i, user := range strings.Split("abcabcabc", "") {
+		all = append(all, s.Begin(Request{ID: string(rune('0' + i)), User: user}))
+	}
+	ids := func(wanted func(string) bool, max int) (ids string) {
+		for _, r := range s.List(wanted, max) {
+			ids += r.ID
+		}
+		return ids
+	}
+	for _, c := range []struct {
+		wanted func(string) bool
+		max    int
+		want   string
+	}{
+		{everyone, 100, "012345678"}, {everyone, 4, "0123"}, {everyone, 0, ""},
+		{func(user string) bool { return user == "b" }, 2, "14"}, {func(string) bool { return false }, 9, ""},
+	} {
+		if got := ids(c.wanted, c.max); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+	for _, i := range []int{0, 4, 8, 4} { // one of them twice
+		all[i].End()
+	}
+	if got := ids(everyone, 100); got != "123567" {
+		t.Errorf("%s are left", got)
+	}
+}
+
+// TestEntry checks how a request is shown from its begin to its end.
+func TestEntry(t *testing.T) {
+	var s Set
+	e := s.Begin(Request{Model: strings.Repeat("ä", maxModel)})
+	now := func() Request { return s.List(everyone, 1)[0] }
+	if r := now(); r.State != Waiting || r.Model != strings.Repeat("ä", maxModel/2) || r.Process != nil || r.Characters != 0 {
+		t.Errorf("%+v", r)
+	}
+	first, second := new(appserver.Process), new(appserver.Process)
+	e.Enter(Starting)
+	e.Use(first)
+	e.Use(second) // of another choice
+	e.Enter(Running)
+	if r := now(); r.State != Running || r.Process != first {
+		t.Errorf("%+v", r)
+	}
+	e.Add(0) // a call begins
+	if r := now(); r.State != Answering || r.Characters != 0 {
+		t.Errorf("%+v", r)
+	}
+	e.Add(3)
+	e.Add(4)
+	if r := now(); r.Characters != 7 {
+		t.Errorf("%+v", r)
+	}
+	e.End()
+	if left := s.List(everyone, 1); len(left) != 0 {
+		t.Errorf("%+v", left)
+	}
+}
+
+// TestRace lists requests while others begin, change and end.
+func TestRace(t *testing.T) {
+	var s Set
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			for range 200 {
+				e := s.Begin(Request{Model: "m"})
+				e.Enter(Running)
+				e.Use(new(appserver.Process))
+				e.Add(1)
+				if !slices.ContainsFunc(s.List(everyone, 100), func(r Request) bool { return r.Model == "m" }) {
+					t.Error("it is not listed")
+				}
+				e.End()
+			}
+		})
+	}
+	running.Wait()
+	if left := s.List(everyone, 100); len(left) != 0 {
+		t.Errorf("%d are left", len(left))
+	}
+}
