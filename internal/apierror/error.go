@@ -1,3 +1,8 @@
+// Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an
+// HTTP status and advice about retrying.
+//
+// [From] converts failures of Codex and of turns. The other functions make the errors
+// of this server.
 package apierror
 
 import (
@@ -45,11 +50,6 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%d %s)", e.Message, e.Status, e.Code)
 }
 
-// response is an ErrorResponse.
-type response struct {
-	Error body `json:"error"`
-}
-
 // body is an Error of OpenAI's description. All four members are always there.
 type body struct {
 	Message string  `json:"message"`
@@ -58,9 +58,11 @@ type body struct {
 	Code    *Code   `json:"code"`
 }
 
-// Body returns the error as a JSON object, {"error":{"message","type","param","code"}}.
+// Body returns the error as a JSON object (ErrorResponse).
 func (e *Error) Body() []byte {
-	return jsontext.Append(nil, response{body{e.Message, jsontext.OrNull(e.Type), jsontext.OrNull(e.Param), jsontext.OrNull(e.Code)}})
+	return jsontext.Append(nil, struct {
+		Error body `json:"error"`
+	}{body{e.Message, jsontext.OrNull(e.Type), jsontext.OrNull(e.Param), jsontext.OrNull(e.Code)}})
 }
 
 // SetHeaders sets the content type and the headers about retrying. Retry-After is in

@@ -16,17 +16,17 @@ import (
 // idle timeout may wrap a failure of the turn.
 var sentinels = []struct {
 	err error
-	errorClass
+	class
 }{
-	{turn.ErrIdle, errorClass{status: http.StatusGatewayTimeout, kind: TypeServer, code: CodeIdleTimeout}},
+	{turn.ErrIdle, idle},
 	{turn.ErrCompacted, tooLong},
-	{turn.ErrInterrupted, errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeInterrupted, retry: soon}},
-	{turn.ErrShutdown, errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeShuttingDown, retry: soon}},
-	{codexrpc.ErrOverloaded, errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeOverloaded, retry: soon}},
-	{codexrpc.ErrUnresponsive, errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeUnresponsive, retry: soon}},
-	{codexrpc.ErrClosed, errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeExited, retry: soon}},
+	{turn.ErrInterrupted, interrupted},
+	{turn.ErrShutdown, shuttingDown},
+	{codexrpc.ErrOverloaded, codexFull},
+	{codexrpc.ErrUnresponsive, unresponsive},
+	{codexrpc.ErrClosed, exited},
 	{codexrpc.ErrNotLoggedIn, unauthorized},
-	{codexrpc.ErrTooSlow, errorClass{status: http.StatusGatewayTimeout, kind: TypeServer, code: CodeTooSlow}},
+	{codexrpc.ErrTooSlow, tooSlow},
 	{codexrpc.ErrTimeout, timedOut},
 }
 
@@ -64,20 +64,27 @@ func WithConversation(err error, field string) *Error {
 	return &named
 }
 
+// signInAgain is what clients are told if the provider refuses the login of the app-server,
+// or if there is none.
+const signInAgain = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
+
+// configurationRemedy is what clients are told of an invalid configuration.
+const configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
+
 // shown returns the text of a failure as clients may read it.
 func shown(err error, e *Error) string {
-	notReady, isNotReady := errors.AsType[*appserver.NotReadyError](err)
+	process, _ := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
 	switch {
-	case isNotReady && e.Code == CodeNotReady:
-		return notReadyMessage(&appserver.NotReadyError{State: notReady.State, Reason: notReady.Remedy, Final: notReady.Final})
-	case e.Code == CodeExited:
+	case e.Code == notReady.code && process != nil:
+		return notReadyMessage(&appserver.NotReadyError{State: process.State, Reason: process.Remedy, Final: process.Final})
+	case e.Code == exited.code:
 		return codexrpc.ErrClosed.Error() // without what it wrote to stderr
-	case e.Code == CodeMisconfigured:
+	case e.Code == misconfigured.code:
 		return configurationRemedy
-	case e.Code == CodeUnauthorized:
+	case e.Code == unauthorized.code:
 		return signInAgain
-	case e.Code == CodeInternal:
+	case e.Code == internal.code:
 		return "The request failed within this server; its log says why."
 	case isTurn && e.Status == http.StatusBadRequest:
 		return withoutURLs(bounded(e.Message)) // it may name a field as a path
@@ -87,8 +94,8 @@ func shown(err error, e *Error) string {
 
 // classify returns the error of a failure, with the whole text.
 func classify(err error) *Error {
-	if notReady, ok := errors.AsType[*appserver.NotReadyError](err); ok {
-		return fromNotReady(notReady)
+	if process, ok := errors.AsType[*appserver.NotReadyError](err); ok {
+		return fromNotReady(process)
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
@@ -98,8 +105,8 @@ func classify(err error) *Error {
 	if failed, ok := errors.AsType[*codexrpc.TurnError](err); ok {
 		return fromTurn(failed)
 	}
-	if refused, ok := errors.AsType[*codexrpc.CallError](err); ok {
-		return fromCall(refused)
+	if answer, ok := errors.AsType[*codexrpc.CallError](err); ok {
+		return fromCall(answer)
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -107,7 +114,7 @@ func classify(err error) *Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut.error(err.Error())
 	}
-	return errorClass{status: http.StatusInternalServerError, kind: TypeServer, code: CodeInternal}.error(err.Error())
+	return internal.error(err.Error())
 }
 
 // fromNotReady returns the 503 for an app-server that is not ready.
@@ -115,11 +122,11 @@ func fromNotReady(e *appserver.NotReadyError) *Error {
 	if e.SignedOut {
 		return unauthorized.error(e.Error())
 	}
-	v := errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeNotReady, final: e.Final}
-	if !e.Final {
-		v.retry = max(soon, e.RetryAfter)
+	c := notReady
+	if c.retry = max(soon, e.RetryAfter); e.Final {
+		c.retry = never
 	}
-	return v.error(notReadyMessage(e))
+	return c.error(notReadyMessage(e))
 }
 
 func notReadyMessage(e *appserver.NotReadyError) string {
@@ -134,16 +141,9 @@ func notReadyMessage(e *appserver.NotReadyError) string {
 // client asked for.
 const codeInvalidRequest = -32600
 
-// misconfigured is part of what the app-server answers if its configuration is invalid.
-// No client can mend that.
-const misconfigured = "failed to load configuration"
-
-// signInAgain is what clients are told if the provider refuses the login of the app-server,
-// or if there is none.
-const signInAgain = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
-
-// configurationRemedy is what clients are told then. The reason is in the log.
-const configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
+// invalidConfiguration is part of what the app-server answers if its configuration is
+// invalid. No client can mend that.
+const invalidConfiguration = "failed to load configuration"
 
 // fromCall converts an error that the app-server answered.
 func fromCall(e *codexrpc.CallError) *Error {
@@ -153,14 +153,12 @@ func fromCall(e *codexrpc.CallError) *Error {
 	// Data of another shape leaves the field empty.
 	_ = json.Unmarshal(e.Data, &data)
 	switch {
-	case strings.Contains(e.Message, misconfigured):
-		return errorClass{status: http.StatusServiceUnavailable, kind: TypeServer, code: CodeMisconfigured, final: true}.error(e.Message)
+	case strings.Contains(e.Message, invalidConfiguration):
+		return misconfigured.error(e.Message)
 	case data.InputErrorCode == "input_too_large":
 		return tooLong.error(e.Message)
 	case e.Code == codeInvalidRequest:
-		v := badRequest
-		v.code = CodeRefused
-		return v.error(e.Message)
+		return refused.error(e.Message)
 	}
 	return codexError.error(e.Error())
 }

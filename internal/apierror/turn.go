@@ -13,7 +13,7 @@ import (
 
 // turnClasses maps variants of CodexErrorInfo to classes. Other variants have an HTTP
 // status, or only a message.
-var turnClasses = map[string]errorClass{
+var turnClasses = map[string]class{
 	"contextWindowExceeded":       tooLong,
 	"sessionBudgetExceeded":       quotaSpent,
 	codexrpc.CodeUsageLimit:       quotaSpent,
@@ -43,27 +43,47 @@ var statusVariants = map[string]bool{
 	"responseTooManyFailedAttempts":  true,
 }
 
+// statusClasses are the classes of the HTTP statuses of the model's provider. 0 stands for
+// no answer at all. Other statuses are a badGateway.
+var statusClasses = map[int]class{
+	0:                                disconnected,
+	http.StatusBadRequest:            badRequest,
+	http.StatusUnprocessableEntity:   badRequest,
+	http.StatusUnauthorized:          unauthorized,
+	http.StatusPaymentRequired:       quotaSpent,
+	http.StatusForbidden:             forbidden,
+	http.StatusNotFound:              noSuchModel,
+	http.StatusRequestEntityTooLarge: tooLong,
+	http.StatusTooManyRequests:       rateLimited,
+	http.StatusInternalServerError:   upstreamError,
+	http.StatusServiceUnavailable:    overloaded,
+	http.StatusRequestTimeout:        timedOut,
+	http.StatusGatewayTimeout:        timedOut,
+}
+
 // fromTurn converts the failure of a turn.
 func fromTurn(e *codexrpc.TurnError) *Error {
-	v, known := turnClasses[e.Code]
-	switch {
-	case known:
-	case statusVariants[e.Code]:
-		v = classOfStatus(e.HTTPStatus)
-	default:
-		v = classOfMessage(e.Message)
+	c, known := turnClasses[e.Code]
+	if !known && statusVariants[e.Code] {
+		if c, known = statusClasses[e.HTTPStatus]; !known {
+			c, known = badGateway, true
+		}
+	}
+	if !known {
+		c = classOfMessage(e.Message)
 	}
 	message := turnMessage(e)
-	if v.status == http.StatusTooManyRequests && !v.final {
-		v.retry = retryDelay(message)
+	if c == rateLimited {
+		c.retry = retryDelay(message)
 	}
-	if !e.ResetsAt.IsZero() {
-		v.retry = max(soon, time.Until(e.ResetsAt))
-	}
-	if v.status == http.StatusBadRequest && v.code == "" {
+	if c == badRequest {
 		return fromBadRequest(e, message)
 	}
-	return v.error(message)
+	apiErr := c.error(message)
+	if !e.ResetsAt.IsZero() {
+		apiErr.RetryAfter = max(soon, time.Until(e.ResetsAt))
+	}
+	return apiErr
 }
 
 // turnMessage returns Codex's text with its details.
@@ -78,7 +98,7 @@ func turnMessage(e *codexrpc.TurnError) string {
 }
 
 // classOfMessage returns the class of a failure for which Codex has no name.
-func classOfMessage(message string) errorClass {
+func classOfMessage(message string) class {
 	switch {
 	case strings.HasPrefix(message, "stream disconnected"):
 		return disconnected
@@ -118,15 +138,14 @@ func fromBadRequest(e *codexrpc.TurnError, message string) *Error {
 	if text := provider.Error.Message + provider.Detail; text != "" {
 		message = text
 	}
-	v := badRequest
-	v.code, v.param = provider.Error.Code, provider.Error.Param
-	switch {
-	case v.code == noSuchModel.code || deniesModel(message):
-		v = noSuchModel
-	case v.code == tooLong.code:
-		v = tooLong
+	c := badRequest.of(provider.Error.Param)
+	switch c.code = provider.Error.Code; {
+	case c.code == noSuchModel.code || deniesModel(message):
+		c = noSuchModel
+	case c.code == tooLong.code:
+		c = tooLong
 	}
-	return v.error(message)
+	return c.error(message)
 }
 
 // refusedInstructions is what the ChatGPT backend answers to instructions in the place
