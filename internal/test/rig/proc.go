@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// tick is the unit of CPU time in /proc.
-const tick = 10 * time.Millisecond
+	"golang.org/x/sys/unix"
+)
 
 // Sizes for Memory, in kB.
 const (
@@ -66,13 +65,28 @@ func fields(pid int) []string {
 
 // CPU returns the CPU time of a process, or 0 if it has exited.
 func CPU(pid int) time.Duration {
-	f := fields(pid)
-	if len(f) < 13 {
+	var t unix.Timespec
+	// The clock of another process, as clock_getcpuclockid makes its number.
+	const scheduled = 2
+	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {
 		return 0
 	}
-	user, _ := strconv.Atoi(f[11])
-	system, _ := strconv.Atoi(f[12])
-	return time.Duration(user+system) * tick
+	return time.Duration(t.Nano())
+}
+
+// Usage is what processes use.
+type Usage struct {
+	CPU    time.Duration
+	Memory int // resident memory, in kB
+}
+
+// UsageBelow returns what the descendants of a process use together.
+func UsageBelow(pid int) (u Usage) {
+	for _, pid := range Below(pid) {
+		u.CPU += CPU(pid)
+		u.Memory += Memory(pid, Resident)
+	}
+	return u
 }
 
 // Memory returns a size of a process in kB, or 0 if it has exited.

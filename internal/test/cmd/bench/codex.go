@@ -5,17 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
-	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
-	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 const (
@@ -25,10 +20,16 @@ const (
 	codexLong = 4
 )
 
-// codexCost is what turns have cost that went to the scripted model.
-type codexCost struct {
+// path is a way from a client to a scripted model of its own, and what turns on it cost.
+type path struct {
+	name  string
+	model *rig.Model
+	site  *rig.Site // Caddy with codex; nil: there is neither
+
+	ready                 time.Duration   // from the start of Caddy
 	toModel, first, whole []time.Duration // of short turns, from the client's request
-	shortCPU, longCPU     usage
+	short, long           usage           // of all such turns
+	memory                int             // of codex, after all turns, in kB
 }
 
 // usage is the CPU time of Caddy, and of all processes below it.
@@ -36,222 +37,157 @@ type usage struct{ caddy, codex time.Duration }
 
 func (u usage) minus(v usage) usage { return usage{u.caddy - v.caddy, u.codex - v.codex} }
 
-// usageOf reads the CPU time of a Caddy and of the processes below it.
-func usageOf(pid int) usage {
-	u := usage{caddy: cpu(pid)}
-	for _, below := range rig.Below(pid) {
-		u.codex += cpu(below)
+// used returns the CPU time until now.
+func (p *path) used() usage {
+	if p.site == nil {
+		return usage{}
 	}
-	return u
+	return usage{rig.CPU(p.site.PID), rig.UsageBelow(p.site.PID).CPU}
 }
 
 // measureCodex measures the real codex behind Caddy, over each transport to the model,
-// and a client that talks to the model directly.
-func measureCodex(ctx context.Context, o options) error {
-	fmt.Printf("\nThe real codex: %d turns of one delta, %d of %d deltas\n", o.codexTurns, codexLong, codexDeltas)
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "transport\tto the model, ms\tp95\tfirst chunk, ms\tp95\twhole turn, ms\tp95\tCPU a turn, ms: codex\tCaddy\tCPU a delta, us: codex\tCaddy")
-	for _, run := range []func(context.Context, options) (string, *codexCost, error){direct, overHTTP, overWebSockets} {
-		name, cost, err := run(ctx, o)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+// and a client that talks to the model directly. All are up at the same time and their
+// turns alternate, so that a busy machine slows all alike.
+func measureCodex(ctx context.Context, o options) (err error) {
+	var paths []*path
+	defer func() {
+		for _, p := range paths {
+			err = errors.Join(err, p.close())
 		}
-		cost.print(table, name, o.codexTurns)
-	}
-	return table.Flush()
-}
-
-func (c *codexCost) print(table *tabwriter.Writer, name string, turns int) {
-	fmt.Fprint(table, name)
-	for _, times := range [][]time.Duration{c.toModel, c.first, c.whole} {
-		fmt.Fprintf(table, "\t%s\t%s", number(ms(percentile(times, 50))), number(ms(percentile(times, 95))))
-	}
-	if c.shortCPU == (usage{}) {
-		fmt.Fprintln(table)
-		return
-	}
-	n, deltas := time.Duration(turns), time.Duration(codexLong*codexDeltas)
-	each := usage{c.shortCPU.caddy / n, c.shortCPU.codex / n}
-	rest := c.longCPU.minus(usage{codexLong * each.caddy, codexLong * each.codex}) // beside what a turn costs
-	fmt.Fprintf(table, "\t%s\t%s\t%s\t%s\n", number(ms(each.codex)), number(ms(each.caddy)), number(us(rest.codex/deltas)), number(us(rest.caddy/deltas)))
-}
-
-func overHTTP(ctx context.Context, o options) (string, *codexCost, error) {
-	cost, err := throughCodex(ctx, o, false)
-	return "Caddy, codex, HTTP", cost, err
-}
-
-func overWebSockets(ctx context.Context, o options) (string, *codexCost, error) {
-	cost, err := throughCodex(ctx, o, true)
-	return "Caddy, codex, WebSockets", cost, err
-}
-
-// throughCodex runs turns through Caddy and codex.
-func throughCodex(ctx context.Context, o options, webSockets bool) (cost *codexCost, err error) {
-	dir, err := os.MkdirTemp("", "caddy-codex-bench-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	model, err := scriptedmodel.Listen(scriptedmodel.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer model.Close()
-	if err := codexhome.Write(dir, model.URL, codexhome.Options{WebSockets: webSockets}); err != nil {
-		return nil, err
-	}
-	s, err := startCaddy(ctx, o.Caddy, "Caddy", o.Codex, dir, "")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	a := &asker{url: "http://" + s.addr + "/v1/chat/completions", body: chatBody, text: chatText}
-	defer model.On(a.arrive)()
-	for range 3 { // warm up
-		if err := a.ask(ctx, 10); err != nil {
-			return nil, err
+	}()
+	start := func(name, caddy string, webSockets bool) {
+		if err == nil {
+			var p *path
+			if p, err = openPath(ctx, name, caddy, o.Codex, webSockets); err == nil {
+				paths = append(paths, p)
+			}
 		}
 	}
-	a.codexCost = codexCost{}
-	before := usageOf(s.pid)
-	for range o.codexTurns {
-		if err := a.ask(ctx, 1); err != nil {
-			return nil, err
+	start("the model alone", "", false)
+	for _, webSockets := range []bool{false, true} {
+		transport := map[bool]string{false: ", codex, HTTP", true: ", codex, WebSockets"}[webSockets]
+		if o.before != "" {
+			start("before"+transport, o.before, webSockets)
 		}
+		start("Caddy"+transport, o.Caddy, webSockets)
 	}
-	between := usageOf(s.pid)
-	cost = &codexCost{toModel: a.toModel, first: a.first, whole: a.whole, shortCPU: between.minus(before)}
-	for range codexLong {
-		if err := a.ask(ctx, codexDeltas); err != nil {
-			return nil, err
-		}
-	}
-	cost.longCPU = usageOf(s.pid).minus(between)
-	return cost, nil
-}
-
-// direct runs turns without Caddy and codex.
-func direct(ctx context.Context, o options) (string, *codexCost, error) {
-	const name = "the model alone"
-	model, err := scriptedmodel.Listen(scriptedmodel.Options{})
-	if err != nil {
-		return name, nil, err
-	}
-	defer model.Close()
-	a := &asker{url: model.URL + "/responses", body: responsesBody, text: responsesText}
-	defer model.On(a.arrive)()
-	for range o.codexTurns {
-		if err := a.ask(ctx, 1); err != nil {
-			return name, nil, err
-		}
-	}
-	return name, &a.codexCost, nil
-}
-
-// asker asks for texts, one after another, and checks them.
-type asker struct {
-	codexCost
-	url  string
-	body func(prompt string) any
-	text func(data string) (string, error) // in an event
-
-	mu      sync.Mutex
-	arrived time.Time // when the model was last asked
-}
-
-// arrive notes when the model is asked. It leaves the answer to the directives.
-func (a *asker) arrive(scriptedmodel.Request) (scriptedmodel.Script, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.arrived = time.Now()
-	return scriptedmodel.Script{}, false
-}
-
-// ask asks for so many deltas.
-func (a *asker) ask(ctx context.Context, deltas int) error {
-	const word = "word "
-	want := strings.TrimSpace(strings.Repeat(word, deltas))
-	body, err := json.Marshal(a.body(fmt.Sprintf("chunk=%d; say:%s", len(word), want)))
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, strings.NewReader(string(body)))
-	if err != nil {
+	if err := alternate(paths, 3, func(p *path) error { return p.ask(ctx, 10) }); err != nil { // warm up
 		return err
 	}
-	request.Header.Set("Content-Type", "application/json")
-	start := time.Now()
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
+	between := make([]usage, len(paths))
+	for i, p := range paths {
+		between[i], p.toModel, p.first, p.whole = p.used(), nil, nil, nil
+	}
+	if err := alternate(paths, o.codexTurns, func(p *path) error { return p.ask(ctx, 1) }); err != nil {
 		return err
 	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("a turn was answered with %s", response.Status)
+	for i, p := range paths {
+		now := p.used()
+		p.short, between[i] = now.minus(between[i]), now
 	}
-	var got strings.Builder
-	reader := apiclient.NewReader(response.Body)
-	for got.Len() < len(want) {
-		event, err := reader.Next()
-		if err != nil {
-			return fmt.Errorf("a stream ended early: %w", err)
-		}
-		text, err := a.text(event.Data)
-		if err != nil {
-			return err
-		}
-		if text != "" && got.Len() == 0 {
-			a.first = append(a.first, time.Since(start))
-		}
-		got.WriteString(text)
+	if err := alternate(paths, codexLong, func(p *path) error { return p.ask(ctx, codexDeltas) }); err != nil {
+		return err
 	}
-	for { // to the end of the stream
-		if _, err := reader.Next(); err != nil {
-			break
+	for i, p := range paths {
+		p.long = p.used().minus(between[i])
+		if p.site != nil {
+			p.memory = rig.UsageBelow(p.site.PID).Memory
 		}
 	}
-	a.whole = append(a.whole, time.Since(start))
-	a.mu.Lock()
-	a.toModel = append(a.toModel, a.arrived.Sub(start))
-	a.mu.Unlock()
-	if got.String() != want {
-		return fmt.Errorf("%d bytes came that differ from the %d that the model sent", got.Len(), len(want))
+	return printPaths(paths, o.codexTurns)
+}
+
+// alternate runs turns on all paths. Which of them is the first changes.
+func alternate(paths []*path, turns int, run func(*path) error) error {
+	for round := range turns {
+		for i := range paths {
+			p := paths[(i+round)%len(paths)]
+			if err := run(p); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+		}
 	}
 	return nil
 }
 
-func chatBody(prompt string) any {
-	return map[string]any{"model": "gpt-5", "stream": true, "messages": []any{map[string]string{"role": "user", "content": prompt}}}
+// openPath starts a model and, unless there is no program caddy, a Caddy with codex.
+func openPath(ctx context.Context, name, caddy, codex string, webSockets bool) (p *path, err error) {
+	p = &path{name: name}
+	if p.model, err = rig.NewModel(webSockets); err != nil || caddy == "" {
+		return p, err
+	}
+	start := time.Now()
+	p.site, err = rig.StartSite(ctx, caddy, rig.SiteOptions{Command: codex, Home: p.model.Home})
+	if err != nil {
+		p.model.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	p.ready = time.Since(start)
+	return p, nil
 }
 
-// chatText returns the text of a chunk.
-func chatText(data string) (string, error) {
-	if data == "[DONE]" {
-		return "", errors.New("the stream ended before its text")
+func (p *path) close() (err error) {
+	if p.site != nil {
+		err = p.site.Stop()
 	}
-	var chunk struct {
-		Choices []struct {
-			Delta struct{ Content string }
-		}
-	}
-	if err := json.Unmarshal([]byte(data), &chunk); err != nil || len(chunk.Choices) == 0 {
-		return "", err
-	}
-	return chunk.Choices[0].Delta.Content, nil
+	p.model.Close()
+	return err
 }
 
-func responsesBody(prompt string) any {
-	return map[string]any{"model": "gpt-5", "stream": true, "input": []any{map[string]any{
+// ask asks for so many deltas, and checks them.
+func (p *path) ask(ctx context.Context, deltas int) error {
+	const word = "word "
+	want := strings.TrimSpace(strings.Repeat(word, deltas))
+	prompt := fmt.Sprintf("chunk=%d; say:%s", len(word), want)
+	start := time.Now()
+	answer, err := p.answer(ctx, prompt)
+	if err != nil {
+		return err
+	}
+	if answer.Text != want {
+		return fmt.Errorf("%d bytes came that differ from the %d that the model sent", len(answer.Text), len(want))
+	}
+	p.toModel = append(p.toModel, p.model.Asked().Sub(start))
+	p.first, p.whole = append(p.first, answer.First), append(p.whole, answer.Whole)
+	return nil
+}
+
+func (p *path) answer(ctx context.Context, prompt string) (rig.Answer, error) {
+	if p.site != nil {
+		return p.site.Chat(ctx, prompt)
+	}
+	return rig.Stream(ctx, p.model.URL+"/responses", map[string]any{"model": "gpt-5", "stream": true, "input": []any{map[string]any{
 		"type": "message", "role": "user", "content": []any{map[string]string{"type": "input_text", "text": prompt}},
-	}}}
+	}}}, func(data string) (string, error) {
+		var event struct{ Type, Delta string }
+		if err := json.Unmarshal([]byte(data), &event); err != nil || event.Type != "response.output_text.delta" {
+			return "", err
+		}
+		return event.Delta, nil
+	})
 }
 
-// responsesText returns the text of an event of the Responses API.
-func responsesText(data string) (string, error) {
-	var event struct{ Type, Delta string }
-	if err := json.Unmarshal([]byte(data), &event); err != nil || event.Type != "response.output_text.delta" {
-		return "", err
+// printPaths prints a line for each path. The times are those of short turns.
+func printPaths(paths []*path, turns int) error {
+	fmt.Printf("\nThe real codex: %d turns of one delta, %d of %d deltas\n", turns, codexLong, codexDeltas)
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "path\tto the model, ms\tp95\tfirst chunk, ms\tp95\twhole turn, ms\tp95\tCPU a turn, ms: codex\tCaddy\tCPU a delta, us: codex\tCaddy\tto ready, ms\tcodex, MB")
+	for _, p := range paths {
+		fmt.Fprint(table, p.name)
+		for _, times := range [][]time.Duration{p.toModel[:turns], p.first[:turns], p.whole[:turns]} {
+			fmt.Fprintf(table, "\t%s\t%s", number(rig.MS(rig.Percentile(times, 50))), number(rig.MS(rig.Percentile(times, 95))))
+		}
+		if p.site != nil {
+			n, deltas := time.Duration(turns), time.Duration(codexLong*codexDeltas)
+			each := usage{p.short.caddy / n, p.short.codex / n}
+			rest := p.long.minus(usage{codexLong * each.caddy, codexLong * each.codex}) // beside what a turn costs
+			fmt.Fprintf(table, "\t%s\t%s\t%s\t%s\t%d\t%d", number(rig.MS(each.codex)), number(rig.MS(each.caddy)),
+				number(us(rest.codex/deltas)), number(us(rest.caddy/deltas)), p.ready.Milliseconds(), p.memory>>10)
+		}
+		fmt.Fprintln(table)
 	}
-	return event.Delta, nil
+	return table.Flush()
 }

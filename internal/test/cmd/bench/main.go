@@ -9,7 +9,8 @@
 //
 // Then it measures the real codex with the scripted model behind Caddy, over HTTP and over
 // WebSockets to the model, unless -codex-turns is 0. Command measure looks at the same
-// programs over thousands of turns and at whole conversations.
+// programs over thousands of turns and at whole conversations. With -before another Caddy,
+// such as one built of an earlier commit, is measured in the same session.
 //
 // It runs on Linux only.
 package main
@@ -119,10 +120,9 @@ func starters(o options, home string) ([]starter, error) {
 	if err != nil {
 		return nil, err
 	}
-	const limits = "max_concurrent 20000"
 	with := func(name, program string) starter {
 		return starter{name, func(ctx context.Context) (*server, error) {
-			return startCaddy(ctx, program, name, self, home, limits)
+			return startCaddy(ctx, program, name, self, home)
 		}}
 	}
 	all := []starter{{"floor", startFloor}, with("Caddy", o.Caddy)}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
 // forever is the number of deltas of a stream that is ended by its client.
@@ -98,8 +100,8 @@ func paced(ctx context.Context, o options, s *server, streams int, pace time.Dur
 	name := fmt.Sprintf("%d paced: ", streams)
 	return figures{
 		{name: name + "CPU a delta, us", value: us(spent) / float64(len(delays))},
-		{name: name + "latency, p50 us", value: us(percentile(delays, 50))},
-		{name: name + "latency, p99 us", value: us(percentile(delays, 99))},
+		{name: name + "latency, p50 us", value: us(rig.Percentile(delays, 50))},
+		{name: name + "latency, p99 us", value: us(rig.Percentile(delays, 99))},
 	}, nil
 }
 

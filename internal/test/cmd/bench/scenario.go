@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
 // scenario is a load, and what is measured under it.
@@ -133,8 +135,8 @@ func requests(ctx context.Context, o options, s *server) (figures, error) {
 		{name: "requests a second", value: n / took.Seconds()},
 		{name: "request: CPU, us", value: us(spent) / n},
 		{name: "request: allocations", value: float64(after-objects) / n},
-		{name: "request: first chunk, median ms", value: ms(percentile(firsts, 50))},
-		{name: "request: first chunk, p99 ms", value: ms(percentile(firsts, 99))},
+		{name: "request: first chunk, median ms", value: rig.MS(rig.Percentile(firsts, 50))},
+		{name: "request: first chunk, p99 ms", value: rig.MS(rig.Percentile(firsts, 99))},
 	}, nil
 }
 
@@ -161,9 +163,9 @@ func prompts(ctx context.Context, o options, s *server) (figures, error) {
 			return nil, err
 		}
 		all = append(all,
-			figure{name: load.name + ": first chunk, median ms", value: ms(percentile(firsts, 50))},
-			figure{name: load.name + ": first chunk, last ms", value: ms(percentile(firsts, 100))},
-			figure{name: load.name + ": CPU a request, ms", value: ms(s.cpu()-used) / float64(load.atOnce)},
+			figure{name: load.name + ": first chunk, median ms", value: rig.MS(rig.Percentile(firsts, 50))},
+			figure{name: load.name + ": first chunk, last ms", value: rig.MS(rig.Percentile(firsts, 100))},
+			figure{name: load.name + ": CPU a request, ms", value: rig.MS(s.cpu()-used) / float64(load.atOnce)},
 		)
 	}
 	return all, nil

@@ -8,9 +8,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
@@ -23,9 +22,6 @@ type server struct {
 	pid  int
 	stop func() error
 }
-
-// exitWait bounds the exit of a server.
-const exitWait = 10 * time.Second
 
 // startFloor starts the floor.
 func startFloor(ctx context.Context) (*server, error) {
@@ -47,51 +43,23 @@ func startFloor(ctx context.Context) (*server, error) {
 		_ = cmd.Wait() // it says that it was killed
 		return nil
 	}}
-	return s, s.ready(ctx)
+	if err := rig.WaitReady(ctx, "http://"+addr); err != nil {
+		return nil, errors.Join(fmt.Errorf("the floor: %w", err), s.stop())
+	}
+	return s, nil
 }
 
-// startCaddy starts a Caddy in front of an app-server, with options for it and for the
-// handler.
-func startCaddy(ctx context.Context, program, name, command, home, options string) (*server, error) {
-	addr, err := rig.FreeAddr()
+// startCaddy starts a Caddy whose app-server is the double.
+func startCaddy(ctx context.Context, program, name, double, home string) (*server, error) {
+	site, err := rig.StartSite(ctx, program, rig.SiteOptions{Command: double, Home: home, Handler: "max_concurrent 20000"})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	admin, err := rig.FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-	config := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n}\nhttp://%s {\n\tcodex {\n\t\tapp_server %q app-server {\n\t\t\thome %q\n\t\t}\n\t\t%s\n\t}\n}\n", admin, addr, command, home, options)
-	caddy, err := rig.Start(program, config, nil)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{name: name, addr: addr, vars: "http://" + admin + "/debug/vars", pid: caddy.PID, stop: func() error { return caddy.Stop(exitWait) }}
-	return s, s.ready(ctx)
-}
-
-// ready waits until the server is ready, and stops it if that fails.
-func (s *server) ready(ctx context.Context) error {
-	err := rig.WaitReady(ctx, "http://"+s.addr)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("%s: %w", s.name, err), s.stop())
-	}
-	return err
-}
-
-// cpu returns the CPU time of a process, to the nanosecond.
-func cpu(pid int) time.Duration {
-	var t unix.Timespec
-	// The clock of another process, as clock_getcpuclockid makes its number.
-	const scheduled = 2
-	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {
-		return 0 // it has exited
-	}
-	return time.Duration(t.Nano())
+	return &server{name: name, addr: strings.TrimPrefix(site.URL, "http://"), vars: site.Admin + "/debug/vars", pid: site.PID, stop: site.Stop}, nil
 }
 
 // cpu returns the CPU time of the server alone, without the processes below it.
-func (s *server) cpu() time.Duration { return cpu(s.pid) }
+func (s *server) cpu() time.Duration { return rig.CPU(s.pid) }
 
 // memory returns the server's resident memory in bytes.
 func (s *server) memory() int { return rig.Memory(s.pid, rig.Resident) << 10 }

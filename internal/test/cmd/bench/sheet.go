@@ -103,14 +103,4 @@ func number(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// percentile returns the time within which so many of 100 are. It sorts times.
-func percentile(times []time.Duration, percent int) time.Duration {
-	if len(times) == 0 {
-		return 0
-	}
-	slices.Sort(times)
-	return times[min(len(times)*percent/100, len(times)-1)]
-}
-
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,22 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
-	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -70,42 +66,27 @@ func (c *agentCost) print(to io.Writer, transport scriptedmodel.Transport, conve
 	fmt.Fprintf(to, "%s\t%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f\t%.0f\t\n",
 		transport, conversations, float64(c.keys)/n, float64(c.extended)/n, float64(c.thoughts)/n,
 		float64(c.stats.Requests)/n, float64(c.stats.Warmups)/n, float64(c.stats.Sockets)/n, float64(c.stats.Bytes)/n/1000,
-		ms(percentile(c.toModel, 50)), ms(percentile(c.toModel, 95)), ms(percentile(c.whole, 50)), ms(percentile(c.whole, 95)),
-		ms(c.codex)/n, ms(c.caddy)/n)
+		rig.MS(rig.Percentile(c.toModel, 50)), rig.MS(rig.Percentile(c.toModel, 95)), rig.MS(rig.Percentile(c.whole, 50)), rig.MS(rig.Percentile(c.whole, 95)),
+		rig.MS(c.codex)/n, rig.MS(c.caddy)/n)
 }
 
 // runAgents runs agents one after another on a Caddy and a codex of their own. The
 // first of them is not counted.
-func runAgents(ctx context.Context, o options, webSockets bool, conversations string) (*agentCost, error) {
-	dir, err := os.MkdirTemp("", "caddy-codex-measure-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	model, err := scriptedmodel.Listen(scriptedmodel.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer model.Close()
-	if err := codexhome.Write(dir, model.URL, codexhome.Options{WebSockets: webSockets}); err != nil {
-		return nil, err
-	}
-	caddy, site, err := startCaddy(ctx, o, dir, "conversations "+conversations)
-	if err != nil {
-		return nil, err
-	}
-	a := &agents{url: site.url, model: model.Server}
-	defer model.On(a.arrive)()
-	err = a.run(ctx, 1)
-	a.agentCost = agentCost{}
-	before, watch := model.Stats(), watch(caddy.PID)
-	if err == nil {
-		err = a.run(ctx, o.agents)
-	}
-	first, last := watch.end()
-	a.codex, a.caddy = last.codex-first.codex, last.caddy-first.caddy
-	a.stats = difference(model.Stats(), before)
-	return &a.agentCost, errors.Join(err, caddy.Stop(exitWait))
+func runAgents(ctx context.Context, o options, webSockets bool, conversations string) (cost *agentCost, err error) {
+	err = o.withSite(ctx, webSockets, "conversations "+conversations, func(site *rig.Site, model *rig.Model) error {
+		a := &agents{site: site, model: model}
+		if err := a.run(ctx, 1); err != nil {
+			return err
+		}
+		a.agentCost = agentCost{}
+		before, caddy, codex := model.Stats(), rig.CPU(site.PID), rig.UsageBelow(site.PID).CPU
+		err := a.run(ctx, o.agents)
+		a.caddy, a.codex = rig.CPU(site.PID)-caddy, rig.UsageBelow(site.PID).CPU-codex
+		a.stats = difference(model.Stats(), before)
+		cost = &a.agentCost
+		return err
+	})
+	return cost, err
 }
 
 func difference(after, before scriptedmodel.Stats) scriptedmodel.Stats {
@@ -118,19 +99,8 @@ func difference(after, before scriptedmodel.Stats) scriptedmodel.Stats {
 // agents talk to a Caddy.
 type agents struct {
 	agentCost
-	url   string
-	model *scriptedmodel.Server
-
-	mu      sync.Mutex
-	arrived time.Time // when the model was last asked
-}
-
-// arrive notes when the model is asked. It leaves the answer to the directives.
-func (a *agents) arrive(scriptedmodel.Request) (scriptedmodel.Script, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.arrived = time.Now()
-	return scriptedmodel.Script{}, false
+	site  *rig.Site
+	model *rig.Model
 }
 
 // run runs so many conversations.
@@ -221,16 +191,14 @@ func agentPrompt(turn int) string {
 // ask sends the history, returns the answer, and notes how long it took.
 func (a *agents) ask(ctx context.Context, history []message) (message, error) {
 	start := time.Now()
-	answer, err := ask(ctx, a.url, history)
+	answer, err := ask(ctx, a.site, history)
 	a.whole = append(a.whole, time.Since(start))
-	a.mu.Lock()
-	a.toModel = append(a.toModel, a.arrived.Sub(start))
-	a.mu.Unlock()
+	a.toModel = append(a.toModel, a.model.Asked().Sub(start))
 	return answer, err
 }
 
 // ask sends a history to a site and returns the answer.
-func ask(ctx context.Context, url string, history []message) (message, error) {
+func ask(ctx context.Context, site *rig.Site, history []message) (message, error) {
 	var tools []any
 	for i := range agentTools {
 		tools = append(tools, map[string]any{"type": "function", "function": map[string]any{
@@ -238,27 +206,18 @@ func ask(ctx context.Context, url string, history []message) (message, error) {
 			"parameters": map[string]any{"type": "object", "properties": map[string]any{"query": map[string]any{"type": "string"}}, "required": []string{"query"}},
 		}})
 	}
-	body, err := json.Marshal(map[string]any{"model": agentModel, "reasoning_effort": "low", "messages": history, "tools": tools})
-	if err != nil {
-		return message{}, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", bytes.NewReader(body))
-	if err != nil {
-		return message{}, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return message{}, err
-	}
-	defer response.Body.Close()
+	body := map[string]any{"model": agentModel, "reasoning_effort": "low", "messages": history, "tools": tools}
 	var answer struct {
 		Choices []struct {
 			Message message `json:"message"`
 		} `json:"choices"`
 	}
-	err = json.NewDecoder(response.Body).Decode(&answer)
-	if err != nil || response.StatusCode != http.StatusOK || len(answer.Choices) != 1 {
-		return message{}, errors.Join(fmt.Errorf("an agent was answered with %s", response.Status), err)
+	err := rig.Post(ctx, site.URL+"/v1/chat/completions", body, func(r io.Reader) error { return json.NewDecoder(r).Decode(&answer) })
+	if err == nil && len(answer.Choices) != 1 {
+		err = fmt.Errorf("an agent got %d choices", len(answer.Choices))
+	}
+	if err != nil {
+		return message{}, err
 	}
 	return answer.Choices[0].Message, nil
 }

@@ -1,0 +1,109 @@
+package rig
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
+)
+
+// Answer is the answer to one request.
+type Answer struct {
+	First, Whole time.Duration // from the request to the first text, and to the end
+	Chunks       int           // with text
+	Text         string
+}
+
+// Post posts a body as JSON and passes the body of a successful answer to read.
+func Post(ctx context.Context, url string, body any, read func(io.Reader) error) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("a request was answered with %s", response.Status)
+	}
+	return read(response.Body)
+}
+
+// Stream posts a request for a stream and reads the answer to its end. textOf returns the
+// text in an event.
+func Stream(ctx context.Context, url string, body any, textOf func(data string) (string, error)) (a Answer, err error) {
+	start := time.Now()
+	var whole strings.Builder
+	err = Post(ctx, url, body, func(stream io.Reader) error {
+		for events := apiclient.NewReader(stream); ; {
+			event, err := events.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("a stream ended early: %w", err)
+			}
+			text, err := textOf(event.Data)
+			if err != nil {
+				return err
+			}
+			if text == "" {
+				continue
+			}
+			if a.Chunks++; a.Chunks == 1 {
+				a.First = time.Since(start)
+			}
+			whole.WriteString(text)
+		}
+	})
+	a.Whole, a.Text = time.Since(start), whole.String()
+	return a, err
+}
+
+// Chat asks a site for a streamed chat completion.
+func (s *Site) Chat(ctx context.Context, prompt string) (Answer, error) {
+	return Stream(ctx, s.URL+"/v1/chat/completions", map[string]any{
+		"model": "gpt-5", "stream": true, "messages": []any{map[string]string{"role": "user", "content": prompt}},
+	}, func(data string) (string, error) {
+		var chunk struct {
+			Choices []struct {
+				Delta struct{ Content string }
+			}
+		}
+		if data == "[DONE]" {
+			return "", nil
+		}
+		if err := json.Unmarshal([]byte(data), &chunk); err != nil || len(chunk.Choices) == 0 {
+			return "", err
+		}
+		return chunk.Choices[0].Delta.Content, nil
+	})
+}
+
+// Percentile returns the time within which so many of 100 are, or 0 if there are none. It
+// sorts times.
+func Percentile(times []time.Duration, percent int) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[min(len(times)*percent/100, len(times)-1)]
+}
+
+// MS returns a time in milliseconds.
+func MS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

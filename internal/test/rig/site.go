@@ -1,0 +1,105 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// Model is a scripted model, and a CODEX_HOME that uses it.
+type Model struct {
+	*scriptedmodel.Local
+	Home string
+
+	mu    sync.Mutex
+	asked time.Time
+}
+
+// NewModel starts a model, with which Codex speaks over WebSockets or over HTTP. The caller
+// closes it.
+func NewModel(webSockets bool) (*Model, error) {
+	home, err := os.MkdirTemp("", "caddy-codex-rig-")
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{Home: home}
+	if m.Local, err = scriptedmodel.Listen(scriptedmodel.Options{}); err == nil {
+		if err = codexhome.Write(home, m.URL, codexhome.Options{WebSockets: webSockets}); err != nil {
+			m.Local.Close()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(home))
+	}
+	m.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.asked = time.Now()
+		return scriptedmodel.Script{}, false // the prompt has the script
+	})
+	return m, nil
+}
+
+// Asked returns when the model was last asked for an answer.
+func (m *Model) Asked() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked
+}
+
+// Close stops the model and removes the home.
+func (m *Model) Close() {
+	m.Local.Close()
+	_ = os.RemoveAll(m.Home)
+}
+
+// Site is a Caddy with this module and an app-server.
+type Site struct {
+	*Caddy
+	URL, Admin string // of the API and of the admin API
+}
+
+// SiteOptions configure a [Site].
+type SiteOptions struct {
+	Command, Home string    // of the app-server
+	AppServer     string    // further lines of the option app_server
+	Handler       string    // further lines of the directive codex
+	Log           io.Writer // for what Caddy and the app-server log; may be nil
+}
+
+// StartSite starts a Caddy program and waits until it is ready. The caller stops it.
+func StartSite(ctx context.Context, program string, opts SiteOptions) (*Site, error) {
+	var addrs [2]string
+	for i := range addrs {
+		var err error
+		if addrs[i], err = FreeAddr(); err != nil {
+			return nil, err
+		}
+	}
+	s := &Site{URL: "http://" + addrs[0], Admin: "http://" + addrs[1]}
+	caddyfile := strings.Join([]string{
+		"{", "admin " + addrs[1], "persist_config off", "auto_https off", "}",
+		s.URL + " {", "codex {",
+		fmt.Sprintf("app_server %q app-server {", opts.Command), fmt.Sprintf("home %q", opts.Home), opts.AppServer, "}",
+		opts.Handler, "}", "}", "",
+	}, "\n")
+	var err error
+	if s.Caddy, err = Start(program, caddyfile, opts.Log); err != nil {
+		return nil, err
+	}
+	if err := WaitReady(ctx, s.URL); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// Stop is [Caddy.Stop] with a limit of ten seconds.
+func (s *Site) Stop() error { return s.Caddy.Stop(10 * time.Second) }
