@@ -22,18 +22,24 @@ func requestOf(user string) *http.Request {
 	return r
 }
 
+// admitTurns admits the turns of a request of a user, until leave is called.
+func admitTurns(ctx context.Context, g *Gateway, user string, turns int) (leave func(), apiErr *apierror.Error) {
+	x := g.newExchange(httptest.NewRecorder(), requestOf(user).WithContext(ctx))
+	return x.close, g.admit(x, turns)
+}
+
 // What a client is told who gets no turn.
 func TestAdmitRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxConcurrent: 2, MaxQueue: 1, QueueWait: time.Minute})
-		leave, apiErr := g.admit(t.Context(), "a", 2)
+		leave, apiErr := admitTurns(t.Context(), g, "a", 2)
 		if apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		check := func(what string, turns, status int, code apierror.Code, param string, after time.Duration) {
 			t.Helper()
 			start := time.Now()
-			_, apiErr := g.admit(t.Context(), "a", turns)
+			_, apiErr := admitTurns(t.Context(), g, "a", turns)
 			if apiErr == nil || apiErr.Status != status || apiErr.Code != code || apiErr.Param != param {
 				t.Fatalf("%s: %+v", what, apiErr)
 			}
@@ -49,7 +55,7 @@ func TestAdmitRefuses(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if second, apiErr := g.admit(t.Context(), "a", 1); apiErr != nil {
+			if second, apiErr := admitTurns(t.Context(), g, "a", 1); apiErr != nil {
 				t.Error(apiErr)
 			} else {
 				second()
@@ -65,14 +71,14 @@ func TestAdmitRefuses(t *testing.T) {
 // A client that goes while it waits leaves its place.
 func TestAdmitClientGone(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour, Logger: discard()})
-	leave, apiErr := g.admit(t.Context(), "a", 1)
+	leave, apiErr := admitTurns(t.Context(), g, "a", 1)
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
 	defer leave()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, apiErr = g.admit(ctx, "a", 1)
+	_, apiErr = admitTurns(ctx, g, "a", 1)
 	if apiErr == nil || apiErr.Code != apierror.ClientGone().Code || g.queue.Len() != 0 {
 		t.Errorf("%+v, %d wait", apiErr, g.queue.Len())
 	}
@@ -86,14 +92,14 @@ func TestAdmitClientGone(t *testing.T) {
 func TestAdmitFairly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxConcurrent: 1, MaxQueue: 20, QueueWait: time.Hour})
-		leave, apiErr := g.admit(t.Context(), "greedy", 1)
+		leave, apiErr := admitTurns(t.Context(), g, "greedy", 1)
 		if apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		served := make(chan string, 20)
 		wait := func(user string) {
 			go func() {
-				leave, apiErr := g.admit(t.Context(), user, 1)
+				leave, apiErr := admitTurns(t.Context(), g, user, 1)
 				if apiErr != nil {
 					t.Error(apiErr)
 					return
@@ -125,14 +131,14 @@ func TestAdmitFairly(t *testing.T) {
 func TestAdmitPerUser(t *testing.T) {
 	for most, want := range map[int]int{0: 7, 3: 3, 8: 8} {
 		g, _ := exitingGateway(t, Options{MaxConcurrent: 8, MaxPerUser: most})
-		if leave, apiErr := g.admit(t.Context(), "b", 1); apiErr != nil {
+		if leave, apiErr := admitTurns(t.Context(), g, "b", 1); apiErr != nil {
 			t.Fatal(apiErr)
 		} else {
 			leave()
 		}
 		got := 0
 		for range 9 {
-			if _, apiErr := g.admit(t.Context(), "a", 1); apiErr == nil {
+			if _, apiErr := admitTurns(t.Context(), g, "a", 1); apiErr == nil {
 				got++
 			} else if apiErr.Code != "codex_queue_full" {
 				t.Error(apiErr)
@@ -143,7 +149,7 @@ func TestAdmitPerUser(t *testing.T) {
 		}
 	}
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 8, MaxPerUser: 3})
-	if _, apiErr := g.admit(t.Context(), "a", 4); apiErr == nil || apiErr.Param != "n" || !strings.Contains(apiErr.Message, "at most 3") {
+	if _, apiErr := admitTurns(t.Context(), g, "a", 4); apiErr == nil || apiErr.Param != "n" || !strings.Contains(apiErr.Message, "at most 3") {
 		t.Errorf("more choices than a user may have: %v", apiErr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/threads"
@@ -140,4 +141,17 @@ func (c *choice) use(lease Lease, login *loginstate.Login, done func()) {
 		tried()
 		done()
 	}
+}
+
+// refused reports whether a turn has failed because the provider refuses its
+// instructions. It records the refusal for the login.
+func (g *Gateway) refused(c *choice, failure error) bool {
+	if g.opts.Instructions != InstructionsAuto || c.place.Instructions.Append || !apierror.RefusesInstructions(failure) {
+		return false
+	}
+	if c.place.Conn.InstructionsRefused(c.place.Model) {
+		g.opts.Logger.Warn("the provider refuses instructions in the place of codex's own prompt; from now on they follow it, see the option instructions",
+			"error", failure)
+	}
+	return true
 }

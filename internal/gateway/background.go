@@ -23,20 +23,19 @@ func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestO
 		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
 	}
 	setHeaders(w.Header(), req)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
+	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	own := *x
 	x.cleanup = nil // the goroutine runs them
-	own.atEnd(cancel)
-	own.w, own.r = &nobody{header: make(http.Header)}, r.Clone(ctx)
+	own.atEnd(end)
+	own.ctx, own.cancel = context.WithCancelCause(ctx)
+	own.w, own.r = &nobody{header: make(http.Header)}, r.Clone(own.ctx)
 	own.r.Body = http.NoBody
 	form.x = &own
 	own.log = g.newLogResponder(&own, form)
-	ctx, stop := context.WithCancelCause(ctx)
-	own.r = own.r.WithContext(ctx)
-	own.atEnd(g.objects.KeepClaim(form.meta.ID, own.log.log, stop))
-	ctx = g.enter(&own, req)
+	own.atEnd(g.objects.KeepClaim(form.meta.ID, own.log.log, own.cancel))
+	g.enter(&own, req)
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
-	go g.runBackground(ctx, &own, req)
+	go g.runBackground(&own, req)
 	if streamed {
 		return g.follow(w, r, own.log.log, 0)
 	}
@@ -44,16 +43,16 @@ func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestO
 }
 
 // runBackground runs the turn of a background response to its end.
-func (g *Gateway) runBackground(ctx context.Context, x *exchange, req *request) {
+func (g *Gateway) runBackground(x *exchange, req *request) {
 	defer x.close()
 	defer x.log.log.End()
-	defer g.recoverBackground(ctx, x)
-	err := g.start(ctx, x, req)
+	defer g.recoverBackground(x)
+	err := g.start(x, req)
 	if err == nil {
-		g.report(x.r, g.respond(ctx, x, req))
+		g.report(x.r, g.respond(x, req))
 		return
 	}
-	if cause, ok := errors.AsType[*apierror.Error](context.Cause(ctx)); ok {
+	if cause, ok := errors.AsType[*apierror.Error](context.Cause(x.ctx)); ok {
 		err = cause
 	}
 	defer x.log.close()
@@ -63,9 +62,9 @@ func (g *Gateway) runBackground(ctx context.Context, x *exchange, req *request) 
 
 // recoverBackground ends a background response whose goroutine has panicked: nobody else
 // would recover that.
-func (g *Gateway) recoverBackground(ctx context.Context, x *exchange) {
+func (g *Gateway) recoverBackground(x *exchange) {
 	if p := recover(); p != nil {
-		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
+		g.opts.Logger.LogAttrs(x.ctx, slog.LevelError, "a background response has panicked",
 			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		defer func() { _ = recover() }() // the encoder itself may be broken
 		x.log.finish(errPanicked)

@@ -242,7 +242,7 @@ func TestBackgroundFails(t *testing.T) {
 func TestBackgroundNotStored(t *testing.T) {
 	g, _ := storeGateway(nil)
 	decoded, x := decodeResponse(t, g, fmt.Sprintf(inBackground, false))
-	if apiErr := decoded.resolve(t.Context(), x); apiErr == nil || apiErr.Param != "background" || !strings.Contains(apiErr.Message, "response_store") {
+	if apiErr := decoded.resolve(x); apiErr == nil || apiErr.Param != "background" || !strings.Contains(apiErr.Message, "response_store") {
 		t.Error(apiErr)
 	}
 }

@@ -38,15 +38,14 @@ func TestReadBody(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/", c.body)
 			r.ContentLength = c.length
 			x := g.newExchange(httptest.NewRecorder(), r)
-			x.body = g.bodies.Claim()
-			defer x.body.Release()
+			defer x.close()
 			if c.status == http.StatusServiceUnavailable {
 				others := g.bodies.Claim()
 				defer others.Release()
 				for others.Grow(10) {
 				}
 			}
-			body, apiErr := g.readBody(r.Context(), x)
+			body, apiErr := g.readBody(x)
 			if c.status == 0 {
 				if apiErr != nil {
 					t.Error(apiErr)
@@ -67,7 +66,7 @@ func TestTrickle(t *testing.T) {
 		g, _ := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 1, Logger: discard()})
 		ours, theirs := net.Pipe()
 		server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, apiErr := g.accept(g.newExchange(w, r), chatCodec{})
+			_, apiErr := g.accept(g.newExchange(w, r), chatCodec)
 			g.refuse(w, r, apiErr)
 		})}
 		go func() { _ = server.Serve(&oneConn{conn: theirs}) }()
@@ -93,16 +92,16 @@ func TestTrickle(t *testing.T) {
 // TestQueueFullBeforeBody: where no turn can run nor wait, the body is not read.
 func TestQueueFullBeforeBody(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxBody: 100, MaxBodyMemory: 400, MaxConcurrent: 1})
-	leave, apiErr := g.admit(t.Context(), "", 1)
+	leave, apiErr := admitTurns(t.Context(), g, "", 1)
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(errors.New("it is read")))
-	if _, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{}); apiErr == nil || apiErr.Code != "codex_queue_full" {
+	if _, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec); apiErr == nil || apiErr.Code != "codex_queue_full" {
 		t.Error(apiErr)
 	}
 	leave()
-	if _, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{}); apiErr == nil || !strings.Contains(apiErr.Message, "it is read") {
+	if _, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec); apiErr == nil || !strings.Contains(apiErr.Message, "it is read") {
 		t.Error(apiErr)
 	}
 }

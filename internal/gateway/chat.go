@@ -1,9 +1,9 @@
 package gateway
 
 import (
-	"context"
 	"crypto/rand"
-	"fmt"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strings"
 	"time"
@@ -16,36 +16,31 @@ import (
 )
 
 // Chat serves POST /v1/chat/completions.
-func (g *Gateway) Chat(w http.ResponseWriter, r *http.Request) { g.serve(w, r, chatCodec{}) }
+func (g *Gateway) Chat(w http.ResponseWriter, r *http.Request) { g.serve(w, r, chatCodec) }
 
-// chatCodec is the codec of chat completions.
-type chatCodec struct{}
-
-func (chatCodec) route() Route { return RouteChat }
-
-func (chatCodec) decode(body []byte) (decodedRequest, *apierror.Error) {
+var chatCodec = codec{RouteChat, func(body []byte) (decodedRequest, *apierror.Error) {
 	decoded, apiErr := chat.Decode(body)
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return chatRequest{decoded}, nil
-}
+	return &chatRequest{Request: decoded}, nil
+}}
 
 // chatRequest is a decoded request for a chat completion.
-type chatRequest struct{ *chat.Request }
-
-// resolve does nothing: the request has its whole conversation.
-func (chatRequest) resolve(context.Context, *exchange) *apierror.Error { return nil }
+type chatRequest struct {
+	*chat.Request
+	whole
+}
 
 // idSuffixLength gives call ids 40 random bits: enough to tell the turns of a
 // conversation apart.
 const idSuffixLength = 8
 
 // form returns the form of the completion.
-func (q chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options) form {
+func (q *chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options) form {
 	id := rand.Text()
 	options.IDSuffix = strings.ToLower(id[:idSuffixLength])
-	return chatForm{x: x, conversation: q.ConversationField(), meta: chat.Meta{
+	return &chatForm{x: x, conversation: q.ConversationField(), meta: chat.Meta{
 		ID:              "chatcmpl-" + id,
 		Model:           plan.Model,
 		ServiceTier:     plan.ServiceTier,
@@ -59,56 +54,37 @@ func (q chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options)
 
 // chatForm is the form of a chat completion.
 type chatForm struct {
+	whole
 	x            *exchange
 	meta         chat.Meta // without the fingerprint
 	conversation string    // the field of the request with the conversation
 }
 
-func (f chatForm) stream(w *sse.Writer) streamEncoder {
-	return &chatStream{chat.NewStream(f.started(), w.WriteData), w}
+func (f *chatForm) stream(w *sse.Writer) streamEncoder {
+	return &chunkStream{chat.NewStream(f.started(), w.WriteData), w}
 }
 
-func (f chatForm) body() bodyEncoder { return chat.NewBody(f.started()) }
+func (f *chatForm) body() bodyEncoder { return chat.NewBody(f.started()) }
 
 // started returns the whole meta, once the turns have started.
-func (f chatForm) started() chat.Meta {
+func (f *chatForm) started() chat.Meta {
 	f.meta.Fingerprint = f.x.fingerprint()
 	return f.meta
 }
 
-func (f chatForm) apiError(failure error) *apierror.Error {
+// fingerprint identifies what answers a request, in the form of OpenAI's
+// system_fingerprint: it changes with Codex's model and with the release of Codex.
+func (x *exchange) fingerprint() string {
+	model, version := "", ""
+	if len(x.choices) > 0 && x.choices[0].place.Process != nil {
+		model, version = x.choices[0].place.Model, x.choices[0].place.Process.Status().Version
+	}
+	hash := sha256.Sum256([]byte(model + "\x00" + version))
+	return "fp_" + hex.EncodeToString(hash[:5])
+}
+
+func (f *chatForm) apiError(failure error) *apierror.Error {
 	return apierror.WithConversation(failure, f.conversation)
 }
 
-// track does nothing: no other request can ask for a completion.
-func (f chatForm) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
-
-func (f chatForm) forget() bool { return true }
-
-// chatStream encodes an answer as chunks.
-type chatStream struct {
-	*chat.Stream
-	writer *sse.Writer
-}
-
-// Open writes nothing: the first chunk of a choice comes with its first output.
-func (*chatStream) Open() error { return nil }
-
-// Holds is false: a chunk has only what is new.
-func (*chatStream) Holds() bool { return false }
-
-// Close writes the counts of the calls and the end mark.
-func (s *chatStream) Close(tools turn.Report) error {
-	if err := writeCounts(s.writer, tools); err != nil {
-		return err
-	}
-	return s.writer.WriteDone()
-}
-
-// writeCounts writes the counts of the calls as a comment, which clients skip.
-func writeCounts(w *sse.Writer, tools turn.Report) error {
-	if tools.Calls == 0 {
-		return nil
-	}
-	return w.WriteComment(fmt.Sprintf("tool_calls=%d truncated=%t", tools.Calls, tools.Truncated))
-}
+func (f *chatForm) forget() bool { return true }

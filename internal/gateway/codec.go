@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -10,9 +11,9 @@ import (
 )
 
 // codec decodes the requests of one route.
-type codec interface {
-	route() Route
-	decode(body []byte) (decodedRequest, *apierror.Error)
+type codec struct {
+	route  Route
+	decode func(body []byte) (decodedRequest, *apierror.Error)
 }
 
 // decodedRequest is a valid request of either API.
@@ -29,7 +30,7 @@ type decodedRequest interface {
 	SetImages(data map[string]string) bool
 	ImageParam(url string) string // the field that names the image
 	// resolve adds what the request refers to in the store of responses.
-	resolve(ctx context.Context, x *exchange) *apierror.Error
+	resolve(x *exchange) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
 	// form returns the form of the answer, and sets the options that it needs.
 	form(x *exchange, plan *prompt.Plan, options *turn.Options) form
@@ -53,16 +54,10 @@ type form interface {
 
 // streamEncoder encodes the outputs of a request's turns as events.
 type streamEncoder interface {
+	chunkEncoder
 	// Open writes what precedes the first output, if anything does. It is called once,
 	// before the first Write or when the stream's header can wait no longer.
 	Open() error
-	// Write writes the next output of a choice, which is no failure.
-	Write(choice int, out turn.Output) error
-	// Fail writes that the request has failed.
-	Fail(apiErr *apierror.Error) error
-	// Done reports whether the last event that depends on outputs is written: all
-	// choices have finished, or the request has failed.
-	Done() bool
 	// Holds reports whether the encoder holds all outputs until the end.
 	Holds() bool
 	// Close writes what follows the last event. tools is the sum over all choices.
@@ -75,6 +70,52 @@ type bodyEncoder interface {
 	Add(choice int, out turn.Output)
 	// JSON returns the body, once all choices have finished.
 	JSON() []byte
+}
+
+// whole is embedded in requests that have their whole conversation, and in the forms of
+// answers that no other request can ask for.
+type whole struct{}
+
+func (whole) resolve(*exchange) *apierror.Error { return nil }
+
+func (whole) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+
+// chunkStream encodes an answer as chunks, each of which has only what is new.
+type chunkStream struct {
+	chunkEncoder
+	writer *sse.Writer
+}
+
+// chunkEncoder encodes outputs as chunks or events.
+type chunkEncoder interface {
+	// Write writes the next output of a choice, which is no failure.
+	Write(choice int, out turn.Output) error
+	// Fail writes that the request has failed.
+	Fail(apiErr *apierror.Error) error
+	// Done reports whether the last event that depends on outputs is written: all
+	// choices have finished, or the request has failed.
+	Done() bool
+}
+
+// Open writes nothing: the first chunk of a choice comes with its first output.
+func (*chunkStream) Open() error { return nil }
+
+func (*chunkStream) Holds() bool { return false }
+
+// Close writes the counts of the calls and the end mark.
+func (s *chunkStream) Close(tools turn.Report) error {
+	if err := writeCounts(s.writer, tools); err != nil {
+		return err
+	}
+	return s.writer.WriteDone()
+}
+
+// writeCounts writes the counts of the calls as a comment, which clients skip.
+func writeCounts(w *sse.Writer, tools turn.Report) error {
+	if tools.Calls == 0 {
+		return nil
+	}
+	return w.WriteComment(fmt.Sprintf("tool_calls=%d truncated=%t", tools.Calls, tools.Truncated))
 }
 
 // request is all that the turns of a request and its answer need.

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"time"
@@ -15,32 +14,27 @@ import (
 
 // Completions serves POST /v1/completions.
 func (g *Gateway) Completions(w http.ResponseWriter, r *http.Request) {
-	g.serve(w, r, completionsCodec{})
+	g.serve(w, r, completionsCodec)
 }
 
-// completionsCodec is the codec of legacy completions.
-type completionsCodec struct{}
-
-func (completionsCodec) route() Route { return RouteCompletions }
-
-func (completionsCodec) decode(body []byte) (decodedRequest, *apierror.Error) {
+var completionsCodec = codec{RouteCompletions, func(body []byte) (decodedRequest, *apierror.Error) {
 	decoded, apiErr := completions.Decode(body)
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return completionsRequest{decoded}, nil
-}
+	return &completionsRequest{Request: decoded}, nil
+}}
 
 // completionsRequest is a decoded request for a legacy completion.
-type completionsRequest struct{ *completions.Request }
-
-// resolve does nothing: the request has its whole conversation.
-func (completionsRequest) resolve(context.Context, *exchange) *apierror.Error { return nil }
+type completionsRequest struct {
+	*completions.Request
+	whole
+}
 
 // form returns the form of the completion. It has no place for calls: blocks are text.
-func (q completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
+func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
-	return completionsForm{completions.Meta{
+	return &completionsForm{meta: completions.Meta{
 		ID:           "cmpl-" + rand.Text(),
 		Model:        plan.Model,
 		Created:      time.Now().Unix(),
@@ -51,35 +45,20 @@ func (q completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.O
 }
 
 // completionsForm is the form of a legacy completion.
-type completionsForm struct{ meta completions.Meta }
-
-func (f completionsForm) stream(w *sse.Writer) streamEncoder {
-	return &completionsStream{completions.NewStream(f.meta, w.WriteData), w}
+type completionsForm struct {
+	whole
+	meta completions.Meta
 }
 
-func (f completionsForm) body() bodyEncoder { return completions.NewBody(f.meta) }
+func (f *completionsForm) stream(w *sse.Writer) streamEncoder {
+	return &chunkStream{completions.NewStream(f.meta, w.WriteData), w}
+}
 
-func (f completionsForm) apiError(failure error) *apierror.Error {
+func (f *completionsForm) body() bodyEncoder { return completions.NewBody(f.meta) }
+
+func (f *completionsForm) apiError(failure error) *apierror.Error {
 	return apierror.WithConversation(failure, "prompt")
 }
 
-// track does nothing: no other request can ask for a completion.
-func (f completionsForm) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
-
 // forget reports whether the memory of the prompt is free.
-func (f completionsForm) forget() bool { return f.meta.Echo == "" }
-
-// completionsStream encodes an answer as chunks.
-type completionsStream struct {
-	*completions.Stream
-	writer *sse.Writer
-}
-
-// Open writes nothing: the first chunk comes with the first output.
-func (*completionsStream) Open() error { return nil }
-
-// Holds is false: a chunk has only what is new.
-func (*completionsStream) Holds() bool { return false }
-
-// Close writes the end mark.
-func (s *completionsStream) Close(turn.Report) error { return s.writer.WriteDone() }
+func (f *completionsForm) forget() bool { return f.meta.Echo == "" }

@@ -33,32 +33,34 @@ func exitingGateway(t *testing.T, opts Options) (g *Gateway, exit context.Cancel
 func TestExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, exit := exitingGateway(t, Options{MaxConcurrent: 1, DrainTimeout: 7 * time.Second})
-		running, endRunning := g.untilDrained(t.Context())
-		defer endRunning()
-		coming, endComing := g.untilExit(t.Context())
-		defer endComing()
-		ended, end := g.untilDrained(t.Context())
-		end()
+		begin := func() *exchange { return g.newExchange(httptest.NewRecorder(), requestOf("a")) }
+		running, coming, ended := begin(), begin(), begin()
+		defer running.close()
+		defer coming.close()
+		g.untilDrained(running)
+		defer g.untilExit(coming)()
+		g.untilDrained(ended)
+		ended.close()
 		time.Sleep(time.Hour)
-		if running.Err() != nil || coming.Err() != nil {
+		if running.ctx.Err() != nil || coming.ctx.Err() != nil {
 			t.Error("a request ends without an exit")
 		}
 		start := time.Now()
 		exit()
-		<-coming.Done()
+		<-coming.ctx.Done()
 		if took := time.Since(start); took != 0 {
 			t.Errorf("what precedes a turn ends after %s", took)
 		}
-		<-running.Done()
+		<-running.ctx.Done()
 		if took := time.Since(start); took != 7*time.Second {
 			t.Errorf("a turn ends after %s", took)
 		}
-		for _, ctx := range []context.Context{running, coming} {
-			if err := context.Cause(ctx); !errors.Is(err, turn.ErrShutdown) {
+		for _, x := range []*exchange{running, coming} {
+			if err := context.Cause(x.ctx); !errors.Is(err, turn.ErrShutdown) {
 				t.Error(err)
 			}
 		}
-		if err := context.Cause(ended); errors.Is(err, turn.ErrShutdown) {
+		if err := context.Cause(ended.ctx); errors.Is(err, turn.ErrShutdown) {
 			t.Error("a request that was over:", err)
 		}
 	})
@@ -68,14 +70,14 @@ func TestExit(t *testing.T) {
 func TestWaitingAtExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, exit := exitingGateway(t, Options{MaxBody: 1 << 10, MaxBodyMemory: 4 << 10, MaxConcurrent: 1, MaxQueue: 1, QueueWait: time.Hour})
-		leave, apiErr := g.admit(t.Context(), "", 1)
+		leave, apiErr := admitTurns(t.Context(), g, "", 1)
 		if apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		defer leave()
 		time.AfterFunc(time.Second, exit)
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(conversing(userMessage)))
-		_, apiErr = g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec{})
+		_, apiErr = g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec)
 		if apiErr == nil || apiErr.Status != http.StatusServiceUnavailable || apiErr.Code != "server_shutting_down" || apiErr.RetryAfter == 0 {
 			t.Errorf("%+v", apiErr)
 		}
@@ -100,7 +102,7 @@ func TestSlowBodyAtExit(t *testing.T) {
 	reading := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = &readSignal{ReadCloser: r.Body, reading: reading}
-		_, apiErr := g.accept(g.newExchange(w, r), chatCodec{})
+		_, apiErr := g.accept(g.newExchange(w, r), chatCodec)
 		g.refuse(w, r, apiErr)
 	}))
 	defer server.Close()

@@ -64,6 +64,16 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// Instructions is where the instructions of a conversation go.
+type Instructions string
+
+// The values of [Options.Instructions].
+const (
+	InstructionsAuto    Instructions = "auto"    // replace; append where the provider refuses that
+	InstructionsReplace Instructions = "replace" // in the place of Codex's own prompt
+	InstructionsAppend  Instructions = "append"  // behind it
+)
+
 // Gateway answers API requests. Its methods are safe for concurrent use.
 type Gateway struct {
 	upstream Upstream

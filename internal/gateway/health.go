@@ -3,11 +3,12 @@ package gateway
 import (
 	"cmp"
 	"encoding/json"
-	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"math"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )

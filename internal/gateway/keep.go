@@ -3,9 +3,12 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/threads"
@@ -35,13 +38,7 @@ type keeping struct {
 // chain returns a function that hashes the history of a request, once, and only if there
 // is something to compare it with. The result is nil if that is not possible.
 func (g *Gateway) chain(x *exchange, plan *prompt.Plan) func() *conversation.Chain {
-	var chain *conversation.Chain
-	var known bool
-	return func() *conversation.Chain {
-		if known {
-			return chain
-		}
-		known = true
+	return sync.OnceValue(func() (chain *conversation.Chain) {
 		id := conversation.Identity{Site: strings.ToLower(x.r.Host), User: x.user, Thread: plan.Thread}
 		var err error
 		g.compute(int(x.body.Size()), func() { chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input) })
@@ -49,13 +46,13 @@ func (g *Gateway) chain(x *exchange, plan *prompt.Plan) func() *conversation.Cha
 			g.opts.Logger.Warn("a conversation is not kept", "error", err)
 		}
 		return chain
-	}
+	})
 }
 
 // resume lets the turn of a choice go on in a thread that holds the history of its
 // request but for the newest messages. It reports false if there is no such thread.
 func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) bool {
-	if plan.Choices != 1 {
+	if plan.Choices != 1 || len(plan.History) == 0 {
 		return false
 	}
 	var kept conversation.Kept[*threads.Kept]
@@ -190,4 +187,41 @@ func (c *choice) keep(user string) {
 	c.thread = nil
 	k.in.Put(kept, k.handOver())
 	c.closed() // the thread does not hold its process
+}
+
+// restore adds to the history of a plan the reasoning that is remembered of its answers.
+// The plan itself, which other attempts use, does not change.
+func (c *choice) restore(plan *prompt.Plan) *prompt.Plan {
+	k := &c.kept
+	if k.in == nil || k.chain == nil || k.forgetful {
+		return plan
+	}
+	chain := k.chain()
+	if chain == nil {
+		return plan
+	}
+	history, added := k.in.Memory().Restore(chain.Links, plan.History)
+	if added == 0 {
+		return plan
+	}
+	k.restored, c.repeatable = true, true // the provider may refuse it
+	with := *plan
+	with.History = history
+	return &with
+}
+
+// unrestorable reports whether a turn has failed because the provider refuses the
+// reasoning that its thread was given. That is then forgotten.
+func (k *keeping) unrestorable(failure error) bool {
+	if !k.restored || apierror.From(failure).Status != http.StatusBadRequest {
+		return false
+	}
+	k.forget()
+	return true
+}
+
+// forget forgets the reasoning that was restored.
+func (k *keeping) forget() {
+	k.restored, k.forgetful = false, true
+	k.in.Memory().Forget(k.chain().Links)
 }

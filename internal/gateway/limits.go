@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -145,4 +146,37 @@ func (g *Gateway) showKeyLimits(x *exchange) bool {
 		header.Set("X-Ratelimit-Reset-"+string(unit), reset.String())
 	}
 	return true
+}
+
+// The headers with what is left of the plan, see [Gateway.showLimits].
+const (
+	limitHeader     = "X-Ratelimit-Limit-Requests"
+	remainingHeader = "X-Ratelimit-Remaining-Requests"
+	resetHeader     = "X-Ratelimit-Reset-Requests"
+)
+
+// showLimits sets the headers of OpenAI for rate limits from the plan's limits as far as
+// Codex has reported them. Codex reports windows of time with the percentage that is
+// used. The headers are about the window with the highest use, as if it had a hundred
+// requests. Those about tokens are left out: a client would wait as soon as it wants
+// more tokens than there are percent. If the key of the request has limits, they are shown
+// instead.
+func (g *Gateway) showLimits(x *exchange) {
+	if g.showKeyLimits(x) || len(x.choices) == 0 || x.choices[0].place.Conn == nil {
+		return
+	}
+	now := time.Now()
+	limits, _ := x.choices[0].place.Conn.LastRateLimits()
+	window := limits.Tightest(now)
+	if window == nil {
+		return
+	}
+	const all = 100
+	header := x.w.Header()
+	header.Set(limitHeader, strconv.Itoa(all))
+	header.Set(remainingHeader, strconv.Itoa(int(math.Floor(max(0, all-window.UsedPercent)))))
+	header.Del(resetHeader)
+	if !window.ResetsAt.IsZero() {
+		header.Set(resetHeader, window.ResetsAt.Sub(now).Truncate(time.Second).String())
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
@@ -202,7 +203,7 @@ func (c *costs) of(route, body string) measured {
 
 // serve serves a request until its turn has started, or it was refused.
 func (c *costs) serve(route, body string) {
-	codecs := map[string]codec{"chat": chatCodec{}, "responses": responsesCodec{c.g}}
+	codecs := map[string]codec{"chat": chatCodec, "responses": c.g.responsesCodec(responses.Decode, nil)}
 	w := httptest.NewRecorder()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
@@ -215,7 +216,7 @@ func (c *costs) serve(route, body string) {
 		return
 	}
 	req.plan.Choices = 1 // each is the same work
-	if err := c.g.start(ctx, x, req); err != nil {
+	if err := c.g.start(x, req); err != nil {
 		c.g.refuse(w, x.r, req.form.apiError(err))
 	}
 }

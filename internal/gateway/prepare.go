@@ -12,17 +12,17 @@ import (
 
 // prepare makes all that the turns of a request need. It is called once they may
 // run, since what it fetches takes memory.
-func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded decodedRequest) (*request, *apierror.Error) {
-	if apiErr := decoded.resolve(ctx, x); apiErr != nil {
+func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) (*request, *apierror.Error) {
+	if apiErr := decoded.resolve(x); apiErr != nil {
 		return nil, apiErr
 	}
-	if apiErr := g.fetchImages(ctx, decoded); apiErr != nil {
+	if apiErr := g.fetchImages(x.ctx, decoded); apiErr != nil {
 		return nil, apiErr
 	}
 	if apiErr := g.reserveInput(x, decoded); apiErr != nil {
 		return nil, apiErr
 	}
-	if apiErr := g.waitToCopy(ctx, x); apiErr != nil {
+	if apiErr := g.waitToCopy(x); apiErr != nil {
 		return nil, apiErr
 	}
 	var plan *prompt.Plan
@@ -43,8 +43,8 @@ func (g *Gateway) prepare(ctx context.Context, x *exchange, route Route, decoded
 }
 
 // waitToCopy waits until the body of a request may be copied.
-func (g *Gateway) waitToCopy(ctx context.Context, x *exchange) *apierror.Error {
-	copied, err := g.bodies.WaitToCopy(ctx, x.body.Size())
+func (g *Gateway) waitToCopy(x *exchange) *apierror.Error {
+	copied, err := g.bodies.WaitToCopy(x.ctx, x.body.Size())
 	switch {
 	case errors.Is(err, reqbody.ErrCopyWait):
 		return apierror.BodyMemory()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
@@ -17,7 +16,7 @@ import (
 // resolve adds the responses that the request follows and the items that it refers
 // to. Together these are at most as large as a body may be, and their memory counts
 // as a body's.
-func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.Error {
+func (q *responsesRequest) resolve(x *exchange) *apierror.Error {
 	store := q.g.opts.Responses
 	if store == nil {
 		switch {
@@ -35,21 +34,21 @@ func (q *responsesRequest) resolve(ctx context.Context, x *exchange) *apierror.E
 		store = sessionStore{store, q.session}
 	}
 	stored := responsestore.NewReader(store, x.user, q.g.opts.MaxBody, x.body.Grow)
-	timed, cancel := context.WithTimeout(ctx, objects.StoreTimeout)
+	timed, cancel := context.WithTimeout(x.ctx, objects.StoreTimeout)
 	defer cancel()
 	var earlier []json.RawMessage
 	if before := cmp.Or(q.PreviousID(), q.ConversationID()); before != "" {
 		if known := responseid.Valid(before) || responseid.ValidConversation(before); !known || responseid.Valid(before) != (q.PreviousID() != "") {
-			return q.notFollowed(ctx, x.r, before, &responsestore.MissingError{ID: before})
+			return q.notFollowed(x, before, &responsestore.MissingError{ID: before})
 		}
 		var err error
 		if earlier, err = stored.Chain(timed, before); err != nil {
-			return q.notFollowed(ctx, x.r, before, err)
+			return q.notFollowed(x, before, err)
 		}
 	}
 	found, err := q.references(timed, stored)
 	if err != nil {
-		return q.notFound(ctx, x.r, err)
+		return q.notFound(x, err)
 	}
 	apiErr := q.Resolve(earlier, found)
 	remembered := q.session != nil && !q.Stored()
@@ -85,18 +84,18 @@ func (q *responsesRequest) references(ctx context.Context, stored *responsestore
 }
 
 // notFound returns why the items that the input refers to could not be read.
-func (q *responsesRequest) notFound(ctx context.Context, r *http.Request, err error) *apierror.Error {
+func (q *responsesRequest) notFound(x *exchange, err error) *apierror.Error {
 	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
 		return q.ItemNotFound(missing.ID)
 	}
 	if errors.Is(err, responsestore.ErrTooLong) {
 		return apierror.ReferencesTooLong()
 	}
-	return q.g.notRead(ctx, r, err)
+	return q.g.notRead(x, err)
 }
 
 // notFollowed returns why a response cannot be followed.
-func (q *responsesRequest) notFollowed(ctx context.Context, r *http.Request, id string, err error) *apierror.Error {
+func (q *responsesRequest) notFollowed(x *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*responsestore.MissingError](err)
 	isTooLong, inConversation := errors.Is(err, responsestore.ErrTooLong), q.ConversationID() != ""
 	switch {
@@ -111,14 +110,13 @@ func (q *responsesRequest) notFollowed(ctx context.Context, r *http.Request, id 
 	case errors.Is(err, responsestore.ErrInConversation):
 		return apierror.InConversation(id)
 	}
-	return q.g.notRead(ctx, r, err)
+	return q.g.notRead(x, err)
 }
 
-// notRead returns why the store could not be read now. ctx is that of the request,
-// without the timeout of the store.
-func (g *Gateway) notRead(ctx context.Context, r *http.Request, err error) *apierror.Error {
+// notRead returns why the store could not be read now.
+func (g *Gateway) notRead(x *exchange, err error) *apierror.Error {
 	if errors.Is(err, responsestore.ErrNoMemory) {
 		return apierror.BodyMemory()
 	}
-	return g.objects.Failed(ctx, r, err)
+	return g.objects.Failed(x.ctx, x.r, err)
 }

@@ -63,6 +63,13 @@ type Observer interface {
 	RequestFailed(*http.Request, *apierror.Error)
 }
 
+// unobserved is an observer that records nothing.
+type unobserved struct{}
+
+func (unobserved) AnswerBegan(bool) (ended func())              { return func() {} }
+func (unobserved) TurnsEnded(context.Context, []Record)         {}
+func (unobserved) RequestFailed(*http.Request, *apierror.Error) {}
+
 // requestOutcome is how a request ended.
 type requestOutcome struct {
 	apiErr   *apierror.Error // why it failed; nil: it did not

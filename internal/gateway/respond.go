@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -33,7 +32,7 @@ type responder interface {
 }
 
 // respond runs the turns of a request and gives the client what they say.
-func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) requestOutcome {
+func (g *Gateway) respond(x *exchange, req *request) requestOutcome {
 	x.live.Enter(live.Running)
 	setHeaders(x.w.Header(), req)
 	g.showLimits(x)
@@ -41,7 +40,7 @@ func (g *Gateway) respond(ctx context.Context, x *exchange, req *request) reques
 	defer to.close()
 	turns := newTurnGroup(g, x, req, to)
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
-	err := turns.run(ctx)
+	err := turns.run(x.ctx)
 	x.settleAll(err)
 	g.showLimits(x) // for an answer that has not begun yet
 	if x.budgetSpent() {

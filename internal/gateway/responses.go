@@ -20,32 +20,19 @@ import (
 
 // Responses serves POST /v1/responses.
 func (g *Gateway) Responses(w http.ResponseWriter, r *http.Request) {
-	g.serve(w, r, responsesCodec{g})
+	g.serve(w, r, g.responsesCodec(responses.Decode, nil))
 }
 
-// responsesCodec is the codec of Responses.
-type responsesCodec struct{ g *Gateway }
-
-func (responsesCodec) route() Route { return RouteResponses }
-
-func (c responsesCodec) decode(body []byte) (decodedRequest, *apierror.Error) {
-	q, apiErr := c.decoded(responses.Decode(body))
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	return q, nil
-}
-
-// decodeCreate decodes a message of a WebSocket.
-func (c responsesCodec) decodeCreate(body []byte) (*responsesRequest, *apierror.Error) {
-	return c.decoded(responses.DecodeCreate(body))
-}
-
-func (c responsesCodec) decoded(decoded *responses.Request, apiErr *apierror.Error) (*responsesRequest, *apierror.Error) {
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	return &responsesRequest{Request: decoded, g: c.g, suffix: responseid.NewSuffix(time.Now())}, nil
+// responsesCodec returns the codec of requests for a response. s is the session of a
+// WebSocket, or nil.
+func (g *Gateway) responsesCodec(decode func([]byte) (*responses.Request, *apierror.Error), s *session) codec {
+	return codec{RouteResponses, func(body []byte) (decodedRequest, *apierror.Error) {
+		decoded, apiErr := decode(body)
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		return &responsesRequest{Request: decoded, g: g, suffix: responseid.NewSuffix(time.Now()), session: s}, nil
+	}}
 }
 
 // responsesRequest is a decoded request for a response.
@@ -151,6 +138,34 @@ func (f *responseForm) remember() {
 		items = append(items, slices.Clone(item)) // else the whole response is held
 	}
 	f.session.remember(f.meta.ID, &responsestore.Entry{User: f.x.user, Response: json.RawMessage("{}"), Input: items})
+}
+
+// InputTokens serves POST /v1/responses/input_tokens. Counting takes a place of a turn,
+// since it may take as much time.
+func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
+	x := g.newExchange(w, r)
+	defer x.close()
+	body, apiErr := g.countInput(x)
+	x.closeGrants()
+	g.answer(w, r, body, apiErr)
+}
+
+// countInput counts the tokens of a request for a response.
+func (g *Gateway) countInput(x *exchange) ([]byte, *apierror.Error) {
+	defer g.untilExit(x)()
+	decoded, apiErr := g.receive(x, g.responsesCodec(responses.Decode, nil))
+	if apiErr == nil {
+		apiErr = decoded.resolve(x)
+	}
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	return responses.InputTokens(decoded.(*responsesRequest).CountTokens()), nil
+}
+
+// Compact answers POST /v1/responses/compact.
+func (g *Gateway) Compact(w http.ResponseWriter, r *http.Request) {
+	g.answer(w, r, nil, apierror.NoCompaction())
 }
 
 // responseStream encodes an answer as the events of a response.

@@ -19,7 +19,9 @@ import (
 // until its answer has ended.
 type exchange struct {
 	w       http.ResponseWriter
-	r       *http.Request // its context ends when the client leaves
+	r       *http.Request   // its context ends when the client leaves
+	ctx     context.Context // of what is done for it: it ends with that of r, and when the server exits
+	cancel  context.CancelCauseFunc
 	user    string
 	key     *quota.Key     // nil: it has none with limits
 	grants  []*quota.Grant // of its turns
@@ -36,7 +38,9 @@ type exchange struct {
 }
 
 func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	return &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now(), cleanup: make([]func(), 0, 8)}
+	x := &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now(), cleanup: make([]func(), 0, 8)}
+	x.ctx, x.cancel = context.WithCancelCause(r.Context())
+	return x
 }
 
 // atEnd registers f to be called by close.
@@ -44,6 +48,7 @@ func (x *exchange) atEnd(f func()) { x.cleanup = append(x.cleanup, f) }
 
 // close releases all that the exchange holds, even if a part of that panics.
 func (x *exchange) close() {
+	defer x.cancel(nil)
 	for _, f := range x.cleanup {
 		defer f()
 	}
@@ -85,21 +90,42 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 		x.closeGrants()
 		return g.newStreamResponder(x, form).warmUp()
 	}
-	ctx := g.enter(x, req)
-	if err := g.start(ctx, x, req); err != nil {
-		x.settleAll(context.Cause(ctx))
+	g.enter(x, req)
+	if err := g.start(x, req); err != nil {
+		x.settleAll(context.Cause(x.ctx))
 		return g.refuse(x.w, x.r, req.form.apiError(err))
 	}
-	return g.respond(ctx, x, req)
+	return g.respond(x, req)
 }
 
-// enter returns the context of the turns of a request, which others may end.
-func (g *Gateway) enter(x *exchange, req *request) context.Context {
-	ctx, end := g.untilDrained(x.r.Context())
+// enter lets others end the turns of a request.
+func (g *Gateway) enter(x *exchange, req *request) {
+	g.untilDrained(x)
+	var end func()
+	x.ctx, end = req.form.track(x.ctx)
 	x.atEnd(end)
-	ctx, end = req.form.track(ctx)
-	x.atEnd(end)
-	return ctx
+}
+
+// untilDrained ends an exchange, with turn.ErrShutdown, when the server has been exiting for
+// the drain timeout.
+func (g *Gateway) untilDrained(x *exchange) {
+	gone, cancel := x.ctx.Done(), x.cancel
+	stop := context.AfterFunc(g.opts.Exit, func() {
+		timer := time.NewTimer(g.opts.DrainTimeout)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel(turn.ErrShutdown)
+		case <-gone:
+		}
+	})
+	x.atEnd(func() { stop() })
+}
+
+// untilExit ends an exchange, with turn.ErrShutdown, as soon as the server begins to exit: for
+// what precedes turns, which then will not start. The caller calls stop when that is done.
+func (g *Gateway) untilExit(x *exchange) (stop func() bool) {
+	return context.AfterFunc(g.opts.Exit, func() { x.cancel(turn.ErrShutdown) })
 }
 
 // takeLease takes the lease of the app-servers.
@@ -110,44 +136,36 @@ func (g *Gateway) takeLease(x *exchange) (err error) {
 	return err
 }
 
-// accept receives a request unless the server is exiting or begins to exit.
+// accept receives a request and prepares its turns, unless the server is exiting or begins
+// to exit.
 func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
-	ctx, end := g.untilExit(x.r.Context())
-	defer end()
-	req, apiErr := g.receive(ctx, x, c)
-	if apiErr != nil && errors.Is(context.Cause(ctx), turn.ErrShutdown) {
+	defer g.untilExit(x)()
+	decoded, apiErr := g.receive(x, c)
+	var req *request
+	if apiErr == nil {
+		req, apiErr = g.prepare(x, c.route, decoded)
+	}
+	if apiErr != nil && errors.Is(context.Cause(x.ctx), turn.ErrShutdown) {
 		apiErr = apierror.From(turn.ErrShutdown) // it caused whatever failed
 	}
 	return req, apiErr
 }
 
-// receive receives a request and prepares its turns.
-func (g *Gateway) receive(ctx context.Context, x *exchange, c codec) (*request, *apierror.Error) {
-	decoded, apiErr := g.receiveDecoded(ctx, x, c)
+// receive reads and decodes a request and waits until its turns may run. It does not read
+// the body of a request that is refused anyway, such as one that finds the queue full.
+func (g *Gateway) receive(x *exchange, c codec) (decodedRequest, *apierror.Error) {
+	apiErr := g.identify(x)
+	if apiErr == nil && g.queue.Full(x.user) {
+		apiErr = apierror.QueueFull()
+	}
+	if apiErr == nil {
+		apiErr = g.countRequest(x)
+	}
 	if apiErr != nil {
-		return nil, apiErr
-	}
-	return g.prepare(ctx, x, c.route(), decoded)
-}
-
-// receiveDecoded reads and decodes a request and waits until its turns may run. It does
-// not read a request that finds the queue full.
-func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (decodedRequest, *apierror.Error) {
-	if apiErr := g.identify(x); apiErr != nil {
 		reqbody.LimitDiscard(x.w)
 		return nil, apiErr
 	}
-	if g.queue.Full(x.user) {
-		reqbody.LimitDiscard(x.w)
-		return nil, apierror.QueueFull()
-	}
-	if apiErr := g.countRequest(x); apiErr != nil {
-		reqbody.LimitDiscard(x.w)
-		return nil, apiErr
-	}
-	x.body = g.bodies.Claim()
-	x.atEnd(x.body.Release)
-	body, apiErr := g.readBody(ctx, x)
+	body, apiErr := g.readBody(x)
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -165,12 +183,10 @@ func (g *Gateway) receiveDecoded(ctx context.Context, x *exchange, c codec) (dec
 	if apiErr := g.acquireTurns(x, decoded.Choices()); apiErr != nil {
 		return nil, apiErr
 	}
-	g.show(x, c.route(), decoded)
-	leave, apiErr := g.admit(ctx, x.user, decoded.Choices())
-	if apiErr != nil {
+	g.show(x, c.route, decoded)
+	if apiErr := g.admit(x, decoded.Choices()); apiErr != nil {
 		return nil, apiErr
 	}
-	x.atEnd(leave)
 	x.live.Enter(live.Starting)
 	return decoded, nil
 }
@@ -186,8 +202,10 @@ func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) {
 
 // readBody reads the body of a request. Caddy's own limit (request_body) may be lower than
 // the gateway's.
-func (g *Gateway) readBody(ctx context.Context, x *exchange) ([]byte, *apierror.Error) {
-	body, err := g.bodies.Read(ctx, x.w, x.r, x.body)
+func (g *Gateway) readBody(x *exchange) ([]byte, *apierror.Error) {
+	x.body = g.bodies.Claim()
+	x.atEnd(x.body.Release)
+	body, err := g.bodies.Read(x.ctx, x.w, x.r, x.body)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, apierror.PayloadTooLarge(tooLarge.Limit)
 	}
@@ -207,19 +225,34 @@ func (g *Gateway) readBody(ctx context.Context, x *exchange) ([]byte, *apierror.
 	return body, nil
 }
 
-// admit waits until all turns of a request may run. The caller calls leave when
-// they have ended.
-func (g *Gateway) admit(ctx context.Context, user string, turns int) (leave func(), apiErr *apierror.Error) {
-	leave, err := g.queue.Acquire(ctx, user, turns)
+// admit waits until all turns of a request may run.
+func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
+	leave, err := g.queue.Acquire(x.ctx, x.user, turns)
 	switch {
 	case errors.Is(err, queue.ErrFull):
-		return nil, apierror.QueueFull()
+		return apierror.QueueFull()
 	case errors.Is(err, queue.ErrTimeout):
-		return nil, apierror.QueueTimeout(g.opts.QueueWait)
+		return apierror.QueueTimeout(g.opts.QueueWait)
 	case errors.Is(err, queue.ErrTooHeavy):
-		return nil, apierror.TooManyChoices(turns, g.queue.Heaviest())
+		return apierror.TooManyChoices(turns, g.queue.Heaviest())
 	case err != nil:
-		return nil, apierror.From(err)
+		return apierror.From(err)
 	}
-	return leave, nil
+	x.atEnd(leave)
+	return nil
+}
+
+// inTurnFrom is the size from which requests take turns on the processors, in bytes.
+const inTurnFrom = 64 << 10
+
+// compute runs f, which works on so many bytes of a request and waits for nothing. Large
+// requests are served in the order of their arrival, as many at once as there are
+// processors: side by side all of many would be ready at the end, in turn half of them are
+// in half the time.
+func (g *Gateway) compute(size int, f func()) {
+	if size >= inTurnFrom {
+		g.processors <- struct{}{} // those before it take milliseconds each
+		defer func() { <-g.processors }()
+	}
+	f()
 }

@@ -58,15 +58,13 @@ func TestSideBySide(t *testing.T) {
 }
 
 // brokenCodec decodes requests for two choices that cannot be prepared.
-type brokenCodec struct{ chatCodec }
+var brokenCodec = codec{RouteChat, func([]byte) (decodedRequest, *apierror.Error) { return brokenRequest{new(chatRequest)}, nil }}
 
-func (brokenCodec) decode([]byte) (decodedRequest, *apierror.Error) { return brokenRequest{}, nil }
+type brokenRequest struct{ *chatRequest }
 
-type brokenRequest struct{ chatRequest }
-
-func (brokenRequest) Choices() int                                       { return 2 }
-func (brokenRequest) WithoutSearch() *apierror.Error                     { return nil }
-func (brokenRequest) resolve(context.Context, *exchange) *apierror.Error { panic("broken") }
+func (brokenRequest) Choices() int                      { return 2 }
+func (brokenRequest) WithoutSearch() *apierror.Error    { return nil }
+func (brokenRequest) resolve(*exchange) *apierror.Error { panic("broken") }
 
 // TestPanicBeforeTurns: a slot is not lost with a request that panics while it
 // is prepared.
@@ -79,7 +77,7 @@ func TestPanicBeforeTurns(t *testing.T) {
 				t.Errorf("it panics with %v", p)
 			}
 		}()
-		g.serve(httptest.NewRecorder(), requestOf("a"), brokenCodec{})
+		g.serve(httptest.NewRecorder(), requestOf("a"), brokenCodec)
 		t.Error("no panic")
 	}()
 	if n := g.queue.Running(); n != 0 {

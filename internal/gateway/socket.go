@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
@@ -20,7 +20,7 @@ func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count 
 		count(r, func(r *http.Request) {
 			x := g.newExchange(w, r)
 			defer x.close()
-			outcome = g.handle(x, socketCodec{responsesCodec{g}, s})
+			outcome = g.handle(x, g.responsesCodec(responses.DecodeCreate, s))
 			g.report(r, outcome)
 		})
 		return !outcome.cut()
@@ -33,21 +33,6 @@ func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count 
 // CloseSockets ends the WebSockets that do nothing, and others after their answers. Their
 // clients connect again, to the next configuration.
 func (g *Gateway) CloseSockets() { g.sockets.Close() }
-
-// socketCodec is the codec of the messages of a WebSocket.
-type socketCodec struct {
-	responsesCodec
-	s *session
-}
-
-func (c socketCodec) decode(body []byte) (decodedRequest, *apierror.Error) {
-	q, apiErr := c.decodeCreate(body)
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	q.session = c.s
-	return q, nil
-}
 
 // session is what is remembered between the requests of a WebSocket: the last response if
 // it was not stored, which the next request may follow.

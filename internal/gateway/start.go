@@ -40,11 +40,11 @@ type choice struct {
 
 // start starts the turns of a request, all of them side by side. If it fails, some
 // may have started.
-func (g *Gateway) start(ctx context.Context, x *exchange, req *request) error {
+func (g *Gateway) start(x *exchange, req *request) error {
 	x.choices = newChoices(x, req)
 	x.atEnd(func() { closeThreads(x.choices) })
 	chain := g.chain(x, req.plan)
-	err := g.sideBySide(ctx, x.choices, func(ctx context.Context, c *choice) error {
+	err := g.sideBySide(x.ctx, x.choices, func(ctx context.Context, c *choice) error {
 		c.kept = keeping{chain: chain, schema: string(req.plan.Turn.OutputSchema), tools: req.plan.Tools}
 		if g.resume(ctx, x.lease, req.plan, c) {
 			return nil
@@ -173,4 +173,36 @@ func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, pl
 	}
 	c.place = at
 	return nil
+}
+
+// placeOn returns the place of a thread of a plan on a process. A plan without a model is
+// for the app-server's own.
+func (g *Gateway) placeOn(ctx context.Context, process *appserver.Process, conn *codexrpc.Conn, plan *prompt.Plan) (threads.Place, error) {
+	model := plan.Thread.Model
+	if model == "" {
+		var err error
+		if model, err = conn.DefaultModel(ctx); err != nil {
+			return threads.Place{}, err
+		}
+	}
+	return threads.Place{Process: process, Conn: conn, Model: model, Instructions: g.placement(conn, process, model, plan)}, nil
+}
+
+// placement returns where the instructions of a plan go on a thread of a process with
+// this model.
+func (g *Gateway) placement(conn *codexrpc.Conn, process *appserver.Process, model string, plan *prompt.Plan) prompt.Placement {
+	own := process.Prompt(model)
+	return prompt.Placement{
+		Append: g.opts.Instructions == InstructionsAppend ||
+			g.opts.Instructions == InstructionsAuto && conn.Strict() && !conn.TakesInstructions(model),
+		Once: own.Twice && len(plan.Thread.DynamicTools) == 0,
+		Own:  own.Own,
+	}
+}
+
+// repeatable reports whether a turn is started once more if the provider refuses its
+// instructions. It is not for a model with which the provider has accepted some
+// before, so that such a request need not be kept.
+func (g *Gateway) repeatable(at threads.Place) bool {
+	return g.opts.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Conn.TakesInstructions(at.Model)
 }

@@ -87,7 +87,7 @@ func TestStoreFails(t *testing.T) {
 		"reference": `{"model":"m","input":[{"type":"item_reference","id":"msg_` + strings.Repeat("0", 26) + `_0"}]}`,
 	} {
 		decoded, x := decodeResponse(t, g, body)
-		apiErr := decoded.resolve(t.Context(), x)
+		apiErr := decoded.resolve(x)
 		if apiErr == nil {
 			t.Fatal(what, "is resolved")
 		}
@@ -98,7 +98,7 @@ func TestStoreFails(t *testing.T) {
 // decodeResponse decodes the body of a request and returns it with its exchange.
 func decodeResponse(t *testing.T, g *Gateway, body string) (decodedRequest, *exchange) {
 	t.Helper()
-	decoded, apiErr := responsesCodec{g}.decode([]byte(body))
+	decoded, apiErr := g.responsesCodec(responses.Decode, nil).decode([]byte(body))
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
@@ -150,7 +150,7 @@ func TestChainAtExit(t *testing.T) {
 		defer leave()
 		store.end = func() { end(leave, exit) }
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
-		_, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), responsesCodec{g})
+		_, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), g.responsesCodec(responses.Decode, nil))
 		if apiErr == nil || apiErr.Code != code || store.reads != 3 {
 			t.Errorf("%+v after %d reads, want %s", apiErr, store.reads, code)
 		}
@@ -174,7 +174,7 @@ func TestChainMemory(t *testing.T) {
 		read := func() *apierror.Error {
 			decoded, x := decodeResponse(t, g, body)
 			defer x.body.Release()
-			apiErr := decoded.resolve(t.Context(), x)
+			apiErr := decoded.resolve(x)
 			if apiErr == nil && x.body.Size() < 4<<10 {
 				t.Errorf("%s: %d bytes are counted", body, x.body.Size())
 			}

@@ -23,7 +23,7 @@ func newTestResponder(t *testing.T) (*streamResponder, *httptest.ResponseRecorde
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: 10 * time.Second})
 	w := httptest.NewRecorder()
 	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	return g.newStreamResponder(x, chatForm{x: x, meta: chat.Meta{ID: "chatcmpl-1", Model: "m"}}), w
+	return g.newStreamResponder(x, &chatForm{x: x, meta: chat.Meta{ID: "chatcmpl-1", Model: "m"}}), w
 }
 
 var (
@@ -123,7 +123,7 @@ func TestConsumeFlushesOnce(t *testing.T) {
 	w := &flushCounter{ResponseRecorder: httptest.NewRecorder()}
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: time.Minute})
 	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	s := g.newStreamResponder(x, chatForm{x: x})
+	s := g.newStreamResponder(x, &chatForm{x: x})
 	if err := s.write(0, []turn.Output{textOutput, textOutput, textOutput, finishOutput}); err != nil {
 		t.Fatal(err)
 	}
@@ -153,11 +153,11 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pi
 func TestLostClient(t *testing.T) {
 	s, w := newTestResponder(t)
 	s.x.w = brokenWriter{w}
-	outcome := s.g.newStreamResponder(s.x, chatForm{x: s.x}).finish(nil)
+	outcome := s.g.newStreamResponder(s.x, &chatForm{x: s.x}).finish(nil)
 	if outcome.apiErr != nil {
 		t.Errorf("nothing was written, and %+v", outcome)
 	}
-	s = s.g.newStreamResponder(s.x, chatForm{x: s.x})
+	s = s.g.newStreamResponder(s.x, &chatForm{x: s.x})
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
 	r := newRecord(s.x, &request{plan: new(prompt.Plan)}, &choice{machine: turn.New(turn.Options{})}, outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.cut() {
