@@ -62,6 +62,7 @@ var brokenCodec = codec{RouteChat, func([]byte) (decodedRequest, *apierror.Error
 
 type brokenRequest struct{ *chatRequest }
 
+func (brokenRequest) ModelID() string                   { return "m" }
 func (brokenRequest) Choices() int                      { return 2 }
 func (brokenRequest) WithoutSearch() *apierror.Error    { return nil }
 func (brokenRequest) resolve(*exchange) *apierror.Error { panic("broken") }
