@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +32,7 @@ func TestChangelog(t *testing.T) {
 // a tree with changes.
 func TestReleaseRefuses(t *testing.T) {
 	for version, want := range map[string]string{
-		"v99.0.0":      "CHANGELOG.md has no section for v99.0.0",
+		"v99.0.0":      "CHANGELOG.md has nothing under v99.0.0",
 		"v0.1.0-dirty": "the working tree has changes",
 		"1.0":          "is no version such as v0.1.0",
 	} {
@@ -41,35 +43,93 @@ func TestReleaseRefuses(t *testing.T) {
 	}
 }
 
-// TestReleaseWorkflow checks that the workflow of a tag builds what the script packs.
-func TestReleaseWorkflow(t *testing.T) {
-	var workflow struct {
-		On struct {
-			Push struct{ Tags []string }
+// workflow is a workflow of CI, as far as tests read it.
+type workflow struct {
+	On struct {
+		Push struct{ Tags []string }
+	}
+	Permissions map[string]string
+	Jobs        map[string]struct {
+		Strategy struct {
+			Matrix struct{ Include []map[string]string }
 		}
-		Permissions map[string]string
-		Jobs        map[string]struct {
-			Steps []struct{ Uses, Run string }
+		Steps []struct {
+			Uses, Run string
+			Env       map[string]string
 		}
 	}
-	if err := yaml.Unmarshal([]byte(readFile(t, "../../../.github/workflows/release.yml")), &workflow); err != nil {
+}
+
+// readWorkflow reads a workflow, all of whose actions have to be pinned.
+func readWorkflow(t *testing.T, name string) (w workflow) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(readFile(t, "../../../.github/workflows/"+name)), &w); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(workflow.On.Push.Tags, "v*") || workflow.Permissions["contents"] != "read" {
-		t.Errorf("%+v", workflow)
-	}
-	var runs string
-	for name, job := range workflow.Jobs {
+	for name, job := range w.Jobs {
 		for _, step := range job.Steps {
-			runs += step.Run + "\n"
 			if step.Uses != "" && !regexp.MustCompile(`@[0-9a-f]{40}$`).MatchString(step.Uses) {
 				t.Errorf("%s uses %s, which is not pinned", name, step.Uses)
 			}
 		}
 	}
-	for _, part := range []string{"make release\n", "--draft", "build/release/SHA256SUMS", "examples/docker/Dockerfile"} {
-		if !strings.Contains(runs, part) {
-			t.Errorf("nothing runs %q", part)
+	return w
+}
+
+// TestReleaseWorkflow runs the commands of the workflow of a tag, with programs in the place
+// of make, gh and docker that print what they are given.
+func TestReleaseWorkflow(t *testing.T) {
+	readWorkflow(t, "ci.yml")
+	w := readWorkflow(t, "release.yml")
+	if !slices.Contains(w.On.Push.Tags, "v*") || w.Permissions["contents"] != "read" {
+		t.Errorf("%+v", w)
+	}
+	programs := t.TempDir()
+	for _, name := range []string{"make", "gh", "docker"} {
+		script := "#!/bin/sh\necho " + name + ` "$@"` + "\ncase \"$*\" in *--password-stdin*) cat;; esac\n"
+		if name == "make" {
+			script += "mkdir -p build/release && cd build/release && touch NOTES.md SHA256SUMS caddy-codex_1_linux_amd64.tar.gz caddy-codex_1_windows_amd64.zip caddy-codex_1_linux_amd64.cdx.json\n"
+		}
+		path := filepath.Join(programs, name)
+		writeFile(t, path, script)
+		if err := os.Chmod(path, 0o700); err != nil {
+			t.Fatal(err)
 		}
 	}
+	run := func(job string, matrix map[string]string) string {
+		dir, said := t.TempDir(), ""
+		for _, step := range w.Jobs[job].Steps {
+			cmd := exec.CommandContext(testContext(t), "bash", "-e", "-c", step.Run)
+			cmd.Dir = dir
+			cmd.Env = []string{"PATH=" + programs + ":" + os.Getenv("PATH"), "GITHUB_REF_NAME=v1.2.3", "GITHUB_REPOSITORY=owner/name", "GITHUB_ACTOR=me"}
+			for name, value := range step.Env {
+				for key, chosen := range matrix {
+					value = strings.ReplaceAll(value, "${{ matrix."+key+" }}", chosen)
+				}
+				cmd.Env = append(cmd.Env, name+"="+strings.ReplaceAll(value, "${{ github.token }}", "the-token"))
+			}
+			out, err := cmd.CombinedOutput()
+			if err != nil || strings.Contains(strings.Join(cmd.Env, " "), "${{") {
+				t.Errorf("%s: %v %s %q", job, err, out, cmd.Env)
+			}
+			said += string(out)
+		}
+		return said
+	}
+	check := func(said, want string) {
+		t.Helper()
+		if said != want {
+			t.Errorf("it ran\n%s\nand not\n%s", said, want)
+		}
+	}
+	const files = "build/release/caddy-codex_1_linux_amd64.cdx.json build/release/caddy-codex_1_linux_amd64.tar.gz build/release/caddy-codex_1_windows_amd64.zip build/release/SHA256SUMS"
+	check(run("files", nil), "make release\ngh release create v1.2.3 --draft --verify-tag --title v1.2.3 --notes-file build/release/NOTES.md "+files+"\n")
+	const login = "docker login ghcr.io -u me --password-stdin\nthe-token\n"
+	parts := ""
+	for _, chosen := range w.Jobs["image"].Strategy.Matrix.Include {
+		image := "ghcr.io/owner/name:v1.2.3-" + chosen["arch"]
+		parts += " " + image
+		check(run("image", chosen), "docker build --build-arg VERSION=v1.2.3 -f examples/docker/Dockerfile -t "+image+" .\n"+login+"docker push "+image+"\n")
+	}
+	check(run("images", nil), login+"docker buildx imagetools create -t ghcr.io/owner/name:v1.2.3"+parts+"\n")
 }
