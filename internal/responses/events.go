@@ -11,9 +11,12 @@ import (
 // eventFailed is the name of the last event of a response that has failed.
 const eventFailed = "response.failed"
 
-// send emits an event with the next number, unless an earlier one failed.
+// silent reports whether there are no more events.
+func (s *Stream) silent() bool { return s.emit == nil || s.err != nil }
+
+// send emits an event with the next number.
 func (s *Stream) send(e event) {
-	if s.err == nil {
+	if !s.silent() {
 		e.Sequence = &s.sequence
 		s.buf = jsontext.Append(s.buf[:0], e)
 		s.emitBuf(e.Type)
@@ -28,11 +31,10 @@ func (s *Stream) emitBuf(name string) {
 
 // whole sends an event with the whole Response, whose JSON is object.
 func (s *Stream) whole(name string, object []byte) {
-	if s.err != nil {
-		return
+	if !s.silent() {
+		s.buf = appendWhole(s.buf[:0], name, s.sequence, object)
+		s.emitBuf(name)
 	}
-	s.buf = appendWhole(s.buf[:0], name, s.sequence, object)
-	s.emitBuf(name)
 }
 
 func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte {
@@ -51,11 +53,11 @@ func LostEvent(sequence int64, response json.RawMessage) (name string, data []by
 }
 
 // deltas are the names of the events with a piece of text, by the type of the item.
+// Arguments that an item shows in another form are sent once they are complete.
 var deltas = map[string]string{
 	itemMessageType:   "response.output_text.delta",
 	itemReasoningType: "response.reasoning_summary_text.delta",
 	itemCall:          "response.function_call_arguments.delta",
-	itemCustom:        "response.custom_tool_call_input.delta",
 }
 
 // deltaHead is the first part of the deltas of one text.
@@ -65,14 +67,17 @@ type deltaHead struct {
 	json        []byte
 }
 
-// sendDelta sends a piece of the text of an item, or of its last part. Nearly all
-// events are these, so they are appended by hand. The head is kept.
-func (s *Stream) sendDelta(i *outputItem, text string) {
-	if s.err != nil {
+// delta sends a piece of the text of an item, or of its last part. Nearly all events are
+// these, so they are appended by hand. The head is kept.
+func (s *Stream) delta(i *outputItem, text string) {
+	if s.silent() {
 		return
 	}
 	if s.head.index != i.index || s.head.part != len(i.parts) {
 		s.setHead(i)
+	}
+	if s.head.name == "" {
+		return
 	}
 	buf := append(s.buf[:0], s.head.json...)
 	buf = jsontext.AppendString(buf, text)
@@ -105,10 +110,12 @@ func (i *outputItem) event(name string) event {
 	return e
 }
 
-// item sends an event with the whole item.
-func (s *Stream) item(name string, i *outputItem) {
-	item := i.wire(s.meta.encrypted)
-	s.send(event{Type: name, OutputIndex: i.index, Item: &item})
+// sendItem sends an event with the whole item.
+func (s *Stream) sendItem(name string, i *outputItem) {
+	if !s.silent() {
+		item := i.wire(s.meta.encrypted)
+		s.send(event{Type: name, OutputIndex: i.index, Item: &item})
+	}
 }
 
 // part sends an event with a part of an item.
@@ -118,44 +125,32 @@ func (s *Stream) part(name string, i *outputItem, part any) {
 	s.send(e)
 }
 
-// added implements itemEvents.
+// added sends that an item has begun.
 func (s *Stream) added(i *outputItem) {
-	s.item("response.output_item.added", i)
-	if i.kind == itemMessageType {
+	s.sendItem("response.output_item.added", i)
+	switch i.kind {
+	case itemMessageType:
 		s.part("response.content_part.added", i, newOutputText(""))
-	}
-	if i.kind == itemWebSearch {
+	case itemWebSearch:
 		s.send(i.event("response.web_search_call.in_progress"))
 		s.send(i.event("response.web_search_call.searching"))
 	}
 }
 
-// delta implements itemEvents. Arguments that an item shows in another form are sent
-// once they are complete.
-func (s *Stream) delta(i *outputItem, text string) {
-	switch i.kind {
-	case itemMessageType, itemReasoningType, itemCall:
-		s.sendDelta(i, text)
+// endPart sends that the last part of a summary is whole, if there is one.
+func (s *Stream) endPart(i *outputItem) {
+	if len(i.parts) == 0 {
+		return
 	}
-}
-
-// partAdded implements itemEvents.
-func (s *Stream) partAdded(i *outputItem) {
-	s.part("response.reasoning_summary_part.added", i, newSummaryText(""))
-}
-
-// partDone implements itemEvents.
-func (s *Stream) partDone(i *outputItem) {
-	text := i.parts[len(i.parts)-1].String()
-	e := i.event("response.reasoning_summary_text.done")
+	e, text := i.event("response.reasoning_summary_text.done"), i.parts[len(i.parts)-1].String()
 	e.Text = &text
 	s.send(e)
 	s.part("response.reasoning_summary_part.done", i, newSummaryText(text))
 }
 
-// ended implements itemEvents.
+// ended sends that an item is whole, or as whole as it will be.
 func (s *Stream) ended(i *outputItem) {
-	switch i.kind {
+	switch arguments := i.arguments.String(); i.kind {
 	case itemMessageType:
 		e, text := i.event("response.output_text.done"), i.text.String()
 		e.Text, e.Logprobs = &text, []struct{}{}
@@ -164,16 +159,19 @@ func (s *Stream) ended(i *outputItem) {
 	case itemWebSearch:
 		s.send(i.event("response.web_search_call.completed"))
 	case itemCall:
-		e, arguments := i.event("response.function_call_arguments.done"), i.arguments.String()
+		e := i.event("response.function_call_arguments.done")
 		e.Name, e.Arguments = i.form.name, &arguments
 		s.send(e)
 	case itemCustom:
-		e, input := i.event("response.custom_tool_call_input.done"), prompt.CustomInput(i.arguments.String())
+		input := prompt.CustomInput(arguments)
 		if input != "" {
-			s.sendDelta(i, input)
+			e := i.event("response.custom_tool_call_input.delta")
+			e.Delta = input
+			s.send(e)
 		}
+		e := i.event("response.custom_tool_call_input.done")
 		e.Input = &input
 		s.send(e)
 	}
-	s.item("response.output_item.done", i)
+	s.sendItem("response.output_item.done", i)
 }

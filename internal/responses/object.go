@@ -21,14 +21,14 @@ const (
 	statusCancelled  = "cancelled"
 )
 
-// response is a Response while it is made. [Stream] and [Body] show the same one.
+// response is a Response while it is made.
 type response struct {
 	meta       Meta
 	suffix     string
 	status     string
 	completed  int64           // Unix time in seconds; 0: not complete
 	incomplete string          // the reason, if it is incomplete
-	err        *apierror.Error // why it failed, or was cancelled
+	failure    *apierror.Error // why it failed, or was cancelled
 	usage      codexrpc.Usage  // 0 until it ends well: OpenAI's description has no null here
 	estimated  bool            // a part of the usage is not Codex's
 	items      []*outputItem   // in their order
@@ -50,6 +50,7 @@ type outputItem struct {
 	part        int                // the part under way, as Codex counts
 	encrypted   string             // the content of a reasoning
 
+	call      int // of a call: its index in the turn
 	callID    string
 	form      toolForm
 	arguments strings.Builder
@@ -76,8 +77,8 @@ func (r *response) object() []byte {
 	if r.completed != 0 {
 		state.CompletedAt = &r.completed
 	}
-	if r.err != nil {
-		state.Error = &responseError{responseCode(r.err), r.err.Message}
+	if r.failure != nil {
+		state.Error = &responseError{responseCode(r.failure), r.failure.Message}
 	}
 	if r.incomplete != "" {
 		state.Incomplete = &incompleteDetails{r.incomplete}
@@ -165,7 +166,7 @@ type Item struct {
 func (r *response) keep() []byte {
 	object := r.object()
 	if r.meta.Keep != nil {
-		r.meta.Keep(Record{Response: object, Output: r.output(object), Well: r.err == nil})
+		r.meta.Keep(Record{Response: object, Output: r.output(object), Well: r.failure == nil})
 	}
 	return object
 }

@@ -1,7 +1,14 @@
 package responses
 
 import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -14,11 +21,23 @@ import (
 //     and texts of its summary, a call its arguments.
 //   - response.completed, response.incomplete or response.failed, with the whole Response.
 //
+// These are the items:
+//
+//   - Text is a message. Text of another message of the model's, or after a call or after
+//     reasoning, is another one.
+//   - A reasoning item of the model's is an item, with the parts of its summary. One
+//     without a summary is shown only if the client wants its encrypted content.
+//   - A call is an item, unless calls are part of the text.
+//
 // A Stream must not be used by several goroutines at once.
 type Stream struct {
-	fold
-	emit     func(event string, data []byte) error
-	buf      []byte // the event under way
+	*response
+	open *outputItem // the item under way, or nil
+	done bool
+	last []byte // the whole Response, once it has ended
+
+	emit     func(event string, data []byte) error // nil: there are no events
+	buf      []byte                                // the event under way
 	head     deltaHead
 	sequence int64
 	err      error // of emit
@@ -28,9 +47,25 @@ type Stream struct {
 // without any framing. The slice is valid during the call only. The stream ends at the
 // first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
-	s := &Stream{emit: emit, head: deltaHead{index: hidden}}
-	s.fold = newFold(meta, s)
-	return s
+	return &Stream{response: newResponse(meta), emit: emit, head: deltaHead{index: hidden}}
+}
+
+// Body folds the outputs of a turn into a Response, the same with which [Stream] ends.
+type Body struct{ *Stream }
+
+// NewBody returns an empty response.
+func NewBody(meta Meta) Body { return Body{NewStream(meta, nil)} }
+
+// Add adds the next output of the turn, see [Stream.Write].
+func (b Body) Add(choice int, out turn.Output) { _ = b.Write(choice, out) } // nothing is emitted
+
+// JSON returns the Response, once the turn has ended.
+func (b Body) JSON() []byte { return b.last }
+
+// ErrCancelled is the error of a response that was cancelled. It must not be changed.
+var ErrCancelled = &apierror.Error{
+	Status: http.StatusConflict, Type: apierror.TypeServer, Code: apierror.CodeResponseCancelled,
+	Message: "The response was cancelled.",
 }
 
 // Open writes the events before the first item.
@@ -47,8 +82,34 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	if s.done || s.err != nil {
 		return s.err
 	}
-	s.add(&out)
-	s.end()
+	switch out.Kind {
+	case turn.OutputText:
+		s.addText(&out)
+	case turn.OutputReasoning:
+		s.addSummary(&out)
+	case turn.OutputReasoningEnd:
+		s.endReasoning(&out)
+	case turn.OutputCallStart:
+		s.startCall(&out)
+	case turn.OutputCallArguments:
+		if s.isCall(out.Call) && out.Text != "" {
+			s.open.arguments.WriteString(out.Text)
+			s.delta(s.open, out.Text)
+		}
+	case turn.OutputCallEnd:
+		if s.isCall(out.Call) {
+			s.close(statusCompleted)
+		}
+	case turn.OutputSearchStart:
+		s.begin(&outputItem{kind: itemWebSearch, source: out.ID})
+	case turn.OutputSearchEnd:
+		s.item(itemWebSearch, out.ID).arguments.WriteString(out.Text)
+		s.close(statusCompleted)
+	case turn.OutputAnnotations:
+		s.annotate(&out)
+	case turn.OutputFinish:
+		s.finish(&out)
+	}
 	return s.err
 }
 
@@ -58,30 +119,175 @@ func (s *Stream) Fail(e *apierror.Error) error {
 	if s.done {
 		return s.err
 	}
-	status := statusFailed
+	s.close(statusIncomplete)
+	s.status, s.failure = statusFailed, e
 	if e == ErrCancelled {
-		status = statusCancelled
+		s.status = statusCancelled
 	}
-	s.fail(status, e)
-	s.end()
+	s.end(eventFailed)
 	return s.err
 }
 
 // Done reports whether the last event has been written.
 func (s *Stream) Done() bool { return s.done && s.err == nil }
 
-// end writes the last event if the response has ended.
-func (s *Stream) end() {
-	if !s.done {
+func (s *Stream) addText(out *turn.Output) {
+	switch {
+	case out.Gap:
+		if s.is(itemMessageType) {
+			s.open.phase = readPhase(out.Phase)
+			s.close(statusCompleted)
+		}
+	case out.Text != "":
+		i := s.item(itemMessageType, "")
+		i.text.WriteString(out.Text)
+		s.delta(i, out.Text)
+	}
+}
+
+// readPhase returns the phase if clients know it, or else an empty one.
+func readPhase(phase string) string {
+	if slices.Contains(phases, phase) {
+		return phase
+	}
+	return ""
+}
+
+// phases lists the phases of a message (MessagePhase).
+var phases = []string{"commentary", "final_answer"}
+
+// addSummary adds a piece of the summary of a reasoning item.
+func (s *Stream) addSummary(out *turn.Output) {
+	if out.Gap || out.Text == "" {
 		return
 	}
-	object := s.keep()
-	switch s.status {
-	case statusCompleted:
-		s.whole("response.completed", object)
-	case statusIncomplete:
-		s.whole("response.incomplete", object)
-	default:
-		s.whole(eventFailed, object)
+	i := s.item(itemReasoningType, out.ID)
+	if len(i.parts) == 0 || i.part != out.Part {
+		s.endPart(i)
+		i.part = out.Part
+		i.parts = append(i.parts, new(strings.Builder))
+		s.part("response.reasoning_summary_part.added", i, newSummaryText(""))
 	}
+	i.parts[len(i.parts)-1].WriteString(out.Text)
+	s.delta(i, out.Text)
+}
+
+// endReasoning ends a reasoning item. It gets the encrypted content, which the client
+// may send back.
+func (s *Stream) endReasoning(out *turn.Output) {
+	if !s.is(itemReasoningType) || s.open.source != out.ID {
+		if out.Text == "" {
+			return
+		}
+		i := &outputItem{kind: itemReasoningType, source: out.ID}
+		if !s.meta.encrypted {
+			i.index = hidden
+		}
+		s.begin(i)
+	}
+	s.open.encrypted = out.Text
+	s.close(statusCompleted)
+}
+
+func (s *Stream) startCall(out *turn.Output) {
+	if s.meta.CallsInText {
+		return
+	}
+	form, ok := s.meta.forms[out.Name]
+	if !ok {
+		form = toolForm{kind: itemCall, name: out.Name}
+	}
+	s.begin(&outputItem{kind: form.kind, form: form, call: out.Call, callID: out.ID})
+}
+
+// annotate adds annotations to the message under way.
+func (s *Stream) annotate(out *turn.Output) {
+	if !s.is(itemMessageType) {
+		return
+	}
+	for _, annotation := range jsontext.Value(out.Text).Elements() {
+		last := len(s.open.annotations)
+		s.open.annotations = append(s.open.annotations, annotation.Compact())
+		e := s.open.event("response.output_text.annotation.added")
+		e.AnnotationIndex, e.Annotation = &last, s.open.annotations[last]
+		s.send(e)
+	}
+}
+
+// is reports whether the item under way has the type.
+func (s *Stream) is(kind string) bool { return s.open != nil && s.open.kind == kind }
+
+// isCall reports whether the item under way is the call with an index.
+func (s *Stream) isCall(index int) bool {
+	return s.open != nil && s.open.form.kind != "" && s.open.call == index
+}
+
+// hidden is the index of an item that the client does not see.
+const hidden = -1
+
+// item returns the item under way, or begins one if that has another type or source.
+func (s *Stream) item(kind, source string) *outputItem {
+	if !s.is(kind) || s.open.source != source {
+		s.begin(&outputItem{kind: kind, source: source})
+	}
+	return s.open
+}
+
+// begin starts an item, after it has ended the current one.
+func (s *Stream) begin(item *outputItem) {
+	s.close(statusCompleted)
+	item.status = statusInProgress
+	item.source = strings.Clone(item.source)
+	item.id = responseid.WithSource(responseid.Item(prefixes[item.kind], s.suffix, strconv.Itoa(len(s.items))), item.source)
+	if item.index != hidden {
+		item.index = s.shown
+		s.shown++
+	}
+	s.items, s.open = append(s.items, item), item
+	if item.index != hidden {
+		s.added(item)
+	}
+}
+
+// close ends the current item, if there is one.
+func (s *Stream) close(status string) {
+	i := s.open
+	if i == nil {
+		return
+	}
+	s.open = nil
+	s.endPart(i)
+	i.status = status
+	if i.index != hidden {
+		s.ended(i)
+	}
+}
+
+// finish ends the response as the turn has ended.
+func (s *Stream) finish(out *turn.Output) {
+	s.usage, s.estimated = out.Usage, out.Estimated
+	switch out.Finish {
+	case turn.FinishLength:
+		s.incomplete = "max_output_tokens"
+	case turn.FinishContentFilter:
+		s.incomplete = "content_filter"
+	default:
+		s.close(statusCompleted)
+		s.status = statusCompleted
+		if s.meta.Now != nil {
+			s.completed = s.meta.Now()
+		}
+		s.end("response.completed")
+		return
+	}
+	s.close(statusIncomplete)
+	s.status = statusIncomplete
+	s.end("response.incomplete")
+}
+
+// end writes the last event.
+func (s *Stream) end(event string) {
+	s.done = true
+	s.last = s.keep()
+	s.whole(event, s.last)
 }

@@ -121,12 +121,11 @@ func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output
 	return s
 }
 
-func bodyOfResponse(meta Meta, outs []turn.Output) *Body {
+func bodyOfResponse(meta Meta, outs []turn.Output) Body {
 	b := NewBody(meta)
 	for _, o := range outs {
 		if o.Kind == turn.OutputFailure {
-			b.fail(statusFailed, apierror.From(o.Err))
-			b.whole = b.object() // which no client gets
+			_ = b.Fail(apierror.From(o.Err)) // no client gets the body then
 			continue
 		}
 		b.Add(0, o)

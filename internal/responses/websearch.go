@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // itemWebSearch is the type of the calls of a web search, which the provider runs.
@@ -55,33 +54,6 @@ func (r *Request) WithoutSearch() *apierror.Error {
 	return nil
 }
 
-// startSearch begins the item of a web search.
-func (f *fold) startSearch(out *turn.Output) {
-	f.begin(&outputItem{kind: itemWebSearch, source: out.ID})
-}
-
-// endSearch ends the item of a web search.
-func (f *fold) endSearch(out *turn.Output) {
-	i := f.current(itemWebSearch)
-	if i == nil || i.source != out.ID {
-		i = f.begin(&outputItem{kind: itemWebSearch, source: out.ID})
-	}
-	i.arguments.WriteString(out.Text)
-	f.close(statusCompleted)
-}
-
-// annotate adds annotations to the message under way.
-func (f *fold) annotate(out *turn.Output) {
-	i := f.current(itemMessageType)
-	if i == nil {
-		return
-	}
-	for _, annotation := range jsontext.Value(out.Text).Elements() {
-		i.annotations = append(i.annotations, annotation.Compact())
-		f.on.annotated(i)
-	}
-}
-
 // searchAction returns the action of a web search. Codex has more types than OpenAI.
 func searchAction(text string) json.RawMessage {
 	var action struct{ Type string }
@@ -100,13 +72,3 @@ func (i *inputItem) restoreSource() {
 		i.message.Item = jsontext.Value(i.resource(source))
 	}
 }
-
-// annotated implements itemEvents.
-func (s *Stream) annotated(i *outputItem) {
-	last := len(i.annotations) - 1
-	e := i.event("response.output_text.annotation.added")
-	e.AnnotationIndex, e.Annotation = &last, i.annotations[last]
-	s.send(e)
-}
-
-func (noEvents) annotated(*outputItem) {}

@@ -162,6 +162,7 @@ type event struct {
 	SummaryIndex    *int            `json:"summary_index,omitempty"`
 	Part            any             `json:"part,omitempty"` // an outputText or a summaryText
 	Name            string          `json:"name,omitempty"`
+	Delta           string          `json:"delta,omitempty"`
 	Text            *string         `json:"text,omitempty"`
 	Arguments       *string         `json:"arguments,omitempty"`
 	Input           *string         `json:"input,omitempty"`
