@@ -36,7 +36,7 @@ func (i *inputItem) readCall(fields *itemFields) *field.Error {
 		call.Arguments = jsontext.AppendString(nil, []byte(fields.arguments.Compact()))
 	default:
 		var arguments []byte
-		if call.Name, arguments, f = i.readClientCall(); f != nil {
+		if call.Name, arguments, f = i.readClientCall(fields); f != nil {
 			return f
 		}
 		call.Arguments = jsontext.AppendString(nil, arguments)

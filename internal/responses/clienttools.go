@@ -90,10 +90,7 @@ func readClientTool(name string, v jsontext.Value) (moreTool, *field.Error) {
 
 // checkLocal refuses an environment that is not the client's own machine.
 func checkLocal(v jsontext.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
 		return f
 	}
 	var kind jsontext.Value
@@ -109,24 +106,19 @@ func checkLocal(v jsontext.Value) *field.Error {
 
 // readClientCall reads the call of a tool that the client runs. It returns the name of the
 // tool and the arguments, as the model wrote them but for members that are null.
-func (i *inputItem) readClientCall() (name string, arguments []byte, _ *field.Error) {
-	var action, actions, operation jsontext.Value
-	i.raw.Pick(jsontext.Into("action", &action), jsontext.Into("actions", &actions), jsontext.Into("operation", &operation))
-	member, v := "action", action
+func (i *inputItem) readClientCall(fields *itemFields) (name string, arguments []byte, _ *field.Error) {
+	member, v := "action", fields.action
 	switch i.kind {
 	case itemShell:
 		name = shellTool
 	case itemLocalShell:
 		name = localShellTool
 	case itemPatch:
-		name, member, v = patchTool, "operation", operation
+		name, member, v = patchTool, "operation", fields.operation
 	case itemComputer:
-		if actions.Given() {
-			if f := field.Expect(jsontext.KindArray, actions); f != nil {
-				return "", nil, f.In("actions")
-			}
-			arguments = append(append(arguments, `{"actions":`...), actions.Compact()...)
-			return computerTool, append(arguments, '}'), nil
+		if fields.actions.Given() {
+			arguments := jsontext.Append(nil, map[string]jsontext.Value{"actions": jsontext.Value(fields.actions.Compact())})
+			return computerTool, arguments, field.Expect(jsontext.KindArray, fields.actions).In("actions")
 		}
 		name = computerPreviewTool
 	}
@@ -170,31 +162,22 @@ func (i *inputItem) readClientOutput(fields *itemFields) *field.Error {
 	case itemComputer + "_output":
 		return i.readScreenshot(fields.output).In("output")
 	case itemShell + "_output":
-		if f := field.Expect(jsontext.KindArray, fields.output); f != nil {
-			return f.In("output")
-		}
 		i.message.Text = jsontext.AppendString(nil, []byte(fields.output.Compact()))
-		return nil
+		return field.Expect(jsontext.KindArray, fields.output).In("output")
 	case itemLocalShell + "_output":
 		i.message.Text = fields.output
 		return field.Expect(jsontext.KindString, fields.output).In("output")
 	}
-	return i.readPatched(fields.output)
-}
-
-// readPatched reads the output of a patch: whether it was applied, and a text.
-func (i *inputItem) readPatched(output jsontext.Value) *field.Error {
-	var status jsontext.Value
-	i.raw.Pick(jsontext.Into("status", &status))
-	if f := field.Expect(jsontext.KindString, status); f != nil {
+	// That of a patch: whether it was applied, and a text.
+	if f := field.Expect(jsontext.KindString, fields.status); f != nil {
 		return f.In("status")
 	}
-	if f := field.Optional(jsontext.KindString, output); f != nil {
+	if f := field.Optional(jsontext.KindString, fields.output); f != nil {
 		return f.In("output")
 	}
-	text := status.Text()
-	if output.Given() && len(output.RawText()) > 0 {
-		text += ": " + output.Text()
+	text := fields.status.Text()
+	if fields.output.Given() && len(fields.output.RawText()) > 0 {
+		text += ": " + fields.output.Text()
 	}
 	i.message.Text = jsontext.AppendString(nil, text)
 	return nil

@@ -29,33 +29,22 @@ func DecodeConversation(body []byte, required string) (*ConversationRequest, *ap
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	given := ""
-	for name, v := range root.Members() {
-		var f *field.Error
-		switch string(name) {
-		case "items":
-			f = c.readItems(v)
-		case "metadata":
-			f = c.request.readMetadata(v)
-		}
-		if f != nil {
-			return nil, f.In(string(name)).APIError()
-		}
-		if string(name) == required && v.Given() {
-			given = required
-		}
+	if f := field.Members(root, c, conversationReaders); f != nil {
+		return nil, f.APIError()
 	}
-	if given != required {
+	if required == "items" && !c.request.hasInput || required == "metadata" && c.request.echo.Metadata == nil {
 		return nil, field.Missing().In(required).APIError()
 	}
 	return c, nil
 }
 
+var conversationReaders = map[string]func(*ConversationRequest, jsontext.Value) *field.Error{
+	"items":    (*ConversationRequest).readItems,
+	"metadata": func(c *ConversationRequest, v jsontext.Value) *field.Error { return c.request.readMetadata(v) },
+}
+
 func (c *ConversationRequest) readItems(v jsontext.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindArray, v); f != nil {
+	if f := field.Optional(jsontext.KindArray, v); f != nil {
 		return f
 	}
 	if f := c.request.readInput(v); f != nil {
@@ -111,25 +100,15 @@ type conversationRef struct {
 
 // readConversation reads conversation: an id, or an object with one.
 func (r *Request) readConversation(v jsontext.Value) *field.Error {
-	r.conversation = ""
-	if !v.Given() {
-		return nil
+	if v.Kind() != jsontext.KindObject {
+		return readID(&r.conversation, v)
 	}
-	if v.Kind() != jsontext.KindString {
-		if f := field.Expect(jsontext.KindObject, v); f != nil {
-			return f
-		}
-		var id jsontext.Value
-		v.Pick(jsontext.Into("id", &id))
-		if v = id; !v.Given() {
-			return field.Missing().In("id")
-		}
+	var id jsontext.Value
+	v.Pick(jsontext.Into("id", &id))
+	if !id.Given() {
+		return field.Missing().In("id")
 	}
-	if f := field.NonEmpty(v); f != nil {
-		return f
-	}
-	r.conversation = v.Text()
-	return nil
+	return readID(&r.conversation, id)
 }
 
 // ConversationID returns the id of the conversation to which the response belongs; empty:

@@ -13,61 +13,41 @@ import (
 // readText reads text: the format and the verbosity of the answer.
 func (r *Request) readText(v jsontext.Value) *field.Error {
 	r.Format, r.echo.Text.Format, r.Verbosity = prompt.Format{}, nil, ""
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
 		return f
 	}
-	for name, v := range v.Members() {
-		switch string(name) {
-		case "format":
-			if f := r.readFormat(v); f != nil {
-				return f.In("format")
-			}
-		case "verbosity":
-			if f := r.ReadVerbosity(v); f != nil {
-				return f.In("verbosity")
-			}
-		}
-	}
-	return nil
+	return field.Members(v, r, textReaders)
 }
 
-// readFormat reads text.format.
-func (r *Request) readFormat(v jsontext.Value) *field.Error {
-	if v.Given() {
-		r.echo.Text.Format = v
+var textReaders = map[string]func(*Request, jsontext.Value) *field.Error{
+	"format": func(r *Request, v jsontext.Value) *field.Error {
+		if v.Given() {
+			r.echo.Text.Format = v
+		}
+		return r.Format.Read(v, true)
+	},
+	"verbosity": (*Request).ReadVerbosity,
+}
+
+func (r *Request) readReasoning(v jsontext.Value) *field.Error {
+	r.Effort, r.summary = "", ""
+	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
+		return f
 	}
-	return r.Format.Read(v, true)
+	return field.Members(v, r, reasoningReaders)
+}
+
+var reasoningReaders = map[string]func(*Request, jsontext.Value) *field.Error{
+	"effort": func(r *Request, v jsontext.Value) *field.Error {
+		r.EffortField = "reasoning.effort"
+		return r.ReadReasoningEffort(v)
+	},
+	"summary":          (*Request).readSummary,
+	"generate_summary": (*Request).readSummary, // the older name
 }
 
 // summaries lists the values of reasoning.summary.
 var summaries = []string{"auto", "concise", "detailed"}
-
-func (r *Request) readReasoning(v jsontext.Value) *field.Error {
-	r.Effort, r.summary = "", ""
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return f
-	}
-	for name, v := range v.Members() {
-		switch name := string(name); name {
-		case "effort":
-			r.EffortField = "reasoning.effort"
-			if f := r.ReadReasoningEffort(v); f != nil {
-				return f.In(name)
-			}
-		case "summary", "generate_summary": // the second is the older name
-			if f := r.readSummary(v); f != nil {
-				return f.In(name)
-			}
-		}
-	}
-	return nil
-}
 
 func (r *Request) readSummary(v jsontext.Value) *field.Error {
 	return field.OneOf(&r.summary, summaries, v)
@@ -93,10 +73,7 @@ const (
 
 func (r *Request) readInclude(v jsontext.Value) *field.Error {
 	r.encrypted = false
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindArray, v); f != nil {
+	if f := field.Optional(jsontext.KindArray, v); f != nil || !v.Given() {
 		return f
 	}
 	for i, v := range v.Elements() {
@@ -124,10 +101,7 @@ const (
 
 func (r *Request) readMetadata(v jsontext.Value) *field.Error {
 	r.echo.Metadata = nil
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
 		return f
 	}
 	count := 0

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -74,7 +75,8 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 type itemFields struct {
 	kind, id, role, content                    jsontext.Value
 	callID, name, namespace, arguments, output jsontext.Value
-	input, tools, encrypted, phase             jsontext.Value
+	input, tools, encrypted, summary, phase    jsontext.Value
+	action, actions, operation, status         jsontext.Value
 }
 
 func readItemFields(v jsontext.Value) (fields itemFields) {
@@ -91,22 +93,14 @@ func readItemFields(v jsontext.Value) (fields itemFields) {
 		jsontext.Into("input", &fields.input),
 		jsontext.Into("tools", &fields.tools),
 		jsontext.Into("encrypted_content", &fields.encrypted),
+		jsontext.Into("summary", &fields.summary),
 		jsontext.Into("phase", &fields.phase),
+		jsontext.Into("action", &fields.action),
+		jsontext.Into("actions", &fields.actions),
+		jsontext.Into("operation", &fields.operation),
+		jsontext.Into("status", &fields.status),
 	)
 	return fields
-}
-
-// typeOf returns the type of an item. It is optional in a message and in a reference.
-func (fields *itemFields) typeOf() (string, *field.Error) {
-	switch {
-	case fields.kind.Given():
-		return fields.kind.Text(), field.Expect(jsontext.KindString, fields.kind).In("type")
-	case fields.role.Given():
-		return itemMessageType, nil
-	case fields.id.Given():
-		return itemReference, nil
-	}
-	return "", field.Missing().In("type")
 }
 
 func (r *Request) readItem(v jsontext.Value) (item inputItem, f *field.Error) {
@@ -114,21 +108,25 @@ func (r *Request) readItem(v jsontext.Value) (item inputItem, f *field.Error) {
 		return item, f
 	}
 	fields := readItemFields(v)
-	if fields.kind.Given() {
-		if f := field.Expect(jsontext.KindString, fields.kind); f != nil {
-			return item, f.In("type")
-		}
+	if f := field.Optional(jsontext.KindString, fields.kind); f != nil {
+		return item, f.In("type")
 	}
 	if f := field.Optional(jsontext.KindString, fields.id); f != nil {
 		return item, f.In("id")
 	}
-	item.raw = v
+	item.raw, item.message.Size = v, len(v)
 	if fields.id.Given() {
 		item.id = fields.id.Text()
 	}
-	item.message.Size = len(v)
-	if item.kind, f = fields.typeOf(); f != nil {
-		return item, f
+	switch { // the type is optional in a message and in a reference
+	case fields.kind.Given():
+		item.kind = fields.kind.Text()
+	case fields.role.Given():
+		item.kind = itemMessageType
+	case fields.id.Given():
+		item.kind = itemReference
+	default:
+		return item, field.Missing().In("type")
 	}
 	return item, r.readItemOf(&item, &fields)
 }
@@ -174,9 +172,7 @@ func (i *inputItem) readMessage(fields *itemFields) *field.Error {
 		return f.In("role")
 	}
 	i.message.Role = prompt.ReadRole(fields.role)
-	switch i.message.Role {
-	case prompt.RoleUser, prompt.RoleAssistant, prompt.RoleSystem, prompt.RoleDeveloper:
-	default:
+	if !slices.Contains([]prompt.Role{prompt.RoleUser, prompt.RoleAssistant, prompt.RoleSystem, prompt.RoleDeveloper}, i.message.Role) {
 		return field.Invalid("must be one of user, assistant, system, developer").In("role")
 	}
 	if f := readItemContent(&i.message, fields.content); f != nil {
@@ -203,16 +199,10 @@ func (i *inputItem) readReasoning(fields *itemFields) *field.Error {
 		i.silent = true
 		return nil
 	}
-	var summary jsontext.Value
-	for name, v := range i.raw.Members() {
-		if string(name) == "summary" {
-			summary = v
-		}
-	}
-	if f := field.Expect(jsontext.KindArray, summary); f != nil {
+	if f := field.Expect(jsontext.KindArray, fields.summary); f != nil {
 		return f.In("summary")
 	}
-	for k, v := range summary.Elements() {
+	for k, v := range fields.summary.Elements() {
 		if f := field.Expect(jsontext.KindObject, v); f != nil {
 			return f.At(k).In("summary")
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -95,11 +97,4 @@ func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 }
 
 // ItemID returns the id of an item that is kept. It is empty if the item has none.
-func ItemID(item json.RawMessage) string {
-	for name, v := range jsontext.Value(item).Members() {
-		if string(name) == "id" && v.Kind() == jsontext.KindString {
-			return v.Text()
-		}
-	}
-	return ""
-}
+func ItemID(item json.RawMessage) string { return gjson.GetBytes(item, "id").Str }

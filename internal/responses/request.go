@@ -178,23 +178,23 @@ func (r *Request) check() *field.Error {
 
 func (r *Request) readInstructions(v jsontext.Value) *field.Error {
 	r.instructions = nil
-	if !v.Given() {
-		return nil
+	if v.Given() {
+		r.instructions = v
 	}
-	r.instructions = v
-	return field.Expect(jsontext.KindString, v)
+	return field.Optional(jsontext.KindString, v)
 }
 
-func (r *Request) readPrevious(v jsontext.Value) *field.Error {
-	r.previous = ""
-	if !v.Given() {
-		return nil
+func (r *Request) readPrevious(v jsontext.Value) *field.Error { return readID(&r.previous, v) }
+
+// readID reads an id. An absent one or null is empty.
+func readID(id *string, v jsontext.Value) (f *field.Error) {
+	*id = ""
+	if v.Given() {
+		if f = field.NonEmpty(v); f == nil {
+			*id = v.Text()
+		}
 	}
-	if f := field.NonEmpty(v); f != nil {
-		return f
-	}
-	r.previous = v.Text()
-	return nil
+	return f
 }
 
 func (r *Request) readStore(v jsontext.Value) *field.Error {
@@ -203,24 +203,15 @@ func (r *Request) readStore(v jsontext.Value) *field.Error {
 }
 
 func (r *Request) readBackground(v jsontext.Value) *field.Error {
-	if f := field.Optional(jsontext.KindBool, v); f != nil {
-		return f
-	}
 	r.background = v.IsTrue()
-	return nil
+	return field.Optional(jsontext.KindBool, v)
 }
 
 func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindNumber, v); f != nil {
+	if f := field.Optional(jsontext.KindNumber, v); f != nil || !v.Given() || string(v) == "0" {
 		return f
 	}
-	if string(v) != "0" {
-		return prompt.NoLogprobs()
-	}
-	return nil
+	return prompt.NoLogprobs()
 }
 
 // minOutputTokens is the least max_output_tokens that OpenAI allows.
@@ -239,30 +230,17 @@ func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {
 }
 
 func (r *Request) readTruncation(v jsontext.Value) *field.Error {
-	r.echo.Truncation = ""
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindString, v); f != nil {
-		return f
-	}
-	switch r.echo.Truncation = v.Text(); r.echo.Truncation {
-	case "auto":
+	f := field.OneOf(&r.echo.Truncation, []string{"auto", "disabled"}, v)
+	if r.echo.Truncation == "auto" {
 		r.Ignore("truncation")
-	case "disabled":
-	default:
-		return field.Invalid("must be auto or disabled")
 	}
-	return nil
+	return f
 }
 
 // readClientMetadata finds out whether the client is a Codex.
 func (r *Request) readClientMetadata(v jsontext.Value) *field.Error {
 	r.codex = false
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
 		return f
 	}
 	for name := range v.Members() {

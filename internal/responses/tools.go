@@ -40,10 +40,7 @@ type moreTool struct {
 func (r *Request) readTools(v jsontext.Value) *field.Error {
 	r.Tools, r.declared, r.forms, r.echo.Tools = nil, nil, nil, nil
 	r.hosted, r.skipped, r.Search, r.search = nil, nil, nil, searchAt{}
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindArray, v); f != nil {
+	if f := field.Optional(jsontext.KindArray, v); f != nil || !v.Given() {
 		return f
 	}
 	for i, v := range v.Elements() {
