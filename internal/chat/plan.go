@@ -32,8 +32,8 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 		return nil, r.atImage(prompt.NotFetched(), m, p).APIError()
 	}
 	p := r.Conversation.Plan(opts)
-	if r.body != nil && r.body.Summary() != "" && !opts.NoReasoning {
-		p.SetSummary(r.body.Summary())
+	if r.body != nil && r.body.Summary != "" && !opts.NoReasoning {
+		p.SetSummary(r.body.Summary)
 	}
 	p.Choices = r.Choices()
 	p.StopSequences = r.stop

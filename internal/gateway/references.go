@@ -20,12 +20,12 @@ func (q *responsesRequest) resolve(x *exchange) *apierror.Error {
 	store := q.g.opts.Responses
 	if store == nil {
 		switch {
-		case q.Background():
+		case q.Background:
 			return apierror.NoStore("background")
-		case q.ConversationID() != "":
+		case q.ConversationID != "":
 			return apierror.NoStore("conversation")
 		}
-		q.DontStore()
+		q.Store = false
 		if q.session == nil {
 			return q.resolveWithoutStore()
 		}
@@ -37,8 +37,8 @@ func (q *responsesRequest) resolve(x *exchange) *apierror.Error {
 	timed, cancel := context.WithTimeout(x.ctx, objects.StoreTimeout)
 	defer cancel()
 	var earlier []json.RawMessage
-	if before := cmp.Or(q.PreviousID(), q.ConversationID()); before != "" {
-		if known := responseid.Valid(before) || responseid.ValidConversation(before); !known || responseid.Valid(before) != (q.PreviousID() != "") {
+	if before := cmp.Or(q.PreviousID, q.ConversationID); before != "" {
+		if known := responseid.Valid(before) || responseid.ValidConversation(before); !known || responseid.Valid(before) != (q.PreviousID != "") {
 			return q.notFollowed(x, before, &responsestore.MissingError{ID: before})
 		}
 		var err error
@@ -51,8 +51,8 @@ func (q *responsesRequest) resolve(x *exchange) *apierror.Error {
 		return q.notFound(x, err)
 	}
 	apiErr := q.Resolve(earlier, found)
-	remembered := q.session != nil && !q.Stored()
-	if apiErr == nil && (q.Stored() || q.ConversationID() != "" || remembered) {
+	remembered := q.session != nil && !q.Store
+	if apiErr == nil && (q.Store || q.ConversationID != "" || remembered) {
 		q.input = q.InputItems(q.suffix) // with the URLs of images that are still to be fetched
 	}
 	if remembered {
@@ -63,7 +63,7 @@ func (q *responsesRequest) resolve(x *exchange) *apierror.Error {
 
 // resolveWithoutStore refuses a request that follows a response.
 func (q *responsesRequest) resolveWithoutStore() *apierror.Error {
-	if previous := q.PreviousID(); previous != "" {
+	if previous := q.PreviousID; previous != "" {
 		return apierror.PreviousNotFound(previous, previous)
 	}
 	return q.Resolve(nil, nil)
@@ -97,7 +97,7 @@ func (q *responsesRequest) notFound(x *exchange, err error) *apierror.Error {
 // notFollowed returns why a response cannot be followed.
 func (q *responsesRequest) notFollowed(x *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*responsestore.MissingError](err)
-	isTooLong, inConversation := errors.Is(err, responsestore.ErrTooLong), q.ConversationID() != ""
+	isTooLong, inConversation := errors.Is(err, responsestore.ErrTooLong), q.ConversationID != ""
 	switch {
 	case isMissing && inConversation:
 		return apierror.ConversationNotFound(id)

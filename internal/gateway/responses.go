@@ -54,7 +54,7 @@ func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Op
 	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
 	f := &responseForm{
 		g: q.g, x: x, request: q.Request, streamed: plan.Stream, session: q.session, before: q.before,
-		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID(), Conversation: q.ConversationID(), Input: q.input},
+		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID, Conversation: q.ConversationID, Input: q.input},
 	}
 	f.meta = q.Meta(q.suffix)
 	f.meta.Created = time.Now().Unix()
@@ -86,7 +86,7 @@ func (f *responseForm) apiError(failure error) *apierror.Error { return f.reques
 
 // track makes a response known if its client gets its id before the end.
 func (f *responseForm) track(ctx context.Context) (context.Context, func()) {
-	if !f.streamed && !f.request.Background() {
+	if !f.streamed && !f.request.Background {
 		return ctx, func() {}
 	}
 	return f.g.objects.Running.Begin(ctx, f.underWay())
@@ -94,7 +94,7 @@ func (f *responseForm) track(ctx context.Context) (context.Context, func()) {
 
 // underWay returns the response as others see it before its end.
 func (f *responseForm) underWay() objects.Response {
-	return objects.Response{ID: f.meta.ID, Entry: f.entry, Stored: f.request.Stored(), InProgress: f.meta.InProgress}
+	return objects.Response{ID: f.meta.ID, Entry: f.entry, Stored: f.request.Store, InProgress: f.meta.InProgress}
 }
 
 func (f *responseForm) forget() bool {
@@ -109,10 +109,10 @@ func (f *responseForm) keep(record responses.Record) {
 	f.entry.Response, f.entry.Output = record.Response, record.Output
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), objects.StoreTimeout)
 	defer cancel()
-	if id := f.request.ConversationID(); id != "" && record.Well {
+	if id := f.request.ConversationID; id != "" && record.Well {
 		f.logKept(ctx, "a response could not be added to its conversation", f.g.objects.AppendResponse(ctx, id, f.entry))
 	}
-	if !f.request.Stored() {
+	if !f.request.Store {
 		if f.session != nil && record.Well {
 			f.remember()
 		}

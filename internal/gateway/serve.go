@@ -83,10 +83,10 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 		x.closeGrants()
 		return g.refuse(x.w, x.r, apiErr)
 	}
-	if form, ok := req.form.(*responseForm); ok && form.request.Background() {
+	if form, ok := req.form.(*responseForm); ok && form.request.Background {
 		return g.detach(x, req, form)
 	}
-	if form, ok := req.form.(*responseForm); ok && form.request.Warmup() {
+	if form, ok := req.form.(*responseForm); ok && form.request.Warmup {
 		x.closeGrants()
 		return g.newStreamResponder(x, form).warmUp()
 	}

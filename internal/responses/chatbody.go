@@ -66,7 +66,3 @@ func (i *inputItem) checkChat() *field.Error {
 	}
 	return nil
 }
-
-// Summary is the form of the summaries of the reasoning that the request asks for;
-// empty: it does not say.
-func (r *Request) Summary() string { return r.summary }

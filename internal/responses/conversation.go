@@ -63,7 +63,7 @@ func (c *ConversationRequest) readItems(v jsontext.Value) *field.Error {
 
 // Items returns the items, with ids that suffix makes unique.
 func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
-	c.request.conversation = "new"
+	c.request.ConversationID = "new"
 	return c.request.InputItems(suffix)
 }
 
@@ -101,23 +101,19 @@ type conversationRef struct {
 // readConversation reads conversation: an id, or an object with one.
 func (r *Request) readConversation(v jsontext.Value) *field.Error {
 	if v.Kind() != jsontext.KindObject {
-		return readID(&r.conversation, v)
+		return readID(&r.ConversationID, v)
 	}
 	var id jsontext.Value
 	v.Pick(jsontext.Into("id", &id))
 	if !id.Given() {
 		return field.Missing().In("id")
 	}
-	return readID(&r.conversation, id)
+	return readID(&r.ConversationID, id)
 }
-
-// ConversationID returns the id of the conversation to which the response belongs; empty:
-// none.
-func (r *Request) ConversationID() string { return r.conversation }
 
 // earlierParam is the field that names what precedes the input.
 func (r *Request) earlierParam() string {
-	if r.conversation != "" {
+	if r.ConversationID != "" {
 		return "conversation"
 	}
 	return "previous_response_id"

@@ -30,7 +30,7 @@ var textReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 }
 
 func (r *Request) readReasoning(v jsontext.Value) *field.Error {
-	r.Effort, r.summary = "", ""
+	r.Effort, r.Summary = "", ""
 	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
 		return f
 	}
@@ -50,7 +50,7 @@ var reasoningReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 var summaries = []string{"auto", "concise", "detailed"}
 
 func (r *Request) readSummary(v jsontext.Value) *field.Error {
-	return field.OneOf(&r.summary, summaries, v)
+	return field.OneOf(&r.Summary, summaries, v)
 }
 
 // includable lists the values of include (IncludeEnum). All but two belong to hosted

@@ -38,8 +38,8 @@ func FuzzDecodeCreate(f *testing.F) {
 			checkRefusal(t, apiErr)
 			return
 		}
-		if !r.Stream || r.background {
-			t.Fatalf("stream %t, background %t", r.Stream, r.background)
+		if !r.Stream || r.Background {
+			t.Fatalf("stream %t, background %t", r.Stream, r.Background)
 		}
 		p, apiErr := r.Plan(prompt.Options{})
 		if apiErr != nil {

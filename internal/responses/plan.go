@@ -11,18 +11,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// PreviousID returns the id of the response that this one follows, or an empty one.
-func (r *Request) PreviousID() string { return r.previous }
-
-// Stored reports whether the response is to be kept.
-func (r *Request) Stored() bool { return r.store }
-
-// Warmup reports whether no output is wanted.
-func (r *Request) Warmup() bool { return r.warmup }
-
-// Background reports whether the response is made without its client.
-func (r *Request) Background() bool { return r.background }
-
 // References returns the ids of the items that the input refers to, each as often as it
 // is named.
 func (r *Request) References() []string {
@@ -104,13 +92,10 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	}
 	p := r.Conversation.Plan(opts)
 	if !opts.NoReasoning {
-		p.SetSummary(cmp.Or(r.summary, "none"))
+		p.SetSummary(cmp.Or(r.Summary, "none"))
 	}
 	return p, nil
 }
-
-// DontStore makes the response one that is not kept.
-func (r *Request) DontStore() { r.store = false }
 
 // ImageParam returns the first field with the URL of a remote image, such as
 // input[2].content[1].image_url. It is empty if there is none.

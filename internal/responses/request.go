@@ -16,17 +16,18 @@ import (
 type Request struct {
 	prompt.Conversation
 
+	PreviousID     string // the id of the response that this one follows; empty: none
+	ConversationID string // the id of the conversation to which the response belongs; empty: none
+	Store          bool   // the response is to be kept
+	Background     bool   // it is made without its client
+	Warmup         bool   // no output is wanted
+	Summary        string // the form of the summaries of the reasoning; empty: the request does not say
+
 	instructions jsontext.Value
 	input        []inputItem
 	hasInput     bool
-	previous     string // previous_response_id
-	store        bool
-	background   bool
-	warmup       bool   // no output is wanted
-	conversation string // its id
-	encrypted    bool   // include names the reasoning's encrypted content
-	codex        bool   // the client is a Codex
-	summary      string
+	encrypted    bool // include names the reasoning's encrypted content
+	codex        bool // the client is a Codex
 	echo         settings
 
 	hosted   *field.Error        // a tool that only a Codex may bring
@@ -68,11 +69,11 @@ func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 	if f := field.Optional(jsontext.KindBool, generate); f != nil {
 		return nil, f.In("generate").APIError()
 	}
-	r.warmup = generate.Given() && !generate.IsTrue()
+	r.Warmup = generate.Given() && !generate.IsTrue()
 	if r, apiErr = decode(root, r); apiErr != nil {
 		return nil, apiErr
 	}
-	if r.background {
+	if r.Background {
 		return nil, field.Unsupported("is not supported over a WebSocket").In("background").APIError()
 	}
 	r.Stream = true
@@ -81,7 +82,7 @@ func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 
 // decode reads the fields of a request into r.
 func decode(root jsontext.Value, r *Request) (*Request, *apierror.Error) {
-	r.store = true
+	r.Store = true
 	if f := field.Members(root, r, readers); f != nil {
 		return nil, f.APIError()
 	}
@@ -161,13 +162,13 @@ func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
 		return field.Missing().In("model")
-	case r.conversation != "" && r.previous != "":
+	case r.ConversationID != "" && r.PreviousID != "":
 		return field.Invalid("cannot be combined with 'previous_response_id'").In("conversation")
-	case !r.hasInput && r.previous == "" && r.conversation == "":
+	case !r.hasInput && r.PreviousID == "" && r.ConversationID == "":
 		return field.Missing().In("input")
-	case r.hasInput && len(r.input) == 0 && !r.warmup && r.previous == "" && r.conversation == "":
+	case r.hasInput && len(r.input) == 0 && !r.Warmup && r.PreviousID == "" && r.ConversationID == "":
 		return field.Invalid("must hold at least one item").In("input")
-	case r.background && !r.store:
+	case r.Background && !r.Store:
 		return field.Unsupported("needs 'store': the response is read from the store").In("background")
 	case r.hosted != nil && !r.codex:
 		return r.hosted
@@ -184,7 +185,7 @@ func (r *Request) readInstructions(v jsontext.Value) *field.Error {
 	return field.Optional(jsontext.KindString, v)
 }
 
-func (r *Request) readPrevious(v jsontext.Value) *field.Error { return readID(&r.previous, v) }
+func (r *Request) readPrevious(v jsontext.Value) *field.Error { return readID(&r.PreviousID, v) }
 
 // readID reads an id. An absent one or null is empty.
 func readID(id *string, v jsontext.Value) (f *field.Error) {
@@ -198,12 +199,12 @@ func readID(id *string, v jsontext.Value) (f *field.Error) {
 }
 
 func (r *Request) readStore(v jsontext.Value) *field.Error {
-	r.store = !v.Given() || v.IsTrue()
+	r.Store = !v.Given() || v.IsTrue()
 	return field.Optional(jsontext.KindBool, v)
 }
 
 func (r *Request) readBackground(v jsontext.Value) *field.Error {
-	r.background = v.IsTrue()
+	r.Background = v.IsTrue()
 	return field.Optional(jsontext.KindBool, v)
 }
 

@@ -18,7 +18,7 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 	for i := range r.input {
 		item := &r.input[i]
 		id := item.id
-		if id == "" || len(id) > maxItemID || taken[id] || r.conversation != "" && item.kind != itemReasoningType {
+		if id == "" || len(id) > maxItemID || taken[id] || r.ConversationID != "" && item.kind != itemReasoningType {
 			id = responseid.Item(item.prefix(), suffix, "i"+strconv.Itoa(i))
 		}
 		taken[id] = true

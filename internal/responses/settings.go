@@ -42,20 +42,20 @@ func (r *Request) settingsJSON() []byte {
 	e := r.echo
 	e.Model = r.Model
 	e.Instructions = r.instructions
-	e.PreviousResponseID = jsontext.OrNull(r.previous)
+	e.PreviousResponseID = jsontext.OrNull(r.PreviousID)
 	e.ToolChoice = orElse(e.ToolChoice, `"auto"`)
 	e.ParallelToolCalls = !r.SerialTools
 	e.Text.Format = orElse(e.Text.Format, `{"type":"text"}`)
 	e.Text.Verbosity = cmp.Or(r.Verbosity, "medium")
-	e.Reasoning = reasoning{jsontext.OrNull(r.Effort), jsontext.OrNull(r.summary)}
+	e.Reasoning = reasoning{jsontext.OrNull(r.Effort), jsontext.OrNull(r.Summary)}
 	e.Metadata = orElse(e.Metadata, "{}")
 	e.Temperature = orElse(e.Temperature, "1")
 	e.TopP = orElse(e.TopP, "1")
 	e.Truncation = cmp.Or(e.Truncation, "disabled")
-	if r.conversation != "" {
-		e.Conversation = &conversationRef{r.conversation}
+	if r.ConversationID != "" {
+		e.Conversation = &conversationRef{r.ConversationID}
 	}
-	e.Store, e.Background = r.store, r.background
+	e.Store, e.Background = r.Store, r.Background
 	e.ServiceTier = r.ServiceTier()
 	if e.Tools == nil {
 		e.Tools = []jsontext.Value{}
