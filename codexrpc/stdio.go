@@ -46,8 +46,8 @@ type Stdio struct {
 // A write timeout needs a w with SetWriteDeadline, as an *os.File of a pipe
 // has it; without, writes may wait for ever.
 func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
-	s := &Stdio{r: r, w: w, limit: MaxMessage}
-	s.br = bufio.NewReaderSize(&countedReader{r, &s.moved}, readBuffer)
+	s := &Stdio{r: newPipeReader(r), w: w, limit: MaxMessage}
+	s.br = bufio.NewReaderSize(&countedReader{s.r, &s.moved}, readBuffer)
 	return s
 }
 
