@@ -15,7 +15,8 @@ const (
 	// agentMessage Text, its whole text, and Phase, if the model names one.
 	EventItemCompleted
 	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
-	// CallID, Name and Text, the arguments as the model wrote them.
+	// CallID, Name and Text, the arguments as the model wrote them. Status is
+	// StatusIncomplete if the model did not finish it.
 	EventFunctionCall
 	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID, Text,
 	// its encrypted content, which is empty if the provider gave none, and Raw, the
@@ -28,6 +29,10 @@ const (
 	// Text, the annotations as a JSON array, and Index, the number of characters of the
 	// message. It follows the EventItemCompleted of the message.
 	EventAnnotations
+	// EventCallOutput is rawResponseItem/completed of a function_call_output: Codex has
+	// added the answer to a call to the thread, which it does after the end of the model
+	// response.
+	EventCallOutput
 	// EventItemCut is rawResponseItem/completed of a message that the model did not
 	// finish (status incomplete): ItemID.
 	EventItemCut
@@ -52,6 +57,7 @@ const (
 	StatusCompleted   = "completed"
 	StatusInterrupted = "interrupted"
 	StatusFailed      = "failed"
+	StatusIncomplete  = "incomplete" // of an item
 )
 
 // The values of [Event].ItemType that this client acts on.

@@ -43,6 +43,15 @@ func TestDecodeNotifications(t *testing.T) {
 			Event{Kind: EventFunctionCall, ItemID: "fc", CallID: "call-1", Name: "find", Text: `{ "q" : "a\n" }`},
 		},
 		{
+			"a call that was cut", methodRawItemCompleted,
+			`{` + ids + `,"item":{"type":"function_call","id":"fc","status":"incomplete","name":"find","arguments":"{","call_id":"call-1"}}`,
+			Event{Kind: EventFunctionCall, ItemID: "fc", CallID: "call-1", Name: "find", Text: `{`, Status: StatusIncomplete},
+		},
+		{
+			"the answer to a call", methodRawItemCompleted, `{` + ids + `,"item":{"type":"function_call_output","id":"fco","call_id":"call-1","output":"long"}}`,
+			Event{Kind: EventCallOutput},
+		},
+		{
 			"web search", methodRawItemCompleted, `{` + ids + `,"item":{"type":"web_search_call","id":"ws","status":"completed","action":{"type":"search","query":"q"}}}`,
 			Event{Kind: EventWebSearch, ItemID: "ws", Text: `{"type":"search","query":"q"}`},
 		},

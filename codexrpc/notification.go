@@ -130,11 +130,12 @@ func decodeItemCompleted(params gjson.Result, e *Event) {
 // The types of the raw items that are decoded.
 const (
 	itemFunctionCall = "function_call"
+	itemCallOutput   = "function_call_output"
 	itemMessage      = "message"
 	itemWebSearch    = "web_search_call"
 )
 
-// decodeRawItem decodes function calls, reasoning, and messages that the model did
+// decodeRawItem decodes function calls, reasoning, the outputs of calls, and messages that the model did
 // not finish. Only the raw items have the arguments as the model wrote them, the
 // encrypted content and the status. All other raw items come as items, too.
 func decodeRawItem(params gjson.Result, e *Event) {
@@ -145,6 +146,14 @@ func decodeRawItem(params gjson.Result, e *Event) {
 		e.CallID = item.Get("call_id").Str
 		e.Name = item.Get("name").Str
 		e.Text = item.Get("arguments").Str
+		if item.Get("status").Str == StatusIncomplete {
+			e.Status = StatusIncomplete
+		}
+	case itemCallOutput:
+		// It is queued without the message, which may be as long as a result.
+		decodeIDs(params, e)
+		*e = Event{Kind: EventCallOutput, threadID: strings.Clone(e.threadID), turnID: strings.Clone(e.turnID)}
+		return
 	case ItemReasoning:
 		e.Kind = EventReasoningItem
 		e.Text, e.Raw = item.Get("encrypted_content").Str, item.Raw
@@ -166,7 +175,7 @@ func decodeRawItem(params gjson.Result, e *Event) {
 // decodeMessage decodes a message that the model did not finish, or whose text, which is
 // its only part, has annotations.
 func decodeMessage(item gjson.Result, e *Event) {
-	if item.Get("status").Str == "incomplete" {
+	if item.Get("status").Str == StatusIncomplete {
 		e.Kind = EventItemCut
 		return
 	}

@@ -38,13 +38,13 @@ func (t *Thread) accept(e *Event) error {
 }
 
 // mayBelong reports whether an event may belong to the turn. Before the turn's id is
-// known function calls do not: they are the echoes of injected items, which have
+// known function calls and outputs do not: they are the echoes of injected items, which have
 // another turn's id. Other events are queued, and sorted out by Recv.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turnID == "" {
-		return e.Kind != EventFunctionCall && e.turnID != t.previous
+		return e.Kind != EventFunctionCall && e.Kind != EventCallOutput && e.turnID != t.previous
 	}
 	return e.turnID == t.turnID
 }

@@ -71,7 +71,12 @@ func (t *Thread) unload(ctx context.Context) {
 	}
 }
 
-// answerParked answers the parked tool calls of the turn, which has ended.
+// RefuseCalls answers the parked tool calls of the turn in the background, and later
+// ones at once, with a failure. If the model's response broke off after calls, Codex says
+// so only when they are answered. The thread must be closed after the turn.
+func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
+
+// answerParked answers the parked tool calls of the turn.
 func (t *Thread) answerParked(ctx context.Context) {
 	for _, call := range t.unpark() {
 		message, err := encode(outgoing{ID: call.request, Result: toolCallFailed})

@@ -12,6 +12,7 @@ import (
 type attempt struct {
 	item string // id of the item that is being written; empty: none
 	cut  bool   // the model did not finish its last item
+	over bool   // the response broke off after calls, and Codex has their answers
 }
 
 // errBrokeOff is the failure of a response that broke off and that Codex silently
@@ -31,7 +32,7 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 		case a.cut:
 			// Codex retries an incomplete response for this reason only.
 			m.retried(&codexrpc.TurnError{Message: incompleteMark + string(FinishContentFilter)})
-		case a.item != "" && a.item != e.ItemID:
+		case a.over, a.item != "" && a.item != e.ItemID:
 			m.retried(errBrokeOff)
 		}
 		m.attempt = attempt{item: strings.Clone(e.ItemID)}
@@ -61,3 +62,13 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 		m.rest.again()
 	}
 }
+
+// Waits reports whether Codex waits for the answers to structured calls. While it does,
+// it does not say that the model's response broke off; brokeOff reports whether that is
+// known all the same.
+func (m *Machine) Waits() (waits, brokeOff bool) {
+	return m.asked && !m.refused && !m.done, m.attempt.cut
+}
+
+// CallsRefused records that the calls were answered with a failure.
+func (m *Machine) CallsRefused() { m.refused, m.rest.differs = true, true }

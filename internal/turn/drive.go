@@ -15,6 +15,8 @@ type Source interface {
 	Ready() <-chan struct{}
 	// Recv returns the new events, or why no more will come. It may reuse spent.
 	Recv(spent []codexrpc.Event) ([]codexrpc.Event, error)
+	// RefuseCalls answers the calls of the turn with a failure.
+	RefuseCalls()
 }
 
 // Consumer is the client's side of a turn.
@@ -37,7 +39,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	defer m.Abandon() // once the turn is done this does nothing
 	clock := newClock()
 	defer clock.timer.Stop()
-	d := driver{m: m, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
+	d := driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
 	ready, gone := source.Ready(), ctx.Done()
 	var events []codexrpc.Event
 	for {
@@ -74,11 +76,13 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 // driver has the deadlines of a turn, each the time since its beginning.
 type driver struct {
 	m        *Machine
+	source   Source
 	consumer Consumer
 	idle     time.Duration
 	heard    bool // the model was not silent since the last call of due
 
 	silence    time.Duration // when the silence of the model ends the turn
+	doubt      time.Duration // when the model is silent for too long after calls
 	wake       time.Duration // when the consumer is woken
 	grace      time.Duration // when the grace of the machine is over
 	generation int           // of the machine's grace
@@ -88,6 +92,7 @@ type driver struct {
 func (d *driver) due(now time.Duration) (next time.Duration, err error) {
 	if d.heard {
 		d.heard, d.silence = false, later(now, d.idle)
+		d.doubt = later(now, min(d.idle/2, patience))
 	}
 	d.watchGrace(now)
 	if now >= d.grace {
@@ -106,7 +111,27 @@ func (d *driver) due(now time.Duration) (next time.Duration, err error) {
 		}
 		d.wake = later(now, d.consumer.NextWake())
 	}
-	return min(d.silence, d.wake, d.grace), nil
+	return min(d.silence, d.wake, d.grace, d.refuseCalls(now)), nil
+}
+
+// patience is how long the model may be silent after a call, as it is while it writes
+// another one. Then the calls are refused: if the response goes on, that costs the thread;
+// if it broke off, the client learns it now and not after the idle timeout.
+const patience = 30 * time.Second
+
+// refuseCalls refuses the calls that Codex waits for if the model's response has broken
+// off, or may have. It returns when it has to be called again.
+func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
+	waits, brokeOff := d.m.Waits()
+	switch {
+	case !waits:
+		return never
+	case !brokeOff && now < d.doubt:
+		return d.doubt
+	}
+	d.m.CallsRefused()
+	d.source.RefuseCalls()
+	return never
 }
 
 // watchGrace sets the end of the grace when the machine has started a new one.

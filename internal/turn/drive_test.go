@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ type script struct {
 	mu      sync.Mutex
 	batches [][]codexrpc.Event
 	err     error
+	refused []codexrpc.Event // what follows when the calls are refused
 }
 
 func newScript() *script { return &script{ready: make(chan struct{}, 1)} }
@@ -34,6 +36,8 @@ func (s *script) Recv([]codexrpc.Event) ([]codexrpc.Event, error) {
 	s.batches = s.batches[1:]
 	return batch, nil
 }
+
+func (s *script) RefuseCalls() { s.give(s.refused...) }
 
 // give makes a batch available.
 func (s *script) give(batch ...codexrpc.Event) {
@@ -161,4 +165,51 @@ func TestDriveIdle(t *testing.T) {
 			t.Errorf("heard %s", l.heard)
 		}
 	})
+}
+
+// TestDriveRefusesCalls tests that the calls are refused when the model's response broke
+// off after them: at once where that is known, otherwise after a silence that is shorter
+// than the idle timeout.
+func TestDriveRefusesCalls(t *testing.T) {
+	silent := &codexrpc.TurnError{Message: "stream disconnected", Code: "other"}
+	cut := &codexrpc.TurnError{Message: incompleteMark + "max_output_tokens", Code: "other"}
+	incomplete := call("c", "find", "{}")
+	incomplete.Status = codexrpc.StatusIncomplete
+	output := codexrpc.Event{Kind: codexrpc.EventCallOutput}
+	for name, c := range map[string]struct {
+		events, refused []codexrpc.Event
+		after           time.Duration
+		want            string
+	}{
+		"a call that was cut": {[]codexrpc.Event{incomplete}, []codexrpc.Event{output, ended(codexrpc.StatusFailed, cut)}, 0, "finish tool_calls 2\n"},
+		"a message that was cut": {[]codexrpc.Event{call("c", "find", "{}"), begun("m"), whole("m", "a"), {Kind: codexrpc.EventItemCut, ItemID: "m"}},
+			[]codexrpc.Event{output, ended(codexrpc.StatusFailed, cut)}, 0, "finish tool_calls 3\n"},
+		"silence": {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{output, ended(codexrpc.StatusFailed, silent)}, patience,
+			"failure " + silent.Error() + "\n"},
+		"silence and a hidden retry":   {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{output, begun("m"), delta("m", "a")}, patience, "failure " + errBrokeOff.Error() + "\n"},
+		"silence and another call":     {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{output, call("d", "find", "{}")}, patience, "failure " + errBrokeOff.Error() + "\n"},
+		"a response that only paused":  {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{response(3)}, patience, "finish tool_calls 3\n"},
+		"the end of the response":      {[]codexrpc.Event{call("c", "find", "{}"), response(3)}, nil, 0, "finish tool_calls 3\n"},
+		"results of a turn that waits": {[]codexrpc.Event{output, call("c", "find", "{}"), response(3)}, nil, 0, "finish tool_calls 3\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, l := newScript(), &listener{}
+				s.batches, s.refused = [][]codexrpc.Event{c.events}, c.refused
+				m, begin := New(Options{}), time.Now()
+				if err := Drive(context.Background(), s, m, l, time.Hour); err != nil {
+					t.Fatal(err)
+				}
+				if !strings.HasPrefix(l.heard, "call 0 ") || !strings.HasSuffix(l.heard, "end 0\n"+c.want) {
+					t.Errorf("heard\n%swant at the end\n%s", l.heard, c.want)
+				}
+				if took := time.Since(begin); took != c.after {
+					t.Errorf("it took %v, want %v", took, c.after)
+				}
+				if whole := m.Rest().Whole; whole != (c.refused == nil) {
+					t.Errorf("the thread goes on: %v", whole)
+				}
+			})
+		})
+	}
 }

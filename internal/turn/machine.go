@@ -37,6 +37,7 @@ type Machine struct {
 	begun            bool       // there was an output
 	open             int        // blocks that were begun and are neither flushed nor aborted
 	asked            bool       // Codex waits for the client's answer to a structured call
+	refused          bool       // such calls were answered with a failure
 	cut              bool       // the text ends with a block without an end
 	lastCall         *candidate // the structured call after which no text came; nil: there is none
 	done             bool       // the last output was returned
@@ -161,6 +162,9 @@ func (m *Machine) event(e *codexrpc.Event) {
 		}
 	case codexrpc.EventFunctionCall:
 		m.functionCall(e)
+		m.attempt.cut = m.attempt.cut || e.Status == codexrpc.StatusIncomplete
+	case codexrpc.EventCallOutput:
+		m.attempt.over = m.asked // the end of a whole response would have ended the turn
 	case codexrpc.EventReasoningItem:
 		m.reasoningItem(e)
 	case codexrpc.EventResponseCompleted:
@@ -247,6 +251,10 @@ func (m *Machine) reasoningItem(e *codexrpc.Event) {
 // functionCall processes a structured call. A call of a tool that is not the client's is
 // ignored: Codex answers it.
 func (m *Machine) functionCall(e *codexrpc.Event) {
+	if m.attempt.over {
+		m.retried(errBrokeOff)
+		return
+	}
 	name, ok := e.Name, true
 	if m.opts.ClientName != nil {
 		name, ok = m.opts.ClientName(e.Name)

@@ -72,6 +72,29 @@ func TestSpentPlan(t *testing.T) {
 	}
 }
 
+// TestCutAfterCall checks that an answer ends soon when the model's response breaks off
+// after a call. Codex does not say so before the call is answered.
+func TestCutAfterCall(t *testing.T) { overBoth(t, testCutAfterCall) }
+
+func testCutAfterCall(t *testing.T) {
+	s := newSite(t, "idle_timeout 10s")
+	tools := []any{fields{"type": "function", "function": fields{"name": "find"}}}
+	for _, c := range []struct {
+		end, want string
+		stream    bool
+	}{
+		{"incomplete:max_output_tokens", `"finish_reason":"tool_calls"`, true},
+		{"say:Hm; incomplete:content_filter", `"finish_reason":"tool_calls"`, false},
+		{"say:Half of it; cutoff", `"code":"upstream_disconnected"`, true},
+		{"fail:context_length_exceeded too long", `"code":"context_length_exceeded"`, false},
+	} {
+		_, body := s.post(chatBody("tool:1 find {}; "+c.end, fields{"tools": tools, "stream": c.stream}), nil)
+		if !strings.Contains(body, c.want) {
+			t.Errorf("%s: want %s in %s", c.end, c.want, body)
+		}
+	}
+}
+
 // TestCutStream checks that a cut stream has its text, an error and the end mark.
 func TestCutStream(t *testing.T) {
 	s := newSite(t, "")
