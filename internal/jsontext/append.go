@@ -8,51 +8,34 @@ const hexDigits = "0123456789abcdef"
 // any s: bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 are escaped, since
 // old JavaScript reads them as line breaks. < > and & are not, since nothing here ends
 // up in HTML.
-func AppendString[T string | []byte](dst []byte, s T) []byte {
+func AppendString[T text](dst []byte, s T) []byte {
+	b := view(s)
 	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			if c >= ' ' && c != '"' && c != '\\' && c != 0x7f {
-				i++
-				continue
-			}
-			dst = append(dst, s[start:i]...)
-			dst = appendEscaped(dst, c)
-			i++
-			start = i
+	for start, i := 0, 0; ; {
+		if i < len(b) && b[i] < utf8.RuneSelf {
+			i = plainEnd(b, i)
+		}
+		if i == len(b) {
+			return append(append(dst, b[start:]...), '"')
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if r >= utf8.RuneSelf && r != '\u2028' && r != '\u2029' && (r != utf8.RuneError || size > 1) {
+			i += size
 			continue
 		}
-		r, size := decodeRune(s[i:])
-		switch {
-		case r == utf8.RuneError && size == 1:
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, "\ufffd"...)
-			start = i + size
-		case r == '\u2028', r == '\u2029':
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, `\u202`...)
-			dst = append(dst, hexDigits[r&0xf])
-			start = i + size
-		}
+		dst = appendEscaped(append(dst, b[start:i]...), r)
 		i += size
+		start = i
 	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
 }
 
-func decodeRune[T string | []byte](s T) (rune, int) {
-	// No rune is longer than 4 bytes, so the conversion needs no allocation.
-	return utf8.DecodeRuneInString(string(s[:min(len(s), utf8.UTFMax)]))
-}
-
-// appendEscaped appends the escape of an ASCII character that must not stand in
-// a JSON string as it is.
-func appendEscaped(dst []byte, c byte) []byte {
-	switch c {
+// appendEscaped appends a character that must not stand in a JSON string as it is.
+func appendEscaped(dst []byte, r rune) []byte {
+	switch r {
+	case utf8.RuneError:
+		return append(dst, "\ufffd"...)
 	case '"', '\\':
-		return append(dst, '\\', c)
+		return append(dst, '\\', byte(r))
 	case '\n':
 		return append(dst, '\\', 'n')
 	case '\r':
@@ -60,5 +43,5 @@ func appendEscaped(dst []byte, c byte) []byte {
 	case '\t':
 		return append(dst, '\\', 't')
 	}
-	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+	return append(dst, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&0xf], hexDigits[r>>4&0xf], hexDigits[r&0xf])
 }

@@ -229,9 +229,10 @@ func (c *checker) digits() bool {
 func (c *checker) str() *SyntaxError {
 	c.pos++
 	for c.pos < len(c.data) {
-		c.plain()
-		if c.pos == len(c.data) {
-			break
+		if c.data[c.pos] < utf8.RuneSelf {
+			if c.pos = plainEnd(c.data, c.pos); c.pos == len(c.data) {
+				break
+			}
 		}
 		switch b := c.data[c.pos]; {
 		case b == '"':
@@ -253,24 +254,6 @@ func (c *checker) str() *SyntaxError {
 	}
 	return c.fail("unexpected end in a string")
 }
-
-// plain moves past ASCII characters that need no escape, which is most of a body.
-func (c *checker) plain() {
-	rest := c.data[c.pos:]
-	n := 0
-	for n < len(rest) && plainBytes[rest[n]] {
-		n++
-	}
-	c.pos += n
-}
-
-// plainBytes is true for the ASCII characters that need no escape in a string.
-var plainBytes = func() (table [256]bool) {
-	for b := byte(' '); b < utf8.RuneSelf; b++ {
-		table[b] = b != '"' && b != '\\'
-	}
-	return table
-}()
 
 // escape checks an escape sequence from its backslash.
 func (c *checker) escape() *SyntaxError {

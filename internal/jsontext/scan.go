@@ -2,9 +2,11 @@ package jsontext
 
 import (
 	"bytes"
-	"strings"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // text is a valid JSON text.
@@ -51,7 +53,7 @@ func valueEnd[T text](s T, start int) int {
 // of the string.
 func stringEnd[T text](s T, start int) int {
 	for from := start + 1; ; {
-		n := indexByte(s[from:], '"')
+		n := bytes.IndexByte(view(s[from:]), '"')
 		if n < 0 {
 			return len(s)
 		}
@@ -65,17 +67,6 @@ func stringEnd[T text](s T, start int) int {
 		}
 		from = end + 1
 	}
-}
-
-// indexByte returns the offset of b in s, or -1.
-func indexByte[T text](s T, b byte) int {
-	switch s := any(s).(type) {
-	case string:
-		return strings.IndexByte(s, b)
-	case []byte:
-		return bytes.IndexByte(s, b)
-	}
-	return -1
 }
 
 // unescape decodes the escape at the start of s and returns its length. A surrogate
@@ -125,6 +116,38 @@ func codeUnit[T text](s T) (unit rune, ok bool) {
 		}
 	}
 	return unit, true
+}
+
+// plainEnd returns the offset after the printable ASCII characters at start that need no
+// escape in a string. It looks at eight bytes at once.
+func plainEnd(s []byte, start int) int {
+	const each, top = 0x0101010101010101, 0x8080808080808080
+	i := start
+	for ; i+8 <= len(s); i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		quote, slash, delete := w^each*'"', w^each*'\\', w^each*0x7f
+		// The lowest bit that is set is that of the first byte that is not plain: above it
+		// the subtractions borrow.
+		found := w | (w-each*' ')&^w | (quote-each)&^quote | (slash-each)&^slash | (delete-each)&^delete
+		if found &= top; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// view returns the bytes of a text, which must not be changed.
+func view[T text](s T) []byte {
+	switch s := any(s).(type) {
+	case string:
+		return unsafe.Slice(unsafe.StringData(s), len(s))
+	case []byte:
+		return s
+	}
+	return nil
 }
 
 func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\n' || b == '\r' }

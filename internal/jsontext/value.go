@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strconv"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Value is the text of a JSON value, without white space around it. It is a view of a
@@ -85,17 +86,29 @@ func (v Value) IsTrue() bool { return v.Kind() == KindBool && v[0] == 't' }
 // RawText returns what is between the quotes of a string, with its escapes.
 func (v Value) RawText() []byte { return v[1 : len(v)-1] }
 
-// Text returns the text of a string.
-func (v Value) Text() string { return string(v.Bytes()) }
+// Text returns the text of a string, which is no view of the value.
+func (v Value) Text() string {
+	if text, own := v.text(); own {
+		return unsafe.String(unsafe.SliceData(text), len(text)) // nobody else has text
+	} else {
+		return string(text)
+	}
+}
 
 // Bytes returns the text of a string. It is a view of the value if there are no
 // escapes.
 func (v Value) Bytes() []byte {
+	text, _ := v.text()
+	return text
+}
+
+// text returns the text of a string, and whether it is a copy: else it has no escapes.
+func (v Value) text() (text []byte, own bool) {
 	raw := v.RawText()
 	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw
+		return raw, false
 	}
-	return appendUnescaped(make([]byte, 0, len(raw)), raw)
+	return appendUnescaped(make([]byte, 0, len(raw)), raw), true
 }
 
 // Is reports whether the value is the string s.
