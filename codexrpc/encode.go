@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // The calls of every turn are encoded here: encoding/json would copy a long input several
@@ -24,11 +25,11 @@ func (p ThreadStartParams) appendJSON(to []byte) ([]byte, error) {
 	} {
 		if member.value != "" {
 			to = append(append(append(to, '"'), member.name...), `":`...)
-			to = append(appendString(to, member.value), ',')
+			to = append(jsontext.AppendString(to, member.value), ',')
 		}
 	}
 	if p.BaseInstructions != nil {
-		to = append(appendString(append(to, `"baseInstructions":`...), *p.BaseInstructions), ',')
+		to = append(jsontext.AppendString(append(to, `"baseInstructions":`...), *p.BaseInstructions), ',')
 	}
 	to = strconv.AppendBool(append(to, `"ephemeral":`...), p.Ephemeral)
 	to = strconv.AppendBool(append(to, `,"experimentalRawEvents":`...), p.ExperimentalRawEvents)
@@ -54,7 +55,7 @@ func (p ThreadStartParams) appendJSON(to []byte) ([]byte, error) {
 
 // appendJSON appends the parameters.
 func (p TurnStartParams) appendJSON(to []byte) ([]byte, error) {
-	to = appendString(append(to, `{"threadId":`...), p.ThreadID)
+	to = jsontext.AppendString(append(to, `{"threadId":`...), p.ThreadID)
 	to = append(to, `,"input":[`...)
 	for i, part := range p.Input {
 		if i > 0 {
@@ -93,12 +94,12 @@ func (c Constant) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 // appendJSON appends the variant that Type names.
 func (u UserInput) appendJSON(to []byte) []byte {
 	if u.Type != "image" {
-		to = appendString(append(to, `{"type":"text","text":`...), u.Text)
+		to = jsontext.AppendString(append(to, `{"type":"text","text":`...), u.Text)
 		return append(to, `,"text_elements":[]}`...)
 	}
-	to = appendString(append(to, `{"type":"image","url":`...), u.URL)
+	to = jsontext.AppendString(append(to, `{"type":"image","url":`...), u.URL)
 	if u.Detail != "" {
-		to = appendString(append(to, `,"detail":`...), u.Detail)
+		to = jsontext.AppendString(append(to, `,"detail":`...), u.Detail)
 	}
 	return append(to, '}')
 }
@@ -113,7 +114,7 @@ func appendValue(to []byte, value any) ([]byte, error) {
 	case int64:
 		return strconv.AppendInt(to, v, 10), nil
 	case string:
-		return appendString(to, v), nil
+		return jsontext.AppendString(to, v), nil
 	case Constant:
 		return append(to, v...), nil
 	case map[string]any:
@@ -134,49 +135,13 @@ func appendMap(to []byte, members map[string]any) ([]byte, error) {
 		if i > 0 {
 			to = append(to, ',')
 		}
-		to = append(appendString(to, name), ':')
+		to = append(jsontext.AppendString(to, name), ':')
 		var err error
 		if to, err = appendValue(to, members[name]); err != nil {
 			return nil, err
 		}
 	}
 	return append(to, '}'), nil
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends a JSON string. Bytes that are not UTF-8 become U+FFFD.
-func appendString(to []byte, s string) []byte {
-	to = append(to, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				to = append(append(to, s[start:i]...), "\ufffd"...)
-				start = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		to = append(to, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			to = append(to, '\\', c)
-		case '\n':
-			to = append(to, '\\', 'n')
-		default:
-			to = append(to, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
-		}
-		i++
-		start = i
-	}
-	return append(append(to, s[start:]...), '"')
 }
 
 // encodeCall encodes a call on one line, with room for the line's end.
@@ -198,8 +163,8 @@ func encodeCall(id, method string, params any) ([]byte, error) {
 
 // callHead returns the beginning of a call, with room for parameters of a size.
 func callHead(id, method string, size int) []byte {
-	const rest = 128 // for all but the parameters
+	const rest = 256 // for all but the parameters and what surrounds the texts of an input
 	line := append(make([]byte, 0, size+rest), `{"id":`...)
 	line = append(append(line, id...), `,"method":`...)
-	return append(appendString(line, method), `,"params":`...)
+	return append(jsontext.AppendString(line, method), `,"params":`...)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 // sameJSON checks that two texts are JSON of the same value.
@@ -84,23 +83,4 @@ func TestEncodeCalls(t *testing.T) {
 			t.Errorf("%+v was encoded", broken)
 		}
 	}
-}
-
-// FuzzString checks that a text is the same as JSON, but for what is not UTF-8.
-func FuzzString(f *testing.F) {
-	for _, s := range []string{"", "a\"\\\n\r\t\x00\x1f\x7f", "é👋\xff\xc3", "\u2028\ufffd"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var got string
-		encoded := appendString(nil, s)
-		if err := json.Unmarshal(encoded, &got); err != nil {
-			t.Fatalf("%q became %q: %v", s, encoded, err)
-		}
-		want, _ := json.Marshal(s)
-		var same string
-		if err := json.Unmarshal(want, &same); err != nil || got != same || utf8.ValidString(s) && got != s {
-			t.Errorf("%q became %q", s, got)
-		}
-	})
 }

@@ -5,25 +5,22 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/queue"
 )
 
-// TestComputeInTurn checks that large requests take turns, small ones do not, and that one
-// that panics leaves its place.
+// TestComputeInTurn checks that large requests take turns, and that small ones do not.
 func TestComputeInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{processors: make(chan struct{}, 2)}
-		func() {
-			defer func() { _ = recover() }()
-			g.compute(inTurnFrom, func() { panic("broken") })
-		}()
+		g := &Gateway{processors: queue.NewOrder(2)}
 		for _, c := range []struct {
-			size int
+			size int64
 			want time.Duration
 		}{{inTurnFrom, 5 * time.Second}, {inTurnFrom - 1, time.Second}} {
 			start := time.Now()
 			var all sync.WaitGroup
 			for range 10 {
-				all.Go(func() { g.compute(c.size, func() { time.Sleep(time.Second) }) })
+				all.Go(func() { g.compute(&exchange{arrived: start}, c.size, func() { time.Sleep(time.Second) }) })
 			}
 			all.Wait()
 			if took := time.Since(start); took != c.want {

@@ -81,7 +81,7 @@ type Gateway struct {
 	queue    *queue.Queue // a slot for each running turn
 	bodies   *reqbody.Pool
 
-	processors chan struct{} // has an element for each large request in [Gateway.compute]
+	processors *queue.Order // of large requests, see [Gateway.compute]
 
 	answers   *budget.Budget // of answers until their ends
 	maxAnswer int64          // of one of them, in bytes
@@ -112,7 +112,7 @@ func New(upstream Upstream, opts Options) *Gateway {
 		queue: queue.New(queue.Options{
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait,
 		}),
-		processors: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		processors: queue.NewOrder(runtime.GOMAXPROCS(0)),
 
 		answers:   budget.New(answerMemory),
 		maxAnswer: maxAnswer,

@@ -41,7 +41,7 @@ func (g *Gateway) chain(x *exchange, plan *prompt.Plan) func() *conversation.Cha
 	return sync.OnceValue(func() (chain *conversation.Chain) {
 		id := conversation.Identity{Site: strings.ToLower(x.r.Host), User: x.user, Thread: plan.Thread}
 		var err error
-		g.compute(int(x.body.Size()), func() { chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input) })
+		g.compute(x, x.body.Size(), func() { chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input) })
 		if err != nil {
 			g.opts.Logger.Warn("a conversation is not kept", "error", err)
 		}

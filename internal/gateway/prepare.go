@@ -27,7 +27,7 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) (*re
 	}
 	var plan *prompt.Plan
 	var apiErr *apierror.Error
-	g.compute(int(x.body.Size()), func() {
+	g.compute(x, x.body.Size(), func() {
 		plan, apiErr = decoded.Plan(prompt.Options{NoReasoning: g.opts.NoReasoning, Resolve: g.resolve})
 	})
 	if apiErr != nil {

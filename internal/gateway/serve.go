@@ -170,7 +170,7 @@ func (g *Gateway) receive(x *exchange, c codec) (decodedRequest, *apierror.Error
 		return nil, apiErr
 	}
 	var decoded decodedRequest
-	g.compute(len(body), func() { decoded, apiErr = c.decode(body) })
+	g.compute(x, int64(len(body)), func() { decoded, apiErr = c.decode(body) })
 	if apiErr == nil && x.key != nil && !x.key.Allows(decoded.ModelID()) {
 		apiErr = apierror.ModelNotFound(decoded.ModelID()).WithModels(x.key.Models)
 	}
@@ -249,10 +249,10 @@ const inTurnFrom = 64 << 10
 // requests are served in the order of their arrival, as many at once as there are
 // processors: side by side all of many would be ready at the end, in turn half of them are
 // in half the time.
-func (g *Gateway) compute(size int, f func()) {
-	if size >= inTurnFrom {
-		g.processors <- struct{}{} // those before it take milliseconds each
-		defer func() { <-g.processors }()
+func (g *Gateway) compute(x *exchange, size int64, f func()) {
+	if size < inTurnFrom {
+		f()
+		return
 	}
-	f()
+	g.processors.Do(x.arrived, f)
 }

@@ -1,0 +1,47 @@
+package queue
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestOrderOfArrival checks that those who came first go first, at each of their steps, that no
+// more run than may, and that one that panics leaves its place.
+func TestOrderOfArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrder(2)
+		func() {
+			defer func() { _ = recover() }()
+			o.Do(time.Now(), func() { panic("broken") })
+		}()
+		var mu sync.Mutex
+		var ended []int
+		start := time.Now()
+		var all sync.WaitGroup
+		for _, i := range []int{7, 2, 5, 0, 9, 4, 1, 8, 3, 6} {
+			all.Go(func() {
+				for range 3 {
+					o.Do(start.Add(time.Duration(i)), func() { time.Sleep(time.Second) })
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ended = append(ended, i)
+			})
+			synctest.Wait() // 7 and 2 find free places
+		}
+		all.Wait()
+		if took := time.Since(start); took < 15*time.Second || took > 18*time.Second { // the last ones have fewer beside them
+			t.Errorf("30 steps of a second took %s, two at once", took)
+		}
+		for at, i := range ended {
+			if at-i > 3 || i-at > 3 { // a place is passed on before its holder comes for the next
+				t.Errorf("ended in the order %v", ended)
+			}
+		}
+		if len(o.waiting) != 0 || o.free != 2 {
+			t.Errorf("%d wait, %d places are free", len(o.waiting), o.free)
+		}
+	})
+}
