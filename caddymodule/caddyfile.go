@@ -102,7 +102,7 @@ func (h *Handler) options() []option {
 		{name: "app_server", args: h.parseAppServer, repeats: true},
 		{name: "pool", args: h.Pool.parse, complete: h.Pool.complete},
 		{name: "api_key", args: h.parseAPIKey, repeats: true},
-		text("api_keys_file", &h.APIKeysFile),
+		filled("api_keys_file", &h.APIKeysFile),
 		size("max_body", &h.MaxBody, 32<<20),
 		size("max_body_memory", &h.MaxBodyMemory, 0), // the default depends on max_body
 		number("max_concurrent", &h.MaxConcurrent, 1, 64),
@@ -145,12 +145,12 @@ func (h *Handler) options() []option {
 func (a *AppServer) options() []option {
 	return []option{
 		{name: "command", args: a.parseCommand},
-		text("connect", &a.Connect),
+		filled("connect", &a.Connect),
 		{name: "token", args: a.parseToken},
 		number("processes", &a.Processes, 1, 0),
 		number("weight", &a.Weight, 1, 0),
-		text("home", &a.Home),
-		text("dir", &a.Dir),
+		filled("home", &a.Home),
+		filled("dir", &a.Dir),
 		{name: "env", args: a.parseEnv, repeats: true},
 		duration("start_timeout", &a.StartTimeout, 0),
 		duration("stop_timeout", &a.StopTimeout, 0),
@@ -183,8 +183,8 @@ func (a *AppServer) parseCommand(d *caddyfile.Dispenser) error {
 }
 
 func (a *AppServer) parseToken(d *caddyfile.Dispenser) error {
-	if !d.AllArgs(&a.Token) {
-		return d.Err("token takes one token") // not ArgErr, which may show it
+	if !d.AllArgs(&a.Token) || a.Token == "" {
+		return d.Err("token takes one token, which must not be empty") // not ArgErr, which may show it
 	}
 	return nil
 }

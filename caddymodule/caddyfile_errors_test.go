@@ -54,6 +54,11 @@ func TestDirectiveErrors(t *testing.T) {
 		"variable twice":          {"codex {\napp_server {\nenv A 1\nenv B 1\nenv A 2\n}\n}", 5, "env A is given twice"},
 		"two commands":            {"codex {\napp_server a {\ncommand b\n}\n}", 3, "the command is given twice: beside app_server and in its block"},
 
+		"no file of keys":             {"codex {\napi_keys_file \"\"\n}", 2, "api_keys_file must not be empty"},
+		"an empty address":            {"codex {\napp_server {\nconnect \"\"\n}\n}", 3, "connect must not be empty"},
+		"an empty token":              {"codex {\napp_server {\nconnect ws://a\ntoken \"\"\n}\n}", 4, "must not be empty"},
+		"an empty home":               {"codex {\napp_server {\nhome \"\"\n}\n}", 3, "home must not be empty"},
+		"an empty directory":          {"codex {\napp_server {\ndir \"\"\n}\n}", 3, "dir must not be empty"},
 		"a command and connect":       {"codex {\napp_server codex {\nconnect ws://a\n}\n}", 4, "either a command is run or connect is used, not both"},
 		"a token without connect":     {"codex {\napp_server {\ntoken x\n}\n}", 4, "token is for connect"},
 		"processes and connect":       {"codex {\napp_server {\nconnect ws://a\nprocesses 2\n}\n}", 5, "processes is for a process that is started here"},

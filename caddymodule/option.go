@@ -143,6 +143,18 @@ func text(name string, field *string) option {
 	}}
 }
 
+// filled is an option with a text that is not empty: in quotes, a {$VARIABLE} that is not set
+// would stand for the default, such as no keys at all.
+func filled(name string, field *string) option {
+	return option{name: name, word: func(d *caddyfile.Dispenser, arg string) error {
+		if arg == "" {
+			return d.Errf("%s must not be empty", name)
+		}
+		*field = arg
+		return nil
+	}}
+}
+
 // oneOf is an option with one of the allowed words.
 func oneOf[T ~string](name string, field *T, byDefault T, allowed ...T) option {
 	return option{
