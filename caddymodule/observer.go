@@ -169,6 +169,9 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 	if r.Code != "" {
 		fields = append(fields, zap.String("code", logged(string(r.Code))))
 	}
+	if r.Tools.TextDiffers {
+		fields = append(fields, zap.Bool("text_differs", true))
+	}
 	if r.FirstOutput > 0 {
 		fields = append(fields, zap.Float64("first_output", r.FirstOutput.Seconds()))
 	}

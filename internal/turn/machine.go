@@ -67,8 +67,11 @@ func New(opts Options) *Machine {
 // events are ignored.
 func (m *Machine) Done() bool { return m.done }
 
-// Report returns what the turn has done with tool calls so far.
-func (m *Machine) Report() Report { return m.report }
+// Report returns what the turn has done with tool calls and text so far.
+func (m *Machine) Report() Report {
+	m.report.TextDiffers = m.texts.differs
+	return m.report
+}
 
 // Grace returns the time after which the caller has to call [Machine.GraceOver],
 // counted from the last change of generation. It returns false if no grace is running.

@@ -22,6 +22,7 @@ func TestRest(t *testing.T) {
 		cut      = codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusInterrupted}
 		block    = "<use_tool>\n<name>find</name>\n<q>x</q>\n</use_tool>"
 	)
+	text := map[string]bool{"a shorter text": true, "another text": true, "a lost delta": true, "text after its end": true, "another end": true}
 	own := func(name string) (string, bool) { return name, name != "codex" }
 	tools := func(opts ToolOptions) Options { return Options{ToolOptions: opts} }
 	keepTail := new(bool)
@@ -31,30 +32,40 @@ func TestRest(t *testing.T) {
 		whole  bool
 		waits  []string
 	}{
-		"text":              {Options{}, []codexrpc.Event{say("a"), response, end}, true, nil},
-		"calls":             {Options{}, []codexrpc.Event{say("a"), call("1", "find"), call("2", "find"), response}, true, []string{"1", "2"}},
-		"block, xml":        {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, true, nil},
-		"block, json":       {tools(ToolOptions{TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, false, nil},
-		"call, xml":         {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{call("1", "find"), response}, false, []string{"1"}},
-		"web search":        {Options{WebSearch: true}, []codexrpc.Event{{Kind: codexrpc.EventWebSearch, ItemID: "ws"}, say("a"), response, end}, false, nil},
-		"not yet":           {Options{}, []codexrpc.Event{say("a"), response}, false, nil},
-		"interrupted":       {Options{}, []codexrpc.Event{say("a"), cut}, false, nil},
-		"stop sequence":     {Options{StopSequences: []string{"b"}}, []codexrpc.Event{say("abc"), response, end}, false, nil},
-		"limit":             {Options{MaxTokens: 1}, []codexrpc.Event{say("a b c d"), response, end}, false, nil},
-		"too many calls":    {tools(ToolOptions{ToolBlockMax: 1}), []codexrpc.Event{call("1", "find"), call("2", "take"), response}, false, []string{"1", "2"}},
-		"first call":        {tools(ToolOptions{StopAfterTools: StopFirst}), []codexrpc.Event{call("1", "find"), call("2", "take"), response}, false, []string{"1", "2"}},
-		"the only call":     {tools(ToolOptions{StopAfterTools: StopFirst}), []codexrpc.Event{call("1", "find"), response}, true, []string{"1"}},
-		"equal ids":         {Options{}, []codexrpc.Event{call("1", "find"), call("1", "take"), response}, false, []string{"1"}},
-		"no id":             {Options{}, []codexrpc.Event{call("", "find"), response}, false, nil},
-		"codex's own":       {Options{ClientName: own}, []codexrpc.Event{call("1", "codex"), say("a"), response, end}, false, nil},
-		"dedup":             {tools(ToolOptions{ToolBlockDedup: true}), []codexrpc.Event{call("1", "find"), call("2", "find"), response}, false, []string{"1", "2"}},
-		"suppressed tail":   {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block + " tail"), response}, false, nil},
-		"tail that is kept": {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn, SuppressTailAfterTools: keepTail}), []codexrpc.Event{say(block + " tail"), response}, true, nil},
+		"text":               {Options{}, []codexrpc.Event{say("a"), response, end}, true, nil},
+		"the same text":      {Options{}, []codexrpc.Event{say("a"), say("b"), whole("m", "ab"), whole("m", "ab"), response, end}, true, nil},
+		"a longer text":      {Options{}, []codexrpc.Event{say("a"), whole("m", "ab"), whole("m", "ab"), response, end}, true, nil},
+		"a shorter text":     {Options{}, []codexrpc.Event{say("ab"), whole("m", "a"), response, end}, false, nil},
+		"another text":       {Options{}, []codexrpc.Event{say("ab"), whole("m", "xyz"), response, end}, false, nil},
+		"a lost delta":       {Options{}, []codexrpc.Event{say("a"), say("c"), whole("m", "abc"), response, end}, false, nil},
+		"text after its end": {Options{}, []codexrpc.Event{whole("m", "a"), say("b"), response, end}, false, nil},
+		"another end":        {Options{}, []codexrpc.Event{whole("m", "a"), whole("m", "ab"), response, end}, false, nil},
+		"calls":              {Options{}, []codexrpc.Event{say("a"), call("1", "find"), call("2", "find"), response}, true, []string{"1", "2"}},
+		"block, xml":         {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, true, nil},
+		"block, json":        {tools(ToolOptions{TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, false, nil},
+		"call, xml":          {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{call("1", "find"), response}, false, []string{"1"}},
+		"web search":         {Options{WebSearch: true}, []codexrpc.Event{{Kind: codexrpc.EventWebSearch, ItemID: "ws"}, say("a"), response, end}, false, nil},
+		"not yet":            {Options{}, []codexrpc.Event{say("a"), response}, false, nil},
+		"interrupted":        {Options{}, []codexrpc.Event{say("a"), cut}, false, nil},
+		"stop sequence":      {Options{StopSequences: []string{"b"}}, []codexrpc.Event{say("abc"), response, end}, false, nil},
+		"limit":              {Options{MaxTokens: 1}, []codexrpc.Event{say("a b c d"), response, end}, false, nil},
+		"too many calls":     {tools(ToolOptions{ToolBlockMax: 1}), []codexrpc.Event{call("1", "find"), call("2", "take"), response}, false, []string{"1", "2"}},
+		"first call":         {tools(ToolOptions{StopAfterTools: StopFirst}), []codexrpc.Event{call("1", "find"), call("2", "take"), response}, false, []string{"1", "2"}},
+		"the only call":      {tools(ToolOptions{StopAfterTools: StopFirst}), []codexrpc.Event{call("1", "find"), response}, true, []string{"1"}},
+		"equal ids":          {Options{}, []codexrpc.Event{call("1", "find"), call("1", "take"), response}, false, []string{"1"}},
+		"no id":              {Options{}, []codexrpc.Event{call("", "find"), response}, false, nil},
+		"codex's own":        {Options{ClientName: own}, []codexrpc.Event{call("1", "codex"), say("a"), response, end}, false, nil},
+		"dedup":              {tools(ToolOptions{ToolBlockDedup: true}), []codexrpc.Event{call("1", "find"), call("2", "find"), response}, false, []string{"1", "2"}},
+		"suppressed tail":    {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block + " tail"), response}, false, nil},
+		"tail that is kept":  {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn, SuppressTailAfterTools: keepTail}), []codexrpc.Event{say(block + " tail"), response}, true, nil},
 	} {
 		m := New(test.opts)
 		m.Feed(test.events)
 		if rest := m.Rest(); rest.Whole != test.whole || !slices.Equal(rest.Waits, test.waits) {
 			t.Errorf("%s: %+v", name, rest)
+		}
+		if m.Report().TextDiffers != text[name] {
+			t.Errorf("%s: the text differs: %t", name, !text[name])
 		}
 	}
 }

@@ -24,6 +24,8 @@ type texts struct {
 	recent   *message // what item has returned last; nil: nothing
 	recentID string
 
+	differs bool // Codex has other text than the client got
+
 	any     bool // there was text
 	summary summaryPart
 	reasons bool // there was reasoning: summary is its last part
@@ -50,6 +52,7 @@ func (t *texts) delta(item, text string) (gap, added string) {
 	}
 	if m := t.item(item); m != nil {
 		if m.done {
+			t.differs = true
 			return "", "" // deltas after the whole are ignored
 		}
 		m.length += len(text)
@@ -60,17 +63,23 @@ func (t *texts) delta(item, text string) (gap, added string) {
 
 // completed returns what the whole text of an item adds to its deltas: all of it if there
 // were none, the rest if it begins with them. A whole that differs is ignored, since what
-// the client has seen cannot be taken back.
+// the client has seen cannot be taken back. Some providers trim or mend a text at its end,
+// so that it is no failure; but the thread has another text than the client.
 func (t *texts) completed(item, whole string) (gap, added string) {
 	m := t.item(item)
-	if m == nil || m.done {
+	switch {
+	case m == nil:
 		return "", ""
+	case len(whole) < m.length || maphash.String(t.seed, whole[:m.length]) != m.hash.Sum64(),
+		m.done && len(whole) > m.length:
+		t.differs = true
+	case len(whole) > m.length:
+		gap, added = t.gap(item), whole[m.length:]
+		m.length = len(whole)
+		_, _ = m.hash.WriteString(added)
 	}
 	m.done = true
-	if len(whole) <= m.length || maphash.String(t.seed, whole[:m.length]) != m.hash.Sum64() {
-		return "", ""
-	}
-	return t.gap(item), whole[m.length:]
+	return gap, added
 }
 
 // gap returns what separates this item's text from that of the item before.
