@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -120,8 +121,8 @@ func parseTurnError(v gjson.Result) *TurnError {
 		return nil
 	}
 	e := &TurnError{
-		Message: v.Get("message").String(),
-		Details: v.Get("additionalDetails").String(),
+		Message: saying(v.Get("message")),
+		Details: saying(v.Get("additionalDetails")),
 		Code:    "other",
 	}
 	info := v.Get("codexErrorInfo")
@@ -136,6 +137,20 @@ func parseTurnError(v gjson.Result) *TurnError {
 		})
 	}
 	return e
+}
+
+// maxSaying bounds a text of an error, in bytes: a provider may answer with a whole page,
+// and clients and the log repeat it.
+const maxSaying = 16 << 10
+
+// saying returns a text of an error, cut behind maxSaying. It does not share the line's
+// memory.
+func saying(v gjson.Result) string {
+	text := v.String()
+	if len(text) <= maxSaying {
+		return strings.Clone(text)
+	}
+	return strings.ToValidUTF8(text[:maxSaying], "") + "…"
 }
 
 // timeoutError is the error of a call of the method that was not answered in time.

@@ -155,6 +155,27 @@ func TestTurnErrorShapes(t *testing.T) {
 	}
 }
 
+// TestLongErrors: what a client and the log are told of an error is bounded.
+func TestLongErrors(t *testing.T) {
+	long := strings.Repeat("ü", maxSaying)
+	want := long[:maxSaying] + "…"
+	v := gjson.Parse(`{"message":"` + long + `","additionalDetails":"a` + long + `","codexErrorInfo":"other","data":"` + long + `"}`)
+	if e := parseTurnError(v); e.Message != want || e.Details != "a"+long[:maxSaying-2]+"…" {
+		t.Errorf("of a turn: %d and %d bytes", len(e.Message), len(e.Details))
+	}
+	if e := callError("turn/start", v); e.Message != want || e.Data != nil {
+		t.Errorf("of a call: %d and %d bytes", len(e.Message), len(e.Data))
+	}
+}
+
+// TestOddUsage: sums of counts can neither overflow nor fall.
+func TestOddUsage(t *testing.T) {
+	got := *parseUsage(gjson.Parse(`{"totalTokens":9223372036854775807,"inputTokens":1e300,"cachedInputTokens":-1,"outputTokens":"7","reasoningOutputTokens":null}`))
+	if want := (Usage{TotalTokens: maxTokens, InputTokens: maxTokens, OutputTokens: 7}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestUserInputVariants(t *testing.T) {
 	for want, in := range map[string]UserInput{
 		`{"type":"text","text":"a","text_elements":[]}`:                       {Type: "text", Text: "a"},

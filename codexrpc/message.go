@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -59,9 +58,9 @@ func callError(method string, v gjson.Result) *CallError {
 	e := &CallError{
 		Method:  method,
 		Code:    int(v.Get("code").Int()),
-		Message: strings.Clone(v.Get("message").String()),
+		Message: saying(v.Get("message")),
 	}
-	if data := v.Get("data"); data.Exists() {
+	if data := v.Get("data"); data.Exists() && len(data.Raw) <= maxSaying {
 		e.Data = json.RawMessage(data.Raw)
 	}
 	return e

@@ -243,11 +243,18 @@ func parseUsage(v gjson.Result) *Usage {
 		return nil
 	}
 	return &Usage{
-		TotalTokens:           v.Get("totalTokens").Int(),
-		InputTokens:           v.Get("inputTokens").Int(),
-		CachedInputTokens:     v.Get("cachedInputTokens").Int(),
-		CacheWriteInputTokens: v.Get("cacheWriteInputTokens").Int(),
-		OutputTokens:          v.Get("outputTokens").Int(),
-		ReasoningOutputTokens: v.Get("reasoningOutputTokens").Int(),
+		TotalTokens:           tokens(v.Get("totalTokens")),
+		InputTokens:           tokens(v.Get("inputTokens")),
+		CachedInputTokens:     tokens(v.Get("cachedInputTokens")),
+		CacheWriteInputTokens: tokens(v.Get("cacheWriteInputTokens")),
+		OutputTokens:          tokens(v.Get("outputTokens")),
+		ReasoningOutputTokens: tokens(v.Get("reasoningOutputTokens")),
 	}
 }
+
+// maxTokens bounds a count of tokens, so that sums of them do not overflow. The largest
+// turns have some millions.
+const maxTokens = 1 << 40
+
+// tokens returns a count of tokens.
+func tokens(v gjson.Result) int64 { return min(max(v.Int(), 0), maxTokens) }
