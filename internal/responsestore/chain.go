@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 )
 
 // MissingError is the error for a response that a chain lacks, or for an item that a
@@ -119,55 +119,48 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 type Reference struct{ Response, Item string }
 
 // Items returns the items of references by their ids, which idOf reads. An item
-// counts as often as it is named. The error is a *MissingError for the first item
+// counts as often as it is named. The error is a *MissingError for an item
 // that does not exist, ErrTooLong if they have more bytes than may be read, and
 // ErrNoMemory if there is no memory for them.
 func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
-	named = slices.Clone(named)
-	slices.SortFunc(named, func(a, b Reference) int { return strings.Compare(a.Response, b.Response) })
-	found := make(map[string]json.RawMessage)
-	for len(named) > 0 {
-		n := 1
-		for n < len(named) && named[n].Response == named[0].Response {
-			n++
+	times := make(map[string]map[string]int) // how often an item is named, by response
+	for _, n := range named {
+		if times[n.Response] == nil {
+			times[n.Response] = make(map[string]int)
 		}
-		if err := r.itemsOf(ctx, named[:n], idOf, found); err != nil {
+		times[n.Response][n.Item]++
+	}
+	found := make(map[string]json.RawMessage)
+	for _, response := range slices.Sorted(maps.Keys(times)) {
+		if err := r.itemsOf(ctx, response, times[response], idOf, found); err != nil {
 			return nil, err
 		}
-		named = named[n:]
 	}
 	return found, nil
 }
 
-// itemsOf finds the named items of one response.
-func (r *Reader) itemsOf(ctx context.Context, named []Reference, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
-	times := make(map[string]int)
-	for _, n := range named {
-		times[n.Item]++
-	}
-	e, err := r.get(ctx, named[0].Response)
-	if errors.Is(err, ErrNotFound) {
-		return &MissingError{named[0].Item}
-	}
-	if err != nil {
+// itemsOf finds items of one response, each of which is named a number of times.
+func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
+	e, err := r.get(ctx, response)
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	defer e.Release()
-	for item := range e.Items() {
-		id := idOf(item)
-		if times[id] == 0 {
-			continue
+	if err == nil {
+		defer e.Release()
+		for item := range e.Items() {
+			id := idOf(item)
+			if times[id] == 0 {
+				continue
+			}
+			if err := r.take(item, times[id]); err != nil {
+				return err
+			}
+			found[id] = slices.Clone(item)
+			delete(times, id)
 		}
-		if err := r.take(item, times[id]); err != nil {
-			return err
-		}
-		found[id] = slices.Clone(item)
-		delete(times, id)
 	}
-	for _, n := range named {
-		if times[n.Item] > 0 {
-			return &MissingError{n.Item}
-		}
+	if len(times) > 0 {
+		return &MissingError{slices.Min(slices.Collect(maps.Keys(times)))}
 	}
 	return nil
 }

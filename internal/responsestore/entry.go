@@ -92,7 +92,9 @@ func readEntry(data []byte) *Entry {
 			}
 		case "output":
 			for _, item := range v.Array() {
-				e.Output = append(e.Output, readOutput(item))
+				var o responses.Item
+				known = known && json.Unmarshal([]byte(item.Raw), &o) == nil
+				e.Output = append(e.Output, o)
 			}
 		}
 		return known
@@ -101,21 +103,6 @@ func readEntry(data []byte) *Entry {
 		return nil
 	}
 	return e
-}
-
-func readOutput(v gjson.Result) (o responses.Item) {
-	v.ForEach(func(name, v gjson.Result) bool {
-		switch name.Str {
-		case "from":
-			o.From = int(v.Int())
-		case "to":
-			o.To = int(v.Int())
-		case "own":
-			o.Own = json.RawMessage(v.Raw)
-		}
-		return true
-	})
-	return o
 }
 
 // sound reports whether the offsets of the output are those of items. A stored entry

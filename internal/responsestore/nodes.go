@@ -3,35 +3,12 @@ package responsestore
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
-
-// Nodes is a [Store] that several nodes share. The node that makes a response keeps a claim
-// to it, so that others know that it goes on, and can ask to cancel it.
-type Nodes interface {
-	Store
-	// Claim says that this node goes on making a response, for ClaimTime.
-	Claim(ctx context.Context, id string) error
-	// Claimed reports whether a node goes on making a response.
-	Claimed(ctx context.Context, id string) (bool, error)
-	// Cancel asks the node that makes a response to cancel it.
-	Cancel(ctx context.Context, id string) error
-	// Cancelled reports whether a node has asked for that.
-	Cancelled(ctx context.Context, id string) (bool, error)
-	// Unclaim says that the response has ended.
-	Unclaim(ctx context.Context, id string) error
-	// Stored reports whether there is an entry with this id, of whatever user.
-	Stored(ctx context.Context, id string) (bool, error)
-	// PutEvents stores a block of the events of a response. Blocks are numbered from 0.
-	PutEvents(ctx context.Context, id string, block int, events []byte) error
-	// GetEvents returns a block, or ErrNotFound. The caller calls release.
-	GetEvents(ctx context.Context, id string, block int) (events []byte, release func(), err error)
-	// ForgetEvents deletes the blocks of a response.
-	ForgetEvents(ctx context.Context, id string) error
-}
 
 // ClaimTime is how long a claim lasts that is not renewed. The clocks of the nodes may
 // differ by much less.
@@ -44,64 +21,65 @@ const (
 	cancelExtension = ".cancel"
 	// claimsLeft is the age at which what a node has left in the folder is deleted.
 	claimsLeft = 2 * time.Hour
+	// maxEventBlock is the size that is assumed of a block of events if the storage does
+	// not report it, in bytes.
+	maxEventBlock = 4 << 20
 )
 
-// claimKey returns the key of a claim, or of a request to cancel.
-func claimKey(id, extension string) (string, error) {
+// claimKey returns the key of what is kept of a response while it is made.
+func claimKey(id, extension string) string {
 	if !responseid.Valid(id) {
-		return "", ErrNotFound
+		id = "none" // nothing has this key
 	}
-	return claimFolder + "/" + id + extension, nil
+	return claimFolder + "/" + id + extension
 }
 
-// Claim implements [Nodes].
+func eventsExtension(block int) string { return "." + strconv.Itoa(block) + ".events" }
+
+// mark stores a value with the key of a response while it is made.
+func (s *Shared) mark(ctx context.Context, id, extension string, value []byte) error {
+	if !responseid.Valid(id) {
+		return ErrNotFound
+	}
+	return s.do(ctx, nil, func(ctx context.Context) error { return s.storage.Store(ctx, claimKey(id, extension), value) })
+}
+
+// Claim says that this node goes on making a response, for ClaimTime. Other nodes that share
+// the storage see it, and can ask to cancel the response.
 func (s *Shared) Claim(ctx context.Context, id string) error {
-	return s.mark(ctx, id, claimExtension, s.now().Add(ClaimTime).Format(time.RFC3339Nano))
+	return s.mark(ctx, id, claimExtension, s.now().Add(ClaimTime).AppendFormat(nil, time.RFC3339Nano))
 }
 
-// Cancel implements [Nodes].
-func (s *Shared) Cancel(ctx context.Context, id string) error {
-	return s.mark(ctx, id, cancelExtension, "cancel")
-}
-
-func (s *Shared) mark(ctx context.Context, id, extension, value string) error {
-	key, err := claimKey(id, extension)
-	if err != nil {
-		return err
-	}
-	_, err = call(ctx, s, nil, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.storage.Store(ctx, key, []byte(value))
-	})
-	return err
-}
-
-// Claimed implements [Nodes].
+// Claimed reports whether a node goes on making a response.
 func (s *Shared) Claimed(ctx context.Context, id string) (bool, error) {
-	key, err := claimKey(id, claimExtension)
+	value, err := call(ctx, s, nil, func(ctx context.Context) ([]byte, error) {
+		return s.storage.Load(ctx, claimKey(id, claimExtension))
+	})
 	if err != nil {
-		return false, nil
-	}
-	value, err := call(ctx, s, nil, func(ctx context.Context) ([]byte, error) { return s.storage.Load(ctx, key) })
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
+		return false, unlessMissing(err)
 	}
 	until, err := time.Parse(time.RFC3339Nano, string(value))
 	return err == nil && s.now().Before(until), nil
 }
 
-// Cancelled implements [Nodes].
-func (s *Shared) Cancelled(ctx context.Context, id string) (bool, error) {
-	key, err := claimKey(id, cancelExtension)
-	if err != nil {
-		return false, nil
-	}
-	return s.exists(ctx, key)
+// Cancel asks the node that makes a response to cancel it.
+func (s *Shared) Cancel(ctx context.Context, id string) error {
+	return s.mark(ctx, id, cancelExtension, []byte("cancel"))
 }
 
-// Stored implements [Nodes].
+// Cancelled reports whether a node has asked for that.
+func (s *Shared) Cancelled(ctx context.Context, id string) (bool, error) {
+	return s.exists(ctx, claimKey(id, cancelExtension))
+}
+
+// Unclaim says that the response has ended.
+func (s *Shared) Unclaim(ctx context.Context, id string) error {
+	return errors.Join(
+		unlessMissing(s.remove(ctx, claimKey(id, claimExtension))),
+		unlessMissing(s.remove(ctx, claimKey(id, cancelExtension))))
+}
+
+// Stored reports whether there is an entry with this id, of whatever user.
 func (s *Shared) Stored(ctx context.Context, id string) (bool, error) {
 	key, err := s.key(id)
 	if err != nil {
@@ -110,39 +88,46 @@ func (s *Shared) Stored(ctx context.Context, id string) (bool, error) {
 	return s.exists(ctx, key)
 }
 
-// Unclaim implements [Nodes].
-func (s *Shared) Unclaim(ctx context.Context, id string) error {
-	var failed error
-	for _, extension := range []string{claimExtension, cancelExtension} {
-		key, err := claimKey(id, extension)
-		if err == nil {
-			err = s.remove(ctx, key)
+// PutEvents stores a block of the events of a response. Blocks are numbered from 0.
+func (s *Shared) PutEvents(ctx context.Context, id string, block int, events []byte) error {
+	return s.mark(ctx, id, eventsExtension(block), events)
+}
+
+// GetEvents returns a block of events, or ErrNotFound. The caller calls release.
+func (s *Shared) GetEvents(ctx context.Context, id string, block int) (events []byte, release func(), err error) {
+	return s.load(ctx, claimKey(id, eventsExtension(block)), maxEventBlock)
+}
+
+// ForgetEvents deletes the blocks of events of a response.
+func (s *Shared) ForgetEvents(ctx context.Context, id string) error {
+	for block := 0; ; block++ {
+		key := claimKey(id, eventsExtension(block))
+		if found, err := s.exists(ctx, key); !found {
+			return err
 		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			failed = err
+		if err := unlessMissing(s.remove(ctx, key)); err != nil {
+			return err
 		}
 	}
-	return failed
+}
+
+// exists reports whether there is a key.
+func (s *Shared) exists(ctx context.Context, key string) (bool, error) {
+	return call(ctx, s, nil, func(ctx context.Context) (bool, error) { return s.storage.Exists(ctx, key), nil })
 }
 
 // sweepClaims deletes what nodes have left that have ended suddenly.
 func (s *Shared) sweepClaims(ctx context.Context) error {
-	keys, err := call(ctx, s, nil, func(ctx context.Context) ([]string, error) { return s.storage.List(ctx, claimFolder, false) })
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
+	keys, err := s.list(ctx, claimFolder)
 	for _, key := range keys {
 		id, _, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], ".")
 		at, ours := responseid.Time(id)
 		if !ours || s.now().Sub(at) < claimsLeft {
 			continue
 		}
-		if removed := s.remove(ctx, key); removed != nil && !errors.Is(removed, ErrNotFound) {
+		if removed := unlessMissing(s.remove(ctx, key)); removed != nil {
 			err = removed
 		}
 	}
 	return err
 }
-
-// Interface guard
-var _ Nodes = (*Shared)(nil)

@@ -80,8 +80,10 @@ func (s *Shared) key(id string) (string, error) {
 	if !ok || s.over(at) {
 		return "", ErrNotFound
 	}
-	return folder + "/" + id + extension, nil
+	return entryKey(id), nil
 }
+
+func entryKey(id string) string { return folder + "/" + id + extension }
 
 // over reports whether an entry made at this time is too old.
 func (s *Shared) over(at time.Time) bool { return at.Add(s.limits.MaxAge).Before(s.now()) }
@@ -109,9 +111,7 @@ func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
 	if err := encoder.Encode(e); err != nil {
 		return err
 	}
-	_, err = call(ctx, s, room, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.storage.Store(ctx, at, data.Bytes())
-	})
+	err = s.do(ctx, room, func(ctx context.Context) error { return s.storage.Store(ctx, at, data.Bytes()) })
 	s.sweeper.put(s.limits.MaxCount)
 	return err
 }
@@ -170,18 +170,24 @@ func (s *Shared) Delete(ctx context.Context, user, id string) error {
 		return err
 	}
 	e.Release()
-	at, err := s.key(id)
-	if err != nil {
-		return err
+	if responseid.ValidConversation(id) { // it may be updated at the same time
+		unlock, err := s.lock(ctx, id)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	return s.deleteLocked(ctx, id, at)
+	return s.remove(ctx, entryKey(id))
 }
 
 func (s *Shared) remove(ctx context.Context, key string) error {
-	_, err := call(ctx, s, nil, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.storage.Delete(ctx, key)
-	})
-	return err
+	return s.do(ctx, nil, func(ctx context.Context) error { return s.storage.Delete(ctx, key) })
+}
+
+// list returns the keys in a folder, which may be absent.
+func (s *Shared) list(ctx context.Context, folder string) ([]string, error) {
+	keys, err := call(ctx, s, nil, func(ctx context.Context) ([]string, error) { return s.storage.List(ctx, folder, false) })
+	return keys, unlessMissing(err)
 }
 
 // maxCalls bounds the calls to the storage in progress.
@@ -198,6 +204,12 @@ func call[T any](ctx context.Context, s *Shared, room *room, run func(context.Co
 	return result, unavailable(err)
 }
 
+// do is call without a result.
+func (s *Shared) do(ctx context.Context, room *room, run func(context.Context) error) error {
+	_, err := call(ctx, s, room, func(ctx context.Context) (struct{}, error) { return struct{}{}, run(ctx) })
+	return err
+}
+
 func unavailable(err error) error {
 	switch {
 	case err == nil:
@@ -206,4 +218,12 @@ func unavailable(err error) error {
 		return ErrNotFound
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// unlessMissing returns an error, or nil if it is ErrNotFound.
+func unlessMissing(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
 }

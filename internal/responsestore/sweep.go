@@ -18,6 +18,35 @@ const (
 	sweepTime  = 10 * time.Minute
 )
 
+// schedule holds when the next sweep is due. All stores in Caddy's storage share one,
+// since they share a folder and live only as long as their configurations. Reloads
+// must not postpone sweeps again and again.
+type schedule struct{ due atomic.Pointer[time.Time] }
+
+// sweeps is the schedule of this process.
+var sweeps = newSchedule()
+
+func newSchedule() *schedule {
+	s := new(schedule)
+	s.dueIn(sweepEvery)
+	return s
+}
+
+// dueIn makes a sweep due in a time.
+func (s *schedule) dueIn(d time.Duration) {
+	due := time.Now().Add(d)
+	s.due.Store(&due)
+}
+
+// wait returns the time until the next sweep.
+func (s *schedule) wait() time.Duration { return time.Until(*s.due.Load()) }
+
+// take starts the sweep that is due. It returns false if another store has.
+func (s *schedule) take() bool {
+	due, next := s.due.Load(), time.Now().Add(sweepEvery)
+	return time.Until(*due) <= 0 && s.due.CompareAndSwap(due, &next)
+}
+
 // sweeper deletes old entries on its own goroutine, once an hour and after many new
 // entries.
 type sweeper struct {
@@ -74,7 +103,7 @@ func (w *sweeper) run(ctx context.Context, s *Shared, sweeps *schedule) {
 		cancel()
 		if ctx.Err() != nil {
 			if scheduled {
-				sweeps.again()
+				sweeps.dueIn(0) // it was interrupted
 			}
 			return
 		}
@@ -117,10 +146,7 @@ func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 // entries returns the keys of all entries, oldest first. It ignores other keys in the
 // folder.
 func (s *Shared) entries(ctx context.Context) ([]string, error) {
-	keys, err := call(ctx, s, nil, func(ctx context.Context) ([]string, error) { return s.storage.List(ctx, folder, false) })
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
-	}
+	keys, err := s.list(ctx, folder)
 	if err != nil {
 		return nil, err
 	}

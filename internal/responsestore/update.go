@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // Update implements [Store]. change must be quick: the store is locked.
@@ -48,13 +46,6 @@ func (s *Shared) Update(ctx context.Context, user, id string, change func(Entry)
 // unlockTime bounds how long a lock is released.
 const unlockTime = 10 * time.Second
 
-// The states of a lock that is being acquired.
-const (
-	lockWanted = iota
-	lockHeld
-	lockAbandoned
-)
-
 // lock locks an entry for all nodes. The storage may grant the lock when nobody waits for it
 // any more; then it is released at once.
 func (s *Shared) lock(ctx context.Context, id string) (unlock func(), err error) {
@@ -62,39 +53,23 @@ func (s *Shared) lock(ctx context.Context, id string) (unlock func(), err error)
 	release := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTime)
 		defer cancel()
-		_, err := call(ctx, s, nil, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, s.storage.Unlock(ctx, name)
-		})
-		if err != nil {
+		if err := s.do(ctx, nil, func(ctx context.Context) error { return s.storage.Unlock(ctx, name) }); err != nil {
 			s.logger.Warn("a stored conversation could not be unlocked", "id", id, "error", err)
 		}
 	}
-	var state atomic.Int32
-	_, err = call(ctx, s, nil, func(ctx context.Context) (struct{}, error) {
+	var decided atomic.Bool // by the storage, which has granted it, or else by the end of the waiting
+	err = s.do(ctx, nil, func(ctx context.Context) error {
 		err := s.storage.Lock(ctx, name)
-		if err == nil && !state.CompareAndSwap(lockWanted, lockHeld) {
+		if err == nil && !decided.CompareAndSwap(false, true) {
 			err = s.storage.Unlock(context.WithoutCancel(ctx), name)
 		}
-		return struct{}{}, err
+		return err
 	})
 	if err == nil {
 		return release, nil
 	}
-	if !state.CompareAndSwap(lockWanted, lockAbandoned) {
+	if !decided.CompareAndSwap(false, true) {
 		release()
 	}
 	return nil, err
-}
-
-// deleteLocked deletes an entry that may be updated at the same time.
-func (s *Shared) deleteLocked(ctx context.Context, id, key string) error {
-	if !responseid.ValidConversation(id) {
-		return s.remove(ctx, key)
-	}
-	unlock, err := s.lock(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return s.remove(ctx, key)
 }
