@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -24,53 +25,51 @@ func (o *Objects) CreateConversation(r *http.Request, c *responses.ConversationR
 	suffix := responseid.NewSuffix(now)
 	id := responseid.ConversationPrefix + suffix
 	entry := &responsestore.Entry{User: o.User(r), Response: c.Object(id, now.Unix()), Input: c.Items(suffix)}
+	apiErr := o.withConversation(r, id, func(ctx context.Context) error { return o.Store.Put(ctx, id, entry) })
+	return entry.Response, apiErr
+}
+
+// withConversation runs what needs a conversation of the caller.
+func (o *Objects) withConversation(r *http.Request, id string, run func(context.Context) error) *apierror.Error {
+	if o.Store == nil || !responseid.ValidConversation(id) {
+		return apierror.ConversationNotFound(id)
+	}
 	ctx, cancel := timed(r.Context())
 	defer cancel()
-	if err := o.Store.Put(ctx, id, entry); err != nil {
-		return nil, o.apiError(r, err, apierror.ConversationNotFound(id))
-	}
-	return entry.Response, nil
+	return o.apiError(r, run(ctx), apierror.ConversationNotFound(id))
+}
+
+// readConversation reads a conversation of the caller and passes it to use.
+func (o *Objects) readConversation(r *http.Request, id string, use func(*responsestore.Entry) ([]byte, *apierror.Error)) (body []byte, apiErr *apierror.Error) {
+	var wrong *apierror.Error
+	apiErr = o.withConversation(r, id, func(ctx context.Context) error {
+		entry, err := o.Store.Get(ctx, o.User(r), id)
+		if err == nil {
+			defer entry.Release()
+			body, wrong = use(entry)
+		}
+		return err
+	})
+	return body, cmp.Or(apiErr, wrong)
+}
+
+// changeConversation changes a conversation of the caller and returns it.
+func (o *Objects) changeConversation(r *http.Request, id string, change func(*responsestore.Entry) *apierror.Error) (body []byte, _ *apierror.Error) {
+	apiErr := o.withConversation(r, id, func(ctx context.Context) error {
+		return o.Store.Update(ctx, o.User(r), id, func(e responsestore.Entry) (*responsestore.Entry, error) {
+			if apiErr := change(&e); apiErr != nil {
+				return nil, apiErr
+			}
+			body = e.Response
+			return &e, nil
+		})
+	})
+	return body, apiErr
 }
 
 // Conversation returns a conversation of the caller: GET /v1/conversations/{id}.
 func (o *Objects) Conversation(r *http.Request, id string) ([]byte, *apierror.Error) {
 	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return e.Response, nil })
-}
-
-// readConversation reads a conversation of the caller and passes it to use.
-func (o *Objects) readConversation(r *http.Request, id string, use func(*responsestore.Entry) ([]byte, *apierror.Error)) ([]byte, *apierror.Error) {
-	if o.Store == nil || !responseid.ValidConversation(id) {
-		return nil, apierror.ConversationNotFound(id)
-	}
-	ctx, cancel := timed(r.Context())
-	defer cancel()
-	entry, err := o.Store.Get(ctx, o.User(r), id)
-	if err != nil {
-		return nil, o.apiError(r, err, apierror.ConversationNotFound(id))
-	}
-	defer entry.Release()
-	return use(entry)
-}
-
-// changeConversation changes a conversation of the caller and returns it.
-func (o *Objects) changeConversation(r *http.Request, id string, change func(*responsestore.Entry) *apierror.Error) ([]byte, *apierror.Error) {
-	if o.Store == nil || !responseid.ValidConversation(id) {
-		return nil, apierror.ConversationNotFound(id)
-	}
-	ctx, cancel := timed(r.Context())
-	defer cancel()
-	var body []byte
-	err := o.Store.Update(ctx, o.User(r), id, func(e responsestore.Entry) (*responsestore.Entry, error) {
-		if apiErr := change(&e); apiErr != nil {
-			return nil, apiErr
-		}
-		body = e.Response
-		return &e, nil
-	})
-	if err != nil {
-		return nil, o.apiError(r, err, apierror.ConversationNotFound(id))
-	}
-	return body, nil
 }
 
 // UpdateConversation changes the metadata of a conversation of the caller:
@@ -84,15 +83,9 @@ func (o *Objects) UpdateConversation(r *http.Request, id string, c *responses.Co
 
 // DeleteConversation deletes a conversation of the caller: DELETE /v1/conversations/{id}.
 func (o *Objects) DeleteConversation(r *http.Request, id string) ([]byte, *apierror.Error) {
-	if o.Store == nil || !responseid.ValidConversation(id) {
-		return nil, apierror.ConversationNotFound(id)
-	}
-	ctx, cancel := timed(r.Context())
-	defer cancel()
-	if err := o.Store.Delete(ctx, o.User(r), id); err != nil {
-		return nil, o.apiError(r, err, apierror.ConversationNotFound(id))
-	}
-	return responses.DeletedConversation(id), nil
+	return responses.DeletedConversation(id), o.withConversation(r, id, func(ctx context.Context) error {
+		return o.Store.Delete(ctx, o.User(r), id)
+	})
 }
 
 // ConversationItems returns a page of the items of a conversation of the caller:

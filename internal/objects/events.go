@@ -58,7 +58,7 @@ const blockSize = 1 << 20
 // eventWriter stores the events of a response in blocks. An event is a line with its name
 // and its data; an empty line follows the last one.
 type eventWriter struct {
-	nodes responsestore.Nodes
+	nodes *responsestore.Shared
 	id    string
 	log   *eventlog.Log
 	next  int64 // the number of the first event that is not stored

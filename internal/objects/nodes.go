@@ -23,8 +23,8 @@ const (
 )
 
 // nodes returns the store if other nodes share it, else nil.
-func (o *Objects) nodes() responsestore.Nodes {
-	nodes, _ := o.Store.(responsestore.Nodes)
+func (o *Objects) nodes() *responsestore.Shared {
+	nodes, _ := o.Store.(*responsestore.Shared)
 	return nodes
 }
 
@@ -83,7 +83,7 @@ func (o *Objects) KeepClaim(id string, events *eventlog.Log, stop context.Cancel
 }
 
 // renew looks whether a response is to be cancelled, and renews its claim if that is due.
-func (o *Objects) renew(ctx context.Context, nodes responsestore.Nodes, id string, due bool, stop context.CancelCauseFunc) {
+func (o *Objects) renew(ctx context.Context, nodes *responsestore.Shared, id string, due bool, stop context.CancelCauseFunc) {
 	ctx, cancel := timed(ctx)
 	defer cancel()
 	cancelled, err := nodes.Cancelled(ctx, id)
@@ -102,30 +102,6 @@ func (o *Objects) logClaim(ctx context.Context, id string, err error) {
 		o.Logger.LogAttrs(ctx, slog.LevelWarn, "the store of responses failed",
 			slog.String("response", id), slog.String("error", err.Error()))
 	}
-}
-
-// settle completes an entry of a response that had not ended when it was stored. If its
-// node goes on making it, it is as it was stored; if not, the response has failed. again
-// reads the entry once more: the response may just have ended.
-func (o *Objects) settle(ctx context.Context, id string, e *responsestore.Entry, again func() (*responsestore.Entry, error)) (*responsestore.Entry, error) {
-	nodes := o.nodes()
-	if nodes == nil || !e.Running {
-		return e, nil
-	}
-	claimed, err := nodes.Claimed(ctx, id)
-	if claimed {
-		return e, nil
-	}
-	e.Release()
-	if err != nil {
-		return nil, err
-	}
-	if e, err = again(); err != nil || !e.Running {
-		return e, err
-	}
-	lost := *e
-	lost.Running, lost.Response = false, responses.Lost(e.Response)
-	return &lost, nil
 }
 
 // stopElsewhere asks the node that makes a response to cancel it, and waits for that.
@@ -151,12 +127,26 @@ func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*response
 	}
 }
 
-// stored reads a response from the store.
+// stored reads a response from the store. If it had not ended when it was stored, and its
+// node does not go on making it, it has failed.
 func (o *Objects) stored(ctx context.Context, user, id string) (*responsestore.Entry, error) {
-	read := func() (*responsestore.Entry, error) { return o.Store.Get(ctx, user, id) }
-	e, err := read()
+	e, err := o.Store.Get(ctx, user, id)
+	nodes := o.nodes()
+	if err != nil || !e.Running || nodes == nil {
+		return e, err
+	}
+	claimed, err := nodes.Claimed(ctx, id)
+	if claimed {
+		return e, nil
+	}
+	e.Release()
 	if err != nil {
 		return nil, err
 	}
-	return o.settle(ctx, id, e, read)
+	if e, err = o.Store.Get(ctx, user, id); err != nil || !e.Running { // it may just have ended
+		return e, err
+	}
+	lost := *e
+	lost.Running, lost.Response = false, responses.Lost(e.Response)
+	return &lost, nil
 }
