@@ -1,6 +1,7 @@
 package imagefetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -49,32 +50,26 @@ const (
 	errEmpty       = reason("it is empty")
 )
 
-func errTooMany(n int) reason {
-	return reason(fmt.Sprintf("a request may name at most %d images by URL", n))
-}
+func reasonf(format string, args ...any) reason { return reason(fmt.Sprintf(format, args...)) }
 
-func errImageTime(d time.Duration) reason {
-	return reason(fmt.Sprintf("it took longer than %s", d))
-}
+func errTooMany(n int) reason { return reasonf("a request may name at most %d images by URL", n) }
+
+func errImageTime(d time.Duration) reason { return reasonf("it took longer than %s", d) }
 
 func errTotalTime(d time.Duration) reason {
-	return reason(fmt.Sprintf("the images of the request took longer than %s together", d))
+	return reasonf("the images of the request took longer than %s together", d)
 }
 
 func errImageBytes(n int64) reason {
-	return reason("it is larger than " + humanize.IBytes(uint64(n)))
+	return reasonf("it is larger than %s", humanize.IBytes(uint64(n)))
 }
 
 func errTotalBytes(n int64) reason {
-	return reason("the images of the request are larger than " + humanize.IBytes(uint64(n)) + " together")
+	return reasonf("the images of the request are larger than %s together", humanize.IBytes(uint64(n)))
 }
 
 func errStatus(code int) reason {
-	text := http.StatusText(code)
-	if text == "" {
-		text = "an unknown status"
-	}
-	return reason(fmt.Sprintf("its server answered %d (%s)", code, text))
+	return reasonf("its server answered %d (%s)", code, cmp.Or(http.StatusText(code), "an unknown status"))
 }
 
 // explain returns the reason for err, the error of a request made with ctx.
