@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,9 +16,11 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 )
 
 // AppServer is the configuration of a `codex app-server`: how it is started or, if it
@@ -199,4 +203,150 @@ func processOf(key string, ordinal int) string { return fmt.Sprintf("%s/%d", key
 func processID(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:4])
+}
+
+// conflict returns an error if an option cannot be combined with connect, or needs it.
+func (a *AppServer) conflict() error {
+	if a.Connect == "" {
+		if a.Token != "" {
+			return errors.New("token is for connect")
+		}
+		return nil
+	}
+	if len(a.Command) > 0 {
+		return errors.New("either a command is run or connect is used, not both")
+	}
+	for name, set := range map[string]bool{
+		"processes": a.Processes != 0, "home": a.Home != "", "dir": a.Dir != "", "env": len(a.Env) > 0,
+		"stop_timeout": a.StopTimeout != 0, "max_memory": a.MaxMemory != 0,
+	} {
+		if set {
+			return fmt.Errorf("%s is for a process that is started here, not for connect", name)
+		}
+	}
+	return nil
+}
+
+// validateRemote refuses an address or a token that cannot work. The errors do not contain
+// the token.
+func (a *AppServer) validateRemote(repl *caddy.Replacer) error {
+	if err := a.conflict(); err != nil || a.Connect == "" {
+		return err
+	}
+	address, err := repl.ReplaceOrErr(a.Connect, true, true)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if err := codexrpc.CheckAddress(address); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if a.Token == "" {
+		return nil
+	}
+	token, err := repl.ReplaceOrErr(a.Token, true, true)
+	if err != nil {
+		return errors.New("the token has a placeholder that is empty or unknown: is its variable or file set?")
+	}
+	token = strings.TrimSpace(token)
+	if token == "" {
+		return errors.New("the token is empty")
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the token has a character that no header may have")
+	}
+	return nil
+}
+
+// resolveRemote is resolve for an app-server that runs elsewhere.
+func (a *AppServer) resolveRemote(repl *caddy.Replacer) appserver.Config {
+	return appserver.Config{
+		Connect:      repl.ReplaceAll(a.Connect, ""),
+		Token:        strings.TrimSpace(repl.ReplaceAll(a.Token, "")),
+		StartTimeout: time.Duration(a.StartTimeout),
+		Client:       clientInfo(),
+	}
+}
+
+// isExposed reports whether the token is sent unencrypted over a network.
+func isExposed(cfg appserver.Config) bool {
+	u, err := url.Parse(cfg.Connect)
+	if cfg.Token == "" || err != nil || u.Scheme != "ws" || u.Hostname() == "localhost" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err != nil || !ip.IsLoopback()
+}
+
+// Conversations configures the threads that an app-server keeps after their turns. The next
+// request of the same conversation continues in its thread, so that the model's provider
+// has most of the prompt in its cache.
+type Conversations struct {
+	// Whether each request gets a fresh thread. Default: false.
+	Off bool `json:"off,omitempty"`
+
+	// The most threads that each process keeps. Default: 128.
+	Max int `json:"max,omitempty"`
+
+	// How long a thread is kept after its last turn. Default: `10m`.
+	Idle caddy.Duration `json:"idle,omitempty"`
+
+	// How long a turn waits for the results of the tool calls that it made. Negative: it
+	// does not wait, and the request with the results gets a fresh thread. On an app-server
+	// that runs elsewhere, turns never wait. Default: `30m`.
+	Parked caddy.Duration `json:"parked,omitempty"`
+}
+
+// The defaults of [Conversations]. A kept thread takes about 1 MB of the app-server's
+// memory, a waiting one 1.5 MB, beside twice its history.
+const (
+	defaultKept   = 128
+	defaultIdle   = 10 * time.Minute
+	defaultParked = 30 * time.Minute
+	// maxKeptBytes is the most that the histories of the kept threads of one process may
+	// have together: twice that is a quarter of the default max_memory.
+	maxKeptBytes = 128 << 20
+	// maxReasoningBytes is the most that the reasoning of the answers may have that is
+	// remembered for one login. An item has some kilobytes.
+	maxReasoningBytes = 32 << 20
+)
+
+// options returns the options of a conversations block.
+func (c *Conversations) options() []option {
+	return []option{
+		number("max", &c.Max, 1, defaultKept),
+		duration("idle", &c.Idle, defaultIdle),
+		orOff(duration("parked", &c.Parked, defaultParked), &c.Parked),
+	}
+}
+
+// parse reads on, off, or a block.
+func (c *Conversations) parse(d *caddyfile.Dispenser) error {
+	if args := d.RemainingArgs(); len(args) > 1 {
+		return d.ArgErr()
+	} else if len(args) == 1 {
+		c.Off = args[0] == "off"
+		if err := isOneOf(d, args[0], []string{"on", "off"}); err != nil {
+			return err
+		}
+	}
+	return parseBlock(d, c.options())
+}
+
+// complete sets the defaults and checks the values.
+func (c *Conversations) complete() error { return completeOptions(c.options()) }
+
+// limits returns the limits for one process. If it is remote, turns do not wait: nothing
+// would end them if this Caddy were killed.
+func (c *Conversations) limits(remote bool) conversation.Limits {
+	if c.Off {
+		return conversation.Limits{}
+	}
+	limits := conversation.Limits{
+		Max: c.Max, MaxBytes: maxKeptBytes,
+		Idle: time.Duration(c.Idle), Parked: max(0, time.Duration(c.Parked)),
+	}
+	if remote {
+		limits.Parked = 0
+	}
+	return limits
 }

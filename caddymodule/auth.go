@@ -3,12 +3,22 @@ package caddymodule
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/apikeys"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
 // APIKey is a key by which clients authenticate.
@@ -107,4 +117,107 @@ func setUser(r *http.Request, user any) {
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Set("http.auth.user.id", user)
 	}
+}
+
+// openKeys reads the file of keys and begins to watch it until Cleanup.
+func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
+	path, err := h.keyFilePath(repl)
+	if path == "" || err != nil {
+		return err
+	}
+	file, err := apikeys.Open(path, ctx.Slogger())
+	if err != nil {
+		return fmt.Errorf("api_keys_file: %w", err)
+	}
+	file.Watch()
+	h.keyFile = file
+	return nil
+}
+
+// closeKeys ends the checks of the file of keys. It may be called more than once.
+func (h *Handler) closeKeys() {
+	if h.keyFile != nil {
+		h.keyFile.Close()
+	}
+}
+
+// keyFilePath returns the absolute path of the file of keys, empty if there is none.
+func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
+	if h.APIKeysFile == "" {
+		return "", nil
+	}
+	path, err := repl.ReplaceOrErr(h.APIKeysFile, true, true)
+	if err != nil {
+		return "", errors.New("api_keys_file has a placeholder that is empty or unknown")
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", fmt.Errorf("api_keys_file: %w", err)
+	}
+	return path, nil
+}
+
+// authenticate checks the key that a request presents, if there are keys, and sets the
+// user.
+func (h *Handler) authenticate(r *http.Request) *apierror.Error {
+	if h.keyFile != nil {
+		k, apiErr := h.keyOf(r)
+		if k != nil {
+			setUser(r, k.User)
+		}
+		return apiErr
+	}
+	if !h.keys.allows(r) {
+		return apierror.Unauthorized()
+	}
+	return nil
+}
+
+// keyOf returns the key in the file that a request presents, or nil if it presents one of
+// the configuration, which has no limits.
+func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
+	k := h.keyFile.Set().Find(presentedKey(r))
+	switch {
+	case k == nil && len(h.keys) > 0 && h.keys.allows(r):
+		return nil, nil
+	case k == nil:
+		return nil, apierror.Unauthorized()
+	case k.Expired(time.Now()):
+		return nil, apierror.KeyExpired(k.Expires)
+	}
+	return &k.Key, nil
+}
+
+// Of the log lines about wrong keys, the first wrongKeyLines within wrongKeyWindow are
+// written, and then every wrongKeyRest-th: whoever tries keys must not fill the disk.
+const (
+	wrongKeyWindow = time.Minute
+	wrongKeyLines  = 20
+	wrongKeyRest   = 1000
+)
+
+// sampled returns a logger for wrong keys.
+func sampled(log *zap.Logger) *zap.Logger {
+	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, wrongKeyWindow, wrongKeyLines, wrongKeyRest)
+	}))
+}
+
+// logWrongKey logs a request that was refused for its key, without the key.
+func (h *Handler) logWrongKey(r *http.Request, outcome *requestOutcome) {
+	if outcome.failure == nil || outcome.failure.Code != apierror.CodeInvalidAPIKey {
+		return
+	}
+	entry := h.wrongKeys.Check(zap.WarnLevel, "the API key is missing or wrong")
+	if entry == nil {
+		return
+	}
+	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	entry.Write(
+		zap.String("request_id", r.Header.Get(requestIDHeader)),
+		zap.String("client_ip", address),
+		zap.Bool("missing", presentedKey(r) == ""),
+		zap.String("method", logged(r.Method)),
+		zap.String("path", logged(r.URL.Path)),
+		zap.String("user_agent", logged(r.UserAgent())),
+	)
 }

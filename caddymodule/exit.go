@@ -2,10 +2,14 @@ package caddymodule
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
 // exit detects the exit of this Caddy.
@@ -76,3 +80,19 @@ func (w *exitWatch) poll(done <-chan struct{}) {
 		}
 	}
 }
+
+// ownDeadlines keeps Caddy from setting a deadline before each write and each flush of a
+// request's answer, which costs more than a small chunk. A stream bounds its writes itself,
+// by less than Caddy's default; a stricter setting of the operator's stays.
+func ownDeadlines(r *http.Request) {
+	_, w := caddyhttp.IdleTimeoutsFromContext(r.Context())
+	if w == nil {
+		return
+	}
+	if d := w.Deadline; d.Timeout >= gateway.WriteTimeout && d.MinRate == 0 && d.HardDeadline.IsZero() {
+		w.Ctrl = http.NewResponseController(noDeadlines{})
+	}
+}
+
+// noDeadlines is a response writer that has no deadlines. It is not written to.
+type noDeadlines struct{ http.ResponseWriter }

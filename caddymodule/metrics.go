@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -10,7 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
 // registry has the metrics of this process. They exist once, so that a reload keeps their
@@ -164,4 +169,180 @@ func (l *labels) of(value string) string {
 		return value
 	}
 	return otherModel
+}
+
+// states are the states of a process in the pool.
+var states = []appserver.State{
+	appserver.StateNew, appserver.StateStarting, appserver.StateReady, appserver.StateUnresponsive,
+	appserver.StateBackoff, appserver.StateStopping, appserver.StateStopped,
+}
+
+// reading is a metric whose value is read when it is collected.
+type reading struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+// readings are the descriptions of all readings.
+var readings []*prometheus.Desc
+
+// read returns a reading. By its name it is a counter or a gauge.
+func read(name, help string, labels ...string) reading {
+	r := reading{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
+	if strings.HasSuffix(name, "_total") {
+		r.kind = prometheus.CounterValue
+	}
+	readings = append(readings, r.desc)
+	return r
+}
+
+// readProcess returns a reading of each app-server.
+func readProcess(name, help string, labels ...string) reading {
+	return read(name, help, append([]string{"app_server"}, labels...)...)
+}
+
+var (
+	stateReading        = readProcess("codex_app_server_state", "1 for the state that the app-server is in, 0 for the others.", "state")
+	restartsReading     = readProcess("codex_app_server_restarts_total", "Starts after the first.")
+	replacementsReading = readProcess("codex_app_server_replacements_total", "Programs that were replaced while they ran.")
+	threadsReading      = readProcess("codex_app_server_threads", "Threads that are loaded.")
+	drainingReading     = readProcess("codex_app_server_draining", "Replaced programs that still run turns.")
+	memoryReading       = readProcess("codex_app_server_memory_bytes", "Memory of the app-server; left out if it is not known.")
+
+	conversationsReading = readProcess("codex_conversations", "Threads that are kept for the next request of their conversations: idle, or parked with a turn that waits for results.", "state")
+	followUpsReading     = readProcess("codex_conversation_follow_ups_total", "Requests that went on in a thread that was kept: continued in it, or resumed its parked turn.", "how")
+	fallbacksReading     = readProcess("codex_conversation_fallbacks_total", "Requests that got a fresh thread, since theirs was gone or could not go on.", "reason")
+
+	planReading         = readProcess("codex_login_plan_info", "1 for the plan of the login; left out if it is not known.", "plan")
+	usedReading         = readProcess("codex_login_used_percent", "How much of a window of the plan is used, as Codex reported it last.", "window")
+	windowResetsReading = readProcess("codex_login_window_resets_timestamp_seconds", "When a window of the plan resets.", "window")
+	creditsReading      = readProcess("codex_login_credits", "Credits that the account has besides its plan; left out if they are unlimited or not known.")
+
+	loginReading  = readProcess("codex_login_state", "1 for the state that the login of the app-server is in, 0 for the others.", "state")
+	resetsReading = readProcess("codex_login_resets_timestamp_seconds", "When the spent plan of the login resets; left out if it is not spent, or not known.")
+
+	buildReading = read("codex_build_info", "1, with the versions of this module, of Caddy and of each Codex that runs; codex is empty while none is known.", "version", "caddy", "codex")
+
+	runningReading = read("codex_turns_running", "Turns that run.")
+	bodiesReading  = read("codex_body_memory_bytes", "Memory of the bodies of requests that are read, wait or are being started.")
+	waitingReading = read("codex_queue_waiting", "Requests that wait for a place to run.")
+)
+
+// stateCollector collects the current state of the app-servers, the keys and the gateways.
+type stateCollector struct{}
+
+// Describe sends the descriptions of the metrics.
+func (stateCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range readings {
+		to <- desc
+	}
+}
+
+// Collect sends the current values.
+func (stateCollector) Collect(to chan<- prometheus.Metric) {
+	releases := make(map[string]bool)
+	for _, p := range allProcesses() {
+		releases[p.Status().Version] = true
+		collectProcess(to, p)
+		collectLogin(to, p)
+	}
+	collectBuild(to, releases)
+	collectKeys(to)
+	running, waiting, bodies := queue()
+	send(to, runningReading, running)
+	send(to, waitingReading, waiting)
+	send(to, bodiesReading, bodies)
+}
+
+// send sends a value of a reading.
+func send[T int | int64 | float64](to chan<- prometheus.Metric, r reading, value T, labels ...string) {
+	to <- prometheus.MustNewConstMetric(r.desc, r.kind, float64(value), labels...)
+}
+
+// sendState sends 1 for a state and 0 for the others.
+func sendState[T comparable](to chan<- prometheus.Metric, r reading, all []T, is T, id string) {
+	for _, state := range all {
+		value := 0
+		if state == is {
+			value = 1
+		}
+		send(to, r, value, id, fmt.Sprint(state))
+	}
+}
+
+// caddyVersion is the version of Caddy.
+var caddyVersion = sync.OnceValue(func() string {
+	simple, _ := caddy.Version()
+	return simple
+})
+
+// collectBuild sends the versions, with those of Codex that run.
+func collectBuild(to chan<- prometheus.Metric, releases map[string]bool) {
+	if len(releases) > 1 {
+		delete(releases, "") // not known yet
+	}
+	if len(releases) == 0 {
+		releases[""] = true
+	}
+	for codex := range releases {
+		send(to, buildReading, 1, version(), caddyVersion(), strings.ToValidUTF8(codex, ""))
+	}
+}
+
+// collectProcess sends the values of one app-server and of its conversations.
+func collectProcess(to chan<- prometheus.Metric, p *process) {
+	s := p.Status()
+	sendState(to, stateReading, states, s.State, p.id)
+	send(to, restartsReading, s.Restarts, p.id)
+	send(to, replacementsReading, s.Replacements, p.id)
+	send(to, threadsReading, s.Threads, p.id)
+	send(to, drainingReading, s.Draining, p.id)
+	if s.Memory > 0 {
+		send(to, memoryReading, s.Memory, p.id)
+	}
+	c := p.conversations.Stats()
+	send(to, conversationsReading, c.Kept-c.Parked, p.id, "idle")
+	send(to, conversationsReading, c.Parked, p.id, "parked")
+	send(to, followUpsReading, c.Continued, p.id, "continued")
+	send(to, followUpsReading, c.Resumed, p.id, "resumed")
+	for reason, n := range c.Fallbacks {
+		send(to, fallbacksReading, n, p.id, reason)
+	}
+}
+
+// collectLogin sends the values of the login of one app-server.
+func collectLogin(to chan<- prometheus.Metric, p *process) {
+	login := p.login.Status()
+	sendState(to, loginReading, loginstate.States, login.State, p.id)
+	if !login.ResetsAt.IsZero() {
+		send(to, resetsReading, login.ResetsAt.Unix(), p.id)
+	}
+	if conn := p.Serving(); conn != nil {
+		limits, _ := conn.LastRateLimits()
+		collectLimits(to, p.id, limits)
+	}
+}
+
+// collectLimits sends what is known of the plan of one app-server.
+func collectLimits(to chan<- prometheus.Metric, id string, limits codexrpc.RateLimits) {
+	if limits.Plan != "" {
+		send(to, planReading, 1, id, logged(limits.Plan))
+	}
+	seen := ""
+	for _, w := range limits.Windows() {
+		name := w.Name()
+		if name == seen {
+			continue // a registry refuses a second value
+		}
+		seen = name
+		send(to, usedReading, w.UsedPercent, id, name)
+		if !w.ResetsAt.IsZero() {
+			send(to, windowResetsReading, w.ResetsAt.Unix(), id, name)
+		}
+	}
+	if c := limits.Credits; c != nil && !c.Unlimited {
+		if balance, err := strconv.ParseFloat(c.Balance, 64); err == nil {
+			send(to, creditsReading, balance, id)
+		}
+	}
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/page"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
 // route is one entry of the API.
@@ -198,4 +200,79 @@ func setRequestID(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set(requestIDHeader, id)
 	}
 	w.Header().Set(requestIDHeader, id)
+}
+
+// responsesSocket is the route of WebSockets at /v1/responses. Its requests are counted one
+// by one.
+var responsesSocket = route{serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
+	if h.forgedHandshake(r) {
+		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
+		return
+	}
+	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
+		r, outcome := withOutcome(r)
+		defer func() { countRequest("responses", outcome) }()
+		serve(r)
+	})
+}}
+
+// isHandshake reports whether a request wants a WebSocket.
+func isHandshake(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// forgedHandshake reports whether a handshake comes from a page that may not use the API.
+// Browsers send no preflight before it, so it is held to what a POST without one is.
+func (h *Handler) forgedHandshake(r *http.Request) bool {
+	post := r.Clone(r.Context())
+	post.Method = http.MethodPost
+	post.Header.Del("Content-Type")
+	return h.cors.forged(post)
+}
+
+const (
+	// pagePrefix precedes the names of the page's files.
+	pagePrefix = "/codex/"
+	// pageStatus is the path of the state that the page shows.
+	pageStatus = pagePrefix + "status"
+)
+
+// pageRouteOf returns the route of a path of the page. The page itself needs no key: it
+// has nothing but the files of this module. What it shows does.
+func pageRouteOf(path string) (route, bool) {
+	name, ok := strings.CutPrefix(path, pagePrefix)
+	switch {
+	case path == strings.TrimSuffix(pagePrefix, "/"):
+		return route{methods: readMethods, open: true, serve: func(_ *Handler, w http.ResponseWriter, _ *http.Request) {
+			// It is relative, since a prefix may have been stripped from the path.
+			w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
+			w.WriteHeader(http.StatusPermanentRedirect)
+		}}, true
+	case path == pageStatus:
+		return route{methods: readMethods, serve: (*Handler).servePageStatus}, true
+	case ok && page.Has(name):
+		return route{methods: readMethods, open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request) {
+			page.Serve(w, r, name)
+		}}, true
+	}
+	return route{}, false
+}
+
+// servePageStatus answers with the state of this handler's app-servers, as far as every
+// caller of the API may know it, and with the requests whose usage the caller may see.
+func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request) {
+	var all []*process
+	for _, m := range h.pool.members {
+		if p := m.current(); p != nil {
+			all = append(all, p)
+		}
+	}
+	body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), all)}
+	for i, one := range body.AppServers {
+		body.AppServers[i] = one.Public(all[i].Status().Remedy)
+	}
+	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
+	account := h.accountOf(r)
+	body.Requests = requestsOf(func(user string) bool { return h.Usage == usageAll || user == account })
+	writeJSON(w, body)
 }
