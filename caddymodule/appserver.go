@@ -321,13 +321,12 @@ func (c *Conversations) options() []option {
 
 // parse reads on, off, or a block.
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {
-	if args := d.RemainingArgs(); len(args) > 1 {
-		return d.ArgErr()
-	} else if len(args) == 1 {
-		c.Off = args[0] == "off"
-		if err := isOneOf(d, args[0], []string{"on", "off"}); err != nil {
-			return err
+	if d.NextArg() {
+		on := true
+		if err := offByDefault("conversations", &on).word(d.Val()); err != nil {
+			return d.WrapErr(err)
 		}
+		c.Off = !on
 	}
 	return parseBlock(d, c.options())
 }

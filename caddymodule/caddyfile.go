@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -100,23 +101,22 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 func (h *Handler) options() []option {
 	return []option{
 		{name: "app_server", args: h.parseAppServer, repeats: true},
-		{name: "pool", args: h.Pool.parse, complete: h.Pool.complete},
+		h.Pool.option(),
 		{name: "api_key", args: h.parseAPIKey, repeats: true},
 		filled("api_keys_file", &h.APIKeysFile),
 		size("max_body", &h.MaxBody, 32<<20),
 		size("max_body_memory", &h.MaxBodyMemory, 0), // the default depends on max_body
 		number("max_concurrent", &h.MaxConcurrent, 1, 64),
 		number("max_per_user", &h.MaxPerUser, 1, 0),
-		{name: "max_queue", args: h.parseMaxQueue, complete: h.completeMaxQueue},
-		inJSON(duration("max_queue_wait", &h.MaxQueueWait, 10*time.Second)),
+		h.maxQueue(),
 		duration("idle_timeout", &h.IdleTimeout, 6*time.Minute), // longer than Codex waits for its provider
 		orOff(duration("keepalive", &h.Keepalive, 15*time.Second), &h.Keepalive),
 		{name: "response_store", args: h.ResponseStore.parse, complete: h.ResponseStore.complete},
 		duration("drain_timeout", &h.DrainTimeout, 10*time.Second),
 		{name: "cors", args: h.parseCORS},
-		{name: "hosts", args: h.parseHosts},
+		texts("hosts", &h.Hosts),
 		oneOf("usage", &h.Usage, usageOwn, usageOwn, usageAll),
-		{name: "realm", args: h.parseRealm},
+		{name: "realm", word: h.readRealm},
 		offByDefault("page", &h.Page),
 
 		{name: "model", args: h.parseModel, repeats: true, complete: h.checkModels},
@@ -127,8 +127,7 @@ func (h *Handler) options() []option {
 			gateway.InstructionsAuto, gateway.InstructionsReplace, gateway.InstructionsAppend),
 
 		oneOf("output_mode", &h.OutputMode, turn.ModeAuto, turn.ModeAuto, turn.ModeJSON, turn.ModeXML),
-		{name: "stop_after_tools", args: h.parseStopAfterTools, complete: h.stopMode().complete},
-		{name: "stop_after_tools_grace", complete: h.completeStopGrace},
+		h.stopAfterTools(),
 		onByDefault("suppress_tail_after_tools", &h.SuppressTailAfterTools),
 		oneOf("textual_tools", &h.TextualTools, turn.TextualAuto, turn.TextualAuto, turn.TextualOn, turn.TextualOff),
 		{name: "textual_pattern", args: h.parseTextualPattern, repeats: true},
@@ -176,10 +175,7 @@ func (a *AppServer) parseCommand(d *caddyfile.Dispenser) error {
 	if len(a.Command) > 0 {
 		return d.Err("the command is given twice: beside app_server and in its block")
 	}
-	if a.Command = d.RemainingArgs(); len(a.Command) == 0 {
-		return d.ArgErr()
-	}
-	return nil
+	return texts("command", &a.Command).parse(d)
 }
 
 func (a *AppServer) parseToken(d *caddyfile.Dispenser) error {
@@ -218,115 +214,59 @@ func (h *Handler) parseAPIKey(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseMaxQueue reads <n> [<wait>].
-func (h *Handler) parseMaxQueue(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) < 1 || len(args) > 2 {
-		return d.ArgErr()
-	}
-	h.MaxQueue = new(int)
-	if err := parseNumber(d, args[0], 0, h.MaxQueue); err != nil {
-		return err
-	}
-	switch {
-	case len(args) == 1:
+// maxQueue is the option max_queue <n> [<wait>].
+func (h *Handler) maxQueue() option {
+	o := orZero(&h.MaxQueue, 128, func(n *int) option { return number("max_queue", n, 0, 0) })
+	o.check = func() error {
+		if *h.MaxQueue == 0 && h.MaxQueueWait > 0 {
+			return errors.New("nobody waits in a queue of 0, so it has no wait")
+		}
 		return nil
-	case *h.MaxQueue == 0:
-		return d.Err("nobody waits in a queue of 0, so it has no wait")
 	}
-	return parseDuration(d, args[1], &h.MaxQueueWait)
+	return o.then(duration("max_queue_wait", &h.MaxQueueWait, 10*time.Second))
 }
 
-// completeMaxQueue sets the default of max_queue, for which 0 is a value.
-func (h *Handler) completeMaxQueue() error {
-	if h.MaxQueue == nil {
-		h.MaxQueue = new(128)
+// stopAfterTools is the option stop_after_tools off, first [<grace>] or burst [<grace>].
+func (h *Handler) stopAfterTools() option {
+	o := oneOf("stop_after_tools", &h.StopAfterTools, turn.StopBurst, turn.StopOff, turn.StopFirst, turn.StopBurst)
+	o.check = func() error {
+		if h.StopAfterTools == turn.StopOff && h.StopAfterToolsGrace != nil {
+			return errors.New("off has no grace")
+		}
+		return nil
 	}
-	return defaultTo(h.MaxQueue, 0, 0)
+	return o.then(orZero(&h.StopAfterToolsGrace, caddy.Duration(turn.DefaultGrace), func(grace *caddy.Duration) option {
+		return quantity("stop_after_tools_grace", grace, 0, 0, "a duration from 0 up, such as 300ms or 1s", parseDuration)
+	}))
 }
 
 // parseCORS reads <origin>... or off.
 func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
-	origins := d.RemainingArgs()
-	switch {
-	case len(origins) == 0:
-		return d.ArgErr()
-	case !slices.Contains(origins, "off"):
-		h.CORS = origins
-	case len(origins) > 1:
+	if err := texts("cors", &h.CORS).parse(d); err != nil || !slices.Contains(h.CORS, "off") {
+		return err
+	}
+	if len(h.CORS) > 1 {
 		return d.Err("off stands alone")
 	}
-	return nil
-}
-
-func (h *Handler) parseHosts(d *caddyfile.Dispenser) error {
-	if h.Hosts = d.RemainingArgs(); len(h.Hosts) == 0 {
-		return d.ArgErr()
-	}
+	h.CORS = nil
 	return nil
 }
 
 // parseModel reads <id> [<codex model> [<effort> [force]]].
 func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) == 0 || len(args) > 4 {
-		return d.ArgErr()
+	var alias ModelAlias
+	force := ""
+	line := text("model", &alias.ID).then(
+		text("model", &alias.Model), oneOf("effort", &alias.Effort, "", prompt.Efforts...), oneOf("force", &force, "", "force"))
+	if err := line.parse(d); err != nil {
+		return err
 	}
-	alias := ModelAlias{ID: args[0]}
-	if len(args) > 1 {
-		alias.Model = args[1]
-	}
-	if len(args) > 2 {
-		alias.Effort = args[2]
-		if err := isOneOf(d, alias.Effort, prompt.Efforts); err != nil {
-			return err
-		}
-	}
-	if len(args) > 3 {
-		if args[3] != "force" {
-			return d.Errf("%q must be force", args[3])
-		}
-		alias.ForceEffort = true
-	}
+	alias.ForceEffort = force != ""
 	if slices.ContainsFunc(h.Models, func(m ModelAlias) bool { return m.ID == alias.ID }) {
 		return d.Errf("model %s is given twice", alias.ID)
 	}
 	h.Models = append(h.Models, alias)
 	return nil
-}
-
-// stopMode is the first argument of stop_after_tools.
-func (h *Handler) stopMode() option {
-	return oneOf("stop_after_tools", &h.StopAfterTools, turn.StopBurst, turn.StopOff, turn.StopFirst, turn.StopBurst)
-}
-
-// parseStopAfterTools reads off, first [<grace>] or burst [<grace>].
-func (h *Handler) parseStopAfterTools(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) == 0 || len(args) > 2 {
-		return d.ArgErr()
-	}
-	mode := h.stopMode()
-	if err := mode.word(d, args[0]); err != nil || len(args) == 1 {
-		return err
-	}
-	if h.StopAfterTools == turn.StopOff {
-		return d.Err("off has no grace")
-	}
-	grace, err := caddy.ParseDuration(args[1])
-	if err != nil || grace < 0 {
-		return d.Errf("%q is not a duration from 0 up, such as 300ms or 1s", args[1])
-	}
-	h.StopAfterToolsGrace = new(caddy.Duration(grace))
-	return nil
-}
-
-// completeStopGrace sets the default of stop_after_tools_grace, for which 0 is a value.
-func (h *Handler) completeStopGrace() error {
-	if h.StopAfterToolsGrace == nil {
-		h.StopAfterToolsGrace = new(caddy.Duration(turn.DefaultGrace))
-	}
-	return defaultTo(h.StopAfterToolsGrace, 0, 0)
 }
 
 // Interface guard

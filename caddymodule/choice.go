@@ -2,11 +2,8 @@ package caddymodule
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
 // Pool is the way in which one of several app-servers is chosen for a turn. A conversation
@@ -29,43 +26,28 @@ const (
 	policyReserve   = "reserve"
 )
 
-// parse reads <policy> [<n>].
-func (p *Pool) parse(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) == 2 && args[0] == policyReserve {
-		if err := parseNumber(d, args[1], 1, &p.Reserve); err != nil {
-			return err
-		}
-		args = args[:1]
-	}
-	if len(args) != 1 {
-		return d.ArgErr()
-	}
-	p.Policy = args[0]
-	if err := p.complete(); err != nil {
-		return d.Errf("pool: %v", err)
-	}
-	return nil
+// option is the option pool <policy> [<n>].
+func (p *Pool) option() option {
+	o := oneOf("pool", &p.Policy, policySpread, policySpread, policyFillFirst, policyReserve)
+	o.check = p.complete
+	return o.then(number("reserve", &p.Reserve, 1, 0))
 }
 
-// complete sets the defaults and refuses values that cannot work.
+// complete sets the default of the reserve, and refuses one that the policy does not have.
 func (p *Pool) complete() error {
-	p.Policy = cmp.Or(p.Policy, policySpread)
-	switch {
-	case p.Policy != policySpread && p.Policy != policyFillFirst && p.Policy != policyReserve:
-		return fmt.Errorf("%q is none of %s, %s and %s", p.Policy, policySpread, policyFillFirst, policyReserve)
-	case p.Policy != policyReserve && p.Reserve != 0:
-		return fmt.Errorf("only the policy %s has a reserve", policyReserve)
-	case p.Reserve < 0:
-		return errors.New("reserve: must not be negative")
-	case p.Policy == policyReserve:
+	if p.Policy == policyReserve {
 		p.Reserve = max(1, p.Reserve)
+	} else if p.Reserve != 0 {
+		return fmt.Errorf("pool: only the policy %s has a reserve", policyReserve)
 	}
 	return nil
 }
 
 // check refuses a policy that the app-servers do not fit.
 func (p *Pool) check(servers []*AppServer) error {
+	if err := p.complete(); err != nil {
+		return err
+	}
 	if p.Policy == policyReserve && p.Reserve >= len(servers) {
 		return fmt.Errorf("pool: of %d app_servers %d cannot be the reserve", len(servers), p.Reserve)
 	}

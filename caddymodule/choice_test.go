@@ -213,7 +213,7 @@ func TestPoolOption(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"pool": "argument", "pool most": `"most" is none of`, "pool spread 2": "argument", "pool reserve 0": "above zero", "pool reserve x": "above zero",
+		"pool": "argument", "pool most": `"most" must be one of`, "pool spread 2": "only the policy reserve", "pool reserve 0": "above zero", "pool reserve x": "above zero",
 		"pool reserve 1 2": "argument", "pool spread\npool spread": "twice",
 		"pool reserve\napp_server a":                          "of 1 app_servers 1 cannot be the reserve",
 		"pool reserve 2\napp_server a\napp_server b":          "of 2 app_servers 2 cannot",

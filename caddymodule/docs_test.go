@@ -17,9 +17,7 @@ import (
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
 	for _, o := range slices.Concat(new(Handler).options(), new(AppServer).options(), new(Conversations).options()) {
-		if o.word != nil || o.args != nil {
-			options = append(options, o.name)
-		}
+		options = append(options, o.name)
 	}
 	for place, shown := range map[string][]string{
 		"the syntax above UnmarshalCaddyfile": syntaxOptions(t),

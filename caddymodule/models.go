@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -35,13 +34,14 @@ type ModelAlias struct {
 func (h *Handler) checkModels() error {
 	seen := make(map[string]bool, len(h.Models))
 	for _, m := range h.Models {
+		effort := isOneOf(m.Effort, prompt.Efforts)
 		switch {
 		case strings.TrimSpace(m.ID) == "":
 			return errors.New("the id must not be empty")
 		case seen[m.ID]:
 			return fmt.Errorf("%s is named twice", m.ID)
-		case m.Effort != "" && !slices.Contains(prompt.Efforts, m.Effort):
-			return fmt.Errorf("the effort of %s must be one of %s, not %q", m.ID, join(prompt.Efforts), m.Effort)
+		case m.Effort != "" && effort != nil:
+			return fmt.Errorf("the effort of %s: %w", m.ID, effort)
 		case m.ForceEffort && m.Effort == "":
 			return fmt.Errorf("%s has no effort to force", m.ID)
 		}

@@ -60,7 +60,7 @@ func TestModelPlaceholders(t *testing.T) {
 func TestModelDirectiveErrors(t *testing.T) {
 	checkOptionErrors(t, map[string]string{
 		"model":                 "after 'model'",
-		"model a b low more":    `"more" must be force`,
+		"model a b low more":    `"more" must be one of force`,
 		"model a b force":       `"force" must be one of none, minimal,`,
 		"model a b low force x": "after 'x'",
 		"model a b tiny":        `"tiny" must be one of none, minimal,`,
@@ -78,11 +78,11 @@ func TestModelDirectiveErrors(t *testing.T) {
 
 func TestInvalidModels(t *testing.T) {
 	for want, h := range map[string]Handler{
-		"the id must not be empty": {Models: []ModelAlias{{Model: "gpt-5"}}},
-		"a is named twice":         {Models: []ModelAlias{{ID: "a"}, {ID: "a"}}},
-		"must be one of none,":     {Models: []ModelAlias{{ID: "a", Effort: "huge"}}},
-		"a has no effort to force": {Models: []ModelAlias{{ID: "a", ForceEffort: true}}},
-		`replace, append, not "x"`: {Instructions: "x"},
+		"the id must not be empty":    {Models: []ModelAlias{{Model: "gpt-5"}}},
+		"a is named twice":            {Models: []ModelAlias{{ID: "a"}, {ID: "a"}}},
+		`"huge" must be one of none,`: {Models: []ModelAlias{{ID: "a", Effort: "huge"}}},
+		"a has no effort to force":    {Models: []ModelAlias{{ID: "a", ForceEffort: true}}},
+		`"x" must be one of auto, `:   {Instructions: "x"},
 	} {
 		if err := h.complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -18,26 +19,46 @@ import (
 // default, and the values that JSON may give it.
 type option struct {
 	name string
-	// word reads the argument of an option that has exactly one, and args the
-	// arguments of any other. With neither, the option exists in JSON only.
-	word func(d *caddyfile.Dispenser, arg string) error
+	// word reads an argument, and more may follow it. An option with other arguments has args
+	// in their place.
+	word func(arg string) error
+	more []option
 	args func(d *caddyfile.Dispenser) error
-	// complete sets the default and checks the value. Nil: every value is valid.
+	// check refuses arguments that do not fit together. Nil: all do.
+	check func() error
+	// complete sets the default and checks the value, of the Caddyfile or of JSON. Nil: every
+	// value is valid.
 	complete func() error
 	// repeats allows the option more than once.
 	repeats bool
 }
 
+// then returns an option with arguments that may follow the first.
+func (o option) then(more ...option) option {
+	o.more = more
+	return o
+}
+
 // parse reads what follows the name.
-func (o *option) parse(d *caddyfile.Dispenser) error {
+func (o option) parse(d *caddyfile.Dispenser) error {
 	if o.args != nil {
 		return o.args(d)
 	}
 	args := d.RemainingArgs()
-	if len(args) != 1 {
+	if len(args) == 0 || len(args) > 1+len(o.more) {
 		return d.ArgErr()
 	}
-	return o.word(d, args[0])
+	for i, each := range append([]option{o}, o.more...)[:len(args)] {
+		if err := each.word(args[i]); err != nil {
+			return d.WrapErr(err)
+		}
+	}
+	if o.check != nil {
+		if err := o.check(); err != nil {
+			return d.WrapErr(err)
+		}
+	}
+	return nil
 }
 
 // parseBlock reads a block of options. An unknown option, and one that is given
@@ -46,7 +67,7 @@ func parseBlock(d *caddyfile.Dispenser, options []option) error {
 	seen := make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
-		i := slices.IndexFunc(options, func(o option) bool { return o.name == name && (o.word != nil || o.args != nil) })
+		i := slices.IndexFunc(options, func(o option) bool { return o.name == name })
 		if i < 0 {
 			// The text after a = is not shown: it may be a key.
 			before, _, found := strings.Cut(name, "=")
@@ -72,59 +93,86 @@ func parseBlock(d *caddyfile.Dispenser, options []option) error {
 // completeOptions sets the defaults of options and checks their values.
 func completeOptions(options []option) error {
 	for _, o := range options {
-		if o.complete == nil {
-			continue
+		if o.complete != nil {
+			if err := o.complete(); err != nil {
+				return fmt.Errorf("%s: %w", o.name, err)
+			}
 		}
-		if err := o.complete(); err != nil {
-			return fmt.Errorf("%s: %w", o.name, err)
+		if err := completeOptions(o.more); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// inJSON returns an option that has no line of its own in the Caddyfile.
-func inJSON(o option) option {
-	o.word, o.args = nil, nil
-	return o
+// quantity is an option with a value that is at least least, which parse reads.
+func quantity[T int | int64 | caddy.Duration](name string, field *T, least, byDefault T, what string, parse func(string) (T, error)) option {
+	return option{
+		name: name,
+		word: func(arg string) error {
+			value, err := parse(arg)
+			if err != nil || value < least {
+				return fmt.Errorf("%q is not %s", arg, what)
+			}
+			*field = value
+			return nil
+		},
+		complete: func() error {
+			switch {
+			case *field == 0:
+				*field = byDefault
+			case *field < 0 && least > 0:
+				return errors.New("must be positive")
+			case *field < 0:
+				return errNegative
+			}
+			return nil
+		},
+	}
 }
+
+var errNegative = errors.New("must not be negative")
 
 // number is an option with a whole number, which is at least 0 or 1.
 func number(name string, field *int, least, byDefault int) option {
-	return option{
-		name:     name,
-		word:     func(d *caddyfile.Dispenser, arg string) error { return parseNumber(d, arg, least, field) },
-		complete: func() error { return defaultTo(field, byDefault, least) },
+	what := "a number above zero"
+	if least == 0 {
+		what = "a number from 0 up"
 	}
+	return quantity(name, field, least, byDefault, what, strconv.Atoi)
 }
 
 // size is an option with a number of bytes above zero.
 func size(name string, field *int64, byDefault int64) option {
-	return option{
-		name:     name,
-		word:     func(d *caddyfile.Dispenser, arg string) error { return parseSize(d, arg, field) },
-		complete: func() error { return defaultTo(field, byDefault, 1) },
-	}
+	return quantity(name, field, 1, byDefault, "a size above zero, such as 512KiB or 32MiB", func(arg string) (int64, error) {
+		bytes, err := humanize.ParseBytes(arg)
+		if bytes > math.MaxInt64 {
+			return 0, strconv.ErrRange
+		}
+		return int64(bytes), err
+	})
 }
 
-// duration is an option with a duration above zero.
+// duration is an option with a duration above zero: no timeout of this module is endless.
 func duration(name string, field *caddy.Duration, byDefault time.Duration) option {
-	return option{
-		name:     name,
-		word:     func(d *caddyfile.Dispenser, arg string) error { return parseDuration(d, arg, field) },
-		complete: func() error { return defaultTo(field, caddy.Duration(byDefault), 1) },
-	}
+	return quantity(name, field, 1, caddy.Duration(byDefault), "a duration above zero, such as 10s or 5m", parseDuration)
+}
+
+func parseDuration(arg string) (caddy.Duration, error) {
+	value, err := caddy.ParseDuration(arg)
+	return caddy.Duration(value), err
 }
 
 // orOff returns an option that may also be off. The field is negative then, and
 // every negative value in JSON is off.
 func orOff[T int64 | caddy.Duration](o option, field *T) option {
 	word, complete := o.word, o.complete
-	o.word = func(d *caddyfile.Dispenser, arg string) error {
+	o.word = func(arg string) error {
 		if arg == "off" {
 			*field = -1
 			return nil
 		}
-		return word(d, arg)
+		return word(arg)
 	}
 	o.complete = func() error {
 		if *field < 0 {
@@ -135,9 +183,31 @@ func orOff[T int64 | caddy.Duration](o option, field *T) option {
 	return o
 }
 
+// orZero returns an option for which 0 is a value: with is the option, and field nil if
+// there is none.
+func orZero[T int | caddy.Duration](field **T, byDefault T, with func(value *T) option) option {
+	value := new(T)
+	o := with(value)
+	word := o.word
+	o.word = func(arg string) error {
+		*field = value
+		return word(arg)
+	}
+	o.complete = func() error {
+		if *field == nil {
+			*field = new(byDefault)
+		}
+		if **field < 0 {
+			return errNegative
+		}
+		return nil
+	}
+	return o
+}
+
 // text is an option with any text.
 func text(name string, field *string) option {
-	return option{name: name, word: func(_ *caddyfile.Dispenser, arg string) error {
+	return option{name: name, word: func(arg string) error {
 		*field = arg
 		return nil
 	}}
@@ -146,11 +216,21 @@ func text(name string, field *string) option {
 // filled is an option with a text that is not empty: in quotes, a {$VARIABLE} that is not set
 // would stand for the default, such as no keys at all.
 func filled(name string, field *string) option {
-	return option{name: name, word: func(d *caddyfile.Dispenser, arg string) error {
+	return option{name: name, word: func(arg string) error {
 		if arg == "" {
-			return d.Errf("%s must not be empty", name)
+			return fmt.Errorf("%s must not be empty", name)
 		}
 		*field = arg
+		return nil
+	}}
+}
+
+// texts is an option with one text or more.
+func texts(name string, field *[]string) option {
+	return option{name: name, args: func(d *caddyfile.Dispenser) error {
+		if *field = d.RemainingArgs(); len(*field) == 0 {
+			return d.ArgErr()
+		}
 		return nil
 	}}
 }
@@ -159,37 +239,45 @@ func filled(name string, field *string) option {
 func oneOf[T ~string](name string, field *T, byDefault T, allowed ...T) option {
 	return option{
 		name: name,
-		word: func(d *caddyfile.Dispenser, arg string) error {
+		word: func(arg string) error {
 			*field = T(arg)
-			return isOneOf(d, *field, allowed)
+			return isOneOf(*field, allowed)
 		},
 		complete: func() error {
-			if *field == "" {
-				*field = byDefault
-			}
-			if !slices.Contains(allowed, *field) {
-				return fmt.Errorf("must be one of %s, not %q", join(allowed), *field)
-			}
-			return nil
+			*field = cmp.Or(*field, byDefault)
+			return isOneOf(*field, allowed)
 		},
 	}
 }
 
+// isOneOf refuses a word that is not allowed.
+func isOneOf[T ~string](word T, allowed []T) error {
+	if slices.Contains(allowed, word) {
+		return nil
+	}
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(allowed), " ", ", "), "[]")
+	return fmt.Errorf("%q must be one of %s", word, list)
+}
+
 // offByDefault is an option that is on or off.
 func offByDefault(name string, field *bool) option {
-	return option{name: name, word: func(d *caddyfile.Dispenser, arg string) error {
+	var word string
+	o := oneOf(name, &word, "", "on", "off")
+	return option{name: name, word: func(arg string) error {
 		*field = arg == "on"
-		return isOneOf(d, arg, []string{"on", "off"})
+		return o.word(arg)
 	}}
 }
 
 // onByDefault is an option that is on or off.
 func onByDefault(name string, field **bool) option {
+	var on bool
+	o := offByDefault(name, &on)
 	return option{
 		name: name,
-		word: func(d *caddyfile.Dispenser, arg string) error {
-			*field = new(arg == "on")
-			return isOneOf(d, arg, []string{"on", "off"})
+		word: func(arg string) error {
+			*field = &on
+			return o.word(arg)
 		},
 		complete: func() error {
 			if *field == nil {
@@ -198,64 +286,4 @@ func onByDefault(name string, field **bool) option {
 			return nil
 		},
 	}
-}
-
-// defaultTo sets a field that is zero to its default. A negative field is an error.
-func defaultTo[T int | int64 | caddy.Duration](field *T, byDefault, least T) error {
-	switch {
-	case *field == 0:
-		*field = byDefault
-	case *field < 0 && least > 0:
-		return errors.New("must be positive")
-	case *field < 0:
-		return errors.New("must not be negative")
-	}
-	return nil
-}
-
-func parseNumber(d *caddyfile.Dispenser, arg string, least int, into *int) error {
-	value, err := strconv.Atoi(arg)
-	switch {
-	case err == nil && value >= least:
-		*into = value
-		return nil
-	case least == 0:
-		return d.Errf("%q is not a number from 0 up", arg)
-	}
-	return d.Errf("%q is not a number above zero", arg)
-}
-
-// parseDuration reads a duration above zero: no timeout of this module is endless.
-func parseDuration(d *caddyfile.Dispenser, arg string, into *caddy.Duration) error {
-	value, err := caddy.ParseDuration(arg)
-	if err != nil || value <= 0 {
-		return d.Errf("%q is not a duration above zero, such as 10s or 5m", arg)
-	}
-	*into = caddy.Duration(value)
-	return nil
-}
-
-func parseSize(d *caddyfile.Dispenser, arg string, into *int64) error {
-	value, err := humanize.ParseBytes(arg)
-	if err != nil || value == 0 || value > math.MaxInt64 {
-		return d.Errf("%q is not a size above zero, such as 512KiB or 32MiB", arg)
-	}
-	*into = int64(value)
-	return nil
-}
-
-// isOneOf refuses a word that is not allowed.
-func isOneOf[T ~string](d *caddyfile.Dispenser, word T, allowed []T) error {
-	if !slices.Contains(allowed, word) {
-		return d.Errf("%q must be one of %s", word, join(allowed))
-	}
-	return nil
-}
-
-func join[T ~string](words []T) string {
-	texts := make([]string, len(words))
-	for i, w := range words {
-		texts[i] = string(w)
-	}
-	return strings.Join(texts, ", ")
 }

@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -38,8 +37,6 @@ const (
 	storeOff     = "off"
 )
 
-var storeTypes = []string{storeMemory, storeStorage, storeOff}
-
 // runningResponses are the responses that are being made. A reload keeps them.
 var runningResponses = objects.NewRunning()
 
@@ -55,12 +52,10 @@ func (pooledMemory) Destruct() error { return nil }
 
 // complete sets the defaults of the type and checks the values.
 func (s *ResponseStore) complete() error {
-	if s.Type == "" {
-		s.Type = storeMemory
+	if err := s.kind().complete(); err != nil {
+		return err
 	}
 	switch {
-	case !slices.Contains(storeTypes, s.Type):
-		return fmt.Errorf("must be one of %s, not %q", join(storeTypes), s.Type)
 	case s.Size != 0 && s.Type != storeMemory:
 		return fmt.Errorf("only %s has a size", storeMemory)
 	case s.Count != 0 && s.Type != storeStorage:
@@ -69,6 +64,11 @@ func (s *ResponseStore) complete() error {
 		return fmt.Errorf("%s has no age", storeOff)
 	}
 	return completeOptions(s.options())
+}
+
+// kind is the option of the type alone.
+func (s *ResponseStore) kind() option {
+	return oneOf("response_store", &s.Type, storeMemory, storeMemory, storeStorage, storeOff)
 }
 
 // options returns the limits of the type, with their defaults.
@@ -118,20 +118,9 @@ func (s *ResponseStore) open(ctx caddy.Context) (store responsestore.Store, rele
 //	response_store storage [<age> [<count>]]
 //	response_store off
 func (s *ResponseStore) parse(d *caddyfile.Dispenser) error {
-	if !d.Args(&s.Type) {
-		return d.ArgErr()
+	if d.NextArg() {
+		s.Type = d.Val() // which limits may follow depends on it
+		d.Prev()
 	}
-	if err := isOneOf(d, s.Type, storeTypes); err != nil {
-		return err
-	}
-	for _, limit := range s.options() {
-		var arg string
-		if !d.Args(&arg) {
-			return nil
-		}
-		if err := limit.word(d, arg); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.kind().then(s.options()...).parse(d)
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -166,12 +165,10 @@ func (h *Handler) accountOf(r *http.Request) string {
 	return usage.UserName(user + "@" + realm)
 }
 
-// parseRealm reads the name of the realm.
-func (h *Handler) parseRealm(d *caddyfile.Dispenser) error {
-	if !d.AllArgs(&h.Realm) {
-		return d.ArgErr()
-	}
-	return checkRealm(h.Realm)
+// readRealm reads the name of the realm.
+func (h *Handler) readRealm(arg string) error {
+	h.Realm = arg
+	return checkRealm(arg)
 }
 
 // checkRealm refuses names with which two users could get the same account, and names that

@@ -91,13 +91,13 @@ func TestToolDefaults(t *testing.T) {
 
 func TestRefusedToolOptions(t *testing.T) {
 	for config, want := range map[string]string{
-		`{"output_mode":"xml"}`:               "output_mode: must be one of auto, openai-json, obsidian-xml, not",
-		`{"stop_after_tools":"last"}`:         "stop_after_tools: must be one of off, first, burst, not",
+		`{"output_mode":"xml"}`:               `output_mode: "xml" must be one of auto, openai-json, obsidian-xml`,
+		`{"stop_after_tools":"last"}`:         `stop_after_tools: "last" must be one of off, first, burst`,
 		`{"stop_after_tools_grace":-1}`:       "stop_after_tools_grace: must not be negative",
 		`{"suppress_tail_after_tools":"off"}`: "suppress_tail_after_tools",
-		`{"textual_tools":"yes"}`:             "textual_tools: must be one of auto, on, off, not",
+		`{"textual_tools":"yes"}`:             `textual_tools: "yes" must be one of auto, on, off`,
 		`{"tool_block_max":-1}`:               "tool_block_max: must not be negative",
-		`{"xml_escape":"html"}`:               "xml_escape: must be one of literal, entities, not",
+		`{"xml_escape":"html"}`:               `xml_escape: "html" must be one of literal, entities`,
 	} {
 		if err := refused(t, config); !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is refused with %q; want %q", config, err, want)
