@@ -25,35 +25,26 @@ func misspelt(path string) (route, bool) {
 	if meant == path {
 		return route{}, false
 	}
-	found, ok := routes[meant]
-	if !ok && strings.HasPrefix(meant, responsePrefix) {
-		found, ok = responseRouteOf(meant)
-	}
-	if !ok {
-		return route{}, false
-	}
+	found, ok := exactly(meant)
 	serve := found.serve
-	found.serve = func(h *Handler, w http.ResponseWriter, r *http.Request) {
+	found.serve = func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 		r.URL.Path, r.URL.RawPath = meant, ""
-		serve(h, w, r)
+		serve(h, w, r, args)
 	}
-	return found, true
+	return found, ok
 }
 
 // signpost answers the paths that nobody on the site answers. It needs no key, since it
 // contains nothing but what every caller knows.
-var signpost = route{name: "unknown", open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request) {
+var signpost = route{name: "unknown", open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
 
 // baseURL returns the base URL by which the client of a request reaches the API.
 func baseURL(r *http.Request) string {
 	scheme := "https://"
-	if r.TLS == nil {
+	if r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "https" {
 		scheme = "http://"
-	}
-	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded == "https" {
-		scheme = "https://"
 	}
 	return scheme + r.Host + "/v1"
 }

@@ -20,98 +20,67 @@ type route struct {
 	name    string   // in the metrics; empty: requests are not counted
 	methods []string // the first one is the canonical method; nil: any
 	open    bool     // needs neither a key nor an allowed host: probes have none
-	serve   func(*Handler, http.ResponseWriter, *http.Request)
-	socket  bool // WebSockets are served as well
+	socket  bool     // WebSockets are served as well
+	serve   func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
+	args    []string // the parts of the path that stand for * in the pattern
 }
 
-const (
-	// modelPrefix precedes a model's id, which may contain slashes.
-	modelPrefix = "/v1/models/"
-	// responsePrefix precedes a response's id.
-	responsePrefix = "/v1/responses/"
-	// conversationPrefix precedes a conversation's id.
-	conversationPrefix = "/v1/conversations/"
-)
+// modelPrefix precedes a model's id, which may contain slashes.
+const modelPrefix = "/v1/models/"
 
 var (
 	readMethods  = []string{http.MethodGet, http.MethodHead}
 	writeMethods = []string{http.MethodPost}
 
+	// routes are the routes by their paths, in which * stands for a part that is not empty.
 	routes = map[string]route{
-		"/v1/responses/input_tokens": {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).InputTokens)},
-		"/v1/responses/compact":      {name: "responses", methods: writeMethods, serve: byGateway((*gateway.Gateway).Compact)},
-		"/v1/chat/completions":       {name: "chat", methods: writeMethods, serve: byGateway((*gateway.Gateway).Chat)},
-		"/v1/responses":              {name: "responses", methods: writeMethods, socket: true, serve: byGateway((*gateway.Gateway).Responses)},
-		"/v1/completions":            {name: "completions", methods: writeMethods, serve: byGateway((*gateway.Gateway).Completions)},
-		"/v1/conversations":          {name: "conversations", methods: writeMethods, serve: byGateway((*gateway.Gateway).CreateConversation)},
-		"/v1/models":                 {name: "models", methods: readMethods, serve: byGateway((*gateway.Gateway).Models)},
-		"/v1/usage":                  {name: "usage", methods: readMethods, serve: (*Handler).serveUsage},
-		"/v1/usage/raw":              {name: "usage", methods: readMethods, serve: (*Handler).serveRawUsage},
-		"/healthz":                   {methods: readMethods, open: true, serve: byGateway((*gateway.Gateway).Health)},
-		"/readyz":                    {methods: readMethods, open: true, serve: byGateway((*gateway.Gateway).Ready)},
+		"/v1/chat/completions": {name: "chat", methods: writeMethods, serve: plain((*gateway.Gateway).Chat)},
+		"/v1/completions":      {name: "completions", methods: writeMethods, serve: plain((*gateway.Gateway).Completions)},
+
+		"/v1/responses":               {name: "responses", methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
+		"/v1/responses/input_tokens":  {name: "responses", methods: writeMethods, serve: plain((*gateway.Gateway).InputTokens)},
+		"/v1/responses/compact":       {name: "responses", methods: writeMethods, serve: plain((*gateway.Gateway).Compact)},
+		"/v1/responses/*":             {name: "responses", methods: readAnd(http.MethodDelete), serve: withID((*gateway.Gateway).Response)},
+		"/v1/responses/*/input_items": {name: "responses", methods: readMethods, serve: withID((*gateway.Gateway).InputItems)},
+		"/v1/responses/*/cancel":      {name: "responses", methods: writeMethods, serve: withID((*gateway.Gateway).CancelResponse)},
+
+		"/v1/conversations":         {name: "conversations", methods: writeMethods, serve: plain((*gateway.Gateway).CreateConversation)},
+		"/v1/conversations/*":       {name: "conversations", methods: readAnd(http.MethodPost, http.MethodDelete), serve: withID((*gateway.Gateway).Conversation)},
+		"/v1/conversations/*/items": {name: "conversations", methods: readAnd(http.MethodPost), serve: withID((*gateway.Gateway).ConversationItems)},
+		"/v1/conversations/*/items/*": {name: "conversations", methods: readAnd(http.MethodDelete), serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
+			h.gateway.ConversationItem(w, r, args[0], args[1])
+		}},
+
+		"/v1/models":    {name: "models", methods: readMethods, serve: plain((*gateway.Gateway).Models)},
+		"/v1/usage":     {name: "usage", methods: readMethods, serve: (*Handler).serveUsage},
+		"/v1/usage/raw": {name: "usage", methods: readMethods, serve: (*Handler).serveRawUsage},
+		"/healthz":      {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Health)},
+		"/readyz":       {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Ready)},
 	}
-	modelRoute = route{name: "models", methods: readMethods, serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
-		h.gateway.Model(w, r, strings.TrimPrefix(r.URL.Path, modelPrefix))
-	}}
-	unknownRoute = route{name: "unknown", serve: func(_ *Handler, w http.ResponseWriter, r *http.Request) {
+	modelRoute   = route{name: "models", methods: readMethods, serve: withID((*gateway.Gateway).Model)}
+	unknownRoute = route{name: "unknown", serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 		refuse(w, r, apierror.NotFound(r.Method, r.URL.Path))
 	}}
 )
 
-// responseRoutes are the routes of one response, by the path after its id.
-var responseRoutes = map[string]struct {
-	methods []string
-	serve   func(*gateway.Gateway, http.ResponseWriter, *http.Request, string)
-}{
-	"":             {[]string{http.MethodGet, http.MethodHead, http.MethodDelete}, (*gateway.Gateway).Response},
-	"/input_items": {readMethods, (*gateway.Gateway).InputItems},
-	"/cancel":      {writeMethods, (*gateway.Gateway).CancelResponse},
+func readAnd(methods ...string) []string { return append(readMethods[:2:2], methods...) }
+
+// plain returns the handler of a route that the gateway serves.
+func plain(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
+	return func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) { serve(h.gateway, w, r) }
 }
 
-// conversationRouteOf returns the route of a path of one conversation.
-func conversationRouteOf(path string) (route, bool) {
-	rest, ok := strings.CutPrefix(path, conversationPrefix)
-	parts := strings.Split(rest, "/")
-	if !ok || parts[0] == "" || len(parts) > 3 || len(parts) > 1 && parts[1] != "items" || len(parts) == 3 && parts[2] == "" {
-		return route{}, false
+// withID returns the handler of a route with an id that the gateway serves.
+func withID(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request, string)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
+	return func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
+		serve(h.gateway, w, r, args[0])
 	}
-	rt := route{name: "conversations", methods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}}
-	switch len(parts) {
-	case 1:
-		rt.serve = func(h *Handler, w http.ResponseWriter, r *http.Request) { h.gateway.Conversation(w, r, parts[0]) }
-	case 2:
-		rt.methods = []string{http.MethodGet, http.MethodHead, http.MethodPost}
-		rt.serve = func(h *Handler, w http.ResponseWriter, r *http.Request) { h.gateway.ConversationItems(w, r, parts[0]) }
-	case 3:
-		rt.methods = []string{http.MethodGet, http.MethodHead, http.MethodDelete}
-		rt.serve = func(h *Handler, w http.ResponseWriter, r *http.Request) {
-			h.gateway.ConversationItem(w, r, parts[0], parts[2])
-		}
-	}
-	return rt, true
-}
-
-// byGateway returns the handler of a route that the gateway serves.
-func byGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request) {
-	return func(h *Handler, w http.ResponseWriter, r *http.Request) { serve(h.gateway, w, r) }
 }
 
 // routeOf returns the route of a path, and false if the path is not the API's.
 func routeOf(path string) (route, bool) {
-	if r, ok := routes[path]; ok {
-		return r, true
-	}
-	if len(path) > len(modelPrefix) && strings.HasPrefix(path, modelPrefix) {
-		return modelRoute, true
-	}
-	if r, ok := responseRouteOf(path); ok {
-		return r, true
-	}
-	if r, ok := conversationRouteOf(path); ok {
-		return r, true
-	}
-	if !strings.HasPrefix(path, "/v1/") {
-		return route{}, false
+	if r, ok := exactly(path); ok || !strings.HasPrefix(path, "/v1/") {
+		return r, ok
 	}
 	if r, ok := misspelt(path); ok {
 		return r, true
@@ -119,23 +88,38 @@ func routeOf(path string) (route, bool) {
 	return unknownRoute, true
 }
 
-// responseRouteOf returns the route of a path of one response.
-func responseRouteOf(path string) (route, bool) {
-	rest, ok := strings.CutPrefix(path, responsePrefix)
-	if !ok {
-		return route{}, false
+// exactly returns the route of a path, and false if there is none.
+func exactly(path string) (route, bool) {
+	if found, ok := routes[path]; ok {
+		return found, true
 	}
-	id, action := rest, ""
-	if slash := strings.IndexByte(rest, '/'); slash >= 0 {
-		id, action = rest[:slash], rest[slash:]
+	if id, ok := strings.CutPrefix(path, modelPrefix); ok && id != "" {
+		found := modelRoute
+		found.args = []string{id}
+		return found, true
 	}
-	found, ok := responseRoutes[action]
-	if !ok || id == "" {
-		return route{}, false
+	for pattern, found := range routes {
+		if args, ok := match(pattern, path); ok {
+			found.args = args
+			return found, true
+		}
 	}
-	return route{name: "responses", methods: found.methods, serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
-		found.serve(h.gateway, w, r, id)
-	}}, true
+	return route{}, false
+}
+
+// match returns the parts of a path that stand for * in a pattern, and false if it does not
+// match.
+func match(pattern, path string) (args []string, ok bool) {
+	before, after, wild := strings.Cut(pattern, "*")
+	rest, ok := strings.CutPrefix(path, before)
+	if !ok || !wild {
+		return nil, ok && rest == ""
+	}
+	part, _, _ := strings.Cut(rest, "/")
+	if args, ok = match(after, rest[len(part):]); !ok || part == "" {
+		return nil, false
+	}
+	return append([]string{part}, args...), true
 }
 
 // serve checks the origin, the key, the host and the method, in this order and before
@@ -168,7 +152,7 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	case len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method):
 		refuse(w, r, apierror.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
 	default:
-		rt.serve(h, w, r)
+		rt.serve(h, w, r, rt.args)
 	}
 }
 
@@ -204,7 +188,7 @@ func setRequestID(w http.ResponseWriter, r *http.Request) {
 
 // responsesSocket is the route of WebSockets at /v1/responses. Its requests are counted one
 // by one.
-var responsesSocket = route{serve: func(h *Handler, w http.ResponseWriter, r *http.Request) {
+var responsesSocket = route{serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	if h.forgedHandshake(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
 		return
@@ -240,27 +224,25 @@ const (
 // pageRouteOf returns the route of a path of the page. The page itself needs no key: it
 // has nothing but the files of this module. What it shows does.
 func pageRouteOf(path string) (route, bool) {
-	name, ok := strings.CutPrefix(path, pagePrefix)
-	switch {
-	case path == strings.TrimSuffix(pagePrefix, "/"):
-		return route{methods: readMethods, open: true, serve: func(_ *Handler, w http.ResponseWriter, _ *http.Request) {
-			// It is relative, since a prefix may have been stripped from the path.
-			w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
-			w.WriteHeader(http.StatusPermanentRedirect)
-		}}, true
-	case path == pageStatus:
+	if path == pageStatus {
 		return route{methods: readMethods, serve: (*Handler).servePageStatus}, true
-	case ok && page.Has(name):
-		return route{methods: readMethods, open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request) {
-			page.Serve(w, r, name)
-		}}, true
 	}
-	return route{}, false
+	name, ok := strings.CutPrefix(path, pagePrefix)
+	toPage := path+"/" == pagePrefix
+	return route{methods: readMethods, open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+		if !toPage {
+			page.Serve(w, r, name)
+			return
+		}
+		// It is relative, since a prefix may have been stripped from the path.
+		w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
+		w.WriteHeader(http.StatusPermanentRedirect)
+	}}, toPage || ok && page.Has(name)
 }
 
 // servePageStatus answers with the state of this handler's app-servers, as far as every
 // caller of the API may know it, and with the requests whose usage the caller may see.
-func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
 	var all []*process
 	for _, m := range h.pool.members {
 		if p := m.current(); p != nil {

@@ -80,7 +80,7 @@ const (
 
 // serveUsage answers with the account of the caller, or with all accounts, and with the
 // limits of the plan.
-func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	body := struct {
 		usage.Account
 		RateLimits []rateLimits `json:"rate_limits"` // those that are known
@@ -95,7 +95,7 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveRawUsage answers with the last turns of the caller, or of all users.
-func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	if h.Usage == usageAll {
 		writeJSON(w, book.AllRaw())
 		return
