@@ -160,19 +160,19 @@ func (w *loginWatch) report(all []*process) {
 	if !now.ResetsAt.IsZero() {
 		resets = now.ResetsAt.UTC().Format(time.RFC3339)
 	}
+	reason := loginReason(now)
 	first.post(change{event: &event{eventLogin, map[string]any{
-		"state": string(now.State), "before": string(before.State), "reason": loginReason(now), "resets_at": resets,
+		"state": string(now.State), "before": string(before.State), "reason": reason, "resets_at": resets,
 	}}})
-	attrs := []slog.Attr{slog.String("app_server", first.id), slog.String("state", string(now.State)), slog.String("before", string(before.State))}
-	level := slog.LevelInfo
+	level, attrs := slog.LevelInfo, []any{"app_server", first.id, "state", now.State, "before", before.State}
 	switch now.State {
 	case loginstate.Spent:
-		level, attrs = slog.LevelWarn, append(attrs, slog.String("reason", loginReason(now)), slog.String("resets_at", resets))
+		level, attrs = slog.LevelWarn, append(attrs, "reason", reason, "resets_at", resets)
 	case loginstate.SignedOut:
 		home, _ := first.creator.cfg.OperatorHome() // without it the id says where
-		level, attrs = slog.LevelError, append(attrs, slog.String("reason", loginReason(now)), slog.String("codex_home", home))
+		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", home)
 	}
-	first.logger().LogAttrs(context.Background(), level, "the login of the codex app-server has changed", attrs...)
+	first.logger().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }
 
 // loginReason says why a login rests, in words of this server: those of the provider may

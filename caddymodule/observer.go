@@ -222,18 +222,11 @@ const (
 	attrError     = attribute.Key("error.type")
 )
 
-// recording returns the span that Caddy's tracing has begun for a request, and false if
-// the request is not traced.
-func recording(ctx context.Context) (trace.Span, bool) {
-	span := trace.SpanFromContext(ctx)
-	return span, span.IsRecording()
-}
-
 // traceTurns describes the turns of a request in its span. Nothing of what was said is in
 // it. The span of a background response has ended before.
 func traceTurns(ctx context.Context, turns []gateway.Record) {
-	span, ok := recording(ctx)
-	if !ok || len(turns) == 0 {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() || len(turns) == 0 {
 		return
 	}
 	var input, output, cached, reasoning int64
@@ -262,10 +255,7 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 // traceFailure names the error of a request in its span. That of the server also fails the
 // span, which the status of a stream that has begun would not.
 func traceFailure(ctx context.Context, e *apierror.Error) {
-	span, ok := recording(ctx)
-	if !ok {
-		return
-	}
+	span := trace.SpanFromContext(ctx) // without tracing it records nothing
 	span.SetAttributes(attrError.String(e.Code.Label()))
 	if e.Status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, e.Code.Label())

@@ -57,15 +57,18 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	if _, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); !ok || name == "" {
 		return false // the matchers need a request from Caddy
 	}
-	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil {
-		h.find(handler, server)
-	}
+	h.find(handler, r)
 	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(m *caddyhttp.MatchHost) bool { return m.Match(r) })
 }
 
-// find finds the routes that lead to the handler, which belongs to one server.
-func (h *hosts) find(handler *Handler, server *caddyhttp.Server) {
-	h.once.Do(func() { h.sites = siteHosts(server, handler) })
+// find returns the server of a request, and finds its routes that lead to the handler, which
+// belongs to one server. It returns nil for a request that does not come from Caddy.
+func (h *hosts) find(handler *Handler, r *http.Request) *caddyhttp.Server {
+	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if server != nil {
+		h.once.Do(func() { h.sites = siteHosts(server, handler) })
+	}
+	return server
 }
 
 // hostName returns the name in a Host header in lower case, without the port, the
@@ -81,10 +84,7 @@ func hostName(host string) string {
 // siteHosts returns the host matchers of the routes of a server that lead to a handler.
 func siteHosts(server *caddyhttp.Server, handler *Handler) []*caddyhttp.MatchHost {
 	s := &siteSearch{server: server, handler: handler, invoked: make(map[string]bool)}
-	s.search(server.Routes)
-	if server.Errors != nil {
-		s.search(server.Errors.Routes)
-	}
+	s.search(server.Routes, server.Errors)
 	return s.found
 }
 
@@ -98,33 +98,26 @@ type siteSearch struct {
 
 // search collects the host matchers of the routes that lead to the handler, and reports
 // whether there is such a route.
-func (s *siteSearch) search(routes caddyhttp.RouteList) (leads bool) {
+func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPErrorConfig) (leads bool) {
 	for _, route := range routes {
-		if s.route(&route) {
-			leads = true
+		routeLeads := false
+		for _, handler := range route.Handlers {
+			routeLeads = s.leads(handler) || routeLeads
 		}
-	}
-	return leads
-}
-
-// route is search for one route.
-func (s *siteSearch) route(route *caddyhttp.Route) (leads bool) {
-	for _, handler := range route.Handlers {
-		if s.leads(handler) {
-			leads = true
+		if !routeLeads {
+			continue
 		}
-	}
-	if !leads {
-		return false
-	}
-	for _, set := range route.MatcherSets {
-		for _, matcher := range set {
+		leads = true
+		for _, matcher := range slices.Concat(route.MatcherSets...) {
 			if m, ok := matcher.(*caddyhttp.MatchHost); ok {
 				s.found = append(s.found, m)
 			}
 		}
 	}
-	return true
+	if onError != nil {
+		leads = s.search(onError.Routes, nil) || leads
+	}
+	return leads
 }
 
 // leads reports whether handler is the one that is searched for, or has routes that lead
@@ -134,13 +127,12 @@ func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 	case *Handler:
 		return h == s.handler
 	case *caddyhttp.Subroute:
-		leads := s.search(h.Routes)
-		return h.Errors != nil && s.search(h.Errors.Routes) || leads
+		return s.search(h.Routes, h.Errors)
 	case *caddyhttp.Invoke:
 		route := s.server.NamedRoutes[h.Name]
 		if _, known := s.invoked[h.Name]; !known && route != nil {
 			s.invoked[h.Name] = false // a route may invoke itself
-			s.invoked[h.Name] = s.route(route)
+			s.invoked[h.Name] = s.search(caddyhttp.RouteList{*route}, nil)
 		}
 		return s.invoked[h.Name]
 	}
@@ -198,11 +190,10 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 // of HTTP or HTTPS; or else by the address of the server. It returns "" for a request that
 // does not come from Caddy.
 func (h *hosts) site(handler *Handler, r *http.Request) string {
-	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok || server == nil {
+	server := h.find(handler, r)
+	if server == nil {
 		return ""
 	}
-	h.find(handler, server)
 	address := ""
 	if len(server.Listen) > 0 {
 		address = server.Listen[0]

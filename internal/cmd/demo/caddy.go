@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,26 +23,64 @@ import (
 	_ "github.com/caddy-codex/caddy-codex/caddymodule"
 )
 
+// loopback returns the loopback addresses on which a port is free.
+func loopback(port int) (addresses []string, err error) {
+	if port < 1 || port > 65535 {
+		return nil, fmt.Errorf("there is no port %d: choose one with make run PORT=8080", port)
+	}
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		// Caddy would share the port with another process, which would get half of the requests.
+		socket, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			return nil, fmt.Errorf("port %d is in use: end what uses it, or choose another one with make run PORT=%d", port, port%65535+1)
+		case errors.Is(err, syscall.EACCES):
+			return nil, fmt.Errorf("port %d needs more rights than you have: choose another one with make run PORT=8080", port)
+		case err != nil && address == "::1":
+			continue // a machine without IPv6
+		case err != nil:
+			return nil, fmt.Errorf("listening: %w", err)
+		}
+		_ = socket.Close()
+		addresses = append(addresses, address)
+	}
+	return addresses, nil
+}
+
 // caddyfile returns the configuration of the demo. Without a home, Codex uses that of the
-// user. There is no api_key, but the listeners are those of loopback addresses.
-func caddyfile(listeners []listener, codex, home, data string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "{\n\tadmin off\n\tpersist_config off\n\tgrace_period 3s\n\tstorage file_system %q\n", data)
-	b.WriteString("\tlog {\n\t\tlevel ERROR\n\t\tformat console\n\t}\n}\n")
-	b.WriteString("http:// {\n\tbind")
-	for _, l := range listeners {
-		fmt.Fprintf(&b, " fd/%d", l.file.Fd())
-	}
-	fmt.Fprintf(&b, "\n\tcodex {\n\t\tpage on\n\t\tusage all\n\t\tdrain_timeout 2s\n\t\tapp_server %q app-server {\n", codex)
+// user. There is no api_key, but the addresses are those of this machine.
+func caddyfile(addresses []string, port int, codex, home, data string) string {
 	if home != "" {
-		fmt.Fprintf(&b, "\t\t\thome %q\n", home)
+		home = fmt.Sprintf("home %q", home)
 	}
-	b.WriteString("\t\t}\n\t}\n\tredir / /codex/\n\trespond \"The API is below /v1.\" 404\n}\n")
-	return b.String()
+	return fmt.Sprintf(`{
+	admin off
+	persist_config off
+	grace_period 3s
+	storage file_system %q
+	log {
+		level ERROR
+		format console
+	}
+}
+http://:%d {
+	bind %s
+	codex {
+		page on
+		usage all
+		drain_timeout 2s
+		app_server %q app-server {
+			%s
+		}
+	}
+	redir / /codex/
+	respond "The API is below /v1." 404
+}
+`, data, port, strings.Join(addresses, " "), codex, home)
 }
 
 // start starts Caddy in this process. From now on Caddy handles the signals that end it.
-func start(listeners []listener, config string) error {
+func start(config string) error {
 	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), nil)
 	if err != nil {
 		return fmt.Errorf("adapting the demo's configuration: %w", err)
@@ -48,10 +88,6 @@ func start(listeners []listener, config string) error {
 	caddy.TrapSignals()
 	if err := caddy.Load(adapted, true); err != nil {
 		return fmt.Errorf("starting Caddy: %w", err)
-	}
-	// Caddy has copies of its own.
-	for _, l := range listeners {
-		l.close()
 	}
 	return nil
 }
@@ -103,12 +139,12 @@ const stopWait = 20 * time.Second
 
 // stopCaddy makes Caddy exit with its own handler of SIGTERM, if no signal did, and ends
 // the process. A failure is printed first.
-func stopCaddy(f folder, failure error) error {
+func stopCaddy(folder string, failure error) error {
 	if failure != nil {
 		fmt.Fprintln(os.Stderr, "make run:", failure)
 	}
 	caddy.OnExit(func(context.Context) {
-		f.remove()
+		_ = os.RemoveAll(folder)
 		if failure != nil {
 			os.Exit(1)
 		}
@@ -121,6 +157,6 @@ func stopCaddy(f folder, failure error) error {
 		return err
 	}
 	time.Sleep(stopWait)
-	f.remove()
+	_ = os.RemoveAll(folder)
 	return errors.New("the Caddy before did not end in time")
 }

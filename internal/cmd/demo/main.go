@@ -8,8 +8,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // options are the command's flags.
@@ -43,7 +49,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	listeners, err := listen(o.port)
+	addresses, err := loopback(o.port)
 	if err != nil {
 		return err
 	}
@@ -51,15 +57,19 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer folder.remove()
-	model, err := chooseModel(ctx, codex, folder.path("codex"))
+	defer os.RemoveAll(folder)
+	home, closeModel, err := chooseModel(ctx, codex, filepath.Join(folder, "codex"))
 	if err != nil {
 		return err
 	}
-	defer model.close()
+	defer closeModel()
 	began := time.Unix(o.began, 0)
-	stage(began, model.note)
-	if err := start(listeners, caddyfile(listeners, codex, model.home, folder.path("data"))); err != nil {
+	if home == "" {
+		stage(began, "your own Codex login answers")
+	} else {
+		stage(began, "there is no Codex login: the built-in demo model answers (`codex login` is for a real one)")
+	}
+	if err := start(caddyfile(addresses, o.port, codex, home, filepath.Join(folder, "data"))); err != nil {
 		return err
 	}
 	// From here on Caddy ends the process.
@@ -68,7 +78,7 @@ func run(ctx context.Context, o options) error {
 	}
 	if ctx.Err() == nil {
 		stage(began, "ready")
-		fmt.Print(welcome(o.port))
+		fmt.Printf(welcome, o.port)
 	}
 	<-ctx.Done()
 	return stopCaddy(folder, nil)
@@ -79,13 +89,80 @@ func stage(began time.Time, text string) {
 	fmt.Printf("[%3.0f s] %s\n", time.Since(began).Seconds(), text)
 }
 
-// welcome says what a person can do now.
-func welcome(port int) string {
-	return fmt.Sprintf(`
+// welcome says what a person can do now, with the port.
+const welcome = `
   playground  http://localhost:%[1]d/codex/
   the API     http://localhost:%[1]d/v1
   a try       curl http://localhost:%[1]d/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}'
 
 Ctrl-C ends it.
-`, port)
+`
+
+// newFolder makes the demo's own directory below dir, for all that Caddy and Codex would
+// otherwise write to those of the user. What a demo that was killed has left in it is
+// removed: only one demo at a time has its port.
+func newFolder(dir string, port int) (string, error) {
+	folder, err := filepath.Abs(filepath.Join(dir, fmt.Sprintf("demo-%d", port)))
+	if err != nil {
+		return "", err
+	}
+	_ = os.RemoveAll(folder) // what cannot be removed does not matter
+	data := filepath.Join(folder, "data")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return "", err
+	}
+	// Caddy keeps its instance's id and its locks there.
+	for _, name := range []string{"XDG_DATA_HOME", "XDG_CONFIG_HOME"} {
+		if err := os.Setenv(name, data); err != nil {
+			return "", err
+		}
+	}
+	return folder, nil
+}
+
+// loginTimeout bounds codex login status.
+const loginTimeout = 20 * time.Second
+
+// chooseModel chooses the model that answers: the user's own with a login, as codex knows
+// it, with no home; else the scripted model, for which a CODEX_HOME is written.
+func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
+	defer cancel()
+	if exec.CommandContext(ctx, codex, "login", "status").Run() == nil {
+		return "", func() {}, nil
+	}
+	// The delay lets a person see that the answer is streamed.
+	server, err := scriptedmodel.Listen(scriptedmodel.Options{Delay: 15 * time.Millisecond})
+	if err != nil {
+		return "", nil, err
+	}
+	if err := codexhome.Write(home, server.URL, codexhome.Options{}); err != nil {
+		server.Close()
+		return "", nil, err
+	}
+	return home, server.Close, nil
+}
+
+// untilEnd returns a context that ends on Ctrl-C, SIGTERM, a closed terminal (unless
+// nohup has this process ignore that), or the end of the parent: a make that is killed
+// cannot pass a signal on.
+func untilEnd(parent int) (context.Context, context.CancelFunc) {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	signalled, stop := signal.NotifyContext(context.Background(), signals...)
+	ctx, cancel := context.WithCancel(signalled)
+	go func() {
+		defer cancel()
+		tick := time.NewTicker(250 * time.Millisecond)
+		defer tick.Stop()
+		for os.Getppid() == parent && signalled.Err() == nil {
+			select {
+			case <-signalled.Done():
+			case <-tick.C:
+			}
+		}
+	}()
+	return ctx, stop
 }
