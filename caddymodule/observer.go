@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
@@ -229,13 +230,10 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 	if !span.IsRecording() || len(turns) == 0 {
 		return
 	}
-	var input, output, cached, reasoning int64
+	var used codexrpc.Usage
 	var finish []string
 	for _, r := range turns {
-		input += r.Usage.InputTokens
-		output += r.Usage.OutputTokens
-		cached += r.Usage.CachedInputTokens
-		reasoning += r.Usage.ReasoningOutputTokens
+		used = used.Add(r.Usage)
 		if r.Finish != "" {
 			finish = append(finish, string(r.Finish))
 		}
@@ -245,7 +243,8 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 		attrOperation.String(operation), attrProvider.String(provider),
 		attrModel.String(logged(first.Model)), attrCodex.String(logged(first.CodexModel)),
 		attrFinish.StringSlice(finish),
-		attrInput.Int64(input), attrOutput.Int64(output), attrCached.Int64(cached), attrReasoning.Int64(reasoning),
+		attrInput.Int64(used.InputTokens), attrOutput.Int64(used.OutputTokens),
+		attrCached.Int64(used.CachedInputTokens), attrReasoning.Int64(used.ReasoningOutputTokens),
 	)
 	if len(turns) > 1 {
 		span.SetAttributes(attrChoices.Int(len(turns)))

@@ -36,7 +36,7 @@ func TestAccounts(t *testing.T) {
 	b.TurnEnded(record("bob", "3"))
 
 	alice := b.Account("alice")
-	if alice.Requests != 2 || alice.Errors != 1 || alice.Tokens != (Tokens{20, 10, 30, 6, 2, 4}) {
+	if alice.Requests != 2 || alice.Errors != 1 || alice.Tokens != (Tokens{30, 20, 6, 2, 10, 4}) {
 		t.Errorf("%+v", alice)
 	}
 	if alice.ToolCalls != (ToolCalls{4, 2, 2, 6}) {
@@ -52,7 +52,7 @@ func TestAccounts(t *testing.T) {
 	choice := record("alice", "2")
 	choice.Choice = 1
 	b.TurnEnded(choice)
-	if more := b.Account("alice"); more.Requests != 2 || more.Tokens.Prompt != 30 {
+	if more := b.Account("alice"); more.Requests != 2 || more.Tokens.InputTokens != 30 {
 		t.Errorf("a second choice: %+v", more)
 	}
 	if nobody := b.Account("nobody"); nobody.Requests != 0 || nobody.Object != "usage" {
@@ -113,7 +113,7 @@ func TestAll(t *testing.T) {
 		b.TurnEnded(record(user, user))
 	}
 	all := b.All()
-	if all.Requests != 3 || all.Tokens.Prompt != 30 || all.ToolCalls.Total != 6 || all.ToolBufferMetrics.ByReason["nested"] != 3 {
+	if all.Requests != 3 || all.Tokens.InputTokens != 30 || all.ToolCalls.Total != 6 || all.ToolBufferMetrics.ByReason["nested"] != 3 {
 		t.Errorf("%+v", all)
 	}
 	if len(all.ByUser) != 2 || all.ByUser[0].User != "alice" || all.ByUser[1].Requests != 2 {

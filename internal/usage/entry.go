@@ -40,7 +40,7 @@ func newEntry(r gateway.Record) Entry {
 		Code:        name(string(r.Code)),
 		Duration:    r.Duration.Seconds(),
 		FirstOutput: r.FirstOutput.Seconds(),
-		Tokens:      tokensOf(r),
+		Tokens:      Tokens(r.Usage),
 		Calls:       r.Tools.Calls,
 		Truncated:   r.Tools.Truncated,
 	}

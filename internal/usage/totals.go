@@ -3,6 +3,7 @@ package usage
 import (
 	"maps"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
@@ -16,7 +17,7 @@ type Totals struct {
 // totalsOf returns the totals of one turn. Of several choices only the first
 // counts as a request.
 func totalsOf(r gateway.Record) Totals {
-	t := Totals{Tokens: tokensOf(r)}
+	t := Totals{Tokens: Tokens(r.Usage)}
 	if r.Choice == 0 {
 		t.Requests = 1
 		if r.Status >= 400 {
@@ -29,37 +30,18 @@ func totalsOf(r gateway.Record) Totals {
 func (t *Totals) add(u Totals) {
 	t.Requests += u.Requests
 	t.Errors += u.Errors
-	t.Tokens.add(u.Tokens)
+	t.Tokens = Tokens(codexrpc.Usage(t.Tokens).Add(codexrpc.Usage(u.Tokens)))
 }
 
-// Tokens are token counts as in OpenAI's CompletionUsage.
+// Tokens are token counts as in OpenAI's CompletionUsage. The fields are those of
+// [codexrpc.Usage].
 type Tokens struct {
-	Prompt     int64 `json:"prompt_tokens"`
-	Completion int64 `json:"completion_tokens"`
-	Total      int64 `json:"total_tokens"`
-	Cached     int64 `json:"cached_tokens"`      // part of Prompt
-	CacheWrite int64 `json:"cache_write_tokens"` // part of Prompt
-	Reasoning  int64 `json:"reasoning_tokens"`   // part of Completion
-}
-
-func tokensOf(r gateway.Record) Tokens {
-	return Tokens{
-		Prompt:     r.Usage.InputTokens,
-		Completion: r.Usage.OutputTokens,
-		Total:      r.Usage.TotalTokens,
-		Cached:     r.Usage.CachedInputTokens,
-		CacheWrite: r.Usage.CacheWriteInputTokens,
-		Reasoning:  r.Usage.ReasoningOutputTokens,
-	}
-}
-
-func (t *Tokens) add(u Tokens) {
-	t.Prompt += u.Prompt
-	t.Completion += u.Completion
-	t.Total += u.Total
-	t.Cached += u.Cached
-	t.CacheWrite += u.CacheWrite
-	t.Reasoning += u.Reasoning
+	TotalTokens           int64 `json:"total_tokens"`
+	InputTokens           int64 `json:"prompt_tokens"`
+	CachedInputTokens     int64 `json:"cached_tokens"`
+	CacheWriteInputTokens int64 `json:"cache_write_tokens"`
+	OutputTokens          int64 `json:"completion_tokens"`
+	ReasoningOutputTokens int64 `json:"reasoning_tokens"`
 }
 
 // ToolCalls counts the tool calls sent to clients.
@@ -96,11 +78,7 @@ type ToolBuffers struct {
 func toolBuffersOf(r gateway.Record) ToolBuffers {
 	b := ToolBuffers{Started: int64(r.Tools.Started), Flushed: int64(r.Tools.Flushed)}
 	for reason, n := range r.Tools.Aborted {
-		if b.ByReason == nil {
-			b.ByReason = make(map[string]int64)
-		}
-		b.Aborted += int64(n)
-		b.ByReason[string(reason)] += int64(n)
+		b.add(ToolBuffers{Aborted: int64(n), ByReason: map[string]int64{string(reason): int64(n)}})
 	}
 	return b
 }
