@@ -80,33 +80,15 @@ func statusesOf(ctx context.Context, all []*process) []status.AppServer {
 
 // statusOf asks the app-server for the limits of its plan, until ctx ends.
 func statusOf(ctx context.Context, p *process) status.AppServer {
-	s := p.Status()
 	one := status.AppServer{
-		ID:           p.id,
-		Home:         p.creator.cfg.Home,
-		Address:      s.Address,
-		State:        s.State.String(),
-		Since:        s.Since,
-		Reason:       s.Reason,
-		PID:          s.PID,
-		Version:      s.Version,
-		Restarts:     s.Restarts,
-		Replacements: s.Replacements,
-		Threads:      s.Threads,
-		Draining:     s.Draining,
-		Memory:       s.Memory,
-
-		Login:         loginStatusOf(p.login.Status(), p.rateLimits(ctx)),
-		Conversations: status.Conversations(p.conversations.Stats()),
+		ID: p.id, Home: p.creator.cfg.Home, Status: p.Status(),
+		Login: loginStatusOf(p.login.Status(), p.rateLimits(ctx)), Conversations: p.conversations.Stats(),
 	}
-	if len(p.creator.cfg.Command) > 0 && !s.Remote {
-		one.Program = filepath.Base(p.creator.cfg.Command[0])
+	if command := p.creator.cfg.Command; len(command) > 0 {
+		one.Program = filepath.Base(command[0])
 	}
-	if s.Strict {
+	if one.Strict {
 		one.Instructions = string(gateway.InstructionsAppend)
-	}
-	if !s.RetryAt.IsZero() {
-		one.RetryAt = &s.RetryAt
 	}
 	return one
 }

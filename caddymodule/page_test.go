@@ -57,8 +57,9 @@ func TestPublicStatus(t *testing.T) {
 	var all status.AppServer
 	at := time.Now()
 	value := reflect.ValueOf(&all).Elem()
-	for i := range value.NumField() {
-		switch f := value.Field(i); f.Kind() {
+	fields := reflect.VisibleFields(value.Type())
+	for _, field := range fields {
+		switch f := value.FieldByIndex(field.Index); f.Kind() {
 		case reflect.String:
 			f.SetString("x")
 		case reflect.Int, reflect.Int64:
@@ -70,10 +71,11 @@ func TestPublicStatus(t *testing.T) {
 		}
 	}
 	public := reflect.ValueOf(all.Public(""))
-	for i := range value.NumField() {
-		name := value.Type().Field(i).Name
-		if slices.Contains(private, name) != public.Field(i).IsZero() && !value.Field(i).IsZero() {
-			t.Errorf("%s: it is shown: %v", name, !public.Field(i).IsZero())
+	for _, field := range fields {
+		hidden := public.FieldByIndex(field.Index).IsZero() || field.Tag.Get("json") == "-"
+		private := slices.Contains(private, field.Name) || field.Tag.Get("json") == "-"
+		if private != hidden && !value.FieldByIndex(field.Index).IsZero() {
+			t.Errorf("%s: it is shown: %v", field.Name, !hidden)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -38,27 +39,41 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// Status is the state of a process with its details.
+// MarshalText implements [encoding.TextMarshaler].
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *State) UnmarshalText(name []byte) error {
+	i := slices.Index(stateNames[:], string(name))
+	if i < 0 {
+		return fmt.Errorf("there is no state %.20q", name)
+	}
+	*s = State(i)
+	return nil
+}
+
+// Status is the state of a process with its details. As JSON it has what its operator may
+// know.
 type Status struct {
-	State     State
-	Since     time.Time // when State began
-	Reason    string    // why the process is not ready, for its operator; empty when ready or never started
-	Remedy    string    // what to do about Reason, fit for everybody; empty when nothing is known to be wrong
-	Final     bool      // Reason stays until somebody acts on Remedy
-	SignedOut bool      // it has failed to start since nobody is signed in
-	RetryAt   time.Time // when the next start is due, in StateBackoff
-	PID       int       // of the running program; 0: there is none
-	Version   string    // of the app-server; empty: not known yet
-	Restarts  int       // starts after the first
+	Address   string    `json:"address,omitempty"` // of a remote app-server, without credentials
+	State     State     `json:"state"`
+	Since     time.Time `json:"since"`             // when State began
+	Reason    string    `json:"reason,omitempty"`  // why the process is not ready, for its operator; empty when ready or never started
+	Remedy    string    `json:"-"`                 // what to do about Reason, fit for everybody; empty when nothing is known to be wrong
+	Final     bool      `json:"-"`                 // Reason stays until somebody acts on Remedy
+	SignedOut bool      `json:"-"`                 // it has failed to start since nobody is signed in
+	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
+	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
+	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
+	Restarts  int       `json:"restarts"`          // starts after the first
 	// Replacements counts the app-servers, or connections to a remote one, that
 	// have replaced another without a failure.
-	Replacements int
-	Remote       bool   // the app-server runs elsewhere
-	Address      string // of a remote app-server, without credentials
-	Memory       int64  // resident memory of the app-server that takes new turns, in bytes; 0: not known
-	Threads      int    // open threads, including those on draining app-servers
-	Draining     int    // replaced app-servers that still have turns
-	Strict       bool   // see [codexrpc.Conn.Strict]
+	Replacements int   `json:"replacements"`
+	Remote       bool  `json:"-"`                      // the app-server runs elsewhere
+	Threads      int   `json:"threads"`                // open threads, including those on draining app-servers
+	Draining     int   `json:"draining"`               // replaced app-servers that still have turns
+	Memory       int64 `json:"memory_bytes,omitempty"` // resident memory of the app-server that takes new turns; 0: not known
+	Strict       bool  `json:"-"`                      // see [codexrpc.Conn.Strict]
 }
 
 // notReady returns the error for callers that need a ready process.

@@ -4,7 +4,9 @@ package status
 import (
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/live"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // Document is the body of GET /codex/status. Times are in RFC 3339.
@@ -24,25 +26,14 @@ type Turns struct {
 
 // AppServer is the status of one process.
 type AppServer struct {
-	ID           string     `json:"id"`                // as in metrics, events and /codex/restart
-	Program      string     `json:"program,omitempty"` // without its arguments, which may contain secrets
-	Home         string     `json:"home,omitempty"`
-	Address      string     `json:"address,omitempty"` // of an app-server that runs elsewhere
-	State        string     `json:"state"`
-	Since        time.Time  `json:"since"`
-	Reason       string     `json:"reason,omitempty"` // why it is not ready
-	RetryAt      *time.Time `json:"retry_at,omitempty"`
-	Instructions string     `json:"instructions,omitempty"` // "append": the provider refuses to have its prompt replaced
-	PID          int        `json:"pid,omitempty"`
-	Version      string     `json:"version,omitempty"`
-	Restarts     int        `json:"restarts"`
-	Replacements int        `json:"replacements"`
-	Threads      int        `json:"threads"`
-	Draining     int        `json:"draining"`
-	Memory       int64      `json:"memory_bytes,omitempty"`
+	ID           string `json:"id"`                // as in metrics, events and /codex/restart
+	Program      string `json:"program,omitempty"` // without its arguments, which may contain secrets
+	Home         string `json:"home,omitempty"`
+	Instructions string `json:"instructions,omitempty"` // "append": the provider refuses to have its prompt replaced
+	appserver.Status
 
 	Login         Login         `json:"login"`
-	Conversations Conversations `json:"conversations"`
+	Conversations threads.Stats `json:"conversations"`
 }
 
 // Public returns the status without what only the operator may know: what identifies the
@@ -78,14 +69,4 @@ type Credits struct {
 	Has       bool   `json:"has_credits"`
 	Unlimited bool   `json:"unlimited"`
 	Balance   string `json:"balance,omitempty"`
-}
-
-// Conversations counts the threads that are kept, and what became of requests for which
-// one was.
-type Conversations struct {
-	Kept      int            `json:"kept"`      // parked ones included
-	Parked    int            `json:"parked"`    // with turns that wait for results
-	Continued int            `json:"continued"` // requests that continued in a kept thread
-	Resumed   int            `json:"resumed"`   // requests that resumed a parked turn
-	Fallbacks map[string]int `json:"fallbacks"` // requests that got a fresh thread after all, by reason
 }

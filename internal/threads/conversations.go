@@ -54,11 +54,11 @@ func (c *Conversations) SetLimits(limits conversation.Limits) {
 
 // Stats are counts of conversations.
 type Stats struct {
-	Kept      int            // threads that wait for the next request, parked ones included
-	Parked    int            // turns that wait for the results of their calls
-	Continued int            // requests that went on in a kept thread
-	Resumed   int            // requests that brought the results for a parked turn
-	Fallbacks map[string]int // requests whose thread was gone or could not go on, by reason
+	Kept      int            `json:"kept"`      // threads that wait for the next request, parked ones included
+	Parked    int            `json:"parked"`    // turns that wait for the results of their calls
+	Continued int            `json:"continued"` // requests that went on in a kept thread
+	Resumed   int            `json:"resumed"`   // requests that brought the results for a parked turn
+	Fallbacks map[string]int `json:"fallbacks"` // requests whose thread was gone or could not go on, by reason
 }
 
 // Stats returns the counts so far.
