@@ -254,7 +254,10 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 // traceFailure names the error of a request in its span. That of the server also fails the
 // span, which the status of a stream that has begun would not.
 func traceFailure(ctx context.Context, e *apierror.Error) {
-	span := trace.SpanFromContext(ctx) // without tracing it records nothing
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
 	span.SetAttributes(attrError.String(e.Code.Label()))
 	if e.Status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, e.Code.Label())
