@@ -85,7 +85,9 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	defer pace.stop()
 	body, err := p.decode(encoding, pace, r.ContentLength, claim)
 	if reading.close() && err == nil {
-		err = os.ErrDeadlineExceeded
+		if err = context.Cause(ctx); err == nil { // else the client has gone
+			err = os.ErrDeadlineExceeded
+		}
 	}
 	switch {
 	case errors.Is(err, ErrNoMemory), errors.As(err, new(*CorruptError)), errors.As(err, new(*http.MaxBytesError)):

@@ -1,8 +1,14 @@
 package reqbody
 
 import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -39,3 +45,27 @@ func (w *slowDeadlines) SetReadDeadline(time.Time) error {
 	w.set++
 	return nil
 }
+
+// TestGoneAfterBody: a client that has gone when its body was complete was not too slow.
+func TestGoneAfterBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, gone := context.WithCancelCause(t.Context())
+		errGone := errors.New("gone")
+		end := readFunc(func([]byte) (int, error) {
+			gone(errGone)
+			synctest.Wait()
+			return 0, io.EOF
+		})
+		p := NewPool(16<<20, 4<<20)
+		request := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader("{}"), end))
+		memory := p.Claim()
+		defer memory.Release()
+		if _, err := p.Read(ctx, httptest.NewRecorder(), request, memory); !errors.Is(err, errGone) {
+			t.Error(err)
+		}
+	})
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(to []byte) (int, error) { return f(to) }
