@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -92,7 +93,7 @@ func (ring keyring) allows(r *http.Request) bool {
 	if found < 0 {
 		return false
 	}
-	setUser(r, ring[found].user)
+	replacerOf(r).Set(userVariable, ring[found].user)
 	return true
 }
 
@@ -106,18 +107,20 @@ func presentedKey(r *http.Request) string {
 		}
 		return strings.TrimSpace(key)
 	}
-	if key := r.Header.Get("Api-Key"); key != "" {
-		return strings.TrimSpace(key)
-	}
-	return strings.TrimSpace(r.Header.Get("X-Api-Key"))
+	return strings.TrimSpace(cmp.Or(r.Header.Get("Api-Key"), r.Header.Get("X-Api-Key")))
 }
 
-// setUser sets the user's name in the same way as Caddy's own authentication does.
-func setUser(r *http.Request, user any) {
+// replacerOf returns Caddy's replacer of a request, and an empty one for a request that does
+// not come from Caddy.
+func replacerOf(r *http.Request) *caddy.Replacer {
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Set("http.auth.user.id", user)
+		return repl
 	}
+	return caddy.NewEmptyReplacer()
 }
+
+// userVariable is where Caddy's authentication puts the user's name.
+const userVariable = "http.auth.user.id"
 
 // openKeys reads the file of keys and begins to watch it until Cleanup.
 func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
@@ -132,13 +135,6 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	file.Watch()
 	h.keyFile = file
 	return nil
-}
-
-// closeKeys ends the checks of the file of keys. It may be called more than once.
-func (h *Handler) closeKeys() {
-	if h.keyFile != nil {
-		h.keyFile.Close()
-	}
 }
 
 // keyFilePath returns the absolute path of the file of keys, empty if there is none.
@@ -162,7 +158,7 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 	if h.keyFile != nil {
 		k, apiErr := h.keyOf(r)
 		if k != nil {
-			setUser(r, k.User)
+			replacerOf(r).Set(userVariable, k.User)
 		}
 		return apiErr
 	}
@@ -195,11 +191,9 @@ const (
 	wrongKeyRest   = 1000
 )
 
-// sampled returns a logger for wrong keys.
-func sampled(log *zap.Logger) *zap.Logger {
-	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, wrongKeyWindow, wrongKeyLines, wrongKeyRest)
-	}))
+// sampled writes few of the lines of a logger.
+func sampled(core zapcore.Core) zapcore.Core {
+	return zapcore.NewSamplerWithOptions(core, wrongKeyWindow, wrongKeyLines, wrongKeyRest)
 }
 
 // logWrongKey logs a request that was refused for its key, without the key.

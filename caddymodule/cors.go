@@ -119,34 +119,24 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if origin == "" {
 		return false
 	}
-	allowed := c.allow(header, origin)
-	if !preflight {
-		if allowed {
-			header.Set("Access-Control-Expose-Headers", exposedHeaders)
-		}
-		return false
-	}
-	if !allowed {
+	switch allowed := c.allows(origin); {
+	case !allowed && preflight:
 		refuse(w, r, apierror.OriginNotAllowed(origin))
 		return true
-	}
-	answerPreflight(header, r.Header)
-	w.WriteHeader(http.StatusNoContent)
-	return true
-}
-
-// allow sets the headers that let the origin read the answer and reports whether it may.
-// Only a listed origin may send credentials.
-func (c *cors) allow(header http.Header, origin string) bool {
-	switch {
-	case !c.allows(origin):
+	case !allowed:
 		return false
 	case c.any:
 		header.Set("Access-Control-Allow-Origin", anyOrigin)
-	default:
+	default: // only a listed origin may send credentials
 		header.Set("Access-Control-Allow-Origin", origin)
 		header.Set("Access-Control-Allow-Credentials", "true")
 	}
+	if !preflight {
+		header.Set("Access-Control-Expose-Headers", exposedHeaders)
+		return false
+	}
+	answerPreflight(header, r.Header)
+	w.WriteHeader(http.StatusNoContent)
 	return true
 }
 

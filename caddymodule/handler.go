@@ -193,7 +193,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	h.keys, h.wrongKeys = keys, sampled(ctx.Logger())
+	h.keys, h.wrongKeys = keys, ctx.Logger().WithOptions(zap.WrapCore(sampled))
 	if err := h.openKeys(ctx, repl); err != nil {
 		return err
 	}
@@ -286,7 +286,9 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 // connections and the store afterwards. Caddy also calls Cleanup when Provision has
 // failed.
 func (h *Handler) Cleanup() error {
-	h.closeKeys()
+	if h.keyFile != nil {
+		h.keyFile.Close()
+	}
 	inUse.remove(h)
 	if h.gateway != nil {
 		h.gateway.CloseSockets()

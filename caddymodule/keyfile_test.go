@@ -39,7 +39,11 @@ func withKeys(t testing.TB, h *Handler) *Handler {
 	if err := h.openKeys(ctx, caddy.NewReplacer()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.closeKeys)
+	t.Cleanup(func() {
+		if h.keyFile != nil {
+			h.keyFile.Close()
+		}
+	})
 	return h
 }
 

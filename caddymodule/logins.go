@@ -275,25 +275,16 @@ func (p *process) rateLimits(ctx context.Context) *codexrpc.RateLimits {
 
 // loginStatusOf returns what is known of a login. limits may be nil.
 func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.Login {
-	of := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: timeOrNil(login.ResetsAt)}
+	of := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: login.ResetsAt.UTC()}
 	if limits == nil {
 		return of
 	}
 	of.Plan, of.Allowed = limits.Plan, limits.Allowed
 	for _, w := range limits.Windows() {
-		of.Windows = append(of.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: timeOrNil(w.ResetsAt)})
+		of.Windows = append(of.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC()})
 	}
 	if c := limits.Credits; c != nil {
 		of.Credits = &status.Credits{Has: c.Has, Unlimited: c.Unlimited, Balance: c.Balance}
 	}
 	return of
-}
-
-// timeOrNil returns a time in UTC, or nil for the zero time.
-func timeOrNil(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	at = at.UTC()
-	return &at
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/page"
@@ -177,10 +175,7 @@ var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 func setRequestID(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(requestIDHeader)
 	if !validRequestID.MatchString(id) {
-		id = ""
-		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-			id, _ = repl.GetString("http.request.uuid")
-		}
+		id, _ = replacerOf(r).GetString("http.request.uuid")
 		r.Header.Set(requestIDHeader, id)
 	}
 	w.Header().Set(requestIDHeader, id)

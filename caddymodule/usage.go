@@ -56,11 +56,7 @@ func (a *App) keepBooks() {
 // authenticated it, in a form that can be stored. Empty: the request is not
 // authenticated.
 func userOf(r *http.Request) string {
-	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return ""
-	}
-	user, _ := repl.Get("http.auth.user.id")
+	user, _ := replacerOf(r).Get(userVariable)
 	name := caddy.ToString(user)
 	if _, unnamed := user.(unnamedKey); !unnamed && likeUnnamed.MatchString(name) {
 		name = "user:" + name
@@ -217,11 +213,7 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 // callerOf returns the name of the user as it was authenticated, empty for a key without
 // one.
 func callerOf(r *http.Request) string {
-	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return ""
-	}
-	name, _ := repl.Get("http.auth.user.id")
+	name, _ := replacerOf(r).Get(userVariable)
 	user, _ := name.(string)
 	return user
 }

@@ -119,15 +119,20 @@ func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, into
 // running is the status of a Caddy that runs, from a [status.Document].
 var running = template.Must(template.New("").Funcs(template.FuncMap{
 	"words": func(state string) string { return strings.ReplaceAll(state, "_", " ") },
-	"local": func(at *time.Time) string { return at.Local().Format(time.DateTime) },
+	"resets": func(at time.Time) string {
+		if at.IsZero() {
+			return ""
+		}
+		return ", resets at " + at.Local().Format(time.DateTime)
+	},
 }).Parse(`caddy-codex {{.Version}} runs, with {{len .AppServers}} app-servers; {{.Turns.Running}} turns run, {{.Turns.Waiting}} wait.
 {{range .AppServers}}
 {{.ID}}: {{.State}}{{with .Reason}} ({{.}}){{end}}
   {{.Program}}{{.Address}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}
 {{- with .Login}}
-  login: {{words .State}}{{with .Reason}} ({{.}}){{end}}{{with .Plan}}, plan {{.}}{{end}}{{with .ResetsAt}}, resets at {{local .}}{{end}}
+  login: {{words .State}}{{with .Reason}} ({{.}}){{end}}{{with .Plan}}, plan {{.}}{{end}}{{resets .ResetsAt}}
 {{- range .Windows}}
-  {{.Window}}: {{printf "%g" .UsedPercent}} % used{{with .ResetsAt}}, resets at {{local .}}{{end}}
+  {{.Window}}: {{printf "%g" .UsedPercent}} % used{{resets .ResetsAt}}
 {{- end}}
 {{- with .Credits}}{{if .Has}}
   credits: {{if .Unlimited}}unlimited{{else}}{{.Balance}}{{end}}

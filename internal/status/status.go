@@ -47,10 +47,10 @@ func (a AppServer) Public(remedy string) AppServer {
 
 // Login is what is known of the login of an app-server.
 type Login struct {
-	State    string     `json:"state"`               // "unknown", "fine", "spent" or "signed_out"
-	Reason   string     `json:"reason,omitempty"`    // why it is spent or signed out
-	ResetsAt *time.Time `json:"resets_at,omitempty"` // of a spent plan
-	Plan     string     `json:"plan,omitempty"`      // its name, for example "plus"
+	State    string    `json:"state"`              // "unknown", "fine", "spent" or "signed_out"
+	Reason   string    `json:"reason,omitempty"`   // why it is spent or signed out
+	ResetsAt time.Time `json:"resets_at,omitzero"` // of a spent plan
+	Plan     string    `json:"plan,omitempty"`     // its name, for example "plus"
 	// Allowed is whether the provider allows the use that the plan includes, if known.
 	Allowed *bool    `json:"allowed,omitempty"`
 	Windows []Window `json:"windows,omitempty"` // of the plan
@@ -59,9 +59,9 @@ type Login struct {
 
 // Window is a window of time whose use a plan limits.
 type Window struct {
-	Window      string     `json:"window"` // its length, for example "5h" or "7d"
-	UsedPercent float64    `json:"used_percent"`
-	ResetsAt    *time.Time `json:"resets_at,omitempty"`
+	Window      string    `json:"window"` // its length, for example "5h" or "7d"
+	UsedPercent float64   `json:"used_percent"`
+	ResetsAt    time.Time `json:"resets_at,omitzero"`
 }
 
 // Credits are what an account has bought beyond its plan.

@@ -111,7 +111,7 @@ func TestPlanOfALogin(t *testing.T) {
 				}
 				id = a.ID
 				l := a.Login
-				if l.State != "spent" || l.Plan != "pro" || l.Allowed == nil || *l.Allowed != allowed || l.ResetsAt == nil || len(l.Windows) != 2 ||
+				if l.State != "spent" || l.Plan != "pro" || l.Allowed == nil || *l.Allowed != allowed || l.ResetsAt.IsZero() || len(l.Windows) != 2 ||
 					l.Windows[0].Window != "5h" || l.Windows[0].UsedPercent != 100 || l.Windows[1].Window != "7d" || l.Windows[1].UsedPercent != 55 ||
 					l.Credits == nil || l.Credits.Balance != "5.39" || !l.Credits.Has {
 					t.Errorf("%+v", l)
