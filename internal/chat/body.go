@@ -3,7 +3,6 @@ package chat
 import (
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -13,10 +12,9 @@ import (
 // chat completion that is not streamed (CreateChatCompletionResponse). It has
 // what a client of [Stream] puts together from the same outputs.
 type Body struct {
-	meta      Meta
-	choices   []bodyChoice
-	usage     codexrpc.Usage // of those that have finished
-	estimated bool           // a part of the usage is not Codex's
+	meta    Meta
+	choices []bodyChoice
+	total   Total
 }
 
 // bodyChoice is a choice of a body, as far as it is known.
@@ -64,13 +62,13 @@ func (b *Body) Add(choice int, out turn.Output) {
 		c.annotations = append(c.annotations, annotations(&out)...)
 	case turn.OutputFinish:
 		c.finished, c.finish = true, b.meta.finishReason(out.Finish)
-		b.usage, b.estimated = b.usage.Add(out.Usage), b.estimated || out.Estimated
+		b.total.Add(&out)
 	}
 }
 
 // JSON returns the body. It is complete once all turns have ended well.
 func (b *Body) JSON() []byte {
-	body := completion{head: b.meta.head("chat.completion"), Usage: NewUsage(b.usage, b.estimated)}
+	body := completion{head: b.meta.head("chat.completion"), Usage: b.total.Usage()}
 	for i := range b.choices {
 		c := &b.choices[i]
 		body.Choices = append(body.Choices, choice{

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -31,27 +29,21 @@ import (
 //
 // A Stream must not be used by several goroutines at once.
 type Stream struct {
-	emit func(data []byte) error
+	Emitter
 	meta Meta
 	head head   // of every chunk
 	text []byte // the beginning of every chunk of a choice
 
-	buf       []byte // the chunk under way
-	choices   []streamChoice
-	left      int            // choices that have not finished
-	usage     codexrpc.Usage // of those that have
-	estimated bool           // a part of the usage is not Codex's
-	done      bool
-	err       error // of emit
+	buf     []byte // the chunk under way
+	choices []streamChoice
 }
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
-	opened   bool // the role has been sent
-	finished bool
-	form     ToolForm                               // of the call under way; 0: a function
-	input    strings.Builder                        // the arguments of that call, if it has a form
-	pieces   [turn.OutputCallArguments + 1]template // by the kind of the output
+	opened bool                                   // the role has been sent
+	form   ToolForm                               // of the call under way; 0: a function
+	input  strings.Builder                        // the arguments of that call, if it has a form
+	pieces [turn.OutputCallArguments + 1]template // by the kind of the output
 }
 
 // template is a chunk with a piece of text, without the text.
@@ -65,11 +57,9 @@ type template struct {
 // of emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
-	s := &Stream{
-		emit: emit, meta: meta, head: meta.head("chat.completion.chunk"),
-		choices: make([]streamChoice, choices), left: choices,
-	}
-	s.text = append(s.head.appendMembers(make([]byte, 0, 256)), `,"choices":[{"index":`...)
+	s := &Stream{Emitter: NewEmitter(choices, emit), meta: meta, head: meta.head("chat.completion.chunk"), choices: make([]streamChoice, choices)}
+	s.text = bytes.TrimSuffix(jsontext.Append(make([]byte, 0, 256), &s.head), []byte{'}'})
+	s.text = append(s.text, `,"choices":[{"index":`...)
 	return s
 }
 
@@ -77,7 +67,7 @@ func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 // of chunks. The error is that of emit. Outputs after a choice's last, or after a
 // failure, are ignored.
 func (s *Stream) Write(choice int, out turn.Output) error {
-	if s.done || s.err != nil || s.choices[choice].finished {
+	if s.Over(choice) {
 		return s.err
 	}
 	switch out.Kind {
@@ -96,26 +86,13 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	case turn.OutputAnnotations:
 		if all := annotations(&out); all != nil {
 			s.open(choice, empty)
-			s.send(s.chunk(choice, encoded(message{Annotations: all}), ""))
+			s.Send(s.chunk(choice, encoded(message{Annotations: all}), ""))
 		}
 	case turn.OutputFinish:
-		s.finish(choice, out)
+		s.finish(choice, &out)
 	}
 	return s.err
 }
-
-// Fail ends the stream with an error object. The error is that of emit.
-func (s *Stream) Fail(e *apierror.Error) error {
-	if !s.done {
-		s.done = true
-		s.send(e.Body())
-	}
-	return s.err
-}
-
-// Done reports whether the last chunk is written and "[DONE]" has to follow: all
-// choices have finished, or the request has failed.
-func (s *Stream) Done() bool { return s.done }
 
 // call sends the first chunk of a call.
 func (s *Stream) call(index int, out *turn.Output) {
@@ -126,10 +103,10 @@ func (s *Stream) call(index int, out *turn.Output) {
 		s.open(index, nothing)
 		begun := newCall(out.ID, out.Name, "", form)
 		begun.Index = &made
-		s.send(s.chunk(index, encoded(message{ToolCalls: []call{begun}}), ""))
+		s.Send(s.chunk(index, encoded(message{ToolCalls: []call{begun}}), ""))
 	case out.Call == 0:
 		s.open(index, nothing)
-		s.send(s.chunk(index, encoded(message{FunctionCall: &function{Name: out.Name}}), ""))
+		s.Send(s.chunk(index, encoded(message{FunctionCall: &function{Name: out.Name}}), ""))
 	}
 }
 
@@ -150,7 +127,7 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 	c.form = 0
 	c.input.Reset()
 	if text != "" {
-		s.send(s.chunk(index, encoded(message{ToolCalls: []call{rest}}), ""))
+		s.Send(s.chunk(index, encoded(message{ToolCalls: []call{rest}}), ""))
 	}
 }
 
@@ -168,7 +145,7 @@ func (s *Stream) piece(index int, first string, out *turn.Output) {
 	s.buf = append(s.buf[:0], t.before...)
 	s.buf = jsontext.AppendString(s.buf, out.Text)
 	s.buf = append(s.buf, t.after...)
-	s.send(s.buf)
+	s.Send(s.buf)
 }
 
 // template returns the template for the pieces of one kind, and of one call.
@@ -191,18 +168,14 @@ func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
 }
 
 // finish ends a choice. The last choice ends the stream.
-func (s *Stream) finish(index int, out turn.Output) {
+func (s *Stream) finish(index int, out *turn.Output) {
 	s.open(index, empty)
-	s.send(s.chunk(index, "{}", s.meta.finishReason(out.Finish)))
-	s.choices[index].finished = true
-	s.usage, s.estimated = s.usage.Add(out.Usage), s.estimated || out.Estimated
-	if s.left--; s.left > 0 {
-		return
-	}
+	s.Send(s.chunk(index, "{}", s.meta.finishReason(out.Finish)))
+	var usage func(*Usage) []byte
 	if s.meta.IncludeUsage {
-		s.send(jsontext.Append(nil, completion{s.head, []choice{}, NewUsage(s.usage, s.estimated)}))
+		usage = func(u *Usage) []byte { return jsontext.Append(nil, completion{s.head, []choice{}, u}) }
 	}
-	s.done = s.err == nil
+	s.Finish(index, out, usage)
 }
 
 // The deltas of the first chunk of a choice: of one that begins with text, and of one that
@@ -217,7 +190,7 @@ const (
 func (s *Stream) open(choice int, delta string) {
 	if c := &s.choices[choice]; !c.opened {
 		c.opened = true
-		s.send(s.chunk(choice, delta, ""))
+		s.Send(s.chunk(choice, delta, ""))
 	}
 }
 
@@ -240,10 +213,3 @@ func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) []byte
 
 // encoded returns a delta that is none of the usual ones as JSON.
 func encoded(delta message) string { return string(jsontext.Append(nil, delta)) }
-
-// send emits an object unless an earlier one failed.
-func (s *Stream) send(data []byte) {
-	if s.err == nil {
-		s.err = s.emit(data)
-	}
-}

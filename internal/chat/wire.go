@@ -2,10 +2,7 @@ package chat
 
 import (
 	"encoding/json"
-	"strconv"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -18,21 +15,6 @@ type head struct {
 
 	ServiceTier       string `json:"service_tier,omitempty"`
 	SystemFingerprint string `json:"system_fingerprint,omitempty"`
-}
-
-// appendMembers appends the opening brace and the members.
-func (h *head) appendMembers(to []byte) []byte {
-	to = jsontext.AppendString(append(to, `{"id":`...), h.ID)
-	to = jsontext.AppendString(append(to, `,"object":`...), h.Object)
-	to = strconv.AppendInt(append(to, `,"created":`...), h.Created, 10)
-	to = jsontext.AppendString(append(to, `,"model":`...), h.Model)
-	if h.ServiceTier != "" {
-		to = jsontext.AppendString(append(to, `,"service_tier":`...), h.ServiceTier)
-	}
-	if h.SystemFingerprint != "" {
-		to = jsontext.AppendString(append(to, `,"system_fingerprint":`...), h.SystemFingerprint)
-	}
-	return to
 }
 
 // completion is a CreateChatCompletionResponse, or a CreateChatCompletionStreamResponse.
@@ -115,13 +97,4 @@ type Usage struct {
 	// Estimated is not OpenAI's: a part of the tokens was counted here, since the
 	// response was interrupted before its usage came.
 	Estimated bool `json:"estimated,omitempty"`
-}
-
-// NewUsage returns the usage of a completion.
-func NewUsage(u codexrpc.Usage, estimated bool) *Usage {
-	w := &Usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: estimated}
-	w.PromptDetails.CachedTokens = u.CachedInputTokens
-	w.PromptDetails.CacheWriteTokens = u.CacheWriteInputTokens
-	w.CompletionDetails.ReasoningTokens = u.ReasoningOutputTokens
-	return w
 }

@@ -3,7 +3,6 @@ package completions
 import (
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -11,10 +10,9 @@ import (
 
 // Body folds the outputs of turns, one for each choice, into a body.
 type Body struct {
-	meta      Meta
-	choices   []bodyChoice
-	usage     codexrpc.Usage
-	estimated bool
+	meta    Meta
+	choices []bodyChoice
+	total   chat.Total
 }
 
 // bodyChoice is a choice so far.
@@ -41,7 +39,7 @@ func (b *Body) Add(index int, out turn.Output) {
 		c.text.WriteString(out.Text)
 	case out.Kind == turn.OutputFinish:
 		c.finish = out.Finish
-		b.usage, b.estimated = b.usage.Add(out.Usage), b.estimated || out.Estimated
+		b.total.Add(&out)
 	}
 }
 
@@ -51,5 +49,5 @@ func (b *Body) JSON() []byte {
 	for i := range b.choices {
 		choices[i] = choice{b.choices[i].text.String(), i, null, jsontext.OrNull(b.choices[i].finish)}
 	}
-	return jsontext.Append(nil, b.meta.completion(choices, chat.NewUsage(b.usage, b.estimated)))
+	return jsontext.Append(nil, b.meta.completion(choices, b.total.Usage()))
 }

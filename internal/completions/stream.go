@@ -1,8 +1,6 @@
 package completions
 
 import (
-	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -12,30 +10,24 @@ import (
 // of text, one with the finish_reason of each choice and, if asked for, one with the
 // usage. It must not be used by several goroutines at once.
 type Stream struct {
-	emit      func(data []byte) error
-	meta      Meta
-	buf       []byte
-	begun     []bool // by choice: the echo has been sent
-	finished  []bool
-	left      int // choices that have not finished
-	usage     codexrpc.Usage
-	estimated bool
-	done      bool
-	err       error // of emit
+	chat.Emitter
+	meta  Meta
+	buf   []byte
+	begun []bool // by choice: the echo has been sent
 }
 
 // NewStream returns an encoder that hands the JSON of each chunk to emit, without any
 // framing. The slice is valid during the call only. The stream ends at the first error of
 // emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
-	return &Stream{emit: emit, meta: meta, begun: make([]bool, meta.Choices), finished: make([]bool, meta.Choices), left: meta.Choices}
+	return &Stream{Emitter: chat.NewEmitter(meta.Choices, emit), meta: meta, begun: make([]bool, meta.Choices)}
 }
 
 // Write encodes one output of a choice. The error is that of emit. Outputs after a
 // choice's last, or after a failure, are ignored.
 func (s *Stream) Write(index int, out turn.Output) error {
-	if s.done || s.err != nil || s.finished[index] {
-		return s.err
+	if s.Over(index) {
+		return s.Err()
 	}
 	switch out.Kind {
 	case turn.OutputText:
@@ -45,7 +37,7 @@ func (s *Stream) Write(index int, out turn.Output) error {
 		s.begin(index)
 		s.finish(index, &out)
 	}
-	return s.err
+	return s.Err()
 }
 
 // begin sends the echo of a choice, once.
@@ -65,15 +57,11 @@ func (s *Stream) text(index int, text string) {
 // finish ends a choice, and the stream with the last one.
 func (s *Stream) finish(index int, out *turn.Output) {
 	s.chunk(choice{"", index, null, &out.Finish})
-	s.finished[index] = true
-	s.usage, s.estimated = s.usage.Add(out.Usage), s.estimated || out.Estimated
-	if s.left--; s.left > 0 {
-		return
-	}
+	var usage func(*chat.Usage) []byte
 	if s.meta.IncludeUsage {
-		s.object(s.meta.completion([]choice{}, chat.NewUsage(s.usage, s.estimated)))
+		usage = func(u *chat.Usage) []byte { return jsontext.Append(nil, s.meta.completion([]choice{}, u)) }
 	}
-	s.done = s.err == nil
+	s.Finish(index, out, usage)
 }
 
 // chunk sends a chunk of one choice.
@@ -82,29 +70,6 @@ func (s *Stream) chunk(c choice) {
 	if s.meta.IncludeUsage {
 		usage = null
 	}
-	s.object(s.meta.completion([]choice{c}, usage))
+	s.buf = jsontext.Append(s.buf[:0], s.meta.completion([]choice{c}, usage))
+	s.Send(s.buf)
 }
-
-func (s *Stream) object(c completion) {
-	s.buf = jsontext.Append(s.buf[:0], c)
-	s.send(s.buf)
-}
-
-// send emits an object unless an earlier one failed.
-func (s *Stream) send(data []byte) {
-	if s.err == nil {
-		s.err = s.emit(data)
-	}
-}
-
-// Fail ends the stream with an error object. The error is that of emit.
-func (s *Stream) Fail(e *apierror.Error) error {
-	if !s.done {
-		s.done = true
-		s.send(e.Body())
-	}
-	return s.err
-}
-
-// Done reports whether the last chunk has been written, so that "[DONE]" is due.
-func (s *Stream) Done() bool { return s.done }

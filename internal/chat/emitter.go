@@ -1,0 +1,84 @@
+package chat
+
+import (
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// Emitter passes the objects of a stream on, up to the first error. Streams of chat
+// completions and of legacy completions embed one.
+type Emitter struct {
+	Total
+	emit     func(data []byte) error
+	finished []bool // by choice
+	left     int    // choices that have not finished
+	done     bool
+	err      error // of emit
+}
+
+// NewEmitter returns an emitter for a stream of so many choices, which passes objects to emit.
+func NewEmitter(choices int, emit func(data []byte) error) Emitter {
+	return Emitter{emit: emit, finished: make([]bool, choices), left: choices}
+}
+
+// Send emits an object unless an earlier one failed.
+func (e *Emitter) Send(data []byte) {
+	if e.err == nil {
+		e.err = e.emit(data)
+	}
+}
+
+// Err is the first error of emit.
+func (e *Emitter) Err() error { return e.err }
+
+// Fail ends the stream with an error object. The error is that of emit.
+func (e *Emitter) Fail(apiErr *apierror.Error) error {
+	if !e.done {
+		e.done = true
+		e.Send(apiErr.Body())
+	}
+	return e.err
+}
+
+// Over reports whether nothing more of a choice is to be emitted.
+func (e *Emitter) Over(choice int) bool { return e.done || e.err != nil || e.finished[choice] }
+
+// Finish ends a choice with its last output. The last choice ends the stream, after the
+// object with the usage if that is not nil.
+func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte) {
+	e.finished[choice] = true
+	e.Add(out)
+	if e.left--; e.left > 0 {
+		return
+	}
+	if usage != nil {
+		e.Send(usage(e.Usage()))
+	}
+	e.done = e.err == nil
+}
+
+// Done reports whether the last object is written and "[DONE]" has to follow: all choices
+// have finished, or the request has failed.
+func (e *Emitter) Done() bool { return e.done }
+
+// Total is the usage of the choices that have finished.
+type Total struct {
+	usage     codexrpc.Usage
+	estimated bool // a part of it is not Codex's
+}
+
+// Add adds the usage of a choice, by its last output.
+func (t *Total) Add(out *turn.Output) {
+	t.usage, t.estimated = t.usage.Add(out.Usage), t.estimated || out.Estimated
+}
+
+// Usage returns the usage as it is written.
+func (t *Total) Usage() *Usage {
+	u := t.usage
+	w := &Usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: t.estimated}
+	w.PromptDetails.CachedTokens = u.CachedInputTokens
+	w.PromptDetails.CacheWriteTokens = u.CacheWriteInputTokens
+	w.CompletionDetails.ReasoningTokens = u.ReasoningOutputTokens
+	return w
+}
