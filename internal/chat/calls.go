@@ -7,31 +7,18 @@ import (
 )
 
 func readCalls(m *prompt.Message, v jsontext.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindArray, v); f != nil {
-		return f
-	}
-	for i, v := range v.Elements() {
-		if i == prompt.MaxItems {
-			return prompt.TooManyItems()
-		}
+	return field.Elements(v, prompt.MaxItems, prompt.AllItems, func(_ int, v jsontext.Value) *field.Error {
 		call, f := readCall(v)
-		if f != nil {
-			return f.At(i)
-		}
 		m.Calls = append(m.Calls, call)
-	}
-	return nil
+		return f
+	})
 }
 
 func readCall(v jsontext.Value) (call prompt.Call, _ *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var kind, function, custom jsontext.Value
+	if f := field.Object(v, jsontext.Into("id", &call.ID), jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom)); f != nil {
 		return call, f
 	}
-	var kind, function, custom jsontext.Value
-	v.Pick(jsontext.Into("id", &call.ID), jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom))
 	if f := field.NonEmpty(call.ID); f != nil {
 		return call, f.In("id")
 	}
@@ -48,11 +35,10 @@ func readCall(v jsontext.Value) (call prompt.Call, _ *field.Error) {
 
 // readCalledCustom reads the custom of a call: the name of a custom tool and its input.
 func readCalledCustom(c *prompt.Call, v jsontext.Value) *field.Error {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var called, input jsontext.Value
+	if f := field.Object(v, jsontext.Into("name", &called), jsontext.Into("input", &input)); f != nil {
 		return f
 	}
-	var called, input jsontext.Value
-	v.Pick(jsontext.Into("name", &called), jsontext.Into("input", &input))
 	var f *field.Error
 	if c.Name, f = prompt.ReadCalledName(called); f != nil {
 		return f.In("name")
@@ -65,11 +51,10 @@ func readCalledCustom(c *prompt.Call, v jsontext.Value) *field.Error {
 }
 
 func readCalledFunction(c *prompt.Call, v jsontext.Value) *field.Error {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var called jsontext.Value
+	if f := field.Object(v, jsontext.Into("name", &called), jsontext.Into("arguments", &c.Arguments)); f != nil {
 		return f
 	}
-	var called jsontext.Value
-	v.Pick(jsontext.Into("name", &called), jsontext.Into("arguments", &c.Arguments))
 	var f *field.Error
 	if c.Name, f = prompt.ReadCalledName(called); f != nil {
 		return f.In("name")

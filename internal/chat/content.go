@@ -33,16 +33,15 @@ func readParts(m *prompt.Message, v jsontext.Value) *field.Error {
 }
 
 func readPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return prompt.Part{}, f
-	}
 	var kind, text, refusal, image jsontext.Value
-	v.Pick(
+	if f := field.Object(v,
 		jsontext.Into("type", &kind),
 		jsontext.Into("text", &text),
 		jsontext.Into("refusal", &refusal),
 		jsontext.Into("image_url", &image),
-	)
+	); f != nil {
+		return prompt.Part{}, f
+	}
 	if f := field.Expect(jsontext.KindString, kind); f != nil {
 		return prompt.Part{}, f.In("type")
 	}
@@ -79,12 +78,11 @@ func unknownPart(m *prompt.Message, name string) *field.Error {
 
 // readImage reads the image_url of a part.
 func readImage(v jsontext.Value) (prompt.Part, *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return prompt.Part{}, f.In("image_url")
-	}
 	p := prompt.Part{Kind: prompt.PartImage}
 	var detail jsontext.Value
-	v.Pick(jsontext.Into("url", &p.URL), jsontext.Into("detail", &detail))
+	if f := field.Object(v, jsontext.Into("url", &p.URL), jsontext.Into("detail", &detail)); f != nil {
+		return prompt.Part{}, f.In("image_url")
+	}
 	if f := p.CheckURL(); f != nil {
 		return prompt.Part{}, f.In("url").In("image_url")
 	}

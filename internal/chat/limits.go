@@ -45,26 +45,15 @@ func (r *Request) readMaxCompletionTokens(v jsontext.Value) *field.Error {
 func (r *Request) readStop(v jsontext.Value) *field.Error {
 	r.stop = nil
 	switch v.Kind() {
-	case jsontext.KindNull:
-		return nil
+	case jsontext.KindNull, jsontext.KindArray:
+		return field.Elements(v, maxStops, "strings", r.addStop)
 	case jsontext.KindString:
-		return r.addStop(v)
-	case jsontext.KindArray:
-	default:
-		return field.WrongType("a string or an array of strings", v)
+		return r.addStop(0, v)
 	}
-	for i, v := range v.Elements() {
-		if i == maxStops {
-			return field.Invalid("must hold at most %d strings", maxStops)
-		}
-		if f := r.addStop(v); f != nil {
-			return f.At(i)
-		}
-	}
-	return nil
+	return field.WrongType("a string or an array of strings", v)
 }
 
-func (r *Request) addStop(v jsontext.Value) *field.Error {
+func (r *Request) addStop(_ int, v jsontext.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
 	}

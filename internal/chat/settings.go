@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"math"
+
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -51,21 +53,12 @@ func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
 }
 
 func (r *Request) readModalities(v jsontext.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindArray, v); f != nil {
-		return f
-	}
-	for i, v := range v.Elements() {
-		if f := field.Expect(jsontext.KindString, v); f != nil {
-			return f.At(i)
+	return field.Elements(v, math.MaxInt, "", func(_ int, v jsontext.Value) *field.Error {
+		if f := field.Expect(jsontext.KindString, v); f != nil || v.Is("text") {
+			return f
 		}
-		if !v.Is("text") {
-			return field.Unsupported("is not supported: answers are text").At(i)
-		}
-	}
-	return nil
+		return field.Unsupported("is not supported: answers are text")
+	})
 }
 
 func (r *Request) readAudio(v jsontext.Value) *field.Error {

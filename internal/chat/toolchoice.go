@@ -36,11 +36,10 @@ func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 // readChosenTool reads {"type":"function","function":{"name":…}}, the same of a custom
 // tool, or, as in the Responses API, the name beside the type.
 func readChosenTool(v jsontext.Value, types string) (string, *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var kind, function, custom, flatName jsontext.Value
+	if f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &flatName)); f != nil {
 		return "", f
 	}
-	var kind, function, custom, flatName jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &flatName))
 	if f := field.Expect(jsontext.KindString, kind); f != nil {
 		return "", f.In("type")
 	}
@@ -60,11 +59,10 @@ func readChosenTool(v jsontext.Value, types string) (string, *field.Error) {
 
 // readChosenName reads {"name":…}.
 func readChosenName(v jsontext.Value) (string, *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var chosen jsontext.Value
+	if f := field.Object(v, jsontext.Into("name", &chosen)); f != nil {
 		return "", f
 	}
-	var chosen jsontext.Value
-	v.Pick(jsontext.Into("name", &chosen))
 	if f := field.NonEmpty(chosen); f != nil {
 		return "", f.In("name")
 	}
@@ -73,11 +71,10 @@ func readChosenName(v jsontext.Value) (string, *field.Error) {
 
 // readAllowed reads an allowed_tools (ChatCompletionAllowedTools).
 func readAllowed(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var mode, tools jsontext.Value
+	if f := field.Object(v, jsontext.Into("mode", &mode), jsontext.Into("tools", &tools)); f != nil {
 		return f
 	}
-	var mode, tools jsontext.Value
-	v.Pick(jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
 	return c.ReadAllowed(mode, tools, readAllowedTool)
 }
 

@@ -19,21 +19,8 @@ func (r *Request) Forms() map[string]ToolForm { return r.forms }
 // readToolList reads a list of tools or functions, each with read. what names them in
 // errors.
 func readToolList(v jsontext.Value, what string, read func(*toolList, jsontext.Value) *field.Error) (list toolList, _ *field.Error) {
-	if !v.Given() {
-		return list, nil
-	}
-	if f := field.Expect(jsontext.KindArray, v); f != nil {
-		return list, f
-	}
-	for i, v := range v.Elements() {
-		if list.full() {
-			return list, field.Invalid("must hold at most %d %s", prompt.MaxTools, what)
-		}
-		if f := read(&list, v); f != nil {
-			return list, f.At(i)
-		}
-	}
-	return list, nil
+	f := field.Elements(v, prompt.MaxTools, what, func(_ int, v jsontext.Value) *field.Error { return read(&list, v) })
+	return list, f
 }
 
 // toolList is a list of tools with different names.
@@ -55,17 +42,13 @@ const (
 	textForm
 )
 
-// full reports whether the list may have no other tool.
-func (l *toolList) full() bool { return len(l.tools) == prompt.MaxTools }
-
 // readTool reads a tool. Its members are in an object of their own or, as in the
 // Responses API, beside its type.
 func (l *toolList) readTool(v jsontext.Value) *field.Error {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var kind, function, custom, flatName jsontext.Value
+	if f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &flatName)); f != nil {
 		return f
 	}
-	var kind, function, custom, flatName jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &flatName))
 	if f := field.Expect(jsontext.KindString, kind); f != nil {
 		return f.In("type")
 	}

@@ -16,3 +16,32 @@ func Members[R any](object jsontext.Value, r R, readers map[string]func(R, jsont
 	}
 	return nil
 }
+
+// Object reads members of an object, see [jsontext.Value.Pick].
+func Object(v jsontext.Value, wanted ...jsontext.Member) *Error {
+	if f := Expect(jsontext.KindObject, v); f != nil {
+		return f
+	}
+	v.Pick(wanted...)
+	return nil
+}
+
+// Elements reads the elements of an array, which may be absent or null, each with read. There
+// may be most of what they are.
+func Elements(v jsontext.Value, most int, what string, read func(i int, v jsontext.Value) *Error) *Error {
+	if !v.Given() {
+		return nil
+	}
+	if f := Expect(jsontext.KindArray, v); f != nil {
+		return f
+	}
+	for i, v := range v.Elements() {
+		if i == most {
+			return Invalid("must hold at most %d %s", most, what)
+		}
+		if f := read(i, v); f != nil {
+			return f.At(i)
+		}
+	}
+	return nil
+}

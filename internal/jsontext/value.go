@@ -167,18 +167,18 @@ func (v Value) Members() iter.Seq2[[]byte, Value] {
 	}
 }
 
-// member says where the value of a member goes.
-type member struct {
+// Member says where the value of a member goes.
+type Member struct {
 	name string
 	into *Value
 }
 
 // Into makes [Value.Pick] set v to the value of the member name.
-func Into(name string, v *Value) member { return member{name, v} }
+func Into(name string, v *Value) Member { return Member{name, v} }
 
 // Pick looks for members of an object. Those that are absent leave their target as it
 // is.
-func (v Value) Pick(wanted ...member) {
+func (v Value) Pick(wanted ...Member) {
 	for name, v := range v.Members() {
 		for _, w := range wanted {
 			if string(name) == w.name {

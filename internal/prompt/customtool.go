@@ -17,11 +17,10 @@ var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"typ
 // grammar's definition is a member of the format, as in the Responses API; else it is
 // in an object of its own.
 func ReadCustomTool(v jsontext.Value, flat bool) (t Tool, _ *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var nameOf, description, format jsontext.Value
+	if f := field.Object(v, jsontext.Into("name", &nameOf), jsontext.Into("description", &description), jsontext.Into("format", &format)); f != nil {
 		return t, f
 	}
-	var nameOf, description, format jsontext.Value
-	v.Pick(jsontext.Into("name", &nameOf), jsontext.Into("description", &description), jsontext.Into("format", &format))
 	var f *field.Error
 	if t.Name, f = ReadToolName(nameOf); f != nil {
 		return t, f.In("name")
@@ -51,11 +50,10 @@ func readGrammar(v jsontext.Value, flat bool) (string, *field.Error) {
 	if !v.Given() {
 		return "", nil
 	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var kind, grammar jsontext.Value
+	if f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("grammar", &grammar)); f != nil {
 		return "", f
 	}
-	var kind, grammar jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("grammar", &grammar))
 	switch {
 	case kind.Is("text"):
 		return "", nil

@@ -30,11 +30,10 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var kind, schema jsontext.Value
+	if f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("json_schema", &schema)); f != nil {
 		return f
 	}
-	var kind, schema jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("json_schema", &schema))
 	if f := field.Expect(jsontext.KindString, kind); f != nil {
 		return f.In("type")
 	}
@@ -56,16 +55,15 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 // readSchema reads the json_schema of a format. Codex gives every schema the same name
 // and no description. The model gets the description of one that is not strict.
 func (f *Format) readSchema(v jsontext.Value) *field.Error {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return f
-	}
 	var schemaName, description, schema, strict jsontext.Value
-	v.Pick(
+	if f := field.Object(v,
 		jsontext.Into("name", &schemaName),
 		jsontext.Into("description", &description),
 		jsontext.Into("schema", &schema),
 		jsontext.Into("strict", &strict),
-	)
+	); f != nil {
+		return f
+	}
 	if f := field.NonEmpty(schemaName); f != nil {
 		return f.In("name")
 	}

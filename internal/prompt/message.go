@@ -67,24 +67,19 @@ func (m *Message) Parts() iter.Seq[Part] {
 // short it is in the body. Conversations have thousands at most.
 const MaxItems = 100_000
 
+// AllItems are what there may be MaxItems of, for [field.Elements].
+const AllItems = "elements, counting parts and calls"
+
 // TooManyItems returns the error of more than MaxItems elements.
-func TooManyItems() *field.Error {
-	return field.Invalid("must hold at most %d elements, counting parts and calls", MaxItems)
-}
+func TooManyItems() *field.Error { return field.Invalid("must hold at most %d %s", MaxItems, AllItems) }
 
 // ReadParts reads the parts of a content, each with read.
 func (m *Message) ReadParts(parts jsontext.Value, read func(*Message, jsontext.Value) (Part, *field.Error)) *field.Error {
-	for i, v := range parts.Elements() {
-		if i == MaxItems {
-			return TooManyItems()
-		}
+	return field.Elements(parts, MaxItems, AllItems, func(_ int, v jsontext.Value) *field.Error {
 		p, f := read(m, v)
-		if f != nil {
-			return f.At(i)
-		}
 		m.Content = append(m.Content, p)
-	}
-	return nil
+		return f
+	})
 }
 
 // Count adds the elements of a message, and returns an error if they are too many.

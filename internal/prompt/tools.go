@@ -30,16 +30,15 @@ type Tool struct {
 // ReadFunction reads a FunctionObject. Its strict is checked and has no effect: Codex
 // offers all tools without it.
 func ReadFunction(v jsontext.Value) (t Tool, _ *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return t, f
-	}
 	var toolName, description, parameters, strict jsontext.Value
-	v.Pick(
+	if f := field.Object(v,
 		jsontext.Into("name", &toolName),
 		jsontext.Into("description", &description),
 		jsontext.Into("parameters", &parameters),
 		jsontext.Into("strict", &strict),
-	)
+	); f != nil {
+		return t, f
+	}
 	var f *field.Error
 	if t.Name, f = ReadToolName(toolName); f != nil {
 		return t, f.In("name")

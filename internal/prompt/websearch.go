@@ -57,11 +57,10 @@ func (s *WebSearch) readLocation(v jsontext.Value) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var inner jsontext.Value
+	if f := field.Object(v, jsontext.Into("approximate", &inner)); f != nil {
 		return f
 	}
-	var inner jsontext.Value
-	v.Pick(jsontext.Into("approximate", &inner))
 	if inner.Given() {
 		return s.readLocation(inner).In("approximate")
 	}
@@ -84,27 +83,17 @@ func (s *WebSearch) readFilters(v jsontext.Value) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var domains jsontext.Value
+	if f := field.Object(v, jsontext.Into("allowed_domains", &domains)); f != nil {
 		return f
 	}
-	var domains jsontext.Value
-	v.Pick(jsontext.Into("allowed_domains", &domains))
-	if !domains.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindArray, domains); f != nil {
-		return f.In("allowed_domains")
-	}
-	for i, v := range domains.Elements() {
-		if i == maxDomains {
-			return field.Invalid("must hold at most %d domains", maxDomains).In("allowed_domains")
+	return field.Elements(domains, maxDomains, "domains", func(_ int, v jsontext.Value) *field.Error {
+		f := field.NonEmpty(v)
+		if f == nil {
+			s.domains = append(s.domains, v.Text())
 		}
-		if f := field.NonEmpty(v); f != nil {
-			return f.At(i).In("allowed_domains")
-		}
-		s.domains = append(s.domains, v.Text())
-	}
-	return nil
+		return f
+	}).In("allowed_domains")
 }
 
 // searches reports whether the model may search the web.
