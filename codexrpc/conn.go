@@ -239,3 +239,82 @@ func (c *Conn) thread(id string) *Thread {
 	defer c.mu.Unlock()
 	return c.threads[id]
 }
+
+// Stats counts what a connection received and did not use, since it began.
+type Stats struct {
+	UnknownNotifications uint64 // of methods that this client does not know
+	UnknownRequests      uint64 // answered with -32601
+	UnknownAnswers       uint64 // to no call of ours, or to one abandoned long ago
+	LateAnswers          uint64 // to calls whose caller had left
+	Garbage              uint64 // lines that are not a JSON object of the protocol
+	TooLarge             uint64 // lines above MaxMessage, skipped
+	Unrouted             uint64 // events of no thread or turn of ours
+	Overflowed           uint64 // turns ended because their queue was full
+}
+
+// Stats returns the counts so far.
+func (c *Conn) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
+}
+
+// count adds one to a field of c.stats.
+func (c *Conn) count(field *uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*field++
+}
+
+// maxReplies bounds the replies to the app-server's own requests that wait to be
+// written. Each is some hundred bytes at most.
+const maxReplies = 4096
+
+var errNotReading = errors.New("the codex app-server does not read its input")
+
+// send hands a message to the writer. It waits until the writer has written the
+// one before, so that large messages do not pile up.
+func (c *Conn) send(ctx context.Context, message []byte) error {
+	select {
+	case c.outgoing <- message:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.done:
+		return c.Err()
+	}
+}
+
+// reply queues a reply to a request of the app-server's. It is for the reader,
+// which must not wait: when too many replies are queued the connection ends.
+func (c *Conn) reply(o outgoing) {
+	message, err := encode(o)
+	if err != nil {
+		c.Fail(err)
+		return
+	}
+	select {
+	case c.replies <- message:
+	default:
+		c.Fail(errNotReading)
+	}
+}
+
+// writeLoop writes messages until the connection ends.
+func (c *Conn) writeLoop() {
+	defer c.loops.Done()
+	for {
+		var message []byte
+		select {
+		case message = <-c.outgoing:
+		case message = <-c.replies:
+		case <-c.done:
+			return
+		}
+		if err := c.transport.Write(message, writeTimeout); err != nil {
+			c.Fail(fmt.Errorf("writing to the app-server: %w", err))
+			_ = c.transport.Close() // ends the reader's Read
+			return
+		}
+	}
+}

@@ -1,10 +1,15 @@
 package codexrpc
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
@@ -150,7 +155,7 @@ func encodeCall(id, method string, params any) ([]byte, error) {
 	var err error
 	switch p := params.(type) {
 	case injectParams:
-		return p.encode(id, method)
+		line, err = p.appendJSON(callHead(id, method, p.size()))
 	case ThreadStartParams:
 		line, err = p.appendJSON(callHead(id, method, 2<<10))
 	case TurnStartParams:
@@ -167,4 +172,41 @@ func callHead(id, method string, size int) []byte {
 	line := append(make([]byte, 0, size+rest), `{"id":`...)
 	line = append(append(line, id...), `,"method":`...)
 	return append(jsontext.AppendString(line, method), `,"params":`...)
+}
+
+// injectParams are the parameters of thread/inject_items. The items may have tens of
+// megabytes.
+type injectParams struct {
+	threadID string
+	items    []json.RawMessage
+}
+
+// appendJSON appends the parameters.
+func (p injectParams) appendJSON(to []byte) ([]byte, error) {
+	to = append(jsontext.AppendString(append(to, `{"threadId":`...), p.threadID), `,"items":[`...)
+	for i, item := range p.items {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		// Invalid JSON would break the stream for all other callers.
+		if !gjson.ValidBytes(item) {
+			return nil, fmt.Errorf("item %d: %w", i, errGarbage)
+		}
+		if bytes.IndexByte(item, '\n') >= 0 || bytes.IndexByte(item, '\r') >= 0 {
+			var oneLine bytes.Buffer
+			_ = json.Compact(&oneLine, item) // it is valid
+			item = oneLine.Bytes()
+		}
+		to = append(to, item...)
+	}
+	return append(to, "]}"...), nil
+}
+
+// size is about how many bytes the parameters take as JSON.
+func (p injectParams) size() int {
+	size := len(p.items)
+	for _, item := range p.items {
+		size += len(item)
+	}
+	return size
 }
