@@ -95,8 +95,8 @@ func TestAC07_Robustness(t *testing.T) {
 // of: by these alone there is no way to the outside, to the clock, or to chance.
 func TestAC08_Purity(t *testing.T) {
 	allowed := []string{
-		"bytes", "crypto/sha256", "encoding/json", "errors", "fmt", "io", "iter", "sort", "slices", "maps", "strconv", "strings", "sync",
-		"unicode", "unicode/utf16", "unicode/utf8",
+		"bytes", "crypto/sha256", "encoding/binary", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math/bits", "slices", "sort",
+		"strconv", "strings", "sync", "unicode", "unicode/utf16", "unicode/utf8", "unsafe",
 		"github.com/caddy-codex/caddy-codex/aggregator/usetool", "github.com/caddy-codex/caddy-codex/internal/jsontext", "github.com/caddy-codex/caddy-codex/internal/markdown",
 	}
 	var files []string
@@ -206,8 +206,7 @@ func TestAC14_ArgumentsVerbatim(t *testing.T) {
 		a.IngestMessage(0, []byte(object("role", "assistant", "tool_calls", []any{raw(object("id", "m", "function",
 			raw(object("name", "message", "arguments", arguments))))})))
 		feed(a, 0, rawItem("r", "raw", arguments))
-		a.IngestCall(0, Call{BackendID: "t", Name: "typed", Arguments: arguments})
-		wantCalls(t, a, 0, "streamed", arguments, "message", arguments, "raw", arguments, "typed", arguments)
+		wantCalls(t, a, 0, "streamed", arguments, "message", arguments, "raw", arguments)
 	}
 	// A message whose call has no arguments has none.
 	a := New()
@@ -280,7 +279,7 @@ func TestAC19_ImmutableOutputs(t *testing.T) {
 
 	canon := usetool.Canon()
 	canon[0].Params[0].Name = "changed"
-	if again, _ := usetool.LookupTool(canon[0].Name); again.Params[0].Name == "changed" {
+	if usetool.Canon()[0].Params[0].Name == "changed" {
 		t.Error("the canon can be changed from outside")
 	}
 	blocks := a.ExtractBlocks("<use_tool><name>f</name></use_tool>")

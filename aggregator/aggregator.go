@@ -73,17 +73,6 @@ func (a *Aggregator) IngestMessage(choice int, message []byte, opts ...MessageOp
 	return a.ingest(choice, message, o)
 }
 
-// IngestCall takes a call that the caller has read already: the way for events
-// that arrive typed, without JSON in between.
-func (a *Aggregator) IngestCall(choice int, c Call) Result {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.stats.Events++
-	in := ingestion{agg: a}
-	in.typedCall(choice, c)
-	return in.result()
-}
-
 // Snapshot returns the calls of a choice in the order in which their names became
 // known, the order of their indexes. Calls without a name
 // are not in it. It is a value of the caller; nil if there are none.

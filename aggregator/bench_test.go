@@ -24,13 +24,6 @@ func BenchmarkLargeArgument(b *testing.B) {
 	for name, size := range map[string]int{"1MB": 1 << 20, "10MB": largeArgument} {
 		text := `{"content":"` + strings.Repeat("line\n", size/5) + `"}`
 		event := []byte(rawItem("call_1", "writeToFile", text))
-		b.Run("typed/"+name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				New().IngestCall(0, Call{BackendID: "call_1", Name: "writeToFile", Arguments: text, Done: true})
-			}
-		})
 		b.Run("item/"+name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(text)))

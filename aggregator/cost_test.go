@@ -47,15 +47,6 @@ func feeds(n int) map[string]func(a *Aggregator) string {
 	return map[string]func(a *Aggregator) string{
 		"responses": each(itemAdded(0, 0, "fc_1", "call_1", "f"), responses),
 		"chat":      each(chatHead(0, "call_1", "f", ""), chat),
-		"typed": func(a *Aggregator) (last string) {
-			a.IngestCall(0, Call{BackendID: "call_1", Name: "f"})
-			for i := range n {
-				letter := letters[i%len(letters) : i%len(letters)+1]
-				r := a.IngestCall(0, Call{BackendID: "call_1", Arguments: letter, Fragment: true})
-				last = r.Deltas[0].Arguments
-			}
-			return last
-		},
 	}
 }
 
@@ -83,15 +74,15 @@ func TestFragmentCost(t *testing.T) {
 func TestLargeArgumentCost(t *testing.T) {
 	text := `{"content":"` + strings.Repeat("line\n", testArgument/5) + `"}`
 	whole := []byte(rawItem("call_1", "writeToFile", text))
-	parts := cutText(text, []byte{255, 99})
+	var parts [][]byte
+	for _, part := range cutText(text, []byte{255, 99}) {
+		parts = append(parts, []byte(namedFragment("call_1", "writeToFile", part)))
+	}
 	for shape, feed := range map[string]func(a *Aggregator){
-		"typed": func(a *Aggregator) {
-			a.IngestCall(0, Call{BackendID: "call_1", Name: "writeToFile", Arguments: text, Done: true})
-		},
 		"raw item": func(a *Aggregator) { a.Ingest(0, whole) },
 		"parts": func(a *Aggregator) {
 			for _, part := range parts {
-				a.IngestCall(0, Call{BackendID: "call_1", Name: "writeToFile", Arguments: part, Fragment: true})
+				a.Ingest(0, part)
 			}
 		},
 	} {
@@ -112,7 +103,7 @@ func TestManyCalls(t *testing.T) {
 	const calls = 100_000
 	a := New()
 	for i := range calls {
-		a.IngestCall(0, Call{BackendID: fmt.Sprint("call_", i), Name: "f", Arguments: "{}"})
+		a.Ingest(0, []byte(rawItem(fmt.Sprint("call_", i), "f", "{}")))
 	}
 	if got := len(a.Snapshot(0)); got != DefaultMaxCalls {
 		t.Errorf("%d calls kept", got)
@@ -121,7 +112,7 @@ func TestManyCalls(t *testing.T) {
 		t.Errorf("%d calls over the limit", got)
 	}
 	a.ResetTurn()
-	if !a.IngestCall(0, Call{BackendID: "call", Name: "f"}).Updated {
+	if !a.Ingest(0, []byte(rawItem("call", "f", ""))).Updated {
 		t.Error("no room after ResetTurn")
 	}
 
@@ -167,7 +158,7 @@ func TestLongNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNothing(t, a.Ingest(0, []byte(chatHead(0, "c", long, ""))))
-	wantNothing(t, a.IngestCall(0, Call{BackendID: "c", Name: long}))
+	wantNothing(t, a.Ingest(0, []byte(rawItem("c", long, ""))))
 	wantNothing(t, a.IngestMessage(1, []byte(object("content", "«"+long+"»")), SynthesizeCalls()))
 	if blocks := a.ExtractBlocks("<use_tool><name>" + long + "</name></use_tool>"); len(blocks) != 0 {
 		t.Errorf("a block: %.100v", blocks)

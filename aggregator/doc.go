@@ -34,8 +34,8 @@
 //
 // An event that comes again changes nothing. It is recognised by
 //
-//   - a number: sequence_number, [Call].Sequence, or the position of
-//     [Aggregator.IngestEvent], of which numbers that are not above the highest one
+//   - a number: sequence_number, or the position of [Aggregator.IngestEvent], of which
+//     numbers that are not above the highest one
 //     seen are repetitions;
 //   - its kind, if a call has one such event only: its announcement, its end, its
 //     complete item.

@@ -29,17 +29,6 @@ func ExampleAggregator_Ingest() {
 	// 0 tool_0_0 webSearch first=false fragment=1} arguments={"q":1}
 }
 
-// A handler that has read the event already needs no JSON.
-func ExampleAggregator_IngestCall() {
-	agg := aggregator.New(aggregator.WithIDSuffix("k3v9"))
-	result := agg.IngestCall(0, aggregator.Call{
-		BackendID: "call_1", Name: "localSearch", Arguments: `{"query":"caddy"}`, Done: true,
-	})
-	d := result.Deltas[0]
-	fmt.Println(d.ID, d.BackendID, d.Name, d.Arguments, d.Done)
-	// Output: tool_0_0_k3v9 call_1 localSearch {"query":"caddy"} true
-}
-
 // A non-streaming handler takes the message and builds tool_calls, or the older
 // function_call, of the snapshot.
 func ExampleAggregator_IngestMessage() {

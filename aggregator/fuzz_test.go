@@ -55,14 +55,6 @@ var streams = map[string]func(a *Aggregator, parts []string) []Delta{
 		}
 		return deltas
 	},
-	"typed": func(a *Aggregator, parts []string) []Delta {
-		deltas := a.IngestCall(0, Call{BackendID: "call_1", Name: "f"}).Deltas
-		for i, part := range parts {
-			c := Call{BackendID: "call_1", Arguments: part, Fragment: true, Sequence: uint64(i + 1)}
-			deltas = append(deltas, a.IngestCall(0, c).Deltas...)
-		}
-		return deltas
-	},
 }
 
 // FuzzCuts: however the arguments are cut, and in whatever shape they come, the
@@ -119,9 +111,6 @@ func program(code []byte) []step {
 		message := func(event string, opts ...MessageOption) step {
 			return func(a *Aggregator) Result { return a.IngestMessage(0, []byte(event), opts...) }
 		}
-		typed := func(c Call) step {
-			return func(a *Aggregator) Result { return a.IngestCall(0, c) }
-		}
 		function := raw(object("name", name, "arguments", part))
 		switch kind {
 		case 0:
@@ -149,9 +138,9 @@ func program(code []byte) []step {
 		case 11:
 			steps = append(steps, position(object("function_call", function)))
 		case 12:
-			steps = append(steps, typed(Call{BackendID: call, Name: name, Arguments: part, Fragment: true, Sequence: uint64(n)}))
+			steps = append(steps, ingest(object("type", eventArgumentsDelta, "call_id", call, "name", name, "delta", part, "sequence_number", n)))
 		case 13:
-			steps = append(steps, typed(Call{BackendID: call, Name: name, Arguments: part, Done: true}))
+			steps = append(steps, ingest(object("type", "function_call", "call_id", call, "name", name, "arguments", part)))
 		case 14:
 			text := "<use_tool><name>t</name><a>" + part + "</a></use_tool>"
 			steps = append(steps, message(object("content", text), SynthesizeCalls()))

@@ -44,30 +44,22 @@ func TestChatDeltaIdentity(t *testing.T) {
 	})
 }
 
-func TestTypedCalls(t *testing.T) {
+// TestNamedFragments: a number makes a fragment that names its call a repetition, and
+// fragments without ids belong to the call that was created last.
+func TestNamedFragments(t *testing.T) {
 	a := New()
-	whole := Call{BackendID: "call_1", Name: "f", Arguments: "{}"}
-	if d := one(t, a.IngestCall(0, whole)); !d.Done || !d.First || d.Fragment != "{}" || d.BackendID != "call_1" {
-		t.Errorf("a whole call: %+v", d)
+	fragment := func(n int) []byte {
+		return []byte(object("type", eventArgumentsDelta, "call_id", "call_2", "name", "g", "delta", "aa", "sequence_number", n))
 	}
-	wantNothing(t, a.IngestCall(0, whole))
+	one(t, a.Ingest(0, fragment(1)))
+	wantNothing(t, a.Ingest(0, fragment(1)))
+	one(t, a.Ingest(0, fragment(2)))
+	one(t, a.Ingest(0, []byte(rawItem("call_2", "g", "aaaa!"))))
+	wantNothing(t, a.Ingest(0, fragment(3)))
+	wantCalls(t, a, 0, "g", "aaaa!")
 
-	fragment := Call{BackendID: "call_2", Name: "g", Arguments: "aa", Fragment: true, Sequence: 1}
-	one(t, a.IngestCall(0, fragment))
-	wantNothing(t, a.IngestCall(0, fragment))
-	fragment.Sequence = 2
-	one(t, a.IngestCall(0, fragment))
-	one(t, a.IngestCall(0, Call{BackendID: "call_2", Arguments: "!", Fragment: true, Done: true, Sequence: 3}))
-	wantNothing(t, a.IngestCall(0, Call{BackendID: "call_2", Arguments: "late", Fragment: true, Sequence: 4}))
-	wantCalls(t, a, 0, "f", "{}", "g", "aaaa!")
-
-	// Without ids the order of creation tells.
 	b := New()
-	b.IngestCall(0, Call{Name: "f"})
-	b.IngestCall(0, Call{Arguments: "1", Fragment: true})
-	b.IngestCall(0, Call{Name: "g", Arguments: "2", Fragment: true})
-	b.IngestCall(0, Call{Arguments: "3", Fragment: true, Done: true})
-	wantNothing(t, b.IngestCall(0, Call{Arguments: "4", Fragment: true}))
+	feed(b, 0, namedFragment("", "f", ""), namedFragment("", "", "1"), namedFragment("", "g", "2"), namedFragment("", "", "3"))
 	wantCalls(t, b, 0, "f", "1", "g", "23")
 }
 

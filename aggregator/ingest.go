@@ -176,7 +176,7 @@ func (in *ingestion) emit(s *choiceState, c *call) {
 	}
 	if first {
 		c.ordinal = len(s.calls)
-		c.id = in.agg.cfg.callID(s.index, c.ordinal)
+		c.id = CallID(s.index, c.ordinal, in.agg.cfg.suffix)
 		s.calls = append(s.calls, c)
 		in.bind(s, c, key{kind: keyOwnID, text: c.id})
 	}

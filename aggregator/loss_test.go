@@ -28,8 +28,7 @@ func TestLateName(t *testing.T) {
 		}
 	}
 	a := New()
-	a.IngestCall(0, Call{BackendID: "c", Arguments: `{"a"`, Fragment: true})
-	a.IngestCall(0, Call{BackendID: "c", Name: "f", Arguments: `:1}`, Fragment: true})
+	feed(a, 0, namedFragment("c", "", `{"a"`), namedFragment("c", "f", `:1}`))
 	wantCalls(t, a, 0, "f", `{"a":1}`)
 }
 
@@ -115,7 +114,7 @@ func TestSurrogateHalves(t *testing.T) {
 			for i, part := range strings.Split(text, "|") {
 				deltas = append(deltas, feed(a, 0, delta(i, part))...)
 			}
-			deltas = append(deltas, a.IngestCall(0, Call{BackendID: "call_1", Fragment: true, Done: true}).Deltas...)
+			deltas = append(deltas, feed(a, 0, itemCompleted("call_1", "f", "null"))...)
 			wantCalls(t, a, 0, "f", want)
 			wantFolded(t, a, 0, deltas)
 			if t.Failed() {
@@ -186,10 +185,10 @@ func TestEqualIDs(t *testing.T) {
 			t.Fatal(shape)
 		}
 	}
-	// Typed calls, and an answer that has the id alone.
+	// Items that have the call id alone.
 	a := New()
 	for _, name := range []string{"f", "g", "h", "f"} {
-		a.IngestCall(0, Call{BackendID: "x", Name: name, Arguments: name, Done: true})
+		feed(a, 0, object("type", "function_call", "call_id", "x", "name", name, "arguments", name))
 	}
 	wantCalls(t, a, 0, "f", "f", "g", "g", "h", "h")
 }

@@ -28,7 +28,7 @@ type Option func(*config)
 type config struct {
 	maxCalls int
 	maxBytes int
-	suffix   func(choice, ordinal int) string
+	suffix   string
 }
 
 func newConfig(opts []Option) config {
@@ -43,13 +43,6 @@ func newConfig(opts []Option) config {
 // turns of one conversation differ. The caller makes the suffix random. An empty
 // suffix adds nothing. Default: none.
 func WithIDSuffix(suffix string) Option {
-	return WithIDSuffixFunc(func(int, int) string { return suffix })
-}
-
-// WithIDSuffixFunc is WithIDSuffix with one suffix for each call. The function is
-// called once for each call, when its name becomes known, and must not call the
-// Aggregator.
-func WithIDSuffixFunc(suffix func(choice, ordinal int) string) Option {
 	return func(c *config) { c.suffix = suffix }
 }
 
@@ -87,13 +80,4 @@ func CallID(choice, ordinal int, suffix string) string {
 		id += "_" + suffix
 	}
 	return id
-}
-
-// callID builds the id of a call with the suffix that the options ask for.
-func (c *config) callID(choice, ordinal int) string {
-	suffix := ""
-	if c.suffix != nil {
-		suffix = c.suffix(choice, ordinal)
-	}
-	return CallID(choice, ordinal, suffix)
 }

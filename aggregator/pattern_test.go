@@ -363,7 +363,7 @@ func TestPatternsRandom(t *testing.T) {
 		checkCutting(t, tokens(program), []byte{byte(r.IntN(9))}, flags)
 		for _, s := range scan(t, patternOptions(flags), usetool.AbortError, tokens(program)) {
 			if s.Pattern != "" {
-				seen[s.Kind.String()+string(s.Reason)]++
+				seen[string(s.Kind)+string(s.Reason)]++
 			}
 		}
 	}

@@ -74,25 +74,3 @@ type Function struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
-
-// Call is what a caller knows of a call that needs no reading of JSON: the input
-// of IngestCall.
-type Call struct {
-	// BackendID is the backend's id of the call: its identity. Without one the
-	// text belongs to the call created last, if that is not complete; a Name that
-	// differs from that call's opens a new call.
-	BackendID string
-	// Name is the name of the function. It may be empty once it is known.
-	Name string
-	// Arguments is argument text: the whole of it, or the next Fragment.
-	Arguments string
-	// Fragment says that Arguments is the next part. Otherwise a non-empty
-	// Arguments is the whole text and completes the call.
-	Fragment bool
-	// Done says that the call is complete with this text.
-	Done bool
-	// Sequence is the number of the fragment within its call, from 1 and rising;
-	// a fragment whose number is not above those seen is a repeat. 0: the
-	// fragment has no identity and always counts.
-	Sequence uint64
-}

@@ -4,7 +4,7 @@ package aggregator
 // New. ResetTurn keeps the counts. An event with several calls may count in
 // several fields.
 type Stats struct {
-	// Events is the number of events, messages and typed calls ingested.
+	// Events is the number of events and messages ingested.
 	Events uint64
 	// Unknown is the number of events without a tool call in any known shape:
 	// text, reasoning, usage, and the kinds that later releases bring.

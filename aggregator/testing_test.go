@@ -144,6 +144,11 @@ func argumentsDelta(sequence, output int, itemID, delta string) string {
 		"item_id", itemID, "delta", delta)
 }
 
+// namedFragment is a fragment that names its call. It has no number.
+func namedFragment(callID, name, delta string) string {
+	return object("type", eventArgumentsDelta, "call_id", callID, "name", name, "delta", delta)
+}
+
 func argumentsDone(sequence, output int, itemID, name, arguments string) string {
 	return object("type", eventArgumentsDone, "sequence_number", sequence, "output_index", output,
 		"item_id", itemID, "name", name, "arguments", arguments)

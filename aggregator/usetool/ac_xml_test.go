@@ -23,7 +23,7 @@ func object(pairs ...string) string {
 }
 
 func TestAC21_ObsidianXML(t *testing.T) {
-	got, err := RenderXML("localSearch", `{"salientTerms":["planning","review"],"query":"planning & review","k":8}`)
+	got, err := RenderXML("localSearch", `{"salientTerms":["planning","review"],"query":"planning & review","k":8}`, EscapeLiteral)
 	want := "<use_tool>\n<name>localSearch</name>\n<query>planning & review</query>\n" +
 		"<salientTerms>[\"planning\",\"review\"]</salientTerms>\n</use_tool>"
 	if err != nil || got != want {
@@ -37,7 +37,7 @@ func TestAC21_ObsidianXML(t *testing.T) {
 		{"writeToFile", `{"confirmation":false,"path":"","content":null}`, "<use_tool>\n<name>writeToFile</name>\n<path></path>\n<confirmation>false</confirmation>\n</use_tool>"},
 		{"mcp_x", `{"b":1.50,"a b":null,"a":{"k": [ ]},"b":2.50}`, "<use_tool>\n<name>mcp_x</name>\n<b>2.50</b>\n<a>{\"k\":[]}</a>\n</use_tool>"},
 	} {
-		if got, err := RenderXML(c.name, c.arguments); err != nil || got != c.want {
+		if got, err := RenderXML(c.name, c.arguments, EscapeLiteral); err != nil || got != c.want {
 			t.Errorf("%s %s: %v\n%s", c.name, c.arguments, err, got)
 		}
 	}
@@ -49,7 +49,7 @@ func TestAC21_ObsidianXML(t *testing.T) {
 		{"f", `{"a":`, ErrArguments}, {"f", `[1]`, ErrArguments}, {"f", `"text"`, ErrArguments}, {"f", "{}{}", ErrArguments},
 		{"f", `{"a b":2}`, ErrParameter}, {"f", `{"use_tool":3}`, ErrParameter}, {"f", `{"":4}`, ErrParameter}, {"f", `{"a":1,"b>":""}`, ErrParameter},
 	} {
-		if got, err := RenderXML(c.name, c.arguments); !errors.Is(err, c.want) || got != "" {
+		if got, err := RenderXML(c.name, c.arguments, EscapeLiteral); !errors.Is(err, c.want) || got != "" {
 			t.Errorf("%q %q: %q %v", c.name, c.arguments, got, err)
 		}
 	}
@@ -81,8 +81,8 @@ func TestAC22_ParameterCanon(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tool.Name, got, want[tool.Name])
 		}
 	}
-	if _, ok := LookupTool("LocalSearch"); ok {
-		t.Error("the case of a name does not count")
+	if given, err := Shape("LocalSearch", `{"unknown":1}`); err != nil || len(given) != 1 {
+		t.Errorf("the case of a name does not count: %v, %v", given, err)
 	}
 	// Every tool drops what it does not know and orders the rest.
 	for _, tool := range canon {
@@ -121,14 +121,18 @@ func TestAC23_ArgumentShaping(t *testing.T) {
 		{"unknownTool", `{"z":1, "a":"\/" , "z":[ ]}`, `{"z":[ ],"a":"\/"}`},
 		{"unknownTool", ``, `{}`},
 	} {
-		got, err := ShapeJSON(c.name, c.arguments)
-		if err != nil || got != c.want {
+		params, err := Shape(c.name, c.arguments)
+		members := make([]string, len(params))
+		for i, p := range params {
+			members[i] = jsontext.Quote(p.Name) + ":" + p.Value
+		}
+		if got := "{" + strings.Join(members, ",") + "}"; err != nil || got != c.want {
 			t.Errorf("%s %s: %s %v, want %s", c.name, c.arguments, got, err, c.want)
 		}
 	}
 	for _, arguments := range []string{"{", "[]", "7", "{}x", "\x00"} {
-		if got, err := ShapeJSON("f", arguments); !errors.Is(err, ErrArguments) || got != "" {
-			t.Errorf("%q: %q %v", arguments, got, err)
+		if got, err := Shape("f", arguments); !errors.Is(err, ErrArguments) || got != nil {
+			t.Errorf("%q: %v %v", arguments, got, err)
 		}
 	}
 }
@@ -140,7 +144,7 @@ func TestAC24_EscapesAndArrays(t *testing.T) {
 		EscapeLiteral:  "a < b && c > d",
 		EscapeEntities: "a &lt; b &amp;&amp; c &gt; d",
 	} {
-		got, err := RenderXML("localSearch", arguments, WithEscaping(escaping))
+		got, err := RenderXML("localSearch", arguments, escaping)
 		want := "<use_tool>\n<name>localSearch</name>\n<query>" + query + "</query>\n<salientTerms>" + array +
 			"</salientTerms>\n<timeRange>" + tail + "</timeRange>\n</use_tool>"
 		if err != nil || got != want {
@@ -156,7 +160,7 @@ func TestAC24_EscapesAndArrays(t *testing.T) {
 		"ends</query> and </use_tool> here": "ends</query > and </use_tool > here",
 		"1 </ 2 <b>":                        "1 </ 2 <b>",
 	} {
-		got, err := RenderXML("webSearch", object("query", text))
+		got, err := RenderXML("webSearch", object("query", text), EscapeLiteral)
 		if err != nil || got != "<use_tool>\n<name>webSearch</name>\n<query>"+want+"</query>\n</use_tool>" {
 			t.Errorf("%s: %v\n%s", text, err, got)
 		}
@@ -173,7 +177,7 @@ func checkReadBack(t testing.TB, name string, arguments map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, err := RenderXML(name, string(text))
+	block, err := RenderXML(name, string(text), EscapeLiteral)
 	if err != nil {
 		t.Fatal(err)
 	}

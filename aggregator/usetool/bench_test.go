@@ -29,7 +29,7 @@ func BenchmarkRenderXML(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(arguments)))
 	for b.Loop() {
-		if _, err := RenderXML("writeToFile", arguments); err != nil {
+		if _, err := RenderXML("writeToFile", arguments, EscapeLiteral); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 // A structured call becomes the text that Obsidian Copilot reads.
 func ExampleRenderXML() {
 	const arguments = `{"k":8,"salientTerms":["R&D","plan"],"query":"R&D <2026>"}`
-	literal, err := usetool.RenderXML("localSearch", arguments)
+	literal, err := usetool.RenderXML("localSearch", arguments, usetool.EscapeLiteral)
 	fmt.Println(literal, err)
-	entities, err := usetool.RenderXML("localSearch", arguments, usetool.WithEscaping(usetool.EscapeEntities))
+	entities, err := usetool.RenderXML("localSearch", arguments, usetool.EscapeEntities)
 	fmt.Println(entities, err)
 	// Output:
 	// <use_tool>

@@ -12,15 +12,21 @@ import (
 func FuzzBlocks(f *testing.F) {
 	f.Add("<use_tool><name>f</name><a><item>1</item></a></use_tool>")
 	f.Fuzz(func(t *testing.T, text string) {
+		scanner := NewScanner(ScannerOptions{MaxBlock: len(text) + 1})
 		end := 0
-		for _, b := range Blocks(text) {
-			if b.Start < end || !strings.HasPrefix(text[b.Start:b.End], "<use_tool") ||
-				!strings.HasSuffix(text[b.Start:b.End], "</use_tool>") {
-				t.Fatalf("%q in %q", text[b.Start:b.End], text)
+		for _, b := range scanner.Finish(AbortUnclosed, scanner.Feed(text, nil)) {
+			if b.Kind != SegmentBlock {
+				continue
 			}
-			end = b.End
-			if !strings.Contains(text[b.Start:b.End], "<args>") && !json.Valid([]byte(b.Arguments)) {
-				t.Fatalf("%q has the arguments %q", text[b.Start:b.End], b.Arguments)
+			start := int(b.Offset)
+			if start < end || !strings.HasPrefix(b.Text, "<use_tool") || !strings.HasSuffix(b.Text, "</use_tool>") {
+				t.Fatalf("%q in %q", b.Text, text)
+			}
+			if end = start + len(b.Text); text[start:end] != b.Text {
+				t.Fatalf("%q at %d of %q", b.Text, start, text)
+			}
+			if !strings.Contains(b.Text, "<args>") && !json.Valid([]byte(b.Arguments)) {
+				t.Fatalf("%q has the arguments %q", b.Text, b.Arguments)
 			}
 		}
 		parseBlock(text)
@@ -40,7 +46,7 @@ func FuzzXML(f *testing.F) {
 		case string, []any, map[string]any:
 			checkReadBack(t, "replaceInFile", map[string]any{"path": path, "diff": value})
 		}
-		if block, err := RenderXML(path, diff, WithEscaping(EscapeEntities)); err == nil && !strings.HasPrefix(block, "<use_tool>\n<name>") {
+		if block, err := RenderXML(path, diff, EscapeEntities); err == nil && !strings.HasPrefix(block, "<use_tool>\n<name>") {
 			t.Fatalf("block %q", block)
 		}
 	})
@@ -55,7 +61,7 @@ func FuzzBlockOfCall(f *testing.F) {
 		if !utf8.ValidString(name) || !utf8.ValidString(arguments) {
 			return
 		}
-		block, err := RenderXML(name, arguments)
+		block, err := RenderXML(name, arguments, EscapeLiteral)
 		if err != nil {
 			return
 		}

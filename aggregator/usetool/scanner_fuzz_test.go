@@ -105,7 +105,7 @@ func TestScannerRandom(t *testing.T) {
 		sizes := []byte{byte(random.IntN(9)), byte(1 + random.IntN(20))}
 		flags := byte(random.IntN(32))
 		for _, segment := range compareScan(t, tokenText(program), sizes, flags) {
-			ended[segment.Kind.String()+string(segment.Reason)]++
+			ended[string(segment.Kind)+string(segment.Reason)]++
 		}
 	}
 	for _, kind := range []string{"block", "undeclared", "abortednested", "abortedmalformed", "abortedtoo_large", "abortederror"} {

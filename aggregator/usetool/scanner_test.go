@@ -495,12 +495,3 @@ func TestScannerAppends(t *testing.T) {
 		t.Errorf("%s, want %s", show(got), want)
 	}
 }
-
-func TestSegmentKindString(t *testing.T) {
-	want := []string{"unknown", "text", "started", "block", "aborted", "undeclared", "unknown"}
-	for kind, word := range want {
-		if got := SegmentKind(kind).String(); got != word {
-			t.Errorf("kind %d is %q, want %q", kind, got, word)
-		}
-	}
-}

@@ -1,49 +1,32 @@
 package usetool
 
-// SegmentKind says what a [Segment] is.
-type SegmentKind uint8
+// SegmentKind says what a [Segment] is, as a word for logs.
+type SegmentKind string
 
 // The kinds of segments. SegmentText and SegmentBlock have the text. The others are notices
 // for counters and logs: after each SegmentStarted comes one SegmentBlock (the tool buffer
 // was flushed), or one SegmentAborted or SegmentUndeclared (it was aborted).
 const (
 	// SegmentText is text outside of blocks, or of a block that was given up.
-	SegmentText SegmentKind = iota + 1
+	SegmentText SegmentKind = "text"
 
 	// SegmentStarted is a notice: an opening tag is complete, and text is held
 	// from now on.
-	SegmentStarted
+	SegmentStarted SegmentKind = "started"
 
 	// SegmentBlock is one whole block, which has a name, arguments and the text
 	// as the model wrote it. It also is the notice that a buffer was flushed.
-	SegmentBlock
+	SegmentBlock SegmentKind = "block"
 
 	// SegmentAborted is a notice: the begun block is given up for Reason. The
 	// text of it follows as SegmentText.
-	SegmentAborted
+	SegmentAborted SegmentKind = "aborted"
 
 	// SegmentUndeclared is a notice: the block is complete and well-formed, but
 	// [ScannerOptions].Accept refused Name. The text of it follows as
 	// SegmentText.
-	SegmentUndeclared
+	SegmentUndeclared SegmentKind = "undeclared"
 )
-
-// String returns the kind as a lower-case word, as for a log.
-func (k SegmentKind) String() string {
-	switch k {
-	case SegmentText:
-		return "text"
-	case SegmentStarted:
-		return "started"
-	case SegmentBlock:
-		return "block"
-	case SegmentAborted:
-		return "aborted"
-	case SegmentUndeclared:
-		return "undeclared"
-	}
-	return "unknown"
-}
 
 // AbortReason says why a begun block is given up. The values are few and fixed, so that
 // they can be labels of a metric.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -33,8 +34,8 @@ func Shape(name, arguments string) ([]Param, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shaping the arguments of %q: %w", name, err)
 	}
-	tool, known := LookupTool(name)
-	if !known {
+	at := slices.IndexFunc(canon, func(tool Tool) bool { return tool.Name == name })
+	if at < 0 {
 		return given, nil
 	}
 	values := make(map[string]string, len(given))
@@ -42,7 +43,7 @@ func Shape(name, arguments string) ([]Param, error) {
 		values[p.Name] = p.Value
 	}
 	var shaped []Param
-	for _, p := range tool.Params {
+	for _, p := range canon[at].Params {
 		value, ok := values[p.Name]
 		if !ok && p.Alias != "" {
 			value, ok = values[p.Alias]
@@ -52,27 +53,6 @@ func Shape(name, arguments string) ([]Param, error) {
 		}
 	}
 	return shaped, nil
-}
-
-// ShapeJSON is Shape with the parameters written as one JSON object again, for
-// clients that take the canonical arguments as JSON.
-func ShapeJSON(name, arguments string) (string, error) {
-	params, err := Shape(name, arguments)
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	out.WriteByte('{')
-	for i, p := range params {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		out.WriteString(jsontext.Quote(p.Name))
-		out.WriteByte(':')
-		out.WriteString(p.Value)
-	}
-	out.WriteByte('}')
-	return out.String(), nil
 }
 
 // readArguments lists the members of arguments in order, each name once.

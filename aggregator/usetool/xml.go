@@ -32,16 +32,6 @@ const (
 	EscapeEntities Escaping = "entities"
 )
 
-// XMLOption changes what RenderXML writes.
-type XMLOption func(*xmlConfig)
-
-type xmlConfig struct{ escaping Escaping }
-
-// WithEscaping chooses how text is written. Default: EscapeLiteral.
-func WithEscaping(e Escaping) XMLOption {
-	return func(c *xmlConfig) { c.escaping = e }
-}
-
 // RenderXML writes the call of a tool as the <use_tool> block that Obsidian Copilot
 // reads: the name, then a tag for each parameter of Shape.
 //
@@ -57,11 +47,7 @@ func WithEscaping(e Escaping) XMLOption {
 // The error is ErrToolName, ErrArguments or ErrParameter; there is no block then. A
 // parameter cannot be a tag if its name is empty, use_tool, or has white space or one
 // of <>/&"'= in it.
-func RenderXML(name, arguments string, opts ...XMLOption) (string, error) {
-	var cfg xmlConfig
-	for _, opt := range opts {
-		opt(&cfg)
-	}
+func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 	if name == "" || name != strings.TrimSpace(name) || strings.ContainsAny(name, "<>") {
 		return "", fmt.Errorf("rendering a call of %q: %w", name, ErrToolName)
 	}
@@ -71,7 +57,7 @@ func RenderXML(name, arguments string, opts ...XMLOption) (string, error) {
 	}
 	var out strings.Builder
 	out.WriteString(blockOpener + ">\n" + nameOpener)
-	out.WriteString(cfg.text(name, "name"))
+	out.WriteString(escaping.text(name, "name"))
 	out.WriteString(nameCloser + "\n")
 	for _, p := range params {
 		if p.Value == "null" {
@@ -81,7 +67,7 @@ func RenderXML(name, arguments string, opts ...XMLOption) (string, error) {
 			return "", fmt.Errorf("rendering a call of %q: %w", name, ErrParameter)
 		}
 		out.WriteString("<" + p.Name + ">")
-		out.WriteString(cfg.value(p))
+		out.WriteString(escaping.value(p))
 		out.WriteString("</" + p.Name + ">\n")
 	}
 	out.WriteString(blockCloser)
@@ -98,9 +84,9 @@ func isTagName(name string) bool {
 }
 
 // value writes the value of a parameter.
-func (c xmlConfig) value(p Param) string {
+func (e Escaping) value(p Param) string {
 	if text, ok := jsontext.AsString(p.Value); ok {
-		return c.text(text.String(), p.Name)
+		return e.text(text.String(), p.Name)
 	}
 	switch p.Value[0] {
 	case '{', '[':
@@ -110,8 +96,8 @@ func (c xmlConfig) value(p Param) string {
 }
 
 // text writes a string that stands between the tags of a name.
-func (c xmlConfig) text(text, name string) string {
-	if c.escaping == EscapeEntities {
+func (e Escaping) text(text, name string) string {
+	if e == EscapeEntities {
 		return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
 	}
 	return spaceClosers(text, name)

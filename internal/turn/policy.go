@@ -170,7 +170,7 @@ func (p *policy) block(call *candidate) string {
 	if call.block != "" {
 		return call.block
 	}
-	xml, err := usetool.RenderXML(call.name, call.arguments, usetool.WithEscaping(p.opts.XMLEscape))
+	xml, err := usetool.RenderXML(call.name, call.arguments, p.opts.XMLEscape)
 	if err != nil {
 		p.report.Unwritable++
 		return "[The call of " + quoted(call.name) + " cannot be written as a block. Its arguments: " + quoted(call.arguments) + "]"

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
@@ -316,7 +316,7 @@ func textOf(events []codexrpc.Event) string {
 func blocksOf(events []codexrpc.Event) []string {
 	var blocks []string
 	for message := range strings.SplitSeq(textOf(events), "\n\n") {
-		for _, b := range usetool.Blocks(message) {
+		for _, b := range aggregator.New().ExtractBlocks(message) {
 			blocks = append(blocks, message[b.Start:b.End])
 		}
 	}
