@@ -4,8 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 func TestAbsolute(t *testing.T) {
@@ -20,12 +18,12 @@ func TestAbsolute(t *testing.T) {
 		"bin/codex":      filepath.Join(here, "bin", "codex"),
 		"../codex":       filepath.Join(filepath.Dir(here), "codex"),
 	} {
-		if got := absolute(program); got != want {
+		if got := resolved(t, &AppServer{Command: []string{program}}).Command[0]; got != want {
 			t.Errorf("%s: %s, want %s", program, got, want)
 		}
 	}
 	// A program that runs in a directory of its own would look for its home there.
-	cfg := (&AppServer{Home: "home", Dir: "./dir"}).resolve(caddy.NewReplacer())
+	cfg := resolved(t, &AppServer{Home: "home", Dir: "./dir"})
 	if cfg.Home != filepath.Join(here, "home") || cfg.Dir != filepath.Join(here, "dir") {
 		t.Errorf("home %s, dir %s", cfg.Home, cfg.Dir)
 	}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
@@ -151,7 +149,7 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 // A process writes to the log of its configuration until its end.
 func TestLogOfTheConfiguration(t *testing.T) {
 	log := new(logBook)
-	u := &member{app: bareApp(), key: "logging", cfg: fakeServer(t, "logging").resolve(caddy.NewReplacer()), logger: slog.New(slog.NewTextHandler(log, nil))}
+	u := &member{app: bareApp(), key: "logging", cfg: resolved(t, fakeServer(t, "logging")), logger: slog.New(slog.NewTextHandler(log, nil))}
 	_, release := lease(t, &member{app: bareApp(), key: u.key, cfg: u.cfg, logger: slog.New(slog.DiscardHandler)})
 	u.hold()
 	pid(t, u) // when it is ready it is about to read

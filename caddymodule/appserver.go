@@ -90,14 +90,12 @@ var quietLog = map[string]string{
 	"RUST_LOG": "error,codex_core::tools::router=off",
 }
 
-// validate refuses values that cannot work. An empty placeholder is an error, not a
-// default: a home whose variable is not set would be that of another login.
+// validate sets the defaults of options and refuses values that cannot work.
 func (a *AppServer) validate() error {
 	if a == nil {
 		return errors.New("must not be null")
 	}
-	repl := caddy.NewReplacer()
-	if err := a.validateRemote(repl); err != nil {
+	if err := a.conflict(); err != nil {
 		return err
 	}
 	if err := completeOptions(a.options()); err != nil {
@@ -109,59 +107,61 @@ func (a *AppServer) validate() error {
 	if a.Weight > maxWeight {
 		return fmt.Errorf("weight: must be at most %d", maxWeight)
 	}
-	for i, part := range a.Command {
-		if repl.ReplaceKnown(part, "") == "" {
-			// The other parts are not shown: they may be secret.
-			return fmt.Errorf("the command has an empty part, number %d of %d", i+1, len(a.Command))
-		}
-	}
-	for name, path := range map[string]string{"home": a.Home, "dir": a.Dir} {
-		if _, err := repl.ReplaceOrErr(path, true, true); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	for name := range a.Env {
-		if before, _, found := strings.Cut(name, "="); found {
-			return fmt.Errorf("env: the name %q is followed by =; the value stands apart", before)
-		}
-		if name == "" || strings.Contains(name, "\x00") {
-			return fmt.Errorf("env: %q is not the name of a variable", name)
-		}
-	}
-	return nil
+	_, err := a.resolve(caddy.NewReplacer())
+	return err
 }
 
-// resolve replaces placeholders and fills in the command. In the command and in variables,
-// braces that are not a placeholder stay: an argument may be JSON or a TOML table.
-func (a *AppServer) resolve(repl *caddy.Replacer) appserver.Config {
+// resolve replaces placeholders and fills in the command. An empty placeholder is an error,
+// not a default: a home whose variable is not set would be that of another login. In the
+// command and in variables, braces that are not a placeholder stay: an argument may be JSON
+// or a TOML table.
+func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
+	cfg = appserver.Config{StartTimeout: time.Duration(a.StartTimeout), Client: clientInfo()}
 	if a.Connect != "" {
-		return a.resolveRemote(repl)
+		return cfg, a.resolveRemote(&cfg, repl)
 	}
-	cfg := appserver.Config{
-		Home:         absoluteDir(repl.ReplaceAll(a.Home, "")),
-		Dir:          absoluteDir(repl.ReplaceAll(a.Dir, "")),
-		Env:          make(map[string]string, len(a.Env)),
-		StartTimeout: time.Duration(a.StartTimeout),
-		StopTimeout:  time.Duration(a.StopTimeout),
-		MaxMemory:    max(0, cmp.Or(a.MaxMemory, defaultMaxMemory)),
-		Client:       clientInfo(),
+	cfg.StopTimeout = time.Duration(a.StopTimeout)
+	cfg.MaxMemory = max(0, cmp.Or(a.MaxMemory, defaultMaxMemory))
+	if cfg.Home, err = absoluteDir(repl, a.Home); err != nil {
+		return cfg, fmt.Errorf("home: %w", err)
 	}
-	for _, part := range a.Command {
-		cfg.Command = append(cfg.Command, repl.ReplaceKnown(part, ""))
+	if cfg.Dir, err = absoluteDir(repl, a.Dir); err != nil {
+		return cfg, fmt.Errorf("dir: %w", err)
+	}
+	for i, part := range a.Command {
+		part = repl.ReplaceKnown(part, "")
+		if part == "" {
+			// The other parts are not shown: they may be secret.
+			return cfg, fmt.Errorf("the command has an empty part, number %d of %d", i+1, len(a.Command))
+		}
+		cfg.Command = append(cfg.Command, part)
 	}
 	if len(cfg.Command) == 0 {
 		cfg.Command = slices.Clone(defaultCommand)
 	}
-	cfg.Command[0] = absolute(cfg.Command[0])
+	// A relative path is relative to Caddy's working directory, not to the app-server's. A bare
+	// name is looked up on the PATH.
+	if program := cfg.Command[0]; filepath.Base(program) != program {
+		if cfg.Command[0], err = caddy.FastAbs(program); err != nil {
+			return cfg, err
+		}
+	}
+	cfg.Env = make(map[string]string, len(a.Env))
 	for key, value := range quietLog {
 		if _, set := os.LookupEnv(key); !set {
 			cfg.Env[key] = value
 		}
 	}
-	for key, value := range a.Env {
-		cfg.Env[key] = repl.ReplaceKnown(value, "")
+	for name, value := range a.Env {
+		if before, _, found := strings.Cut(name, "="); found {
+			return cfg, fmt.Errorf("env: the name %q is followed by =; the value stands apart", before)
+		}
+		if name == "" || strings.Contains(name, "\x00") {
+			return cfg, fmt.Errorf("env: %q is not the name of a variable", name)
+		}
+		cfg.Env[name] = repl.ReplaceKnown(value, "")
 	}
-	return cfg
+	return cfg, nil
 }
 
 // clientInfo identifies this module to the app-server.
@@ -169,25 +169,13 @@ func clientInfo() codexrpc.ClientInfo {
 	return codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()}
 }
 
-// absolute returns the absolute path of a program. A relative path is relative to Caddy's
-// working directory, not to the app-server's. A bare name is returned as it is, since it
-// is looked up on the PATH.
-func absolute(program string) string {
-	if filepath.Base(program) == program {
-		return program
+// absoluteDir returns the absolute path of a directory with placeholders. Empty stays empty.
+func absoluteDir(repl *caddy.Replacer, dir string) (string, error) {
+	dir, err := repl.ReplaceOrErr(dir, true, true)
+	if dir == "" || err != nil {
+		return "", err
 	}
-	return absoluteDir(program)
-}
-
-// absoluteDir returns the absolute path of a directory. Empty stays empty.
-func absoluteDir(dir string) string {
-	if dir == "" || filepath.IsAbs(dir) {
-		return dir
-	}
-	if path, err := filepath.Abs(dir); err == nil {
-		return path
-	}
-	return dir
+	return caddy.FastAbs(dir)
 }
 
 // processKey returns a key that differs if anything in the configuration of a process does.
@@ -227,44 +215,27 @@ func (a *AppServer) conflict() error {
 	return nil
 }
 
-// validateRemote refuses an address or a token that cannot work. The errors do not contain
+// resolveRemote is resolve for an app-server that runs elsewhere. The errors do not contain
 // the token.
-func (a *AppServer) validateRemote(repl *caddy.Replacer) error {
-	if err := a.conflict(); err != nil || a.Connect == "" {
-		return err
+func (a *AppServer) resolveRemote(cfg *appserver.Config, repl *caddy.Replacer) (err error) {
+	if cfg.Connect, err = repl.ReplaceOrErr(a.Connect, true, true); err == nil {
+		err = codexrpc.CheckAddress(cfg.Connect)
 	}
-	address, err := repl.ReplaceOrErr(a.Connect, true, true)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
-	}
-	if err := codexrpc.CheckAddress(address); err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	if a.Token == "" {
-		return nil
 	}
 	token, err := repl.ReplaceOrErr(a.Token, true, true)
 	if err != nil {
 		return errors.New("the token has a placeholder that is empty or unknown: is its variable or file set?")
 	}
-	token = strings.TrimSpace(token)
-	if token == "" {
+	cfg.Token = strings.TrimSpace(token)
+	if cfg.Token == "" && a.Token != "" {
 		return errors.New("the token is empty")
 	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if strings.ContainsFunc(cfg.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("the token has a character that no header may have")
 	}
 	return nil
-}
-
-// resolveRemote is resolve for an app-server that runs elsewhere.
-func (a *AppServer) resolveRemote(repl *caddy.Replacer) appserver.Config {
-	return appserver.Config{
-		Connect:      repl.ReplaceAll(a.Connect, ""),
-		Token:        strings.TrimSpace(repl.ReplaceAll(a.Token, "")),
-		StartTimeout: time.Duration(a.StartTimeout),
-		Client:       clientInfo(),
-	}
 }
 
 // isExposed reports whether the token is sent unencrypted over a network.

@@ -36,7 +36,7 @@ func TestResolve(t *testing.T) {
 		StartTimeout: caddy.Duration(time.Second),
 		StopTimeout:  caddy.Duration(time.Minute),
 	}
-	got := server.resolve(caddy.NewReplacer())
+	got := resolved(t, &server)
 	// Braces that are no placeholder stay as they are.
 	if want := []string{"/opt/codex", "app-server", "-c", `a={b="c",d={}}`}; !slices.Equal(got.Command, want) {
 		t.Errorf("the command is %q, want %q", got.Command, want)
@@ -65,11 +65,11 @@ func TestResolve(t *testing.T) {
 func TestQuietLogGivesWay(t *testing.T) {
 	t.Setenv("RUST_LOG", "debug")
 	unset(t, "NO_COLOR")
-	if got := (&AppServer{}).resolve(caddy.NewReplacer()).Env; !maps.Equal(got, map[string]string{"NO_COLOR": "1"}) {
+	if got := resolved(t, new(AppServer)).Env; !maps.Equal(got, map[string]string{"NO_COLOR": "1"}) {
 		t.Errorf("beside the environment's RUST_LOG: %q", got)
 	}
 	server := AppServer{Env: map[string]string{"RUST_LOG": "trace", "NO_COLOR": ""}}
-	if got := server.resolve(caddy.NewReplacer()).Env; !maps.Equal(got, server.Env) {
+	if got := resolved(t, &server).Env; !maps.Equal(got, server.Env) {
 		t.Errorf("beside the configuration's: %q", got)
 	}
 }

@@ -40,8 +40,11 @@ func configuredAppServers(config []byte) (servers []command.AppServer, err error
 			return err
 		}
 		for _, server := range h.AppServers {
-			one := command.AppServer{Config: server.resolve(repl)}
-			key := processKey(one.Config)
+			cfg, err := server.resolve(repl)
+			if err != nil {
+				return err
+			}
+			one, key := command.AppServer{Config: cfg}, processKey(cfg)
 			if known[key] {
 				continue
 			}

@@ -34,7 +34,7 @@ func TestDefaults(t *testing.T) {
 	if time.Duration(h.DrainTimeout) != 10*time.Second {
 		t.Errorf("drain_timeout %v", time.Duration(h.DrainTimeout))
 	}
-	cfg := h.AppServers[0].resolve(caddy.NewReplacer())
+	cfg := resolved(t, h.AppServers[0])
 	if cfg.MaxMemory != 1<<30 || cfg.Connect != "" || cfg.Token != "" {
 		t.Errorf("max_memory %d, connect %q, token %q", cfg.MaxMemory, cfg.Connect, cfg.Token)
 	}

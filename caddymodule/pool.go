@@ -30,7 +30,10 @@ type pool struct {
 func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) (*pool, error) {
 	p := &pool{app: app, chooser: chooser{Pool: policy, servers: len(servers)}}
 	for i, server := range servers {
-		cfg := server.resolve(repl)
+		cfg, err := server.resolve(repl)
+		if err != nil {
+			return nil, fmt.Errorf("app_server %d: %w", i+1, err)
+		}
 		if isExposed(cfg) {
 			app.logger.Warn("the token of an app-server is sent over a connection that is not encrypted; use wss://", "app_server", i+1)
 		}

@@ -143,3 +143,13 @@ func encode(t testing.TB, v any) json.RawMessage {
 	}
 	return encoded
 }
+
+// resolved returns the configuration of an app-server without its placeholders.
+func resolved(t testing.TB, server *AppServer) appserver.Config {
+	t.Helper()
+	cfg, err := server.resolve(caddy.NewReplacer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
@@ -39,7 +37,7 @@ func TestResolveRemote(t *testing.T) {
 	if err := server.validate(); err != nil {
 		t.Fatal(err)
 	}
-	got := server.resolve(caddy.NewReplacer())
+	got := resolved(t, &server)
 	if got.Connect != "wss://codex.example/ws" || got.Token != "s3cret" || got.StartTimeout != 3 || got.Client.Name == "" {
 		t.Errorf("%+v", got)
 	}
