@@ -9,20 +9,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// maxKeys bounds the keys of a file.
-const maxKeys = 10_000
+const (
+	maxKeys   = 10_000  // of a file
+	maxModels = 100     // of an entry
+	maxLimits = 8       // of an entry
+	maxLimit  = 1 << 50 // the number of a limit, so that sums cannot overflow
 
-// maxModels bounds the models that an entry names.
-const maxModels = 100
-
-// hashPrefix precedes the hexadecimal digits of a hash.
-const hashPrefix = "sha256:"
+	// hashPrefix precedes the hexadecimal digits of a hash.
+	hashPrefix = "sha256:"
+)
 
 // validID matches the ids of keys. They are labels of metrics.
 var validID = regexp.MustCompile(`^[A-Za-z0-9._@-]{1,64}$`)
@@ -116,9 +116,6 @@ var options = map[string]keyOption{
 	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
 }
 
-// maxLimits bounds the limits of an entry.
-const maxLimits = 8
-
 func readMaxConcurrent(k *Key, args []string) string {
 	if len(args) == 1 {
 		if n, err := strconv.Atoi(args[0]); err == nil && n > 0 {
@@ -139,9 +136,9 @@ func readLimit(unit quota.Unit) func(*Key, []string) string {
 		if err != nil || n <= 0 || n > maxLimit {
 			return "takes a number above zero and a window"
 		}
-		window, wrong := readWindow(args[1])
-		if wrong != "" {
-			return wrong
+		window, err := quota.ParseWindow(args[1])
+		if err != nil {
+			return "has a wrong window: " + err.Error()
 		}
 		if slices.ContainsFunc(k.Limits, func(l quota.Limit) bool { return l.Unit == unit && l.Window == window }) {
 			return "has two limits for a window of " + window.String()
@@ -154,29 +151,12 @@ func readLimit(unit quota.Unit) func(*Key, []string) string {
 	}
 }
 
-// maxLimit bounds the number of a limit, so that sums cannot overflow.
-const maxLimit = 1 << 50
-
-func readWindow(arg string) (w quota.Window, wrong string) {
-	if w, ok := quota.Calendar(arg); ok {
-		return w, ""
-	}
-	length, err := caddy.ParseDuration(arg)
-	if err != nil {
-		return w, "has a window that is neither day, week or month, nor a duration such as 1m, 5h or 7d"
-	}
-	if w, err = quota.Sliding(length); err != nil {
-		return w, "has a wrong window: " + err.Error()
-	}
-	return w, ""
-}
-
 func readHash(k *Key, args []string) string {
 	if len(args) == 1 {
-		if digits, ok := strings.CutPrefix(args[0], hashPrefix); ok {
-			if n, err := hex.Decode(k.Hash[:], []byte(digits[:min(len(digits), 2*len(k.Hash))])); err == nil && n == len(k.Hash) && len(digits) == 2*n {
-				return ""
-			}
+		digits, ok := strings.CutPrefix(args[0], hashPrefix)
+		if sum, err := hex.DecodeString(digits); ok && err == nil && len(sum) == len(k.Hash) {
+			k.Hash = Hash(sum)
+			return ""
 		}
 	}
 	return "must be " + hashPrefix + " and 64 hexadecimal digits"

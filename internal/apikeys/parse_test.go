@@ -113,7 +113,7 @@ func TestParseLimits(t *testing.T) {
 		"requests 0 1m":                 "requests takes a number above zero",
 		"requests -1 1m":                "requests takes a number above zero",
 		"requests 1125899906842625 1m":  "requests takes a number above zero",
-		"requests 60 minute":            "requests has a window that is neither",
+		"requests 60 minute":            "requests has a wrong window: it is neither",
 		"requests 60 10ms":              "requests has a wrong window",
 		"requests 60 367d":              "requests has a wrong window",
 		"requests 1 1m\nrequests 2 60s": "requests has two limits for a window of 1m",

@@ -32,22 +32,12 @@ func (m measure) String() string { return string(m.unit) + " " + m.window.String
 
 // parseMeasure reads a measure.
 func parseMeasure(s string) (m measure, err error) {
-	unit, name, _ := strings.Cut(s, " ")
-	m.unit = Unit(unit)
-	window, ok := Calendar(name)
-	if !ok {
-		length, err := time.ParseDuration(name)
-		if err != nil {
-			return m, err
-		}
-		if window, err = Sliding(length); err != nil {
-			return m, err
-		}
-	}
-	if m.window = window; m.unit != Requests && m.unit != Tokens {
+	unit, window, _ := strings.Cut(s, " ")
+	if m.unit = Unit(unit); m.unit != Requests && m.unit != Tokens {
 		return m, fmt.Errorf("the unit %q is unknown", unit)
 	}
-	return m, nil
+	m.window, err = ParseWindow(window)
+	return m, err
 }
 
 // Document returns a copy of the ledger, and how often it has changed. What requests under

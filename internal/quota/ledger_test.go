@@ -40,9 +40,9 @@ func sliding(t testing.TB, length time.Duration) Window {
 
 func calendar(t testing.TB, period string) Window {
 	t.Helper()
-	w, ok := Calendar(period)
-	if !ok {
-		t.Fatal(period)
+	w, err := ParseWindow(period)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return w
 }
@@ -359,7 +359,7 @@ func TestWindows(t *testing.T) {
 			t.Errorf("a window of %s", length)
 		}
 	}
-	if _, ok := Calendar("year"); ok {
+	if _, err := ParseWindow("year"); err == nil {
 		t.Error("a window of a year")
 	}
 }

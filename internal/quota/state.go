@@ -1,28 +1,26 @@
 package quota
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // State is how much of a limit is used.
 type State struct {
 	Limit
 	Used   int64     // with what requests under way have taken
 	Resets time.Time // when all of it is free again if nothing more is used; zero: it is
+	// Exhausted is when nothing will be left at the present rate; zero: not asked for, or that
+	// will not happen before Resets, or, in a window that slides, ever.
+	Exhausted time.Time
 }
 
 // Remaining returns what is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
-// Forecast is a state with what will come of it.
-type Forecast struct {
-	State
-	// Exhausted is when nothing will be left at the present rate; zero: that will not
-	// happen before Resets, or, in a window that slides, ever.
-	Exhausted time.Time
-}
-
 // States returns the states of the limits of a key, in their order.
 func (l *Ledger) States(k *Key) []State {
-	if k == nil || len(k.Limits) == 0 {
+	if k == nil {
 		return nil
 	}
 	l.mu.Lock()
@@ -34,17 +32,18 @@ func (l *Ledger) States(k *Key) []State {
 	return states
 }
 
-// Forecasts returns the states of the limits of a key with their forecasts.
-func (l *Ledger) Forecasts(k *Key) []Forecast {
+// Forecasts returns the states of the limits of a key with Exhausted.
+func (l *Ledger) Forecasts(k *Key) []State {
+	states := l.States(k)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	forecasts, a, now := make([]Forecast, len(k.Limits)), l.accounts[k.Account], l.now()
-	for i, limit := range k.Limits {
-		if forecasts[i].State = a.state(limit, now); forecasts[i].Used > 0 {
-			forecasts[i].Exhausted = forecast(limit, a.parts(limit, now), forecasts[i].Used, now)
+	a, now := l.accounts[k.Account], l.now()
+	for i := range states {
+		if s := &states[i]; s.Used > 0 && a != nil {
+			s.Exhausted = forecast(s.Limit, a.parts(s.Limit, now), s.Used, now)
 		}
 	}
-	return forecasts
+	return states
 }
 
 // state returns the state of a limit. A nil account has used nothing.
@@ -69,4 +68,45 @@ func (a *account) state(limit Limit, now time.Time) State {
 		}
 	}
 	return s
+}
+
+// recentParts are the parts of a window, the current one included, whose counts are the
+// present rate.
+const recentParts = 4
+
+// forecast returns when a limit will be reached at the present rate, by the counts of its
+// parts and what is used with these; zero if it will not. A limit that is reached is so
+// now.
+func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
+	if used >= limit.Max {
+		return now
+	}
+	w := limit.Window
+	from := max(w.at(now)-recentParts+1, w.oldest(now))
+	elapsed := now.Sub(w.start(from)).Seconds()
+	if elapsed <= 0 {
+		return time.Time{}
+	}
+	rate := float64(parts.sum(from)) / elapsed // a second
+	if rate <= 0 {
+		return time.Time{}
+	}
+	// After each part that leaves, the use grows at the rate until the next one leaves.
+	at := now
+	for _, c := range append(slices.Clone(parts), count{}) {
+		until := w.leaves(c.part)
+		if c == (count{}) {
+			until = w.leaves(w.at(now))
+		}
+		needed := time.Duration(float64(limit.Max-used) / rate * float64(time.Second))
+		if needed <= until.Sub(at) && needed >= 0 {
+			return at.Add(needed)
+		}
+		if w.period != "" {
+			return time.Time{} // all of it is free again then
+		}
+		used += int64(rate*until.Sub(at).Seconds()) - c.n
+		at = until
+	}
+	return time.Time{}
 }

@@ -1,9 +1,12 @@
 package quota
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // The periods of the calendar, in UTC. A week begins on Monday.
@@ -39,10 +42,17 @@ func Sliding(length time.Duration) (Window, error) {
 	return Window{length: length}, nil
 }
 
-// Calendar returns the window of a period: day, week or month. It reports false for any
-// other word.
-func Calendar(period string) (w Window, ok bool) {
-	return Window{period: period}, period == day || period == week || period == month
+// ParseWindow reads a window as it is written in a file of keys: day, week or month, or a
+// length such as 1m, 5h or 7d.
+func ParseWindow(text string) (Window, error) {
+	if text == day || text == week || text == month {
+		return Window{period: text}, nil
+	}
+	length, err := caddy.ParseDuration(text)
+	if err != nil {
+		return Window{}, errors.New("it is neither day, week or month, nor a duration such as 1m, 5h or 7d")
+	}
+	return Sliding(length)
 }
 
 // String returns the window as it is written in a file of keys.
