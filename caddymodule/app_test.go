@@ -138,6 +138,9 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 		}
 		p.Start()
 		p.Stop()
+		if _, err := logins.Delete(p.login.key); err != nil {
+			t.Error(err)
+		}
 		for name, log := range logs {
 			if got, want := strings.Contains(log.String(), "/no/such/program"), name == test.speaker; got != want {
 				t.Errorf("%s: the log of %s was written: %t, want %t", test.steps, name, got, want)

@@ -134,6 +134,7 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	}
 	file.Watch()
 	h.keyFile = file
+	h.releases = append(h.releases, file.Close)
 	return nil
 }
 

@@ -62,7 +62,7 @@ func TestCommandKeyErrors(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no api_keys_file":                    {"add", "a", "--config", without},
 		"--requests takes a number":           {"add", "a", "--file", file, "--requests", "60"},
-		"requests has a window":               {"add", "a", "--file", file, "--requests", "60/minute"},
+		"requests has a wrong window":         {"add", "a", "--file", file, "--requests", "60/minute"},
 		"expires takes a date":                {"add", "a", "--file", file, "--expires", "soon"},
 		"max_concurrent takes a number above": {"add", "a", "--file", file, "--max-concurrent", "0"},
 		"one id":                              {"add", "a b", "--file", file},

@@ -163,16 +163,15 @@ type Handler struct {
 	// Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty"`
 
-	images     *imagefetch.Fetcher // nil: images are not fetched
-	keys       keyring
-	keyFile    *apikeys.File // nil: there is none
-	wrongKeys  *zap.Logger
-	gateway    *gateway.Gateway
-	closeStore func() error // nil: there is nothing to close
-	cors       *cors
-	hosts      *hosts
-	realm      string // empty: the site's
-	pool       *pool
+	keys      keyring
+	keyFile   *apikeys.File // nil: there is none
+	wrongKeys *zap.Logger
+	gateway   *gateway.Gateway
+	releases  []func() // what Cleanup does
+	cors      *cors
+	hosts     *hosts
+	realm     string // empty: the site's
+	pool      *pool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -189,11 +188,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err // before anything is registered
 	}
 	repl := caddy.NewReplacer()
-	keys, err := newKeyring(h.APIKeys, repl)
-	if err != nil {
+	var err error
+	if h.keys, err = newKeyring(h.APIKeys, repl); err != nil {
 		return err
 	}
-	h.keys, h.wrongKeys = keys, ctx.Logger().WithOptions(zap.WrapCore(sampled))
+	h.wrongKeys = ctx.Logger().WithOptions(zap.WrapCore(sampled))
 	if err := h.openKeys(ctx, repl); err != nil {
 		return err
 	}
@@ -203,53 +202,51 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.hosts, err = newHosts(ctx, h.Hosts, repl); err != nil {
 		return err
 	}
-	aliases, err := h.newAliases(repl)
-	if err != nil {
-		return err
-	}
 	if err := h.resolveRealm(repl); err != nil {
 		return err
 	}
-	patterns, err := h.loadPatterns(ctx)
-	if err != nil {
+	options := h.gatewayOptions(ctx)
+	if options.Aliases, err = h.newAliases(repl); err != nil {
 		return err
 	}
-	app, err := ctx.App("codex")
+	if options.Patterns, err = h.loadPatterns(ctx); err != nil {
+		return err
+	}
+	loaded, err := ctx.App("codex")
 	if err != nil {
 		return fmt.Errorf("loading the codex app: %w", err)
 	}
-	if h.keyFile != nil {
-		app.(*App).hasKeyFile = true
-	}
-	h.pool, err = newPool(app.(*App), h.AppServers, h.Pool, repl)
-	if err != nil {
+	app := loaded.(*App)
+	if h.pool, err = newPool(app, h.AppServers, h.Pool, repl); err != nil {
 		return err
 	}
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
-	store, closeStore, err := h.ResponseStore.open(ctx)
-	if err != nil {
-		return fmt.Errorf("opening the store of responses: %w", err)
+	if h.keyFile != nil {
+		app.hasKeyFile = true
+		options.Key, options.Ledger = h.keyOf, ledger
 	}
-	h.closeStore = closeStore
+	store, release := h.ResponseStore.open(ctx)
+	options.Responses = store
+	h.releases = append(h.releases, release)
 	if h.ImageFetch {
-		h.images = imagefetch.New(imagefetch.Options{})
+		images := imagefetch.New(imagefetch.Options{})
+		options.Images = images
+		h.releases = append(h.releases, images.Close)
 	}
-	options := h.gatewayOptions(ctx)
-	options.Aliases = aliases
-	options.Responses, options.Patterns = store, patterns
 	h.gateway = gateway.New(h.pool, options)
 	inUse.add(h)
+	h.releases = append(h.releases, h.gateway.CloseSockets, func() { inUse.remove(h) })
 	for _, alias := range options.Aliases {
-		h.pool.app.aliases = append(h.pool.app.aliases, alias.ID)
+		app.aliases = append(app.aliases, alias.ID)
 	}
 	return nil
 }
 
-// gatewayOptions returns the settings as the gateway takes them.
+// gatewayOptions returns the settings that the gateway takes as they are.
 func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
-	options := gateway.Options{
+	return gateway.Options{
 		MaxBody:       h.MaxBody,
 		MaxBodyMemory: h.MaxBodyMemory,
 		MaxConcurrent: h.MaxConcurrent,
@@ -272,13 +269,6 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		NoReasoning:   !*h.Reasoning,
 		Instructions:  h.Instructions,
 	}
-	if h.images != nil {
-		options.Images = h.images
-	}
-	if h.keyFile != nil {
-		options.Key, options.Ledger = h.keyOf, ledger
-	}
-	return options
 }
 
 // Cleanup removes the handler from the metrics, closes idle connections and releases
@@ -286,22 +276,11 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 // connections and the store afterwards. Caddy also calls Cleanup when Provision has
 // failed.
 func (h *Handler) Cleanup() error {
-	if h.keyFile != nil {
-		h.keyFile.Close()
+	for _, release := range h.releases {
+		release()
 	}
-	inUse.remove(h)
-	if h.gateway != nil {
-		h.gateway.CloseSockets()
-	}
-	if h.images != nil {
-		h.images.Close()
-	}
-	if h.closeStore == nil {
-		return nil
-	}
-	closeStore := h.closeStore
-	h.closeStore = nil // a second call must not release the reference of another handler
-	return closeStore()
+	h.releases = nil // a second call must not release the references of another handler
+	return nil
 }
 
 // complete sets the defaults and refuses values that cannot work.
@@ -326,10 +305,7 @@ func (h *Handler) complete() error {
 			return fmt.Errorf("app_server: %w", err)
 		}
 	}
-	if err := h.Pool.check(h.AppServers); err != nil {
-		return err
-	}
-	return nil
+	return h.Pool.check(h.AppServers)
 }
 
 // ServeHTTP answers the paths of the API and passes others to the next handler. A path

@@ -39,11 +39,7 @@ func withKeys(t testing.TB, h *Handler) *Handler {
 	if err := h.openKeys(ctx, caddy.NewReplacer()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if h.keyFile != nil {
-			h.keyFile.Close()
-		}
-	})
+	t.Cleanup(func() { _ = h.Cleanup() })
 	return h
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -41,10 +40,14 @@ type login struct {
 	key    string // that its processes share
 	memory *conversation.Memory
 	wake   chan struct{} // capacity 1: the state has changed, or a process is ready
-	begin  sync.Once     // of the watch
-	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
+
+	// These are of the goroutine of watch.
+	last    loginstate.Status                 // that was reported
+	refused map[*process]appserver.LoginFiles // of the processes when the login was signed out
+	unasked bool                              // the plan is spent, and Codex was not asked about it
+	asked   time.Time
 }
 
 // acquireLogin takes a reference to the login with a key.
@@ -54,20 +57,19 @@ func acquireLogin(key string) *login {
 		l := &login{
 			Login: new(loginstate.Login), key: key, memory: conversation.NewMemory(maxReasoningBytes),
 			wake: make(chan struct{}, 1), done: make(chan struct{}),
+			last: loginstate.Status{State: loginstate.Unknown},
 		}
-		l.ctx, l.cancel = context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(context.Background())
+		l.cancel = cancel
 		l.OnChange(l.look)
+		go l.watch(ctx)
 		return l, nil
 	})
 	return value.(*login)
 }
 
-// start begins the watch of the login, once.
-func (l *login) start() { l.begin.Do(func() { go l.watch(l.ctx) }) }
-
 // Destruct ends the watch of the login.
 func (l *login) Destruct() error {
-	l.begin.Do(func() { close(l.done) }) // it was never begun
 	l.cancel()
 	<-l.done
 	return nil
@@ -95,9 +97,10 @@ func (l *login) watch(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(loginPoll)
 	defer ticker.Stop()
-	w := &loginWatch{login: l, last: loginstate.Status{State: loginstate.Unknown}}
 	for {
-		w.check(ctx)
+		if all := l.processes(); len(all) > 0 { // else its first process is being made
+			l.check(ctx, all)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -107,26 +110,13 @@ func (l *login) watch(ctx context.Context) {
 	}
 }
 
-// loginWatch is what the watch of a login remembers.
-type loginWatch struct {
-	*login
-	last    loginstate.Status                 // that was reported
-	refused map[*process]appserver.LoginFiles // of the processes when the login was signed out
-	unasked bool                              // the plan is spent, and Codex was not asked about it
-	asked   time.Time
-}
-
-func (w *loginWatch) check(ctx context.Context) {
-	all := w.processes()
-	if len(all) == 0 {
-		return // its first process is being made
-	}
-	w.report(all)
-	switch w.last.State {
+func (l *login) check(ctx context.Context, all []*process) {
+	l.report(all)
+	switch l.last.State {
 	case loginstate.SignedOut:
-		w.readAgain(all)
+		l.readAgain(all)
 	case loginstate.Spent:
-		w.askLimits(ctx, all)
+		l.askLimits(ctx, all)
 	}
 }
 
@@ -141,18 +131,18 @@ func (l *login) processes() []*process {
 }
 
 // report logs a change of the state and emits its event.
-func (w *loginWatch) report(all []*process) {
-	now := w.Status()
-	before := w.last
-	w.last = now
+func (l *login) report(all []*process) {
+	now := l.Status()
+	before := l.last
+	l.last = now
 	if now.State == before.State {
 		return
 	}
-	w.unasked = now.State == loginstate.Spent
+	l.unasked = now.State == loginstate.Spent
 	if now.State == loginstate.SignedOut {
-		w.refused = make(map[*process]appserver.LoginFiles)
+		l.refused = make(map[*process]appserver.LoginFiles)
 		for _, p := range all {
-			w.refused[p] = p.LoginFiles()
+			l.refused[p] = p.LoginFiles()
 		}
 	}
 	first := all[0]
@@ -191,11 +181,11 @@ func loginReason(s loginstate.Status) string {
 
 // readAgain starts app-servers with the login's file if it has changed, and ends the rest
 // of the login once they have taken over.
-func (w *loginWatch) readAgain(all []*process) {
-	missing := errors.Is(w.last.Reason, codexrpc.ErrNotLoggedIn)
+func (l *login) readAgain(all []*process) {
+	missing := errors.Is(l.last.Reason, codexrpc.ErrNotLoggedIn)
 	old, ready := false, 0
 	for _, p := range all {
-		files, before := p.LoginFiles(), w.refused[p]
+		files, before := p.LoginFiles(), l.refused[p]
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried:
@@ -210,17 +200,17 @@ func (w *loginWatch) readAgain(all []*process) {
 		}
 	}
 	if ready > 0 && !old {
-		w.SignIn()
-		w.report(all)
+		l.SignIn()
+		l.report(all)
 	}
 }
 
 // askLimits asks Codex whether a spent plan may be used again: when it was spent, and
 // shortly before the end of its rest.
-func (w *loginWatch) askLimits(ctx context.Context, all []*process) {
+func (l *login) askLimits(ctx context.Context, all []*process) {
 	now := time.Now()
-	due := w.unasked || w.Status().RestsTo.Before(now.Add(2*loginPoll))
-	if !due || now.Before(w.asked.Add(askEvery)) {
+	due := l.unasked || l.Status().RestsTo.Before(now.Add(2*loginPoll))
+	if !due || now.Before(l.asked.Add(askEvery)) {
 		return
 	}
 	for _, p := range all {
@@ -228,12 +218,12 @@ func (w *loginWatch) askLimits(ctx context.Context, all []*process) {
 		if conn == nil {
 			continue
 		}
-		w.unasked, w.asked = false, now
+		l.unasked, l.asked = false, now
 		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		limits, err := conn.RateLimits(ctx)
 		cancel()
 		if err == nil {
-			w.Recheck(limits)
+			l.Recheck(limits)
 		}
 		return
 	}

@@ -266,6 +266,7 @@ func BenchmarkChoice(b *testing.B) {
 	p := &pool{app: &App{}}
 	for i := range 16 {
 		fake := newProcess(&member{cfg: appserver.Config{Command: []string{"x"}}})
+		b.Cleanup(func() { _, _ = logins.Delete(fake.login.key) })
 		fake.turns.Store(int64(i))
 		p.members = append(p.members, &member{held: fake})
 		p.candidates = append(p.candidates, candidate{server: i, weight: 1})

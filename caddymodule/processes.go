@@ -94,7 +94,6 @@ func (p *process) start() {
 	p.changes = changes
 	p.SetObserver(p.observe)
 	go p.emitEvents(changes)
-	p.login.start()
 	p.Start()
 }
 

@@ -87,29 +87,21 @@ func (s *ResponseStore) key() string { return fmt.Sprintf("%d %d", s.Size, s.Age
 
 // open returns the store, or nil if responses are not stored. release closes it once no
 // configuration uses it.
-func (s *ResponseStore) open(ctx caddy.Context) (store responsestore.Store, release func() error, err error) {
+func (s *ResponseStore) open(ctx caddy.Context) (store responsestore.Store, release func()) {
 	switch s.Type {
 	case storeMemory:
 		key := s.key()
-		pooled, _, err := memoryStores.LoadOrNew(key, func() (caddy.Destructor, error) {
+		// Neither the constructor nor the destructor fails.
+		pooled, _, _ := memoryStores.LoadOrNew(key, func() (caddy.Destructor, error) {
 			return pooledMemory{responsestore.NewMemory(s.Size, time.Duration(s.Age))}, nil
 		})
-		if err != nil {
-			return nil, nil, err
-		}
-		return pooled.(pooledMemory), func() error {
-			_, err := memoryStores.Delete(key)
-			return err
-		}, nil
+		return pooled.(pooledMemory), func() { _, _ = memoryStores.Delete(key) }
 	case storeStorage:
 		limits := responsestore.Limits{MaxAge: time.Duration(s.Age), MaxCount: s.Count}
 		shared := responsestore.NewShared(ctx.Storage(), limits, ctx.Slogger())
-		return shared, func() error {
-			shared.Close()
-			return nil
-		}, nil
+		return shared, shared.Close
 	}
-	return nil, func() error { return nil }, nil
+	return nil, func() {}
 }
 
 // parse reads the option:
