@@ -11,7 +11,7 @@ import (
 
 // readCall reads a call of any kind. For the model each is a call of a function, see
 // [toolForm].
-func (i *inputItem) readCall(fields *itemFields) *field.Error {
+func (i *inputItem) readCall(_ *Request, fields *itemFields) *field.Error {
 	if f := field.NonEmpty(fields.callID); f != nil {
 		return f.In("call_id")
 	}
@@ -58,7 +58,7 @@ func (i *inputItem) readCall(fields *itemFields) *field.Error {
 }
 
 // readOutput reads the output of a call.
-func (i *inputItem) readOutput(fields *itemFields) *field.Error {
+func (i *inputItem) readOutput(_ *Request, fields *itemFields) *field.Error {
 	if f := i.readAnswered(fields); f != nil {
 		return f
 	}
@@ -82,14 +82,14 @@ func (i *inputItem) readAnswered(fields *itemFields) *field.Error {
 
 // readFound reads the output of a search for tools: tools that the model may call from
 // now on.
-func (r *Request) readFound(item *inputItem, fields *itemFields) *field.Error {
-	if f := item.readAnswered(fields); f != nil {
+func (i *inputItem) readFound(r *Request, fields *itemFields) *field.Error {
+	if f := i.readAnswered(fields); f != nil {
 		return f
 	}
 	if f := r.readMoreTools(fields.tools); f != nil {
 		return f.In("tools")
 	}
-	item.message.Text = jsontext.AppendString(nil, []byte(fields.tools.Compact()))
+	i.message.Text = jsontext.AppendString(nil, []byte(fields.tools.Compact()))
 	return nil
 }
 

@@ -145,13 +145,8 @@ func givenMembers(v jsontext.Value, localShell bool) []byte {
 	return append(object, '}')
 }
 
-// clientOutputs are the types of the outputs of the calls of these tools.
-var clientOutputs = map[string]bool{
-	itemShell + "_output": true, itemLocalShell + "_output": true, itemPatch + "_output": true, itemComputer + "_output": true,
-}
-
 // readClientOutput reads the output of the call of a tool that the client runs.
-func (i *inputItem) readClientOutput(fields *itemFields) *field.Error {
+func (i *inputItem) readClientOutput(_ *Request, fields *itemFields) *field.Error {
 	if i.kind == itemLocalShell+"_output" && !fields.callID.Given() {
 		fields.callID = fields.id // some clients have the id of the call there
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // inputItem is an item of the input (InputItem).
@@ -36,12 +37,37 @@ const (
 	itemAdditionalTools = "additional_tools"
 )
 
-// verbatimItems are the types of items that Codex gets as they are. This server never
-// makes any.
-var verbatimItems = map[string]bool{
-	itemWebSearch:           true,
-	"image_generation_call": true,
-	"compaction":            true,
+// itemKind is what the items of a type have in common.
+type itemKind struct {
+	prefix string                                               // of their ids
+	read   func(*inputItem, *Request, *itemFields) *field.Error // reads their members
+}
+
+var itemKinds = map[string]itemKind{
+	itemMessageType:     {"msg", (*inputItem).readMessage},
+	itemReference:       {"item", (*inputItem).readReference},
+	itemReasoningType:   {"rs", (*inputItem).readReasoning},
+	itemCall:            {"fc", (*inputItem).readCall},
+	itemCallOutput:      {"fco", (*inputItem).readOutput},
+	itemCustom:          {"ctc", (*inputItem).readCall},
+	itemCustomOutput:    {"ctco", (*inputItem).readOutput},
+	itemSearch:          {"tsc", (*inputItem).readCall},
+	itemSearchOutput:    {"tso", (*inputItem).readFound},
+	itemAdditionalTools: {"at", (*inputItem).readAdditionalTools},
+
+	itemShell:      {"sh", (*inputItem).readCall},
+	itemLocalShell: {"lsh", (*inputItem).readCall},
+	itemPatch:      {"apc", (*inputItem).readCall},
+	itemComputer:   {"cu", (*inputItem).readCall},
+
+	itemShell + "_output":      {"sho", (*inputItem).readClientOutput},
+	itemLocalShell + "_output": {"lsho", (*inputItem).readClientOutput},
+	itemPatch + "_output":      {"apco", (*inputItem).readClientOutput},
+	itemComputer + "_output":   {"cuo", (*inputItem).readClientOutput},
+
+	itemWebSearch:           {"ws", (*inputItem).readVerbatim},
+	"image_generation_call": {"item", (*inputItem).readVerbatim},
+	"compaction":            {"item", (*inputItem).readVerbatim},
 }
 
 func (r *Request) readInput(v jsontext.Value) *field.Error {
@@ -128,46 +154,38 @@ func (r *Request) readItem(v jsontext.Value) (item inputItem, f *field.Error) {
 	default:
 		return item, field.Missing().In("type")
 	}
-	return item, r.readItemOf(&item, &fields)
+	kind, known := itemKinds[item.kind]
+	if !known {
+		return item, field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", item.kind).In("type")
+	}
+	return item, kind.read(&item, r, &fields)
 }
 
-// readItemOf reads the members that an item of its type has.
-func (r *Request) readItemOf(item *inputItem, fields *itemFields) *field.Error {
-	switch item.kind {
-	case itemMessageType:
-		return item.readMessage(fields)
-	case itemReference:
-		item.silent = true
-		return field.NonEmpty(fields.id).In("id")
-	case itemReasoningType:
-		return item.readReasoning(fields)
-	case itemCall, itemCustom, itemSearch, itemShell, itemLocalShell, itemPatch, itemComputer:
-		return item.readCall(fields)
-	case itemCallOutput, itemCustomOutput:
-		return item.readOutput(fields)
-	case itemSearchOutput:
-		return r.readFound(item, fields)
-	case itemAdditionalTools:
-		item.silent = true
-		return r.readMoreTools(fields.tools).In("tools")
-	}
-	if clientOutputs[item.kind] {
-		return item.readClientOutput(fields)
-	}
-	if verbatimItems[item.kind] {
-		item.passOn()
-		item.restoreSource()
-		return nil
-	}
-	return field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", item.kind).In("type")
+func (i *inputItem) readReference(_ *Request, fields *itemFields) *field.Error {
+	i.silent = true
+	return field.NonEmpty(fields.id).In("id")
 }
 
-// passOn gives Codex the item as it is.
+func (i *inputItem) readAdditionalTools(r *Request, fields *itemFields) *field.Error {
+	i.silent = true
+	return r.readMoreTools(fields.tools).In("tools")
+}
+
+// readVerbatim reads an item that Codex gets as it is.
+func (i *inputItem) readVerbatim(*Request, *itemFields) *field.Error {
+	i.passOn()
+	return nil
+}
+
+// passOn gives Codex the item as it is. One of the provider's gets the id that it has there.
 func (i *inputItem) passOn() {
 	i.message.Role, i.message.Item = prompt.RoleItem, jsontext.Value(i.raw.Compact())
+	if source, ok := responseid.Source(i.id); ok {
+		i.message.Item = jsontext.Value(i.resource(source))
+	}
 }
 
-func (i *inputItem) readMessage(fields *itemFields) *field.Error {
+func (i *inputItem) readMessage(_ *Request, fields *itemFields) *field.Error {
 	if f := field.Expect(jsontext.KindString, fields.role); f != nil {
 		return f.In("role")
 	}
@@ -191,7 +209,7 @@ func (i *inputItem) readMessage(fields *itemFields) *field.Error {
 
 // readReasoning passes on reasoning with an encrypted content, which the provider can
 // read. Without that the model would get nothing of it.
-func (i *inputItem) readReasoning(fields *itemFields) *field.Error {
+func (i *inputItem) readReasoning(_ *Request, fields *itemFields) *field.Error {
 	if f := field.Optional(jsontext.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")
 	}
@@ -208,7 +226,6 @@ func (i *inputItem) readReasoning(fields *itemFields) *field.Error {
 		}
 	}
 	i.passOn()
-	i.restoreSource()
 	return nil
 }
 

@@ -19,7 +19,7 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 		item := &r.input[i]
 		id := item.id
 		if id == "" || len(id) > maxItemID || taken[id] || r.ConversationID != "" && item.kind != itemReasoningType {
-			id = responseid.Item(item.prefix(), suffix, "i"+strconv.Itoa(i))
+			id = responseid.Item(itemKinds[item.kind].prefix, suffix, "i"+strconv.Itoa(i))
 		}
 		taken[id] = true
 		items = append(items, item.resource(id))
@@ -29,36 +29,6 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 
 // maxItemID is the length up to which an item keeps its own id.
 const maxItemID = 128
-
-// prefixes are the prefixes of the ids of items, by type.
-var prefixes = map[string]string{
-	itemMessageType:     "msg",
-	itemReasoningType:   "rs",
-	itemCall:            "fc",
-	itemCallOutput:      "fco",
-	itemCustom:          "ctc",
-	itemCustomOutput:    "ctco",
-	itemSearch:          "tsc",
-	itemSearchOutput:    "tso",
-	itemAdditionalTools: "at",
-	itemWebSearch:       "ws",
-	itemShell:           "sh",
-	itemLocalShell:      "lsh",
-	itemPatch:           "apc",
-	itemComputer:        "cu",
-
-	itemShell + "_output":      "sho",
-	itemLocalShell + "_output": "lsho",
-	itemPatch + "_output":      "apco",
-	itemComputer + "_output":   "cuo",
-}
-
-func (i *inputItem) prefix() string {
-	if prefix, ok := prefixes[i.kind]; ok {
-		return prefix
-	}
-	return "item"
-}
 
 // resource returns the item with the id.
 func (i *inputItem) resource(id string) json.RawMessage {

@@ -238,7 +238,7 @@ func (s *Stream) begin(item *outputItem) {
 	s.close(statusCompleted)
 	item.status = statusInProgress
 	item.source = strings.Clone(item.source)
-	item.id = responseid.WithSource(responseid.Item(prefixes[item.kind], s.suffix, strconv.Itoa(len(s.items))), item.source)
+	item.id = responseid.WithSource(responseid.Item(itemKinds[item.kind].prefix, s.suffix, strconv.Itoa(len(s.items))), item.source)
 	if item.index != hidden {
 		item.index = s.shown
 		s.shown++

@@ -8,7 +8,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // itemWebSearch is the type of the calls of a web search, which the provider runs.
@@ -64,11 +63,4 @@ func searchAction(text string) json.RawMessage {
 		}
 	}
 	return json.RawMessage(`{"type":"search"}`)
-}
-
-// restoreSource gives an item of the provider's the id that it has there.
-func (i *inputItem) restoreSource() {
-	if source, ok := responseid.Source(i.id); ok {
-		i.message.Item = jsontext.Value(i.resource(source))
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
@@ -61,35 +62,21 @@ const blastStreams = 4
 
 func blast(ctx context.Context, o options, s *server) (figures, error) {
 	q := newRequest(order{deltas: o.blast, size: minSize}, nil, "")
-	var mu sync.Mutex
-	chunks := 0
-	objects, err := s.allocations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	start, used := time.Now(), s.cpu()
-	err = clients(ctx, s, blastStreams, func(_ int, c *client) error {
-		got, err := c.do(q)
-		mu.Lock()
-		defer mu.Unlock()
-		chunks += got.chunks
-		return err
+	var chunks atomic.Int64
+	spent, err := s.spend(ctx, func() error {
+		return clients(ctx, s, blastStreams, func(_ int, c *client) error {
+			got, err := c.do(q)
+			chunks.Add(int64(got.chunks))
+			return err
+		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	took, spent := time.Since(start), s.cpu()-used
-	after, err := s.allocations(ctx)
-	if err != nil {
-		return nil, err
-	}
 	deltas := float64(blastStreams * o.blast)
 	return figures{
-		{name: "blast: CPU a delta, us", value: us(spent) / deltas},
-		{name: "blast: deltas a second, thousands", value: deltas / took.Seconds() / 1000},
-		{name: "blast: allocations a delta", value: float64(after-objects) / deltas},
-		{name: "blast: deltas a chunk", value: deltas / float64(chunks)},
-	}, nil
+		{name: "blast: CPU a delta, us", value: us(spent.cpu) / deltas},
+		{name: "blast: deltas a second, thousands", value: deltas / spent.took.Seconds() / 1000},
+		{name: "blast: allocations a delta", value: spent.objects / deltas},
+		{name: "blast: deltas a chunk", value: deltas / float64(chunks.Load())},
+	}, err
 }
 
 // requests runs short turns, one after another on some connections.
@@ -99,6 +86,7 @@ func requests(ctx context.Context, o options, s *server) (figures, error) {
 	var mu sync.Mutex
 	var firsts []time.Duration
 	load := func(window time.Duration) error {
+		firsts = nil
 		until := time.Now().Add(window)
 		return clients(ctx, s, at, func(_ int, c *client) error {
 			for time.Now().Before(until) {
@@ -116,28 +104,15 @@ func requests(ctx context.Context, o options, s *server) (figures, error) {
 	if err := load(o.window / 5); err != nil { // warm up
 		return nil, err
 	}
-	firsts = nil
-	objects, err := s.allocations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	start, used := time.Now(), s.cpu()
-	if err := load(o.window); err != nil {
-		return nil, err
-	}
-	took, spent := time.Since(start), s.cpu()-used
-	after, err := s.allocations(ctx)
-	if err != nil {
-		return nil, err
-	}
+	spent, err := s.spend(ctx, func() error { return load(o.window) })
 	n := float64(len(firsts))
 	return figures{
-		{name: "requests a second", value: n / took.Seconds()},
-		{name: "request: CPU, us", value: us(spent) / n},
-		{name: "request: allocations", value: float64(after-objects) / n},
+		{name: "requests a second", value: n / spent.took.Seconds()},
+		{name: "request: CPU, us", value: us(spent.cpu) / n},
+		{name: "request: allocations", value: spent.objects / n},
 		{name: "request: first chunk, median ms", value: rig.MS(rig.Percentile(firsts, 50))},
 		{name: "request: first chunk, p99 ms", value: rig.MS(rig.Percentile(firsts, 99))},
-	}, nil
+	}, err
 }
 
 // prompts sends long prompts, many at once.
@@ -153,11 +128,12 @@ func prompts(ctx context.Context, o options, s *server) (figures, error) {
 		{"4 prompts of 2 MB", 4, newRequest(short, []string{padding(500_000), padding(500_000), padding(500_000), padding(500_000)}, "")},
 	} {
 		firsts := make([]time.Duration, load.atOnce)
-		used := s.cpu()
-		err := clients(ctx, s, load.atOnce, func(i int, c *client) error {
-			got, err := c.do(load.q)
-			firsts[i] = got.first
-			return err
+		spent, err := s.spend(ctx, func() error {
+			return clients(ctx, s, load.atOnce, func(i int, c *client) error {
+				got, err := c.do(load.q)
+				firsts[i] = got.first
+				return err
+			})
 		})
 		if err != nil {
 			return nil, err
@@ -165,7 +141,7 @@ func prompts(ctx context.Context, o options, s *server) (figures, error) {
 		all = append(all,
 			figure{name: load.name + ": first chunk, median ms", value: rig.MS(rig.Percentile(firsts, 50))},
 			figure{name: load.name + ": first chunk, last ms", value: rig.MS(rig.Percentile(firsts, 100))},
-			figure{name: load.name + ": CPU a request, ms", value: rig.MS(s.cpu()-used) / float64(load.atOnce)},
+			figure{name: load.name + ": CPU a request, ms", value: rig.MS(spent.cpu) / float64(load.atOnce)},
 		)
 	}
 	return all, nil

@@ -81,3 +81,23 @@ func (s *server) allocations(ctx context.Context) (uint64, error) {
 	err = json.NewDecoder(response.Body).Decode(&vars)
 	return vars.MemStats.Mallocs, err
 }
+
+// spending is what a server has spent under a load.
+type spending struct {
+	took, cpu time.Duration
+	objects   float64 // allocated
+}
+
+// spend runs a load and returns what the server has spent meanwhile.
+func (s *server) spend(ctx context.Context, load func() error) (spending, error) {
+	before, err := s.allocations(ctx)
+	if err != nil {
+		return spending{}, err
+	}
+	start, used := time.Now(), s.cpu()
+	err = load()
+	spent := spending{took: time.Since(start), cpu: s.cpu() - used}
+	after, failed := s.allocations(ctx)
+	spent.objects = float64(after - before)
+	return spent, errors.Join(err, failed)
+}
