@@ -11,7 +11,7 @@ import (
 
 // readCall reads a call of any kind. For the model each is a call of a function, see
 // [toolForm].
-func (i *inputItem) readCall(_ *Request, fields *itemFields) *field.Error {
+func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	if f := field.NonEmpty(fields.callID); f != nil {
 		return f.In("call_id")
 	}
@@ -58,7 +58,7 @@ func (i *inputItem) readCall(_ *Request, fields *itemFields) *field.Error {
 }
 
 // readOutput reads the output of a call.
-func (i *inputItem) readOutput(_ *Request, fields *itemFields) *field.Error {
+func (i *inputItem) readOutput(_ *Request, fields itemFields) *field.Error {
 	if f := i.readAnswered(fields); f != nil {
 		return f
 	}
@@ -71,7 +71,7 @@ func (i *inputItem) readOutput(_ *Request, fields *itemFields) *field.Error {
 	return nil
 }
 
-func (i *inputItem) readAnswered(fields *itemFields) *field.Error {
+func (i *inputItem) readAnswered(fields itemFields) *field.Error {
 	if f := field.NonEmpty(fields.callID); f != nil {
 		return f.In("call_id")
 	}
@@ -82,7 +82,7 @@ func (i *inputItem) readAnswered(fields *itemFields) *field.Error {
 
 // readFound reads the output of a search for tools: tools that the model may call from
 // now on.
-func (i *inputItem) readFound(r *Request, fields *itemFields) *field.Error {
+func (i *inputItem) readFound(r *Request, fields itemFields) *field.Error {
 	if f := i.readAnswered(fields); f != nil {
 		return f
 	}
@@ -108,8 +108,14 @@ func checkOutputs(before, input []inputItem) *field.Error {
 			return f.At(i).In("input")
 		}
 	}
+	for i := range input {
+		if open[input[i].call] {
+			return field.Invalid("there is no output for the call %.64q", input[i].call).In("call_id").At(i).In("input")
+		}
+	}
 	if len(open) > 0 {
-		return unansweredItem(input, open)
+		first := slices.Min(slices.Collect(maps.Keys(open)))
+		return field.Invalid("there is no output for the call %.64q of the previous response", first).In("input")
 	}
 	return nil
 }
@@ -128,15 +134,4 @@ func checkOutput(item *inputItem, open map[string]bool) *field.Error {
 		delete(open, item.answers)
 	}
 	return nil
-}
-
-// unansweredItem returns the error of calls without outputs. open has their ids.
-func unansweredItem(input []inputItem, open map[string]bool) *field.Error {
-	for i := range input {
-		if open[input[i].call] {
-			return field.Invalid("there is no output for the call %.64q", input[i].call).In("call_id").At(i).In("input")
-		}
-	}
-	first := slices.Min(slices.Collect(maps.Keys(open)))
-	return field.Invalid("there is no output for the call %.64q of the previous response", first).In("input")
 }

@@ -106,7 +106,7 @@ func checkLocal(v jsontext.Value) *field.Error {
 
 // readClientCall reads the call of a tool that the client runs. It returns the name of the
 // tool and the arguments, as the model wrote them but for members that are null.
-func (i *inputItem) readClientCall(fields *itemFields) (name string, arguments []byte, _ *field.Error) {
+func (i *inputItem) readClientCall(fields itemFields) (name string, arguments []byte, _ *field.Error) {
 	member, v := "action", fields.action
 	switch i.kind {
 	case itemShell:
@@ -146,7 +146,7 @@ func givenMembers(v jsontext.Value, localShell bool) []byte {
 }
 
 // readClientOutput reads the output of the call of a tool that the client runs.
-func (i *inputItem) readClientOutput(_ *Request, fields *itemFields) *field.Error {
+func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error {
 	if i.kind == itemLocalShell+"_output" && !fields.callID.Given() {
 		fields.callID = fields.id // some clients have the id of the call there
 	}

@@ -39,8 +39,8 @@ const (
 
 // itemKind is what the items of a type have in common.
 type itemKind struct {
-	prefix string                                               // of their ids
-	read   func(*inputItem, *Request, *itemFields) *field.Error // reads their members
+	prefix string                                              // of their ids
+	read   func(*inputItem, *Request, itemFields) *field.Error // reads their members
 }
 
 var itemKinds = map[string]itemKind{
@@ -83,14 +83,14 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 		return nil
 	case jsontext.KindArray:
 		for i, v := range v.Elements() {
-			item, f := r.readItem(v)
-			if f != nil {
+			r.input = append(r.input, inputItem{})
+			item := &r.input[i]
+			if f := item.read(r, v); f != nil {
 				return f.At(i)
 			}
 			if f := r.Count(&item.message); f != nil {
 				return f
 			}
-			r.input = append(r.input, item)
 		}
 		return nil
 	}
@@ -129,50 +129,51 @@ func readItemFields(v jsontext.Value) (fields itemFields) {
 	return fields
 }
 
-func (r *Request) readItem(v jsontext.Value) (item inputItem, f *field.Error) {
+// read reads an item into i, which is empty.
+func (i *inputItem) read(r *Request, v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return item, f
+		return f
 	}
 	fields := readItemFields(v)
 	if f := field.Optional(jsontext.KindString, fields.kind); f != nil {
-		return item, f.In("type")
+		return f.In("type")
 	}
 	if f := field.Optional(jsontext.KindString, fields.id); f != nil {
-		return item, f.In("id")
+		return f.In("id")
 	}
-	item.raw, item.message.Size = v, len(v)
+	i.raw, i.message.Size = v, len(v)
 	if fields.id.Given() {
-		item.id = fields.id.Text()
+		i.id = fields.id.Text()
 	}
 	switch { // the type is optional in a message and in a reference
 	case fields.kind.Given():
-		item.kind = fields.kind.Text()
+		i.kind = fields.kind.Text()
 	case fields.role.Given():
-		item.kind = itemMessageType
+		i.kind = itemMessageType
 	case fields.id.Given():
-		item.kind = itemReference
+		i.kind = itemReference
 	default:
-		return item, field.Missing().In("type")
+		return field.Missing().In("type")
 	}
-	kind, known := itemKinds[item.kind]
+	kind, known := itemKinds[i.kind]
 	if !known {
-		return item, field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", item.kind).In("type")
+		return field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", i.kind).In("type")
 	}
-	return item, kind.read(&item, r, &fields)
+	return kind.read(i, r, fields)
 }
 
-func (i *inputItem) readReference(_ *Request, fields *itemFields) *field.Error {
+func (i *inputItem) readReference(_ *Request, fields itemFields) *field.Error {
 	i.silent = true
 	return field.NonEmpty(fields.id).In("id")
 }
 
-func (i *inputItem) readAdditionalTools(r *Request, fields *itemFields) *field.Error {
+func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Error {
 	i.silent = true
 	return r.readMoreTools(fields.tools).In("tools")
 }
 
 // readVerbatim reads an item that Codex gets as it is.
-func (i *inputItem) readVerbatim(*Request, *itemFields) *field.Error {
+func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	i.passOn()
 	return nil
 }
@@ -185,7 +186,7 @@ func (i *inputItem) passOn() {
 	}
 }
 
-func (i *inputItem) readMessage(_ *Request, fields *itemFields) *field.Error {
+func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
 	if f := field.Expect(jsontext.KindString, fields.role); f != nil {
 		return f.In("role")
 	}
@@ -209,7 +210,7 @@ func (i *inputItem) readMessage(_ *Request, fields *itemFields) *field.Error {
 
 // readReasoning passes on reasoning with an encrypted content, which the provider can
 // read. Without that the model would get nothing of it.
-func (i *inputItem) readReasoning(_ *Request, fields *itemFields) *field.Error {
+func (i *inputItem) readReasoning(_ *Request, fields itemFields) *field.Error {
 	if f := field.Optional(jsontext.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")
 	}
@@ -238,12 +239,11 @@ func (i *inputItem) resolve(r *Request, at int, found map[string]json.RawMessage
 	if !ok {
 		return itemNotFound(i.id, at)
 	}
-	item, f := r.readItem(jsontext.Value(raw))
-	*i = item
-	if f == nil {
-		return nil
+	*i = inputItem{}
+	if f := i.read(r, jsontext.Value(raw)); f != nil {
+		return f.In("id").At(at).In("input").APIError()
 	}
-	return f.In("id").At(at).In("input").APIError()
+	return nil
 }
 
 func itemNotFound(id string, at int) *apierror.Error {

@@ -35,16 +35,15 @@ func (r *Request) ItemNotFound(id string) *apierror.Error {
 // follows, and found those that its input refers to, by their ids. Each call needs an
 // output.
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
-	before := make([]inputItem, 0, len(earlier))
-	for _, raw := range earlier {
-		item, f := r.readItem(jsontext.Value(raw))
+	before := make([]inputItem, len(earlier))
+	for i, raw := range earlier {
+		f := before[i].read(r, jsontext.Value(raw))
 		if f == nil {
-			f = r.Count(&item.message)
+			f = r.Count(&before[i].message)
 		}
 		if f != nil {
 			return f.In(r.earlierParam()).APIError()
 		}
-		before = append(before, item)
 	}
 	for i := range r.input {
 		if apiErr := r.input[i].resolve(r, i, found); apiErr != nil {

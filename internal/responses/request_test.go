@@ -351,7 +351,7 @@ func TestInputItems(t *testing.T) {
 		}
 		again := &Request{}
 		for _, item := range items {
-			if _, f := again.readItem(jsontext.Value(item)); f != nil {
+			if f := new(inputItem).read(again, jsontext.Value(item)); f != nil {
 				t.Errorf("%s cannot be read again: %+v", item, f)
 			}
 		}
@@ -400,7 +400,7 @@ func FuzzResponse(f *testing.F) {
 				t.Fatalf("item %q: %v", item, err)
 			}
 			ids[ItemID(item)] = true
-			if _, f := new(Request).readItem(jsontext.Value(item)); f != nil {
+			if f := new(inputItem).read(new(Request), jsontext.Value(item)); f != nil {
 				t.Fatalf("item %s cannot be read again: %+v", item, f)
 			}
 		}
@@ -466,6 +466,26 @@ func TestErrorsAreShort(t *testing.T) {
 	} {
 		if body := e.Body(); len(body) > 2000 {
 			t.Errorf("%d bytes: %.200s", len(body), body)
+		}
+	}
+}
+
+// BenchmarkRequest reads a conversation with calls and their results.
+func BenchmarkRequest(b *testing.B) {
+	paragraph := strings.Repeat(`A line of a note, with \"quotes\" and an end.\n`, 40)
+	var items strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&items, `{"role":"user","content":"%s"},{"type":"function_call","call_id":"c%d","name":"f","arguments":"{}"},`, paragraph, i)
+		fmt.Fprintf(&items, `{"type":"function_call_output","call_id":"c%d","output":"%s"},`, i, paragraph)
+		fmt.Fprintf(&items, `{"type":"message","id":"m%d","role":"assistant","content":[{"type":"output_text","text":"%s"}]},`, i, paragraph)
+	}
+	body := withInput(items.String() + `{"role":"user","content":"And now?"}`)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r := responseOf(b, body)
+		if _, apiErr := r.Plan(prompt.Options{}); apiErr != nil {
+			b.Fatal(apiErr)
 		}
 	}
 }
