@@ -167,7 +167,7 @@ func (m *Machine) event(e *codexrpc.Event) {
 		m.functionCall(e)
 		m.attempt.cut = m.attempt.cut || e.Status == codexrpc.StatusIncomplete
 	case codexrpc.EventCallOutput:
-		m.attempt.over = m.asked // the end of a whole response would have ended the turn
+		m.attempt.over = m.refused // the end of a whole response would have ended the turn
 	case codexrpc.EventReasoningItem:
 		m.reasoningItem(e)
 	case codexrpc.EventResponseCompleted:
