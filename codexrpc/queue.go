@@ -1,6 +1,9 @@
 package codexrpc
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // maxQueued bounds the messages in the queue of one turn, in bytes. The reader never
 // waits: a turn whose consumer falls further behind ends with ErrTooSlow, without an
@@ -144,6 +147,21 @@ func (q *queue) reset() error {
 		q.clear()
 	}
 	return q.err
+}
+
+// speaks reports whether the model has written something in the queued events.
+func (q *queue) speaks() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.events, func(e Event) bool {
+		switch e.Kind {
+		case EventTextDelta, EventReasoningDelta:
+			return true
+		case EventItemStarted, EventItemCompleted:
+			return e.ItemType == ItemAgentMessage || e.ItemType == ItemReasoning
+		}
+		return false
+	})
 }
 
 func (q *queue) signal() {

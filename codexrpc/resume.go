@@ -43,6 +43,7 @@ func (r *ToolResult) answer() map[string]any {
 var (
 	errUnfinished = errors.New("the turn has not completed")
 	errOtherCalls = errors.New("the turn waits for the results of other calls")
+	errWentOn     = errors.New("the turn went on without the results")
 )
 
 // Ended returns a channel that is closed when the turn has ended, in whatever way.
@@ -130,9 +131,13 @@ func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) 
 }
 
 // AnswerCalls answers parked calls, which should be all of them, so that the model
-// goes on. It drops the events that are still queued. After an error the thread must
+// goes on. It drops the events that are still queued, and fails if the model has written
+// something in them: that would be missing in the answer. After an error the thread must
 // be closed.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
+	if t.queue.speaks() {
+		return errWentOn
+	}
 	lines := make([][]byte, len(results))
 	for i := range results {
 		request, err := t.claim(results[i].CallID)

@@ -53,7 +53,7 @@ func TestAnswerCalls(t *testing.T) {
 		c, p := dial(t)
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		p.say(parkedCallOf, 7, "a")
-		p.delta("thr-1", "trn-1", "before")
+		p.say(`{"method":"item/started","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"dynamicToolCall","id":"a"}}}`)
 		synctest.Wait()
 		done := async(func() error { return thread.Parked(t.Context(), []string{"a", "b"}) })
 		p.silent()
@@ -103,6 +103,31 @@ func TestAnswerCalls(t *testing.T) {
 			t.Errorf("answered twice: %v", err)
 		}
 	})
+}
+
+// TestTurnThatWentOn checks that a turn which goes on without the results of its calls is
+// not resumed: what it has written would be missing in the answer.
+func TestTurnThatWentOn(t *testing.T) {
+	const item = `{"method":"%s","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"%s","id":"m","text":"x"}}}`
+	for name, say := range map[string]func(p *peer){
+		"a delta":   func(p *peer) { p.delta("thr-1", "trn-1", "x") },
+		"a message": func(p *peer) { p.say(item, methodItemStarted, ItemAgentMessage) },
+		"its whole": func(p *peer) { p.say(item, methodItemCompleted, ItemAgentMessage) },
+		"reasoning": func(p *peer) { p.say(item, methodItemStarted, ItemReasoning) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, p := dial(t)
+				thread := openTurn(t, c, p, "thr-1", "trn-1")
+				p.say(parkedCallOf, 7, "a")
+				say(p)
+				synctest.Wait()
+				if err := thread.AnswerCalls(t.Context(), []ToolResult{{CallID: "a"}}); !errors.Is(err, errWentOn) {
+					t.Errorf("resumed: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // TestParkedAfterTheEnd checks that Parked does not wait for calls of a turn that has
