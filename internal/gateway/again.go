@@ -44,11 +44,7 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 
 // startFresh starts the turn of a choice on a fresh thread of its process.
 func (g *Gateway) startFresh(ctx context.Context, plan *prompt.Plan, c *choice) error {
-	conn, err := g.conn(ctx, c.place.Process)
-	if err != nil {
-		return err
-	}
-	at, err := g.placeOn(ctx, c.place.Process, conn, plan)
+	at, err := g.placeOn(ctx, c.place.Process, plan)
 	if err != nil {
 		return err
 	}

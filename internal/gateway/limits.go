@@ -12,19 +12,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// keyOf returns the key of a request, or nil if it has none with limits.
+// keyOf returns the key of a request, or nil if it has none with limits. The key may have
+// changed since the client was authenticated: a WebSocket lives long.
 func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	if g.opts.Key == nil {
 		return nil, nil
 	}
 	return g.opts.Key(r)
-}
-
-// identify finds the key of a request. It may have changed since the client was
-// authenticated: a WebSocket lives long.
-func (g *Gateway) identify(x *exchange) (apiErr *apierror.Error) {
-	x.key, apiErr = g.keyOf(x.r)
-	return apiErr
 }
 
 // countRequest counts a request for its key, also if it is refused later for another

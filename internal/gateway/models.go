@@ -7,17 +7,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
 // Models serves GET /v1/models.
 func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
-	all, created, apiErr := g.models(r)
-	key, refused := g.keyOf(r)
 	var body []byte
-	switch {
-	case refused != nil:
-		apiErr = refused
-	case apiErr == nil:
+	all, created, key, apiErr := g.models(r)
+	if apiErr == nil {
 		body = models.List(all, g.opts.Aliases, created, key.Allows)
 	}
 	g.answer(w, r, body, apiErr)
@@ -25,13 +22,9 @@ func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 
 // Model serves GET /v1/models/{id}.
 func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
-	all, created, apiErr := g.models(r)
-	key, refused := g.keyOf(r)
 	var body []byte
-	switch {
-	case refused != nil:
-		apiErr = refused
-	case apiErr == nil:
+	all, created, key, apiErr := g.models(r)
+	if apiErr == nil {
 		var ok bool
 		if body, ok = models.Object(all, g.opts.Aliases, id, created); !ok || !key.Allows(id) {
 			apiErr = apierror.ModelNotFound(id).WithModels(models.Names(all, g.opts.Aliases, key.Allows))
@@ -73,22 +66,25 @@ func (g *Gateway) nameModels(ctx context.Context, x *exchange, c *choice, model 
 	}))
 }
 
-// models asks the app-server for its models, which it knows offline too.
-func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, apiErr *apierror.Error) {
+// models asks the app-server for its models, which it knows offline too. key is that of the
+// request.
+func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, key *quota.Key, apiErr *apierror.Error) {
+	if key, apiErr = g.keyOf(r); apiErr != nil {
+		return nil, 0, nil, apiErr
+	}
 	lease, err := g.upstream.Lease()
 	if err != nil {
-		return nil, 0, apierror.From(err)
+		return nil, 0, nil, apierror.From(err)
 	}
 	defer lease.Release()
 	process, done := lease.Pick()
 	defer done()
 	conn, err := g.conn(r.Context(), process)
-	if err != nil {
-		return nil, 0, apierror.From(err)
+	if err == nil {
+		all, err = conn.Models(r.Context())
 	}
-	all, err = conn.Models(r.Context())
 	if err != nil {
-		return nil, 0, apierror.From(err)
+		return nil, 0, nil, apierror.From(err)
 	}
-	return all, process.Status().Since.Unix(), nil
+	return all, process.Status().Since.Unix(), key, nil
 }

@@ -53,7 +53,7 @@ func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Op
 	options.Items = true
 	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
 	f := &responseForm{
-		g: q.g, x: x, request: q.Request, streamed: plan.Stream, session: q.session, before: q.before,
+		q: q, x: x,
 		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID, Conversation: q.ConversationID, Input: q.input},
 	}
 	f.meta = q.Meta(q.suffix)
@@ -66,14 +66,10 @@ func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Op
 
 // responseForm is the form of a response.
 type responseForm struct {
-	g        *Gateway
-	x        *exchange
-	request  *responses.Request
-	meta     responses.Meta
-	entry    *responsestore.Entry // as it is kept; its response and its output come last
-	streamed bool
-	session  *session          // nil: it came by POST
-	before   []json.RawMessage // the items before the input, if they are to be remembered
+	q     *responsesRequest
+	x     *exchange
+	meta  responses.Meta
+	entry *responsestore.Entry // as it is kept; its response and its output come last
 }
 
 func (f *responseForm) stream(w *sse.Writer) streamEncoder {
@@ -82,49 +78,49 @@ func (f *responseForm) stream(w *sse.Writer) streamEncoder {
 
 func (f *responseForm) body() bodyEncoder { return responses.NewBody(f.meta) }
 
-func (f *responseForm) apiError(failure error) *apierror.Error { return f.request.APIError(failure) }
+func (f *responseForm) apiError(failure error) *apierror.Error { return f.q.APIError(failure) }
 
 // track makes a response known if its client gets its id before the end.
 func (f *responseForm) track(ctx context.Context) (context.Context, func()) {
-	if !f.streamed && !f.request.Background {
+	if !f.q.Stream && !f.q.Background {
 		return ctx, func() {}
 	}
-	return f.g.objects.Running.Begin(ctx, f.underWay())
+	return f.q.g.objects.Running.Begin(ctx, f.underWay())
 }
 
 // underWay returns the response as others see it before its end.
 func (f *responseForm) underWay() objects.Response {
-	return objects.Response{ID: f.meta.ID, Entry: f.entry, Stored: f.request.Store, InProgress: f.meta.InProgress}
+	return objects.Response{ID: f.meta.ID, Entry: f.entry, Stored: f.q.Store, InProgress: f.meta.InProgress}
 }
 
 func (f *responseForm) forget() bool {
-	f.request.Forget()
+	f.q.Forget()
 	return f.entry.Input == nil // else it is kept until the end
 }
 
 // keep stores the response that has just ended. Its client gets it even if that
 // fails.
 func (f *responseForm) keep(record responses.Record) {
-	f.g.objects.Running.Ended(f.meta.ID, record.Response)
+	f.q.g.objects.Running.Ended(f.meta.ID, record.Response)
 	f.entry.Response, f.entry.Output = record.Response, record.Output
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), objects.StoreTimeout)
 	defer cancel()
-	if id := f.request.ConversationID; id != "" && record.Well {
-		f.logKept(ctx, "a response could not be added to its conversation", f.g.objects.AppendResponse(ctx, id, f.entry))
+	if id := f.q.ConversationID; id != "" && record.Well {
+		f.logKept(ctx, "a response could not be added to its conversation", f.q.g.objects.AppendResponse(ctx, id, f.entry))
 	}
-	if !f.request.Store {
-		if f.session != nil && record.Well {
+	if !f.q.Store {
+		if f.q.session != nil && record.Well {
 			f.remember()
 		}
 		return
 	}
-	f.logKept(ctx, "a response could not be kept", f.g.opts.Responses.Put(ctx, f.meta.ID, f.entry))
+	f.logKept(ctx, "a response could not be kept", f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry))
 }
 
 // logKept logs why a response could not be kept; err may be nil.
 func (f *responseForm) logKept(ctx context.Context, what string, err error) {
 	if err != nil {
-		f.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, what,
+		f.q.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, what,
 			slog.String("request_id", requestID(f.x.r)),
 			slog.String("response", f.meta.ID),
 			slog.String("error", err.Error()))
@@ -133,11 +129,11 @@ func (f *responseForm) logKept(ctx context.Context, what string, err error) {
 
 // remember keeps the response for the next request of its WebSocket.
 func (f *responseForm) remember() {
-	items := f.before
+	items := f.q.before
 	for item := range f.entry.Items() {
 		items = append(items, slices.Clone(item)) // else the whole response is held
 	}
-	f.session.remember(f.meta.ID, &responsestore.Entry{User: f.x.user, Response: json.RawMessage("{}"), Input: items})
+	f.q.session.remember(f.meta.ID, &responsestore.Entry{User: f.x.user, Response: json.RawMessage("{}"), Input: items})
 }
 
 // InputTokens serves POST /v1/responses/input_tokens. Counting takes a place of a turn,

@@ -83,10 +83,10 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 		x.closeGrants()
 		return g.refuse(x.w, x.r, apiErr)
 	}
-	if form, ok := req.form.(*responseForm); ok && form.request.Background {
+	if form, ok := req.form.(*responseForm); ok && form.q.Background {
 		return g.detach(x, req, form)
 	}
-	if form, ok := req.form.(*responseForm); ok && form.request.Warmup {
+	if form, ok := req.form.(*responseForm); ok && form.q.Warmup {
 		x.closeGrants()
 		return g.newStreamResponder(x, form).warmUp()
 	}
@@ -154,8 +154,8 @@ func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
 // receive reads and decodes a request and waits until its turns may run. It does not read
 // the body of a request that is refused anyway, such as one that finds the queue full.
 func (g *Gateway) receive(x *exchange, c codec) (decodedRequest, *apierror.Error) {
-	apiErr := g.identify(x)
-	if apiErr == nil && g.queue.Full(x.user) {
+	var apiErr *apierror.Error
+	if x.key, apiErr = g.keyOf(x.r); apiErr == nil && g.queue.Full(x.user) {
 		apiErr = apierror.QueueFull()
 	}
 	if apiErr == nil {

@@ -160,11 +160,7 @@ func isGone(err error) bool {
 
 // openThread starts the thread of a choice.
 func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, plan *prompt.Plan, c *choice) error {
-	conn, err := g.conn(ctx, process)
-	if err != nil {
-		return err
-	}
-	at, err := g.placeOn(ctx, process, conn, plan)
+	at, err := g.placeOn(ctx, process, plan)
 	if err != nil {
 		return err
 	}
@@ -175,12 +171,15 @@ func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, pl
 	return nil
 }
 
-// placeOn returns the place of a thread of a plan on a process. A plan without a model is
-// for the app-server's own.
-func (g *Gateway) placeOn(ctx context.Context, process *appserver.Process, conn *codexrpc.Conn, plan *prompt.Plan) (threads.Place, error) {
+// placeOn returns the place of a thread of a plan on a process, once that is ready. A plan
+// without a model is for the app-server's own.
+func (g *Gateway) placeOn(ctx context.Context, process *appserver.Process, plan *prompt.Plan) (threads.Place, error) {
+	conn, err := g.conn(ctx, process)
+	if err != nil {
+		return threads.Place{}, err
+	}
 	model := plan.Thread.Model
 	if model == "" {
-		var err error
 		if model, err = conn.DefaultModel(ctx); err != nil {
 			return threads.Place{}, err
 		}

@@ -51,6 +51,9 @@ var errStartWait = errors.New("the app-server was not ready in time")
 
 // conn returns the connection of a process, once that is ready.
 func (g *Gateway) conn(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, error) {
+	if conn := process.Serving(); conn != nil && conn.Err() == nil && process.Status().State == appserver.StateReady {
+		return conn, nil // without a timer
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startWait, errStartWait)
 	defer cancel()
 	conn, err := process.Conn(ctx)
