@@ -77,13 +77,10 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 		LimitDiscard(w)
 		return nil, ErrNoMemory
 	}
-	reading := newReadCut(w)
+	reading := newReading(w, http.MaxBytesReader(w, r.Body, p.maxSize))
 	defer reading.close() // also if a Read panics
-	stop := context.AfterFunc(ctx, reading.cut)
-	defer stop()
-	pace := newPace(http.MaxBytesReader(w, r.Body, p.maxSize), reading.cut)
-	defer pace.stop()
-	body, err := p.decode(encoding, pace, r.ContentLength, claim)
+	defer context.AfterFunc(ctx, reading.cut)()
+	body, err := p.decode(encoding, reading, r.ContentLength, claim)
 	if reading.close() && err == nil {
 		if err = context.Cause(ctx); err == nil { // else the client has gone
 			err = os.ErrDeadlineExceeded

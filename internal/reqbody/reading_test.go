@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// TestReadCut: the writer is not touched any more once close has returned.
-func TestReadCut(t *testing.T) {
+// TestCut: the writer is not touched any more once close has returned.
+func TestCut(t *testing.T) {
 	w := &slowDeadlines{httptest.NewRecorder(), make(chan struct{}), make(chan struct{}), 0}
-	c := newReadCut(w)
+	c := newReading(w, http.NoBody)
 	go c.cut()
 	<-w.entered
 	go close(w.leave)
@@ -26,7 +26,7 @@ func TestReadCut(t *testing.T) {
 	if w.set != 1 {
 		t.Errorf("the deadline was set %d times", w.set)
 	}
-	if newReadCut(w).close() {
+	if newReading(w, http.NoBody).close() {
 		t.Error("nothing was cut")
 	}
 }
