@@ -1,7 +1,7 @@
 package conversation
 
 import (
-	"strings"
+	"bytes"
 
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -33,21 +33,24 @@ func (a *Answer) Gap() {
 }
 
 // Text adds text. The same texts make the same answer however they are cut.
-func (a *Answer) Text(text string) {
+func (a *Answer) Text(text string) { a.add(view(text)) }
+
+// add adds text, which it does not keep.
+func (a *Answer) add(text []byte) {
 	if a.text.Hash == nil {
 		a.text = newDigest()
 	}
 	a.size += len(text)
 	if !a.said {
-		text = strings.TrimLeft(text, whiteSpace)
+		text = bytes.TrimLeft(text, whiteSpace)
 	}
-	if text == "" {
+	if len(text) == 0 {
 		return
 	}
-	shown := strings.TrimRight(text, whiteSpace)
-	if shown != "" {
+	shown := bytes.TrimRight(text, whiteSpace)
+	if len(shown) > 0 {
 		_, _ = a.text.Write(a.space)
-		a.text.text(shown)
+		_, _ = a.text.Write(shown)
 		a.space, a.said = a.space[:0], true
 		a.mixed = a.mixed || len(a.calls) > 0
 	}

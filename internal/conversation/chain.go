@@ -2,11 +2,11 @@ package conversation
 
 import (
 	"encoding/json"
+	"iter"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // Link is the history up to the end of an answer of the model.
@@ -47,7 +47,7 @@ func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput
 	r := reader{chain: &Chain{state: start}, ordinals: make(map[string]int)}
 	for i, item := range history {
 		r.chain.Size += len(item)
-		r.item(i, gjson.ParseBytes(item))
+		r.item(i, jsontext.Value(item))
 	}
 	r.endAnswer(len(history))
 	r.input(input)
@@ -69,6 +69,7 @@ type reader struct {
 	first    int            // index of its first item
 	ids      []string       // of its calls
 	reasoned bool           // there was reasoning since the last item that is no part of an answer
+	scratch  []byte         // of bytes
 }
 
 // The types of items that have a canonical form of their own.
@@ -80,45 +81,87 @@ const (
 )
 
 // item reads the item at an index of the history.
-func (r *reader) item(index int, item gjson.Result) {
-	kind := item.Get("type").Str
-	role := item.Get("role").Str
+func (r *reader) item(index int, item jsontext.Value) {
+	var kind, role, content, id, name, arguments, output jsontext.Value
+	item.Pick(
+		jsontext.Into("type", &kind), jsontext.Into("role", &role), jsontext.Into("content", &content),
+		jsontext.Into("call_id", &id), jsontext.Into("name", &name), jsontext.Into("arguments", &arguments),
+		jsontext.Into("output", &output),
+	)
 	switch {
-	case kind == typeReasoning:
+	case kind.Is(typeReasoning):
 		r.reasoned = true
 		return // clients may leave it out
-	case kind == typeMessage && role == "assistant":
+	case kind.Is(typeMessage) && role.Is("assistant"):
 		r.begin(index)
 		r.answer.Gap()
-		for _, part := range item.Get("content").Array() {
-			r.answer.Text(part.Get("text").Str)
+		for p := range parts(content) {
+			r.answer.add(r.bytes(p.text))
 		}
 		return
-	case kind == typeCall:
+	case kind.Is(typeCall):
 		r.begin(index)
-		id := item.Get("call_id").Str
-		r.ids = append(r.ids, id)
-		r.answer.Call(item.Get("name").Str, item.Get("arguments").Str)
+		r.ids = append(r.ids, textOf(id))
+		r.answer.Call(textOf(name), textOf(arguments))
 		return
 	}
 	r.endAnswer(index)
 	r.reasoned = false
 	d := r.next()
-	switch kind {
-	case typeMessage:
-		d.field(role)
-		for _, part := range item.Get("content").Array() {
-			addPart(d, part)
-		}
-	case typeResult:
+	switch {
+	case kind.Is(typeMessage):
+		d.field(textOf(role))
+		r.addParts(d, content)
+	case kind.Is(typeResult):
 		d.field(typeResult)
-		d.number(r.ordinals[item.Get("call_id").Str])
-		addOutput(d, item.Get("output"))
+		d.number(r.ordinals[textOf(id)])
+		if output.Kind() == jsontext.KindArray {
+			r.addParts(d, output)
+		} else {
+			addText(d, r.bytes(output))
+		}
 	default:
 		d.field("item")
-		d.field(item.Raw)
+		d.bytes(item)
 	}
 	r.chain.state = d.sum()
+}
+
+// textOf returns the text of a string. Another value has none.
+func textOf(v jsontext.Value) string {
+	if v.Kind() != jsontext.KindString {
+		return ""
+	}
+	return v.Text()
+}
+
+// bytes is textOf for long texts. The bytes are valid until the next call.
+func (r *reader) bytes(v jsontext.Value) []byte {
+	if r.scratch = r.scratch[:0]; v.Kind() == jsontext.KindString {
+		r.scratch = v.AppendText(r.scratch)
+	}
+	return r.scratch
+}
+
+// part is a part of a content.
+type part struct{ raw, text, url, detail jsontext.Value }
+
+// parts reads the parts of a content.
+func parts(content jsontext.Value) iter.Seq[part] {
+	return func(yield func(part) bool) {
+		if content.Kind() != jsontext.KindArray {
+			return
+		}
+		for _, v := range content.Elements() {
+			p := part{raw: v}
+			if v.Kind() == jsontext.KindObject {
+				v.Pick(jsontext.Into("text", &p.text), jsontext.Into("image_url", &p.url), jsontext.Into("detail", &p.detail))
+			}
+			if !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // begin begins an answer with the item at an index, unless one is being read.
@@ -156,9 +199,9 @@ func (r *reader) input(input []codexrpc.UserInput) {
 	for _, part := range input {
 		r.chain.Size += len(part.Text) + len(part.URL)
 		if part.Type == "image" {
-			addImage(d, part.URL, part.Detail)
+			addImage(d, view(part.URL), part.Detail)
 		} else {
-			addText(d, part.Text)
+			addText(d, view(part.Text))
 		}
 	}
 	r.chain.state = d.sum()
@@ -171,38 +214,28 @@ func (r *reader) next() digest {
 	return d
 }
 
-// addPart adds a part of a message or of a result.
-func addPart(d digest, part gjson.Result) {
-	if url := part.Get("image_url"); url.Exists() {
-		addImage(d, url.Str, part.Get("detail").Str)
-		return
+// addParts adds the parts of a message or of a result.
+func (r *reader) addParts(d digest, content jsontext.Value) {
+	for p := range parts(content) {
+		switch {
+		case p.url != nil:
+			addImage(d, r.bytes(p.url), textOf(p.detail))
+		case p.text != nil:
+			addText(d, r.bytes(p.text))
+		default:
+			d.field("part")
+			d.bytes(p.raw)
+		}
 	}
-	if text := part.Get("text"); text.Exists() {
-		addText(d, text.Str)
-		return
-	}
-	d.field("part")
-	d.field(part.Raw)
 }
 
-func addText(d digest, text string) {
+func addText(d digest, text []byte) {
 	d.field("text")
-	d.field(text)
+	d.bytes(text)
 }
 
-func addImage(d digest, url, detail string) {
+func addImage(d digest, url []byte, detail string) {
 	d.field("image")
-	d.field(url)
+	d.bytes(url)
 	d.field(strings.ToLower(detail))
-}
-
-// addOutput adds a result: a text, or parts.
-func addOutput(d digest, output gjson.Result) {
-	if !output.IsArray() {
-		addText(d, output.Str)
-		return
-	}
-	for _, part := range output.Array() {
-		addPart(d, part)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -180,5 +181,21 @@ func TestLargeIntegers(t *testing.T) {
 		if canonicalArguments(pair[0]) == canonicalArguments(pair[1]) {
 			t.Errorf("%s and %s are the same", pair[0], pair[1])
 		}
+	}
+}
+
+// TestLongTexts: a long text is copied once at most, to decode it.
+func TestLongTexts(t *testing.T) {
+	const size = 1 << 20
+	history := items(t, message("user", strings.Repeat("a\n", size/2)), message("assistant", strings.Repeat("b", size)))
+	in := input(strings.Repeat("c", size))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := NewChain(ann, history, in); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 2*size {
+		t.Errorf("%d bytes were allocated for three texts of %d", got, size)
 	}
 }

@@ -27,7 +27,6 @@ func (id Identity) hash() (Hash, error) {
 	for _, field := range []string{id.Site, id.User} {
 		d.field(field)
 	}
-	d.number(len(thread))
-	_, _ = d.Write(thread)
+	d.bytes(thread)
 	return d.sum(), nil
 }

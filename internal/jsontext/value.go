@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 	"unsafe"
@@ -100,6 +101,11 @@ func (v Value) Text() string {
 func (v Value) Bytes() []byte {
 	text, _ := v.text()
 	return text
+}
+
+// AppendText appends the text of a string.
+func (v Value) AppendText(dst []byte) []byte {
+	return appendUnescaped(slices.Grow(dst, len(v)), v.RawText())
 }
 
 // text returns the text of a string, and whether it is a copy: else it has no escapes.
