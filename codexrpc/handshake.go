@@ -3,6 +3,7 @@ package codexrpc
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -100,22 +101,30 @@ func (c *Conn) Account(ctx context.Context) (Account, error) {
 	return account, err
 }
 
-// Models returns the models that Codex offers, including hidden ones.
+// Models returns the models that Codex offers, including hidden ones, each once. An entry
+// without an id, or of another form, is left out.
 func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	var models []Model
+	listed := make(map[string]bool)
 	params := struct {
 		IncludeHidden bool   `json:"includeHidden"`
 		Cursor        string `json:"cursor,omitempty"`
 	}{IncludeHidden: true}
 	for range maxModelPages {
 		var page struct {
-			Data       []Model `json:"data"`
-			NextCursor string  `json:"nextCursor"`
+			Data       []json.RawMessage `json:"data"`
+			NextCursor string            `json:"nextCursor"`
 		}
 		if err := c.call(ctx, call{method: methodModelList, params: params, result: &page}); err != nil {
 			return nil, err
 		}
-		models = append(models, page.Data...)
+		for _, entry := range page.Data {
+			var model Model
+			if json.Unmarshal(entry, &model) == nil && model.ID != "" && !listed[model.ID] {
+				listed[model.ID] = true
+				models = append(models, model)
+			}
+		}
 		if params.Cursor = page.NextCursor; params.Cursor == "" {
 			break
 		}

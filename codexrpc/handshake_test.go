@@ -144,6 +144,8 @@ func TestSupportedVersion(t *testing.T) {
 	}
 }
 
+// TestModelsAreListedToTheLastPage checks that each model is listed once, and none that
+// cannot be read.
 func TestModelsAreListedToTheLastPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -161,7 +163,7 @@ func TestModelsAreListedToTheLastPage(t *testing.T) {
 		if string(second.Params) != `{"includeHidden":true,"cursor":"page 2"}` {
 			t.Errorf("asked with %s", second.Params)
 		}
-		p.answer(second, `{"data":[{"id":"b","hidden":true}],"nextCursor":null}`)
+		p.answer(second, `{"data":[{"id":"a"},{"id":5},null,{"id":""},"b",{"id":"b","hidden":true}],"nextCursor":null}`)
 		if err := <-done; err != nil || len(models) != 2 || models[0] != (Model{ID: "a", Model: "a", IsDefault: true}) || !models[1].Hidden {
 			t.Errorf("listed %+v (%v)", models, err)
 		}
