@@ -144,7 +144,7 @@ func (r *Request) inputOf(message int) int {
 // methods for answers and errors may be called after that.
 func (r *Request) Forget() {
 	r.Conversation, r.instructions, r.input, r.more = prompt.Conversation{}, nil, nil, nil
-	r.echo, r.declared, r.skipped = settings{}, nil, nil
+	r.echo, r.skipped = settings{}, nil
 }
 
 // APIError converts the failure of the request, see [apierror.From]. Errors about the

@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// toolForm is the form of a tool for the client, if that is not a function without a
-// namespace. Codex and the model only know functions.
+// toolForm is the form of a tool for the client. Codex and the model only know functions.
 type toolForm struct {
 	kind      string // the type of its calls: function_call, custom_tool_call, tool_search_call
 	namespace string
@@ -38,7 +37,7 @@ type moreTool struct {
 }
 
 func (r *Request) readTools(v jsontext.Value) *field.Error {
-	r.Tools, r.declared, r.forms, r.echo.Tools = nil, nil, nil, nil
+	r.Tools, r.forms, r.echo.Tools = nil, nil, nil
 	r.hosted, r.skipped, r.Search, r.search = nil, nil, nil, searchAt{}
 	if f := field.Optional(jsontext.KindArray, v); f != nil || !v.Given() {
 		return f
@@ -74,31 +73,26 @@ func (r *Request) readTools(v jsontext.Value) *field.Error {
 // adds such tools by itself, does not depend on them, and has no other way to learn
 // that they are missing.
 func (r *Request) skipHosted(f *field.Error) {
+	f.Code = apierror.CodeUnsupportedParameter
 	if r.hosted == nil {
-		r.hosted = &field.Error{Path: f.Path, Problem: f.Problem, Code: apierror.CodeUnsupportedParameter}
+		r.hosted = f
 	}
 	r.skipped = append(r.skipped, strings.TrimSuffix(f.Path, ".type"))
 }
 
 // addTool declares a tool.
 func (r *Request) addTool(t moreTool) *field.Error {
-	if r.declared[t.Name] {
+	if _, again := r.forms[t.Name]; again {
 		return field.Invalid("the name %q is used twice", t.Name).In("name")
 	}
 	if len(r.Tools) == prompt.MaxTools {
 		return field.Invalid("there must be at most %d tools", prompt.MaxTools)
 	}
-	if r.declared == nil {
-		r.declared = map[string]bool{}
+	if r.forms == nil {
+		r.forms = map[string]toolForm{}
 	}
-	r.declared[t.Name] = true
+	r.forms[t.Name] = t.form
 	r.Tools = append(r.Tools, t.Tool)
-	if t.form.kind != itemCall || t.form.namespace != "" {
-		if r.forms == nil {
-			r.forms = map[string]toolForm{}
-		}
-		r.forms[t.Name] = t.form
-	}
 	return nil
 }
 
@@ -110,12 +104,10 @@ func (r *Request) readMoreTools(v jsontext.Value) *field.Error {
 	}
 	for i, v := range v.Elements() {
 		tools, f := readTool(v, "")
-		if f != nil && f.Code == codeHosted {
-			f = f.At(i)
-			f.Code = apierror.CodeUnsupportedParameter
-			return f
-		}
 		if f != nil {
+			if f.Code == codeHosted {
+				f.Code = apierror.CodeUnsupportedParameter
+			}
 			return f.At(i)
 		}
 		if r.more = append(r.more, tools...); len(r.more) > prompt.MaxItems {
@@ -128,7 +120,7 @@ func (r *Request) readMoreTools(v jsontext.Value) *field.Error {
 // addMoreTools declares those tools of input items that are not declared.
 func (r *Request) addMoreTools() *field.Error {
 	for _, t := range r.more {
-		if r.declared[t.Name] {
+		if _, declared := r.forms[t.Name]; declared {
 			continue
 		}
 		if f := r.addTool(t); f != nil {
