@@ -100,6 +100,9 @@ func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 		if h.config, err = readOperatorConfig(operator); err != nil {
 			return nil, err
 		}
+		if err = checkLoginFiles(operator); err != nil {
+			return nil, err
+		}
 	}
 	if h.path, err = os.MkdirTemp(dir, "home-"); err == nil {
 		err = h.fill()

@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -55,6 +56,31 @@ func loginFileOf(home string) LoginFile {
 		return LoginFile{}
 	}
 	return LoginFile{modified: info.ModTime().UnixNano(), size: info.Size()}
+}
+
+// checkLoginFiles refuses a login in a CODEX_HOME that Codex could not store again after it
+// has renewed it: renewing spends the old tokens, so that the login would be lost. A login
+// without tokens to renew, such as an API key, may be read-only.
+func checkLoginFiles(home string) error {
+	content, err := readBounded(filepath.Join(home, loginFiles[0]))
+	var login struct {
+		Tokens struct {
+			Refresh string `json:"refresh_token"`
+		} `json:"tokens"`
+	}
+	if err != nil || json.Unmarshal(content, &login) != nil || login.Tokens.Refresh == "" {
+		return nil // if something is wrong with it, Codex says so
+	}
+	// Codex makes the lock, too, if there is none. The files are not opened for writing alone,
+	// since that would wait for the reader of a pipe.
+	for i, flags := range []int{os.O_RDWR, os.O_RDWR | os.O_CREATE} {
+		file, err := os.OpenFile(filepath.Join(home, loginFiles[i]), flags, 0o600)
+		if err != nil {
+			return fmt.Errorf("%w: make CODEX_HOME=%s and the files in it writable for the user of this server: %w", errLoginFiles, home, err)
+		}
+		_ = file.Close() // nothing was written
+	}
+	return nil
 }
 
 // LoginFiles are versions of the file that has the login of a process. Codex reads it

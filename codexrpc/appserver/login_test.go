@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,5 +61,64 @@ func TestLoginCommand(t *testing.T) {
 		if cmd, err := cfg.LoginCommand(context.Background()); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v made %v, %v", cfg, cmd, err)
 		}
+	}
+}
+
+// TestCheckLoginFiles checks that a login is refused if Codex would renew it and could not
+// store it, and no other.
+func TestCheckLoginFiles(t *testing.T) {
+	const renewed = `{"tokens":{"access_token":"a","refresh_token":"r"}}`
+	readOnly := func(name string) func(t *testing.T, home string) {
+		return func(t *testing.T, home string) {
+			if os.Geteuid() == 0 { // who may write to everything but a directory
+				name = "auth.lock"
+				if err := os.Mkdir(filepath.Join(home, name), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			writeTestFile(t, filepath.Join(home, "auth.lock"), "")
+			if err := os.Chmod(filepath.Join(home, name), 0o500); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Chmod(filepath.Join(home, name), 0o700) })
+		}
+	}
+	for name, c := range map[string]struct {
+		login   string
+		prepare func(t *testing.T, home string)
+		fails   bool
+	}{
+		"writable":   {renewed, nil, false},
+		"no login":   {"", readOnly("auth.lock"), false},
+		"an API key": {`{"auth_mode":"apikey","OPENAI_API_KEY":"k"}`, readOnly("auth.json"), false},
+		"no JSON":    {"{", readOnly("auth.lock"), false},
+		"the file":   {renewed, readOnly("auth.json"), true},
+		"the lock":   {renewed, readOnly("auth.lock"), true},
+		"the directory": {renewed, func(t *testing.T, home string) {
+			if os.Geteuid() == 0 {
+				readOnly("")(t, home)
+			} else if err := os.Chmod(home, 0o500); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Chmod(home, 0o700) })
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			if c.login != "" {
+				writeTestFile(t, filepath.Join(home, "auth.json"), c.login)
+			}
+			if c.prepare != nil {
+				c.prepare(t, home)
+			}
+			err := checkLoginFiles(home)
+			if errors.Is(err, errLoginFiles) != c.fails || c.fails && !strings.Contains(err.Error(), "CODEX_HOME="+home) {
+				t.Errorf("%v", err)
+			}
+			if content, err := os.ReadFile(filepath.Join(home, "auth.json")); c.login != "" && (err != nil || string(content) != c.login) {
+				t.Errorf("the login is %q (%v)", content, err)
+			}
+		})
 	}
 }

@@ -18,6 +18,7 @@ var remedies = []struct {
 	{codexrpc.ErrNotLoggedIn, "Codex is not logged in; run `codex login` for its user and CODEX_HOME", true},
 	{codexrpc.ErrTooOld, "this release of Codex is too old; install a newer one with `npm install -g @openai/codex`", true},
 	{codexrpc.ErrMisconfigured, "Codex cannot use its config.toml; mend what the server's log names", true},
+	{errLoginFiles, "Codex cannot store its login when it renews it; make its CODEX_HOME writable for the server's user", true},
 	{errConfig, "Codex's config.toml cannot be used; mend what the server's log names", true},
 	{codexrpc.ErrRefused, "it runs elsewhere and refuses the connection; check its address and its token", true},
 	{codexrpc.ErrUnreachable, "it runs elsewhere and cannot be reached; start it there, and check its address", false},

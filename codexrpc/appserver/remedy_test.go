@@ -37,7 +37,7 @@ func TestRemedies(t *testing.T) {
 func TestFinalRemedies(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true: {
-			codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured, errConfig, exec.ErrNotFound,
+			codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured, errLoginFiles, errConfig, exec.ErrNotFound,
 			errNoArgument, errEarlyEnd, codexrpc.ErrRefused, fmt.Errorf("%w: %w", errNotStarted, fs.ErrNotExist),
 		},
 		false: {

@@ -17,6 +17,8 @@ var (
 	errEarlyEnd = errors.New("ended before it answered")
 	// errNoArgument is matched by that of a command without [appServerCommand].
 	errNoArgument = errors.New("has no argument " + appServerCommand)
+	// errLoginFiles is matched by that of a login that Codex could not store again.
+	errLoginFiles = errors.New("codex cannot store its login")
 	// errConfig is matched by that of a config.toml that cannot be used.
 	errConfig = errors.New("codex's configuration cannot be used")
 	// errNoDir is matched if there is no private directory or home.

@@ -114,6 +114,8 @@ func (m *Machine) Fail(err error) []Output {
 	case m.done:
 	case m.report.Truncated:
 		m.end(FinishToolCalls)
+	case errors.Is(err, ErrIdle) && strings.HasSuffix(m.lastError, "waiting for network"):
+		m.fail(fmt.Errorf("the model's provider cannot be reached: this server has no network, or needs a proxy; %w", err))
 	case errors.Is(err, ErrIdle) && m.lastError != "":
 		m.fail(fmt.Errorf("%w; its last message: %s", err, m.lastError))
 	default:

@@ -169,7 +169,7 @@ func TestMachineFails(t *testing.T) {
 	m := New(Options{})
 	m.Feed([]codexrpc.Event{complaint("waiting for network", true)})
 	outputs := m.Fail(ErrIdle)
-	if len(outputs) != 1 || !errors.Is(outputs[0].Err, ErrIdle) || !strings.Contains(outputs[0].Err.Error(), "waiting for network") {
+	if len(outputs) != 1 || !errors.Is(outputs[0].Err, ErrIdle) || !strings.HasPrefix(outputs[0].Err.Error(), "the model's provider cannot be reached: ") {
 		t.Errorf("%s", say(outputs))
 	}
 	if outputs := m.Fail(codexrpc.ErrClosed); len(outputs) != 0 {

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,7 +12,10 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 )
 
 // trouble provokes the messages of docs/troubleshooting.md.
@@ -123,6 +128,15 @@ var troubles = map[string]func(p *trouble) string{
 	"codex cannot use its configuration": func(p *trouble) string {
 		return p.start(p.home("model_provider = \"no-such\""))
 	},
+	"codex cannot store its login": func(p *trouble) string {
+		appServer := p.home(`model = "gpt-5"`)
+		_, home, _ := strings.Cut(strings.TrimSuffix(appServer, "\n}"), "home ")
+		writeFile(p.t, filepath.Join(home, "auth.json"), `{"tokens":{"refresh_token":"r"}}`)
+		if err := os.Mkdir(filepath.Join(home, "auth.lock"), 0o700); err != nil { // root may write to any file
+			p.t.Fatal(err)
+		}
+		return p.start(appServer)
+	},
 	"cannot make a directory for codex": func(p *trouble) string {
 		appServer := p.home(`model = "gpt-5"`)
 		p.t.Setenv("TMPDIR", "/nonexistent")
@@ -145,8 +159,44 @@ var troubles = map[string]func(p *trouble) string{
 		return p.start(remote(address, "another"))
 	},
 	"has a placeholder that is empty or unknown": func(p *trouble) string { return p.refused("api_key {env.TEST_NO_SUCH}") },
+	"unrecognized directive": func(p *trouble) string {
+		// Of another name, since this Caddy has the module.
+		err := loadCaddyfile(strings.Replace(p.caddyfile(""), "\ncodex {", "\nno_codex {", 1))
+		return fmt.Sprint(err)
+	},
+	"address already in use": func(p *trouble) string {
+		other, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		defer other.Close()
+		return fmt.Sprint(loadCaddyfile(strings.ReplaceAll(p.caddyfile(""), p.addr, other.Addr().String())))
+	},
+	"signed by unknown authority": func(p *trouble) string {
+		p.t.Setenv("XDG_DATA_HOME", p.t.TempDir())
+		url := "https://localhost:" + p.addr[strings.LastIndexByte(p.addr, ':')+1:]
+		text := strings.Replace(p.caddyfile(""), p.url+" {", url+" {\ntls internal", 1)
+		if err := loadCaddyfile(strings.Replace(text, "auto_https off", "skip_install_trust\nauto_https disable_redirects", 1)); err != nil {
+			p.t.Fatal(err)
+		}
+		message := ""
+		waitFor(p.t, "the certificate", func() bool {
+			_, err := http.Get(url + "/healthz")
+			message = fmt.Sprint(err)
+			return strings.Contains(message, "authority")
+		})
+		return message
+	},
 	"The API key is missing or wrong.": func(p *trouble) string {
 		return p.ask("api_key right", chatBody("say:no", nil), bearer("wrong"))
+	},
+	"The API key expired at": func(p *trouble) string {
+		path := filepath.Join(p.t.TempDir(), "keys")
+		sum := sha256.Sum256([]byte("sk-old"))
+		writeFile(p.t, path, fmt.Sprintf("key old {\n\thash sha256:%x\n\texpires 2020-01-01T00:00:00Z\n}\n", sum))
+		p.load(p.caddyfile("api_keys_file " + path))
+		_, text := p.post(chatBody("say:no", nil), bearer("sk-old"))
+		return errorMessage(text)
 	},
 	"Without an API key this server does not answer to the name": func(p *trouble) string {
 		p.load(p.caddyfile(""))
@@ -182,9 +232,37 @@ var troubles = map[string]func(p *trouble) string{
 	},
 	"Too many requests are running or waiting here.": func(p *trouble) string { return p.busy("max_queue 0") },
 	"No turn could be run here within":               func(p *trouble) string { return p.busy("max_queue 1 50ms") },
-	"codex_idle_timeout":                             func(p *trouble) string { return p.ask("idle_timeout 300ms", chatBody("hang", nil), nil) },
-	"codex_unauthorized":                             func(p *trouble) string { return p.ask("", chatBody("http:401", nil), nil) },
-	"rate_limit_exceeded":                            func(p *trouble) string { return p.ask("", chatBody("http:429", nil), nil) },
+	"codex_not_ready": func(p *trouble) string {
+		p.load(p.caddyfile("app_server no-such-codex app-server"))
+		_, text := p.post(chatBody("say:no", nil), nil)
+		return errorMessage(text)
+	},
+	"codex_exited": func(p *trouble) string {
+		p.load(p.caddyfile(""))
+		p.waitReady()
+		failed := make(chan string, 1)
+		go func() {
+			_, text := p.post(chatBody("hang", nil), nil)
+			failed <- errorMessage(text)
+		}()
+		p.waitOpen(1)
+		for _, pid := range codexes(0) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return <-failed
+	},
+	"upstream_disconnected": func(p *trouble) string { return p.ask("", chatBody("say:a; cutoff", nil), nil) },
+	"the model's provider cannot be reached": func(p *trouble) string {
+		home := p.t.TempDir()
+		writeHome(p.t, home, "http://"+freeAddr(p.t)+"/v1", codexhome.Options{})
+		p.load(p.caddyfile("idle_timeout 1s\napp_server " + codexBinary + " app-server {\nhome " + home + "\n}"))
+		p.waitReady()
+		_, text := p.post(chatBody("say:no", nil), nil)
+		return errorMessage(text)
+	},
+	"codex_idle_timeout":  func(p *trouble) string { return p.ask("idle_timeout 300ms", chatBody("hang", nil), nil) },
+	"codex_unauthorized":  func(p *trouble) string { return p.ask("", chatBody("http:401", nil), nil) },
+	"rate_limit_exceeded": func(p *trouble) string { return p.ask("", chatBody("http:429", nil), nil) },
 	"insufficient_quota": func(p *trouble) string {
 		return p.ask("", chatBody("fail:insufficient_quota spent", nil), nil)
 	},
