@@ -137,9 +137,13 @@ func textOf(v jsontext.Value) string {
 
 // bytes is textOf for long texts. The bytes are valid until the next call.
 func (r *reader) bytes(v jsontext.Value) []byte {
-	if r.scratch = r.scratch[:0]; v.Kind() == jsontext.KindString {
-		r.scratch = v.AppendText(r.scratch)
+	if v.Kind() != jsontext.KindString {
+		return nil
 	}
+	if cap(r.scratch) < len(v) {
+		r.scratch = make([]byte, 0, len(v))
+	}
+	r.scratch = v.AppendText(r.scratch[:0])
 	return r.scratch
 }
 

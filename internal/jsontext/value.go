@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 	"unsafe"
@@ -104,9 +103,7 @@ func (v Value) Bytes() []byte {
 }
 
 // AppendText appends the text of a string.
-func (v Value) AppendText(dst []byte) []byte {
-	return appendUnescaped(slices.Grow(dst, len(v)), v.RawText())
-}
+func (v Value) AppendText(dst []byte) []byte { return appendUnescaped(dst, v.RawText()) }
 
 // text returns the text of a string, and whether it is a copy: else it has no escapes.
 func (v Value) text() (text []byte, own bool) {
