@@ -165,11 +165,10 @@ const modulePath = "github.com/caddy-codex/caddy-codex"
 // version returns the version of this module, for the admin API and for Codex, which
 // sends it to the model's provider in its User-Agent.
 var version = sync.OnceValue(func() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return unknownVersion
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return versionIn(info)
 	}
-	return versionIn(info)
+	return unknownVersion
 })
 
 const (
@@ -189,16 +188,12 @@ func versionIn(info *debug.BuildInfo) string {
 		if m.Replace != nil && m.Replace.Version != "" && m.Replace.Version != develVersion {
 			return m.Replace.Version
 		}
-		if isPlaceholder(m.Version) {
+		// These stand in go.mod because a version is required there; the second one is what the go
+		// command writes for a replaced module.
+		if m.Version == "" || m.Version == "v0.0.0" || strings.HasPrefix(m.Version, "v0.0.0-00010101000000-") {
 			return develVersion
 		}
-		return cmp.Or(m.Version, develVersion)
+		return m.Version
 	}
 	return unknownVersion
-}
-
-// isPlaceholder reports whether a version stands in go.mod because one is required there:
-// v0.0.0, and what the go command writes for a replaced module.
-func isPlaceholder(version string) bool {
-	return version == "v0.0.0" || strings.HasPrefix(version, "v0.0.0-00010101000000-")
 }

@@ -268,7 +268,9 @@ func BenchmarkChoice(b *testing.B) {
 		fake := newProcess(&member{cfg: appserver.Config{Command: []string{"x"}}})
 		b.Cleanup(func() { _, _ = logins.Delete(fake.login.key) })
 		fake.turns.Store(int64(i))
-		p.members = append(p.members, &member{held: fake})
+		m := new(member)
+		m.held.Store(fake)
+		p.members = append(p.members, m)
 		p.candidates = append(p.candidates, candidate{server: i, weight: 1})
 	}
 	b.ReportAllocs()

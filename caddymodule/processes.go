@@ -22,8 +22,8 @@ import (
 // The process is stopped when the last reference is released.
 var processes = caddy.NewUsagePool()
 
-// stopping counts the processes that are being stopped in the background.
-var stopping = newStops()
+// stopping are the processes that are being stopped in the background.
+var stopping stops
 
 func init() {
 	// Caddy would otherwise exit before the processes have stopped, and before background
@@ -179,8 +179,7 @@ type member struct {
 
 	conversations conversation.Limits
 
-	mu   sync.Mutex
-	held *process // the configuration's own reference
+	held atomic.Pointer[process] // the configuration's own reference; nil: there is none
 }
 
 // acquire takes a reference to the process, and starts it if there is none yet.
@@ -208,67 +207,42 @@ func (m *member) letGo() {
 }
 
 // current returns the process that the configuration holds, or nil.
-func (m *member) current() *process {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.held
-}
+func (m *member) current() *process { return m.held.Load() }
 
 // hold takes the configuration's own reference.
 func (m *member) hold() {
 	p := m.acquire()
 	p.hold(m)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.held = p
+	m.held.Store(p)
 }
 
 // release releases the configuration's own reference, if hold has taken it.
 func (m *member) release() {
-	m.mu.Lock()
-	held := m.held
-	m.held = nil
-	m.mu.Unlock()
-	if held != nil {
+	if held := m.held.Swap(nil); held != nil {
 		held.release(m)
 		m.letGo()
 	}
 }
 
-// stops counts functions that run in the background. Unlike with a sync.WaitGroup, one
-// may be added while Wait waits for the last: a turn may release its process while
-// Caddy exits.
-type stops struct {
-	mu      sync.Mutex
-	changed *sync.Cond
-	running int
-}
-
-func newStops() *stops {
-	s := new(stops)
-	s.changed = sync.NewCond(&s.mu)
-	return s
-}
+// stops are functions that run in the background. Unlike with a sync.WaitGroup, one may be
+// added while Wait waits for the last: a turn may release its process while Caddy exits. The
+// zero value is ready to use.
+type stops struct{ running list[chan struct{}] }
 
 // Go runs stop in the background.
 func (s *stops) Go(stop func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running++
+	done := make(chan struct{})
+	s.running.add(done)
 	go func() {
 		stop()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.running--
-		s.changed.Broadcast()
+		s.running.remove(done)
+		close(done)
 	}()
 }
 
 // Wait waits until no function runs.
 func (s *stops) Wait() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.running > 0 {
-		s.changed.Wait()
+	for all := s.running.all(); len(all) > 0; all = s.running.all() {
+		<-all[0]
 	}
 }

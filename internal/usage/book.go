@@ -104,22 +104,21 @@ func (b *Book) All() Account {
 // Raw returns those of the last maxEntries turns that are the user's.
 func (b *Book) Raw(user string) Raw {
 	user = UserName(user)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	raw := Raw{Object: "list", Data: b.ring.newest(func(e *Entry) bool { return e.User == user })}
-	if a := b.accounts[user]; a != nil {
-		raw.ToolBufferMetrics = a.Buffers.clone()
-	}
-	return raw
+	return b.raw(func(other string) bool { return other == user })
 }
 
 // AllRaw returns the last maxEntries turns of all users.
-func (b *Book) AllRaw() Raw {
+func (b *Book) AllRaw() Raw { return b.raw(func(string) bool { return true }) }
+
+// raw returns the last turns of the wanted users.
+func (b *Book) raw(wanted func(user string) bool) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	raw := Raw{Object: "list", Data: b.ring.newest(func(*Entry) bool { return true })}
-	for _, a := range b.accounts {
-		raw.ToolBufferMetrics.add(a.Buffers)
+	raw := Raw{Object: "list", Data: b.ring.newest(func(e *Entry) bool { return wanted(e.User) })}
+	for user, a := range b.accounts {
+		if wanted(user) {
+			raw.ToolBufferMetrics.add(a.Buffers)
+		}
 	}
 	return raw
 }
