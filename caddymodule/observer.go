@@ -205,26 +205,9 @@ func toolFields(r gateway.Record) []zap.Field {
 	}
 }
 
-// Interface guard
-var _ gateway.Observer = observer{}
-
-// The attributes of spans, by OpenTelemetry's semantic conventions for generative AI.
-const (
-	attrOperation = attribute.Key("gen_ai.operation.name")
-	attrProvider  = attribute.Key("gen_ai.provider.name")
-	attrModel     = attribute.Key("gen_ai.request.model")
-	attrChoices   = attribute.Key("gen_ai.request.choice.count")
-	attrCodex     = attribute.Key("gen_ai.response.model")
-	attrFinish    = attribute.Key("gen_ai.response.finish_reasons")
-	attrInput     = attribute.Key("gen_ai.usage.input_tokens")
-	attrOutput    = attribute.Key("gen_ai.usage.output_tokens")
-	attrCached    = attribute.Key("gen_ai.usage.cache_read.input_tokens")
-	attrReasoning = attribute.Key("gen_ai.usage.reasoning.output_tokens")
-	attrError     = attribute.Key("error.type")
-)
-
-// traceTurns describes the turns of a request in its span. Nothing of what was said is in
-// it. The span of a background response has ended before.
+// traceTurns describes the turns of a request in its span, by OpenTelemetry's semantic
+// conventions for generative AI. Nothing of what was said is in it. The span of a background
+// response has ended before.
 func traceTurns(ctx context.Context, turns []gateway.Record) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() || len(turns) == 0 {
@@ -240,14 +223,16 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 	}
 	first := turns[0]
 	span.SetAttributes(
-		attrOperation.String(operation), attrProvider.String(provider),
-		attrModel.String(logged(first.Model)), attrCodex.String(logged(first.CodexModel)),
-		attrFinish.StringSlice(finish),
-		attrInput.Int64(used.InputTokens), attrOutput.Int64(used.OutputTokens),
-		attrCached.Int64(used.CachedInputTokens), attrReasoning.Int64(used.ReasoningOutputTokens),
+		attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.provider.name", provider),
+		attribute.String("gen_ai.request.model", logged(first.Model)), attribute.String("gen_ai.response.model", logged(first.CodexModel)),
+		attribute.StringSlice("gen_ai.response.finish_reasons", finish),
+		attribute.Int64("gen_ai.usage.input_tokens", used.InputTokens),
+		attribute.Int64("gen_ai.usage.output_tokens", used.OutputTokens),
+		attribute.Int64("gen_ai.usage.cache_read.input_tokens", used.CachedInputTokens),
+		attribute.Int64("gen_ai.usage.reasoning.output_tokens", used.ReasoningOutputTokens),
 	)
 	if len(turns) > 1 {
-		span.SetAttributes(attrChoices.Int(len(turns)))
+		span.SetAttributes(attribute.Int("gen_ai.request.choice.count", len(turns)))
 	}
 }
 
@@ -258,8 +243,11 @@ func traceFailure(ctx context.Context, e *apierror.Error) {
 	if !span.IsRecording() {
 		return
 	}
-	span.SetAttributes(attrError.String(e.Code.Label()))
+	span.SetAttributes(attribute.String("error.type", e.Code.Label()))
 	if e.Status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, e.Code.Label())
 	}
 }
+
+// Interface guard
+var _ gateway.Observer = observer{}

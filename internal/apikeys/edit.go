@@ -74,22 +74,11 @@ func Revoke(path, id string) error {
 
 // List returns the keys of a file.
 func List(path string) ([]*Key, error) {
-	set, _, err := load(path)
+	set, _, err := (&File{path: path}).load()
 	if err != nil {
 		return nil, err
 	}
 	return set.Keys, nil
-}
-
-// load reads a file.
-func load(path string) (*Set, string, error) {
-	f := File{path: path}
-	content, err := f.read()
-	if err != nil {
-		return nil, "", err
-	}
-	set, err := parse(content, path)
-	return set, string(content), err
 }
 
 // edit replaces a file by what change returns, which must be a valid file. The file is
@@ -113,7 +102,7 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 			_ = os.Remove(fresh)
 		}
 	}()
-	set, content, err := load(path)
+	set, content, err := (&File{path: path}).load()
 	if errors.Is(err, fs.ErrNotExist) && create {
 		set = new(Set)
 	} else if err != nil {
@@ -121,7 +110,7 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 	} else if err := keepOwner(path, file); err != nil {
 		return fmt.Errorf("keeping the owner of %s: %w", path, err)
 	}
-	changed, err := change(content, set)
+	changed, err := change(string(content), set)
 	if err != nil {
 		return err
 	}

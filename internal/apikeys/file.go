@@ -43,11 +43,7 @@ type File struct {
 // the line.
 func Open(path string, log *slog.Logger) (*File, error) {
 	f := &File{path: path, log: log, stop: func() {}}
-	content, err := f.read()
-	if err != nil {
-		return nil, err
-	}
-	set, err := parse(content, path)
+	set, _, err := f.load()
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +114,14 @@ func (f *File) poll(ctx context.Context) {
 // same reports whether the file is the version that was read last.
 func (f *File) same(info fs.FileInfo) bool {
 	return os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size()
+}
+
+// load reads the file and its keys.
+func (f *File) load() (set *Set, content []byte, err error) {
+	if content, err = f.read(); err == nil {
+		set, err = parse(content, f.path)
+	}
+	return set, content, err
 }
 
 // read reads the file.
