@@ -156,9 +156,6 @@ func writeAdmin(w http.ResponseWriter, body any) error {
 	return json.NewEncoder(w).Encode(body)
 }
 
-// Interface guard
-var _ caddy.AdminRouter = (*Admin)(nil)
-
 // modulePath is the path of this module in the build information.
 const modulePath = "github.com/caddy-codex/caddy-codex"
 
@@ -197,3 +194,6 @@ func versionIn(info *debug.BuildInfo) string {
 	}
 	return unknownVersion
 }
+
+// Interface guard
+var _ caddy.AdminRouter = (*Admin)(nil)

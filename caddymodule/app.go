@@ -140,13 +140,6 @@ func (a *App) releaseUnused() {
 	}
 }
 
-// Interface guards
-var (
-	_ caddy.App          = (*App)(nil)
-	_ caddy.Provisioner  = (*App)(nil)
-	_ caddy.CleanerUpper = (*App)(nil)
-)
-
 // list is what several configurations have registered, the newest last. The zero value is
 // empty. It is safe for concurrent use.
 type list[T comparable] struct {
@@ -186,3 +179,10 @@ func queue() (running, waiting int, bodies int64) {
 	}
 	return running, waiting, bodies
 }
+
+// Interface guards
+var (
+	_ caddy.App          = (*App)(nil)
+	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.CleanerUpper = (*App)(nil)
+)

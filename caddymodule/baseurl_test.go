@@ -48,6 +48,9 @@ func TestWrongBaseURL(t *testing.T) {
 		"/openai/deployments/plain/chat/completions?api-version=2024-10-21": "POST",
 		"/responses":               "POST",
 		"/responses/resp_1/cancel": "POST",
+		"/models/plain":            "GET",
+		"/conversations":           "POST",
+		"/v1/v1/conversations/x":   "GET",
 		"/v1/responses/":           "POST",
 	} {
 		w := askWith(h, want, path, "no JSON", nil, nobody)
@@ -55,7 +58,7 @@ func TestWrongBaseURL(t *testing.T) {
 			Object string
 			Error  struct{ Code string }
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Object == "" && body.Error.Code != "invalid_json" && body.Error.Code != "response_not_found" {
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Object == "" && body.Error.Code != "invalid_json" && body.Error.Code != "response_not_found" && body.Error.Code != "conversation_not_found" {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
