@@ -120,6 +120,9 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 // may wait for it.
 func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 
+// Wake adds an element to Ready unless it has one.
+func (t *Thread) Wake() { t.queue.signal() }
+
 // Recv returns the events of the turn that have been received, in order, without
 // waiting; none is no error. It reuses the memory of spent, the batch of the call
 // before. After the last event it returns why there are no more: an error that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -11,8 +12,10 @@ import (
 
 // Source is a live turn: a *codexrpc.Thread is one.
 type Source interface {
-	// Ready gets an element when Recv may have new events.
+	// Ready gets an element when Recv may have new events, and after Wake.
 	Ready() <-chan struct{}
+	// Wake adds an element to Ready unless it has one.
+	Wake()
 	// Recv returns the new events, or why no more will come. It may reuse spent.
 	Recv(spent []codexrpc.Event) ([]codexrpc.Event, error)
 	// RefuseCalls answers the calls of the turn with a failure.
@@ -37,10 +40,16 @@ type Consumer interface {
 // cause is ErrShutdown, the client is still there, and the turn fails instead.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idle time.Duration) error {
 	defer m.Abandon() // once the turn is done this does nothing
-	clock := newClock()
+	// All that Drive waits for comes by one channel: to wait for several costs more than
+	// to process a small delta.
+	clock := newClock(source.Wake)
 	defer clock.timer.Stop()
+	var gone atomic.Bool
+	defer context.AfterFunc(ctx, func() {
+		gone.Store(true)
+		source.Wake()
+	})()
 	d := driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
-	ready, gone := source.Ready(), ctx.Done()
 	var events []codexrpc.Event
 	for {
 		var err error
@@ -55,21 +64,19 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 			return consume(consumer, m.Fail(err))
 		}
 		// All events that have arrived are processed.
-		next, err := d.due(clock.now())
+		now := clock.now()
+		next, err := d.due(now)
 		if err != nil || m.Done() {
 			return err
 		}
-		clock.ringBy(next)
-		select {
-		case <-ready:
-		case <-clock.rings:
-			clock.set = never
-		case <-gone:
+		if gone.Load() {
 			if err := context.Cause(ctx); !errors.Is(err, ErrShutdown) {
 				return err
 			}
 			return consume(consumer, m.Fail(ErrShutdown))
 		}
+		clock.ringBy(next, now)
+		<-source.Ready()
 	}
 }
 
@@ -159,26 +166,19 @@ func later(now, after time.Duration) time.Duration {
 type clock struct {
 	start time.Time
 	timer *time.Timer
-	rings chan struct{} // capacity 1
-	set   time.Duration // when it rings; never: not at all
+	set   time.Duration // when it rings, or has rung; never: not at all
 }
 
-func newClock() *clock {
-	c := &clock{start: time.Now(), rings: make(chan struct{}, 1), set: never}
-	c.timer = time.AfterFunc(never, func() {
-		select {
-		case c.rings <- struct{}{}:
-		default:
-		}
-	})
-	return c
+// newClock returns a clock that calls ring.
+func newClock(ring func()) *clock {
+	return &clock{start: time.Now(), timer: time.AfterFunc(never, ring), set: never}
 }
 
 func (c *clock) now() time.Duration { return time.Since(c.start) }
 
-// ringBy makes the clock ring at a time, or earlier.
-func (c *clock) ringBy(at time.Duration) {
-	if at < c.set {
+// ringBy makes the clock, at a time now, ring at a time or earlier.
+func (c *clock) ringBy(at, now time.Duration) {
+	if at < c.set || c.set <= now {
 		c.set = at
 		c.timer.Reset(at - c.now())
 	}

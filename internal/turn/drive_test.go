@@ -26,6 +26,13 @@ func newScript() *script { return &script{ready: make(chan struct{}, 1)} }
 
 func (s *script) Ready() <-chan struct{} { return s.ready }
 
+func (s *script) Wake() {
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
 func (s *script) Recv([]codexrpc.Event) ([]codexrpc.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,4 +219,25 @@ func TestDriveRefusesCalls(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDriveMergedWakes checks that the end of the context is not lost when an event comes
+// at the same time, so that one element of Ready stands for both.
+func TestDriveMergedWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l := newScript(), &listener{}
+		left := errors.New("the client has left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error)
+		go func() { ended <- Drive(ctx, s, New(Options{}), l, time.Hour) }()
+		synctest.Wait()
+		s.mu.Lock() // Drive takes the element and waits
+		s.batches = append(s.batches, []codexrpc.Event{delta("m", "a")})
+		s.Wake()
+		cancel(left)
+		s.mu.Unlock()
+		if err := <-ended; !errors.Is(err, left) {
+			t.Errorf("it ended with %v, heard %q", err, l.heard)
+		}
+	})
 }

@@ -34,14 +34,14 @@ type Machine struct {
 	pendingReasoning []Output // ends of reasoning items, held until the next output
 	segments         []usetool.Segment
 	gap              string     // between the last message and the text that comes next
-	begun            bool       // there was an output
+	lastError        string     // of an attempt that Codex repeats, to explain a silence
+	lastCall         *candidate // the structured call after which no text came; nil: there is none
 	open             int        // blocks that were begun and are neither flushed nor aborted
+	begun            bool       // there was an output
 	asked            bool       // Codex waits for the client's answer to a structured call
 	refused          bool       // such calls were answered with a failure
 	cut              bool       // the text ends with a block without an end
-	lastCall         *candidate // the structured call after which no text came; nil: there is none
 	done             bool       // the last output was returned
-	lastError        string     // of an attempt that Codex repeats, to explain a silence
 }
 
 // New returns a machine at the start of a turn.
