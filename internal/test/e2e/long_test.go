@@ -119,7 +119,7 @@ func TestLongTexts(t *testing.T) {
 			fields{"role": "assistant", "tool_calls": []any{
 				fields{"id": "c", "type": "function", "function": fields{"name": "f", "arguments": arguments}}}},
 			fields{"role": "tool", "tool_call_id": "c", "content": "r"},
-		}, func(r scriptedmodel.Request) string { return r.Input[2].Arguments }, arguments},
+		}, func(r scriptedmodel.Request) string { return r.Input[len(r.Input)-2].Arguments }, arguments},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, model := range []string{"gpt-5", "gpt-5.5"} {
@@ -147,9 +147,18 @@ func TestLongTexts(t *testing.T) {
 	})
 }
 
-// itemText returns a function that reads the text of an input item.
+// itemText returns a function that reads the text of an input item. The first one are the
+// instructions, which older releases of Codex send in a field of their own.
 func itemText(i int) func(scriptedmodel.Request) string {
-	return func(r scriptedmodel.Request) string { return r.Input[i].Content.String() }
+	return func(r scriptedmodel.Request) string {
+		if r.Instructions == "" {
+			return r.Input[i].Content.String()
+		}
+		if i == 0 {
+			return r.Instructions
+		}
+		return r.Input[i-1].Content.String()
+	}
 }
 
 // noise returns the data URL of an image of some 1.5 MB, which models accept.
