@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -23,16 +22,11 @@ const (
 
 // response is a Response while it is made.
 type response struct {
-	meta       Meta
-	suffix     string
-	status     string
-	completed  int64           // Unix time in seconds; 0: not complete
-	incomplete string          // the reason, if it is incomplete
-	failure    *apierror.Error // why it failed, or was cancelled
-	usage      codexrpc.Usage  // 0 until it ends well: OpenAI's description has no null here
-	estimated  bool            // a part of the usage is not Codex's
-	items      []*outputItem   // in their order
-	shown      int             // how many of them the client sees
+	meta   Meta
+	suffix string
+	state  responseState // without its output; the usage is 0 until it ends well
+	items  []*outputItem // in their order
+	shown  int           // how many of them the client sees
 }
 
 // outputItem is one item of a response's output.
@@ -60,29 +54,14 @@ func newResponse(meta Meta) *response {
 	return &response{
 		meta:   meta,
 		suffix: strings.TrimPrefix(meta.ID, responseid.Prefix),
-		status: statusInProgress,
+		state:  responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress},
 	}
 }
 
 // object returns the JSON of the Response as it is now.
 func (r *response) object() []byte {
-	state := responseState{
-		ID:        r.meta.ID,
-		Object:    "response",
-		CreatedAt: r.meta.Created,
-		Status:    r.status,
-		Output:    make([]outputJSON, 0, r.shown),
-		Usage:     newUsage(r.usage, r.estimated),
-	}
-	if r.completed != 0 {
-		state.CompletedAt = &r.completed
-	}
-	if r.failure != nil {
-		state.Error = &responseError{responseCode(r.failure), r.failure.Message}
-	}
-	if r.incomplete != "" {
-		state.Incomplete = &incompleteDetails{r.incomplete}
-	}
+	state := r.state
+	state.Output = make([]outputJSON, 0, r.shown)
 	for _, i := range r.items {
 		if i.index != hidden {
 			state.Output = append(state.Output, i.wire(r.meta.encrypted))
@@ -166,7 +145,7 @@ type Item struct {
 func (r *response) keep() []byte {
 	object := r.object()
 	if r.meta.Keep != nil {
-		r.meta.Keep(Record{Response: object, Output: r.output(object), Well: r.failure == nil})
+		r.meta.Keep(Record{Response: object, Output: r.output(object), Well: r.state.Error == nil})
 	}
 	return object
 }

@@ -120,11 +120,12 @@ func (s *Stream) Fail(e *apierror.Error) error {
 		return s.err
 	}
 	s.close(statusIncomplete)
-	s.status, s.failure = statusFailed, e
+	s.state.Error = &responseError{responseCode(e), e.Message}
+	status := statusFailed
 	if e == ErrCancelled {
-		s.status = statusCancelled
+		status = statusCancelled
 	}
-	s.end(eventFailed)
+	s.end(status, eventFailed)
 	return s.err
 }
 
@@ -265,29 +266,26 @@ func (s *Stream) close(status string) {
 
 // finish ends the response as the turn has ended.
 func (s *Stream) finish(out *turn.Output) {
-	s.usage, s.estimated = out.Usage, out.Estimated
-	switch out.Finish {
-	case turn.FinishLength:
-		s.incomplete = "max_output_tokens"
-	case turn.FinishContentFilter:
-		s.incomplete = "content_filter"
-	default:
-		s.close(statusCompleted)
-		s.status = statusCompleted
-		if s.meta.Now != nil {
-			s.completed = s.meta.Now()
-		}
-		s.end("response.completed")
+	s.state.Usage = newUsage(out.Usage, out.Estimated)
+	if reason := incompleteReasons[out.Finish]; reason != "" {
+		s.state.Incomplete = &incompleteDetails{reason}
+		s.close(statusIncomplete)
+		s.end(statusIncomplete, "response.incomplete")
 		return
 	}
-	s.close(statusIncomplete)
-	s.status = statusIncomplete
-	s.end("response.incomplete")
+	s.close(statusCompleted)
+	if s.meta.Now != nil {
+		now := s.meta.Now()
+		s.state.CompletedAt = &now
+	}
+	s.end(statusCompleted, "response.completed")
 }
 
-// end writes the last event.
-func (s *Stream) end(event string) {
-	s.done = true
+var incompleteReasons = map[turn.FinishReason]string{turn.FinishLength: "max_output_tokens", turn.FinishContentFilter: "content_filter"}
+
+// end ends the response and writes the last event.
+func (s *Stream) end(status, event string) {
+	s.done, s.state.Status = true, status
 	s.last = s.keep()
 	s.whole(event, s.last)
 }
