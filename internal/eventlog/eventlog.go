@@ -201,12 +201,3 @@ func (l *Log) Next(from int64) (events []Event, changed <-chan struct{}, err err
 	}
 	return nil, l.changed, nil
 }
-
-// ForgetAll removes all logs.
-func (s *Logs) ForgetAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.byID {
-		s.remove(l)
-	}
-}

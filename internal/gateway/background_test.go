@@ -40,7 +40,6 @@ func backgroundServer(t *testing.T, opts Options, faults fakecodex.Faults) (url 
 	t.Cleanup(func() {
 		server.Close()
 		waitForAll(t, g)
-		g.objects.Running.Logs.ForgetAll()
 	})
 	return server.URL + "/v1/responses", g
 }
