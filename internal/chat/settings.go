@@ -13,23 +13,14 @@ func (r *Request) readStreamOptions(v jsontext.Value) *field.Error {
 	if !r.hasOptions {
 		return nil
 	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var usage, obfuscation jsontext.Value
+	if f := field.Object(v, jsontext.Into("include_usage", &usage), jsontext.Into("include_obfuscation", &obfuscation)); f != nil {
 		return f
 	}
-	for name, v := range v.Members() {
-		switch string(name) {
-		case "include_usage":
-			if f := field.Optional(jsontext.KindBool, v); f != nil {
-				return f.In("include_usage")
-			}
-			r.includeUsage = v.IsTrue()
-		case "include_obfuscation": // there is none to leave out
-			if f := field.Optional(jsontext.KindBool, v); f != nil {
-				return f.In("include_obfuscation")
-			}
-		}
+	if f := field.Bool(&r.includeUsage, usage); f != nil {
+		return f.In("include_usage")
 	}
-	return nil
+	return field.Optional(jsontext.KindBool, obfuscation).In("include_obfuscation") // there is none to leave out
 }
 
 func (r *Request) readLogprobs(v jsontext.Value) *field.Error {

@@ -99,10 +99,7 @@ func (r *Request) readSuffix(v jsontext.Value) *field.Error {
 	return nil
 }
 
-func (r *Request) readEcho(v jsontext.Value) *field.Error {
-	r.echo = v.IsTrue()
-	return field.Optional(jsontext.KindBool, v)
-}
+func (r *Request) readEcho(v jsontext.Value) *field.Error { return field.Bool(&r.echo, v) }
 
 func (r *Request) readBestOf(v jsontext.Value) (f *field.Error) {
 	r.bestOf = 0

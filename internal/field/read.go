@@ -35,17 +35,26 @@ func Count(v jsontext.Value) (int, *Error) {
 
 // OneOf reads a string that must be one of known. An absent one or null is empty.
 func OneOf(name *string, known []string, v jsontext.Value) *Error {
-	*name = ""
-	if !v.Given() {
-		return nil
-	}
-	if f := Expect(jsontext.KindString, v); f != nil {
+	if f := Text(name, v); f != nil || !v.Given() || slices.Contains(known, *name) {
 		return f
 	}
-	if *name = v.Text(); !slices.Contains(known, *name) {
-		return Invalid("must be one of %s", strings.Join(known, ", "))
+	return Invalid("must be one of %s", strings.Join(known, ", "))
+}
+
+// Text reads a string. An absent one or null is empty.
+func Text(text *string, v jsontext.Value) *Error {
+	*text = ""
+	f := Optional(jsontext.KindString, v)
+	if f == nil && v.Given() {
+		*text = v.Text()
 	}
-	return nil
+	return f
+}
+
+// Bool reads a boolean. An absent one or null is false.
+func Bool(b *bool, v jsontext.Value) *Error {
+	*b = v.IsTrue()
+	return Optional(jsontext.KindBool, v)
 }
 
 // NonEmpty returns an error if the value is no string or an empty one.

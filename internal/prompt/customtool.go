@@ -25,12 +25,12 @@ func ReadCustomTool(v jsontext.Value, flat bool) (t Tool, _ *field.Error) {
 	if t.Name, f = ReadToolName(nameOf); f != nil {
 		return t, f.In("name")
 	}
-	if f := field.Optional(jsontext.KindString, description); f != nil {
+	var parts []string
+	if f := field.Text(&t.Description, description); f != nil {
 		return t, f.In("description")
 	}
-	var parts []string
 	if description.Given() {
-		parts = append(parts, description.Text())
+		parts = append(parts, t.Description)
 	}
 	parts = append(parts, "The text goes into the argument `input`, as it is.")
 	grammar, f := readGrammar(format, flat)

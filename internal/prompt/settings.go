@@ -75,11 +75,7 @@ func (c *Conversation) ServiceTier() string {
 }
 
 // ReadStream reads the field stream.
-func (c *Conversation) ReadStream(v jsontext.Value) *field.Error {
-	f := field.Optional(jsontext.KindBool, v)
-	c.Stream = v.IsTrue()
-	return f
-}
+func (c *Conversation) ReadStream(v jsontext.Value) *field.Error { return field.Bool(&c.Stream, v) }
 
 // NoLogprobs returns the error of a request for log probabilities.
 func NoLogprobs() *field.Error {

@@ -43,11 +43,8 @@ func ReadFunction(v jsontext.Value) (t Tool, _ *field.Error) {
 	if t.Name, f = ReadToolName(toolName); f != nil {
 		return t, f.In("name")
 	}
-	if f := field.Optional(jsontext.KindString, description); f != nil {
+	if f := field.Text(&t.Description, description); f != nil {
 		return t, f.In("description")
-	}
-	if description.Given() {
-		t.Description = description.Text()
 	}
 	if f := field.Optional(jsontext.KindBool, strict); f != nil {
 		return t, f.In("strict")
