@@ -136,8 +136,8 @@ func logged(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
 }
 
-// maxTurnFields is more than a turn has fields in the log.
-const maxTurnFields = 40
+// turnFields is at least as many as the log has of a turn without tool calls.
+const turnFields = 24
 
 // logTurn logs a turn in one line, without any text of the conversation and without
 // keys.
@@ -146,7 +146,7 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 	if entry == nil {
 		return
 	}
-	fields := append(make([]zap.Field, 0, maxTurnFields),
+	fields := append(make([]zap.Field, 0, turnFields),
 		zap.String("request_id", r.RequestID),
 		zap.String("user", r.User),
 		zap.String("route", string(r.Route)),
