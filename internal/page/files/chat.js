@@ -2,7 +2,7 @@
 
 import { ApiError, call, events } from './api.js';
 import { Answer } from './answer.js';
-import { announce, byId, el, follow } from './dom.js';
+import { announce, byId, el, follow, passFocus, problem } from './dom.js';
 import { addEvent, clearEvents } from './events.js';
 import { clearImages } from './images.js';
 import { buildRequest, userMessage } from './request.js';
@@ -33,8 +33,8 @@ export const busy = () => running !== null;
 export function send() {
   const message = userMessage();
   if (running || !message) return;
+  problem('composer-problem', answerCalls && 'Answer the calls first, or begin a new chat.');
   if (answerCalls) {
-    announce('Answer the calls first.');
     byId('log').querySelector('.call textarea:not([readonly])')?.focus();
     return;
   }
@@ -56,6 +56,7 @@ export function clear() {
   messages = [];
   lastRequest = null;
   answerCalls = null;
+  problem('composer-problem', '');
   byId('log').replaceChildren(byId('log').firstElementChild);
   byId('empty').hidden = false;
   clearEvents();
@@ -170,6 +171,8 @@ function offerCalls(choice) {
     if (!request || running) return;
     answerCalls = null;
     for (const card of choice.cards) card.settle();
+    problem('composer-problem', '');
+    passFocus(submit);
     submit.remove();
     messages.push(...results);
     ask(request);
@@ -191,6 +194,7 @@ function showFailure(answer, request, failure) {
     if (running) return;
     const fresh = buildRequest(messages);
     if (!fresh) return;
+    passFocus(answer.element);
     answer.element.remove();
     ask(fresh);
   };
@@ -200,8 +204,10 @@ function showFailure(answer, request, failure) {
 }
 
 function update() {
+  passFocus(byId(running ? 'send' : 'stop'));
   byId('send').hidden = running !== null;
   byId('stop').hidden = running === null;
+  byId('composer-hint').textContent = running ? 'Esc stops' : 'Enter sends, Shift+Enter breaks the line';
   byId('clear').disabled = messages.length === 0 && !running;
   listeners.changed();
 }

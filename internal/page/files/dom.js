@@ -51,6 +51,13 @@ export function problem(id, text) {
   element.hidden = !text;
 }
 
+// passFocus gives the focus to the message if it is within an element that is about to go,
+// unless it came there with a pointer: on a phone that would open the keyboard.
+export function passFocus(element) {
+  const focused = document.activeElement;
+  if (element.contains(focused) && focused.matches(':focus-visible')) byId('prompt').focus();
+}
+
 // announce has a screen reader say a text.
 export function announce(text) {
   byId('announcer').textContent = text;

@@ -216,6 +216,9 @@ function listen() {
     if (files.length > 0) addImages(files);
   });
   byId('stop').addEventListener('click', stop);
+  document.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape' && !event.isComposing && !byId('key-dialog').open) stop();
+  });
   byId('clear').addEventListener('click', clear);
   byId('attach').addEventListener('click', () => byId('files').click());
   byId('files').addEventListener('change', async (event) => {

@@ -326,7 +326,46 @@ func TestPageKeyboard(t *testing.T) {
 	tab.Type(kb.Enter)
 	tab.WaitText("#log .assistant:last-child .said", "Found.")
 	tab.WaitText("#announcer", "The answer is complete.")
-	checkQuiet(t, s, tab)
+	inPrompt := func(after string) {
+		t.Helper()
+		if at := browser.Eval[string](tab, `document.activeElement.id`); at != "prompt" {
+			t.Errorf("after %s the focus is at %q", after, at)
+		}
+	}
+	inPrompt("the results")
+	press := func(selector string) {
+		t.Helper()
+		browser.Eval[bool](tab, `(document.querySelector(`+strconv.Quote(selector)+`).focus({focusVisible: true}), true)`)
+		tab.Type(kb.Enter)
+	}
+	for how, end := range map[string]func(){
+		"Escape": func() { tab.Type(kb.Escape) },
+		"Stop":   func() { press("#stop") },
+	} {
+		tab.Type("say:Half; hang")
+		press("#send")
+		tab.WaitText("#log .assistant:last-child .said", "Half")
+		inPrompt("Send")
+		end()
+		tab.WaitText("#log .assistant:last-child .meta", "stopped")
+		tab.WaitFor(idle)
+		inPrompt(how)
+	}
+	tab.Type("http:500" + kb.Enter)
+	tab.WaitFor(`document.querySelector('.failure .quiet') && ` + idle)
+	press(".failure .quiet")
+	inPrompt("Try again")
+	tab.WaitFor(`document.querySelector('.failure .quiet') && ` + idle)
+	tab.Click("#clear")
+	tab.Type(`tool:find {"q":1}` + kb.Enter)
+	tab.WaitFor(`document.activeElement.matches('.call textarea')`)
+	tab.Fill("#prompt", "Another message")
+	press("#send")
+	tab.WaitText("#composer-problem", "Answer the calls first")
+	tab.WaitFor(`document.activeElement.matches('.call textarea')`)
+	tab.Click("#clear")
+	tab.WaitFor(`document.querySelector('#composer-problem').hidden`)
+	checkQuiet(t, s, tab, http.StatusInternalServerError, http.StatusBadGateway)
 }
 
 // wide lists the visible elements that stick out of the screen, unless they are in a box
