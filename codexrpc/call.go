@@ -87,7 +87,7 @@ func (c *Conn) call(ctx context.Context, do call) error {
 // attempt sends a call once and waits for its answer.
 func (c *Conn) attempt(ctx context.Context, id string, line []byte, do call) error {
 	if !do.urgent {
-		if err := c.takeSlot(ctx); err != nil {
+		if err := pass(ctx, c, c.slots, struct{}{}); err != nil {
 			return err
 		}
 	}
@@ -117,18 +117,6 @@ func (c *Conn) attempt(ctx context.Context, id string, line []byte, do call) err
 		default:
 			return c.Err()
 		}
-	}
-}
-
-// takeSlot waits until one more call may be in flight.
-func (c *Conn) takeSlot(ctx context.Context) error {
-	select {
-	case c.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-c.done:
-		return c.Err()
 	}
 }
 

@@ -209,7 +209,7 @@ func (c *Conn) handleNotification(m message) {
 		return
 	}
 	e := &c.scratch
-	*e = Event{size: m.size}
+	*e = Event{size: m.size, threadID: m.params.Get("threadId").Str, turnID: m.params.Get("turnId").Str}
 	decode(m.params, e)
 	if e.Kind == 0 {
 		return
@@ -275,8 +275,13 @@ var errNotReading = errors.New("the codex app-server does not read its input")
 // send hands a message to the writer. It waits until the writer has written the
 // one before, so that large messages do not pile up.
 func (c *Conn) send(ctx context.Context, message []byte) error {
+	return pass(ctx, c, c.outgoing, message)
+}
+
+// pass passes a value to a channel, unless ctx or the connection ends before.
+func pass[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	select {
-	case c.outgoing <- message:
+	case to <- value:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

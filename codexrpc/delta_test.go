@@ -15,6 +15,7 @@ func decodeSlowly(line []byte) (e Event, ok bool) {
 	if err != nil || decode == nil || m.id != "" {
 		return Event{}, false
 	}
+	e = Event{threadID: m.params.Get("threadId").Str, turnID: m.params.Get("turnId").Str}
 	decode(m.params, &e)
 	return e, true
 }

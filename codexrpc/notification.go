@@ -59,7 +59,7 @@ var expected = map[string]bool{
 }
 
 // decoders decode the params of each notification that this client uses into an
-// event. They leave its Kind at 0 if it is of no use, such as the echo of an input
+// event, which has the ids of its thread and its turn. They leave its Kind at 0 if it is of no use, such as the echo of an input
 // item.
 var decoders = map[string]func(params gjson.Result, e *Event){
 	methodTextDelta:         decodeTextDelta,
@@ -75,44 +75,22 @@ var decoders = map[string]func(params gjson.Result, e *Event){
 	methodTurnCompleted:     decodeTurnCompleted,
 }
 
+// The deltas that parseDelta leaves.
+
 func decodeTextDelta(params gjson.Result, e *Event) {
 	e.Kind = EventTextDelta
-	decodeDelta(params, e)
+	e.ItemID = params.Get("itemId").Str
+	e.Text = params.Get("delta").Str
 }
 
 func decodeReasoningDelta(params gjson.Result, e *Event) {
+	decodeTextDelta(params, e)
 	e.Kind = EventReasoningDelta
-	decodeDelta(params, e)
-}
-
-// decodeDelta decodes the params of a delta in one pass: this is the hot path.
-func decodeDelta(params gjson.Result, e *Event) {
-	params.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "threadId":
-			e.threadID = value.Str
-		case "turnId":
-			e.turnID = value.Str
-		case "itemId":
-			e.ItemID = value.Str
-		case "delta":
-			e.Text = value.Str
-		case "summaryIndex":
-			e.Index = int(value.Int())
-		}
-		return true
-	})
-}
-
-// decodeIDs decodes the thread and the turn of an event.
-func decodeIDs(params gjson.Result, e *Event) {
-	e.threadID = params.Get("threadId").Str
-	e.turnID = params.Get("turnId").Str
+	e.Index = int(params.Get("summaryIndex").Int())
 }
 
 func decodeItemStarted(params gjson.Result, e *Event) {
 	e.Kind = EventItemStarted
-	decodeIDs(params, e)
 	item := params.Get("item")
 	e.ItemType = item.Get("type").Str
 	e.ItemID = item.Get("id").Str
@@ -151,7 +129,6 @@ func decodeRawItem(params gjson.Result, e *Event) {
 		}
 	case itemCallOutput:
 		// It is queued without the message, which may be as long as a result.
-		decodeIDs(params, e)
 		*e = Event{Kind: EventCallOutput, threadID: strings.Clone(e.threadID), turnID: strings.Clone(e.turnID)}
 		return
 	case ItemReasoning:
@@ -168,7 +145,6 @@ func decodeRawItem(params gjson.Result, e *Event) {
 	default:
 		return
 	}
-	decodeIDs(params, e)
 	e.ItemID = item.Get("id").Str
 }
 
@@ -189,19 +165,16 @@ func decodeMessage(item gjson.Result, e *Event) {
 
 func decodeResponse(params gjson.Result, e *Event) {
 	e.Kind = EventResponseCompleted
-	decodeIDs(params, e)
 	e.Usage = parseUsage(params.Get("usage"))
 }
 
 func decodeTokenUsage(params gjson.Result, e *Event) {
 	e.Kind = EventTokenUsage
-	decodeIDs(params, e)
 	e.Usage = parseUsage(params.Get("tokenUsage.total"))
 }
 
 func decodeError(params gjson.Result, e *Event) {
 	e.Kind = EventError
-	decodeIDs(params, e)
 	e.WillRetry = params.Get("willRetry").Bool()
 	e.Err = parseTurnError(params.Get("error"))
 }
@@ -218,20 +191,17 @@ func decodeWarning(params gjson.Result, e *Event) {
 		return
 	}
 	e.Kind = EventError
-	decodeIDs(params, e)
 	e.WillRetry = true
 	e.Err = &TurnError{Message: reason, Code: "responseStreamDisconnected"}
 }
 
 func decodeTurnStarted(params gjson.Result, e *Event) {
 	e.Kind = eventTurnStarted
-	e.threadID = params.Get("threadId").Str
 	e.turnID = params.Get("turn.id").Str
 }
 
 func decodeTurnCompleted(params gjson.Result, e *Event) {
 	e.Kind = EventTurnCompleted
-	e.threadID = params.Get("threadId").Str
 	turn := params.Get("turn")
 	e.turnID = turn.Get("id").Str
 	e.Status = turn.Get("status").Str

@@ -122,25 +122,19 @@ type Usage struct {
 }
 
 // Add returns the sum of u and v.
-func (u Usage) Add(v Usage) Usage {
-	return Usage{
-		TotalTokens:           u.TotalTokens + v.TotalTokens,
-		InputTokens:           u.InputTokens + v.InputTokens,
-		CachedInputTokens:     u.CachedInputTokens + v.CachedInputTokens,
-		CacheWriteInputTokens: u.CacheWriteInputTokens + v.CacheWriteInputTokens,
-		OutputTokens:          u.OutputTokens + v.OutputTokens,
-		ReasoningOutputTokens: u.ReasoningOutputTokens + v.ReasoningOutputTokens,
-	}
-}
+func (u Usage) Add(v Usage) Usage { return u.plus(v, 1) }
 
 // Sub returns u without v.
-func (u Usage) Sub(v Usage) Usage {
+func (u Usage) Sub(v Usage) Usage { return u.plus(v, -1) }
+
+// plus returns u and so many times v.
+func (u Usage) plus(v Usage, times int64) Usage {
 	return Usage{
-		TotalTokens:           u.TotalTokens - v.TotalTokens,
-		InputTokens:           u.InputTokens - v.InputTokens,
-		CachedInputTokens:     u.CachedInputTokens - v.CachedInputTokens,
-		CacheWriteInputTokens: u.CacheWriteInputTokens - v.CacheWriteInputTokens,
-		OutputTokens:          u.OutputTokens - v.OutputTokens,
-		ReasoningOutputTokens: u.ReasoningOutputTokens - v.ReasoningOutputTokens,
+		TotalTokens:           u.TotalTokens + times*v.TotalTokens,
+		InputTokens:           u.InputTokens + times*v.InputTokens,
+		CachedInputTokens:     u.CachedInputTokens + times*v.CachedInputTokens,
+		CacheWriteInputTokens: u.CacheWriteInputTokens + times*v.CacheWriteInputTokens,
+		OutputTokens:          u.OutputTokens + times*v.OutputTokens,
+		ReasoningOutputTokens: u.ReasoningOutputTokens + times*v.ReasoningOutputTokens,
 	}
 }
