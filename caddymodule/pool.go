@@ -71,15 +71,29 @@ type leased struct {
 	release func()
 }
 
-// Pick chooses the process for one turn.
+// Pick takes a reference to the member that is best for one more turn. It chooses and
+// counts in one step, so that turns that start at the same time spread over the members.
 func (l *leased) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) {
-	return l.pick(avoid)
+	exit.hold()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, m := range l.members {
+		m.candidate(&l.candidates[i], avoid)
+	}
+	at := l.choose(l.candidates)
+	process, done := l.members[at].use()
+	return process.Process, done
 }
 
 // Resume finds the member that keeps a conversation.
 func (l *leased) Resume(claim func(*threads.Conversations) bool) (done func(), found bool) {
 	for i, m := range l.members {
-		if p := m.current(); p != nil && l.keeps[i] && !l.rests(p) && claim(p.conversations) {
+		p := m.current()
+		if p == nil || !l.keeps[i] {
+			continue
+		}
+		_, rests := p.login.Rests()
+		if alone := len(l.members) == 1; (alone || !rests) && claim(p.conversations) {
 			exit.hold()
 			_, done := m.use()
 			return done, true
@@ -101,16 +115,16 @@ func (p *pool) find(wanted *appserver.Process) (at int, found *process) {
 
 // Login returns the login of a process of the pool.
 func (l *leased) Login(process *appserver.Process) *loginstate.Login {
-	if _, p := l.find(process); p != nil {
-		return p.login.Login
-	}
-	return new(loginstate.Login)
+	_, p := l.find(process)
+	return loginOf(p)
 }
 
-// rests reports whether the login of a process rests, while there are others.
-func (p *pool) rests(process *process) bool {
-	_, rests := process.login.Rests()
-	return rests && len(p.members) > 1
+// loginOf returns the login of a process, and one of which nothing is known for nil.
+func loginOf(p *process) *loginstate.Login {
+	if p == nil {
+		return new(loginstate.Login)
+	}
+	return p.login.Login
 }
 
 // Conversations returns those of a process of the pool.
@@ -136,31 +150,13 @@ func (l *leased) Statuses() []appserver.Status {
 func (l *leased) Logins() []*loginstate.Login {
 	all := make([]*loginstate.Login, len(l.members))
 	for i, m := range l.members {
-		if p := m.current(); p != nil {
-			all[i] = p.login.Login
-		} else {
-			all[i] = new(loginstate.Login)
-		}
+		all[i] = loginOf(m.current())
 	}
 	return all
 }
 
 // Release releases the processes that were not picked.
 func (l *leased) Release() { l.release() }
-
-// pick takes a reference to the member that is best for one more turn. It chooses and
-// counts in one step, so that turns that start at the same time spread over the members.
-func (p *pool) pick(avoid []*appserver.Process) (*appserver.Process, func()) {
-	exit.hold()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, m := range p.members {
-		m.candidate(&p.candidates[i], avoid)
-	}
-	at := p.choose(p.candidates)
-	process, done := p.members[at].use()
-	return process.Process, done
-}
 
 // use takes a reference to the process for one turn. The caller holds the exit.
 func (m *member) use() (*process, func()) {
