@@ -117,11 +117,6 @@ func requestsOf(wanted func(user string) bool) []live.Request {
 	return found
 }
 
-// restarted is the body of POST /codex/restart.
-type restarted struct {
-	Restarted []string `json:"restarted"` // ids
-}
-
 // serveRestart replaces all app-servers, or the one with the id app_server of the query.
 // Running turns continue.
 func serveRestart(w http.ResponseWriter, r *http.Request) error {
@@ -130,7 +125,7 @@ func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	if len(query) > 0 && wanted == "" { // a misspelt query must not restart all
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("the query may name one app_server by its id, and nothing else")}
 	}
-	body := restarted{Restarted: []string{}}
+	var ids []string
 	var failed error
 	for _, p := range allProcesses() {
 		if wanted != "" && p.id != wanted {
@@ -140,15 +135,15 @@ func serveRestart(w http.ResponseWriter, r *http.Request) error {
 			failed = errors.Join(failed, fmt.Errorf("app-server %s: %w", p.id, err))
 			continue
 		}
-		body.Restarted = append(body.Restarted, p.id)
+		ids = append(ids, p.id)
 	}
 	switch {
 	case failed != nil:
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: failed}
-	case len(body.Restarted) == 0:
+	case len(ids) == 0:
 		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("there is no app-server %s", cmp.Or(wanted, "at all"))}
 	}
-	return writeAdmin(w, body)
+	return writeAdmin(w, map[string][]string{"restarted": ids})
 }
 
 func writeAdmin(w http.ResponseWriter, body any) error {
