@@ -41,6 +41,7 @@ type Conn struct {
 	probeNow     chan struct{}          // capacity 1: the app-server is to be probed at once
 	completed    atomic.Bool            // see HasCompletedTurn
 	defaultModel atomic.Pointer[string] // see DefaultModel; nil: not asked yet
+	noForks      atomic.Bool            // see ForkThread
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed

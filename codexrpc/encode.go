@@ -69,6 +69,9 @@ func (p TurnStartParams) appendJSON(to []byte) ([]byte, error) {
 		to = part.appendJSON(to)
 	}
 	to = append(to, ']')
+	if p.noEnvironments {
+		to = append(to, `,"environments":[]`...)
+	}
 	if len(p.OutputSchema) > 0 {
 		var err error
 		if to, err = appendValue(append(to, `,"outputSchema":`...), p.OutputSchema); err != nil {

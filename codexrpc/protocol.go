@@ -10,6 +10,7 @@ const (
 	methodModelList         = "model/list"
 	methodConfigRead        = "config/read"
 	methodThreadStart       = "thread/start"
+	methodThreadFork        = "thread/fork"
 	methodThreadInject      = "thread/inject_items"
 	methodThreadUnsubscribe = "thread/unsubscribe"
 	methodTurnStart         = "turn/start"
@@ -108,6 +109,8 @@ type TurnStartParams struct {
 	ThreadID     string          `json:"threadId"`
 	Input        []UserInput     `json:"input"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+
+	noEnvironments bool // the thread is a fork, which would have the environment of the host
 }
 
 // Usage counts tokens, of one model response or of a thread

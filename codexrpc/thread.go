@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/tidwall/gjson"
 )
 
 // maxParked bounds the unanswered tool calls of one turn. Further ones are refused
@@ -21,6 +23,7 @@ type Thread struct {
 	conn  *Conn
 	queue *queue
 	ended chan struct{} // closed when the turn has ended
+	fork  bool          // see Fork
 
 	mu        sync.Mutex
 	sent      bool          // turn/start has been sent
@@ -36,16 +39,23 @@ type Thread struct {
 // StartThread starts a thread. If ctx ends before the answer comes, the thread is
 // unloaded in the background.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
+	return c.openThread(ctx, methodThreadStart, params, func(gjson.Result) bool { return true })
+}
+
+// openThread makes a call whose answer has a new thread, unless accept refuses that. A
+// thread that is not used is unloaded in the background.
+func (c *Conn) openThread(ctx context.Context, method string, params any, accept func(thread gjson.Result) bool) (*Thread, error) {
 	var t *Thread
 	err := c.call(ctx, call{
-		method: methodThreadStart,
+		method: method,
 		params: params,
 		// By the reader, before it reads the first event of the thread.
 		answered: func(answer message, late bool) {
-			id := strings.Clone(answer.result.Get("thread.id").Str)
+			thread := answer.result.Get("thread")
+			id := strings.Clone(thread.Get("id").Str)
 			switch {
 			case id == "":
-			case late:
+			case late || !accept(thread):
 				c.background(func(ctx context.Context) { c.unsubscribe(ctx, id) }, nil)
 			default:
 				t = c.addThread(id)
@@ -56,7 +66,7 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 		return nil, err
 	}
 	if t == nil {
-		return nil, fmt.Errorf("%s was answered without the id of a new thread", methodThreadStart)
+		return nil, fmt.Errorf("%s was answered without a new thread that can be used", method)
 	}
 	return t, nil
 }
@@ -90,7 +100,7 @@ func (t *Thread) InjectItems(ctx context.Context, items []json.RawMessage) error
 // StartTurn starts a turn and sets params.ThreadID. If ctx ends before the answer
 // comes the turn may run; Close interrupts it.
 func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
-	params.ThreadID = t.id
+	params.ThreadID, params.noEnvironments = t.id, t.fork
 	if params.Input == nil {
 		params.Input = []UserInput{}
 	}

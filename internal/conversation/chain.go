@@ -13,6 +13,8 @@ import (
 type Link struct {
 	// Hash names the history.
 	Hash Hash
+	// Before names the history before the answer, which is that of the request for it.
+	Before Hash
 	// First is the index of the answer's first item in the history.
 	First int
 	// Items is how many items of the history it has. What follows is new to a
@@ -181,14 +183,15 @@ func (r *reader) endAnswer(index int) {
 		return
 	}
 	d := newDigest()
-	r.answer.digest(d, r.chain.state, r.chain.calls)
+	before := r.chain.state
+	r.answer.digest(d, before, r.chain.calls)
 	for _, id := range r.ids {
 		r.ordinals[id] = r.chain.calls
 		r.chain.calls++
 	}
 	r.chain.state = d.sum()
 	r.chain.Links = append(r.chain.Links, Link{
-		Hash: r.chain.state, First: r.first, Items: index, Reasoned: r.reasoned, Calls: r.ids,
+		Hash: r.chain.state, Before: before, First: r.first, Items: index, Reasoned: r.reasoned, Calls: r.ids,
 	})
 	r.answer = nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Memory remembers the reasoning of answers, which clients do not send back, for threads
-// that are made of a history. It holds a bounded number of bytes; what was used least
+// Memory remembers, for threads that are made of a history, the reasoning of answers,
+// which clients do not send back, and the cache keys of the threads that answered. It holds a bounded number of bytes; what was used least
 // recently goes first. All methods are safe for concurrent use.
 type Memory struct {
 	limit int
@@ -21,10 +21,11 @@ type Memory struct {
 	bytes  int
 }
 
-// memory is what is remembered of an answer.
+// memory is what is remembered of an answer, or of a request.
 type memory struct {
 	hash      Hash
-	reasoning []turn.Reasoning
+	reasoning []turn.Reasoning // of the answer with which the history ends
+	key       string           // of the thread in which the history was answered
 	size      int
 }
 
@@ -45,16 +46,42 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	for _, item := range reasoning {
 		one.size += len(item.Item)
 	}
+	m.remember(one)
+}
+
+// RememberKey keeps the cache key of the thread that answers the request of a chain.
+func (m *Memory) RememberKey(chain *Chain, key string) {
+	m.remember(&memory{hash: chain.state, key: key, size: memorySize + len(key)})
+}
+
+// Key returns the cache key of the thread that has answered the longest part of a chain:
+// the same request before, or one with less of its history. It is empty if there is none.
+func (m *Memory) Key(chain *Chain) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.forget(hash)
+	e := m.byHash[chain.state]
+	for i := len(chain.Links) - 1; e == nil && i >= 0; i-- {
+		e = m.byHash[chain.Links[i].Before]
+	}
+	if e == nil {
+		return ""
+	}
+	m.order.MoveToBack(e)
+	return e.Value.(*memory).key
+}
+
+// remember adds an entry, in place of the one with the same hash.
+func (m *Memory) remember(one *memory) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(one.hash)
 	if one.size > m.limit {
 		return
 	}
 	for m.bytes+one.size > m.limit {
 		m.forget(m.order.Front().Value.(*memory).hash)
 	}
-	m.byHash[hash] = m.order.PushBack(one)
+	m.byHash[one.hash] = m.order.PushBack(one)
 	m.bytes += one.size
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // again starts the turn of a choice once more after it has failed before its first output,
-// if that may help: on a fresh thread if it went on in a kept one, without the reasoning
+// if that may help: on a fresh thread if it went on in a kept one or in a fork, without the reasoning
 // that the thread was given or with the instructions behind Codex's own prompt if the
 // provider refuses these, or with another login if this one is spent or signed out. It
 // reports false if the failure stands; then the error is the failure, or that of another
@@ -31,6 +31,7 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 	case account:
 		return g.move(ctx, plan, c, failure)
 	case c.kept.resumed && !errors.Is(failure, turn.ErrShutdown):
+		c.kept.forkable = false // a second detour is enough
 		return true, g.startFresh(ctx, plan, c)
 	case !refused && c.kept.unrestorable(failure):
 		return true, g.startAt(ctx, c.place, plan, c)
@@ -38,6 +39,9 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		at := c.place
 		at.Instructions.Append = true
 		return true, g.startAt(ctx, at, plan, c)
+	case c.kept.forked && !errors.Is(failure, turn.ErrShutdown):
+		c.kept.forkable = false
+		return true, g.startFresh(ctx, plan, c)
 	}
 	return false, failure
 }
@@ -53,7 +57,7 @@ func (g *Gateway) startFresh(ctx context.Context, plan *prompt.Plan, c *choice) 
 
 // startAt starts the turn of a choice on a new thread at a place.
 func (g *Gateway) startAt(ctx context.Context, at threads.Place, plan *prompt.Plan, c *choice) error {
-	thread, err := at.Start(ctx, plan, g.opts.Logger)
+	thread, err := g.startThread(ctx, at, plan, c)
 	if err != nil {
 		return err
 	}
@@ -108,12 +112,9 @@ func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.P
 			done()
 			return false, cmp.Or(other, failure)
 		}
-		err := g.openThread(ctx, process, plan, c)
+		err := g.openThread(ctx, lease, process, plan, c)
 		if err == nil {
 			c.use(lease, login, done)
-			if c.kept.in != nil {
-				c.kept.in = lease.Conversations(process)
-			}
 			return true, nil
 		}
 		done()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -23,6 +24,10 @@ type keeping struct {
 	tools   prompt.ToolNames
 	resumed bool // the turn went on in a kept thread
 	parked  bool // and had waited there for results
+
+	forkable bool   // the request has nothing for which the raw events of a thread are needed
+	key      string // of the thread in the provider's cache
+	forked   bool   // the thread is a fork, which has the key of an earlier one
 
 	restored  bool // the thread was given reasoning that was remembered
 	forgetful bool // the provider has refused that
@@ -84,11 +89,59 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 		kept.Thread.Thread.Close(done)
 		return false
 	}
-	c.options.Spent = kept.Thread.Spent
+	c.options.Spent, c.options.NoRaw = kept.Thread.Spent, kept.Thread.Thread.Fork()
+	c.kept.key = kept.Thread.Key
 	c.thread, c.place, c.machine = kept.Thread.Thread, kept.Thread.Place, turn.New(c.options)
 	c.use(lease, lease.Login(c.place.Process), done)
 	c.kept.resumed, c.kept.parked, c.repeatable = true, kept.Parked, true
+	c.kept.rememberKey()
 	return true
+}
+
+// forkable reports whether nothing in a request needs the raw events of its thread: a fork
+// has none.
+func forkable(req *request) bool {
+	plan, options := req.plan, &req.options
+	return plan.Choices == 1 && len(plan.Thread.DynamicTools) == 0 && !plan.WebSearch &&
+		options.TextualTools != turn.TextualOn && !options.Encrypted
+}
+
+// minCached is the size in bytes below which no prompt is cached: OpenAI's cache has those
+// of 1,024 tokens and more, and a token has a byte at least.
+const minCached = 1024
+
+// earlierKey returns the cache key of the thread that has answered the longest part of the
+// request, or an empty one.
+func (k *keeping) earlierKey(plan *prompt.Plan) string {
+	if !k.forkable || k.in == nil {
+		return ""
+	}
+	chain := k.chain()
+	if chain == nil || chain.Size+len(*plan.Thread.BaseInstructions)+len(plan.Thread.DeveloperInstructions) < minCached {
+		return ""
+	}
+	return k.in.Memory().Key(chain)
+}
+
+// rememberKey remembers the key of the thread for the same request and for those that
+// follow it.
+func (k *keeping) rememberKey() {
+	if !k.forkable || k.in == nil {
+		return
+	}
+	if chain := k.chain(); chain != nil {
+		k.in.Memory().RememberKey(chain, k.key)
+	}
+}
+
+// began records the thread that a choice has started.
+func (k *keeping) began(thread *codexrpc.Thread, key string) {
+	if k.forked = thread.Fork(); k.forked {
+		k.key = key
+		k.in.NoteFork()
+	} else {
+		k.key = thread.ID()
+	}
 }
 
 // reset forgets the thread: the turn starts on a fresh one.
@@ -101,6 +154,8 @@ func (k *keeping) reset() {
 // threadIs names the thread for logs.
 func (k *keeping) threadIs() string {
 	switch {
+	case k.forked:
+		return "forked"
 	case k.restored:
 		return "restored"
 	case !k.resumed:
@@ -180,7 +235,7 @@ func (c *choice) keep(user string) {
 		Hash: *k.after, User: user, Bytes: size,
 		Thread: &threads.Kept{
 			Thread: c.thread, Place: c.place, Spent: c.options.Spent.Add(c.usage),
-			Waits: rest.Waits, Schema: k.schema, Request: c.live.Request(),
+			Waits: rest.Waits, Schema: k.schema, Request: c.live.Request(), Key: k.key,
 		},
 	}
 	kept.Thread.Request.Since = time.Now()

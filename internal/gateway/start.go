@@ -45,7 +45,7 @@ func (g *Gateway) start(x *exchange, req *request) error {
 	x.atEnd(func() { closeThreads(x.choices) })
 	chain := g.chain(x, req.plan)
 	err := g.sideBySide(x.ctx, x.choices, func(ctx context.Context, c *choice) error {
-		c.kept = keeping{chain: chain, schema: string(req.plan.Turn.OutputSchema), tools: req.plan.Tools}
+		c.kept = keeping{chain: chain, schema: string(req.plan.Turn.OutputSchema), tools: req.plan.Tools, forkable: forkable(req)}
 		if g.resume(ctx, x.lease, req.plan, c) {
 			return nil
 		}
@@ -102,6 +102,7 @@ func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
 	if err != nil {
 		return err
 	}
+	c.kept.rememberKey()
 	return c.thread.StartTurn(ctx, plan.Turn)
 }
 
@@ -124,7 +125,7 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 		done()
 		return failure // no other is better
 	}
-	err := g.openThread(ctx, process, plan, c)
+	err := g.openThread(ctx, lease, process, plan, c)
 	if err != nil && isGone(err) && ctx.Err() == nil {
 		done()
 		process, done = lease.Pick(process)
@@ -134,7 +135,7 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 			process, done = lease.Pick()
 		}
 		if ended || ready {
-			err = g.openThread(ctx, process, plan, c)
+			err = g.openThread(ctx, lease, process, plan, c)
 		}
 	}
 	if err != nil {
@@ -142,12 +143,7 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 		return err
 	}
 	c.use(lease, lease.Login(process), done)
-	c.repeatable = g.repeatable(c.place) || c.movable
-	if plan.Choices == 1 {
-		if c.kept.in = lease.Conversations(c.place.Process); c.kept.in != nil {
-			c.kept.chain() // while there is a plan
-		}
-	}
+	c.repeatable = g.repeatable(c.place) || c.movable || c.kept.forked
 	return nil
 }
 
@@ -159,16 +155,37 @@ func isGone(err error) bool {
 }
 
 // openThread starts the thread of a choice.
-func (g *Gateway) openThread(ctx context.Context, process *appserver.Process, plan *prompt.Plan, c *choice) error {
+func (g *Gateway) openThread(ctx context.Context, lease Lease, process *appserver.Process, plan *prompt.Plan, c *choice) error {
 	at, err := g.placeOn(ctx, process, plan)
 	if err != nil {
 		return err
 	}
-	if c.thread, err = at.Start(ctx, plan, g.opts.Logger); err != nil {
+	c.kept.in = nil
+	if plan.Choices == 1 {
+		if c.kept.in = lease.Conversations(process); c.kept.in != nil {
+			c.kept.chain() // while there is a plan
+		}
+	}
+	thread, err := g.startThread(ctx, at, plan, c)
+	if err != nil {
 		return err
 	}
-	c.place = at
+	c.thread, c.place = thread, at
 	return nil
+}
+
+// startThread starts a thread for a choice at a place. It is a fork if an earlier thread has
+// answered a part of the conversation.
+func (g *Gateway) startThread(ctx context.Context, at threads.Place, plan *prompt.Plan, c *choice) (*codexrpc.Thread, error) {
+	key := c.kept.earlierKey(plan)
+	thread, err := at.Start(ctx, plan, key, g.opts.Logger)
+	if err != nil {
+		return nil, err
+	}
+	c.kept.began(thread, key)
+	c.options.NoRaw = thread.Fork()
+	c.machine = turn.New(c.options)
+	return thread, nil
 }
 
 // placeOn returns the place of a thread of a plan on a process, once that is ready. A plan

@@ -70,7 +70,7 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 			failure = failed
 			break
 		}
-		if !c.movable && !c.kept.restored && !t.g.repeatable(c.place) {
+		if !c.movable && !c.kept.restored && !c.kept.forked && !t.g.repeatable(c.place) {
 			t.settle(c, false)
 		}
 		failure, err = t.drive(ctx, c)

@@ -17,10 +17,11 @@ const (
 // Parts of the configuration of every thread, which nothing changes.
 const (
 	// With models of the catalogue's "code_mode_only" the client's tools would be functions
-	// of a script that Codex runs, and their calls would be no items.
+	// of a script that Codex runs, and their calls would be no items. For a fork Codex would
+	// run the user's shell to learn its settings (shell_snapshot), for a third of a second.
 	features codexrpc.Constant = `{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
 		`"goals":false,"hooks":false,"image_generation":false,"memories":false,"multi_agent":false,` +
-		`"plugins":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,` +
+		`"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,` +
 		`"unified_exec":false,"view_image":false}`
 
 	disabled codexrpc.Constant = `{"enabled":false}`

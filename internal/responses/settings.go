@@ -25,6 +25,9 @@ type Meta struct {
 	settings  []byte // the members that never change, as an object
 }
 
+// Encrypted reports whether the client wants the encrypted content of the reasoning.
+func (r *Request) Encrypted() bool { return r.encrypted }
+
 // Meta returns the Meta of the response. The caller sets the other fields. suffix is of
 // letters and digits, for the ids of the response and its items.
 func (r *Request) Meta(suffix string) Meta {

@@ -28,6 +28,7 @@ type Conversations struct {
 	shrunk    time.Time // for want of memory, the last time
 	continued int
 	resumed   int
+	forked    int
 	fallbacks map[string]int
 }
 
@@ -58,6 +59,7 @@ type Stats struct {
 	Parked    int            `json:"parked"`    // turns that wait for the results of their calls
 	Continued int            `json:"continued"` // requests that went on in a kept thread
 	Resumed   int            `json:"resumed"`   // requests that brought the results for a parked turn
+	Forked    int            `json:"forked"`    // requests that got a fork, with the cache key of an earlier thread
 	Fallbacks map[string]int `json:"fallbacks"` // requests whose thread was gone or could not go on, by reason
 }
 
@@ -68,7 +70,7 @@ func (c *Conversations) Stats() Stats {
 	defer c.mu.Unlock()
 	return Stats{
 		Kept: kept, Parked: parked,
-		Continued: c.continued, Resumed: c.resumed, Fallbacks: maps.Clone(c.fallbacks),
+		Continued: c.continued, Resumed: c.resumed, Forked: c.forked, Fallbacks: maps.Clone(c.fallbacks),
 	}
 }
 
@@ -125,6 +127,7 @@ type Kept struct {
 	Spent  codexrpc.Usage // by all of its turns
 	Waits  []string       // ids of the calls whose results its turn waits for
 	Schema string         // of the answers of that turn
+	Key    string         // of the provider's cache
 	// Request is the last request, at the end of its answer.
 	Request live.Request
 }
@@ -190,6 +193,13 @@ func (c *Conversations) Note(parked bool, err error) {
 	default:
 		c.continued++
 	}
+}
+
+// NoteFork counts a request that got a fork.
+func (c *Conversations) NoteFork() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forked++
 }
 
 // Lost reports whether a thread that held the beginning of a history was let go of. note

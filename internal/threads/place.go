@@ -7,8 +7,10 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
@@ -28,24 +30,51 @@ type Place struct {
 }
 
 // Start starts the thread of a plan in the process's directory, with a catalogue of models if there is one for the model. Codex reads the catalogue for
-// each thread; a file that is gone or broken must not fail the turn.
-func (at Place) Start(ctx context.Context, plan *prompt.Plan, logger *slog.Logger) (*codexrpc.Thread, error) {
+// each thread; a file that is gone or broken must not fail the turn. If key is not empty,
+// the thread is a fork with this cache key, unless that is not possible.
+func (at Place) Start(ctx context.Context, plan *prompt.Plan, key string, logger *slog.Logger) (*codexrpc.Thread, error) {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
 	catalogue := at.catalogueFor(ctx, plan)
-	if catalogue == "" {
-		return at.Conn.StartThread(ctx, params)
+	if catalogue != "" {
+		params.Config = maps.Clone(plan.Thread.Config) // other choices share the plan
+		params.Config[catalogueKey] = catalogue
 	}
-	params.Config = maps.Clone(plan.Thread.Config) // other choices share the plan
-	params.Config[catalogueKey] = catalogue
+	if thread := at.fork(ctx, params, key, logger); thread != nil {
+		return thread, nil
+	}
 	thread, err := at.Conn.StartThread(ctx, params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
-	if !ok || !strings.Contains(refused.Message, "failed to load configuration") {
+	if catalogue == "" || !ok || !strings.Contains(refused.Message, "failed to load configuration") {
 		return thread, err
 	}
 	logger.Warn("codex does not take its catalogue of models; the model may be offered tools of codex's own, and long conversations refused", "error", err)
 	params.Config = plan.Thread.Config
 	return at.Conn.StartThread(ctx, params)
+}
+
+// forkTimeout bounds the start of a fork. Starting a fresh thread is the way out.
+const forkTimeout = 5 * time.Second
+
+// fork starts a thread with a cache key. It returns nil if there is no key, or if that
+// is not possible.
+func (at Place) fork(ctx context.Context, params codexrpc.ThreadStartParams, key string, logger *slog.Logger) *codexrpc.Thread {
+	if key == "" {
+		return nil
+	}
+	path, err := at.Process.WriteSession(key)
+	if err != nil {
+		return nil
+	}
+	defer os.Remove(path)
+	ctx, cancel := context.WithTimeoutCause(ctx, forkTimeout, codexrpc.ErrTimeout)
+	defer cancel()
+	thread, err := at.Conn.ForkThread(ctx, path, key, params)
+	if err != nil {
+		logger.Debug("a conversation gets a new cache key", "error", err)
+		return nil
+	}
+	return thread
 }
 
 // LongHistory reports whether a thread with a history of so many bytes needs a catalogue

@@ -159,11 +159,14 @@ func (m *Machine) event(e *codexrpc.Event) {
 		m.attempt.cut = true
 	case codexrpc.EventItemCompleted:
 		m.attempt.itemCompleted(e)
-		if e.ItemType == codexrpc.ItemAgentMessage {
+		switch {
+		case e.ItemType == codexrpc.ItemAgentMessage:
 			if e.Text != "" {
 				m.rest.items++
 			}
 			m.messageCompleted(e)
+		case e.ItemType == codexrpc.ItemReasoning && m.opts.NoRaw:
+			m.reasoningItem(e) // without its content
 		}
 	case codexrpc.EventFunctionCall:
 		m.functionCall(e)

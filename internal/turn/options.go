@@ -131,6 +131,10 @@ type Options struct {
 	// goes on to learn its usage. 0: until all events that have arrived are processed.
 	Grace time.Duration
 
+	// NoRaw is for a thread that sends no raw events (see [codexrpc.Conn.ForkThread]), of a
+	// request without tools. A response that the provider's filter cuts is then not
+	// recognized if Codex repeats it silently.
+	NoRaw bool
 	// NoReasoning withholds the summaries of the reasoning from the client. Providers
 	// may send summaries that nobody asked for.
 	NoReasoning bool
@@ -138,6 +142,9 @@ type Options struct {
 	// of an empty line separates messages, and the ends of reasoning items are
 	// outputs, with their encrypted content.
 	Items bool
+
+	// Encrypted is for a client that wants the encrypted content of the reasoning.
+	Encrypted bool
 
 	// WebSearch is for a model that may search the web: its searches and the annotations of
 	// its messages are outputs.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -68,6 +69,8 @@ type chatMessage map[string]any
 type talk struct {
 	user     string
 	system   string
+	model    string // the default is gpt-5
+	plain    bool   // its requests have no tools
 	messages []chatMessage
 }
 
@@ -79,12 +82,16 @@ func (t talk) clone() talk {
 // body returns the next request of the conversation.
 func (t *talk) body(stream bool) string {
 	messages := append([]chatMessage{{"role": "system", "content": t.system}}, t.messages...)
-	body, _ := json.Marshal(map[string]any{
-		"model": "gpt-5", "messages": messages, "stream": stream,
-		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "find", "parameters": map[string]any{"type": "object"}}}},
-	})
+	request := map[string]any{"model": cmp.Or(t.model, "gpt-5"), "messages": messages, "stream": stream}
+	if !t.plain {
+		request["tools"] = []any{map[string]any{"type": "function", "function": map[string]any{"name": "find", "parameters": map[string]any{"type": "object"}}}}
+	}
+	body, _ := json.Marshal(request)
 	return string(body)
 }
+
+// plainPrompts is how many of the prompts, the first ones, call no tools.
+const plainPrompts = 2
 
 // prompts are messages of users, with directives of the scripted model.
 var prompts = []string{
@@ -156,6 +163,9 @@ func (t *talk) goOn(random *rand.Rand, message chatMessage) {
 
 func (t *talk) ask(random *rand.Rand) {
 	prompt := prompts[random.IntN(len(prompts))]
+	if t.plain {
+		prompt = prompts[random.IntN(plainPrompts)]
+	}
 	prompt = strings.ReplaceAll(prompt, "%d", fmt.Sprint(random.IntN(4)))
 	t.messages = append(t.messages, chatMessage{"role": "user", "content": prompt})
 }
@@ -170,6 +180,16 @@ type minds struct {
 type mind struct {
 	user  string
 	lines []string
+}
+
+// learn records the requests of a user that are not known yet: those whose client has left
+// may have been answered.
+func (m *minds) learn(user string, requests []scriptedmodel.Request) {
+	for _, request := range requests {
+		if _, known := m.asked[request.Number]; !known {
+			m.asked[request.Number] = mind{user, spokenTo(request)}
+		}
+	}
 }
 
 // check checks that each item of reasoning was thought for the same user, as a part of
@@ -197,7 +217,6 @@ func (m *minds) check(t *testing.T, user string, request scriptedmodel.Request, 
 			m.restored++
 		}
 	}
-	m.asked[request.Number] = mind{user, spokenTo(request)}
 }
 
 // TestRandomConversations continues, edits, regenerates, leaves and interleaves conversations of
@@ -212,13 +231,13 @@ func testRandomConversations(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 11))
 	var talks []talk
 	begin := func() talk {
-		one := talk{user: []string{"ann", "bob"}[random.IntN(2)], system: fmt.Sprintf("You are %d.", random.IntN(2))}
+		one := talk{user: []string{"ann", "bob"}[random.IntN(2)], system: long(fmt.Sprintf("You are %d.", random.IntN(2))), plain: random.IntN(2) == 0}
 		one.ask(random)
 		return one
 	}
 	thoughts := minds{asked: make(map[int]mind)}
-	keys, users, requests := make(map[string]int), make(map[string]string), 0
-	for range 60 {
+	keys, users, requests, forks := make(map[string]int), make(map[string]string), 0, 0
+	for range 80 {
 		one := begin()
 		if len(talks) > 0 && random.IntN(6) > 0 {
 			one = talks[max(0, len(talks)-1-random.IntN(4))].clone()
@@ -228,6 +247,7 @@ func testRandomConversations(t *testing.T) {
 		}
 		message := kept.sayIn(t, &one, random.IntN(2) == 0)
 		mine, _ := kept.model.Last()
+		thoughts.learn(one.user, kept.model.Requests())
 		fresh.sayIn(t, &one, false)
 		theirs, _ := fresh.model.Last()
 		if got, want := spokenTo(mine), spokenTo(theirs); !slices.Equal(got, want) {
@@ -240,6 +260,9 @@ func testRandomConversations(t *testing.T) {
 		users[mine.PromptCacheKey] = one.user
 		keys[mine.PromptCacheKey]++
 		requests++
+		if isFork(mine) {
+			forks++
+		}
 		if random.IntN(4) > 0 {
 			one.goOn(random, message)
 			talks = append(talks, one)
@@ -250,6 +273,9 @@ func testRandomConversations(t *testing.T) {
 	}
 	if hits := requests - len(keys); hits < requests/5 {
 		t.Errorf("%d of %d requests went on in a thread", hits, requests)
+	}
+	if forks < 5 {
+		t.Errorf("%d requests were answered in forks", forks)
 	}
 }
 

@@ -46,7 +46,8 @@ type request struct {
 // thread is one conversation.
 type thread struct {
 	id      string
-	start   string  // parameters of thread/start
+	start   string  // parameters of thread/start or thread/fork
+	fork    bool    // it sends no raw events
 	history string  // historyKey of the injected items, and of generated turns
 	thought string  // encrypted reasoning in it, each with a separator behind it
 	steered string  // inputKey of messages for the turn that waits for results

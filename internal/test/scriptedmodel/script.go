@@ -111,7 +111,10 @@ type Incomplete struct{ Reason string }
 
 // Cut breaks the connection after the deltas of the last output item and before
 // the events that end it.
-type Cut struct{}
+type Cut struct {
+	// Whole lets the last item end first, so that only the end of the response is missing.
+	Whole bool
+}
 
 // Hang stops sending at the same place as [Cut], or before the first event if
 // there is no output, until the client leaves.
@@ -127,8 +130,10 @@ func (Hang) isEnd()                {}
 
 // breaksOff reports whether e leaves the last output item unfinished.
 func breaksOff(e End) bool {
-	switch e.(type) {
-	case Cut, Hang:
+	switch e := e.(type) {
+	case Cut:
+		return !e.Whole
+	case Hang:
 		return true
 	}
 	return false
