@@ -40,7 +40,10 @@ export function follow(list) {
       due = false;
     });
   };
-  new ResizeObserver(() => added()).observe(list); // also when it is shown again
+  new ResizeObserver(() => {
+    // Also when it is shown again, but never away from where the person is.
+    if (!list.contains(document.activeElement)) added();
+  }).observe(list);
   return added;
 }
 

@@ -125,9 +125,11 @@ function failed(failure) {
   problem('status-problem', error.message);
 }
 
-function setHealth(state, text) {
+function setHealth(state, text, more = '') {
   byId('health').dataset.state = state;
-  if (byId('health-text').textContent !== text) byId('health-text').textContent = text;
+  for (const [id, now] of [['health-text', text], ['health-more', more]]) {
+    if (byId(id).textContent !== now) byId(id).textContent = now;
+  }
 }
 
 async function models() {
@@ -156,7 +158,7 @@ async function refresh() {
     const ready = servers.filter((server) => server.state === 'ready').length;
     const running = status.turns?.running ?? 0;
     const text = ready === 0 ? 'Not ready' : ready < servers.length ? `${ready} of ${servers.length} ready` : 'Ready';
-    setHealth(ready === 0 ? 'bad' : ready < servers.length ? 'some' : 'good', running > 0 ? `${text} · ${number(running)} running` : text);
+    setHealth(ready === 0 ? 'bad' : ready < servers.length ? 'some' : 'good', text, running > 0 ? `· ${number(running)} running` : '');
     if (document.body.dataset.view === 'status') {
       const [usage, turns] = await Promise.all([getJSON('v1/usage'), getJSON('v1/usage/raw')]);
       showStatus(status, usage, turns);

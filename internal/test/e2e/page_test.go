@@ -405,6 +405,17 @@ func TestPageFits(t *testing.T) {
 	say(tab, "fail:server_error "+word)
 	tab.WaitFor(`document.querySelector('.failure')`)
 	check("the failure")
+	tab.Click("#clear")
+	tab.Fill("#prompt", "say:Half; hang")
+	height := `document.querySelector('.bar').offsetHeight`
+	before := browser.Eval[int](tab, height)
+	tab.Click("#send")
+	tab.WaitFor(`document.querySelector('#health-more').textContent.includes('running')`)
+	if now := browser.Eval[int](tab, height); now != before {
+		t.Errorf("with a request that runs the bar has %d pixels instead of %d", now, before)
+	}
+	tab.Click("#stop")
+	tab.WaitFor(idle)
 	for _, pane := range []string{"#tab-events", "#tab-code"} {
 		tab.Click(pane)
 		check(pane)
