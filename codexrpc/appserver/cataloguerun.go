@@ -85,8 +85,8 @@ func (r *catalogueRun) wait() ([]byte, error) {
 	if r.ctx.Err() != nil {
 		err = context.Cause(r.ctx)
 	}
+	killGroup(r.cmd) // children may still run
 	if err != nil {
-		killGroup(r.cmd) // children may still run
 		return nil, r.failure(err)
 	}
 	return r.output.kept.Bytes(), nil

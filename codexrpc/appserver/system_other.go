@@ -2,7 +2,10 @@
 
 package appserver
 
-import "os/exec"
+import (
+	"os"
+	"os/exec"
+)
 
 // ownGroup does nothing: there are no process groups here. Closing stdin ends the
 // program.
@@ -17,3 +20,10 @@ func killGroup(cmd *exec.Cmd) {
 		_ = cmd.Process.Kill()
 	}
 }
+
+// lockPrivate returns no lock: there is no flock here.
+func lockPrivate(string) (*os.File, error) { return nil, nil }
+
+// removeAbandoned removes nothing: without locks the directory of a killed program
+// looks like that of a running one.
+func removeAbandoned(string) bool { return false }
