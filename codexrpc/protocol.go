@@ -127,17 +127,17 @@ type Usage struct {
 // Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage { return u.plus(v, 1) }
 
-// Sub returns u without v.
+// Sub returns u without v, and no number below 0.
 func (u Usage) Sub(v Usage) Usage { return u.plus(v, -1) }
 
-// plus returns u and so many times v.
+// plus returns u and so many times v, and no number below 0.
 func (u Usage) plus(v Usage, times int64) Usage {
 	return Usage{
-		TotalTokens:           u.TotalTokens + times*v.TotalTokens,
-		InputTokens:           u.InputTokens + times*v.InputTokens,
-		CachedInputTokens:     u.CachedInputTokens + times*v.CachedInputTokens,
-		CacheWriteInputTokens: u.CacheWriteInputTokens + times*v.CacheWriteInputTokens,
-		OutputTokens:          u.OutputTokens + times*v.OutputTokens,
-		ReasoningOutputTokens: u.ReasoningOutputTokens + times*v.ReasoningOutputTokens,
+		TotalTokens:           max(0, u.TotalTokens+times*v.TotalTokens),
+		InputTokens:           max(0, u.InputTokens+times*v.InputTokens),
+		CachedInputTokens:     max(0, u.CachedInputTokens+times*v.CachedInputTokens),
+		CacheWriteInputTokens: max(0, u.CacheWriteInputTokens+times*v.CacheWriteInputTokens),
+		OutputTokens:          max(0, u.OutputTokens+times*v.OutputTokens),
+		ReasoningOutputTokens: max(0, u.ReasoningOutputTokens+times*v.ReasoningOutputTokens),
 	}
 }

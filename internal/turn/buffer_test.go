@@ -94,7 +94,7 @@ func TestLostAtTheLimit(t *testing.T) {
 	m := New(Options{ToolOptions: ToolOptions{ToolBlockMax: 1, SuppressTailAfterTools: keepTail}})
 	m.Feed([]codexrpc.Event{
 		call("a", "find", `{"q":"1"}`), call("b", "find", `{"q":"2"}`),
-		{Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 9}},
+		{Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 9, InputTokens: 9}},
 	})
 	if got := say(m.Fail(codexrpc.ErrClosed)); got != "finish tool_calls 9\n" {
 		t.Error(got)

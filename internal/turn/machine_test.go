@@ -127,7 +127,7 @@ func TestMachine(t *testing.T) {
 			"text \"so\"\nfinish stop 11\n"},
 		"compaction": {client, []codexrpc.Event{{Kind: codexrpc.EventItemStarted, ItemType: codexrpc.ItemContextCompaction}, delta("m", "a summary"), completed},
 			"failure " + ErrCompacted.Error() + "\n"},
-		"length": {client, []codexrpc.Event{delta("m", "cut"), {Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 15}},
+		"length": {client, []codexrpc.Event{delta("m", "cut"), {Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 15, InputTokens: 15}},
 			ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: "Incomplete response returned, reason: max_output_tokens"})},
 			"text \"cut\"\nfinish length 15\n"},
 		"content filter": {client, []codexrpc.Event{ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: "stream disconnected before completion: Incomplete response returned, reason: content_filter"})},

@@ -53,10 +53,11 @@ func (u *usage) response(v *codexrpc.Usage) {
 }
 
 func (u *usage) thread(v *codexrpc.Usage) {
-	if v != nil {
-		u.known()
-		u.atThread = v.Sub(u.before)
+	if v == nil || v.InputTokens+v.OutputTokens == 0 {
+		return // of a conversation that is too long, Codex reports the size of the context as the total
 	}
+	u.known()
+	u.atThread = v.Sub(u.before)
 }
 
 // total returns the larger account, with the tokens of an interrupted response, and

@@ -54,3 +54,24 @@ func TestInterruptedUsageIsLinear(t *testing.T) {
 		t.Errorf("%d tokens", got.OutputTokens)
 	}
 }
+
+// TestUsageOfFullContext: a conversation that is too long costs what it cost before.
+// Codex then reports the size of the context as the thread's total.
+func TestUsageOfFullContext(t *testing.T) {
+	full := codexrpc.Event{Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 258400}}
+	for name, c := range map[string]struct {
+		spent  codexrpc.Usage
+		events []codexrpc.Event
+		want   codexrpc.Usage
+	}{
+		"at once":      {codexrpc.Usage{}, []codexrpc.Event{full, tooLong}, codexrpc.Usage{}},
+		"in a thread":  {codexrpc.Usage{TotalTokens: 168, InputTokens: 123, CachedInputTokens: 23, OutputTokens: 45}, []codexrpc.Event{full, tooLong}, codexrpc.Usage{}},
+		"after a text": {codexrpc.Usage{TotalTokens: 168, InputTokens: 123, OutputTokens: 45}, []codexrpc.Event{delta("m", "one two three"), full, tooLong}, codexrpc.Usage{TotalTokens: 3, OutputTokens: 3}},
+	} {
+		m := New(Options{Spent: c.spent})
+		m.Feed(c.events)
+		if got, _ := m.Usage(); !m.Done() || got != c.want {
+			t.Errorf("%s: %+v, done %t", name, got, m.Done())
+		}
+	}
+}

@@ -197,3 +197,34 @@ func TestConversationsByOtherForms(t *testing.T) {
 		})
 	})
 }
+
+// TestConversationGrowsTooLong checks the error of a conversation that becomes too long in
+// its thread, and that it is not billed: Codex then reports the size of the context as the
+// usage of the thread.
+func TestConversationGrowsTooLong(t *testing.T) { overBoth(t, testConversationGrowsTooLong) }
+
+func testConversationGrowsTooLong(t *testing.T) {
+	s := newSite(t, "")
+	for _, partial := range []string{"", "say:Half of it; "} {
+		one := talk{messages: []chatMessage{{"role": "user", "content": "say:Hello " + partial}}}
+		one.messages = append(one.messages, s.sayIn(t, &one, false),
+			chatMessage{"role": "user", "content": partial + "fail:context_length_exceeded too long"})
+		response, text := s.post(one.body(false), nil)
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(text, `"code":"context_length_exceeded"`) {
+			t.Error(response.Status, text)
+		}
+	}
+	var raw struct {
+		Data []struct{ Usage map[string]int64 }
+	}
+	if _, text := s.get("/v1/usage/raw"); json.Unmarshal([]byte(text), &raw) != nil || len(raw.Data) != 4 {
+		t.Fatal(text)
+	}
+	for _, turn := range raw.Data {
+		for name, n := range turn.Usage {
+			if n < 0 || n > 1000 {
+				t.Errorf("%s: %d", name, n)
+			}
+		}
+	}
+}
