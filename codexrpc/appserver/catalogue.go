@@ -13,6 +13,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
+// catalogueRelease is the minor version of the first release of Codex that is known to
+// read the catalogue of a thread.
+const catalogueRelease = 169
+
+// ignoresCatalogue returns an error if a release does not read the catalogue of a thread.
+func ignoresCatalogue(version string) error {
+	if codexrpc.AtLeast(version, catalogueRelease) {
+		return nil
+	}
+	return fmt.Errorf("codex %s ignores the catalogue of a thread; use 0.%d or newer", version, catalogueRelease)
+}
+
 // changes are the members of each model in the catalogue that are set to other
 // values: those by which Codex offers tools of its own, and those by which it
 // replaces a long history by a summary, and the service tiers. No other setting does
@@ -129,7 +141,7 @@ func changeCatalogue(printed []byte) (models []modelEntry, contents [][]byte, er
 
 // liteRelease is the minor version of the first release of Codex that is known to
 // send no base prompt if it is empty.
-const liteRelease = 169
+const liteRelease = 166
 
 // Prompt is what Codex does with the base prompt of a thread.
 type Prompt struct {

@@ -149,6 +149,10 @@ func (p *Process) finishLaunch(in *instance, printing *catalogueRun) {
 		printing.abort(in.err)
 	}
 	in.models = p.readCatalogue(ctx, in, printing)
+	if in.err == nil && in.noCatalogue == nil {
+		in.noCatalogue = ignoresCatalogue(in.version)
+		p.warnNoCatalogue(in)
+	}
 }
 
 // launchContext returns a context that ends with the start timeout, with the process

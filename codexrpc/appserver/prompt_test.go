@@ -13,7 +13,7 @@ func TestPrompt(t *testing.T) {
 			t.Errorf("%q: %+v", model, got)
 		}
 	}
-	for version, twice := range map[string]bool{"0.150.0": false, "0.168.9": false, "0.169.0": true, "1.0.0": true, "unknown": true} {
+	for version, twice := range map[string]bool{"0.150.0": false, "0.165.9": false, "0.166.0": true, "1.0.0": true, "unknown": true} {
 		far := New(Config{Connect: "ws://127.0.0.1:1"}, nil)
 		far.status.Version = version
 		if got := far.Prompt("lite"); got != (Prompt{Twice: twice}) {
