@@ -125,10 +125,10 @@ func plainEnd(s []byte, start int) int {
 	i := start
 	for ; i+8 <= len(s); i += 8 {
 		w := binary.LittleEndian.Uint64(s[i:])
-		quote, slash, delete := w^each*'"', w^each*'\\', w^each*0x7f
+		quote, slash, del := w^each*'"', w^each*'\\', w^each*0x7f
 		// The lowest bit that is set is that of the first byte that is not plain: above it
 		// the subtractions borrow.
-		found := w | (w-each*' ')&^w | (quote-each)&^quote | (slash-each)&^slash | (delete-each)&^delete
+		found := w | (w-each*' ')&^w | (quote-each)&^quote | (slash-each)&^slash | (del-each)&^del
 		if found &= top; found != 0 {
 			return i + bits.TrailingZeros64(found)/8
 		}
