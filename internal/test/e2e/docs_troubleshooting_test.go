@@ -70,6 +70,7 @@ func (p *trouble) ask(options, body string, header http.Header) string {
 
 // path returns the error of another path.
 func (p *trouble) path(path string) string {
+	p.load(p.caddyfile("")) // without keys, whatever was loaded before
 	_, text := p.get(path)
 	return errorMessage(text)
 }
