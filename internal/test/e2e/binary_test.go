@@ -223,7 +223,7 @@ func TestBuiltCaddyStops(t *testing.T) {
 // TestBuiltCaddyKilled checks that codex exits when Caddy is killed, and that the next
 // start removes the temporary files.
 func TestBuiltCaddyKilled(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	ownTemp(t)
 	r := run(t)
 	ctx, leave := contextFor(t)
 	defer leave()
@@ -249,7 +249,7 @@ func TestBuiltCaddyKilled(t *testing.T) {
 // TestBuiltCaddyValidates checks that validating a configuration starts no process and
 // creates no file.
 func TestBuiltCaddyValidates(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	ownTemp(t)
 	dir := t.TempDir()
 	mark := filepath.Join(dir, "started")
 	program := filepath.Join(dir, "codex")

@@ -40,7 +40,7 @@ func configFile(t *testing.T, options string) string {
 // TestCheckCommand checks what `caddy codex check` says of app-servers that work and of
 // those that do not: what is wrong and what to do.
 func TestCheckCommand(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	ownTemp(t)
 	loginless := t.TempDir()
 	writeFile(t, filepath.Join(loginless, "config.toml"), "model_provider = \"p\"\n[model_providers.p]\nname = \"p\"\nbase_url = \"http://127.0.0.1:1/v1\"\nrequires_openai_auth = true\n")
 	unreachable := t.TempDir()
@@ -87,7 +87,7 @@ func TestCheckCommand(t *testing.T) {
 // TestLoginCommand checks that `caddy codex login` signs in the app-server that is named, in
 // its CODEX_HOME, and that a Caddy that runs uses the login at once.
 func TestLoginCommand(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	ownTemp(t)
 	s, admin := newLoginSite(t, "", "")
 	other := filepath.Join(t.TempDir(), "not", "there", "yet")
 	config := filepath.Join(t.TempDir(), "Caddyfile")

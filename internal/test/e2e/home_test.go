@@ -104,7 +104,7 @@ var operatorsFiles = map[string]string{
 func TestNothingOfTheOperatorsHome(t *testing.T) {
 	user := t.TempDir()
 	t.Setenv("HOME", user)
-	t.Setenv("TMPDIR", t.TempDir())
+	ownTemp(t)
 	s := newSite(t, "")
 	admin := s.withAdmin(s.caddyfile(""))
 	s.waitReady()
@@ -243,9 +243,19 @@ func withoutIDs(t *testing.T, request scriptedmodel.Request) string {
 	return numbers.ReplaceAllString(times.ReplaceAllString(uuids.ReplaceAllString(text.String(), "ID"), "TIME"), `"NUMBER"`)
 }
 
+// ownTemp gives the test a directory for temporary files of its own. Caddy removes what
+// it has there some time after it has stopped.
+func ownTemp(t *testing.T) {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Cleanup(func() {
+		waitFor(t, "the private directories to be removed", func() bool { return len(privateDirs(t)) == 0 })
+	})
+}
+
 // privateDirs returns the directories of app-servers in the temporary directory of the
 // test.
-func privateDirs(t *testing.T) []string {
+func privateDirs(t testing.TB) []string {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "caddy-codex-run-*"))
 	if err != nil {
@@ -268,7 +278,7 @@ func writeFile(t *testing.T, path, content string) {
 // TestNothingOfTheWorkingDirectory checks that the model gets nothing of the files that
 // Codex reads in a project, if dir is one.
 func TestNothingOfTheWorkingDirectory(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	ownTemp(t)
 	s := newSite(t, "")
 	models := []string{"gpt-5"}
 	want := s.whatTheModelGets(t, models)

@@ -74,7 +74,7 @@ func (s *site) authorization() string {
 // as it is there, and a later one after a restart. Without one, clients and the operator
 // are told whose matter that is.
 func TestLoginOfTheOperator(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	ownTemp(t)
 	s, admin := newLoginSite(t, "", "")
 	waitFor(t, "the missing login", func() bool { return admin.status().AppServers[0].Login.State == "signed_out" })
 	if reason := admin.status().AppServers[0].Reason; !strings.Contains(reason, "CODEX_HOME="+s.home) || strings.Contains(reason, "caddy-codex-run-") {
@@ -108,7 +108,7 @@ func TestLoginOfTheOperator(t *testing.T) {
 // stored in the operator's home, and not renewed again by the next one. Without the
 // backend of ChatGPT no start gets further.
 func TestRefreshedTokens(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	ownTemp(t)
 	old, fresh := token(time.Now().Add(-time.Hour)), token(time.Now().Add(time.Hour))
 	refreshes := make(chan string, 64)
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -93,7 +93,7 @@ func TestLogins(t *testing.T) {
 // TestSignInAgain checks that a login which the provider refuses is used again when the
 // operator signs in, without a restart by hand, and that a turn which runs goes on.
 func TestSignInAgain(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	ownTemp(t)
 	s, admin := newLoginSite(t, "", "")
 	s.login("sk-old")
 	s.waitReady()

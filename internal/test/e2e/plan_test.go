@@ -83,7 +83,7 @@ stream_max_retries = 0
 func TestPlanOfALogin(t *testing.T) {
 	for allowed, wanted := range map[bool]int{false: 1, true: 3} {
 		t.Run(fmt.Sprintf("allowed_%t", allowed), func(t *testing.T) {
-			t.Setenv("TMPDIR", t.TempDir())
+			ownTemp(t)
 			backend := new(planBackend)
 			backend.allowed.Store(allowed)
 			plan, other := newChatGPTAccount(t, backend), newAccount(t, nil)
