@@ -80,7 +80,7 @@ func chatBodies() map[string]hostileBody {
 			return conversing(`{"role":"user","content":[` + repeat(n, `{"type":"image_url","image_url":{"url":"https://h/i"}}`) + `]}`)
 		},
 		"input in an image": func(n int) string {
-			return conversing(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("AAAA", n) + `"}}]}`)
+			return conversing(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgoA` + strings.Repeat("AAAA", n) + `"}}]}`)
 		},
 		"calls and results": func(n int) string {
 			return conversing(`{"role":"assistant","tool_calls":[` + numbered(n, `{"id":"c%d","type":"function","function":{"name":"f","arguments":"{}"}}`) +

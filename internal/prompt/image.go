@@ -2,6 +2,8 @@ package prompt
 
 import (
 	"bytes"
+	"encoding/base64"
+	"net/http"
 	"net/url"
 	"slices"
 
@@ -60,8 +62,9 @@ func (p *Part) CheckURL() *field.Error {
 // of the name of a file.
 const jpg = "image/jpg;"
 
-// checkImageData checks a data URL after its scheme. The image itself is not decoded:
-// Codex replaces one that it cannot read by a sentence.
+// checkImageData checks a data URL after its scheme. Codex replaces an image that it cannot
+// read by a sentence, so data that begin as no image are refused. They may be of another
+// type than the URL says, as Codex looks at the data alone. The image is not decoded.
 func checkImageData(rest []byte) *field.Error {
 	header, data, ok := bytes.Cut(rest, []byte(","))
 	media, encoding, _ := bytes.Cut(header, []byte(";"))
@@ -75,8 +78,16 @@ func checkImageData(rest []byte) *field.Error {
 	if !isBase64(data) {
 		return field.Invalid("does not hold valid base64")
 	}
+	var head [3 * signatureQuads / 4]byte
+	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), signatureQuads)])
+	if !slices.Contains(ImageTypes, http.DetectContentType(head[:n])) {
+		return field.Invalid("does not hold a png, jpeg, gif or webp image")
+	}
 	return nil
 }
+
+// signatureQuads is how much of an image in base64 is decoded to tell its type: 18 bytes.
+const signatureQuads = 24
 
 // isBase64 reports whether data is standard base64, with padding, of at least one byte.
 func isBase64(data []byte) bool {

@@ -129,13 +129,13 @@ func TestPlanConversation(t *testing.T) {
 			[]codexrpc.UserInput{text("")},
 		},
 		"images": {
-			`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image\/png;base64,AAAA","detail":"low"}},{"type":"text","text":"a"}]},` +
-				`{"role":"user","content":[{"type":"text","text":"b"},{"type":"image_url","image_url":{"url":"data:image\/gif;base64,AAAA","detail":"high"}},{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"low"}},{"type":"text","text":"c"}]}`,
+			`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image\/png;base64,iVBORw0KGgoA","detail":"low"}},{"type":"text","text":"a"}]},` +
+				`{"role":"user","content":[{"type":"text","text":"b"},{"type":"image_url","image_url":{"url":"data:image\/gif;base64,iVBORw0KGgoA","detail":"high"}},{"type":"image_url","image_url":{"url":"` + pngURL + `","detail":"low"}},{"type":"text","text":"c"}]}`,
 			prompt.DefaultInstructions,
-			[]string{`{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:image\/png;base64,AAAA","detail":"auto"},{"type":"input_text","text":"a"}]}`},
+			[]string{`{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:image\/png;base64,iVBORw0KGgoA","detail":"auto"},{"type":"input_text","text":"a"}]}`},
 			[]codexrpc.UserInput{
 				text("b"),
-				{Type: "image", URL: "data:image/gif;base64,AAAA", Detail: "high"},
+				{Type: "image", URL: "data:image/gif;base64,iVBORw0KGgoA", Detail: "high"},
 				{Type: "image", URL: pngURL, Detail: "auto"},
 				text("c"),
 			},

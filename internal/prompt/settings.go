@@ -10,11 +10,17 @@ func (c *Conversation) ReadModel(v jsontext.Value) *field.Error {
 	if f := field.Expect(jsontext.KindString, v); f != nil {
 		return f
 	}
-	if c.Model = v.Text(); c.Model == "" {
+	switch c.Model = v.Text(); {
+	case c.Model == "":
 		return field.Invalid("must not be empty")
+	case len(c.Model) > maxModel:
+		return field.Invalid("must be at most %d bytes long", maxModel)
 	}
 	return nil
 }
+
+// maxModel bounds the name of a model, in bytes: each chunk of the answer repeats it.
+const maxModel = 1024
 
 // ReadParallelToolCalls reads the field parallel_tool_calls.
 func (c *Conversation) ReadParallelToolCalls(v jsontext.Value) *field.Error {

@@ -41,7 +41,7 @@ func TestClientCalls(t *testing.T) {
 		}
 		output := `{"type":"` + meta.forms[c.name].kind + `_output","call_id":"c","status":"failed","output":` + map[string]string{
 			"shell": `[{"stdout":"a","stderr":"","outcome":{"type":"exit","exit_code":1}}]`, "local_shell": `"a"`, "apply_patch": `"no such file"`,
-			"computer": `{"type":"computer_screenshot","image_url":"data:image/png;base64,AAAA"}`, "computer_use_preview": `{"type":"computer_screenshot","image_url":"data:image/png;base64,AAAA"}`,
+			"computer": `{"type":"computer_screenshot","image_url":"data:image/png;base64,iVBORw0KGgoA"}`, "computer_use_preview": `{"type":"computer_screenshot","image_url":"data:image/png;base64,iVBORw0KGgoA"}`,
 		}[c.name] + `}`
 		r := responseOf(t, withInput(item+`,`+output))
 		if call := r.Messages[0].Calls[0]; call.Name != c.name || call.Arguments.Text() != c.arguments {
@@ -53,7 +53,7 @@ func TestClientCalls(t *testing.T) {
 		}
 		want := map[string]string{
 			"shell": `"[{\"stdout\":\"a\",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":1}}]"`, "local_shell": `"a"`, "apply_patch": `"failed: no such file"`,
-			"computer": `[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]`, "computer_use_preview": `[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]`,
+			"computer": `[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgoA"}]`, "computer_use_preview": `[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgoA"}]`,
 		}[c.name]
 		if got := string(p.History[1]); got != `{"type":"function_call_output","call_id":"c","output":`+want+`}` {
 			t.Errorf("%s: %s", c.name, got)
