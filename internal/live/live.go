@@ -102,13 +102,13 @@ func (e *Entry) Request() Request {
 	return r
 }
 
-// List returns the oldest requests of the users for which wanted returns true, at most max
-// of them.
-func (s *Set) List(wanted func(user string) bool, max int) []Request {
+// List returns the oldest requests of the users for which wanted returns true, most of them at
+// the most.
+func (s *Set) List(wanted func(user string) bool, most int) []Request {
 	found := []Request{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at := s.all.Front(); at != nil && len(found) < max; at = at.Next() {
+	for at := s.all.Front(); at != nil && len(found) < most; at = at.Next() {
 		if e := at.Value.(*Entry); wanted(e.fixed.User) {
 			found = append(found, e.Request())
 		}

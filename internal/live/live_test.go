@@ -18,21 +18,21 @@ func TestList(t *testing.T) {
 	for i, user := range strings.Split("abcabcabc", "") {
 		all = append(all, s.Begin(Request{ID: string(rune('0' + i)), User: user}))
 	}
-	ids := func(wanted func(string) bool, max int) (ids string) {
-		for _, r := range s.List(wanted, max) {
+	ids := func(wanted func(string) bool, most int) (ids string) {
+		for _, r := range s.List(wanted, most) {
 			ids += r.ID
 		}
 		return ids
 	}
 	for _, c := range []struct {
 		wanted func(string) bool
-		max    int
+		most   int
 		want   string
 	}{
 		{everyone, 100, "012345678"}, {everyone, 4, "0123"}, {everyone, 0, ""},
 		{func(user string) bool { return user == "b" }, 2, "14"}, {func(string) bool { return false }, 9, ""},
 	} {
-		if got := ids(c.wanted, c.max); got != c.want {
+		if got := ids(c.wanted, c.most); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}
