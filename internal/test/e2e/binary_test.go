@@ -223,7 +223,7 @@ func TestBuiltCaddyStops(t *testing.T) {
 // TestBuiltCaddyKilled checks that codex exits when Caddy is killed, and that the next
 // start removes the temporary files.
 func TestBuiltCaddyKilled(t *testing.T) {
-	ownTemp(t)
+	t.Setenv("TMPDIR", t.TempDir())
 	r := run(t)
 	ctx, leave := contextFor(t)
 	defer leave()

@@ -13,6 +13,8 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 )
 
 // example says how to run a Caddyfile of the examples on this machine.
@@ -128,7 +130,7 @@ func TestExamples(t *testing.T) {
 			},
 		},
 		"two-app-servers": {
-			replace: []string{":8080", "SITE", "/var/lib/codex/first", "HOME", "/var/lib/codex/second", "HOME/."},
+			replace: []string{":8080", "SITE", "/var/lib/codex/first", "HOME", "/var/lib/codex/second", "SECOND"},
 			check: func(t *testing.T, s *site) {
 				waitFor(t, "all four processes", func() bool {
 					_, body := s.get("/readyz")
@@ -212,7 +214,9 @@ func (e example) run(t *testing.T, name string) {
 		}
 		text = strings.ReplaceAll(text, e.replace[i], e.replace[i+1])
 	}
-	s.load(s.onThisMachine(text))
+	second := t.TempDir()
+	writeHome(t, second, s.provider, codexhome.Options{})
+	s.load(strings.ReplaceAll(s.onThisMachine(text), "SECOND", second))
 	waitFor(t, "the example to be ready", func() bool {
 		response := s.do(http.MethodGet, "/readyz", nil, e.header)
 		_ = s.read(response)
