@@ -113,7 +113,7 @@ func (a *App) Start() error {
 func (a *App) Stop() error { return nil }
 
 // Cleanup releases the processes, as soon as no request is about to pick one, and the
-// usage, which stores it.
+// books, which stores them.
 func (a *App) Cleanup() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,9 +123,11 @@ func (a *App) Cleanup() error {
 	}
 	a.over = true
 	a.releaseUnused()
+	var stored sync.WaitGroup
 	for _, release := range a.releaseBooks {
-		release()
+		stored.Go(release) // at once: a storage may hang
 	}
+	stored.Wait()
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
 
 const (
@@ -39,7 +40,8 @@ type login struct {
 	*loginstate.Login
 	key    string // that its processes share
 	memory *conversation.Memory
-	wake   chan struct{} // capacity 1: the state has changed, or a process is ready
+	keys   *storedbook.Keeper // stores the cache keys in the memory
+	wake   chan struct{}      // capacity 1: the state has changed, or a process is ready
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -54,8 +56,9 @@ type login struct {
 func acquireLogin(key string) *login {
 	// LoadOrNew fails only if the constructor does.
 	value, _, _ := logins.LoadOrNew(key, func() (caddy.Destructor, error) {
+		memory := conversation.NewMemory(maxReasoningBytes)
 		l := &login{
-			Login: new(loginstate.Login), key: key, memory: conversation.NewMemory(maxReasoningBytes),
+			Login: new(loginstate.Login), key: key, memory: memory, keys: conversation.NewKeysKeeper(memory),
 			wake: make(chan struct{}, 1), done: make(chan struct{}),
 			last: loginstate.Status{State: loginstate.Unknown},
 		}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
@@ -32,23 +34,37 @@ var (
 	ledgerKeeper = quota.NewKeeper(ledger)
 )
 
-// restoreTimeout bounds how long a start waits for what the keys have used before.
+// restoreTimeout bounds how long a start waits for what was stored before.
 const restoreTimeout = 3 * time.Second
 
-// keepBooks stores the usage in the storage of the app's configuration, and what keys have
-// used if a handler has a file of keys. No request is served before that was restored, if it
-// takes a moment. Without an instance id, which distinguishes the nodes that share the
-// storage, all is lost when Caddy exits.
+// keepBooks stores the usage in the storage of the app's configuration, what API keys have
+// used if a handler has a file of them, and the cache keys of conversations if they are kept.
+// No request is served before the latter two were restored, if it takes a moment. Without an
+// instance id, which distinguishes the nodes that share the storage, all is lost when Caddy
+// exits.
 func (a *App) keepBooks() {
 	id, err := caddy.InstanceID()
 	if err != nil {
 		a.logger.Error("usage is not stored: the id of this instance of Caddy cannot be read", "error", err)
 		return
 	}
-	a.releaseBooks = append(a.releaseBooks, bookKeeper.Hold(usage.Place(a.storage, id.String(), a.logger)))
+	node := id.String()
+	a.releaseBooks = append(a.releaseBooks, bookKeeper.Hold(usage.Place(a.storage, node, a.logger)))
+	awaited := make(map[*storedbook.Keeper]bool)
 	if a.hasKeyFile {
-		a.releaseBooks = append(a.releaseBooks, ledgerKeeper.Hold(ledger.Place(a.storage, id.String(), a.logger)))
-		ledgerKeeper.WaitRestored(restoreTimeout)
+		a.releaseBooks = append(a.releaseBooks, ledgerKeeper.Hold(ledger.Place(a.storage, node, a.logger)))
+		awaited[ledgerKeeper] = true
+	}
+	for _, m := range a.members {
+		keys := m.current().login.keys
+		if m.conversations.Max > 0 && !awaited[keys] { // the processes of a login share them
+			a.releaseBooks = append(a.releaseBooks, keys.Hold(conversation.KeysPlace(a.storage, node, m.storedAs(), a.logger)))
+			awaited[keys] = true
+		}
+	}
+	deadline := time.Now().Add(restoreTimeout)
+	for keeper := range awaited {
+		keeper.WaitRestored(time.Until(deadline))
 	}
 }
 

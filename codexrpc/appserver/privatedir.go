@@ -151,16 +151,31 @@ func (p *Process) removePrivateDir() {
 	}
 }
 
+// Forks reports whether [Process.WriteSession] can be used.
+func (p *Process) Forks() bool {
+	private, _ := p.forks()
+	return private != nil
+}
+
+// forks returns the private directory and the version of an app-server that can fork
+// threads; nil for another one.
+func (p *Process) forks() (private *privateDir, version string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !codexrpc.Forks(p.status.Version) {
+		return nil, ""
+	}
+	return p.private, p.status.Version
+}
+
 var errNoSession = errors.New("the app-server cannot fork threads here")
 
 // WriteSession writes a file with an empty session, which threads with its id as their
 // cache key can be forked from ([codexrpc.Conn.ForkThread]). The caller removes the file.
 // It fails for a remote app-server, and for a release that is not known to fork so.
 func (p *Process) WriteSession(id string) (path string, err error) {
-	p.mu.Lock()
-	private, version := p.private, p.status.Version
-	p.mu.Unlock()
-	if private == nil || !codexrpc.Forks(version) {
+	private, version := p.forks()
+	if private == nil {
 		return "", errNoSession
 	}
 	content, err := codexrpc.SessionFile(id, p.cfg.Client.Name, version)

@@ -19,6 +19,9 @@ type Memory struct {
 	byHash map[Hash]*list.Element
 	order  *list.List // of *memory, the one used least recently first
 	bytes  int
+
+	keyChanges uint64 // of the keys
+	cleared    bool   // what was stored before is not restored
 }
 
 // memory is what is remembered of an answer, or of a request.
@@ -46,11 +49,18 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	for _, item := range reasoning {
 		one.size += len(item.Item)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.remember(one)
 }
 
 // RememberKey keeps the cache key of the thread that answers the request of a chain.
 func (m *Memory) RememberKey(chain *Chain, key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.byHash[chain.state]; e == nil || e.Value.(*memory).key != key {
+		m.keyChanges++
+	}
 	m.remember(&memory{hash: chain.state, key: key, size: memorySize + len(key)})
 }
 
@@ -70,10 +80,8 @@ func (m *Memory) Key(chain *Chain) string {
 	return e.Value.(*memory).key
 }
 
-// remember adds an entry, in place of the one with the same hash.
+// remember adds an entry, in place of the one with the same hash. The lock is held.
 func (m *Memory) remember(one *memory) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.forget(one.hash)
 	if one.size > m.limit {
 		return
@@ -94,13 +102,15 @@ func (m *Memory) Forget(links []Link) {
 	}
 }
 
-// Clear drops all.
+// Clear drops all, also what a [Keys] has stored.
 func (m *Memory) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.byHash)
 	m.order.Init()
 	m.bytes = 0
+	m.keyChanges++
+	m.cleared = true
 }
 
 // forget drops an entry, if there is one. The lock is held.

@@ -94,7 +94,7 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 	c.thread, c.place, c.machine = kept.Thread.Thread, kept.Thread.Place, turn.New(c.options)
 	c.use(lease, lease.Login(c.place.Process), done)
 	c.kept.resumed, c.kept.parked, c.repeatable = true, kept.Parked, true
-	c.kept.rememberKey()
+	c.rememberKey()
 	return true
 }
 
@@ -124,9 +124,10 @@ func (k *keeping) earlierKey(plan *prompt.Plan) string {
 }
 
 // rememberKey remembers the key of the thread for the same request and for those that
-// follow it.
-func (k *keeping) rememberKey() {
-	if !k.forkable || k.in == nil {
+// follow it, if the app-server can fork threads.
+func (c *choice) rememberKey() {
+	k := &c.kept
+	if !k.forkable || k.in == nil || !c.place.Process.Forks() {
 		return
 	}
 	if chain := k.chain(); chain != nil {

@@ -102,7 +102,7 @@ func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
 	if err != nil {
 		return err
 	}
-	c.kept.rememberKey()
+	c.rememberKey()
 	return c.thread.StartTurn(ctx, plan.Turn)
 }
 

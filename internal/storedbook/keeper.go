@@ -1,5 +1,5 @@
-// Package storedbook stores what is counted in memory, so that it survives restarts, and
-// moves to another storage with the configuration.
+// Package storedbook stores what is counted or remembered in memory, so that it survives
+// restarts, and moves to another storage with the configuration.
 package storedbook
 
 import (

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -307,5 +309,58 @@ func TestForkCounts(t *testing.T) {
 	}
 	if _, text := admin.get("/metrics"); !strings.Contains(text, `how="forked"} 3`) {
 		t.Error("the metrics do not have the forks")
+	}
+}
+
+// TestForksOverRestarts checks that conversations without tools keep their cache keys when
+// Caddy is restarted, also after a kill once they are stored, and that the storage then has none of their text.
+func TestForksOverRestarts(t *testing.T) { overBoth(t, testForksOverRestarts) }
+
+func testForksOverRestarts(t *testing.T) {
+	s := newUnstarted(t)
+	r := s.runFile(s.caddyfile("api_key ann-key ann\napi_key bob-key bob"))
+	r.waitUp()
+	one := talk{system: long("PRIVATE instructions.")}
+	key := s.plainTalk(t, &one, "say: PRIVATE one", "say: two")
+	r.end()
+	r.start() // and it is killed, which does not lose what was stored
+	pids := codexes(r.cmd.Process.Pid)
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.cmd.Wait() // the error is that it was killed
+	waitFor(t, "codex to end", allGone(pids))
+	for _, change := range []struct {
+		name   string
+		change func()
+		forked bool
+	}{
+		{"regenerated", func() {}, true},
+		{"another user", func() { one.user = "bob" }, false},
+		{"continued", func() {
+			one.user = "ann"
+			one.messages = append(one.messages, chatMessage{"role": "assistant", "content": "two"}, chatMessage{"role": "user", "content": "say: three"})
+		}, true},
+	} {
+		r.start()
+		change.change()
+		s.sayIn(t, &one, true)
+		if got, _ := s.model.Last(); isFork(got) != change.forked || got.PromptCacheKey == key != change.forked {
+			t.Errorf("%s: a fork: %t, with the same key: %t", change.name, isFork(got), got.PromptCacheKey == key)
+		}
+		r.end()
+		log := r.log.String()
+		turn := log[max(0, strings.LastIndex(log, `"msg":"turn"`)):]
+		if strings.Contains(turn, `"thread":"forked"`) != change.forked {
+			t.Errorf("%s: the last turn in the log is %.500s", change.name, turn)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(r.dir, "caddy", "codex", "conversations", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	stored, err := os.ReadFile(files[0])
+	if err != nil || strings.Contains(string(stored), "PRIVATE") {
+		t.Errorf("stored: %q, %v", stored, err)
 	}
 }
