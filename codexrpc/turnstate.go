@@ -26,12 +26,11 @@ func (t *Thread) accept(e *Event) error {
 	if !t.mayBelong(e) {
 		return errUnrouted
 	}
-	fits := t.queue.push(e)
 	if e.Kind == EventTurnCompleted {
 		t.conn.completed.Store(true)
-		t.end(e.Status == StatusCompleted)
+		t.end(e.Status == StatusCompleted) // before the event can be taken: NextTurn may follow at once
 	}
-	if !fits {
+	if !t.queue.push(e) {
 		return ErrTooSlow
 	}
 	return nil
