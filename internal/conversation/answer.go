@@ -3,6 +3,7 @@ package conversation
 import (
 	"bytes"
 
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -33,7 +34,7 @@ func (a *Answer) Gap() {
 }
 
 // Text adds text. The same texts make the same answer however they are cut.
-func (a *Answer) Text(text string) { a.add(view(text)) }
+func (a *Answer) Text(text string) { a.add(jsontext.View(text)) }
 
 // add adds text, which it does not keep.
 func (a *Answer) add(text []byte) {

@@ -7,7 +7,8 @@ import (
 	"hash"
 	"strconv"
 	"strings"
-	"unsafe"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // Hash names a conversation up to some message.
@@ -20,16 +21,13 @@ type digest struct{ hash.Hash }
 func newDigest() digest { return digest{sha256.New()} }
 
 // field adds one field.
-func (d digest) field(text string) { d.bytes(view(text)) }
+func (d digest) field(text string) { d.bytes(jsontext.View(text)) }
 
 // bytes adds one field.
 func (d digest) bytes(text []byte) {
 	d.number(len(text))
 	_, _ = d.Write(text) // a hash takes everything
 }
-
-// view returns the bytes of a text without copying it. They must not be changed.
-func view(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
 
 // number adds a number.
 func (d digest) number(n int) {

@@ -206,9 +206,9 @@ func (r *reader) input(input []codexrpc.UserInput) {
 	for _, part := range input {
 		r.chain.Size += len(part.Text) + len(part.URL)
 		if part.Type == "image" {
-			addImage(d, view(part.URL), part.Detail)
+			addImage(d, jsontext.View(part.URL), part.Detail)
 		} else {
-			addText(d, view(part.Text))
+			addText(d, jsontext.View(part.Text))
 		}
 	}
 	r.chain.state = d.sum()

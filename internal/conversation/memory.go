@@ -10,8 +10,9 @@ import (
 )
 
 // Memory remembers, for threads that are made of a history, the reasoning of answers,
-// which clients do not send back, and the cache keys of the threads that answered. It holds a bounded number of bytes; what was used least
-// recently goes first. All methods are safe for concurrent use.
+// which clients do not send back, and the cache keys of the threads that answered. It holds
+// a bounded number of bytes; what was used least recently goes first. All methods are safe
+// for concurrent use.
 type Memory struct {
 	limit int
 

@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/loginstate"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
 // Health serves GET /healthz. It is 200 in any state of the app-servers.

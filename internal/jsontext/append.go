@@ -9,7 +9,7 @@ const hexDigits = "0123456789abcdef"
 // old JavaScript reads them as line breaks. < > and & are not, since nothing here ends
 // up in HTML.
 func AppendString[T text](dst []byte, s T) []byte {
-	b := view(s)
+	b := View(s)
 	dst = append(dst, '"')
 	for start, i := 0, 0; ; {
 		if i < len(b) && b[i] < utf8.RuneSelf {

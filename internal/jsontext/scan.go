@@ -53,7 +53,7 @@ func valueEnd[T text](s T, start int) int {
 // of the string.
 func stringEnd[T text](s T, start int) int {
 	for from := start + 1; ; {
-		n := bytes.IndexByte(view(s[from:]), '"')
+		n := bytes.IndexByte(View(s[from:]), '"')
 		if n < 0 {
 			return len(s)
 		}
@@ -139,8 +139,8 @@ func plainEnd(s []byte, start int) int {
 	return i
 }
 
-// view returns the bytes of a text, which must not be changed.
-func view[T text](s T) []byte {
+// View returns the bytes of a text without copying it. They must not be changed.
+func View[T text](s T) []byte {
 	switch s := any(s).(type) {
 	case string:
 		return unsafe.Slice(unsafe.StringData(s), len(s))

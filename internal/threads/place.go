@@ -29,9 +29,10 @@ type Place struct {
 	Instructions prompt.Placement
 }
 
-// Start starts the thread of a plan in the process's directory, with a catalogue of models if there is one for the model. Codex reads the catalogue for
-// each thread; a file that is gone or broken must not fail the turn. If key is not empty,
-// the thread is a fork with this cache key, unless that is not possible.
+// Start starts the thread of a plan in the process's directory, with a catalogue of models
+// if there is one for the model. Codex reads the catalogue for each thread; a file that is
+// gone or broken must not fail the turn. If key is not empty, the thread is a fork with this
+// cache key, unless that is not possible.
 func (at Place) Start(ctx context.Context, plan *prompt.Plan, key string, logger *slog.Logger) (*codexrpc.Thread, error) {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
