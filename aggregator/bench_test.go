@@ -6,7 +6,7 @@ import (
 )
 
 func BenchmarkFragments(b *testing.B) {
-	for _, shape := range []string{"typed", "responses", "chat"} {
+	for _, shape := range []string{"responses", "chat"} {
 		for _, n := range []int{manyFragments / 10, manyFragments} {
 			feed := feeds(n)[shape]
 			b.Run(shape+"/"+map[bool]string{true: "117000", false: "11700"}[n == manyFragments], func(b *testing.B) {

@@ -45,8 +45,6 @@ type call struct {
 	replaced bool // args was replaced since the last delta
 }
 
-func newCall() *call { return &call{ordinal: -1, sequence: noSequence} }
-
 // fits reports whether an event that has a name, or none, can be about the call.
 func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.name == name }
 

@@ -18,9 +18,6 @@ type callHead struct {
 	equal    int  // heads equal to the first one, while nothing shows what they are
 }
 
-// single notes a fragment without a head: the backend does not repeat heads.
-func (h *callHead) single() { h.equal = 0 }
-
 // newHead reports whether the text of a head is a fragment that is to be appended
 // to the call, and not a repetition.
 func (in *ingestion) newHead(s *choiceState, c *call, text jsontext.String) bool {

@@ -1,7 +1,5 @@
 package aggregator
 
-import "strings"
-
 // keyKind says by what a backend names a call.
 type keyKind uint8
 
@@ -67,22 +65,4 @@ func (s *choiceState) placed(slot int) *call {
 		return nil
 	}
 	return s.calls[place]
-}
-
-// bind makes a key name a call, instead of any other. The text is cloned: a view
-// would keep its whole event in memory. It reports false if there is no room.
-func (s *choiceState) bind(c *call, k key, limit int) bool {
-	known, exists := s.keys[k]
-	switch {
-	case known == c && exists:
-		return true
-	case exists:
-		// The key in the map keeps its own text.
-	case len(s.keys) >= limit:
-		return false
-	default:
-		k.text = strings.Clone(k.text)
-	}
-	s.keys[k] = c
-	return true
 }

@@ -23,10 +23,6 @@ type ingestion struct {
 	chat [1]chatCall // room for what nearly every chat delta holds: one entry
 }
 
-func (in *ingestion) result() Result {
-	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas}
-}
-
 // choice is Aggregator.choice with the refusals counted.
 func (in *ingestion) choice(index int) *choiceState {
 	in.calls = true
@@ -56,8 +52,8 @@ type update struct {
 	sequence int64 // noSequence: none
 }
 
-// newUpdate returns an empty update.
-func newUpdate() update { return update{output: -1, sequence: noSequence} }
+// noPlace is what an update has that says nothing of its item's place or of its number.
+var noPlace = update{output: -1, sequence: noSequence}
 
 // outcome is the result of an update.
 type outcome uint8
@@ -76,7 +72,14 @@ func (in *ingestion) apply(s *choiceState, c *call, u *update) {
 		c.name = strings.Clone(u.name)
 		outcome = changed
 	}
-	outcome = max(outcome, in.arguments(s, c, u))
+	switch u.from {
+	case sourceStream:
+		outcome = max(outcome, in.fragment(s, c, u))
+	case sourceParsed:
+		outcome = max(outcome, in.rendered(s, c, u))
+	case sourceMessage, sourceItem:
+		outcome = max(outcome, in.whole(s, c, u.text.String(), u.from))
+	}
 	c.sequence = max(c.sequence, u.sequence)
 	c.begun = c.begun || u.begun
 	if u.done && !c.done {
@@ -87,19 +90,6 @@ func (in *ingestion) apply(s *choiceState, c *call, u *update) {
 		in.agg.stats.Duplicates++
 	}
 	in.emit(s, c)
-}
-
-// arguments gives a call its arguments.
-func (in *ingestion) arguments(s *choiceState, c *call, u *update) outcome {
-	switch u.from {
-	case sourceStream:
-		return in.fragment(s, c, u)
-	case sourceParsed:
-		return in.rendered(s, c, u)
-	case sourceMessage, sourceItem:
-		return in.whole(s, c, u.text.String(), u.from)
-	}
-	return unchanged
 }
 
 // fragment appends the next part of the arguments. A part whose number was seen is a
@@ -183,23 +173,32 @@ func (in *ingestion) emit(s *choiceState, c *call) {
 	in.deltas = append(in.deltas, c.delta(s.index, first))
 }
 
-// create adds a call to a choice; nil if the choice is full.
-func (in *ingestion) create(s *choiceState) *call {
+// create adds a call to a choice, made from text or not; nil if the choice is full.
+func (in *ingestion) create(s *choiceState, textual bool) *call {
 	if s.created >= in.agg.cfg.maxCalls {
 		in.agg.stats.OverLimit++
 		return nil
 	}
-	c := newCall()
+	c := &call{ordinal: -1, sequence: noSequence, textual: textual}
 	s.created++
 	s.last = c
+	if !textual {
+		s.structured++
+	}
 	return c
 }
 
-// bind is choiceState.bind with the refusals counted.
+// bind makes a key name a call, instead of any other, if there is room. The text is cloned:
+// a view would keep its whole event in memory.
 func (in *ingestion) bind(s *choiceState, c *call, k key) {
-	if !s.bind(c, k, keysPerCall*in.agg.cfg.maxCalls) {
-		in.agg.stats.OverLimit++
+	if s.keys[k] == nil {
+		if len(s.keys) >= keysPerCall*in.agg.cfg.maxCalls {
+			in.agg.stats.OverLimit++
+			return
+		}
+		k.text = strings.Clone(k.text)
 	}
+	s.keys[k] = c // a key that is in the map keeps its own text
 }
 
 // bindCallID binds a call id to a call with a name. The first one becomes the BackendID

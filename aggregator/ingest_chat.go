@@ -6,41 +6,10 @@ import "github.com/caddy-codex/caddy-codex/internal/jsontext"
 // indexes of tool_calls. A message has at most one.
 const legacySlot = -1
 
-// chatBody is a chat delta or a chat message: raw values.
-type chatBody struct {
-	content, toolCalls, functionCall, text string
-}
-
-// take reads a member, if it is one of the body's.
-func (b *chatBody) take(key, value string) {
-	switch key {
-	case "content":
-		b.content = value
-	case "tool_calls":
-		b.toolCalls = value
-	case "function_call":
-		b.functionCall = value
-	case "text": // an agentMessage item of the app-server
-		b.text = value
-	}
-}
-
-// readChatBody reads an object.
-func readChatBody(object string) chatBody {
-	var b chatBody
-	for w := jsontext.Walk(object); w.Next(); {
-		b.take(w.Key, w.Value)
-	}
-	return b
-}
-
 // chatCall is an element of tool_calls, or function_call, read.
 type chatCall struct {
 	slot int // index, or place in the array, or legacySlot
-	id   string
-	name string
-	text jsontext.String
-	from source
+	update
 }
 
 // ownChoice is the index that a choice object names, else the caller's.
@@ -54,90 +23,62 @@ func (in *ingestion) ownChoice(choice int, index string) int {
 // chatChoices reads the choices of a chat.completion.chunk or a chat.completion.
 func (in *ingestion) chatChoices(choice int, id, choices string) {
 	for w := jsontext.Walk(choices); w.Next(); {
-		var index, delta, message string
-		for m := jsontext.Walk(w.Value); m.Next(); {
-			switch m.Key {
-			case "index":
-				index = m.Value
-			case "delta":
-				delta = m.Value
-			case "message":
-				message = m.Value
-			}
-		}
-		switch own := in.ownChoice(choice, index); {
-		case jsontext.IsObject(delta):
-			in.chatDelta(own, readChatBody(delta))
-		case jsontext.IsObject(message):
-			in.chatMessage(own, id, readChatBody(message))
+		m := readMembers(w.Value)
+		switch own := in.ownChoice(choice, m.index); {
+		case jsontext.IsObject(m.delta):
+			in.chatDelta(own, readMembers(m.delta))
+		case jsontext.IsObject(m.message):
+			in.chatMessage(own, id, readMembers(m.message))
 		}
 	}
 }
 
-// chatCalls reads the calls of a body. function_call beside tool_calls is the same
-// call again, in the older form, and not read.
-func (in *ingestion) chatCalls(b chatBody, from source) []chatCall {
+// chatCalls reads the calls of a delta or a message. function_call beside tool_calls is the
+// same call again, in the older form, and not read.
+func (in *ingestion) chatCalls(m members, from source) []chatCall {
 	calls := in.chat[:0]
-	for w := jsontext.Walk(b.toolCalls); w.Next(); {
+	for w := jsontext.Walk(m.toolCalls); w.Next(); {
 		if !jsontext.IsObject(w.Value) {
 			in.calls = true
 			in.agg.stats.Malformed++
 			continue
 		}
-		c := in.readToolCall(w.Value, from)
-		if c.slot < 0 {
+		entry := readMembers(w.Value)
+		c := in.readFunction(entry.function, from)
+		c.callID = in.identifier(entry.id)
+		if c.slot = int(in.number(entry.index)); c.slot < 0 {
 			c.slot = len(calls)
 		}
 		calls = append(calls, c)
 	}
-	if len(calls) == 0 && jsontext.IsObject(b.functionCall) {
-		c := chatCall{}
-		in.readFunction(&c, b.functionCall, from)
+	if len(calls) == 0 && jsontext.IsObject(m.functionCall) {
+		c := in.readFunction(m.functionCall, from)
 		c.slot = legacySlot
 		calls = append(calls, c)
 	}
 	return calls
 }
 
-// readToolCall reads an element of tool_calls.
-func (in *ingestion) readToolCall(object string, from source) chatCall {
-	c := chatCall{slot: -1}
-	for w := jsontext.Walk(object); w.Next(); {
-		switch w.Key {
-		case "index":
-			c.slot = int(in.number(w.Value))
-		case "id":
-			c.id = in.identifier(w.Value)
-		case "function":
-			in.readFunction(&c, w.Value, from)
-		}
-	}
-	return c
-}
-
 // readFunction reads the function of a tool call, or a function_call.
-func (in *ingestion) readFunction(c *chatCall, object string, from source) {
-	for w := jsontext.Walk(object); w.Next(); {
-		switch w.Key {
-		case "name":
-			c.name = in.identifier(w.Value)
-		case "arguments":
-			c.text, c.from = in.argumentText(w.Value, from)
-		}
-	}
+func (in *ingestion) readFunction(object string, from source) (c chatCall) {
+	m := readMembers(object)
+	c.update = noPlace
+	c.name = in.identifier(m.name)
+	c.text, c.from = in.argumentText(m.arguments, from)
+	return c
 }
 
 // chatDelta takes the calls of a delta. An entry with a name is the head of its
 // call, an entry without one the next fragment of the call at its index. Neither has
 // an identity; see callHead for what that means for a head that comes again.
-func (in *ingestion) chatDelta(choice int, b chatBody) {
-	for _, cc := range in.chatCalls(b, sourceStream) {
+func (in *ingestion) chatDelta(choice int, m members) {
+	for _, cc := range in.chatCalls(m, sourceStream) {
 		s := in.choice(choice)
 		if s == nil {
 			return
 		}
 		switch {
-		case in.echo(s, cc.id):
+		case in.echo(s, cc.callID):
 		case cc.name == "":
 			in.chatFragment(s, cc)
 		default:
@@ -150,37 +91,36 @@ func (in *ingestion) chatDelta(choice int, b chatBody) {
 func (in *ingestion) chatFragment(s *choiceState, cc chatCall) {
 	c := s.continued(cc)
 	if c == nil {
-		if cc.text.Size() == 0 && cc.id == "" {
+		if cc.text.Size() == 0 && cc.callID == "" {
 			in.agg.stats.Duplicates++
 			return
 		}
-		if c = in.create(s); c == nil {
+		if c = in.create(s, false); c == nil {
 			return
 		}
-		s.structured++
 		in.bind(s, c, key{kind: keySlot, place: cc.slot})
 	}
-	in.bindCallID(s, c, cc.id, "")
+	in.bindCallID(s, c, cc.callID, "")
 	if cc.text.Size() > 0 {
-		c.head.single()
+		c.head.equal = 0 // the backend does not repeat heads
 	}
-	in.apply(s, c, &update{text: cc.text, from: cc.from, output: -1, sequence: noSequence})
+	in.apply(s, c, &cc.update)
 }
 
 // continued finds the call of an entry without a name: by its id, by its index, by
 // the order of creation. Of calls that share an id the one at the index is meant.
 func (s *choiceState) continued(cc chatCall) *call {
 	slot := s.keys[key{kind: keySlot, place: cc.slot}]
-	if slot != nil && slot.backendID == cc.id {
+	if slot != nil && slot.backendID == cc.callID {
 		return slot
 	}
-	if c := s.byID(keyCallID, cc.id, ""); c != nil {
+	if c := s.byID(keyCallID, cc.callID, ""); c != nil {
 		return c
 	}
 	if slot == nil {
 		slot = s.placed(cc.slot)
 	}
-	if slot != nil && cc.id != "" && slot.backendID != "" {
+	if slot != nil && cc.callID != "" && slot.backendID != "" {
 		return nil // another call
 	}
 	return slot
@@ -192,11 +132,10 @@ func (in *ingestion) takeHead(s *choiceState, cc chatCall) {
 	if c == nil {
 		return
 	}
-	u := update{name: cc.name, text: cc.text, from: cc.from, output: -1, sequence: noSequence}
 	if cc.from == sourceStream && !in.newHead(s, c, cc.text) {
-		u.from = sourceNone
+		cc.from = sourceNone
 	}
-	in.apply(s, c, &u)
+	in.apply(s, c, &cc.update)
 }
 
 // headed finds the call of an entry with a name, or makes it, and binds its id and
@@ -204,26 +143,25 @@ func (in *ingestion) takeHead(s *choiceState, cc chatCall) {
 func (in *ingestion) headed(s *choiceState, cc chatCall) *call {
 	c := s.named(cc)
 	if c == nil {
-		if c = in.create(s); c == nil {
+		if c = in.create(s, false); c == nil {
 			return nil
 		}
-		s.structured++
 	}
-	if cc.id == "" {
+	if cc.callID == "" {
 		in.bind(s, c, key{kind: keyHead, text: cc.name, place: cc.slot})
 	}
 	in.bind(s, c, key{kind: keySlot, place: cc.slot})
-	in.bindCallID(s, c, cc.id, cc.name)
+	in.bindCallID(s, c, cc.callID, cc.name)
 	return c
 }
 
 // named finds the call of an entry with a name: by id; without one by place and
 // name; else the call at the place, if that still waits for the id or the name.
 func (s *choiceState) named(cc chatCall) *call {
-	if c := s.byID(keyCallID, cc.id, cc.name); c != nil {
+	if c := s.byID(keyCallID, cc.callID, cc.name); c != nil {
 		return c
 	}
-	if cc.id == "" {
+	if cc.callID == "" {
 		if c := s.keys[key{kind: keyHead, text: cc.name, place: cc.slot}]; c != nil {
 			return c
 		}
@@ -232,7 +170,7 @@ func (s *choiceState) named(cc chatCall) *call {
 	if c == nil || !c.fits(cc.name) {
 		c = s.placed(cc.slot)
 	}
-	if c == nil || !c.fits(cc.name) || cc.id != "" && c.backendID != "" {
+	if c == nil || !c.fits(cc.name) || cc.callID != "" && c.backendID != "" {
 		return nil
 	}
 	return c

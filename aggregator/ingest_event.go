@@ -6,55 +6,79 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// envelope is the outermost object of an event, with the members by which the shapes are
-// distinguished. All members except kind, method and id are raw JSON values.
-type envelope struct {
-	kind   string // "type": Responses events and items
-	method string // app-server messages
-	id     string // of a message or a completion
-
-	params, item, items, response string // containers of items
-	choices, delta, message       string // containers of chat deltas and messages
-	index                         string // of a chat choice
-	chat                          chatBody
-	event                         responsesEvent
+// members are the members that matter of the objects in all shapes, as raw JSON; "" for
+// those that are missing.
+type members struct {
+	kind, method, id, status, index, outputIndex, sequence string
+	callID, itemID, name, tool, arguments                  string // of calls
+	params, item, output, response                         string // containers of items
+	choices, delta, message                                string // containers of chat bodies
+	content, text, toolCalls, functionCall, function       string // of chat bodies
 }
 
-// readEnvelope reads an object in one pass. dispatch then decides which members matter.
-func (in *ingestion) readEnvelope(object string) envelope {
-	e := envelope{event: responsesEvent{output: -1, sequence: noSequence}}
+// readMembers reads an object in one pass.
+func readMembers(object string) (m members) {
 	for w := jsontext.Walk(object); w.Next(); {
-		switch w.Key {
-		case "type":
-			e.kind = in.tag(w.Value)
-		case "method":
-			e.method = in.tag(w.Value)
-		case "id":
-			e.id = in.looseID(w.Value)
-		case "params":
-			e.params = w.Value
-		case "item":
-			e.item = w.Value
-		case "output":
-			e.items = w.Value
-		case "response":
-			e.response = w.Value
-		case "choices":
-			e.choices = w.Value
-		case "delta":
-			e.delta = w.Value
-			e.event.delta = w.Value
-		case "message":
-			e.message = w.Value
-		case "index":
-			e.index = w.Value
-		case "role", "content", "tool_calls", "function_call", "text":
-			e.chat.take(w.Key, w.Value)
-		default:
-			e.event.take(in, w.Key, w.Value)
+		if place := m.place(w.Key); place != nil {
+			*place = w.Value
 		}
 	}
-	return e
+	return m
+}
+
+// place returns where the value of a member belongs, or nil.
+func (m *members) place(name string) *string {
+	switch name {
+	case "type":
+		return &m.kind
+	case "method":
+		return &m.method
+	case "id":
+		return &m.id
+	case "status":
+		return &m.status
+	case "index":
+		return &m.index
+	case "output_index":
+		return &m.outputIndex
+	case "sequence_number":
+		return &m.sequence
+	case "call_id", "callId":
+		return &m.callID
+	case "item_id":
+		return &m.itemID
+	case "name":
+		return &m.name
+	case "tool":
+		return &m.tool
+	case "arguments":
+		return &m.arguments
+	case "params":
+		return &m.params
+	case "item":
+		return &m.item
+	case "output":
+		return &m.output
+	case "response":
+		return &m.response
+	case "choices":
+		return &m.choices
+	case "delta":
+		return &m.delta
+	case "message":
+		return &m.message
+	case "content":
+		return &m.content
+	case "text":
+		return &m.text
+	case "tool_calls":
+		return &m.toolCalls
+	case "function_call":
+		return &m.functionCall
+	case "function":
+		return &m.function
+	}
+	return nil
 }
 
 // ingest reads one event and hands it to the reader of its shape.
@@ -67,40 +91,41 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 		return Result{}
 	}
 	refusedBefore := a.stats.Malformed
-	in.dispatch(choice, in.readEnvelope(text), text)
+	in.dispatch(choice, readMembers(text))
 	if !in.calls && a.stats.Malformed == refusedBefore {
 		a.stats.Unknown++
 	}
-	return in.result()
+	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas}
 }
 
 // dispatch distinguishes the shapes by members that only one of them has.
-func (in *ingestion) dispatch(choice int, e envelope, object string) {
+func (in *ingestion) dispatch(choice int, m members) {
+	kind := in.tag(m.kind)
 	switch {
-	case e.method != "":
-		in.notification(choice, e.method, e.params)
-	case strings.HasPrefix(e.kind, "response."):
-		in.responsesEvent(choice, &e)
-	case e.kind != "" && e.kind != itemMessage:
-		in.item(choice, object, itemSettled)
-	case jsontext.IsObject(e.item):
-		in.item(choice, e.item, itemSettled)
-	case e.choices != "":
-		in.chatChoices(choice, e.id, e.choices)
-	case jsontext.IsObject(e.delta):
-		in.chatDelta(in.ownChoice(choice, e.index), readChatBody(e.delta))
-	case jsontext.IsObject(e.message):
-		in.chatMessage(in.ownChoice(choice, e.index), e.id, readChatBody(e.message))
-	case e.event.toolCall():
-		in.toolCall(choice, &e.event)
-	case jsontext.IsObject(e.response):
-		in.responseObject(choice, e.response)
-	case e.items != "":
-		in.outputItems(choice, e.items)
+	case in.tag(m.method) != "":
+		in.notification(choice, in.tag(m.method), readMembers(m.params))
+	case strings.HasPrefix(kind, "response."):
+		in.responsesEvent(choice, kind, m)
+	case kind != "" && kind != itemMessage:
+		in.item(choice, m, itemSettled)
+	case jsontext.IsObject(m.item):
+		in.item(choice, readMembers(m.item), itemSettled)
+	case m.choices != "":
+		in.chatChoices(choice, in.looseID(m.id), m.choices)
+	case jsontext.IsObject(m.delta):
+		in.chatDelta(in.ownChoice(choice, m.index), readMembers(m.delta))
+	case jsontext.IsObject(m.message):
+		in.chatMessage(in.ownChoice(choice, m.index), in.looseID(m.id), readMembers(m.message))
+	case in.tag(m.callID) != "" && in.tag(m.tool) != "":
+		in.toolCall(choice, m)
+	case jsontext.IsObject(m.response):
+		in.outputItems(choice, readMembers(m.response).output)
+	case m.output != "":
+		in.outputItems(choice, m.output)
 	case in.opts.message:
-		in.chatMessage(choice, e.id, e.chat)
+		in.chatMessage(choice, in.looseID(m.id), m)
 	default:
-		in.chatDelta(choice, e.chat)
+		in.chatDelta(choice, m)
 	}
 }
 

@@ -19,53 +19,24 @@ const (
 	itemSettled                  // complete, unless its own status says otherwise
 )
 
-// item is what an item of any kind may hold.
-type item struct {
-	kind, id, status string
-	arguments        string // raw
-	chat             chatBody
-	update           update
-}
-
-// readItem reads an item of any kind.
-func (in *ingestion) readItem(object string) item {
-	it := item{update: newUpdate()}
-	for w := jsontext.Walk(object); w.Next(); {
-		switch w.Key {
-		case "type":
-			it.kind = in.tag(w.Value)
-		case "status":
-			it.status = in.tag(w.Value)
-		case "id":
-			it.id = in.looseID(w.Value)
-		case "call_id":
-			it.update.callID = in.identifier(w.Value)
-		case "name", "tool":
-			it.update.name = in.identifier(w.Value)
-		case "arguments":
-			it.arguments = w.Value
-		default:
-			it.chat.take(w.Key, w.Value)
-		}
-	}
-	return it
-}
-
 // item reads an item that is not part of a Responses event.
-func (in *ingestion) item(choice int, object string, phase itemPhase) {
-	in.takeItem(choice, in.readItem(object), phase)
+func (in *ingestion) item(choice int, m members, phase itemPhase) {
+	in.takeItem(choice, m, noPlace, phase)
 }
 
-// takeItem passes an item to the reader of its kind. Items of other kinds have no call.
-func (in *ingestion) takeItem(choice int, it item, phase itemPhase) {
-	switch it.kind {
+// takeItem passes an item, with what its event says of its place, to the reader of its
+// kind. Items of other kinds have no call.
+func (in *ingestion) takeItem(choice int, m members, u update, phase itemPhase) {
+	u.callID, u.name = in.identifier(m.callID), in.identifier(m.name)
+	switch in.tag(m.kind) {
 	case itemFunctionCall:
-		in.functionCall(choice, it, phase)
+		in.functionCall(choice, m, u, phase)
 	case itemDynamicToolCall:
-		in.dynamicToolCall(choice, it, phase)
+		u.name = in.identifier(m.tool)
+		in.dynamicToolCall(choice, m, u, phase)
 	case itemAgentMessage, itemMessage:
 		if in.opts.message {
-			in.chatMessage(choice, it.id, it.chat)
+			in.chatMessage(choice, in.looseID(m.id), m)
 		}
 	}
 }
@@ -73,17 +44,17 @@ func (in *ingestion) takeItem(choice int, it item, phase itemPhase) {
 // functionCall reads a Responses function_call: the model's own text of the
 // arguments. Arguments that an announced item has already are a fragment, which
 // only the announcement itself brings, not its repetition.
-func (in *ingestion) functionCall(choice int, it item, phase itemPhase) {
+func (in *ingestion) functionCall(choice int, m members, u update, phase itemPhase) {
 	in.calls = true
-	u := it.update
-	u.itemID = it.id
-	if phase == itemSettled && it.status != "in_progress" || it.status == "completed" {
-		u.text, u.from = in.argumentText(it.arguments, sourceItem)
+	u.itemID = in.looseID(m.id)
+	status := in.tag(m.status)
+	if phase == itemSettled && status != "in_progress" || status == "completed" {
+		u.text, u.from = in.argumentText(m.arguments, sourceItem)
 		u.done = true
 		in.takeUpdate(choice, &u)
 		return
 	}
-	u.text, u.from = in.argumentText(it.arguments, sourceStream)
+	u.text, u.from = in.argumentText(m.arguments, sourceStream)
 	if s := in.agg.choices[choice]; s != nil {
 		if c := s.find(&u); c != nil && (c.announced() || c.begun) {
 			u.text, u.from = jsontext.String{}, sourceNone

@@ -19,18 +19,18 @@ func SynthesizeCalls() MessageOption {
 
 // chatMessage takes a complete message: its calls, and the blocks of its text if
 // that is asked for.
-func (in *ingestion) chatMessage(choice int, id string, b chatBody) {
-	for _, cc := range in.chatCalls(b, sourceMessage) {
+func (in *ingestion) chatMessage(choice int, id string, m members) {
+	for _, cc := range in.chatCalls(m, sourceMessage) {
 		s := in.choice(choice)
 		if s == nil {
 			return
 		}
-		if !in.echo(s, cc.id) {
+		if !in.echo(s, cc.callID) {
 			in.completeCall(s, cc)
 		}
 	}
 	if in.opts.synthesize {
-		in.textCalls(choice, id, b.wholeText())
+		in.textCalls(choice, id, m.wholeText())
 	}
 }
 
@@ -42,12 +42,10 @@ func (in *ingestion) completeCall(s *choiceState, cc chatCall) {
 	} else if c = s.continued(cc); c == nil {
 		in.agg.stats.Malformed++
 	}
-	if c == nil {
-		return
+	if c != nil {
+		cc.done = true
+		in.apply(s, c, &cc.update)
 	}
-	in.apply(s, c, &update{
-		name: cc.name, text: cc.text, from: cc.from, done: true, output: -1, sequence: noSequence,
-	})
 }
 
 // textCalls makes calls of the blocks of a text.
@@ -67,34 +65,28 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 		k := key{kind: keyBlock, text: label, place: b.Start}
 		c := s.keys[k]
 		if c == nil {
-			if c = in.create(s); c == nil {
+			if c = in.create(s, true); c == nil {
 				return
 			}
-			c.textual = true
 			in.bind(s, c, k)
 		}
-		in.apply(s, c, &update{
-			name: b.Name, text: jsontext.Plain(b.Arguments), from: sourceMessage, done: true,
-			output: -1, sequence: noSequence,
-		})
+		in.apply(s, c, &update{name: b.Name, text: jsontext.Plain(b.Arguments), from: sourceMessage, done: true, sequence: noSequence})
 	}
 }
 
 // wholeText returns the text of a message: its content, if that is a string, or
 // the text of its parts, one behind the other.
-func (b chatBody) wholeText() string {
-	if text, ok := jsontext.AsString(b.text); ok {
+func (m members) wholeText() string {
+	if text, ok := jsontext.AsString(m.text); ok {
 		return text.String()
 	}
-	if text, ok := jsontext.AsString(b.content); ok {
+	if text, ok := jsontext.AsString(m.content); ok {
 		return text.String()
 	}
 	var out strings.Builder
-	for w := jsontext.Walk(b.content); w.Next(); {
-		for m := jsontext.Walk(w.Value); m.Next(); {
-			if text, ok := jsontext.AsString(m.Value); ok && m.Key == "text" {
-				out.WriteString(text.String())
-			}
+	for w := jsontext.Walk(m.content); w.Next(); {
+		if text, ok := jsontext.AsString(readMembers(w.Value).text); ok {
+			out.WriteString(text.String())
 		}
 	}
 	return out.String()

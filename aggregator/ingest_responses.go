@@ -14,69 +14,30 @@ const (
 	eventArgumentsDone  = "response.function_call_arguments.done"
 )
 
-// responsesEvent holds the members of a Responses event beside its type and item,
-// and those of the app-server's item/tool/call, which look alike.
-type responsesEvent struct {
-	itemID, callID, name, tool string
-	delta, arguments           string // raw
-	output                     int
-	sequence                   int64
-}
-
-// take reads a member, if it is one of the event's.
-func (e *responsesEvent) take(in *ingestion, key, value string) {
-	switch key {
-	case "item_id":
-		e.itemID = in.identifier(value)
-	case "call_id", "callId":
-		e.callID = in.identifier(value)
-	case "name":
-		e.name = in.identifier(value)
-	case "tool":
-		e.tool = in.identifier(value)
-	case "arguments":
-		e.arguments = value
-	case "output_index":
-		e.output = int(in.number(value))
-	case "sequence_number":
-		e.sequence = in.number(value)
-	}
-}
-
 // responsesEvent reads one event of a Responses stream.
-func (in *ingestion) responsesEvent(choice int, e *envelope) {
-	switch e.kind {
+func (in *ingestion) responsesEvent(choice int, kind string, m members) {
+	u := noPlace
+	u.output, u.sequence = int(in.number(m.outputIndex)), in.number(m.sequence)
+	switch kind {
 	case eventItemAdded:
-		in.outputItem(choice, e, itemBegun)
+		in.takeItem(choice, readMembers(m.item), u, itemBegun)
 	case eventItemDone:
-		in.outputItem(choice, e, itemSettled)
+		in.takeItem(choice, readMembers(m.item), u, itemSettled)
 	case eventArgumentsDelta:
-		in.argumentsEvent(choice, &e.event, e.event.delta, sourceStream)
+		in.argumentsEvent(choice, m, u, m.delta, sourceStream)
 	case eventArgumentsDone:
-		in.argumentsEvent(choice, &e.event, e.event.arguments, sourceMessage)
-	default:
-		if jsontext.IsObject(e.response) { // response.completed and its like hold all items
-			in.responseObject(choice, e.response)
-		}
+		in.argumentsEvent(choice, m, u, m.arguments, sourceMessage)
+	default: // response.completed and its like hold all items
+		in.outputItems(choice, readMembers(m.response).output)
 	}
-}
-
-// outputItem reads response.output_item.added and .done.
-func (in *ingestion) outputItem(choice int, e *envelope, phase itemPhase) {
-	it := in.readItem(e.item)
-	it.update.output = e.event.output
-	it.update.sequence = e.event.sequence
-	in.takeItem(choice, it, phase)
 }
 
 // argumentsEvent reads response.function_call_arguments.delta and .done. A
 // fragment for an item that nobody announced waits for its name.
-func (in *ingestion) argumentsEvent(choice int, e *responsesEvent, arguments string, from source) {
+func (in *ingestion) argumentsEvent(choice int, m members, u update, arguments string, from source) {
 	in.calls = true
-	u := update{
-		name: e.name, callID: e.callID, itemID: e.itemID, output: e.output, sequence: e.sequence,
-		done: from != sourceStream,
-	}
+	u.name, u.callID, u.itemID = in.identifier(m.name), in.identifier(m.callID), in.identifier(m.itemID)
+	u.done = from != sourceStream
 	u.text, u.from = in.argumentText(arguments, from)
 	if u.from == sourceParsed || !u.done && u.from == sourceNone {
 		in.agg.stats.Malformed++
@@ -85,19 +46,10 @@ func (in *ingestion) argumentsEvent(choice int, e *responsesEvent, arguments str
 	in.takeUpdate(choice, &u)
 }
 
-// responseObject reads a whole Response: its output items are complete.
-func (in *ingestion) responseObject(choice int, response string) {
-	for w := jsontext.Walk(response); w.Next(); {
-		if w.Key == "output" {
-			in.outputItems(choice, w.Value)
-		}
-	}
-}
-
 // outputItems reads an array of Responses items.
 func (in *ingestion) outputItems(choice int, items string) {
 	for w := jsontext.Walk(items); w.Next(); {
-		in.item(choice, w.Value, itemSettled)
+		in.item(choice, readMembers(w.Value), itemSettled)
 	}
 }
 
@@ -114,10 +66,9 @@ func (in *ingestion) takeUpdate(choice int, u *update) {
 			in.agg.stats.Malformed++
 			return
 		}
-		if c = in.create(s); c == nil {
+		if c = in.create(s, false); c == nil {
 			return
 		}
-		s.structured++
 	}
 	in.bindUpdate(s, c, u)
 	in.apply(s, c, u)

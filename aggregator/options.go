@@ -32,9 +32,15 @@ type config struct {
 }
 
 func newConfig(opts []Option) config {
-	c := config{maxCalls: DefaultMaxCalls, maxBytes: DefaultMaxArgumentBytes}
+	var c config
 	for _, opt := range opts {
 		opt(&c)
+	}
+	if c.maxCalls < 1 {
+		c.maxCalls = DefaultMaxCalls
+	}
+	if c.maxBytes < 1 {
+		c.maxBytes = DefaultMaxArgumentBytes
 	}
 	return c
 }
@@ -50,25 +56,15 @@ func WithIDSuffix(suffix string) Option {
 // their fragments and counted in Stats.OverLimit. Values below 1 mean the
 // default, DefaultMaxCalls.
 func WithMaxCalls(n int) Option {
-	return func(c *config) {
-		c.maxCalls = n
-		if n < 1 {
-			c.maxCalls = DefaultMaxCalls
-		}
-	}
+	return func(c *config) { c.maxCalls = n }
 }
 
-// WithMaxArgumentBytes limits the bytes of arguments that a choice holds, over
-// all its calls, written by the model or rendered by Codex. A call that meets the limit keeps the bytes that had room, gets
-// no more, and is marked Truncated. Values below 1 mean the default,
-// DefaultMaxArgumentBytes.
+// WithMaxArgumentBytes limits the bytes of arguments that a choice holds, over all its
+// calls, written by the model or rendered by Codex. A call that meets the limit keeps the
+// bytes that had room, gets no more, and is marked Truncated. Values below 1 mean the
+// default, DefaultMaxArgumentBytes.
 func WithMaxArgumentBytes(n int) Option {
-	return func(c *config) {
-		c.maxBytes = n
-		if n < 1 {
-			c.maxBytes = DefaultMaxArgumentBytes
-		}
-	}
+	return func(c *config) { c.maxBytes = n }
 }
 
 // CallID builds the id of a call: tool_<choice>_<ordinal>, and _<suffix> if there is

@@ -75,7 +75,10 @@ type NamedPattern struct {
 
 // check returns ErrPattern if the pattern cannot be used beside others.
 func (p NamedPattern) check(others []NamedPattern) error {
-	problem := ""
+	opener, problem := "", ""
+	if p.Pattern != nil {
+		opener = p.Pattern.Opener()
+	}
 	switch {
 	case p.Name == "":
 		problem = "it has no name"
@@ -83,26 +86,16 @@ func (p NamedPattern) check(others []NamedPattern) error {
 		problem = "the name is taken"
 	case p.Pattern == nil:
 		problem = "it is nil"
-	default:
-		problem = checkOpener(p.Pattern.Opener())
-	}
-	if problem != "" {
-		return fmt.Errorf("%w %q: %s", ErrPattern, p.Name, problem)
-	}
-	return nil
-}
-
-// checkOpener returns what is wrong with an opener; empty: nothing.
-func checkOpener(opener string) string {
-	switch {
 	case opener == "":
-		return "its opener is empty"
+		problem = "its opener is empty"
 	case len(opener) > MaxOpener:
-		return fmt.Sprintf("its opener is longer than %d bytes", MaxOpener)
+		problem = fmt.Sprintf("its opener is longer than %d bytes", MaxOpener)
 	case !utf8.ValidString(opener):
-		return "its opener is not UTF-8"
+		problem = "its opener is not UTF-8"
+	default:
+		return nil
 	}
-	return ""
+	return fmt.Errorf("%w %q: %s", ErrPattern, p.Name, problem)
 }
 
 // CheckPatterns returns an error that wraps ErrPattern if the patterns cannot be used
@@ -168,15 +161,15 @@ func extract(patterns []NamedPattern, text string) []Block {
 	segments := scanner.Finish(usetool.AbortUnclosed, scanner.Feed(text, nil))
 	var blocks []Block
 	for _, s := range segments {
-		if s.Kind == usetool.SegmentBlock {
-			start, name := int(s.Offset), s.Pattern
-			if name == "" {
-				name = UseToolPattern
-			}
-			blocks = append(blocks, Block{
-				Start: start, End: start + len(s.Text), Name: s.Name, Arguments: strings.Clone(s.Arguments), Pattern: name,
-			})
+		if s.Kind != usetool.SegmentBlock {
+			continue
 		}
+		start := int(s.Offset)
+		b := Block{Start: start, End: start + len(s.Text), Name: s.Name, Arguments: strings.Clone(s.Arguments), Pattern: s.Pattern}
+		if b.Pattern == "" {
+			b.Pattern = UseToolPattern
+		}
+		blocks = append(blocks, b)
 	}
 	return blocks
 }
