@@ -37,7 +37,6 @@ type App struct {
 	mu           sync.Mutex
 	members      map[string]*member // by their keys
 	picking      int                // requests that have not picked a process yet
-	over         bool               // the configuration was cleaned up
 	releaseBooks []func()
 }
 
@@ -55,10 +54,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.storage = ctx.Storage()
 	a.members = make(map[string]*member)
 	a.opened, a.closed = make(chan struct{}), make(chan struct{})
-	if err := a.followStart(ctx); err != nil {
+	events, err := ctx.App("events")
+	if err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
 	}
-	return nil
+	a.ctx, a.events = ctx, events.(*caddyevents.App)
+	return a.events.On("started", a)
 }
 
 // register returns the member of a process, of which there may be several with the same
@@ -118,10 +119,9 @@ func (a *App) Cleanup() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	startedApps.remove(a)
-	if !a.over && a.closed != nil {
+	if !a.isClosed() && a.closed != nil {
 		close(a.closed)
 	}
-	a.over = true
 	a.releaseUnused()
 	var stored sync.WaitGroup
 	for _, release := range a.releaseBooks {
@@ -134,7 +134,7 @@ func (a *App) Cleanup() error {
 // releaseUnused releases the processes once the configuration was cleaned up and no
 // request is about to pick one. The caller holds the lock.
 func (a *App) releaseUnused() {
-	if !a.over || a.picking > 0 {
+	if !a.isClosed() || a.picking > 0 {
 		return
 	}
 	for _, m := range a.members {
@@ -160,6 +160,14 @@ func (l *list[T]) remove(item T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.items = slices.DeleteFunc(l.items, func(other T) bool { return other == item })
+}
+
+// last returns the newest item, or the zero value.
+func (l *list[T]) last() (item T) {
+	if all := l.all(); len(all) > 0 {
+		item = all[len(all)-1]
+	}
+	return item
 }
 
 func (l *list[T]) all() []T {

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -72,9 +71,6 @@ type AppServer struct {
 	Conversations Conversations `json:"conversations,omitzero"`
 }
 
-// defaultCommand runs if no command is configured.
-var defaultCommand = []string{"codex", "app-server"}
-
 const (
 	defaultMaxMemory = 1 << 30
 	// maxProcesses is more than a machine can reasonably run.
@@ -101,10 +97,10 @@ func (a *AppServer) validate() error {
 	if err := completeOptions(a.options()); err != nil {
 		return err
 	}
-	if a.Processes > maxProcesses {
+	switch {
+	case a.Processes > maxProcesses:
 		return fmt.Errorf("processes: must be at most %d", maxProcesses)
-	}
-	if a.Weight > maxWeight {
+	case a.Weight > maxWeight:
 		return fmt.Errorf("weight: must be at most %d", maxWeight)
 	}
 	_, err := a.resolve(caddy.NewReplacer())
@@ -116,7 +112,10 @@ func (a *AppServer) validate() error {
 // command and in variables, braces that are not a placeholder stay: an argument may be JSON
 // or a TOML table.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
-	cfg = appserver.Config{StartTimeout: time.Duration(a.StartTimeout), Client: clientInfo()}
+	cfg = appserver.Config{
+		StartTimeout: time.Duration(a.StartTimeout),
+		Client:       codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()},
+	}
 	if a.Connect != "" {
 		return cfg, a.resolveRemote(&cfg, repl)
 	}
@@ -137,7 +136,7 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 		cfg.Command = append(cfg.Command, part)
 	}
 	if len(cfg.Command) == 0 {
-		cfg.Command = slices.Clone(defaultCommand)
+		cfg.Command = []string{"codex", "app-server"}
 	}
 	// A relative path is relative to Caddy's working directory, not to the app-server's. A bare
 	// name is looked up on the PATH.
@@ -162,11 +161,6 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 		cfg.Env[name] = repl.ReplaceKnown(value, "")
 	}
 	return cfg, nil
-}
-
-// clientInfo identifies this module to the app-server.
-func clientInfo() codexrpc.ClientInfo {
-	return codexrpc.ClientInfo{Name: "caddy-codex", Title: "caddy-codex", Version: version()}
 }
 
 // absoluteDir returns the absolute path of a directory with placeholders. Empty stays empty.
@@ -195,13 +189,12 @@ func processID(key string) string {
 
 // conflict returns an error if an option cannot be combined with connect, or needs it.
 func (a *AppServer) conflict() error {
-	if a.Connect == "" {
-		if a.Token != "" {
-			return errors.New("token is for connect")
-		}
+	switch {
+	case a.Connect == "" && a.Token != "":
+		return errors.New("token is for connect")
+	case a.Connect == "":
 		return nil
-	}
-	if len(a.Command) > 0 {
+	case len(a.Command) > 0:
 		return errors.New("either a command is run or connect is used, not both")
 	}
 	for name, set := range map[string]bool{
@@ -225,14 +218,13 @@ func (a *AppServer) resolveRemote(cfg *appserver.Config, repl *caddy.Replacer) (
 		return fmt.Errorf("connect: %w", err)
 	}
 	token, err := repl.ReplaceOrErr(a.Token, true, true)
-	if err != nil {
-		return errors.New("the token has a placeholder that is empty or unknown: is its variable or file set?")
-	}
 	cfg.Token = strings.TrimSpace(token)
-	if cfg.Token == "" && a.Token != "" {
+	switch {
+	case err != nil:
+		return errors.New("the token has a placeholder that is empty or unknown: is its variable or file set?")
+	case cfg.Token == "" && a.Token != "":
 		return errors.New("the token is empty")
-	}
-	if strings.ContainsFunc(cfg.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	case strings.ContainsFunc(cfg.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return errors.New("the token has a character that no header may have")
 	}
 	return nil
@@ -267,12 +259,7 @@ type Conversations struct {
 	Parked caddy.Duration `json:"parked,omitempty"`
 }
 
-// The defaults of [Conversations]. A kept thread takes about 1 MB of the app-server's
-// memory, a waiting one 1.5 MB, beside twice its history.
 const (
-	defaultKept   = 128
-	defaultIdle   = 10 * time.Minute
-	defaultParked = 30 * time.Minute
 	// maxKeptBytes is the most that the histories of the kept threads of one process may
 	// have together: twice that is a quarter of the default max_memory.
 	maxKeptBytes = 128 << 20
@@ -281,12 +268,13 @@ const (
 	maxReasoningBytes = 32 << 20
 )
 
-// options returns the options of a conversations block.
+// options returns the options of a conversations block. A kept thread takes
+// about 1 MB of the app-server's memory, a waiting one 1.5 MB, beside twice its history.
 func (c *Conversations) options() []option {
 	return []option{
-		number("max", &c.Max, 1, defaultKept),
-		duration("idle", &c.Idle, defaultIdle),
-		orOff(duration("parked", &c.Parked, defaultParked), &c.Parked),
+		number("max", &c.Max, 1, 128),
+		duration("idle", &c.Idle, 10*time.Minute),
+		orOff(duration("parked", &c.Parked, 30*time.Minute), &c.Parked),
 	}
 }
 
@@ -311,10 +299,7 @@ func (c *Conversations) limits(remote bool) conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}
 	}
-	limits := conversation.Limits{
-		Max: c.Max, MaxBytes: maxKeptBytes,
-		Idle: time.Duration(c.Idle), Parked: max(0, time.Duration(c.Parked)),
-	}
+	limits := conversation.Limits{Max: c.Max, MaxBytes: maxKeptBytes, Idle: time.Duration(c.Idle), Parked: max(0, time.Duration(c.Parked))}
 	if remote {
 		limits.Parked = 0
 	}

@@ -3,12 +3,9 @@ package caddymodule
 import (
 	"cmp"
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,14 +30,10 @@ type APIKey struct {
 	User string `json:"user,omitempty"`
 }
 
-// keyring is a set of hashed keys. Comparing hashes takes the same time for every
-// presented key.
-type keyring []hashedKey
-
-type hashedKey struct {
-	sum  [sha256.Size]byte
-	user any // a string, or an unnamedKey
-}
+// keyring has the users of keys, each a string or an [unnamedKey], by the hashes of the
+// keys. The time of a look-up says something about a hash at most, from which nobody can
+// make a key.
+type keyring map[apikeys.Hash]any
 
 // unnamedKey is the user of a key without a configured name. As the value of
 // {http.auth.user.id}, its type distinguishes it from a user who was given that name.
@@ -50,7 +43,7 @@ type unnamedKey string
 // nothing, usually because a variable is not set: the rest of the key would be easy to
 // guess. The errors do not contain a key.
 func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
-	var ring keyring
+	ring, ordinals := make(keyring, len(keys)), make(map[apikeys.Hash]int, len(keys))
 	for i, k := range keys {
 		key, err := repl.ReplaceOrErr(k.Key, true, true)
 		if err != nil {
@@ -68,33 +61,23 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 			// The holders of two keys must not share an account.
 			user = unnamedKey(fmt.Sprintf("key-%d", i+1))
 		}
-		sum := sha256.Sum256([]byte(key))
-		if first := slices.IndexFunc(ring, func(other hashedKey) bool { return other.sum == sum }); first >= 0 {
-			return nil, fmt.Errorf("api_key %d is the same as api_key %d: whose is it?", i+1, first+1)
+		hash := sha256.Sum256([]byte(key))
+		if first := ordinals[hash]; first > 0 {
+			return nil, fmt.Errorf("api_key %d is the same as api_key %d: whose is it?", i+1, first)
 		}
-		ring = append(ring, hashedKey{sum, user})
+		ring[hash], ordinals[hash] = user, i+1
 	}
 	return ring, nil
 }
 
 // allows reports whether a request presents one of the keys, or none is configured, and
-// sets the user. It compares with every key in constant time.
+// sets the user.
 func (ring keyring) allows(r *http.Request) bool {
-	if len(ring) == 0 {
-		return true
+	user, found := ring[sha256.Sum256([]byte(presentedKey(r)))]
+	if found {
+		replacerOf(r).Set(userVariable, user)
 	}
-	presented := sha256.Sum256([]byte(presentedKey(r)))
-	found := -1
-	for i := range ring {
-		if subtle.ConstantTimeCompare(presented[:], ring[i].sum[:]) == 1 {
-			found = i
-		}
-	}
-	if found < 0 {
-		return false
-	}
-	replacerOf(r).Set(userVariable, ring[found].user)
-	return true
+	return found || len(ring) == 0
 }
 
 // presentedKey returns the key that a request presents, empty if there is none: as a
@@ -147,26 +130,23 @@ func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 	if err != nil {
 		return "", errors.New("api_keys_file has a placeholder that is empty or unknown")
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", fmt.Errorf("api_keys_file: %w", err)
-	}
-	return path, nil
+	return caddy.FastAbs(path)
 }
 
 // authenticate checks the key that a request presents, if there are keys, and sets the
 // user.
 func (h *Handler) authenticate(r *http.Request) *apierror.Error {
-	if h.keyFile != nil {
-		k, apiErr := h.keyOf(r)
-		if k != nil {
-			replacerOf(r).Set(userVariable, k.User)
+	if h.keyFile == nil {
+		if !h.keys.allows(r) {
+			return apierror.Unauthorized()
 		}
-		return apiErr
+		return nil
 	}
-	if !h.keys.allows(r) {
-		return apierror.Unauthorized()
+	k, apiErr := h.keyOf(r)
+	if k != nil {
+		replacerOf(r).Set(userVariable, k.User)
 	}
-	return nil
+	return apiErr
 }
 
 // keyOf returns the key in the file that a request presents, or nil if it presents one of
@@ -184,17 +164,13 @@ func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return &k.Key, nil
 }
 
-// Of the log lines about wrong keys, the first wrongKeyLines within wrongKeyWindow are
-// written, and then every wrongKeyRest-th: whoever tries keys must not fill the disk.
-const (
-	wrongKeyWindow = time.Minute
-	wrongKeyLines  = 20
-	wrongKeyRest   = 1000
-)
+// wrongKeyLines is how many log lines about wrong keys are written within a minute.
+const wrongKeyLines = 20
 
-// sampled writes few of the lines of a logger.
+// sampled writes the first wrongKeyLines of a minute, and then every thousandth: whoever
+// tries keys must not fill the disk.
 func sampled(core zapcore.Core) zapcore.Core {
-	return zapcore.NewSamplerWithOptions(core, wrongKeyWindow, wrongKeyLines, wrongKeyRest)
+	return zapcore.NewSamplerWithOptions(core, time.Minute, wrongKeyLines, 1000)
 }
 
 // logWrongKey logs a request that was refused for its key, without the key.

@@ -116,7 +116,7 @@ func (h *Handler) options() []option {
 		{name: "cors", args: h.parseCORS},
 		texts("hosts", &h.Hosts),
 		oneOf("usage", &h.Usage, usageOwn, usageOwn, usageAll),
-		{name: "realm", word: h.readRealm},
+		h.realmOption(),
 		offByDefault("page", &h.Page),
 
 		{name: "model", args: h.parseModel, repeats: true, complete: h.checkModels},
@@ -206,11 +206,8 @@ func (h *Handler) parseAPIKey(d *caddyfile.Dispenser) error {
 	if len(args) < 1 || len(args) > 2 {
 		return d.Err("api_key takes a key and, if wanted, a user") // not ArgErr, which may show the key
 	}
-	key := APIKey{Key: args[0]}
-	if len(args) == 2 {
-		key.User = args[1]
-	}
-	h.APIKeys = append(h.APIKeys, key)
+	args = append(args, "")
+	h.APIKeys = append(h.APIKeys, APIKey{Key: args[0], User: args[1]})
 	return nil
 }
 

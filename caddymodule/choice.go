@@ -124,12 +124,16 @@ func (c *chooser) compare(members []candidate, i, j int) int {
 func (c *chooser) rank(m *candidate) int {
 	switch {
 	case c.Policy == policyFillFirst:
-		return (m.server - c.filling + c.servers) % c.servers
+		return c.distance(m.server)
 	case c.Policy == policyReserve && m.server >= c.servers-c.Reserve:
 		return 1
 	}
 	return 0
 }
+
+// distance returns how many app_servers are tried before one, beginning with the one that
+// is filled.
+func (c *chooser) distance(server int) int { return (server - c.filling + c.servers) % c.servers }
 
 // fill goes on to the next app_server if the one that is filled cannot take more: the login
 // of each of its processes rests. A process that is only being started keeps its place,
@@ -139,15 +143,11 @@ func (c *chooser) fill(members []candidate) {
 		return
 	}
 	next := c.filling
-	for i := range members {
-		m := &members[i]
+	for _, m := range members {
 		switch {
 		case m.server == c.filling && (m.state < isResting || m.state == isAvoided):
 			return
-		case m.state >= isResting:
-			continue
-		}
-		if next == c.filling || c.rank(m) < (next-c.filling+c.servers)%c.servers {
+		case m.state < isResting && (next == c.filling || c.distance(m.server) < c.distance(next)):
 			next = m.server
 		}
 	}

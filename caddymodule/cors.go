@@ -17,35 +17,17 @@ import (
 // anyOrigin allows the pages of every origin.
 const anyOrigin = "*"
 
-const (
-	// preflightAge is how long browsers may cache the answer to a preflight, in
-	// seconds. Browsers limit it to between two hours and a day.
-	preflightAge = "7200"
-	// corsMethods are the methods of the API.
-	corsMethods = "GET, HEAD, POST, DELETE, OPTIONS"
-	// maxRequestedHeaders bounds the list of headers that a preflight may request.
-	maxRequestedHeaders = 4 << 10
-)
+// maxRequestedHeaders bounds the list of headers that a preflight may request, in bytes.
+const maxRequestedHeaders = 4 << 10
 
 // exposedHeaders are the headers of answers that pages may read, besides those that
 // browsers always expose.
 var exposedHeaders = strings.Join([]string{
-	requestIDHeader,
-	"X-Proxy-Output-Mode",
-	"X-Codex-Stop-After-Tools-Mode",
-	"X-Codex-Tool-Call-Count",
-	"X-Codex-Tool-Call-Truncated",
-	"X-Codex-Ignored-Params",
-	"X-Codex-Key-Budget",
-	"Retry-After",
-	"Retry-After-Ms",
-	"X-Should-Retry",
-	"X-RateLimit-Limit-Requests",
-	"X-RateLimit-Limit-Tokens",
-	"X-RateLimit-Remaining-Requests",
-	"X-RateLimit-Remaining-Tokens",
-	"X-RateLimit-Reset-Requests",
-	"X-RateLimit-Reset-Tokens",
+	requestIDHeader, "X-Proxy-Output-Mode", "X-Codex-Stop-After-Tools-Mode", "X-Codex-Tool-Call-Count",
+	"X-Codex-Tool-Call-Truncated", "X-Codex-Ignored-Params", "X-Codex-Key-Budget",
+	"Retry-After", "Retry-After-Ms", "X-Should-Retry",
+	"X-RateLimit-Limit-Requests", "X-RateLimit-Limit-Tokens", "X-RateLimit-Remaining-Requests",
+	"X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Requests", "X-RateLimit-Reset-Tokens",
 }, ", ")
 
 // headerNames matches the list of header names in a preflight.
@@ -145,7 +127,7 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 func answerPreflight(answer, asked http.Header) {
 	answer.Add("Vary", "Access-Control-Request-Headers")
 	answer.Add("Vary", "Access-Control-Request-Private-Network")
-	answer.Set("Access-Control-Allow-Methods", corsMethods)
+	answer.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS")
 	wanted := strings.Join(asked.Values("Access-Control-Request-Headers"), ",")
 	if wanted != "" && len(wanted) <= maxRequestedHeaders && headerNames.MatchString(wanted) {
 		answer.Set("Access-Control-Allow-Headers", wanted)
@@ -153,7 +135,7 @@ func answerPreflight(answer, asked http.Header) {
 	if asked.Get("Access-Control-Request-Private-Network") == "true" {
 		answer.Set("Access-Control-Allow-Private-Network", "true")
 	}
-	answer.Set("Access-Control-Max-Age", preflightAge)
+	answer.Set("Access-Control-Max-Age", "7200") // browsers use two hours to a day at most
 }
 
 // allows reports whether pages of an origin may use the API.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
@@ -19,8 +18,8 @@ const (
 )
 
 const (
-	// maxChanges bounds the changes of a process's state that wait for their events.
-	maxChanges = 64
+	// maxEvents bounds the events of a process that wait to be emitted.
+	maxEvents = 64
 	// lastEvents bounds the wait for the last events of a process.
 	lastEvents = 5 * time.Second
 )
@@ -31,26 +30,22 @@ type event struct {
 	data map[string]any
 }
 
-// change is a change of the state of the process, or an event of its login.
-type change struct {
-	status appserver.Status
-	event  *event // nil: status counts
-}
-
-// observe takes a change of state without waiting.
+// observe takes a change of state without waiting. It is called for one change at a time.
 func (p *process) observe(s appserver.Status) {
 	p.conversations.Follow(p.Serving())
 	p.login.observe(s)
-	p.post(change{status: s})
+	if e := p.tracker.enter(s); e != nil {
+		p.post(*e)
+	}
 }
 
-// post takes a change without waiting. If too many changes wait, because a handler of
-// events is slow, the change is lost.
-func (p *process) post(c change) {
+// post takes an event without waiting. If too many wait, because a handler of events is
+// slow, the event is lost.
+func (p *process) post(e event) {
 	p.posting.Lock()
 	defer p.posting.Unlock()
 	select {
-	case p.changes <- c:
+	case p.events <- e:
 	default: // also if there is no channel
 	}
 }
@@ -58,34 +53,37 @@ func (p *process) post(c change) {
 // endEvents waits for the events of a process that has stopped.
 func (p *process) endEvents() {
 	p.posting.Lock()
-	close(p.changes)
-	p.changes = nil
+	close(p.events)
+	p.events = nil
 	p.posting.Unlock()
-	timer := time.NewTimer(lastEvents)
-	defer timer.Stop()
 	select {
 	case <-p.done:
-	case <-timer.C: // a handler of events has not returned
+	case <-time.After(lastEvents): // a handler of events has not returned
 	}
 }
 
-// emitEvents emits the events of the changes, in their order.
-func (p *process) emitEvents(changes <-chan change) {
+// emitEvents emits events in their order.
+func (p *process) emitEvents(events <-chan event) {
 	defer close(p.done)
-	var tracker stateTracker
-	for c := range changes {
-		e := c.event
-		if e == nil {
-			e = tracker.enter(c.status)
-		}
-		if e == nil {
-			continue
-		}
+	for e := range events {
 		if e.name == eventReady {
 			p.learnModels()
 		}
 		e.data["app_server"] = p.id
-		emit(p.emitter, *e)
+		p.emit(e)
+	}
+}
+
+// emit emits e to the events app of the process's current configuration. It waits for a
+// configuration that is about to start.
+func (p *process) emit(e event) {
+	for app := p.emitter(); app != nil; app = p.emitter() { // nil: Caddy is exiting
+		select {
+		case <-app.opened:
+			app.events.Emit(app.ctx, e.name, e.data)
+			return
+		case <-app.closed: // it failed to start; another one may hold the process
+		}
 	}
 }
 
@@ -108,13 +106,9 @@ func (t *stateTracker) enter(s appserver.Status) *event {
 	startsAtOnce := s.State == appserver.StateStarting && last.State == appserver.StateStopping
 	switch {
 	case s.State == appserver.StateReady && (last.State != appserver.StateReady || s.Replacements != last.Replacements):
-		return &event{eventReady, map[string]any{
-			"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "replacements": s.Replacements,
-		}}
+		return &event{eventReady, map[string]any{"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "replacements": s.Replacements}}
 	case s.State == appserver.StateUnresponsive && last.State != appserver.StateUnresponsive:
-		return &event{eventUnresponsive, map[string]any{
-			"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "reason": s.Reason,
-		}}
+		return &event{eventUnresponsive, map[string]any{"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "reason": s.Reason}}
 	case over(s.State) && !over(last.State), startsAtOnce:
 		return &event{eventExited, map[string]any{
 			"pid": pid, "version": s.Version, "restarts": last.Restarts, "reason": s.Reason,
@@ -127,27 +121,8 @@ func (t *stateTracker) enter(s appserver.Status) *event {
 // startedApps are the apps of the running configurations, the newest last.
 var startedApps list[*App]
 
-// newestApp returns the app of the newest running configuration, or nil.
-func newestApp() *App {
-	if all := startedApps.all(); len(all) > 0 {
-		return all[len(all)-1]
-	}
-	return nil
-}
-
-// followStart loads Caddy's app for events, which tells the app of the start of its
-// configuration. No event may be emitted before all apps have started, since they may still
-// subscribe.
-func (a *App) followStart(ctx caddy.Context) error {
-	loaded, err := ctx.App("events")
-	if err != nil {
-		return err
-	}
-	a.ctx, a.events = ctx, loaded.(*caddyevents.App)
-	return a.events.On("started", a)
-}
-
-// Handle handles Caddy's event that the configuration has started.
+// Handle handles Caddy's event that the configuration has started. No event may be emitted
+// before all apps have started, since they may still subscribe.
 func (a *App) Handle(context.Context, caddy.Event) error {
 	a.open.Do(func() {
 		startedApps.add(a)
@@ -163,22 +138,5 @@ func (a *App) isClosed() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// emit emits e to the events app of the process's current configuration. It waits for a
-// configuration that is about to start.
-func emit(current func() *App, e event) {
-	for {
-		app := current()
-		if app == nil {
-			return // Caddy is exiting
-		}
-		select {
-		case <-app.opened:
-			app.events.Emit(app.ctx, e.name, e.data)
-			return
-		case <-app.closed: // it failed to start; another one may hold the process
-		}
 	}
 }

@@ -56,14 +56,13 @@ type login struct {
 func acquireLogin(key string) *login {
 	// LoadOrNew fails only if the constructor does.
 	value, _, _ := logins.LoadOrNew(key, func() (caddy.Destructor, error) {
+		ctx, cancel := context.WithCancel(context.Background())
 		memory := conversation.NewMemory(maxReasoningBytes)
 		l := &login{
 			Login: new(loginstate.Login), key: key, memory: memory, keys: conversation.NewKeysKeeper(memory),
-			wake: make(chan struct{}, 1), done: make(chan struct{}),
+			wake: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{}),
 			last: loginstate.Status{State: loginstate.Unknown},
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		l.cancel = cancel
 		l.OnChange(l.look)
 		go l.watch(ctx)
 		return l, nil
@@ -102,7 +101,13 @@ func (l *login) watch(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if all := l.processes(); len(all) > 0 { // else its first process is being made
-			l.check(ctx, all)
+			l.report(all)
+			switch l.last.State {
+			case loginstate.SignedOut:
+				l.readAgain(all)
+			case loginstate.Spent:
+				l.askLimits(ctx, all)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -110,16 +115,6 @@ func (l *login) watch(ctx context.Context) {
 		case <-ticker.C:
 		case <-l.wake:
 		}
-	}
-}
-
-func (l *login) check(ctx context.Context, all []*process) {
-	l.report(all)
-	switch l.last.State {
-	case loginstate.SignedOut:
-		l.readAgain(all)
-	case loginstate.Spent:
-		l.askLimits(ctx, all)
 	}
 }
 
@@ -148,15 +143,13 @@ func (l *login) report(all []*process) {
 			l.refused[p] = p.LoginFiles()
 		}
 	}
-	first := all[0]
-	resets := ""
+	first, reason, resets := all[0], loginReason(now), ""
 	if !now.ResetsAt.IsZero() {
 		resets = now.ResetsAt.UTC().Format(time.RFC3339)
 	}
-	reason := loginReason(now)
-	first.post(change{event: &event{eventLogin, map[string]any{
+	first.post(event{eventLogin, map[string]any{
 		"state": string(now.State), "before": string(before.State), "reason": reason, "resets_at": resets,
-	}}})
+	}})
 	level, attrs := slog.LevelInfo, []any{"app_server", first.id, "state", now.State, "before", before.State}
 	switch now.State {
 	case loginstate.Spent:
@@ -254,8 +247,7 @@ func (p *process) rateLimits(ctx context.Context) *codexrpc.RateLimits {
 	if err != nil {
 		return nil
 	}
-	limits, err := conn.RateLimits(ctx)
-	if err == nil {
+	if limits, err := conn.RateLimits(ctx); err == nil {
 		p.limits = &limits
 	}
 	// An error is cached, too: a login by API key has no plan. So is a timeout, or else

@@ -109,32 +109,23 @@ func registerMetrics(ctx caddy.Context) error {
 	return err
 }
 
-const (
-	// maxModelLabels bounds the models that have a label of their own.
-	maxModelLabels = 50
-	// otherModel is the label of all other models.
-	otherModel = "other"
-)
-
-// modelLabels are the models that have a label: those that Codex lists and the
+// modelLabels are the models that have a label of their own: those that Codex lists and the
 // configured aliases, not a name that a client made up.
-var modelLabels = labels{limit: maxModelLabels}
+var modelLabels = labels{limit: 50}
+
+// otherModel is the label of all other models.
+const otherModel = "other"
 
 // learnModels gives the models that Codex lists their labels in the metrics. If it fails,
 // they count as "other".
 func (p *process) learnModels() {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
-	conn, err := p.Conn(ctx)
-	if err != nil {
-		return
-	}
-	models, err := conn.Models(ctx)
-	if err != nil {
-		return
-	}
-	for _, model := range models {
-		modelLabels.add(model.ID)
+	if conn, err := p.Conn(ctx); err == nil {
+		models, _ := conn.Models(ctx)
+		for _, model := range models {
+			modelLabels.add(model.ID)
+		}
 	}
 }
 
@@ -165,10 +156,10 @@ func (l *labels) add(values ...string) {
 func (l *labels) of(value string) string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if l.known[value] {
-		return value
+	if !l.known[value] {
+		return otherModel
 	}
-	return otherModel
+	return value
 }
 
 // states are the states of a process in the pool.

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -24,17 +23,15 @@ type observer struct {
 
 // AnswerBegan counts an answer as active until the returned function is called.
 func (observer) AnswerBegan(stream bool) func() {
-	gauges := []prometheus.Gauge{metrics.answers}
+	streams := 0.0
 	if stream {
-		gauges = append(gauges, metrics.streams)
+		streams = 1
 	}
-	for _, g := range gauges {
-		g.Inc()
-	}
+	metrics.answers.Inc()
+	metrics.streams.Add(streams)
 	return func() {
-		for _, g := range gauges {
-			g.Dec()
-		}
+		metrics.answers.Dec()
+		metrics.streams.Sub(streams)
 	}
 }
 
@@ -136,9 +133,6 @@ func logged(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
 }
 
-// turnFields is at least as many as the log has of a turn without tool calls.
-const turnFields = 24
-
 // logTurn logs a turn in one line, without any text of the conversation and without
 // keys.
 func logTurn(log *zap.Logger, r gateway.Record) {
@@ -146,7 +140,7 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 	if entry == nil {
 		return
 	}
-	fields := append(make([]zap.Field, 0, turnFields),
+	fields := append(make([]zap.Field, 0, 24), // enough for a turn without tool calls
 		zap.String("request_id", r.RequestID),
 		zap.String("user", r.User),
 		zap.String("route", string(r.Route)),

@@ -118,20 +118,16 @@ func quantity[T int | int64 | caddy.Duration](name string, field *T, least, byDe
 			return nil
 		},
 		complete: func() error {
-			switch {
-			case *field == 0:
-				*field = byDefault
-			case *field < 0 && least > 0:
+			switch *field = cmp.Or(*field, byDefault); {
+			case *field >= 0:
+				return nil
+			case least > 0:
 				return errors.New("must be positive")
-			case *field < 0:
-				return errNegative
 			}
-			return nil
+			return errors.New("must not be negative")
 		},
 	}
 }
-
-var errNegative = errors.New("must not be negative")
 
 // number is an option with a whole number, which is at least 0 or 1.
 func number(name string, field *int, least, byDefault int) option {
@@ -168,11 +164,11 @@ func parseDuration(arg string) (caddy.Duration, error) {
 func orOff[T int64 | caddy.Duration](o option, field *T) option {
 	word, complete := o.word, o.complete
 	o.word = func(arg string) error {
-		if arg == "off" {
-			*field = -1
-			return nil
+		if arg != "off" {
+			return word(arg)
 		}
-		return word(arg)
+		*field = -1
+		return nil
 	}
 	o.complete = func() error {
 		if *field < 0 {
@@ -183,9 +179,9 @@ func orOff[T int64 | caddy.Duration](o option, field *T) option {
 	return o
 }
 
-// orZero returns an option for which 0 is a value: with is the option, and field nil if
-// there is none.
-func orZero[T int | caddy.Duration](field **T, byDefault T, with func(value *T) option) option {
+// orZero returns the option that with makes of a field that is nil if it is not set: its
+// default is not the zero value, which is a value, too.
+func orZero[T any](field **T, byDefault T, with func(value *T) option) option {
 	value := new(T)
 	o := with(value)
 	word := o.word
@@ -197,8 +193,8 @@ func orZero[T int | caddy.Duration](field **T, byDefault T, with func(value *T) 
 		if *field == nil {
 			*field = new(byDefault)
 		}
-		if **field < 0 {
-			return errNegative
+		if complete := with(*field).complete; complete != nil {
+			return complete()
 		}
 		return nil
 	}
@@ -261,29 +257,13 @@ func isOneOf[T ~string](word T, allowed []T) error {
 
 // offByDefault is an option that is on or off.
 func offByDefault(name string, field *bool) option {
-	var word string
-	o := oneOf(name, &word, "", "on", "off")
 	return option{name: name, word: func(arg string) error {
 		*field = arg == "on"
-		return o.word(arg)
+		return isOneOf(arg, []string{"on", "off"})
 	}}
 }
 
 // onByDefault is an option that is on or off.
 func onByDefault(name string, field **bool) option {
-	var on bool
-	o := offByDefault(name, &on)
-	return option{
-		name: name,
-		word: func(arg string) error {
-			*field = &on
-			return o.word(arg)
-		},
-		complete: func() error {
-			if *field == nil {
-				*field = new(true)
-			}
-			return nil
-		},
-	}
+	return orZero(field, true, func(on *bool) option { return offByDefault(name, on) })
 }

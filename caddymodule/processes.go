@@ -69,8 +69,9 @@ type process struct {
 	holders []*member // configurations; the process logs to the last one's log
 	held    bool      // there was a holder
 
-	posting sync.Mutex    // of changes
-	changes chan change   // nil before the start and after the end
+	tracker stateTracker
+	posting sync.Mutex    // guards events
+	events  chan event    // nil before the start and after the end
 	done    chan struct{} // closed after the last event
 
 	asking chan struct{} // a semaphore: one goroutine asks for limits, the others wait for its answer
@@ -90,10 +91,9 @@ func newProcess(m *member) *process {
 
 // start starts the process, and what follows it.
 func (p *process) start() {
-	changes := make(chan change, maxChanges)
-	p.changes = changes
+	p.events = make(chan event, maxEvents)
 	p.SetObserver(p.observe)
-	go p.emitEvents(changes)
+	go p.emitEvents(p.events)
 	p.Start()
 }
 
@@ -116,7 +116,7 @@ func (p *process) emitter() *App {
 	if !p.held && !p.creator.app.isClosed() {
 		return p.creator.app // it is about to hold the process
 	}
-	return newestApp()
+	return startedApps.last() // nil: Caddy is exiting
 }
 
 // hold adds a configuration to the holders. The process may be older than the

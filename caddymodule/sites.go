@@ -66,7 +66,11 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 func (h *hosts) find(handler *Handler, r *http.Request) *caddyhttp.Server {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil {
-		h.once.Do(func() { h.sites = siteHosts(server, handler) })
+		h.once.Do(func() {
+			s := &siteSearch{server: server, handler: handler, invoked: make(map[string]bool)}
+			s.search(server.Routes, server.Errors)
+			h.sites = s.found
+		})
 	}
 	return server
 }
@@ -79,13 +83,6 @@ func hostName(host string) string {
 		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
 	return strings.ToLower(strings.TrimSuffix(name, "."))
-}
-
-// siteHosts returns the host matchers of the routes of a server that lead to a handler.
-func siteHosts(server *caddyhttp.Server, handler *Handler) []*caddyhttp.MatchHost {
-	s := &siteSearch{server: server, handler: handler, invoked: make(map[string]bool)}
-	s.search(server.Routes, server.Errors)
-	return s.found
 }
 
 // siteSearch searches the routes of a server for a handler.
@@ -157,10 +154,11 @@ func (h *Handler) accountOf(r *http.Request) string {
 	return usage.UserName(user + "@" + realm)
 }
 
-// readRealm reads the name of the realm.
-func (h *Handler) readRealm(arg string) error {
-	h.Realm = arg
-	return checkRealm(arg)
+// realmOption is the option realm <name>.
+func (h *Handler) realmOption() option {
+	o := text("realm", &h.Realm)
+	o.check = func() error { return checkRealm(h.Realm) }
+	return o
 }
 
 // checkRealm refuses names with which two users could get the same account, and names that

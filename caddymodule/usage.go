@@ -110,9 +110,9 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string)
 func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	if h.Usage == usageAll {
 		writeJSON(w, book.AllRaw())
-		return
+	} else {
+		writeJSON(w, book.Raw(h.accountOf(r)))
 	}
-	writeJSON(w, book.Raw(h.accountOf(r)))
 }
 
 // rateLimits are the limits of a login's plan, as Codex reports them.
@@ -238,15 +238,12 @@ func callerOf(r *http.Request) string {
 const maxKeyLabels = 200
 
 var (
-	keyLimitReading     = readKey("codex_key_limit", "Limit of an API key.")
-	keyUsedReading      = readKey("codex_key_used", "What is used of the limit in its window.")
-	keyExhaustedReading = readKey("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.")
-)
+	keyLabels = []string{"key", "user", "unit", "window"}
 
-// readKey returns a reading of a limit of a key.
-func readKey(name, help string) reading {
-	return read(name, help, "key", "user", "unit", "window")
-}
+	keyLimitReading     = read("codex_key_limit", "Limit of an API key.", keyLabels...)
+	keyUsedReading      = read("codex_key_used", "What is used of the limit in its window.", keyLabels...)
+	keyExhaustedReading = read("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.", keyLabels...)
+)
 
 // limitedKeys returns the keys with limits of all configurations in use, each id once, as
 // many as metrics may have.

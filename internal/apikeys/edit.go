@@ -26,13 +26,13 @@ type Option []string
 func Add(path, id string, options []Option) (key string, err error) {
 	key = keyPrefix + rand.Text() // 130 random bits
 	sum := sha256.Sum256([]byte(key))
-	options = append([]Option{{"hash", hashPrefix + hex.EncodeToString(sum[:])}}, options...)
-	for _, o := range options {
-		if i := slices.IndexFunc(o, func(arg string) bool { return !writable(arg) }); i >= 0 {
-			return "", fmt.Errorf("%s: %q cannot be written in a file of keys", o[0], o[i])
-		}
+	if !validID.MatchString(id) {
+		return "", errID
 	}
-	added := format(id, options)
+	added, err := format(id, append([]Option{{"hash", hashPrefix + hex.EncodeToString(sum[:])}}, options...))
+	if err != nil {
+		return "", err
+	}
 	if _, err := parse([]byte(added), "the new key"); err != nil {
 		return "", err
 	}
@@ -40,12 +40,8 @@ func Add(path, id string, options []Option) (key string, err error) {
 		if slices.ContainsFunc(set.Keys, func(k *Key) bool { return k.ID == id }) {
 			return "", fmt.Errorf("%s has a key with the id %s; revoke it, or choose another id", path, id)
 		}
-		switch {
-		case content == "", strings.HasSuffix(content, "\n\n"):
-		case strings.HasSuffix(content, "\n"):
+		for content != "" && !strings.HasSuffix(content, "\n\n") {
 			content += "\n"
-		default:
-			content += "\n\n"
 		}
 		return content + added, nil
 	})
@@ -117,13 +113,8 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 	if _, err := parse([]byte(changed), path); err != nil {
 		return fmt.Errorf("the change would break the file: %w", err)
 	}
-	if _, err := file.WriteString(changed); err != nil {
-		return err
-	}
-	if err := file.Sync(); err != nil {
-		return err
-	}
-	if err := file.Close(); err != nil {
+	_, err = file.WriteString(changed)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(fresh, path)
@@ -133,38 +124,37 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 var plain = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
 
 // format returns an entry as it is written in a file.
-func format(id string, options []Option) string {
+func format(id string, options []Option) (string, error) {
 	width := 0
 	for _, o := range options {
 		width = max(width, len(o[0]))
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "key %s {\n", quote(id))
+	entry := "key " + id + " {\n"
 	for _, o := range options {
-		fmt.Fprintf(&b, "\t%-*s", width, o[0])
+		entry += fmt.Sprintf("\t%-*s", width, o[0])
 		for _, arg := range o[1:] {
-			b.WriteString(" " + quote(arg))
+			quoted, ok := quote(arg)
+			if !ok {
+				return "", fmt.Errorf("%s: %q cannot be written in a file of keys", o[0], arg)
+			}
+			entry += " " + quoted
 		}
-		b.WriteString("\n")
+		entry += "\n"
 	}
-	b.WriteString("}\n")
-	return b.String()
+	return entry + "}\n", nil
 }
 
-// quote returns an argument with quotes if it needs them.
-func quote(arg string) string {
+// quote returns an argument with quotes if it needs them. It returns false if the argument
+// cannot be written: it has more than one line, or would need both kinds of quotes.
+func quote(arg string) (quoted string, ok bool) {
+	escapes := strings.ContainsAny(arg, `"\`)
 	switch {
+	case strings.ContainsFunc(arg, unicode.IsControl), escapes && strings.Contains(arg, "`"):
+		return "", false
 	case plain.MatchString(arg):
-		return arg
-	case strings.ContainsAny(arg, `"\`):
-		return "`" + arg + "`"
+		return arg, true
+	case escapes:
+		return "`" + arg + "`", true
 	}
-	return `"` + arg + `"`
-}
-
-// writable reports whether an argument can be written in a file: it is one line, and not
-// both kinds of quotes are needed.
-func writable(arg string) bool {
-	bothQuotes := strings.Contains(arg, "`") && strings.ContainsAny(arg, `"\`)
-	return !bothQuotes && !strings.ContainsFunc(arg, unicode.IsControl)
+	return `"` + arg + `"`, true
 }

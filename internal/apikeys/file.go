@@ -126,11 +126,7 @@ func (f *File) load() (set *Set, content []byte, err error) {
 
 // read reads the file.
 func (f *File) read() ([]byte, error) {
-	info, err := os.Stat(f.path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() { // opening a pipe would wait
 		return nil, fmt.Errorf("%s is not a file", f.path)
 	}
 	file, err := os.Open(f.path)
@@ -138,14 +134,15 @@ func (f *File) read() ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	if info, err = file.Stat(); err != nil {
+	info, err := file.Stat()
+	if err != nil {
 		return nil, err
 	}
 	content, err := io.ReadAll(io.LimitReader(file, maxSize+1))
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", f.path, err)
-	}
-	if len(content) > maxSize {
+	case len(content) > maxSize:
 		return nil, fmt.Errorf("%s has more than %d bytes", f.path, maxSize)
 	}
 	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < settled

@@ -1,8 +1,10 @@
 package apikeys
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,6 +28,8 @@ const (
 
 // validID matches the ids of keys. They are labels of metrics.
 var validID = regexp.MustCompile(`^[A-Za-z0-9._@-]{1,64}$`)
+
+var errID = errors.New("a key has one id, of up to 64 letters, digits and . _ @ -")
 
 // parse reads a file of keys. The errors have the name of the file and the line, and no
 // hash or key.
@@ -62,10 +66,8 @@ func parse(content []byte, name string) (*Set, error) {
 // parseKey reads one entry.
 func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 	k := &Key{first: d.Line()}
-	if args := d.RemainingArgs(); len(args) != 1 || !validID.MatchString(args[0]) {
-		return nil, d.Err("a key has one id, of up to 64 letters, digits and . _ @ -")
-	} else {
-		k.ID = args[0]
+	if !d.AllArgs(&k.ID) || !validID.MatchString(k.ID) {
+		return nil, d.WrapErr(errID)
 	}
 	var seen []string
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
@@ -91,9 +93,7 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 	case k.Hash == sha256.Sum256(nil):
 		return nil, d.Errf("the hash of the key %s is that of nothing: is a variable not set?", k.ID)
 	}
-	if k.User == "" {
-		k.User = k.ID
-	}
+	k.User = cmp.Or(k.User, k.ID)
 	// Not the id: another file may have the same, and a new key begins at zero.
 	k.Account = hex.EncodeToString(k.Hash[:16])
 	return k, nil

@@ -52,8 +52,6 @@ const (
 
 func reasonf(format string, args ...any) reason { return reason(fmt.Sprintf(format, args...)) }
 
-func errTooMany(n int) reason { return reasonf("a request may name at most %d images by URL", n) }
-
 func errImageTime(d time.Duration) reason { return reasonf("it took longer than %s", d) }
 
 func errTotalTime(d time.Duration) reason {

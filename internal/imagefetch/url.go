@@ -10,7 +10,6 @@ const (
 	maxURL       = 8 << 10 // bytes; signed URLs are long, but not that long
 	maxShown     = 200     // bytes of a URL in a message
 	maxRedirects = 5
-	httpsPort    = "443"
 )
 
 // checkURL parses a URL and checks its form. The address is checked later, when
@@ -32,11 +31,9 @@ func (f *Fetcher) check(u *url.URL) error {
 		return errScheme
 	case u.User != nil:
 		return errUser
-	case u.Opaque != "" || u.Hostname() == "":
+	case u.Opaque != "" || u.Hostname() == "", strings.Contains(u.Hostname(), "%"): // an IPv6 zone, which only this machine knows
 		return errURL
-	case strings.Contains(u.Hostname(), "%"): // an IPv6 zone, which only has a meaning on this machine
-		return errURL
-	case port != "" && port != httpsPort && !f.anyPort:
+	case port != "" && port != "443" && !f.anyPort:
 		return errPort
 	}
 	return nil
