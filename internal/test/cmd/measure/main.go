@@ -1,7 +1,6 @@
 // Command measure runs Caddy with the real codex and the scripted model, and prints
-// the CPU time of Caddy and codex, the times of turns, and memory. Many short turns
-// show whether memory grows; -max-memory=off shows how much it would grow without this
-// option:
+// the times of turns, and memory. Many short turns show whether memory grows;
+// -max-memory=off shows how much it would grow without this option:
 //
 //	go run ./internal/test/cmd/measure -turns 5000 -deltas 10
 //
@@ -24,7 +23,6 @@ import (
 	"flag"
 	"io"
 	"os"
-	"sync"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
@@ -34,7 +32,6 @@ type options struct {
 	rig.Programs
 	turns, deltas int
 	atOnce        int
-	trickle       int
 	maxMemory     string
 	log           bool
 	agents        int
@@ -46,7 +43,6 @@ func main() {
 	flag.IntVar(&o.turns, "turns", 200, "turns to run")
 	flag.IntVar(&o.deltas, "deltas", 1000, "text deltas in each turn")
 	flag.IntVar(&o.atOnce, "at-once", 4, "turns at once")
-	flag.IntVar(&o.trickle, "trickle", 0, "clients beside the turns that send 31 MiB each and then a byte a second")
 	flag.StringVar(&o.maxMemory, "max-memory", "1GiB", "above it a fresh codex takes over, as in a Caddyfile; off: never")
 	flag.IntVar(&o.agents, "agents", 0, "measure so many conversations of agents instead of turns")
 	flag.IntVar(&o.conversations, "conversations", 0, "read the memory during so many conversations of two turns instead")
@@ -82,28 +78,4 @@ func (o options) withSite(ctx context.Context, webSockets bool, option string, r
 		return err
 	}
 	return errors.Join(run(site, model), site.Stop())
-}
-
-// measureTurns runs turns, with clients that trickle beside them if they are wanted.
-func measureTurns(ctx context.Context, o options, site *rig.Site) error {
-	if _, err := load(ctx, o, site, o.atOnce); err != nil { // warm up
-		return err
-	}
-	watch := watch(site.PID)
-	var others []trickled
-	var all sync.WaitGroup
-	if o.trickle > 0 {
-		all.Go(func() { others = trickle(ctx, site.URL, o.trickle) })
-	}
-	result, err := load(ctx, o, site, o.turns)
-	all.Wait()
-	before, after := watch.end()
-	if err != nil {
-		return err
-	}
-	report(o, result, before, after)
-	if len(others) > 0 {
-		reportTrickled(others)
-	}
-	return nil
 }
