@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -70,35 +71,63 @@ type Site struct {
 // SiteOptions configure a [Site].
 type SiteOptions struct {
 	Command, Home string    // of the app-server
+	Global        string    // further global options of the Caddyfile
 	AppServer     string    // further lines of the option app_server
 	Handler       string    // further lines of the directive codex
+	Env           []string  // further variables for Caddy
 	Log           io.Writer // for what Caddy and the app-server log; may be nil
 }
 
 // StartSite starts a Caddy program and waits until it is ready. The caller stops it.
 func StartSite(ctx context.Context, program string, opts SiteOptions) (*Site, error) {
-	var addrs [2]string
-	for i := range addrs {
-		var err error
-		if addrs[i], err = FreeAddr(); err != nil {
-			return nil, err
-		}
+	addr, err := FreeAddr()
+	if err != nil {
+		return nil, err
 	}
-	s := &Site{URL: "http://" + addrs[0], Admin: "http://" + addrs[1]}
-	caddyfile := strings.Join([]string{
-		"{", "admin " + addrs[1], "persist_config off", "auto_https off", "}",
-		s.URL + " {", "codex {",
-		fmt.Sprintf("app_server %q app-server {", opts.Command), fmt.Sprintf("home %q", opts.Home), opts.AppServer, "}",
-		opts.Handler, "}", "}", "",
-	}, "\n")
-	var err error
-	if s.Caddy, err = Start(program, caddyfile, opts.Log); err != nil {
+	admin, err := FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	s := &Site{URL: "http://" + addr, Admin: "http://" + admin}
+	if s.Caddy, err = Start(program, s.caddyfile(opts), opts.Log, opts.Env...); err != nil {
 		return nil, err
 	}
 	if err := WaitReady(ctx, s.URL); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
+}
+
+func (s *Site) caddyfile(opts SiteOptions) string {
+	return strings.Join([]string{
+		"{", "admin " + strings.TrimPrefix(s.Admin, "http://"), "persist_config off", "auto_https off", opts.Global, "}",
+		s.URL + " {", "codex {",
+		fmt.Sprintf("app_server %q app-server {", opts.Command), fmt.Sprintf("home %q", opts.Home), opts.AppServer, "}",
+		opts.Handler, "}", "}", "",
+	}, "\n")
+}
+
+// AdminClient is for the admin API. A reload restarts that, so connections are not kept.
+var AdminClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+
+// Reload loads the configuration with these options, also if they have not changed.
+func (s *Site) Reload(ctx context.Context, opts SiteOptions) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Admin+"/load", strings.NewReader(s.caddyfile(opts)))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "text/caddyfile")
+	request.Header.Set("Cache-Control", "must-revalidate")
+	response, err := AdminClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return err
 }
 
 // Stop is [Caddy.Stop] with a limit of ten seconds.

@@ -2,11 +2,14 @@ package simulation
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // check checks an answer. If strict, the request must have succeeded.
@@ -42,13 +45,13 @@ func (r *run) checkRefusal(a *answer) {
 	if a.err != nil {
 		return
 	}
-	var e errorBody
-	if err := json.Unmarshal(a.body, &e); err != nil || e.Error == nil || e.Error.Message == "" || e.Error.Type == "" {
+	e, err := apiclient.ReadError(a.body)
+	if err != nil {
 		r.fail("%s: a %d without an error: %v, %.300q", a.request.Token, a.status, err, a.body)
 		return
 	}
 	r.checkLength(a)
-	r.checkCode(a, e.code(), a.status)
+	r.checkCode(a, e.Code, a.status)
 }
 
 // checkLength checks the Content-Length of a body.
@@ -73,14 +76,14 @@ func (r *run) checkAnswer(a *answer) {
 	case err != nil:
 		r.fail("%s: %v", q.Token, err)
 		return
-	case !h.ended && a.err == nil:
+	case !h.Ended && a.err == nil:
 		r.fail("%s: the stream has no end: %.300q", q.Token, tail(a.body))
 	}
 	if !q.Stream {
 		r.checkLength(a)
 	}
-	if h.failed {
-		r.checkCode(a, h.code, http.StatusOK)
+	if h.Failed {
+		r.checkCode(a, h.Code, http.StatusOK)
 	}
 	r.checkContent(q, h)
 	r.checkCancelled(a, h)
@@ -88,33 +91,25 @@ func (r *run) checkAnswer(a *answer) {
 }
 
 // read parses the answer.
-func (a *answer) read() (*heard, error) {
-	switch q := a.request; {
-	case q.Responses && q.Stream:
-		return responseStream(a.body)
-	case q.Responses:
-		return responseBody(a.body)
-	case q.Stream:
-		return chatStream(a.body, q.Choices)
-	default:
-		return chatBody(a.body, q.Choices)
-	}
+func (a *answer) read() (*apiclient.Answer, error) {
+	q := a.request
+	return apiclient.Read(a.body, q.Responses, q.Stream, q.Choices)
 }
 
 // checkContent compares an answer with the turns of the app-server.
-func (r *run) checkContent(q *request, h *heard) {
+func (r *run) checkContent(q *request, h *apiclient.Answer) {
 	r.mu.Lock()
 	performances := slices.Clone(r.performances[q.Token])
 	r.mu.Unlock()
 	slices.SortStableFunc(performances, func(a, b spoken) int { return q.likelier(h, b) - q.likelier(h, a) })
 	var total usage
-	for _, i := range h.order() {
-		c := &h.choices[i]
-		at := slices.IndexFunc(performances, func(s spoken) bool { return c.matches(&s, h) })
-		if at < 0 && (c.opened || !c.empty() || c.finish != "") {
-			r.fail("%s: choice %d is none of the answers of %d turns: finish %q, failed %t, %.1000q", q.Token, i, len(performances), c.finish, h.failed, c.said())
+	for _, i := range order(h) {
+		c := &h.Choices[i]
+		at := slices.IndexFunc(performances, func(s spoken) bool { return matches(c, &s) })
+		if at < 0 && (c.Opened || c.Text+c.Reasoning+c.Finish != "" || c.Calls != nil) {
+			r.fail("%s: choice %d is none of the answers of %d turns: failed %t, %.1000q", q.Token, i, len(performances), h.Failed, fmt.Sprint(*c))
 			for _, s := range performances {
-				r.trace.add("%s was: end %q, %.1000q", q.Token, s.end, s.said())
+				r.trace.add("%s was: %.1000q", q.Token, fmt.Sprint(s))
 			}
 			return
 		}
@@ -124,15 +119,15 @@ func (r *run) checkContent(q *request, h *heard) {
 		}
 		r.checkIDs(q, c)
 	}
-	if h.ended && !h.failed && (h.usage != nil || !q.Stream || q.Usage || q.Responses) && (h.usage == nil || *h.usage != total) {
-		r.fail("%s: the usage is %v, and was %v", q.Token, h.usage, total)
+	if h.Ended && !h.Failed && (h.Usage != nil || !q.Stream || q.Usage || q.Responses) && (h.Usage == nil || usage(*h.Usage) != total) {
+		r.fail("%s: the usage is %v, and was %v", q.Token, h.Usage, total)
 	}
 }
 
 // likelier returns 1 for a turn with the usage of an answer, else 0. Short answers to a
 // request that is sent twice may be the same.
-func (q *request) likelier(h *heard, s spoken) int {
-	if h.usage != nil && *h.usage == q.Script.performance(q.Token, s.number).usage {
+func (q *request) likelier(h *apiclient.Answer, s spoken) int {
+	if h.Usage != nil && usage(*h.Usage) == q.Script.performance(q.Token, s.number).usage {
 		return 1
 	}
 	return 0
@@ -140,48 +135,33 @@ func (q *request) likelier(h *heard, s spoken) int {
 
 // order returns the order in which choices are matched with turns: those first that
 // can match only one.
-func (h *heard) order() []int {
-	order := make([]int, len(h.choices))
+func order(h *apiclient.Answer) []int {
+	order := make([]int, len(h.Choices))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(i, j int) int {
-		a, b := &h.choices[i], &h.choices[j]
-		if (a.finish == "") != (b.finish == "") {
-			return len(b.finish) - len(a.finish)
+		a, b := &h.Choices[i], &h.Choices[j]
+		if (a.Finish == "") != (b.Finish == "") {
+			return len(b.Finish) - len(a.Finish)
 		}
-		return len(b.said()) - len(a.said())
+		return len(fmt.Sprint(*b)) - len(fmt.Sprint(*a))
 	})
 	return order
 }
 
 func (u *usage) add(v usage) {
-	u.input += v.input
-	u.output += v.output
-	u.cached += v.cached
-	u.reasoned += v.reasoned
-}
-
-func (c *choice) empty() bool { return c.text == "" && c.reasoning == "" && len(c.calls) == 0 }
-
-func (c *choice) said() string {
-	s := spoken{text: c.text, reasoning: c.reasoning, calls: c.calls}
-	return s.said()
-}
-
-func (s *spoken) said() string {
-	said := "reasoning: " + s.reasoning + " text: " + s.text
-	for _, call := range s.calls {
-		said += " " + call.name + call.arguments
-	}
-	return said
+	u.Input += v.Input
+	u.Output += v.Output
+	u.Cached += v.Cached
+	u.Reasoned += v.Reasoned
 }
 
 // matches reports whether a choice has the content of a turn, or the beginning of it
 // if the choice has not ended.
-func (c *choice) matches(s *spoken, h *heard) bool {
-	if c.finish == "" { // failed or cut off
-		return strings.HasPrefix(s.text, strings.TrimSuffix(c.text, "\n\n")) && strings.HasPrefix(s.reasoning, strings.TrimSuffix(c.reasoning, "\n\n")) && c.calledFirst(s)
+func matches(c *apiclient.Choice, s *spoken) bool {
+	if c.Finish == "" { // failed or cut off
+		return strings.HasPrefix(s.text, strings.TrimSuffix(c.Text, "\n\n")) && strings.HasPrefix(s.reasoning, strings.TrimSuffix(c.Reasoning, "\n\n")) && c.CalledFirst(s.calls)
 	}
 	finish := "stop"
 	switch {
@@ -192,68 +172,51 @@ func (c *choice) matches(s *spoken, h *heard) bool {
 	case s.end == endLength:
 		finish = "length"
 	}
-	return c.finish == finish && c.text == s.text && c.reasoning == s.reasoning && len(c.calls) == len(s.calls) && c.calledFirst(s)
-}
-
-// calledFirst reports whether the calls are the first calls of a turn. The last one
-// may be incomplete.
-func (c *choice) calledFirst(s *spoken) bool {
-	if len(c.calls) > len(s.calls) {
-		return false
-	}
-	for i, call := range c.calls {
-		want := s.calls[i]
-		whole := c.finish != "" || i < len(c.calls)-1
-		if call.name != want.name || !strings.HasPrefix(want.arguments, call.arguments) || whole && call.arguments != want.arguments {
-			return false
-		}
-	}
-	return true
+	return c.Finish == finish && c.Text == s.text && c.Reasoning == s.reasoning && len(c.Calls) == len(s.calls) && c.CalledFirst(s.calls)
 }
 
 // checkIDs checks that call ids are unique.
-func (r *run) checkIDs(q *request, c *choice) {
+func (r *run) checkIDs(q *request, c *apiclient.Choice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, call := range c.calls {
-		if whose := r.callIDs[call.id]; whose != "" {
-			r.failures = append(r.failures, q.Token+": the id "+call.id+" is also of "+whose)
+	for _, call := range c.Calls {
+		if whose := r.callIDs[call.ID]; whose != "" {
+			r.failures = append(r.failures, q.Token+": the id "+call.ID+" is also of "+whose)
 		}
-		r.callIDs[call.id] = q.Token
+		r.callIDs[call.ID] = q.Token
 	}
 }
 
 // checkCancelled compares the answer to a cancellation with the end of the stream.
-func (r *run) checkCancelled(a *answer, h *heard) {
+func (r *run) checkCancelled(a *answer, h *apiclient.Answer) {
 	var e struct {
-		errorBody
 		Status string `json:"status"`
 	}
-	if a.canceled == nil || !h.ended || a.err != nil {
+	if a.canceled == nil || !h.Ended || a.err != nil {
 		return
 	}
 	if err := json.Unmarshal(a.canceled, &e); err != nil {
 		r.fail("%s: cancelling it: %v: %.300q", a.request.Token, err, a.canceled)
 		return
 	}
-	if cancelled := h.code == "response_cancelled"; cancelled && e.Status != "cancelled" || e.Status == "cancelled" && !cancelled {
-		r.fail("%s: cancelling it said %.300q and the stream %q", a.request.Token, a.canceled, h.code)
+	if cancelled := h.Code == "response_cancelled"; cancelled && e.Status != "cancelled" || e.Status == "cancelled" && !cancelled {
+		r.fail("%s: cancelling it said %.300q and the stream %q", a.request.Token, a.canceled, h.Code)
 	}
 }
 
 // checkKept reads a stored response again.
-func (r *run) checkKept(a *answer, h *heard) {
-	if !a.request.Responses || !h.ended || r.exit.Err() != nil {
+func (r *run) checkKept(a *answer, h *apiclient.Answer) {
+	if !a.request.Responses || !h.Ended || r.exit.Err() != nil {
 		return
 	}
 	for user, want := range map[string]int{a.user: http.StatusOK, "somebody else": http.StatusNotFound} {
 		p := r.newClient(&client{User: user})
-		status, body, err := p.elsewhere(http.MethodGet, "/v1/responses/"+h.id)
+		status, body, err := p.elsewhere(http.MethodGet, "/v1/responses/"+h.ID)
 		if r.exit.Err() != nil {
 			return
 		}
-		if err != nil || status != want || want == http.StatusOK && !sameJSON(body, h.object) {
-			r.fail("%s: read again as %q it is %d %v %.500q, not %.500q", a.request.Token, user, status, err, body, h.object)
+		if err != nil || status != want || want == http.StatusOK && !sameJSON(body, h.Object) {
+			r.fail("%s: read again as %q it is %d %v %.500q, not %.500q", a.request.Token, user, status, err, body, h.Object)
 		}
 	}
 }

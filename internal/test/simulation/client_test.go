@@ -129,16 +129,16 @@ func (p *player) remember(a *answer) {
 		return
 	}
 	h, err := a.read()
-	if err != nil || !h.ended || h.failed || h.choices[0].finish != "stop" {
+	if err != nil || !h.Ended || h.Failed || h.Choices[0].Finish != "stop" {
 		return
 	}
 	said := a.sending.given
-	for _, text := range h.texts {
+	for _, text := range h.Texts {
 		said += text + "\x00"
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last, p.said = h.id, said
+	p.last, p.said = h.ID, said
 }
 
 // fetch sends a request and reads the answer as planned.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
@@ -27,7 +28,7 @@ type stage struct {
 type spoken struct {
 	text, reasoning string
 	texts           []string
-	calls           []toolCall
+	calls           []apiclient.Call
 	end             end
 	number          int // number of the turn among those of its token
 }
@@ -184,7 +185,7 @@ func (s *spoken) say(gap, delta string) {
 func (p *stage) call() {
 	for _, c := range p.said.calls {
 		raw := fmt.Sprintf(`"item":{"type":"function_call","id":%s,"name":%s,"arguments":%s,"call_id":%s}`,
-			quote("fc-"+c.id), quote(c.name), quote(c.arguments), quote(c.id))
+			quote("fc-"+c.ID), quote(c.Name), quote(c.Arguments), quote(c.ID))
 		if !p.speak("rawResponseItem/completed", raw) {
 			return
 		}
@@ -193,7 +194,7 @@ func (p *stage) call() {
 			p.notify("rawResponseItem/completed", raw) // twice
 		}
 		p.send(fmt.Sprintf(`{"id":%s,"method":"item/tool/call","params":{"threadId":%s,"turnId":%s,"callId":%s,"tool":%s,"arguments":%s}}`,
-			p.nextID(), quote(p.asked.Thread), quote(p.asked.Turn), quote(c.id), quote(c.name), c.arguments))
+			p.nextID(), quote(p.asked.Thread), quote(p.asked.Turn), quote(c.ID), quote(c.Name), c.Arguments))
 	}
 }
 
@@ -247,7 +248,7 @@ func (p *stage) notifyUsage() {
 // String returns the usage on the wire.
 func (u usage) String() string {
 	return fmt.Sprintf(`{"totalTokens":%d,"inputTokens":%d,"cachedInputTokens":%d,"outputTokens":%d,"reasoningOutputTokens":%d}`,
-		u.input+u.output, u.input, u.cached, u.output, u.reasoned)
+		u.Input+u.Output, u.Input, u.Cached, u.Output, u.Reasoned)
 }
 
 func quote(text string) string {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // script is the model's answer to a request. Each choice, and each attempt, is another
@@ -35,13 +37,11 @@ type said struct {
 	who       string // token and number of the performance
 	reasoning []string
 	texts     []string
-	calls     []toolCall
+	calls     []apiclient.Call
 	usage     usage
 }
 
-type toolCall struct{ id, name, arguments string }
-
-type usage struct{ input, output, cached, reasoned int }
+type usage apiclient.Usage
 
 // performance returns the content of the n-th performance.
 func (s *script) performance(token string, n int) *said {
@@ -57,14 +57,14 @@ func (s *script) performance(token string, n int) *said {
 		a.texts = append(a.texts, text(fmt.Sprintf("%s.text%d", a.who, i), n))
 	}
 	for i, n := range s.Calls {
-		a.calls = append(a.calls, toolCall{
-			id:        fmt.Sprintf("call-%s-%d", a.who, i),
-			name:      toolNames[random.IntN(len(toolNames))],
-			arguments: fmt.Sprintf(`{"n": %d, "a": %s}`, i, quote(text(fmt.Sprintf("%s.call%d", a.who, i), n))),
+		a.calls = append(a.calls, apiclient.Call{
+			ID:        fmt.Sprintf("call-%s-%d", a.who, i),
+			Name:      toolNames[random.IntN(len(toolNames))],
+			Arguments: fmt.Sprintf(`{"n": %d, "a": %s}`, i, quote(text(fmt.Sprintf("%s.call%d", a.who, i), n))),
 		})
 	}
-	a.usage = usage{input: 10 + random.IntN(1000), output: 10 + random.IntN(1000)}
-	a.usage.cached, a.usage.reasoned = random.IntN(a.usage.input), random.IntN(a.usage.output)
+	a.usage = usage{Input: 10 + random.IntN(1000), Output: 10 + random.IntN(1000)}
+	a.usage.Cached, a.usage.Reasoned = random.IntN(a.usage.Input), random.IntN(a.usage.Output)
 	return a
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // The ways in which a chat completion follows an earlier one, if there is any.
@@ -30,7 +32,7 @@ type talk struct {
 	given     string           // what the model is given of them
 	messages  []map[string]any // with the answer
 	said      string           // what the model is given of these
-	calls     []toolCall       // of the answer
+	calls     []apiclient.Call // of the answer
 	tools     bool             // the requests have tools
 	questions []question
 }
@@ -85,7 +87,7 @@ func (t *talk) goOn(q *request, random *rand.Rand) *sending {
 	}
 	for i, call := range results {
 		text := prompt(q.Token, 100*i)
-		s.messages = append(s.messages, map[string]any{"role": "tool", "tool_call_id": call.id, "content": text})
+		s.messages = append(s.messages, map[string]any{"role": "tool", "tool_call_id": call.ID, "content": text})
 		s.given += text + "\x00"
 	}
 	if len(t.calls) == 0 || random.IntN(3) == 0 {
@@ -157,23 +159,23 @@ func (p *player) converse(a *answer) {
 		return
 	}
 	h, err := a.read()
-	if err != nil || !h.ended || h.failed || h.choices[0].finish != "stop" && h.choices[0].finish != "tool_calls" {
+	if err != nil || !h.Ended || h.Failed || h.Choices[0].Finish != "stop" && h.Choices[0].Finish != "tool_calls" {
 		return
 	}
-	c := &h.choices[0]
+	c := &h.Choices[0]
 	t := &talk{
 		user: p.plan.User, request: s.request, asked: s.messages, given: s.given,
-		tools: s.tools, calls: c.calls, said: s.given, questions: s.questions,
+		tools: s.tools, calls: c.Calls, said: s.given, questions: s.questions,
 	}
 	message := map[string]any{"role": "assistant", "content": nil}
-	if c.text != "" {
-		message["content"] = c.text
-		t.said += c.text + "\x00"
+	if c.Text != "" {
+		message["content"] = c.Text
+		t.said += c.Text + "\x00"
 	}
 	var calls []any
-	for _, call := range c.calls {
-		calls = append(calls, map[string]any{"id": call.id, "type": "function", "function": map[string]any{"name": call.name, "arguments": call.arguments}})
-		t.said += call.name + "\x00" + call.arguments + "\x00"
+	for _, call := range c.Calls {
+		calls = append(calls, map[string]any{"id": call.ID, "type": "function", "function": map[string]any{"name": call.Name, "arguments": call.Arguments}})
+		t.said += call.Name + "\x00" + call.Arguments + "\x00"
 	}
 	if calls != nil {
 		message["tool_calls"] = calls

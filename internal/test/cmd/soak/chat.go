@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // The routes.
@@ -94,9 +96,9 @@ func (c *client) tools() {
 	}
 	want := said{Finish: "tool_calls"}
 	for i := range n {
-		want.Calls = append(want.Calls, fmt.Sprintf(`localSearch({"query":"%s %d"})`, id, i+1))
+		want.Calls = append(want.Calls, apiclient.Call{Name: "localSearch", Arguments: fmt.Sprintf(`{"query":"%s %d"}`, id, i+1)})
 	}
-	ask := func(what string, want said, messages ...fields) (answer, bool) {
+	ask := func(what string, want said, messages ...fields) (*apiclient.Answer, bool) {
 		body := chatRequest(stream, messages...)
 		body["tools"] = []fields{searchTool}
 		return c.ask(query{what: what + id, path: pathChat, stream: stream, body: body, want: []said{want}})
@@ -109,10 +111,9 @@ func (c *client) tools() {
 	assistant := fields{"role": "assistant", "content": nil}
 	messages := []fields{first, assistant}
 	var calls []fields
-	for i, callID := range got.calls {
-		arguments := strings.TrimSuffix(strings.TrimPrefix(want.Calls[i], "localSearch("), ")")
-		calls = append(calls, fields{"id": callID, "type": "function", "function": fields{"name": "localSearch", "arguments": arguments}})
-		messages = append(messages, fields{"role": "tool", "tool_call_id": callID, "content": fmt.Sprintf("result %d", i)})
+	for i, call := range got.Choices[0].Calls {
+		calls = append(calls, fields{"id": call.ID, "type": "function", "function": fields{"name": call.Name, "arguments": call.Arguments}})
+		messages = append(messages, fields{"role": "tool", "tool_call_id": call.ID, "content": fmt.Sprintf("result %d", i)})
 	}
 	assistant["tool_calls"] = calls
 	ask("results ", said{Text: "Found for " + id + ".", Finish: "stop"}, messages...)
@@ -126,7 +127,7 @@ func (c *client) blocks() {
 	for i := range 1 + c.r.IntN(3) {
 		q := fmt.Sprintf("%s & <%d>", id, i)
 		want.Text += "<use_tool>\n<name>localSearch</name>\n<query>" + q + "</query>\n</use_tool>"
-		want.Calls = append(want.Calls, `localSearch({"query":"`+q+`"})`)
+		want.Calls = append(want.Calls, apiclient.Call{Name: "localSearch", Arguments: `{"query":"` + q + `"}`})
 	}
 	if c.r.IntN(3) == 0 {
 		want.Text += " and <use_tool>\n<name>readNote</name>\n<notePath>" + id

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 const (
@@ -100,7 +102,7 @@ type query struct {
 }
 
 // ask sends a query, and reports whether the answer is the wanted one.
-func (c *client) ask(q query) (answer, bool) {
+func (c *client) ask(q query) (*apiclient.Answer, bool) {
 	began := time.Now()
 	c.counts.add(func(counts *counts) { counts.asked++ })
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
@@ -108,7 +110,7 @@ func (c *client) ask(q query) (answer, bool) {
 	response, err := c.send(ctx, http.MethodPost, q.path, encode(q.body), q.header)
 	if err != nil {
 		c.counts.fault(fmt.Sprintf("%s: %v", q.what, err))
-		return answer{}, false
+		return nil, false
 	}
 	defer response.Body.Close()
 	body := io.Reader(response.Body)
@@ -120,40 +122,40 @@ func (c *client) ask(q query) (answer, bool) {
 }
 
 // judge counts an answer. A proper failure is no fault if there was trouble.
-func (c *client) judge(q query, began time.Time, got answer, err error) bool {
+func (c *client) judge(q query, began time.Time, got *apiclient.Answer, err error) bool {
 	fault := ""
 	switch {
 	case err != nil:
 		fault = err.Error()
-	case got.failed != "" && !inTrouble[got.failed]:
-		fault = "failed with " + got.failed
-	case got.failed != "" && !c.trouble.during(began, time.Now()):
-		fault = "failed without trouble with " + got.failed
-	case got.failed != "" && !beginOf(got.choices, q.want):
-		fault = fmt.Sprintf("failed, and had said %q", got.choices)
-	case got.failed == "" && !equal(got.choices, q.want):
-		fault = fmt.Sprintf("got %q", got.choices)
+	case got.Failed && !inTrouble[got.Code]:
+		fault = "failed with " + got.Code
+	case got.Failed && !c.trouble.during(began, time.Now()):
+		fault = "failed without trouble with " + got.Code
+	case got.Failed && !beginOf(got.Choices, q.want):
+		fault = fmt.Sprintf("failed, and had said %+v", got.Choices)
+	case !got.Failed && !equal(got.Choices, q.want):
+		fault = fmt.Sprintf("got %+v", got.Choices)
 	}
 	if fault != "" {
-		c.counts.fault(fmt.Sprintf("%s (%s, %s): %s; wanted %q", q.what, c.user, time.Since(began).Round(time.Millisecond), fault, q.want))
+		c.counts.fault(fmt.Sprintf("%s (%s, %s): %s; wanted %+v", q.what, c.user, time.Since(began).Round(time.Millisecond), fault, q.want))
 		return false
 	}
 	c.counts.add(func(counts *counts) {
-		if got.failed != "" {
+		if got.Failed {
 			counts.failed++
-			counts.failures[got.failed]++
+			counts.failures[got.Code]++
 			return
 		}
 		counts.whole++
 	})
-	return got.failed == ""
+	return !got.Failed
 }
 
 // send sends a request. It retries a request that was lost with a listener.
 func (c *client) send(ctx context.Context, method, path, body string, header map[string]string) (*http.Response, error) {
 	var last error
 	for range maxAttempts {
-		request, err := http.NewRequestWithContext(ctx, method, c.site.url+path, strings.NewReader(body))
+		request, err := http.NewRequestWithContext(ctx, method, c.site.URL+path, strings.NewReader(body))
 		if err != nil {
 			return nil, err
 		}

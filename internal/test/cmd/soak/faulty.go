@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // leaving starts a stream and leaves before its header or after some bytes, which
@@ -35,15 +38,21 @@ func (c *client) leaving() {
 	if ctx.Err() != nil || err != nil {
 		return // it may have ended anywhere
 	}
-	q := query{what: "leaving " + id, path: pathChat, stream: true, want: []said{{Text: text, Finish: "stop"}}}
 	// Only the complete events are checked.
-	whole := begin[:strings.LastIndex(string(begin), "\n\n")+1]
-	got, err := readAnswer(io.MultiReader(strings.NewReader(string(whole)), strings.NewReader("\ndata: [DONE]\n\n")), response.StatusCode, q)
-	if response.StatusCode == 200 && err == nil && got.failed == "" && !beginOf(got.choices, q.want) {
-		c.counts.fault(fmt.Sprintf("leaving %s: got %q, wanted %q", id, got.choices, text))
+	want := []said{{Text: text, Finish: "stop"}}
+	var got *apiclient.Answer
+	if response.StatusCode == http.StatusOK {
+		got, err = apiclient.Read(begin, false, true, 1)
+	} else {
+		got, err = apiclient.ReadError(begin)
 	}
-	if got.failed != "" && !c.trouble.during(began, time.Now()) {
-		c.counts.fault(fmt.Sprintf("leaving %s: failed without trouble with %s", id, got.failed))
+	switch {
+	case err != nil && response.StatusCode == http.StatusOK:
+		c.counts.fault(fmt.Sprintf("leaving %s: %v", id, err))
+	case got.Failed && !c.trouble.during(began, time.Now()):
+		c.counts.fault(fmt.Sprintf("leaving %s: failed without trouble with %s", id, got.Code))
+	case !got.Failed && !beginOf(got.Choices, want):
+		c.counts.fault(fmt.Sprintf("leaving %s: got %+v, wanted %q", id, got.Choices, text))
 	}
 }
 
@@ -73,8 +82,8 @@ func (c *client) badBody() {
 	}
 	defer response.Body.Close()
 	got, err := readAnswer(response.Body, response.StatusCode, query{path: bad.path})
-	if err != nil || got.failed != bad.code {
-		c.counts.fault(fmt.Sprintf("a body that is %s: %q %v", bad.code, got.failed, err))
+	if err != nil || got.Code != bad.code {
+		c.counts.fault(fmt.Sprintf("a body that is %s: %+v %v", bad.code, got, err))
 		return
 	}
 	c.counts.add(func(counts *counts) { counts.whole++ })
@@ -83,7 +92,7 @@ func (c *client) badBody() {
 // halfBody sends a part of a body and then stops or leaves.
 func (c *client) halfBody() {
 	c.counts.add(func(counts *counts) { counts.asked, counts.left = counts.asked+1, counts.left+1 })
-	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(c.site.url, "http://"), requestLimit)
+	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(c.site.URL, "http://"), requestLimit)
 	if err != nil {
 		c.counts.fault(fmt.Sprintf("half a body: %v", err))
 		return

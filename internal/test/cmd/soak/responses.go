@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // responses requests a text by the Responses API without storing it.
@@ -15,7 +17,7 @@ func (c *client) responses() {
 	c.ask(query{
 		what: "response " + id, path: pathResponses, stream: stream,
 		body: fields{"model": "gpt-5", "stream": stream, "store": false, "input": prompt},
-		want: []said{{Text: text, Finish: "completed"}},
+		want: []said{{Text: text, Finish: "stop"}},
 	})
 }
 
@@ -24,7 +26,7 @@ func (c *client) responses() {
 func (c *client) chain() {
 	id := c.id()
 	tools := []fields{{"type": "function", "name": "localSearch", "parameters": fields{"type": "object"}}}
-	ask := func(what, previous string, input any, want said) (answer, bool) {
+	ask := func(what, previous string, input any, want said) (*apiclient.Answer, bool) {
 		stream := c.r.IntN(2) == 0
 		body := fields{"model": "gpt-5", "stream": stream, "input": input, "tools": tools}
 		if previous != "" {
@@ -33,27 +35,27 @@ func (c *client) chain() {
 		return c.ask(query{what: what + id, path: pathResponses, stream: stream, body: body, want: []said{want}})
 	}
 	first, ok := ask("chain ", "", fmt.Sprintf(`tool:localSearch {"query":"%s"}; then; say:Found for %s.`, id, id),
-		said{Calls: []string{fmt.Sprintf(`localSearch({"query":"%s"})`, id)}, Finish: "completed"})
+		said{Calls: []apiclient.Call{{Name: "localSearch", Arguments: fmt.Sprintf(`{"query":"%s"}`, id)}}, Finish: "tool_calls"})
 	if !ok {
 		return
 	}
-	output := []fields{{"type": "function_call_output", "call_id": first.calls[0], "output": "a note"}}
-	second, ok := ask("chain, the result ", first.id, output, said{Text: "Found for " + id + ".", Finish: "completed"})
+	output := []fields{{"type": "function_call_output", "call_id": first.Choices[0].Calls[0].ID, "output": "a note"}}
+	second, ok := ask("chain, the result ", first.ID, output, said{Text: "Found for " + id + ".", Finish: "stop"})
 	if !ok {
 		return
 	}
 	text, prompt := c.text(id, 500)
-	third, ok := ask("chain, the next question ", second.id, prompt, said{Text: text, Finish: "completed"})
+	third, ok := ask("chain, the next question ", second.ID, prompt, said{Text: text, Finish: "stop"})
 	if !ok {
 		return
 	}
-	c.checkKept(third.id, text)
+	c.checkKept(third.ID, text)
 }
 
 // checkKept reads a stored response as its user and as another, and deletes it.
 func (c *client) checkKept(id, text string) {
 	status, body := c.about(http.MethodGet, id)
-	if kept, err := readResponse(body); status != http.StatusOK || err != nil || kept.choices[0].Text != text {
+	if kept, err := apiclient.Read(body, true, false, 1); status != http.StatusOK || err != nil || kept.Choices[0].Text != text {
 		c.counts.fault(fmt.Sprintf("%s is kept as %d %.500s, not with %q", id, status, body, text))
 		return
 	}

@@ -2,11 +2,10 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,21 +13,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
-	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // site is a Caddy with its codex and model.
 type site struct {
-	url, admin string // http://127.0.0.1:PORT
-	codex      string
-	home       string // CODEX_HOME
-	temp       string // Caddy's TMPDIR
-	log        *os.File
-
-	model *scriptedmodel.Local
-	caddy *rig.Caddy
+	*rig.Site
+	model *rig.Model
+	codex string
+	temp  string // Caddy's TMPDIR
+	log   *os.File
 
 	mu         sync.Mutex
 	generation int          // counts changes of the app-servers
@@ -48,53 +42,33 @@ var users = []string{"ann", "bob", "cid"}
 func keyOf(user string) string { return "sk-soak-" + user }
 
 // newSite starts a site in dir and waits until it is ready.
-func newSite(ctx context.Context, o options, dir string) (*site, error) {
-	s := &site{codex: o.Codex, home: filepath.Join(dir, "home"), temp: filepath.Join(dir, "tmp"), seen: make(map[int]bool)}
-	if err := s.start(ctx, o, dir); err != nil {
-		s.close()
+func newSite(ctx context.Context, o options, dir string) (s *site, err error) {
+	s = &site{codex: o.Codex, temp: filepath.Join(dir, "tmp"), seen: make(map[int]bool)}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.model, err = rig.NewModel(false); err != nil {
 		return nil, err
 	}
-	return s, nil
-}
-
-func (s *site) start(ctx context.Context, o options, dir string) (err error) {
-	if s.model, err = scriptedmodel.Listen(scriptedmodel.Options{KeepRequests: 1}); err != nil {
-		return err
+	if err := os.Mkdir(s.temp, 0o700); err != nil {
+		return nil, err
 	}
-	if err := errors.Join(os.Mkdir(s.temp, 0o700), codexhome.Write(s.home, s.model.URL, codexhome.Options{})); err != nil {
-		return err
+	if s.log, err = os.OpenFile(cmp.Or(o.log, os.DevNull), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
+		return nil, err
 	}
-	addr, err := rig.FreeAddr()
-	if err != nil {
-		return err
-	}
-	admin, err := rig.FreeAddr()
-	if err != nil {
-		return err
-	}
-	s.url, s.admin = "http://"+addr, "http://"+admin
-	if s.log, err = os.OpenFile(logFile(o.log), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
-		return err
-	}
+	opts := s.options()
 	data := filepath.Join(dir, "data")
-	s.caddy, err = rig.Start(o.Caddy, s.caddyfile(), s.log, "TMPDIR="+s.temp, "HOME="+data, "XDG_DATA_HOME="+data, "XDG_CONFIG_HOME="+data)
-	if err != nil {
-		return err
-	}
-	return rig.WaitReady(ctx, s.url)
-}
-
-func logFile(name string) string {
-	if name == "" {
-		return os.DevNull
-	}
-	return name
+	opts.Log, opts.Env = s.log, []string{"TMPDIR=" + s.temp, "HOME=" + data, "XDG_DATA_HOME=" + data, "XDG_CONFIG_HOME=" + data}
+	s.Site, err = rig.StartSite(ctx, o.Caddy, opts)
+	return s, err
 }
 
 // close stops whatever is running.
 func (s *site) close() {
-	if s.caddy != nil {
-		_ = s.caddy.Stop(exitWait) // fails if it has exited
+	if s.Site != nil {
+		_ = s.Caddy.Stop(exitWait) // fails if it has exited
 	}
 	if s.model != nil {
 		s.model.Close()
@@ -104,23 +78,16 @@ func (s *site) close() {
 	}
 }
 
-// caddyfile returns the configuration, with generation and other in it.
-func (s *site) caddyfile() string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n\tmetrics", strings.TrimPrefix(s.admin, "http://"))
-	line("\tservers {\n\t\tprotocols h1 h2c\n\t}\n}")
-	line("%s {\n\tcodex {", s.url)
-	line("\t\tapp_server %q app-server {", s.codex)
-	line("\t\t\thome %q\n\t\t\tprocesses %d\n\t\t\tenv GENERATION %d\n\t\t}", s.home, processes, s.generation)
+// options returns the configuration, with generation and other in it.
+func (s *site) options() rig.SiteOptions {
+	handler := fmt.Sprintf("max_body %d\nresponse_store memory 4MiB 10m\nidle_timeout %ds\n", maxBody, 60+s.other%2)
 	for _, user := range users {
-		line("\t\tapi_key %s %s", keyOf(user), user)
+		handler += fmt.Sprintf("api_key %s %s\n", keyOf(user), user)
 	}
-	line("\t\tmax_body %d", maxBody)
-	line("\t\tresponse_store memory 4MiB 10m")
-	line("\t\tidle_timeout %ds", 60+s.other%2)
-	line("\t}\n}")
-	return b.String()
+	return rig.SiteOptions{
+		Command: s.codex, Home: s.model.Home, Global: "metrics\nservers {\nprotocols h1 h2c\n}",
+		AppServer: fmt.Sprintf("processes %d\nenv GENERATION %d", processes, s.generation), Handler: handler,
+	}
 }
 
 // reload reloads the configuration, with changed app-servers, another changed option,
@@ -133,33 +100,14 @@ func (s *site) reload(ctx context.Context, appServers, other bool) error {
 	if other {
 		s.other++
 	}
-	config := s.caddyfile()
+	opts := s.options()
 	s.mu.Unlock()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.admin+"/load", strings.NewReader(config))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "text/caddyfile")
-	request.Header.Set("Cache-Control", "must-revalidate") // reloads an unchanged one too
-	response, err := adminClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, text)
-	}
-	return err
+	return s.Reload(ctx, opts)
 }
-
-// adminClient is for the admin API. A reload restarts that, so connections are not
-// kept.
-var adminClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 
 // adminLine returns the rest of the first line with this beginning on an admin page.
 func (s *site) adminLine(path, begins string) (string, error) {
-	response, err := adminClient.Get(s.admin + path)
+	response, err := rig.AdminClient.Get(s.Admin + path)
 	if err != nil {
 		return "", err
 	}
@@ -197,7 +145,7 @@ func (s *site) appServers() []int {
 
 // codexes returns all processes below Caddy, and adds them to seen.
 func (s *site) codexes() []int {
-	below := rig.Below(s.caddy.PID)
+	below := rig.Below(s.PID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, pid := range below {

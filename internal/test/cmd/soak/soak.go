@@ -65,7 +65,7 @@ func (s *soak) drive(ctx context.Context, o options) {
 	all.Go(func() { s.watch(ctx) })
 	select {
 	case <-ctx.Done():
-	case <-s.site.caddy.Exited():
+	case <-s.site.Exited():
 		s.counts.fault("Caddy has ended by itself")
 		cancel()
 	}
@@ -80,7 +80,7 @@ func (s *soak) end(ctx context.Context, first quiet) {
 	if left != "" {
 		s.counts.fault("after the traffic: " + left)
 	}
-	if err := s.site.caddy.Stop(exitWait); err != nil {
+	if err := s.site.Caddy.Stop(exitWait); err != nil {
 		s.counts.fault(fmt.Sprintf("the exit of Caddy: %v", err))
 	}
 	if err := errors.Join(s.site.checkGone()...); err != nil {

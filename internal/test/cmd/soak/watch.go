@@ -32,7 +32,7 @@ type samples struct {
 
 // look takes a sample.
 func (s *soak) look(begin time.Time) sample {
-	pid := s.site.caddy.PID
+	pid := s.site.PID
 	now := sample{
 		at:         time.Since(begin),
 		heap:       s.site.number("/debug/pprof/heap?gc=1&debug=1", "# HeapAlloc = ") / 1e6,

@@ -1,0 +1,111 @@
+package apiclient
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Answer is an answer of chat completions or of the Responses API, streamed or not.
+type Answer struct {
+	ID      string
+	Choices []Choice // a Response has one
+	Usage   *Usage
+	Failed  bool            // there was an error
+	Code    string          // of the error
+	Ended   bool            // it had its proper end
+	Object  json.RawMessage // the final Response
+	Texts   []string        // of the messages of a Response, and an empty one for each reasoning item
+}
+
+// Choice is the content of one choice. The texts of several messages, or parts of the
+// reasoning, have an empty line between them.
+type Choice struct {
+	Text, Reasoning string
+	Calls           []Call
+	Finish          string // finish_reason, also for a Response; empty if the choice has not ended
+	Opened          bool   // a chunk of it came
+}
+
+// Call is a tool call.
+type Call struct{ ID, Name, Arguments string }
+
+// Usage counts tokens.
+type Usage struct{ Input, Output, Cached, Reasoned int }
+
+// CalledFirst reports whether the calls of a choice are the first of some, but for their
+// ids. If the choice has not ended its last call may be incomplete.
+func (c *Choice) CalledFirst(of []Call) bool {
+	if len(c.Calls) > len(of) {
+		return false
+	}
+	for i, call := range c.Calls {
+		want := of[i]
+		if c.Finish == "" && i == len(c.Calls)-1 {
+			want.Arguments = want.Arguments[:min(len(call.Arguments), len(want.Arguments))]
+		}
+		if call.Name != want.Name || call.Arguments != want.Arguments {
+			return false
+		}
+	}
+	return true
+}
+
+// Read reads the body of an answer with the status 200, up to where it is cut off. The
+// error is that the answer has no valid form.
+func Read(body []byte, responses, stream bool, choices int) (*Answer, error) {
+	a := &Answer{Choices: make([]Choice, choices)}
+	switch {
+	case stream && responses:
+		return a, (&responseReader{answer: a}).stream(body)
+	case stream:
+		return a, a.eachEvent(body, a.chatEvent)
+	case responses:
+		return a, a.response(body)
+	}
+	return a, a.chat(body)
+}
+
+// ReadError reads an error in OpenAI's form.
+func ReadError(body []byte) (*Answer, error) {
+	var e struct {
+		Error map[string]any `json:"error"`
+	}
+	a := new(Answer)
+	if err := json.Unmarshal(body, &e); err != nil {
+		return a, err
+	}
+	return a, a.fail(e.Error)
+}
+
+func (a *Answer) fail(e map[string]any) error {
+	for _, member := range []string{"message", "type", "param", "code"} {
+		if value, ok := e[member]; !ok || value == "" {
+			return fmt.Errorf("the error %v has no %s", e, member)
+		}
+	}
+	a.Failed = true
+	a.Code, _ = e["code"].(string) // may be null
+	return nil
+}
+
+// eachEvent calls read for the events of a stream, of which none may follow the end. An
+// event that is cut off is dropped.
+func (a *Answer) eachEvent(body []byte, read func(Event) error) error {
+	for r := NewReader(bytes.NewReader(body)); ; {
+		e, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err == nil && a.Ended:
+			err = errors.New("after the end")
+		case err == nil:
+			err = read(e)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %.300q", err, e.Data)
+		}
+	}
+}
