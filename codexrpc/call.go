@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -28,11 +30,11 @@ type call struct {
 	method string
 	params any
 	result any // the answer is decoded into it, unless it is nil
-	// sent, if not nil, is called once the call has been handed to the writer.
+	// sent, if not nil, is called once the call has been written or handed to the writer.
 	sent func()
 	// answered, if not nil, is called with the answer by the reader, before the
-	// caller gets it and before any later message is read. late says that the
-	// caller has left. It must not block.
+	// caller gets it and before any later message is read. The answer is valid during
+	// the call. late says that the caller has left. It must not block.
 	answered func(answer message, late bool)
 	// urgent calls do not wait for a free slot and are not retried.
 	urgent bool
@@ -43,21 +45,37 @@ type call struct {
 type pendingCall struct {
 	method   string
 	answered func(answer message, late bool)
-	ready    chan message // capacity 1
-	slot     bool         // it holds a slot
-	settled  bool         // the answer has come, or is not waited for any more
-	gone     bool         // the caller has left without it
-	expiry   *time.Timer  // frees the slot if no answer comes; set when gone
+	// over, if not nil, is called once with the outcome, in place of ready: nobody waits.
+	over    func(error)
+	ready   chan error // capacity 1: nil if the answer has come, else why none will
+	wanted  bool       // the caller reads the result
+	result  string     // of the answer, as JSON, if it is wanted
+	refused *CallError // the error of the answer
+	expires time.Time  // when it is not waited for any longer; zero: that has passed
+	slot    bool       // it holds a slot
+	settled bool       // the answer has come, or is not waited for any more
+	gone    bool       // the caller has left without it
 }
+
+// lines are buffers for the lines of calls.
+var lines = sync.Pool{New: func() any { return &lineBuffer{make([]byte, 0, pooledLine)} }}
+
+type lineBuffer struct{ line []byte }
+
+// pooledLine is the size of those buffers, in bytes: thread/start takes two thousand.
+const pooledLine = 4 << 10
 
 // call calls a method. It waits for a free slot, retries a refusal for
 // overload, and gives up when ctx ends or after callTimeout. Errors:
 // *CallError, or one that matches ErrClosed, ErrTimeout or the context's.
 func (c *Conn) call(ctx context.Context, do call) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, timeoutError(do.method))
-	defer cancel()
-	id := strconv.FormatInt(c.lastID.Add(1), 10)
-	line, err := encodeCall(id, do.method, do.params)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	deadline := time.Now().Add(callTimeout)
+	id := c.lastID.Add(1)
+	buffer := lines.Get().(*lineBuffer)
+	line, err := encodeCall(buffer.line[:0], id, do.method, do.params)
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", do.method, err)
 	}
@@ -66,8 +84,11 @@ func (c *Conn) call(ctx context.Context, do call) error {
 	}
 	for attempt := 0; ; attempt++ {
 		// A refused call is over, so that its id and its line can be used again.
-		err := c.attempt(ctx, id, line, do)
+		written, err := c.attempt(ctx, deadline, id, line, &do)
 		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) || do.urgent {
+			if written && cap(line) == pooledLine {
+				lines.Put(buffer) // the writer has never had it
+			}
 			return err
 		}
 		pause := overloadPause << attempt
@@ -84,94 +105,198 @@ func (c *Conn) call(ctx context.Context, do call) error {
 	}
 }
 
-// attempt sends a call once and waits for its answer.
-func (c *Conn) attempt(ctx context.Context, id string, line []byte, do call) error {
+// attempt sends a call once and waits for its answer. written reports whether it has
+// written the line itself.
+func (c *Conn) attempt(ctx context.Context, deadline time.Time, id int64, line []byte, do *call) (written bool, err error) {
 	if !do.urgent {
-		if err := pass(ctx, c, c.slots, struct{}{}); err != nil {
-			return err
+		if err := c.takeSlot(ctx, deadline, do.method); err != nil {
+			return false, err
 		}
 	}
-	p := &pendingCall{method: do.method, answered: do.answered, ready: make(chan message, 1), slot: !do.urgent}
+	p := c.pending()
+	p.method, p.answered, p.wanted, p.expires, p.slot = do.method, do.answered, do.result != nil, deadline, !do.urgent
 	if err := c.register(id, p); err != nil {
-		return err // the connection has ended and needs no slots
+		return false, err // the connection has ended and needs no slots
 	}
-	if err := c.send(ctx, line); err != nil {
-		c.unregister(id, p)
-		return err
+	if written = c.writeNow(line); !written {
+		if err := c.sendUntil(ctx, deadline, line, do.method); err != nil {
+			c.unregister(id, p)
+			return false, err
+		}
 	}
 	if do.sent != nil {
 		do.sent()
 	}
 	select {
-	case answer := <-p.ready:
-		return decodeAnswer(do.method, answer, do.result)
+	case err = <-p.ready:
 	case <-ctx.Done():
 		if c.abandon(id, p, errors.Is(context.Cause(ctx), ErrTimeout)) {
-			return context.Cause(ctx)
+			return written, context.Cause(ctx)
 		}
-		return decodeAnswer(do.method, <-p.ready, do.result)
-	case <-c.done:
-		select {
-		case answer := <-p.ready: // it came before the end
-			return decodeAnswer(do.method, answer, do.result)
-		default:
-			return c.Err()
-		}
+		err = <-p.ready
 	}
+	if err == nil {
+		err = p.read(do.result)
+		*p = pendingCall{ready: p.ready}
+		c.spare.Put(p)
+	}
+	return written, err
+}
+
+// pending returns a call that is not used.
+func (c *Conn) pending() *pendingCall {
+	if p, ok := c.spare.Get().(*pendingCall); ok {
+		return p
+	}
+	return &pendingCall{ready: make(chan error, 1)}
+}
+
+// takeSlot waits for a free slot.
+func (c *Conn) takeSlot(ctx context.Context, deadline time.Time, method string) error {
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, timeoutError(method))
+	defer cancel()
+	return pass(ctx, c, c.slots, struct{}{})
+}
+
+// sendUntil hands a call to the writer.
+func (c *Conn) sendUntil(ctx context.Context, deadline time.Time, line []byte, method string) error {
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, timeoutError(method))
+	defer cancel()
+	return c.enqueue(ctx, line)
+}
+
+// start makes a call with a timeout and waits for nothing. It reports false if it cannot be
+// written at once. over is called with the outcome, by a goroutine that it must not block.
+func (c *Conn) start(method string, params any, timeout time.Duration, over func(error)) bool {
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		return false
+	}
+	buffer := lines.Get().(*lineBuffer)
+	id := c.lastID.Add(1)
+	line, err := encodeCall(buffer.line[:0], id, method, params)
+	p := &pendingCall{method: method, over: over, expires: time.Now().Add(timeout), slot: true}
+	if err != nil || c.register(id, p) != nil {
+		<-c.slots
+		return false
+	}
+	if !c.writeNow(line) {
+		return !c.unregister(id, p)
+	}
+	if cap(line) == pooledLine {
+		lines.Put(buffer)
+	}
+	return true
 }
 
 // register routes the answer to id to p.
-func (c *Conn) register(id string, p *pendingCall) error {
+func (c *Conn) register(id int64, p *pendingCall) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return c.err
 	}
 	c.calls[id] = p
+	c.watchCalls(p.expires)
 	return nil
 }
 
-// unregister drops a call that was never sent.
-func (c *Conn) unregister(id string, p *pendingCall) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p.settled = true
-	c.freeSlot(p)
-	delete(c.calls, id)
-}
-
-// abandon stops waiting for an answer. It reports false if the answer has just
-// come. The app-server still works on the call, so the call keeps its slot, but
-// not after a timeout: such a call counts as lost.
-func (c *Conn) abandon(id string, p *pendingCall, timedOut bool) bool {
+// unregister drops a call that was never sent. It reports false if that is over already.
+func (c *Conn) unregister(id int64, p *pendingCall) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.settled {
 		return false
 	}
+	p.settled = true
+	c.freeSlot(p)
+	delete(c.calls, id)
+	return !p.gone
+}
+
+// abandon stops waiting for an answer. It reports false if the answer has just
+// come. The app-server still works on the call, so the call keeps its slot, but
+// not after a timeout: such a call counts as lost.
+func (c *Conn) abandon(id int64, p *pendingCall, timedOut bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.settled || p.gone {
+		return false
+	}
 	p.gone = true
-	switch {
-	case timedOut:
-		c.expire(id, p)
-		if c.err == nil {
-			c.noteTimeout(p.method)
-		}
-	case c.err == nil:
-		p.expiry = time.AfterFunc(callTimeout, func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.expire(id, p)
-		})
+	if timedOut {
+		c.noteTimeout(p.method)
+		c.giveUp(id, p)
+	} else {
+		p.expires = time.Now().Add(callTimeout)
+		c.watchCalls(p.expires)
 	}
 	return true
 }
 
-// expire frees the slot of an abandoned call. The call stays registered if a late
-// answer has to be acted on. The lock is held.
-func (c *Conn) expire(id string, p *pendingCall) {
-	if p.settled {
+// watchCalls lets expireCalls run at a time, or before. All calls share one timer: to set
+// one for each costs as much as the call. The lock is held.
+func (c *Conn) watchCalls(at time.Time) {
+	switch {
+	case c.watch == nil:
+		c.watch = time.AfterFunc(time.Until(at), c.expireCalls)
+	case c.watchAt.IsZero() || at.Before(c.watchAt):
+		c.watch.Reset(time.Until(at))
+	default:
 		return
 	}
+	c.watchAt = at
+}
+
+// expireCalls ends the wait for the calls whose time has passed.
+func (c *Conn) expireCalls() {
+	var over []*pendingCall
+	c.mu.Lock()
+	now, next := time.Now(), time.Time{}
+	for id, p := range c.calls {
+		switch {
+		case p.expires.IsZero():
+		case !now.Before(p.expires):
+			if p.over != nil {
+				over = append(over, p)
+			}
+			c.expire(id, p)
+		case next.IsZero() || p.expires.Before(next):
+			next = p.expires
+		}
+	}
+	c.watchAt = time.Time{}
+	if !next.IsZero() {
+		c.watchCalls(next)
+	}
+	c.mu.Unlock()
+	for _, p := range over {
+		p.over(timeoutError(p.method))
+	}
+}
+
+// expire ends the wait for a call that has timed out. The lock is held.
+func (c *Conn) expire(id int64, p *pendingCall) {
+	if !p.gone {
+		p.gone = true
+		c.noteTimeout(p.method)
+		if p.over == nil {
+			p.ready <- timeoutError(p.method) // never blocks: it gets one element
+		}
+	}
+	c.giveUp(id, p)
+}
+
+// giveUp frees the slot of a call that nobody waits for. The call stays registered if a
+// late answer has to be acted on. The lock is held.
+func (c *Conn) giveUp(id int64, p *pendingCall) {
+	p.expires = time.Time{}
 	c.freeSlot(p)
 	if p.answered == nil || len(c.calls) > maxAbandoned {
 		p.settled = true
@@ -187,45 +312,82 @@ func (c *Conn) freeSlot(p *pendingCall) {
 	}
 }
 
+// failCalls ends the wait for all calls, since the connection has ended. It returns those
+// of start. The lock is held.
+func (c *Conn) failCalls() (started []*pendingCall) {
+	if c.watch != nil {
+		c.watch.Stop()
+	}
+	for _, p := range c.calls {
+		switch {
+		case p.gone:
+		case p.over != nil:
+			started = append(started, p)
+		default:
+			p.settled = true
+			p.ready <- c.err // never blocks: it gets one element
+		}
+	}
+	c.calls = nil // a nil map reads as empty; nothing is added after the end
+	return started
+}
+
 // handleAnswer passes an answer to its call.
 func (c *Conn) handleAnswer(m message) {
+	id, err := strconv.ParseInt(m.id, 10, 64)
 	c.mu.Lock()
-	p := c.calls[m.id]
-	if p == nil {
+	p := c.calls[id]
+	if p == nil || err != nil {
 		c.stats.UnknownAnswers++
 		c.mu.Unlock()
 		return
 	}
-	delete(c.calls, m.id)
+	delete(c.calls, id)
 	delete(c.unanswered, p.method)
 	p.settled = true
 	late := p.gone
 	if late {
 		c.stats.LateAnswers++
 	}
-	if p.expiry != nil {
-		p.expiry.Stop()
-	}
 	c.mu.Unlock()
 	if p.answered != nil {
 		p.answered(m, late) // before the slot is free: it may add a thread, see Busy
 	}
+	p.keep(m)
 	c.mu.Lock()
 	c.freeSlot(p)
 	c.mu.Unlock()
-	p.ready <- m // never blocks: capacity 1, and one answer for each registration
+	switch {
+	case late:
+	case p.over == nil:
+		p.ready <- nil // never blocks: it gets one element
+	case p.refused != nil:
+		p.over(p.refused)
+	default:
+		p.over(nil)
+	}
 }
 
-// decodeAnswer returns the error of an answer, or decodes its result.
-func decodeAnswer(method string, answer message, result any) error {
-	if answer.err.Type != gjson.Null {
-		return callError(method, answer.err)
+// keep keeps what the caller needs of an answer.
+func (p *pendingCall) keep(answer message) {
+	switch {
+	case answer.err.Type != gjson.Null:
+		p.refused = callError(p.method, answer.err)
+	case p.wanted:
+		p.result = strings.Clone(answer.result.Raw)
+	}
+}
+
+// read returns the error of the answer, or decodes its result unless that is nil.
+func (p *pendingCall) read(result any) error {
+	if p.refused != nil {
+		return p.refused
 	}
 	if result == nil {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(answer.result.Raw), result); err != nil {
-		return fmt.Errorf("reading the answer to %s: %w", method, err)
+	if err := json.Unmarshal([]byte(p.result), result); err != nil {
+		return fmt.Errorf("reading the answer to %s: %w", p.method, err)
 	}
 	return nil
 }

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // The bounds of a connection.
@@ -32,6 +35,9 @@ type Conn struct {
 	outgoing     chan []byte   // calls and notifications, to the writer
 	replies      chan []byte   // to requests of the app-server's, to the writer
 	slots        chan struct{} // holds one element for each call in flight
+	quick        immediate     // the transport, if it is one
+	queued       atomic.Int64  // messages that the writer has or will get
+	writing      sync.Mutex    // held by whoever writes
 	lastID       atomic.Int64
 	limits       limits
 	instructions instructions
@@ -43,10 +49,13 @@ type Conn struct {
 	completed    atomic.Bool            // see HasCompletedTurn
 	defaultModel atomic.Pointer[string] // see DefaultModel; nil: not asked yet
 	noForks      atomic.Bool            // see ForkThread
+	spare        sync.Pool              // of *pendingCall, with their channels
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed
-	calls      map[string]*pendingCall
+	calls      map[int64]*pendingCall
+	watch      *time.Timer    // runs expireCalls; nil: there was no call
+	watchAt    time.Time      // when it runs; zero: not at all
 	unanswered map[string]int // calls in a row that timed out, by method
 	threads    map[string]*Thread
 	stats      Stats
@@ -69,13 +78,14 @@ func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 		slots:      make(chan struct{}, maxInFlight),
 		done:       make(chan struct{}),
 		probeNow:   make(chan struct{}, 1),
-		calls:      make(map[string]*pendingCall),
+		calls:      make(map[int64]*pendingCall),
 		unanswered: make(map[string]int),
 		threads:    make(map[string]*Thread),
 	}
 	if b, ok := t.(bounded); ok {
 		c.maxWrite = b.MaxWrite()
 	}
+	c.quick, _ = t.(immediate)
 	c.loops.Add(2)
 	go c.readLoop()
 	go c.writeLoop()
@@ -129,18 +139,17 @@ func (c *Conn) Fail(cause error) {
 	}
 	err := fmt.Errorf("%w: %w", ErrClosed, cause)
 	c.err = err
-	threads, calls := c.threads, c.calls
+	threads := c.threads
 	c.unfinished = running(threads)
-	c.threads, c.calls = nil, nil // nil maps read as empty; nothing is added after the end
-	for _, p := range calls {
-		if p.expiry != nil {
-			p.expiry.Stop()
-		}
-	}
+	c.threads = nil // a nil map reads as empty; nothing is added after the end
+	started := c.failCalls()
 	c.mu.Unlock()
 	close(c.done)
 	for _, t := range threads {
 		t.queue.fail(err)
+	}
+	for _, p := range started {
+		p.over(err)
 	}
 }
 
@@ -194,7 +203,7 @@ func (c *Conn) dispatch(line []byte) {
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
-		c.limits.update(m.params.Get("rateLimits"), nil)
+		c.limits.update(gjson.Parse(strings.Clone(m.params.Get("rateLimits").Raw)), nil)
 		return
 	case methodAccountUpdated:
 		c.instructions.forget()
@@ -274,10 +283,44 @@ const maxReplies = 4096
 
 var errNotReading = errors.New("the codex app-server does not read its input")
 
-// send hands a message to the writer. It waits until the writer has written the
-// one before, so that large messages do not pile up.
+// send writes a message, or hands it to the writer.
 func (c *Conn) send(ctx context.Context, message []byte) error {
-	return pass(ctx, c, c.outgoing, message)
+	if c.writeNow(message) {
+		return nil
+	}
+	return c.enqueue(ctx, message)
+}
+
+// enqueue hands a message to the writer. It waits until the writer has written the
+// one before, so that large messages do not pile up.
+func (c *Conn) enqueue(ctx context.Context, message []byte) error {
+	c.queued.Add(1)
+	err := pass(ctx, c, c.outgoing, message)
+	if err != nil {
+		c.queued.Add(-1)
+	}
+	return err
+}
+
+// writeNow writes a message if that needs no waiting: to wake the writer costs as much as
+// to write. It overtakes no message that the writer has or will get. An error ends the
+// connection, as one of the writer's does.
+func (c *Conn) writeNow(message []byte) (written bool) {
+	if c.quick == nil || c.queued.Load() > 0 || !c.writing.TryLock() {
+		return false
+	}
+	written, err := c.quick.TryWrite(message)
+	c.writing.Unlock()
+	if err != nil {
+		c.failWriting(err)
+	}
+	return written
+}
+
+// failWriting ends the connection after an error of a write.
+func (c *Conn) failWriting(err error) {
+	c.Fail(fmt.Errorf("writing to the app-server: %w", err))
+	_ = c.transport.Close() // ends the reader's Read
 }
 
 // pass passes a value to a channel, unless ctx or the connection ends before.
@@ -300,6 +343,7 @@ func (c *Conn) reply(o outgoing) {
 		c.Fail(err)
 		return
 	}
+	c.queued.Add(1)
 	select {
 	case c.replies <- message:
 	default:
@@ -318,11 +362,14 @@ func (c *Conn) writeLoop() {
 		case <-c.done:
 			return
 		}
-		if err := c.transport.Write(message, writeTimeout); err != nil {
-			c.Fail(fmt.Errorf("writing to the app-server: %w", err))
-			_ = c.transport.Close() // ends the reader's Read
+		c.writing.Lock() // waits for a quick write at most
+		err := c.transport.Write(message, writeTimeout)
+		c.writing.Unlock()
+		if err != nil {
+			c.failWriting(err)
 			return
 		}
+		c.queued.Add(-1)
 	}
 }
 

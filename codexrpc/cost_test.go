@@ -22,7 +22,7 @@ func TestCallAllocations(t *testing.T) {
 		methodTurnStart:   {turn, 2},  // the line, and the line's end
 	} {
 		if n := testing.AllocsPerRun(100, func() {
-			if _, err := encodeCall("1", method, c.params); err != nil {
+			if _, err := encodeCall(nil, 1, method, c.params); err != nil {
 				t.Fatal(err)
 			}
 		}); n > c.most {
@@ -58,7 +58,7 @@ func BenchmarkEncodeStart(b *testing.B) {
 	}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encodeCall("1", methodThreadStart, params); err != nil {
+		if _, err := encodeCall(nil, 1, methodThreadStart, params); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -71,7 +71,7 @@ func BenchmarkEncodeTurn(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encodeCall("1", methodTurnStart, params); err != nil {
+		if _, err := encodeCall(nil, 1, methodTurnStart, params); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ func newTestConn() *Conn {
 		replies: make(chan []byte, maxReplies),
 		slots:   make(chan struct{}, maxInFlight),
 		done:    make(chan struct{}),
-		calls:   make(map[string]*pendingCall),
+		calls:   make(map[int64]*pendingCall),
 		threads: make(map[string]*Thread),
 	}
 }

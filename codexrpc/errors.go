@@ -128,10 +128,10 @@ func parseTurnError(v gjson.Result) *TurnError {
 	info := v.Get("codexErrorInfo")
 	switch {
 	case info.Type == gjson.String:
-		e.Code = info.String()
+		e.Code = strings.Clone(info.String())
 	case info.IsObject():
 		info.ForEach(func(variant, body gjson.Result) bool {
-			e.Code = variant.String()
+			e.Code = strings.Clone(variant.String())
 			e.HTTPStatus = int(body.Get("httpStatusCode").Int())
 			return false
 		})

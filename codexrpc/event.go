@@ -1,5 +1,11 @@
 package codexrpc
 
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
 // EventKind is the kind of an [Event].
 type EventKind uint8
 
@@ -68,8 +74,7 @@ const (
 	ItemContextCompaction = "contextCompaction"
 )
 
-// Event is one notification of a turn. Kind says which fields are set. Its
-// strings may share memory with the whole message: copy what is kept.
+// Event is one notification of a turn. Kind says which fields are set.
 type Event struct {
 	Kind      EventKind
 	Index     int
@@ -88,4 +93,36 @@ type Event struct {
 	threadID string
 	turnID   string
 	size     int // of the message, in bytes, for the queue's bound
+}
+
+// own gives the event strings of its own. Until then they share the memory of the line,
+// which the next one replaces. Those that are constants or belong to the thread are not
+// copied, and a long message is not kept for a short text.
+func (e *Event) own(t *Thread) {
+	e.threadID, e.turnID = t.id, t.sameTurn(e.turnID)
+	if e.ItemID != t.item {
+		t.item = strings.Clone(e.ItemID)
+	}
+	e.ItemID = t.item
+	e.ItemType, e.Status = known(e.ItemType), known(e.Status)
+	if e.Raw != "" {
+		e.Raw = strings.Clone(e.Raw)
+		e.Text = gjson.Get(e.Raw, encryptedContent).Str
+	} else {
+		e.Text = strings.Clone(e.Text)
+	}
+	e.CallID, e.Name, e.Phase = strings.Clone(e.CallID), strings.Clone(e.Name), strings.Clone(e.Phase)
+}
+
+// known returns a constant that is equal to a text, or else a copy.
+func known(text string) string {
+	switch text {
+	case ItemAgentMessage:
+		return ItemAgentMessage
+	case ItemReasoning:
+		return ItemReasoning
+	case StatusCompleted:
+		return StatusCompleted
+	}
+	return strings.Clone(text)
 }

@@ -75,7 +75,7 @@ func (c *Conn) noteConfigWarning(params gjson.Result) {
 	if !strings.HasPrefix(params.Get("summary").Str, defaultsUsed) {
 		return
 	}
-	text := cmp.Or(params.Get("details").Str, params.Get("summary").Str)
+	text := strings.Clone(cmp.Or(params.Get("details").Str, params.Get("summary").Str))
 	if len(text) > maxConfigWarning {
 		text = strings.ToValidUTF8(text[:maxConfigWarning], "") + "…"
 	}

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 )
 
-// message is one parsed line of the app-server's. Its strings share the line's
-// memory.
+// message is one parsed line of the app-server's. Its strings share the line's memory: they
+// are valid until the next line is read, and what is kept of them is copied.
 type message struct {
 	id     string // the raw JSON of the id: a number or a string
 	method string
@@ -24,13 +25,13 @@ const maxID = 256
 
 var errGarbage = errors.New("not a message of the protocol")
 
-// parseMessage parses a line, which it copies.
+// parseMessage parses a line, which must not change as long as the message is used.
 func parseMessage(line []byte) (message, error) {
 	if !gjson.ValidBytes(line) {
 		return message{}, errGarbage
 	}
 	m := message{size: len(line)}
-	gjson.Parse(string(line)).ForEach(func(key, value gjson.Result) bool {
+	gjson.Parse(unsafe.String(unsafe.SliceData(line), len(line))).ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id":
 			if (value.Type == gjson.Number || value.Type == gjson.String) && len(value.Raw) <= maxID {

@@ -2,7 +2,11 @@ package codexrpc
 
 import (
 	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseMessage(t *testing.T) {
@@ -24,17 +28,85 @@ func TestParseMessage(t *testing.T) {
 	}
 }
 
-// TestParsedMessageIsACopy checks that a message stays valid when the buffer of its
-// line is reused.
-func TestParsedMessageIsACopy(t *testing.T) {
-	line := []byte(`{"id":1,"result":{"text":"kept"}}`)
-	m, err := parseMessage(line)
-	if err != nil {
-		t.Fatal(err)
+// TestMessagesOwnTheirText checks that nothing that is kept of a message shares the memory
+// of its line, which the next line replaces.
+func TestMessagesOwnTheirText(t *testing.T) {
+	const ids = `"threadId":"thr-1","turnId":"trn-1"`
+	item := func(method, item string) string {
+		return `{"method":"` + method + `","params":{` + ids + `,"item":` + item + `}}`
 	}
-	clear(line)
-	if got := m.result.Get("text").Str; got != "kept" || m.id != "1" {
-		t.Errorf("left of it is %q %q", m.id, got)
+	lines := []string{
+		`{"method":"item/agentMessage/delta","params":{"delta":"slow",` + ids + `,"itemId":"m0"}}`,
+		item(methodItemStarted, `{"type":"agentMessage","id":"m1"}`),
+		item(methodItemStarted, `{"type":"someday","id":"m2"}`),
+		item(methodItemCompleted, `{"type":"agentMessage","id":"m2","text":"all of it","phase":"final"}`),
+		item(methodRawItemCompleted, `{"type":"function_call","id":"f","call_id":"c","name":"find","arguments":"{}","status":"incomplete"}`),
+		item(methodRawItemCompleted, `{"type":"function_call_output","call_id":"c","output":"x"}`),
+		item(methodRawItemCompleted, `{"type":"reasoning","id":"r","encrypted_content":"secret"}`),
+		item(methodRawItemCompleted, `{"type":"web_search_call","id":"w","action":{"type":"search"}}`),
+		item(methodRawItemCompleted, `{"type":"message","role":"assistant","id":"m3","content":[{"text":"a","annotations":[{"type":"url_citation"}]}]}`),
+		`{"method":"rawResponse/completed","params":{` + ids + `,"usage":{"totalTokens":1}}}`,
+		`{"method":"error","params":{` + ids + `,"willRetry":true,"error":{"message":"why","additionalDetails":"more","codexErrorInfo":{"variant":{}}}}}`,
+		`{"method":"error","params":{` + ids + `,"error":{"message":"why","codexErrorInfo":"bare"}}}`,
+		`{"method":"warning","params":{` + ids + `,"message":"` + fallbackWarning + `timeout"}}`,
+		`{"method":"configWarning","params":{"summary":"` + defaultsUsed + `","details":"line 7"}}`,
+		`{"method":"account/rateLimits/updated","params":{"rateLimits":{"planType":"plus","limitId":"codex"}}}`,
+		`{"id":"9","method":"item/tool/call","params":{` + ids + `,"callId":"c1"}}`,
+		`{"method":"turn/completed","params":{"threadId":"thr-1","turn":{"id":"trn-1","status":"failed","error":{"message":"it"}}}}`,
+	}
+	state := func(spoil bool) string {
+		c := newTestConn()
+		thread := openTestTurn(c, "thr-1", "trn-1")
+		for _, line := range lines {
+			buffer := []byte(line)
+			c.dispatch(buffer)
+			if spoil {
+				copy(buffer, strings.Repeat("#", len(buffer)))
+			}
+		}
+		events, err := thread.Recv(nil)
+		if err != nil || len(events) < len(lines)-3 {
+			t.Fatalf("%d events, %v", len(events), err)
+		}
+		var all strings.Builder
+		for _, e := range events {
+			fmt.Fprintf(&all, "%+v %+v %+v\n", e, e.Usage, e.Err)
+		}
+		limits, _ := c.LastRateLimits()
+		limits.At = time.Time{}
+		fmt.Fprintf(&all, "%+v %s %s", limits, c.badConfig, thread.unpark())
+		return regexp.MustCompile("0x[0-9a-f]+").ReplaceAllString(all.String(), "") // addresses
+	}
+	if got, want := state(true), state(false); got != want {
+		t.Errorf("of spoilt lines there are\n%s\nand of others\n%s", got, want)
+	}
+}
+
+// TestEventAllocations bounds the allocations for what a turn sends beside its deltas: the
+// id and the text of its message, and its usage, once for the response and once for the thread.
+func TestEventAllocations(t *testing.T) {
+	const ids = `"threadId":"thr-1","turnId":"trn-1"`
+	usage := `{"totalTokens":20,"inputTokens":10,"cachedInputTokens":0,"outputTokens":10,"reasoningOutputTokens":0}`
+	lines := [][]byte{
+		[]byte(`{"method":"turn/started","params":{"threadId":"thr-1","turn":{"id":"trn-1","status":"inProgress"}}}`),
+		[]byte(`{"method":"item/started","params":{"item":{"type":"agentMessage","id":"msg-1","text":""},` + ids + `}}`),
+		[]byte(`{"method":"item/completed","params":{"item":{"type":"agentMessage","id":"msg-1","text":"hello"},` + ids + `}}`),
+		[]byte(`{"method":"rawResponseItem/completed","params":{` + ids + `,"item":{"type":"message","role":"assistant","content":[{"text":"hello","annotations":[]}]}}}`),
+		[]byte(`{"method":"thread/tokenUsage/updated","params":{` + ids + `,"tokenUsage":{"total":` + usage + `}}}`),
+		[]byte(`{"method":"rawResponse/completed","params":{` + ids + `,"usage":` + usage + `}}`),
+		[]byte(`{"method":"turn/completed","params":{"threadId":"thr-1","turn":{"id":"trn-1","status":"completed","error":null}}}`),
+	}
+	c := newTestConn()
+	thread := openTestTurn(c, "thr-1", "trn-1")
+	var events []Event
+	if n := testing.AllocsPerRun(100, func() {
+		for _, line := range lines {
+			c.dispatch(line)
+		}
+		thread.item = ""
+		events, _ = thread.Recv(events)
+	}); n > 4 || len(events) != 5 {
+		t.Errorf("%v allocations for %d events", n, len(events))
 	}
 }
 
@@ -53,7 +125,7 @@ func TestEncodeInjectedItems(t *testing.T) {
 	params := injectParams{`thr "1"`, []json.RawMessage{
 		json.RawMessage(`{"text":"<b> & \n é"}`), json.RawMessage("{\r\n  \"b\": [1,\n 2]\n}"), json.RawMessage(` {} `),
 	}}
-	line, err := encodeCall("5", methodThreadInject, params)
+	line, err := encodeCall(nil, 5, methodThreadInject, params)
 	want := `{"id":5,"method":"thread/inject_items","params":{"threadId":"thr \"1\"","items":[{"text":"<b> & \n é"},{"b":[1,2]}, {} ]}}`
 	if err != nil || string(line) != want {
 		t.Errorf("wrote %s (%v)\nwant  %s", line, err, want)
@@ -61,7 +133,7 @@ func TestEncodeInjectedItems(t *testing.T) {
 	if !json.Valid(line) || cap(line) == len(line) {
 		t.Error("it is not JSON, or has no room for the line's end")
 	}
-	if line, err := encodeCall("6", methodThreadInject, injectParams{"t", nil}); err != nil || !json.Valid(line) {
+	if line, err := encodeCall(nil, 6, methodThreadInject, injectParams{"t", nil}); err != nil || !json.Valid(line) {
 		t.Errorf("without items: %s (%v)", line, err)
 	}
 }

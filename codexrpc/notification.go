@@ -113,6 +113,9 @@ const (
 	itemWebSearch    = "web_search_call"
 )
 
+// encryptedContent is the member of a reasoning with its content.
+const encryptedContent = "encrypted_content"
+
 // decodeRawItem decodes function calls, reasoning, the outputs of calls, and messages that the model did
 // not finish. Only the raw items have the arguments as the model wrote them, the
 // encrypted content and the status. All other raw items come as items, too.
@@ -128,12 +131,11 @@ func decodeRawItem(params gjson.Result, e *Event) {
 			e.Status = StatusIncomplete
 		}
 	case itemCallOutput:
-		// It is queued without the message, which may be as long as a result.
-		*e = Event{Kind: EventCallOutput, threadID: strings.Clone(e.threadID), turnID: strings.Clone(e.turnID)}
+		*e = Event{Kind: EventCallOutput, threadID: e.threadID, turnID: e.turnID} // small, however long the result
 		return
 	case ItemReasoning:
 		e.Kind = EventReasoningItem
-		e.Text, e.Raw = item.Get("encrypted_content").Str, item.Raw
+		e.Text, e.Raw = item.Get(encryptedContent).Str, item.Raw
 	case itemWebSearch:
 		e.Kind = EventWebSearch
 		e.Text = item.Get("action").Raw
@@ -192,7 +194,7 @@ func decodeWarning(params gjson.Result, e *Event) {
 	}
 	e.Kind = EventError
 	e.WillRetry = true
-	e.Err = &TurnError{Message: reason, Code: "responseStreamDisconnected"}
+	e.Err = &TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}
 }
 
 func decodeTurnStarted(params gjson.Result, e *Event) {

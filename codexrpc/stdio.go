@@ -34,6 +34,7 @@ const keptLine = 1 << 20
 type Stdio struct {
 	r     io.ReadCloser
 	w     io.WriteCloser
+	quick *pipeWriter // nil: w cannot be written to without waiting
 	br    *bufio.Reader
 	long  []byte // a line that did not fit into br
 	limit int
@@ -46,7 +47,7 @@ type Stdio struct {
 // A write timeout needs a w with SetWriteDeadline, as an *os.File of a pipe
 // has it; without, writes may wait for ever.
 func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
-	s := &Stdio{r: newPipeReader(r), w: w, limit: MaxMessage}
+	s := &Stdio{r: newPipeReader(r), w: w, quick: newPipeWriter(w), limit: MaxMessage}
 	s.br = bufio.NewReaderSize(&countedReader{s.r, &s.moved}, readBuffer)
 	return s
 }
@@ -111,6 +112,7 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 		if err := d.SetWriteDeadline(time.Now().Add(timeout)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
 			return err
 		}
+		defer func() { _ = d.SetWriteDeadline(time.Time{}) }() // it would end a later TryWrite
 	}
 	// encode leaves room for the line end, so that a large message is not copied.
 	message = append(message, '\n')
@@ -123,6 +125,16 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 	}
 	_, err := s.w.Write(message)
 	return err
+}
+
+// TryWrite sends one message and a line end if the pipe takes them at once: those of a few
+// kilobytes, unless the peer is far behind. It reports false if it has sent nothing. It may
+// use the message's spare capacity.
+func (s *Stdio) TryWrite(message []byte) (written bool, err error) {
+	if s.quick == nil || len(message) >= atomicWrite {
+		return false, nil
+	}
+	return s.quick.tryWrite(append(message, '\n'))
 }
 
 // Close closes the writing side, which asks a child to end, then the reading
@@ -150,6 +162,12 @@ type bounded interface{ MaxWrite() int }
 // progressing is a Transport that counts the progress which the app-server makes:
 // the reads from it, and the writes that it must have read. The count only grows.
 type progressing interface{ Progress() uint64 }
+
+// immediate is a Transport that can write small messages without waiting. TryWrite is never
+// called while another TryWrite or Write is under way. After an error the transport is unusable.
+type immediate interface {
+	TryWrite(message []byte) (written bool, err error)
+}
 
 // countedReader counts the reads that returned data.
 type countedReader struct {

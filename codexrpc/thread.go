@@ -24,6 +24,7 @@ type Thread struct {
 	queue *queue
 	ended chan struct{} // closed when the turn has ended
 	fork  bool          // see Fork
+	item  string        // the id of the last item; used by the reader alone
 
 	mu        sync.Mutex
 	sent      bool          // turn/start has been sent

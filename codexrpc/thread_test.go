@@ -223,8 +223,8 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range maxAbandoned + 100 {
-			pending := &pendingCall{answered: func(message, bool) {}, ready: make(chan message, 1)}
-			id := fmt.Sprint(c.lastID.Add(1))
+			pending := &pendingCall{answered: func(message, bool) {}, ready: make(chan error, 1)}
+			id := c.lastID.Add(1)
 			if err := c.register(id, pending); err != nil {
 				t.Fatal(err)
 			}

@@ -30,6 +30,7 @@ func (t *Thread) accept(e *Event) error {
 		t.conn.completed.Store(true)
 		t.end(e.Status == StatusCompleted) // before the event can be taken: NextTurn may follow at once
 	}
+	e.own(t)
 	if !t.queue.push(e) {
 		return ErrTooSlow
 	}
@@ -60,6 +61,15 @@ func (t *Thread) turn() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.turnID
+}
+
+// sameTurn returns turnID in the thread's memory if it is the thread's, and a copy of it
+// otherwise.
+func (t *Thread) sameTurn(turnID string) string {
+	if own := t.turn(); own == turnID {
+		return own
+	}
+	return strings.Clone(turnID)
 }
 
 // begin sets the id of the thread's turn, if it is not known yet.
@@ -116,6 +126,15 @@ func (t *Thread) park(callID string, request json.RawMessage) bool {
 		t.arrived = nil
 	}
 	return true
+}
+
+// parksNothing lets park refuse later requests if no request is parked. It reports false
+// otherwise.
+func (t *Thread) parksNothing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answered = t.answered || len(t.parked) == 0
+	return len(t.parked) == 0
 }
 
 // unpark returns the parked requests and lets park refuse later ones.

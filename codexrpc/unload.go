@@ -21,19 +21,56 @@ const (
 // and may be called once. released, if not nil, is called when that is done or has
 // failed; it may close the connection.
 func (t *Thread) Close(released func()) {
-	t.conn.background(t.unload, released)
+	if !t.closeNow(released) {
+		t.conn.background(t.unload, released)
+	}
+}
+
+// closeNow is Close for a thread that has nothing to wait for but the answer to its
+// unloading. It needs no goroutine. It reports false if that is not so.
+func (t *Thread) closeNow(released func()) bool {
+	if t.running() || !t.parksNothing() {
+		return false
+	}
+	c := t.conn
+	if !c.addCloser() {
+		return false
+	}
+	t.queue.drop(errClosedThread)
+	started := c.start(methodThreadUnsubscribe, threadParams{t.id}, closeTimeout, func(err error) {
+		defer c.closers.Done()
+		if errors.Is(err, ErrOverloaded) {
+			c.background(t.unload, released) // which tries again
+			return
+		}
+		c.noteUnloaded(t.id, err)
+		t.remove()
+		if released != nil {
+			go released() // it may close the connection
+		}
+	})
+	if !started {
+		c.closers.Done()
+	}
+	return started
+}
+
+// addCloser adds one to the goroutines and calls for which Close waits. It reports false if
+// the connection has ended.
+func (c *Conn) addCloser() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.closers.Add(1)
+	}
+	return c.err == nil
 }
 
 // background runs f with a deadline in a goroutine of the connection, then calls
 // then if it is not nil. If the connection has ended it runs both before it returns:
 // all calls of f fail at once.
 func (c *Conn) background(f func(context.Context), then func()) {
-	c.mu.Lock()
-	ended := c.err != nil
-	if !ended {
-		c.closers.Add(1)
-	}
-	c.mu.Unlock()
+	ended := !c.addCloser()
 	run := func() {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout, ErrTimeout)
 		defer cancel()
@@ -64,6 +101,11 @@ func (t *Thread) unload(ctx context.Context) {
 	}
 	t.answerParked(ctx)
 	t.conn.unsubscribe(ctx, t.id)
+	t.remove()
+}
+
+// remove ends the routing of events to the thread.
+func (t *Thread) remove() {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	if t.conn.threads[t.id] == t {
@@ -111,10 +153,12 @@ func (t *Thread) finish(ctx context.Context) {
 
 // unsubscribe makes the app-server unload a thread.
 func (c *Conn) unsubscribe(ctx context.Context, id string) {
-	params := struct {
-		ThreadID string `json:"threadId"`
-	}{id}
-	if err := c.call(ctx, call{method: methodThreadUnsubscribe, params: params}); err != nil {
+	c.noteUnloaded(id, c.call(ctx, call{method: methodThreadUnsubscribe, params: threadParams{id}}))
+}
+
+// noteUnloaded logs why a thread may still be loaded. err may be nil.
+func (c *Conn) noteUnloaded(id string, err error) {
+	if err != nil {
 		c.logger().Debug("unloading a thread", "thread", id, "error", err)
 	}
 }
