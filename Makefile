@@ -91,8 +91,8 @@ bench-compare:
 	@go run ./internal/test/cmd/benchcompare -base '$(BASE)'
 
 # release builds the files of a release in build/release. It publishes nothing.
-release: $(XCADDY)
-	@./scripts/release $(VERSION) $(CADDY_VERSION) $(XCADDY)
+release: $(XCADDY) $(JQ)
+	@./scripts/release $(VERSION) $(CADDY_VERSION) $(XCADDY) $(JQ)
 
 # deps installs what the tests need: staticcheck, jq for a command in the docs, the pinned
 # Codex, the npm clients, and Chromium.

@@ -1,15 +1,23 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
 )
 
 // TestChangelog checks the headings of the changelog, from which a release takes its notes.
@@ -36,10 +44,44 @@ func TestReleaseRefuses(t *testing.T) {
 		"v0.1.0-dirty": "the working tree has changes",
 		"1.0":          "is no version such as v0.1.0",
 	} {
-		cmd := exec.Command("../../../scripts/release", version, "v2.0.0", "no-such-xcaddy", t.TempDir())
+		cmd := exec.Command("../../../scripts/release", version, "v2.0.0", "no-such-xcaddy", "no-such-jq", t.TempDir())
 		if output, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(output), want) {
 			t.Errorf("%s: %v\n%s", version, err, output)
 		}
+	}
+}
+
+// TestComponents checks the list of the components of a program, with modules that others
+// replace.
+func TestComponents(t *testing.T) {
+	jq, err := findJQ()
+	if err != nil {
+		needs.Missing(t, "jq is missing: make deps")
+	}
+	info, err := json.Marshal(debug.BuildInfo{
+		GoVersion: "go1.26.1 X:exp", Path: "caddy",
+		Deps: []*debug.Module{
+			{Path: "example.com/a", Version: "v1.2.3"},
+			{Path: "example.com/b", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.1.0+incompatible"}},
+			{Path: "example.com/c", Version: "v0.1.0", Replace: &debug.Module{Path: "/src", Version: "(devel)"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(testContext(t), jq, "-c", "-f", "../../../scripts/sbom.jq")
+	cmd.Stdin = bytes.NewReader(info)
+	out, err := cmd.CombinedOutput()
+	library := func(name, version string) string {
+		purl := "pkg:golang/" + name + "@" + version
+		return fmt.Sprintf(`{"bom-ref":%q,"type":"library","name":%q,"version":%q,"purl":%q}`, purl, name, version, purl)
+	}
+	components := []string{library("std", "1.26.1"), library("example.com/a", "v1.2.3"), library("example.com/fork", "v1.1.0+incompatible"), library("example.com/c", "v0.1.0")}
+	want := `{"bomFormat":"CycloneDX","specVersion":"1.6","version":1,"metadata":{"component":{"bom-ref":"program","type":"application","name":"caddy"}},"components":[` +
+		strings.Join(components, ",") + `]}`
+	var got, wanted any
+	if err := errors.Join(err, json.Unmarshal(out, &got), json.Unmarshal([]byte(want), &wanted)); err != nil || !reflect.DeepEqual(got, wanted) {
+		t.Errorf("%v: the document is %s, want %s", err, out, want)
 	}
 }
 
