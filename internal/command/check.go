@@ -24,12 +24,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-const (
-	// checkBody is more than the request and the answer of a check take, in bytes.
-	checkBody = 1 << 20
-	// limitsTimeout bounds the question for the limits of the plan.
-	limitsTimeout = 5 * time.Second
-)
+// checkBody is more than the request and the answer of a check take, in bytes.
+const checkBody = 1 << 20
 
 // Check returns the command `caddy codex check`.
 func Check(configured Configured) *cobra.Command {
@@ -43,13 +39,11 @@ says what, and what to do. Run it as the user that Caddy runs as.`,
 	}
 	cmd.Flags().StringP("model", "m", models.Default, "The model to ask")
 	cmd.Flags().DurationP("timeout", "t", time.Minute, "How long the check of one app-server may take")
-	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
-		return check(ctx, cmd.OutOrStdout(), fl, configured)
-	})
+	return withConfig(cmd, configured.check)
 }
 
 // check checks the app-servers that the arguments name, or all.
-func check(ctx context.Context, to io.Writer, fl caddycmd.Flags, configured Configured) error {
+func (configured Configured) check(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	servers, err := configured.read(fl)
 	if err != nil {
 		return err
@@ -61,7 +55,7 @@ func check(ctx context.Context, to io.Writer, fl caddycmd.Flags, configured Conf
 		}
 		last = first
 	}
-	failed := 0
+	to, failed := cmd.OutOrStdout(), 0
 	for number := first; number <= last; number++ {
 		server := &servers[number-1]
 		fmt.Fprintf(to, "%s: %s\n", server.title(number), server.is())
@@ -133,24 +127,20 @@ func startOnce(ctx context.Context, process *appserver.Process) error {
 // loginOf describes the login of an app-server, and its plan as far as it is known.
 func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 	account, err := conn.Account(ctx)
-	var login struct {
-		Type  string `json:"type"`
-		Email string `json:"email"`
-		Plan  string `json:"planType"`
-	}
+	var login struct{ Type, Email, PlanType string }
 	if err == nil && len(account.Account) > 0 {
 		_ = json.Unmarshal(account.Account, &login) // of another form it has no type
 	}
 	text := "the provider needs no login"
 	switch {
 	case login.Type == "chatgpt":
-		text = fmt.Sprintf("signed in at ChatGPT as %s, plan %s", login.Email, login.Plan)
+		text = fmt.Sprintf("signed in at ChatGPT as %s, plan %s", login.Email, login.PlanType)
 	case login.Type == "apiKey":
 		text = "signed in with an API key"
 	case login.Type != "":
 		text = "signed in (" + login.Type + ")"
 	}
-	ctx, cancel := context.WithTimeout(ctx, limitsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	limits, err := conn.RateLimits(ctx)
 	if err != nil { // as of a login without a plan
@@ -162,9 +152,6 @@ func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 	return text
 }
 
-// checkQuestion is what the model is asked.
-const checkQuestion = "Answer with the word OK and nothing else."
-
 // askModel asks the model through the gateway, as a request of a client does.
 func askModel(ctx context.Context, process *appserver.Process, model string) *answerError {
 	g := gateway.New(gateway.Sole(process), gateway.Options{
@@ -173,7 +160,9 @@ func askModel(ctx context.Context, process *appserver.Process, model string) *an
 		User:   func(*http.Request) string { return "" },
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": checkQuestion}}})
+	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{
+		map[string]any{"role": "user", "content": "Answer with the word OK and nothing else."},
+	}})
 	request, failed := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions", bytes.NewReader(body))
 	if err = errors.Join(err, failed); err != nil {
 		return &answerError{Message: err.Error()}

@@ -116,7 +116,7 @@ func choose(servers []AppServer, args []string) (number int, err error) {
 
 // adminFlag adds the flag that names the admin API of the Caddy that runs.
 func adminFlag(cmd *cobra.Command) {
-	cmd.Flags().StringP("address", "", "", "Address of the admin API (if it is not the one of the configuration)")
+	cmd.Flags().String("address", "", "Address of the admin API (if it is not the one of the configuration)")
 }
 
 // adminAddress returns the address of the admin API of the Caddy that runs.

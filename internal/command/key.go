@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -169,10 +170,7 @@ func limitsOf(k *apikeys.Key) string {
 	for _, l := range k.Limits {
 		limits = append(limits, fmt.Sprintf("%d %s/%s", l.Max, l.Unit, l.Window))
 	}
-	if limits == nil {
-		return "none"
-	}
-	return strings.Join(limits, ", ")
+	return cmp.Or(strings.Join(limits, ", "), "none")
 }
 
 func (configured KeyFiles) revoke() *cobra.Command {

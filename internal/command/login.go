@@ -30,14 +30,12 @@ uses the new login at once. Run it as the user that Caddy runs as.`,
 	}
 	adminFlag(cmd)
 	cmd.Flags().BoolP("with-api-key", "", false, "Read an API key from standard input")
-	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
-		return signIn(ctx, cmd, fl, configured)
-	})
+	return withConfig(cmd, configured.signIn)
 }
 
 // signIn runs codex login for the app-server that the arguments name, and lets a Caddy that
 // runs use the new login.
-func signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags, configured Configured) error {
+func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	servers, err := configured.read(fl)
 	if err != nil {
 		return err
@@ -90,22 +88,17 @@ func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted in
 		if !slices.Contains(ids, s.ID) {
 			continue
 		}
-		if failed := restartOne(ctx, fl, s.ID); failed != nil {
-			err = errors.Join(err, failed)
-		} else {
+		failed := restartOne(ctx, fl, s.ID)
+		if err = errors.Join(err, failed); failed == nil {
 			restarted++
 		}
 	}
 	return restarted, err
 }
 
-const (
-	// startWait is how long an app-server may take to start before it can be replaced: it
-	// may have read the login before.
-	startWait = 15 * time.Second
-	// startPoll is how often it is tried.
-	startPoll = 250 * time.Millisecond
-)
+// startWait is how long an app-server may take to start before it can be replaced: it may
+// have read the login before.
+const startWait = 15 * time.Second
 
 // restartOne replaces an app-server, once it is ready.
 func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
@@ -118,7 +111,7 @@ func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
 			return nil
 		}
 		select {
-		case <-time.After(startPoll):
+		case <-time.After(startWait / 60):
 		case <-ctx.Done():
 			return err
 		}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,14 +19,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
-const (
-	// adminTimeout bounds a request to the admin API.
-	adminTimeout = 10 * time.Second
-	// loginStatusTimeout bounds a run of `codex login status`, which takes a moment.
-	loginStatusTimeout = 20 * time.Second
-	// maxDocument bounds the answer of the admin API, in bytes.
-	maxDocument = 16 << 20
-)
+// maxDocument bounds the answer of the admin API, in bytes.
+const maxDocument = 16 << 20
 
 // Status returns the command `caddy codex status`.
 func Status(configured Configured) *cobra.Command {
@@ -38,14 +33,12 @@ by its admin API, or else what the configuration and the files of the logins say
 		Args: cobra.NoArgs,
 	}
 	adminFlag(cmd)
-	return withConfig(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
-		return showStatus(ctx, cmd.OutOrStdout(), fl, configured)
-	})
+	return withConfig(cmd, configured.showStatus)
 }
 
 // showStatus writes the states of the running app-servers, or of the configured ones.
-func showStatus(ctx context.Context, to io.Writer, fl caddycmd.Flags, configured Configured) error {
-	var document status.Document
+func (configured Configured) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+	to, document := cmd.OutOrStdout(), status.Document{}
 	failed := callAdmin(ctx, fl, http.MethodGet, "/codex/status", &document)
 	switch {
 	case failed == nil:
@@ -70,22 +63,18 @@ func showStatus(ctx context.Context, to io.Writer, fl caddycmd.Flags, configured
 
 // loginStatus returns what `codex login status` says, on one line.
 func (a *AppServer) loginStatus(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, loginStatusTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // it takes a moment
 	defer cancel()
 	cmd, err := a.Config.LoginCommand(ctx, "status")
 	if err != nil {
 		return err.Error()
 	}
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
-	err = cmd.Run()
-	if text := strings.Join(strings.Fields(said.String()), " "); text != "" {
-		return text
-	}
-	if err != nil {
+	said, err := cmd.CombinedOutput()
+	text := strings.Join(strings.Fields(string(said)), " ")
+	if text == "" && err != nil {
 		return err.Error()
 	}
-	return "no word of it"
+	return cmp.Or(text, "no word of it")
 }
 
 // callAdmin calls the admin API of the Caddy that runs, and decodes its answer.
@@ -103,7 +92,7 @@ func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, into
 		}
 		answered <- err
 	}()
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	select {
 	case err = <-answered:
