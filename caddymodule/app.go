@@ -176,12 +176,11 @@ func (l *list[T]) all() []T {
 	return slices.Clone(l.items)
 }
 
-// inUse are the handlers of all configurations that get requests, for the metrics and the
-// admin API. Requests of others may still run.
+// inUse are the handlers of all configurations that get requests. Requests of others may
+// still run.
 var inUse list[*Handler]
 
-// queue counts the turns that run, the requests that wait, and the memory of the bodies of
-// requests, in bytes.
+// queue counts the turns that run, the requests that wait, and the bytes of their bodies.
 func queue() (running, waiting int, bodies int64) {
 	for _, h := range inUse.all() {
 		r, w := h.gateway.Queue()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -251,7 +252,7 @@ func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
 
 // parseModel reads <id> [<codex model> [<effort> [force]]].
 func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
-	var alias ModelAlias
+	var alias models.Alias
 	force := ""
 	line := text("model", &alias.ID).then(
 		text("model", &alias.Model), oneOf("effort", &alias.Effort, "", prompt.Efforts...), oneOf("force", &force, "", "force"))
@@ -259,7 +260,7 @@ func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 		return err
 	}
 	alias.ForceEffort = force != ""
-	if slices.ContainsFunc(h.Models, func(m ModelAlias) bool { return m.ID == alias.ID }) {
+	if slices.ContainsFunc(h.Models, func(m models.Alias) bool { return m.ID == alias.ID }) {
 		return d.Errf("model %s is given twice", alias.ID)
 	}
 	h.Models = append(h.Models, alias)

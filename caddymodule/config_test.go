@@ -147,7 +147,8 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 	structs = append(structs, checkFile(t, "../internal/turn/options.go", func(name string) bool { return name == "ToolOptions" })...)
-	for _, name := range []string{"Handler", "AppServer", "APIKey", "App", "ModelAlias", "ResponseStore", "ToolOptions"} {
+	structs = append(structs, checkFile(t, "../internal/models/models.go", ast.IsExported)...)
+	for _, name := range []string{"Handler", "AppServer", "APIKey", "App", "Alias", "ResponseStore", "ToolOptions"} {
 		if !slices.Contains(structs, name) {
 			t.Errorf("there is no type %s", name)
 		}

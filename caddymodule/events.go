@@ -17,12 +17,8 @@ const (
 	eventLogin        = "codex.login_changed"
 )
 
-const (
-	// maxEvents bounds the events of a process that wait to be emitted.
-	maxEvents = 64
-	// lastEvents bounds the wait for the last events of a process.
-	lastEvents = 5 * time.Second
-)
+// maxEvents bounds the events of a process that wait to be emitted.
+const maxEvents = 64
 
 // event is an event of an app-server.
 type event struct {
@@ -50,7 +46,7 @@ func (p *process) post(e event) {
 	}
 }
 
-// endEvents waits for the events of a process that has stopped.
+// endEvents waits for the last events of a process that has stopped.
 func (p *process) endEvents() {
 	p.posting.Lock()
 	close(p.events)
@@ -58,7 +54,7 @@ func (p *process) endEvents() {
 	p.posting.Unlock()
 	select {
 	case <-p.done:
-	case <-time.After(lastEvents): // a handler of events has not returned
+	case <-time.After(5 * time.Second): // a handler of events has not returned
 	}
 }
 

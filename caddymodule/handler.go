@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
+	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -24,8 +25,7 @@ func init() {
 	caddy.RegisterModule(Handler{})
 }
 
-// minBodies is how many bodies of the largest size max_body_memory must have room
-// for.
+// minBodies is how many bodies of the largest size max_body_memory must have room for.
 const minBodies = 4
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
@@ -55,9 +55,8 @@ type Handler struct {
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
 
-	// How much memory all request bodies together may take, in bytes: at least four
-	// times max_body. Bodies count while they are received, wait in the queue and are
-	// passed to Codex. A request for which there is no room gets a 503 with the code
+	// How much memory all request bodies together may take, in bytes: at least four times
+	// max_body. A request for which there is no room gets a 503 with the code
 	// codex_body_memory. Default: 512 MiB, or four times max_body if that is more.
 	MaxBodyMemory int64 `json:"max_body_memory,omitempty"`
 
@@ -65,20 +64,18 @@ type Handler struct {
 	MaxConcurrent int `json:"max_concurrent,omitempty"`
 
 	// How many turns of one user run at the same time; callers without a name are one
-	// user. Further requests wait, and requests of other users overtake them. Default:
-	// a share of max_concurrent. If another user has sent a request within the last
-	// hour, a user may hold at most seven times as many places as remain free;
-	// otherwise all of them.
+	// user. Further requests wait, and those of other users overtake them. Default: at most
+	// seven times as many as remain free if another user has sent a request within the
+	// last hour, else all of max_concurrent.
 	MaxPerUser int `json:"max_per_user,omitempty"`
 
-	// How many requests may wait; a further one gets a 429 with the code
-	// codex_queue_full. The users take turns. When the queue is full, a user with
-	// fewer waiting requests replaces the newest request of the user with the most. 0:
-	// no request waits. Default: 128.
+	// How many requests may wait; a further one gets a 429 with the code codex_queue_full.
+	// In a full queue, a user with fewer waiting requests replaces the newest request of the
+	// user with the most. 0: no request waits. Default: 128.
 	MaxQueue *int `json:"max_queue,omitempty"`
 
-	// How long a request may wait; then it gets a 503 with the code
-	// codex_queue_timeout. Default: `10s`.
+	// How long a request may wait until it gets a 503 with the code codex_queue_timeout.
+	// Default: `10s`.
 	MaxQueueWait caddy.Duration `json:"max_queue_wait,omitempty"`
 
 	// How long the model may be silent within a turn before the client gets a 504.
@@ -103,12 +100,11 @@ type Handler struct {
 	// headers.
 	CORS []string `json:"cors,omitempty"`
 
-	// The host names under which callers may send requests that nothing has
-	// authenticated, neither one of `api_keys` nor another handler. Localhost, IP
-	// addresses and the names in the host matchers of the routes that lead to this
-	// handler are always allowed. Wildcards are those of host matchers:
-	// `*.example.com`. Placeholders are resolved when the configuration is loaded.
-	// Default: none.
+	// The host names, or patterns such as `*.example.com`, under which callers may send
+	// requests that nothing has authenticated, neither one of `api_keys` nor another
+	// handler. Localhost, IP addresses and the names in the host matchers of the routes that
+	// lead to this handler are always allowed. Placeholders are resolved when the
+	// configuration is loaded. Default: none.
 	Hosts []string `json:"hosts,omitempty"`
 
 	// Whose usage /v1/usage and /v1/usage/raw show: `own`, that of the caller's
@@ -117,10 +113,9 @@ type Handler struct {
 	Usage string `json:"usage,omitempty"`
 
 	// The realm of the users. In a realm, users with one name are one user: for the usage,
-	// stored responses and conversations. Sites with the same realm share their users.
-	// Placeholders are resolved when the configuration is loaded. Default: the site, by the
-	// first name of the host matcher that leads to this handler, or else by the address of
-	// its server.
+	// stored responses and conversations. Placeholders are resolved when the configuration
+	// is loaded. Default: the site, by the first name of the host matcher that leads to this
+	// handler, or else by the address of its server.
 	Realm string `json:"realm,omitempty"`
 
 	// Whether a page for people is served at /codex/: a playground, and the state of the
@@ -129,7 +124,7 @@ type Handler struct {
 
 	// Names of your own for Codex's models. GET /v1/models lists them after those
 	// that Codex lists. Your name takes precedence over a model of the same name.
-	Models []ModelAlias `json:"models,omitempty"`
+	Models []models.Alias `json:"models,omitempty"`
 
 	// Whether images that a request names by an https URL are fetched for the
 	// model. Only public addresses are contacted, and the number, the size and the
@@ -271,10 +266,8 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	}
 }
 
-// Cleanup removes the handler from the metrics, closes idle connections and releases
-// the store of responses. Requests of this configuration that still run may use the
-// connections and the store afterwards. Caddy also calls Cleanup when Provision has
-// failed.
+// Cleanup releases what Provision has acquired, also if Provision has failed. Requests of
+// this configuration that still run may use it afterwards.
 func (h *Handler) Cleanup() error {
 	for _, release := range h.releases {
 		release()
@@ -291,10 +284,10 @@ func (h *Handler) complete() error {
 	if h.MaxBodyMemory == 0 {
 		h.MaxBodyMemory = max(512<<20, minBodies*min(h.MaxBody, math.MaxInt64/minBodies))
 	}
-	if h.MaxBodyMemory/minBodies < h.MaxBody {
+	switch {
+	case h.MaxBodyMemory/minBodies < h.MaxBody:
 		return fmt.Errorf("max_body_memory: must be at least four times max_body, which is %d bytes", h.MaxBody)
-	}
-	if h.MaxPerUser > h.MaxConcurrent {
+	case h.MaxPerUser > h.MaxConcurrent:
 		return fmt.Errorf("max_per_user: must be at most max_concurrent, which is %d", h.MaxConcurrent)
 	}
 	if len(h.AppServers) == 0 {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/models"
 )
 
 // registered counts what handlers have registered globally.
@@ -27,7 +29,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	full := fakeHandler(t, t.Name())
 	full.APIKeysFile = writeKeys(t, map[string]string{"reloaded": "requests 5 1h"})
 	full.APIKeys, full.CORS = []APIKey{{Key: "k", User: "ann"}}, []string{"*"}
-	full.Models, full.ImageFetch = []ModelAlias{{ID: "reloaded", Model: "plain"}}, true
+	full.Models, full.ImageFetch = []models.Alias{{ID: "reloaded", Model: "plain"}}, true
 	other := fakeHandler(t, t.Name())
 	other.ResponseStore = ResponseStore{Type: storeStorage}
 	config := site(t, anyPort, full, other)
@@ -71,7 +73,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 		}
 	}
 	h := fakeHandler(t, t.Name())
-	h.Models = []ModelAlias{{ID: "dropped"}}
+	h.Models = []models.Alias{{ID: "dropped"}}
 	c := provision(t, h)
 	c.cleanup()
 	if now := nowRegistered(known); now != before || modelLabels.of("dropped") != otherModel {

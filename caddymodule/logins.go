@@ -268,8 +268,6 @@ func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.
 	for _, w := range limits.Windows() {
 		of.Windows = append(of.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC()})
 	}
-	if c := limits.Credits; c != nil {
-		of.Credits = &status.Credits{Has: c.Has, Unlimited: c.Unlimited, Balance: c.Balance}
-	}
+	of.Credits = (*status.Credits)(limits.Credits)
 	return of
 }

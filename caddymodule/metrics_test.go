@@ -104,11 +104,11 @@ func TestBuildInfo(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	first := provision(t, new(Handler), new(Handler))
 	before := counters(t, first)
-	observer{turns: zap.NewNop()}.turnEnded(gateway.Record{Tools: turn.Report{
+	observer{turns: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{Tools: turn.Report{
 		Started: 5, Flushed: 3, Calls: 4, Truncated: true, Duplicates: 6, Unwritable: 7,
 		Aborted: map[usetool.AbortReason]int{usetool.AbortUnclosed: 2},
-	}})
-	observer{turns: zap.NewNop()}.turnEnded(gateway.Record{Tools: turn.Report{Calls: 1}})
+	}}})
+	observer{turns: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{Tools: turn.Report{Calls: 1}}})
 	for name, c := range map[string]*configuration{"the first": first, "the next": provision(t, new(Handler))} {
 		after := counters(t, c)
 		for counter, grown := range map[string]float64{
@@ -208,10 +208,10 @@ func TestTurnMetrics(t *testing.T) {
 		Model: "known", Duration: 2 * time.Second, FirstOutput: time.Second, Status: http.StatusOK,
 		Usage: codexrpc.Usage{InputTokens: 100, OutputTokens: 7, TotalTokens: 107},
 	}
-	o.turnEnded(r)
+	o.TurnsEnded(t.Context(), []gateway.Record{r})
 	r.Choice = 1
-	o.turnEnded(r)
-	o.turnEnded(gateway.Record{Model: "made-up", Duration: time.Second, Status: http.StatusBadGateway, Code: "made-up-too"})
+	o.TurnsEnded(t.Context(), []gateway.Record{r})
+	o.TurnsEnded(t.Context(), []gateway.Record{{Model: "made-up", Duration: time.Second, Status: http.StatusBadGateway, Code: "made-up-too"}})
 	ended()
 	if got := gauges(t, c); got["codex_streams_active"] != 0 || got["codex_answers_active"] != 0 {
 		t.Errorf("once it has ended: %v", got)

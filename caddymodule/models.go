@@ -12,24 +12,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// ModelAlias is a name of the operator's own for a model.
-type ModelAlias struct {
-	// The name by which clients ask for it. Placeholders in it and in the model are
-	// resolved when the configuration is loaded.
-	ID string `json:"id"`
-
-	// Codex's name of the model. Default: the same.
-	Model string `json:"model,omitempty"`
-
-	// The reasoning effort of requests that name none: none, minimal, low,
-	// medium, high, xhigh or max. Default: the model's own.
-	Effort string `json:"effort,omitempty"`
-
-	// Whether the effort is also that of requests that name another one, for
-	// clients that always name one. Default: false.
-	ForceEffort bool `json:"force_effort,omitempty"`
-}
-
 // checkModels refuses aliases that cannot work.
 func (h *Handler) checkModels() error {
 	seen := make(map[string]bool, len(h.Models))
@@ -58,14 +40,15 @@ func (h *Handler) newAliases(repl *caddy.Replacer) ([]models.Alias, error) {
 	for i, m := range h.Models {
 		id, err := repl.ReplaceOrErr(m.ID, true, true)
 		model, modelErr := repl.ReplaceOrErr(m.Model, true, true)
-		if errors.Join(err, modelErr) != nil {
+		switch {
+		case errors.Join(err, modelErr) != nil:
 			return nil, fmt.Errorf("model %d has a placeholder that is empty or unknown", i+1)
-		}
-		if seen[id] {
+		case seen[id]:
 			return nil, fmt.Errorf("model %d has the name of another one, %s", i+1, id)
 		}
 		seen[id] = true
-		aliases = append(aliases, models.Alias{ID: id, Model: cmp.Or(model, id), Effort: m.Effort, ForceEffort: m.ForceEffort})
+		m.ID, m.Model = id, cmp.Or(model, id)
+		aliases = append(aliases, m)
 	}
 	return aliases, nil
 }

@@ -44,20 +44,14 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 // TurnsEnded counts and logs the turns of a request, and describes them in its trace.
 func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	for _, r := range turns {
-		o.turnEnded(r)
+		book.TurnEnded(r)
+		logTurn(o.turns, r)
+		countTurn(r)
 	}
 	traceTurns(ctx, turns)
 }
 
-// turnEnded counts and logs a turn.
-func (o observer) turnEnded(r gateway.Record) {
-	book.TurnEnded(r)
-	logTurn(o.turns, r)
-	countTurn(r)
-}
-
-// requestOutcome is the result of a request. Only the goroutine of the request uses
-// it.
+// requestOutcome is the result of a request. Only the goroutine of the request uses it.
 type requestOutcome struct {
 	failure *apierror.Error // nil: the request succeeded
 }
@@ -70,8 +64,7 @@ func withOutcome(r *http.Request) (*http.Request, *requestOutcome) {
 	return r.WithContext(context.WithValue(r.Context(), outcomeKey{}, outcome)), outcome
 }
 
-// setFailure records the failure of a request. Only the first one counts: it is the
-// one that the client receives.
+// setFailure records the failure of a request. The first one is what the client receives.
 func setFailure(r *http.Request, e *apierror.Error) {
 	if outcome, ok := r.Context().Value(outcomeKey{}).(*requestOutcome); ok && outcome.failure == nil {
 		outcome.failure = e

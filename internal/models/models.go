@@ -14,11 +14,20 @@ const Default = "default"
 
 // Alias is a name of the operator's for one of Codex's models.
 type Alias struct {
-	ID     string // as clients call it
-	Model  string // as Codex calls it
-	Effort string // of requests that ask for none; empty: the model's own
-	// ForceEffort makes Effort that of all requests.
-	ForceEffort bool
+	// The name by which clients ask for it. Placeholders in it and in the model are
+	// resolved when the configuration is loaded.
+	ID string `json:"id"`
+
+	// Codex's name of the model. Default: the same.
+	Model string `json:"model,omitempty"`
+
+	// The reasoning effort of requests that name none: none, minimal, low,
+	// medium, high, xhigh or max. Default: the model's own.
+	Effort string `json:"effort,omitempty"`
+
+	// Whether the effort is also that of requests that name another one, for
+	// clients that always name one. Default: false.
+	ForceEffort bool `json:"force_effort,omitempty"`
 }
 
 // list is a ListModelsResponse.
