@@ -179,10 +179,7 @@ func setEnd(s *Script, d directive) error {
 		if word == "" {
 			return errors.New("want a code")
 		}
-		if rest == "" {
-			rest = failureMessage(word)
-		}
-		s.End = Failed{Code: word, Message: rest}
+		s.End = Failed{Code: word, Message: cmp.Or(rest, failureMessages[word], "scripted "+word)}
 		return nil
 	case "incomplete:":
 		if word == "" || rest != "" {

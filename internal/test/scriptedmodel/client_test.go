@@ -43,8 +43,6 @@ func deadline(t *testing.T) context.Context {
 }
 
 // object is a decoded JSON object.
-type object map[string]any
-
 // at returns the member at a path of keys; nil if there is none.
 func (o object) at(path ...string) any {
 	var value any = map[string]any(o)

@@ -3,15 +3,27 @@ package scriptedmodel
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
-// itemWriter sends the events of one output item.
+// object is a JSON object.
+type object map[string]any
+
+// with returns o with more members.
+func (o object) with(more object) object {
+	o = maps.Clone(o)
+	maps.Copy(o, more)
+	return o
+}
+
+// itemWriter sends the events of one output item. After an error it sends nothing.
 type itemWriter struct {
 	*player
 	index  int    // index of the item in the output
 	status string // status of the finished item
 	open   bool   // the item is not finished because the script breaks off
+	err    error
 }
 
 // id returns an id that is unique on this server.
@@ -19,153 +31,118 @@ func (it *itemWriter) id(prefix string) string {
 	return fmt.Sprintf("%s_%d_%d", prefix, it.number, it.index)
 }
 
+// emit sends an event of the item.
+func (it *itemWriter) emit(typ string, members object) {
+	if it.err == nil {
+		it.err = it.player.emit("response."+typ, members.with(object{"output_index": it.index}))
+	}
+}
+
 // added sends the event that begins the item.
-func (it *itemWriter) added(item any) error {
-	return it.emit(event{Type: "response.output_item.added", OutputIndex: &it.index, Item: item})
+func (it *itemWriter) added(item object) {
+	it.emit("output_item.added", object{"item": item.with(object{"status": "in_progress"})})
 }
 
 // done sends the event that ends the item, and adds the item to the response.
-func (it *itemWriter) done(item any) error {
-	it.response.Output = append(it.response.Output, item)
-	return it.emit(event{Type: "response.output_item.done", OutputIndex: &it.index, Item: item})
+func (it *itemWriter) done(item object) {
+	item["status"] = it.status
+	it.player.items = append(it.player.items, item)
+	it.emit("output_item.done", object{"item": item})
 }
 
-// sendDeltas sends text in pieces, each in a copy of e.
-func (it *itemWriter) sendDeltas(e event, text string) error {
+// deltas sends text in pieces, each in an event with these members.
+func (it *itemWriter) deltas(typ string, members object, text string) {
 	for piece := range chunks(text, it.script.Chunk) {
-		if err := it.pace(); err != nil {
-			return err
+		if it.err == nil {
+			it.err = it.pace()
 		}
-		e.Delta = &piece
-		if err := it.emit(e); err != nil {
-			return err
+		if it.err != nil {
+			return
 		}
+		it.emit(typ, members.with(object{"delta": piece}))
 	}
-	return nil
 }
 
-// emitAll sends events until one fails.
-func (it *itemWriter) emitAll(events ...event) error {
-	for _, e := range events {
-		if err := it.emit(e); err != nil {
-			return err
-		}
-	}
-	return nil
+func textPart(text string, annotations []any) object {
+	return object{"type": "output_text", "text": text, "annotations": annotations, "logprobs": []any{}}
+}
+
+// citation is an annotation, with its members in OpenAI's order. Its indexes count
+// characters.
+type citation struct {
+	Type  string `json:"type"`
+	URL   string `json:"url"`
+	Title string `json:"title"`
+	Start int    `json:"start_index"`
+	End   int    `json:"end_index"`
 }
 
 // message sends a message. Its annotations follow its text, each in an event.
-func (it *itemWriter) message(text string, annotations []any) error {
-	item := messageItem{ID: it.id("msg"), Type: "message", Status: "in_progress", Role: "assistant", Content: []textPart{}}
-	if err := it.added(item); err != nil {
-		return err
-	}
-	of := func(typ string) event {
-		return event{Type: typ, ItemID: item.ID, OutputIndex: &it.index, ContentIndex: new(0)}
-	}
-	part := of("response.content_part.added")
-	part.Part = newTextPart("")
-	if err := it.emit(part); err != nil {
-		return err
-	}
-	delta := of("response.output_text.delta")
-	delta.Logprobs = &[]any{}
-	if err := it.sendDeltas(delta, text); err != nil || it.open {
-		return err
+func (it *itemWriter) message(text string, annotations []any) {
+	item := object{"id": it.id("msg"), "type": "message", "role": "assistant", "content": []any{}}
+	of := object{"item_id": item["id"], "content_index": 0}
+	it.added(item)
+	it.emit("content_part.added", of.with(object{"part": textPart("", []any{})}))
+	it.deltas("output_text.delta", of.with(object{"logprobs": []any{}}), text)
+	if it.open {
+		return
 	}
 	for i, annotation := range annotations {
-		added := of("response.output_text.annotation.added")
-		added.AnnotationIndex, added.Annotation = &i, annotation
-		if err := it.emit(added); err != nil {
-			return err
-		}
+		it.emit("output_text.annotation.added", of.with(object{"annotation_index": i, "annotation": annotation}))
 	}
-	done := of("response.output_text.done")
-	done.Text, done.Logprobs = &text, &[]any{}
-	part = of("response.content_part.done")
-	whole := newTextPart(text)
-	whole.Annotations = annotations
-	part.Part = whole
-	if err := it.emitAll(done, part); err != nil {
-		return err
-	}
-	item.Status = it.status
-	item.Content = []textPart{whole}
-	return it.done(item)
+	whole := textPart(text, annotations)
+	it.emit("output_text.done", of.with(object{"text": text, "logprobs": []any{}}))
+	it.emit("content_part.done", of.with(object{"part": whole}))
+	item["content"] = []any{whole}
+	it.done(item)
 }
 
-func (it *itemWriter) search(query string) error {
-	item := searchItem{ID: it.id("ws"), Type: "web_search_call", Status: "in_progress"}
-	if err := it.added(item); err != nil || it.open {
-		return err
+func (it *itemWriter) search(query string) {
+	item := object{"id": it.id("ws"), "type": "web_search_call"}
+	it.added(item)
+	if it.open {
+		return
 	}
 	for _, state := range []string{"in_progress", "searching", "completed"} {
-		if err := it.emit(event{Type: "response.web_search_call." + state, ItemID: item.ID, OutputIndex: &it.index}); err != nil {
-			return err
-		}
+		it.emit("web_search_call."+state, object{"item_id": item["id"]})
 	}
-	item.Status, item.Action = it.status, &searchAction{"search", query}
-	return it.done(item)
+	item["action"] = object{"type": "search", "query": query}
+	it.done(item)
 }
 
-func (it *itemWriter) call(call Call) error {
-	item := callItem{
-		ID: it.id("fc"), Type: "function_call", Status: "in_progress",
-		CallID: cmp.Or(call.ID, fmt.Sprintf("call_%d_%d", it.number, it.calls)), Name: call.Name,
+func (it *itemWriter) call(call Call) {
+	callID := cmp.Or(call.ID, fmt.Sprintf("call_%d_%d", it.number, it.calls))
+	item := object{"id": it.id("fc"), "type": "function_call", "call_id": callID, "name": call.Name, "arguments": ""}
+	of := object{"item_id": item["id"]}
+	it.added(item)
+	it.deltas("function_call_arguments.delta", of, call.Arguments)
+	if it.open {
+		return
 	}
-	if err := it.added(item); err != nil {
-		return err
-	}
-	delta := event{Type: "response.function_call_arguments.delta", ItemID: item.ID, OutputIndex: &it.index}
-	if err := it.sendDeltas(delta, call.Arguments); err != nil || it.open {
-		return err
-	}
-	err := it.emit(event{
-		Type: "response.function_call_arguments.done", ItemID: item.ID, OutputIndex: &it.index,
-		Name: call.Name, Arguments: &call.Arguments,
-	})
-	if err != nil {
-		return err
-	}
-	item.Status = it.status
-	item.Arguments = call.Arguments
-	return it.done(item)
+	it.emit("function_call_arguments.done", of.with(object{"name": call.Name, "arguments": call.Arguments}))
+	item["arguments"] = call.Arguments
+	it.done(item)
 }
 
-func (it *itemWriter) reasoning(parts []string) error {
-	item := reasoningItem{ID: it.id("rs"), Type: "reasoning", Status: "in_progress", Summary: []summaryPart{}}
-	if err := it.added(item); err != nil {
-		return err
-	}
+func (it *itemWriter) reasoning(parts []string) {
+	item := object{"id": it.id("rs"), "type": "reasoning", "summary": []any{}, "encrypted_content": nil}
+	it.added(item)
+	var summary []any
 	for i, text := range parts {
-		open := it.open && i == len(parts)-1
-		if err := it.summaryPart(item.ID, i, text, open); err != nil || open {
-			return err
+		of := object{"item_id": item["id"], "summary_index": i}
+		part := object{"type": "summary_text", "text": text}
+		it.emit("reasoning_summary_part.added", of.with(object{"part": part.with(object{"text": ""})}))
+		it.deltas("reasoning_summary_text.delta", of, text)
+		if it.open && i == len(parts)-1 {
+			return
 		}
-		item.Summary = append(item.Summary, summaryPart{Type: "summary_text", Text: text})
+		it.emit("reasoning_summary_text.done", of.with(object{"text": text}))
+		it.emit("reasoning_summary_part.done", of.with(object{"part": part}))
+		summary = append(summary, part)
 	}
-	item.Status = it.status
+	item["summary"] = summary
 	if slices.Contains(it.include, "reasoning.encrypted_content") {
-		item.EncryptedContent = new("scripted " + item.ID)
+		item["encrypted_content"] = fmt.Sprint("scripted ", item["id"])
 	}
-	return it.done(item)
-}
-
-func (it *itemWriter) summaryPart(itemID string, index int, text string, open bool) error {
-	of := func(typ string) event {
-		return event{Type: "response.reasoning_summary_" + typ, ItemID: itemID, OutputIndex: &it.index, SummaryIndex: &index}
-	}
-	added := of("part.added")
-	added.Part = summaryPart{Type: "summary_text"}
-	if err := it.emit(added); err != nil {
-		return err
-	}
-	if err := it.sendDeltas(of("text.delta"), text); err != nil || open {
-		return err
-	}
-	done := of("text.done")
-	done.Text = &text
-	partDone := of("part.done")
-	partDone.Part = summaryPart{Type: "summary_text", Text: text}
-	return it.emitAll(done, partDone)
+	it.done(item)
 }

@@ -72,7 +72,7 @@ func New(opts Options) *Server {
 	}
 	opts.Models = slices.Clone(opts.Models)
 	s := &Server{opts: opts, log: newRecorder(opts.KeepRequests)}
-	s.sockets.open = make(map[*socket]struct{})
+	s.sockets.open = make(map[*socket]bool)
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -174,27 +174,16 @@ func (s *Server) receive(a arrival) (Request, error) {
 	return a.decode()
 }
 
-// model is an entry of the list of models.
-type model struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
-}
-
 func (s *Server) listModels(w http.ResponseWriter) {
-	list := struct {
-		Object string  `json:"object"`
-		Data   []model `json:"data"`
-	}{Object: "list"}
+	var data []object
 	for _, id := range s.opts.Models {
-		list.Data = append(list.Data, model{ID: id, Object: "model", OwnedBy: "scriptedmodel"})
+		data = append(data, object{"id": id, "object": "model", "created": 0, "owned_by": "scriptedmodel"})
 	}
-	writeJSON(w, http.StatusOK, list)
+	writeJSON(w, http.StatusOK, object{"object": "list", "data": data})
 }
 
 // writeJSON writes an answer. It ignores errors, which mean that the client left.
-func writeJSON(w http.ResponseWriter, status int, body any) {
+func writeJSON(w http.ResponseWriter, status int, body object) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)

@@ -48,7 +48,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		refuse(w, HTTPError{Status: http.StatusServiceUnavailable})
 		return
 	}
-	defer s.sockets.end()
+	defer s.sockets.handlers.Done()
 	below := &hijacker{ResponseWriter: w}
 	conn, err := websocket.Accept(below, r, nil)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		stats.Sockets++
 		sock.number = stats.Sockets
 	})
-	s.sockets.add(sock)
-	defer s.sockets.remove(sock)
+	s.sockets.set(sock, true)
+	defer s.sockets.set(sock, false)
 	sock.serve()
 }
 
@@ -120,19 +120,19 @@ func (sock *socket) answer(ctx context.Context, message []byte) error {
 	case !found:
 		return sock.refuse(ctx, notFound(req.PreviousResponseID))
 	}
-	response, err := sock.respond(ctx, req)
-	if err != nil || response == nil || response.Status == "failed" {
+	p, err := sock.respond(ctx, req)
+	if err != nil || p == nil || p.response["status"] == "failed" {
 		return err
 	}
-	return sock.remember(response, create.items)
+	return sock.remember(p, create.items)
 }
 
-// respond answers a request. The response is nil if the request is refused.
-func (sock *socket) respond(ctx context.Context, req Request) (*response, error) {
+// respond answers a request. The player is nil if the request is refused.
+func (sock *socket) respond(ctx context.Context, req Request) (*player, error) {
 	to := socketWriter{ctx: ctx, conn: sock.conn}
 	if req.IsWarmup() {
 		p := newPlayer(ctx, to, req, Script{Usage: new(Usage)})
-		return p.response, p.play()
+		return p, p.play()
 	}
 	script := sock.server.script(req)
 	if refusal, ok := script.End.(refuser); ok {
@@ -168,9 +168,9 @@ func (sock *socket) take() *exchange {
 }
 
 // remember sets the response that the next request may continue.
-func (sock *socket) remember(r *response, input []json.RawMessage) error {
-	e := &exchange{id: r.ID, items: input}
-	for _, item := range r.Output {
+func (sock *socket) remember(p *player, input []json.RawMessage) error {
+	e := &exchange{id: p.response["id"].(string), items: input}
+	for _, item := range p.items {
 		raw, err := json.Marshal(item)
 		if err != nil {
 			return err

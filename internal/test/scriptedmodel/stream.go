@@ -1,12 +1,14 @@
 package scriptedmodel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // writeTimeout is how long a client may take to read a write.
@@ -22,9 +24,9 @@ type eventWriter interface {
 	Close() error
 }
 
-// play answers req with the events of the script and returns the final response.
-// The error is errCut if the connection is to be broken.
-func (s *Server) play(ctx context.Context, to eventWriter, req Request, script Script) (*response, error) {
+// play answers req with the events of the script. The error is errCut if the connection
+// is to be broken.
+func (s *Server) play(ctx context.Context, to eventWriter, req Request, script Script) (*player, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxStream)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
@@ -44,7 +46,7 @@ func (s *Server) play(ctx context.Context, to eventWriter, req Request, script S
 			stats.ClosedEarly++
 		}
 	})
-	return p.response, err
+	return p, err
 }
 
 // player sends the events of one script.
@@ -52,7 +54,8 @@ type player struct {
 	ctx      context.Context
 	w        eventWriter
 	script   Script
-	response *response
+	response object
+	items    []any    // of the response
 	number   int      // Request.Number
 	include  []string // Request.Include
 	sequence int      // sequence number of the next event
@@ -65,10 +68,31 @@ func newPlayer(ctx context.Context, to eventWriter, req Request, script Script) 
 		ctx:      ctx,
 		w:        to,
 		script:   script,
-		response: newResponse(fmt.Sprintf("resp_%d", req.Number), time.Now().Unix(), req),
+		response: newResponse(req),
 		number:   req.Number,
 		include:  req.Include,
 	}
+}
+
+// newResponse returns the response object of the first events for req.
+func newResponse(req Request) object {
+	tools := make([]json.RawMessage, len(req.Tools))
+	for i, t := range req.Tools {
+		tools[i] = t.Raw
+	}
+	r := object{
+		"id": fmt.Sprintf("resp_%d", req.Number), "object": "response", "created_at": time.Now().Unix(), "status": "in_progress",
+		"error": nil, "incomplete_details": nil, "instructions": nil, "model": req.Model, "tools": tools, "output": []any{},
+		"parallel_tool_calls": req.ParallelToolCalls == nil || *req.ParallelToolCalls, "metadata": object{},
+		"tool_choice": "auto", "temperature": 1, "top_p": 1, "usage": nil,
+	}
+	if req.Instructions != "" {
+		r["instructions"] = req.Instructions
+	}
+	if len(req.ToolChoice) > 0 {
+		r["tool_choice"] = req.ToolChoice
+	}
+	return r
 }
 
 // play sends the response. It returns errCut if the connection is to be broken.
@@ -80,7 +104,7 @@ func (p *player) play() error {
 		return p.hang()
 	}
 	for _, typ := range []string{"response.created", "response.in_progress"} {
-		if err := p.emit(event{Type: typ, Response: p.response}); err != nil {
+		if err := p.emit(typ, object{"response": p.response}); err != nil {
 			return err
 		}
 	}
@@ -103,7 +127,7 @@ func (p *player) play() error {
 
 // output sends one output item.
 func (p *player) output(out Output, last bool) error {
-	it := &itemWriter{player: p, index: len(p.response.Output), status: "completed"}
+	it := &itemWriter{player: p, index: len(p.items), status: "completed"}
 	if last {
 		it.open = breaksOff(p.script.End)
 		if _, ok := p.script.End.(Incomplete); ok {
@@ -112,61 +136,60 @@ func (p *player) output(out Output, last bool) error {
 	}
 	switch out := out.(type) {
 	case Say:
-		return it.message(string(out), []any{})
+		it.message(string(out), []any{})
 	case Cite:
-		return it.message(out.Text, []any{citation{"url_citation", out.URL, out.Title, 0, len([]rune(out.Text))}})
+		it.message(out.Text, []any{citation{"url_citation", out.URL, out.Title, 0, utf8.RuneCountInString(out.Text)}})
 	case Search:
-		return it.search(string(out))
+		it.search(string(out))
 	case Reason:
-		return it.reasoning(strings.Split(string(out), "\n\n"))
+		it.reasoning(strings.Split(string(out), "\n\n"))
 	case Call:
 		p.calls++
-		return it.call(out)
+		it.call(out)
 	}
-	return fmt.Errorf("unknown output %T", out)
+	return it.err
 }
 
 // end sends the last event, if the script has one.
 func (p *player) end() error {
-	r := p.response
+	r, status := p.response, "completed"
 	switch e := p.script.End.(type) {
 	case Cut:
 		return errCut
 	case Hang:
 		return p.hang()
 	case Failed:
-		r.Status = "failed"
-		r.Error = &responseError{Code: e.Code, Message: e.Message}
+		status = "failed"
+		r["error"] = object{"code": e.Code, "message": e.Message}
 	case Incomplete:
-		r.Status = "incomplete"
-		r.IncompleteDetails = &incompleteReason{e.Reason}
-		r.Usage = p.usage()
-	default:
-		r.Status = "completed"
-		r.Usage = p.usage()
+		status = "incomplete"
+		r["incomplete_details"] = object{"reason": e.Reason}
 	}
-	if err := p.emit(event{Type: "response." + r.Status, Response: r}); err != nil {
+	if status != "failed" {
+		u := cmp.Or(p.script.Usage, &DefaultUsage)
+		r["usage"] = object{
+			"input_tokens":          u.Input,
+			"input_tokens_details":  object{"cached_tokens": u.Cached, "cache_write_tokens": u.CacheWrite},
+			"output_tokens":         u.Output,
+			"output_tokens_details": object{"reasoning_tokens": u.Reasoning},
+			"total_tokens":          u.Input + u.Output,
+		}
+	}
+	r["status"], r["output"] = status, append([]any{}, p.items...)
+	if err := p.emit("response."+status, object{"response": r}); err != nil {
 		return err
 	}
 	return p.w.Close()
 }
 
-func (p *player) usage() *wireUsage {
-	if p.script.Usage != nil {
-		return p.script.Usage.wire()
-	}
-	return DefaultUsage.wire()
-}
-
 // emit writes the event with the next sequence number.
-func (p *player) emit(e event) error {
-	e.SequenceNumber = p.sequence
-	p.sequence++
-	data, err := json.Marshal(e)
+func (p *player) emit(typ string, members object) error {
+	data, err := json.Marshal(members.with(object{"type": typ, "sequence_number": p.sequence}))
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", e.Type, err)
+		return fmt.Errorf("encode %s: %w", typ, err)
 	}
-	return p.w.WriteEvent(e.Type, data)
+	p.sequence++
+	return p.w.WriteEvent(typ, data)
 }
 
 // pace waits before a delta.
