@@ -46,7 +46,7 @@ lint: $(GOLANGCI)
 # talks to the model in that way in all of them.
 TRANSPORT :=
 e2e: deps $(CADDY)
-	CADDY_CODEX_REQUIRE_ALL=1 TRANSPORT=$(TRANSPORT) go test -timeout 40m ./internal/test/e2e
+	CADDY_CODEX_REQUIRE_ALL=1 TRANSPORT=$(TRANSPORT) go test -timeout 40m ./internal/test/e2e/...
 
 # compat tries releases of Codex and writes the result into docs/codex-releases.md:
 # `make compat VERSIONS="0.160.0 0.169.0"`. TESTS chooses end-to-end tests, as for go test.
@@ -101,7 +101,7 @@ deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
 
 # screenshots takes the pictures of the page in the docs.
 screenshots: deps
-	go test -count 1 -run TestScreenshots ./internal/test/e2e -args -screenshots
+	go test -count 1 -run TestScreenshots ./internal/test/e2e/clients -args -screenshots
 
 # Caddy is built in the same way as its users build it.
 $(CADDY): $(XCADDY) $(SOURCES) build/version

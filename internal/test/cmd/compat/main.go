@@ -31,7 +31,7 @@ func main() {
 	flag.StringVar(&o.cache, "cache", ".cache/compat", "where the releases are installed")
 	flag.StringVar(&o.table, "table", "docs/codex-releases.md", "the page with the table; empty: none")
 	flag.StringVar(&o.run, "run", ".", "the end-to-end tests to run, as for go test; empty: none")
-	flag.StringVar(&o.timeout, "timeout", "60m", "how long the tests of a release may take")
+	flag.StringVar(&o.timeout, "timeout", "60m", "how long the tests of each package may take")
 	flag.Parse()
 	o.releases = flag.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -32,7 +32,7 @@ func (r *result) all() int { return r.passed + len(r.failed) + len(r.unfinished)
 
 // endToEnd runs the end-to-end tests with a codex. What they print goes to log.
 func endToEnd(ctx context.Context, codex, run, timeout string, log io.Writer) (*result, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", timeout, "-run", run, "./internal/test/e2e")
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", timeout, "-run", run, "./internal/test/e2e/...")
 	cmd.Env = append(os.Environ(), "CODEX_BIN="+codex)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/live"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+)
+
+// AdminStatus is the body of GET /codex/status, with the members that tests read.
+type AdminStatus struct {
+	AppServers []struct {
+		ID, Program, Home, State, Version, Reason string
+		Login                                     status.Login
+		PID                                       int
+		Restarts                                  int
+	} `json:"app_servers"`
+	Turns    struct{ Running, Waiting int }
+	Requests []live.Request
+}
+
+// WithAdmin gives the site an admin endpoint until the end of the test, and returns a
+// client for it.
+func (s *Site) WithAdmin(caddyfile string) *Site {
+	s.T.Helper()
+	admin := &Site{T: s.T, Addr: FreeAddr(s.T)}
+	admin.URL = "http://" + admin.Addr
+	s.Load(strings.Replace(caddyfile, "admin off", "admin "+admin.Addr, 1))
+	s.T.Cleanup(func() { s.Load(s.Caddyfile("")) }) // without the admin endpoint
+	return admin
+}
+
+// Status returns what the admin API says. The site is that of [Site.WithAdmin].
+func (s *Site) Status() (status AdminStatus) {
+	s.T.Helper()
+	s.GetJSON("/codex/status", &status)
+	return status
+}
+
+// Samples returns all metrics of a site by name and labels.
+func (s *Site) Samples() map[string]float64 {
+	s.T.Helper()
+	status, text := s.Get("/metrics")
+	if status != http.StatusOK {
+		s.T.Fatal(status, text)
+	}
+	values := make(map[string]float64)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		// Values of labels may have spaces, but these have none.
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			values[name] = n
+		}
+	}
+	return values
+}
+
+// WithMetrics returns a Caddyfile that also serves /metrics.
+func (s *Site) WithMetrics(options string) string {
+	return s.Wrap("metrics /metrics\ncodex {\n" + s.AppServer() + "\n" + options + "\n}")
+}

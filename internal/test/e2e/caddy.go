@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// BuiltCaddy is the Caddy that xcaddy has built with this module.
+func BuiltCaddy(t testing.TB) string {
+	t.Helper()
+	path, err := filepath.Abs("../../../../build/caddy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal("this test needs the built Caddy: run `make build`:", err)
+	}
+	return path
+}
+
+// SecretKey must not be in a log.
+const SecretKey = "sk-that-nobody-may-read"
+
+// Running is a Caddy process.
+type Running struct {
+	*Site
+	Cmd    *exec.Cmd
+	config string   // path of its Caddyfile
+	Dir    string   // its home and data directory
+	env    []string // additional environment variables
+	Log    *LockedBuffer
+}
+
+// NewUnstarted returns a site for a Caddy that is still to be started.
+func NewUnstarted(t *testing.T) *Site {
+	t.Helper()
+	s := &Site{T: t, Home: t.TempDir(), Addr: FreeAddr(t), Model: scriptedmodel.New(scriptedmodel.Options{})}
+	s.URL = "http://" + s.Addr
+	server := httptest.NewServer(s.Model)
+	t.Cleanup(server.Close)
+	t.Cleanup(s.Model.Close)
+	WriteHome(t, s.Home, server.URL+"/v1", codexhome.Options{})
+	return s
+}
+
+// RunFile starts the built Caddy with a Caddyfile and environment variables, without
+// waiting until it is ready.
+func (s *Site) RunFile(caddyfile string, env ...string) *Running {
+	s.T.Helper()
+	r := &Running{Site: s, config: filepath.Join(s.T.TempDir(), "Caddyfile"), Dir: s.T.TempDir(), env: env, Log: new(LockedBuffer)}
+	r.Write(caddyfile)
+	r.launch()
+	return r
+}
+
+// Start starts it again.
+func (r *Running) Start() {
+	r.T.Helper()
+	r.launch()
+	r.WaitUp()
+}
+
+// launch starts the process. The end of the test kills it.
+func (r *Running) launch() {
+	r.T.Helper()
+	cmd := exec.Command(BuiltCaddy(r.T), "run", "--adapter", "caddyfile", "--config", r.config)
+	cmd.Stderr = r.Log
+	cmd.Env = append(append(os.Environ(), "HOME="+r.Dir, "XDG_DATA_HOME="+r.Dir), r.env...)
+	if err := cmd.Start(); err != nil {
+		r.T.Fatal(err)
+	}
+	r.T.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // fails if it was waited for already
+	})
+	r.Cmd = cmd
+}
+
+// WaitUp waits until Caddy serves and its app-server is ready.
+func (r *Running) WaitUp() {
+	r.T.Helper()
+	WaitFor(r.T, "the built Caddy", func() bool {
+		response, err := http.Get(r.URL + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// Write writes the Caddyfile.
+func (r *Running) Write(config string) {
+	r.T.Helper()
+	config = strings.Replace(config, "admin off", "admin off\ndebug", 1)
+	if err := os.WriteFile(r.config, []byte(config), 0o600); err != nil {
+		r.T.Fatal(err)
+	}
+}
+
+// Signal sends the process a signal and waits until it is in the log.
+func (r *Running) Signal(signal syscall.Signal, name string) {
+	r.T.Helper()
+	if err := r.Cmd.Process.Signal(signal); err != nil {
+		r.T.Fatal(err)
+	}
+	WaitFor(r.T, "Caddy to have heard it", func() bool { return strings.Contains(r.Log.String(), name) })
+}
+
+// Hanging opens a stream that does not end.
+func (r *Running) Hanging(ctx context.Context) *http.Response {
+	r.T.Helper()
+	return r.Open(ctx, "say:PRIVATE-PROMPT; hang")
+}
+
+// Open opens a stream and reads its first line.
+func (r *Running) Open(ctx context.Context, prompt string) *http.Response {
+	r.T.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+"/v1/chat/completions",
+		strings.NewReader(ChatBody(prompt, map[string]any{"stream": true})))
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	request.Header = Bearer(SecretKey)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	if line, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
+		r.T.Fatalf("%q, %v", line, err)
+	}
+	return response
+}
+
+// End ends the process with SIGTERM.
+func (r *Running) End() {
+	r.T.Helper()
+	if err := r.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		r.T.Fatal(err)
+	}
+	if err := r.Cmd.Wait(); err != nil {
+		r.T.Fatal("Caddy's exit:", err)
+	}
+}

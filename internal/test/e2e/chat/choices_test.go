@@ -1,0 +1,250 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// eachItsOwn makes every turn with the prompt "own" say something different.
+func eachItsOwn(s *e2e.Site) {
+	var turns atomic.Int32
+	s.Model.On(func(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if req.UserText() != "own" {
+			return scriptedmodel.Script{}, false
+		}
+		n := turns.Add(1)
+		script := scriptedmodel.Script{Chunk: 4}
+		if n%2 == 0 {
+			script.Output = append(script.Output, scriptedmodel.Call{Name: "search", Arguments: fmt.Sprintf(`{"query":"turn %d"}`, n)})
+		} else {
+			script.Output = append(script.Output, scriptedmodel.Say(strings.Repeat(fmt.Sprintf("turn %d ünï. ", n), 30)))
+		}
+		return script, true
+	})
+}
+
+// TestChoices checks that n concurrent turns are complete, do not mix, and that their
+// usage is added up.
+func TestChoices(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	eachItsOwn(s)
+	const n = 8
+	params := e2e.UserSays("own")
+	params.N = openai.Int(n)
+	params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("search")}
+	client := s.Client()
+	t.Run("whole", func(t *testing.T) {
+		completion, err := client.Chat.Completions.New(e2e.Context(t), params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkChoices(t, completion.Choices, n)
+		checkSum(t, completion.Usage, n)
+	})
+	t.Run("streamed", func(t *testing.T) {
+		params.StreamOptions.IncludeUsage = openai.Bool(true)
+		stream := client.Chat.Completions.NewStreaming(e2e.Context(t), params)
+		defer stream.Close()
+		var acc openai.ChatCompletionAccumulator
+		roles, finishes, usages := make(map[int64]int), make(map[int64]int), 0
+		for stream.Next() {
+			chunk := stream.Current()
+			if !acc.AddChunk(chunk) {
+				t.Error("the SDK's accumulator refuses", chunk.RawJSON())
+			}
+			if len(chunk.Choices) == 0 {
+				usages++
+				continue
+			}
+			if len(chunk.Choices) != 1 {
+				t.Error("more than one choice in", chunk.RawJSON())
+			}
+			if chunk.Choices[0].Delta.Role != "" {
+				roles[chunk.Choices[0].Index]++
+			}
+			if chunk.Choices[0].FinishReason != "" {
+				finishes[chunk.Choices[0].Index]++
+			}
+		}
+		if err := stream.Err(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(n) {
+			if roles[i] != 1 || finishes[i] != 1 {
+				t.Errorf("choice %d: %d roles, %d finish reasons", i, roles[i], finishes[i])
+			}
+		}
+		if usages != 1 {
+			t.Errorf("%d chunks with the usage", usages)
+		}
+		checkChoices(t, acc.Choices, n)
+		checkSum(t, acc.Usage, n)
+	})
+}
+
+// checkChoices checks that each choice is a different turn.
+func checkChoices(t *testing.T, choices []openai.ChatCompletionChoice, n int) {
+	t.Helper()
+	if len(choices) != n {
+		t.Fatalf("%d choices, want %d", len(choices), n)
+	}
+	seen, ids := make(map[string]bool), make(map[string]bool)
+	for i, c := range choices {
+		if int(c.Index) != i {
+			t.Errorf("choice %d has the index %d", i, c.Index)
+		}
+		said := c.Message.Content
+		want := "stop"
+		if len(c.Message.ToolCalls) > 0 {
+			call := c.Message.ToolCalls[0]
+			said, want = call.Function.Arguments, "tool_calls"
+			if ids[call.ID] || !strings.HasPrefix(call.ID, fmt.Sprintf("tool_%d_0", i)) {
+				t.Errorf("choice %d has a call %s", i, call.ID)
+			}
+			ids[call.ID] = true
+		} else if part := said[:strings.Index(said, ".")+2]; said != strings.Repeat(part, 30) {
+			t.Errorf("choice %d mixes turns: %q", i, said)
+		}
+		if seen[said] || said == "" || c.FinishReason != want {
+			t.Errorf("choice %d: %q, %s", i, said, c.FinishReason)
+		}
+		seen[said] = true
+	}
+}
+
+func checkSum(t *testing.T, got openai.CompletionUsage, n int) {
+	t.Helper()
+	one := scriptedmodel.DefaultUsage
+	e2e.CheckUsage(t, got, scriptedmodel.Usage{Input: n * one.Input, Cached: n * one.Cached, Output: n * one.Output, Reasoning: n * one.Reasoning})
+}
+
+// TestChoiceFails checks that a failed choice fails the request and interrupts the
+// others.
+func TestChoiceFails(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	var mu sync.Mutex
+	turns := make(map[string]int) // by key: over a WebSocket Codex asks again
+	s.Model.On(func(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if turns[req.PromptCacheKey] == 0 {
+			turns[req.PromptCacheKey] = len(turns) + 1
+		}
+		script := scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("some text")}, End: scriptedmodel.Hang{}}
+		if turns[req.PromptCacheKey]%3 == 0 {
+			script = scriptedmodel.Script{End: scriptedmodel.Failed{Code: "rate_limit_exceeded", Message: "Slow down, try again in 3s."}}
+		}
+		return script, true
+	})
+	for i, stream := range []bool{false, true} {
+		response, body := s.Post(e2e.ChatBody("x", map[string]any{"n": 3, "stream": stream}), nil)
+		if !strings.Contains(body, "rate_limit_exceeded") {
+			t.Errorf("stream %t: %d %s", stream, response.StatusCode, body)
+		}
+		if !stream && (response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "") {
+			t.Errorf("%d %s", response.StatusCode, body)
+		}
+		if stream && response.StatusCode == http.StatusOK && (strings.Count(body, `{"error":`) != 1 || !strings.HasSuffix(body, "data: [DONE]\n\n")) {
+			t.Errorf("the stream ends in %q", body)
+		}
+		if err := s.Model.WaitClosed(e2e.Context(t), 2*(i+1)); err != nil {
+			t.Error("the other turns go on:", err)
+		}
+	}
+	s.WaitOpen(0)
+}
+
+// TestLegacyFunctions checks that clients with functions instead of tools get
+// function_call, and may send results in that form.
+func TestLegacyFunctions(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	search := map[string]any{"name": "search", "parameters": map[string]any{"type": "object", "properties": map[string]any{"query": map[string]any{"type": "string"}}}}
+	first := map[string]any{"functions": []any{search}, "function_call": "auto"}
+	_, body := s.Post(e2e.ChatBody(`tool:2 search {"query":"a"}`, first), nil)
+	var whole struct {
+		Choices []struct {
+			Message struct {
+				FunctionCall *struct{ Name, Arguments string } `json:"function_call"`
+				ToolCalls    json.RawMessage                   `json:"tool_calls"`
+			}
+			FinishReason string `json:"finish_reason"`
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &whole); err != nil {
+		t.Fatal(err, body)
+	}
+	choice := whole.Choices[0]
+	if call := choice.Message.FunctionCall; call == nil || call.Name != "search" || call.Arguments != `{"query":"a"}` ||
+		choice.Message.ToolCalls != nil || choice.FinishReason != "function_call" {
+		t.Errorf("whole: %s", body)
+	}
+	first["stream"] = true
+	_, stream := s.Post(e2e.ChatBody(`tool:2 search {"query":"a"}`, first), nil)
+	if strings.Contains(stream, "tool_calls\"") || strings.Count(stream, `"name":"search"`) != 1 || !strings.Contains(stream, `"finish_reason":"function_call"`) {
+		t.Errorf("streamed: %s", stream)
+	}
+	request := map[string]any{"model": "gpt-5", "functions": []any{search}, "messages": []any{
+		map[string]any{"role": "user", "content": "Look."},
+		map[string]any{"role": "assistant", "content": nil, "function_call": map[string]any{"name": "search", "arguments": `{"query":"a"}`}},
+		map[string]any{"role": "function", "name": "search", "content": "Found it."},
+	}}
+	encoded, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, body := s.Post(string(encoded), nil); response.StatusCode != http.StatusOK || !strings.Contains(body, "Found it.") {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+}
+
+// TestAliases checks that an alias is listed, that Codex gets the model it stands for,
+// and that answers have the alias.
+func TestAliases(t *testing.T) {
+	s := e2e.NewSite(t, "model fast gpt-5 low\nmodel gpt-5-mini\nmodel deep gpt-5 high\nreasoning off")
+	client := s.Client()
+	page, err := client.Models.List(e2e.Context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, m := range page.Data {
+		ids = append(ids, m.ID)
+	}
+	for _, id := range []string{"fast", "gpt-5-mini", "deep"} {
+		if !slices.Contains(ids, id) {
+			t.Errorf("%s is not in %v", id, ids)
+		}
+		if status, body := s.Get("/v1/models/" + id); status != http.StatusOK || !strings.Contains(body, `"id":"`+id+`"`) {
+			t.Errorf("%s: %d %s", id, status, body)
+		}
+	}
+	for _, c := range []struct{ model, asked, want, effort string }{
+		{"fast", "", "gpt-5", "low"},
+		{"fast", "high", "gpt-5", "high"},
+		{"deep", "", "gpt-5", "high"},
+	} {
+		more := map[string]any{"model": c.model}
+		if c.asked != "" {
+			more["reasoning_effort"] = c.asked
+		}
+		_, body := s.Post(e2e.ChatBody("reason:Hm.; say:Hello", more), nil)
+		if !strings.Contains(body, `"model":"`+c.model+`"`) || strings.Contains(body, "reasoning_content") {
+			t.Errorf("%+v: %s", c, body)
+		}
+		last, _ := s.Model.Last()
+		if last.Model != c.want || last.Reasoning.Effort != c.effort {
+			t.Errorf("%+v: the model was asked for %s with the effort %q", c, last.Model, last.Reasoning.Effort)
+		}
+	}
+}

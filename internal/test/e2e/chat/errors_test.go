@@ -1,0 +1,117 @@
+package chat
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// TestUpstreamErrors checks every failure of the model with the official client, with
+// and without streaming.
+func TestUpstreamErrors(t *testing.T) { e2e.OverBoth(t, testUpstreamErrors) }
+
+func testUpstreamErrors(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	for _, c := range []struct {
+		prompt  string
+		status  int
+		code    string
+		message string // part of Codex's message
+		retry   string // x-should-retry
+		after   bool   // there is a Retry-After
+	}{
+		{"http:400", 400, "", "", "", false},
+		{"http:401", 503, "codex_unauthorized", "run `codex login`", "false", false},
+		{"http:403", 403, "codex_forbidden", "403", "false", false},
+		{"http:404", 404, "model_not_found", "404", "", false},
+		{"http:429", 429, "rate_limit_exceeded", "", "", true},
+		{"http:500", 500, "", "", "", false},
+		{"http:503", 503, "", "503", "", true},
+		{"fail:rate_limit_exceeded Rate limit reached. Please try again in 11ms.", 429, "rate_limit_exceeded", "Rate limit reached", "", true},
+		{"fail:insufficient_quota", 429, "insufficient_quota", "", "false", false},
+		{"limit:3600", 429, "insufficient_quota", "hit your usage limit", "false", true},
+		{"fail:context_length_exceeded", 400, "context_length_exceeded", "room", "", false},
+	} {
+		t.Run(c.prompt, func(t *testing.T) {
+			bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
+				_, err := ask(e2e.UserSays(c.prompt))
+				var apiErr *openai.Error
+				if !errors.As(err, &apiErr) {
+					t.Fatalf("got %v", err)
+				}
+				if apiErr.StatusCode != c.status || (c.code != "" && apiErr.Code != c.code) || !strings.Contains(apiErr.Message, c.message) || apiErr.Message == "" {
+					t.Errorf("status %d, type %s, code %s, message %q", apiErr.StatusCode, apiErr.Type, apiErr.Code, apiErr.Message)
+				}
+				header := apiErr.Response.Header
+				if header.Get("X-Should-Retry") != c.retry || (header.Get("Retry-After") != "") != c.after {
+					t.Errorf("x-should-retry %q, retry-after %q", header.Get("X-Should-Retry"), header.Get("Retry-After"))
+				}
+				if header.Get("X-Request-Id") == "" {
+					t.Error("no request id")
+				}
+			})
+		})
+	}
+}
+
+// TestSpentPlan checks that the client gets the time at which the plan resets, to the
+// second, and that no SDK retries before.
+func TestSpentPlan(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	for _, more := range []map[string]any{nil, {"stream": true}, {"n": 2}} {
+		response, body := s.Post(e2e.ChatBody("limit:3600 plus", more), nil)
+		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+		if response.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "insufficient_quota") ||
+			seconds < 3600-int(e2e.Deadline.Seconds()) || seconds > 3600 || response.Header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%v: %s, %v %s", more, response.Status, response.Header, body)
+		}
+	}
+}
+
+// TestCutAfterCall checks that an answer ends soon when the model's response breaks off
+// after a call. Codex does not say so before the call is answered.
+func TestCutAfterCall(t *testing.T) { e2e.OverBoth(t, testCutAfterCall) }
+
+func testCutAfterCall(t *testing.T) {
+	s := e2e.NewSite(t, "idle_timeout 10s")
+	tools := []any{e2e.Fields{"type": "function", "function": e2e.Fields{"name": "find"}}}
+	for _, c := range []struct {
+		end, want string
+		stream    bool
+	}{
+		{"incomplete:max_output_tokens", `"finish_reason":"tool_calls"`, true},
+		{"say:Hm; incomplete:content_filter", `"finish_reason":"tool_calls"`, false},
+		{"say:Half of it; cutoff", `"code":"upstream_disconnected"`, true},
+		{"fail:context_length_exceeded too long", `"code":"context_length_exceeded"`, false},
+	} {
+		_, body := s.Post(e2e.ChatBody("tool:1 find {}; "+c.end, e2e.Fields{"tools": tools, "stream": c.stream}), nil)
+		if !strings.Contains(body, c.want) {
+			t.Errorf("%s: want %s in %s", c.end, c.want, body)
+		}
+	}
+}
+
+// TestCutStream checks that a cut stream has its text, an error and the end mark.
+func TestCutStream(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	response, body := s.Post(e2e.ChatBody("say:Half of it; cutoff", map[string]any{"stream": true}), nil)
+	if response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status, body)
+	}
+	if !strings.Contains(body, `"error":{"message":`) || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"content":"Half`) {
+		t.Error(body)
+	}
+	if strings.Contains(body, `"finish_reason":"`) {
+		t.Error("a cut answer has a finish reason:", body)
+	}
+	response, body = s.Post(e2e.ChatBody("say:Half of it; cutoff", nil), nil)
+	if response.StatusCode != http.StatusBadGateway || !strings.Contains(body, "upstream_disconnected") {
+		t.Error(response.Status, body)
+	}
+}

@@ -1,0 +1,226 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/png"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// numbered returns a text of n bytes with unique lines.
+func numbered(n int) string {
+	var text strings.Builder
+	for i := 0; text.Len() < n; i++ {
+		fmt.Fprintf(&text, "%08d: \"ünïcode\" ✓ 😀 <tag> \\ and\ttab\n", i)
+	}
+	whole := strings.ToValidUTF8(text.String()[:n], "")
+	return whole + strings.Repeat("x", n-len(whole))
+}
+
+// longSite returns a site whose model always answers "ok".
+func longSite(t *testing.T, options string) *e2e.Site {
+	s := e2e.NewSite(t, options)
+	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("ok")}}, !r.IsCompaction()
+	})
+	return s
+}
+
+// asked posts a request and returns the one request that the model gets.
+func asked(s *e2e.Site, path string, body e2e.Fields) scriptedmodel.Request {
+	s.T.Helper()
+	before := s.Model.Stats().Requests
+	response := s.Do(http.MethodPost, path, strings.NewReader(e2e.EncodeJSON(body)), nil)
+	if text := s.Read(response); response.StatusCode != http.StatusOK {
+		s.T.Fatal(response.Status, text)
+	}
+	if n := s.Model.Stats().Requests - before; n != 1 {
+		s.T.Fatalf("the model was asked %d times", n)
+	}
+	request, _ := s.Model.Last()
+	return request
+}
+
+// sameText compares long texts without showing them.
+func sameText(t *testing.T, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	same := 0
+	for same < min(len(got), len(want)) && got[same] == want[same] {
+		same++
+	}
+	t.Errorf("the model was given %d bytes, not %d, and others from byte %d on: %.80q", len(got), len(want), same, got[same:])
+}
+
+// TestLongToolResults checks that long results of tools reach the model unchanged.
+func TestLongToolResults(t *testing.T) {
+	s := longSite(t, "")
+	for model, sizes := range map[string][]int{
+		"gpt-5":              {1e3, 13e3, 60e3, 500e3, 1e6, 10e6}, // not in Codex's catalogue
+		"gpt-6-astra":        {1e3, 13e3, 60e3, 500e3, 1e6, 2e6},
+		"gpt-5.5-2026-01-01": {1e6},
+		"other/model":        {1e6},
+	} {
+		for _, size := range sizes {
+			result := numbered(size)
+			check := func(name, path string, body e2e.Fields) {
+				t.Run(fmt.Sprintf("%s/%d/%s", model, size, name), func(t *testing.T) {
+					request := asked(s.At(t), path, body)
+					last := request.Input[len(request.Input)-1]
+					if last.Type != "function_call_output" || len(last.Output) != 1 {
+						t.Fatalf("the last item is a %s of %d parts", last.Type, len(last.Output))
+					}
+					sameText(t, last.Output[0].Text, result)
+				})
+			}
+			check("chat", "/v1/chat/completions", e2e.Fields{"model": model, "messages": []any{
+				e2e.Fields{"role": "user", "content": "q"},
+				e2e.Fields{"role": "assistant", "tool_calls": []any{
+					e2e.Fields{"id": "c", "type": "function", "function": e2e.Fields{"name": "f", "arguments": "{}"}}}},
+				e2e.Fields{"role": "tool", "tool_call_id": "c", "content": result},
+			}})
+			check("responses", "/v1/responses", e2e.Fields{"model": model, "store": false, "input": []any{
+				e2e.Says("user", "q"),
+				e2e.Fields{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+				e2e.Fields{"type": "function_call_output", "call_id": "c", "output": []any{e2e.Fields{"type": "input_text", "text": result}}},
+			}})
+		}
+	}
+}
+
+// TestLongTexts checks the same for other long texts.
+func TestLongTexts(t *testing.T) {
+	s := longSite(t, "")
+	text, shorter := numbered(1.2e6), numbered(1e6)
+	arguments := strings.TrimSpace(e2e.EncodeJSON(e2e.Fields{"a": text}))
+	user := func(text string) any { return e2e.Fields{"role": "user", "content": text} }
+	for name, c := range map[string]struct {
+		messages []any
+		found    func(scriptedmodel.Request) string
+		want     string
+	}{
+		"user":          {[]any{user(text), user("q")}, itemText(1), text},
+		"user at last":  {[]any{user("q"), user(text)}, itemText(2), text},
+		"a turn's text": {[]any{user("q"), user(shorter)}, itemText(2), shorter},
+		"instructions":  {[]any{e2e.Fields{"role": "system", "content": text}, user("q")}, itemText(0), text},
+		"developer":     {[]any{user("q"), e2e.Fields{"role": "developer", "content": text}, user("q")}, itemText(2), text},
+		"assistant":     {[]any{user("q"), e2e.Fields{"role": "assistant", "content": text}, user("q")}, itemText(2), text},
+		"arguments": {[]any{
+			user("q"),
+			e2e.Fields{"role": "assistant", "tool_calls": []any{
+				e2e.Fields{"id": "c", "type": "function", "function": e2e.Fields{"name": "f", "arguments": arguments}}}},
+			e2e.Fields{"role": "tool", "tool_call_id": "c", "content": "r"},
+		}, func(r scriptedmodel.Request) string { return r.Input[len(r.Input)-2].Arguments }, arguments},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, model := range []string{"gpt-5", "gpt-5.5"} {
+				sameText(t, c.found(asked(s.At(t), "/v1/chat/completions", e2e.Fields{"model": model, "messages": c.messages})), c.want)
+			}
+		})
+	}
+	t.Run("description", func(t *testing.T) {
+		search := e2e.Tool("localSearch")
+		search["function"].(map[string]any)["description"] = text
+		request := asked(s.At(t), "/v1/chat/completions", e2e.Fields{"model": "gpt-5.5", "messages": []any{user("q")}, "tools": []any{search}})
+		found, _ := request.Tool("localSearch")
+		sameText(t, found.Description, text)
+	})
+	t.Run("image", func(t *testing.T) {
+		picture := noise(t)
+		request := asked(s.At(t), "/v1/chat/completions", e2e.Fields{"model": "gpt-5.5", "messages": []any{e2e.Fields{"role": "user", "content": []any{
+			e2e.Fields{"type": "text", "text": "q"}, e2e.Fields{"type": "image_url", "image_url": e2e.Fields{"url": picture}},
+		}}}})
+		found := ""
+		for _, part := range request.Input[len(request.Input)-1].Content {
+			found += part.ImageURL
+		}
+		sameText(t, found, picture)
+	})
+}
+
+// itemText returns a function that reads the text of an input item. The first one are the
+// instructions, which older releases of Codex send in a field of their own.
+func itemText(i int) func(scriptedmodel.Request) string {
+	return func(r scriptedmodel.Request) string {
+		if r.Instructions == "" {
+			return r.Input[i].Content.String()
+		}
+		if i == 0 {
+			return r.Instructions
+		}
+		return r.Input[i-1].Content.String()
+	}
+}
+
+// noise returns the data URL of an image of some 1.5 MB, which models accept.
+func noise(t *testing.T) string {
+	t.Helper()
+	picture := image.NewNRGBA(image.Rect(0, 0, 720, 720))
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range picture.Pix {
+		picture.Pix[i] = byte(random.Uint32())
+	}
+	var encoded bytes.Buffer
+	if err := png.Encode(&encoded, picture); err != nil {
+		t.Fatal(err)
+	}
+	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(encoded.Bytes())
+}
+
+// TestContextLength checks that only the provider decides whether a conversation is too
+// long.
+func TestContextLength(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	long := e2e.Fields{"role": "user", "content": numbered(2e6)}
+	for _, stream := range []bool{false, true} {
+		for _, end := range []string{"fail:context_length_exceeded", "http:413"} {
+			body := e2e.Fields{"model": "gpt-5.5", "stream": stream, "messages": []any{long, e2e.Fields{"role": "user", "content": end}}}
+			before := s.Model.Stats().Requests
+			response, text := s.Post(e2e.EncodeJSON(body), nil)
+			want := 1
+			if e2e.Transport == scriptedmodel.WebSocket && end == "http:413" {
+				want = 2 // the second time over HTTP
+			}
+			if n := s.Model.Stats().Requests - before; n != want {
+				t.Errorf("the model was asked %d times, want %d", n, want)
+			}
+			if response.StatusCode != http.StatusBadRequest || !strings.Contains(text, `"code":"context_length_exceeded"`) {
+				t.Errorf("%s: %s %.300s", end, response.Status, text)
+			}
+		}
+	}
+}
+
+// TestCompactionIsRefused checks an app-server without a readable catalogue, which has
+// its own context windows. A conversation that it would summarise is a
+// context_length_exceeded, and the client does not get the summary.
+func TestCompactionIsRefused(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.Load(s.Caddyfile(fmt.Sprintf("app_server sh -c \"exec %s app-server\" {\nhome %s\n}", e2e.CodexBinary, s.Home)))
+	s.WaitReady()
+	body := e2e.Fields{"model": "gpt-5", "messages": []any{
+		e2e.Fields{"role": "user", "content": numbered(2e6)},
+		e2e.Fields{"role": "assistant", "content": "a"},
+		e2e.Fields{"role": "user", "content": "say:short"},
+	}}
+	for _, stream := range []bool{false, true} {
+		body["stream"] = stream
+		response, text := s.Post(e2e.EncodeJSON(body), nil)
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(text, "context_length_exceeded") {
+			t.Errorf("stream %t: %s %.300s", stream, response.Status, text)
+		}
+		if strings.Contains(text, scriptedmodel.SummaryText) {
+			t.Error("the summary reached the client")
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package clients
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+	"github.com/caddy-codex/caddy-codex/internal/test/rig"
+)
+
+// demo is a running demo below a shell, which stands for make.
+type demo struct {
+	t     *testing.T
+	shell *exec.Cmd
+	pid   int // of the demo
+	port  string
+	dir   string
+	out   *e2e.LockedBuffer
+	ended chan struct{} // closed when the shell has ended
+}
+
+// buildDemo builds the demo and returns its path.
+func buildDemo(t *testing.T) string {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		needs.Missing(t, "processes are looked at in /proc: run this test on Linux")
+	}
+	path := filepath.Join(t.TempDir(), "demo")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../../cmd/demo").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
+// startDemo starts a demo on this port, without a login.
+func startDemo(t *testing.T, program, dir, port string) *demo {
+	t.Helper()
+	d := &demo{t: t, port: port, dir: dir, out: new(e2e.LockedBuffer), ended: make(chan struct{})}
+	d.shell = exec.Command("sh", "-c", `"$@"; exit $?`, "sh", program, "-codex", e2e.CodexBinary, "-port", port, "-dir", dir)
+	d.shell.Env = append(os.Environ(), "HOME="+dir, "CODEX_HOME=")
+	d.shell.Stdout, d.shell.Stderr = d.out, d.out
+	if err := d.shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(d.ended)
+		_ = d.shell.Wait()
+	}()
+	t.Cleanup(func() {
+		for _, pid := range append(rig.Below(d.shell.Process.Pid), d.shell.Process.Pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		<-d.ended
+	})
+	return d
+}
+
+// WaitReady waits until the demo has said where it is.
+func (d *demo) waitReady() {
+	d.t.Helper()
+	e2e.WaitFor(d.t, "the demo", func() bool { return strings.Contains(d.out.String(), "Ctrl-C ends it") })
+	for _, pid := range rig.Below(d.shell.Process.Pid) {
+		if rig.Name(pid) == "demo" {
+			d.pid = pid
+			return
+		}
+	}
+	d.t.Fatal("there is no demo: ", d.out)
+}
+
+// TestDemoEnds checks that nothing is left of the demo, whatever ends it, while a client
+// has a stream.
+func TestDemoEnds(t *testing.T) {
+	// Below nohup the demo would ignore HUP as well, if this process did.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	program := buildDemo(t)
+	for name, c := range map[string]struct {
+		parent bool // the shell gets the signal
+		signal syscall.Signal
+		keeps  bool // its folder
+	}{
+		"Ctrl-C":             {signal: syscall.SIGINT},
+		"TERM":               {signal: syscall.SIGTERM},
+		"closed terminal":    {signal: syscall.SIGHUP},
+		"make is killed":     {parent: true, signal: syscall.SIGKILL},
+		"the demo is killed": {signal: syscall.SIGKILL, keeps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, port, _ := net.SplitHostPort(e2e.FreeAddr(t))
+			dir := t.TempDir()
+			d := startDemo(t, program, dir, port)
+			d.waitReady()
+			all := append(rig.Below(d.shell.Process.Pid), d.shell.Process.Pid)
+			if len(all) < 3 {
+				t.Fatalf("there are %v: codex is missing", all)
+			}
+			stream, err := http.Post("http://localhost:"+port+"/v1/chat/completions", "application/json",
+				strings.NewReader(`{"model":"gpt-5","stream":true,"messages":[{"role":"user","content":"say:x; hang"}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stream.Body.Close()
+			target := d.pid
+			if c.parent {
+				target = d.shell.Process.Pid
+			}
+			if err := syscall.Kill(target, c.signal); err != nil {
+				t.Fatal(err)
+			}
+			e2e.WaitFor(t, "the end of all processes", func() bool {
+				for _, pid := range all {
+					if rig.Name(pid) != "" {
+						return false
+					}
+				}
+				return true
+			})
+			_, err = os.Stat(filepath.Join(dir, "demo-"+port))
+			if errors.Is(err, fs.ErrNotExist) == c.keeps {
+				t.Errorf("the folder: %v", err)
+			}
+			if c.keeps { // the next demo begins with an empty one
+				startDemo(t, program, dir, port).waitReady()
+			}
+		})
+	}
+}
+
+// TestDemoAnswers checks what the demo says at the end of its start: that the line to
+// paste works, and that it writes to its folder only. A second demo on its port is refused.
+func TestDemoAnswers(t *testing.T) {
+	program := buildDemo(t)
+	_, port, _ := net.SplitHostPort(e2e.FreeAddr(t))
+	dir := t.TempDir()
+	d := startDemo(t, program, dir, port)
+	d.waitReady()
+	said := d.out.String()
+	for _, want := range []string{"the built-in demo model answers", "] ready\n", "http://localhost:" + port + "/codex/\n", "http://localhost:" + port + "/v1\n"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q: %s", want, said)
+		}
+	}
+	_, after, _ := strings.Cut(said, "curl ")
+	line, _, _ := strings.Cut(after, "\n")
+	answer, err := exec.CommandContext(e2e.Context(t), "sh", "-c", "curl -sS --max-time 60 "+line).CombinedOutput()
+	if err != nil || !strings.Contains(string(answer), "You said: “hello”") {
+		t.Errorf("%v: %s", err, answer)
+	}
+	second, err := exec.CommandContext(e2e.Context(t), program, "-codex", e2e.CodexBinary, "-port", port, "-dir", dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(second), fmt.Sprintf("port %s is in use", port)) || strings.Contains(string(second), "ready") {
+		t.Errorf("%v: %s", err, second)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "demo-"+port, "data", "caddy", "instance.uuid")); err != nil {
+		t.Errorf("a refused demo has removed the folder of the first: %v", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v: it writes beside its folder", entries, err)
+	}
+	if strings.Contains(d.out.String(), "INFO") || strings.Contains(d.out.String(), "WARN") {
+		t.Errorf("it logs: %s", d.out)
+	}
+}

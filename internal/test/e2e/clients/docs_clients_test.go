@@ -1,0 +1,169 @@
+package clients
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+)
+
+var (
+	namedTest = regexp.MustCompile("`(Test\\w+)`")
+	notRun    = regexp.MustCompile(`(?i)not\s+run\s+here: [^;]+;\s+settings\s+by[^.]+ of\s+20\d\d-\d\d-\d\d\.`)
+)
+
+// TestClientPages checks that the pages of clients have the same shape and name tests that
+// exist, and runs their snippets.
+func TestClientPages(t *testing.T) {
+	paths, err := filepath.Glob("../../../../docs/clients/*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	index := e2e.ReadFile(t, "../../../../docs/clients.md")
+	s := e2e.NewSite(t, "api_key sk-mine")
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			text := e2e.ReadFile(t, path)
+			checkShape(t, text)
+			if !strings.Contains(index, "(clients/"+filepath.Base(path)+")") {
+				t.Error("docs/clients.md does not list it")
+			}
+			for _, b := range blocksOf(t, path) {
+				if strings.Contains(b.text, "localhost:8080") {
+					runSnippet(t, s.At(t), b)
+				}
+			}
+		})
+	}
+}
+
+// checkShape checks the headings of a page, and what it says was run: its snippets, the
+// program in another test, or neither.
+func checkShape(t *testing.T, page string) {
+	t.Helper()
+	sections := strings.Split(page, "\n## ")
+	var headings []string
+	for _, section := range sections[1:] {
+		heading, _, _ := strings.Cut(section, "\n")
+		headings = append(headings, heading)
+	}
+	if want := []string{"Settings", "What works", "What was run", "Known limits"}; !slices.Equal(headings, want) {
+		t.Fatalf("the headings are %q, want %q", headings, want)
+	}
+	run := sections[3]
+	tests := namedTest.FindAllStringSubmatch(run, -1)
+	if len(tests) == 0 {
+		t.Error("it names no test")
+	}
+	for _, match := range tests {
+		if !slices.Contains(testNames(), match[1]) {
+			t.Errorf("there is no test %s", match[1])
+		}
+	}
+	if !regexp.MustCompile("TestClientPages|TestOpenCode").MatchString(run) && !notRun.MatchString(run) {
+		t.Errorf("it says neither that its snippets are run nor that the program is not:\n%s", run)
+	}
+}
+
+// buildDeadline bounds the build of a snippet in Go with the SDK, which is large.
+const buildDeadline = 10 * time.Minute
+
+// runSnippet runs a snippet with the site's address.
+func runSnippet(t *testing.T, s *e2e.Site, b block) {
+	t.Helper()
+	text := strings.ReplaceAll(b.text, "http://localhost:8080", s.URL)
+	var cmd *exec.Cmd
+	want := ""
+	switch b.lang {
+	case "js":
+		if _, err := exec.LookPath("node"); err != nil {
+			needs.Missing(t, "this snippet needs Node.js 20 or later: install it to run this test")
+		}
+		if _, err := os.Stat("node_modules/.package-lock.json"); err != nil {
+			needs.Missing(t, "the clients are not installed: run `make deps`")
+		}
+		cmd, want = exec.CommandContext(e2e.Context(t), "node", "--input-type=module"), "hello"
+		cmd.Stdin = strings.NewReader(text)
+	case "go":
+		path := filepath.Join(t.TempDir(), "main.go")
+		e2e.WriteFile(t, path, text)
+		ctx, cancel := context.WithTimeout(context.Background(), buildDeadline)
+		defer cancel()
+		cmd, want = exec.CommandContext(ctx, "go", "run", path), "hello"
+	case "sh":
+		cmd = exec.CommandContext(e2e.Context(t), "bash", "-e")
+		cmd.Stdin = strings.NewReader(text)
+		if strings.Contains(text, "curl") {
+			want = "hello"
+		}
+	case "toml":
+		runCodexPage(t, s, text)
+		return
+	default:
+		return // data, which TestDocumentedBlocks checks
+	}
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NODE_NO_WARNINGS=1", "OPENAI_API_KEY=", "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
+	output, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(strings.ToLower(string(output)), want) {
+		t.Errorf("%s: %v\n%s", b, err, output)
+	}
+}
+
+// goEnv returns a setting of the go command.
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	value, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(value))
+}
+
+// runCodexPage runs the Codex CLI with a configuration.
+func runCodexPage(t *testing.T, s *e2e.Site, config string) {
+	t.Helper()
+	home := t.TempDir()
+	e2e.WriteFile(t, filepath.Join(home, "config.toml"), config)
+	cmd := exec.CommandContext(e2e.Context(t), e2e.CodexBinary, "exec", "--skip-git-repo-check", "--cd", t.TempDir(), "say:Hello from the page.")
+	cmd.Env = append(os.Environ(), "CODEX_HOME="+home, "CADDY_CODEX_KEY=sk-mine")
+	if output, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(output), "Hello from the page.") {
+		t.Errorf("%v\n%s", err, output)
+	}
+}
+
+// TestDocumentedRequests runs the requests with curl in the documentation.
+func TestDocumentedRequests(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	admin := s.WithAdmin(s.Caddyfile(""))
+	s.WaitReady()
+	run := 0
+	for _, page := range pages(t) {
+		for _, b := range blocksOf(t, page) {
+			if kindOf(b) != "sh" || filepath.Base(filepath.Dir(page)) == "clients" {
+				continue
+			}
+			for line := range strings.Lines(strings.ReplaceAll(b.text, "\\\n", " ")) {
+				if !strings.HasPrefix(line, "curl ") {
+					continue
+				}
+				run++
+				line = strings.NewReplacer("http://localhost:8080", s.URL, "http://localhost:2019", admin.URL).Replace(line)
+				output, err := exec.CommandContext(e2e.Context(t), "bash", "-c", strings.Replace(line, "curl ", "curl --fail -sS ", 1)).CombinedOutput()
+				if err != nil {
+					t.Errorf("%s: %v\n%s", b, err, output)
+				}
+			}
+		}
+	}
+	if run < 3 {
+		t.Errorf("%d requests were found", run)
+	}
+}

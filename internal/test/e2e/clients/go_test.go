@@ -1,0 +1,131 @@
+package clients
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// runGo runs the cases with the official Go SDK, like clients/run.js for the others.
+func runGo(s *e2e.Site) []seen {
+	var all []seen
+	for way, ask := range map[string]goAsk{"New": s.NewCompletion, "NewStreaming": s.NewStreaming} {
+		for _, c := range clientCases {
+			saw, err := goRounds(c, ask)
+			if err != nil {
+				saw = seen{Error: describeGoError(err)}
+			}
+			saw.Way, saw.Case = way, c.Name
+			all = append(all, saw)
+		}
+	}
+	return all
+}
+
+// goAsk sends one request.
+type goAsk func(openai.ChatCompletionNewParams) (*openai.ChatCompletion, error)
+
+// goRounds sends a request and, if the case says so, the results of its calls.
+func goRounds(c clientCase, ask goAsk) (seen, error) {
+	params := goRequest(c)
+	first, err := ask(params)
+	if err != nil {
+		return seen{}, err
+	}
+	saw := sawGo(c, first)
+	if !c.Results {
+		return saw, nil
+	}
+	message := first.Choices[0].Message
+	params.Messages = append(params.Messages, message.ToParam())
+	for _, call := range message.ToolCalls {
+		var arguments struct{ Query string }
+		if err := json.Unmarshal([]byte(call.Function.Arguments), &arguments); err != nil {
+			return seen{}, err
+		}
+		params.Messages = append(params.Messages, openai.ToolMessage("found: "+arguments.Query, call.ID))
+	}
+	second, err := ask(params)
+	if err != nil {
+		return seen{}, err
+	}
+	calls := saw.Calls
+	saw = sawGo(c, second)
+	saw.Calls = calls
+	return saw, nil
+}
+
+func goRequest(c clientCase) openai.ChatCompletionNewParams {
+	params := e2e.UserSays(c.Prompt)
+	if c.Tools {
+		params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("localSearch")}
+	}
+	if c.Choose {
+		params.ToolChoice = openai.ToolChoiceOptionFunctionToolChoice(
+			openai.ChatCompletionNamedToolChoiceFunctionParam{Name: "localSearch"})
+	}
+	if c.Form {
+		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
+			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
+				Name: "form", Strict: openai.Bool(true), Schema: json.RawMessage(formSchema),
+			},
+		}
+	}
+	if c.JSON {
+		params.ResponseFormat.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
+	}
+	return params
+}
+
+const formSchema = `{
+	"type": "object",
+	"properties": {"title": {"type": "string"}, "count": {"type": "number"}},
+	"required": ["title", "count"],
+	"additionalProperties": false
+}`
+
+func sawGo(c clientCase, completion *openai.ChatCompletion) seen {
+	choice, usage := completion.Choices[0], completion.Usage
+	saw := seen{
+		Content: choice.Message.Content,
+		Finish:  choice.FinishReason,
+		Usage: seenUsage{
+			Input:     usage.PromptTokens,
+			Cached:    usage.PromptTokensDetails.CachedTokens,
+			Output:    usage.CompletionTokens,
+			Reasoning: usage.CompletionTokensDetails.ReasoningTokens,
+			Total:     usage.TotalTokens,
+		},
+	}
+	for _, call := range choice.Message.ToolCalls {
+		saw.Calls = append(saw.Calls, seenCall{call.Function.Name, parsed(call.Function.Arguments)})
+	}
+	if c.object != nil {
+		saw.Object = parsed(saw.Content)
+	}
+	return saw
+}
+
+// parsed returns the value of a JSON text, or the text if it is not JSON.
+func parsed(text string) any {
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return text
+	}
+	return value
+}
+
+func describeGoError(err error) *seenError {
+	var apiErr *openai.Error
+	if errors.As(err, &apiErr) {
+		return &seenError{
+			Class: "Error", Status: apiErr.StatusCode, Code: apiErr.Code, Message: apiErr.Message,
+			RetryAfter: apiErr.Response.Header.Get("Retry-After"),
+		}
+	}
+	return &seenError{Class: "error", Message: err.Error()}
+}

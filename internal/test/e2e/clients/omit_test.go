@@ -1,0 +1,56 @@
+package clients
+
+import (
+	"strings"
+)
+
+// The expectations of clients that do not show all that they get.
+
+// agentsOmit: the Agents SDK has no finish reasons.
+func agentsOmit(want *seen) { want.Finish = "" }
+
+// langGraphOmits: the graph has no finish reason of a message that it streamed.
+func langGraphOmits(want *seen) {
+	if want.Way == "stream" {
+		want.Finish = ""
+	}
+}
+
+// mastraOmits: Mastra's model router does not ask for the usage of a stream.
+func mastraOmits(want *seen) {
+	if want.Way == "stream" {
+		want.Usage = seenUsage{}
+	}
+}
+
+// genkitOmits: Genkit's plugin shows three counts of the usage. It drops the text of an
+// answer with calls, and maps their finish reason to its own "stop". It maps errors to
+// its own statuses, which have no 502, and drops their codes.
+func genkitOmits(want *seen) {
+	if err := want.Error; err != nil {
+		err.Code = ""
+		if err.Status == 0 || err.Status == 502 {
+			err.Status = 500
+		}
+		return
+	}
+	want.Usage.Cached, want.Usage.Reasoning = 0, 0
+	if want.Finish == "tool_calls" {
+		want.Content, want.Finish = "", "stop"
+	}
+}
+
+// llamaIndexOmits: LlamaIndex does not ask for the usage of a stream, and its agent
+// always streams.
+func llamaIndexOmits(want *seen) {
+	if want.Way == "stream" || strings.HasPrefix(want.Case, "results") {
+		want.Usage = seenUsage{}
+	}
+}
+
+// goOpenAIOmits: go-openai does not show the headers of an error.
+func goOpenAIOmits(want *seen) {
+	if want.Error != nil {
+		want.Error.RetryAfter = ""
+	}
+}

@@ -1,0 +1,219 @@
+package clients
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+)
+
+// openCode is a session of the agent CLI opencode, which runs as the server of its user
+// interfaces. It has the site as its provider and a home of its own.
+type openCode struct {
+	t       *testing.T
+	dir     string // where it works
+	session string // URL
+}
+
+func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
+	t.Helper()
+	binary, err := filepath.Abs("node_modules/opencode-linux-x64-baseline/bin/opencode")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(binary); err != nil {
+		needs.Missing(t, "opencode is not installed: run `make deps`")
+	}
+	config, err := json.Marshal(map[string]any{
+		"model": "codex/gpt-5", "share": "disabled", "autoupdate": false,
+		"permission": map[string]string{"*": "allow"},
+		"provider": map[string]any{"codex": map[string]any{
+			"npm":     "@ai-sdk/openai-compatible", // which it contains
+			"options": map[string]string{"baseURL": s.URL + "/v1", "apiKey": "sk-unused"},
+			"models":  map[string]any{"gpt-5": map[string]string{"name": "gpt-5"}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, err := net.SplitHostPort(e2e.FreeAddr(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(registry.Close)
+	o := &openCode{t: t, dir: t.TempDir()}
+	cmd := exec.Command(binary, "serve", "--print-logs", "--hostname", host, "--port", port)
+	cmd.Dir = o.dir
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "OPENCODE_CONFIG_CONTENT=" + string(config),
+		"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
+		"NPM_CONFIG_REGISTRY=" + registry.URL, // where it looks for packages of plugins
+	}
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("opencode:\n%s", output.Bytes())
+		}
+	})
+	url := "http://" + net.JoinHostPort(host, port)
+	// It leaves the requests unanswered that come while it starts.
+	impatient := &http.Client{Timeout: time.Second}
+	e2e.WaitFor(t, "opencode", func() bool {
+		response, err := impatient.Get(url + "/global/health")
+		return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	})
+	var session struct{ ID string }
+	// With a title it does not ask the model for one.
+	o.call(http.MethodPost, url+"/session", `{"title":"a test"}`, &session)
+	o.session = url + "/session/" + session.ID
+	return o
+}
+
+// call sends a request to its server.
+func (o *openCode) call(method, url, body string, answer any) {
+	o.t.Helper()
+	request, err := http.NewRequestWithContext(e2e.Context(o.t), method, url, strings.NewReader(body))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, answer); err != nil || response.StatusCode != http.StatusOK {
+		o.t.Fatalf("%s: %s, %v\n%s", url, response.Status, err, text)
+	}
+}
+
+// openCodeMessage is one of its messages, as far as the tests read it.
+type openCodeMessage struct {
+	Info struct {
+		Role, Finish string
+		Tokens       struct {
+			Total, Input, Output, Reasoning int64
+			Cache                           struct{ Read int64 }
+		}
+		Error struct {
+			Name string
+			Data struct {
+				Message    string
+				StatusCode int
+			}
+		}
+	}
+	Parts []struct {
+		Type, Text, Tool string
+		State            struct{ Status string }
+	}
+}
+
+// ask sends a prompt, which the agent works on until it is done, and returns the text of
+// its last message.
+func (o *openCode) ask(prompt string) (text string, last openCodeMessage) {
+	o.t.Helper()
+	body, err := json.Marshal(map[string]any{"parts": []any{map[string]string{"type": "text", "text": prompt}}})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.call(http.MethodPost, o.session+"/message", string(body), &last)
+	for _, part := range last.Parts {
+		if part.Type == "text" {
+			text += part.Text
+		}
+	}
+	return text, last
+}
+
+// did returns what the agent did in the session: its texts and calls.
+func (o *openCode) did() (did []string) {
+	o.t.Helper()
+	var messages []openCodeMessage
+	o.call(http.MethodGet, o.session+"/message", "", &messages)
+	for _, message := range messages {
+		for _, part := range message.Parts {
+			switch {
+			case message.Info.Role != "assistant":
+			case part.Type == "text":
+				did = append(did, part.Text)
+			case part.Type == "tool":
+				did = append(did, part.Tool+" "+part.State.Status)
+			}
+		}
+	}
+	return did
+}
+
+// TestOpenCode runs turns of opencode with its own tools. It always streams.
+func TestOpenCode(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	o := newOpenCode(t, s)
+	for name, text := range map[string]string{"a.txt": "apple", "b.txt": "pear"} {
+		if err := os.WriteFile(filepath.Join(o.dir, name), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, last := o.ask("chunk=3; verbatim:" + multibyte)
+	if got != multibyte {
+		t.Errorf("opencode got %q", got)
+	}
+	if tokens := last.Info.Tokens; last.Info.Finish != "stop" || tokens.Total != 168 || tokens.Cache.Read != 23 || tokens.Reasoning != 5 {
+		t.Errorf("opencode got %+v", last.Info)
+	}
+
+	read := func(name string) string { return `read {"filePath":"` + filepath.Join(o.dir, name) + `"}` }
+	o.ask("reason:Hm.; say:I look.; tool:" + read("a.txt") + "; tool:" + read("b.txt") + `
+then
+tool:bash {"command":"cat a.txt b.txt > c.txt","description":"join"}
+then
+tool:client_apply_patch {"patchText":"*** Begin Patch\n*** Add File: made.txt\n+by the patch\n*** End Patch"}
+then
+say:All done.`)
+	if did, want := o.did(), []string{multibyte, "I look.", "read completed", "read completed", "bash completed", "apply_patch completed", "All done."}; !slices.Equal(did, want) {
+		t.Errorf("opencode did %q, want %q", did, want)
+	}
+	for name, want := range map[string]string{"c.txt": "apple\npear\n", "made.txt": "by the patch\n"} {
+		if made, err := os.ReadFile(filepath.Join(o.dir, name)); err != nil || string(made) != want {
+			t.Errorf("opencode made %s: %q, %v", name, made, err)
+		}
+	}
+	request, _ := s.Model.Last()
+	if given := strings.Join(e2e.Describe(request), "\n"); !strings.Contains(given, "1: apple") || !strings.Contains(given, "1: pear") {
+		t.Errorf("the model was given\n%s", given)
+	}
+
+	if got, _ := o.ask("say:Bye."); got != "Bye." {
+		t.Errorf("opencode got %q", got)
+	}
+	s.OneThread(6)
+
+	_, last = o.ask("http:400")
+	if err := last.Info.Error; err.Name != "APIError" || err.Data.StatusCode != 400 || err.Data.Message != "scripted 400" {
+		t.Errorf("opencode got %+v", err)
+	}
+}

@@ -1,0 +1,576 @@
+package clients
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/browser"
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// The screens on which the page is shown.
+var (
+	desktop = browser.Screen{Width: 1280, Height: 800}
+	dark    = browser.Screen{Width: 1280, Height: 800, Dark: true}
+	phone   = browser.Screen{Width: 360, Height: 740, Phone: true}
+)
+
+// idle is true while no request runs.
+const idle = `!document.querySelector('#send').hidden`
+
+// openPage opens the page of a site and waits until it knows the models.
+func openPage(t *testing.T, s *e2e.Site, screen browser.Screen) *browser.Tab {
+	t.Helper()
+	tab := browser.Open(t, screen)
+	tab.Go(s.URL + "/codex/")
+	tab.WaitText("#health", "Ready")
+	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
+	return tab
+}
+
+// say sends a message and waits for the end of its answer.
+func say(tab *browser.Tab, text string) {
+	tab.Fill("#prompt", text)
+	tab.Click("#send")
+	tab.WaitFor(idle)
+}
+
+// checkQuiet checks that the browser had nothing to complain about, such as a violation of
+// the policy, and that the page has asked its own site only.
+func checkQuiet(t *testing.T, s *e2e.Site, tab *browser.Tab, handled ...int) {
+	t.Helper()
+	for _, problem := range tab.Problems(handled...) {
+		t.Errorf("the browser says: %s", problem)
+	}
+	for _, url := range tab.Requests() {
+		if !strings.HasPrefix(url, s.URL+"/") && !strings.HasPrefix(url, "data:image/") {
+			t.Errorf("the page asks %s", url)
+		}
+	}
+}
+
+// TestPageChat has a conversation: an answer that streams and is stopped, a tool call and
+// its result, several choices, and a failure that is tried again.
+func TestPageChat(t *testing.T) {
+	s := e2e.NewSite(t, "page on")
+	tab := openPage(t, s, desktop)
+
+	tab.Fill("#prompt", "say:The first part; hang")
+	tab.Click("#send")
+	tab.WaitText(".assistant .said", "The first part") // while it streams
+	tab.WaitText("#health", "1 running")
+	tab.Click("#stop")
+	tab.WaitText(".assistant .meta", "stopped")
+	tab.Click("#clear")
+
+	tab.Click("#tool-example")
+	tab.Fill("#effort", "high")
+	tab.Fill("#instructions", "Be brief.")
+	say(tab, `reason:There is a tool.; tool:2 get_weather {"city":"Oslo %d"}; then; say:Sunny.`)
+	request, _ := s.Model.Last()
+	if len(request.ClientTools()) != 1 || request.Reasoning.Effort != "high" || !strings.Contains(string(request.Body), "Be brief.") {
+		t.Errorf("the model got %s", request.Body)
+	}
+	if got := browser.Eval[int](tab, `document.querySelectorAll('.call').length`); got != 2 {
+		t.Fatalf("there are %d calls", got)
+	}
+	tab.WaitText(".call .args", `"city": "Oslo 1"`)
+	tab.Fill(".call:nth-of-type(1) textarea", "sun here")
+	tab.Fill(".call:nth-of-type(2) textarea", "sun there")
+	tab.Click(".send-results")
+	tab.WaitText("#log .assistant:last-child .said", "Sunny.")
+	tab.WaitFor(idle)
+	request, _ = s.Model.Last()
+	if results := request.ToolResults(); len(results) != 2 || results[1].Output.String() != "sun there" {
+		t.Errorf("the model got the results %+v", results)
+	}
+	if events := browser.Eval[string](tab, `document.querySelector('#event-list').textContent`); !strings.Contains(events, `"finish_reason":"stop"`) || !strings.Contains(events, "[DONE]") {
+		t.Errorf("the events are %s", events)
+	}
+
+	tab.Fill("#choices", "3")
+	say(tab, "say:One of three.")
+	if got := browser.Eval[int](tab, `document.querySelectorAll('.several .choice').length`); got != 3 {
+		t.Errorf("there are %d choices", got)
+	}
+	tab.Click(".several .choice:nth-child(2) .quiet")
+	tab.WaitFor(`document.querySelector('.several .choice:nth-child(2) .quiet').getAttribute('aria-pressed') === 'true'`)
+
+	tab.Fill("#choices", "1")
+	say(tab, "http:429 30")
+	tab.WaitText(".failure", "rate_limit_exceeded")
+	tab.Click("#stream")
+	say(tab, "say:Not a stream, with the history.")
+	tab.WaitText("#log .assistant:last-child .said", "Not a stream")
+	request, _ = s.Model.Last()
+	if !strings.Contains(string(request.Body), "One of three.") {
+		t.Errorf("the conversation is lost: %s", request.Body)
+	}
+	checkQuiet(t, s, tab, http.StatusTooManyRequests)
+}
+
+// TestPageObsidian checks the other output mode: calls are blocks in the text.
+func TestPageObsidian(t *testing.T) {
+	s := e2e.NewSite(t, "page on")
+	tab := openPage(t, s, desktop)
+	tab.Click("#tool-example")
+	tab.Fill("#mode", "obsidian-xml")
+	say(tab, `say:Let me see.; tool:get_weather {"city":"Oslo"}`)
+	block := tab.Text("pre.block")
+	if !strings.HasPrefix(block, "<use_tool>") || !strings.Contains(block, "<name>get_weather</name>") {
+		t.Errorf("the block is %q", block)
+	}
+	tab.Fill(".call textarea", "sun") // the calls are beside the blocks
+	tab.Click(".send-results")
+	tab.WaitText("#log .assistant:last-child .said", "The tool said")
+	tab.WaitFor(idle)
+	checkQuiet(t, s, tab)
+}
+
+// TestPagePrefix checks that the page works below a prefix, where it is found without the
+// slash at the end, too.
+func TestPagePrefix(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	handler := func(options string) string { return "codex {\n" + s.AppServer() + "\n" + options + "\n}" }
+	s.Load(s.Wrap("handle_path /team/* {\n" + handler("page on") + "\n}\n" + handler("")))
+	tab := browser.Open(t, desktop)
+	tab.Go(s.URL + "/team/codex")
+	tab.WaitText("#health", "Ready")
+	say(tab, "say:Hello")
+	tab.WaitText("#log .said", "Hello")
+	for _, url := range tab.Requests() {
+		if !strings.HasPrefix(url, s.URL+"/team/") {
+			t.Errorf("the page asks %s", url)
+		}
+	}
+	checkQuiet(t, s, tab)
+}
+
+// TestPageImage checks that an image reaches the model, and that another file is refused.
+func TestPageImage(t *testing.T) {
+	s := e2e.NewSite(t, "page on")
+	tab := openPage(t, s, desktop)
+	dir := t.TempDir()
+	picture := image.NewRGBA(image.Rect(0, 0, 8, 8))
+	picture.Set(1, 1, color.White)
+	var encoded bytes.Buffer
+	if err := png.Encode(&encoded, picture); err != nil {
+		t.Fatal(err)
+	}
+	for name, body := range map[string][]byte{"picture.png": encoded.Bytes(), "text.txt": []byte("text")} {
+		if err := os.WriteFile(filepath.Join(dir, name), body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tab.Upload("#files", filepath.Join(dir, "text.txt"))
+	tab.WaitText("#composer-problem", "is not a PNG")
+	tab.Upload("#files", filepath.Join(dir, "picture.png"))
+	tab.WaitFor(`document.querySelector('#thumbs img')?.naturalWidth === 8`)
+	say(tab, "say:A small picture.")
+	tab.WaitText("#log .assistant .said", "A small picture.")
+	request, _ := s.Model.Last()
+	if !strings.Contains(string(request.Body), "data:image/png;base64,") {
+		t.Errorf("the model got %s", request.Body)
+	}
+	checkQuiet(t, s, tab)
+}
+
+// TestPageKey checks a site with keys: the page asks for one, says that one is wrong, and
+// keeps it in the session only.
+func TestPageKey(t *testing.T) {
+	s := e2e.NewSite(t, "page on\napi_key sk-right ann")
+	tab := browser.Open(t, desktop)
+	tab.Go(s.URL + "/codex/")
+	tab.WaitFor(`document.querySelector('#key-dialog').open`)
+	tab.WaitText("#health", "Key needed")
+	tab.Type("sk-wrong" + kb.Enter)
+	tab.WaitText("#key-problem", "does not know this key")
+	tab.Type("sk-right" + kb.Enter) // it is selected
+	tab.WaitText("#health", "Ready")
+	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
+	say(tab, "say:Hello")
+	tab.WaitText(".said", "Hello")
+	where := browser.Eval[string](tab, `JSON.stringify([localStorage.length, document.cookie, sessionStorage.getItem('caddy-codex-key'), location.href.includes('sk-')])`)
+	if where != `[0,"","sk-right",false]` {
+		t.Errorf("the key is in %s", where)
+	}
+	tab.Click("#tab-code")
+	if code := tab.Text("#code-text"); strings.Contains(code, "sk-right") || !strings.Contains(code, "Bearer $CODEX_API_KEY") {
+		t.Errorf("the code is %s", code)
+	}
+	tab.Click("#to-status")
+	tab.WaitText("#recent", "ann")
+	tab.Click("#open-key")
+	tab.Click("#key-forget")
+	tab.WaitText("#health", "Key needed")
+	if left := browser.Eval[int](tab, `sessionStorage.length`); left != 0 {
+		t.Error("the key is still there")
+	}
+	checkQuiet(t, s, tab, http.StatusUnauthorized)
+}
+
+// TestPageRequests checks that the page lists the requests under way, and that a person who
+// reads the list with the keyboard is not interrupted when it is shown again.
+func TestPageRequests(t *testing.T) {
+	s := e2e.NewSite(t, "page on")
+	tab := openPage(t, s, phone)
+	tab.Click("#to-status")
+	tab.WaitText("#requests", "Nothing waits or runs now.")
+	ctx, leave := e2e.ContextWithCancel(t)
+	defer leave()
+	s.BeginHanging(ctx)
+	tab.WaitText("#requests tbody", "Answering")
+	for _, want := range []string{"gpt-5", "chat", "second"} {
+		tab.WaitText("#requests tbody", want)
+	}
+	browser.Eval[bool](tab, `(document.querySelector('#requests .table').focus(), document.querySelector('#requests .table').scrollLeft = 20, document.querySelector('#requests tr').old = true)`)
+	tab.WaitFor(`!document.querySelector('#requests tr').old`)
+	if at := browser.Eval[string](tab, `[document.activeElement.getAttribute('aria-label'), document.activeElement.scrollLeft].join()`); at != "Requests under way,20" {
+		t.Errorf("the focus is at %s", at)
+	}
+	leave()
+	tab.WaitText("#requests", "Nothing waits or runs now.")
+	checkQuiet(t, s, tab)
+}
+
+// hostile are texts that would do something if they were parsed as HTML.
+const hostile = `<img src=x onerror="window.pwned=1"><script>window.pwned=2</script><iframe srcdoc="<script>parent.pwned=3</script>"></iframe>` +
+	`<a href="javascript:window.pwned=4">x</a><style>body{display:none}</style></textarea><svg onload="window.pwned=5">`
+
+// TestPageHostile checks that texts of a model, of names and of errors are texts only.
+func TestPageHostile(t *testing.T) {
+	s := e2e.NewSite(t, "page on\nusage all\nmodel \"<img src=x onerror=window.pwned=6>\" gpt-5\napi_key k \"<img src=x onerror=window.pwned=7>\"")
+	tab := browser.Open(t, desktop)
+	tab.Go(s.URL + "/codex/")
+	tab.WaitFor(`document.querySelector('#key-dialog').open`)
+	tab.Type("k" + kb.Enter)
+	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
+	tab.Fill("#model", "<img src=x onerror=window.pwned=6>")
+	before := browser.Eval[string](tab, `JSON.stringify(['script','iframe','style','img','svg','a'].map((n) => document.getElementsByTagName(n).length))`)
+	tab.Click("#tool-example")
+	say(tab, "reason:"+hostile+"\nsay:```html\n"+hostile+"\n```\n"+hostile+"\ntool:get_weather "+fmt.Sprintf(`{"city":%q}`, hostile))
+	said := browser.Eval[string](tab, `document.querySelector('.said').textContent`)
+	if strings.Count(said, hostile) != 2 {
+		t.Errorf("the text is %q", said)
+	}
+	tab.Fill(".call textarea", hostile)
+	tab.Click(".send-results")
+	tab.WaitFor(idle)
+	say(tab, "fail:server_error "+hostile)
+	tab.WaitFor(`document.querySelector('.failure')`)
+	for _, pane := range []string{"#tab-events", "#tab-code", "#tab-options"} {
+		tab.Click(pane)
+	}
+	after := browser.Eval[string](tab, `JSON.stringify(['script','iframe','style','img','svg','a'].map((n) => document.getElementsByTagName(n).length))`)
+	if before != after {
+		t.Errorf("there were the elements %s, and now %s", before, after)
+	}
+	tab.Click("#to-status")
+	tab.WaitText("#usage", "<img src=x onerror=window.pwned=7>")
+	if done := browser.Eval[string](tab, `String(window.pwned)`); done != "undefined" {
+		t.Errorf("something was executed: %s", done)
+	}
+	checkQuiet(t, s, tab, http.StatusUnauthorized, http.StatusInternalServerError, http.StatusBadGateway)
+}
+
+// TestPageKeyboard uses the page without a mouse, and checks that the focus is visible
+// wherever it is.
+func TestPageKeyboard(t *testing.T) {
+	s := e2e.NewSite(t, "page on")
+	tab := openPage(t, s, desktop)
+	visited := make(map[string]bool)
+	for range 40 {
+		tab.Type(kb.Tab)
+		at := browser.Eval[string](tab, `(() => {
+			const e = document.activeElement, s = getComputedStyle(e), c = e.closest('.composer');
+			if (e === document.body) return '';
+			const shown = s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0 || c && getComputedStyle(c).borderColor === getComputedStyle(document.querySelector('#send')).backgroundColor;
+			return (shown ? '' : 'invisible ') + (e.id || e.textContent.trim().slice(0, 20));
+		})()`)
+		if strings.HasPrefix(at, "invisible") {
+			t.Errorf("the focus is %s", at)
+		}
+		visited[at] = true
+	}
+	for _, want := range []string{"to-status", "open-key", "tab-options", "prompt", "send", "attach", "model", "mode", "effort", "choices", "stream", "instructions", "tools", "Call a tool"} {
+		if !visited[want] {
+			t.Errorf("Tab does not get to %s", want)
+		}
+	}
+	browser.Eval[bool](tab, `(document.querySelector('#tab-options').focus(), true)`)
+	tab.Type(kb.ArrowRight)
+	tab.WaitFor(`document.activeElement.id === 'tab-events' && !document.querySelector('#events').hidden`)
+	tab.Type(kb.ArrowLeft)
+	browser.Eval[bool](tab, `(document.querySelector('#tools').focus(), true)`)
+	tab.Type(`{"name":"find"}`)
+	browser.Eval[bool](tab, `(document.querySelector('#prompt').focus(), true)`)
+	tab.Type(`tool:find {"q":1}; then; say:Found.` + kb.Enter)
+	tab.WaitFor(`document.activeElement.matches('.call textarea')`)
+	tab.Type("a result" + kb.Tab)
+	tab.WaitFor(`document.activeElement.matches('.send-results')`)
+	tab.Type(kb.Enter)
+	tab.WaitText("#log .assistant:last-child .said", "Found.")
+	tab.WaitText("#announcer", "The answer is complete.")
+	inPrompt := func(after string) {
+		t.Helper()
+		if at := browser.Eval[string](tab, `document.activeElement.id`); at != "prompt" {
+			t.Errorf("after %s the focus is at %q", after, at)
+		}
+	}
+	inPrompt("the results")
+	press := func(selector string) {
+		t.Helper()
+		browser.Eval[bool](tab, `(document.querySelector(`+strconv.Quote(selector)+`).focus({focusVisible: true}), true)`)
+		tab.Type(kb.Enter)
+	}
+	for how, end := range map[string]func(){
+		"Escape": func() { tab.Type(kb.Escape) },
+		"Stop":   func() { press("#stop") },
+	} {
+		tab.Type("say:Half; hang")
+		press("#send")
+		tab.WaitText("#log .assistant:last-child .said", "Half")
+		inPrompt("Send")
+		end()
+		tab.WaitText("#log .assistant:last-child .meta", "stopped")
+		tab.WaitFor(idle)
+		inPrompt(how)
+	}
+	tab.Type("http:500" + kb.Enter)
+	tab.WaitFor(`document.querySelector('.failure .quiet') && ` + idle)
+	press(".failure .quiet")
+	inPrompt("Try again")
+	tab.WaitFor(`document.querySelector('.failure .quiet') && ` + idle)
+	tab.Click("#clear")
+	tab.Type(`tool:find {"q":1}` + kb.Enter)
+	tab.WaitFor(`document.activeElement.matches('.call textarea')`)
+	tab.Fill("#prompt", "Another message")
+	press("#send")
+	tab.WaitText("#composer-problem", "Answer the calls first")
+	tab.WaitFor(`document.activeElement.matches('.call textarea')`)
+	tab.Click("#clear")
+	tab.WaitFor(`document.querySelector('#composer-problem').hidden`)
+	checkQuiet(t, s, tab, http.StatusInternalServerError, http.StatusBadGateway)
+}
+
+// wide lists the visible elements that stick out of the screen, unless they are in a box
+// that scrolls.
+const wide = `JSON.stringify([...document.querySelectorAll('body *')].filter((e) => {
+	const box = e.getBoundingClientRect();
+	if (box.width === 0 || box.right <= innerWidth + 0.5 && box.left >= -0.5) return false;
+	return !e.closest('.table, .hidden, .skip, svg');
+}).map((e) => e.tagName + '#' + e.id + '.' + e.className + ' ' + e.getBoundingClientRect().right))`
+
+// TestPageFits checks that nothing sticks out of small screens, with long words in all
+// places, and that the colours follow the person's.
+func TestPageFits(t *testing.T) {
+	s := e2e.NewSite(t, "page on\nusage all\nmodel "+strings.Repeat("long", 30)+" gpt-5")
+	tab := openPage(t, s, phone)
+	check := func(where string) {
+		t.Helper()
+		if found := browser.Eval[string](tab, wide); found != "[]" {
+			t.Errorf("%s: %s", where, found)
+		}
+		if over := browser.Eval[int](tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+			t.Errorf("%s is %d pixels too wide", where, over)
+		}
+	}
+	check("the empty page")
+	tab.Click("#tab-options")
+	tab.Fill("#model", strings.Repeat("long", 30))
+	tab.Click("#tool-example")
+	tab.Fill("#choices", "2")
+	check("the options")
+	tab.Click("#tab-chat")
+	word := strings.Repeat("word", 100)
+	say(tab, "reason:"+word+"; say:"+word+"\n```\n"+word+"\n```\n; tool:get_weather {\"city\":\""+word+"\"}")
+	browser.Eval[bool](tab, `(document.querySelectorAll('details').forEach((d) => { d.open = true }), true)`)
+	check("the answer")
+	tab.Click("#clear")
+	say(tab, "fail:server_error "+word)
+	tab.WaitFor(`document.querySelector('.failure')`)
+	check("the failure")
+	tab.Click("#clear")
+	tab.Fill("#prompt", "say:Half; hang")
+	height := `document.querySelector('.bar').offsetHeight`
+	before := browser.Eval[int](tab, height)
+	tab.Click("#send")
+	tab.WaitFor(`document.querySelector('#health-more').textContent.includes('running')`)
+	if now := browser.Eval[int](tab, height); now != before {
+		t.Errorf("with a request that runs the bar has %d pixels instead of %d", now, before)
+	}
+	tab.Click("#stop")
+	tab.WaitFor(idle)
+	for _, pane := range []string{"#tab-events", "#tab-code"} {
+		tab.Click(pane)
+		check(pane)
+	}
+	tab.Click("#to-status")
+	tab.WaitText("#recent", "chat")
+	check("the status")
+	light := browser.Eval[string](tab, `getComputedStyle(document.body).backgroundColor`)
+	tab.Show(dark)
+	check("the status on a desktop")
+	if now := browser.Eval[string](tab, `getComputedStyle(document.body).backgroundColor`); now == light {
+		t.Error("dark is as light")
+	}
+	checkQuiet(t, s, tab, http.StatusBadGateway)
+}
+
+// TestPageCode runs the code that the page shows, with the text of a person who tries to
+// break out of it.
+func TestPageCode(t *testing.T) {
+	s := e2e.NewSite(t, "page on\napi_key sk-k")
+	tab := browser.Open(t, desktop)
+	tab.Go(s.URL + "/codex/")
+	tab.WaitFor(`document.querySelector('#key-dialog').open`)
+	tab.Type("sk-k" + kb.Enter)
+	tab.WaitText("#health", "Ready")
+	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
+	const text = `it's "$HOME" ` + "`id`" + ` \n ${x} 'end' `
+	tab.Fill("#instructions", text)
+	tab.Fill("#prompt", "say:All is well.")
+	tab.Click("#tab-code")
+	for language, run := range map[string]func(code string) *exec.Cmd{
+		"curl": func(code string) *exec.Cmd { return exec.CommandContext(e2e.Context(t), "sh", "-c", code) },
+		"javascript": func(code string) *exec.Cmd {
+			return exec.CommandContext(e2e.Context(t), "node", "--input-type=module", "-e", code)
+		},
+	} {
+		t.Run(language, func(t *testing.T) {
+			tab.Click("[data-language=" + language + "]")
+			cmd := run(browser.Eval[string](tab, `document.querySelector('#code-text').textContent`))
+			cmd.Env = append(os.Environ(), "CODEX_API_KEY=sk-k")
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "All is well.") && !strings.Contains(string(out), `"content":"All`) {
+				t.Errorf("%v: %s", err, out)
+			}
+			if request, _ := s.Model.Last(); !strings.Contains(string(request.Body), strings.TrimSpace(strings.Trim(fmt.Sprintf("%q", text), `"`))) {
+				t.Errorf("the model got %s", request.Body)
+			}
+		})
+	}
+	tab.Click("[data-language=python]")
+	for _, want := range []string{"from openai import OpenAI", `api_key=os.environ["CODEX_API_KEY"]`, "stream=True", `"role": "system"`} {
+		if code := tab.Text("#code-text"); !strings.Contains(code, want) {
+			t.Errorf("there is no %s in %s", want, code)
+		}
+	}
+}
+
+// screenshots makes TestScreenshots write the pictures of the docs.
+var screenshots = flag.Bool("screenshots", false, "write the screenshots of the page to docs/images")
+
+// maxScreenshot bounds the size of a picture in the docs, in bytes.
+const maxScreenshot = 200 << 10
+
+// oslo is a conversation of a person with a model that has a tool for the weather, and
+// what the provider says of the plan.
+func oslo(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+	reset := func(left time.Duration) string { return strconv.FormatInt(time.Now().Add(left).Unix(), 10) }
+	script := scriptedmodel.Script{
+		Chunk: 12,
+		Delay: 10 * time.Millisecond,
+		Usage: &scriptedmodel.Usage{Input: 1204, Cached: 1024, Output: 87, Reasoning: 24},
+		Header: map[string]string{
+			"x-codex-primary-used-percent": "38", "x-codex-primary-window-minutes": "300", "x-codex-primary-reset-at": reset(2 * time.Hour),
+			"x-codex-secondary-used-percent": "84", "x-codex-secondary-window-minutes": "10080", "x-codex-secondary-reset-at": reset(50 * time.Hour),
+		},
+	}
+	switch {
+	case strings.HasSuffix(r.UserText(), "hang"):
+		return script, false // as it says
+	case len(r.ToolResults()) > 0:
+		script.Output = []scriptedmodel.Output{scriptedmodel.Say("It is sunny in Oslo, with 12 °C and a light wind from the west. A light coat will do.")}
+	case strings.Contains(r.UserText(), "weather"):
+		script.Output = []scriptedmodel.Output{
+			scriptedmodel.Reason("The user asks for the weather. There is a tool for that."),
+			scriptedmodel.Say("I will look that up."),
+			scriptedmodel.Call{Name: "get_weather", Arguments: `{"city":"Oslo"}`},
+		}
+	default:
+		script.Output = []scriptedmodel.Output{scriptedmodel.Say("The Summer Book by Tove Jansson: a girl, her grandmother and an island.")}
+	}
+	return script, true
+}
+
+// TestScreenshots takes the pictures of the docs, and checks that they are there and
+// small.
+func TestScreenshots(t *testing.T) {
+	s := e2e.NewSite(t, "page on\nusage all\napi_key k ann")
+	s.Model.On(oslo)
+	tab := browser.Open(t, desktop)
+	tab.Go(s.URL + "/codex/")
+	tab.WaitFor(`document.querySelector('#key-dialog').open`)
+	tab.Type("k" + kb.Enter)
+	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
+	shoot := func(name string) {
+		t.Helper()
+		path := filepath.Join("../../../../docs/images", name)
+		if picture := tab.Screenshot(); *screenshots {
+			if err := os.WriteFile(path, picture, 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+		if info, err := os.Stat(path); err != nil || info.Size() > maxScreenshot {
+			t.Errorf("%s: %v; `make screenshots` makes it, with at most %d bytes", name, err, maxScreenshot)
+		}
+	}
+	tab.Click("#tool-example")
+	say(tab, "What is the weather in Oslo?")
+	tab.Fill(".call textarea", `{"sky": "clear", "celsius": 12, "wind": "light"}`)
+	tab.Click(".send-results")
+	tab.WaitText("#log", "A light coat")
+	tab.WaitFor(idle)
+	tab.Click("#tab-events")
+	shoot("playground.png")
+	tab.Fill("#choices", "2")
+	tab.Fill("#tools", "")
+	say(tab, "Name a good book.")
+	ctx, leave := e2e.ContextWithCancel(t)
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer leave()
+	for i, said := range []string{"say:" + strings.Repeat("An answer that is long. ", 40) + "; hang", "hang"} {
+		clients.Go(func() { s.PostUntil(ctx, e2e.ChatBody(said, e2e.Fields{"stream": true}), e2e.Bearer("k")) })
+		s.WaitOpen(i + 1)
+	}
+	tab.Click("#to-status")
+	tab.WaitText("#requests", "Answering")
+	if *screenshots { // the plan's limits are asked for every half minute
+		tab.WaitText("#servers", "% used")
+	}
+	tab.WaitText("#servers", "ready")
+	tab.WaitText("#recent", "ann")
+	tab.Show(dark)
+	shoot("status-dark.png")
+	leave()
+	tab.WaitText("#requests", "Nothing waits or runs now.")
+	tab.Show(phone)
+	tab.Click("#to-playground")
+	tab.Click("#tab-chat")
+	tab.Click("#clear")
+	tab.Fill("#choices", "1")
+	tab.Click("#tab-options")
+	tab.Click("#tool-example")
+	tab.Click("#tab-chat")
+	say(tab, "What is the weather in Oslo?")
+	tab.WaitFor(`document.querySelector('.send-results')`)
+	shoot("playground-phone.png")
+}

@@ -1,0 +1,224 @@
+package conversations
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+)
+
+// recorded is the chat request of a recording.
+type recorded struct {
+	name     string
+	messages []any
+	tools    []any
+}
+
+// notReplayed are recordings that a chat request cannot repeat: one hangs until the
+// client leaves, another needs a configuration of Codex.
+var notReplayed = map[string]bool{"handshake": true, "use-tool-cut": true, "compaction": true}
+
+const transcripts = "../../../../testdata/transcripts"
+
+// recordings returns the requests of all recordings.
+func recordings(t *testing.T) []recorded {
+	t.Helper()
+	files, err := filepath.Glob(transcripts + "/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []recorded
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+		if notReplayed[name] {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := recorded{name: name}
+		for line := range strings.Lines(string(text)) {
+			if gjson.Get(line, "dir").Str == "to_server" {
+				r.add(gjson.Get(line, "message.method").Str, gjson.Get(line, "message.params"))
+			}
+		}
+		all = append(all, r)
+	}
+	if len(all) < 20 {
+		t.Fatalf("%d recordings", len(all))
+	}
+	return all
+}
+
+// add adds the parameters of a message to the app-server.
+func (r *recorded) add(method string, params gjson.Result) {
+	message := func(role, content string) {
+		r.messages = append(r.messages, map[string]any{"role": role, "content": content})
+	}
+	switch method {
+	case "thread/start":
+		message("system", params.Get("baseInstructions").Str)
+		for _, tool := range params.Get("dynamicTools").Array() {
+			r.tools = append(r.tools, map[string]any{"type": "function", "function": map[string]any{
+				"name": tool.Get("name").Str, "parameters": json.RawMessage(tool.Get("inputSchema").Raw),
+			}})
+		}
+	case "thread/inject_items":
+		for _, item := range params.Get("items").Array() {
+			switch item.Get("type").Str {
+			case "message":
+				message(item.Get("role").Str, item.Get("content.0.text").Str)
+			case "function_call":
+				r.messages = append(r.messages, map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{
+					"id": item.Get("call_id").Str, "type": "function",
+					"function": map[string]any{"name": item.Get("name").Str, "arguments": item.Get("arguments").Str},
+				}}})
+			case "function_call_output":
+				r.messages = append(r.messages, map[string]any{
+					"role": "tool", "tool_call_id": item.Get("call_id").Str, "content": item.Get("output").Str,
+				})
+			}
+		}
+	case "turn/start":
+		if text := params.Get("input.0.text").Str; text != "" {
+			message("user", text)
+		}
+	}
+}
+
+// body returns the request in JSON.
+func (r *recorded) body(stream bool) string {
+	more := map[string]any{"messages": r.messages, "stream": stream}
+	if len(r.tools) > 0 {
+		more["tools"] = r.tools
+	}
+	if stream {
+		more["stream_options"] = map[string]any{"include_usage": true}
+	}
+	return e2e.ChatBody("", more)
+}
+
+// gist is an answer without ids and times.
+type gist struct {
+	Status  int
+	Content string
+	Calls   []string
+	Finish  string
+	Usage   string
+	Code    string
+}
+
+func see(s *e2e.Site, body string, stream bool) gist {
+	response, text := s.Post(body, nil)
+	got := gist{Status: response.StatusCode, Code: gjson.Get(text, "error.code").Str}
+	var message openai.ChatCompletionMessage
+	if stream && response.StatusCode == 200 {
+		var acc openai.ChatCompletionAccumulator
+		for line := range strings.Lines(text) {
+			data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+			var chunk openai.ChatCompletionChunk
+			switch {
+			case !ok || data == "[DONE]":
+			case gjson.Get(data, "error").Exists():
+				got.Code = gjson.Get(data, "error.code").Str
+			case json.Unmarshal([]byte(data), &chunk) != nil || !acc.AddChunk(chunk):
+				s.T.Errorf("not a chunk: %s", data)
+			default:
+				if usage := gjson.Get(data, "usage"); usage.IsObject() {
+					got.Usage = usage.Raw
+				}
+			}
+		}
+		if len(acc.Choices) > 0 {
+			message, got.Finish = acc.Choices[0].Message, acc.Choices[0].FinishReason
+		}
+	} else if response.StatusCode == 200 {
+		var completion openai.ChatCompletion
+		if err := json.Unmarshal([]byte(text), &completion); err != nil {
+			s.T.Fatal(err)
+		}
+		message, got.Finish = completion.Choices[0].Message, completion.Choices[0].FinishReason
+		got.Usage = gjson.Get(text, "usage").Raw
+	}
+	got.Content = message.Content
+	for _, call := range message.ToolCalls {
+		got.Calls = append(got.Calls, call.Function.Name+call.Function.Arguments)
+	}
+	return got
+}
+
+// replayEnv is the variable of a process that plays the recordings in this
+// directory as an app-server.
+const replayEnv = "E2E_REPLAY"
+
+func replay(dir string) (exitCode int) {
+	if os.Args[1] != "app-server" {
+		fmt.Fprintln(os.Stderr, "only app-server is played")
+		return 1
+	}
+	recordings, err := fakecodex.Load(dir)
+	if err == nil {
+		err = fakecodex.Serve(context.Background(), os.Stdin, os.Stdout, fakecodex.Options{Transcripts: recordings})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// TestReplay asks the same of the real codex and of recordings, and expects the
+// same answers.
+func TestReplay(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.Abs(transcripts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := e2e.NewSite(t, "")
+	replay := *live
+	replay.Addr = e2e.FreeAddr(t)
+	replay.URL = "http://" + replay.Addr
+	live.Load("{\nadmin off\npersist_config off\nauto_https off\n}\n" +
+		live.URL + " {\ncodex {\n" + live.AppServer() + "\n}\n}\n" +
+		replay.URL + " {\ncodex {\napp_server " + program + " app-server {\nenv " + replayEnv + " " + dir + "\n}\n}\n}\n")
+	live.WaitReady()
+	replay.WaitReady()
+	asked := live.Model.Stats().Requests
+	for _, r := range recordings(t) {
+		t.Run(r.name, func(t *testing.T) {
+			for _, stream := range []bool{false, true} {
+				body := r.body(stream)
+				want, got := see(live.At(t), body, stream), see(replay.At(t), body, stream)
+				a, _ := json.Marshal(want)
+				b, _ := json.Marshal(got)
+				if string(a) != string(b) {
+					t.Errorf("streamed %t: the real codex gives\n%s\nthe replay\n%s", stream, a, b)
+				}
+			}
+		})
+	}
+	if live.Model.Stats().Requests == asked {
+		t.Error("the real codex was not asked")
+	}
+}
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(replayEnv); dir != "" {
+		os.Exit(replay(dir))
+	}
+	os.Exit(e2e.Main(m))
+}

@@ -1,0 +1,122 @@
+// Package e2e has what the end-to-end tests in the packages below share. They test with
+// real clients, a real Caddy with this module, the real codex app-server and the scripted
+// model. Caddy runs in the process of the tests, which has only one; so the tests of a
+// package run one after another, and packages side by side:
+//
+//   - chat: chat completions, and what the model is asked and offered
+//   - clients: SDKs, the page, the demo, and what the documentation shows them to do
+//   - conversations: threads that are kept for the next request
+//   - faults: kills, hangs, disconnects and reloads under load; pools, and app-servers that
+//     run elsewhere
+//   - operations: configuration, logins, keys, metrics, commands, start and exit
+//   - responses: the Responses API, stored or not
+//   - tools: calls of tools, structured or textual
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/goleak"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-codex/caddy-codex/caddymodule"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+)
+
+// CodexBinary is the path of the real codex, set by [Main].
+var CodexBinary string
+
+// Main runs the tests of a package, and returns the exit status: 1 if goroutines or
+// processes are left after them. Without codex it runs none.
+func Main(m *testing.M) int {
+	var err error
+	if CodexBinary, err = findCodex(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		if needs.Required() {
+			return 1
+		}
+		fmt.Fprintln(os.Stderr, "all end-to-end tests were skipped")
+		return 0
+	}
+	if err := chooseTransport(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	// So that Caddy does not write to the home of the user.
+	caddy.DefaultStorage.Path, err = os.MkdirTemp("", "caddy-storage-")
+	if err == nil {
+		err = os.Setenv("XDG_DATA_HOME", caddy.DefaultStorage.Path) // for the instance id
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if code == 0 {
+		code = checkLeaks()
+	}
+	_ = os.RemoveAll(caddy.DefaultStorage.Path)
+	return code
+}
+
+// findCodex returns the pinned codex of `make test`, or else the one on the PATH.
+func findCodex() (string, error) {
+	if path := os.Getenv("CODEX_BIN"); path != "" {
+		return exec.LookPath(path)
+	}
+	local, err := filepath.Abs("../../../../.cache/codex/node_modules/.bin/codex")
+	if err == nil {
+		if path, err := exec.LookPath(local); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath("codex")
+	if err != nil {
+		return "", fmt.Errorf("these tests need the real codex: run `make deps`, or set CODEX_BIN: %w", err)
+	}
+	return path, nil
+}
+
+// goroutinesLeft returns an error with the goroutines that do not end. Those of a closed
+// connection take half a second or more.
+func goroutinesLeft() (err error) {
+	for end := time.Now().Add(Deadline); time.Now().Before(end); {
+		if err = goleak.Find(
+			// Caddy's certificate cache never ends.
+			goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*Cache).maintainAssets"),
+			// This ends a few seconds after its lock is released.
+			goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
+			// This rolls Caddy's log files and never ends.
+			goleak.IgnoreAnyFunction("github.com/DeRuina/timberjack.(*Logger).millRun"),
+		); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// checkLeaks checks that no goroutines and processes are left after the tests.
+func checkLeaks() int {
+	if err := caddy.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping Caddy:", err)
+		return 1
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	if err := goroutinesLeft(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if left := Children(); len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "processes left behind:", left)
+		return 1
+	}
+	return 0
+}

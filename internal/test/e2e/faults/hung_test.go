@@ -1,0 +1,106 @@
+package faults
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// signalAll sends a signal to all native processes of the app-servers.
+func signalAll(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	pids := e2e.AppServers()
+	if len(pids) == 0 {
+		t.Fatal("no app-server is running")
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, signal); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// waitUnresponsive waits until /readyz says that the app-server hangs.
+func waitUnresponsive(s *e2e.Site) {
+	s.T.Helper()
+	e2e.WaitFor(s.T, "the app-server to be unresponsive", func() bool {
+		status, body := s.Readiness()
+		return status == http.StatusServiceUnavailable && body.AppServer == "unresponsive"
+	})
+}
+
+// TestCodexHangs checks that a stream is complete if a stopped codex continues soon.
+// Otherwise it has a proper end, codex is killed with its children, and another one
+// serves requests.
+func TestCodexHangs(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	stream := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.ChatBody("chunk=4; delay=20ms; say:Half"+strings.Repeat(".", 400)+"whole", map[string]any{"stream": true})), nil)
+	begun := e2e.ReadUntil(t, stream.Body, "Half")
+	signalAll(t, syscall.SIGSTOP)
+	waitUnresponsive(s)
+	signalAll(t, syscall.SIGCONT)
+	text := begun + s.Read(stream)
+	if e2e.StreamedContent(t, text) != "Half"+strings.Repeat(".", 400)+"whole" || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+		t.Errorf("a stream that went on has %q and ends with %q", e2e.StreamedContent(t, text), text[max(0, len(text)-1000):])
+	}
+	s.WaitReady()
+
+	stream = s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.ChatBody("say:Half of it; hang", map[string]any{"stream": true})), nil)
+	begun = e2e.ReadUntil(t, stream.Body, "Half")
+	all := e2e.Codexes(0)
+	signalAll(t, syscall.SIGSTOP)
+	stopped := time.Now()
+	if text := begun + s.Read(stream); !strings.Contains(text, "codex_unresponsive") || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+		t.Errorf("a stream that was cut: %q", text)
+	}
+	e2e.WaitFor(t, "another codex", func() bool {
+		response, text := s.Post(e2e.ChatBody("say:back again", nil), nil)
+		return response.StatusCode == 200 && strings.Contains(text, "back again")
+	})
+	t.Logf("it worked again after %s", time.Since(stopped).Round(time.Millisecond))
+	e2e.WaitFor(t, "all of the old codex to be gone", e2e.AllGone(all))
+}
+
+// TestOneOfAPoolHangs checks that new turns go to the other process.
+func TestOneOfAPoolHangs(t *testing.T) {
+	s := e2e.NewPoolSite(t, "processes 2", 2)
+	before := e2e.AppServers()
+	if err := syscall.Kill(before[0], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	e2e.WaitFor(t, "one to be unresponsive", func() bool {
+		status, body := s.Readiness()
+		states := ""
+		for _, m := range body.AppServers {
+			states += m.AppServer
+		}
+		return status == 200 && strings.Contains(states, "unresponsive")
+	})
+	for range 6 {
+		if response, text := s.Post(e2e.ChatBody("say:on the other", nil), nil); response.StatusCode != 200 {
+			t.Errorf("%s %s", response.Status, text)
+		}
+	}
+	s.WaitMembers(2)
+}
+
+// TestKillsInARow checks that a codex which has completed a turn is restarted at once
+// each time it is killed, and that the next request is served.
+func TestKillsInARow(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	for n := range 5 {
+		if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != 200 {
+			t.Fatalf("before kill %d: %s %s", n+1, response.Status, text)
+		}
+		e2e.Kill(t, "codex")
+		killed := time.Now()
+		if response, text := s.Post(e2e.ChatBody("say:back", nil), nil); response.StatusCode != 200 {
+			t.Errorf("after kill %d: %s %s", n+1, response.Status, text)
+		}
+		t.Logf("after kill %d an answer came in %s", n+1, time.Since(killed).Round(time.Millisecond))
+	}
+}

@@ -1,0 +1,49 @@
+package faults
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// TestMaxMemory checks that an app-server above its limit is replaced while streams
+// run. None is cut, new turns go to the new one, the site stays ready, and the old one
+// exits after its last stream. With a limit that is too low, codex is not replaced again
+// and again.
+func TestMaxMemory(t *testing.T) {
+	place := newSite(e2e.NewLab(t))
+	r := place.RunFile(place.Caddyfile(place.Pool("max_memory 1MiB")))
+	r.WaitUp()
+	old := e2e.AppServers()
+	if len(old) != 1 {
+		t.Fatalf("%d app-servers", len(old))
+	}
+	streams := openStreams(r.Site, 4, half, "Half")
+	replaced := func() bool { return strings.Contains(r.Log.String(), "the codex app-server was replaced") }
+	for !replaced() {
+		if status, body := r.Readiness(); status != http.StatusOK || body.AppServer != "ready" {
+			t.Errorf("while it is replaced: %d %+v", status, body)
+		}
+		if response, text := r.Post(e2e.ChatBody("say:meanwhile", nil), nil); response.StatusCode != http.StatusOK {
+			t.Errorf("a turn meanwhile: %s %s", response.Status, text)
+		}
+	}
+	after := openStreams(r.Site, 2, half, "Half")
+	for _, stream := range append(streams, after...) {
+		if text := rest(r.Site, stream); !isWhole(text) {
+			t.Errorf("a stream ended with %q", text)
+		}
+	}
+	e2e.WaitFor(t, "the old one to end", func() bool { return e2e.AllGone(old)() })
+	e2e.WaitFor(t, "the log to say that the limit is too low", func() bool {
+		return strings.Contains(r.Log.String(), "will be replaced later")
+	})
+	if log := r.Log.String(); strings.Count(log, "the codex app-server was replaced") != 1 || strings.Contains(log, "is not running") {
+		t.Errorf("it was replaced %d times", strings.Count(log, "the codex app-server was replaced"))
+	}
+	if status, body := r.Readiness(); status != http.StatusOK || body.AppServer != "ready" || body.Reason != "" {
+		t.Errorf("in the end: %d %+v", status, body)
+	}
+}

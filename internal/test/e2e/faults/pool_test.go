@@ -1,0 +1,200 @@
+package faults
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+func killOne(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPool checks that turns are spread over the processes, that killing one ends only
+// its turns, that the next turns go to the other one, and that it is restarted.
+func TestPool(t *testing.T) {
+	s := e2e.NewPoolSite(t, "processes 2", 2)
+	var wg sync.WaitGroup
+	begun := make(chan struct{}, 4)
+	ends := make(chan string, 4)
+	for range 4 {
+		wg.Go(func() {
+			stream := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.ChatBody("chunk=4; delay=50ms; say:Half"+strings.Repeat(".", 240), map[string]any{"stream": true})), nil)
+			text := e2e.ReadUntil(t, stream.Body, "Half")
+			begun <- struct{}{}
+			ends <- text + s.Read(stream)
+		})
+	}
+	for range 4 {
+		<-begun
+	}
+	before := e2e.AppServers()
+	if len(before) != 2 {
+		t.Fatalf("%d processes", len(before))
+	}
+	killOne(t, before[0])
+	// The next turns do not fail, even before the death is noticed.
+	for range 6 {
+		if response, text := s.Post(e2e.ChatBody("say:on the other", nil), nil); response.StatusCode != 200 {
+			t.Errorf("a turn after the death: %s %s", response.Status, text)
+		}
+	}
+	wg.Wait()
+	whole, cut := 0, 0
+	for range 4 {
+		switch text := <-ends; {
+		case strings.Contains(text, `"finish_reason":"stop"`):
+			whole++
+		case strings.Contains(text, "codex_exited") && strings.HasSuffix(text, "data: [DONE]\n\n"):
+			cut++
+		default:
+			t.Errorf("a stream ended with %q", text)
+		}
+	}
+	if whole != 2 || cut != 2 {
+		t.Errorf("%d streams went on and %d were cut, want 2 and 2", whole, cut)
+	}
+	s.WaitMembers(2)
+	if after := e2e.AppServers(); len(after) != 2 || !slices.Contains(after, before[1]) || slices.Contains(after, before[0]) {
+		t.Errorf("processes %v became %v", before, after)
+	}
+}
+
+// TestPoolLosesAll checks the reasons in /readyz when all are lost, and the recovery.
+func TestPoolLosesAll(t *testing.T) {
+	s := e2e.NewPoolSite(t, "processes 2", 2)
+	for _, pid := range e2e.AppServers() {
+		killOne(t, pid)
+	}
+	e2e.WaitFor(t, "readiness to be lost", func() bool {
+		status, body := s.Readiness()
+		return status == http.StatusServiceUnavailable && body.Status == "unavailable" && len(body.AppServers) == 2
+	})
+	s.WaitMembers(2)
+	if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != 200 {
+		t.Errorf("%s %s", response.Status, text)
+	}
+}
+
+// TestTwoAppServers checks that one app-server serves if the other cannot start.
+func TestTwoAppServers(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.Load(s.Caddyfile("app_server /no/such/codex\n" + s.AppServer()))
+	e2e.WaitFor(t, "one to be ready and the other to say why not", func() bool {
+		status, body := s.Readiness()
+		return status == http.StatusOK && body.AppServer == "ready" && len(body.AppServers) == 2 &&
+			body.AppServers[0].AppServer == "backoff" && strings.Contains(body.AppServers[0].Reason, "cannot be started") &&
+			body.AppServers[1].AppServer == "ready"
+	})
+	for range 4 {
+		if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != 200 {
+			t.Errorf("%s %s", response.Status, text)
+		}
+		if status, text := s.Get("/v1/models"); status != 200 {
+			t.Errorf("models: %d %s", status, text)
+		}
+	}
+}
+
+// TestPoolReload checks that streams continue while the pool grows, shrinks and is
+// replaced, and that unused processes end before the streams.
+func TestPoolReload(t *testing.T) {
+	s := e2e.NewPoolSite(t, "processes 2", 2)
+	ctx, leave := e2e.ContextWithCancel(t)
+	defer leave()
+	s.BeginHanging(ctx)
+	first := e2e.AppServers()
+	s.Load(s.Caddyfile(s.Pool("processes 3")))
+	s.WaitMembers(3)
+	grown := e2e.AppServers()
+	if len(grown) != 3 || !slices.Contains(grown, first[0]) || !slices.Contains(grown, first[1]) {
+		t.Errorf("processes %v became %v", first, grown)
+	}
+	s.Load(s.Caddyfile(s.Pool("processes 2\nenv CHANGED yes")))
+	s.WaitMembers(2)
+	// Of the old processes only that of the stream is left.
+	e2e.WaitFor(t, "the unused ones to end", func() bool { return len(e2e.AppServers()) == 3 })
+	if s.Model.Stats().Open != 1 {
+		t.Error("the stream was cut")
+	}
+	leave()
+	e2e.WaitFor(t, "the last old one to end", func() bool { return len(e2e.AppServers()) == 2 })
+}
+
+// TestQueueIsFair checks that a user with one request does not wait for all requests of
+// another, and that refused requests have a Retry-After.
+func TestQueueIsFair(t *testing.T) {
+	s := e2e.NewSite(t, "api_key k-greedy greedy\napi_key k-modest modest\nmax_concurrent 1\nmax_queue 6 1m")
+	ctx, release := e2e.ContextWithCancel(t)
+	defer release()
+	var wg sync.WaitGroup
+	wg.Go(func() { s.PostUntil(ctx, e2e.ChatBody("hang", nil), e2e.Bearer("k-greedy")) })
+	s.WaitOpen(1)
+	answers := make(chan answered, 10)
+	ask := func(key string) {
+		wg.Go(func() {
+			response, text := s.Post(e2e.ChatBody("say:"+key, nil), e2e.Bearer(key))
+			answers <- answered{key, response, text}
+		})
+	}
+	full := func(want string) {
+		t.Helper()
+		a := <-answers
+		if a.response.StatusCode != http.StatusTooManyRequests || a.response.Header.Get("Retry-After") == "" || !strings.Contains(a.text, `"code":"codex_queue_full"`) || a.key != want {
+			t.Errorf("%s: %s %v %s", a.key, a.response.Status, a.response.Header, a.text)
+		}
+	}
+	for range 7 {
+		ask("k-greedy")
+	}
+	full("k-greedy") // 6 wait
+	ask("k-modest")
+	full("k-greedy") // the newest is dropped
+	release()
+	for place := 1; place <= 6; place++ {
+		a := <-answers
+		if a.response.StatusCode != 200 {
+			t.Errorf("%s: %s %s", a.key, a.response.Status, a.text)
+		}
+		if a.key == "k-modest" && place > 2 {
+			t.Errorf("the one request of a user came %dth", place)
+		}
+	}
+	wg.Wait()
+}
+
+type answered struct {
+	key      string
+	response *http.Response
+	text     string
+}
+
+// TestQueueTimeout checks the error after waiting in the queue.
+func TestQueueTimeout(t *testing.T) {
+	s := e2e.NewSite(t, "max_concurrent 1\nmax_queue 1 200ms")
+	ctx, release := e2e.ContextWithCancel(t)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.PostUntil(ctx, e2e.ChatBody("hang", nil), nil) })
+	s.WaitOpen(1)
+	start := time.Now()
+	for _, stream := range []bool{false, true} {
+		response, text := s.Post(e2e.ChatBody("say:never", map[string]any{"stream": stream}), nil)
+		if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "5" || !strings.Contains(text, `"code":"codex_queue_timeout"`) {
+			t.Errorf("%s %v %s", response.Status, response.Header, text)
+		}
+	}
+	if took := time.Since(start); took < 400*time.Millisecond {
+		t.Errorf("two waits took %s", took)
+	}
+	release()
+	wg.Wait()
+}

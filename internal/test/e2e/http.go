@@ -1,0 +1,213 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Bearer returns a header with a key.
+func Bearer(key string) http.Header {
+	return http.Header{"Authorization": {"Bearer " + key}}
+}
+
+// BobsHash is the bcrypt hash of the password "secret".
+const BobsHash = "$2a$04$ZS0zAbndEt1Qsoxf8KouzOUXe9vUDfx73QTM240Aqqm0YqO4/qbMC"
+
+// Get requests a path.
+func (s *Site) Get(path string) (status int, body string) {
+	s.T.Helper()
+	response := s.Do(http.MethodGet, path, nil, nil)
+	return response.StatusCode, s.Read(response)
+}
+
+// GetJSON requests a path, whose JSON it decodes.
+func (s *Site) GetJSON(path string, into any) {
+	s.T.Helper()
+	status, text := s.Get(path)
+	if err := json.Unmarshal([]byte(text), into); status != http.StatusOK || err != nil {
+		s.T.Fatal(path, status, text, err)
+	}
+}
+
+// Post sends a body to the chat route and returns the whole answer.
+func (s *Site) Post(body string, header http.Header) (*http.Response, string) {
+	s.T.Helper()
+	response := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(body), header)
+	return response, s.Read(response)
+}
+
+// Do sends a request with this header, and fails if there is no answer.
+func (s *Site) Do(method, path string, body io.Reader, header http.Header) *http.Response {
+	s.T.Helper()
+	request, err := http.NewRequestWithContext(Context(s.T), method, s.URL+path, body)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return response
+}
+
+// Read reads the body of an answer and closes it.
+func (s *Site) Read(response *http.Response) string {
+	s.T.Helper()
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return string(body)
+}
+
+// ChatBody returns a request with one user message.
+func ChatBody(prompt string, more map[string]any) string {
+	request := map[string]any{
+		"model":    "gpt-5",
+		"messages": []any{map[string]any{"role": "user", "content": prompt}},
+	}
+	for key, value := range more {
+		request[key] = value
+	}
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(request); err != nil {
+		panic(err)
+	}
+	return buf.String()
+}
+
+// EncodeJSON returns a value as JSON, with a line end.
+func EncodeJSON(v any) string {
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(v); err != nil {
+		panic(err)
+	}
+	return buf.String()
+}
+
+// AsJSON returns a value as JSON.
+func AsJSON(t testing.TB, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// APIError is OpenAI's error object. Pointers distinguish null from a text.
+type APIError struct {
+	Error struct {
+		Message *string `json:"message"`
+		Type    *string `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	} `json:"error"`
+}
+
+// CheckEnvelope checks OpenAI's error object with all its keys.
+func CheckEnvelope(t *testing.T, response *http.Response, text, param string) {
+	t.Helper()
+	var keys struct{ Error map[string]json.RawMessage }
+	var e APIError
+	if err := json.Unmarshal([]byte(text), &keys); err != nil || json.Unmarshal([]byte(text), &e) != nil {
+		t.Fatalf("not an error object: %s", text)
+	}
+	for _, key := range []string{"message", "type", "param", "code"} {
+		if _, ok := keys.Error[key]; !ok {
+			t.Errorf("no %s in %s", key, text)
+		}
+	}
+	if got := response.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("content type %s", got)
+	}
+	if text := response.Header.Get("X-Request-Id"); text == "" {
+		t.Error("no request id")
+	}
+	if e.Error.Message == nil || *e.Error.Message == "" || !strings.HasPrefix(value(e.Error.Param), param) || (param == "") != (e.Error.Param == nil) {
+		t.Errorf("param %q, want %q: %s", value(e.Error.Param), param, text)
+	}
+}
+
+func value(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+// BeginHanging begins a stream that says "Half" and then hangs until ctx ends.
+func (s *Site) BeginHanging(ctx context.Context) {
+	s.T.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(ChatBody("say:Half; hang", map[string]any{"stream": true})))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	stream, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.T.Cleanup(func() { _ = stream.Body.Close() })
+	ReadUntil(s.T, stream.Body, "Half")
+}
+
+// PostUntil posts a body and reads until ctx ends. It ignores the answer.
+func (s *Site) PostUntil(ctx context.Context, body string, header http.Header) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		s.T.Error(err)
+		return
+	}
+	maps.Copy(request.Header, header)
+	if response, err := http.DefaultClient.Do(request); err == nil {
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+}
+
+// StreamedContent returns the content of the chunks of a stream, put together: how the
+// model's text is cut into chunks depends on how busy the machine is.
+func StreamedContent(t *testing.T, stream string) string {
+	t.Helper()
+	var content strings.Builder
+	for line := range strings.Lines(stream) {
+		data, found := strings.CutPrefix(line, "data: {")
+		if !found {
+			continue
+		}
+		var chunk struct {
+			Choices []struct{ Delta struct{ Content string } }
+		}
+		if err := json.Unmarshal([]byte("{"+data), &chunk); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		for _, c := range chunk.Choices {
+			content.WriteString(c.Delta.Content)
+		}
+	}
+	return content.String()
+}
+
+// ReadUntil reads until a text was read.
+func ReadUntil(t testing.TB, r io.Reader, text string) string {
+	t.Helper()
+	var got strings.Builder
+	for buf := make([]byte, 256); !strings.Contains(got.String(), text); {
+		n, err := r.Read(buf)
+		got.Write(buf[:n])
+		if err != nil {
+			t.Fatalf("%q, %v", got.String(), err)
+		}
+	}
+	return got.String()
+}

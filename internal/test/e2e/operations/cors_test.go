@@ -1,0 +1,87 @@
+package operations
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+const obsidian = "app://obsidian.md"
+
+// preflight sends the request of a browser before one of a page.
+func preflight(s *e2e.Site, origin string) *http.Response {
+	s.T.Helper()
+	response := s.Do(http.MethodOptions, "/v1/chat/completions", nil, http.Header{
+		"Origin":                                 {origin},
+		"Access-Control-Request-Method":          {"POST"},
+		"Access-Control-Request-Headers":         {"authorization,content-type,x-stainless-os"},
+		"Access-Control-Request-Private-Network": {"true"},
+	})
+	s.Read(response)
+	return response
+}
+
+func checkPreflight(s *e2e.Site, origin string) {
+	s.T.Helper()
+	response := preflight(s, origin)
+	header := response.Header
+	if response.StatusCode != http.StatusNoContent || header.Get("Access-Control-Allow-Origin") != origin ||
+		header.Get("Access-Control-Allow-Headers") != "authorization,content-type,x-stainless-os" ||
+		header.Get("Access-Control-Allow-Private-Network") != "true" || header.Get("Access-Control-Max-Age") == "" {
+		s.T.Errorf("%s: %s %v", origin, response.Status, header)
+	}
+}
+
+// TestCORS checks that pages of the listed origins can send preflights without a key,
+// and read answers, streams and errors.
+func TestCORS(t *testing.T) {
+	s := e2e.NewSite(t, "api_key sk-page\ncors "+obsidian+" capacitor://localhost http://localhost")
+	for _, origin := range []string{obsidian, "capacitor://localhost", "http://localhost"} {
+		checkPreflight(s, origin)
+	}
+	if response := preflight(s, "https://evil.example"); response.StatusCode != http.StatusForbidden || response.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%s %v", response.Status, response.Header)
+	}
+	for key, want := range map[string]int{"sk-page": 200, "sk-wrong": 401} {
+		for _, stream := range []bool{false, true} {
+			header := e2e.Bearer(key)
+			header.Set("Origin", obsidian)
+			response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"stream": stream}), header)
+			if response.StatusCode != want || response.Header.Get("Access-Control-Allow-Origin") != obsidian ||
+				!strings.Contains(response.Header.Get("Access-Control-Expose-Headers"), "X-Request-Id") {
+				t.Errorf("%s: %s %v %s", key, response.Status, response.Header, text)
+			}
+		}
+	}
+	s.Load(s.Caddyfile("api_key sk-page"))
+	if response := preflight(s, obsidian); response.StatusCode != http.StatusUnauthorized || response.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("off: %s %v", response.Status, response.Header)
+	}
+}
+
+// TestCORSBehindAuthentication checks the configuration in docs/configuration.md that
+// lets preflights pass Caddy's own authentication.
+func TestCORSBehindAuthentication(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.Load(s.Wrap(`@login not {
+			method OPTIONS
+			header Access-Control-Request-Method *
+		}
+		basic_auth @login {
+			bob ` + e2e.BobsHash + `
+		}
+		codex {
+			` + s.AppServer() + `
+			cors ` + obsidian + `
+		}`))
+	s.WaitReadyAs(basic("bob"))
+	checkPreflight(s, obsidian)
+	for _, method := range []string{http.MethodPost, http.MethodOptions} {
+		response := s.Do(method, "/v1/chat/completions", strings.NewReader(e2e.ChatBody("say:ok", nil)), http.Header{"Origin": {obsidian}})
+		if s.Read(response); response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s passes without a login: %s", method, response.Status)
+		}
+	}
+}

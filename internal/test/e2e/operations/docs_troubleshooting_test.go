@@ -1,0 +1,307 @@
+package operations
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// trouble provokes the messages of docs/troubleshooting.md.
+type trouble struct {
+	*e2e.Site
+	t       *testing.T
+	admin   *e2e.Site
+	message string // that is to come
+}
+
+// start returns the reason of an app-server that does not start. On a busy machine there
+// may be another one first.
+func (p *trouble) start(appServer string) string {
+	p.t.Helper()
+	p.Load(strings.Replace(p.Caddyfile(appServer), "admin off", "admin "+p.admin.Addr, 1))
+	reason := ""
+	e2e.WaitFor(p.t, "the reason", func() bool {
+		server := p.admin.Status().AppServers[0]
+		reason = server.Reason
+		return strings.Contains(reason, p.message) && server.State == "backoff"
+	})
+	return reason
+}
+
+// home returns the block of a real app-server with a home that has this config.toml.
+func (p *trouble) home(config string) string {
+	home := p.t.TempDir()
+	if config != "" {
+		e2e.WriteFile(p.t, filepath.Join(home, "config.toml"), config)
+	}
+	return fmt.Sprintf("app_server {\ncommand %s app-server\nhome %s\n}", e2e.CodexBinary, home)
+}
+
+// program returns the command of a shell script.
+func (p *trouble) program(script string) string {
+	path := filepath.Join(p.t.TempDir(), "program")
+	e2e.WriteFile(p.t, path, "#!/bin/sh\n"+script+"\n")
+	if err := os.Chmod(path, 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+// ask returns the error of a request to a site with these options.
+func (p *trouble) ask(options, body string, header http.Header) string {
+	p.t.Helper()
+	p.Load(p.Caddyfile(options))
+	p.WaitReady()
+	_, text := p.Post(body, header)
+	return errorMessage(text)
+}
+
+// path returns the error of another path.
+func (p *trouble) path(path string) string {
+	p.Load(p.Caddyfile("")) // without keys, whatever was loaded before
+	_, text := p.Get(path)
+	return errorMessage(text)
+}
+
+// errorMessage returns the message and the code of an error.
+func errorMessage(text string) string {
+	var body struct {
+		Error struct{ Message, Code string }
+	}
+	if err := json.Unmarshal([]byte(text), &body); err != nil {
+		return text
+	}
+	return body.Error.Message + " " + body.Error.Code
+}
+
+// busy returns the error of a request while another one has the only place.
+func (p *trouble) busy(options string) string {
+	p.t.Helper()
+	p.Load(p.Caddyfile("max_concurrent 1\n" + options))
+	p.WaitReady()
+	ctx, leave := e2e.ContextWithCancel(p.t)
+	defer leave()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer leave()
+	wg.Go(func() { p.PostUntil(ctx, e2e.ChatBody("hang", nil), nil) })
+	p.WaitOpen(1)
+	_, text := p.Post(e2e.ChatBody("say:no", nil), nil)
+	return errorMessage(text)
+}
+
+// refused returns the error of a configuration.
+func (p *trouble) refused(options string) string {
+	if err := e2e.LoadCaddyfile(p.Caddyfile(options)); err != nil {
+		return err.Error()
+	}
+	return "it was loaded"
+}
+
+// tooOld answers as an old release of Codex does.
+const tooOld = `while read -r line; do
+	id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+	[ -n "$id" ] && printf '{"id":%s,"result":{"userAgent":"x/0.120.0 (x)"}}\n' "$id"
+done`
+
+// troubles are the messages, each with what provokes it.
+var troubles = map[string]func(p *trouble) string{
+	"executable file not found in $PATH": func(p *trouble) string { return p.start("app_server no-such-codex app-server") },
+	"has no argument app-server":         func(p *trouble) string { return p.start("app_server " + e2e.CodexBinary) },
+	"ended before it answered":           func(p *trouble) string { return p.start("app_server echo app-server") },
+	"is too old":                         func(p *trouble) string { return p.start("app_server " + p.program(tooOld) + " app-server") },
+	"codex is not logged in":             func(p *trouble) string { return p.start(p.home("")) },
+	"codex's configuration cannot be used": func(p *trouble) string {
+		return p.start(p.home("model = \"unfinished"))
+	},
+	"codex cannot use its configuration": func(p *trouble) string {
+		return p.start(p.home("model_provider = \"no-such\""))
+	},
+	"codex cannot store its login": func(p *trouble) string {
+		appServer := p.home(`model = "gpt-5"`)
+		_, home, _ := strings.Cut(strings.TrimSuffix(appServer, "\n}"), "home ")
+		e2e.WriteFile(p.t, filepath.Join(home, "auth.json"), `{"tokens":{"refresh_token":"r"}}`)
+		if err := os.Mkdir(filepath.Join(home, "auth.lock"), 0o700); err != nil { // root may write to any file
+			p.t.Fatal(err)
+		}
+		return p.start(appServer)
+	},
+	"cannot make a directory for codex": func(p *trouble) string {
+		appServer := p.home(`model = "gpt-5"`)
+		p.t.Setenv("TMPDIR", "/nonexistent")
+		return p.start(appServer)
+	},
+	"cannot start in the working directory": func(p *trouble) string {
+		return p.start("app_server {\ncommand " + e2e.CodexBinary + " app-server\ndir /nonexistent\n}")
+	},
+	"it did not answer within the start timeout": func(p *trouble) string {
+		return p.start("app_server {\ncommand " + p.program("cat >/dev/null") + " app-server\nstart_timeout 100ms\n}")
+	},
+	"nobody listens there": func(p *trouble) string { return p.start(e2e.Remote("ws://"+e2e.FreeAddr(p.t), "")) },
+	"no WebSocket is served there": func(p *trouble) string {
+		server := httptest.NewServer(http.NotFoundHandler())
+		defer server.Close()
+		return p.start(e2e.Remote("ws"+strings.TrimPrefix(server.URL, "http"), ""))
+	},
+	"the token is not the one it was started with": func(p *trouble) string {
+		address, _ := e2e.NewLab(p.t).Listen("ws://127.0.0.1:0", e2e.Guarded(p.t)...)
+		return p.start(e2e.Remote(address, "another"))
+	},
+	"has a placeholder that is empty or unknown": func(p *trouble) string { return p.refused("api_key {env.TEST_NO_SUCH}") },
+	"unrecognized directive": func(p *trouble) string {
+		// Of another name, since this Caddy has the module.
+		err := e2e.LoadCaddyfile(strings.Replace(p.Caddyfile(""), "\ncodex {", "\nno_codex {", 1))
+		return fmt.Sprint(err)
+	},
+	"address already in use": func(p *trouble) string {
+		other, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		defer other.Close()
+		return fmt.Sprint(e2e.LoadCaddyfile(strings.ReplaceAll(p.Caddyfile(""), p.Addr, other.Addr().String())))
+	},
+	"signed by unknown authority": func(p *trouble) string {
+		p.t.Setenv("XDG_DATA_HOME", p.t.TempDir())
+		url := "https://localhost:" + p.Addr[strings.LastIndexByte(p.Addr, ':')+1:]
+		text := strings.Replace(p.Caddyfile(""), p.URL+" {", url+" {\ntls internal", 1)
+		if err := e2e.LoadCaddyfile(strings.Replace(text, "auto_https off", "skip_install_trust\nauto_https disable_redirects", 1)); err != nil {
+			p.t.Fatal(err)
+		}
+		message := ""
+		e2e.WaitFor(p.t, "the certificate", func() bool {
+			_, err := http.Get(url + "/healthz")
+			message = fmt.Sprint(err)
+			return strings.Contains(message, "authority")
+		})
+		return message
+	},
+	"The API key is missing or wrong.": func(p *trouble) string {
+		return p.ask("api_key right", e2e.ChatBody("say:no", nil), e2e.Bearer("wrong"))
+	},
+	"The API key expired at": func(p *trouble) string {
+		path := filepath.Join(p.t.TempDir(), "keys")
+		sum := sha256.Sum256([]byte("sk-old"))
+		e2e.WriteFile(p.t, path, fmt.Sprintf("key old {\n\thash sha256:%x\n\texpires 2020-01-01T00:00:00Z\n}\n", sum))
+		p.Load(p.Caddyfile("api_keys_file " + path))
+		_, text := p.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("sk-old"))
+		return errorMessage(text)
+	},
+	"Without an API key this server does not answer to the name": func(p *trouble) string {
+		p.Load(p.Caddyfile(""))
+		request, err := http.NewRequest(http.MethodPost, p.URL+"/v1/chat/completions", strings.NewReader("{}"))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		request.Host = "codex.lan"
+		// The site has an address of its own; another one accepts any name.
+		p.Load(strings.Replace(p.Caddyfile(""), p.URL+" {", "http://:"+p.Addr[strings.LastIndexByte(p.Addr, ':')+1:]+" {", 1))
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return errorMessage(p.Read(response))
+	},
+	"Pages of the origin": func(p *trouble) string {
+		p.Load(p.Caddyfile(""))
+		response := p.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader("{}"),
+			http.Header{"Origin": {"https://elsewhere.example"}, "Content-Type": {"text/plain"}})
+		return errorMessage(p.Read(response))
+	},
+	"This is an OpenAI-compatible API with the base URL": func(p *trouble) string { return p.path("/nothing") },
+	"Unknown request URL":                                func(p *trouble) string { return p.path("/v1/nothing") },
+	"Codex has no embeddings":                            func(p *trouble) string { return p.path("/v1/embeddings") },
+	"does not exist here": func(p *trouble) string {
+		p.Load(p.Caddyfile(""))
+		p.WaitReady()
+		return p.path("/v1/models/no-such")
+	},
+	"The request body is larger than the limit": func(p *trouble) string {
+		return p.ask("max_body 1KiB", e2e.ChatBody(strings.Repeat("x", 2000), nil), nil)
+	},
+	"Too many requests are running or waiting here.": func(p *trouble) string { return p.busy("max_queue 0") },
+	"No turn could be run here within":               func(p *trouble) string { return p.busy("max_queue 1 50ms") },
+	"codex_not_ready": func(p *trouble) string {
+		p.Load(p.Caddyfile("app_server no-such-codex app-server"))
+		_, text := p.Post(e2e.ChatBody("say:no", nil), nil)
+		return errorMessage(text)
+	},
+	"codex_exited": func(p *trouble) string {
+		p.Load(p.Caddyfile(""))
+		p.WaitReady()
+		failed := make(chan string, 1)
+		go func() {
+			_, text := p.Post(e2e.ChatBody("hang", nil), nil)
+			failed <- errorMessage(text)
+		}()
+		p.WaitOpen(1)
+		for _, pid := range e2e.Codexes(0) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return <-failed
+	},
+	"upstream_disconnected": func(p *trouble) string { return p.ask("", e2e.ChatBody("say:a; cutoff", nil), nil) },
+	"the model's provider cannot be reached": func(p *trouble) string {
+		home := p.t.TempDir()
+		e2e.WriteHome(p.t, home, "http://"+e2e.FreeAddr(p.t)+"/v1", codexhome.Options{})
+		p.Load(p.Caddyfile("idle_timeout 1s\napp_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}"))
+		p.WaitReady()
+		_, text := p.Post(e2e.ChatBody("say:no", nil), nil)
+		return errorMessage(text)
+	},
+	"codex_idle_timeout":  func(p *trouble) string { return p.ask("idle_timeout 300ms", e2e.ChatBody("hang", nil), nil) },
+	"codex_unauthorized":  func(p *trouble) string { return p.ask("", e2e.ChatBody("http:401", nil), nil) },
+	"rate_limit_exceeded": func(p *trouble) string { return p.ask("", e2e.ChatBody("http:429", nil), nil) },
+	"insufficient_quota": func(p *trouble) string {
+		return p.ask("", e2e.ChatBody("fail:insufficient_quota spent", nil), nil)
+	},
+	"context_length_exceeded": func(p *trouble) string {
+		return p.ask("", e2e.ChatBody("fail:context_length_exceeded long", nil), nil)
+	},
+}
+
+var entry = regexp.MustCompile("(?m)^### `(.+)`$")
+
+// TestTroubleshooting checks that each message of the page is provoked, and that each has
+// its cause and its remedy there.
+func TestTroubleshooting(t *testing.T) {
+	page := e2e.ReadFile(t, "../../../../docs/troubleshooting.md")
+	documented := make(map[string]bool)
+	for _, part := range entry.FindAllStringSubmatch(page, -1) {
+		documented[part[1]] = true
+		if troubles[part[1]] == nil {
+			t.Errorf("nothing provokes %q", part[1])
+		}
+	}
+	for _, part := range strings.Split(page, "\n### ")[1:] {
+		if !strings.Contains(part, "\nCause: ") || !strings.Contains(part, "\nRemedy: ") {
+			t.Errorf("no cause or no remedy: %.80s", part)
+		}
+	}
+	s := e2e.NewSite(t, "")
+	admin := s.WithAdmin(s.Caddyfile(""))
+	for message, provoke := range troubles {
+		if !documented[message] {
+			t.Errorf("%q is not documented", message)
+		}
+		t.Run(strings.ReplaceAll(message, " ", "_"), func(t *testing.T) {
+			p := &trouble{Site: s.At(t), t: t, admin: admin.At(t), message: message}
+			if got := provoke(p); !strings.Contains(got, message) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

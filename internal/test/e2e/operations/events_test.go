@@ -1,0 +1,125 @@
+package operations
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+func init() {
+	caddy.RegisterModule(new(eventWitness))
+}
+
+// eventWitness is an event handler that records events.
+type eventWitness struct {
+	Name string `json:"name"`
+}
+
+// witnessedEvents holds the events of all witnesses.
+var witnessedEvents struct {
+	sync.Mutex
+	events []seenEvent
+}
+
+type seenEvent struct {
+	witness, name, origin string
+	data                  map[string]any
+}
+
+func (*eventWitness) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "events.handlers.witness", New: func() caddy.Module { return new(eventWitness) }}
+}
+
+// UnmarshalCaddyfile parses the name.
+func (w *eventWitness) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if !d.AllArgs(&w.Name) {
+		return d.ArgErr()
+	}
+	return nil
+}
+
+func (w *eventWitness) Handle(_ context.Context, e caddy.Event) error {
+	witnessedEvents.Lock()
+	defer witnessedEvents.Unlock()
+	event := seenEvent{witness: w.Name, name: e.Name(), data: e.Data}
+	if e.Origin() != nil {
+		event.origin = string(e.Origin().CaddyModule().ID)
+	}
+	witnessedEvents.events = append(witnessedEvents.events, event)
+	return nil
+}
+
+// eventsOf returns the events of a witness.
+func eventsOf(witness string) (events []seenEvent) {
+	witnessedEvents.Lock()
+	defer witnessedEvents.Unlock()
+	for _, e := range witnessedEvents.events {
+		if e.witness == witness {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// witnessed returns a Caddyfile with a witness for the module's events.
+func witnessed(s *e2e.Site, name, options string) string {
+	return strings.Replace(s.Caddyfile(options), "admin off",
+		"admin off\nevents {\non codex.app_server_ready witness "+name+"\non codex.app_server_exited witness "+name+"\n}", 1)
+}
+
+// awaitEvent waits for an event of an app-server and returns it. An empty app-server
+// means any that is not in known.
+func awaitEvent(t *testing.T, witness, name, server string, known ...string) (found seenEvent) {
+	t.Helper()
+	e2e.WaitFor(t, witness+"'s "+name, func() bool {
+		for _, e := range eventsOf(witness) {
+			id := e.data["app_server"].(string)
+			if e.name == name && (id == server || server == "" && !slices.Contains(known, id)) {
+				found = e
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// TestEvents checks that subscribers in the current configuration get the starts and
+// exits of app-servers.
+func TestEvents(t *testing.T) {
+	const readyName, exitedName = "codex.app_server_ready", "codex.app_server_exited"
+	first, second := rand.Text(), rand.Text() // witnesses of this run
+	s := e2e.NewSite(t, "")
+	s.Load(witnessed(s, first, "app_server "+e2e.CodexBinary+" app-server {\nhome "+s.Home+"\nenv WITNESSED yes\n}\n"))
+	// The new configuration gets the exit of the old program.
+	replaced := awaitEvent(t, first, exitedName, "")
+	if replaced.data["stopped"] != true || replaced.data["pid"] == 0 || replaced.origin != "codex" {
+		t.Errorf("%+v", replaced)
+	}
+	ready := awaitEvent(t, first, readyName, "", replaced.data["app_server"].(string))
+	id := ready.data["app_server"].(string)
+	if ready.data["pid"] == 0 || ready.data["version"] == "" || ready.data["restarts"] != 0 {
+		t.Errorf("%+v", ready)
+	}
+	s.Load(witnessed(s, second, "app_server "+e2e.CodexBinary+" app-server {\nhome "+s.Home+"\nenv WITNESSED yes\n}\nkeepalive 20s"))
+	e2e.Kill(t, "codex")
+	exited, again := awaitEvent(t, second, exitedName, id), awaitEvent(t, second, readyName, id)
+	if exited.data["pid"] != ready.data["pid"] || exited.data["stopped"] != false || !strings.Contains(exited.data["reason"].(string), "signal: killed") {
+		t.Errorf("%+v after %+v", exited, ready)
+	}
+	if again.data["pid"] == ready.data["pid"] || again.data["restarts"] != 1 {
+		t.Errorf("%+v", again)
+	}
+	if n := len(eventsOf(first)); n != 2 {
+		t.Errorf("the first configuration saw %d events", n)
+	}
+}

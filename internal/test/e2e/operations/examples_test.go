@@ -1,0 +1,247 @@
+package operations
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// example says how to run a Caddyfile of the examples on this machine.
+type example struct {
+	// replace holds pairs of a text in the file and its replacement. Each text must
+	// occur.
+	replace []string
+	env     map[string]string
+	// header is the header that a client must send.
+	header http.Header
+	// check checks what the example shows, once the site is ready.
+	check func(t *testing.T, s *e2e.Site)
+}
+
+func withKey(key string) http.Header { return http.Header{"Authorization": {"Bearer " + key}} }
+
+// TestExamples runs every Caddyfile in examples/ that needs only one machine, with other
+// addresses. It adapts and validates the others; the tests of remote app-servers run
+// what those show.
+func TestExamples(t *testing.T) {
+	auth := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, ok := strings.CutSuffix(r.Header.Get("X-Session"), "'s")
+		if !ok {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Remote-User", user)
+	}))
+	defer auth.Close()
+	turns := filepath.Join(t.TempDir(), "turns.log")
+	scrape := e2e.FreeAddr(t)
+	keys := newKeyFile(t, map[string]string{"alice's": "requests 60 1m\ntokens 500000 5h\ntokens 20000000 month"})
+	examples := map[string]example{
+		"api-keys": {
+			replace: []string{"api.example.com", "SITE"},
+			env:     map[string]string{"ALICE_KEY": "alice's", "BOB_KEY": "bob's"},
+			header:  withKey("bob's"),
+			check: func(t *testing.T, s *e2e.Site) {
+				if response, body := s.Post(e2e.ChatBody("say:no", nil), withKey("eve's")); response.StatusCode != http.StatusUnauthorized {
+					t.Errorf("another key: %d %s", response.StatusCode, body)
+				}
+			},
+		},
+		"key-file": {
+			replace: []string{"api.example.com", "SITE", "{$KEYS:/etc/caddy/codex-keys}", keys.path},
+			header:  withKey("alice's"),
+			check: func(t *testing.T, s *e2e.Site) {
+				if response, body := s.Post(e2e.ChatBody("say:no", nil), withKey("eve's")); response.StatusCode != http.StatusUnauthorized {
+					t.Errorf("another key: %d %s", response.StatusCode, body)
+				}
+			},
+		},
+		"basic-auth": {
+			replace: []string{":8080", "SITE"},
+			header:  http.Header{"Authorization": {"Basic YWxpY2U6c2VjcmV0"}},
+			check: func(t *testing.T, s *e2e.Site) {
+				failsAs(t, s, s.Client(), http.StatusUnauthorized, "invalid_api_key", "The user or the password")
+				client := s.Client(option.WithHeader("Authorization", "Basic YWxpY2U6c2VjcmV0"))
+				if _, err := client.Chat.Completions.New(e2e.Context(t), e2e.UserSays("say:ok")); err != nil {
+					t.Error(err)
+				}
+			},
+		},
+		"json-errors": {
+			replace: []string{":8080", "SITE"},
+			env:     map[string]string{"OTHER_PROVIDER": e2e.FreeAddr(t)},
+			header:  http.Header{"Authorization": {"Basic YWxpY2U6c2VjcmV0"}},
+			check: func(t *testing.T, s *e2e.Site) {
+				alice := option.WithHeader("Authorization", "Basic YWxpY2U6c2VjcmV0")
+				failsAs(t, s, s.Client(), http.StatusUnauthorized, "invalid_api_key", "The user or the password")
+				failsAs(t, s, s.Client(option.WithBaseURL(s.URL+"/v2"), alice), http.StatusBadGateway, "", "502 Bad Gateway")
+				large := strings.Repeat("x", 1<<20)
+				client := s.Client(alice)
+				_, err := client.Chat.Completions.New(e2e.Context(t), e2e.UserSays(large))
+				checkError(t, err, http.StatusRequestEntityTooLarge, "request_too_large", "The request body is too large.")
+			},
+		},
+		"forward-auth": {
+			replace: []string{":8080", "SITE"},
+			env:     map[string]string{"AUTH_SERVICE": strings.TrimPrefix(auth.URL, "http://")},
+			header:  http.Header{"X-Session": {"carol's"}},
+			check: func(t *testing.T, s *e2e.Site) {
+				response, body := s.Post(e2e.ChatBody("say:no", nil), http.Header{"Remote-User": {"carol"}})
+				if response.StatusCode != http.StatusForbidden {
+					t.Errorf("nobody: %d %s", response.StatusCode, body)
+				}
+				forged := http.Header{"X-Session": {"dave's"}, "Remote-User": {"carol"}}
+				if raw, _ := usageAs(s, forged); strings.Contains(raw, "carol") {
+					t.Errorf("dave, who calls himself carol, sees %s", raw)
+				}
+				if raw, n := usageAs(s, http.Header{"X-Session": {"carol's"}}); n == 0 || !strings.Contains(raw, `"user":"carol@`) {
+					t.Errorf("carol sees %s", raw)
+				}
+			},
+		},
+		"obsidian": {
+			replace: []string{":8080", "SITE"},
+			check: func(t *testing.T, s *e2e.Site) {
+				response := s.Do(http.MethodOptions, "/v1/chat/completions", nil, http.Header{
+					"Origin": {"app://obsidian.md"}, "Access-Control-Request-Method": {"POST"}})
+				_ = s.Read(response)
+				if got := response.Header.Get("Access-Control-Allow-Origin"); got != "app://obsidian.md" {
+					t.Errorf("%s: the origin %q is allowed", response.Status, got)
+				}
+			},
+		},
+		"models": {
+			replace: []string{":8080", "SITE"},
+			check: func(t *testing.T, s *e2e.Site) {
+				if _, body := s.Get("/v1/models"); !strings.Contains(body, `"fast"`) || !strings.Contains(body, `"deep"`) {
+					t.Error(body)
+				}
+			},
+		},
+		"two-app-servers": {
+			replace: []string{":8080", "SITE", "/var/lib/codex/first", "HOME", "/var/lib/codex/second", "SECOND"},
+			check: func(t *testing.T, s *e2e.Site) {
+				e2e.WaitFor(t, "all four processes", func() bool {
+					_, body := s.Get("/readyz")
+					return strings.Count(body, `{"app_server":"ready"`) == 4
+				})
+			},
+		},
+		"metrics": {
+			replace: []string{":8080", "SITE", ":9180", "http://" + scrape, "{$TURN_LOG:/var/log/caddy/codex-turns.log}", turns},
+			check: func(t *testing.T, s *e2e.Site) {
+				response, err := http.Get("http://" + scrape + "/metrics")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if body := s.Read(response); !strings.Contains(body, "codex_tool_calls_total") {
+					t.Errorf("%s: %.300s", response.Status, body)
+				}
+				e2e.WaitFor(t, "the turn in its log", func() bool {
+					log, err := os.ReadFile(turns)
+					return err == nil && strings.Count(string(log), `"msg":"turn"`) == 1
+				})
+			},
+		},
+	}
+	for _, name := range exampleNames(t) {
+		if slices.Contains([]string{"remote", "app-server"}, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			e, ok := examples[name]
+			if !ok {
+				t.Fatal("this example is not run")
+			}
+			e.run(t, name)
+		})
+	}
+}
+
+// failsAs checks the error of a request by a client of the official SDK.
+func failsAs(t *testing.T, s *e2e.Site, client openai.Client, status int, code, message string) {
+	t.Helper()
+	_, err := client.Chat.Completions.New(e2e.Context(t), e2e.UserSays("say:no"))
+	checkError(t, err, status, code, message)
+}
+
+// checkError checks an error of the official SDK, which has these only if it can read the
+// body.
+func checkError(t *testing.T, err error, status int, code, message string) {
+	t.Helper()
+	apiErr, ok := errors.AsType[*openai.Error](err)
+	if !ok || apiErr.StatusCode != status || apiErr.Code != code || !strings.Contains(apiErr.Message, message) {
+		t.Errorf("%v, want %d %s %q", err, status, code, message)
+	}
+}
+
+// exampleNames returns the names of the Caddyfiles in examples/.
+func exampleNames(t *testing.T) []string {
+	files, err := filepath.Glob("../../../../examples/*.Caddyfile")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no examples:", err)
+	}
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(file), ".Caddyfile")
+	}
+	return files
+}
+
+func (e example) run(t *testing.T, name string) {
+	file, err := os.ReadFile("../../../../examples/" + name + ".Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e2e.NewSite(t, "")
+	for key, value := range e.env {
+		t.Setenv(key, value)
+	}
+	text := string(file)
+	for i := 0; i < len(e.replace); i += 2 {
+		if !strings.Contains(text, e.replace[i]) {
+			t.Fatalf("%q is not in the example", e.replace[i])
+		}
+		text = strings.ReplaceAll(text, e.replace[i], e.replace[i+1])
+	}
+	second := t.TempDir()
+	e2e.WriteHome(t, second, s.Provider, codexhome.Options{})
+	s.Load(strings.ReplaceAll(onThisMachine(s, text), "SECOND", second))
+	e2e.WaitFor(t, "the example to be ready", func() bool {
+		response := s.Do(http.MethodGet, "/readyz", nil, e.header)
+		_ = s.Read(response)
+		return response.StatusCode == http.StatusOK
+	})
+	response, body := s.Post(e2e.ChatBody("say:An example.", nil), e.header)
+	if response.StatusCode != http.StatusOK || !strings.Contains(body, "An example.") {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	e.check(t, s)
+}
+
+// onThisMachine replaces the addresses and the codex in a Caddyfile.
+func onThisMachine(s *e2e.Site, text string) string {
+	text = strings.NewReplacer("SITE", s.URL, "HOME", s.Home).Replace(text)
+	if strings.Contains(text, "app_server") {
+		text = strings.ReplaceAll(text, "home ", fmt.Sprintf("command %s app-server\nhome ", e2e.CodexBinary))
+	} else {
+		text = strings.ReplaceAll(text, "\tcodex\n", "\tcodex {\n}\n")
+		text = strings.ReplaceAll(text, "\tcodex {\n", "\tcodex {\n"+s.AppServer()+"\n")
+	}
+	const ofTests = "admin off\npersist_config off\nauto_https off\n"
+	if before, after, found := strings.Cut(text, "\n{\n"); found {
+		return before + "\n{\n" + ofTests + after
+	}
+	return "{\n" + ofTests + "}\n" + text
+}

@@ -1,0 +1,432 @@
+package operations
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
+)
+
+// keyFile is a file of API keys.
+type keyFile struct {
+	t    testing.TB
+	path string
+}
+
+func newKeyFile(t testing.TB, keys map[string]string) *keyFile {
+	t.Helper()
+	f := &keyFile{t, filepath.Join(t.TempDir(), "keys")}
+	f.write(keys)
+	return f
+}
+
+// write replaces the file. The keys have these options.
+func (f *keyFile) write(keys map[string]string) {
+	f.t.Helper()
+	var content strings.Builder
+	for key, options := range keys {
+		fmt.Fprintf(&content, "key %x {\nhash sha256:%x\n%s\n}\n", key, sha256.Sum256([]byte(key)), options)
+	}
+	if err := os.WriteFile(f.path+".new", []byte(content.String()), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.Rename(f.path+".new", f.path); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// status returns the status of a request to say something.
+func statusOf(s *e2e.Site, key string, settings e2e.Fields) (status int, text string) {
+	s.T.Helper()
+	response, text := s.Post(e2e.ChatBody("say:ok", settings), e2e.Bearer(key))
+	return response.StatusCode, text
+}
+
+// TestKeyFile checks keys of a file with the real codex: expired, limited to models, made
+// and revoked without a reload, also for a WebSocket that is open.
+func TestKeyFile(t *testing.T) {
+	keys := map[string]string{
+		"sk-ann": "user ann", "sk-bob": "user bob\nmodels fast", "sk-old": "user ann\nexpires 2020-01-01",
+	}
+	file := newKeyFile(t, keys)
+	s := e2e.NewSite(t, "model fast gpt-5.5\napi_keys_file "+file.path)
+	for key, want := range map[string]int{
+		"sk-ann": http.StatusOK, "sk-bob": http.StatusNotFound, "sk-old": http.StatusUnauthorized, "sk-new": http.StatusUnauthorized,
+	} {
+		if status, text := statusOf(s, key, nil); status != want || key == "sk-old" && !strings.Contains(text, "expired at 2020-01-01") {
+			t.Errorf("%s: %d %s", key, status, text)
+		}
+	}
+	if status, text := statusOf(s, "sk-bob", e2e.Fields{"model": "fast"}); status != http.StatusOK {
+		t.Error("an allowed model:", status, text)
+	}
+	response := s.Do(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-bob"))
+	if list := s.Read(response); strings.Count(list, `"object":"model"`) != 1 || !strings.Contains(list, `"fast"`) {
+		t.Error("the models of bob:", list)
+	}
+	for model, want := range map[string]int{"fast": http.StatusOK, "gpt-5.5": http.StatusNotFound} {
+		response := s.Do(http.MethodGet, "/v1/models/"+model, nil, e2e.Bearer("sk-bob"))
+		if s.Read(response); response.StatusCode != want {
+			t.Errorf("the model %s: %s", model, response.Status)
+		}
+	}
+	socket := s.DialResponses(e2e.Bearer("sk-ann"))
+	socket.Respond(e2e.Fields{"model": "gpt-5.5", "input": "say:ok"})
+
+	delete(keys, "sk-ann")
+	keys["sk-new"] = "user ann"
+	file.write(keys)
+	e2e.WaitFor(t, "the new key", func() bool { status, _ := statusOf(s, "sk-new", nil); return status == http.StatusOK })
+	if status, text := statusOf(s, "sk-ann", nil); status != http.StatusUnauthorized {
+		t.Error("the revoked key:", status, text)
+	}
+	if _, refused := socket.Ask(e2e.Fields{"model": "gpt-5.5", "input": "say:ok"}); refused == nil || *refused.Error.Code != "invalid_api_key" {
+		t.Errorf("the WebSocket of the revoked key: %+v", refused)
+	}
+}
+
+// TestKeyRequests sends many requests at once with one key, and then by every route.
+func TestKeyRequests(t *testing.T) {
+	file := newKeyFile(t, map[string]string{"sk-many": "requests 10 1h\nrequests 1000 day", "sk-each": "requests 6 24h"})
+	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	var ok, limited atomic.Int64
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			response, text := s.Post(e2e.ChatBody("say:ok", nil), e2e.Bearer("sk-many"))
+			switch response.StatusCode {
+			case http.StatusOK:
+				ok.Add(1)
+			case http.StatusTooManyRequests:
+				limited.Add(1)
+				if !strings.Contains(text, `"code":"rate_limit_exceeded"`) || response.Header.Get("Retry-After") == "" || response.Header.Get("X-Should-Retry") != "false" {
+					t.Error(response.Header, text)
+				}
+			default:
+				t.Error(response.Status, text)
+			}
+		})
+	}
+	all.Wait()
+	if ok.Load() != 10 || limited.Load() != 30 {
+		t.Errorf("%d were answered, %d refused", ok.Load(), limited.Load())
+	}
+
+	for i, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/responses/input_tokens"} {
+		body := []string{
+			e2e.ChatBody("say:ok", nil), `{"model":"gpt-5","prompt":"say:ok"}`, `{"model":"gpt-5","input":"say:ok"}`, `{"model":"gpt-5","input":"say:ok"}`,
+		}[i]
+		response := s.Do(http.MethodPost, path, strings.NewReader(body), e2e.Bearer("sk-each"))
+		text := s.Read(response)
+		if left := response.Header.Get("X-Ratelimit-Remaining-Requests"); response.StatusCode != http.StatusOK || left != strconv.Itoa(5-i) {
+			t.Errorf("%s: %s, %s left, %s", path, response.Status, left, text)
+		}
+	}
+	background := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks("say:ok", e2e.Fields{"background": true}))), e2e.Bearer("sk-each"))
+	if text := s.Read(background); background.StatusCode != http.StatusOK {
+		t.Error("in the background:", background.Status, text)
+	}
+	socket := s.DialResponses(e2e.Bearer("sk-each"))
+	socket.Respond(e2e.Fields{"model": "gpt-5", "input": "say:ok"})
+	if _, refused := socket.Ask(e2e.Fields{"model": "gpt-5", "input": "say:ok"}); refused == nil || *refused.Error.Code != "rate_limit_exceeded" {
+		t.Errorf("over a WebSocket: %+v", refused)
+	}
+	if response, text := s.Post("{", e2e.Bearer("sk-each")); response.StatusCode != http.StatusTooManyRequests {
+		t.Error("a request that is wrong:", response.Status, text)
+	}
+	response := s.Do(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-each"))
+	if text := s.Read(response); response.StatusCode != http.StatusOK {
+		t.Error("the models:", response.Status, text)
+	}
+
+	// Neither a reload nor a change of the file frees anything.
+	s.Load(s.Caddyfile("reasoning off\napi_keys_file " + file.path))
+	file.write(map[string]string{"sk-many": "requests 10 1h\nuser x", "sk-each": "requests 7 24h"})
+	e2e.WaitFor(t, "the file is read", func() bool { status, _ := statusOf(s, "sk-each", nil); return status == http.StatusOK })
+	for _, key := range []string{"sk-many", "sk-each"} {
+		if status, text := statusOf(s, key, nil); status != http.StatusTooManyRequests {
+			t.Errorf("%s after changes: %d %s", key, status, text)
+		}
+	}
+}
+
+// TestKeyConcurrency checks how many turns of a key run at once.
+func TestKeyConcurrency(t *testing.T) {
+	file := newKeyFile(t, map[string]string{"sk-two": "max_concurrent 2", "sk-other": "max_concurrent 2"})
+	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	s.WaitReady()
+	ctx, leave := context.WithCancel(e2e.Context(t))
+	defer leave()
+	for range 2 {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(e2e.ChatBody("say:x; hang", e2e.Fields{"stream": true})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = e2e.Bearer("sk-two")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+	}
+	response, text := s.Post(e2e.ChatBody("say:ok", nil), e2e.Bearer("sk-two"))
+	if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "1" || !strings.Contains(text, "rate_limit_exceeded") {
+		t.Error("the third:", response.Status, text)
+	}
+	if status, text := statusOf(s, "sk-other", nil); status != http.StatusOK {
+		t.Error("another key:", status, text)
+	}
+	if status, text := statusOf(s, "sk-other", e2e.Fields{"n": 3}); status != http.StatusBadRequest || !strings.Contains(text, `"param":"n"`) {
+		t.Error("more choices than turns:", status, text)
+	}
+	leave()
+	e2e.WaitFor(t, "the places are free", func() bool { status, _ := statusOf(s, "sk-two", nil); return status == http.StatusOK })
+}
+
+// neededTokens finds in the refusal of a request how many tokens it needs at least.
+var neededTokens = regexp.MustCompile(`needs about ([0-9]+) tokens`)
+
+// TestKeyTokens checks that an answer ends at the token where the limit of its key does,
+// streamed and whole, in every API, and that the next request is refused.
+func TestKeyTokens(t *testing.T) {
+	const rest = 37 // for the output
+	text := strings.TrimSpace(strings.Repeat("one two, three 1234; ", 60))
+	script := "chunk=7; say:" + text
+	file := newKeyFile(t, map[string]string{"sk-probe": "tokens 1 1h"})
+	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	chat, input := []any{e2e.Fields{"role": "user", "content": script}}, script
+	cases := map[string]struct {
+		path string
+		body e2e.Fields
+		want []string
+	}{
+		"chat":     {"/v1/chat/completions", e2e.Fields{"messages": chat}, []string{`"finish_reason":"length"`}},
+		"chunks":   {"/v1/chat/completions", e2e.Fields{"messages": chat, "stream": true}, []string{`"finish_reason":"length"`, ": the answer ends here: a limit of tokens"}},
+		"response": {"/v1/responses", e2e.Fields{"input": input}, []string{`"reason":"max_output_tokens"`, `"status":"incomplete"`}},
+		"events":   {"/v1/responses", e2e.Fields{"input": input, "stream": true}, []string{`"reason":"max_output_tokens"`, "event: response.incomplete", ": the answer ends here"}},
+		"legacy":   {"/v1/completions", e2e.Fields{"prompt": input}, []string{`"finish_reason":"length"`}},
+	}
+	keys := make(map[string]string)
+	for name, c := range cases {
+		c.body["model"] = "gpt-5"
+		_, refusal := answerTo(s, "sk-probe", c.path, c.body)
+		needed := neededTokens.FindStringSubmatch(refusal)
+		if needed == nil {
+			t.Fatal(name, refusal)
+		}
+		n, _ := strconv.Atoi(needed[1]) // with one for the output
+		keys["sk-"+name] = fmt.Sprintf("tokens %d 1h", n-1+rest)
+	}
+	file.write(keys)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := s.At(t)
+			e2e.WaitFor(t, "the key", func() bool {
+				response := s.Do(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-"+name))
+				s.Read(response)
+				return response.StatusCode == http.StatusOK
+			})
+			response, answer := answerTo(s, "sk-"+name, c.path, c.body)
+			for _, want := range c.want {
+				if !strings.Contains(answer, want) {
+					t.Errorf("the answer lacks %s: %s", want, answer)
+				}
+			}
+			if c.body["stream"] == nil && (response.Header.Get("X-Codex-Key-Budget") != "spent" || response.Header.Get("X-Ratelimit-Remaining-Tokens") != "0") {
+				t.Errorf("%v", response.Header)
+			}
+			if got := textOf(t, c.path, answer); !strings.HasPrefix(text, got) || tokens.Count(got) != rest {
+				t.Errorf("%d tokens, want %d: %q", tokens.Count(got), rest, got)
+			}
+			response, refusal := answerTo(s, "sk-"+name, c.path, c.body)
+			if response.StatusCode != http.StatusTooManyRequests || !strings.Contains(refusal, "rate_limit_exceeded") || response.Header.Get("Retry-After") == "" {
+				t.Error("the next request:", response.Status, refusal)
+			}
+		})
+	}
+}
+
+// answerTo returns the answer to a request with a key.
+func answerTo(s *e2e.Site, key, path string, body e2e.Fields) (*http.Response, string) {
+	s.T.Helper()
+	response := s.Do(http.MethodPost, path, strings.NewReader(e2e.EncodeJSON(body)), e2e.Bearer(key))
+	return response, s.Read(response)
+}
+
+// textOf returns the text of an answer of any API, whole or as events.
+func textOf(t *testing.T, path, answer string) string {
+	t.Helper()
+	events := []string{answer}
+	if strings.Contains(answer, "data: ") {
+		events = nil
+		for line := range strings.Lines(answer) {
+			if data, ok := strings.CutPrefix(line, "data: "); ok && strings.HasPrefix(data, "{") {
+				events = append(events, data)
+			}
+		}
+	}
+	var text strings.Builder
+	for _, event := range events {
+		var e struct {
+			Type    string
+			Delta   string
+			Choices []struct {
+				Text    string
+				Message struct{ Content string }
+				Delta   struct{ Content string }
+			}
+			Output []struct{ Content []struct{ Text string } }
+		}
+		if err := json.Unmarshal([]byte(event), &e); err != nil {
+			t.Fatal(err, event)
+		}
+		if path != "/v1/responses" {
+			for _, c := range e.Choices {
+				text.WriteString(c.Text + c.Message.Content + c.Delta.Content)
+			}
+			continue
+		}
+		text.WriteString(e.Delta)
+		for _, item := range e.Output {
+			for _, part := range item.Content {
+				text.WriteString(part.Text)
+			}
+		}
+	}
+	return text.String()
+}
+
+// TestKeyTokensOfManyTurns lets many turns of one key run at once: together they get what
+// the key has, by the count of this server.
+func TestKeyTokensOfManyTurns(t *testing.T) {
+	const budget = 3000
+	text := strings.TrimSpace(strings.Repeat("one two, three 1234; ", 60))
+	file := newKeyFile(t, map[string]string{"sk-many": fmt.Sprintf("tokens %d 1h", budget)})
+	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	var used, cut, refused atomic.Int64
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			response, answer := answerTo(s, "sk-many", "/v1/chat/completions", e2e.Fields{
+				"model": "gpt-5", "messages": []any{e2e.Fields{"role": "user", "content": "chunk=9; delay=1ms; say:" + text}},
+			})
+			if response.StatusCode == http.StatusTooManyRequests {
+				refused.Add(1)
+				return
+			}
+			if strings.Contains(answer, `"finish_reason":"length"`) {
+				cut.Add(1)
+			}
+			used.Add(int64(tokens.Count(textOf(t, "/v1/chat/completions", answer))))
+		})
+	}
+	all.Wait()
+	if used.Load() > budget || refused.Load() == 0 {
+		t.Errorf("%d tokens of %d, %d answers cut, %d requests refused", used.Load(), budget, cut.Load(), refused.Load())
+	}
+}
+
+// tokensLeft returns what is left of the tokens of a key, by the header of a small request.
+func tokensLeft(s *e2e.Site, key string) int {
+	s.T.Helper()
+	response, text := answerTo(s, key, "/v1/responses/input_tokens", e2e.Fields{"model": "gpt-5", "input": "x"})
+	left, err := strconv.Atoi(response.Header.Get("X-Ratelimit-Remaining-Tokens"))
+	if err != nil {
+		s.T.Fatal(response.Header, text)
+	}
+	return left
+}
+
+// TestKeyTokensUsed checks that the usage that Codex reports counts, that a turn whose
+// client leaves is estimated, and that a failed one is not counted.
+func TestKeyTokensUsed(t *testing.T) {
+	file := newKeyFile(t, map[string]string{"sk-used": "tokens 100000 1h\ntokens 1000000 30d"})
+	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	ask := func(prompt string, more e2e.Fields) *http.Response {
+		response, _ := s.Post(e2e.ChatBody(prompt, more), e2e.Bearer("sk-used"))
+		return response
+	}
+	left := 100_000 - 1500
+	for _, more := range []e2e.Fields{nil, {"stream": true}} {
+		if response := ask("usage:1000,400,500,200; say:ok", more); response.StatusCode != http.StatusOK {
+			t.Fatal(response.Status)
+		}
+		if got := tokensLeft(s, "sk-used"); got != left {
+			t.Errorf("%v: %d tokens are left, want %d", more, got, left)
+		}
+		left -= 1500
+	}
+	left += 1500
+	if response := ask("usage:100,0,50,0; say:ok", e2e.Fields{"n": 2}); response.Header.Get("X-Ratelimit-Remaining-Tokens") != strconv.Itoa(left-300) {
+		t.Errorf("two choices: %v, before %d", response.Header, left)
+	}
+	left -= 300
+	if response := ask("http:500", nil); response.StatusCode == http.StatusOK {
+		t.Error("it did not fail")
+	}
+	if got := tokensLeft(s, "sk-used"); got != left {
+		t.Errorf("after a failure %d tokens are left, want %d", got, left)
+	}
+	ctx, leave := context.WithCancel(e2e.Context(t))
+	defer leave()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.PostUntil(ctx, e2e.ChatBody("say:"+strings.Repeat("one two ", 500)+"; hang", e2e.Fields{"stream": true}), e2e.Bearer("sk-used"))
+	}()
+	s.WaitOpen(1)
+	leave()
+	<-done
+	// The input has as many tokens as the output, of which some may not have come.
+	e2e.WaitFor(t, "the turn is counted", func() bool { got := tokensLeft(s, "sk-used"); return got < left-1000 && got > left-2500 })
+}
+
+// TestKeyTokensOverReload reloads the configuration and replaces the file of keys in the
+// middle of an answer: it ends at the same token, and the next request is refused.
+func TestKeyTokensOverReload(t *testing.T) {
+	const rest = 60
+	text := strings.TrimSpace(strings.Repeat("one two, three 1234; ", 60))
+	body := e2e.Fields{"model": "gpt-5", "stream": true, "messages": []any{e2e.Fields{"role": "user", "content": "chunk=7; delay=20ms; say:" + text}}}
+	file := newKeyFile(t, map[string]string{"sk-probe": "tokens 1 1h"})
+	s := e2e.NewSite(t, "api_keys_file "+file.path)
+	_, refusal := answerTo(s, "sk-probe", "/v1/chat/completions", body)
+	needed := neededTokens.FindStringSubmatch(refusal)
+	if needed == nil {
+		t.Fatal(refusal)
+	}
+	n, _ := strconv.Atoi(needed[1])
+	limit := fmt.Sprintf("tokens %d 1h", n-1+rest)
+	file.write(map[string]string{"sk-k": limit})
+	e2e.WaitFor(t, "the key", func() bool {
+		response := s.Do(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-k"))
+		s.Read(response)
+		return response.StatusCode == http.StatusOK
+	})
+	response := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.EncodeJSON(body)), e2e.Bearer("sk-k"))
+	begin := make([]byte, 600)
+	if _, err := io.ReadFull(response.Body, begin); err != nil {
+		t.Fatal(err)
+	}
+	s.Load(s.Caddyfile("reasoning off\napi_keys_file " + file.path))
+	file.write(map[string]string{"sk-k": limit + "\nuser somebody", "sk-other": ""})
+	answer := string(begin) + s.Read(response)
+	if got := textOf(t, "/v1/chat/completions", answer); tokens.Count(got) != rest || !strings.Contains(answer, `"finish_reason":"length"`) {
+		t.Errorf("%d tokens, want %d: %s", tokens.Count(got), rest, answer)
+	}
+	if status, text := statusOf(s, "sk-k", nil); status != http.StatusTooManyRequests {
+		t.Error("the next request:", status, text)
+	}
+}

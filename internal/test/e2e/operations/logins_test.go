@@ -1,0 +1,178 @@
+package operations
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// account is a login with its own provider.
+type account struct {
+	model *scriptedmodel.Server
+	block string
+}
+
+// newAccount returns a login whose provider answers with end, or succeeds if end is nil.
+func newAccount(t *testing.T, end scriptedmodel.End) *account {
+	t.Helper()
+	a := &account{model: scriptedmodel.New(scriptedmodel.Options{})}
+	server := httptest.NewServer(a.model)
+	t.Cleanup(server.Close)
+	t.Cleanup(a.model.Close)
+	if end != nil {
+		a.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) { return scriptedmodel.Script{End: end}, true })
+	}
+	home := t.TempDir()
+	e2e.WriteHome(t, home, server.URL+"/v1", codexhome.Options{})
+	a.block = "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\nconversations off\n}\n"
+	return a
+}
+
+var (
+	spentPlan = scriptedmodel.UsageLimit{ResetsIn: time.Hour}
+	signedOut = scriptedmodel.HTTPError{Status: http.StatusUnauthorized, Code: "token_expired", Message: "Your login has expired."}
+)
+
+// TestLogins checks each combination of two logins: a client does not notice a used-up
+// or refused one beside one that works, and such a login is tried once.
+func TestLogins(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends   []scriptedmodel.End
+		status int
+		asked  []int // number of twelve requests that each provider gets; negative for a minimum
+	}{
+		"fine and fine":     {[]scriptedmodel.End{nil, nil}, 200, []int{-4, -4}},
+		"spent and fine":    {[]scriptedmodel.End{spentPlan, nil}, 200, []int{1, 12}},
+		"fine and spent":    {[]scriptedmodel.End{nil, spentPlan}, 200, []int{12, 1}},
+		"refused and fine":  {[]scriptedmodel.End{signedOut, nil}, 200, []int{1, 12}},
+		"spent and refused": {[]scriptedmodel.End{spentPlan, signedOut}, 429, []int{1, 1}},
+		"both refused":      {[]scriptedmodel.End{signedOut, signedOut}, 503, []int{1, 1}},
+		"spent and spent":   {[]scriptedmodel.End{spentPlan, spentPlan}, 429, []int{1, 1}},
+		"three":             {[]scriptedmodel.End{spentPlan, signedOut, nil}, 200, []int{1, 1, 12}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var accounts []*account
+			var blocks strings.Builder
+			for _, end := range c.ends {
+				a := newAccount(t, end)
+				accounts = append(accounts, a)
+				blocks.WriteString(a.block)
+			}
+			s := e2e.NewSite(t, blocks.String())
+			s.WaitMembers(len(accounts))
+			for i := range 12 {
+				response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"stream": i%2 == 1}), nil)
+				switch {
+				case response.StatusCode != c.status:
+					t.Errorf("%s %s, want %d", response.Status, text, c.status)
+				case c.status == 200 && !strings.Contains(text, "ok"):
+					t.Errorf("answered %s", text)
+				case c.status == 429 && response.Header.Get("Retry-After") == "":
+					t.Error("no Retry-After")
+				}
+				if strings.Contains(text, "http://") {
+					t.Errorf("the provider's URL is told: %s", text)
+				}
+			}
+			for i, a := range accounts {
+				got := a.asked()
+				if want := c.asked[i]; want >= 0 && got != want || want < 0 && got < -want {
+					t.Errorf("login %d was asked %d times, want %d", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestSignInAgain checks that a login which the provider refuses is used again when the
+// operator signs in, without a restart by hand, and that a turn which runs goes on.
+func TestSignInAgain(t *testing.T) {
+	ownTemp(t)
+	s, admin := newLoginSite(t, "", "")
+	logIn(s, "sk-old")
+	s.WaitReady()
+	login := func() status.Login { return admin.Status().AppServers[0].Login }
+	ctx, leave := e2e.ContextWithCancel(t)
+	defer leave()
+	s.BeginHanging(ctx)
+	if now := login(); now.State != "fine" || now.Reason != "" {
+		t.Errorf("a login that works is %+v", now)
+	}
+	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{End: signedOut}, r.Header.Get("Authorization") == "Bearer sk-old"
+	})
+	if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "codex_unauthorized") {
+		t.Errorf("%s %s", response.Status, text)
+	}
+	e2e.WaitFor(t, "the state of the login", func() bool {
+		code, body := s.Readiness()
+		return login().State == "signed_out" && strings.Contains(login().Reason, "codex login") && code == http.StatusServiceUnavailable && body.AppServer == "ready" && body.Login == "signed_out"
+	})
+	logIn(s, "sk-new")
+	s.WaitReady()
+	if got := authorization(s); got != "Bearer sk-new" {
+		t.Errorf("the provider gets %q", got)
+	}
+	if now := login(); now.State != "fine" {
+		t.Errorf("after another login: %+v", now)
+	}
+	if s.Model.Stats().Open != 1 {
+		t.Error("the stream was cut")
+	}
+}
+
+// asked counts the requests that the provider of a login got.
+func (a *account) asked() (n int) {
+	for _, r := range a.model.Requests() {
+		if r.Transport == e2e.Transport { // over a WebSocket Codex repeats a refused request over HTTP
+			n++
+		}
+	}
+	return n
+}
+
+// TestPoolPolicies checks which login gets the requests, one after the other, while the
+// first one is fine, when it is spent, and when it could be used again.
+func TestPoolPolicies(t *testing.T) {
+	for options, want := range map[string]struct{ fine, spent [2]int }{
+		"":                {[2]int{4, 4}, [2]int{5, 12}}, // the first one is tried once more
+		"pool fill_first": {[2]int{8, 0}, [2]int{9, 8}},
+		"pool reserve":    {[2]int{8, 0}, [2]int{9, 8}},
+		"weight 3":        {[2]int{6, 2}, [2]int{7, 10}},
+	} {
+		t.Run(options, func(t *testing.T) {
+			first, second := newAccount(t, nil), newAccount(t, nil)
+			blocks := first.block + second.block
+			if strings.HasPrefix(options, "weight") {
+				blocks = strings.Replace(blocks, "conversations", options+"\nconversations", 1)
+			} else {
+				blocks += options
+			}
+			s := e2e.NewSite(t, blocks)
+			s.WaitMembers(2)
+			check := func(what string, want [2]int) {
+				t.Helper()
+				for i := range 8 {
+					if response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"stream": i%2 == 1}), nil); response.StatusCode != http.StatusOK || !strings.Contains(text, "ok") {
+						t.Errorf("%s: %s %s", what, response.Status, text)
+					}
+				}
+				if got := [2]int{first.asked(), second.asked()}; got != want {
+					t.Errorf("%s: the logins got %v requests, want %v", what, got, want)
+				}
+			}
+			check("both are fine", want.fine)
+			first.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+				return scriptedmodel.Script{End: spentPlan}, true
+			})
+			check("the first is spent", want.spent)
+		})
+	}
+}

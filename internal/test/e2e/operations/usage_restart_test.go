@@ -1,0 +1,110 @@
+package operations
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// usageBody is the body of /v1/usage with the members that tests read.
+type usageBody struct {
+	Since    int64
+	Started  int64
+	Requests int
+	Usage    struct {
+		Prompt int `json:"prompt_tokens"`
+	}
+	ByModel []struct {
+		Model    string
+		Requests int
+	} `json:"by_model"`
+}
+
+func usage(r *e2e.Running) (u usageBody) {
+	r.T.Helper()
+	response := r.Do(http.MethodGet, "/v1/usage", nil, e2e.Bearer(e2e.SecretKey))
+	text := r.Read(response)
+	if err := json.Unmarshal([]byte(text), &u); err != nil || response.StatusCode != http.StatusOK {
+		r.T.Fatal(response.Status, text, err)
+	}
+	return u
+}
+
+// TestExitKeepsTheLastTurns checks that a turn which ends with the server is in the log
+// and in the usage.
+func TestExitKeepsTheLastTurns(t *testing.T) {
+	r := runWith(t, "drain_timeout 300ms")
+	ctx, leave := e2e.ContextWithCancel(t)
+	defer leave()
+	response := r.Hanging(ctx)
+	defer response.Body.Close()
+	r.End()
+	if log := r.Log.String(); strings.Count(log, `"msg":"turn"`) != 1 || !strings.Contains(log, `"code":"server_shutting_down"`) {
+		t.Errorf("the turn is not in the log: %s", log)
+	}
+	r.Start()
+	var got usageBody
+	e2e.WaitFor(t, "the usage of before", func() bool { got = usage(r); return got.Requests > 0 })
+	if got.Requests != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestUsageOverRestarts checks that the counts survive reloads and restarts and are not
+// counted twice, and that the log has neither keys nor content.
+func TestUsageOverRestarts(t *testing.T) {
+	r := run(t)
+	var first usageBody
+	for round := 1; round <= 3; round++ {
+		e2e.WaitFor(t, "what was stored", func() bool { return usage(r).Requests == 2*(round-1) })
+		for range 2 {
+			if response, text := r.Post(e2e.ChatBody("say:PRIVATE-ANSWER", nil), e2e.Bearer(e2e.SecretKey)); response.StatusCode != http.StatusOK {
+				t.Fatal(response.Status, text)
+			}
+		}
+		r.Post("{PRIVATE-BAD", e2e.Bearer(e2e.SecretKey))
+		got := usage(r)
+		if round == 1 {
+			first = got
+		}
+		if got.Requests != 2*round || got.Usage.Prompt != round*first.Usage.Prompt || got.Usage.Prompt == 0 || got.Since != first.Since ||
+			len(got.ByModel) != 1 || got.ByModel[0].Requests != 2*round {
+			t.Errorf("round %d: %+v, at first %+v", round, got, first)
+		}
+		r.End()
+		r.Start()
+	}
+	r.End()
+	files, err := filepath.Glob(filepath.Join(r.Dir, "caddy", "codex", "usage", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	stored, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"log": r.Log.String(), "storage": string(stored)} {
+		for _, secret := range []string{e2e.SecretKey, "PRIVATE"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s is in the %s", secret, name)
+			}
+		}
+	}
+	// A document that cannot be read is set aside.
+	if err := os.WriteFile(files[0], []byte("{broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Start()
+	e2e.WaitFor(t, "the warning", func() bool { return strings.Contains(r.Log.String(), "it is kept aside") })
+	if got := usage(r); got.Requests != 0 {
+		t.Errorf("%+v", got)
+	}
+	if kept, err := os.ReadFile(files[0] + ".broken"); err != nil || string(kept) != "{broken" {
+		t.Errorf("%q, %v", kept, err)
+	}
+}

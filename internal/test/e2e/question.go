@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
+)
+
+// The values of x-proxy-output-mode.
+const (
+	ModeJSON = "openai-json"
+	ModeXML  = "obsidian-xml"
+)
+
+// Question is a request about tools.
+type Question struct {
+	Prompt string // for the scripted model
+	System string // system prompt, if not empty
+	Mode   string // x-proxy-output-mode, if not empty
+	Tools  bool   // declares localSearch
+	Config string // name of the configuration that must answer, from reload; if empty, any
+	More   map[string]any
+}
+
+// LoadedHeader has the name of the configuration that has answered.
+const LoadedHeader = "X-Loaded"
+
+// Taught is a system prompt that describes textual calls.
+const Taught = "Call a tool as <use_tool><name>TOOL</name><query>TEXT</query></use_tool>."
+
+// Body returns the request.
+func (q Question) Body(stream bool) string {
+	messages := []any{map[string]any{"role": "user", "content": q.Prompt}}
+	if q.System != "" {
+		messages = slices.Insert(messages, 0, any(map[string]any{"role": "system", "content": q.System}))
+	}
+	more := map[string]any{"messages": messages, "stream": stream}
+	if q.Tools {
+		more["tools"] = []any{Tool("localSearch")}
+	}
+	for key, value := range q.More {
+		more[key] = value
+	}
+	return ChatBody(q.Prompt, more)
+}
+
+// Header returns the header of the request.
+func (q Question) Header() http.Header {
+	header := http.Header{}
+	if q.Mode != "" {
+		header.Set("X-Proxy-Output-Mode", q.Mode)
+	}
+	return header
+}
+
+// Reply is a finished answer, streamed or not.
+type Reply struct {
+	Null      bool     // the content is null
+	Content   string   // the content if it is not null
+	Pieces    []string // chunks of the content of a stream
+	Reasoning string
+	Calls     []string // in the form name(arguments)
+	IDs       []string
+	Finish    string
+	Truncated bool // from the header or the last comment
+	Counted   int  // number of calls from them, or -1
+	tokens    int
+	Header    http.Header
+}
+
+// replyMessage is a message or a delta.
+type replyMessage struct {
+	Role      string               `json:"role"`
+	Content   *string              `json:"content"`
+	Reasoning string               `json:"reasoning_content"`
+	Calls     []apiclient.ToolCall `json:"tool_calls"`
+}
+
+type replyBody struct {
+	Choices []struct {
+		Message replyMessage `json:"message"`
+		Delta   replyMessage `json:"delta"`
+		Finish  *string      `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *struct {
+		Total int `json:"total_tokens"`
+	} `json:"usage"`
+}
+
+// Ask sends a question and reads the answer.
+func (s *Site) Ask(q Question, stream bool) Reply {
+	s.T.Helper()
+	response := s.open(q, stream)
+	if stream {
+		return s.ReadReply(response)
+	}
+	text := s.Read(response)
+	if response.StatusCode != http.StatusOK {
+		s.T.Fatal(response.Status, text)
+	}
+	var body replyBody
+	if err := json.Unmarshal([]byte(text), &body); err != nil {
+		s.T.Fatalf("%s: %v", text, err)
+	}
+	choice := body.Choices[0]
+	r := Reply{Header: response.Header, Finish: *choice.Finish, Reasoning: choice.Message.Reasoning, tokens: body.Usage.Total}
+	r.Null = choice.Message.Content == nil
+	if !r.Null {
+		r.Content = *choice.Message.Content
+	}
+	r.take(choice.Message.Calls)
+	r.Truncated = response.Header.Get("X-Codex-Tool-Call-Truncated") == "true"
+	var err error
+	if r.Counted, err = strconv.Atoi(response.Header.Get("X-Codex-Tool-Call-Count")); err != nil {
+		s.T.Error(err)
+	}
+	return r
+}
+
+// open sends a question until the right configuration answers.
+func (s *Site) open(q Question, stream bool) *http.Response {
+	s.T.Helper()
+	var last error
+	for end := time.Now().Add(Deadline); time.Now().Before(end); http.DefaultClient.CloseIdleConnections() {
+		request, err := http.NewRequestWithContext(Context(s.T), http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(q.Body(stream)))
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		request.Header = q.Header()
+		response, err := http.DefaultClient.Do(request)
+		switch {
+		case err == nil && (q.Config == "" || response.Header.Get(LoadedHeader) == q.Config):
+			return response
+		case err == nil:
+			s.Read(response)
+		case q.Config == "":
+			s.T.Fatal(err)
+		}
+		last = err
+	}
+	s.T.Fatal("another configuration goes on answering: ", last)
+	return nil
+}
+
+func (r *Reply) take(calls []apiclient.ToolCall) {
+	for _, c := range calls {
+		r.Calls = append(r.Calls, c.Function.Name+"("+c.Function.Arguments+")")
+		r.IDs = append(r.IDs, c.ID)
+	}
+}
+
+// ReadReply reads a stream and checks its form: the role first, one piece of text or of
+// a call per chunk, one finish reason, the comment with the counts, and the end mark.
+func (s *Site) ReadReply(response *http.Response) Reply {
+	s.T.Helper()
+	if response.StatusCode != http.StatusOK {
+		s.T.Fatal(response.Status, s.Read(response))
+	}
+	r := Reply{Header: response.Header, Counted: -1}
+	var calls []apiclient.ToolCall
+	frames := strings.Split(s.Read(response), "\n\n")
+	for i, frame := range frames {
+		data, ok := strings.CutPrefix(frame, "data: ")
+		switch {
+		case !ok:
+			r.comment(frame)
+			continue
+		case data == "[DONE]":
+			if i != len(frames)-2 {
+				s.T.Errorf("frame %d of %d is the end mark", i, len(frames))
+			}
+			continue
+		}
+		var chunk replyBody
+		if err := json.Unmarshal([]byte(data), &chunk); err != nil || len(chunk.Choices) != 1 {
+			s.T.Fatalf("%q: %v", frame, err)
+		}
+		choice := chunk.Choices[0]
+		if (choice.Delta.Role == "assistant") != (i == 0) {
+			s.T.Errorf("the role is not in the first chunk, or twice: %s", data)
+		}
+		if choice.Delta.Content != nil && *choice.Delta.Content != "" {
+			r.Pieces = append(r.Pieces, *choice.Delta.Content)
+		}
+		r.Reasoning += choice.Delta.Reasoning
+		if choice.Finish != nil {
+			r.Finish += *choice.Finish
+		}
+		for _, c := range choice.Delta.Calls {
+			if c.Index == len(calls) {
+				calls = append(calls, c)
+			} else {
+				calls[c.Index].Function.Arguments += c.Function.Arguments
+			}
+		}
+	}
+	r.take(calls)
+	r.Content = strings.Join(r.Pieces, "")
+	r.Null = r.Content == "" && len(calls) > 0
+	return r
+}
+
+// comment reads the counts in the last comment.
+func (r *Reply) comment(frame string) {
+	if counts, ok := strings.CutPrefix(frame, ": tool_calls="); ok {
+		count, truncated, _ := strings.Cut(counts, " truncated=")
+		r.Counted, _ = strconv.Atoi(count)
+		r.Truncated = truncated == "true"
+	}
+}
+
+// AskBoth sends a question with and without streaming, and expects the same answer.
+func (s *Site) AskBoth(q Question) Reply {
+	s.T.Helper()
+	whole, streamed := s.Ask(q, false), s.Ask(q, true)
+	for what, same := range map[string]bool{
+		"content":   whole.Content == streamed.Content && whole.Null == streamed.Null,
+		"reasoning": whole.Reasoning == streamed.Reasoning,
+		"calls":     slices.Equal(whole.Calls, streamed.Calls),
+		"finish":    whole.Finish == streamed.Finish,
+		"truncated": whole.Truncated == streamed.Truncated,
+	} {
+		if !same {
+			s.T.Errorf("streamed, the %s is another: %+v, not streamed %+v", what, streamed, whole)
+		}
+	}
+	if whole.Counted != len(whole.Calls) || len(streamed.Calls) > 0 && streamed.Counted != len(streamed.Calls) {
+		s.T.Errorf("%d calls, the header says %d, the comment %d", len(whole.Calls), whole.Counted, streamed.Counted)
+	}
+	return streamed
+}
+
+// Searches returns calls of localSearch with these queries.
+func Searches(queries ...string) []string {
+	var calls []string
+	for _, q := range queries {
+		calls = append(calls, `localSearch({"query":"`+q+`"})`)
+	}
+	return calls
+}
+
+// CheckReply compares content and calls. A nil content is null.
+func CheckReply(t *testing.T, got Reply, content *string, calls []string, finish string) {
+	t.Helper()
+	switch {
+	case got.Null != (content == nil), content != nil && got.Content != *content:
+		want := "null"
+		if content != nil {
+			want = strconv.Quote(*content)
+		}
+		t.Errorf("content %q, null %t; want %s", got.Content, got.Null, want)
+	case !slices.Equal(got.Calls, calls):
+		t.Errorf("calls %q; want %q", got.Calls, calls)
+	case got.Finish != finish:
+		t.Errorf("finish %q; want %q", got.Finish, finish)
+	}
+}

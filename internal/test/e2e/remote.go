@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"bufio"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// FleetToken is the token of the app-servers in these tests.
+const FleetToken = "a-secret-of-the-fleet"
+
+// Guarded returns the arguments of an app-server that requires FleetToken.
+func Guarded(t *testing.T) []string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte(FleetToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--ws-auth", "capability-token", "--ws-token-file", path}
+}
+
+// Remote returns an app_server block that connects.
+func Remote(address, token string) string {
+	block := "app_server {\nconnect " + address + "\nstart_timeout " + Deadline.String() + "\n"
+	if token != "" {
+		block += "token " + token + "\n"
+	}
+	return block + "}"
+}
+
+// Lab is a scripted model with a CODEX_HOME, for tests of app-servers without Caddy.
+type Lab struct {
+	T     *testing.T
+	Home  string
+	Model *scriptedmodel.Server
+}
+
+// NewLab starts a model until the end of the test.
+func NewLab(t *testing.T) *Lab {
+	t.Helper()
+	l := &Lab{T: t, Home: t.TempDir(), Model: scriptedmodel.New(scriptedmodel.Options{})}
+	server := httptest.NewServer(l.Model)
+	t.Cleanup(server.Close)
+	t.Cleanup(l.Model.Close)
+	WriteHome(t, l.Home, server.URL+"/v1", codexhome.Options{})
+	return l
+}
+
+// Listen starts an app-server that listens, and returns the address that it prints. It
+// runs until stop is called.
+func (l *Lab) Listen(listen string, args ...string) (address string, stop func()) {
+	l.T.Helper()
+	cmd := exec.Command(CodexBinary, append([]string{"app-server", "--listen", listen}, args...)...)
+	cmd.Env = append(os.Environ(), "CODEX_HOME="+l.Home, "NO_COLOR=1")
+	cmd.Dir = l.T.TempDir()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		l.T.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.T.Fatal(err)
+	}
+	said := make(chan string, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			if _, at, ok := strings.Cut(lines.Text(), "listening on: "); ok {
+				said <- strings.TrimSpace(at)
+			}
+		}
+	}()
+	stop = func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-ended
+		_ = cmd.Wait()
+	}
+	l.T.Cleanup(stop)
+	if socket, ok := strings.CutPrefix(listen, "unix://"); ok {
+		WaitFor(l.T, "the socket", func() bool {
+			_, err := os.Stat(socket)
+			return err == nil
+		})
+		return "unix/" + socket, stop
+	}
+	select {
+	case address = <-said:
+	case <-time.After(Deadline):
+		l.T.Fatal("it does not say where it listens")
+	}
+	return address, stop
+}
+
+// Process starts a process, which the end of the test stops.
+func (l *Lab) Process(cfg appserver.Config) *appserver.Process {
+	l.T.Helper()
+	cfg.Client = codexrpc.ClientInfo{Name: "e2e", Version: "1"}
+	cfg.StartTimeout = Deadline
+	p := appserver.New(cfg, nil)
+	l.T.Cleanup(p.Stop)
+	p.Start()
+	return p
+}
+
+// Catalogue writes the catalogue with the filter in docs/remote.md.
+func (l *Lab) Catalogue() (path string) {
+	l.T.Helper()
+	jq, err := FindJQ()
+	if err != nil {
+		needs.Missing(l.T, "the command of docs/remote.md needs jq: run `make deps`, or install it")
+	}
+	list := exec.Command(CodexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
+	list.Env = append(os.Environ(), "CODEX_HOME="+l.Home)
+	printed, err := list.Output()
+	if err != nil {
+		l.T.Fatal(err)
+	}
+	change := exec.Command(jq, documented(l.T, "../../../../docs/remote.md", "jq '", "'"))
+	change.Stdin = strings.NewReader(string(printed))
+	changed, err := change.Output()
+	if err != nil {
+		l.T.Fatal(err)
+	}
+	path = filepath.Join(l.T.TempDir(), "models.json")
+	if err := os.WriteFile(path, changed, 0o600); err != nil {
+		l.T.Fatal(err)
+	}
+	return path
+}
+
+// FindJQ returns jq on the PATH, or else the one of `make deps`.
+func FindJQ() (string, error) {
+	if path, err := exec.LookPath("jq"); err == nil {
+		return path, nil
+	}
+	local, err := filepath.Abs("../../../../.cache/gojq")
+	if err != nil {
+		return "", err
+	}
+	return exec.LookPath(local)
+}
+
+// documented returns the text of a document between two marks.
+func documented(t *testing.T, path, before, after string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), before)
+	found, _, ended := strings.Cut(rest, after)
+	if !ok || !ended {
+		t.Fatalf("%s has nothing between %q and %q", path, before, after)
+	}
+	return found
+}

@@ -1,0 +1,120 @@
+package responses
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// codexExec runs the Codex CLI with this site as its model provider and an ordinary
+// configuration.
+func codexExec(s *e2e.Site, dir, model, prompt string) (string, error) {
+	s.T.Helper()
+	return codexExecOver(s, codexhome.Options{}, dir, model, prompt)
+}
+
+// codexExecOver runs it with other options.
+func codexExecOver(s *e2e.Site, opts codexhome.Options, dir, model, prompt string) (string, error) {
+	s.T.Helper()
+	return codexExecIn(s, codexHome(s, opts), dir, "--model", model, prompt)
+}
+
+// codexHome returns a home of the Codex CLI.
+func codexHome(s *e2e.Site, opts codexhome.Options) string {
+	s.T.Helper()
+	home := s.T.TempDir()
+	if err := codexhome.Write(home, s.URL+"/v1", opts); err != nil {
+		s.T.Fatal(err)
+	}
+	return home
+}
+
+// codexExecIn runs it in a home, with more arguments.
+func codexExecIn(s *e2e.Site, home, dir string, arguments ...string) (string, error) {
+	s.T.Helper()
+	command := exec.CommandContext(e2e.Context(s.T), e2e.CodexBinary, append([]string{"exec",
+		"--skip-git-repo-check", "--sandbox", "danger-full-access", "--cd", dir}, arguments...)...)
+	command.Env = append(os.Environ(), "CODEX_HOME="+home)
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
+
+// TestCodexConversation runs turns of one session of the Codex CLI, and checks that they
+// go on in one thread.
+func TestCodexConversation(t *testing.T) { e2e.OverBoth(t, testCodexConversation) }
+
+func testCodexConversation(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	home, dir := codexHome(s, codexhome.Options{}), t.TempDir()
+	for i, prompt := range []string{
+		`reason:a; say:I look.; tool:client_exec_command {"cmd":"echo one"}; tool:client_exec_command {"cmd":"echo two"}; then; reason:b; tool:1 client_exec_command {"cmd":"echo three"}; then; say:All done.`,
+		"reason:c; say:All done.",
+		`tool:1 client_exec_command {"cmd":"echo four"}; then; say:All done.`,
+	} {
+		arguments := []string{"--model", "gpt-5", prompt}
+		if i > 0 {
+			arguments = []string{"--model", "gpt-5", "resume", "--last", prompt}
+		}
+		output, err := codexExecIn(s, home, dir, arguments...)
+		if err != nil || !strings.Contains(output, "All done.") {
+			t.Errorf("%v\n%s", err, output)
+		}
+	}
+	s.OneThread(6)
+}
+
+// TestCodexAsClient runs turns of the Codex CLI with its tools, whose form depends on
+// the model: functions, custom tools, or tools in the input that run a script.
+func TestCodexAsClient(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	const patch = `*** Begin Patch\n*** Add File: made.txt\n+by the patch\n*** End Patch\n`
+	for _, c := range []struct{ name, model, prompt, want string }{
+		{"function", "gpt-5", `tool:1 client_exec_command {"cmd":"echo by the command > made.txt"}; then; say:All done.`, "by the command\n"},
+		{"custom tool", "gpt-5.5", `tool:1 client_apply_patch {"input":"` + patch + `"}; then; say:All done.`, "by the patch\n"},
+		{"script", "gpt-6-astra", `tool:1 client_exec {"input":"text(await tools.exec_command({cmd: 'echo by the script > made.txt'}))"}; then; say:All done.`, "by the script\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, dir := s.At(t), t.TempDir()
+			output, err := codexExec(s, dir, c.model, c.prompt)
+			if err != nil || !strings.Contains(output, "All done.") {
+				t.Errorf("%v\n%s", err, output)
+			}
+			made, err := os.ReadFile(filepath.Join(dir, "made.txt"))
+			if err != nil || string(made) != c.want {
+				t.Errorf("%q, %v\n%s", made, err, output)
+			}
+		})
+	}
+}
+
+// TestCodexToolForms checks that the CLI gets calls of tools in namespaces and of tool
+// search, and the model their outputs.
+func TestCodexToolForms(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	for _, c := range []struct{ name, model, call, output, offered string }{
+		{"namespace", "gpt-6-astra", `collaboration__list_agents {}`, `"agent_name":"/root"`, ""},
+		{"search", "gpt-5.5", `tool_search {"query":"agents","limit":3}`, `"name":"spawn_agent"`, "multi_agent_v1__spawn_agent"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := s.At(t)
+			output, err := codexExec(s, t.TempDir(), c.model, "tool:1 "+c.call+"; then; say:All done.")
+			if err != nil || !strings.Contains(output, "All done.") {
+				t.Errorf("%v\n%s", err, output)
+			}
+			last, _ := s.Model.Last()
+			if given := e2e.Describe(last); !strings.Contains(given[len(given)-1], c.output) {
+				t.Errorf("the model was given %q", given[len(given)-1])
+			}
+			if c.offered != "" && !slices.ContainsFunc(last.Tools, func(tool scriptedmodel.Tool) bool { return tool.Name == c.offered }) {
+				t.Errorf("the model was not offered %s", c.offered)
+			}
+		})
+	}
+}

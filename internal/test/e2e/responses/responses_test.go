@@ -1,0 +1,207 @@
+package responses
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+func TestResponsesBurst(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
+		r := s.Respond(e2e.Asks(`say:I look.; tool:3 localSearch {"query":"note %d"}`, e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}, "stream": stream}), nil)
+		if r.Status != "completed" || r.Types() != "message function_call function_call function_call" {
+			t.Fatalf("%+v", r)
+		}
+		var arguments []string
+		items := []e2e.Fields{e2e.Says("user", "find")}
+		for _, call := range r.Calls() {
+			arguments = append(arguments, call.Arguments)
+			items = append(items, e2e.Fields{"type": "function_call", "call_id": call.CallID, "name": call.Name, "arguments": call.Arguments})
+		}
+		if want := []string{`{"query":"note 1"}`, `{"query":"note 2"}`, `{"query":"note 3"}`}; !slices.Equal(arguments, want) {
+			t.Errorf("got %q", arguments)
+		}
+		for i, call := range r.Calls() {
+			items = append(items, e2e.Fields{"type": "function_call_output", "call_id": call.CallID, "output": "found " + string(rune('a'+i))})
+		}
+		next := s.Respond(e2e.Asks(items, e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}, "stream": stream}), nil)
+		if !strings.Contains(next.Text(), "found a") || !strings.Contains(next.Text(), "found c") {
+			t.Errorf("after the outputs: %q", next.Text())
+		}
+	})
+}
+
+// TestResponsesBlocks checks that textual calls are items or text, depending on the mode.
+func TestResponsesBlocks(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	prompt := `say:Before.; usetool:2 localSearch {"query":"n%d"}`
+	request := e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}}
+	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
+		request["stream"] = stream
+		r := s.Respond(e2e.Asks(prompt, request), nil)
+		if r.Types() != "message function_call function_call" || strings.Contains(r.Text(), "use_tool") || r.Calls()[1].Arguments != `{"query":"n2"}` {
+			t.Errorf("openai-json: %s %q %+v", r.Types(), r.Text(), r.Calls())
+		}
+		r = s.Respond(e2e.Asks(prompt, request), http.Header{"X-Proxy-Output-Mode": {"obsidian-xml"}})
+		if len(r.Calls()) != 0 || strings.Count(r.Text(), "<use_tool>") != 2 || !strings.HasPrefix(r.Text(), "Before.") {
+			t.Errorf("obsidian-xml: %s %q", r.Types(), r.Text())
+		}
+		// A block may have an invalid name of a tool. The conversation continues.
+		r = s.Respond(e2e.Asks("verbatim:<use_tool>\n<name>my tool</name>\n<a>b</a>\n</use_tool>", e2e.Fields{
+			"instructions": "Write <use_tool> blocks.", "tools": request["tools"], "stream": stream,
+		}), nil)
+		if calls := r.Calls(); len(calls) != 1 || calls[0].Name != "my tool" {
+			t.Fatalf("%s %q", r.Types(), r.Text())
+		}
+		output := []e2e.Fields{{"type": "function_call_output", "call_id": r.Calls()[0].CallID, "output": "done"}}
+		if next := s.Respond(e2e.Asks(output, e2e.Fields{"previous_response_id": r.ID, "stream": stream}), nil); !strings.Contains(next.Text(), "done") {
+			t.Errorf("%q", next.Text())
+		}
+	})
+}
+
+func TestResponsesReasoning(t *testing.T) { e2e.OverBoth(t, testResponsesReasoning) }
+
+func testResponsesReasoning(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	prompt := "usage:100,20,30,10; reason:First.\n\nSecond.; reason:Again.; say:Done."
+	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
+		r := s.Respond(e2e.Asks(prompt, e2e.Fields{
+			"stream": stream, "reasoning": e2e.Fields{"effort": "high", "summary": "detailed"}, "include": []string{"reasoning.encrypted_content"},
+		}), nil)
+		if r.Types() != "reasoning reasoning message" || len(r.Output[0].Summary) != 2 || r.Output[0].Summary[1].Text != "Second." || r.Output[0].Encrypted == "" {
+			t.Fatalf("%+v", r.Output)
+		}
+		request, _ := s.Model.Last()
+		if request.Reasoning.Effort != "high" || request.Reasoning.Summary != "detailed" {
+			t.Errorf("the model was asked for %+v", request.Reasoning)
+		}
+		if u := r.Usage; u.Input != 100 || u.InputDetails.Cached != 20 || u.Output != 30 || u.OutputDetails.Reasoning != 10 || u.Total != 130 {
+			t.Errorf("usage %+v", u)
+		}
+		// The model gets its reasoning back, with its own id.
+		reasoning := e2e.Fields{"type": "reasoning", "id": r.Output[0].ID, "summary": []any{}, "encrypted_content": r.Output[0].Encrypted}
+		s.Respond(e2e.Asks([]any{e2e.Says("user", "q"), reasoning, e2e.Says("assistant", "a"), e2e.Says("user", "say:Fine.")}, e2e.Fields{"stream": stream}), nil)
+		request, _ = s.Model.Last()
+		at := slices.IndexFunc(request.Input, func(i scriptedmodel.Item) bool { return i.Type == "reasoning" })
+		if at < 0 || request.Input[at].EncryptedContent != r.Output[0].Encrypted || !strings.HasSuffix(r.Output[0].Encrypted, " "+request.Input[at].ID) {
+			t.Errorf("the model was given %+v", request.Input)
+		}
+	})
+	r := s.Respond(e2e.Asks(prompt, nil), nil)
+	if request, _ := s.Model.Last(); r.Types() == "" || r.Output[0].Encrypted != "" || request.Reasoning.Summary != "" {
+		t.Errorf("nobody asked for a summary: %s, %+v", r.Types(), request.Reasoning)
+	}
+}
+
+// TestResponsesEnds checks incomplete and failed responses, before and after the first
+// event.
+func TestResponsesEnds(t *testing.T) { e2e.OverBoth(t, testResponsesEnds) }
+
+func testResponsesEnds(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
+		for reason := range map[string]bool{"max_output_tokens": true, "content_filter": true} {
+			r := s.Respond(e2e.Asks("say:It is; incomplete:"+reason, e2e.Fields{"stream": stream}), nil)
+			if r.Status != "incomplete" || r.Incomplete == nil || r.Incomplete.Reason != reason || r.Text() != "It is" || r.Output[0].Status != "incomplete" {
+				t.Errorf("%s: %+v", reason, r)
+			}
+		}
+		r := s.Respond(e2e.Asks("chunk=3; say:"+strings.Repeat("word ", 40), e2e.Fields{"stream": stream, "max_output_tokens": 16}), nil)
+		if r.Status != "incomplete" || r.Incomplete == nil || r.Incomplete.Reason != "max_output_tokens" || strings.Count(r.Text(), "word") > 16 || r.Text() == "" {
+			t.Errorf("at most 16 tokens: %+v", r)
+		}
+		slow, wait := "fail:rate_limit_exceeded Slow down. Please try again in 7s.", "7"
+		if e2e.Transport == scriptedmodel.WebSocket {
+			slow, wait = "fail:rate_limit_exceeded Slow down.", "1" // Codex would wait for that time
+		}
+		answer, refused := s.RefuseResponse(e2e.Asks(slow, e2e.Fields{"stream": stream}), nil)
+		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != wait || *refused.Error.Code != "rate_limit_exceeded" {
+			t.Errorf("%s %s %s", answer.Status, answer.Header.Get("Retry-After"), *refused.Error.Message)
+		}
+		if answer, refused = s.RefuseResponse(e2e.Asks("fail:context_length_exceeded", e2e.Fields{"stream": stream}), nil); answer.StatusCode != 400 || *refused.Error.Param != "input" {
+			t.Errorf("%s, param %v", answer.Status, refused.Error.Param)
+		}
+	})
+	r := s.Respond(e2e.Asks("chunk=2; say:It is so; fail:server_error Broken.", e2e.Fields{"stream": true}), nil)
+	if r.Status != "failed" || r.Text() != "It is so" || !strings.Contains(string(r.Error), `"code":"server_error"`) || r.Events[len(r.Events)-1].Type != "response.failed" {
+		t.Errorf("after the first event: %s %s", r.Status, r.Error)
+	}
+	status, body := s.Get("/v1/responses/" + r.ID)
+	if status != http.StatusOK || s.ParseResponse([]byte(body)).Status != "failed" {
+		t.Errorf("kept as %d %s", status, body)
+	}
+}
+
+// TestResponsesSettings checks which settings of a request reach the model.
+func TestResponsesSettings(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	schema := e2e.Fields{"type": "object", "properties": e2e.Fields{"a": e2e.Fields{"type": "string"}}, "required": []string{"a"}, "additionalProperties": false}
+	answer := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks(`verbatim:{"a":"b"}`, e2e.Fields{
+		"instructions": "Be brief.",
+		"text":         e2e.Fields{"format": e2e.Fields{"type": "json_schema", "name": "n", "schema": schema, "strict": true}, "verbosity": "low"},
+		"tools":        []e2e.Fields{e2e.FunctionTool("localSearch"), e2e.FunctionTool("exec_command")},
+		"tool_choice":  e2e.Fields{"type": "allowed_tools", "mode": "auto", "tools": []e2e.Fields{{"type": "function", "name": "exec_command"}}},
+		"metadata":     e2e.Fields{"k": "v"}, "temperature": 0.5, "truncation": "auto", "user": "u", "stream_options": e2e.Fields{"include_obfuscation": false},
+	}))), nil)
+	body := s.Read(answer)
+	if answer.StatusCode != http.StatusOK {
+		t.Fatal(body)
+	}
+	s.ParseResponse([]byte(body))
+	if got := answer.Header.Get("X-Codex-Ignored-Params"); got != "temperature, truncation" {
+		// They are in the order of the body, which is sorted.
+		t.Errorf("ignored %q", got)
+	}
+	var echo map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(body), &echo); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"instructions": `"Be brief."`, "metadata": `{"k":"v"}`, "temperature": "0.5", "truncation": `"auto"`, "user": `"u"`, "store": "true", "parallel_tool_calls": "true",
+	} {
+		if got := string(echo[name]); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	request, _ := s.Model.Last()
+	e2e.CheckTools(t, request.Tools, "client_exec_command")
+	if got := e2e.Describe(request); !slices.Contains(got, "developer: Be brief.") || request.Text.Format.Type != "json_schema" || !request.Text.Format.Strict {
+		t.Errorf("the model was given %q, %+v", got, request.Text.Format)
+	}
+}
+
+// TestResponsesRefusals checks that invalid requests are refused with the field, and do
+// not reach Codex.
+func TestResponsesRefusals(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	before := s.Model.Stats().Requests
+	for param, request := range map[string]e2e.Fields{
+		"tools[1].type":            e2e.Asks("q", e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("f"), {"type": "web_search"}}}),
+		"tools[0].type":            e2e.Asks("q", e2e.Fields{"tools": []e2e.Fields{{"type": "mcp", "server_label": "x"}}}),
+		"background":               e2e.Asks("q", e2e.Fields{"background": true, "store": false}),
+		"input[0].content[0].type": e2e.Asks([]e2e.Fields{{"role": "user", "content": []e2e.Fields{{"type": "input_file", "file_id": "f"}}}}, nil),
+		"input[1].call_id":         e2e.Asks([]e2e.Fields{e2e.Says("user", "q"), {"type": "function_call_output", "call_id": "c", "output": "x"}}, nil),
+		"input[0].call_id":         e2e.Asks([]e2e.Fields{{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}}, nil),
+		"input[0].id":              e2e.Asks([]e2e.Fields{{"type": "item_reference", "id": "msg_1"}}, nil),
+		"input[1]":                 e2e.Asks([]e2e.Fields{e2e.Says("user", "a"), {"type": "web_search_call", "action": 5}, e2e.Says("user", "q")}, nil),
+		"input[0].type":            e2e.Asks([]e2e.Fields{{"type": "code_interpreter_call", "id": "x"}}, nil),
+		"previous_response_id":     e2e.Asks("q", e2e.Fields{"previous_response_id": "resp_none"}),
+		"messages":                 {"model": "gpt-5", "messages": []e2e.Fields{}},
+		"input":                    {"model": "gpt-5"},
+	} {
+		answer, refused := s.RefuseResponse(request, nil)
+		if answer.StatusCode != http.StatusBadRequest || refused.Error.Param == nil || *refused.Error.Param != param {
+			t.Errorf("%s: %s %s", param, answer.Status, e2e.EncodeJSON(refused))
+		}
+	}
+	if after := s.Model.Stats().Requests; after != before {
+		t.Errorf("%d requests reached the model", after-before)
+	}
+}

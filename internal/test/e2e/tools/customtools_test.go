@@ -1,0 +1,178 @@
+package tools
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// customCall is a call of a custom tool, or a part of one in a delta.
+type customCall struct {
+	ID     string `json:"id"`
+	Type   string `json:"type"`
+	Custom struct {
+		Name  string `json:"name"`
+		Input string `json:"input"`
+	} `json:"custom"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// customAnswer is a chat completion with at most one call, streamed or not.
+type customAnswer struct {
+	content, finish string
+	call            customCall
+	usage           bool
+}
+
+// askRaw posts a body to the chat route and reads the answer.
+func askRaw(s *e2e.Site, request e2e.Fields) (a customAnswer) {
+	s.T.Helper()
+	answer := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.EncodeJSON(request)), nil)
+	if answer.StatusCode != http.StatusOK {
+		s.T.Fatal(answer.Status, s.Read(answer))
+	}
+	add := func(data string) {
+		var c struct {
+			Choices []struct {
+				Message, Delta struct {
+					Content string       `json:"content"`
+					Calls   []customCall `json:"tool_calls"`
+				}
+				FinishReason string `json:"finish_reason"`
+			}
+			Usage *struct{}
+		}
+		if err := json.Unmarshal([]byte(data), &c); err != nil {
+			s.T.Fatal(data, err)
+		}
+		a.usage = a.usage || c.Usage != nil
+		for _, choice := range c.Choices {
+			a.content += choice.Message.Content + choice.Delta.Content
+			a.finish += choice.FinishReason
+			for _, call := range append(choice.Message.Calls, choice.Delta.Calls...) {
+				a.call.ID += call.ID
+				a.call.Type += call.Type
+				a.call.Custom.Name += call.Custom.Name
+				a.call.Custom.Input += call.Custom.Input
+				a.call.Function.Name += call.Function.Name
+				a.call.Function.Arguments += call.Function.Arguments
+			}
+		}
+	}
+	if request["stream"] != true {
+		add(s.Read(answer))
+		return a
+	}
+	defer answer.Body.Close()
+	for events := apiclient.NewReader(answer.Body); ; {
+		event, err := events.Next()
+		if err == io.EOF {
+			return a
+		}
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		if event.Data != "[DONE]" {
+			add(event.Data)
+		}
+	}
+}
+
+// TestCursor sends requests like Cursor: bodies of the Responses API on the route of
+// chat completions, with a custom tool beside functions. The answers are chat
+// completions whose calls are all function calls.
+func TestCursor(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	const patch = "*** Begin Patch\n*** Add File: a \"b\"\n+x\n*** End Patch"
+	quoted, _ := json.Marshal(patch)
+	tools := []e2e.Fields{
+		e2e.FunctionTool("read_file"),
+		{"type": "custom", "name": "ApplyPatch", "description": "Edits files.", "format": e2e.Fields{"type": "grammar", "syntax": "lark", "definition": "start: begin_patch"}},
+	}
+	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
+		ask := func(input ...any) customAnswer {
+			request := e2e.Fields{
+				"model": "gpt-5", "user": "u", "input": append([]any{e2e.Fields{"role": "system", "content": "You edit files."}}, input...), "tools": tools, "tool_choice": "auto",
+				"stream": stream, "store": false, "include": []string{"reasoning.encrypted_content"}, "reasoning": e2e.Fields{"effort": "medium", "summary": "auto"},
+			}
+			if stream {
+				request["stream_options"] = e2e.Fields{"include_usage": true}
+			}
+			return askRaw(s, request)
+		}
+		question := e2e.Fields{"role": "user", "content": []e2e.Fields{{"type": "input_text", "text": `say:I edit.; tool:1 ApplyPatch {"input":` + string(quoted) + `}`}}}
+		a := ask(question)
+		if a.content != "I edit." || a.finish != "tool_calls" || a.call.Type != "function" || a.call.Function.Name != "ApplyPatch" || a.call.Function.Arguments != patch || !a.usage {
+			t.Fatalf("%+v", a)
+		}
+		request, _ := s.Model.Last()
+		if request.Reasoning.Effort != "medium" || !strings.Contains(e2e.EncodeJSON(request.Tools), "start: begin_patch") {
+			t.Errorf("the model was given %+v", request)
+		}
+		a = ask(question, e2e.Fields{"role": "assistant", "content": []e2e.Fields{{"type": "output_text", "text": "I edit."}}},
+			e2e.Fields{"type": "function_call", "call_id": a.call.ID, "name": "ApplyPatch", "arguments": patch},
+			e2e.Fields{"type": "function_call_output", "call_id": a.call.ID, "output": "patched"})
+		if !strings.Contains(a.content, "patched") || a.finish != "stop" {
+			t.Errorf("after the output: %+v", a)
+		}
+		request, _ = s.Model.Last()
+		found := false
+		for _, item := range request.Input {
+			found = found || item.Type == "function_call" && item.Arguments == `{"input":`+string(quoted)+`}`
+		}
+		if !found {
+			t.Errorf("the model did not get its call back: %+v", request.Input)
+		}
+	})
+	for body, param := range map[string]string{
+		`{"model":"gpt-5","input":"q","previous_response_id":"resp_1"}`:  "previous_response_id",
+		`{"model":"gpt-5","input":[{"type":"item_reference","id":"x"}]}`: "input[0].id",
+	} {
+		if answer, text := s.Post(body, nil); answer.StatusCode != http.StatusBadRequest || !strings.Contains(text, `"param":"`+param+`"`) {
+			t.Errorf("%s: %s %s", body, answer.Status, text)
+		}
+	}
+}
+
+// TestCustomTools calls a custom tool in chat completions and sends its result.
+func TestCustomTools(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	tool := e2e.Fields{"type": "custom", "custom": e2e.Fields{"name": "run_sql", "format": e2e.Fields{"type": "grammar", "grammar": e2e.Fields{"syntax": "regex", "definition": "SELECT .*"}}}}
+	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
+		request := e2e.Fields{
+			"model": "gpt-5", "stream": stream, "tools": []any{tool}, "tool_choice": e2e.Fields{"type": "custom", "custom": e2e.Fields{"name": "run_sql"}},
+			"messages": []e2e.Fields{{"role": "user", "content": `tool:1 run_sql {"input":"SELECT \"a\""}`}},
+		}
+		a := askRaw(s, request)
+		if a.finish != "tool_calls" || a.call.Type != "custom" || a.call.Custom.Name != "run_sql" || a.call.Custom.Input != `SELECT "a"` || a.call.Function.Name != "" {
+			t.Fatalf("%+v", a)
+		}
+		request["messages"] = append(request["messages"].([]e2e.Fields),
+			e2e.Fields{"role": "assistant", "tool_calls": []any{e2e.Fields{"id": a.call.ID, "type": "custom", "custom": a.call.Custom}}},
+			e2e.Fields{"role": "tool", "tool_call_id": a.call.ID, "content": "one row"})
+		if a = askRaw(s, request); !strings.Contains(a.content, "one row") {
+			t.Errorf("after the result: %+v", a)
+		}
+	})
+	t.Run("openai-go", func(t *testing.T) {
+		params := e2e.UserSays(`tool:1 run_sql {"input":"SELECT 1"}`)
+		params.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionCustomTool(openai.ChatCompletionCustomToolCustomParam{Name: "run_sql"})}
+		a, err := s.At(t).Complete(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if call := a.Calls[0].AsCustom(); call.Custom.Name != "run_sql" || call.Custom.Input != "SELECT 1" {
+			t.Fatalf("%s", a.Calls[0].RawJSON())
+		}
+	})
+}

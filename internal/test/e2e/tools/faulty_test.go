@@ -1,0 +1,148 @@
+package tools
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+)
+
+// TestToolGivenUp checks that an Obsidian client gets an invalid block after a call
+// unchanged, with the default configuration.
+func TestToolGivenUp(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	call := "So: " + useTool("localSearch", "a")
+	for name, second := range map[string]string{
+		"unclosed": " and\n<use_tool>\n<name>readNote</name>\n<notePath>Küche.md</notePath>\n",
+		"nameless": " and\n<use_tool>\n<notePath>Küche.md</notePath>\n</use_tool>",
+		"nested":   " and\n<use_tool>\n<name>writeToFile</name>\n<content>Write <use_tool>, then a name</content>\n</use_tool>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.At(t)
+			for _, chunk := range []string{"1", "7", "all"} {
+				text := call + second
+				got := s.AskBoth(e2e.Question{Prompt: "chunk=" + chunk + "; verbatim:" + text, System: e2e.Taught})
+				e2e.CheckReply(t, got, &text, e2e.Searches("a"), "tool_calls")
+			}
+			r := s.Respond(e2e.Asks("verbatim:"+call+second, e2e.Fields{"instructions": e2e.Taught}), http.Header{"X-Proxy-Output-Mode": {e2e.ModeXML}})
+			if r.Text() != call+second {
+				t.Errorf("by the Responses API: %q", r.Text())
+			}
+		})
+	}
+}
+
+// sameID is a prompt for three calls with the same call id, of which the third repeats
+// the second.
+const sameID = `callid=call_1; tool:localSearch {"query":"a"}; tool:localSearch {"query":"b"}; tool:localSearch {"query":"b"}`
+
+// TestToolSameCallID checks that calls with the same id are distinguished by their
+// content, and their results by the ids that the client got.
+func TestToolSameCallID(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	before := toolUsageOf(s)
+	content := useTool("localSearch", "a") + useTool("localSearch", "b")
+	for mode, want := range map[string]*string{e2e.ModeJSON: nil, e2e.ModeXML: &content} {
+		got := s.AskBoth(e2e.Question{Prompt: sameID, Tools: true, Mode: mode})
+		e2e.CheckReply(t, got, want, e2e.Searches("a", "b"), "tool_calls")
+		if got.IDs[0] == got.IDs[1] {
+			t.Errorf("%s: both calls have the id %s", mode, got.IDs[0])
+		}
+	}
+	if added := toolUsageOf(s).ToolCalls.Duplicates - before.ToolCalls.Duplicates; added != 4 {
+		t.Errorf("%d duplicates counted, want one for each of four turns", added)
+	}
+	// Calls with other names, and several choices.
+	params := e2e.UserSays(`callid=call_1; tool:first {"q":1}; tool:second {"q":1}; then; say:Both.`)
+	params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("first"), e2e.SearchTool("second")}
+	params.N = openai.Int(2)
+	client := s.Client()
+	completion, err := client.Chat.Completions.New(e2e.Context(t), params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, choice := range completion.Choices {
+		calls := choice.Message.ToolCalls
+		if len(calls) != 2 || calls[0].Function.Name != "first" || calls[1].Function.Name != "second" || calls[0].ID == calls[1].ID {
+			t.Fatalf("choice %d: %s", choice.Index, choice.RawJSON())
+		}
+		next := params
+		next.N = openai.Int(1)
+		next.Messages = append(slices.Clone(params.Messages), choice.Message.ToParam(),
+			openai.ToolMessage("one", calls[0].ID), openai.ToolMessage("two", calls[1].ID))
+		checkBothResults(s, next, calls[0].ID, calls[1].ID)
+	}
+}
+
+// checkBothResults sends the results of two calls and checks what the model gets.
+func checkBothResults(s *e2e.Site, params openai.ChatCompletionNewParams, first, second string) {
+	s.T.Helper()
+	client := s.Client()
+	completion, err := client.Chat.Completions.New(e2e.Context(s.T), params)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	if text := completion.Choices[0].Message.Content; text != "Both." {
+		s.T.Errorf("after the results: %q", text)
+	}
+	heard := s.Heard()
+	if want := []string{"output " + first + " one", "output " + second + " two"}; !slices.Equal(heard[len(heard)-2:], want) {
+		s.T.Errorf("the model heard %q, want %q in the end", heard, want)
+	}
+}
+
+// TestResponsesSameCallID checks the same for the Responses API.
+func TestResponsesSameCallID(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	tools := []e2e.Fields{e2e.FunctionTool("localSearch")}
+	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
+		r := s.Respond(e2e.Asks(sameID+"; then; say:Both.", e2e.Fields{"tools": tools, "stream": stream}), nil)
+		calls := r.Calls()
+		if len(calls) != 2 || calls[0].Arguments != `{"query":"a"}` || calls[1].Arguments != `{"query":"b"}` || calls[0].CallID == calls[1].CallID {
+			t.Fatalf("%+v", calls)
+		}
+		var outputs []e2e.Fields
+		for i, call := range calls {
+			outputs = append(outputs, e2e.Fields{"type": "function_call_output", "call_id": call.CallID, "output": string(rune('x' + i))})
+		}
+		next := s.Respond(e2e.Asks(outputs, e2e.Fields{"previous_response_id": r.ID, "tools": tools, "stream": stream}), nil)
+		heard := s.Heard()
+		if want := []string{"output " + calls[0].CallID + " x", "output " + calls[1].CallID + " y"}; next.Text() != "Both." || !slices.Equal(heard[len(heard)-2:], want) {
+			t.Errorf("%q; the model heard %q", next.Text(), heard)
+		}
+		r = s.Respond(e2e.Asks(sameID, e2e.Fields{"tools": tools, "stream": stream}), http.Header{"X-Proxy-Output-Mode": {e2e.ModeXML}})
+		if want := useTool("localSearch", "a") + useTool("localSearch", "b"); r.Text() != want {
+			t.Errorf("obsidian-xml: %q", r.Text())
+		}
+	})
+}
+
+// TestToolBadArguments checks that a client with tool_calls gets arguments that are not
+// a JSON object unchanged, and an Obsidian client gets a text instead of a block.
+func TestToolBadArguments(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	for arguments, quoted := range map[string]string{
+		`{"query":"a`: `"{\"query\":\"a"`,
+		`["a"]`:       `"[\"a\"]"`,
+		`query=<use_tool><name>localSearch</name></use_tool>`: `"query=\u003cuse_tool\u003e\u003cname\u003elocalSearch\u003c/name\u003e\u003c/use_tool\u003e"`,
+	} {
+		before := toolUsageOf(s)
+		q := e2e.Question{Prompt: "tool:localSearch " + arguments + `; tool:localSearch {"query":"b"}`, Tools: true, Mode: e2e.ModeJSON}
+		calls := []string{"localSearch(" + arguments + ")", `localSearch({"query":"b"})`}
+		e2e.CheckReply(t, s.AskBoth(q), nil, calls, "tool_calls")
+		q.Mode = e2e.ModeXML
+		content := `[The call of "localSearch" cannot be written as a block. Its arguments: ` + quoted + "]" + useTool("localSearch", "b")
+		e2e.CheckReply(t, s.AskBoth(q), &content, calls, "tool_calls")
+		if added := toolUsageOf(s).ToolCalls.Unwritable - before.ToolCalls.Unwritable; added != 2 {
+			t.Errorf("%d counted, want one for each turn in obsidian-xml", added)
+		}
+		r := s.Respond(e2e.Asks(q.Prompt, e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}}), http.Header{"X-Proxy-Output-Mode": {e2e.ModeXML}})
+		if r.Text() != content || strings.Count(r.Text(), "<use_tool>") != 1 {
+			t.Errorf("by the Responses API: %q", r.Text())
+		}
+	}
+}

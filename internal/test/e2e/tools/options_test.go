@@ -1,0 +1,236 @@
+package tools
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// twoAndText is a prompt for a text, a block, a text, two equal blocks and a text.
+var twoAndText = "verbatim:One. " + useTool("localSearch", "a") + " Two. " + useTool("localSearch", "b") + "\n" + useTool("localSearch", "b") + " Three."
+
+// threeCalls is a prompt for a text and three structured calls, two of them equal.
+const threeCalls = `say:One.; tool:localSearch {"query":"a"}; tool:localSearch {"query":"b"}; tool:localSearch {"query":"b"}`
+
+// optionCase holds options and the answers to twoAndText and threeCalls.
+type optionCase struct {
+	options     string
+	text        string // content of twoAndText; [a] stands for a block
+	textCalls   []string
+	calls       string // content of threeCalls
+	callsCalls  []string
+	truncated   bool
+	mode        string
+	textFinish  string // empty: tool_calls
+	callsFinish string // empty: tool_calls
+}
+
+var optionCases = []optionCase{
+	{options: "", mode: e2e.ModeJSON, text: "One.  Two. ", textCalls: e2e.Searches("a", "b", "b"), calls: "One.", callsCalls: e2e.Searches("a", "b", "b")},
+	{options: "output_mode obsidian-xml", text: "One. [a] Two. [b]\n[b]", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
+	{options: "output_mode obsidian-xml\nstop_after_tools first", text: "One. [a]", textCalls: e2e.Searches("a"), calls: "One.[a]", callsCalls: e2e.Searches("a"), truncated: true},
+	{options: "stop_after_tools first\ntool_block_max 1", mode: e2e.ModeJSON, text: "One. ", textCalls: e2e.Searches("a"), calls: "One.", callsCalls: e2e.Searches("a"), truncated: true},
+	{options: "stop_after_tools off", mode: e2e.ModeXML, text: "One. [a] Two. [b]\n[b]", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
+	{options: "suppress_tail_after_tools off", mode: e2e.ModeXML, text: "One. [a] Two. [b]\n[b] Three.", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
+	{options: "suppress_tail_after_tools off", mode: e2e.ModeJSON, text: "One.  Two.  Three.", textCalls: e2e.Searches("a", "b", "b"), calls: "One.", callsCalls: e2e.Searches("a", "b", "b")},
+	{options: "textual_tools off\nsuppress_tail_after_tools off", mode: e2e.ModeXML, text: "One. [a] Two. [b]\n[b] Three.", textFinish: "stop", calls: "One.[a][b][b]", callsCalls: e2e.Searches("a", "b", "b")},
+	{options: "textual_tools on", mode: e2e.ModeJSON, text: "One.  Two. ", textCalls: e2e.Searches("a", "b", "b"), calls: "One.", callsCalls: e2e.Searches("a", "b", "b")},
+	{options: "tool_block_max 2", mode: e2e.ModeXML, text: "One. [a] Two. [b]", textCalls: e2e.Searches("a", "b"), calls: "One.[a][b]", callsCalls: e2e.Searches("a", "b"), truncated: true},
+	{options: "tool_block_dedup on", mode: e2e.ModeXML, text: "One. [a] Two. [b]", textCalls: e2e.Searches("a", "b"), calls: "One.[a][b]", callsCalls: e2e.Searches("a", "b")},
+	{options: `tool_block_delimiter "--"`, mode: e2e.ModeXML, text: "One. [a] Two. [b]\n--[b]", textCalls: e2e.Searches("a", "b", "b"), calls: "One.[a]--[b]--[b]", callsCalls: e2e.Searches("a", "b", "b")},
+	{options: "parallel_tool_calls off", mode: e2e.ModeXML, text: "One. [a]", textCalls: e2e.Searches("a"), calls: "One.[a]", callsCalls: e2e.Searches("a"), truncated: true},
+}
+
+// TestToolOptions checks every option, with reloads of one Caddy.
+func TestToolOptions(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	expand := strings.NewReplacer("[a]", useTool("localSearch", "a"), "[b]", useTool("localSearch", "b"))
+	for _, c := range optionCases {
+		t.Run(strings.ReplaceAll(c.options, "\n", ", ")+" "+c.mode, func(t *testing.T) {
+			s := s.At(t)
+			config := reload(s, c.options)
+			for form, want := range map[string]struct {
+				content, finish string
+				calls           []string
+			}{twoAndText: {c.text, c.textFinish, c.textCalls}, threeCalls: {c.calls, c.callsFinish, c.callsCalls}} {
+				got := s.AskBoth(e2e.Question{Prompt: form, Mode: c.mode, Tools: true, Config: config})
+				content := expand.Replace(want.content)
+				if want.finish == "" {
+					want.finish = "tool_calls"
+				}
+				e2e.CheckReply(t, got, &content, want.calls, want.finish)
+				if got.Truncated != c.truncated {
+					t.Errorf("truncated: %t", got.Truncated)
+				}
+			}
+		})
+	}
+}
+
+// TestToolEscaping checks both values of xml_escape for structured calls.
+func TestToolEscaping(t *testing.T) {
+	s := e2e.NewSite(t, "output_mode obsidian-xml")
+	q := e2e.Question{Prompt: `tool:localSearch {"query":"R&D <b>"}`, Tools: true}
+	for options, value := range map[string]string{"xml_escape literal": "R&D <b>", "xml_escape entities": "R&amp;D &lt;b&gt;"} {
+		q.Config = reload(s, "output_mode obsidian-xml\n"+options)
+		content := useTool("localSearch", value)
+		e2e.CheckReply(t, s.AskBoth(q), &content, e2e.Searches("R&D <b>"), "tool_calls")
+	}
+}
+
+// TestToolMax checks that the client gets two of five calls and learns that there were
+// more, and that the turn is interrupted.
+func TestToolMax(t *testing.T) {
+	s := e2e.NewSite(t, "tool_block_max 2")
+	for _, form := range []string{"tool", "usetool"} {
+		for _, mode := range []string{e2e.ModeJSON, e2e.ModeXML} {
+			for _, stream := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %s %t", form, mode, stream), func(t *testing.T) {
+					s := s.At(t)
+					before := s.Model.Stats()
+					got := s.Ask(e2e.Question{
+						Prompt: form + `:5 localSearch {"query":"%d"}; say:And so on; hang`, Mode: mode, Tools: true,
+					}, stream)
+					content := useTool("localSearch", "1") + useTool("localSearch", "2")
+					if form == "usetool" {
+						content = useTool("localSearch", "1") + "\n" + useTool("localSearch", "2")
+					}
+					want := &content
+					if mode == e2e.ModeJSON {
+						want = nil
+					}
+					e2e.CheckReply(t, got, want, e2e.Searches("1", "2"), "tool_calls")
+					if !got.Truncated || got.Counted != 2 {
+						t.Errorf("truncated %t, %d calls counted", got.Truncated, got.Counted)
+					}
+					if err := s.Model.WaitClosed(e2e.Context(t), before.ClosedEarly+1); err != nil {
+						t.Error("the turn was not interrupted:", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestToolGrace checks that the turn is interrupted a moment after a block, unless the
+// model may finish.
+func TestToolGrace(t *testing.T) {
+	s := e2e.NewSite(t, "stop_after_tools burst 50ms")
+	for _, stream := range []bool{false, true} {
+		before := s.Model.Stats()
+		got := s.Ask(e2e.Question{Prompt: `usetool:2 localSearch {"query":"%d"}; hang`, System: e2e.Taught}, stream)
+		content := useTool("localSearch", "1") + "\n" + useTool("localSearch", "2")
+		e2e.CheckReply(t, got, &content, e2e.Searches("1", "2"), "tool_calls")
+		if err := s.Model.WaitClosed(e2e.Context(t), before.ClosedEarly+1); err != nil {
+			t.Error("the turn was not interrupted:", err)
+		}
+	}
+	// A block that has begun is waited for, however long it takes.
+	slow := e2e.Question{Prompt: "chunk=20; delay=120ms; verbatim:" + useTool("localSearch", "1") + "<use_tool>" + useTool("localSearch", "2")[len("<use_tool>"):], System: e2e.Taught}
+	content := useTool("localSearch", "1") + useTool("localSearch", "2")
+	e2e.CheckReply(t, s.Ask(slow, true), &content, e2e.Searches("1", "2"), "tool_calls")
+
+	patient := e2e.Question{Prompt: `delay=400ms; chunk=all; usetool:localSearch {"query":"1"}; say:Done.`, System: e2e.Taught}
+	patient.Config = reload(s, "stop_after_tools off\nsuppress_tail_after_tools off")
+	content = useTool("localSearch", "1") + "\n\nDone."
+	e2e.CheckReply(t, s.Ask(patient, true), &content, e2e.Searches("1"), "tool_calls")
+}
+
+// TestToolFirst checks that with stop_after_tools first the answer has one call, whether
+// there were more, and the usage: that of the model if it comes within the grace, or
+// else an estimate, which is marked.
+func TestToolFirst(t *testing.T) {
+	s := e2e.NewSite(t, "stop_after_tools first 2s\nsuppress_tail_after_tools off")
+	for _, mode := range []string{e2e.ModeJSON, e2e.ModeXML} {
+		for prompt, want := range map[string]struct{ truncated, estimated bool }{
+			`usage:100,20,30,4; usetool:localSearch {"query":"a"}; say: And so on.`: {false, false},
+			`usage:100,20,30,4; usetool:2 localSearch {"query":"a"}`:                {true, false},
+			`usage:100,20,30,4; tool:localSearch {"query":"a"}`:                     {false, false},
+			`usage:100,20,30,4; tool:3 localSearch {"query":"a%d"}`:                 {true, false},
+			`usetool:2 localSearch {"query":"a"}; hang`:                             {true, true},
+		} {
+			before := toolUsageOf(s)
+			q := e2e.Question{Prompt: prompt, Tools: true, Mode: mode}
+			got := s.AskBoth(q)
+			if len(got.Calls) != 1 || !strings.HasPrefix(got.Calls[0], `localSearch({"query":"a`) || got.Finish != "tool_calls" ||
+				got.Truncated != want.truncated || strings.Contains(got.Content, "so on") {
+				t.Errorf("%s, %s: %+v", mode, prompt, got)
+			}
+			after := toolUsageOf(s)
+			truncated := after.ToolCalls.Truncated - before.ToolCalls.Truncated
+			if calls := after.ToolCalls.Total - before.ToolCalls.Total; calls != 2 || (truncated == 2) != want.truncated {
+				t.Errorf("%s, %s: %d calls, %d turns truncated", mode, prompt, calls, truncated)
+			}
+			_, body := s.Post(q.Body(false), q.Header())
+			usage := gjson.Get(body, "usage")
+			if usage.Get("estimated").Bool() != want.estimated || want.estimated && usage.Get("completion_tokens").Int() < 10 ||
+				!want.estimated && usage.Get("total_tokens").Int() != 130 {
+				t.Errorf("%s, %s: usage %s", mode, prompt, usage)
+			}
+		}
+	}
+	// Without a grace it ends at once, and a response says so as well.
+	s.Load(s.Caddyfile("stop_after_tools first 0"))
+	e2e.WaitFor(t, "the new configuration", func() bool {
+		r := s.Respond(e2e.Asks(`usetool:localSearch {"query":"a"}; hang`, e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}}), nil)
+		return len(r.Calls()) == 1
+	})
+}
+
+// TestToolTwins checks that a block and a structured call with the same content are one
+// call, and that the answer ends although Codex waits for the result of the second.
+func TestToolTwins(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	for _, options := range []string{"", "stop_after_tools off", "stop_after_tools first"} {
+		config := reload(s, options)
+		for _, prompt := range []string{
+			`usetool:localSearch {"query":"a"}; tool:localSearch {"query":"a"}`,
+			`tool:localSearch {"query":"a"}; usetool:localSearch {"query":"a"}`,
+		} {
+			q := e2e.Question{Prompt: prompt, Tools: true, Mode: e2e.ModeJSON, Config: config}
+			e2e.CheckReply(t, s.AskBoth(q), nil, e2e.Searches("a"), "tool_calls")
+			q.Mode = e2e.ModeXML
+			content := useTool("localSearch", "a")
+			e2e.CheckReply(t, s.AskBoth(q), &content, e2e.Searches("a"), "tool_calls")
+		}
+	}
+	// Otherwise equal calls are separate.
+	q := e2e.Question{Prompt: `usetool:2 localSearch {"query":"a"}; tool:localSearch {"query":"b"}`, Tools: true, Mode: e2e.ModeJSON}
+	q.Config = reload(s, "")
+	e2e.CheckReply(t, s.AskBoth(q), nil, e2e.Searches("a", "a", "b"), "tool_calls")
+}
+
+// TestToolReload checks that changed options apply to later requests only.
+func TestToolReload(t *testing.T) {
+	s := e2e.NewSite(t, "output_mode obsidian-xml\nstop_after_tools off")
+	const streams = 6
+	slow := e2e.Question{Prompt: `chunk=5; delay=30ms; usetool:4 localSearch {"query":"Zoë %d"}`, System: e2e.Taught}
+	var wg sync.WaitGroup
+	for range streams {
+		wg.Go(func() {
+			got := s.Ask(slow, true)
+			checkBurst(t, got, 4, e2e.ModeXML)
+			if mode := got.Header.Get("X-Codex-Stop-After-Tools-Mode"); mode != "off" {
+				t.Errorf("an old stream says %q", mode)
+			}
+		})
+	}
+	if _, err := s.Model.Wait(e2e.Context(t), func(now scriptedmodel.Stats) bool { return now.Open == streams }); err != nil {
+		t.Fatal(err)
+	}
+	reload(s, "output_mode openai-json\nstop_after_tools first")
+	quick := e2e.Question{Prompt: `usetool:4 localSearch {"query":"%d"}`, System: e2e.Taught}
+	quick.Config = reload(s, "output_mode openai-json\nstop_after_tools burst\ntool_block_max 3")
+	got := s.AskBoth(quick)
+	e2e.CheckReply(t, got, nil, e2e.Searches("1", "2", "3"), "tool_calls")
+	if !got.Truncated {
+		t.Error("the new options do not hold")
+	}
+	wg.Wait()
+}

@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// transportVariable is the environment variable that names the transport of all
+// tests: http or websocket.
+const transportVariable = "TRANSPORT"
+
+// Transport is the transport of tests that do not use OverBoth.
+var Transport = scriptedmodel.HTTP
+
+// oneTransport reports whether the environment sets the transport.
+var oneTransport bool
+
+// chooseTransport sets the transport from the environment.
+func chooseTransport() error {
+	chosen := scriptedmodel.Transport(os.Getenv(transportVariable))
+	switch chosen {
+	case "":
+		return nil
+	case scriptedmodel.HTTP, scriptedmodel.WebSocket:
+		Transport, oneTransport = chosen, true
+		return nil
+	}
+	return fmt.Errorf("%s is %q; want http or websocket", transportVariable, chosen)
+}
+
+// OverBoth runs a test over each transport, or over the one of the environment. It is
+// for what depends on the transport: the order and the ends of streams, errors,
+// histories and tools.
+func OverBoth(t *testing.T, test func(t *testing.T)) {
+	if oneTransport {
+		test(t)
+		return
+	}
+	for _, over := range []scriptedmodel.Transport{scriptedmodel.HTTP, scriptedmodel.WebSocket} {
+		t.Run(string(over), func(t *testing.T) {
+			OverOne(t, over)
+			test(t)
+		})
+	}
+}
+
+// OverOne sets the transport of the sites that a test starts.
+func OverOne(t *testing.T, over scriptedmodel.Transport) {
+	before := Transport
+	Transport = over
+	t.Cleanup(func() { Transport = before })
+}
+
+// WriteHome writes a CODEX_HOME for a model server over the transport of the
+// test.
+func WriteHome(t testing.TB, dir, baseURL string, opts codexhome.Options) {
+	t.Helper()
+	opts.WebSockets = Transport == scriptedmodel.WebSocket
+	if err := codexhome.Write(dir, baseURL, opts); err != nil {
+		t.Fatal(err)
+	}
+}
