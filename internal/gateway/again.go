@@ -70,8 +70,7 @@ func (g *Gateway) startAt(ctx context.Context, at threads.Place, plan *prompt.Pl
 
 // restart prepares a choice for a turn on another thread.
 func (c *choice) restart() {
-	c.options.Spent = codexrpc.Usage{}
-	c.machine = turn.New(c.options)
+	c.spent = codexrpc.Usage{}
 	c.kept.reset()
 }
 

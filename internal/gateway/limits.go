@@ -73,6 +73,10 @@ func (c *choice) settle(ran bool) {
 	if c.grant == nil {
 		return
 	}
+	if c.machine == nil {
+		c.grant.Close(0)
+		return
+	}
 	usage, estimated := c.machine.Usage()
 	used := usage.InputTokens + usage.OutputTokens
 	switch {

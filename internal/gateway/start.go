@@ -18,14 +18,16 @@ import (
 // choice is one of the turns of a request, on a thread of its own.
 type choice struct {
 	index      int
-	options    turn.Options
+	common     *turn.Options  // of all choices
+	budget     turn.Budget    // nil: the tokens of the key are not limited
+	spent      codexrpc.Usage // of the thread, before this turn
 	place      threads.Place
 	repeatable bool // the turn may have to be started once more
 	movable    bool // there are other logins
 	login      *loginstate.Login
 	thread     *codexrpc.Thread
-	machine    *turn.Machine
-	closed     func() // called once the thread is unloaded
+	machine    *turn.Machine // nil: its turn was not started
+	closed     func()        // called once the thread is unloaded
 	live       *live.Entry
 	usage      codexrpc.Usage
 	finish     turn.FinishReason // empty: the turn has failed
@@ -60,17 +62,21 @@ func (g *Gateway) start(x *exchange, req *request) error {
 func newChoices(x *exchange, req *request) []*choice {
 	choices := make([]*choice, req.plan.Choices)
 	for i := range choices {
-		options := req.options
-		options.Choice = i
-		choices[i] = &choice{index: i, input: x.input, live: x.live}
+		choices[i] = &choice{index: i, common: &req.options, input: x.input, live: x.live}
 		if len(x.grants) > 0 {
 			if choices[i].grant = x.grants[i]; x.grants[i].LimitsTokens() {
-				options.Budget = x.grants[i]
+				choices[i].budget = x.grants[i]
 			}
 		}
-		choices[i].options, choices[i].machine = options, turn.New(options)
 	}
 	return choices
+}
+
+// newMachine gives a choice the machine for a turn on its thread.
+func (c *choice) newMachine() {
+	options := *c.common
+	options.Choice, options.Budget, options.Spent, options.NoRaw = c.index, c.budget, c.spent, c.thread.Fork()
+	c.machine = turn.New(options)
 }
 
 // closeThreads lets the app-server unload the threads, in the background. A turn
@@ -94,6 +100,7 @@ func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *prompt.Pla
 
 // startTurn puts the history into the thread of a choice and starts its turn.
 func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
+	c.newMachine()
 	err := c.inject(ctx, c.restore(plan))
 	if _, refused := errors.AsType[*codexrpc.CallError](err); refused && c.kept.restored {
 		c.kept.forget() // another release of Codex may have other items
@@ -183,8 +190,6 @@ func (g *Gateway) startThread(ctx context.Context, at threads.Place, plan *promp
 		return nil, err
 	}
 	c.kept.began(thread, key)
-	c.options.NoRaw = thread.Fork()
-	c.machine = turn.New(c.options)
 	return thread, nil
 }
 

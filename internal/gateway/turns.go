@@ -163,7 +163,7 @@ func (c *consumer) Consume(outputs []turn.Output) error {
 	}
 	c.choice.observe(outputs)
 	c.choice.live.Add(characters(outputs))
-	c.choice.kept.fold(outputs, c.choice.options.OutputMode)
+	c.choice.kept.fold(outputs, c.choice.common.OutputMode)
 	if outputs[0].Kind != turn.OutputFailure {
 		c.group.settle(c.choice, true)
 	}

@@ -18,11 +18,11 @@ const maxItems = 1024
 // their item, never by their text, so that repeated text is kept.
 type texts struct {
 	seed  maphash.Seed
-	items map[string]*message
-	last  string // the message of the last text
+	first message             // the only one of most turns
+	items map[string]*message // the others
+	last  string              // the message of the last text
 
-	recent   *message // what item has returned last; nil: nothing
-	recentID string
+	recent *message // what item has returned last; nil: nothing
 
 	differs bool // Codex has other text than the client got
 
@@ -34,6 +34,7 @@ type texts struct {
 // message is the text of one item so far: its length, and its hash, so that the whole
 // can be compared without keeping the text.
 type message struct {
+	id     string
 	length int
 	hash   maphash.Hash
 	done   bool
@@ -85,7 +86,11 @@ func (t *texts) completed(item, whole string) (gap, added string) {
 // gap returns what separates this item's text from that of the item before.
 func (t *texts) gap(item string) string {
 	changed := t.any && item != t.last
-	if item != t.last {
+	switch {
+	case item == t.last:
+	case t.recent != nil && item == t.recent.id:
+		t.last = t.recent.id
+	default:
 		t.last = strings.Clone(item)
 	}
 	t.any = true
@@ -97,23 +102,34 @@ func (t *texts) gap(item string) string {
 
 // item returns the state of an item, a new one if it has none; nil above the bound.
 func (t *texts) item(id string) *message {
-	if t.recent != nil && t.recentID == id {
+	if t.recent != nil && t.recent.id == id {
 		return t.recent
 	}
-	if m := t.items[id]; m != nil {
-		t.recent, t.recentID = m, strings.Clone(id)
-		return m
-	}
-	if len(t.items) >= maxItems {
-		return nil
-	}
-	if t.items == nil {
-		t.items = make(map[string]*message)
+	m := t.items[id]
+	switch {
+	case m != nil:
+	case t.recent == nil:
 		t.seed = maphash.MakeSeed()
+		m = t.first.begin(id, t.seed)
+	case t.first.id == id:
+		m = &t.first
+	case len(t.items)+1 >= maxItems:
+		return nil
+	default:
+		if t.items == nil {
+			t.items = make(map[string]*message)
+		}
+		m = new(message).begin(id, t.seed)
+		t.items[m.id] = m
 	}
-	m := &message{}
-	m.hash.SetSeed(t.seed)
-	t.items[strings.Clone(id)] = m
+	t.recent = m
+	return m
+}
+
+// begin begins the message of an item.
+func (m *message) begin(id string, seed maphash.Seed) *message {
+	m.id = strings.Clone(id)
+	m.hash.SetSeed(seed)
 	return m
 }
 
