@@ -117,6 +117,9 @@ func (w *Writer) text(s string) {
 
 // room makes room for at least one byte. It reports whether there was no error.
 func (w *Writer) room() bool {
+	if w.buf == nil {
+		w.buf = w.memory.Take()
+	}
 	if w.err == nil && len(w.buf) == bufferSize {
 		w.begin()
 		w.writeBuffer()

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/scratch"
 )
 
 // ContentType is the media type of a stream of server-sent events.
@@ -46,9 +48,10 @@ type Writer struct {
 	rc   *http.ResponseController
 	opts WriterOptions
 
-	buf      []byte    // frames not yet written, at most bufferSize bytes
-	started  bool      // the header has been written
-	lastSent time.Time // time of the last write or flush
+	buf      []byte         // frames not yet written, at most bufferSize bytes; nil: none
+	memory   scratch.Buffer // of buf
+	started  bool           // the header has been written
+	lastSent time.Time      // time of the last write or flush
 	watch    watch
 	err      error // the first failure, or ErrClosed
 }
@@ -93,6 +96,7 @@ func (w *Writer) Flush() error {
 	}
 	w.begin()
 	w.writeBuffer()
+	w.idle()
 	if w.err == nil {
 		if err := w.rc.Flush(); err != nil {
 			w.fail("flush", err)
@@ -118,9 +122,8 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Release frees what the Writer holds besides its buffer: a timer, which otherwise ends
-// by itself after twice the write timeout. It is for streams that are given up; Close
-// includes it.
+// Release frees the timer of the Writer, which otherwise ends by itself after twice the
+// write timeout. It is for streams that are given up; Close includes it.
 func (w *Writer) Release() { w.watch.stop() }
 
 // writeBuffer writes the buffer to the response writer, and the header before it
@@ -149,6 +152,16 @@ func (w *Writer) writeBuffer() {
 		w.fail("write", err)
 	}
 	w.buf = w.buf[:0]
+}
+
+// idle gives back the memory of the buffer, which is empty. After a failure it does not: the
+// server may still be reading what it could not write in time.
+func (w *Writer) idle() {
+	if w.buf != nil && w.err == nil {
+		w.memory.Keep(w.buf)
+		w.memory.Release()
+	}
+	w.buf = nil
 }
 
 // fail records the first error. HTTP/1 and HTTP/2 report an exceeded deadline with

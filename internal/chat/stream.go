@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -34,16 +35,16 @@ type Stream struct {
 	head head   // of every chunk
 	text []byte // the beginning of every chunk of a choice
 
-	buf     []byte // the chunk under way
+	buf     scratch.Buffer // the chunk under way
 	choices []streamChoice
 }
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
-	opened bool                                   // the role has been sent
-	form   ToolForm                               // of the call under way; 0: a function
-	input  strings.Builder                        // the arguments of that call, if it has a form
-	pieces [turn.OutputCallArguments + 1]template // by the kind of the output
+	opened bool                                    // the role has been sent
+	form   ToolForm                                // of the call under way; 0: a function
+	input  strings.Builder                         // the arguments of that call, if it has a form
+	pieces [turn.OutputCallArguments + 1]*template // by the kind of the output
 }
 
 // template is a chunk with a piece of text, without the text.
@@ -138,18 +139,23 @@ func (s *Stream) piece(index int, first string, out *turn.Output) {
 		return
 	}
 	s.open(index, first)
-	t := &s.choices[index].pieces[out.Kind]
-	if t.before == nil || t.call != out.Call {
-		*t = s.template(index, out.Kind, out.Call)
+	t := s.choices[index].pieces[out.Kind]
+	if t == nil || t.call != out.Call {
+		t = s.template(index, out.Kind, out.Call)
+		s.choices[index].pieces[out.Kind] = t
 	}
-	s.buf = append(s.buf[:0], t.before...)
-	s.buf = jsontext.AppendString(s.buf, out.Text)
-	s.buf = append(s.buf, t.after...)
-	s.Send(s.buf)
+	chunk := append(s.buf.Take(), t.before...)
+	chunk = jsontext.AppendString(chunk, out.Text)
+	chunk = append(chunk, t.after...)
+	s.buf.Keep(chunk)
+	s.Send(chunk)
 }
 
+// Idle gives back the memory that only writing needs.
+func (s *Stream) Idle() { s.buf.Release() }
+
 // template returns the template for the pieces of one kind, and of one call.
-func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
+func (s *Stream) template(index int, kind turn.OutputKind, made int) *template {
 	const text = `"%"`
 	var delta string
 	switch {
@@ -164,7 +170,7 @@ func (s *Stream) template(index int, kind turn.OutputKind, made int) template {
 	}
 	chunk := s.chunk(index, delta, "")
 	at := bytes.LastIndex(chunk, []byte(text)) // nothing behind it is a text
-	return template{made, chunk[:at], chunk[at+len(text):]}
+	return &template{made, chunk[:at], chunk[at+len(text):]}
 }
 
 // finish ends a choice. The last choice ends the stream.

@@ -3,6 +3,7 @@ package completions
 import (
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -12,7 +13,7 @@ import (
 type Stream struct {
 	chat.Emitter
 	meta  Meta
-	buf   []byte
+	buf   scratch.Buffer
 	begun []bool // by choice: the echo has been sent
 }
 
@@ -70,6 +71,10 @@ func (s *Stream) chunk(c choice) {
 	if s.meta.IncludeUsage {
 		usage = null
 	}
-	s.buf = jsontext.Append(s.buf[:0], s.meta.completion([]choice{c}, usage))
-	s.Send(s.buf)
+	chunk := jsontext.Append(s.buf.Take(), s.meta.completion([]choice{c}, usage))
+	s.buf.Keep(chunk)
+	s.Send(chunk)
 }
+
+// Idle gives back the memory that only writing needs.
+func (s *Stream) Idle() { s.buf.Release() }

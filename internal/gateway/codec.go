@@ -92,6 +92,9 @@ type chunkEncoder interface {
 	Write(choice int, out turn.Output) error
 	// Fail writes that the request has failed.
 	Fail(apiErr *apierror.Error) error
+	// Idle gives back the memory that only writing needs. It is called when all outputs
+	// so far are written.
+	Idle()
 	// Done reports whether the last event that depends on outputs is written: all
 	// choices have finished, or the request has failed.
 	Done() bool

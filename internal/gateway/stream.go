@@ -80,6 +80,7 @@ func (s *streamResponder) flush() error {
 			return err
 		}
 	}
+	s.encoder.Idle()
 	return s.writer.Flush()
 }
 

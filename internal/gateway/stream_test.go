@@ -48,7 +48,7 @@ func TestWakeAfterFailure(t *testing.T) {
 		s, w := newTestResponder(t)
 		group := &turnGroup{to: s}
 		newConsumer := func() *consumer {
-			return &consumer{group: group, choice: &choice{login: new(loginstate.Login), machine: turn.New(turn.Options{}), live: new(live.Set).Begin(live.Request{})}}
+			return &consumer{group: group, choice: &choice{common: new(turn.Options), login: new(loginstate.Login), machine: turn.New(turn.Options{}), live: new(live.Set).Begin(live.Request{})}}
 		}
 		failed, other := newConsumer(), newConsumer()
 		time.Sleep(headerDelay)

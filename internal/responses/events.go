@@ -18,22 +18,24 @@ func (s *Stream) silent() bool { return s.emit == nil || s.err != nil }
 func (s *Stream) send(e event) {
 	if !s.silent() {
 		e.Sequence = &s.sequence
-		s.buf = jsontext.Append(s.buf[:0], e)
-		s.emitBuf(e.Type)
+		s.emitData(e.Type, jsontext.Append(s.buf.Take(), e))
 	}
 }
 
-// emitBuf emits the buffer as an event.
-func (s *Stream) emitBuf(name string) {
+// emitData emits an event, whose data is in the buffer.
+func (s *Stream) emitData(name string, data []byte) {
 	s.sequence++
-	s.err = s.emit(name, s.buf)
+	s.buf.Keep(data)
+	s.err = s.emit(name, data)
 }
+
+// Idle gives back the memory that only writing needs.
+func (s *Stream) Idle() { s.buf.Release() }
 
 // whole sends an event with the whole Response, whose JSON is object.
 func (s *Stream) whole(name string, object []byte) {
 	if !s.silent() {
-		s.buf = appendWhole(s.buf[:0], name, s.sequence, object)
-		s.emitBuf(name)
+		s.emitData(name, appendWhole(s.buf.Take(), name, s.sequence, object))
 	}
 }
 
@@ -79,12 +81,11 @@ func (s *Stream) delta(i *outputItem, text string) {
 	if s.head.name == "" {
 		return
 	}
-	buf := append(s.buf[:0], s.head.json...)
+	buf := append(s.buf.Take(), s.head.json...)
 	buf = jsontext.AppendString(buf, text)
 	buf = append(buf, `,"sequence_number":`...)
 	buf = strconv.AppendInt(buf, s.sequence, 10)
-	s.buf = append(buf, '}')
-	s.emitBuf(s.head.name)
+	s.emitData(s.head.name, append(buf, '}'))
 }
 
 func (s *Stream) setHead(i *outputItem) {

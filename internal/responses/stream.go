@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -37,7 +38,7 @@ type Stream struct {
 	last []byte // the whole Response, once it has ended
 
 	emit     func(event string, data []byte) error // nil: there are no events
-	buf      []byte                                // the event under way
+	buf      scratch.Buffer                        // the event under way
 	head     deltaHead
 	sequence int64
 	err      error // of emit
