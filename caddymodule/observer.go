@@ -58,10 +58,10 @@ type requestOutcome struct {
 
 type outcomeKey struct{}
 
-// withOutcome returns the request with an outcome in its context.
-func withOutcome(r *http.Request) (*http.Request, *requestOutcome) {
+// withOutcome returns the context of a request with an outcome.
+func withOutcome(r *http.Request) (context.Context, *requestOutcome) {
 	outcome := new(requestOutcome)
-	return r.WithContext(context.WithValue(r.Context(), outcomeKey{}, outcome)), outcome
+	return context.WithValue(r.Context(), outcomeKey{}, outcome), outcome
 }
 
 // setFailure records the failure of a request. The first one is what the client receives.

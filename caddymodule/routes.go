@@ -127,8 +127,8 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		rt = responsesSocket
 	}
 	if rt.name != "" {
-		var outcome *requestOutcome
-		r, outcome = withOutcome(r)
+		ctx, outcome := withOutcome(r)
+		*r = *r.WithContext(ctx) // a copy would be held as long as the answer takes
 		defer func() {
 			countRequest(rt.name, outcome)
 			h.logWrongKey(r, outcome)
@@ -189,9 +189,9 @@ var responsesSocket = route{serve: func(h *Handler, w http.ResponseWriter, r *ht
 		return
 	}
 	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
-		r, outcome := withOutcome(r)
+		ctx, outcome := withOutcome(r)
 		defer func() { countRequest("responses", outcome) }()
-		serve(r)
+		serve(r.WithContext(ctx))
 	})
 }}
 
