@@ -117,8 +117,7 @@ func requestsOf(wanted func(user string) bool) []live.Request {
 	return found
 }
 
-// serveRestart replaces all app-servers, or the one with the id app_server of the query.
-// Running turns continue.
+// serveRestart replaces all app-servers, or the one whose id the query has. Turns continue.
 func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	wanted := query.Get("app_server")
@@ -168,10 +167,9 @@ const (
 	develVersion   = "(devel)" // Go's name for a module that is built from a directory
 )
 
-// versionIn returns the version of this module in a build, of which it is the main
-// module or a dependency. The version of a replacement takes precedence. A directory has
-// no version; then it is the version that the build requires, which the Makefile takes
-// from the git tag.
+// versionIn returns the version of this module in a build, of which it is the main module or
+// a dependency. The version of a replacement takes precedence. A directory has no version;
+// then it is the one that the build requires, which the Makefile takes from the git tag.
 func versionIn(info *debug.BuildInfo) string {
 	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
 		if m.Path != modulePath {

@@ -19,10 +19,9 @@ func init() {
 	caddy.RegisterModule(new(App))
 }
 
-// App runs the app-servers of the `codex` handlers in a configuration. It has no options:
-// the handlers register their app-servers. The processes start with the app, never while
-// a configuration is only checked, and a reload keeps those that the new configuration
-// uses as well.
+// App runs the app-servers of the `codex` handlers in a configuration. It has no options: the
+// handlers register their app-servers. The processes start with the app, never while a
+// configuration is only checked. A reload keeps those that the new configuration uses.
 type App struct {
 	logger     *slog.Logger
 	storage    certmagic.Storage
@@ -96,8 +95,7 @@ func (a *App) leave() {
 }
 
 // Start starts the processes that do not run yet. It forks them before it returns: a fork
-// during the swap of listeners would inherit the old ones, and connections that wait in
-// them would be lost.
+// during the swap of listeners would inherit the old ones and lose waiting connections.
 func (a *App) Start() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,8 +111,7 @@ func (a *App) Start() error {
 // process is stopped when its last reference is released.
 func (a *App) Stop() error { return nil }
 
-// Cleanup releases the processes, as soon as no request is about to pick one, and the
-// books, which stores them.
+// Cleanup releases the processes once no request is about to pick one, and stores the books.
 func (a *App) Cleanup() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -176,8 +173,7 @@ func (l *list[T]) all() []T {
 	return slices.Clone(l.items)
 }
 
-// inUse are the handlers of all configurations that get requests. Requests of others may
-// still run.
+// inUse are the handlers of all configurations that get requests, not those that only finish.
 var inUse list[*Handler]
 
 // queue counts the turns that run, the requests that wait, and the bytes of their bodies.

@@ -55,13 +55,11 @@ type AppServer struct {
 	// of its model providers name.
 	Env map[string]string `json:"env,omitempty"`
 
-	// How much memory a process and its child processes may use, in bytes. Above it, a
-	// fresh process takes over, and the old one ends with its last turn. Negative: no
-	// limit. Default: 1 GiB.
+	// How much memory a process and its children may use, in bytes. Above it, a fresh process
+	// takes over, and the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
 	MaxMemory int64 `json:"max_memory,omitempty"`
 
-	// How long a start or a connection may take until the app-server answers.
-	// Default: `10s`.
+	// How long a start or a connection may take until an answer. Default: `10s`.
 	StartTimeout caddy.Duration `json:"start_timeout,omitempty"`
 
 	// How long a stop may take before the process is killed. Default: `5s`.
@@ -108,9 +106,8 @@ func (a *AppServer) validate() error {
 }
 
 // resolve replaces placeholders and fills in the command. An empty placeholder is an error,
-// not a default: a home whose variable is not set would be that of another login. In the
-// command and in variables, braces that are not a placeholder stay: an argument may be JSON
-// or a TOML table.
+// not a default: a home whose variable is not set would be that of another login. Braces in
+// the command and in variables that are no placeholder stay: an argument may be JSON.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
 		StartTimeout: time.Duration(a.StartTimeout),
@@ -208,8 +205,7 @@ func (a *AppServer) conflict() error {
 	return nil
 }
 
-// resolveRemote is resolve for an app-server that runs elsewhere. The errors do not contain
-// the token.
+// resolveRemote is resolve for a remote app-server. The errors do not contain the token.
 func (a *AppServer) resolveRemote(cfg *appserver.Config, repl *caddy.Replacer) (err error) {
 	if cfg.Connect, err = repl.ReplaceOrErr(a.Connect, true, true); err == nil {
 		err = codexrpc.CheckAddress(cfg.Connect)

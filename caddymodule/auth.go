@@ -30,9 +30,8 @@ type APIKey struct {
 	User string `json:"user,omitempty"`
 }
 
-// keyring has the users of keys, each a string or an [unnamedKey], by the hashes of the
-// keys. The time of a look-up says something about a hash at most, from which nobody can
-// make a key.
+// keyring has the users of keys, each a string or an [unnamedKey], by the hashes of the keys.
+// The time of a look-up reveals a part of a hash at most, from which nobody can make a key.
 type keyring map[apikeys.Hash]any
 
 // unnamedKey is the user of a key without a configured name. As the value of
@@ -70,8 +69,7 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	return ring, nil
 }
 
-// allows reports whether a request presents one of the keys, or none is configured, and
-// sets the user.
+// allows sets the user of a request. It returns false if there are keys, but not this one.
 func (ring keyring) allows(r *http.Request) bool {
 	user, found := ring[sha256.Sum256([]byte(presentedKey(r)))]
 	if found {
@@ -93,8 +91,7 @@ func presentedKey(r *http.Request) string {
 	return strings.TrimSpace(cmp.Or(r.Header.Get("Api-Key"), r.Header.Get("X-Api-Key")))
 }
 
-// replacerOf returns Caddy's replacer of a request, and an empty one for a request that does
-// not come from Caddy.
+// replacerOf returns Caddy's replacer of a request, or an empty one if there is none.
 func replacerOf(r *http.Request) *caddy.Replacer {
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		return repl
@@ -133,8 +130,7 @@ func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 	return caddy.FastAbs(path)
 }
 
-// authenticate checks the key that a request presents, if there are keys, and sets the
-// user.
+// authenticate checks the key of a request, if there are keys, and sets the user.
 func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 	if h.keyFile == nil {
 		if !h.keys.allows(r) {

@@ -19,8 +19,7 @@ import (
 
 func init() {
 	httpcaddyfile.RegisterHandlerDirective("codex", parseDirective)
-	// The handler relies on authentication, request_body and encode, which come
-	// before respond.
+	// The handler relies on authentication, request_body and encode, which come earlier.
 	httpcaddyfile.RegisterDirectiveOrder("codex", httpcaddyfile.Before, "respond")
 }
 

@@ -82,8 +82,7 @@ type chooser struct {
 	low   int64
 }
 
-// markUnit is the mark of a turn on a member of weight 1. It is divided by weights up to
-// maxWeight.
+// markUnit is the mark of a turn on a member of weight 1. Weights up to maxWeight divide it.
 const markUnit = 1 << 20
 
 // choose returns the index of the member that is best for one more turn. There is at least
@@ -106,9 +105,8 @@ func (c *chooser) choose(members []candidate) int {
 
 func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
 
-// compare compares two members. Of those that wait, the one that waits least is better, and
-// of those that can take turns the one that the policy prefers, then the one with fewer
-// turns.
+// compare compares two members. Of those that wait, the one that waits least is better; of
+// others, the one that the policy prefers, then the one with fewer turns.
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(
@@ -131,8 +129,7 @@ func (c *chooser) rank(m *candidate) int {
 	return 0
 }
 
-// distance returns how many app_servers are tried before one, beginning with the one that
-// is filled.
+// distance returns the place of an app_server in the order that begins with the filled one.
 func (c *chooser) distance(server int) int { return (server - c.filling + c.servers) % c.servers }
 
 // fill goes on to the next app_server if the one that is filled cannot take more: the login

@@ -59,8 +59,7 @@ func configuredAppServers(config []byte) (servers []command.AppServer, err error
 	return servers, err
 }
 
-// configuredKeyFiles returns the files of keys of all codex handlers in a configuration,
-// each once.
+// configuredKeyFiles returns the files of keys in a configuration, each once.
 func configuredKeyFiles(config []byte) (files []string, err error) {
 	repl := caddy.NewReplacer()
 	err = eachHandler(config, func(h *Handler) error {

@@ -20,8 +20,7 @@ const anyOrigin = "*"
 // maxRequestedHeaders bounds the list of headers that a preflight may request, in bytes.
 const maxRequestedHeaders = 4 << 10
 
-// exposedHeaders are the headers of answers that pages may read, besides those that
-// browsers always expose.
+// exposedHeaders are the headers that pages may read, besides those that all may read.
 var exposedHeaders = strings.Join([]string{
 	requestIDHeader, "X-Proxy-Output-Mode", "X-Codex-Stop-After-Tools-Mode", "X-Codex-Tool-Call-Count",
 	"X-Codex-Tool-Call-Truncated", "X-Codex-Ignored-Params", "X-Codex-Key-Budget",
@@ -84,8 +83,7 @@ func canonicalOrigin(origin string) (string, error) {
 	return u.Scheme + "://" + strings.TrimSuffix(host, ":"), nil
 }
 
-// notInOrigin reports whether a character cannot be part of an origin. Browsers send
-// hosts in ASCII.
+// notInOrigin reports whether no origin has a character. Browsers send hosts in ASCII.
 func notInOrigin(r rune) bool { return r == '*' || r > '~' }
 
 // serve sets the headers that let a page read the answer, even if it is an error. It

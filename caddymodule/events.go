@@ -35,8 +35,7 @@ func (p *process) observe(s appserver.Status) {
 	}
 }
 
-// post takes an event without waiting. If too many wait, because a handler of events is
-// slow, the event is lost.
+// post queues an event without waiting. If slow handlers have filled the queue, it is lost.
 func (p *process) post(e event) {
 	p.posting.Lock()
 	defer p.posting.Unlock()

@@ -1,7 +1,6 @@
-// Package caddymodule is the Caddy side of caddy-codex: the handler
-// http.handlers.codex with its Caddyfile directive codex, and the app codex, which
-// owns the app-servers. What the handler exchanges with its clients and with Codex
-// is in other packages.
+// Package caddymodule is the Caddy side of caddy-codex: the handler http.handlers.codex with
+// its Caddyfile directive codex, and the app codex, which owns the app-servers. What the
+// handler exchanges with its clients and with Codex is in other packages.
 package caddymodule
 
 import (
@@ -38,8 +37,7 @@ type Handler struct {
 	// The app-servers to use. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
 
-	// How one of them is chosen for a turn, among those that are ready and whose login does
-	// not rest.
+	// How one is chosen for a turn, among those that are ready and whose login does not rest.
 	Pool Pool `json:"pool,omitzero"`
 
 	// The keys that clients may present as `Authorization: Bearer KEY`. Without any,
@@ -94,10 +92,9 @@ type Handler struct {
 	// Where responses and conversations are stored.
 	ResponseStore ResponseStore `json:"response_store,omitzero"`
 
-	// The origins of web pages that may use the API, such as `https://app.example` or
-	// Obsidian's `app://obsidian.md`, or `*` alone for all. Placeholders are resolved
-	// when the configuration is loaded. Default: none; answers then have no CORS
-	// headers.
+	// The origins of web pages that may use the API, such as `https://app.example` or Obsidian's
+	// `app://obsidian.md`, or `*` alone for all. Placeholders are resolved when the
+	// configuration is loaded. Default: none; answers then have no CORS headers.
 	CORS []string `json:"cors,omitempty"`
 
 	// The host names, or patterns such as `*.example.com`, under which callers may send
@@ -107,9 +104,8 @@ type Handler struct {
 	// configuration is loaded. Default: none.
 	Hosts []string `json:"hosts,omitempty"`
 
-	// Whose usage /v1/usage and /v1/usage/raw show: `own`, that of the caller's
-	// user, or `all`, that of all users of this Caddy; and whose requests the page lists.
-	// Default: `own`.
+	// Whose usage /v1/usage and /v1/usage/raw show, and whose requests the page lists: `own`,
+	// those of the caller's user, or `all`, those of all users of this Caddy. Default: `own`.
 	Usage string `json:"usage,omitempty"`
 
 	// The realm of the users. In a realm, users with one name are one user: for the usage,
@@ -131,9 +127,8 @@ type Handler struct {
 	// time are bounded. Otherwise such a request is refused. Default: false.
 	ImageFetch bool `json:"image_fetch,omitempty"`
 
-	// Whether the model may search the web for requests that ask for it, with the tool
-	// web_search or with web_search_options. The provider runs the searches. Default:
-	// false.
+	// Whether the model may search the web for requests that ask for it, with the tool web_search
+	// or with web_search_options. The provider runs the searches. Default: false.
 	WebSearch bool `json:"web_search,omitempty"`
 
 	// Whether clients get the summaries of the model's reasoning, as
@@ -152,10 +147,9 @@ type Handler struct {
 	// a module of another plugin. Default: none.
 	TextualPatternsRaw caddy.ModuleMap `json:"textual_patterns,omitempty" caddy:"namespace=http.codex.patterns"`
 
-	// How long a turn waits for another textual block after a textual block, with
-	// stop_after_tools `burst`; with `first`, how long it goes on after the first call to
-	// learn whether there are more, and the usage. 0: until all that has arrived is read.
-	// Default: `300ms`.
+	// How long a turn waits for another textual block after a textual block, with stop_after_tools
+	// `burst`; with `first`, how long it goes on after the first call to learn whether there are
+	// more, and the usage. 0: until all that has arrived is read. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty"`
 
 	keys      keyring

@@ -26,13 +26,11 @@ const (
 	askEvery = time.Minute
 	// lookupTimeout bounds the requests to an app-server that belong to no turn.
 	lookupTimeout = 5 * time.Second
-	// limitsAge is how long the limits of a plan are cached: Codex asks its provider
-	// for them.
+	// limitsAge is how long the limits of a plan are cached. Codex asks its provider for them.
 	limitsAge = 30 * time.Second
 )
 
-// logins holds the login of each app_server, by the part of the key that its processes
-// share.
+// logins holds the login of each app_server, by the key that its processes share.
 var logins = caddy.NewUsagePool()
 
 // login is the login of all processes of an app_server.
@@ -93,8 +91,7 @@ func (l *login) observe(s appserver.Status) {
 	l.look()
 }
 
-// watch reports the changes of the login's state, and looks for the end of its rest, until
-// ctx ends.
+// watch reports changes of the login's state, and the end of its rest, until ctx ends.
 func (l *login) watch(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(loginPoll)
@@ -161,8 +158,7 @@ func (l *login) report(all []*process) {
 	first.logger().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }
 
-// loginReason says why a login rests, in words of this server: those of the provider may
-// have its URL.
+// loginReason says why a login rests, without the provider's words, which may have its URL.
 func loginReason(s loginstate.Status) string {
 	switch {
 	case s.State == loginstate.Spent:

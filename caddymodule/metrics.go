@@ -18,9 +18,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
-// registry has the metrics of this process. They exist once, so that a reload keeps their
-// values; the registry of each configuration collects them. No label has a value that a
-// client can choose freely.
+// registry has the metrics of this process, which the registry of each configuration collects,
+// so that a reload keeps their values. No label has a value that a client can choose freely.
 var registry = prometheus.NewRegistry()
 
 // metrics are those that are counted as things happen.
@@ -54,8 +53,7 @@ var metrics = struct {
 	unwritable:    counter("codex_tool_calls_unwritable_total", "Tool calls in obsidian-xml that no block can hold."),
 }
 
-// The names are those of OpenTelemetry's semantic conventions for generative AI, in the
-// form that Prometheus uses.
+// The names are those of OpenTelemetry's conventions for generative AI, in Prometheus' form.
 const (
 	labelOperation = "gen_ai_operation_name"
 	labelProvider  = "gen_ai_provider_name"
@@ -67,8 +65,7 @@ const (
 	provider  = "openai"
 )
 
-// The buckets are those of the conventions, with additional ones for reasoning models,
-// which take longer.
+// The buckets are those of the conventions, and more for reasoning models, which take longer.
 var (
 	durationBuckets    = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36}
 	firstOutputBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
@@ -99,8 +96,7 @@ func init() {
 	registry.MustRegister(stateCollector{})
 }
 
-// registerMetrics adds the metrics to those of a configuration, which all of its handlers
-// share.
+// registerMetrics adds the metrics to those of a configuration. All its handlers share them.
 func registerMetrics(ctx caddy.Context) error {
 	err := ctx.GetMetricsRegistry().Register(registry)
 	if _, twice := errors.AsType[prometheus.AlreadyRegisteredError](err); twice {
@@ -116,8 +112,7 @@ var modelLabels = labels{limit: 50}
 // otherModel is the label of all other models.
 const otherModel = "other"
 
-// learnModels gives the models that Codex lists their labels in the metrics. If it fails,
-// they count as "other".
+// learnModels gives the models that Codex lists their labels. If it fails, they are "other".
 func (p *process) learnModels() {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
@@ -129,8 +124,7 @@ func (p *process) learnModels() {
 	}
 }
 
-// labels is a bounded set of values of a label. No value is ever removed, since the
-// metrics keep it.
+// labels is a bounded set of values of a label. The metrics keep values, so none is removed.
 type labels struct {
 	limit int
 	mu    sync.RWMutex

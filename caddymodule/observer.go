@@ -113,8 +113,7 @@ func countTurn(r gateway.Record) {
 	}
 }
 
-// turnLogger is the name, below the handler's own, of the logger for turns:
-// http.handlers.codex.turns.
+// turnLogger is the name of the logger for turns, below the handler's own.
 const turnLogger = "turns"
 
 // maxLogged bounds the model's name and the error's code in the log, in bytes. The
@@ -126,8 +125,7 @@ func logged(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
 }
 
-// logTurn logs a turn in one line, without any text of the conversation and without
-// keys.
+// logTurn logs a turn in one line, without any text of the conversation and without keys.
 func logTurn(log *zap.Logger, r gateway.Record) {
 	entry := log.Check(zap.InfoLevel, "turn")
 	if entry == nil {
@@ -192,9 +190,8 @@ func toolFields(r gateway.Record) []zap.Field {
 	}
 }
 
-// traceTurns describes the turns of a request in its span, by OpenTelemetry's semantic
-// conventions for generative AI. Nothing of what was said is in it. The span of a background
-// response has ended before.
+// traceTurns describes the turns of a request in its span, by OpenTelemetry's conventions for
+// generative AI, without what was said. That of a background response has ended before.
 func traceTurns(ctx context.Context, turns []gateway.Record) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() || len(turns) == 0 {

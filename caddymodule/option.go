@@ -19,15 +19,13 @@ import (
 // default, and the values that JSON may give it.
 type option struct {
 	name string
-	// word reads an argument, and more may follow it. An option with other arguments has args
-	// in their place.
+	// word reads an argument, which those of more may follow. Nil: args reads the line.
 	word func(arg string) error
 	more []option
 	args func(d *caddyfile.Dispenser) error
 	// check refuses arguments that do not fit together. Nil: all do.
 	check func() error
-	// complete sets the default and checks the value, of the Caddyfile or of JSON. Nil: every
-	// value is valid.
+	// complete sets the default and checks a value, also of JSON. Nil: every value is valid.
 	complete func() error
 	// repeats allows the option more than once.
 	repeats bool

@@ -51,8 +51,7 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 	return p, nil
 }
 
-// Lease holds the processes for a request that has not picked one yet, so that a reload
-// does not stop them.
+// Lease keeps a reload from stopping the processes until the request has picked one.
 func (p *pool) Lease() (gateway.Lease, error) {
 	if exit.now() {
 		return nil, turn.ErrShutdown
@@ -102,8 +101,7 @@ func (l *leased) Resume(claim func(*threads.Conversations) bool) (done func(), f
 	return nil, false
 }
 
-// find returns the index of the member whose process this is, and the pooled process;
-// nil if it is about to end.
+// find returns the member of a process and its index, or nil if the process is about to end.
 func (p *pool) find(wanted *appserver.Process) (at int, found *process) {
 	for i, m := range p.members {
 		if one := m.current(); one != nil && one.Process == wanted {
@@ -181,8 +179,7 @@ const (
 	isAvoided
 )
 
-// candidate sets what the choice of a member depends on, except for what the configuration
-// says of it.
+// candidate sets what the choice of a member depends on and the configuration does not say.
 func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
 	f.state, f.due, f.turns = isOut, time.Time{}, 0
 	p := m.current()

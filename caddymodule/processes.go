@@ -128,9 +128,8 @@ func (p *process) hold(m *member) {
 	p.follow(m)
 }
 
-// release undoes hold. If the last holder is released, such as a configuration that
-// failed to start, its log is closed, and the process returns to the log of the holder
-// before it.
+// release undoes hold. A configuration that failed to start has closed its log, so the
+// process returns to the log of the holder before it.
 func (p *process) release(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,8 +232,7 @@ func (m *member) release() {
 }
 
 // stops are functions that run in the background. Unlike with a sync.WaitGroup, one may be
-// added while Wait waits for the last: a turn may release its process while Caddy exits. The
-// zero value is ready to use.
+// added while Wait waits for the last: a turn may release its process while Caddy exits.
 type stops struct{ running list[chan struct{}] }
 
 // Go runs stop in the background.

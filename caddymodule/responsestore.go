@@ -85,8 +85,7 @@ func (s *ResponseStore) options() []option {
 // key returns the key of a store in memory.
 func (s *ResponseStore) key() string { return fmt.Sprintf("%d %d", s.Size, s.Age) }
 
-// open returns the store, or nil if responses are not stored. release closes it once no
-// configuration uses it.
+// open returns the store, nil for none. release closes it if no configuration uses it.
 func (s *ResponseStore) open(ctx caddy.Context) (store responsestore.Store, release func()) {
 	switch s.Type {
 	case storeMemory:

@@ -1,10 +1,14 @@
 package caddymodule
 
 import (
+	"bufio"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
@@ -105,8 +109,7 @@ func exactly(path string) (route, bool) {
 	return route{}, false
 }
 
-// match returns the parts of a path that stand for * in a pattern, and false if it does not
-// match.
+// match returns the parts of a path that stand for * in a pattern, and whether it matches.
 func match(pattern, path string) (args []string, ok bool) {
 	before, after, wild := strings.Cut(pattern, "*")
 	rest, ok := strings.CutPrefix(path, before)
@@ -154,8 +157,7 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers with an error before the body was read. An error of the writer means
-// that the client has gone.
+// refuse answers with an error before the body was read. Writing fails if the client has gone.
 func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 	if r.ContentLength != 0 {
 		reqbody.LimitDiscard(w)
@@ -166,8 +168,7 @@ func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 
 const requestIDHeader = "X-Request-Id"
 
-// validRequestID matches request ids that are accepted from clients. The id appears in
-// headers and logs.
+// validRequestID matches the ids that are accepted from clients, for headers and logs.
 var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
 // setRequestID sets the request's id on the answer and on the request. It is the
@@ -181,8 +182,7 @@ func setRequestID(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(requestIDHeader, id)
 }
 
-// responsesSocket is the route of WebSockets at /v1/responses. Its requests are counted one
-// by one.
+// responsesSocket is the route of WebSockets at /v1/responses. It counts their requests.
 var responsesSocket = route{serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	if h.forgedHandshake(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
@@ -252,4 +252,72 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 	account := h.accountOf(r)
 	body.Requests = requestsOf(func(user string) bool { return h.Usage == usageAll || user == account })
 	writeJSON(w, body)
+}
+
+// foreignPrefix matches what clients put before the paths of the API if their base URL is
+// wrong: nothing, or /v1 more than once; and the paths of Azure's API, whose deployment is
+// the model, which the body names as well.
+var foreignPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
+
+// misspelt returns the route that a client means with a path that is no route: one with
+// doubled or trailing slashes, or of a wrong base URL.
+func misspelt(path string) (route, bool) {
+	clean := "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
+	meant := "/v1/" + clean[len(foreignPrefix.FindString(clean)):]
+	if meant == path {
+		return route{}, false
+	}
+	found, ok := exactly(meant)
+	serve := found.serve
+	found.serve = func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
+		r.URL.Path, r.URL.RawPath = meant, ""
+		serve(h, w, r, args)
+	}
+	return found, ok
+}
+
+// signpost answers the paths that nobody on the site answers. It needs no key, since it
+// contains nothing but what every caller knows.
+var signpost = route{name: "unknown", open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
+}}
+
+// baseURL returns the base URL by which the client of a request reaches the API.
+func baseURL(r *http.Request) string {
+	scheme := "https://"
+	if r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "https" {
+		scheme = "http://"
+	}
+	return scheme + r.Host + "/v1"
+}
+
+// untouched is a response that other handlers may answer. Caddy's last handler answers
+// nothing, which a client gets as an empty 200.
+type untouched struct {
+	*caddyhttp.ResponseWriterWrapper
+	touched bool
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (u *untouched) WriteHeader(status int) {
+	u.touched = true
+	u.ResponseWriterWrapper.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (u *untouched) Write(body []byte) (int, error) {
+	u.touched = true
+	return u.ResponseWriterWrapper.Write(body)
+}
+
+// FlushError implements what [http.ResponseController] looks for.
+func (u *untouched) FlushError() error {
+	u.touched = true
+	return http.NewResponseController(u.ResponseWriter).Flush()
+}
+
+// Hijack implements [http.Hijacker].
+func (u *untouched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	u.touched = true
+	return http.NewResponseController(u.ResponseWriter).Hijack()
 }

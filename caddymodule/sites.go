@@ -117,8 +117,7 @@ func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPE
 	return leads
 }
 
-// leads reports whether handler is the one that is searched for, or has routes that lead
-// to it.
+// leads reports whether handler is the one that is searched for, or has a route to it.
 func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 	switch h := handler.(type) {
 	case *Handler:
@@ -161,8 +160,7 @@ func (h *Handler) realmOption() option {
 	return o
 }
 
-// checkRealm refuses names with which two users could get the same account, and names that
-// no log should have.
+// checkRealm refuses names with which two users could get one account, or that harm logs.
 func checkRealm(realm string) error {
 	if realm == "" || len(realm) > maxRealm || strings.ContainsFunc(realm, func(c rune) bool { return c <= ' ' || c == '@' || c == 0x7f || c == 0xfffd }) {
 		return fmt.Errorf("realm: %.100q is no name of 1 to %d bytes without spaces and @", realm, maxRealm)
@@ -183,10 +181,9 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 	return checkRealm(realm)
 }
 
-// site names the site of a request: by the first name of the host matcher that has led it
-// to the handler, the outermost one if there are several, with the port if it is not that
-// of HTTP or HTTPS; or else by the address of the server. It returns "" for a request that
-// does not come from Caddy.
+// site names the site of a request: by the first name of the host matcher that has led it to
+// the handler, of several the outermost, and its port unless that is HTTP's or HTTPS'; or
+// else by the server's address. It returns "" for a request that does not come from Caddy.
 func (h *hosts) site(handler *Handler, r *http.Request) string {
 	server := h.find(handler, r)
 	if server == nil {
@@ -204,8 +201,7 @@ func (h *hosts) site(handler *Handler, r *http.Request) string {
 	return realmName(address)
 }
 
-// unusualPort returns the port of the address of a server with a colon, or "" for those of
-// HTTP and HTTPS.
+// unusualPort returns the port of a server's address after a colon, or "" for HTTP and HTTPS.
 func unusualPort(address string) string {
 	at, err := caddy.ParseNetworkAddress(address)
 	if err != nil || at.StartPort == 0 || at.StartPort == caddyhttp.DefaultHTTPPort || at.StartPort == caddyhttp.DefaultHTTPSPort {

@@ -20,8 +20,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// book holds the usage of this process, and ledger what keys have used. A reload keeps
-// them.
+// book holds the usage of this process, and ledger that of keys. A reload keeps both.
 var (
 	book   = usage.New()
 	ledger = quota.New(time.Now)
@@ -39,9 +38,8 @@ const restoreTimeout = 3 * time.Second
 
 // keepBooks stores the usage in the storage of the app's configuration, what API keys have
 // used if a handler has a file of them, and the cache keys of conversations if they are kept.
-// No request is served before the latter two were restored, if it takes a moment. Without an
-// instance id, which distinguishes the nodes that share the storage, all is lost when Caddy
-// exits.
+// It waits a moment until the latter two are restored. Without an instance id, which
+// distinguishes the nodes that share the storage, all is lost when Caddy exits.
 func (a *App) keepBooks() {
 	id, err := caddy.InstanceID()
 	if err != nil {
@@ -68,9 +66,8 @@ func (a *App) keepBooks() {
 	}
 }
 
-// userOf returns the user who sent a request, as one of the keys or another handler has
-// authenticated it, in a form that can be stored. Empty: the request is not
-// authenticated.
+// userOf returns the authenticated user of a request in a form that can be stored, or "" if
+// there is none.
 func userOf(r *http.Request) string {
 	user, _ := replacerOf(r).Get(userVariable)
 	name := caddy.ToString(user)
@@ -90,8 +87,7 @@ const (
 	usageAll = "all"
 )
 
-// serveUsage answers with the account of the caller, or with all accounts, and with the
-// limits of the plan.
+// serveUsage answers with the usage of the caller or of all, and the limits of the plan.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	body := struct {
 		usage.Account
@@ -200,8 +196,7 @@ func unixOrNil(t time.Time) *int64 {
 	return new(t.Unix())
 }
 
-// keyUsages returns what the keys of this handler's file have used: those of the caller's
-// user, or all.
+// keyUsages returns what the keys of the file have used: all, or those of the caller's user.
 func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	if h.keyFile == nil {
 		return nil
@@ -226,8 +221,7 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	return usages
 }
 
-// callerOf returns the name of the user as it was authenticated, empty for a key without
-// one.
+// callerOf returns the name of the user as it was authenticated, or "" if there is none.
 func callerOf(r *http.Request) string {
 	name, _ := replacerOf(r).Get(userVariable)
 	user, _ := name.(string)
@@ -245,8 +239,7 @@ var (
 	keyExhaustedReading = read("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.", keyLabels...)
 )
 
-// limitedKeys returns the keys with limits of all configurations in use, each id once, as
-// many as metrics may have.
+// limitedKeys returns the keys with limits, each id once, as many as metrics may have.
 func limitedKeys() (keys []*apikeys.Key) {
 	seen := make(map[string]bool)
 	for _, h := range inUse.all() {

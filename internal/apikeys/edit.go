@@ -48,8 +48,7 @@ func Add(path, id string, options []Option) (key string, err error) {
 	return key, err
 }
 
-// Revoke removes the entry of a key from a file, with the lines of comment immediately
-// above it.
+// Revoke removes the entry of a key from a file, with the comments immediately above it.
 func Revoke(path, id string) error {
 	return edit(path, false, func(content string, set *Set) (string, error) {
 		i := slices.IndexFunc(set.Keys, func(k *Key) bool { return k.ID == id })

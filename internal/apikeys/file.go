@@ -23,8 +23,7 @@ const (
 	settled = 3 * time.Second
 )
 
-// File is a file of keys that is read again when it changes. Its methods are safe for
-// concurrent use.
+// File is a file of keys that is read again when it changes. It is safe for concurrent use.
 type File struct {
 	path string
 	log  *slog.Logger
@@ -39,8 +38,7 @@ type File struct {
 	stop func()
 }
 
-// Open reads a file of keys. An error has the name of the file and, where there is one,
-// the line.
+// Open reads a file of keys. An error has the name of the file and, if possible, the line.
 func Open(path string, log *slog.Logger) (*File, error) {
 	f := &File{path: path, log: log, stop: func() {}}
 	set, _, err := f.load()

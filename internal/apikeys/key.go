@@ -1,6 +1,5 @@
-// Package apikeys reads and edits a file of API keys. The file has the syntax of a
-// Caddyfile, which its operators know: it can have comments, caddy fmt formats it, and
-// errors have a line.
+// Package apikeys reads and edits a file of API keys. It has the syntax of a Caddyfile, which
+// operators know: it can have comments, caddy fmt formats it, and errors have a line.
 //
 //	# The laptop of Alice
 //	key alice-laptop {
@@ -15,8 +14,17 @@
 package apikeys
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
@@ -45,3 +53,177 @@ type Set struct {
 // Find returns the entry of a key that a client presents, or nil. The time it takes says
 // something about the hash at most, from which nobody can make a key.
 func (s *Set) Find(presented string) *Key { return s.byHash[sha256.Sum256([]byte(presented))] }
+
+const (
+	maxKeys   = 10_000  // of a file
+	maxModels = 100     // of an entry
+	maxLimits = 8       // of an entry
+	maxLimit  = 1 << 50 // the number of a limit, so that sums cannot overflow
+
+	// hashPrefix precedes the hexadecimal digits of a hash.
+	hashPrefix = "sha256:"
+)
+
+// validID matches the ids of keys. They are labels of metrics.
+var validID = regexp.MustCompile(`^[A-Za-z0-9._@-]{1,64}$`)
+
+var errID = errors.New("a key has one id, of up to 64 letters, digits and . _ @ -")
+
+// parse reads a file of keys. The errors have the file's name and the line, and no secret.
+func parse(content []byte, name string) (*Set, error) {
+	tokens, err := caddyfile.Tokenize(append(content, '\n'), name) // an empty one would be an error
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{byHash: make(map[Hash]*Key)}
+	ids := make(map[string]bool)
+	for d := caddyfile.NewDispenser(tokens); d.Next(); {
+		if d.Val() != "key" {
+			return nil, d.Err("expected: key <id> {")
+		}
+		k, err := parseKey(d)
+		if err != nil {
+			return nil, err
+		}
+		if ids[k.ID] {
+			return nil, d.Errf("there are two keys with the id %s", k.ID)
+		}
+		if other := s.byHash[k.Hash]; other != nil {
+			return nil, d.Errf("the keys %s and %s are the same", other.ID, k.ID)
+		}
+		if len(s.Keys) == maxKeys {
+			return nil, d.Errf("a file may have %d keys", maxKeys)
+		}
+		ids[k.ID], s.byHash[k.Hash] = true, k
+		s.Keys = append(s.Keys, k)
+	}
+	return s, nil
+}
+
+// parseKey reads one entry.
+func parseKey(d *caddyfile.Dispenser) (*Key, error) {
+	k := &Key{first: d.Line()}
+	if !d.AllArgs(&k.ID) || !validID.MatchString(k.ID) {
+		return nil, d.WrapErr(errID)
+	}
+	var seen []string
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		name := d.Val()
+		o := options[name]
+		if o.read == nil {
+			return nil, d.Errf("unknown option %.32q of a key", name)
+		}
+		if slices.Contains(seen, name) && !o.repeats {
+			return nil, d.Errf("%s is given twice", name)
+		}
+		seen = append(seen, name)
+		if why := o.read(k, d.RemainingArgs()); why != "" {
+			return nil, d.Errf("%s %s", name, why)
+		}
+	}
+	k.last = d.Line()
+	switch {
+	case d.Nesting() != 0:
+		return nil, d.Errf("the key %s has no closing brace", k.ID)
+	case k.Hash == Hash{}:
+		return nil, d.Errf("the key %s has no hash", k.ID)
+	case k.Hash == sha256.Sum256(nil):
+		return nil, d.Errf("the hash of the key %s is that of nothing: is a variable not set?", k.ID)
+	}
+	k.User = cmp.Or(k.User, k.ID)
+	// Not the id: another file may have the same, and a new key begins at zero.
+	k.Account = hex.EncodeToString(k.Hash[:16])
+	return k, nil
+}
+
+// keyOption is an option of an entry. read returns what is wrong with the arguments.
+type keyOption struct {
+	read    func(k *Key, args []string) (wrong string)
+	repeats bool
+}
+
+var options = map[string]keyOption{
+	"hash":    {read: readHash},
+	"user":    {read: readUser},
+	"expires": {read: readExpires},
+	"models":  {read: readModels},
+
+	"max_concurrent": {read: readMaxConcurrent},
+	"requests":       {read: readLimit(quota.Requests), repeats: true},
+	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
+}
+
+func readMaxConcurrent(k *Key, args []string) string {
+	if len(args) == 1 {
+		if n, err := strconv.Atoi(args[0]); err == nil && n > 0 {
+			k.MaxConcurrent = n
+			return ""
+		}
+	}
+	return "takes a number above zero"
+}
+
+// readLimit returns the reader of a limit: a number, and a window.
+func readLimit(unit quota.Unit) func(*Key, []string) string {
+	return func(k *Key, args []string) string {
+		if len(args) != 2 {
+			return "takes a number and a window, such as 60 1m or 1000 day"
+		}
+		n, err := strconv.ParseInt(strings.ReplaceAll(args[0], "_", ""), 10, 64)
+		if err != nil || n <= 0 || n > maxLimit {
+			return "takes a number above zero and a window"
+		}
+		window, err := quota.ParseWindow(args[1])
+		if err != nil {
+			return "has a wrong window: " + err.Error()
+		}
+		if slices.ContainsFunc(k.Limits, func(l quota.Limit) bool { return l.Unit == unit && l.Window == window }) {
+			return "has two limits for a window of " + window.String()
+		}
+		if len(k.Limits) == maxLimits {
+			return "is one limit too many"
+		}
+		k.Limits = append(k.Limits, quota.Limit{Unit: unit, Max: n, Window: window})
+		return ""
+	}
+}
+
+func readHash(k *Key, args []string) string {
+	if len(args) == 1 {
+		digits, ok := strings.CutPrefix(args[0], hashPrefix)
+		if sum, err := hex.DecodeString(digits); ok && err == nil && len(sum) == len(k.Hash) {
+			k.Hash = Hash(sum)
+			return ""
+		}
+	}
+	return "must be " + hashPrefix + " and 64 hexadecimal digits"
+}
+
+func readUser(k *Key, args []string) string {
+	if len(args) != 1 || args[0] == "" {
+		return "takes one name"
+	}
+	k.User = args[0]
+	return ""
+}
+
+// readExpires reads a time, or a date, which stands for its begin in UTC.
+func readExpires(k *Key, args []string) string {
+	if len(args) == 1 {
+		for _, layout := range []string{time.RFC3339, time.DateOnly} {
+			if at, err := time.Parse(layout, args[0]); err == nil && !at.IsZero() {
+				k.Expires = at
+				return ""
+			}
+		}
+	}
+	return "takes a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z"
+}
+
+func readModels(k *Key, args []string) string {
+	if len(args) == 0 || len(args) > maxModels || slices.Contains(args, "") {
+		return "takes the names of up to 100 models"
+	}
+	k.Models = args
+	return ""
+}

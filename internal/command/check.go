@@ -76,8 +76,7 @@ func (configured Configured) check(ctx context.Context, cmd *cobra.Command, fl c
 	return nil
 }
 
-// check starts the app-server and asks its model. The error says what is wrong and what to
-// do.
+// check starts the app-server and asks its model. The error also says what to do.
 func (a *AppServer) check(ctx context.Context, to io.Writer, model string, number int) error {
 	process := appserver.New(a.Config, nil)
 	defer process.Stop()

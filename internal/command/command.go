@@ -50,8 +50,7 @@ func (a *AppServer) is() string {
 	return program + ", CODEX_HOME " + home
 }
 
-// withConfig adds to a command the flags that name a configuration, and what it runs. Its
-// context ends on Ctrl-C.
+// withConfig adds flags for a configuration to a command, and what it runs until Ctrl-C.
 func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, caddycmd.Flags) error) *cobra.Command {
 	cmd.Flags().StringP("config", "c", "", "Configuration file (default: the Caddyfile of this directory)")
 	cmd.Flags().StringP("adapter", "a", "", "Name of the config adapter to apply")
@@ -63,8 +62,7 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 	return cmd
 }
 
-// loadConfig returns the configuration that the flags name, as JSON, and its file. or says
-// what else may be named.
+// loadConfig returns the configuration that the flags name. or says what else they may name.
 func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
 	config, file, _, err = caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
 	if err == nil && file == "" {

@@ -19,8 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 )
 
-// KeyFiles returns the files of API keys that a configuration of Caddy names, which is
-// JSON, each once.
+// KeyFiles returns the files of API keys that a configuration names, in JSON, each once.
 type KeyFiles func(config []byte) ([]string, error)
 
 // Key returns the command `caddy codex key`.
@@ -45,8 +44,7 @@ func (configured KeyFiles) onFile(cmd *cobra.Command, run func(cmd *cobra.Comman
 	})
 }
 
-// choose returns the file of keys that the flags name, or the only one of the
-// configuration.
+// choose returns the file of keys that the flags name, or the only configured one.
 func (configured KeyFiles) choose(fl caddycmd.Flags) (string, error) {
 	if file := fl.String("file"); file != "" {
 		return filepath.Abs(file)

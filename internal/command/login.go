@@ -33,8 +33,7 @@ uses the new login at once. Run it as the user that Caddy runs as.`,
 	return withConfig(cmd, configured.signIn)
 }
 
-// signIn runs codex login for the app-server that the arguments name, and lets a Caddy that
-// runs use the new login.
+// signIn runs codex login for an app-server, and lets a Caddy that runs use the new login.
 func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	servers, err := configured.read(fl)
 	if err != nil {
@@ -96,8 +95,7 @@ func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted in
 	return restarted, err
 }
 
-// startWait is how long an app-server may take to start before it can be replaced: it may
-// have read the login before.
+// startWait bounds the start before a replacement: it may have read the old login.
 const startWait = 15 * time.Second
 
 // restartOne replaces an app-server, once it is ready.

@@ -180,9 +180,8 @@ func (l *Log) wake() {
 	}
 }
 
-// Next returns events from a number on. If there are none yet, changed is closed when
-// there may be; it is nil if there will be none. ErrDropped: an event with that number is
-// not kept any more.
+// Next returns events from a number on. If there are none yet, changed is closed when there
+// may be; it is nil if there will be none. ErrDropped: that event is not kept any more.
 func (l *Log) Next(from int64) (events []Event, changed <-chan struct{}, err error) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()

@@ -20,15 +20,13 @@ type Failure struct {
 	Reason string // a clause for the client, such as "it is empty"
 }
 
-// Error returns a sentence for the client. It shows the URL without its query,
-// which may contain a secret.
+// Error returns a sentence for the client, without the query, which may contain a secret.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("The image %s cannot be fetched: %s.", shown(f.URL), f.Reason)
 }
 
-// reason is why an image cannot be fetched, as a clause for the client. explain
-// turns every other error into a reason, so that clients see no text of the
-// network stack.
+// reason is why an image cannot be fetched, as a clause for the client. explain makes one of
+// every other error, so that clients see no text of the network stack.
 type reason string
 
 func (r reason) Error() string { return string(r) }
@@ -40,9 +38,8 @@ const (
 	errUser      = reason("its URL must not hold a user or a password")
 	errPort      = reason("only port 443 is asked")
 	errRedirects = reason("its server redirects too often")
-	// errAddress covers hosts that are not allowed and hosts that do not exist.
-	// Different messages would show which names and addresses exist in the
-	// internal network.
+	// errAddress covers hosts that are not allowed and hosts that do not exist. Different
+	// messages would show which names and addresses the internal network has.
 	errAddress     = reason("no public address was found for its host")
 	errCertificate = reason("the certificate of its server is not valid")
 	errUnreachable = reason("its server could not be reached or broke off")

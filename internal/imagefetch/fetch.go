@@ -170,8 +170,7 @@ const (
 	maxHint = 1 << 20 // bytes at most that are allocated because of a Content-Length
 )
 
-// read reads an image into a data URL. It takes the type from the content, since
-// headers are often wrong.
+// read reads an image into a data URL, with the type of its content: headers are often wrong.
 func (f *Fetcher) read(response *http.Response, total *budget) (string, error) {
 	body := &meter{from: response.Body, left: f.limits.imageBytes, full: errImageBytes(f.limits.imageBytes), total: total}
 	if response.ContentLength > body.left {

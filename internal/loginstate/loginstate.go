@@ -1,5 +1,4 @@
-// Package loginstate follows the health of the logins of app-servers, beside that of their
-// processes.
+// Package loginstate follows the health of the logins of app-servers.
 package loginstate
 
 import (
@@ -30,11 +29,9 @@ const (
 	// spentRest is the longest that a login with a spent plan rests until it is tried
 	// again: a plan may be reset or enlarged before its time.
 	spentRest = 5 * time.Minute
-	// deniedRest is how long it rests at least after Codex has said that the plan allows
-	// no use yet.
+	// deniedRest is the shortest rest after Codex has said that the plan allows no use yet.
 	deniedRest = time.Minute
-	// signedOutRest is how long a login rests that is signed out: somebody may have signed
-	// in again unnoticed.
+	// signedOutRest is the rest of a login that is signed out: it may have changed unnoticed.
 	signedOutRest = time.Minute
 )
 
@@ -100,8 +97,7 @@ func (l *Login) Failure() error {
 	return l.failed
 }
 
-// Try begins a turn with the login. If it has rested, other turns leave it alone until
-// done is called.
+// Try begins a turn. Other turns leave a login that has rested alone until done is called.
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,8 +173,7 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	report()
 }
 
-// Fail records a failure. It reports whether the login is the cause, so that another may
-// do better.
+// Fail records a failure. It reports whether the login is the cause, not the request.
 func (l *Login) Fail(failure error) bool {
 	refused, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok {

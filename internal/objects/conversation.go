@@ -112,8 +112,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c *responses.Conversation
 	return responses.Added(added)
 }
 
-// AppendResponse appends the input and the output of a response that has ended to a
-// conversation of its user.
+// AppendResponse appends the items of a response that has ended to a conversation of its user.
 func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *responsestore.Entry) error {
 	var items []json.RawMessage
 	for item := range response.Items() {

@@ -13,15 +13,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
-// Events are the events of a background response, numbered from 0. Next is as that of
-// [eventlog.Log].
+// Events are the numbered events of a background response. Next is as that of [eventlog.Log].
 type Events interface {
 	Next(from int64) (events []eventlog.Event, changed <-chan struct{}, err error)
 }
 
-// Events returns the events of a background response of the caller, which are to be read
-// from a number on, for the time of the request: those that this process keeps, or else
-// those in the store.
+// Events returns the events of a background response of the caller from a number on, for the
+// time of the request: those that this process keeps, or else those in the store.
 func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apierror.Error) {
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
@@ -110,8 +108,7 @@ func (w *eventWriter) take() (block []byte, next int64, over bool) {
 // pollEvery is how often the store is asked for the events that another node adds.
 const pollEvery = time.Second
 
-// storedEvents are the events of a response that another node makes or has made, or an
-// earlier process.
+// storedEvents are the events of a response of another node or of an earlier process.
 type storedEvents struct {
 	o        *Objects
 	ctx      context.Context

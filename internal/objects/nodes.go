@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// cancelLag is how often the node that makes a response looks whether another one
-	// wants it cancelled.
+	// cancelLag is how often a node looks whether another one wants its response cancelled.
 	cancelLag = 2 * time.Second
 	// claimEvery is after how many of these times it renews its claim.
 	claimEvery = 5
@@ -45,9 +44,8 @@ func (o *Objects) Claim(ctx context.Context, response Response) error {
 	return nodes.Put(ctx, response.ID, &begun)
 }
 
-// KeepClaim renews the claim to a response, stores its events for other nodes, and calls
-// stop if one of them wants it cancelled, until the response has ended and unclaim is
-// called.
+// KeepClaim renews the claim to a response, stores its events, and calls stop if another node
+// wants it cancelled, until the response has ended and unclaim is called.
 func (o *Objects) KeepClaim(id string, events *eventlog.Log, stop context.CancelCauseFunc) (unclaim func()) {
 	nodes := o.nodes()
 	if nodes == nil {

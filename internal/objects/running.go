@@ -47,8 +47,7 @@ const MaxBackground = time.Hour
 // eventLimits bound the events that are kept of background responses.
 var eventLimits = eventlog.Limits{Each: 32 << 20, Together: 128 << 20, Keep: 5 * time.Minute}
 
-// Begin enters a response. Its turn runs in the context that Begin returns; end
-// removes it.
+// Begin enters a response, whose turn runs in the context that it returns. end removes it.
 func (r *Running) Begin(ctx context.Context, response Response) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	id, one := response.ID, &running{Response: response, cancel: cancel, over: make(chan struct{})}
@@ -99,8 +98,7 @@ func (r *Running) entry(user, id string) *responsestore.Entry {
 	return &responsestore.Entry{User: user, Response: response, Input: one.Entry.Input}
 }
 
-// stop cancels a response, waits for its end and returns it as it ended; nil if it
-// had not begun.
+// stop cancels a response and returns it as it ended; nil if it had not begun.
 func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, error) {
 	one.cancel(responses.ErrCancelled)
 	select {

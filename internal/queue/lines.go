@@ -80,8 +80,7 @@ func (q *Queue) evictable(m *member) *waiter {
 	return longest.waiters.Back().Value.(*waiter)
 }
 
-// makeRoom refuses a request that waits, in favour of a user who has fewer. It reports
-// false if there is none.
+// makeRoom refuses a request that waits, in favour of a user with fewer, if there is one.
 func (q *Queue) makeRoom(m *member) bool {
 	last := q.evictable(m)
 	if last == nil {
@@ -105,9 +104,8 @@ func (q *Queue) remove(w *waiter) {
 	}
 }
 
-// serve grants free slots to those whose turn it is. One pass is enough: a user who is
-// skipped because of the limit stays above it while others get slots, since fewer stay
-// free then.
+// serve grants free slots to those whose turn it is. One pass is enough: a user above the
+// limit stays so while others get slots, since fewer stay free then.
 func (q *Queue) serve() {
 	for e := q.turns.Front(); e != nil; {
 		m, next := e.Value.(*member), e.Next()

@@ -19,8 +19,7 @@ var (
 	// ErrTimeout ends the wait of a request that found no slot in time.
 	ErrTimeout = errors.New("no slot became free in time")
 
-	// ErrTooHeavy refuses a request that wants more slots than there are, or than
-	// its user may hold.
+	// ErrTooHeavy refuses a request for more slots than there are, or than its user may hold.
 	ErrTooHeavy = errors.New("the request wants more slots than there are")
 )
 
@@ -32,8 +31,7 @@ type Options struct {
 	Wait       time.Duration // how long each may wait
 }
 
-// Queue grants slots. Its methods are safe for concurrent use. It has no goroutines of
-// its own.
+// Queue grants slots. It is safe for concurrent use and has no goroutines of its own.
 //
 // The requests of one user are served in their order, and the users are served in turn.
 // The user whose turn it is gets the next slots, all that the request wants at once:
@@ -64,8 +62,7 @@ type member struct {
 	turn    *list.Element // in the queue's turns; nil: no request waits
 }
 
-// waiter is one request that waits. err is written under the queue's lock, before decided
-// is closed.
+// waiter is a request that waits. err is written under the lock, before decided is closed.
 type waiter struct {
 	weight  int
 	member  *member
@@ -166,9 +163,8 @@ func (q *Queue) wait(ctx context.Context, w *waiter) error {
 	}
 }
 
-// giveUp ends the wait of w for a reason, unless w was decided just before. It keeps slots
-// that were granted when the time had passed, and gives back those that were granted when
-// the caller had gone.
+// giveUp ends the wait of w, unless w was decided just before. Slots that were granted when
+// the time had passed stay; those that were granted when the caller had gone go back.
 func (q *Queue) giveUp(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

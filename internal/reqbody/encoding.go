@@ -28,12 +28,10 @@ func (e *CorruptError) Error() string {
 // Unwrap returns the decoder's error.
 func (e *CorruptError) Unwrap() error { return e.cause }
 
-// maxWindow is the most memory that a decoder looks back on, in bytes: what RFC 8878
-// recommends to support.
+// maxWindow bounds the bytes on which a decoder looks back, as RFC 8878 recommends.
 const maxWindow = 8 << 20
 
-// encodingOf returns the encoding of a request's body; empty: none. The error is
-// ErrEncoding.
+// encodingOf returns the encoding of a body, "" for none. The error is ErrEncoding.
 func encodingOf(r *http.Request) (string, error) {
 	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
 	switch encoding {
@@ -76,8 +74,7 @@ func newDecoder(encoding string, raw io.Reader, limit int64) *decoder {
 	return &decoder{encoding: encoding, raw: &source{Reader: raw}, left: limit + 1, limit: limit, close: func() {}}
 }
 
-// Read reads decoded bytes. The error is that of the body, a *CorruptError, or a
-// *http.MaxBytesError.
+// Read decodes. Its error is that of the body, a *CorruptError, or a *http.MaxBytesError.
 func (d *decoder) Read(to []byte) (n int, err error) {
 	if d.from == nil {
 		err = d.open()

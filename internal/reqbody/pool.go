@@ -115,8 +115,7 @@ const (
 	bigBody = 1 << 20
 	// bigCopies is how many large bodies are copied at once.
 	bigCopies = 2
-	// copyWait is how long a large body waits for others. Codex takes seconds for one
-	// of 32 MiB.
+	// copyWait is how long a large body waits for others. Codex takes seconds for 32 MiB.
 	copyWait = time.Minute
 )
 

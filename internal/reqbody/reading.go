@@ -12,8 +12,7 @@ const (
 	MinRate = 1 << 10
 	// paceGrace is how long a client may be silent that was faster before.
 	paceGrace = 15 * time.Second
-	// MaxTime is how long a body may take in all. OpenAI's clients wait as long
-	// for an answer.
+	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
 )
 
@@ -61,8 +60,7 @@ func (r *reading) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// ring cuts the reading if the time of the client has passed, or waits for what bytes have
-// added to it.
+// ring cuts the reading if its time has passed, or waits for what bytes have added to it.
 func (r *reading) ring() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,8 +27,7 @@ const (
 
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
-	// Document returns a copy of the book that can be encoded as JSON, and the number of
-	// changes that it has.
+	// Document returns a copy that can be encoded as JSON, and how many changes it has.
 	Document() (document any, changes uint64)
 	// Changes returns how often the book has changed.
 	Changes() uint64
@@ -48,8 +47,7 @@ type Header struct {
 const (
 	// Version is the only version of documents that this release reads.
 	Version = 1
-	// maxDocument bounds a document that is read, in bytes. The largest possible book of
-	// the usage takes 30 MB.
+	// maxDocument bounds a document that is read, in bytes. That of the usage has 30 MB at most.
 	maxDocument = 64 << 20
 )
 
@@ -86,8 +84,7 @@ type Place struct {
 	Then    func() // run after each save, and after the first load; nil: nothing is
 }
 
-// Keeper stores a book and restores it. It runs while it is held, and uses the
-// place of the newest hold.
+// Keeper stores and restores a book while it is held, at the place of the newest hold.
 type Keeper struct {
 	book  Book
 	what  string
@@ -117,14 +114,12 @@ type loop struct {
 	done  chan struct{}
 }
 
-// NewKeeper returns a Keeper of a book, which logs call what. A changed book is stored as
-// often as every.
+// NewKeeper returns a Keeper of a book. Logs call it what. A change is stored within every.
 func NewKeeper(book Book, what string, every time.Duration) *Keeper {
 	return &Keeper{book: book, what: what, every: every, calls: storagecall.NewLimit(1)}
 }
 
-// Hold keeps the book at place until release is called. The last release waits
-// until the book is stored.
+// Hold keeps the book at place until release is called. The last release waits for a save.
 func (k *Keeper) Hold(place Place) (release func()) {
 	h := &hold{Place: place}
 	k.mu.Lock()
@@ -138,8 +133,7 @@ func (k *Keeper) Hold(place Place) (release func()) {
 	return sync.OnceFunc(func() { k.release(h) })
 }
 
-// WaitRestored waits until the book was restored, or could not be, while it is held; but
-// no longer than a limit.
+// WaitRestored waits until the book was restored, or could not be, but only up to a limit.
 func (k *Keeper) WaitRestored(limit time.Duration) {
 	k.mu.Lock()
 	l := k.loop
@@ -207,8 +201,7 @@ func (h *hold) then() {
 	}
 }
 
-// failed logs a failure of a call that is tried again, and no more often than that is
-// useful.
+// failed logs a failure of a call that is tried again, once in logInterval.
 func (h *hold) failed(message string, err error) {
 	if h.logged.IsZero() || time.Since(h.logged) >= logInterval {
 		h.logged = time.Now()
@@ -245,9 +238,8 @@ func (k *Keeper) load(at *hold) bool {
 	return at.loaded
 }
 
-// errOther is the reason to set aside a document of this node in a storage that
-// the configuration has moved to. Its counts are not added: a second reload could
-// add them twice.
+// errOther sets aside a document of this node in a storage that the configuration has moved
+// to. Its counts are not added: a second reload could add them twice.
 var errOther = errors.New("it does not belong to what is counted now")
 
 // setAside stores a document under another key, for the operator to look at.
@@ -261,8 +253,7 @@ func (k *Keeper) setAside(at *hold, content []byte, reason error) bool {
 	return true
 }
 
-// save stores the book if it has changed. It does not overwrite a document that
-// could not be loaded.
+// save stores the book if it has changed, but not over a document that cannot be loaded.
 func (k *Keeper) save(at *hold) {
 	if !k.load(at) || k.book.Changes() == at.saved {
 		return

@@ -1,6 +1,5 @@
-// Command demo serves the API and the page on localhost: Caddy with this module in one
-// process, and the scripted model if the user has no Codex login. `make run` builds and
-// starts it.
+// Command demo serves the API and the page on localhost: Caddy with this module in one process,
+// and the scripted model if the user has no Codex login. `make run` starts it.
 package main
 
 import (
@@ -143,9 +142,8 @@ func chooseModel(ctx context.Context, codex, home string) (chosen string, closeM
 	return home, server.Close, nil
 }
 
-// untilEnd returns a context that ends on Ctrl-C, SIGTERM, a closed terminal (unless
-// nohup has this process ignore that), or the end of the parent: a make that is killed
-// cannot pass a signal on.
+// untilEnd returns a context that ends on Ctrl-C, SIGTERM, a closed terminal (unless nohup
+// ignores it), or the end of the parent: a make that is killed cannot pass a signal on.
 func untilEnd(parent int) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
