@@ -65,17 +65,23 @@ func (cfg *Config) startCatalogue(dir string, env []string, timeout time.Duratio
 	r.cmd = exec.CommandContext(r.ctx, executable(cfg.Command[0]), args...)
 	r.cmd.Dir, r.cmd.Env = dir, env
 	r.cmd.Stdout, r.cmd.Stderr = r.output, r.stderr
-	ownGroup(r.cmd) // the program may be a launcher
-	r.cmd.Cancel = func() error {
-		killGroup(r.cmd)
-		return nil
-	}
-	r.cmd.WaitDelay = stderrGrace
+	killedAsGroup(r.cmd)
 	if err = r.cmd.Start(); err != nil {
 		r.release()
 		return nil, r.failure(err)
 	}
 	return r, nil
+}
+
+// killedAsGroup lets the end of a command's context kill everything that the command has
+// started: it may be a launcher.
+func killedAsGroup(cmd *exec.Cmd) {
+	ownGroup(cmd)
+	cmd.Cancel = func() error {
+		killGroup(cmd)
+		return nil
+	}
+	cmd.WaitDelay = stderrGrace
 }
 
 // wait waits for the end of the run and returns its output.

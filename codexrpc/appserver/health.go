@@ -108,7 +108,7 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 		return
 	}
 	memory := probe.Diagnostics.Memory
-	s.setMemory(memory)
+	s.update(func() { s.memory = memory })
 	if memory <= limit/2 {
 		in.roomy = true
 	}

@@ -51,18 +51,8 @@ type privateConfig struct {
 	providerConfig
 	ProjectRootMarkers []string        `toml:"project_root_markers"`
 	Features           map[string]bool `toml:"features"`
-	Analytics          enabled         `toml:"analytics"`
-	Skills             skillsConfig    `toml:"skills"`
-}
-
-type skillsConfig struct {
-	IncludeInstructions bool    `toml:"include_instructions"`
-	Bundled             enabled `toml:"bundled"`
-}
-
-// enabled is a table that switches a feature off, unless Enabled is set.
-type enabled struct {
-	Enabled bool `toml:"enabled"`
+	Analytics          map[string]any  `toml:"analytics"`
+	Skills             map[string]any  `toml:"skills"`
 }
 
 // readOperatorConfig reads the config.toml in home, if there is one.
@@ -163,6 +153,8 @@ func (c *operatorConfig) private() ([]byte, error) {
 		providerConfig:     c.providerConfig,
 		ProjectRootMarkers: []string{}, // the working directory is the root
 		Features:           map[string]bool{"plugins": false, "apps": false, "hooks": false, "memories": false},
+		Analytics:          map[string]any{"enabled": false},
+		Skills:             map[string]any{"include_instructions": false, "bundled": map[string]any{"enabled": false}},
 	}
 	if c.Features.RespectSystemProxy {
 		config.Features["respect_system_proxy"] = true

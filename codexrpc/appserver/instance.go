@@ -39,8 +39,8 @@ func (in *instance) pid() int {
 	return in.child.program.PID
 }
 
-// startEnd returns startDone, which is closed when the start has ended. Like exit and disconnect it is nil
-// for a nil instance.
+// startEnd returns startDone, which is closed when the start has ended. Like exit and
+// disconnect it is nil for a nil instance.
 func (in *instance) startEnd() <-chan struct{} {
 	if in == nil {
 		return nil
@@ -138,8 +138,8 @@ func (p *Process) launch() (*instance, error) {
 // finishLaunch performs the handshake and writes the catalogue of an instance.
 func (p *Process) finishLaunch(in *instance, printing *catalogueRun) {
 	defer close(in.startDone)
-	ctx, cancel := p.launchContext(in)
-	defer cancel()
+	ctx, end := p.launchContext(in)
+	defer end()
 	in.err = p.handshake(ctx, in)
 	if printing == nil {
 		p.warnNoCatalogue(in)
@@ -157,24 +157,19 @@ func (p *Process) finishLaunch(in *instance, printing *catalogueRun) {
 
 // launchContext returns a context that ends with the start timeout, with the process
 // or when the child exits.
-func (p *Process) launchContext(in *instance) (context.Context, context.CancelFunc) {
+func (p *Process) launchContext(in *instance) (ctx context.Context, end func()) {
 	timed, cancel := context.WithTimeoutCause(p.ctx, p.cfg.StartTimeout,
 		fmt.Errorf("it did not answer within the start timeout of %s: %w", p.cfg.StartTimeout, codexrpc.ErrTimeout))
 	ctx, abort := context.WithCancelCause(timed)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
+	p.background.Go(func() {
+		defer cancel()
 		select {
 		case <-in.exit():
 			abort(errEarlyEnd)
 		case <-ctx.Done():
 		}
-	}()
-	return ctx, func() {
-		abort(nil)
-		<-watched
-		cancel()
-	}
+	})
+	return ctx, func() { abort(nil) }
 }
 
 // handshake connects to a remote app-server, and initializes the connection.

@@ -33,12 +33,7 @@ func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd,
 	if home != "" {
 		cmd.Env = append(cmd.Env, homeVariable+"="+home)
 	}
-	ownGroup(cmd) // the program may be a launcher
-	cmd.Cancel = func() error {
-		killGroup(cmd)
-		return nil
-	}
-	cmd.WaitDelay = stderrGrace
+	killedAsGroup(cmd)
 	return cmd, nil
 }
 

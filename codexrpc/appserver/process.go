@@ -258,17 +258,14 @@ func (p *Process) setStatus(next Status) {
 
 // setPID publishes the program that is being started.
 func (p *Process) setPID(in *instance) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.status.PID = in.pid()
-	p.signal()
+	p.update(func() { p.status.PID = in.pid() })
 }
 
-// setMemory publishes the memory of the serving instance.
-func (p *Process) setMemory(bytes int64) {
+// update makes a change, and wakes everybody who waits for one.
+func (p *Process) update(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.memory = bytes
+	change()
 	p.signal()
 }
 

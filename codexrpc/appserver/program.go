@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 )
 
 // Program is a started app-server: a process group, or one that runs within this
@@ -57,25 +58,23 @@ func forkFailure(command, dir string, err error) error {
 // fork starts a command with pipes. Those of [exec.Cmd] end with its Wait, which
 // would cut off the last lines of the output.
 func fork(cmd *exec.Cmd) (*Program, error) {
-	var pipes pipeSet
-	stdin, toChild := pipes.make()
-	fromChild, stdout := pipes.make()
-	fromStderr, stderr := pipes.make()
-	if pipes.err != nil {
-		pipes.closeAll()
-		return nil, fmt.Errorf("making pipes: %w", pipes.err)
+	var pipes [3][2]*os.File // of stdin, stdout and stderr: the end for reading, and that for writing
+	for i := range pipes {
+		var err error
+		if pipes[i][0], pipes[i][1], err = os.Pipe(); err != nil {
+			closeAll(pipes[0][:], pipes[1][:])
+			return nil, fmt.Errorf("making pipes: %w", err)
+		}
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
 	if err := cmd.Start(); err != nil {
-		pipes.closeAll()
+		closeAll(pipes[0][:], pipes[1][:], pipes[2][:])
 		return nil, err
 	}
 	// The child has copies of its ends. Ours would keep the pipes open.
-	for _, f := range []*os.File{stdin, stdout, stderr} {
-		_ = f.Close()
-	}
+	closeAll(pipes[0][:1], pipes[1][1:], pipes[2][1:])
 	return &Program{
-		Stdin: toChild, Stdout: fromChild, Stderr: fromStderr, PID: cmd.Process.Pid,
+		Stdin: pipes[0][1], Stdout: pipes[1][0], Stderr: pipes[2][0], PID: cmd.Process.Pid,
 		Wait:      func() string { return wait(cmd) },
 		Terminate: func() { terminateGroup(cmd) },
 		Kill:      func() { killGroup(cmd) },
@@ -91,25 +90,9 @@ func wait(cmd *exec.Cmd) string {
 	return cmd.ProcessState.String()
 }
 
-// pipeSet makes pipes and closes all of them if one cannot be made.
-type pipeSet struct {
-	files []*os.File
-	err   error
-}
-
-func (p *pipeSet) make() (r, w *os.File) {
-	if p.err != nil {
-		return nil, nil
-	}
-	r, w, p.err = os.Pipe()
-	if p.err == nil {
-		p.files = append(p.files, r, w)
-	}
-	return r, w
-}
-
-func (p *pipeSet) closeAll() {
-	for _, f := range p.files {
+// closeAll closes files, of which some may be nil.
+func closeAll(files ...[]*os.File) {
+	for _, f := range slices.Concat(files...) {
 		_ = f.Close()
 	}
 }

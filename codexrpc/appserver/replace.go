@@ -80,7 +80,12 @@ func (s *supervisor) handleReplacement() {
 	in.releaseStderr(s.log())
 	in.since = time.Now()
 	s.serving = in
-	s.setReplaced(in, old)
+	s.update(func() {
+		s.conn, s.models, s.login.Serving, s.memory = in.conn, in.models, in.login(), 0
+		s.draining = append(s.draining, old)
+		s.status.PID, s.status.Version = in.pid(), in.version
+		s.status.Replacements++
+	})
 	s.monitor(in)
 	if s.Status().State == StateUnresponsive { // because of the old one
 		s.setReady(in)
@@ -88,17 +93,6 @@ func (s *supervisor) handleReplacement() {
 	s.background.Go(func() { s.drain(old) })
 	s.log().Info("the codex app-server was replaced", "reason", s.why, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
 	s.observe()
-}
-
-// setReplaced publishes in as the serving instance, and old as draining.
-func (p *Process) setReplaced(in, old *instance) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.conn, p.models, p.login.Serving, p.memory = in.conn, in.models, in.login(), 0
-	p.draining = append(p.draining, old)
-	p.status.PID, p.status.Version = in.pid(), in.version
-	p.status.Replacements++
-	p.signal()
 }
 
 // drain waits until a replaced instance is idle and stops it.
@@ -115,10 +109,9 @@ func (p *Process) drain(old *instance) {
 	} else {
 		p.log().Warn("the replaced codex app-server was stopped with turns on it", "pid", old.pid(), "after", took)
 	}
-	p.mu.Lock()
-	p.draining = slices.DeleteFunc(p.draining, func(in *instance) bool { return in == old })
-	p.signal()
-	p.mu.Unlock()
+	p.update(func() {
+		p.draining = slices.DeleteFunc(p.draining, func(in *instance) bool { return in == old })
+	})
 	select {
 	case p.drained <- struct{}{}:
 	default: // the supervisor has not handled the one before yet

@@ -85,6 +85,14 @@ var remedies = []struct {
 	{codexrpc.ErrTimeout, "it has not answered in time; it is tried again", false},
 }
 
+// failed returns the status of a process that has failed.
+func failed(state State, reason error) Status {
+	what, final := remedy(reason)
+	return Status{
+		State: state, Reason: reason.Error(), Remedy: what, Final: final, SignedOut: errors.Is(reason, codexrpc.ErrNotLoggedIn),
+	}
+}
+
 // remedy returns what to do about an error that keeps a process from being ready, and
 // whether it stays until that is done. Unlike the error the remedy is fit for everybody:
 // it has no path, no address and no output of the app-server.

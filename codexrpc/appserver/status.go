@@ -83,19 +83,12 @@ func (s *Status) notReady() *NotReadyError {
 
 // NotReadyError is the error of a process that is not ready.
 type NotReadyError struct {
-	State State
-	// Reason is a sentence for an operator: what failed and what to do. It may
-	// quote the operating system or the app-server.
-	Reason string
-	// Remedy is what to do, without quotations, so that it is fit for everybody.
-	// Empty: nothing is known to be wrong.
-	Remedy string
-	// Final is true if Reason stays until somebody acts on Remedy.
-	Final bool
-	// SignedOut: the login is missing.
-	SignedOut bool
-	// RetryAfter is the time until the next start; 0: it is under way.
-	RetryAfter time.Duration
+	State      State
+	Reason     string // these four are those of [Status]; Reason may quote the system or the app-server
+	Remedy     string // without quotations
+	Final      bool
+	SignedOut  bool
+	RetryAfter time.Duration // until the next start; 0: it is under way
 }
 
 // Error returns the state and the reason.

@@ -31,7 +31,9 @@ const (
 // stderrLog logs the stderr of a program, line by line and with a limit, and keeps the
 // last lines.
 type stderrLog struct {
-	window window
+	end          time.Time // of the window in which lines are counted
+	lines, bytes int       // that may still be logged in it
+	dropped      int       // lines that were not logged
 
 	mu      sync.Mutex
 	last    []string
@@ -52,22 +54,39 @@ func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger) {
 		// The rest of a line that is too long is dropped.
 		cut = errors.Is(err, bufio.ErrBufferFull)
 		if err != nil && !cut {
-			logDropped(s.window.dropped, log())
+			s.logDropped(log())
 			return
 		}
 	}
 }
 
-// add logs a line unless there were too many. It warns when the first line is
-// dropped, and logs the number of dropped lines when lines are logged again.
+// add logs a line unless there were too many in the window. It warns when the first line
+// is dropped, and logs the number of dropped lines when lines are logged again.
 func (s *stderrLog) add(line string, log *slog.Logger) {
-	logDropped(s.window.renew(time.Now()), log)
-	if s.window.take(len(line)) {
+	if now := time.Now(); !now.Before(s.end) {
+		s.logDropped(log)
+		s.end, s.lines, s.bytes = now.Add(logWindow), logLines, logBytes
+	}
+	switch {
+	case s.dropped > 0:
+		s.dropped++
+	case s.lines == 0 || s.bytes < len(line):
+		s.dropped++
+		log.Warn("codex writes too much to its stderr; lines are dropped", "lines", logLines, "bytes", logBytes, "within", logWindow.String())
+	default:
+		s.lines--
+		s.bytes -= len(line)
 		if !s.hold(line) {
 			logLine(line, log)
 		}
-	} else if s.window.dropped == 1 {
-		log.Warn("codex writes too much to its stderr; lines are dropped", "lines", logLines, "bytes", logBytes, "within", logWindow.String())
+	}
+}
+
+// logDropped logs how many lines were dropped in the window, if any.
+func (s *stderrLog) logDropped(log *slog.Logger) {
+	if s.dropped > 0 {
+		log.Warn("lines of codex's stderr were dropped", "lines", s.dropped)
+		s.dropped = 0
 	}
 }
 
@@ -95,44 +114,6 @@ func (s *stderrLog) release(log *slog.Logger) {
 		logLine(line, log)
 	}
 	s.holding, s.held = false, nil
-}
-
-// logDropped logs how many lines were dropped, if any.
-func logDropped(lines int, log *slog.Logger) {
-	if lines > 0 {
-		log.Warn("lines of codex's stderr were dropped", "lines", lines)
-	}
-}
-
-// window limits what is logged within logWindow.
-type window struct {
-	end     time.Time
-	lines   int // that may still be logged
-	bytes   int // that may still be logged
-	dropped int // lines that were not
-}
-
-// renew begins a new window if the last one is over, and returns how many lines that
-// one has dropped.
-func (w *window) renew(now time.Time) (dropped int) {
-	if now.Before(w.end) {
-		return 0
-	}
-	dropped = w.dropped
-	*w = window{end: now.Add(logWindow), lines: logLines, bytes: logBytes}
-	return dropped
-}
-
-// take reports whether a line may be logged. After the first that may not, no other
-// may in the window.
-func (w *window) take(bytes int) bool {
-	if w.dropped > 0 || w.lines == 0 || w.bytes < bytes {
-		w.dropped++
-		return false
-	}
-	w.lines--
-	w.bytes -= bytes
-	return true
 }
 
 // sandboxWarning is part of a line that Codex writes at each start on many machines. Its

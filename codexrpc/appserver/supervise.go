@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 // errStopped is the reason after Stop was called.
@@ -131,7 +129,7 @@ func (p *Process) setReady(in *instance) {
 func (s *supervisor) handleFailure(reason error) {
 	in := s.serving
 	s.serving = nil
-	stable := in.conn.HasCompletedTurn() || s.failures.isStable(time.Since(in.since))
+	stable := in.conn.HasCompletedTurn() || time.Since(in.since) >= s.failures.stable
 	if stable {
 		s.failures.failures = 0
 	}
@@ -155,11 +153,9 @@ func (s *supervisor) handleFailure(reason error) {
 // stopFailed stops an instance that has failed, and returns the reason with the
 // exit details.
 func (s *supervisor) stopFailed(in *instance, reason error) error {
-	what, final := remedy(reason)
-	s.change(Status{
-		State: StateStopping, Reason: reason.Error(), Remedy: what, Final: final, PID: in.pid(), Version: in.version,
-		SignedOut: errors.Is(reason, codexrpc.ErrNotLoggedIn),
-	})
+	status := failed(StateStopping, reason)
+	status.PID, status.Version = in.pid(), in.version
+	s.change(status)
 	s.stopInstance(in)
 	return in.withExitDetails(reason)
 }
@@ -177,11 +173,9 @@ func (s *supervisor) backOff(reason error) {
 		return // supervise stops next
 	}
 	pause := s.failures.next()
-	what, final := remedy(reason)
-	s.change(Status{
-		State: StateBackoff, Reason: reason.Error(), Remedy: what, Final: final, RetryAt: time.Now().Add(pause),
-		SignedOut: errors.Is(reason, codexrpc.ErrNotLoggedIn),
-	})
+	status := failed(StateBackoff, reason)
+	status.RetryAt = time.Now().Add(pause)
+	s.change(status)
 	s.log().Error("the codex app-server is not running", "reason", reason.Error(), "next_start_in", pause.Round(time.Millisecond).String())
 	s.retry = time.After(pause)
 }
@@ -224,17 +218,7 @@ func newBackoff() backoff {
 // first to most, less up to a random quarter so that many processes do not restart
 // in step.
 func (b *backoff) next() time.Duration {
-	pause := b.first
-	for range b.failures {
-		if pause >= b.most {
-			break
-		}
-		pause *= 2
-	}
+	pause := min(b.first<<min(b.failures, 10), b.most)
 	b.failures++
-	pause = min(pause, b.most)
 	return pause - rand.N(pause/4+1)
 }
-
-// isStable reports whether a program that was ready for so long is stable.
-func (b *backoff) isStable(ready time.Duration) bool { return ready >= b.stable }
