@@ -121,8 +121,8 @@ func parseTurnError(v gjson.Result) *TurnError {
 		return nil
 	}
 	e := &TurnError{
-		Message: saying(v.Get("message")),
-		Details: saying(v.Get("additionalDetails")),
+		Message: cut(v.Get("message").String(), maxSaying),
+		Details: cut(v.Get("additionalDetails").String(), maxSaying),
 		Code:    "other",
 	}
 	info := v.Get("codexErrorInfo")
@@ -143,14 +143,12 @@ func parseTurnError(v gjson.Result) *TurnError {
 // and clients and the log repeat it.
 const maxSaying = 16 << 10
 
-// saying returns a text of an error, cut behind maxSaying. It does not share the line's
-// memory.
-func saying(v gjson.Result) string {
-	text := v.String()
-	if len(text) <= maxSaying {
+// cut returns a copy of a text, with an ellipsis in place of what is behind so many bytes.
+func cut(text string, bytes int) string {
+	if len(text) <= bytes {
 		return strings.Clone(text)
 	}
-	return strings.ToValidUTF8(text[:maxSaying], "") + "…"
+	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
 
 // timeoutError is the error of a call of the method that was not answered in time.

@@ -26,14 +26,13 @@ const (
 // [ErrMisconfigured], or with [ErrNotLoggedIn] when the model provider needs a login
 // that is missing.
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
-	params := initializeParams{
-		ClientInfo: info,
-		Capabilities: initializeCapabilities{
-			ExperimentalAPI:           true, // for dynamicTools, environments and raw events
-			OptOutNotificationMethods: unused,
-		},
+	params := initializeParams{ClientInfo: info}
+	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
+	params.Capabilities.OptOutNotificationMethods = unused
+	var result struct {
+		UserAgent string `json:"userAgent"`
+		CodexHome string `json:"codexHome"`
 	}
-	var result initializeResult
 	if err := c.call(ctx, call{method: methodInitialize, params: params, result: &result}); err != nil {
 		return "", err
 	}
@@ -75,10 +74,7 @@ func (c *Conn) noteConfigWarning(params gjson.Result) {
 	if !strings.HasPrefix(params.Get("summary").Str, defaultsUsed) {
 		return
 	}
-	text := strings.Clone(cmp.Or(params.Get("details").Str, params.Get("summary").Str))
-	if len(text) > maxConfigWarning {
-		text = strings.ToValidUTF8(text[:maxConfigWarning], "") + "…"
-	}
+	text := cut(cmp.Or(params.Get("details").Str, params.Get("summary").Str), maxConfigWarning)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.badConfig = text

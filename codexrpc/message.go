@@ -59,7 +59,7 @@ func callError(method string, v gjson.Result) *CallError {
 	e := &CallError{
 		Method:  method,
 		Code:    int(v.Get("code").Int()),
-		Message: saying(v.Get("message")),
+		Message: cut(v.Get("message").String(), maxSaying),
 	}
 	if data := v.Get("data"); data.Exists() && len(data.Raw) <= maxSaying {
 		e.Data = json.RawMessage(data.Raw)

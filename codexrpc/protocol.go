@@ -28,19 +28,12 @@ type ClientInfo struct {
 }
 
 type initializeParams struct {
-	ClientInfo   ClientInfo             `json:"clientInfo"`
-	Capabilities initializeCapabilities `json:"capabilities"`
-}
-
-type initializeCapabilities struct {
-	ExperimentalAPI           bool     `json:"experimentalApi"`
-	RequestAttestation        bool     `json:"requestAttestation"`
-	OptOutNotificationMethods []string `json:"optOutNotificationMethods,omitempty"`
-}
-
-type initializeResult struct {
-	UserAgent string `json:"userAgent"`
-	CodexHome string `json:"codexHome"`
+	ClientInfo   ClientInfo `json:"clientInfo"`
+	Capabilities struct {
+		ExperimentalAPI           bool     `json:"experimentalApi"`
+		RequestAttestation        bool     `json:"requestAttestation"`
+		OptOutNotificationMethods []string `json:"optOutNotificationMethods,omitempty"`
+	} `json:"capabilities"`
 }
 
 // Account is the answer to account/read.

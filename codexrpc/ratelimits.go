@@ -176,9 +176,8 @@ func resetIn(message string, now time.Time) (time.Time, bool) {
 
 // limits keeps the plan's limits as a connection received them last.
 type limits struct {
-	mu    sync.Mutex
-	known bool
-	last  RateLimits
+	mu   sync.Mutex
+	last RateLimits // At is zero: not known
 }
 
 // update merges a RateLimitSnapshot. It is sparse: null means not reported, and
@@ -199,7 +198,7 @@ func (l *limits) update(v gjson.Result, allowed *bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if before := l.last; l.known && before.LimitID == now.LimitID {
+	if before := l.last; !before.At.IsZero() && before.LimitID == now.LimitID {
 		if now.Primary == nil && now.Secondary == nil {
 			now.Primary, now.Secondary, now.Reached = before.Primary, before.Secondary, before.Reached
 		}
@@ -210,7 +209,7 @@ func (l *limits) update(v gjson.Result, allowed *bool) {
 			now.Credits = before.Credits
 		}
 	}
-	l.last, l.known = now, true
+	l.last = now
 }
 
 // parseCredits reads a CreditsSnapshot.
@@ -242,5 +241,5 @@ func parseWindow(v gjson.Result) *RateWindow {
 func (l *limits) snapshot() (RateLimits, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.last, l.known
+	return l.last, !l.last.At.IsZero()
 }

@@ -120,7 +120,7 @@ func (k *keeping) earlierKey(plan *prompt.Plan) string {
 	if chain == nil || chain.Size+len(*plan.Thread.BaseInstructions)+len(plan.Thread.DeveloperInstructions) < minCached {
 		return ""
 	}
-	return k.in.Memory().Key(chain)
+	return k.in.Memory.Key(chain)
 }
 
 // rememberKey remembers the key of the thread for the same request and for those that
@@ -131,7 +131,7 @@ func (c *choice) rememberKey() {
 		return
 	}
 	if chain := k.chain(); chain != nil {
-		k.in.Memory().RememberKey(chain, k.key)
+		k.in.Memory.RememberKey(chain, k.key)
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *choice) keep(user string) {
 	if k.after == nil || !rest.Whole {
 		return
 	}
-	k.in.Memory().Remember(*k.after, rest.Reasoning)
+	k.in.Memory.Remember(*k.after, rest.Reasoning)
 	size := k.chain().Size + k.answer.Size()
 	if c.place.LongHistory(size) {
 		return // such a thread needs settings that it was not started with
@@ -256,7 +256,7 @@ func (c *choice) restore(plan *prompt.Plan) *prompt.Plan {
 	if chain == nil {
 		return plan
 	}
-	history, added := k.in.Memory().Restore(chain.Links, plan.History)
+	history, added := k.in.Memory.Restore(chain.Links, plan.History)
 	if added == 0 {
 		return plan
 	}
@@ -279,5 +279,5 @@ func (k *keeping) unrestorable(failure error) bool {
 // forget forgets the reasoning that was restored.
 func (k *keeping) forget() {
 	k.restored, k.forgetful = false, true
-	k.in.Memory().Forget(k.chain().Links)
+	k.in.Memory.Forget(k.chain().Links)
 }

@@ -17,26 +17,25 @@ import (
 // of the prompt in its cache. It outlives configurations, as its process does. All
 // methods are safe for concurrent use.
 type Conversations struct {
+	// Memory has the reasoning that is remembered of the login, for all of its processes.
+	Memory *conversation.Memory
+	// Coming are the threads that are about to be kept. Claim waits for them.
+	conversation.Coming
+
 	keeper *conversation.Keeper[*Kept]
-	memory *conversation.Memory
-	coming conversation.Coming
 	scarce func() bool    // reports whether the app-server's memory is scarce
 	ending sync.WaitGroup // turns that are about to end
 
-	mu        sync.Mutex
-	parks     bool
-	shrunk    time.Time // for want of memory, the last time
-	continued int
-	resumed   int
-	forked    int
-	fallbacks map[string]int
+	mu     sync.Mutex
+	parks  bool
+	shrunk time.Time // for want of memory, the last time
+	stats  Stats     // without the counts of the keeper
 }
 
-// NewConversations returns one that keeps nothing yet. memory is that of its login, for all
-// of the login's processes. scarce reports whether the memory of the app-server is scarce,
-// so that less is kept.
+// NewConversations returns one that keeps nothing yet. scarce reports whether the memory of
+// the app-server is scarce, so that less is kept.
 func NewConversations(limits conversation.Limits, memory *conversation.Memory, scarce func() bool) *Conversations {
-	c := &Conversations{memory: memory, scarce: scarce, fallbacks: make(map[string]int)}
+	c := &Conversations{Memory: memory, scarce: scarce, stats: Stats{Fallbacks: make(map[string]int)}}
 	c.keeper = conversation.NewKeeper(limits, func(kept *Kept) { kept.Thread.Close(nil) })
 	c.SetLimits(limits)
 	return c
@@ -48,7 +47,7 @@ func (c *Conversations) SetLimits(limits conversation.Limits) {
 	c.parks = limits.Parked > 0
 	c.mu.Unlock()
 	if limits.Max == 0 {
-		c.memory.Clear()
+		c.Memory.Clear()
 	}
 	c.keeper.SetLimits(limits)
 }
@@ -68,10 +67,9 @@ func (c *Conversations) Stats() Stats {
 	kept, parked := c.keeper.Counts()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Stats{
-		Kept: kept, Parked: parked,
-		Continued: c.continued, Resumed: c.resumed, Forked: c.forked, Fallbacks: maps.Clone(c.fallbacks),
-	}
+	stats := c.stats
+	stats.Kept, stats.Parked, stats.Fallbacks = kept, parked, maps.Clone(stats.Fallbacks)
+	return stats
 }
 
 // Parked returns the requests whose turns wait for the results of their calls, the oldest
@@ -160,7 +158,7 @@ func (c *Conversations) Put(kept conversation.Kept[*Kept], arrived func()) {
 // Claim takes out the thread that holds the most of a history, and waits for the thread of
 // the newest answer if it is about to be kept.
 func (c *Conversations) Claim(ctx context.Context, links []conversation.Link) (conversation.Kept[*Kept], conversation.Link, bool) {
-	c.coming.Wait(ctx, links)
+	c.Wait(ctx, links)
 	return c.keeper.Claim(links)
 }
 
@@ -187,11 +185,11 @@ func (c *Conversations) Note(parked bool, err error) {
 	defer c.mu.Unlock()
 	switch {
 	case err != nil:
-		c.fallbacks[fallbackReason(err)]++
+		c.stats.Fallbacks[fallbackReason(err)]++
 	case parked:
-		c.resumed++
+		c.stats.Resumed++
 	default:
-		c.continued++
+		c.stats.Continued++
 	}
 }
 
@@ -199,7 +197,7 @@ func (c *Conversations) Note(parked bool, err error) {
 func (c *Conversations) NoteFork() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forked++
+	c.stats.Forked++
 }
 
 // Lost reports whether a thread that held the beginning of a history was let go of. note
@@ -209,18 +207,9 @@ func (c *Conversations) Lost(links []conversation.Link) (note func(), lost bool)
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.fallbacks[string(why)]++
+		c.stats.Fallbacks[string(why)]++
 	}, why != ""
 }
-
-// Announce says that a thread will be kept that holds the history with this hash. Claim
-// waits for it until arrived is called.
-func (c *Conversations) Announce(history conversation.Hash) (arrived func()) {
-	return c.coming.Announce(history)
-}
-
-// Memory returns the reasoning that is remembered of the login.
-func (c *Conversations) Memory() *conversation.Memory { return c.memory }
 
 // errOtherFollowUp means that what follows the calls of a parked turn is not what such
 // a turn can take.
