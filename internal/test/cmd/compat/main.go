@@ -1,6 +1,5 @@
-// Command compat tries releases of Codex: it compares the schema of the app-server with
-// what this project uses, looks up the stages of the features that it sets, and runs
-// the end-to-end tests. It installs the releases with npm:
+// Command compat tries releases of Codex: it looks up the stages of the features that this
+// project sets, and runs the end-to-end tests. It installs the releases with npm:
 //
 //	go run ./internal/test/cmd/compat 0.160.0 0.169.0
 //
@@ -47,13 +46,13 @@ func run(ctx context.Context, o options) error {
 	if len(o.releases) == 0 {
 		return errors.New("name the releases to try, such as 0.169.0")
 	}
-	used, err := readUsed()
+	features, err := readFeatures()
 	if err != nil {
 		return err
 	}
 	for _, release := range o.releases {
 		fmt.Printf("== Codex %s\n", release)
-		row, err := try(ctx, o, used, release)
+		row, err := try(ctx, o, features, release)
 		if err != nil {
 			return fmt.Errorf("codex %s: %w", release, err)
 		}
@@ -67,7 +66,7 @@ func run(ctx context.Context, o options) error {
 }
 
 // try tries one release.
-func try(ctx context.Context, o options, used *usage, release string) (*row, error) {
+func try(ctx context.Context, o options, features []string, release string) (*row, error) {
 	codex, err := install(ctx, o.cache, release)
 	if err != nil {
 		return nil, err
@@ -78,11 +77,7 @@ func try(ctx context.Context, o options, used *usage, release string) (*row, err
 	}
 	defer os.RemoveAll(home)
 	r := &row{release: release}
-	if r.missing, err = used.missingIn(ctx, codex, home); err != nil {
-		return nil, err
-	}
-	list("missing in its schema", r.missing)
-	if r.features, err = used.features(ctx, codex, home); err != nil {
+	if r.features, err = lacking(ctx, codex, home, features); err != nil {
 		return nil, err
 	}
 	list("features that it has no more, or not yet", r.features)

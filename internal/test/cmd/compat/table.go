@@ -9,9 +9,9 @@ import (
 
 // row is what was found out about a release.
 type row struct {
-	release           string
-	missing, features []string
-	tests             *result // nil: they were not run
+	release  string
+	features []string // that it lacks
+	tests    *result  // nil: they were not run
 }
 
 func (r *row) String() string {
@@ -25,7 +25,7 @@ func (r *row) String() string {
 			tests += "; when the time was over: " + cells(r.tests.unfinished)
 		}
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s |", r.release, cells(r.missing), cells(r.features), tests)
+	return fmt.Sprintf("| %s | %s | %s |", r.release, cells(r.features), tests)
 }
 
 func cells(found []string) string {
