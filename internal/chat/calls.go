@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"cmp"
+
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -14,52 +16,33 @@ func readCalls(m *prompt.Message, v jsontext.Value) *field.Error {
 	})
 }
 
-func readCall(v jsontext.Value) (call prompt.Call, _ *field.Error) {
+func readCall(v jsontext.Value) (call prompt.Call, f *field.Error) {
 	var kind, function, custom jsontext.Value
-	if f := field.Object(v, jsontext.Into("id", &call.ID), jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom)); f != nil {
-		return call, f
-	}
-	if f := field.NonEmpty(call.ID); f != nil {
-		return call, f.In("id")
+	f = field.Object(v, jsontext.Into("id", &call.ID), jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom))
+	if f == nil {
+		f = field.NonEmpty(call.ID).In("id")
 	}
 	switch {
+	case f != nil:
 	case kind.Is("custom"):
-		f := readCalledCustom(&call, custom)
-		return call, f.In("custom")
+		f = readCalled(&call, custom, "input").In("custom")
+		call.Arguments = prompt.CustomArguments(call.Arguments)
 	case kind.Given() && !kind.Is("function"):
-		return call, field.Unsupported("must be 'function' or 'custom'").In("type")
+		f = field.Unsupported("must be 'function' or 'custom'").In("type")
+	default:
+		f = readCalled(&call, function, "arguments").In("function")
 	}
-	f := readCalledFunction(&call, function)
-	return call, f.In("function")
+	return call, f
 }
 
-// readCalledCustom reads the custom of a call: the name of a custom tool and its input.
-func readCalledCustom(c *prompt.Call, v jsontext.Value) *field.Error {
-	var called, input jsontext.Value
-	if f := field.Object(v, jsontext.Into("name", &called), jsontext.Into("input", &input)); f != nil {
+// readCalled reads the function or the custom tool of a call: its name, and the member with
+// the arguments or the input.
+func readCalled(c *prompt.Call, v jsontext.Value, member string) *field.Error {
+	var name jsontext.Value
+	if f := field.Object(v, jsontext.Into("name", &name), jsontext.Into(member, &c.Arguments)); f != nil {
 		return f
 	}
-	var f *field.Error
-	if c.Name, f = prompt.ReadCalledName(called); f != nil {
-		return f.In("name")
-	}
-	if f := field.Expect(jsontext.KindString, input); f != nil {
-		return f.In("input")
-	}
-	c.Arguments = prompt.CustomArguments(input)
-	return nil
-}
-
-func readCalledFunction(c *prompt.Call, v jsontext.Value) *field.Error {
-	var called jsontext.Value
-	if f := field.Object(v, jsontext.Into("name", &called), jsontext.Into("arguments", &c.Arguments)); f != nil {
-		return f
-	}
-	var f *field.Error
-	if c.Name, f = prompt.ReadCalledName(called); f != nil {
-		return f.In("name")
-	}
-	return field.Expect(jsontext.KindString, c.Arguments).In("arguments")
+	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(jsontext.KindString, c.Arguments).In(member))
 }
 
 // wrapTexts makes the arguments of those calls of custom tools that came back as calls

@@ -8,53 +8,35 @@ import (
 
 // readContent reads a content: a string or parts. Clients write the content of messages
 // without a text as null or as no parts.
-func readContent(m *prompt.Message, v jsontext.Value) *field.Error {
-	switch v.Kind() {
-	case jsontext.KindString:
-		m.Text = v
-		return nil
-	case jsontext.KindArray:
-		return readParts(m, v).In("content")
-	case jsontext.KindNull:
-		m.Text = prompt.NoText
-		return nil
+func readContent(m *prompt.Message, v jsontext.Value) (f *field.Error) {
+	if v.Kind() != jsontext.KindNull {
+		f = m.ReadContent(v, readPart).In("content")
 	}
-	return field.WrongType("a string or an array of parts", v).In("content")
-}
-
-func readParts(m *prompt.Message, v jsontext.Value) *field.Error {
-	if f := m.ReadParts(v, readPart); f != nil {
-		return f
-	}
-	if len(m.Content) == 0 {
+	if m.Empty() {
 		m.Text = prompt.NoText
 	}
-	return nil
+	return f
 }
 
 func readPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
-	var kind, text, refusal, image jsontext.Value
-	if f := field.Object(v,
-		jsontext.Into("type", &kind),
-		jsontext.Into("text", &text),
-		jsontext.Into("refusal", &refusal),
-		jsontext.Into("image_url", &image),
-	); f != nil {
+	var kind string
+	var text, refusal, image, url, detail jsontext.Value
+	f := field.Typed(&kind, v, jsontext.Into("text", &text), jsontext.Into("refusal", &refusal), jsontext.Into("image_url", &image))
+	switch {
+	case f != nil:
 		return prompt.Part{}, f
+	case kind == "text":
+		return prompt.TextPart("text", text)
+	case kind == "refusal" && m.Role == prompt.RoleAssistant:
+		return prompt.TextPart("refusal", refusal)
+	case kind != "image_url" || m.Role != prompt.RoleUser && m.Role != prompt.RoleTool:
+		return prompt.Part{}, unknownPart(m, kind).In("type")
 	}
-	if f := field.Expect(jsontext.KindString, kind); f != nil {
-		return prompt.Part{}, f.In("type")
+	if f := field.Object(image, jsontext.Into("url", &url), jsontext.Into("detail", &detail)); f != nil {
+		return prompt.Part{}, f.In("image_url")
 	}
-	switch name := kind.Text(); {
-	case name == "text":
-		return prompt.Part{Kind: prompt.PartText, Text: text}, field.Expect(jsontext.KindString, text).In("text")
-	case name == "refusal" && m.Role == prompt.RoleAssistant:
-		return prompt.Part{Kind: prompt.PartText, Text: refusal}, field.Expect(jsontext.KindString, refusal).In("refusal")
-	case name == "image_url" && (m.Role == prompt.RoleUser || m.Role == prompt.RoleTool):
-		return readImage(image)
-	default:
-		return prompt.Part{}, unknownPart(m, name).In("type")
-	}
+	p, f := prompt.ImagePart(url, detail, "url")
+	return p, f.In("image_url")
 }
 
 func unknownPart(m *prompt.Message, name string) *field.Error {
@@ -74,18 +56,4 @@ func unknownPart(m *prompt.Message, name string) *field.Error {
 		want = "text or refusal"
 	}
 	return field.Invalid("must be %s in a message of the role %s", want, m.Role)
-}
-
-// readImage reads the image_url of a part.
-func readImage(v jsontext.Value) (prompt.Part, *field.Error) {
-	p := prompt.Part{Kind: prompt.PartImage}
-	var detail jsontext.Value
-	if f := field.Object(v, jsontext.Into("url", &p.URL), jsontext.Into("detail", &detail)); f != nil {
-		return prompt.Part{}, f.In("image_url")
-	}
-	if f := p.CheckURL(); f != nil {
-		return prompt.Part{}, f.In("url").In("image_url")
-	}
-	f := p.ReadDetail(detail)
-	return p, f.In("detail").In("image_url")
 }

@@ -19,25 +19,12 @@ func (r *Request) readFunctions(v jsontext.Value) *field.Error {
 // readFunctionCall reads function_call, which tool_choice has replaced: none, auto, or
 // the name of a function (ChatCompletionFunctionCallOption).
 func (r *Request) readFunctionCall(v jsontext.Value) *field.Error {
-	r.functionCall = prompt.ToolChoice{}
-	switch v.Kind() {
-	case jsontext.KindNull:
-		return nil
-	case jsontext.KindString:
-		switch v.Text() {
-		case "auto":
-		case "none":
-			r.functionCall.None = true
-		default:
-			return field.Invalid("must be none, auto or an object")
-		}
-		return nil
-	case jsontext.KindObject:
-		name, f := readChosenName(v)
-		r.functionCall.Required, r.functionCall.Only = true, []string{name}
-		return f
+	if v.Kind() == jsontext.KindString && !v.Is("auto") && !v.Is("none") {
+		return field.Invalid("must be none, auto or an object")
 	}
-	return field.WrongType("a string or an object", v)
+	return r.functionCall.Read(v, func(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
+		return c.Require(readChosenName(v))
+	})
 }
 
 // useFunctions makes the functions the tools of the request. It has either functions or
@@ -72,11 +59,9 @@ func readFunctionMessageCall(m *prompt.Message, v jsontext.Value, index int) *fi
 		return field.Invalid("cannot stand beside 'tool_calls'")
 	}
 	call := prompt.Call{ID: jsontext.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), Function: true}
-	if f := readCalledFunction(&call, v); f != nil {
-		return f
-	}
+	f := readCalled(&call, v, "arguments")
 	m.Calls = []prompt.Call{call}
-	return nil
+	return f
 }
 
 // callsFunction reports whether the message has a function_call.
@@ -86,7 +71,8 @@ func callsFunction(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls
 // the message before. It has the name of the function where a tool message has the id
 // of the call.
 func answerFunction(m *prompt.Message, before *prompt.Message) *field.Error {
-	name, f := prompt.ReadCalledName(m.CallID)
+	var name string
+	f := prompt.ReadCalledName(&name, m.CallID)
 	if f != nil || before == nil || !callsFunction(before) || name != before.Calls[0].Name {
 		return field.Invalid("there is no function_call of %.64q in the message right before", m.CallID.Text())
 	}

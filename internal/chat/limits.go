@@ -18,19 +18,11 @@ const (
 )
 
 func (r *Request) readN(v jsontext.Value) *field.Error {
-	r.choices = 0
-	if !v.Given() {
-		return nil
-	}
-	n, f := field.Count(v)
-	if f != nil {
-		return f
-	}
-	if n > maxChoices {
+	f := field.Limit(&r.choices, v)
+	if r.choices > maxChoices {
 		return field.Invalid("must be at most %d", maxChoices)
 	}
-	r.choices = n
-	return nil
+	return f
 }
 
 func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {

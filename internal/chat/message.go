@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -43,31 +44,21 @@ type messageFields struct {
 	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio jsontext.Value
 }
 
-func readMessageFields(v jsontext.Value) (m messageFields) {
-	v.Pick(
-		jsontext.Into("role", &m.role),
-		jsontext.Into("content", &m.content),
-		jsontext.Into("refusal", &m.refusal),
-		jsontext.Into("name", &m.name),
-		jsontext.Into("tool_calls", &m.toolCalls),
-		jsontext.Into("tool_call_id", &m.toolCallID),
-		jsontext.Into("function_call", &m.functionCall),
-		jsontext.Into("audio", &m.audio),
-	)
-	return m
+func (m *messageFields) read(v jsontext.Value) *field.Error {
+	return field.Object(v, jsontext.Into("role", &m.role), jsontext.Into("content", &m.content),
+		jsontext.Into("refusal", &m.refusal), jsontext.Into("name", &m.name),
+		jsontext.Into("tool_calls", &m.toolCalls), jsontext.Into("tool_call_id", &m.toolCallID),
+		jsontext.Into("function_call", &m.functionCall), jsontext.Into("audio", &m.audio))
 }
 
 // readMessage reads the message at an index of the conversation.
 func readMessage(v jsontext.Value, index int) (prompt.Message, *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var fields messageFields
+	if f := fields.read(v); f != nil {
 		return prompt.Message{}, f
 	}
-	fields := readMessageFields(v)
-	if f := field.Expect(jsontext.KindString, fields.role); f != nil {
-		return prompt.Message{}, f.In("role")
-	}
-	if f := field.Optional(jsontext.KindString, fields.name); f != nil {
-		return prompt.Message{}, f.In("name")
+	if f := cmp.Or(field.Expect(jsontext.KindString, fields.role).In("role"), field.Optional(jsontext.KindString, fields.name).In("name")); f != nil {
+		return prompt.Message{}, f
 	}
 	m := prompt.Message{Role: prompt.ReadRole(fields.role), Size: len(v)}
 	f := readFields(&m, fields, index)
@@ -82,17 +73,11 @@ func readFields(m *prompt.Message, fields messageFields, index int) *field.Error
 	case prompt.RoleAssistant:
 		return readAssistant(m, fields, index)
 	case prompt.RoleTool:
-		if f := field.NonEmpty(fields.toolCallID); f != nil {
-			return f.In("tool_call_id")
-		}
 		m.CallID = fields.toolCallID
-		return readContent(m, fields.content)
+		return cmp.Or(field.NonEmpty(m.CallID).In("tool_call_id"), readContent(m, fields.content))
 	case prompt.RoleFunction:
-		if f := field.NonEmpty(fields.name); f != nil {
-			return f.In("name")
-		}
 		m.CallID = fields.name // until the call is known
-		return readContent(m, fields.content)
+		return cmp.Or(field.NonEmpty(m.CallID).In("name"), readContent(m, fields.content))
 	}
 	return field.Invalid("must be one of system, developer, user, assistant, tool, function").In("role")
 }

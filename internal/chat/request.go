@@ -116,7 +116,7 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"stream_options":      (*Request).readStreamOptions,
 	"n":                   (*Request).readN,
 	"logprobs":            (*Request).readLogprobs,
-	"top_logprobs":        (*Request).readTopLogprobs,
+	"top_logprobs":        (*Request).ReadTopLogprobs,
 	"modalities":          (*Request).readModalities,
 	"audio":               (*Request).readAudio,
 	"functions":           (*Request).readFunctions,

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -13,34 +14,19 @@ func (r *Request) readStreamOptions(v jsontext.Value) *field.Error {
 	if !r.hasOptions {
 		return nil
 	}
-	var usage, obfuscation jsontext.Value
+	var usage, obfuscation jsontext.Value // of the latter there is none to leave out
 	if f := field.Object(v, jsontext.Into("include_usage", &usage), jsontext.Into("include_obfuscation", &obfuscation)); f != nil {
 		return f
 	}
-	if f := field.Bool(&r.includeUsage, usage); f != nil {
-		return f.In("include_usage")
-	}
-	return field.Optional(jsontext.KindBool, obfuscation).In("include_obfuscation") // there is none to leave out
+	return cmp.Or(field.Bool(&r.includeUsage, usage).In("include_usage"),
+		field.Optional(jsontext.KindBool, obfuscation).In("include_obfuscation"))
 }
 
 func (r *Request) readLogprobs(v jsontext.Value) *field.Error {
-	if f := field.Optional(jsontext.KindBool, v); f != nil {
-		return f
-	}
 	if v.IsTrue() {
 		return prompt.NoLogprobs()
 	}
-	return nil
-}
-
-func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindNumber, v); f != nil {
-		return f
-	}
-	return prompt.NoLogprobs()
+	return field.Optional(jsontext.KindBool, v)
 }
 
 func (r *Request) readModalities(v jsontext.Value) *field.Error {

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"cmp"
+
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -42,25 +44,39 @@ const (
 	textForm
 )
 
-// readTool reads a tool. Its members are in an object of their own or, as in the
-// Responses API, beside its type.
+// typedTool is a tool, or the choice of one. Its members are in an object of their own or,
+// as in the Responses API, beside its type.
+type typedTool struct {
+	kind    string
+	members jsontext.Value
+	flat    bool // the members are beside the type
+}
+
+func (t *typedTool) read(v jsontext.Value) *field.Error {
+	var function, custom, name jsontext.Value
+	f := field.Typed(&t.kind, v, jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &name))
+	if t.members = function; t.kind == "custom" {
+		t.members = custom
+	}
+	t.flat = !t.members.Given() && name.Given()
+	return f
+}
+
+// readTool adds a tool.
 func (l *toolList) readTool(v jsontext.Value) *field.Error {
-	var kind, function, custom, flatName jsontext.Value
-	if f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &flatName)); f != nil {
-		return f
-	}
-	if f := field.Expect(jsontext.KindString, kind); f != nil {
-		return f.In("type")
-	}
+	var t typedTool
+	f := t.read(v)
 	switch {
-	case kind.Is("function") && !function.Given() && flatName.Given():
+	case f != nil:
+		return f
+	case t.kind == "function" && t.flat:
 		return l.readFunction(v)
-	case kind.Is("function"):
-		return l.readFunction(function).In("function")
-	case kind.Is("custom") && !custom.Given() && flatName.Given():
+	case t.kind == "function":
+		return l.readFunction(t.members).In("function")
+	case t.kind == "custom" && t.flat:
 		return l.readCustom(v, textForm)
-	case kind.Is("custom"):
-		return l.readCustom(custom, customForm).In("custom")
+	case t.kind == "custom":
+		return l.readCustom(t.members, customForm).In("custom")
 	}
 	return field.Unsupported("must be 'function' or 'custom': tools of other types are not supported here").In("type")
 }
@@ -68,26 +84,17 @@ func (l *toolList) readTool(v jsontext.Value) *field.Error {
 // readFunction adds a FunctionObject.
 func (l *toolList) readFunction(v jsontext.Value) *field.Error {
 	t, f := prompt.ReadFunction(v)
-	if f != nil {
-		return f
-	}
-	return l.add(t)
+	return cmp.Or(f, l.add(t))
 }
 
 // readCustom reads a custom tool as the next tool.
 func (l *toolList) readCustom(v jsontext.Value, form ToolForm) *field.Error {
 	t, f := prompt.ReadCustomTool(v, form == textForm)
-	if f != nil {
-		return f
-	}
-	if f := l.add(t); f != nil {
-		return f
-	}
 	if l.forms == nil {
 		l.forms = map[string]ToolForm{}
 	}
 	l.forms[t.Name] = form
-	return nil
+	return cmp.Or(f, l.add(t))
 }
 
 // add adds a tool.

@@ -10,15 +10,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-func (r *Request) readSearchOptions(v jsontext.Value) (f *field.Error) {
+func (r *Request) readSearchOptions(v jsontext.Value) *field.Error {
 	r.Search = nil
-	if !v.Given() {
-		return nil
+	f := field.Optional(jsontext.KindObject, v)
+	if f == nil && v.Given() {
+		r.Search, f = prompt.ReadWebSearch(v)
 	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return f
-	}
-	r.Search, f = prompt.ReadWebSearch(v)
 	return f
 }
 

@@ -55,7 +55,7 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"suffix":   (*Request).readSuffix,
 	"echo":     (*Request).readEcho,
 	"best_of":  (*Request).readBestOf,
-	"logprobs": (*Request).readLogprobs,
+	"logprobs": func(_ *Request, v jsontext.Value) *field.Error { return new(prompt.Conversation).ReadTopLogprobs(v) },
 }
 
 // readPrompt reads a text, or a list with one text.
@@ -101,23 +101,7 @@ func (r *Request) readSuffix(v jsontext.Value) *field.Error {
 
 func (r *Request) readEcho(v jsontext.Value) *field.Error { return field.Bool(&r.echo, v) }
 
-func (r *Request) readBestOf(v jsontext.Value) (f *field.Error) {
-	r.bestOf = 0
-	if v.Given() {
-		r.bestOf, f = field.Count(v)
-	}
-	return f
-}
-
-func (r *Request) readLogprobs(v jsontext.Value) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	if f := field.Expect(jsontext.KindNumber, v); f != nil {
-		return f
-	}
-	return prompt.NoLogprobs()
-}
+func (r *Request) readBestOf(v jsontext.Value) *field.Error { return field.Limit(&r.bestOf, v) }
 
 // Echo is the text that each answer begins with: the prompt, if the client wants that.
 func (r *Request) Echo() string {

@@ -12,25 +12,25 @@ import (
 )
 
 // Limit reads a limit of tokens. An absent one or null is 0.
-func Limit(limit *int, v jsontext.Value) (f *Error) {
-	*limit = 0
-	if v.Given() {
-		*limit, f = Count(v)
+func Limit(limit *int, v jsontext.Value) *Error {
+	if *limit = 0; !v.Given() {
+		return nil
 	}
-	return f
+	return Count(limit, v)
 }
 
 // Count reads an integer of at least 1. Larger ones than math.MaxInt32 become that.
-func Count(v jsontext.Value) (int, *Error) {
+func Count(count *int, v jsontext.Value) *Error {
 	if f := Expect(jsontext.KindNumber, v); f != nil {
-		return 0, f
+		return f
 	}
 	// A number out of range is parsed as an infinity.
 	n, _ := strconv.ParseFloat(string(v), 64)
 	if n != math.Trunc(n) || n < 1 {
-		return 0, Invalid("must be an integer of at least 1")
+		return Invalid("must be an integer of at least 1")
 	}
-	return int(min(n, math.MaxInt32)), nil
+	*count = int(min(n, math.MaxInt32))
+	return nil
 }
 
 // OneOf reads a string that must be one of known. An absent one or null is empty.
@@ -41,14 +41,21 @@ func OneOf(name *string, known []string, v jsontext.Value) *Error {
 	return Invalid("must be one of %s", strings.Join(known, ", "))
 }
 
-// Text reads a string. An absent one or null is empty.
-func Text(text *string, v jsontext.Value) *Error {
-	*text = ""
-	f := Optional(jsontext.KindString, v)
-	if f == nil && v.Given() {
+// String reads a string that must be there.
+func String(text *string, v jsontext.Value) *Error {
+	f := Expect(jsontext.KindString, v)
+	if f == nil {
 		*text = v.Text()
 	}
 	return f
+}
+
+// Text reads a string. An absent one or null is empty.
+func Text(text *string, v jsontext.Value) *Error {
+	if *text = ""; !v.Given() {
+		return nil
+	}
+	return String(text, v)
 }
 
 // Bool reads a boolean. An absent one or null is false.
@@ -85,4 +92,53 @@ func notJSON(problem string) *apierror.Error {
 		Status: http.StatusBadRequest, Type: apierror.TypeInvalidRequest, Code: apierror.CodeInvalidJSON,
 		Message: "The request body could not be read as a JSON object: " + problem + ".",
 	}
+}
+
+// Object reads members of an object, see [jsontext.Value.Pick].
+func Object(v jsontext.Value, wanted ...jsontext.Member) *Error {
+	if f := Expect(jsontext.KindObject, v); f != nil {
+		return f
+	}
+	v.Pick(wanted...)
+	return nil
+}
+
+// Typed is [Object] for an object with a type, which it reads into kind.
+func Typed(kind *string, v jsontext.Value, wanted ...jsontext.Member) *Error {
+	var t jsontext.Value
+	if f := Object(v, jsontext.Into("type", &t)); f != nil {
+		return f
+	}
+	v.Pick(wanted...)
+	return String(kind, t).In("type")
+}
+
+// Members reads the members of an object into r, each with the reader of its name, in the
+// order of the object. Members without a reader are skipped.
+func Members[R any](object jsontext.Value, r R, readers map[string]func(R, jsontext.Value) *Error) *Error {
+	for name, v := range object.Members() {
+		if read, known := readers[string(name)]; known {
+			if f := read(r, v); f != nil {
+				return f.In(string(name))
+			}
+		}
+	}
+	return nil
+}
+
+// Elements reads the elements of an array, which may be absent or null, each with read. There
+// may be most of what they are.
+func Elements(v jsontext.Value, most int, what string, read func(i int, v jsontext.Value) *Error) *Error {
+	if f := Optional(jsontext.KindArray, v); f != nil || !v.Given() {
+		return f
+	}
+	for i, v := range v.Elements() {
+		if i == most {
+			return Invalid("must hold at most %d %s", most, what)
+		}
+		if f := read(i, v); f != nil {
+			return f.At(i)
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -30,14 +31,12 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	var kind, schema jsontext.Value
-	if f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("json_schema", &schema)); f != nil {
+	var kind string
+	var schema jsontext.Value
+	if f := field.Typed(&kind, v, jsontext.Into("json_schema", &schema)); f != nil {
 		return f
 	}
-	if f := field.Expect(jsontext.KindString, kind); f != nil {
-		return f.In("type")
-	}
-	switch kind.Text() {
+	switch kind {
 	case "text":
 		return nil
 	case "json_object":
@@ -55,35 +54,24 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 // readSchema reads the json_schema of a format. Codex gives every schema the same name
 // and no description. The model gets the description of one that is not strict.
 func (f *Format) readSchema(v jsontext.Value) *field.Error {
-	var schemaName, description, schema, strict jsontext.Value
-	if f := field.Object(v,
-		jsontext.Into("name", &schemaName),
-		jsontext.Into("description", &description),
-		jsontext.Into("schema", &schema),
-		jsontext.Into("strict", &strict),
-	); f != nil {
+	var name, description, schema, strict jsontext.Value
+	if f := field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description),
+		jsontext.Into("schema", &schema), jsontext.Into("strict", &strict)); f != nil {
 		return f
 	}
-	if f := field.NonEmpty(schemaName); f != nil {
-		return f.In("name")
-	}
-	if f := field.Optional(jsontext.KindString, description); f != nil {
-		return f.In("description")
-	}
-	if f := field.Optional(jsontext.KindBool, strict); f != nil {
-		return f.In("strict")
-	}
-	if f := field.Expect(jsontext.KindObject, schema); f != nil {
-		return f.In("schema")
+	var words string
+	if problem := cmp.Or(
+		field.NonEmpty(name).In("name"),
+		field.Text(&words, description).In("description"),
+		field.Optional(jsontext.KindBool, strict).In("strict"),
+		field.Expect(jsontext.KindObject, schema).In("schema"),
+	); problem != nil {
+		return problem
 	}
 	if strict.IsTrue() {
 		f.schema = schema.Compact()
-		return nil
+	} else {
+		f.instruction = joinParagraphs(joinParagraphs(schemaInstruction, words), string(schema.Compact()))
 	}
-	f.instruction = schemaInstruction
-	if description.Given() {
-		f.instruction = joinParagraphs(f.instruction, description.Text())
-	}
-	f.instruction = joinParagraphs(f.instruction, string(schema.Compact()))
 	return nil
 }

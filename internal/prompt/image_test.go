@@ -23,7 +23,7 @@ func TestCheckURLOfJPG(t *testing.T) {
 		`"data:image/png;base64,PHN2Zz48L3N2Zz4="`:     "",
 	} {
 		p := Part{URL: jsontext.Value(url)}
-		if f := p.CheckURL(); (f == nil) != (want != "") || f == nil && string(p.URL) != want {
+		if f := p.checkURL(); (f == nil) != (want != "") || f == nil && string(p.URL) != want {
 			t.Errorf("%s: %s %v", url, p.URL, f)
 		}
 	}

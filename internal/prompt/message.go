@@ -73,13 +73,36 @@ const AllItems = "elements, counting parts and calls"
 // TooManyItems returns the error of more than MaxItems elements.
 func TooManyItems() *field.Error { return field.Invalid("must hold at most %d %s", MaxItems, AllItems) }
 
-// ReadParts reads the parts of a content, each with read.
-func (m *Message) ReadParts(parts jsontext.Value, read func(*Message, jsontext.Value) (Part, *field.Error)) *field.Error {
-	return field.Elements(parts, MaxItems, AllItems, func(_ int, v jsontext.Value) *field.Error {
+// ReadContent reads a content: a string, or parts, each with read.
+func (m *Message) ReadContent(v jsontext.Value, read func(*Message, jsontext.Value) (Part, *field.Error)) *field.Error {
+	if v.Kind() == jsontext.KindString {
+		m.Text = v
+		return nil
+	}
+	if v.Kind() != jsontext.KindArray {
+		return field.WrongType("a string or an array of parts", v)
+	}
+	return field.Elements(v, MaxItems, AllItems, func(_ int, v jsontext.Value) *field.Error {
 		p, f := read(m, v)
 		m.Content = append(m.Content, p)
 		return f
 	})
+}
+
+// TextPart returns the part with the text of a member.
+func TextPart(member string, text jsontext.Value) (Part, *field.Error) {
+	return Part{Kind: PartText, Text: text}, field.Expect(jsontext.KindString, text).In(member)
+}
+
+// ImagePart returns the part with an image of a URL and a detail. Errors are those of members
+// with the names url and detail.
+func ImagePart(url, detail jsontext.Value, member string) (Part, *field.Error) {
+	p := Part{Kind: PartImage, URL: url}
+	f := p.checkURL().In(member)
+	if f == nil {
+		f = p.readDetail(detail).In("detail")
+	}
+	return p, f
 }
 
 // Count adds the elements of a message, and returns an error if they are too many.

@@ -1,6 +1,8 @@
 package prompt
 
 import (
+	"slices"
+
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
@@ -16,23 +18,36 @@ type ToolChoice struct {
 // IsAuto reports whether the model decides.
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && !c.Search }
 
-// ReadMode reads a choice that is a string.
-func (c *ToolChoice) ReadMode(mode string) *field.Error {
-	switch mode {
-	case "auto":
-	case "none":
-		c.None = true
-	case "required":
-		c.Required = true
-	default:
+// Read reads a choice: a mode, or an object, whose form depends on the API.
+func (c *ToolChoice) Read(v jsontext.Value, object func(*ToolChoice, jsontext.Value) *field.Error) *field.Error {
+	*c = ToolChoice{None: v.Is("none"), Required: v.Is("required")}
+	switch v.Kind() {
+	case jsontext.KindNull:
+		return nil
+	case jsontext.KindString:
+		if c.None || c.Required || v.Is("auto") {
+			return nil
+		}
 		return field.Invalid("must be none, auto, required or an object")
+	case jsontext.KindObject:
+		return object(c, v)
 	}
-	return nil
+	return field.WrongType("a string or an object", v)
 }
 
-// ReadAllowed reads the two members of allowed_tools. read returns the name of one
-// tool, whose form depends on the API.
-func (c *ToolChoice) ReadAllowed(mode, tools jsontext.Value, read func(jsontext.Value) (string, *field.Error)) *field.Error {
+// Require makes the choice the tool with this name, unless that could not be read.
+func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
+	c.Required, c.Only = true, []string{name}
+	return f
+}
+
+// ReadAllowed reads the members of allowed_tools. read returns the name of one tool, whose
+// form depends on the API.
+func (c *ToolChoice) ReadAllowed(v jsontext.Value, read func(jsontext.Value) (string, *field.Error)) *field.Error {
+	var mode, tools jsontext.Value
+	if f := field.Object(v, jsontext.Into("mode", &mode), jsontext.Into("tools", &tools)); f != nil {
+		return f
+	}
 	if f := field.Expect(jsontext.KindString, mode); f != nil {
 		return f.In("mode")
 	}
@@ -81,10 +96,8 @@ func (c *ToolChoice) Unknown(tools []Tool) string {
 	for _, t := range tools {
 		declared[t.Name] = true
 	}
-	for _, name := range c.Only {
-		if !declared[name] {
-			return name
-		}
+	if i := slices.IndexFunc(c.Only, func(name string) bool { return !declared[name] }); i >= 0 {
+		return c.Only[i]
 	}
 	return ""
 }
@@ -101,13 +114,7 @@ func (c *ToolChoice) offered(tools []Tool) []Tool {
 	for _, name := range c.Only {
 		allowed[name] = true
 	}
-	var offered []Tool
-	for _, t := range tools {
-		if allowed[t.Name] {
-			offered = append(offered, t)
-		}
-	}
-	return offered
+	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return !allowed[t.Name] })
 }
 
 // instruction returns the instruction for the model that stands for the choice. It is

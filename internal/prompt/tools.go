@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
@@ -29,66 +30,149 @@ type Tool struct {
 
 // ReadFunction reads a FunctionObject. Its strict is checked and has no effect: Codex
 // offers all tools without it.
-func ReadFunction(v jsontext.Value) (t Tool, _ *field.Error) {
-	var toolName, description, parameters, strict jsontext.Value
-	if f := field.Object(v,
-		jsontext.Into("name", &toolName),
-		jsontext.Into("description", &description),
-		jsontext.Into("parameters", &parameters),
-		jsontext.Into("strict", &strict),
-	); f != nil {
+func ReadFunction(v jsontext.Value) (t Tool, f *field.Error) {
+	var name, description, parameters, strict jsontext.Value
+	f = field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description),
+		jsontext.Into("parameters", &parameters), jsontext.Into("strict", &strict))
+	if f != nil {
 		return t, f
 	}
-	var f *field.Error
-	if t.Name, f = ReadToolName(toolName); f != nil {
-		return t, f.In("name")
+	f = cmp.Or(
+		ReadToolName(&t.Name, name).In("name"),
+		field.Text(&t.Description, description).In("description"),
+		field.Optional(jsontext.KindBool, strict).In("strict"),
+		ReadSchema(&t.Schema, parameters).In("parameters"))
+	return t, f
+}
+
+// ReadSchema reads the parameters of a tool.
+func ReadSchema(schema *json.RawMessage, v jsontext.Value) *field.Error {
+	f := field.Optional(jsontext.KindObject, v)
+	if *schema = EmptySchema; f == nil && v.Given() {
+		*schema = v.Compact()
 	}
-	if f := field.Text(&t.Description, description); f != nil {
-		return t, f.In("description")
+	return f
+}
+
+// CustomSchema is the schema of the function that stands for a custom tool, which
+// takes any text: Codex and the model know functions only.
+var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
+
+// ReadCustomTool reads the name, the description and the format of a custom tool. Its
+// grammar is told to the model, which Codex cannot hold to it. flat says that the
+// grammar's definition is a member of the format, as in the Responses API; else it is
+// in an object of its own.
+func ReadCustomTool(v jsontext.Value, flat bool) (t Tool, _ *field.Error) {
+	var name, description, format jsontext.Value
+	if f := field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description), jsontext.Into("format", &format)); f != nil {
+		return t, f
 	}
-	if f := field.Optional(jsontext.KindBool, strict); f != nil {
-		return t, f.In("strict")
+	var grammar string
+	f := cmp.Or(
+		ReadToolName(&t.Name, name).In("name"),
+		field.Text(&t.Description, description).In("description"),
+		readGrammar(&grammar, format, flat).In("format"))
+	if description.Given() {
+		t.Description += "\n\n"
 	}
-	t.Schema = EmptySchema
-	if parameters.Given() {
-		if f := field.Expect(jsontext.KindObject, parameters); f != nil {
-			return t, f.In("parameters")
-		}
-		t.Schema = parameters.Compact()
+	t.Description += "The text goes into the argument `input`, as it is."
+	if grammar != "" {
+		t.Description += "\n\nIt must follow this grammar:\n" + grammar
 	}
-	return t, nil
+	t.Schema = CustomSchema
+	return t, f
+}
+
+// readGrammar reads the format of a custom tool; empty: any text.
+func readGrammar(text *string, v jsontext.Value, flat bool) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	var kind, grammar jsontext.Value
+	f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("grammar", &grammar))
+	switch {
+	case f != nil || kind.Is("text"):
+		return f
+	case !kind.Is("grammar"):
+		return field.Invalid("must be text or grammar").In("type")
+	case flat:
+		return readDefinition(text, v)
+	}
+	return readDefinition(text, grammar).In("grammar")
+}
+
+// readDefinition reads the definition of a grammar in an object.
+func readDefinition(text *string, v jsontext.Value) *field.Error {
+	var definition jsontext.Value
+	if f := field.Object(v, jsontext.Into("definition", &definition)); f != nil {
+		return f
+	}
+	return field.String(text, definition).In("definition")
+}
+
+// CustomArguments returns the arguments of a custom tool's function for an input, both
+// as JSON strings.
+func CustomArguments(input jsontext.Value) jsontext.Value {
+	arguments := append([]byte(nil), `{"input":`...)
+	arguments = append(arguments, input...)
+	return jsontext.AppendString(nil, append(arguments, '}'))
+}
+
+// CustomInput takes the input out of the arguments of a custom tool's function.
+// Arguments of another form are the input themselves: better an odd text than none.
+func CustomInput(arguments string) string {
+	if input, ok := customInput(arguments); ok {
+		return input
+	}
+	return arguments
+}
+
+// customInput reports whether arguments are those of a custom tool's function.
+func customInput(arguments string) (input string, ok bool) {
+	var call struct {
+		Input *string `json:"input"`
+	}
+	if err := json.Unmarshal([]byte(arguments), &call); err != nil || call.Input == nil {
+		return "", false
+	}
+	return *call.Input, true
+}
+
+// WrapCustomInput makes the arguments of a call those of a custom tool's function,
+// unless they are that already.
+func (c *Call) WrapCustomInput() {
+	if _, ok := customInput(c.Arguments.Text()); !ok {
+		c.Arguments = CustomArguments(c.Arguments)
+	}
 }
 
 // ReadToolName reads the name of a tool, by the rule of OpenAI and Codex.
-func ReadToolName(v jsontext.Value) (string, *field.Error) {
+func ReadToolName(name *string, v jsontext.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
-		return "", f
+		return f
 	}
-	name := v.Text()
-	if !isToolName(name) {
-		return "", field.Invalid("must consist of letters, digits, '_' and '-', at most %d of them", maxToolName)
+	if *name = v.Text(); !isToolName(*name) {
+		return field.Invalid("must consist of letters, digits, '_' and '-', at most %d of them", maxToolName)
 	}
-	return name, nil
+	return nil
 }
 
 // ReadCalledName reads the name of a tool that a model has called. In a textual call a
 // model may write any name, which the client sends back. Codex accepts no such names,
 // so other characters become '_'.
-func ReadCalledName(v jsontext.Value) (string, *field.Error) {
+func ReadCalledName(name *string, v jsontext.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
-		return "", f
+		return f
 	}
-	name := v.Text()
-	if isToolName(name) {
-		return name, nil
+	if *name = v.Text(); !isToolName(*name) {
+		*name = CutName(strings.Map(func(r rune) rune {
+			if r < utf8.RuneSelf && isToolName(string(r)) {
+				return r
+			}
+			return '_'
+		}, *name), "")
 	}
-	plain := strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf && isToolName(string(r)) {
-			return r
-		}
-		return '_'
-	}, name)
-	return CutName(plain, ""), nil
+	return nil
 }
 
 func isToolName(s string) bool {

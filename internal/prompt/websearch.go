@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -32,23 +33,14 @@ const maxDomains = 100
 func ReadWebSearch(v jsontext.Value) (*WebSearch, *field.Error) {
 	s := new(WebSearch)
 	var size, location, filters, external jsontext.Value
-	v.Pick(
-		jsontext.Into("search_context_size", &size),
-		jsontext.Into("user_location", &location),
-		jsontext.Into("filters", &filters),
-		jsontext.Into("external_web_access", &external),
-	)
-	if f := field.OneOf(&s.contextSize, contextSizes, size); f != nil {
-		return nil, f.In("search_context_size")
-	}
-	if f := s.readLocation(location); f != nil {
-		return nil, f.In("user_location")
-	}
-	if f := s.readFilters(filters); f != nil {
-		return nil, f.In("filters")
-	}
-	s.cached = external.Kind() == jsontext.KindBool && !external.IsTrue()
-	return s, field.Optional(jsontext.KindBool, external).In("external_web_access")
+	v.Pick(jsontext.Into("search_context_size", &size), jsontext.Into("user_location", &location),
+		jsontext.Into("filters", &filters), jsontext.Into("external_web_access", &external))
+	s.cached = external.Given() && !external.IsTrue()
+	return s, cmp.Or(
+		field.OneOf(&s.contextSize, contextSizes, size).In("search_context_size"),
+		s.readLocation(location).In("user_location"),
+		s.readFilters(filters).In("filters"),
+		field.Optional(jsontext.KindBool, external).In("external_web_access"))
 }
 
 // readLocation reads an approximate location: with its members beside the type, or, in chat
@@ -68,11 +60,12 @@ func (s *WebSearch) readLocation(v jsontext.Value) *field.Error {
 	for name, v := range v.Members() {
 		switch name := string(name); name {
 		case "country", "region", "city", "timezone":
-			if f := field.Optional(jsontext.KindString, v); f != nil {
+			var place string
+			if f := field.Text(&place, v); f != nil {
 				return f.In(name)
 			}
 			if v.Given() {
-				s.location[name] = v.Text()
+				s.location[name] = place
 			}
 		}
 	}
@@ -88,11 +81,11 @@ func (s *WebSearch) readFilters(v jsontext.Value) *field.Error {
 		return f
 	}
 	return field.Elements(domains, maxDomains, "domains", func(_ int, v jsontext.Value) *field.Error {
-		f := field.NonEmpty(v)
-		if f == nil {
-			s.domains = append(s.domains, v.Text())
+		if f := field.NonEmpty(v); f != nil {
+			return f
 		}
-		return f
+		s.domains = append(s.domains, v.Text())
+		return nil
 	}).In("allowed_domains")
 }
 

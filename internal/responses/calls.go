@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -12,61 +13,51 @@ import (
 // readCall reads a call of any kind. For the model each is a call of a function, see
 // [toolForm].
 func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
-	if f := field.NonEmpty(fields.callID); f != nil {
-		return f.In("call_id")
-	}
-	call := prompt.Call{ID: fields.callID}
-	var f *field.Error
-	switch i.kind {
-	case itemCall:
+	var call prompt.Call
+	f := field.NonEmpty(fields.callID).In("call_id")
+	switch {
+	case f != nil:
+	case i.kind == itemCall:
+		f = cmp.Or(field.Expect(jsontext.KindString, fields.arguments).In("arguments"), readCalled(&call.Name, fields))
 		call.Arguments = fields.arguments
-		if f := field.Expect(jsontext.KindString, call.Arguments); f != nil {
-			return f.In("arguments")
-		}
-	case itemCustom:
-		if f := field.Expect(jsontext.KindString, fields.input); f != nil {
-			return f.In("input")
-		}
+	case i.kind == itemCustom:
+		f = cmp.Or(field.Expect(jsontext.KindString, fields.input).In("input"), readCalled(&call.Name, fields))
 		call.Arguments = prompt.CustomArguments(fields.input)
-	case itemSearch:
-		if f := field.Expect(jsontext.KindObject, fields.arguments); f != nil {
-			return f.In("arguments")
-		}
-		call.Name = searchTool
-		call.Arguments = jsontext.AppendString(nil, []byte(fields.arguments.Compact()))
+	case i.kind == itemSearch:
+		f = field.Expect(jsontext.KindObject, fields.arguments).In("arguments")
+		call.Name, call.Arguments = searchTool, quoted(fields.arguments)
 	default:
-		var arguments []byte
-		if call.Name, arguments, f = i.readClientCall(fields); f != nil {
-			return f
-		}
-		call.Arguments = jsontext.AppendString(nil, arguments)
+		f = i.readClientCall(&call, fields)
 	}
-	if i.kind == itemCall || i.kind == itemCustom {
-		if call.Name, f = prompt.ReadCalledName(fields.name); f != nil {
-			return f.In("name")
-		}
-		if f := field.Optional(jsontext.KindString, fields.namespace); f != nil {
-			return f.In("namespace")
-		}
-		if fields.namespace.Given() {
-			call.Name = joinName(fields.namespace.Text(), call.Name)
-		}
+	if f != nil {
+		return f
 	}
-	i.call = call.ID.Text()
+	call.ID, i.call = fields.callID, fields.callID.Text()
 	i.message.Role, i.message.Calls = prompt.RoleAssistant, []prompt.Call{call}
 	return nil
 }
+
+// readCalled reads the name of a tool that is called, with its namespace.
+func readCalled(name *string, fields itemFields) *field.Error {
+	var namespace string
+	f := cmp.Or(prompt.ReadCalledName(name, fields.name).In("name"), field.Text(&namespace, fields.namespace).In("namespace"))
+	*name = joinName(namespace, *name)
+	return f
+}
+
+// quoted returns the text of a value as a JSON string.
+func quoted(v jsontext.Value) jsontext.Value { return jsontext.AppendString(nil, []byte(v.Compact())) }
 
 // readOutput reads the output of a call.
 func (i *inputItem) readOutput(_ *Request, fields itemFields) *field.Error {
 	if f := i.readAnswered(fields); f != nil {
 		return f
 	}
-	if f := readItemContent(&i.message, fields.output); f != nil {
+	if f := i.message.ReadContent(fields.output, readItemPart); f != nil {
 		return f.In("output")
 	}
 	if i.message.Empty() {
-		i.message.Text = jsontext.Value(`""`)
+		i.message.Text = prompt.NoText
 	}
 	return nil
 }
@@ -89,7 +80,7 @@ func (i *inputItem) readFound(r *Request, fields itemFields) *field.Error {
 	if f := r.readMoreTools(fields.tools); f != nil {
 		return f.In("tools")
 	}
-	i.message.Text = jsontext.AppendString(nil, []byte(fields.tools.Compact()))
+	i.message.Text = quoted(fields.tools)
 	return nil
 }
 

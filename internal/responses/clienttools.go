@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -68,81 +70,60 @@ func readClientTool(name string, v jsontext.Value) (moreTool, *field.Error) {
 	t := prompt.Tool{Name: name, Description: tool.description, Schema: tool.schema}
 	var environment, width, height jsontext.Value
 	v.Pick(jsontext.Into("environment", &environment), jsontext.Into("display_width", &width), jsontext.Into("display_height", &height))
+	var f *field.Error
 	switch name {
 	case shellTool:
-		if f := checkLocal(environment); f != nil {
-			return moreTool{}, f.In("environment")
-		}
+		f = checkLocal(environment).In("environment")
 	case computerPreviewTool:
-		if f := field.NonEmpty(environment); f != nil {
-			return moreTool{}, f.In("environment")
+		f = cmp.Or(field.NonEmpty(environment).In("environment"),
+			field.Count(new(int), width).In("display_width"), field.Count(new(int), height).In("display_height"))
+		if f == nil {
+			t.Description += " The environment is " + environment.Text() + ", the display has " + string(width) + " by " + string(height) + " pixels."
 		}
-		if _, f := field.Count(width); f != nil {
-			return moreTool{}, f.In("display_width")
-		}
-		if _, f := field.Count(height); f != nil {
-			return moreTool{}, f.In("display_height")
-		}
-		t.Description += " The environment is " + environment.Text() + ", the display has " + string(width) + " by " + string(height) + " pixels."
 	}
-	return moreTool{t, toolForm{kind: tool.call, name: name}}, nil
+	return moreTool{t, toolForm{kind: tool.call, name: name}}, f
 }
 
 // checkLocal refuses an environment that is not the client's own machine.
 func checkLocal(v jsontext.Value) *field.Error {
-	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
-		return f
+	if !v.Given() {
+		return nil
 	}
-	var kind jsontext.Value
-	v.Pick(jsontext.Into("type", &kind))
-	if f := field.Expect(jsontext.KindString, kind); f != nil {
-		return f.In("type")
+	var kind string
+	f := field.Typed(&kind, v)
+	if f == nil && kind != "local" {
+		f = field.Unsupported("must be local: there are no containers here, the client runs the commands").In("type")
 	}
-	if !kind.Is("local") {
-		return field.Unsupported("must be local: there are no containers here, the client runs the commands").In("type")
-	}
-	return nil
+	return f
 }
 
-// readClientCall reads the call of a tool that the client runs. It returns the name of the
-// tool and the arguments, as the model wrote them but for members that are null.
-func (i *inputItem) readClientCall(fields itemFields) (name string, arguments []byte, _ *field.Error) {
+// readClientCall reads the name and the arguments of the call of a tool that the client runs:
+// as the model wrote them but for members that are null.
+func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	member, v := "action", fields.action
 	switch i.kind {
 	case itemShell:
-		name = shellTool
+		call.Name = shellTool
 	case itemLocalShell:
-		name = localShellTool
+		call.Name = localShellTool
 	case itemPatch:
-		name, member, v = patchTool, "operation", fields.operation
+		call.Name, member, v = patchTool, "operation", fields.operation
 	case itemComputer:
 		if fields.actions.Given() {
-			arguments := jsontext.Append(nil, map[string]jsontext.Value{"actions": jsontext.Value(fields.actions.Compact())})
-			return computerTool, arguments, field.Expect(jsontext.KindArray, fields.actions).In("actions")
+			call.Name, call.Arguments = computerTool, quoted(jsontext.Append(nil, map[string]jsontext.Value{"actions": fields.actions}))
+			return field.Expect(jsontext.KindArray, fields.actions).In("actions")
 		}
-		name = computerPreviewTool
+		call.Name = computerPreviewTool
 	}
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return "", nil, f.In(member)
+		return f.In(member)
 	}
-	return name, givenMembers(v, i.kind == itemLocalShell), nil
-}
-
-// givenMembers returns an object without the members that are null, and without the type
-// and an empty environment of a local shell's action, which the model does not write.
-func givenMembers(v jsontext.Value, localShell bool) []byte {
-	object := []byte{'{'}
-	for name, v := range v.Members() {
-		if !v.Given() || localShell && (string(name) == "type" || string(name) == "env" && v.Equals("{}")) {
-			continue
-		}
-		if len(object) > 1 {
-			object = append(object, ',')
-		}
-		object = append(jsontext.AppendString(object, name), ':')
-		object = append(object, v.Compact()...)
-	}
-	return append(object, '}')
+	// The model does not write the type and an empty environment of a local shell's action.
+	arguments := appendMembers(nil, v, func(name string, v jsontext.Value) bool {
+		return v.Given() && (i.kind != itemLocalShell || name != "type" && (name != "env" || !v.Equals("{}")))
+	})
+	call.Arguments = jsontext.AppendString(nil, append(append([]byte{'{'}, bytes.TrimPrefix(arguments, []byte{','})...), '}'))
+	return nil
 }
 
 // readClientOutput reads the output of the call of a tool that the client runs.
@@ -157,33 +138,29 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 	case itemComputer + "_output":
 		return i.readScreenshot(fields.output).In("output")
 	case itemShell + "_output":
-		i.message.Text = jsontext.AppendString(nil, []byte(fields.output.Compact()))
+		i.message.Text = quoted(fields.output)
 		return field.Expect(jsontext.KindArray, fields.output).In("output")
 	case itemLocalShell + "_output":
 		i.message.Text = fields.output
 		return field.Expect(jsontext.KindString, fields.output).In("output")
 	}
 	// That of a patch: whether it was applied, and a text.
-	if f := field.Expect(jsontext.KindString, fields.status); f != nil {
-		return f.In("status")
+	var status, output string
+	f := cmp.Or(field.String(&status, fields.status).In("status"), field.Text(&output, fields.output).In("output"))
+	if output != "" {
+		status += ": " + output
 	}
-	if f := field.Optional(jsontext.KindString, fields.output); f != nil {
-		return f.In("output")
-	}
-	text := fields.status.Text()
-	if fields.output.Given() && len(fields.output.RawText()) > 0 {
-		text += ": " + fields.output.Text()
-	}
-	i.message.Text = jsontext.AppendString(nil, text)
-	return nil
+	i.message.Text = jsontext.AppendString(nil, status)
+	return f
 }
 
 // readScreenshot reads the output of a computer.
 func (i *inputItem) readScreenshot(v jsontext.Value) *field.Error {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
-		return f
+	var fields itemPart
+	f := field.Object(v, fields.members()...)
+	if f == nil {
+		i.message.Content = make([]prompt.Part, 1)
+		i.message.Content[0], f = fields.inputImage()
 	}
-	part, f := readInputImage(readPartFields(v))
-	i.message.Content = []prompt.Part{part}
 	return f
 }

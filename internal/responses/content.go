@@ -6,67 +6,38 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// readItemContent reads the content of a message, or the output of a call: a string or
-// parts. No parts are accepted.
-func readItemContent(m *prompt.Message, v jsontext.Value) *field.Error {
-	switch v.Kind() {
-	case jsontext.KindString:
-		m.Text = v
-		return nil
-	case jsontext.KindArray:
-		return m.ReadParts(v, readItemPart)
-	}
-	return field.WrongType("a string or an array of parts", v)
+// itemPart has the members of a part besides its type.
+type itemPart struct{ text, refusal, image, detail, file jsontext.Value }
+
+func (p *itemPart) members() []jsontext.Member {
+	return []jsontext.Member{jsontext.Into("text", &p.text), jsontext.Into("refusal", &p.refusal),
+		jsontext.Into("image_url", &p.image), jsontext.Into("detail", &p.detail), jsontext.Into("file_id", &p.file)}
 }
 
-// itemPart has the members of a part.
-type itemPart struct {
-	kind, text, refusal, image, detail, file jsontext.Value
-}
-
-func readPartFields(v jsontext.Value) (p itemPart) {
-	v.Pick(
-		jsontext.Into("type", &p.kind),
-		jsontext.Into("text", &p.text),
-		jsontext.Into("refusal", &p.refusal),
-		jsontext.Into("image_url", &p.image),
-		jsontext.Into("detail", &p.detail),
-		jsontext.Into("file_id", &p.file),
-	)
-	return p
-}
-
+// readItemPart reads a part of the content of a message, or of the output of a call.
 func readItemPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var fields itemPart
+	var kind string
+	if f := field.Typed(&kind, v, fields.members()...); f != nil {
 		return prompt.Part{}, f
 	}
-	fields := readPartFields(v)
-	if f := field.Expect(jsontext.KindString, fields.kind); f != nil {
-		return prompt.Part{}, f.In("type")
+	switch {
+	case kind == "input_text", kind == "output_text" && m.Role == prompt.RoleAssistant:
+		return prompt.TextPart("text", fields.text)
+	case kind == "refusal" && m.Role == prompt.RoleAssistant:
+		return prompt.TextPart("refusal", fields.refusal)
+	case kind == "input_image" && (m.Role == prompt.RoleUser || m.Role == prompt.RoleTool):
+		return fields.inputImage()
 	}
-	switch name := fields.kind.Text(); {
-	case name == "input_text", name == "output_text" && m.Role == prompt.RoleAssistant:
-		return prompt.Part{Kind: prompt.PartText, Text: fields.text}, field.Expect(jsontext.KindString, fields.text).In("text")
-	case name == "refusal" && m.Role == prompt.RoleAssistant:
-		return prompt.Part{Kind: prompt.PartText, Text: fields.refusal}, field.Expect(jsontext.KindString, fields.refusal).In("refusal")
-	case name == "input_image" && (m.Role == prompt.RoleUser || m.Role == prompt.RoleTool):
-		return readInputImage(fields)
-	default:
-		return prompt.Part{}, unknownItemPart(m, name).In("type")
-	}
+	return prompt.Part{}, unknownItemPart(m, kind).In("type")
 }
 
-// readInputImage reads an input_image.
-func readInputImage(fields itemPart) (prompt.Part, *field.Error) {
-	if fields.file.Given() {
+// inputImage returns an input_image, or a computer_screenshot.
+func (p *itemPart) inputImage() (prompt.Part, *field.Error) {
+	if p.file.Given() {
 		return prompt.Part{}, field.Unsupported("is not supported: there are no files here; send the image as a data URL in 'image_url'").In("file_id")
 	}
-	p := prompt.Part{Kind: prompt.PartImage, URL: fields.image}
-	if f := p.CheckURL(); f != nil {
-		return prompt.Part{}, f.In("image_url")
-	}
-	f := p.ReadDetail(fields.detail)
-	return p, f.In("detail")
+	return prompt.ImagePart(p.image, p.detail, "image_url")
 }
 
 func unknownItemPart(m *prompt.Message, name string) *field.Error {

@@ -1,7 +1,9 @@
 package responses
 
 import (
+	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -84,11 +86,10 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 	case jsontext.KindArray:
 		for i, v := range v.Elements() {
 			r.input = append(r.input, inputItem{})
-			item := &r.input[i]
-			if f := item.read(r, v); f != nil {
+			if f := r.input[i].read(r, v); f != nil {
 				return f.At(i)
 			}
-			if f := r.Count(&item.message); f != nil {
+			if f := r.Count(&r.input[i].message); f != nil {
 				return f
 			}
 		}
@@ -105,49 +106,29 @@ type itemFields struct {
 	action, actions, operation, status         jsontext.Value
 }
 
-func readItemFields(v jsontext.Value) (fields itemFields) {
-	v.Pick(
-		jsontext.Into("type", &fields.kind),
-		jsontext.Into("id", &fields.id),
-		jsontext.Into("role", &fields.role),
-		jsontext.Into("content", &fields.content),
-		jsontext.Into("call_id", &fields.callID),
-		jsontext.Into("name", &fields.name),
-		jsontext.Into("namespace", &fields.namespace),
-		jsontext.Into("arguments", &fields.arguments),
-		jsontext.Into("output", &fields.output),
-		jsontext.Into("input", &fields.input),
-		jsontext.Into("tools", &fields.tools),
-		jsontext.Into("encrypted_content", &fields.encrypted),
-		jsontext.Into("summary", &fields.summary),
-		jsontext.Into("phase", &fields.phase),
-		jsontext.Into("action", &fields.action),
-		jsontext.Into("actions", &fields.actions),
-		jsontext.Into("operation", &fields.operation),
-		jsontext.Into("status", &fields.status),
-	)
-	return fields
+func (f *itemFields) read(v jsontext.Value) *field.Error {
+	return field.Object(v, jsontext.Into("type", &f.kind), jsontext.Into("id", &f.id),
+		jsontext.Into("role", &f.role), jsontext.Into("content", &f.content), jsontext.Into("call_id", &f.callID),
+		jsontext.Into("name", &f.name), jsontext.Into("namespace", &f.namespace),
+		jsontext.Into("arguments", &f.arguments), jsontext.Into("output", &f.output),
+		jsontext.Into("input", &f.input), jsontext.Into("tools", &f.tools),
+		jsontext.Into("encrypted_content", &f.encrypted), jsontext.Into("summary", &f.summary),
+		jsontext.Into("phase", &f.phase), jsontext.Into("action", &f.action), jsontext.Into("actions", &f.actions),
+		jsontext.Into("operation", &f.operation), jsontext.Into("status", &f.status))
 }
 
 // read reads an item into i, which is empty.
 func (i *inputItem) read(r *Request, v jsontext.Value) *field.Error {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var fields itemFields
+	if f := fields.read(v); f != nil {
 		return f
 	}
-	fields := readItemFields(v)
-	if f := field.Optional(jsontext.KindString, fields.kind); f != nil {
-		return f.In("type")
-	}
-	if f := field.Optional(jsontext.KindString, fields.id); f != nil {
-		return f.In("id")
+	if f := cmp.Or(field.Text(&i.kind, fields.kind).In("type"), field.Text(&i.id, fields.id).In("id")); f != nil {
+		return f
 	}
 	i.raw, i.message.Size = v, len(v)
-	if fields.id.Given() {
-		i.id = fields.id.Text()
-	}
 	switch { // the type is optional in a message and in a reference
 	case fields.kind.Given():
-		i.kind = fields.kind.Text()
 	case fields.role.Given():
 		i.kind = itemMessageType
 	case fields.id.Given():
@@ -194,18 +175,14 @@ func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
 	if !slices.Contains([]prompt.Role{prompt.RoleUser, prompt.RoleAssistant, prompt.RoleSystem, prompt.RoleDeveloper}, i.message.Role) {
 		return field.Invalid("must be one of user, assistant, system, developer").In("role")
 	}
-	if f := readItemContent(&i.message, fields.content); f != nil {
-		return f.In("content")
-	}
-	if i.message.Role == prompt.RoleAssistant {
-		if f := field.OneOf(&i.message.Phase, phases, fields.phase); f != nil {
-			return f.In("phase")
-		}
+	f := i.message.ReadContent(fields.content, readItemPart).In("content")
+	if f == nil && i.message.Role == prompt.RoleAssistant {
+		f = field.OneOf(&i.message.Phase, phases, fields.phase).In("phase")
 	}
 	if i.message.Empty() || i.message.Role == prompt.RoleAssistant && i.message.Text != nil && len(i.message.Text.RawText()) == 0 {
 		i.silent = true
 	}
-	return nil
+	return f
 }
 
 // readReasoning passes on reasoning with an encrypted content, which the provider can
@@ -214,20 +191,16 @@ func (i *inputItem) readReasoning(_ *Request, fields itemFields) *field.Error {
 	if f := field.Optional(jsontext.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")
 	}
-	if !fields.encrypted.Given() || len(fields.encrypted.RawText()) == 0 {
-		i.silent = true
+	if i.silent = !fields.encrypted.Given() || len(fields.encrypted.RawText()) == 0; i.silent {
 		return nil
 	}
+	i.passOn()
 	if f := field.Expect(jsontext.KindArray, fields.summary); f != nil {
 		return f.In("summary")
 	}
-	for k, v := range fields.summary.Elements() {
-		if f := field.Expect(jsontext.KindObject, v); f != nil {
-			return f.At(k).In("summary")
-		}
-	}
-	i.passOn()
-	return nil
+	return field.Elements(fields.summary, math.MaxInt, "", func(_ int, v jsontext.Value) *field.Error {
+		return field.Expect(jsontext.KindObject, v)
+	}).In("summary")
 }
 
 // resolve replaces a reference by its item.

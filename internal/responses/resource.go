@@ -35,28 +35,27 @@ func (i *inputItem) resource(id string) json.RawMessage {
 	if i.kind == itemMessageType {
 		return i.messageResource(id)
 	}
-	dst := append([]byte(nil), `{"id":`...)
-	dst = jsontext.AppendString(dst, id)
 	status := false
-	for name, v := range i.raw.Members() {
-		if string(name) == "id" {
-			continue
-		}
-		if string(name) == "status" {
-			if !v.Given() {
-				continue
-			}
-			status = true
-		}
-		dst = append(dst, ',')
-		dst = jsontext.AppendString(dst, name)
-		dst = append(dst, ':')
-		dst = append(dst, v.Compact()...)
-	}
+	dst := appendMembers(jsontext.AppendString([]byte(`{"id":`), id), i.raw, func(name string, v jsontext.Value) bool {
+		status = status || name == "status" && v.Given()
+		return name != "id" && (name != "status" || v.Given())
+	})
 	if !status && (i.call != "" || i.answers != "") {
 		dst = append(dst, `,"status":"completed"`...)
 	}
 	return append(dst, '}')
+}
+
+// appendMembers appends those members of an object that keep reports, each with a comma
+// before it.
+func appendMembers(dst []byte, object jsontext.Value, keep func(name string, v jsontext.Value) bool) []byte {
+	for name, v := range object.Members() {
+		if keep(string(name), v) {
+			dst = append(jsontext.AppendString(append(dst, ','), name), ':')
+			dst = append(dst, v.Compact()...)
+		}
+	}
+	return dst
 }
 
 // messageResource has the members of an InputMessage or OutputMessage but for the

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -135,15 +136,12 @@ const codeHosted apierror.Code = "hosted_tool"
 
 // readTool reads a tool (Tool). It returns the functions that stand for it.
 func readTool(v jsontext.Value, namespace string) ([]moreTool, *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var kind string
+	var execution jsontext.Value
+	if f := field.Typed(&kind, v, jsontext.Into("execution", &execution)); f != nil {
 		return nil, f
 	}
-	var kind, execution jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("execution", &execution))
-	if f := field.Expect(jsontext.KindString, kind); f != nil {
-		return nil, f.In("type")
-	}
-	switch kind := kind.Text(); {
+	switch {
 	case clientTools[kind].call != "" && namespace == "":
 		t, f := readClientTool(kind, v)
 		return []moreTool{t}, f
@@ -176,14 +174,11 @@ func oneTool(kind, namespace string, t prompt.Tool) []moreTool {
 
 // readNamespace reads a namespace of tools.
 func readNamespace(v jsontext.Value) ([]moreTool, *field.Error) {
-	var nameOf, tools jsontext.Value
-	v.Pick(jsontext.Into("name", &nameOf), jsontext.Into("tools", &tools))
-	namespace, f := prompt.ReadToolName(nameOf)
-	if f != nil {
-		return nil, f.In("name")
-	}
-	if f := field.Expect(jsontext.KindArray, tools); f != nil {
-		return nil, f.In("tools")
+	var name, tools jsontext.Value
+	v.Pick(jsontext.Into("name", &name), jsontext.Into("tools", &tools))
+	var namespace string
+	if f := cmp.Or(prompt.ReadToolName(&namespace, name).In("name"), field.Expect(jsontext.KindArray, tools).In("tools")); f != nil {
+		return nil, f
 	}
 	var all []moreTool
 	for i, v := range tools.Elements() {
@@ -202,80 +197,49 @@ func readNamespace(v jsontext.Value) ([]moreTool, *field.Error) {
 func readSearchTool(v jsontext.Value) (prompt.Tool, *field.Error) {
 	var description, parameters jsontext.Value
 	v.Pick(jsontext.Into("description", &description), jsontext.Into("parameters", &parameters))
-	t := prompt.Tool{Name: searchTool, Schema: prompt.EmptySchema}
-	if f := field.Optional(jsontext.KindString, description); f != nil {
-		return t, f.In("description")
-	}
-	if description.Given() {
-		t.Description = description.Text()
-	}
-	if f := field.Optional(jsontext.KindObject, parameters); f != nil {
-		return t, f.In("parameters")
-	}
-	if parameters.Given() {
-		t.Schema = parameters.Compact()
-	}
-	return t, nil
+	t := prompt.Tool{Name: searchTool}
+	f := cmp.Or(field.Text(&t.Description, description).In("description"), prompt.ReadSchema(&t.Schema, parameters).In("parameters"))
+	return t, f
 }
 
 func (r *Request) readToolChoice(v jsontext.Value) *field.Error {
-	r.Choice, r.echo.ToolChoice = prompt.ToolChoice{}, nil
-	switch v.Kind() {
-	case jsontext.KindNull:
-		return nil
-	case jsontext.KindString:
+	if r.echo.ToolChoice = nil; v.Given() {
 		r.echo.ToolChoice = v
-		return r.Choice.ReadMode(v.Text())
-	case jsontext.KindObject:
-		r.echo.ToolChoice = v
-		return readChoice(&r.Choice, v)
 	}
-	return field.WrongType("a string or an object", v)
+	return r.Choice.Read(v, readChoice)
 }
 
 // readChoice reads a choice that is an object (ToolChoiceFunction, ToolChoiceCustom,
 // ToolChoiceAllowed, ToolChoiceTypes for the web search).
 func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
-	var kind, mode, tools jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
+	var kind jsontext.Value
+	v.Pick(jsontext.Into("type", &kind))
 	if kind.Is("allowed_tools") {
-		return c.ReadAllowed(mode, tools, readChosenTool)
+		return c.ReadAllowed(v, readChosenTool)
 	}
 	if c.Search = kind.Kind() == jsontext.KindString && prompt.IsWebSearch(kind.Text()); c.Search {
 		return nil
 	}
-	name, f := readChosenTool(v)
-	c.Required, c.Only = true, []string{name}
-	return f
+	return c.Require(readChosenTool(v))
 }
 
 // readChosenTool reads {"type":"function","name":…}, the same of a custom tool, or the
 // type alone of a tool that the client runs.
 func readChosenTool(v jsontext.Value) (string, *field.Error) {
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	var kind string
+	var name, namespace jsontext.Value
+	f := field.Typed(&kind, v, jsontext.Into("name", &name), jsontext.Into("namespace", &namespace))
+	switch {
+	case f != nil:
 		return "", f
-	}
-	var kind, chosen, namespace jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("name", &chosen), jsontext.Into("namespace", &namespace))
-	if f := field.Expect(jsontext.KindString, kind); f != nil {
-		return "", f.In("type")
-	}
-	switch name := kind.Text(); {
-	case clientTools[name].call != "":
-		return name, nil
-	case name == "computer_use":
+	case clientTools[kind].call != "":
+		return kind, nil
+	case kind == "computer_use":
 		return computerTool, nil
-	case name != "function" && name != "custom":
+	case kind != "function" && kind != "custom":
 		return "", field.Unsupported("must name a tool of the client's own: other tools do not run here").In("type")
 	}
-	if f := field.NonEmpty(chosen); f != nil {
-		return "", f.In("name")
-	}
-	if f := field.Optional(jsontext.KindString, namespace); f != nil {
-		return "", f.In("namespace")
-	}
-	if namespace.Given() {
-		return joinName(namespace.Text(), chosen.Text()), nil
-	}
-	return chosen.Text(), nil
+	var chosen, within string
+	f = cmp.Or(field.NonEmpty(name).In("name"), field.Text(&chosen, name), field.Text(&within, namespace).In("namespace"))
+	return joinName(within, chosen), f
 }
