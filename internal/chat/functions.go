@@ -70,12 +70,12 @@ func callsFunction(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls
 // answerFunction turns a message of the role function into the result of the call in
 // the message before. It has the name of the function where a tool message has the id
 // of the call.
-func answerFunction(m *prompt.Message, before *prompt.Message) *field.Error {
+func answerFunction(m *prompt.Message, before []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)
-	if f != nil || before == nil || !callsFunction(before) || name != before.Calls[0].Name {
-		return field.Invalid("there is no function_call of %.64q in the message right before", m.CallID.Text())
+	if last := len(before) - 1; f == nil && last >= 0 && callsFunction(&before[last]) && name == before[last].Calls[0].Name {
+		m.Role, m.CallID = prompt.RoleTool, before[last].Calls[0].ID
+		return nil
 	}
-	m.Role, m.CallID = prompt.RoleTool, before.Calls[0].ID
-	return nil
+	return field.Invalid("there is no function_call of %.64q in the message right before", m.CallID.Text())
 }

@@ -15,23 +15,18 @@ func (r *Request) readMessages(v jsontext.Value) *field.Error {
 	}
 	r.Messages, r.Elements = []prompt.Message{}, 0
 	for i, v := range v.Elements() {
-		m, f := readMessage(v, i)
+		r.Messages = append(r.Messages, prompt.Message{})
+		m := &r.Messages[i]
+		f := readMessage(m, v, i)
+		if f == nil && m.Role == prompt.RoleFunction {
+			f = answerFunction(m, r.Messages[:i]).In("name")
+		}
 		if f != nil {
 			return f.At(i)
 		}
-		if m.Role == prompt.RoleFunction {
-			var before *prompt.Message
-			if i > 0 {
-				before = &r.Messages[i-1]
-			}
-			if f := answerFunction(&m, before); f != nil {
-				return f.In("name").At(i)
-			}
-		}
-		if f := r.Count(&m); f != nil {
+		if f := r.Count(m); f != nil {
 			return f
 		}
-		r.Messages = append(r.Messages, m)
 	}
 	if len(r.Messages) == 0 {
 		return field.Invalid("must hold at least one message")
@@ -51,27 +46,20 @@ func (m *messageFields) read(v jsontext.Value) *field.Error {
 		jsontext.Into("function_call", &m.functionCall), jsontext.Into("audio", &m.audio))
 }
 
-// readMessage reads the message at an index of the conversation.
-func readMessage(v jsontext.Value, index int) (prompt.Message, *field.Error) {
+// readMessage reads the message at an index of the conversation into m, which is empty.
+func readMessage(m *prompt.Message, v jsontext.Value, index int) *field.Error {
 	var fields messageFields
 	if f := fields.read(v); f != nil {
-		return prompt.Message{}, f
+		return f
 	}
 	if f := cmp.Or(field.Expect(jsontext.KindString, fields.role).In("role"), field.Optional(jsontext.KindString, fields.name).In("name")); f != nil {
-		return prompt.Message{}, f
+		return f
 	}
-	m := prompt.Message{Role: prompt.ReadRole(fields.role), Size: len(v)}
-	f := readFields(&m, fields, index)
-	return m, f
-}
-
-// readFields reads the fields that a message of its role has.
-func readFields(m *prompt.Message, fields messageFields, index int) *field.Error {
-	switch m.Role {
+	switch m.Role, m.Size = prompt.ReadRole(fields.role), len(v); m.Role {
 	case prompt.RoleSystem, prompt.RoleDeveloper, prompt.RoleUser:
 		return readContent(m, fields.content)
 	case prompt.RoleAssistant:
-		return readAssistant(m, fields, index)
+		return readAssistant(m, &fields, index)
 	case prompt.RoleTool:
 		m.CallID = fields.toolCallID
 		return cmp.Or(field.NonEmpty(m.CallID).In("tool_call_id"), readContent(m, fields.content))
@@ -85,7 +73,7 @@ func readFields(m *prompt.Message, fields messageFields, index int) *field.Error
 // readAssistant reads the fields of an assistant's message. An empty message is
 // accepted, since clients keep such ones of answers that broke off. It leaves no item
 // in the history.
-func readAssistant(m *prompt.Message, fields messageFields, index int) *field.Error {
+func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.Error {
 	if fields.audio.Given() {
 		return field.Unsupported("is not supported: audio cannot be sent to Codex").In("audio")
 	}

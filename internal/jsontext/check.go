@@ -18,9 +18,7 @@ type SyntaxError struct {
 }
 
 // Error returns the problem and the byte.
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("%s at byte %d", e.problem, e.offset)
-}
+func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.problem, e.offset) }
 
 // checker checks that a text is one JSON value by RFC 8259, in UTF-8 and not nested too
 // deeply. It reads the text once. What reads the text after that can know the kind of a
@@ -48,9 +46,7 @@ func check(data []byte) (lone []int, err *SyntaxError) {
 	return c.lone, nil
 }
 
-func (c *checker) fail(problem string) *SyntaxError {
-	return &SyntaxError{c.pos, problem}
-}
+func (c *checker) fail(problem string) *SyntaxError { return &SyntaxError{c.pos, problem} }
 
 // unexpected returns the error of the byte at the position, or of the end.
 func (c *checker) unexpected(wanted string) *SyntaxError {
@@ -72,18 +68,16 @@ func (c *checker) peek() byte {
 	return 0
 }
 
-func (c *checker) space() {
-	c.pos = spaceEnd(c.data, c.pos)
-}
+func (c *checker) space() { c.pos = spaceEnd(c.data, c.pos) }
 
 func (c *checker) value() *SyntaxError {
 	switch b := c.peek(); {
 	case b == '"':
 		return c.str()
 	case b == '{':
-		return c.object()
+		return c.container('}')
 	case b == '[':
-		return c.array()
+		return c.container(']')
 	case b == '-' || isDigit(b):
 		return c.number()
 	case b == 't':
@@ -104,69 +98,34 @@ func (c *checker) literal(word string) *SyntaxError {
 	return nil
 }
 
-// enter moves past the opening bracket of an array or object.
-func (c *checker) enter() *SyntaxError {
+// container checks an array or an object, from its opening bracket to its end.
+func (c *checker) container(end byte) *SyntaxError {
 	if c.depth++; c.depth > maxDepth {
 		return c.fail(fmt.Sprintf("nested more than %d deep", maxDepth))
 	}
-	c.pos++
-	c.space()
-	return nil
-}
-
-// leave moves past the closing bracket of an array or object.
-func (c *checker) leave() *SyntaxError {
+	for first := true; ; first = false {
+		c.pos++ // past the bracket, or a comma
+		c.space()
+		if first && c.peek() == end {
+			break
+		}
+		check := c.value
+		if end == '}' {
+			check = c.member
+		}
+		if err := check(); err != nil {
+			return err
+		}
+		if c.space(); c.peek() == end {
+			break
+		}
+		if c.peek() != ',' {
+			return c.unexpected(map[byte]string{']': "a comma or a closing bracket", '}': "a comma or a closing brace"}[end])
+		}
+	}
 	c.pos++
 	c.depth--
 	return nil
-}
-
-func (c *checker) array() *SyntaxError {
-	if err := c.enter(); err != nil {
-		return err
-	}
-	if c.peek() == ']' {
-		return c.leave()
-	}
-	for {
-		if err := c.value(); err != nil {
-			return err
-		}
-		c.space()
-		switch c.peek() {
-		case ']':
-			return c.leave()
-		case ',':
-			c.pos++
-			c.space()
-		default:
-			return c.unexpected("a comma or a closing bracket")
-		}
-	}
-}
-
-func (c *checker) object() *SyntaxError {
-	if err := c.enter(); err != nil {
-		return err
-	}
-	if c.peek() == '}' {
-		return c.leave()
-	}
-	for {
-		if err := c.member(); err != nil {
-			return err
-		}
-		c.space()
-		switch c.peek() {
-		case '}':
-			return c.leave()
-		case ',':
-			c.pos++
-			c.space()
-		default:
-			return c.unexpected("a comma or a closing brace")
-		}
-	}
 }
 
 // member checks one "name": value of an object.
@@ -190,12 +149,9 @@ func (c *checker) number() *SyntaxError {
 	if c.peek() == '-' {
 		c.pos++
 	}
-	switch b := c.peek(); {
-	case b == '0':
+	if c.peek() == '0' {
 		c.pos++
-	case isDigit(b):
-		c.digits()
-	default:
+	} else if !c.digits() {
 		return c.unexpected("a digit")
 	}
 	if c.peek() == '.' {
@@ -204,7 +160,7 @@ func (c *checker) number() *SyntaxError {
 			return c.unexpected("a digit")
 		}
 	}
-	if b := c.peek(); b == 'e' || b == 'E' {
+	if c.peek()|0x20 == 'e' {
 		c.pos++
 		if b := c.peek(); b == '+' || b == '-' {
 			c.pos++

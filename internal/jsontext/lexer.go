@@ -1,10 +1,12 @@
 package jsontext
 
+import "strings"
+
 // lexerState says where in the value a Lexer is.
 type lexerState uint8
 
 const (
-	lexerOff    lexerState = iota
+	lexerOff    lexerState = iota // nothing is read
 	lexerBefore            // white space so far
 	lexerTokens            // inside the value, outside its strings
 	lexerString            // inside a string
@@ -48,39 +50,53 @@ type Lexer struct {
 }
 
 // Begin makes the lexer expect a value, after any white space.
-func (l *Lexer) Begin() {
-	*l = Lexer{state: lexerBefore}
-}
+func (l *Lexer) Begin() { *l = Lexer{state: lexerBefore} }
 
 // Active reports whether the lexer is inside a JSON value.
-func (l *Lexer) Active() bool {
-	return l.state > lexerBefore
-}
+func (l *Lexer) Active() bool { return l.state > lexerBefore }
 
 // Step looks at the next byte. After a verdict other than MoreJSON the lexer is off,
 // and so it is where the value is no object, array or string: that is plain text.
 func (l *Lexer) Step(b byte) Verdict {
 	switch l.state {
-	case lexerOff:
-		return MoreJSON
 	case lexerBefore:
-		return l.before(b)
+		l.before(b)
 	case lexerTokens:
 		return l.token(b)
-	case lexerString:
-		return l.inString(b)
+	case lexerString: // in which JSON allows no control character
+		switch {
+		case b == '"':
+			l.state = lexerTokens
+			return l.valueEnded()
+		case b == '\\':
+			l.state = lexerEscape
+		case b < ' ':
+			return l.stop(BrokenJSON)
+		}
 	case lexerEscape:
-		return l.escape(b)
-	default:
-		return l.digit(b)
+		switch b {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			l.state = lexerString
+		case 'u':
+			l.state, l.hex = lexerHex, 4
+		default:
+			return l.stop(BrokenJSON)
+		}
+	case lexerHex: // which code unit it is does not matter: lone surrogates are JSON
+		if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'f') {
+			return l.stop(BrokenJSON)
+		}
+		if l.hex--; l.hex == 0 {
+			l.state = lexerString
+		}
 	}
+	return MoreJSON
 }
 
 // before waits for the value. One that begins otherwise is plain text.
-func (l *Lexer) before(b byte) Verdict {
+func (l *Lexer) before(b byte) {
 	switch b {
 	case ' ', '\t', '\n', '\r':
-		return MoreJSON
 	case '{', '[':
 		l.state, l.last, l.depth = lexerTokens, tokenOpening, 1
 	case '"':
@@ -88,89 +104,30 @@ func (l *Lexer) before(b byte) Verdict {
 	default:
 		l.state = lexerOff
 	}
-	return MoreJSON
 }
 
 // token goes on outside of strings.
 func (l *Lexer) token(b byte) Verdict {
 	switch b {
 	case ' ', '\t', '\n', '\r':
-		return MoreJSON
 	case '"':
 		if l.last == tokenValue || l.last == tokenBare {
 			return l.stop(BrokenJSON)
 		}
 		l.state = lexerString
-		return MoreJSON
 	case '{', '[':
 		l.depth++
 		l.last = tokenOpening
-		return MoreJSON
 	case '}', ']':
 		l.depth--
 		return l.valueEnded()
 	case ',', ':':
 		l.last = tokenSeparator
-		return MoreJSON
-	}
-	if l.last == tokenValue || !isBareByte(b) {
-		return l.stop(BrokenJSON)
-	}
-	l.last = tokenBare
-	return MoreJSON
-}
-
-// isBareByte reports whether b occurs in a number, true, false or null.
-func isBareByte(b byte) bool {
-	switch {
-	case b >= '0' && b <= '9':
-		return true
-	case b == '+', b == '-', b == '.', b == 'E':
-		return true
-	}
-	switch b {
-	case 'a', 'e', 'f', 'l', 'n', 'r', 's', 't', 'u':
-		return true
-	}
-	return false
-}
-
-// inString goes on within a string, in which JSON allows no control character.
-func (l *Lexer) inString(b byte) Verdict {
-	switch {
-	case b == '"':
-		l.state = lexerTokens
-		return l.valueEnded()
-	case b == '\\':
-		l.state = lexerEscape
-	case b < ' ':
-		return l.stop(BrokenJSON)
-	}
-	return MoreJSON
-}
-
-// escape goes on behind a backslash.
-func (l *Lexer) escape(b byte) Verdict {
-	switch b {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		l.state = lexerString
-	case 'u':
-		l.state, l.hex = lexerHex, 4
 	default:
-		return l.stop(BrokenJSON)
-	}
-	return MoreJSON
-}
-
-// digit goes on within \uXXXX. Which code unit it is does not matter: lone
-// surrogates are JSON.
-func (l *Lexer) digit(b byte) Verdict {
-	if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'f') {
-		return l.stop(BrokenJSON)
-	}
-	l.hex--
-	if l.hex == 0 {
-		l.state = lexerString
+		if l.last == tokenValue || strings.IndexByte("0123456789+-.Eaeflnrstu", b) < 0 {
+			return l.stop(BrokenJSON)
+		}
+		l.last = tokenBare
 	}
 	return MoreJSON
 }

@@ -115,9 +115,7 @@ func (v Value) text() (text []byte, own bool) {
 }
 
 // Is reports whether the value is the string s.
-func (v Value) Is(s string) bool {
-	return v.Kind() == KindString && string(v.Bytes()) == s
-}
+func (v Value) Is(s string) bool { return v.Kind() == KindString && string(v.Bytes()) == s }
 
 // IsEmptyArray reports whether the value is [].
 func (v Value) IsEmptyArray() bool {
@@ -147,11 +145,9 @@ func (v Value) Compact() json.RawMessage {
 // Elements iterates over the elements of an array.
 func (v Value) Elements() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
-		c := Cursor{text: v}
-		for i := range c.Elements() {
-			if !yield(i, c.Skip()) {
-				return
-			}
+		c := NewCursor(v)
+		c.Enter()
+		for i := 0; c.Next() && yield(i, c.Skip()); i++ {
 		}
 	}
 }
@@ -161,9 +157,9 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 // allocates nothing.
 func (v Value) Members() iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
-		c := Cursor{text: v}
-		for name := range c.Members() {
-			if !yield(name, c.Skip()) {
+		c := NewCursor(v)
+		for c.Enter(); c.Next(); {
+			if name := Value(c.Name()); !yield(name.Bytes(), c.Skip()) {
 				return
 			}
 		}
@@ -182,7 +178,10 @@ func Into(name string, v *Value) Member { return Member{name, v} }
 // Pick looks for members of an object. Those that are absent leave their target as it
 // is.
 func (v Value) Pick(wanted ...Member) {
-	for name, v := range v.Members() {
+	c := NewCursor(v)
+	for c.Enter(); c.Next(); {
+		name := Value(c.Name()).Bytes()
+		v := c.Skip()
 		for _, w := range wanted {
 			if string(name) == w.name {
 				*w.into = v
