@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,11 +37,8 @@ var turnClasses = map[string]class{
 
 // statusVariants lists the variants of CodexErrorInfo that have the provider's HTTP
 // status, if there was an answer.
-var statusVariants = map[string]bool{
-	"httpConnectionFailed":           true,
-	"responseStreamConnectionFailed": true,
-	"responseStreamDisconnected":     true,
-	"responseTooManyFailedAttempts":  true,
+var statusVariants = []string{
+	"httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected", "responseTooManyFailedAttempts",
 }
 
 // statusClasses are the classes of the HTTP statuses of the model's provider. 0 stands for
@@ -64,7 +62,7 @@ var statusClasses = map[int]class{
 // fromTurn converts the failure of a turn.
 func fromTurn(e *codexrpc.TurnError) *Error {
 	c, known := turnClasses[e.Code]
-	if !known && statusVariants[e.Code] {
+	if !known && slices.Contains(statusVariants, e.Code) {
 		if c, known = statusClasses[e.HTTPStatus]; !known {
 			c, known = badGateway, true
 		}
@@ -122,12 +120,10 @@ type providerError struct {
 // readProviderError reads the provider's body out of Codex's message, which may have
 // text around it. Members that are missing stay empty.
 func readProviderError(message string) (found providerError) {
-	start := strings.IndexByte(message, '{')
-	if start < 0 {
-		return found
+	if start := strings.IndexByte(message, '{'); start >= 0 {
+		// A member of another type stays empty; the others are read.
+		_ = json.NewDecoder(strings.NewReader(message[start:])).Decode(&found)
 	}
-	// A member of another type stays empty; the others are read.
-	_ = json.NewDecoder(strings.NewReader(message[start:])).Decode(&found)
 	return found
 }
 
@@ -155,8 +151,8 @@ const refusedInstructions = "instructions are not valid"
 // RefusesInstructions reports whether a turn failed because the model's provider
 // accepts only Codex's own prompt in the place of the instructions.
 func RefusesInstructions(failure error) bool {
-	e := (*codexrpc.TurnError)(nil)
-	if !errors.As(failure, &e) {
+	e, ok := errors.AsType[*codexrpc.TurnError](failure)
+	if !ok {
 		return false
 	}
 	detail := strings.ToLower(strings.TrimSuffix(readProviderError(e.Message).Detail, "."))
@@ -167,9 +163,7 @@ func RefusesInstructions(failure error) bool {
 // Providers have no common code for that.
 func deniesModel(text string) bool {
 	text = strings.ToLower(text)
-	return strings.Contains(text, "model") &&
-		(strings.Contains(text, "model is not supported") || strings.Contains(text, "model does not exist") ||
-			strings.Contains(text, "model not found"))
+	return strings.Contains(text, "model is not supported") || strings.Contains(text, "model does not exist") || strings.Contains(text, "model not found")
 }
 
 // retryHint finds a delay in a provider's text, such as "try again in 1m30.5s".

@@ -43,9 +43,7 @@ func NotFound(format string, args ...any) *Error {
 }
 
 // Missing returns the error of a value that is absent.
-func Missing() *Error {
-	return &Error{Problem: "is required", Code: apierror.CodeMissingParameter}
-}
+func Missing() *Error { return &Error{Problem: "is required", Code: apierror.CodeMissingParameter} }
 
 // In puts the name of a member before the path.
 func (f *Error) In(name string) *Error {
@@ -60,9 +58,7 @@ func (f *Error) In(name string) *Error {
 }
 
 // At puts the index of an element before the path.
-func (f *Error) At(i int) *Error {
-	return f.In(fmt.Sprintf("[%d]", i))
-}
+func (f *Error) At(i int) *Error { return f.In(fmt.Sprintf("[%d]", i)) }
 
 // APIError returns the 400 with this error.
 func (f *Error) APIError() *apierror.Error {

@@ -113,9 +113,12 @@ func Typed(kind *string, v jsontext.Value, wanted ...jsontext.Member) *Error {
 	return String(kind, t).In("type")
 }
 
-// Members reads the members of an object into r, each with the reader of its name, in the
-// order of the object. Members without a reader are skipped.
+// Members reads the members of an object, which may be absent or null, into r, each with the
+// reader of its name, in the order of the object. Members without a reader are skipped.
 func Members[R any](object jsontext.Value, r R, readers map[string]func(R, jsontext.Value) *Error) *Error {
+	if f := Optional(jsontext.KindObject, object); f != nil || !object.Given() {
+		return f
+	}
 	for name, v := range object.Members() {
 		if read, known := readers[string(name)]; known {
 			if f := read(r, v); f != nil {

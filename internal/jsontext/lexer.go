@@ -7,11 +7,11 @@ type lexerState uint8
 
 const (
 	lexerOff    lexerState = iota // nothing is read
-	lexerBefore            // white space so far
-	lexerTokens            // inside the value, outside its strings
-	lexerString            // inside a string
-	lexerEscape            // behind a backslash in a string
-	lexerHex               // within the four digits of \uXXXX
+	lexerBefore                   // white space so far
+	lexerTokens                   // inside the value, outside its strings
+	lexerString                   // inside a string
+	lexerEscape                   // behind a backslash in a string
+	lexerHex                      // within the four digits of \uXXXX
 )
 
 // lexerToken is the kind of the last token outside of strings. Where a string

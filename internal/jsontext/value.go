@@ -1,3 +1,10 @@
+// Package jsontext reads JSON by walking its text instead of decoding it into Go
+// values. A member then costs no allocation, and a value keeps its own spelling.
+//
+// There are two views over the same scanner. [Value] is a view of bytes that [Parse]
+// has checked by strict rules, for the bodies of requests. [Walker] and [String] read
+// strings that [Valid] has checked, for events and tool calls. [AppendString] and
+// [Append] write JSON.
 package jsontext
 
 import (
@@ -118,9 +125,7 @@ func (v Value) text() (text []byte, own bool) {
 func (v Value) Is(s string) bool { return v.Kind() == KindString && string(v.Bytes()) == s }
 
 // IsEmptyArray reports whether the value is [].
-func (v Value) IsEmptyArray() bool {
-	return v.Kind() == KindArray && v[spaceEnd([]byte(v), 1)] == ']'
-}
+func (v Value) IsEmptyArray() bool { return v.Kind() == KindArray && v[spaceEnd([]byte(v), 1)] == ']' }
 
 // Equals reports whether the value equals that of a JSON text. Numbers are compared as
 // numbers: some clients write 1 as 1.0.

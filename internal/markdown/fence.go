@@ -40,9 +40,7 @@ func AfterText() Fence { return Fence{line: lineRest} }
 
 // Inside reports whether the byte of the last Step stands in a fenced code
 // block or, behind the marks, on the line that opens one.
-func (t *Fence) Inside() bool {
-	return t.open != 0 || t.line == lineInfo
-}
+func (t *Fence) Inside() bool { return t.open != 0 || t.line == lineInfo }
 
 // Step looks at the next byte.
 func (t *Fence) Step(b byte) {

@@ -111,6 +111,4 @@ func Source(id string) (source string, ok bool) {
 	return parts[3], true
 }
 
-func isNumber(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

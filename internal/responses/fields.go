@@ -1,8 +1,8 @@
 package responses
 
 import (
-	"slices"
-	"strings"
+	"cmp"
+	"math"
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -13,9 +13,6 @@ import (
 // readText reads text: the format and the verbosity of the answer.
 func (r *Request) readText(v jsontext.Value) *field.Error {
 	r.Format, r.echo.Text.Format, r.Verbosity = prompt.Format{}, nil, ""
-	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
-		return f
-	}
 	return field.Members(v, r, textReaders)
 }
 
@@ -31,9 +28,6 @@ var textReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 
 func (r *Request) readReasoning(v jsontext.Value) *field.Error {
 	r.Effort, r.Summary = "", ""
-	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
-		return f
-	}
 	return field.Members(v, r, reasoningReaders)
 }
 
@@ -73,23 +67,15 @@ const (
 
 func (r *Request) readInclude(v jsontext.Value) *field.Error {
 	r.encrypted = false
-	if f := field.Optional(jsontext.KindArray, v); f != nil || !v.Given() {
+	return field.Elements(v, math.MaxInt, "", func(_ int, v jsontext.Value) *field.Error {
+		var name string
+		f := cmp.Or(field.Expect(jsontext.KindString, v), field.OneOf(&name, includable, v))
+		if name == includeLogprobs {
+			return prompt.NoLogprobs()
+		}
+		r.encrypted = r.encrypted || name == includeEncrypted
 		return f
-	}
-	for i, v := range v.Elements() {
-		if f := field.Expect(jsontext.KindString, v); f != nil {
-			return f.At(i)
-		}
-		switch name := v.Text(); {
-		case name == includeEncrypted:
-			r.encrypted = true
-		case name == includeLogprobs:
-			return prompt.NoLogprobs().At(i)
-		case !slices.Contains(includable, name):
-			return field.Invalid("must be one of %s", strings.Join(includable, ", ")).At(i)
-		}
-	}
-	return nil
+	})
 }
 
 // The limits of metadata.

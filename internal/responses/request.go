@@ -194,11 +194,8 @@ func (r *Request) readPrevious(v jsontext.Value) *field.Error { return readID(&r
 
 // readID reads an id. An absent one or null is empty.
 func readID(id *string, v jsontext.Value) (f *field.Error) {
-	*id = ""
-	if v.Given() {
-		if f = field.NonEmpty(v); f == nil {
-			*id = v.Text()
-		}
+	if f = field.Text(id, v); f == nil && v.Given() {
+		f = field.NonEmpty(v)
 	}
 	return f
 }
@@ -208,16 +205,13 @@ func (r *Request) readStore(v jsontext.Value) *field.Error {
 	return field.Optional(jsontext.KindBool, v)
 }
 
-func (r *Request) readBackground(v jsontext.Value) *field.Error {
-	r.Background = v.IsTrue()
-	return field.Optional(jsontext.KindBool, v)
-}
+func (r *Request) readBackground(v jsontext.Value) *field.Error { return field.Bool(&r.Background, v) }
 
 func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
-	if f := field.Optional(jsontext.KindNumber, v); f != nil || !v.Given() || string(v) == "0" {
-		return f
+	if string(v) == "0" {
+		return nil
 	}
-	return prompt.NoLogprobs()
+	return r.ReadTopLogprobs(v)
 }
 
 // minOutputTokens is the least max_output_tokens that OpenAI allows.

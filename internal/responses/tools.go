@@ -2,6 +2,8 @@ package responses
 
 import (
 	"cmp"
+	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -40,33 +42,28 @@ type moreTool struct {
 func (r *Request) readTools(v jsontext.Value) *field.Error {
 	r.Tools, r.forms, r.echo.Tools = nil, nil, nil
 	r.hosted, r.skipped, r.Search, r.search = nil, nil, nil, searchAt{}
-	if f := field.Optional(jsontext.KindArray, v); f != nil || !v.Given() {
+	return field.Elements(v, prompt.MaxTools, "tools", r.readDeclared)
+}
+
+// readDeclared reads one of the tools of the request.
+func (r *Request) readDeclared(i int, v jsontext.Value) *field.Error {
+	if isSearch, f := r.readSearch(v, i); isSearch {
 		return f
 	}
-	for i, v := range v.Elements() {
-		if i == prompt.MaxTools {
-			return field.Invalid("must hold at most %d tools", prompt.MaxTools)
-		}
-		if isSearch, f := r.readSearch(v, i); f != nil {
-			return f.At(i)
-		} else if isSearch {
-			continue
-		}
-		tools, f := readTool(v, "")
-		if f != nil && f.Code == codeHosted {
-			r.skipHosted(f.At(i).In("tools"))
-			continue
-		}
-		if f != nil {
-			return f.At(i)
-		}
-		for _, t := range tools {
-			if f := r.addTool(t); f != nil {
-				return f.At(i)
-			}
-		}
-		r.echo.Tools = append(r.echo.Tools, completeTool(v))
+	tools, f := readTool(v, "")
+	if f != nil && f.Code == codeHosted {
+		r.skipHosted(f.At(i).In("tools"))
+		return nil
 	}
+	if f != nil {
+		return f
+	}
+	for _, t := range tools {
+		if f := r.addTool(t); f != nil {
+			return f
+		}
+	}
+	r.echo.Tools = append(r.echo.Tools, completeTool(v))
 	return nil
 }
 
@@ -121,11 +118,10 @@ func (r *Request) readMoreTools(v jsontext.Value) *field.Error {
 // addMoreTools declares those tools of input items that are not declared.
 func (r *Request) addMoreTools() *field.Error {
 	for _, t := range r.more {
-		if _, declared := r.forms[t.Name]; declared {
-			continue
-		}
-		if f := r.addTool(t); f != nil {
-			return f
+		if _, declared := r.forms[t.Name]; !declared {
+			if f := r.addTool(t); f != nil {
+				return f
+			}
 		}
 	}
 	return nil
@@ -181,16 +177,12 @@ func readNamespace(v jsontext.Value) ([]moreTool, *field.Error) {
 		return nil, f
 	}
 	var all []moreTool
-	for i, v := range tools.Elements() {
+	f := field.Elements(tools, prompt.MaxTools, "tools", func(_ int, v jsontext.Value) *field.Error {
 		some, f := readTool(v, namespace)
-		if f != nil {
-			return nil, f.At(i).In("tools")
-		}
-		if all = append(all, some...); len(all) > prompt.MaxTools {
-			return nil, field.Invalid("must hold at most %d tools", prompt.MaxTools).In("tools")
-		}
-	}
-	return all, nil
+		all = append(all, some...)
+		return f
+	})
+	return all, f.In("tools")
 }
 
 // readSearchTool reads a search for tools that the client runs.
@@ -242,4 +234,56 @@ func readChosenTool(v jsontext.Value) (string, *field.Error) {
 	var chosen, within string
 	f = cmp.Or(field.NonEmpty(name).In("name"), field.Text(&chosen, name), field.Text(&within, namespace).In("namespace"))
 	return joinName(within, chosen), f
+}
+
+// itemWebSearch is the type of the calls of a web search, which the provider runs.
+const itemWebSearch = "web_search_call"
+
+// searchAt is the place of a web search in the tools of the request and of its Response.
+type searchAt struct{ tool, echo int }
+
+// readSearch reads a tool if that is a web search, and reports whether it is.
+func (r *Request) readSearch(v jsontext.Value, at int) (isSearch bool, f *field.Error) {
+	if v.Kind() != jsontext.KindObject {
+		return false, nil
+	}
+	var kind jsontext.Value
+	v.Pick(jsontext.Into("type", &kind))
+	if kind.Kind() != jsontext.KindString || !prompt.IsWebSearch(kind.Text()) {
+		return false, nil
+	}
+	if r.Search != nil {
+		return true, field.Invalid("there is a web search already").In("type")
+	}
+	r.Search, f = prompt.ReadWebSearch(v)
+	r.search = searchAt{at, len(r.echo.Tools)}
+	r.echo.Tools = append(r.echo.Tools, v)
+	return true, f
+}
+
+// WithoutSearch takes the web search from a request, since the operator does not allow it.
+// It is an error unless the client is a Codex, see skipHosted.
+func (r *Request) WithoutSearch() *apierror.Error {
+	if r.Search == nil {
+		return nil
+	}
+	if !r.codex {
+		f := field.Unsupported("is a web search, which is off on this server; its operator can allow it with the option web_search")
+		return f.In("type").At(r.search.tool).In("tools").APIError()
+	}
+	r.Ignore((&field.Error{}).At(r.search.tool).In("tools").Path)
+	r.Search, r.echo.Tools = nil, slices.Delete(r.echo.Tools, r.search.echo, r.search.echo+1)
+	return nil
+}
+
+// searchAction returns the action of a web search. Codex has more types than OpenAI.
+func searchAction(text string) json.RawMessage {
+	var action struct{ Type string }
+	if json.Unmarshal([]byte(text), &action) == nil {
+		switch action.Type {
+		case "search", "open_page", "find_in_page":
+			return json.RawMessage(text)
+		}
+	}
+	return json.RawMessage(`{"type":"search"}`)
 }
