@@ -19,18 +19,17 @@ func readContent(m *prompt.Message, v jsontext.Value) (f *field.Error) {
 }
 
 func readPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
-	var kind string
-	var text, refusal, image, url, detail jsontext.Value
+	var kind, text, refusal, image, url, detail jsontext.Value
 	f := field.Typed(&kind, v, jsontext.Into("text", &text), jsontext.Into("refusal", &refusal), jsontext.Into("image_url", &image))
 	switch {
 	case f != nil:
 		return prompt.Part{}, f
-	case kind == "text":
+	case kind.Is("text"):
 		return prompt.TextPart("text", text)
-	case kind == "refusal" && m.Role == prompt.RoleAssistant:
+	case kind.Is("refusal") && m.Role == prompt.RoleAssistant:
 		return prompt.TextPart("refusal", refusal)
-	case kind != "image_url" || m.Role != prompt.RoleUser && m.Role != prompt.RoleTool:
-		return prompt.Part{}, unknownPart(m, kind).In("type")
+	case !kind.Is("image_url") || m.Role != prompt.RoleUser && m.Role != prompt.RoleTool:
+		return prompt.Part{}, unknownPart(m, kind.Text()).In("type")
 	}
 	if f := field.Object(image, jsontext.Into("url", &url), jsontext.Into("detail", &detail)); f != nil {
 		return prompt.Part{}, f.In("image_url")

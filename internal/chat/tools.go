@@ -47,7 +47,7 @@ const (
 // typedTool is a tool, or the choice of one. Its members are in an object of their own or,
 // as in the Responses API, beside its type.
 type typedTool struct {
-	kind    string
+	kind    jsontext.Value
 	members jsontext.Value
 	flat    bool // the members are beside the type
 }
@@ -55,7 +55,7 @@ type typedTool struct {
 func (t *typedTool) read(v jsontext.Value) *field.Error {
 	var function, custom, name jsontext.Value
 	f := field.Typed(&t.kind, v, jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &name))
-	if t.members = function; t.kind == "custom" {
+	if t.members = function; t.kind.Is("custom") {
 		t.members = custom
 	}
 	t.flat = !t.members.Given() && name.Given()
@@ -69,13 +69,13 @@ func (l *toolList) readTool(v jsontext.Value) *field.Error {
 	switch {
 	case f != nil:
 		return f
-	case t.kind == "function" && t.flat:
+	case t.kind.Is("function") && t.flat:
 		return l.readFunction(v)
-	case t.kind == "function":
+	case t.kind.Is("function"):
 		return l.readFunction(t.members).In("function")
-	case t.kind == "custom" && t.flat:
+	case t.kind.Is("custom") && t.flat:
 		return l.readCustom(v, textForm)
-	case t.kind == "custom":
+	case t.kind.Is("custom"):
 		return l.readCustom(t.members, customForm).In("custom")
 	}
 	return field.Unsupported("must be 'function' or 'custom': tools of other types are not supported here").In("type")
@@ -139,14 +139,14 @@ func readChosenTool(v jsontext.Value, types string) (string, *field.Error) {
 	if f := t.read(v); f != nil {
 		return "", f
 	}
-	if t.kind != "function" && t.kind != "custom" {
+	if !t.kind.Is("function") && !t.kind.Is("custom") {
 		return "", field.Unsupported("must be %s", types).In("type")
 	}
 	if t.flat {
 		return readChosenName(v)
 	}
 	name, f := readChosenName(t.members)
-	return name, f.In(t.kind)
+	return name, f.In(t.kind.Text())
 }
 
 // readChosenName reads {"name":…}.

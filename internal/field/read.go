@@ -103,14 +103,13 @@ func Object(v jsontext.Value, wanted ...jsontext.Member) *Error {
 	return nil
 }
 
-// Typed is [Object] for an object with a type, which it reads into kind.
-func Typed(kind *string, v jsontext.Value, wanted ...jsontext.Member) *Error {
-	var t jsontext.Value
-	if f := Object(v, jsontext.Into("type", &t)); f != nil {
+// Typed is [Object] for an object with a type, a string.
+func Typed(kind *jsontext.Value, v jsontext.Value, wanted ...jsontext.Member) *Error {
+	if f := Expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
-	v.Pick(wanted...)
-	return String(kind, t).In("type")
+	v.PickTyped(kind, wanted...)
+	return Expect(jsontext.KindString, *kind).In("type")
 }
 
 // Members reads the members of an object, which may be absent or null, into r, each with the

@@ -7,23 +7,23 @@ package jsontext
 //		name := c.Name() // in an object
 //		c.Skip()         // or Enter again
 //	}
-type Cursor[T text] struct {
-	text T
+type Cursor struct {
+	text Value
 	pos  int
 }
 
 // NewCursor returns a cursor at the beginning of v.
-func NewCursor(v Value) *Cursor[[]byte] { return &Cursor[[]byte]{text: v} }
+func NewCursor(v Value) *Cursor { return &Cursor{text: v} }
 
 // Kind is the kind of the value at the cursor.
-func (c *Cursor[T]) Kind() Kind { return Value(c.text[c.pos:]).Kind() }
+func (c *Cursor) Kind() Kind { return c.text[c.pos:].Kind() }
 
 // Enter goes into the array or the object at the cursor.
-func (c *Cursor[T]) Enter() { c.pos++ }
+func (c *Cursor) Enter() { c.pos++ }
 
 // Next goes to the next element, or to the name of the next member. After the last it goes
 // behind the closing bracket and reports false.
-func (c *Cursor[T]) Next() bool {
+func (c *Cursor) Next() bool {
 	for ; c.text[c.pos] == ',' || isSpace(c.text[c.pos]); c.pos++ {
 	}
 	if b := c.text[c.pos]; b == ']' || b == '}' {
@@ -34,7 +34,7 @@ func (c *Cursor[T]) Next() bool {
 }
 
 // Name goes from the name of a member to its value, and returns the name as a JSON string.
-func (c *Cursor[T]) Name() T {
+func (c *Cursor) Name() Value {
 	name := c.Skip()
 	for ; c.text[c.pos] == ':' || isSpace(c.text[c.pos]); c.pos++ {
 	}
@@ -42,13 +42,17 @@ func (c *Cursor[T]) Name() T {
 }
 
 // Skip goes behind the value at the cursor and returns it.
-func (c *Cursor[T]) Skip() T { return c.Read(func() { c.pos = valueEnd(c.text, c.pos) }) }
+func (c *Cursor) Skip() Value {
+	start := c.pos
+	c.pos = valueEnd([]byte(c.text), start)
+	return c.text[start:c.pos:c.pos]
+}
 
 // Read goes behind the value at the cursor by calling read, and returns it.
-func (c *Cursor[T]) Read(read func()) T {
+func (c *Cursor) Read(read func()) Value {
 	start := c.pos
 	read()
-	return c.text[start:c.pos]
+	return c.text[start:c.pos:c.pos]
 }
 
 // Walker iterates over the members of an object or the elements of an array.
@@ -59,7 +63,8 @@ func (c *Cursor[T]) Read(read func()) T {
 //
 // Other values have neither.
 type Walker struct {
-	cursor Cursor[string]
+	text   string
+	cursor Cursor // in text
 	object bool
 
 	Key   string // the decoded name of the member; empty in an array
@@ -71,7 +76,7 @@ func Walk(value string) Walker {
 	if value == "" || value[0] != '{' && value[0] != '[' {
 		value = "[]"
 	}
-	return Walker{cursor: Cursor[string]{value, 1}, object: value[0] == '{'}
+	return Walker{text: value, cursor: Cursor{View(value), 1}, object: value[0] == '{'}
 }
 
 // Next moves to the next member or element, and reports whether there is one.
@@ -79,10 +84,12 @@ func (w *Walker) Next() bool {
 	if !w.cursor.Next() {
 		return false
 	}
-	if w.object {
-		name, _ := AsString(w.cursor.Name())
+	if start := w.cursor.pos; w.object {
+		name, _ := AsString(w.text[start:][:len(w.cursor.Name())])
 		w.Key = name.String()
 	}
-	w.Value = w.cursor.Skip()
+	start := w.cursor.pos
+	w.cursor.Skip()
+	w.Value = w.text[start:w.cursor.pos]
 	return true
 }

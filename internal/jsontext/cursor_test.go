@@ -8,12 +8,12 @@ import (
 )
 
 // readAll reads the value at a cursor, descending into all of it.
-func readAll(c *Cursor[[]byte]) any {
+func readAll(c *Cursor) any {
 	switch c.Kind() {
 	case KindObject:
 		m := map[string]any{}
 		for c.Enter(); c.Next(); {
-			name := Value(c.Name()).Text()
+			name := c.Name().Text()
 			m[name] = readAll(c)
 		}
 		return m

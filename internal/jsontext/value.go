@@ -164,7 +164,7 @@ func (v Value) Members() iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		c := NewCursor(v)
 		for c.Enter(); c.Next(); {
-			if name := Value(c.Name()); !yield(name.Bytes(), c.Skip()) {
+			if name := c.Name(); !yield(name.Bytes(), c.Skip()) {
 				return
 			}
 		}
@@ -183,10 +183,18 @@ func Into(name string, v *Value) Member { return Member{name, v} }
 // Pick looks for members of an object. Those that are absent leave their target as it
 // is.
 func (v Value) Pick(wanted ...Member) {
+	var kind Value
+	v.PickTyped(&kind, wanted...)
+}
+
+// PickTyped is Pick for the member type and others.
+func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c := NewCursor(v)
 	for c.Enter(); c.Next(); {
-		name := Value(c.Name()).Bytes()
-		v := c.Skip()
+		name, v := c.Name().Bytes(), c.Skip()
+		if string(name) == "type" {
+			*kind = v
+		}
 		for _, w := range wanted {
 			if string(name) == w.name {
 				*w.into = v

@@ -31,12 +31,11 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	var kind string
-	var schema jsontext.Value
+	var kind, schema jsontext.Value
 	if f := field.Typed(&kind, v, jsontext.Into("json_schema", &schema)); f != nil {
 		return f
 	}
-	switch kind {
+	switch kind.Text() {
 	case "text":
 		return nil
 	case "json_object":

@@ -89,9 +89,9 @@ func checkLocal(v jsontext.Value) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	var kind string
+	var kind jsontext.Value
 	f := field.Typed(&kind, v)
-	if f == nil && kind != "local" {
+	if f == nil && !kind.Is("local") {
 		f = field.Unsupported("must be local: there are no containers here, the client runs the commands").In("type")
 	}
 	return f

@@ -235,10 +235,11 @@ func (p *itemPart) members() []jsontext.Member {
 // readItemPart reads a part of the content of a message, or of the output of a call.
 func readItemPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
 	var fields itemPart
-	var kind string
-	if f := field.Typed(&kind, v, fields.members()...); f != nil {
+	var t jsontext.Value
+	if f := field.Typed(&t, v, fields.members()...); f != nil {
 		return prompt.Part{}, f
 	}
+	kind := t.Text()
 	switch {
 	case kind == "input_text", kind == "output_text" && m.Role == prompt.RoleAssistant:
 		return prompt.TextPart("text", fields.text)

@@ -132,12 +132,11 @@ const codeHosted apierror.Code = "hosted_tool"
 
 // readTool reads a tool (Tool). It returns the functions that stand for it.
 func readTool(v jsontext.Value, namespace string) ([]moreTool, *field.Error) {
-	var kind string
-	var execution jsontext.Value
-	if f := field.Typed(&kind, v, jsontext.Into("execution", &execution)); f != nil {
+	var t, execution jsontext.Value
+	if f := field.Typed(&t, v, jsontext.Into("execution", &execution)); f != nil {
 		return nil, f
 	}
-	switch {
+	switch kind := t.Text(); {
 	case clientTools[kind].call != "" && namespace == "":
 		t, f := readClientTool(kind, v)
 		return []moreTool{t}, f
@@ -218,12 +217,12 @@ func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 // readChosenTool reads {"type":"function","name":…}, the same of a custom tool, or the
 // type alone of a tool that the client runs.
 func readChosenTool(v jsontext.Value) (string, *field.Error) {
-	var kind string
-	var name, namespace jsontext.Value
-	f := field.Typed(&kind, v, jsontext.Into("name", &name), jsontext.Into("namespace", &namespace))
-	switch {
-	case f != nil:
+	var t, name, namespace jsontext.Value
+	f := field.Typed(&t, v, jsontext.Into("name", &name), jsontext.Into("namespace", &namespace))
+	if f != nil {
 		return "", f
+	}
+	switch kind := t.Text(); {
 	case clientTools[kind].call != "":
 		return kind, nil
 	case kind == "computer_use":

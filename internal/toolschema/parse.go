@@ -33,14 +33,14 @@ type child struct {
 // Codex keeps. Every byte is read once.
 func parse(text jsontext.Value) schema { return readSchema(jsontext.NewCursor(text)) }
 
-func readSchema(c *jsontext.Cursor[[]byte]) (s schema) {
+func readSchema(c *jsontext.Cursor) (s schema) {
 	if c.Kind() != jsontext.KindObject {
 		s.text = c.Skip()
 		return s
 	}
 	s.text = c.Read(func() {
 		for c.Enter(); c.Next(); {
-			m := member{keyword: jsontext.Value(c.Name()).Text()}
+			m := member{keyword: c.Name().Text()}
 			m.form = keywords[m.keyword]
 			m.value = c.Read(func() { m.children = readChildren(c, m.form) })
 			m.valid = m.wellFormed()
@@ -51,11 +51,11 @@ func readSchema(c *jsontext.Cursor[[]byte]) (s schema) {
 }
 
 // readChildren reads the value at the cursor and returns the schemas in it.
-func readChildren(c *jsontext.Cursor[[]byte], f form) (children []child) {
+func readChildren(c *jsontext.Cursor, f form) (children []child) {
 	switch kind := c.Kind(); {
 	case f == formSchemaMap && kind == jsontext.KindObject:
 		for c.Enter(); c.Next(); {
-			name := jsontext.Value(c.Name()).Text()
+			name := c.Name().Text()
 			children = append(children, child{name, readSchema(c)})
 		}
 	case f == formSchemaList && kind == jsontext.KindArray:
