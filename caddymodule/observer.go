@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -23,16 +24,17 @@ type observer struct {
 
 // AnswerBegan counts an answer as active until the returned function is called.
 func (observer) AnswerBegan(stream bool) func() {
-	streams := 0.0
-	if stream {
-		streams = 1
-	}
 	metrics.answers.Inc()
-	metrics.streams.Add(streams)
-	return func() {
-		metrics.answers.Dec()
-		metrics.streams.Sub(streams)
+	if !stream {
+		return metrics.answers.Dec
 	}
+	metrics.streams.Inc()
+	return streamEnded
+}
+
+func streamEnded() {
+	metrics.streams.Dec()
+	metrics.answers.Dec()
 }
 
 // RequestFailed records why a request failed.
@@ -131,63 +133,65 @@ func logTurn(log *zap.Logger, r gateway.Record) {
 	if entry == nil {
 		return
 	}
-	fields := append(make([]zap.Field, 0, 24), // enough for a turn without tool calls
-		zap.String("request_id", r.RequestID),
-		zap.String("user", r.User),
-		zap.String("route", string(r.Route)),
-		zap.Int("choice", r.Choice),
-		zap.String("model", logged(r.Model)),
-		zap.String("output_mode", string(r.Mode)),
-		zap.Bool("stream", r.Stream),
-		zap.Int("status", r.Status),
-		zap.Float64("duration", r.Duration.Seconds()),
-		zap.Int64("input_tokens", r.Usage.InputTokens),
-		zap.Int64("cached_input_tokens", r.Usage.CachedInputTokens),
-		zap.Int64("cache_write_input_tokens", r.Usage.CacheWriteInputTokens),
-		zap.Int64("output_tokens", r.Usage.OutputTokens),
-		zap.Int64("reasoning_output_tokens", r.Usage.ReasoningOutputTokens),
-		zap.Bool("usage_estimated", r.Estimated),
-		zap.String("thread", r.Thread),
-		zap.Int("tool_calls", r.Tools.Calls),
-		zap.Bool("tool_calls_truncated", r.Tools.Truncated),
-	)
-	fields = append(fields, toolFields(r)...)
-	if r.Key != "" {
-		fields = append(fields, zap.String("key", r.Key))
-	}
-	if r.Code != "" {
-		fields = append(fields, zap.String("code", logged(string(r.Code))))
-	}
-	if r.Tools.TextDiffers {
-		fields = append(fields, zap.Bool("text_differs", true))
-	}
-	if r.FirstOutput > 0 {
-		fields = append(fields, zap.Float64("first_output", r.FirstOutput.Seconds()))
-	}
-	entry.Write(fields...)
+	entry.Write(zap.Inline(turnLine{&r}))
 }
 
-// toolFields are the fields of a turn that had tool calls, or blocks that were none: what
-// was dropped, and which settings differ from the defaults.
-func toolFields(r gateway.Record) []zap.Field {
-	tools := r.Tools
-	if tools.Calls+tools.Started == 0 {
-		return nil
+// turnLine writes the fields of the log line of a turn, without a slice of them.
+type turnLine struct{ *gateway.Record }
+
+// MarshalLogObject implements [zapcore.ObjectMarshaler].
+func (r turnLine) MarshalLogObject(to zapcore.ObjectEncoder) error {
+	to.AddString("request_id", r.RequestID)
+	to.AddString("user", r.User)
+	to.AddString("route", string(r.Route))
+	to.AddInt64("choice", int64(r.Choice))
+	to.AddString("model", logged(r.Model))
+	to.AddString("output_mode", string(r.Mode))
+	to.AddBool("stream", r.Stream)
+	to.AddInt64("status", int64(r.Status))
+	to.AddFloat64("duration", r.Duration.Seconds())
+	to.AddInt64("input_tokens", r.Usage.InputTokens)
+	to.AddInt64("cached_input_tokens", r.Usage.CachedInputTokens)
+	to.AddInt64("cache_write_input_tokens", r.Usage.CacheWriteInputTokens)
+	to.AddInt64("output_tokens", r.Usage.OutputTokens)
+	to.AddInt64("reasoning_output_tokens", r.Usage.ReasoningOutputTokens)
+	to.AddBool("usage_estimated", r.Estimated)
+	to.AddString("thread", r.Thread)
+	to.AddInt64("tool_calls", int64(r.Tools.Calls))
+	to.AddBool("tool_calls_truncated", r.Tools.Truncated)
+	if r.Tools.Calls+r.Tools.Started > 0 {
+		r.addTools(to)
 	}
+	if r.Key != "" {
+		to.AddString("key", r.Key)
+	}
+	if r.Code != "" {
+		to.AddString("code", logged(string(r.Code)))
+	}
+	if r.Tools.TextDiffers {
+		to.AddBool("text_differs", true)
+	}
+	if r.FirstOutput > 0 {
+		to.AddFloat64("first_output", r.FirstOutput.Seconds())
+	}
+	return nil
+}
+
+// addTools adds the fields of a turn that had tool calls, or blocks that were none: what
+// was dropped, and which settings differ from the defaults.
+func (r turnLine) addTools(to zapcore.ObjectEncoder) {
 	aborted := 0
-	for _, n := range tools.Aborted {
+	for _, n := range r.Tools.Aborted {
 		aborted += n
 	}
-	return []zap.Field{
-		zap.String("stop_after_tools", string(r.Stop)),
-		zap.Int("tool_calls_duplicate", tools.Duplicates),
-		zap.Int("tool_calls_unwritable", tools.Unwritable),
-		zap.Int("tool_blocks_started", tools.Started),
-		zap.Int("tool_blocks_flushed", tools.Flushed),
-		zap.Int("tool_blocks_aborted", aborted),
-		zap.Int("tool_tail_bytes", tools.TailBytes),
-		zap.Strings("tool_overrides", r.Overrides),
-	}
+	to.AddString("stop_after_tools", string(r.Stop))
+	to.AddInt64("tool_calls_duplicate", int64(r.Tools.Duplicates))
+	to.AddInt64("tool_calls_unwritable", int64(r.Tools.Unwritable))
+	to.AddInt64("tool_blocks_started", int64(r.Tools.Started))
+	to.AddInt64("tool_blocks_flushed", int64(r.Tools.Flushed))
+	to.AddInt64("tool_blocks_aborted", int64(aborted))
+	to.AddInt64("tool_tail_bytes", int64(r.Tools.TailBytes))
+	zap.Strings("tool_overrides", r.Overrides).AddTo(to)
 }
 
 // traceTurns describes the turns of a request in its span, by OpenTelemetry's conventions for

@@ -1,12 +1,14 @@
 package caddymodule
 
 import (
+	"io"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	zaptest "go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
@@ -51,5 +53,14 @@ func TestTurnLog(t *testing.T) {
 	bare := logs.All()[1].ContextMap()
 	if _, ok := bare["code"]; ok || bare["first_output"] != nil || bare["tool_overrides"] != nil || bare["text_differs"] != nil {
 		t.Errorf("%v", bare)
+	}
+}
+
+// TestTurnLogAllocations checks that the log line of a turn takes no memory for its fields.
+func TestTurnLogAllocations(t *testing.T) {
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.InfoLevel))
+	r := gateway.Record{RequestID: "req-1", User: "alice", Model: "gpt-5", Status: 200, FirstOutput: time.Second}
+	if n := testing.AllocsPerRun(100, func() { logTurn(log, r) }); n > 3 {
+		t.Errorf("%v allocations, want those of the record and of zap alone", n)
 	}
 }

@@ -57,13 +57,21 @@ type pendingCall struct {
 	gone    bool       // the caller has left without it
 }
 
-// lines are buffers for the lines of calls.
-var lines = sync.Pool{New: func() any { return &lineBuffer{make([]byte, 0, pooledLine)} }}
+// lines has buffers for the lines of calls that are written at once, *lineBuffer.
+var lines sync.Pool
 
 type lineBuffer struct{ line []byte }
 
-// pooledLine is the size of those buffers, in bytes: thread/start takes two thousand.
-const pooledLine = 4 << 10
+// buffer returns a buffer for a line. It is empty if the writer would get the line.
+func (c *Conn) buffer() *lineBuffer {
+	if c.quick == nil {
+		return new(lineBuffer)
+	}
+	if b, ok := lines.Get().(*lineBuffer); ok {
+		return b
+	}
+	return &lineBuffer{make([]byte, 0, atomicWrite)}
+}
 
 // call calls a method. It waits for a free slot, retries a refusal for
 // overload, and gives up when ctx ends or after callTimeout. Errors:
@@ -74,8 +82,8 @@ func (c *Conn) call(ctx context.Context, do call) error {
 	}
 	deadline := time.Now().Add(callTimeout)
 	id := c.lastID.Add(1)
-	buffer := lines.Get().(*lineBuffer)
-	line, err := encodeCall(buffer.line[:0], id, do.method, do.params)
+	buffer := c.buffer()
+	line, err := encodeCall(buffer.line, id, do.method, do.params)
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", do.method, err)
 	}
@@ -86,8 +94,8 @@ func (c *Conn) call(ctx context.Context, do call) error {
 		// A refused call is over, so that its id and its line can be used again.
 		written, err := c.attempt(ctx, deadline, id, line, &do)
 		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) || do.urgent {
-			if written && cap(line) == pooledLine {
-				lines.Put(buffer) // the writer has never had it
+			if written { // the writer has never had the line
+				lines.Put(buffer)
 			}
 			return err
 		}
@@ -178,9 +186,9 @@ func (c *Conn) start(method string, params any, timeout time.Duration, over func
 	default:
 		return false
 	}
-	buffer := lines.Get().(*lineBuffer)
+	buffer := c.buffer()
 	id := c.lastID.Add(1)
-	line, err := encodeCall(buffer.line[:0], id, method, params)
+	line, err := encodeCall(buffer.line, id, method, params)
 	p := &pendingCall{method: method, over: over, expires: time.Now().Add(timeout), slot: true}
 	if err != nil || c.register(id, p) != nil {
 		<-c.slots
@@ -189,9 +197,7 @@ func (c *Conn) start(method string, params any, timeout time.Duration, over func
 	if !c.writeNow(line) {
 		return !c.unregister(id, p)
 	}
-	if cap(line) == pooledLine {
-		lines.Put(buffer)
-	}
+	lines.Put(buffer)
 	return true
 }
 

@@ -37,7 +37,7 @@ type Conn struct {
 	slots        chan struct{} // holds one element for each call in flight
 	quick        immediate     // the transport, if it is one
 	queued       atomic.Int64  // messages that the writer has or will get
-	writing      sync.Mutex    // held by whoever writes
+	writing      sync.Mutex    // of quick writes
 	lastID       atomic.Int64
 	limits       limits
 	instructions instructions
@@ -306,7 +306,12 @@ func (c *Conn) enqueue(ctx context.Context, message []byte) error {
 // to write. It overtakes no message that the writer has or will get. An error ends the
 // connection, as one of the writer's does.
 func (c *Conn) writeNow(message []byte) (written bool) {
-	if c.quick == nil || c.queued.Load() > 0 || !c.writing.TryLock() {
+	if c.quick == nil || c.queued.Load() > 0 {
+		return false
+	}
+	c.writing.Lock() // waits for quick writes alone
+	if c.queued.Load() > 0 {
+		c.writing.Unlock()
 		return false
 	}
 	written, err := c.quick.TryWrite(message)
@@ -362,10 +367,9 @@ func (c *Conn) writeLoop() {
 		case <-c.done:
 			return
 		}
-		c.writing.Lock() // waits for a quick write at most
-		err := c.transport.Write(message, writeTimeout)
+		c.writing.Lock() // waits for a quick write; there will be no other, as long as queued is not 0
 		c.writing.Unlock()
-		if err != nil {
+		if err := c.transport.Write(message, writeTimeout); err != nil {
 			c.failWriting(err)
 			return
 		}

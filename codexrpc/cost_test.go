@@ -18,8 +18,8 @@ func TestCallAllocations(t *testing.T) {
 		params any
 		most   float64
 	}{
-		methodThreadStart: {start, 6}, // the line, one more for a long one, and the names of each map
-		methodTurnStart:   {turn, 2},  // the line, and the line's end
+		methodThreadStart: {&start, 6}, // the line, one more for a long one, and the names of each map
+		methodTurnStart:   {&turn, 2},  // the line, and the line's end
 	} {
 		if n := testing.AllocsPerRun(100, func() {
 			if _, err := encodeCall(nil, 1, method, c.params); err != nil {
@@ -58,7 +58,7 @@ func BenchmarkEncodeStart(b *testing.B) {
 	}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encodeCall(nil, 1, methodThreadStart, params); err != nil {
+		if _, err := encodeCall(nil, 1, methodThreadStart, &params); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -71,7 +71,7 @@ func BenchmarkEncodeTurn(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encodeCall(nil, 1, methodTurnStart, params); err != nil {
+		if _, err := encodeCall(nil, 1, methodTurnStart, &params); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,11 +17,9 @@ import (
 // The calls of every turn are encoded here: encoding/json would copy a long input several
 // times, and takes as long for the settings of a thread as all else of a short turn.
 
-// JSON returns the parameters as JSON, the members of maps in the order of their names.
-func (p ThreadStartParams) JSON() ([]byte, error) { return p.appendJSON(make([]byte, 0, 2<<10)) }
-
-// appendJSON appends the parameters.
-func (p ThreadStartParams) appendJSON(to []byte) ([]byte, error) {
+// AppendJSON appends the parameters as JSON, the members of maps in the order of their
+// names.
+func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {
 	to = append(to, '{')
 	for _, member := range []struct{ name, value string }{
 		{"model", p.Model}, {"serviceTier", p.ServiceTier},
@@ -59,7 +57,7 @@ func (p ThreadStartParams) appendJSON(to []byte) ([]byte, error) {
 }
 
 // appendJSON appends the parameters.
-func (p TurnStartParams) appendJSON(to []byte) ([]byte, error) {
+func (p *TurnStartParams) appendJSON(to []byte) ([]byte, error) {
 	to = jsontext.AppendString(append(to, `{"threadId":`...), p.ThreadID)
 	to = append(to, `,"input":[`...)
 	for i, part := range p.Input {
@@ -82,7 +80,7 @@ func (p TurnStartParams) appendJSON(to []byte) ([]byte, error) {
 }
 
 // size is about how many bytes the parameters take as JSON.
-func (p TurnStartParams) size() int {
+func (p *TurnStartParams) size() int {
 	size := len(p.OutputSchema)
 	for _, part := range p.Input {
 		size += len(part.Text) + len(part.URL)
@@ -160,9 +158,9 @@ func encodeCall(buffer []byte, id int64, method string, params any) ([]byte, err
 	switch p := params.(type) {
 	case injectParams:
 		line, err = p.appendJSON(callHead(buffer, id, method, p.size()))
-	case ThreadStartParams:
-		line, err = p.appendJSON(callHead(buffer, id, method, 2<<10))
-	case TurnStartParams:
+	case *ThreadStartParams:
+		line, err = p.AppendJSON(callHead(buffer, id, method, 2<<10))
+	case *TurnStartParams:
 		line, err = p.appendJSON(callHead(buffer, id, method, p.size()))
 	case threadParams:
 		line = p.appendJSON(callHead(buffer, id, method, 0))

@@ -50,13 +50,13 @@ func TestEncodeCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := encodeCall(nil, 7, methodThreadStart, params)
+		got, err := encodeCall(nil, 7, methodThreadStart, &params)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sameJSON(t, got, want)
 	}
-	got, err := encodeCall(nil, 8, methodTurnStart, TurnStartParams{ThreadID: "t", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
+	got, err := encodeCall(nil, 8, methodTurnStart, &TurnStartParams{ThreadID: "t", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
 		{Type: "text", Text: text}, {Type: "image", URL: "data:x"}, {Type: "image", URL: "data:y", Detail: "high"},
 	}})
 	if err != nil {
@@ -75,9 +75,9 @@ func TestEncodeCalls(t *testing.T) {
 		t.Errorf("%q is more than one line", got)
 	}
 	for _, broken := range []any{
-		TurnStartParams{OutputSchema: json.RawMessage("{")},
-		ThreadStartParams{Config: map[string]any{"x": func() {}}},
-		ThreadStartParams{DynamicTools: []DynamicTool{{InputSchema: json.RawMessage("}")}}},
+		&TurnStartParams{OutputSchema: json.RawMessage("{")},
+		&ThreadStartParams{Config: map[string]any{"x": func() {}}},
+		&ThreadStartParams{DynamicTools: []DynamicTool{{InputSchema: json.RawMessage("}")}}},
 	} {
 		if _, err := encodeCall(nil, 9, "m", broken); err == nil {
 			t.Errorf("%+v was encoded", broken)

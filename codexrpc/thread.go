@@ -40,7 +40,7 @@ type Thread struct {
 // StartThread starts a thread. If ctx ends before the answer comes, the thread is
 // unloaded in the background.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
-	return c.openThread(ctx, methodThreadStart, params, func(gjson.Result) bool { return true })
+	return c.openThread(ctx, methodThreadStart, &params, func(gjson.Result) bool { return true })
 }
 
 // openThread makes a call whose answer has a new thread, unless accept refuses that. A
@@ -107,7 +107,7 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	}
 	err := t.conn.call(ctx, call{
 		method: methodTurnStart,
-		params: params,
+		params: &params,
 		sent:   t.markSent,
 		answered: func(answer message, late bool) {
 			switch id := answer.result.Get("turn.id").Str; {
@@ -118,11 +118,14 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 			}
 		},
 	})
+	if err == nil {
+		if t.turn() == "" {
+			return fmt.Errorf("%s was answered without a turn id", methodTurnStart)
+		}
+		return nil
+	}
 	if refused := (*CallError)(nil); errors.As(err, &refused) {
 		t.end(false)
-	}
-	if err == nil && t.turn() == "" {
-		return fmt.Errorf("%s was answered without a turn id", methodTurnStart)
 	}
 	return err
 }

@@ -10,9 +10,9 @@ import (
 // Answer is what a client was given of a turn, or sends back of one: texts and
 // calls. The zero value is an answer that says nothing. It holds hashes, not texts.
 type Answer struct {
-	text  digest // of the texts so far, without the white space around them
-	said  bool   // the texts have more than white space
-	space []byte // white space that more text may follow
+	text  *digest // of the texts so far, without the white space around them
+	said  bool    // the texts have more than white space
+	space []byte  // white space that more text may follow
 	calls []callHash
 	mixed bool // there is text behind a call
 	size  int
@@ -38,7 +38,7 @@ func (a *Answer) Text(text string) { a.add(jsontext.View(text)) }
 
 // add adds text, which it does not keep.
 func (a *Answer) add(text []byte) {
-	if a.text.Hash == nil {
+	if a.text == nil {
 		a.text = newDigest()
 	}
 	a.size += len(text)
@@ -75,11 +75,12 @@ func (a *Answer) Call(name, arguments string) {
 }
 
 // digest adds the answer, behind a history with so many calls.
-func (a *Answer) digest(d digest, before Hash, calls int) {
-	_, _ = d.Write(before[:])
+func (a *Answer) digest(d *digest, before Hash, calls int) {
+	d.hash(before)
 	d.field("assistant")
 	if a.said {
-		d.field(string(a.text.Sum(nil)))
+		a.text.Sum(a.text.scratch[:0])
+		d.bytes(a.text.scratch[:])
 	} else {
 		d.field("")
 	}

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
@@ -16,28 +17,45 @@ type Hash [sha256.Size]byte
 
 // digest hashes a sequence of fields. Each is preceded by its length, so that no
 // two sequences are hashed alike.
-type digest struct{ hash.Hash }
+type digest struct {
+	hash.Hash
+	scratch *Hash // what is written through an interface would be allocated each time
+}
 
-func newDigest() digest { return digest{sha256.New()} }
+// digests are digests that are used again.
+var digests = sync.Pool{New: func() any { return &digest{sha256.New(), new(Hash)} }}
+
+func newDigest() *digest {
+	d := digests.Get().(*digest)
+	d.Reset()
+	return d
+}
 
 // field adds one field.
-func (d digest) field(text string) { d.bytes(jsontext.View(text)) }
+func (d *digest) field(text string) { d.bytes(jsontext.View(text)) }
 
 // bytes adds one field.
-func (d digest) bytes(text []byte) {
+func (d *digest) bytes(text []byte) {
 	d.number(len(text))
 	_, _ = d.Write(text) // a hash takes everything
 }
 
 // number adds a number.
-func (d digest) number(n int) {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(n))
-	_, _ = d.Write(b[:])
+func (d *digest) number(n int) {
+	_, _ = d.Write(binary.LittleEndian.AppendUint64(d.scratch[:0], uint64(n)))
 }
 
-func (d digest) sum() (h Hash) {
-	d.Sum(h[:0])
+// hash adds a hash.
+func (d *digest) hash(h Hash) {
+	*d.scratch = h
+	_, _ = d.Write(d.scratch[:])
+}
+
+// sum returns the hash. The digest must not be used any more.
+func (d *digest) sum() Hash {
+	d.Sum(d.scratch[:0])
+	h := *d.scratch
+	digests.Put(d)
 	return h
 }
 

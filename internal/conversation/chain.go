@@ -46,7 +46,7 @@ func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput
 	if err != nil {
 		return nil, err
 	}
-	r := reader{chain: &Chain{state: start}, ordinals: make(map[string]int)}
+	r := reader{chain: &Chain{state: start}}
 	for i, item := range history {
 		r.chain.Size += len(item)
 		r.item(i, jsontext.Value(item))
@@ -185,6 +185,9 @@ func (r *reader) endAnswer(index int) {
 	d := newDigest()
 	before := r.chain.state
 	r.answer.digest(d, before, r.chain.calls)
+	if r.ordinals == nil && len(r.ids) > 0 {
+		r.ordinals = make(map[string]int)
+	}
 	for _, id := range r.ids {
 		r.ordinals[id] = r.chain.calls
 		r.chain.calls++
@@ -215,14 +218,14 @@ func (r *reader) input(input []codexrpc.UserInput) {
 }
 
 // next begins the hash of the history with one message more.
-func (r *reader) next() digest {
+func (r *reader) next() *digest {
 	d := newDigest()
-	_, _ = d.Write(r.chain.state[:])
+	d.hash(r.chain.state)
 	return d
 }
 
 // addParts adds the parts of a message or of a result.
-func (r *reader) addParts(d digest, content jsontext.Value) {
+func (r *reader) addParts(d *digest, content jsontext.Value) {
 	for p := range parts(content) {
 		switch {
 		case p.url != nil:
@@ -236,12 +239,12 @@ func (r *reader) addParts(d digest, content jsontext.Value) {
 	}
 }
 
-func addText(d digest, text []byte) {
+func addText(d *digest, text []byte) {
 	d.field("text")
 	d.bytes(text)
 }
 
-func addImage(d digest, url []byte, detail string) {
+func addImage(d *digest, url []byte, detail string) {
 	d.field("image")
 	d.bytes(url)
 	d.field(strings.ToLower(detail))

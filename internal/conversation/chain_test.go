@@ -199,3 +199,17 @@ func TestLongTexts(t *testing.T) {
 		t.Errorf("%d bytes were allocated for three texts of %d", got, size)
 	}
 }
+
+// TestChainAllocations bounds what a request of one message costs: no copy of the parameters
+// of its thread, however many they are.
+func TestChainAllocations(t *testing.T) {
+	id := Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", DeveloperInstructions: strings.Repeat("word ", 1000), Config: map[string]any{"a": 1, "b": "c"}}}
+	input := []codexrpc.UserInput{{Type: "text", Text: "hello"}}
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := NewChain(id, nil, input); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 5 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
@@ -16,12 +17,23 @@ type Identity struct {
 	Thread codexrpc.ThreadStartParams
 }
 
+// parameters has buffers for the parameters of threads, *[]byte.
+var parameters = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
+
+// maxParameters is the size of the largest buffers that are used again, in bytes.
+const maxParameters = 64 << 10
+
 // hash is where the chain of the conversation begins. The error is that the
 // parameters cannot be written as JSON.
-func (id Identity) hash() (Hash, error) {
-	thread, err := id.Thread.JSON()
+func (id *Identity) hash() (Hash, error) {
+	buffer := parameters.Get().(*[]byte)
+	thread, err := id.Thread.AppendJSON((*buffer)[:0])
 	if err != nil {
 		return Hash{}, fmt.Errorf("writing the parameters of a thread: %w", err)
+	}
+	if cap(thread) <= maxParameters {
+		*buffer = thread
+		defer parameters.Put(buffer)
 	}
 	d := newDigest()
 	for _, field := range []string{id.Site, id.User} {

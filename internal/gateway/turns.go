@@ -214,6 +214,11 @@ func (g *Gateway) sideBySide(ctx context.Context, choices []*choice, do func(con
 	if len(choices) == 1 {
 		return do(ctx, choices[0])
 	}
+	return g.allAtOnce(ctx, choices, do)
+}
+
+// allAtOnce is sideBySide for several choices.
+func (g *Gateway) allAtOnce(ctx context.Context, choices []*choice, do func(context.Context, *choice) error) error {
 	panics := make(chan any, len(choices))
 	all, ctx := errgroup.WithContext(ctx)
 	for _, c := range choices {

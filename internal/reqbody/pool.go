@@ -86,6 +86,9 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 			err = os.ErrDeadlineExceeded
 		}
 	}
+	if err == nil {
+		return body, nil
+	}
 	switch {
 	case errors.Is(err, ErrNoMemory), errors.As(err, new(*CorruptError)), errors.As(err, new(*http.MaxBytesError)):
 		LimitDiscard(w)
@@ -94,10 +97,7 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 		// HTTP/2 a context that has ended means that the client has gone.
 		err = ErrTooSlow
 	}
-	if err != nil {
-		return nil, err
-	}
-	return body, nil
+	return nil, err
 }
 
 // decode reads a body in an encoding to its end.
