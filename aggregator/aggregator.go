@@ -19,10 +19,17 @@ type Aggregator struct {
 
 // New returns an empty Aggregator that knows the <use_tool> pattern.
 func New(opts ...Option) *Aggregator {
-	return &Aggregator{
-		cfg:     newConfig(opts),
-		choices: make(map[int]*choiceState),
+	a := &Aggregator{choices: make(map[int]*choiceState)}
+	for _, opt := range opts {
+		opt(&a.cfg)
 	}
+	if a.cfg.maxCalls < 1 {
+		a.cfg.maxCalls = DefaultMaxCalls
+	}
+	if a.cfg.maxBytes < 1 {
+		a.cfg.maxBytes = DefaultMaxArgumentBytes
+	}
+	return a
 }
 
 // Ingest takes one event of a choice, as JSON, and returns what it changed. The

@@ -170,7 +170,7 @@ func TestLongNames(t *testing.T) {
 
 func TestLimitOptions(t *testing.T) {
 	for _, n := range []int{-1, 0} {
-		cfg := newConfig([]Option{WithMaxCalls(n), WithMaxArgumentBytes(n)})
+		cfg := New(WithMaxCalls(n), WithMaxArgumentBytes(n)).cfg
 		if cfg.maxCalls != DefaultMaxCalls || cfg.maxBytes != DefaultMaxArgumentBytes {
 			t.Errorf("%d means %+v", n, cfg)
 		}

@@ -82,7 +82,12 @@ func (in *ingestion) chatDelta(choice int, m members) {
 		case cc.name == "":
 			in.chatFragment(s, cc)
 		default:
-			in.takeHead(s, cc)
+			if c := in.headed(s, cc); c != nil {
+				if cc.from == sourceStream && !in.newHead(s, c, cc.text) {
+					cc.from = sourceNone
+				}
+				in.apply(s, c, &cc.update)
+			}
 		}
 	}
 }
@@ -124,18 +129,6 @@ func (s *choiceState) continued(cc chatCall) *call {
 		return nil // another call
 	}
 	return slot
-}
-
-// takeHead takes the head of a call.
-func (in *ingestion) takeHead(s *choiceState, cc chatCall) {
-	c := in.headed(s, cc)
-	if c == nil {
-		return
-	}
-	if cc.from == sourceStream && !in.newHead(s, c, cc.text) {
-		cc.from = sourceNone
-	}
-	in.apply(s, c, &cc.update)
 }
 
 // headed finds the call of an entry with a name, or makes it, and binds its id and

@@ -31,20 +31,6 @@ type config struct {
 	suffix   string
 }
 
-func newConfig(opts []Option) config {
-	var c config
-	for _, opt := range opts {
-		opt(&c)
-	}
-	if c.maxCalls < 1 {
-		c.maxCalls = DefaultMaxCalls
-	}
-	if c.maxBytes < 1 {
-		c.maxBytes = DefaultMaxArgumentBytes
-	}
-	return c
-}
-
 // WithIDSuffix adds "_" and the suffix to every call id, so that the ids of the
 // turns of one conversation differ. The caller makes the suffix random. An empty
 // suffix adds nothing. Default: none.

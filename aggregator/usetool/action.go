@@ -1,7 +1,6 @@
 package usetool
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -50,12 +49,8 @@ func plainValue(raw string) string {
 	if strings.HasPrefix(raw, `"`) && json.Unmarshal([]byte(raw), &text) == nil {
 		raw = strings.TrimSpace(text)
 	}
-	if !strings.HasPrefix(raw, "{") && !strings.HasPrefix(raw, "[") {
-		return raw
+	if isJSONContainer(raw) {
+		return compactJSON(raw)
 	}
-	var compact bytes.Buffer
-	if json.Compact(&compact, []byte(raw)) != nil {
-		return raw
-	}
-	return compact.String()
+	return raw
 }

@@ -2,6 +2,7 @@ package usetool
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -142,13 +143,7 @@ func (m *markup) writeValue(out *strings.Builder, p pair, depth int) {
 
 // items picks the elements of a list.
 func (m *markup) items(pairs []pair) []pair {
-	var items []pair
-	for _, p := range pairs {
-		if m.tags[p.opener].name == itemTag {
-			items = append(items, p)
-		}
-	}
-	return items
+	return slices.DeleteFunc(slices.Clone(pairs), func(p pair) bool { return m.tags[p.opener].name != itemTag })
 }
 
 // writeList writes pairs as a JSON array.
@@ -165,8 +160,5 @@ func (m *markup) writeList(out *strings.Builder, items []pair, depth int) {
 
 // isJSONContainer reports whether a text is a whole JSON array or object.
 func isJSONContainer(text string) bool {
-	if text == "" || text[0] != '[' && text[0] != '{' {
-		return false
-	}
-	return json.Valid([]byte(text))
+	return (strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{")) && json.Valid([]byte(text))
 }

@@ -112,15 +112,10 @@ func (m *tagMatcher) attributes(b byte) (tagState, tagEvent) {
 		return tagIdle, tagNothing
 	case m.state == tagOpenerNamed && b == '/':
 		return tagOpenerSlash, tagNothing
-	case m.state == tagOpenerNamed && !isTagSpace(b):
+	case m.state == tagOpenerNamed && b != ' ' && b != '\t' && b != '\r' && b != '\n':
 		return tagIdle, tagNothing
 	case b == '/':
 		return tagLastSlash, tagNothing
 	}
 	return tagAttributes, tagNothing
-}
-
-// isTagSpace reports whether b is white space, to XML and JSON alike.
-func isTagSpace(b byte) bool {
-	return b == ' ' || b == '\t' || b == '\n' || b == '\r'
 }

@@ -88,8 +88,7 @@ func (e Escaping) value(p Param) string {
 	if text, ok := jsontext.AsString(p.Value); ok {
 		return e.text(text.String(), p.Name)
 	}
-	switch p.Value[0] {
-	case '{', '[':
+	if p.Value[0] == '{' || p.Value[0] == '[' {
 		return compactJSON(p.Value)
 	}
 	return p.Value

@@ -2,7 +2,6 @@ package appserver
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -48,13 +47,8 @@ func (c *child) wait() {
 	defer close(c.exited)
 	c.status = c.program.Wait()
 	c.program.Kill()
-	expireRead(c.program.Stderr, stderrGrace)
-}
-
-// expireRead makes the reads of r fail after d, if r has deadlines.
-func expireRead(r io.Reader, d time.Duration) {
-	if deadline, ok := r.(interface{ SetReadDeadline(time.Time) error }); ok {
-		_ = deadline.SetReadDeadline(time.Now().Add(d))
+	if r, ok := c.program.Stderr.(interface{ SetReadDeadline(time.Time) error }); ok {
+		_ = r.SetReadDeadline(time.Now().Add(stderrGrace))
 	}
 }
 

@@ -141,16 +141,6 @@ func (p *Process) privateDir() (*privateDir, error) {
 	return private, nil
 }
 
-// removePrivateDir removes the private directory, if there is one.
-func (p *Process) removePrivateDir() {
-	if p.private == nil {
-		return
-	}
-	if err := p.private.remove(); err != nil {
-		p.log().Warn("removing the private directory of codex", "error", err)
-	}
-}
-
 // Forks reports whether [Process.WriteSession] can be used.
 func (p *Process) Forks() bool {
 	private, _ := p.forks()

@@ -198,7 +198,11 @@ func (s *supervisor) stopAll() {
 	}
 	stops.Wait()
 	s.background.Wait()
-	s.removePrivateDir()
+	if s.private != nil {
+		if err := s.private.remove(); err != nil {
+			s.log().Warn("removing the private directory of codex", "error", err)
+		}
+	}
 	s.change(Status{State: StateStopped, Reason: errStopped.Error()})
 	close(s.done)
 }

@@ -207,7 +207,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.removePrivateDir()
+		defer p.private.remove()
 		program, err := p.cfg.startProgram(p.Dir(), env)
 		if err != nil {
 			t.Fatal(err)

@@ -26,10 +26,6 @@ type answer struct {
 	err    error       // of the connection
 }
 
-func newAnswer(ctx context.Context, conn *websocket.Conn) *answer {
-	return &answer{ctx: ctx, conn: conn, header: make(http.Header)}
-}
-
 // Header implements [http.ResponseWriter].
 func (a *answer) Header() http.Header { return a.header }
 

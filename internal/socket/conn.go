@@ -44,9 +44,6 @@ func (m *message) Read(p []byte) (n int, err error) {
 	return n, m.err
 }
 
-// Close implements [io.Closer].
-func (m *message) Close() error { return nil }
-
 // serve answers requests until one side ends the connection, or end ends and no request
 // is being answered.
 func (c *conn) serve(end context.Context) {
@@ -130,7 +127,7 @@ func (c *conn) ping(ctx context.Context) {
 func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	to := newAnswer(ctx, c.ws)
+	to := &answer{ctx: ctx, conn: c.ws, header: make(http.Header)}
 	defer to.close()
 	if time.Since(c.opened) >= maxAge {
 		_ = apierror.SocketTooOld().Respond(to)
@@ -149,7 +146,7 @@ func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 func (c *conn) request(ctx context.Context, m *message) *http.Request {
 	c.served++
 	r := c.handshake.Clone(ctx)
-	r.Method, r.Body, r.ContentLength = http.MethodPost, m, -1
+	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(m), -1
 	r.Header.Del("Content-Encoding")
 	r.Header.Set("X-Request-Id", fmt.Sprintf("%.100s-%d", c.handshake.Header.Get("X-Request-Id"), c.served))
 	return r
