@@ -17,7 +17,7 @@ type Aggregator struct {
 	stats    Stats
 }
 
-// New returns an empty Aggregator that knows the <use_tool> pattern.
+// New returns an empty Aggregator whose only text pattern is <use_tool>.
 func New(opts ...Option) *Aggregator {
 	a := &Aggregator{choices: make(map[int]*choiceState)}
 	for _, opt := range opts {
@@ -120,7 +120,8 @@ func (a *Aggregator) Stats() Stats {
 	return a.stats
 }
 
-// choice returns the state of a choice, made at need; nil if there may be none.
+// choice returns the state of a choice, which it makes if there is none; nil if there are
+// too many, or the index is negative.
 func (a *Aggregator) choice(index int) *choiceState {
 	if s := a.choices[index]; s != nil {
 		return s

@@ -2,7 +2,7 @@ package aggregator
 
 import "github.com/caddy-codex/caddy-codex/internal/jsontext"
 
-// callHead is what a call knows of its heads, the chat deltas that have its name.
+// callHead records the heads of a call: the chat deltas that have its name.
 //
 // Most backends send one head for each call. Some repeat it with every fragment.
 // Chat deltas have no identity, so a head that equals the first one is either the

@@ -1,6 +1,6 @@
 package aggregator
 
-// keyKind says by what a backend names a call.
+// keyKind is the kind of identity that a backend gives a call.
 type keyKind uint8
 
 const (

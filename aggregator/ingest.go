@@ -6,7 +6,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// ingestOptions say how one ingest reads its input.
+// ingestOptions control how one ingest reads its input.
 type ingestOptions struct {
 	message    bool // top-level calls are complete, not deltas
 	synthesize bool
@@ -37,7 +37,7 @@ func (in *ingestion) choice(index int) *choiceState {
 	return s
 }
 
-// update is what one event says about one call, independent of the event's shape.
+// update is the change of one call by one event, independent of the event's shape.
 type update struct {
 	name string
 	text jsontext.String // the arguments: a fragment, or the whole if from is complete
@@ -52,7 +52,7 @@ type update struct {
 	sequence int64 // noSequence: none
 }
 
-// noPlace is what an update has that says nothing of its item's place or of its number.
+// noPlace is an update without the place of its item and without a number.
 var noPlace = update{output: -1, sequence: noSequence}
 
 // outcome is the result of an update.

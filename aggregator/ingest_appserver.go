@@ -11,9 +11,8 @@ const (
 	methodToolCall      = "item/tool/call"
 )
 
-// notification reads a message of the app-server, with its params. Whether it is
-// of this turn is for the caller to know: Codex replays injected items as
-// rawResponseItem/completed of another turn.
+// notification reads a message of the app-server, with its params. The caller must leave out
+// those of other turns: Codex replays injected items as rawResponseItem/completed.
 func (in *ingestion) notification(choice int, method string, params members) {
 	switch method {
 	case methodRawItem, methodItemCompleted:
@@ -37,8 +36,8 @@ func (in *ingestion) dynamicToolCall(choice int, m members, u update, phase item
 	in.takeUpdate(choice, &u)
 }
 
-// toolCall reads the params of item/tool/call, the request to run a tool. The call
-// is complete then, or Codex would not ask.
+// toolCall reads the params of item/tool/call, the request to run a tool, which Codex sends
+// for complete calls only.
 func (in *ingestion) toolCall(choice int, m members) {
 	in.calls = true
 	u := noPlace

@@ -24,8 +24,8 @@ func (in *ingestion) item(choice int, m members, phase itemPhase) {
 	in.takeItem(choice, m, noPlace, phase)
 }
 
-// takeItem passes an item, with what its event says of its place, to the reader of its
-// kind. Items of other kinds have no call.
+// takeItem passes an item, with the place that its event gives it, to the reader of its kind.
+// Items of other kinds have no call.
 func (in *ingestion) takeItem(choice int, m members, u update, phase itemPhase) {
 	u.callID, u.name = in.identifier(m.callID), in.identifier(m.name)
 	switch in.tag(m.kind) {

@@ -53,7 +53,7 @@ func (in *ingestion) outputItems(choice int, items string) {
 	}
 }
 
-// takeUpdate finds the call that an update speaks of, or makes it, and applies
+// takeUpdate finds the call that an update is about, or makes it, and applies
 // the update to it.
 func (in *ingestion) takeUpdate(choice int, u *update) {
 	s := in.choice(choice)

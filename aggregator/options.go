@@ -3,11 +3,9 @@ package aggregator
 import "strconv"
 
 const (
-	// DefaultMaxCalls is the number of calls that a choice may hold unless
-	// WithMaxCalls says otherwise.
+	// DefaultMaxCalls is the default of WithMaxCalls.
 	DefaultMaxCalls = 1024
-	// DefaultMaxArgumentBytes is the number of bytes of arguments, of all calls
-	// together, that a choice may hold unless WithMaxArgumentBytes says otherwise.
+	// DefaultMaxArgumentBytes is the default of WithMaxArgumentBytes.
 	DefaultMaxArgumentBytes = 64 << 20
 	// MaxChoices is the number of choices that an Aggregator keeps apart: the most
 	// that OpenAI's n allows.

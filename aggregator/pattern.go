@@ -10,14 +10,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// UseToolPattern is the name of the textual form that every Scanner and Aggregator
-// knows, the <use_tool> block.
+// UseToolPattern is the name of the built-in textual form, the <use_tool> block.
 const UseToolPattern = "use_tool"
 
 // MaxOpener is the size of the longest opener of a Pattern, in bytes.
 const MaxOpener = 64
 
-// ErrPattern says that a text pattern cannot be used: it has no name, the name of
+// ErrPattern is the error for a text pattern that cannot be used: it has no name, the name of
 // the built-in one or of another one, or its opener is empty, longer than MaxOpener
 // or no UTF-8.
 var ErrPattern = errors.New("aggregator: invalid text pattern")
@@ -49,21 +48,19 @@ type Pattern interface {
 // BlockReader finds the end of one block. It is used by one goroutine at a time.
 type BlockReader interface {
 	// Next takes the next byte of the block, the first time the one behind the opener,
-	// and says what it means. It is not called again after another result than
-	// BlockOpen.
+	// and classifies it. It is not called again after another result than BlockOpen.
 	Next(b byte) BlockState
 }
 
-// BlockState says what a byte means to a [BlockReader].
+// BlockState is the meaning of a byte for a [BlockReader].
 type BlockState uint8
 
 const (
-	// BlockOpen says that the byte belongs to the block, which goes on.
+	// BlockOpen: the byte belongs to the block, which goes on.
 	BlockOpen BlockState = iota
-	// BlockComplete says that the byte is the last one of the block.
+	// BlockComplete: the byte is the last one of the block.
 	BlockComplete
-	// BlockBroken says that with this byte the text cannot be a block. What was read
-	// is text. It is not searched again, but for the beginning of an opener at its end.
+	// BlockBroken: with this byte the text cannot be a block. What was read is text. It is not searched again, but for the beginning of an opener at its end.
 	BlockBroken
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/markdown"
 )
 
-// Why a block of a pattern is malformed, beside what its Parse says.
+// The errors of malformed blocks, besides those of Parse.
 var (
 	errBroken = errors.New("aggregator: the block breaks off")
 	errName   = errors.New("aggregator: the name of the tool is empty or too long")

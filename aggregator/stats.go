@@ -1,8 +1,8 @@
 package aggregator
 
-// Stats counts what an Aggregator was given and what of it had no effect, since
-// New. ResetTurn keeps the counts. An event with several calls may count in
-// several fields.
+// Stats counts the input of an Aggregator since New, and the parts of it that had no
+// effect. ResetTurn keeps the counts. An event with several calls may count in several
+// fields.
 type Stats struct {
 	// Events is the number of events and messages ingested.
 	Events uint64

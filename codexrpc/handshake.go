@@ -155,7 +155,7 @@ func (c *Conn) configuredModel(ctx context.Context) (string, error) {
 	}
 	err := c.call(ctx, call{method: methodConfigRead, params: struct{}{}, result: &result})
 	if _, refused := errors.AsType[*CallError](err); refused {
-		return "", nil // the list says it as well
+		return "", nil // the list has it, too
 	}
 	return result.Config.Model, err
 }

@@ -20,7 +20,7 @@ type RateLimits struct {
 	Primary, Secondary *RateWindow
 	// Plan is the plan's name, for example "plus"; empty: not known.
 	Plan string
-	// Reached says which limit keeps the account from working, for example
+	// Reached is the limit that keeps the account from working, for example
 	// "rate_limit_reached"; empty: none, or not known.
 	Reached string
 	// LimitID names what is metered, for example "codex".

@@ -12,11 +12,11 @@ import (
 // another.
 const DefaultMaxBlock = 1 << 20
 
-// errSelfClosed says why <use_tool/> is malformed: it can name no tool.
+// errSelfClosed is the error of <use_tool/>, which cannot name a tool.
 var errSelfClosed = errors.New("usetool: the <use_tool/> tag holds no call")
 
-// ScannerOptions say what counts as a tool block, and how large one may be.
-// The zero value is right for Obsidian clients, which act on every block.
+// ScannerOptions define which blocks are calls, and how large one may be. The zero value is
+// right for Obsidian clients, which act on every block.
 type ScannerOptions struct {
 	// MaxBlock is the size, in bytes from the opening to the closing tag, above
 	// which a block is given up as [AbortTooLarge]. Zero or less stands for
@@ -28,8 +28,8 @@ type ScannerOptions struct {
 	// as on others, so it is meant for callers that ask for OpenAI's form.
 	SkipFenced bool
 
-	// Accept says whether a complete block with this tool name is a call. What
-	// it refuses is text, announced by [SegmentUndeclared]. Nil accepts any.
+	// Accept reports whether a complete block with this tool name is a call. Others are
+	// text, announced by [SegmentUndeclared]. Nil accepts any.
 	Accept func(name string) bool
 }
 

@@ -5,7 +5,7 @@ package usetool
 // client uses attributes.
 const MaxOpener = 256
 
-// tagEvent says which tag a byte completes.
+// tagEvent is the tag that a byte completes.
 type tagEvent uint8
 
 const (

@@ -1,6 +1,6 @@
 package usetool
 
-// SegmentKind says what a [Segment] is, as a word for logs.
+// SegmentKind is the kind of a [Segment], as a word for logs.
 type SegmentKind string
 
 // The kinds of segments. SegmentText and SegmentBlock have the text. The others are notices
@@ -28,8 +28,8 @@ const (
 	SegmentUndeclared SegmentKind = "undeclared"
 )
 
-// AbortReason says why a begun block is given up. The values are few and fixed, so that
-// they can be labels of a metric.
+// AbortReason is why a begun block is given up. The values are few and fixed, so that they
+// can be labels of a metric.
 type AbortReason string
 
 // The first four come from the [Scanner]; the others are for callers of
@@ -53,7 +53,7 @@ const (
 
 // Segment is one result of a [Scanner].
 type Segment struct {
-	// Kind says which of the other fields are set.
+	// Kind determines which of the other fields are set.
 	Kind SegmentKind
 
 	// Text is the text of a SegmentText or SegmentBlock, byte for byte; never
@@ -70,7 +70,7 @@ type Segment struct {
 	// Reason is that of a SegmentAborted.
 	Reason AbortReason
 
-	// Err says what is wrong with a block, if the reason is AbortMalformed.
+	// Err is the fault of a block, if the reason is AbortMalformed.
 	Err error
 
 	// Pattern is the name of the textual form of a call, for scanners that know

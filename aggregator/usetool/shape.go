@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// ErrArguments says that the arguments of a call are not a JSON object: they are cut off,
-// malformed, or of another type. So they have no parameters.
+// ErrArguments is the error for arguments that are not a JSON object: they are cut off,
+// malformed, or of another type.
 var ErrArguments = errors.New("usetool: the arguments are not a JSON object")
 
 // Param is one argument of a call.

@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// ErrToolName says that a call cannot be written as a block: its name is empty,
-// holds markup, or has white space around it.
+// ErrToolName is the error for a call whose name cannot be written: it is empty, holds
+// markup, or has white space around it.
 var ErrToolName = errors.New("usetool: the name of the tool cannot stand in a block")
 
-// ErrParameter says that a call cannot be written as a block: the name of an
-// argument cannot be a tag, and the call would be another one without it.
+// ErrParameter is the error for a call with an argument whose name cannot be a tag. Without
+// the argument it would be another call.
 var ErrParameter = errors.New("usetool: the name of a parameter cannot stand in a block")
 
 // Escaping is the way text is written in a block. The zero value is EscapeLiteral.

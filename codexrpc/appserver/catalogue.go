@@ -38,7 +38,7 @@ var changes = map[string]json.RawMessage{
 	"context_window":               json.RawMessage(`null`),     // no compaction
 	"max_context_window":           json.RawMessage(`null`),
 	"auto_compact_token_limit":     json.RawMessage(`null`),
-	"service_tiers":                json.RawMessage(serviceTiers), // whether a model has a tier is for the provider to say
+	"service_tiers":                json.RawMessage(serviceTiers), // the provider decides whether a model has a tier
 }
 
 // serviceTiers are the tiers that Codex passes on only for models that have them.
@@ -51,8 +51,7 @@ const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_l
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
 
-// catalogue is what an instance knows of Codex's models. The zero catalogue
-// knows none.
+// catalogue has the models of an instance. The zero catalogue has none.
 type catalogue struct {
 	fallback string // the file with fallback
 	models   []modelEntry

@@ -73,7 +73,7 @@ func (cfg *Config) startCatalogue(dir string, env []string, timeout time.Duratio
 	return r, nil
 }
 
-// killedAsGroup lets the end of a command's context kill everything that the command has
+// killedAsGroup makes the end of a command's context kill everything that the command has
 // started: it may be a launcher.
 func killedAsGroup(cmd *exec.Cmd) {
 	ownGroup(cmd)
@@ -103,8 +103,8 @@ func (r *catalogueRun) release() {
 	r.abort(nil)
 }
 
-// failure says which command failed, without the operator's arguments, which may be secret,
-// and how its stderr begins. Codex prints the error first and a backtrace after it.
+// failure adds to err the command, without the operator's arguments, which may be secret,
+// and the beginning of its stderr. Codex prints the error first and a backtrace after it.
 func (r *catalogueRun) failure(err error) error {
 	err = fmt.Errorf("running `%s`: %w", strings.Join(append([]string{r.cmd.Args[0]}, catalogueArgs...), " "), err)
 	said, _, _ := strings.Cut(r.stderr.kept.String(), "Stack backtrace:")

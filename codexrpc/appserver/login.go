@@ -64,7 +64,7 @@ func checkLoginFiles(home string) error {
 		} `json:"tokens"`
 	}
 	if err != nil || json.Unmarshal(content, &login) != nil || login.Tokens.Refresh == "" {
-		return nil // if something is wrong with it, Codex says so
+		return nil // Codex reports what is wrong with it
 	}
 	// Codex makes the lock, too, if there is none. The files are not opened for writing alone,
 	// since that would wait for the reader of a pipe.

@@ -26,8 +26,8 @@ var (
 	errNoDir = errors.New("cannot make a directory for codex")
 )
 
-// explained are the errors that say everything. The exit status of a program that was
-// stopped because of them, and what it wrote to its stderr, would only hide that.
+// explained are the errors that need no details: the exit status and the stderr of a program
+// that was stopped because of them would only hide the reason.
 var explained = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
 
 // isExplained reports whether an error is one of these.

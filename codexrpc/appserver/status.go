@@ -52,8 +52,7 @@ func (s *State) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// Status is the state of a process with its details. As JSON it has what its operator may
-// know.
+// Status is the state of a process with its details. Its JSON is for the operator.
 type Status struct {
 	Address   string    `json:"address,omitempty"` // of a remote app-server, without credentials
 	State     State     `json:"state"`

@@ -25,7 +25,7 @@ type supervisor struct {
 }
 
 // supervise runs one instance after another until the process is stopped. first is
-// being started, unless err says why it is not.
+// being started, unless err is not nil.
 func (p *Process) supervise(first *instance, err error) {
 	s := &supervisor{Process: p, starting: first}
 	if err != nil {

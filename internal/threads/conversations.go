@@ -28,7 +28,7 @@ type Conversations struct {
 
 	mu     sync.Mutex
 	parks  bool
-	shrunk time.Time // for want of memory, the last time
+	shrunk time.Time // when memory was scarce last
 	stats  Stats     // without the counts of the keeper
 }
 
@@ -200,8 +200,8 @@ func (c *Conversations) NoteFork() {
 	c.stats.Forked++
 }
 
-// Lost reports whether a thread that held the beginning of a history was let go of. note
-// counts the request as one whose thread is gone.
+// Lost reports whether a thread with the beginning of a history was dropped. note counts the
+// request as one whose thread is gone.
 func (c *Conversations) Lost(links []conversation.Link) (note func(), lost bool) {
 	why := c.keeper.Lost(links)
 	return func() {
