@@ -32,8 +32,7 @@ import (
 type Stream struct {
 	Emitter
 	meta Meta
-	head head   // of every chunk
-	text []byte // the beginning of every chunk of a choice
+	tail string // of every chunk without a finish_reason
 
 	buf     scratch.Buffer // the chunk under way
 	choices []streamChoice
@@ -41,28 +40,45 @@ type Stream struct {
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
+	head   []byte                                  // of every chunk, before the delta
 	opened bool                                    // the role has been sent
 	form   ToolForm                                // of the call under way; 0: a function
 	input  strings.Builder                         // the arguments of that call, if it has a form
 	pieces [turn.OutputCallArguments + 1]*template // by the kind of the output
 }
 
-// template is a chunk with a piece of text, without the text.
+// template is what a chunk with a piece of text has before the text, behind the head of its
+// choice, and after it.
 type template struct {
 	call          int // to which the text belongs
-	before, after []byte
+	before, after string
 }
+
+// noReason ends the choice of every chunk but its last.
+const noReason = `,"finish_reason":null`
 
 // NewStream returns an encoder that passes the JSON of each chunk to emit, without any
 // framing. The slice is valid during the call only. The stream ends at the first error
 // of emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
-	s := &Stream{Emitter: NewEmitter(choices, emit), meta: meta, head: meta.head("chat.completion.chunk"), choices: make([]streamChoice, choices)}
-	s.text = bytes.TrimSuffix(jsontext.Append(make([]byte, 0, 256), &s.head), []byte{'}'})
-	s.text = append(s.text, `,"choices":[{"index":`...)
+	s := &Stream{Emitter: NewEmitter(choices, emit), meta: meta, tail: noReason + "}]}", choices: make([]streamChoice, choices)}
+	if meta.IncludeUsage {
+		s.tail = noReason + `}],"usage":null}`
+	}
+	head := bytes.TrimSuffix(jsontext.Append(make([]byte, 0, 256), s.head()), []byte{'}'})
+	head = append(head, `,"choices":[{"index":`...)
+	for i := range s.choices {
+		if i > 0 {
+			head = bytes.Clone(head)
+		}
+		s.choices[i].head = append(strconv.AppendInt(head, int64(i), 10), `,"delta":`...)
+	}
 	return s
 }
+
+// head returns the first members of every chunk.
+func (s *Stream) head() head { return s.meta.head("chat.completion.chunk") }
 
 // Write encodes an output of a choice, from 0 to one less than there are, as any number
 // of chunks. The error is that of emit. Outputs after a choice's last, or after a
@@ -87,7 +103,7 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	case turn.OutputAnnotations:
 		if all := annotations(&out); all != nil {
 			s.open(choice, empty)
-			s.Send(s.chunk(choice, encoded(message{Annotations: all}), ""))
+			s.chunk(choice, encoded(message{Annotations: all}), "")
 		}
 	case turn.OutputFinish:
 		s.finish(choice, &out)
@@ -104,10 +120,10 @@ func (s *Stream) call(index int, out *turn.Output) {
 		s.open(index, nothing)
 		begun := newCall(out.ID, out.Name, "", form)
 		begun.Index = &made
-		s.Send(s.chunk(index, encoded(message{ToolCalls: []call{begun}}), ""))
+		s.chunk(index, encoded(message{ToolCalls: []call{begun}}), "")
 	case out.Call == 0:
 		s.open(index, nothing)
-		s.Send(s.chunk(index, encoded(message{FunctionCall: &function{Name: out.Name}}), ""))
+		s.chunk(index, encoded(message{FunctionCall: &function{Name: out.Name}}), "")
 	}
 }
 
@@ -128,7 +144,7 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 	c.form = 0
 	c.input.Reset()
 	if text != "" {
-		s.Send(s.chunk(index, encoded(message{ToolCalls: []call{rest}}), ""))
+		s.chunk(index, encoded(message{ToolCalls: []call{rest}}), "")
 	}
 }
 
@@ -138,13 +154,17 @@ func (s *Stream) piece(index int, first string, out *turn.Output) {
 	if out.Text == "" {
 		return
 	}
-	s.open(index, first)
-	t := s.choices[index].pieces[out.Kind]
-	if t == nil || t.call != out.Call {
-		t = s.template(index, out.Kind, out.Call)
-		s.choices[index].pieces[out.Kind] = t
+	c := &s.choices[index]
+	if !c.opened {
+		s.open(index, first)
 	}
-	chunk := append(s.buf.Take(), t.before...)
+	t := c.pieces[out.Kind]
+	if t == nil || t.call != out.Call {
+		t = s.template(out.Kind, out.Call)
+		c.pieces[out.Kind] = t
+	}
+	chunk := append(s.buf.Take(), c.head...)
+	chunk = append(chunk, t.before...)
 	chunk = jsontext.AppendString(chunk, out.Text)
 	chunk = append(chunk, t.after...)
 	s.buf.Keep(chunk)
@@ -155,31 +175,25 @@ func (s *Stream) piece(index int, first string, out *turn.Output) {
 func (s *Stream) Idle() { s.buf.Release() }
 
 // template returns the template for the pieces of one kind, and of one call.
-func (s *Stream) template(index int, kind turn.OutputKind, made int) *template {
-	const text = `"%"`
-	var delta string
+func (s *Stream) template(kind turn.OutputKind, made int) *template {
 	switch {
 	case kind == turn.OutputText:
-		delta = `{"content":` + text + `}`
+		return &template{made, `{"content":`, `}` + s.tail}
 	case kind == turn.OutputReasoning:
-		delta = `{"reasoning_content":` + text + `}`
+		return &template{made, `{"reasoning_content":`, `}` + s.tail}
 	case s.meta.LegacyFunctions:
-		delta = `{"function_call":{"arguments":` + text + `}}`
-	default:
-		delta = `{"tool_calls":[{"index":` + strconv.Itoa(made) + `,"function":{"arguments":` + text + `}}]}`
+		return &template{made, `{"function_call":{"arguments":`, `}}` + s.tail}
 	}
-	chunk := s.chunk(index, delta, "")
-	at := bytes.LastIndex(chunk, []byte(text)) // nothing behind it is a text
-	return &template{made, chunk[:at], chunk[at+len(text):]}
+	return &template{made, `{"tool_calls":[{"index":` + strconv.Itoa(made) + `,"function":{"arguments":`, `}}]}` + s.tail}
 }
 
 // finish ends a choice. The last choice ends the stream.
 func (s *Stream) finish(index int, out *turn.Output) {
 	s.open(index, empty)
-	s.Send(s.chunk(index, "{}", s.meta.finishReason(out.Finish)))
+	s.chunk(index, "{}", s.meta.finishReason(out.Finish))
 	var usage func(*Usage) []byte
 	if s.meta.IncludeUsage {
-		usage = func(u *Usage) []byte { return jsontext.Append(nil, completion{s.head, []choice{}, u}) }
+		usage = func(u *Usage) []byte { return jsontext.Append(nil, completion{s.head(), []choice{}, u}) }
 	}
 	s.Finish(index, out, usage)
 }
@@ -196,25 +210,22 @@ const (
 func (s *Stream) open(choice int, delta string) {
 	if c := &s.choices[choice]; !c.opened {
 		c.opened = true
-		s.Send(s.chunk(choice, delta, ""))
+		s.chunk(choice, delta, "")
 	}
 }
 
-// chunk returns a chunk of one choice, with a delta that is encoded.
-func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) []byte {
-	chunk := make([]byte, 0, len(s.text)+len(delta)+64)
-	chunk = strconv.AppendInt(append(chunk, s.text...), int64(index), 10)
-	chunk = append(append(append(chunk, `,"delta":`...), delta...), `,"finish_reason":`...)
+// chunk sends a chunk of one choice, with a delta that is encoded.
+func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) {
+	chunk := append(s.buf.Take(), s.choices[index].head...)
+	chunk = append(chunk, delta...)
 	if finish == "" {
-		chunk = append(chunk, "null"...)
+		chunk = append(chunk, s.tail...)
 	} else {
-		chunk = jsontext.AppendString(chunk, string(finish))
+		chunk = jsontext.AppendString(append(chunk, `,"finish_reason":`...), string(finish))
+		chunk = append(chunk, strings.TrimPrefix(s.tail, noReason)...)
 	}
-	chunk = append(chunk, "}]"...)
-	if s.meta.IncludeUsage {
-		chunk = append(chunk, `,"usage":null`...)
-	}
-	return append(chunk, '}')
+	s.buf.Keep(chunk)
+	s.Send(chunk)
 }
 
 // encoded returns a delta that is none of the usual ones as JSON.

@@ -64,14 +64,8 @@ func (g *Gateway) startAt(ctx context.Context, at threads.Place, plan *prompt.Pl
 	}
 	c.thread.Close(nil)
 	c.thread, c.place = thread, at
-	c.restart()
-	return c.startTurn(ctx, plan)
-}
-
-// restart prepares a choice for a turn on another thread.
-func (c *choice) restart() {
-	c.spent = codexrpc.Usage{}
 	c.kept.reset()
+	return c.startTurn(ctx, plan)
 }
 
 // move starts the turn of a choice with another login that does not rest. It reports false
@@ -96,7 +90,7 @@ func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice, failur
 	}
 	before.Close(closed)
 	g.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "a turn has moved to another login")
-	c.restart()
+	c.kept.reset()
 	return true, c.startTurn(ctx, plan)
 }
 

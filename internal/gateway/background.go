@@ -34,7 +34,7 @@ func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestO
 	own.log = g.newLogResponder(&own, form)
 	own.atEnd(g.objects.KeepClaim(form.meta.ID, own.log.log, own.cancel))
 	g.enter(&own, req)
-	begun, streamed := form.meta.InProgress(), req.plan.Stream
+	begun, streamed := form.meta.InProgress(), req.stream
 	go g.runBackground(&own, req)
 	if streamed {
 		return g.follow(w, r, own.log.log, 0)

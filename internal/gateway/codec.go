@@ -124,7 +124,9 @@ func writeCounts(w *sse.Writer, tools turn.Report) error {
 // request is all that the turns of a request and its answer need.
 type request struct {
 	route   Route
-	plan    *prompt.Plan
+	plan    *prompt.Plan // until the turns have started
+	model   string       // the client's name of it
+	stream  bool
 	options turn.Options // of every choice
 	form    form
 

@@ -90,8 +90,8 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 		return false
 	}
 	c.kept.key = kept.Thread.Key
-	c.thread, c.place, c.spent = kept.Thread.Thread, kept.Thread.Place, kept.Thread.Spent
-	c.newMachine()
+	c.thread, c.place = kept.Thread.Thread, kept.Thread.Place
+	c.newMachine(kept.Thread.Spent)
 	c.use(lease, lease.Login(c.place.Process), done)
 	c.kept.resumed, c.kept.parked, c.repeatable = true, kept.Parked, true
 	c.rememberKey()
@@ -235,7 +235,7 @@ func (c *choice) keep(user string) {
 	kept := conversation.Kept[*threads.Kept]{
 		Hash: *k.after, User: user, Bytes: size,
 		Thread: &threads.Kept{
-			Thread: c.thread, Place: c.place, Spent: c.spent.Add(c.usage),
+			Thread: c.thread, Place: c.place, Spent: c.options.Spent.Add(c.usage),
 			Waits: rest.Waits, Schema: k.schema, Request: c.live.Request(), Key: k.key,
 		},
 	}

@@ -39,7 +39,7 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) (*re
 	}
 	form := decoded.form(x, plan, &options)
 	overrides := g.opts.toolOverrides(x.r, plan)
-	return &request{route: route, plan: plan, options: options, form: form, toolOverrides: overrides}, nil
+	return &request{route: route, plan: plan, model: plan.Model, stream: plan.Stream, options: options, form: form, toolOverrides: overrides}, nil
 }
 
 // waitToCopy waits until the body of a request may be copied.

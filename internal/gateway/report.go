@@ -92,12 +92,12 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 		RequestID:  requestID(x.r),
 		User:       x.user,
 		Choice:     c.index,
-		Model:      req.plan.Model,
+		Model:      req.model,
 		CodexModel: c.place.Model,
 		Finish:     c.finish,
 		Mode:       req.options.OutputMode,
 		Stop:       req.options.StopAfterTools,
-		Stream:     req.plan.Stream,
+		Stream:     req.stream,
 		Status:     http.StatusOK,
 		Tools:      c.machine.Report(),
 		Overrides:  req.toolOverrides,
@@ -123,7 +123,8 @@ func (c *choice) observe(outputs []turn.Output) {
 	}
 	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFinish || last.Kind == turn.OutputFailure {
 		c.usage, c.finish = last.Usage, last.Finish
-		c.report = c.machine.Report()
+		report := c.machine.Report()
+		c.calls, c.truncated = report.Calls, report.Truncated
 		c.cut = last.Finish == turn.FinishLength
 	}
 }
@@ -132,8 +133,8 @@ func (c *choice) observe(outputs []turn.Output) {
 // client is told.
 func toolsOf(choices []*choice) (sum turn.Report) {
 	for _, c := range choices {
-		sum.Calls += c.report.Calls
-		sum.Truncated = sum.Truncated || c.report.Truncated
+		sum.Calls += c.calls
+		sum.Truncated = sum.Truncated || c.truncated
 	}
 	return sum
 }

@@ -39,7 +39,7 @@ func (g *Gateway) respond(x *exchange, req *request) requestOutcome {
 	to := g.newResponder(x, req)
 	defer to.close()
 	turns := newTurnGroup(g, x, req, to)
-	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
+	defer g.opts.Observer.AnswerBegan(req.stream)()
 	err := turns.run(x.ctx)
 	x.settleAll(err)
 	g.showLimits(x) // for an answer that has not begun yet
@@ -73,7 +73,7 @@ func (g *Gateway) newResponder(x *exchange, req *request) responder {
 	if x.log != nil {
 		return x.log
 	}
-	if req.plan.Stream {
+	if req.stream {
 		return g.newStreamResponder(x, req.form)
 	}
 	return &bufferedResponder{g: g, x: x, encoder: req.form.body(), held: g.hold()}

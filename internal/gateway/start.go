@@ -18,9 +18,8 @@ import (
 // choice is one of the turns of a request, on a thread of its own.
 type choice struct {
 	index      int
-	common     *turn.Options  // of all choices
-	budget     turn.Budget    // nil: the tokens of the key are not limited
-	spent      codexrpc.Usage // of the thread, before this turn
+	plan       *prompt.Plan  // nil: its turn will not be started once more
+	options    *turn.Options // of its own
 	place      threads.Place
 	repeatable bool // the turn may have to be started once more
 	movable    bool // there are other logins
@@ -31,7 +30,8 @@ type choice struct {
 	live       *live.Entry
 	usage      codexrpc.Usage
 	finish     turn.FinishReason // empty: the turn has failed
-	report     turn.Report       // once the turn has ended for its client
+	calls      int               // of the client's, once the turn has ended for it
+	truncated  bool              // there were more
 	first      time.Time         // of its first output; zero: there was none
 	kept       keeping
 
@@ -62,21 +62,26 @@ func (g *Gateway) start(x *exchange, req *request) error {
 func newChoices(x *exchange, req *request) []*choice {
 	choices := make([]*choice, req.plan.Choices)
 	for i := range choices {
-		choices[i] = &choice{index: i, common: &req.options, input: x.input, live: x.live}
+		options := &req.options // those of the request are held anyway
+		if i > 0 {
+			options = new(req.options)
+		}
+		options.Choice = i
+		choices[i] = &choice{index: i, plan: req.plan, options: options, input: x.input, live: x.live}
 		if len(x.grants) > 0 {
 			if choices[i].grant = x.grants[i]; x.grants[i].LimitsTokens() {
-				choices[i].budget = x.grants[i]
+				options.Budget = x.grants[i]
 			}
 		}
 	}
 	return choices
 }
 
-// newMachine gives a choice the machine for a turn on its thread.
-func (c *choice) newMachine() {
-	options := *c.common
-	options.Choice, options.Budget, options.Spent, options.NoRaw = c.index, c.budget, c.spent, c.thread.Fork()
-	c.machine = turn.New(options)
+// newMachine gives a choice the machine for a turn on its thread, which had cost so much
+// before.
+func (c *choice) newMachine(spent codexrpc.Usage) {
+	c.options.Spent, c.options.NoRaw = spent, c.thread.Fork()
+	c.machine = turn.New(c.options)
 }
 
 // closeThreads lets the app-server unload the threads, in the background. A turn
@@ -100,7 +105,7 @@ func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *prompt.Pla
 
 // startTurn puts the history into the thread of a choice and starts its turn.
 func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
-	c.newMachine()
+	c.newMachine(codexrpc.Usage{})
 	err := c.inject(ctx, c.restore(plan))
 	if _, refused := errors.AsType[*codexrpc.CallError](err); refused && c.kept.restored {
 		c.kept.forget() // another release of Codex may have other items

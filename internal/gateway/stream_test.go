@@ -48,7 +48,7 @@ func TestWakeAfterFailure(t *testing.T) {
 		s, w := newTestResponder(t)
 		group := &turnGroup{to: s}
 		newConsumer := func() *consumer {
-			return &consumer{group: group, choice: &choice{common: new(turn.Options), login: new(loginstate.Login), machine: turn.New(turn.Options{}), live: new(live.Set).Begin(live.Request{})}}
+			return &consumer{group: group, choice: &choice{options: new(turn.Options), login: new(loginstate.Login), machine: turn.New(new(turn.Options)), live: new(live.Set).Begin(live.Request{})}}
 		}
 		failed, other := newConsumer(), newConsumer()
 		time.Sleep(headerDelay)
@@ -159,7 +159,7 @@ func TestLostClient(t *testing.T) {
 	}
 	s = s.g.newStreamResponder(s.x, &chatForm{x: s.x})
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(s.x, &request{plan: new(prompt.Plan)}, &choice{machine: turn.New(turn.Options{})}, outcome.apiErr)
+	r := newRecord(s.x, &request{plan: new(prompt.Plan)}, &choice{machine: turn.New(new(turn.Options))}, outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.cut() {
 		t.Errorf("%+v, cut: %t", r, outcome.cut())
 	}

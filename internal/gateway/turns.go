@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -25,15 +26,19 @@ type turnGroup struct {
 	mu         sync.Mutex
 	err        error // of to, or the failure of a turn; nothing is written after it
 	req        *request
-	repeatable int // turns that may have to be started once more
+	plan       *prompt.Plan // nil: no turn will be started once more
+	repeatable int          // turns that may have to be
 }
 
 // newTurnGroup returns the group of the turns that were started.
 func newTurnGroup(g *Gateway, x *exchange, req *request, to responder) *turnGroup {
-	t := &turnGroup{g: g, x: x, req: req, to: to}
+	t := &turnGroup{g: g, x: x, req: req, plan: req.plan, to: to}
+	req.plan = nil
 	for _, c := range x.choices {
 		if c.repeatable {
 			t.repeatable++
+		} else {
+			c.plan = nil
 		}
 	}
 	if t.repeatable == 0 {
@@ -58,7 +63,7 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 	failure, err := t.drive(ctx, c)
 	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
 		failure = c.explain(ctx, failure) // it may take a moment; the others go on
-		started, failed := t.g.again(ctx, t.req.plan, c, failure)
+		started, failed := t.g.again(ctx, c.plan, c, failure)
 		if !started {
 			failure = failed
 			break
@@ -79,7 +84,7 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 		return err
 	}
 	t.settle(c, false)
-	return t.fail(t.g.nameModels(ctx, t.x, c, t.req.plan.Model, t.req.form.apiError(failure)))
+	return t.fail(t.g.nameModels(ctx, t.x, c, t.req.model, t.req.form.apiError(failure)))
 }
 
 // drive runs the turn of a choice. failure is why it failed; err is the error of the
@@ -108,7 +113,7 @@ func (t *turnGroup) settle(c *choice, accepted bool) {
 	if !c.repeatable {
 		return
 	}
-	c.repeatable = false
+	c.repeatable, c.plan = false, nil
 	if accepted && t.g.repeatable(c.place) {
 		c.place.Conn.InstructionsTaken(c.place.Model)
 	}
@@ -122,8 +127,9 @@ func (t *turnGroup) settle(c *choice, accepted bool) {
 // forgetRequest lets go of what only starting turns needed, and of the body's memory
 // if that is free then.
 func (t *turnGroup) forgetRequest() {
-	plan := t.req.plan
+	plan := t.plan
 	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
+	t.plan = nil
 	if t.req.form.forget() {
 		t.x.body.Release()
 	}
@@ -163,7 +169,7 @@ func (c *consumer) Consume(outputs []turn.Output) error {
 	}
 	c.choice.observe(outputs)
 	c.choice.live.Add(characters(outputs))
-	c.choice.kept.fold(outputs, c.choice.common.OutputMode)
+	c.choice.kept.fold(outputs, c.choice.options.OutputMode)
 	if outputs[0].Kind != turn.OutputFailure {
 		c.group.settle(c.choice, true)
 	}

@@ -32,7 +32,7 @@ func BenchmarkLessThan(b *testing.B) {
 			b.SetBytes(10_000_000)
 			b.ReportAllocs()
 			for b.Loop() {
-				consumeAll(New(Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: mode, SuppressTailAfterTools: keepTail}}), events)
+				consumeAll(New(&Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: mode, SuppressTailAfterTools: keepTail}}), events)
 			}
 			b.ReportMetric(float64(len(events)), "deltas/op")
 		})
@@ -46,7 +46,7 @@ func BenchmarkBlocks(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		consumeAll(New(Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}), events)
+		consumeAll(New(&Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}), events)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestCostOfText(t *testing.T) {
 		var perDelta [2]float64
 		for i, size := range []int{100_000, 200_000} {
 			events := append([]codexrpc.Event{delta("msg_1", block("1"))}, lessThans(size, size/100)...)
-			allocs := testing.AllocsPerRun(1, func() { consumeAll(New(opts), events) })
+			allocs := testing.AllocsPerRun(1, func() { consumeAll(New(&opts), events) })
 			perDelta[i] = allocs / float64(len(events))
 		}
 		if perDelta[0] > 1 || perDelta[1] > 1.1*perDelta[0] {
@@ -89,7 +89,7 @@ func TestMemoryOfText(t *testing.T) {
 	for _, filling := range []string{"<" + strings.Repeat("a", 99), "<", "<use_tool", "<use_tool>", "</use_tool>"} {
 		const size = 2_000_000
 		piece := strings.Repeat(filling, 1000/len(filling))
-		m := New(Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}})
+		m := New(&Options{ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}})
 		before := heap()
 		got := 0
 		for range size / len(piece) {
@@ -137,7 +137,7 @@ func BenchmarkCuts(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				consumeAll(New(c.opts), events)
+				consumeAll(New(&c.opts), events)
 			}
 			b.ReportMetric(float64(len(events)), "deltas/op")
 		})
@@ -161,7 +161,7 @@ func TestCostOfStructuredCalls(t *testing.T) {
 	const calls = 50
 	allocs := func(n int) float64 {
 		events := structuredCalls(n)
-		return testing.AllocsPerRun(10, func() { consumeAll(New(Options{}), events) })
+		return testing.AllocsPerRun(10, func() { consumeAll(New(&Options{}), events) })
 	}
 	// The difference leaves out what a turn costs without calls. Through the assembler
 	// each call took 26.
@@ -176,6 +176,6 @@ func BenchmarkStructuredCalls(b *testing.B) {
 	b.SetBytes(int64(50 * len(events[0].Text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		consumeAll(New(Options{}), events)
+		consumeAll(New(&Options{}), events)
 	}
 }

@@ -115,6 +115,6 @@ func ofText(o turn.Options, text string, sizes ...int) ([]turn.Output, turn.Repo
 		codexrpc.Event{Kind: codexrpc.EventItemCompleted, ItemType: codexrpc.ItemAgentMessage, ItemID: "m", Text: text},
 		codexrpc.Event{Kind: codexrpc.EventResponseCompleted},
 		codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted})
-	m := turn.New(o)
+	m := turn.New(&o)
 	return m.Feed(events), m.Report()
 }

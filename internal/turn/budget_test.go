@@ -75,8 +75,8 @@ func TestBudget(t *testing.T) {
 		}
 		var got, want answer
 		from := &purse{left: budget}
-		got.add(New(Options{Budget: from, MaxTokens: limit}).Feed(events))
-		want.add(New(Options{MaxTokens: least}).Feed(events))
+		got.add(New(&Options{Budget: from, MaxTokens: limit}).Feed(events))
+		want.add(New(&Options{MaxTokens: least}).Feed(events))
 		if got.text.String() != want.text.String() || got.finish != want.finish || got.usage != want.usage {
 			t.Fatalf("seed %d: %d of %d tokens: %s %+v, want %s %+v", seed, least, all, got.finish, got.usage, want.finish, want.usage)
 		}
@@ -92,7 +92,7 @@ func TestBudgetIsShared(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		from := &purse{left: 1 + r.IntN(4000)}
 		total := from.left
-		machines, answers := []*Machine{New(Options{Budget: from}), New(Options{Budget: from})}, make([]answer, 2)
+		machines, answers := []*Machine{New(&Options{Budget: from}), New(&Options{Budget: from})}, make([]answer, 2)
 		for range 400 {
 			i := r.IntN(2)
 			answers[i].add(machines[i].Feed([]codexrpc.Event{delta("m", randomText(r, 10))}))
@@ -116,13 +116,13 @@ func TestBudgetOfCalls(t *testing.T) {
 	events := []codexrpc.Event{call("1", "f", arguments), call("2", "f", "{}"), response(5)}
 	for left, want := range map[int]int{100: 1, 3000: 1, 100_000: 2} {
 		var got answer
-		got.add(New(Options{Budget: &purse{left: left}}).Feed(events))
+		got.add(New(&Options{Budget: &purse{left: left}}).Feed(events))
 		if got.calls != want || got.finish != FinishToolCalls {
 			t.Errorf("%d tokens: %d calls, %s", left, got.calls, got.finish)
 		}
 	}
 	var got answer
-	got.add(New(Options{Budget: &purse{}}).Feed([]codexrpc.Event{call("1", "f", "{}")}))
+	got.add(New(&Options{Budget: &purse{}}).Feed([]codexrpc.Event{call("1", "f", "{}")}))
 	if got.calls != 0 || got.finish != FinishLength {
 		t.Errorf("without a budget: %d calls, %s", got.calls, got.finish)
 	}
@@ -137,6 +137,6 @@ func BenchmarkBudget(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		New(Options{Budget: &purse{left: 1 << 30}}).Feed(events)
+		New(&Options{Budget: &purse{left: 1 << 30}}).Feed(events)
 	}
 }

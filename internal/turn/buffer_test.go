@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 		"disconnected within JSON": {brokenBlock, func(m *Machine) []Output { m.Abandon(); return nil }, 1, 0, usetool.AbortDisconnect, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := New(Options{AcceptTextual: declared, ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}})
+			m := New(&Options{AcceptTextual: declared, ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}})
 			text := "before " + c.text
 			outputs := say(m.Feed([]codexrpc.Event{delta("m", text)}))
 			if c.end == nil {
@@ -81,7 +81,7 @@ func textOf(outputs string) string {
 func TestNames(t *testing.T) {
 	opts := Options{ClientName: func(name string) (string, bool) { return strings.CutPrefix(name, "codex_") }, ToolOptions: ToolOptions{TextualTools: TextualOn, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}
 	theirs := strings.Replace(block("1"), "find", "codex_find", 1)
-	m := New(opts)
+	m := New(&opts)
 	got := say(m.Feed([]codexrpc.Event{delta("m", theirs+block("2")), call("a", "codex_find", `{"q":"3"}`), completed}))
 	if n := strings.Count(got, " find\n"); n != 3 || textOf(got) != theirs+block("2")+written("(3)") {
 		t.Errorf("%d calls have the client's name:\n%s", n, got)
@@ -91,7 +91,7 @@ func TestNames(t *testing.T) {
 // TestLostAtTheLimit: when the connection is lost while only the usage is
 // missing, nothing is.
 func TestLostAtTheLimit(t *testing.T) {
-	m := New(Options{ToolOptions: ToolOptions{ToolBlockMax: 1, SuppressTailAfterTools: keepTail}})
+	m := New(&Options{ToolOptions: ToolOptions{ToolBlockMax: 1, SuppressTailAfterTools: keepTail}})
 	m.Feed([]codexrpc.Event{
 		call("a", "find", `{"q":"1"}`), call("b", "find", `{"q":"2"}`),
 		{Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 9, InputTokens: 9}},

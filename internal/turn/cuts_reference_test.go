@@ -180,7 +180,7 @@ func (c *cutter) call(t testing.TB, e codexrpc.Event) *codexrpc.Event {
 
 // calls is how many calls the client has got so far.
 func (c *cutter) calls() int {
-	m := turn.New(c.options)
+	m := turn.New(&c.options)
 	m.Feed(c.events)
 	return m.Report().Calls
 }

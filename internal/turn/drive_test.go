@@ -82,7 +82,7 @@ func (l *listener) Wake() error {
 func TestDriveToTheEnd(t *testing.T) {
 	s, l := newScript(), &listener{}
 	s.batches = [][]codexrpc.Event{{delta("m", "a")}, {delta("m", "b"), completed}}
-	if err := Drive(context.Background(), s, New(Options{}), l, time.Minute); err != nil {
+	if err := Drive(context.Background(), s, New(&Options{}), l, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if want := "text \"a\"\ntext \"b\"\nfinish stop 0\n"; l.heard != want {
@@ -93,7 +93,7 @@ func TestDriveToTheEnd(t *testing.T) {
 func TestDriveLostConnection(t *testing.T) {
 	s, l := newScript(), &listener{}
 	s.batches, s.err = [][]codexrpc.Event{{delta("m", "a")}}, codexrpc.ErrClosed
-	if err := Drive(context.Background(), s, New(Options{}), l, time.Minute); err != nil {
+	if err := Drive(context.Background(), s, New(&Options{}), l, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if want := "text \"a\"\nfailure " + codexrpc.ErrClosed.Error() + "\n"; l.heard != want {
@@ -104,13 +104,13 @@ func TestDriveLostConnection(t *testing.T) {
 func TestDriveClientGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := Drive(ctx, newScript(), New(Options{}), &listener{}, time.Minute); !errors.Is(err, context.Canceled) {
+	if err := Drive(ctx, newScript(), New(&Options{}), &listener{}, time.Minute); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	broken := errors.New("broken pipe")
 	s, l := newScript(), &listener{err: broken}
 	s.batches = [][]codexrpc.Event{{delta("m", "a")}}
-	if err := Drive(context.Background(), s, New(Options{}), l, time.Minute); !errors.Is(err, broken) {
+	if err := Drive(context.Background(), s, New(&Options{}), l, time.Minute); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }
@@ -122,7 +122,7 @@ func TestDriveShutdown(t *testing.T) {
 	cancel(ErrShutdown)
 	s, l := newScript(), &listener{}
 	s.batches = [][]codexrpc.Event{{delta("m", "a")}}
-	if err := Drive(ctx, s, New(Options{}), l, time.Minute); err != nil {
+	if err := Drive(ctx, s, New(&Options{}), l, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if want := "text \"a\"\nfailure " + ErrShutdown.Error() + "\n"; l.heard != want {
@@ -139,7 +139,7 @@ func driveComplaining(t *testing.T, s *script, l *listener) {
 		time.Sleep(30 * time.Second)
 		s.give(complaint("reconnecting", true))
 	}()
-	if err := Drive(t.Context(), s, New(Options{}), l, time.Minute); err != nil {
+	if err := Drive(t.Context(), s, New(&Options{}), l, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	<-feeding
@@ -203,7 +203,7 @@ func TestDriveRefusesCalls(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, l := newScript(), &listener{}
 				s.batches, s.refused = [][]codexrpc.Event{c.events}, c.refused
-				m, begin := New(Options{}), time.Now()
+				m, begin := New(&Options{}), time.Now()
 				if err := Drive(context.Background(), s, m, l, time.Hour); err != nil {
 					t.Fatal(err)
 				}
@@ -229,7 +229,7 @@ func TestDriveMergedWakes(t *testing.T) {
 		left := errors.New("the client has left")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error)
-		go func() { ended <- Drive(ctx, s, New(Options{}), l, time.Hour) }()
+		go func() { ended <- Drive(ctx, s, New(&Options{}), l, time.Hour) }()
 		synctest.Wait()
 		s.mu.Lock() // Drive takes the element and waits
 		s.batches = append(s.batches, []codexrpc.Event{delta("m", "a")})

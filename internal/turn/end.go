@@ -124,7 +124,7 @@ func (m *Machine) lastUsage(e *codexrpc.Event) {
 		m.usage.response(e.Usage)
 		m.end(FinishToolCalls)
 	case codexrpc.EventTokenUsage:
-		m.usage.thread(e.Usage)
+		m.usage.thread(e.Usage, m.opts.Spent)
 	case codexrpc.EventTurnCompleted:
 		m.end(FinishToolCalls)
 	}

@@ -108,7 +108,7 @@ func TestNoGrace(t *testing.T) {
 	s, l := newScript(), &teller{}
 	s.batches = [][]codexrpc.Event{{one}, {two}}
 	opts := Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}
-	if err := Drive(t.Context(), s, New(opts), l, time.Hour); err != nil || l.told != "{0:1}{1:2}|tool_calls" {
+	if err := Drive(t.Context(), s, New(&opts), l, time.Hour); err != nil || l.told != "{0:1}{1:2}|tool_calls" {
 		t.Error(l.told, err)
 	}
 }
@@ -134,7 +134,7 @@ func TestFirst(t *testing.T) {
 	} {
 		for _, items := range []bool{false, true} {
 			opts := Options{Items: items, ToolOptions: ToolOptions{TextualTools: TextualOn, StopAfterTools: StopFirst, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}
-			m := New(opts)
+			m := New(&opts)
 			var got strings.Builder
 			var end Output
 			for _, o := range m.Feed(c.events) {
@@ -173,7 +173,7 @@ func checkDrive(t *testing.T, opts Options, moments []moment, want string, took 
 		}
 	}()
 	start := time.Now()
-	if err := Drive(t.Context(), s, New(opts), l, time.Hour); err != nil {
+	if err := Drive(t.Context(), s, New(&opts), l, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	lasted := time.Since(start)

@@ -68,21 +68,21 @@ func TestItems(t *testing.T) {
 		"another attempt":         {false, []codexrpc.Event{reasoned("r", "E"), complaint("again", true), reasoned("r2", "F"), delta("m", "x"), response(1), completed}, "thought r2 F, text x, stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := New(Options{Items: true, ToolOptions: ToolOptions{SuppressTailAfterTools: new(test.suppress)}})
+			m := New(&Options{Items: true, ToolOptions: ToolOptions{SuppressTailAfterTools: new(test.suppress)}})
 			if got := sayItems(m.Feed(test.events)); got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 		})
 	}
 	t.Run("of no use to others", func(t *testing.T) {
-		m := New(Options{})
+		m := New(&Options{})
 		got := sayItems(m.Feed([]codexrpc.Event{reasoned("r1", "E"), delta("m1", "a"), delta("m2", "b"), response(1), completed}))
 		if want := "text a, text \n\n, text b, stop"; got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	})
 	t.Run("bounded", func(t *testing.T) {
-		m := New(Options{Items: true})
+		m := New(&Options{Items: true})
 		events := make([]codexrpc.Event, 10*maxPendingReasoning)
 		for i := range events {
 			events[i] = reasoned("r", "E")

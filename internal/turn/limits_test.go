@@ -103,7 +103,7 @@ func TestLimitUsage(t *testing.T) {
 			codexrpc.Usage{InputTokens: 10, OutputTokens: 10, TotalTokens: 20},
 		},
 	} {
-		outputs := New(Options{MaxTokens: 3}).Feed(c.events)
+		outputs := New(&Options{MaxTokens: 3}).Feed(c.events)
 		if last := outputs[len(outputs)-1]; last.Finish != FinishLength || last.Usage != c.want || !last.Estimated {
 			t.Errorf("%s: %+v, want %+v", name, last, c.want)
 		}
@@ -125,7 +125,7 @@ func TestGraceOfHeldText(t *testing.T) {
 		"nothing that could become a tool tag": {Options{}, "wor", false},
 	} {
 		c.opts.TextualTools, c.opts.OutputMode, c.opts.StopAfterTools = TextualOn, ModeXML, StopBurst
-		m := New(c.opts)
+		m := New(&c.opts)
 		m.Feed([]codexrpc.Event{delta("m", "<use_tool><name>f</name></use_tool>"), delta("m", c.held)})
 		_, _, running := m.Grace()
 		if !running {

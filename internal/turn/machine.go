@@ -15,7 +15,7 @@ import (
 // Machine is the state of one turn of one choice. It must not be used by several
 // goroutines at once.
 type Machine struct {
-	opts    Options
+	opts    *Options
 	texts   texts
 	stops   *stopFilter         // nil: no sequence ends the text
 	limit   *tokens.Limit       // nil: the text has no limit
@@ -44,16 +44,16 @@ type Machine struct {
 	done             bool       // the last output was returned
 }
 
-// New returns a machine at the start of a turn.
-func New(opts Options) *Machine {
-	m := &Machine{opts: opts, usage: usage{before: opts.Spent}, calls: newCalls(&opts), stops: newStopFilter(opts.StopSequences)}
+// New returns a machine at the start of a turn. It reads the options until the turn ends.
+func New(opts *Options) *Machine {
+	m := &Machine{opts: opts, calls: newCalls(opts), stops: newStopFilter(opts.StopSequences)}
 	switch {
 	case opts.Budget != nil:
 		m.limit = tokens.NewLimit(0) // fund raises it
 	case opts.MaxTokens > 0:
 		m.limit = tokens.NewLimit(opts.MaxTokens)
 	}
-	m.policy = policy{opts: &m.opts, calls: m.calls, report: &m.report, emit: m.emit}
+	m.policy = policy{opts: opts, calls: m.calls, report: &m.report, emit: m.emit}
 	if opts.textual() {
 		scanner := aggregator.ScannerOptions{Patterns: opts.Patterns}
 		scanner.SkipFenced = !opts.xml() // an Obsidian client runs blocks in code fences as well
@@ -178,7 +178,7 @@ func (m *Machine) event(e *codexrpc.Event) {
 	case codexrpc.EventResponseCompleted:
 		m.responseCompleted(e)
 	case codexrpc.EventTokenUsage:
-		m.usage.thread(e.Usage)
+		m.usage.thread(e.Usage, m.opts.Spent)
 	case codexrpc.EventError:
 		m.attemptFailed(e)
 	case codexrpc.EventTurnCompleted:

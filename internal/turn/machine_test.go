@@ -76,7 +76,7 @@ func say(outputs []Output) string {
 
 // feed runs a machine over events in batches whose sizes cut decides.
 func feed(opts Options, events []codexrpc.Event, cut func(left int) int) string {
-	m := New(opts)
+	m := New(&opts)
 	var b strings.Builder
 	for len(events) > 0 {
 		n := cut(len(events))
@@ -166,7 +166,7 @@ func TestMachine(t *testing.T) {
 }
 
 func TestMachineFails(t *testing.T) {
-	m := New(Options{})
+	m := New(&Options{})
 	m.Feed([]codexrpc.Event{complaint("waiting for network", true)})
 	outputs := m.Fail(ErrIdle)
 	if len(outputs) != 1 || !errors.Is(outputs[0].Err, ErrIdle) || !strings.HasPrefix(outputs[0].Err.Error(), "the model's provider cannot be reached: ") {
@@ -186,7 +186,7 @@ func BenchmarkTextDeltas(b *testing.B) {
 		events[i] = delta("msg_0123456789", "token ")
 	}
 	b.ReportAllocs()
-	m := New(Options{})
+	m := New(&Options{})
 	for b.Loop() {
 		if len(m.Feed(events)) != len(events) {
 			b.Fatal("outputs were lost")

@@ -27,7 +27,7 @@ func TestNoRaw(t *testing.T) {
 		"cut, and Codex says so": {[]codexrpc.Event{begun("m"), complaint("stream disconnected", true), begun("n"), delta("n", "Hello"), whole("n", "Hello"), done}, "text Hello, stop", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := New(Options{NoRaw: true, Items: true})
+			m := New(&Options{NoRaw: true, Items: true})
 			var outputs []Output
 			for i := range test.events {
 				outputs = append(outputs, m.Feed(test.events[i:i+1])...)

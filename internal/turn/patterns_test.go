@@ -92,7 +92,7 @@ func TestPatternsOff(t *testing.T) {
 func TestPatternGrace(t *testing.T) {
 	opts := Options{Patterns: []aggregator.NamedPattern{{Name: aggregator.ToolCallPattern, Pattern: aggregator.ToolCall{}}}}
 	opts.TextualTools = TextualOn
-	m := New(opts)
+	m := New(&opts)
 	m.Feed([]codexrpc.Event{delta("m", inForm("1")+"<tool_c")})
 	_, before, running := m.Grace()
 	if m.GraceOver(); !running || m.Done() {

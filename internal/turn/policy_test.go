@@ -55,7 +55,7 @@ func told(outputs []Output) string {
 
 // run tells what a machine makes of events, in batches of any size.
 func run(opts Options, events []codexrpc.Event, cut func(left int) int) (string, Report) {
-	m := New(opts)
+	m := New(&opts)
 	var outputs []Output
 	for len(events) > 0 {
 		n := cut(len(events))

@@ -59,7 +59,7 @@ func TestRest(t *testing.T) {
 		"suppressed tail":    {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block + " tail"), response}, false, nil},
 		"tail that is kept":  {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn, SuppressTailAfterTools: keepTail}), []codexrpc.Event{say(block + " tail"), response}, true, nil},
 	} {
-		m := New(test.opts)
+		m := New(&test.opts)
 		m.Feed(test.events)
 		if rest := m.Rest(); rest.Whole != test.whole || !slices.Equal(rest.Waits, test.waits) {
 			t.Errorf("%s: %+v", name, rest)
@@ -72,7 +72,7 @@ func TestRest(t *testing.T) {
 
 // TestSpent takes off what a thread had cost before.
 func TestSpent(t *testing.T) {
-	m := New(Options{Spent: codexrpc.Usage{TotalTokens: 100, InputTokens: 90, OutputTokens: 10}})
+	m := New(&Options{Spent: codexrpc.Usage{TotalTokens: 100, InputTokens: 90, OutputTokens: 10}})
 	out := m.Feed([]codexrpc.Event{
 		{Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 130, InputTokens: 110, OutputTokens: 20}},
 		{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted},
@@ -90,7 +90,7 @@ func TestRestOfReasoning(t *testing.T) {
 		e.Raw = id
 		return e
 	}
-	m := New(Options{})
+	m := New(&Options{})
 	m.Feed([]codexrpc.Event{
 		thought("r1"), reasoned("r2", ""), delta("m1", "a"), whole("m1", "a"), whole("m2", ""), thought("r3"), thought("r4"),
 		call("c", "f", "{}"), thought("r5"), response(1),
@@ -99,7 +99,7 @@ func TestRestOfReasoning(t *testing.T) {
 	if got := m.Rest().Reasoning; !slices.Equal(got, want) {
 		t.Errorf("the reasoning is %v, want %v", got, want)
 	}
-	m = New(Options{})
+	m = New(&Options{})
 	long := thought("r")
 	long.Raw = strings.Repeat("x", maxThought/2)
 	for range 3 {
@@ -108,7 +108,7 @@ func TestRestOfReasoning(t *testing.T) {
 	if got := m.Rest().Reasoning; len(got) != 2 {
 		t.Errorf("%d long items were kept", len(got))
 	}
-	m = New(Options{})
+	m = New(&Options{})
 	m.Feed([]codexrpc.Event{
 		{Kind: codexrpc.EventItemStarted, ItemType: codexrpc.ItemReasoning, ItemID: "r1"}, thought("r1"),
 		{Kind: codexrpc.EventError, WillRetry: true, Err: &codexrpc.TurnError{Message: "again"}}, thought("r2"), response(1),

@@ -14,7 +14,6 @@ const maxSaid = 8 << 10
 // both, and what the thread had used before. For a response that is interrupted neither
 // comes, so the tokens of what it said are counted here.
 type usage struct {
-	before    codexrpc.Usage
 	responses codexrpc.Usage
 	atThread  codexrpc.Usage
 	counted   int64 // tokens that were sent before the limit, if that ended the turn
@@ -52,12 +51,12 @@ func (u *usage) response(v *codexrpc.Usage) {
 	}
 }
 
-func (u *usage) thread(v *codexrpc.Usage) {
+func (u *usage) thread(v *codexrpc.Usage, before codexrpc.Usage) {
 	if v == nil || v.InputTokens+v.OutputTokens == 0 {
 		return // of a conversation that is too long, Codex reports the size of the context as the total
 	}
 	u.known()
-	u.atThread = v.Sub(u.before)
+	u.atThread = v.Sub(before)
 }
 
 // total returns the larger account, with the tokens of an interrupted response, and

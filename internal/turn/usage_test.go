@@ -32,7 +32,7 @@ func TestInterruptedUsage(t *testing.T) {
 		"more than is kept":             {Options{}, []codexrpc.Event{delta("m", strings.Repeat("one ", 2*maxSaid/4))}, (*Machine).Abandon, maxSaid/4 + maxSaid/4, true},
 		"the thread's total comes late": {Options{}, []codexrpc.Event{delta("m", text), {Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{OutputTokens: 5, TotalTokens: 5}}, tooLong}, nil, 5, false},
 	} {
-		m := New(c.opts)
+		m := New(&c.opts)
 		m.Feed(c.events)
 		if c.end != nil {
 			c.end(m)
@@ -47,7 +47,7 @@ func TestInterruptedUsage(t *testing.T) {
 // TestInterruptedUsageIsLinear: a text without any boundary of tokens is counted in
 // linear time. Counted in one piece it would take longer than a test may.
 func TestInterruptedUsageIsLinear(t *testing.T) {
-	m := New(Options{})
+	m := New(&Options{})
 	m.Feed([]codexrpc.Event{delta("m", strings.Repeat("a", 10*maxSaid))})
 	m.Abandon()
 	if got, _ := m.Usage(); got.OutputTokens < 10*maxSaid/16 {
@@ -68,7 +68,7 @@ func TestUsageOfFullContext(t *testing.T) {
 		"in a thread":  {codexrpc.Usage{TotalTokens: 168, InputTokens: 123, CachedInputTokens: 23, OutputTokens: 45}, []codexrpc.Event{full, tooLong}, codexrpc.Usage{}},
 		"after a text": {codexrpc.Usage{TotalTokens: 168, InputTokens: 123, OutputTokens: 45}, []codexrpc.Event{delta("m", "one two three"), full, tooLong}, codexrpc.Usage{TotalTokens: 3, OutputTokens: 3}},
 	} {
-		m := New(Options{Spent: c.spent})
+		m := New(&Options{Spent: c.spent})
 		m.Feed(c.events)
 		if got, _ := m.Usage(); !m.Done() || got != c.want {
 			t.Errorf("%s: %+v, done %t", name, got, m.Done())

@@ -35,7 +35,7 @@ func TestWebSearch(t *testing.T) {
 		"without": {Options{Items: true}, "text:prüfe gap search searched gap text:gefunden gap finish"},
 	} {
 		for _, size := range []int{1, 2, len(events)} {
-			m := New(test.opts)
+			m := New(&test.opts)
 			var got []string
 			for rest := events; len(rest) > 0; {
 				n := min(size, len(rest))

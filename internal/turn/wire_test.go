@@ -118,7 +118,7 @@ func notStreamed(t testing.TB, outputs []turn.Output) (a answer) {
 
 // feed runs a machine over events, in batches of random size.
 func feed(o turn.Options, events []codexrpc.Event, r *rand.Rand) ([]turn.Output, turn.Report) {
-	m := turn.New(o)
+	m := turn.New(&o)
 	var outputs []turn.Output
 	for len(events) > 0 {
 		n := 1 + r.IntN(min(len(events), 8))
