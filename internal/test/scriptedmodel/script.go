@@ -41,7 +41,8 @@ type Usage struct {
 // length.
 var DefaultUsage = Usage{Input: 123, Cached: 23, Output: 45, Reasoning: 5}
 
-// Output is one output item of a response: [Say], [Cite], [Reason], [Call] or [Search].
+// Output is one output item of a response: [Say], [Cite], [Reason], [Call] or [Search]; or
+// it is [Hold].
 type Output interface{ isOutput() }
 
 // Say is a message with this text.
@@ -65,6 +66,10 @@ type Cite struct{ Text, URL, Title string }
 // Search is a web search, which the provider runs by itself.
 type Search string
 
+// Hold is no item: the response goes on when the channel is closed.
+type Hold <-chan struct{}
+
+func (Hold) isOutput()   {}
 func (Say) isOutput()    {}
 func (Cite) isOutput()   {}
 func (Search) isOutput() {}

@@ -135,6 +135,8 @@ func (p *player) output(out Output, last bool) error {
 		}
 	}
 	switch out := out.(type) {
+	case Hold:
+		return p.await(out)
 	case Say:
 		it.message(string(out), []any{})
 	case Cite:
@@ -220,7 +222,14 @@ func (p *player) pause(d time.Duration) error {
 }
 
 // hang waits until the client has left.
-func (p *player) hang() error {
-	<-p.ctx.Done()
-	return p.ctx.Err()
+func (p *player) hang() error { return p.await(nil) }
+
+// await waits until a channel is closed.
+func (p *player) await(closed <-chan struct{}) error {
+	select {
+	case <-closed:
+		return nil
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	}
 }

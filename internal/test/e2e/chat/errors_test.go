@@ -90,10 +90,13 @@ func testCutAfterCall(t *testing.T) {
 		{"say:Half of it; cutoff", `"code":"upstream_disconnected"`, true},
 		{"fail:context_length_exceeded too long", `"code":"context_length_exceeded"`, false},
 	} {
-		_, body := s.Post(e2e.ChatBody("tool:1 find {}; "+c.end, e2e.Fields{"tools": tools, "stream": c.stream}), nil)
-		if !strings.Contains(body, c.want) {
-			t.Errorf("%s: want %s in %s", c.end, c.want, body)
-		}
+		t.Run(c.end, func(t *testing.T) {
+			t.Parallel() // two wait some seconds
+			_, body := s.At(t).Post(e2e.ChatBody("tool:1 find {}; "+c.end, e2e.Fields{"tools": tools, "stream": c.stream}), nil)
+			if !strings.Contains(body, c.want) {
+				t.Errorf("want %s in %s", c.want, body)
+			}
+		})
 	}
 }
 

@@ -30,7 +30,7 @@ func TestProviderUntold(t *testing.T) {
 		"http:400", "http:401", "http:403", "http:404", "http:429", "http:500", "http:503", "cutoff", "say:Half of it; cutoff",
 		"fail:server_error see http://127.0.0.1:9/x", "fail:unheard_of at https://provider.example/y",
 	} {
-		checkUntold(s, prompt)
+		checkUntold(t, s, prompt)
 	}
 	if text := e2e.ReadFile(t, log); strings.Count(text, "url: "+s.Provider) < 4 {
 		t.Errorf("the log does not tell the provider's URL for each of both APIs, streamed and not: %s", text)
@@ -41,28 +41,33 @@ func TestProviderUntold(t *testing.T) {
 	e2e.WriteHome(t, s.Home, "http://"+e2e.FreeAddr(t)+"/v1", codexhome.Options{})
 	s.Load(s.Caddyfile(strings.Replace(s.AppServer(), "{\n", "{\nenv OTHER yes\n", 1) + "\nidle_timeout 3s"))
 	s.WaitReady()
-	checkUntold(s, "hello")
+	checkUntold(t, s, "hello")
 }
 
-// checkUntold sends each kind of request, and checks that the answers are not private.
-func checkUntold(s *e2e.Site, prompt string) {
-	s.T.Helper()
-	for path, body := range map[string]map[string]any{
-		"/v1/chat/completions": {"model": "gpt-5", "messages": []any{map[string]any{"role": "user", "content": prompt}}},
-		"/v1/responses":        {"model": "gpt-5", "input": prompt},
-	} {
+// checkUntold sends each kind of request side by side, and checks that the answers are not
+// private.
+func checkUntold(t *testing.T, s *e2e.Site, prompt string) {
+	t.Run(prompt, func(t *testing.T) {
 		for _, stream := range []bool{false, true} {
-			body["stream"] = stream
-			response := s.Do(http.MethodPost, path, strings.NewReader(e2e.EncodeJSON(body)), nil)
-			text := s.Read(response)
-			if !strings.Contains(text, `"error":{`) && !strings.Contains(text, `"code":"`) {
-				s.T.Errorf("%s %s did not fail: %s %s", path, prompt, response.Status, text)
-			}
-			if found := private.FindString(text); found != "" {
-				s.T.Errorf("%s %s (stream: %t) tells %q: %s", path, prompt, stream, found, text)
+			for path, body := range map[string]e2e.Fields{
+				"/v1/chat/completions": {"model": "gpt-5", "stream": stream, "messages": []any{e2e.Fields{"role": "user", "content": prompt}}},
+				"/v1/responses":        {"model": "gpt-5", "stream": stream, "input": prompt},
+			} {
+				t.Run(fmt.Sprintf("%s, stream %t", path, stream), func(t *testing.T) {
+					t.Parallel()
+					s := s.At(t)
+					response := s.Do(http.MethodPost, path, strings.NewReader(e2e.EncodeJSON(body)), nil)
+					text := s.Read(response)
+					if !strings.Contains(text, `"error":{`) && !strings.Contains(text, `"code":"`) {
+						t.Errorf("it did not fail: %s %s", response.Status, text)
+					}
+					if found := private.FindString(text); found != "" {
+						t.Errorf("it tells %q: %s", found, text)
+					}
+				})
 			}
 		}
-	}
+	})
 }
 
 // TestMachineUntold checks that clients get only a general reason why an app-server is

@@ -37,7 +37,8 @@ func buildDemo(t *testing.T) string {
 		needs.Missing(t, "processes are looked at in /proc: run this test on Linux")
 	}
 	path := filepath.Join(t.TempDir(), "demo")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../../cmd/demo").CombinedOutput(); err != nil {
+	// Without debug information, which takes the linker longer than all else.
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", path, "../../../cmd/demo").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return path

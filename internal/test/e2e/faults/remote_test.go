@@ -153,6 +153,7 @@ func TestRemoteCodex(t *testing.T) {
 		"unix":  {listen: "unix://" + filepath.Join(t.TempDir(), "codex.sock")},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // only one has a Caddy
 			l := e2e.NewLab(t)
 			address, _ := l.Listen(test.listen, test.args...)
 			if test.proxied {
@@ -381,10 +382,16 @@ func TestReplacedUnderStreams(t *testing.T) {
 		"restart": {order: (*appserver.Process).Restart},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := e2e.NewLab(t)
 			p := local(l, test.maxMemory)
-			text := strings.Repeat("0123456789abcdef", 50)
-			thread, err := begin(l, p, "gpt-5", "chunk=16; delay=150ms; verbatim:"+text)
+			half, replaced := strings.Repeat("0123456789abcdef", 25), make(chan struct{})
+			defer l.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
+				return scriptedmodel.Script{Output: []scriptedmodel.Output{
+					scriptedmodel.Say(half), scriptedmodel.Hold(replaced), scriptedmodel.Say(half),
+				}}, request.UserText() == "both halves"
+			})()
+			thread, err := begin(l, p, "gpt-5", "both halves")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -393,7 +400,8 @@ func TestReplacedUnderStreams(t *testing.T) {
 			}
 			await(l, p, "the replacement", func(s appserver.Status) bool { return s.Replacements == 1 })
 			mustSay(l, p, "by the new one")
-			if got, err := finish(l, thread); err != nil || got != text {
+			close(replaced)
+			if got, err := finish(l, thread); err != nil || got != half+half {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 			s := await(l, p, "the old one to end", func(s appserver.Status) bool { return s.Draining == 0 })

@@ -146,33 +146,41 @@ func TestToolGrace(t *testing.T) {
 // there were more, and the usage: that of the model if it comes within the grace, or
 // else an estimate, which is marked.
 func TestToolFirst(t *testing.T) {
-	s := e2e.NewSite(t, "stop_after_tools first 2s\nsuppress_tail_after_tools off")
-	for _, mode := range []string{e2e.ModeJSON, e2e.ModeXML} {
-		for prompt, want := range map[string]struct{ truncated, estimated bool }{
-			`usage:100,20,30,4; usetool:localSearch {"query":"a"}; say: And so on.`: {false, false},
-			`usage:100,20,30,4; usetool:2 localSearch {"query":"a"}`:                {true, false},
-			`usage:100,20,30,4; tool:localSearch {"query":"a"}`:                     {false, false},
-			`usage:100,20,30,4; tool:3 localSearch {"query":"a%d"}`:                 {true, false},
-			`usetool:2 localSearch {"query":"a"}; hang`:                             {true, true},
-		} {
-			before := toolUsageOf(s)
-			q := e2e.Question{Prompt: prompt, Tools: true, Mode: mode}
-			got := s.AskBoth(q)
-			if len(got.Calls) != 1 || !strings.HasPrefix(got.Calls[0], `localSearch({"query":"a`) || got.Finish != "tool_calls" ||
-				got.Truncated != want.truncated || strings.Contains(got.Content, "so on") {
-				t.Errorf("%s, %s: %+v", mode, prompt, got)
-			}
-			after := toolUsageOf(s)
-			truncated := after.ToolCalls.Truncated - before.ToolCalls.Truncated
-			if calls := after.ToolCalls.Total - before.ToolCalls.Total; calls != 2 || (truncated == 2) != want.truncated {
-				t.Errorf("%s, %s: %d calls, %d turns truncated", mode, prompt, calls, truncated)
-			}
-			_, body := s.Post(q.Body(false), q.Header())
-			usage := gjson.Get(body, "usage")
-			if usage.Get("estimated").Bool() != want.estimated || want.estimated && usage.Get("completion_tokens").Int() < 10 ||
-				!want.estimated && usage.Get("total_tokens").Int() != 130 {
-				t.Errorf("%s, %s: usage %s", mode, prompt, usage)
-			}
+	s := e2e.NewSite(t, "")
+	for _, c := range []struct {
+		grace, prompt        string
+		truncated, estimated bool
+	}{
+		{"2s", `usage:100,20,30,4; usetool:localSearch {"query":"a"}; say: And so on.`, false, false},
+		{"2s", `usage:100,20,30,4; usetool:2 localSearch {"query":"a"}`, true, false},
+		{"2s", `usage:100,20,30,4; tool:localSearch {"query":"a"}`, false, false},
+		{"2s", `usage:100,20,30,4; tool:3 localSearch {"query":"a%d"}`, true, false},
+		// Both calls come at once, and then nothing, however long the grace is.
+		{"100ms", `chunk=all; usetool:2 localSearch {"query":"a"}; hang`, true, true},
+	} {
+		config := reload(s, "stop_after_tools first "+c.grace+"\nsuppress_tail_after_tools off")
+		for _, mode := range []string{e2e.ModeJSON, e2e.ModeXML} {
+			t.Run(mode+" "+c.prompt, func(t *testing.T) {
+				s := s.At(t)
+				before := toolUsageOf(s)
+				q := e2e.Question{Prompt: c.prompt, Tools: true, Mode: mode, Config: config}
+				got := s.AskBoth(q)
+				if len(got.Calls) != 1 || !strings.HasPrefix(got.Calls[0], `localSearch({"query":"a`) || got.Finish != "tool_calls" ||
+					got.Truncated != c.truncated || strings.Contains(got.Content, "so on") {
+					t.Errorf("%+v", got)
+				}
+				after := toolUsageOf(s)
+				truncated := after.ToolCalls.Truncated - before.ToolCalls.Truncated
+				if calls := after.ToolCalls.Total - before.ToolCalls.Total; calls != 2 || (truncated == 2) != c.truncated {
+					t.Errorf("%d calls, %d turns truncated", calls, truncated)
+				}
+				_, body := s.Post(q.Body(false), q.Header())
+				usage := gjson.Get(body, "usage")
+				if usage.Get("estimated").Bool() != c.estimated || c.estimated && usage.Get("completion_tokens").Int() < 10 ||
+					!c.estimated && usage.Get("total_tokens").Int() != 130 {
+					t.Errorf("usage %s", usage)
+				}
+			})
 		}
 	}
 	// Without a grace it ends at once, and a response says so as well.
