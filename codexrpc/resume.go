@@ -15,26 +15,20 @@ type ToolResult struct {
 	Parts []UserInput
 }
 
-// toolText and toolImage are the parts of a result on the wire.
-type (
-	toolText struct {
-		Type string `json:"type"` // inputText
-		Text string `json:"text"`
-	}
-	toolImage struct {
-		Type string `json:"type"` // inputImage
-		URL  string `json:"imageUrl"`
-	}
-)
+// toolPart is a part of a result on the wire.
+type toolPart struct {
+	Type string  `json:"type"`
+	Text *string `json:"text,omitempty"`
+	URL  string  `json:"imageUrl,omitempty"`
+}
 
 // answer returns the result on the wire.
 func (r *ToolResult) answer() map[string]any {
-	parts := make([]any, len(r.Parts))
+	parts := make([]toolPart, len(r.Parts))
 	for i, part := range r.Parts {
+		parts[i] = toolPart{Type: "inputText", Text: &part.Text}
 		if part.Type == "image" {
-			parts[i] = toolImage{"inputImage", part.URL}
-		} else {
-			parts[i] = toolText{"inputText", part.Text}
+			parts[i] = toolPart{Type: "inputImage", URL: part.URL}
 		}
 	}
 	return map[string]any{"contentItems": parts, "success": true}

@@ -54,22 +54,26 @@ const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_l
 // catalogue has the models of an instance. The zero catalogue has none.
 type catalogue struct {
 	fallback string // the file with fallback
-	models   []modelEntry
+	models   []Model
 }
 
-// modelEntry is one model of a catalogue.
-type modelEntry struct {
+// Model is a model of Codex's catalogue. The zero Model is one that is not in it.
+type Model struct {
 	Slug   string `json:"slug"`
-	Prompt string `json:"base_instructions"`  // Codex's own; empty: not known
-	Lite   bool   `json:"use_responses_lite"` // the base prompt may be sent twice, see [Prompt]
-	// path is the file with a catalogue of this model alone, for model_catalog_json.
-	// Each thread of Codex's holds its catalogue: that of all models takes another MB.
-	path string
+	Prompt string `json:"base_instructions"` // Codex's own; empty: not known
+	// Lite models may get the base prompt of a thread twice if the thread has no tools, and
+	// get none if it is empty.
+	Lite bool `json:"use_responses_lite"`
+	// Catalogue is the file for model_catalog_json of a thread with this model, by which
+	// Codex offers no tools of its own and gets the whole history. It has this model alone,
+	// since each thread holds its catalogue: that of all models takes another MB. Empty:
+	// there is none.
+	Catalogue string `json:"-"`
 }
 
 // find returns the entry of a model, which is named by its slug or is a dated
 // version of one, as Codex looks it up. It returns nil for an unknown model.
-func (c *catalogue) find(model string) (found *modelEntry) {
+func (c *catalogue) find(model string) (found *Model) {
 	for i := range c.models {
 		entry := &c.models[i]
 		if (model == entry.Slug || strings.HasPrefix(model, entry.Slug+"-")) && (found == nil || len(entry.Slug) > len(found.Slug)) {
@@ -89,8 +93,8 @@ func writeCatalogue(printed []byte, dir string) (catalogue, error) {
 	c := catalogue{fallback: filepath.Join(dir, "fallback.json"), models: models}
 	err = os.WriteFile(c.fallback, []byte(fallback), 0o600)
 	for i, content := range contents {
-		c.models[i].path = filepath.Join(dir, fmt.Sprintf("model-%d.json", i))
-		err = errors.Join(err, os.WriteFile(c.models[i].path, content, 0o600))
+		c.models[i].Catalogue = filepath.Join(dir, fmt.Sprintf("model-%d.json", i))
+		err = errors.Join(err, os.WriteFile(c.models[i].Catalogue, content, 0o600))
 	}
 	if err != nil {
 		return catalogue{}, fmt.Errorf("writing the catalogue of codex models: %w", err)
@@ -105,7 +109,7 @@ const maxModels = 1000
 // changeCatalogue makes the changes in each model of a catalogue. It returns the
 // models that have a name, and for each a catalogue of it alone. All other members of
 // a model keep their values, also those that this release of Codex does not know.
-func changeCatalogue(printed []byte) (models []modelEntry, contents [][]byte, err error) {
+func changeCatalogue(printed []byte) (models []Model, contents [][]byte, err error) {
 	var all struct {
 		Models []map[string]json.RawMessage `json:"models"`
 	}
@@ -127,7 +131,7 @@ func changeCatalogue(printed []byte) (models []modelEntry, contents [][]byte, er
 		if err != nil {
 			return nil, nil, err
 		}
-		var entry modelEntry
+		var entry Model
 		_ = json.Unmarshal(changed, &entry) // leaves out a member of another type
 		if entry.Slug == "" {
 			continue
@@ -142,26 +146,16 @@ func changeCatalogue(printed []byte) (models []modelEntry, contents [][]byte, er
 // send no base prompt if it is empty.
 const liteRelease = 166
 
-// Prompt is what Codex does with the base prompt of a thread.
-type Prompt struct {
-	// Own is Codex's own prompt for the model; empty: it is not known.
-	Own string
-	// Twice reports that the model may get the base prompt twice if the thread has no
-	// tools, and gets none if it is empty.
-	Twice bool
-}
-
-// Prompt returns what the app-server does with the base prompt of a model. Models
-// with use_responses_lite get it twice; which those are is not known of a remote
-// app-server.
-func (p *Process) Prompt(model string) Prompt {
+// Model returns what the app-server has for a model. A remote app-server reads its own
+// catalogue, which it must be started with; which models are lite is not known there.
+func (p *Process) Model(name string) Model {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cfg.Connect != "" {
-		return Prompt{Twice: codexrpc.AtLeast(p.status.Version, liteRelease)}
+		return Model{Lite: codexrpc.AtLeast(p.status.Version, liteRelease)}
 	}
-	if entry := p.models.find(model); entry != nil {
-		return Prompt{Own: entry.Prompt, Twice: entry.Lite}
+	if entry := p.models.find(name); entry != nil {
+		return *entry
 	}
-	return Prompt{}
+	return Model{}
 }

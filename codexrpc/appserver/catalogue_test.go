@@ -140,14 +140,14 @@ func TestWriteCatalogue(t *testing.T) {
 	dir := t.TempDir()
 	printed := []byte(`{"models":[{"slug":"a"},{"slug":"b"}]}`)
 	c, err := writeCatalogue(printed, dir)
-	if err != nil || len(c.models) != 2 || c.models[0].path == c.models[1].path {
+	if err != nil || len(c.models) != 2 || c.models[0].Catalogue == c.models[1].Catalogue {
 		t.Fatalf("wrote %+v (%v)", c, err)
 	}
 	_, contents, _ := changeCatalogue(printed)
 	for i, model := range c.models {
-		checkTestFile(t, model.path, string(contents[i]))
-		if info, err := os.Stat(model.path); err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(model.path) != dir {
-			t.Errorf("%s is %v (%v)", model.path, info.Mode(), err)
+		checkTestFile(t, model.Catalogue, string(contents[i]))
+		if info, err := os.Stat(model.Catalogue); err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(model.Catalogue) != dir {
+			t.Errorf("%s is %v (%v)", model.Catalogue, info.Mode(), err)
 		}
 	}
 	checkTestFile(t, c.fallback, fallback)
@@ -265,7 +265,7 @@ func TestCatalogueKnows(t *testing.T) {
 			t.Errorf("%q is known: %t", model, !want)
 		}
 	}
-	if entry := models.find("gpt-9-mini-2026-01-01"); entry == nil || entry.Slug != "gpt-9-mini" || entry.Prompt != "P" || !entry.Lite || entry.path == "" {
+	if entry := models.find("gpt-9-mini-2026-01-01"); entry == nil || entry.Slug != "gpt-9-mini" || entry.Prompt != "P" || !entry.Lite || entry.Catalogue == "" {
 		t.Errorf("found %+v", entry)
 	}
 	if (&catalogue{}).find("gpt-9") != nil {

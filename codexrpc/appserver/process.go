@@ -184,20 +184,7 @@ func (p *Process) Serving() *codexrpc.Conn {
 	return p.conn
 }
 
-// Catalogue returns the file for model_catalog_json of a thread with this model, by
-// which Codex offers no tools of its own and gets the whole history. It returns ""
-// if there is none or the model is not in it. There is none for a remote app-server,
-// which reads its own files: it must be started with one.
-func (p *Process) Catalogue(model string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if entry := p.models.find(model); entry != nil {
-		return entry.path
-	}
-	return ""
-}
-
-// FallbackCatalogue is the same for a model that Codex does not know (see
+// FallbackCatalogue is [Model].Catalogue for a model that Codex does not know (see
 // [codexrpc.Conn.Models]). Without it a long history would be replaced by a summary.
 func (p *Process) FallbackCatalogue() string {
 	p.mu.Lock()

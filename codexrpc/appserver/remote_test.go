@@ -149,7 +149,7 @@ func TestRemoteProcess(t *testing.T) {
 	if !s.Remote || s.Address != e.address || s.PID != 0 || s.Version != "0.169.0" || s.State != StateReady {
 		t.Errorf("it is %+v", s)
 	}
-	if p.Dir() != "" || p.Catalogue("gpt-5") != "" || p.private != nil {
+	if p.Dir() != "" || p.Model("gpt-5").Catalogue != "" || p.private != nil {
 		t.Errorf("it has files here: %q %+v", p.Dir(), p.private)
 	}
 	closed(open(t, c))

@@ -217,12 +217,12 @@ func (g *Gateway) placeOn(ctx context.Context, process *appserver.Process, plan 
 // placement returns where the instructions of a plan go on a thread of a process with
 // this model.
 func (g *Gateway) placement(conn *codexrpc.Conn, process *appserver.Process, model string, plan *prompt.Plan) prompt.Placement {
-	own := process.Prompt(model)
+	own := process.Model(model)
 	return prompt.Placement{
 		Append: g.opts.Instructions == InstructionsAppend ||
 			g.opts.Instructions == InstructionsAuto && conn.Strict() && !conn.TakesInstructions(model),
-		Once: own.Twice && len(plan.Thread.DynamicTools) == 0,
-		Own:  own.Own,
+		Once: own.Lite && len(plan.Thread.DynamicTools) == 0,
+		Own:  own.Prompt,
 	}
 }
 

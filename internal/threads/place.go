@@ -81,7 +81,7 @@ func (at Place) fork(ctx context.Context, params codexrpc.ThreadStartParams, key
 // LongHistory reports whether a thread with a history of so many bytes needs a catalogue
 // that it may not have been started with.
 func (at Place) LongHistory(size int) bool {
-	return size > longHistory && at.Process.Catalogue(at.Model) == ""
+	return size > longHistory && at.Process.Model(at.Model).Catalogue == ""
 }
 
 // longHistory is the size in bytes above which a history may be too long for a model
@@ -95,7 +95,7 @@ const longHistory = 256 << 10
 // prompt for such a model is not known here.
 func (at Place) catalogueFor(ctx context.Context, plan *prompt.Plan) string {
 	model := at.Model
-	path := at.Process.Catalogue(model)
+	path := at.Process.Model(model).Catalogue
 	needed := plan.HistorySize() >= longHistory || plan.Thread.ServiceTier != ""
 	if path != "" || !needed || at.Instructions.Append {
 		return path

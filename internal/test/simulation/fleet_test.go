@@ -130,7 +130,7 @@ func (l *lease) Release() { l.release() }
 // Resume implements gateway.Lease.
 func (l *lease) Resume(claim func(*threads.Conversations) bool) (func(), bool) {
 	for i, m := range l.members {
-		if m.keeps() && claim(m.conversations) {
+		if claim(m.conversations) {
 			_, done := l.use(i)
 			return done, true
 		}
@@ -141,15 +141,12 @@ func (l *lease) Resume(claim func(*threads.Conversations) bool) (func(), bool) {
 // Conversations implements gateway.Lease.
 func (l *lease) Conversations(wanted *appserver.Process) *threads.Conversations {
 	for _, m := range l.members {
-		if m.Process == wanted && m.keeps() {
+		if m.Process == wanted {
 			return m.conversations
 		}
 	}
 	return nil
 }
-
-// keeps reports whether conversations are kept.
-func (p *process) keeps() bool { return p.conversations != nil }
 
 // Login implements gateway.Lease: none is followed.
 func (l *lease) Login(*appserver.Process) *loginstate.Login { return new(loginstate.Login) }

@@ -67,7 +67,7 @@ func begin(l *e2e.Lab, p *appserver.Process, model, question string) (*codexrpc.
 	if err != nil {
 		return nil, err
 	}
-	if catalogue := p.Catalogue(model); catalogue != "" {
+	if catalogue := p.Model(model).Catalogue; catalogue != "" {
 		plan.Thread.Config["model_catalog_json"] = catalogue
 	}
 	thread, err := conn.StartThread(ctx, plan.Thread)
