@@ -45,6 +45,7 @@ type Conn struct {
 	loops        sync.WaitGroup         // the reader and the writer
 	closers      sync.WaitGroup         // threads being unloaded in the background, and Monitor
 	scratch      Event                  // used by the reader alone, to save an allocation
+	wakes        wakes                  // used by the reader alone
 	probeNow     chan struct{}          // capacity 1: the app-server is to be probed at once
 	completed    atomic.Bool            // see HasCompletedTurn
 	defaultModel atomic.Pointer[string] // see DefaultModel; nil: not asked yet
@@ -156,6 +157,7 @@ func (c *Conn) Fail(cause error) {
 // readLoop reads messages until the transport ends. It never waits for a consumer.
 func (c *Conn) readLoop() {
 	defer c.loops.Done()
+	c.wakes.from, _ = c.transport.(readingAhead)
 	for {
 		line, err := c.transport.Read()
 		switch {
@@ -170,6 +172,7 @@ func (c *Conn) readLoop() {
 			return
 		default:
 			c.dispatch(line)
+			c.wakes.lineRead()
 		}
 	}
 }

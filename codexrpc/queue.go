@@ -26,9 +26,54 @@ type queue struct {
 	bytes  int
 	err    error         // why no more events will come
 	wake   chan struct{} // capacity 1: there may be something to take
+
+	reader *wakes // of the connection; nil: consumers are woken at once
+	noted  bool   // it is among the wakes; used by the reader alone
 }
 
-func newQueue() *queue { return &queue{limit: maxQueued, wake: make(chan struct{}, 1)} }
+func newQueue(reader *wakes) *queue {
+	return &queue{limit: maxQueued, wake: make(chan struct{}, 1), reader: reader}
+}
+
+// maxHeld is how many lines are read before the consumer of the first one is woken.
+const maxHeld = 32
+
+// wakes are the consumers that the reader wakes once it has read all lines that have
+// arrived together: to wake one for each line costs more than to read it, and makes small
+// chunks of what could be one. It is used by the reader alone.
+type wakes struct {
+	from   readingAhead // nil: consumers are woken at once
+	queues []*queue
+	lines  int // that were read since the first of them was noted
+}
+
+// lineRead wakes the consumers after a line, unless another one has arrived.
+func (w *wakes) lineRead() {
+	if len(w.queues) == 0 {
+		return
+	}
+	if w.lines++; w.lines < maxHeld && w.from.HasNext() {
+		return
+	}
+	for _, q := range w.queues {
+		q.noted = false
+		q.signal()
+	}
+	clear(w.queues)
+	w.queues, w.lines = w.queues[:0], 0
+}
+
+// note wakes the consumer, at the end of the lines that have arrived. It is called by the
+// reader.
+func (q *queue) note() {
+	switch {
+	case q.reader == nil || q.reader.from == nil:
+		q.signal()
+	case !q.noted:
+		q.noted = true
+		q.reader.queues = append(q.reader.queues, q)
+	}
+}
 
 // push appends an event. It reports false, once, when that overflows the queue.
 func (q *queue) push(e *Event) bool {
@@ -43,7 +88,7 @@ func (q *queue) push(e *Event) bool {
 		q.events = append(q.events, *e)
 	}
 	q.mu.Unlock()
-	q.signal() // a consumer that runs at once finds the lock free
+	q.note() // a consumer that runs at once finds the lock free
 	return fits
 }
 
@@ -73,7 +118,7 @@ func (q *queue) pushDelta(d *delta, threadID, turnID string) bool {
 	}
 	q.mu.Unlock()
 	if !joins || !fits { // otherwise the consumer has a signal for the event
-		q.signal()
+		q.note()
 	}
 	return fits
 }

@@ -41,7 +41,7 @@ func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 
 // TestManySmallEventsAreBounded checks that small events count with their overhead.
 func TestManySmallEventsAreBounded(t *testing.T) {
-	q := newQueue()
+	q := newQueue(nil)
 	q.limit = 1 << 20
 	n := 0
 	for q.push(&Event{size: 1}) {
@@ -58,7 +58,7 @@ func TestManySmallEventsAreBounded(t *testing.T) {
 // TestQueueSwapsBatches checks that events that are pushed while a batch is read come
 // with the next one, in order, and that the memory of a spent batch is cleared.
 func TestQueueSwapsBatches(t *testing.T) {
-	q := newQueue()
+	q := newQueue(nil)
 	push := func(texts ...string) {
 		for _, text := range texts {
 			q.push(&Event{Kind: EventTextDelta, Text: text})
@@ -89,7 +89,7 @@ func TestQueueSwapsBatches(t *testing.T) {
 // TestQueueGivesTheRestBeforeItsError checks that the events before a failure are
 // received before the error.
 func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
-	q := newQueue()
+	q := newQueue(nil)
 	cause, later := errors.New("cause"), errors.New("later")
 	q.push(&Event{Kind: EventTextDelta})
 	q.fail(cause)
@@ -116,7 +116,7 @@ func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 // TestQueueWakesForTheEnd checks that a consumer that waits after each batch also gets
 // the error, if one signal stood for the last event and the end.
 func TestQueueWakesForTheEnd(t *testing.T) {
-	q := newQueue()
+	q := newQueue(nil)
 	q.push(&Event{Kind: EventTextDelta})
 	q.fail(errors.New("the end"))
 	<-q.wake

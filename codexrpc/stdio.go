@@ -2,6 +2,7 @@ package codexrpc
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -105,6 +106,14 @@ func (s *Stdio) readLine() ([]byte, error) {
 	return s.long, nil
 }
 
+// HasNext reports whether the next Read will return a line without waiting. It may be
+// wrong in not doing so.
+func (s *Stdio) HasNext() bool {
+	buffered, _ := s.br.Peek(s.br.Buffered())
+	end := bytes.IndexByte(buffered, '\n')
+	return end > 0 && len(trimSpace(buffered[:end])) > 0
+}
+
 // Write sends one message and a line end. It may use the message's spare capacity.
 func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 	if d, ok := s.w.(interface{ SetWriteDeadline(time.Time) error }); ok {
@@ -162,6 +171,9 @@ type bounded interface{ MaxWrite() int }
 // progressing is a Transport that counts the progress which the app-server makes:
 // the reads from it, and the writes that it must have read. The count only grows.
 type progressing interface{ Progress() uint64 }
+
+// readingAhead is a Transport that knows whether it has another message.
+type readingAhead interface{ HasNext() bool }
 
 // immediate is a Transport that can write small messages without waiting. TryWrite is never
 // called while another TryWrite or Write is under way. After an error the transport is unusable.

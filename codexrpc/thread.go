@@ -75,7 +75,7 @@ func (c *Conn) openThread(ctx context.Context, method string, params any, accept
 // addThread registers a thread for its events. It returns nil for an id that is in
 // use, since the events would reach another caller.
 func (c *Conn) addThread(id string) *Thread {
-	t := &Thread{id: id, conn: c, queue: newQueue(), ended: make(chan struct{})}
+	t := &Thread{id: id, conn: c, queue: newQueue(&c.wakes), ended: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {

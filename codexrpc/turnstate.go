@@ -72,14 +72,15 @@ func (t *Thread) sameTurn(turnID string) string {
 	return strings.Clone(turnID)
 }
 
-// begin sets the id of the thread's turn, if it is not known yet.
+// begin sets the id of the thread's turn, if it is not known yet. It is called by the
+// reader.
 func (t *Thread) begin(turnID string) {
 	t.mu.Lock()
 	if t.turnID == "" && turnID != t.previous {
 		t.turnID = strings.Clone(turnID)
 	}
 	t.mu.Unlock()
-	t.queue.signal() // queued events can be taken now
+	t.queue.note() // queued events can be taken now
 }
 
 // end records that the turn is over, or that there will be none.
