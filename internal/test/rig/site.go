@@ -74,6 +74,7 @@ type SiteOptions struct {
 	Global        string    // further global options of the Caddyfile
 	AppServer     string    // further lines of the option app_server
 	Handler       string    // further lines of the directive codex
+	Site          string    // further directives of the site
 	Env           []string  // further variables for Caddy
 	Log           io.Writer // for what Caddy and the app-server log; may be nil
 }
@@ -103,7 +104,7 @@ func (s *Site) caddyfile(opts SiteOptions) string {
 		"{", "admin " + strings.TrimPrefix(s.Admin, "http://"), "persist_config off", "auto_https off", opts.Global, "}",
 		s.URL + " {", "codex {",
 		fmt.Sprintf("app_server %q app-server {", opts.Command), fmt.Sprintf("home %q", opts.Home), opts.AppServer, "}",
-		opts.Handler, "}", "}", "",
+		opts.Handler, "}", opts.Site, "}", "",
 	}, "\n")
 }
 

@@ -69,21 +69,44 @@ type result struct {
 func (c *client) do(q request) (result, error) {
 	start := time.Now()
 	_ = c.conn.SetDeadline(start.Add(clientTimeout))
-	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: " + c.addr + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(q.body)) + "\r\n\r\n"
-	buffers := net.Buffers{[]byte(head), q.body}
-	if _, err := buffers.WriteTo(c.conn); err != nil {
-		return result{}, err
-	}
-	response, err := http.ReadResponse(c.r, nil)
+	response, err := c.post("/v1/chat/completions", q.body)
 	if err != nil {
 		return result{}, err
 	}
 	defer response.Body.Close()
+	return readAnswer(response.Body, q, start)
+}
+
+// bare sends a request to which the server answers with nothing.
+func (c *client) bare(q request) (result, error) {
+	start := time.Now()
+	_ = c.conn.SetDeadline(start.Add(clientTimeout))
+	response, err := c.post(barePath, q.body)
+	if err != nil {
+		return result{}, err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return result{first: time.Since(start)}, err
+}
+
+// post sends a request and reads the head of its answer, whose status must be 200.
+func (c *client) post(path string, body []byte) (*http.Response, error) {
+	head := "POST " + path + " HTTP/1.1\r\nHost: " + c.addr + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+	buffers := net.Buffers{[]byte(head), body}
+	if _, err := buffers.WriteTo(c.conn); err != nil {
+		return nil, err
+	}
+	response, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		return nil, err
+	}
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(response.Body)
-		return result{}, fmt.Errorf("%s: %s", response.Status, text)
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("%s: %s", response.Status, text)
 	}
-	return readAnswer(response.Body, q, start)
+	return response, nil
 }
 
 // The parts of a chunk.

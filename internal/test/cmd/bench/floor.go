@@ -55,7 +55,9 @@ func runFloor(addr string) error {
 	f := &floor{w: in, calls: make(map[string]chan []byte), threads: make(map[string]chan floorOutput)}
 	go f.read(out)
 	http.HandleFunc("/v1/chat/completions", f.serve)
-	http.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
+	for _, path := range []string{"/readyz", barePath} {
+		http.HandleFunc(path, func(http.ResponseWriter, *http.Request) {})
+	}
 	return http.ListenAndServe(addr, nil)
 }
 

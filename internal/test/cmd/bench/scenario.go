@@ -32,7 +32,8 @@ func scenarios() []scenario {
 		{name: "paced1", run: pacedStreams(1, 10*time.Millisecond)},
 		{name: "paced64", run: pacedStreams(64, 40*time.Millisecond)},
 		{name: "paced500", run: pacedStreams(500, 200*time.Millisecond)},
-		{name: "requests", run: requests},
+		{name: "requests", run: shortRequests("request", (*client).do)},
+		{name: "bare", run: shortRequests("bare request", (*client).bare)},
 		{name: "prompts", run: prompts},
 		{name: "growth", run: growth},
 		{name: "memory", run: memory, fresh: true},
@@ -79,40 +80,42 @@ func blast(ctx context.Context, o options, s *server) (figures, error) {
 	}, err
 }
 
-// requests runs short turns, one after another on some connections.
-func requests(ctx context.Context, o options, s *server) (figures, error) {
-	const at, deltas = 8, 3
-	q := newRequest(order{deltas: deltas, size: minSize}, nil, "Say something. ")
-	var mu sync.Mutex
-	var firsts []time.Duration
-	load := func(window time.Duration) error {
-		firsts = nil
-		until := time.Now().Add(window)
-		return clients(ctx, s, at, func(_ int, c *client) error {
-			for time.Now().Before(until) {
-				got, err := c.do(q)
-				if err != nil {
-					return err
+// shortRequests sends short requests, one after another on some connections.
+func shortRequests(name string, do func(*client, request) (result, error)) func(context.Context, options, *server) (figures, error) {
+	return func(ctx context.Context, o options, s *server) (figures, error) {
+		const at, deltas = 8, 3
+		q := newRequest(order{deltas: deltas, size: minSize}, nil, "Say something. ")
+		var mu sync.Mutex
+		var firsts []time.Duration
+		load := func(window time.Duration) error {
+			firsts = nil
+			until := time.Now().Add(window)
+			return clients(ctx, s, at, func(_ int, c *client) error {
+				for time.Now().Before(until) {
+					got, err := do(c, q)
+					if err != nil {
+						return err
+					}
+					mu.Lock()
+					firsts = append(firsts, got.first)
+					mu.Unlock()
 				}
-				mu.Lock()
-				firsts = append(firsts, got.first)
-				mu.Unlock()
-			}
-			return nil
-		})
+				return nil
+			})
+		}
+		if err := load(o.window / 5); err != nil { // warm up
+			return nil, err
+		}
+		spent, err := s.spend(ctx, func() error { return load(o.window) })
+		n := float64(len(firsts))
+		return figures{
+			{name: name + "s a second", value: n / spent.took.Seconds()},
+			{name: name + ": CPU, us", value: us(spent.cpu) / n},
+			{name: name + ": allocations", value: spent.objects / n},
+			{name: name + ": first chunk, median ms", value: rig.MS(rig.Percentile(firsts, 50))},
+			{name: name + ": first chunk, p99 ms", value: rig.MS(rig.Percentile(firsts, 99))},
+		}, err
 	}
-	if err := load(o.window / 5); err != nil { // warm up
-		return nil, err
-	}
-	spent, err := s.spend(ctx, func() error { return load(o.window) })
-	n := float64(len(firsts))
-	return figures{
-		{name: "requests a second", value: n / spent.took.Seconds()},
-		{name: "request: CPU, us", value: us(spent.cpu) / n},
-		{name: "request: allocations", value: spent.objects / n},
-		{name: "request: first chunk, median ms", value: rig.MS(rig.Percentile(firsts, 50))},
-		{name: "request: first chunk, p99 ms", value: rig.MS(rig.Percentile(firsts, 99))},
-	}, err
 }
 
 // prompts sends long prompts, many at once.

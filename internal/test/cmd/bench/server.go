@@ -49,9 +49,14 @@ func startFloor(ctx context.Context) (*server, error) {
 	return s, nil
 }
 
+// barePath is where a server answers with nothing, in Caddy without this module.
+const barePath = "/bare"
+
 // startCaddy starts a Caddy whose app-server is the double.
 func startCaddy(ctx context.Context, program, name, double, home string) (*server, error) {
-	site, err := rig.StartSite(ctx, program, rig.SiteOptions{Command: double, Home: home, Handler: "max_concurrent 20000"})
+	site, err := rig.StartSite(ctx, program, rig.SiteOptions{
+		Command: double, Home: home, Handler: "max_concurrent 20000", Site: "handle " + barePath + " {\nrespond 200\n}",
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
