@@ -81,7 +81,13 @@ func TestLoginOfTheOperator(t *testing.T) {
 	if reason := admin.Status().AppServers[0].Reason; !strings.Contains(reason, "CODEX_HOME="+s.Home) || strings.Contains(reason, "caddy-codex-run-") {
 		t.Errorf("the reason is %q", reason)
 	}
-	if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "codex_unauthorized") ||
+	var response *http.Response
+	var text string
+	e2e.WaitFor(t, "the end of a start", func() bool { // which may take longer than a request waits for it
+		response, text = s.Post(e2e.ChatBody("say:ok", nil), nil)
+		return !strings.Contains(text, "it has not answered for")
+	})
+	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "codex_unauthorized") ||
 		!strings.Contains(text, "not about your API key") || strings.Contains(text, s.Home) || response.Header.Get("X-Should-Retry") != "false" {
 		t.Errorf("without a login: %s %s", response.Status, text)
 	}
