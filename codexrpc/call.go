@@ -328,6 +328,7 @@ func (c *Conn) failCalls() (started []*pendingCall) {
 		switch {
 		case p.gone:
 		case p.over != nil:
+			p.settled = true
 			started = append(started, p)
 		default:
 			p.settled = true

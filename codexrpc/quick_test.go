@@ -149,6 +149,22 @@ func TestQuickClose(t *testing.T) {
 	}
 }
 
+// TestQuickCloseBreaks checks that a thread is released once if its connection ends while
+// its unloading is written.
+func TestQuickCloseBreaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dialQuick(t)
+		thread := openTurn(t, c, p.peer, "thr-1", "trn-1")
+		p.completed("thr-1", "trn-1", StatusCompleted)
+		synctest.Wait()
+		p.broken = errors.New("broken pipe")
+		releasedOnce(t, closing(thread))
+		if c.Threads() != 0 || len(c.calls) != 0 {
+			t.Errorf("%d threads and %d calls are left", c.Threads(), len(c.calls))
+		}
+	})
+}
+
 // TestQuickCloseInATurn checks that a thread with a turn, or with a parked call, still is
 // closed step by step.
 func TestQuickCloseInATurn(t *testing.T) {
