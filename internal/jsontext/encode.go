@@ -1,6 +1,7 @@
 package jsontext
 
 import (
+	"bytes"
 	"encoding/json"
 	"unicode/utf8"
 )
@@ -9,21 +10,13 @@ import (
 // that only HTML needs. If v cannot be encoded it returns dst: use it for types for
 // which that does not happen.
 func Append(dst []byte, v any) []byte {
-	out := appender(dst)
-	enc := json.NewEncoder(&out)
+	out := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	if enc.Encode(v) != nil {
 		return dst
 	}
-	return out[:len(out)-1] // the encoder adds a newline
-}
-
-// appender is a writer that appends.
-type appender []byte
-
-func (a *appender) Write(p []byte) (int, error) {
-	*a = append(*a, p...)
-	return len(p), nil
+	return out.Bytes()[:out.Len()-1] // the encoder adds a newline
 }
 
 // OrNull returns a pointer to s, or nil if s is empty. As JSON that is s or null.

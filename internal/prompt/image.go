@@ -121,11 +121,10 @@ const maxFetchedBytes = 64 << 20
 // before the request is planned.
 func (c *Conversation) RemoteImages() []string {
 	var urls []string
-	seen := map[string]struct{}{}
+	seen := map[string]bool{}
 	for p := range c.remoteParts() {
-		url := p.URL.Text()
-		if _, again := seen[url]; !again {
-			seen[url] = struct{}{}
+		if url := p.URL.Text(); !seen[url] {
+			seen[url] = true
 			urls = append(urls, url)
 		}
 	}
@@ -156,16 +155,13 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 	for p, m := range c.remoteParts() {
 		url := p.URL.Text()
 		fetched, ok := data[url]
-		if !ok {
-			continue
+		if ok && encoded[url] == nil {
+			encoded[url] = jsontext.AppendString(make([]byte, 0, len(fetched)+2), fetched)
 		}
-		v, known := encoded[url]
-		if !known {
-			v = jsontext.AppendString(make([]byte, 0, len(fetched)+2), fetched)
-			encoded[url] = v
+		if v := encoded[url]; ok {
+			m.Size += len(v) - len(p.URL)
+			p.URL, p.remote = v, false
 		}
-		m.Size += len(v) - len(p.URL)
-		p.URL, p.remote = v, false
 	}
 	return true
 }

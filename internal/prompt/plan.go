@@ -222,14 +222,11 @@ func dynamicTools(tools []Tool, names codexNames) []codexrpc.DynamicTool {
 }
 
 func clientNames(tools []Tool, names codexNames) ToolNames {
-	if len(tools) == 0 {
-		return ToolNames{}
-	}
-	client := make(map[string]string, len(tools))
+	client := make(ToolNames, len(tools))
 	for _, t := range tools {
 		client[names.of(t.Name)] = t.Name
 	}
-	return ToolNames{client}
+	return client
 }
 
 // Placement is where the instructions of a conversation go. The zero Placement is that

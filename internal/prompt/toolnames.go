@@ -7,14 +7,12 @@ import (
 
 // ToolNames maps Codex's names of the tools of a request to the client's names. The
 // zero value has no tools.
-type ToolNames struct {
-	client map[string]string
-}
+type ToolNames map[string]string
 
 // ClientName returns the client's name of the tool that Codex calls codexName,
 // and whether the request offers such a tool.
 func (n ToolNames) ClientName(codexName string) (string, bool) {
-	name, ok := n.client[codexName]
+	name, ok := n[codexName]
 	return name, ok
 }
 
@@ -23,7 +21,7 @@ func (n ToolNames) Codex(clientName string) string {
 	if !isReserved(clientName) {
 		return clientName
 	}
-	for name, client := range n.client {
+	for name, client := range n {
 		if client == clientName {
 			return name
 		}

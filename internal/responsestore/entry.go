@@ -1,12 +1,16 @@
 package responsestore
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"iter"
-	"strings"
+	"math"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
@@ -63,43 +67,23 @@ func (e *Entry) output(o responses.Item) json.RawMessage {
 	return e.Response[o.From:o.To:o.To]
 }
 
-// readEntry decodes a stored entry, or returns nil if it is invalid. An entry may
-// have 64 MiB, for which encoding/json would take seconds.
+// readEntry decodes a stored entry, or returns nil if it is invalid. Its parts are views of
+// data: an entry may have 64 MiB, for which encoding/json would take seconds.
 func readEntry(data []byte) *Entry {
-	if !gjson.ValidBytes(data) {
+	whole := jsontext.Value(bytes.TrimSpace(data))
+	if !gjson.ValidBytes(whole) || whole.Kind() != jsontext.KindObject {
 		return nil
 	}
-	e, known := new(Entry), true
-	text := func(v gjson.Result) string {
-		known = known && v.Type == gjson.String
-		return strings.Clone(v.Str) // v.Str refers to the whole entry
-	}
-	gjson.ParseBytes(data).ForEach(func(name, v gjson.Result) bool {
-		switch name.Str {
-		case "user":
-			e.User = text(v)
-		case "previous":
-			e.Previous = text(v)
-		case "conversation":
-			e.Conversation = text(v)
-		case "running":
-			e.Running = v.Bool()
-		case "response":
-			e.Response = json.RawMessage(v.Raw)
-		case "input":
-			for _, item := range v.Array() { // null gives none
-				e.Input = append(e.Input, json.RawMessage(item.Raw))
-			}
-		case "output":
-			for _, item := range v.Array() {
-				var o responses.Item
-				known = known && json.Unmarshal([]byte(item.Raw), &o) == nil
-				e.Output = append(e.Output, o)
-			}
-		}
-		return known
-	})
-	if !known || !e.sound() {
+	var user, previous, conversation, running, response, input, output jsontext.Value
+	whole.Pick(jsontext.Into("user", &user), jsontext.Into("previous", &previous), jsontext.Into("conversation", &conversation),
+		jsontext.Into("running", &running), jsontext.Into("response", &response), jsontext.Into("input", &input), jsontext.Into("output", &output))
+	e := &Entry{Running: running.IsTrue(), Response: json.RawMessage(response)}
+	f := cmp.Or(field.Text(&e.User, user), field.Text(&e.Previous, previous), field.Text(&e.Conversation, conversation),
+		field.Elements(input, math.MaxInt, "", func(_ int, item jsontext.Value) *field.Error {
+			e.Input = append(e.Input, json.RawMessage(item))
+			return nil
+		}))
+	if f != nil || output.Given() && json.Unmarshal(output, &e.Output) != nil || !e.sound() {
 		return nil
 	}
 	return e

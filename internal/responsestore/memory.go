@@ -95,6 +95,22 @@ func (m *Memory) Delete(_ context.Context, user, id string) error {
 	return err
 }
 
+// Update implements [Store]. change must be quick: the store is locked.
+func (m *Memory) Update(_ context.Context, user, id string, change func(Entry) (*Entry, error)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	element, err := m.find(user, id)
+	if err != nil {
+		return err
+	}
+	k := element.Value.(*kept)
+	changed, err := change(*k.entry)
+	if err != nil {
+		return err
+	}
+	return m.put(id, changed, k.until)
+}
+
 // find returns the element of a user's entry.
 func (m *Memory) find(user, id string) (*list.Element, error) {
 	element := m.byID[id]

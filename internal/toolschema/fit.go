@@ -85,14 +85,14 @@ func (f *fitter) schema(s *schema, name string, root bool) {
 	kept := func(m member) bool { return m.valid && typed && (!f.noDescriptions || m.keyword != "description") }
 	f.loss.ofSchema(s, name, kept)
 
-	w := objectWriter{f: f}
+	f.out = append(f.out, '{')
 	if typ != "" {
-		w.member("type")
+		f.name("type")
 		f.out = append(f.out, typ...)
 	}
 	for _, m := range s.known {
 		if kept(m) {
-			w.member(m.keyword)
+			f.name(m.keyword)
 			f.value(m)
 		}
 	}
@@ -100,13 +100,13 @@ func (f *fitter) schema(s *schema, name string, root bool) {
 		typ = string(s.get("type"))
 	}
 	if contains(typ, "array") && !s.has("items") {
-		w.member("items")
+		f.name("items")
 		f.out = append(f.out, "{}"...)
 	}
 	if contains(typ, "object") && !s.has("properties") {
 		f.added += len(`,"properties":{}`)
 	}
-	w.end()
+	f.out = append(f.out, '}')
 }
 
 // value writes the value of a member that is kept.
@@ -129,12 +129,12 @@ func (f *fitter) value(m member) {
 		f.out = append(f.out, ']')
 		return
 	case formSchemaMap:
-		w := objectWriter{f: f}
+		f.out = append(f.out, '{')
 		for i := range m.children {
-			w.member(m.children[i].name)
+			f.name(m.children[i].name)
 			f.child(m, i)
 		}
-		w.end()
+		f.out = append(f.out, '}')
 		return
 	case formAny:
 		f.added += len(`enum[]`) - len(`const`)
@@ -163,26 +163,11 @@ func (f *fitter) child(m member, i int) {
 	f.loss.leave(back)
 }
 
-// objectWriter writes the braces, names and commas of an object. The caller writes each
-// value to f after its name.
-type objectWriter struct {
-	f     *fitter
-	begun bool
-}
-
-func (w *objectWriter) member(name string) {
-	if w.begun {
-		w.f.out = append(w.f.out, ',')
-	} else {
-		w.f.out = append(w.f.out, '{')
-		w.begun = true
+// name writes the name of a member of the object that f.out ends in, after a comma if there
+// are members before it.
+func (f *fitter) name(name string) {
+	if f.out[len(f.out)-1] != '{' {
+		f.out = append(f.out, ',')
 	}
-	w.f.out = append(jsontext.AppendString(w.f.out, name), ':')
-}
-
-func (w *objectWriter) end() {
-	if !w.begun {
-		w.f.out = append(w.f.out, '{')
-	}
-	w.f.out = append(w.f.out, '}')
+	f.out = append(jsontext.AppendString(f.out, name), ':')
 }

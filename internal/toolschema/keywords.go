@@ -2,6 +2,7 @@ package toolschema
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -46,29 +47,17 @@ var keywords = map[string]form{
 	"oneOf":                formSchemaList,
 	"allOf":                formSchemaList,
 
-	"$schema":          formIrrelevant,
-	"$id":              formIrrelevant,
-	"$comment":         formIrrelevant,
-	"$anchor":          formIrrelevant,
-	"$dynamicAnchor":   formIrrelevant,
-	"$recursiveAnchor": formIrrelevant,
-	"$vocabulary":      formIrrelevant,
+	"$schema": formIrrelevant, "$id": formIrrelevant, "$comment": formIrrelevant, "$vocabulary": formIrrelevant,
+	"$anchor": formIrrelevant, "$dynamicAnchor": formIrrelevant, "$recursiveAnchor": formIrrelevant,
 }
 
 // types has the names of all types.
-var types = map[string]bool{
-	"string": true, "number": true, "integer": true, "boolean": true,
-	"object": true, "array": true, "null": true,
-}
+var types = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
 // mayBeNull reports whether null is a meaningful value of the keyword. For other keywords
 // it is the same as no member.
 func (m member) mayBeNull() bool {
-	switch m.keyword {
-	case "const", "default", "example":
-		return true
-	}
-	return false
+	return m.keyword == "const" || m.keyword == "default" || m.keyword == "example"
 }
 
 // wellFormed reports whether Codex keeps the member as it is.
@@ -79,7 +68,9 @@ func (m member) wellFormed() bool {
 		return true
 	case formTypes:
 		return !m.value.IsEmptyArray() &&
-			all(m.value, func(v jsontext.Value) bool { return v.Kind() == jsontext.KindString && types[v.Text()] })
+			all(m.value, func(v jsontext.Value) bool {
+				return v.Kind() == jsontext.KindString && slices.Contains(types, v.Text())
+			})
 	case formString, formRef:
 		return kind == jsontext.KindString
 	case formStrings:

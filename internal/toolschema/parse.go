@@ -77,13 +77,11 @@ func (s *schema) add(m member) {
 	case m.form == formDropped:
 		s.dropped = append(s.dropped, m)
 	default:
-		for i := range s.known {
-			if s.known[i].keyword == m.keyword {
-				s.known[i] = m
-				return
-			}
+		if i := slices.IndexFunc(s.known, func(k member) bool { return k.keyword == m.keyword }); i >= 0 {
+			s.known[i] = m
+		} else {
+			s.known = append(s.known, m)
 		}
-		s.known = append(s.known, m)
 	}
 }
 
@@ -100,24 +98,12 @@ func (s *schema) get(keyword string) jsontext.Value {
 
 // has reports whether the schema has one of the keywords that Codex keeps.
 func (s *schema) has(names ...string) bool {
-	for _, name := range names {
-		if s.get(name) != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(name string) bool { return s.get(name) != nil })
 }
 
 // hasDropped reports whether the schema has one of the keywords that Codex drops.
 func (s *schema) hasDropped(names ...string) bool {
-	for _, m := range s.dropped {
-		for _, name := range names {
-			if m.keyword == name {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.dropped, func(m member) bool { return slices.Contains(names, m.keyword) })
 }
 
 // isTyped reports whether Codex adds no type to the schema, because it has a type or a
@@ -165,22 +151,15 @@ func typesOf(list jsontext.Value) string {
 }
 
 func typeOf(v jsontext.Value) string {
-	switch v.Kind() {
-	case jsontext.KindString:
-		return `"string"`
-	case jsontext.KindBool:
-		return `"boolean"`
-	case jsontext.KindNull:
-		return `"null"`
-	case jsontext.KindArray:
-		return `"array"`
-	case jsontext.KindObject:
-		return `"object"`
+	if v.Kind() == jsontext.KindNumber && !strings.ContainsAny(string(v), ".eE") {
+		return `"integer"`
 	}
-	if strings.ContainsAny(string(v), ".eE") {
-		return `"number"`
-	}
-	return `"integer"`
+	return typeNames[v.Kind()]
+}
+
+var typeNames = map[jsontext.Kind]string{
+	jsontext.KindString: `"string"`, jsontext.KindBool: `"boolean"`, jsontext.KindNull: `"null"`,
+	jsontext.KindArray: `"array"`, jsontext.KindObject: `"object"`, jsontext.KindNumber: `"number"`,
 }
 
 // contains reports whether a type, or a list of types, in JSON has a name in it.
