@@ -208,7 +208,6 @@ func (c class) error(message string) *Error {
 	return e
 }
 
-// errorf is error with a formatted message.
 func (c class) errorf(format string, args ...any) *Error {
 	return c.error(fmt.Sprintf(format, args...))
 }

@@ -146,7 +146,6 @@ const codeInvalidRequest = -32600
 // invalid. No client can mend that.
 const invalidConfiguration = "failed to load configuration"
 
-// fromCall converts an error that the app-server answered.
 func fromCall(e *codexrpc.CallError) *Error {
 	var data struct {
 		InputErrorCode string `json:"input_error_code"`
@@ -209,7 +208,6 @@ func withoutURLs(text string) string {
 	return addresses.ReplaceAllString(text, shownAddress)
 }
 
-// withoutPaths replaces the paths of files.
 func withoutPaths(text string) string {
 	text = quotedPaths.ReplaceAllStringFunc(text, func(quoted string) string {
 		return quoted[:1] + shownPath + quoted[:1]

@@ -174,7 +174,6 @@ var elsewhere = map[string]string{
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
 }
 
-// maxNamed is how many models an error names.
 const maxNamed = 12
 
 // WithModels returns the error with the names of the models that there are, of which it

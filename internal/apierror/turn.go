@@ -59,7 +59,6 @@ var statusClasses = map[int]class{
 	http.StatusGatewayTimeout:        timedOut,
 }
 
-// fromTurn converts the failure of a turn.
 func fromTurn(e *codexrpc.TurnError) *Error {
 	c, known := turnClasses[e.Code]
 	if !known && slices.Contains(statusVariants, e.Code) {

@@ -22,7 +22,6 @@ type Meta struct {
 	Forms map[string]ToolForm
 }
 
-// finishFunctionCall is the finish_reason of a function_call.
 const finishFunctionCall turn.FinishReason = "function_call"
 
 // finishReason returns the finish_reason of a turn that ended with this one.

@@ -55,7 +55,6 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// read reads a body.
 func (r *Request) read(root jsontext.Value) *field.Error {
 	if hasInput(root) {
 		body, f := responses.DecodeInput(root)
@@ -106,7 +105,6 @@ func hasInput(root jsontext.Value) bool {
 	return input.Given() && (!messages.Given() || messages.IsEmptyArray())
 }
 
-// readers are the readers of the fields.
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"model":               (*Request).ReadModel,
 	"messages":            (*Request).readMessages,

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"cmp"
+	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -62,7 +63,6 @@ func (t *typedTool) read(v jsontext.Value) *field.Error {
 	return f
 }
 
-// readTool adds a tool.
 func (l *toolList) readTool(v jsontext.Value) *field.Error {
 	var t typedTool
 	f := t.read(v)
@@ -81,13 +81,11 @@ func (l *toolList) readTool(v jsontext.Value) *field.Error {
 	return field.Unsupported("must be 'function' or 'custom': tools of other types are not supported here").In("type")
 }
 
-// readFunction adds a FunctionObject.
 func (l *toolList) readFunction(v jsontext.Value) *field.Error {
 	t, f := prompt.ReadFunction(v)
 	return cmp.Or(f, l.add(t))
 }
 
-// readCustom reads a custom tool as the next tool.
 func (l *toolList) readCustom(v jsontext.Value, form ToolForm) *field.Error {
 	t, f := prompt.ReadCustomTool(v, form == textForm)
 	if l.forms == nil {
@@ -97,7 +95,6 @@ func (l *toolList) readCustom(v jsontext.Value, form ToolForm) *field.Error {
 	return cmp.Or(f, l.add(t))
 }
 
-// add adds a tool.
 func (l *toolList) add(t prompt.Tool) *field.Error {
 	if _, twice := l.names[t.Name]; twice {
 		return field.Invalid("the name %q is used twice", t.Name).In("name")
@@ -127,7 +124,6 @@ func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 	return c.ReadAllowed(allowed, readAllowedTool).In("allowed_tools")
 }
 
-// readAllowedTool reads one of the tools of allowed_tools.
 func readAllowedTool(v jsontext.Value) (string, *field.Error) {
 	return readChosenTool(v, "function or custom")
 }
@@ -159,4 +155,76 @@ func readChosenName(v jsontext.Value) (string, *field.Error) {
 		return "", f.In("name")
 	}
 	return name.Text(), nil
+}
+
+// readFunctions reads functions (ChatCompletionFunctions), which tools have replaced.
+// Older clients know nothing else.
+func (r *Request) readFunctions(v jsontext.Value) *field.Error {
+	list, f := readToolList(v, "functions", (*toolList).readFunction)
+	r.functions = list.tools
+	return f
+}
+
+// readFunctionCall reads function_call, which tool_choice has replaced: none, auto, or
+// the name of a function (ChatCompletionFunctionCallOption).
+func (r *Request) readFunctionCall(v jsontext.Value) *field.Error {
+	if v.Kind() == jsontext.KindString && !v.Is("auto") && !v.Is("none") {
+		return field.Invalid("must be none, auto or an object")
+	}
+	return r.functionCall.Read(v, func(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
+		return c.Require(readChosenName(v))
+	})
+}
+
+// useFunctions makes the functions the tools of the request. It has either functions or
+// tools, since its answer has either a function_call or tool_calls.
+func (r *Request) useFunctions() *field.Error {
+	switch {
+	case len(r.functions) > 0 && len(r.Tools) > 0:
+		return field.Invalid("cannot stand beside 'tools'; use 'tools' alone").In("functions")
+	case len(r.functions) > 0 && !r.Choice.IsAuto():
+		return field.Invalid("belongs to 'tools'; beside 'functions' use 'function_call'").In("tool_choice")
+	case len(r.Tools) > 0:
+		return field.Invalid("belongs to 'functions'; beside 'tools' use 'tool_choice'").In("function_call")
+	}
+	if name := r.functionCall.Unknown(r.functions); name != "" {
+		return field.Invalid("there is no function %.128q in 'functions'", name).In("function_call")
+	}
+	if len(r.functions) == 0 {
+		return r.Choice.Check(nil, false).In("tool_choice")
+	}
+	r.Tools, r.Choice = r.functions, r.functionCall
+	r.usesFunctions, r.SerialTools = true, true
+	return nil
+}
+
+// readFunctionMessageCall reads the function_call of an assistant's message. It has no
+// id, so it gets one that its result shares.
+func readFunctionMessageCall(m *prompt.Message, v jsontext.Value, index int) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	if len(m.Calls) > 0 {
+		return field.Invalid("cannot stand beside 'tool_calls'")
+	}
+	call := prompt.Call{ID: jsontext.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), Function: true}
+	f := readCalled(&call, v, "arguments")
+	m.Calls = []prompt.Call{call}
+	return f
+}
+
+// callsFunction reports whether the message has a function_call.
+func callsFunction(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
+
+// answerFunction turns a message of the role function into the result of the call in
+// the message before. It has the name of the function where a tool message has the id
+// of the call.
+func answerFunction(m *prompt.Message, before []prompt.Message) *field.Error {
+	var name string
+	f := prompt.ReadCalledName(&name, m.CallID)
+	if last := len(before) - 1; f == nil && last >= 0 && callsFunction(&before[last]) && name == before[last].Calls[0].Name {
+		m.Role, m.CallID = prompt.RoleTool, before[last].Calls[0].ID
+		return nil
+	}
+	return field.Invalid("there is no function_call of %.64q in the message right before", m.CallID.Text())
 }

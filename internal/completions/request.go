@@ -53,7 +53,6 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// readers are the readers of the fields that chat completions do not have.
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"prompt":   (*Request).readPrompt,
 	"suffix":   (*Request).readSuffix,

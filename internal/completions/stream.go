@@ -65,7 +65,6 @@ func (s *Stream) finish(index int, out *turn.Output) {
 	s.Finish(index, out, usage)
 }
 
-// chunk sends a chunk of one choice.
 func (s *Stream) chunk(c choice) {
 	var usage any
 	if s.meta.IncludeUsage {

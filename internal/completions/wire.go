@@ -52,7 +52,6 @@ type Body struct {
 	total   chat.Total
 }
 
-// bodyChoice is a choice so far.
 type bodyChoice struct {
 	text   strings.Builder
 	finish turn.FinishReason // empty: it has not finished

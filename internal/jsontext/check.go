@@ -128,7 +128,6 @@ func (c *checker) container(end byte) *SyntaxError {
 	return nil
 }
 
-// member checks one "name": value of an object.
 func (c *checker) member() *SyntaxError {
 	if c.peek() != '"' {
 		return c.unexpected("a member's name in quotes")
@@ -181,7 +180,6 @@ func (c *checker) digits() bool {
 	return c.pos > start
 }
 
-// str checks a string from its opening quote.
 func (c *checker) str() *SyntaxError {
 	c.pos++
 	for c.pos < len(c.data) {

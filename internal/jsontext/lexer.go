@@ -142,7 +142,6 @@ func (l *Lexer) valueEnded() Verdict {
 	return MoreJSON
 }
 
-// stop turns the lexer off.
 func (l *Lexer) stop(verdict Verdict) Verdict {
 	l.state = lexerOff
 	return verdict

@@ -12,7 +12,6 @@ import (
 // text is a valid JSON text.
 type text interface{ string | []byte }
 
-// spaceEnd returns the offset after the white space at start.
 func spaceEnd[T text](s T, start int) int {
 	for start < len(s) && isSpace(s[start]) {
 		start++
@@ -20,7 +19,6 @@ func spaceEnd[T text](s T, start int) int {
 	return start
 }
 
-// valueEnd returns the offset after the value at start.
 func valueEnd[T text](s T, start int) int {
 	depth := 0
 	for i := start; i < len(s); i++ {

@@ -113,7 +113,6 @@ func (c *Conversation) Count(m *Message) *field.Error {
 	return nil
 }
 
-// partKind is the kind of a [Part].
 type partKind uint8
 
 const (

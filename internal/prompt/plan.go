@@ -190,8 +190,6 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 	return strings.Join(texts, "\n\n"), messages
 }
 
-// developerInstructions returns the instructions that stand for settings of the
-// request.
 func (c *Conversation) developerInstructions(names codexNames) string {
 	return joinParagraphs(c.Choice.instruction(names), c.Format.instruction)
 }
@@ -266,7 +264,6 @@ func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMe
 	return thread, history
 }
 
-// developerItem returns a developer message as an item.
 func developerItem(text string) json.RawMessage {
 	m := Message{Text: jsontext.Value(jsontext.AppendString(nil, text))}
 	return m.appendMessage(nil, string(RoleDeveloper), "input_text")

@@ -22,7 +22,6 @@ var webSearchTypes = []string{"web_search", "web_search_2025_08_26", "web_search
 // IsWebSearch reports whether a tool of this type is a web search.
 func IsWebSearch(kind string) bool { return slices.Contains(webSearchTypes, kind) }
 
-// contextSizes are the values of search_context_size.
 var contextSizes = []string{"low", "medium", "high"}
 
 // maxDomains is how many domains a search may be limited to, as with OpenAI.
@@ -89,12 +88,10 @@ func (s *WebSearch) readFilters(v jsontext.Value) *field.Error {
 	}).In("allowed_domains")
 }
 
-// searches reports whether the model may search the web.
 func (c *Conversation) searches() bool {
 	return c.Search != nil && !c.Choice.None && c.Choice.Only == nil
 }
 
-// configure sets the configuration of a thread.
 func (s *WebSearch) configure(config map[string]any) {
 	config["web_search"] = "live"
 	if s.cached {

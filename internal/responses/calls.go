@@ -48,7 +48,6 @@ func readCalled(name *string, fields itemFields) *field.Error {
 // quoted returns the text of a value as a JSON string.
 func quoted(v jsontext.Value) jsontext.Value { return jsontext.AppendString(nil, []byte(v.Compact())) }
 
-// readOutput reads the output of a call.
 func (i *inputItem) readOutput(_ *Request, fields itemFields) *field.Error {
 	if f := i.readAnswered(fields); f != nil {
 		return f

@@ -64,7 +64,6 @@ const computerAction = `{"type":"object","properties":{` +
 	`"path":{"type":"array","items":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x","y"]}}},` +
 	`"required":["type"]}`
 
-// readClientTool reads a tool that the client runs.
 func readClientTool(name string, v jsontext.Value) (moreTool, *field.Error) {
 	tool := clientTools[name]
 	t := prompt.Tool{Name: name, Description: tool.description, Schema: tool.schema}
@@ -126,7 +125,6 @@ func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.
 	return nil
 }
 
-// readClientOutput reads the output of the call of a tool that the client runs.
 func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error {
 	if i.kind == itemLocalShell+"_output" && !fields.callID.Given() {
 		fields.callID = fields.id // some clients have the id of the call there
@@ -154,7 +152,6 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 	return f
 }
 
-// readScreenshot reads the output of a computer.
 func (i *inputItem) readScreenshot(v jsontext.Value) *field.Error {
 	var fields itemPart
 	f := field.Object(v, fields.members()...)
@@ -250,7 +247,6 @@ func newClientCall(form toolForm, arguments string) (c clientCall) {
 	return c
 }
 
-// read reads the members that have the right type.
 func read(arguments string, into any) { _ = json.Unmarshal([]byte(arguments), into) }
 
 func newPatchOperation(arguments string) *patchOperation {

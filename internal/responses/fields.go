@@ -40,7 +40,6 @@ var reasoningReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 	"generate_summary": (*Request).readSummary, // the older name
 }
 
-// summaries lists the values of reasoning.summary.
 var summaries = []string{"auto", "concise", "detailed"}
 
 func (r *Request) readSummary(v jsontext.Value) *field.Error {

@@ -98,7 +98,6 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 	return field.WrongType("a string or an array of items", v)
 }
 
-// itemFields has the members of an item.
 type itemFields struct {
 	kind, id, role, content                    jsontext.Value
 	callID, name, namespace, arguments, output jsontext.Value

@@ -158,7 +158,6 @@ func readPhase(phase string) string {
 // phases lists the phases of a message (MessagePhase).
 var phases = []string{"commentary", "final_answer"}
 
-// addSummary adds a piece of the summary of a reasoning item.
 func (s *Stream) addSummary(out *turn.Output) {
 	if out.Gap || out.Text == "" {
 		return

@@ -33,7 +33,6 @@ func joinName(namespace, name string) string {
 	return prompt.CutName(namespace+"__"+name, "")
 }
 
-// moreTool is a tool with its form.
 type moreTool struct {
 	prompt.Tool
 	form toolForm
@@ -45,7 +44,6 @@ func (r *Request) readTools(v jsontext.Value) *field.Error {
 	return field.Elements(v, prompt.MaxTools, "tools", r.readDeclared)
 }
 
-// readDeclared reads one of the tools of the request.
 func (r *Request) readDeclared(i int, v jsontext.Value) *field.Error {
 	if isSearch, f := r.readSearch(v, i); isSearch {
 		return f
@@ -78,7 +76,6 @@ func (r *Request) skipHosted(f *field.Error) {
 	r.skipped = append(r.skipped, strings.TrimSuffix(f.Path, ".type"))
 }
 
-// addTool declares a tool.
 func (r *Request) addTool(t moreTool) *field.Error {
 	if _, again := r.forms[t.Name]; again {
 		return field.Invalid("the name %q is used twice", t.Name).In("name")
@@ -167,7 +164,6 @@ func oneTool(kind, namespace string, t prompt.Tool) []moreTool {
 	return []moreTool{{t, form}}
 }
 
-// readNamespace reads a namespace of tools.
 func readNamespace(v jsontext.Value) ([]moreTool, *field.Error) {
 	var name, tools jsontext.Value
 	v.Pick(jsontext.Into("name", &name), jsontext.Into("tools", &tools))

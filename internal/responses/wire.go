@@ -136,7 +136,6 @@ func newOutputText(text string) outputText {
 	return outputText{"output_text", text, []json.RawMessage{}, []struct{}{}}
 }
 
-// outputText returns the text of a message.
 func (i *outputItem) outputText() outputText {
 	text := newOutputText(i.text.String())
 	if i.annotations != nil {

@@ -26,7 +26,6 @@ type Memory struct {
 	used  *list.List // of *kept, most recently used first
 }
 
-// kept is an entry in a Memory.
 type kept struct {
 	id    string
 	entry *Entry

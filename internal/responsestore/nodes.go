@@ -112,7 +112,6 @@ func (s *Shared) ForgetEvents(ctx context.Context, id string) error {
 	}
 }
 
-// exists reports whether there is a key.
 func (s *Shared) exists(ctx context.Context, key string) (bool, error) {
 	return call(ctx, s, nil, func(ctx context.Context) (bool, error) { return s.storage.Exists(ctx, key), nil })
 }

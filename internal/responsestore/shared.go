@@ -38,10 +38,8 @@ type Limits struct {
 	MaxCount int           // number of entries of all nodes together
 }
 
-// folder is the prefix of the keys of all entries.
 const folder = "codex/responses"
 
-// extension is the suffix of the keys of all entries.
 const extension = ".json"
 
 // maxEntry bounds one entry in the storage, in bytes.
@@ -86,10 +84,8 @@ func (s *Shared) key(id string) (string, error) {
 
 func entryKey(id string) string { return folder + "/" + id + extension }
 
-// over reports whether an entry made at this time is too old.
 func (s *Shared) over(at time.Time) bool { return at.Add(s.limits.MaxAge).Before(s.now()) }
 
-// idOf returns the id of the entry with this key.
 func idOf(key string) string { return strings.TrimSuffix(path.Base(key), extension) }
 
 // Put implements [Store].
@@ -221,7 +217,6 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// unlessMissing returns an error, or nil if it is ErrNotFound.
 func unlessMissing(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return nil

@@ -23,7 +23,6 @@ const (
 // must not postpone sweeps again and again.
 type schedule struct{ due atomic.Pointer[time.Time] }
 
-// sweeps is the schedule of this process.
 var sweeps = newSchedule()
 
 func newSchedule() *schedule {

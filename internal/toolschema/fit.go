@@ -155,7 +155,6 @@ func exponents(v jsontext.Value) int {
 	return 0
 }
 
-// child writes one of the schemas in a member.
 func (f *fitter) child(m member, i int) {
 	c := &m.children[i]
 	back := f.loss.enter(m, c.name, i)

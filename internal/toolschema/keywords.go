@@ -51,7 +51,6 @@ var keywords = map[string]form{
 	"$anchor": formIrrelevant, "$dynamicAnchor": formIrrelevant, "$recursiveAnchor": formIrrelevant,
 }
 
-// types has the names of all types.
 var types = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
 // mayBeNull reports whether null is a meaningful value of the keyword. For other keywords

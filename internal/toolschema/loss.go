@@ -138,7 +138,6 @@ func appendName(dst []byte, name string) []byte {
 	return append(dst, name...)
 }
 
-// maxTitle is the length of the longest title that may repeat a name.
 const maxTitle = 256
 
 // repeats reports whether a title only repeats the name of its property, as the titles
