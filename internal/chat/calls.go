@@ -111,14 +111,13 @@ func unanswered(m prompt.Message, open map[string]struct{}) *field.Error {
 		if _, ok := open[id]; !ok {
 			continue
 		}
-		if first < 0 {
-			first = k
-		}
 		if len(ids) == namedIDs {
 			ids = append(ids, "…")
 			break
 		}
-		ids = append(ids, fmt.Sprintf("%.64s", id))
+		if ids = append(ids, fmt.Sprintf("%.64s", id)); first < 0 {
+			first = k
+		}
 	}
 	return field.Invalid("must be followed by a tool message for each call; there is none with the tool_call_id %s",
 		strings.Join(ids, ", ")).In("id").At(first).In("tool_calls")

@@ -10,6 +10,9 @@ import (
 )
 
 func (r *Request) readMessages(v jsontext.Value) *field.Error {
+	if r.body != nil { // its input is the conversation
+		return nil
+	}
 	if f := field.Expect(jsontext.KindArray, v); f != nil {
 		return f
 	}

@@ -6,7 +6,6 @@
 package chat
 
 import (
-	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -63,14 +62,8 @@ func (r *Request) read(root jsontext.Value) *field.Error {
 		}
 		r.body, r.Conversation = body, body.Conversation
 	}
-	for name, v := range root.Members() {
-		read, known := readers[string(name)]
-		if !known || r.body != nil && string(name) == "messages" {
-			continue
-		}
-		if f := read(r, v); f != nil {
-			return f.In(string(name))
-		}
+	if f := field.Members(root, r, readers); f != nil {
+		return f
 	}
 	return r.check()
 }
@@ -80,21 +73,17 @@ func (r *Request) read(root jsontext.Value) *field.Error {
 func DecodeSettings(root jsontext.Value, messages []prompt.Message) (*Request, *field.Error) {
 	r := new(Request)
 	r.Messages = messages
-	for name, v := range root.Members() {
-		if !slices.Contains(settings, string(name)) {
-			continue
-		}
-		if f := readers[string(name)](r, v); f != nil {
-			return nil, f.In(string(name))
-		}
+	settings := make(map[string]func(*Request, jsontext.Value) *field.Error)
+	for _, name := range []string{
+		"model", "n", "stop", "max_tokens", "stream", "stream_options", "temperature", "top_p", "seed",
+		"presence_penalty", "frequency_penalty", "logit_bias", "user",
+	} {
+		settings[name] = readers[name]
+	}
+	if f := field.Members(root, r, settings); f != nil {
+		return nil, f
 	}
 	return r, r.check()
-}
-
-// settings are the fields that legacy completions have as well.
-var settings = []string{
-	"model", "n", "stop", "max_tokens", "stream", "stream_options", "temperature", "top_p", "seed",
-	"presence_penalty", "frequency_penalty", "logit_bias", "user",
 }
 
 // hasInput reports whether a body is one of the Responses API: it has an input, and no
@@ -149,8 +138,8 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 
 // unused returns the reader of a field for which Codex has no setting, see
 // [prompt.Conversation.Skip].
-func unused(name, neutral string, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
-	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kinds) }
+func unused(name, neutral string, kind jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
+	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
 // check checks what depends on several fields.

@@ -60,20 +60,15 @@ func (c *Conversation) ModelID() string { return c.Model }
 // DeclaresTools reports whether the request declares tools, whatever its tool_choice.
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 
-// Skip checks a field for which Codex has no setting: its value may be null or of one
-// of the kinds. If a value other than neutral would change the answer, name is added to
-// Ignored; an empty name never is.
-func (c *Conversation) Skip(v jsontext.Value, name, neutral string, kinds []jsontext.Kind) *field.Error {
-	if !v.Given() {
-		return nil
-	}
-	if !slices.Contains(kinds, v.Kind()) {
-		return field.WrongType(kinds[0], v)
-	}
-	if name != "" && !v.Equals(neutral) {
+// Skip checks a field for which Codex has no setting: its value may be null or of the kind.
+// If a value other than neutral would change the answer, name is added to Ignored; an empty
+// name never is.
+func (c *Conversation) Skip(v jsontext.Value, name, neutral string, kind jsontext.Kind) *field.Error {
+	f := field.Optional(kind, v)
+	if f == nil && v.Given() && name != "" && !v.Equals(neutral) {
 		c.Ignore(name)
 	}
-	return nil
+	return f
 }
 
 // Ignore adds a parameter to Ignored.

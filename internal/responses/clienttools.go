@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -99,19 +100,15 @@ func checkLocal(v jsontext.Value) *field.Error {
 // readClientCall reads the name and the arguments of the call of a tool that the client runs:
 // as the model wrote them but for members that are null.
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
+	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
-	switch i.kind {
-	case itemShell:
-		call.Name = shellTool
-	case itemLocalShell:
-		call.Name = localShellTool
-	case itemPatch:
-		call.Name, member, v = patchTool, "operation", fields.operation
-	case itemComputer:
-		if fields.actions.Given() {
-			call.Name, call.Arguments = computerTool, quoted(jsontext.Append(nil, map[string]jsontext.Value{"actions": fields.actions}))
-			return field.Expect(jsontext.KindArray, fields.actions).In("actions")
-		}
+	switch {
+	case i.kind == itemPatch:
+		member, v = "operation", fields.operation
+	case i.kind == itemComputer && fields.actions.Given():
+		call.Arguments = quoted(jsontext.Append(nil, map[string]jsontext.Value{"actions": fields.actions}))
+		return field.Expect(jsontext.KindArray, fields.actions).In("actions")
+	case i.kind == itemComputer:
 		call.Name = computerPreviewTool
 	}
 	if f := field.Expect(jsontext.KindObject, v); f != nil {

@@ -137,17 +137,17 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 
 // skipped returns the reader of a field for which Codex has no setting, see
 // [prompt.Conversation.Skip].
-func skipped(name, neutral string, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
-	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kinds) }
+func skipped(name, neutral string, kind jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
+	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
 // echoed is skipped for a field that the Response repeats.
-func echoed(name, neutral string, into func(*settings) *jsontext.Value, kinds ...jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
+func echoed(name, neutral string, into func(*settings) *jsontext.Value, kind jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
 	return func(r *Request, v jsontext.Value) *field.Error {
 		if v.Given() {
 			*into(&r.echo) = v
 		}
-		return r.Skip(v, name, neutral, kinds)
+		return r.Skip(v, name, neutral, kind)
 	}
 }
 

@@ -49,16 +49,15 @@ func (l *loss) enter(m member, name string, index int) (back int) {
 	switch m.keyword {
 	case "items":
 		l.path = append(l.path, "[]"...)
-	case "properties":
+	case "properties", "additionalProperties":
 		if back > 0 {
 			l.path = append(l.path, '.')
 		}
-		l.path = appendName(l.path, name)
-	case "additionalProperties":
-		if back > 0 {
-			l.path = append(l.path, '.')
+		if m.keyword == "properties" {
+			l.path = appendName(l.path, name)
+		} else {
+			l.path = append(l.path, '*')
 		}
-		l.path = append(l.path, '*')
 	default:
 		l.path = append(append(append(l.path, '{'), m.keyword...), ' ')
 		if m.form == formSchemaList {
