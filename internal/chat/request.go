@@ -6,7 +6,6 @@
 package chat
 
 import (
-
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -48,10 +47,7 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 		return nil, apiErr
 	}
 	r := new(Request)
-	if f := r.read(root); f != nil {
-		return nil, f.APIError()
-	}
-	return r, nil
+	return r, r.read(root).APIError()
 }
 
 func (r *Request) read(root jsontext.Value) *field.Error {

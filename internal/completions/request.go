@@ -47,10 +47,7 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	if f == nil && r.bestOf > r.Choices() {
 		f = field.Unsupported("is not supported above 'n': Codex gives no log probabilities to choose by").In("best_of")
 	}
-	if f != nil {
-		return nil, f.APIError()
-	}
-	return r, nil
+	return r, f.APIError()
 }
 
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{

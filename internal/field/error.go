@@ -60,8 +60,11 @@ func (f *Error) In(name string) *Error {
 // At puts the index of an element before the path.
 func (f *Error) At(i int) *Error { return f.In(fmt.Sprintf("[%d]", i)) }
 
-// APIError returns the 400 with this error.
+// APIError returns the 400 with this error, or nil if there is none.
 func (f *Error) APIError() *apierror.Error {
+	if f == nil {
+		return nil
+	}
 	return &apierror.Error{
 		Status:  http.StatusBadRequest,
 		Type:    apierror.TypeInvalidRequest,

@@ -212,10 +212,7 @@ func (i *inputItem) resolve(r *Request, at int, found map[string]json.RawMessage
 		return itemNotFound(i.id, at)
 	}
 	*i = inputItem{}
-	if f := i.read(r, jsontext.Value(raw)); f != nil {
-		return f.In("id").At(at).In("input").APIError()
-	}
-	return nil
+	return i.read(r, jsontext.Value(raw)).In("id").At(at).In("input").APIError()
 }
 
 func itemNotFound(id string, at int) *apierror.Error {

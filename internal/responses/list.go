@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -207,19 +208,14 @@ var conversationReaders = map[string]func(*ConversationRequest, jsontext.Value) 
 }
 
 func (c *ConversationRequest) readItems(v jsontext.Value) *field.Error {
-	if f := field.Optional(jsontext.KindArray, v); f != nil {
-		return f
-	}
-	if f := c.request.readInput(v); f != nil {
+	if f := cmp.Or(field.Optional(jsontext.KindArray, v), c.request.readInput(v)); f != nil {
 		return f
 	}
 	if len(c.request.input) > maxNewItems {
 		return field.Invalid("must hold at most %d items", maxNewItems)
 	}
-	for i := range c.request.input {
-		if c.request.input[i].kind == itemReference {
-			return field.Unsupported("must be the item itself, not a reference").At(i)
-		}
+	if at := slices.IndexFunc(c.request.input, func(i inputItem) bool { return i.kind == itemReference }); at >= 0 {
+		return field.Unsupported("must be the item itself, not a reference").At(at)
 	}
 	return nil
 }
@@ -263,15 +259,14 @@ type conversationRef struct {
 
 // readConversation reads conversation: an id, or an object with one.
 func (r *Request) readConversation(v jsontext.Value) *field.Error {
-	if v.Kind() != jsontext.KindObject {
-		return readID(&r.ConversationID, v)
+	if v.Kind() == jsontext.KindObject {
+		var id jsontext.Value
+		if v.Pick(jsontext.Into("id", &id)); !id.Given() {
+			return field.Missing().In("id")
+		}
+		v = id
 	}
-	var id jsontext.Value
-	v.Pick(jsontext.Into("id", &id))
-	if !id.Given() {
-		return field.Missing().In("id")
-	}
-	return readID(&r.ConversationID, id)
+	return readID(&r.ConversationID, v)
 }
 
 // earlierParam is the field that names what precedes the input.

@@ -37,11 +37,7 @@ func (r *Request) ItemNotFound(id string) *apierror.Error {
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	before := make([]inputItem, len(earlier))
 	for i, raw := range earlier {
-		f := before[i].read(r, jsontext.Value(raw))
-		if f == nil {
-			f = r.Count(&before[i].message)
-		}
-		if f != nil {
+		if f := cmp.Or(before[i].read(r, jsontext.Value(raw)), r.Count(&before[i].message)); f != nil {
 			return f.In(r.earlierParam()).APIError()
 		}
 	}
@@ -54,16 +50,10 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 		return f.APIError()
 	}
 	r.join(before)
-	if f := r.CheckRemoteImages(); f != nil {
+	if f := cmp.Or(r.CheckRemoteImages(), r.addMoreTools()); f != nil {
 		return f.In("input").APIError()
 	}
-	if f := r.addMoreTools(); f != nil {
-		return f.In("input").APIError()
-	}
-	if f := r.Choice.Check(r.Tools, r.Search != nil); f != nil {
-		return f.In("tool_choice").APIError()
-	}
-	return nil
+	return r.Choice.Check(r.Tools, r.Search != nil).In("tool_choice").APIError()
 }
 
 // join makes one conversation of the instructions and all items. As with OpenAI, it

@@ -88,13 +88,11 @@ func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 // decode reads the fields of a request into r.
 func decode(root jsontext.Value, r *Request) (*Request, *apierror.Error) {
 	r.Store = true
-	if f := field.Members(root, r, readers); f != nil {
-		return nil, f.APIError()
+	f := field.Members(root, r, readers)
+	if f == nil {
+		f = r.check()
 	}
-	if f := r.check(); f != nil {
-		return nil, f.APIError()
-	}
-	return r, nil
+	return r, f.APIError()
 }
 
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{
