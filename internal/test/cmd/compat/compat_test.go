@@ -3,7 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,5 +39,31 @@ func TestTable(t *testing.T) {
 		"| 0.100.1 | none | not run |\n| 0.99.0 | old |\n" + tail
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// TestReadResults checks what is counted of several packages whose output is mixed: one
+// passes, one has a failure, one runs out of time, one is not built.
+func TestReadResults(t *testing.T) {
+	var r result
+	var log strings.Builder
+	err := r.read(strings.NewReader(`{"Action":"run","Package":"m/a","Test":"TestA"}
+{"Action":"run","Package":"m/b","Test":"TestB"}
+{"Action":"run","Package":"m/b","Test":"TestB/sub"}
+{"Action":"output","Package":"m/b","Test":"TestB/sub","Output":"wrong\n"}
+{"Action":"fail","Package":"m/b","Test":"TestB/sub"}
+{"Action":"pass","Package":"m/a","Test":"TestA"}
+{"Action":"pass","Package":"m/a"}
+{"Action":"fail","Package":"m/b","Test":"TestB"}
+{"Action":"fail","Package":"m/b"}
+{"Action":"run","Package":"m/c","Test":"TestSkipped"}
+{"Action":"skip","Package":"m/c","Test":"TestSkipped"}
+{"Action":"run","Package":"m/c","Test":"TestC"}
+{"Action":"fail","Package":"m/c"}
+{"Action":"fail","Package":"m/d"}
+`), &log)
+	want := result{passed: 1, failed: []string{"TestB", "d"}, unfinished: []string{"TestC"}}
+	if err != nil || !reflect.DeepEqual(r, want) || log.String() != "wrong\n" {
+		t.Errorf("%+v, want %+v; %v, %q", r, want, err, log.String())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 )
@@ -42,37 +43,53 @@ func endToEnd(ctx context.Context, codex, run, timeout string, log io.Writer) (*
 	if err != nil {
 		return nil, err
 	}
-	r, unfinished := &result{}, make(map[string]bool)
-	for lines := json.NewDecoder(out); ; {
-		var event struct{ Action, Test, Output string }
-		if lines.Decode(&event) != nil {
-			break
-		}
-		if _, err := io.WriteString(log, event.Output); err != nil {
-			return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
-		}
-		switch {
-		case event.Test == "" || strings.Contains(event.Test, "/"):
-		case event.Action == "run":
-			unfinished[event.Test] = true
-		case event.Action == "pass":
-			r.passed++
-			delete(unfinished, event.Test)
-		case event.Action == "fail":
-			r.failed = append(r.failed, event.Test)
-			delete(unfinished, event.Test)
-		case event.Action == "skip":
-			delete(unfinished, event.Test)
-		}
+	r := new(result)
+	if err := r.read(out, log); err != nil {
+		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
 	exit := (*exec.ExitError)(nil)
 	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
 		return nil, err
 	}
-	slices.Sort(r.failed)
-	r.unfinished = slices.Sorted(maps.Keys(unfinished))
 	if r.all() == 0 {
 		return nil, errors.New("no end-to-end test was run")
 	}
 	return r, nil
+}
+
+// read counts the tests in the output of go test -json. A package that fails though none of
+// its tests does, such as one that cannot be built, is a failure of its name.
+func (r *result) read(output io.Reader, log io.Writer) error {
+	unfinished := make(map[string]string) // packages of tests
+	broken := make(map[string]bool)       // packages with a failed test
+	for lines := json.NewDecoder(output); ; {
+		var event struct{ Action, Package, Test, Output string }
+		if lines.Decode(&event) != nil {
+			break
+		}
+		if _, err := io.WriteString(log, event.Output); err != nil {
+			return err
+		}
+		switch {
+		case event.Test == "" && event.Action == "fail":
+			if !broken[event.Package] && !slices.Contains(slices.Collect(maps.Values(unfinished)), event.Package) {
+				r.failed = append(r.failed, path.Base(event.Package))
+			}
+		case event.Test == "" || strings.Contains(event.Test, "/"):
+		case event.Action == "run":
+			unfinished[event.Test] = event.Package
+		case event.Action == "pass":
+			r.passed++
+			delete(unfinished, event.Test)
+		case event.Action == "fail":
+			r.failed = append(r.failed, event.Test)
+			broken[event.Package] = true
+			delete(unfinished, event.Test)
+		case event.Action == "skip":
+			delete(unfinished, event.Test)
+		}
+	}
+	slices.Sort(r.failed)
+	r.unfinished = slices.Sorted(maps.Keys(unfinished))
+	return nil
 }
