@@ -58,7 +58,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("loading the events app: %w", err)
 	}
 	a.ctx, a.events = ctx, events.(*caddyevents.App)
-	return a.events.On("started", a)
+	return a.events.Subscribe(&caddyevents.Subscription{
+		Events:   []string{eventStarted, eventStopping},
+		Handlers: []caddyevents.Handler{a},
+	})
 }
 
 // register returns the member of a process, of which there may be several with the same

@@ -116,9 +116,19 @@ func (t *stateTracker) enter(s appserver.Status) *event {
 // startedApps are the apps of the running configurations, the newest last.
 var startedApps list[*App]
 
-// Handle handles Caddy's event that the configuration has started. No event may be emitted
-// before all apps have started, since they may still subscribe.
-func (a *App) Handle(context.Context, caddy.Event) error {
+// The events of Caddy that an App handles.
+const (
+	eventStarted  = "started"
+	eventStopping = "stopping"
+)
+
+// Handle handles the events that the configuration has started, and that it is about to stop.
+// No event may be emitted before all apps have started, since they may still subscribe.
+func (a *App) Handle(_ context.Context, e caddy.Event) error {
+	if e.Name() == eventStopping {
+		exit.now()
+		return nil
+	}
 	a.open.Do(func() {
 		startedApps.add(a)
 		close(a.opened)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // Running requests notice the exit soon, and a caller of now immediately. Without requests
@@ -46,5 +48,32 @@ func TestExitWatch(t *testing.T) {
 	w := newExitWatch(func() bool { return true })
 	if !w.now() || w.begun.Err() == nil {
 		t.Error("whoever asks is not told")
+	}
+}
+
+// TestExitEvent checks that the event of a configuration that stops is enough to detect the
+// exit, and that it is none by itself.
+func TestExitEvent(t *testing.T) {
+	var exiting bool
+	defer func(real *exitWatch) { exit = real }(exit)
+	exit = newExitWatch(func() bool { return exiting })
+	stop := func() {
+		t.Helper()
+		e, err := caddy.NewEvent(caddy.Context{}, "stopping", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := new(App).Handle(t.Context(), e); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	if exit.begun.Err() != nil {
+		t.Error("a reload counts as the exit")
+	}
+	exiting = true
+	stop()
+	if exit.begun.Err() == nil {
+		t.Error("the exit was not detected")
 	}
 }
