@@ -40,8 +40,17 @@ func TestOwnDeadlines(t *testing.T) {
 				Ctrl:                  http.NewResponseController(response), Deadline: test.deadline, Logger: zap.NewNop(),
 			}
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
-			ownDeadlines(r) // without Caddy's writer it does nothing
-			ownDeadlines(r.WithContext(caddyhttp.ContextWithIdleTimeouts(r.Context(), nil, w)))
+			outer := struct{ http.ResponseWriter }{w}
+			if got := ownDeadlines(outer, r); got != http.ResponseWriter(outer) {
+				t.Errorf("without Caddy's writer the answer is written to %T", got)
+			}
+			r = r.WithContext(caddyhttp.ContextWithIdleTimeouts(r.Context(), nil, w))
+			if got := ownDeadlines(outer, r); got != http.ResponseWriter(outer) {
+				t.Errorf("a writer around Caddy's is left out: %T", got)
+			}
+			if got := ownDeadlines(w, r); (got == http.ResponseWriter(response)) != (test.want == 0) {
+				t.Errorf("the answer is written to %T", got)
+			}
 			for range test.want/2 + 1 {
 				if _, err := w.Write([]byte("x")); err != nil {
 					t.Fatal(err)

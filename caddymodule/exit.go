@@ -83,16 +83,22 @@ func (w *exitWatch) poll(done <-chan struct{}) {
 }
 
 // ownDeadlines keeps Caddy from setting a deadline before each write and each flush of a
-// request's answer, which costs more than a small chunk. A stream bounds its writes itself,
-// by less than Caddy's default; a stricter setting of the operator's stays.
-func ownDeadlines(r *http.Request) {
-	_, w := caddyhttp.IdleTimeoutsFromContext(r.Context())
-	if w == nil {
-		return
+// request's answer, which costs more than a small chunk. It returns the writer of the answer,
+// without the one of Caddy that sets the deadlines if that is the outermost. A stream bounds
+// its writes itself, by less than Caddy's default; a stricter setting of the operator's stays.
+func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
+	if idle == nil {
+		return w
 	}
-	if d := w.Deadline; d.Timeout >= gateway.WriteTimeout && d.MinRate == 0 && d.HardDeadline.IsZero() {
-		w.Ctrl = http.NewResponseController(noDeadlines{})
+	if d := idle.Deadline; d.Timeout < gateway.WriteTimeout || d.MinRate > 0 || !d.HardDeadline.IsZero() {
+		return w
 	}
+	idle.Ctrl = http.NewResponseController(noDeadlines{})
+	if w == http.ResponseWriter(idle) {
+		return idle.ResponseWriter
+	}
+	return w
 }
 
 // noDeadlines is a response writer that has no deadlines. It is not written to.

@@ -44,9 +44,9 @@ type WriterOptions struct {
 // The first error is kept and returned by every later call. A Writer is not safe
 // for concurrent use.
 type Writer struct {
-	w    http.ResponseWriter
-	rc   *http.ResponseController
-	opts WriterOptions
+	w     http.ResponseWriter
+	flush func() error // of the response
+	opts  WriterOptions
 
 	buf      []byte         // frames not yet written, at most bufferSize bytes; nil: none
 	memory   scratch.Buffer // of buf
@@ -58,13 +58,29 @@ type Writer struct {
 
 // NewWriter returns a Writer for the response w. Nothing is written yet.
 func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
-	rc := http.NewResponseController(w)
 	return &Writer{
 		w:        w,
-		rc:       rc,
+		flush:    flusher(w),
 		opts:     opts,
 		lastSent: time.Now(),
 		watch:    watch{limit: opts.WriteTimeout, rc: http.NewResponseController(innermost(w))},
+	}
+}
+
+// flusher returns what flushes a response, as [http.ResponseController] would find it for
+// each flush.
+func flusher(w http.ResponseWriter) func() error {
+	for {
+		switch t := w.(type) {
+		case interface{ FlushError() error }:
+			return t.FlushError
+		case http.Flusher:
+			return func() error { t.Flush(); return nil }
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return func() error { return http.ErrNotSupported }
+		}
 	}
 }
 
@@ -98,7 +114,7 @@ func (w *Writer) Flush() error {
 	w.writeBuffer()
 	w.idle()
 	if w.err == nil {
-		if err := w.rc.Flush(); err != nil {
+		if err := w.flush(); err != nil {
 			w.fail("flush", err)
 		}
 	}

@@ -10,13 +10,18 @@ import (
 // Answer is what a client was given of a turn, or sends back of one: texts and
 // calls. The zero value is an answer that says nothing. It holds hashes, not texts.
 type Answer struct {
-	text  *digest // of the texts so far, without the white space around them
-	said  bool    // the texts have more than white space
-	space []byte  // white space that more text may follow
-	calls []callHash
-	mixed bool // there is text behind a call
-	size  int
+	text    *digest // of the texts so far, without the white space around them and what is pending
+	pending []byte  // text that is to be hashed, up to maxPending bytes
+	said    bool    // the texts have more than white space
+	space   []byte  // white space that more text may follow
+	calls   []callHash
+	mixed   bool // there is text behind a call
+	size    int
 }
+
+// maxPending is how many bytes of text wait to be hashed together: a delta is shorter than
+// the blocks that a hash works on.
+const maxPending = 512
 
 type callHash struct {
 	name      string
@@ -38,9 +43,6 @@ func (a *Answer) Text(text string) { a.add(jsontext.View(text)) }
 
 // add adds text, which it does not keep.
 func (a *Answer) add(text []byte) {
-	if a.text == nil {
-		a.text = newDigest()
-	}
 	a.size += len(text)
 	if !a.said {
 		text = bytes.TrimLeft(text, whiteSpace)
@@ -50,12 +52,33 @@ func (a *Answer) add(text []byte) {
 	}
 	shown := bytes.TrimRight(text, whiteSpace)
 	if len(shown) > 0 {
-		_, _ = a.text.Write(a.space)
-		_, _ = a.text.Write(shown)
+		a.write(a.space)
+		a.write(shown)
 		a.space, a.said = a.space[:0], true
 		a.mixed = a.mixed || len(a.calls) > 0
 	}
 	a.space = append(a.space, text[len(shown):]...)
+}
+
+// write adds a part of the text as it is.
+func (a *Answer) write(part []byte) {
+	if len(a.pending)+len(part) > maxPending {
+		a.flush()
+	}
+	if len(part) > maxPending {
+		_, _ = a.text.Write(part)
+		return
+	}
+	a.pending = append(a.pending, part...)
+}
+
+// flush hashes what is pending.
+func (a *Answer) flush() {
+	if a.text == nil {
+		a.text = newDigest()
+	}
+	_, _ = a.text.Write(a.pending)
+	a.pending = a.pending[:0]
 }
 
 // Size is how many bytes the texts and the calls have.
@@ -79,6 +102,7 @@ func (a *Answer) digest(d *digest, before Hash, calls int) {
 	d.hash(before)
 	d.field("assistant")
 	if a.said {
+		a.flush()
 		a.text.Sum(a.text.scratch[:0])
 		d.bytes(a.text.scratch[:])
 	} else {

@@ -56,7 +56,8 @@ type Options struct {
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
 	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream:
 	// from then on the gateway bounds each write by [WriteTimeout], and the server need not.
-	OwnDeadlines func(*http.Request)
+	// It returns the writer for the answer.
+	OwnDeadlines func(http.ResponseWriter, *http.Request) http.ResponseWriter
 	// Key returns the key of a request, which has its limits; a nil key has none. The error
 	// is that the key is not valid any more. Nil: no key has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)

@@ -32,7 +32,7 @@ type streamResponder struct {
 // newWriter returns a writer for a stream of events.
 func (g *Gateway) newWriter(w http.ResponseWriter, r *http.Request) *sse.Writer {
 	if g.opts.OwnDeadlines != nil {
-		g.opts.OwnDeadlines(r)
+		w = g.opts.OwnDeadlines(w, r)
 	}
 	return sse.NewWriter(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }

@@ -55,7 +55,7 @@ type Entry struct {
 	set        *Set
 	at         *list.Element
 	fixed      Request
-	state      atomic.Value // State
+	state      atomic.Pointer[State]
 	process    atomic.Pointer[appserver.Process]
 	characters atomic.Int64
 }
@@ -64,7 +64,7 @@ type Entry struct {
 func (s *Set) Begin(r Request) *Entry {
 	r.Model = strings.ToValidUTF8(strings.Clone(r.Model[:min(len(r.Model), maxModel)]), "")
 	e := &Entry{set: s, fixed: r}
-	e.state.Store(Waiting)
+	e.Enter(Waiting)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.at = s.all.PushBack(e)
@@ -79,7 +79,7 @@ func (e *Entry) End() {
 }
 
 // Enter changes the state.
-func (e *Entry) Enter(s State) { e.state.Store(s) }
+func (e *Entry) Enter(s State) { e.state.Store(&s) }
 
 // Use names the process that runs the request. The first one counts: several choices may
 // have several.
@@ -88,15 +88,18 @@ func (e *Entry) Use(p *appserver.Process) { e.process.CompareAndSwap(nil, p) }
 // Add counts characters of output that has arrived.
 func (e *Entry) Add(characters int) {
 	e.characters.Add(int64(characters))
-	if e.state.Load() != Answering {
-		e.state.Store(Answering)
+	if e.state.Load() != &answering {
+		e.state.Store(&answering)
 	}
 }
+
+// answering is what Add enters: an address is compared with each delta, not a text.
+var answering = Answering
 
 // Request returns the request as it is now, without the id of its app-server.
 func (e *Entry) Request() Request {
 	r := e.fixed
-	r.State = e.state.Load().(State)
+	r.State = *e.state.Load()
 	r.Process = e.process.Load()
 	r.Characters = e.characters.Load()
 	return r
