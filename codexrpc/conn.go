@@ -172,6 +172,7 @@ func (c *Conn) readLoop() {
 			return
 		default:
 			c.dispatch(line)
+			spoil(line)
 			c.wakes.lineRead()
 		}
 	}
