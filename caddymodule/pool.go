@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -58,16 +59,13 @@ func (p *pool) Lease() (gateway.Lease, error) {
 	}
 	exit.hold()
 	p.app.enter()
-	return &leased{pool: p, release: sync.OnceFunc(func() {
-		p.app.leave()
-		exit.release()
-	})}, nil
+	return &leased{pool: p}, nil
 }
 
 // leased is the lease of a request.
 type leased struct {
 	*pool
-	release func()
+	released atomic.Bool
 }
 
 // Pick takes a reference to the member that is best for one more turn. It chooses and
@@ -154,17 +152,35 @@ func (l *leased) Logins() []*loginstate.Login {
 }
 
 // Release releases the processes that were not picked.
-func (l *leased) Release() { l.release() }
+func (l *leased) Release() {
+	if !l.released.Swap(true) {
+		l.app.leave()
+		exit.release()
+	}
+}
 
 // use takes a reference to the process for one turn. The caller holds the exit.
 func (m *member) use() (*process, func()) {
 	process := m.acquire()
 	process.turns.Add(1)
-	return process, sync.OnceFunc(func() {
-		process.turns.Add(-1)
-		m.letGo()
+	u := &use{member: m, process: process}
+	return process, u.end
+}
+
+// use is the use of a process by one turn.
+type use struct {
+	member  *member
+	process *process
+	ended   atomic.Bool
+}
+
+// end releases the process and the exit, once.
+func (u *use) end() {
+	if !u.ended.Swap(true) {
+		u.process.turns.Add(-1)
+		u.member.letGo()
 		exit.release()
-	})
+	}
 }
 
 // The kinds of readiness, best first.

@@ -18,7 +18,7 @@ func TestCallAllocations(t *testing.T) {
 		params any
 		most   float64
 	}{
-		methodThreadStart: {&start, 6}, // the line, one more for a long one, and the names of each map
+		methodThreadStart: {&start, 3}, // the line, and one more for a long one
 		methodTurnStart:   {&turn, 2},  // the line, and the line's end
 	} {
 		if n := testing.AllocsPerRun(100, func() {

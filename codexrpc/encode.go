@@ -134,7 +134,8 @@ func appendValue(to []byte, value any) ([]byte, error) {
 
 // appendMap appends an object.
 func appendMap(to []byte, members map[string]any) ([]byte, error) {
-	names := slices.AppendSeq(make([]string, 0, len(members)), maps.Keys(members))
+	var room [24]string // that of a thread's configuration has some twenty
+	names := slices.AppendSeq(room[:0], maps.Keys(members))
 	slices.Sort(names)
 	to = append(to, '{')
 	for i, name := range names {

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -18,9 +17,9 @@ import (
 
 // keeping follows what a thread holds, so that its conversation can go on there.
 type keeping struct {
-	in      *threads.Conversations     // of its process; nil: it keeps none
-	chain   func() *conversation.Chain // of the request; nil: it has several choices
-	schema  string                     // of the answer
+	in      *threads.Conversations // of its process; nil: it keeps none
+	chain   *requestChain          // nil: the request has several choices
+	schema  string                 // of the answer
 	tools   prompt.ToolNames
 	resumed bool // the turn went on in a kept thread
 	parked  bool // and had waited there for results
@@ -40,18 +39,27 @@ type keeping struct {
 	arguments strings.Builder
 }
 
-// chain returns a function that hashes the history of a request, once, and only if there
-// is something to compare it with. The result is nil if that is not possible.
-func (g *Gateway) chain(x *exchange, plan *prompt.Plan) func() *conversation.Chain {
-	return sync.OnceValue(func() (chain *conversation.Chain) {
-		id := conversation.Identity{Site: strings.ToLower(x.r.Host), User: x.user, Thread: plan.Thread}
+// requestChain is the history of a request with one choice. It is hashed once, and only if
+// there is something to compare it with.
+type requestChain struct {
+	g     *Gateway
+	x     *exchange
+	plan  *prompt.Plan // nil: it is hashed
+	chain *conversation.Chain
+}
+
+// get returns the chain, or nil if the history cannot be hashed.
+func (r *requestChain) get() *conversation.Chain {
+	if plan := r.plan; plan != nil {
+		id := conversation.Identity{Site: strings.ToLower(r.x.r.Host), User: r.x.user, Thread: plan.Thread}
 		var err error
-		g.compute(x, x.body.Size(), func() { chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input) })
+		r.g.compute(r.x, r.x.body.Size(), func() { r.chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input) })
 		if err != nil {
-			g.opts.Logger.Warn("a conversation is not kept", "error", err)
+			r.g.opts.Logger.Warn("a conversation is not kept", "error", err)
 		}
-		return chain
-	})
+		r.plan = nil
+	}
+	return r.chain
 }
 
 // resume lets the turn of a choice go on in a thread that holds the history of its
@@ -64,7 +72,7 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 	var at conversation.Link
 	lost := func() {}
 	done, found := lease.Resume(func(all *threads.Conversations) (found bool) {
-		chain := c.kept.chain()
+		chain := c.kept.chain.get()
 		if chain == nil {
 			return false
 		}
@@ -116,7 +124,7 @@ func (k *keeping) earlierKey(plan *prompt.Plan) string {
 	if !k.forkable || k.in == nil {
 		return ""
 	}
-	chain := k.chain()
+	chain := k.chain.get()
 	if chain == nil || chain.Size+len(*plan.Thread.BaseInstructions)+len(plan.Thread.DeveloperInstructions) < minCached {
 		return ""
 	}
@@ -130,7 +138,7 @@ func (c *choice) rememberKey() {
 	if !k.forkable || k.in == nil || !c.place.Process.Forks() {
 		return
 	}
-	if chain := k.chain(); chain != nil {
+	if chain := k.chain.get(); chain != nil {
 		k.in.Memory.RememberKey(chain, k.key)
 	}
 }
@@ -195,7 +203,7 @@ func (k *keeping) announce() {
 	if k.in == nil || k.chain == nil || k.answer.Mixed() {
 		return
 	}
-	if chain := k.chain(); chain != nil {
+	if chain := k.chain.get(); chain != nil {
 		k.withdraw()
 		k.after = new(chain.After(&k.answer))
 		k.arrived = k.in.Announce(*k.after)
@@ -228,7 +236,7 @@ func (c *choice) keep(user string) {
 		return
 	}
 	k.in.Memory.Remember(*k.after, rest.Reasoning)
-	size := k.chain().Size + k.answer.Size()
+	size := k.chain.get().Size + k.answer.Size()
 	if c.place.LongHistory(size) {
 		return // such a thread needs settings that it was not started with
 	}
@@ -252,7 +260,7 @@ func (c *choice) restore(plan *prompt.Plan) *prompt.Plan {
 	if k.in == nil || k.chain == nil || k.forgetful {
 		return plan
 	}
-	chain := k.chain()
+	chain := k.chain.get()
 	if chain == nil {
 		return plan
 	}
@@ -279,5 +287,5 @@ func (k *keeping) unrestorable(failure error) bool {
 // forget forgets the reasoning that was restored.
 func (k *keeping) forget() {
 	k.restored, k.forgetful = false, true
-	k.in.Memory.Forget(k.chain().Links)
+	k.in.Memory.Forget(k.chain.get().Links)
 }

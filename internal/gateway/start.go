@@ -45,9 +45,11 @@ type choice struct {
 func (g *Gateway) start(x *exchange, req *request) error {
 	x.choices = newChoices(x, req)
 	x.atEnd(func() { closeThreads(x.choices) })
-	chain := g.chain(x, req.plan)
 	err := g.sideBySide(x.ctx, x.choices, func(ctx context.Context, c *choice) error {
-		c.kept = keeping{chain: chain, schema: string(req.plan.Turn.OutputSchema), tools: req.plan.Tools, forkable: forkable(req)}
+		c.kept = keeping{schema: string(req.plan.Turn.OutputSchema), tools: req.plan.Tools, forkable: forkable(req)}
+		if len(x.choices) == 1 {
+			c.kept.chain = &requestChain{g: g, x: x, plan: req.plan}
+		}
 		if g.resume(ctx, x.lease, req.plan, c) {
 			return nil
 		}
@@ -175,7 +177,7 @@ func (g *Gateway) openThread(ctx context.Context, lease Lease, process *appserve
 	c.kept.in = nil
 	if plan.Choices == 1 {
 		if c.kept.in = lease.Conversations(process); c.kept.in != nil {
-			c.kept.chain() // while there is a plan
+			c.kept.chain.get() // while there is a plan
 		}
 	}
 	thread, err := g.startThread(ctx, at, plan, c)
