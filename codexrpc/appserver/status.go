@@ -1,56 +1,39 @@
 package appserver
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
-// State is the state of a [Process].
-type State uint8
+// State is the state of a [Process], as a word for logs, metrics and /readyz.
+type State string
 
 const (
 	// StateNew: the process was never started.
-	StateNew State = iota
+	StateNew State = ""
 	// StateStarting: the app-server is started or dialled, up to the end of the
 	// handshake.
-	StateStarting
+	StateStarting State = "starting"
 	// StateReady: the app-server takes turns.
-	StateReady
+	StateReady State = "ready"
 	// StateUnresponsive: the app-server was ready and does not answer. It becomes
 	// ready again, with all of its turns, or is stopped.
-	StateUnresponsive
+	StateUnresponsive State = "unresponsive"
 	// StateBackoff: a start has failed, and the next one is due later.
-	StateBackoff
+	StateBackoff State = "backoff"
 	// StateStopping: the app-server has failed, or Stop was called, and its end is
 	// awaited.
-	StateStopping
+	StateStopping State = "stopping"
 	// StateStopped: the process has ended for good.
-	StateStopped
+	StateStopped State = "stopped"
 )
 
-var stateNames = [...]string{"new", "starting", "ready", "unresponsive", "backoff", "stopping", "stopped"}
-
-// String returns the name of the state in logs, metrics and /readyz.
-func (s State) String() string {
-	if int(s) >= len(stateNames) {
-		return "unknown"
-	}
-	return stateNames[s]
-}
+// String returns the word.
+func (s State) String() string { return cmp.Or(string(s), "new") }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *State) UnmarshalText(name []byte) error {
-	i := slices.Index(stateNames[:], string(name))
-	if i < 0 {
-		return fmt.Errorf("there is no state %.20q", name)
-	}
-	*s = State(i)
-	return nil
-}
 
 // Status is the state of a process with its details. Its JSON is for the operator.
 type Status struct {
