@@ -90,7 +90,7 @@ func (in *instance) stop(timeout time.Duration) error {
 // withExitDetails wraps reason with the exit status of a child, unless that was stopped
 // here, and with the last lines of its stderr.
 func (in *instance) withExitDetails(reason error) error {
-	if in.child == nil || isExplained(reason) {
+	if in.child == nil || isOneOf(reason, explained) {
 		return reason
 	}
 	if status := in.child.exitStatus(); status != "" {

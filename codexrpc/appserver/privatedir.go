@@ -41,23 +41,19 @@ func (d *privateDir) temp() string { return filepath.Join(d.path, "tmp") }
 
 // newPrivateDir makes a private directory in the system's temporary directory. It
 // tries again if a sweep removes the directory before it is locked.
-func newPrivateDir() (d *privateDir, err error) {
-	for range privateTries {
-		if d, err = makePrivateDir(); !errors.Is(err, errTaken) {
+func newPrivateDir() (*privateDir, error) {
+	d := new(privateDir)
+	for tries := 1; ; tries++ {
+		var err error
+		if d.path, err = os.MkdirTemp("", privatePrefix); err != nil { // 0700
+			return nil, fmt.Errorf("%w: %w; check TMPDIR", errNoDir, err)
+		}
+		if d.lock, err = lockPrivate(d.path); err == nil {
 			break
 		}
-	}
-	return d, err
-}
-
-func makePrivateDir() (*privateDir, error) {
-	path, err := os.MkdirTemp("", privatePrefix) // 0700
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w; check TMPDIR", errNoDir, err)
-	}
-	d := &privateDir{path: path}
-	if d.lock, err = lockPrivate(path); err != nil {
-		return nil, fmt.Errorf("locking a private directory: %w", err)
+		if !errors.Is(err, errTaken) || tries == privateTries {
+			return nil, fmt.Errorf("locking a private directory: %w", err)
+		}
 	}
 	for _, dir := range []string{d.work(), d.temp()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {

@@ -30,21 +30,16 @@ var (
 // that was stopped because of them would only hide the reason.
 var explained = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
 
-// isExplained reports whether an error is one of these.
-func isExplained(err error) bool {
-	return slices.ContainsFunc(explained, func(known error) bool { return errors.Is(err, known) })
-}
-
 // startFailure adds to the error of a handshake what an operator can do.
 func (p *Process) startFailure(in *instance, err error) error {
 	switch {
-	case in.child == nil && isExplained(err):
+	case in.child == nil && isOneOf(err, explained):
 		return fmt.Errorf("at %s: %w", p.address, err)
 	case in.home != nil && errors.Is(err, codexrpc.ErrNotLoggedIn):
 		return in.home.notLoggedIn()
 	case in.home != nil && errors.Is(err, codexrpc.ErrMisconfigured):
 		return in.home.misconfigured(err)
-	case isExplained(err):
+	case isOneOf(err, explained):
 		return err
 	case in.home != nil && !slices.Contains(p.cfg.Command, appServerCommand):
 		return fmt.Errorf("`%s` %w, as in `codex %[3]s`: %[4]w", p.cfg.Command[0], errNoArgument, appServerCommand, err)
@@ -55,11 +50,12 @@ func (p *Process) startFailure(in *instance, err error) error {
 	return fmt.Errorf("the codex app-server failed to start: %w", err)
 }
 
-// isTemporary reports whether an error of the system may go away by itself.
-func isTemporary(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}, func(known error) bool {
-		return errors.Is(err, known)
-	})
+// temporary are the errors of the system that may go away by themselves.
+var temporary = []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}
+
+// isOneOf reports whether an error is one of some.
+func isOneOf(err error, known []error) bool {
+	return slices.ContainsFunc(known, func(one error) bool { return errors.Is(err, one) })
 }
 
 // remedies are what to do about each class of errors. The first match counts. A final
@@ -99,7 +95,7 @@ func failed(state State, reason error) Status {
 func remedy(err error) (remedy string, final bool) {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {
-			return r.remedy, r.final && !isTemporary(err)
+			return r.remedy, r.final && !isOneOf(err, temporary)
 		}
 	}
 	return "it has failed and is started again; the log and GET /codex/status of the admin API say why", false
