@@ -73,6 +73,27 @@ func TestErrorRespond(t *testing.T) {
 	}
 }
 
+// TestMessages: the arguments of each error are those of its message.
+func TestMessages(t *testing.T) {
+	for _, e := range []*Error{
+		AnswerTooLarge(1), PayloadTooLarge(1), UnsupportedEncoding("br"), CorruptBody("gzip"), BodyTimeout(1, time.Second),
+		QueueTimeout(time.Second), TooManyChoices(5, 4), KeyConcurrency(1), KeyExpired(time.Time{}),
+		OriginNotAllowed("o"), HostNotAllowed("h"), ModelNotFound("m"), NotFound("GET", "/v1/x"), NotTheAPI("GET", "/x", "b"),
+		ResponseNotFound("r"), BackgroundTimeout(time.Second), CancelPending("r"), NotCancellable("r"), InConversation("r"),
+		PreviousNotFound("r", "s"), ConversationNotFound("c"), ConversationItemNotFound("c", "i"), NoStore("p"), NoEvents("p", ""),
+	} {
+		if strings.Contains(e.Message, "%!") {
+			t.Error(e)
+		}
+	}
+	if e := ConversationItemNotFound("c", "i"); e.Message != `There is no item with the id "i" in the conversation "c".` {
+		t.Error(e)
+	}
+	if e := TooManyChoices(5, 4); e.Message != "n must be at most 4 here, not 5: that many turns may run at once." {
+		t.Error(e)
+	}
+}
+
 func TestLocalErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    *Error
