@@ -326,6 +326,13 @@ func (c *Conn) writeNow(message []byte) (written bool) {
 	return written
 }
 
+// awaitQuickWrite waits for the end of a quick write. No other begins as long as queued is
+// not 0.
+func (c *Conn) awaitQuickWrite() {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+}
+
 // failWriting ends the connection after an error of a write.
 func (c *Conn) failWriting(err error) {
 	c.Fail(fmt.Errorf("writing to the app-server: %w", err))
@@ -371,8 +378,7 @@ func (c *Conn) writeLoop() {
 		case <-c.done:
 			return
 		}
-		c.writing.Lock() // waits for a quick write; there will be no other, as long as queued is not 0
-		c.writing.Unlock()
+		c.awaitQuickWrite()
 		if err := c.transport.Write(message, writeTimeout); err != nil {
 			c.failWriting(err)
 			return
