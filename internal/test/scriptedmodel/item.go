@@ -46,7 +46,7 @@ func (it *itemWriter) added(item object) {
 // done sends the event that ends the item, and adds the item to the response.
 func (it *itemWriter) done(item object) {
 	item["status"] = it.status
-	it.player.items = append(it.player.items, item)
+	it.items = append(it.items, item)
 	it.emit("output_item.done", object{"item": item})
 }
 
