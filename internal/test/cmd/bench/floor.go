@@ -33,8 +33,16 @@ type floor struct {
 // floorOutput is a delta as JSON, or the end of the turn.
 type floorOutput []byte
 
-// runFloor serves on an address. It runs the double.
+// runFloor serves on an address.
 func runFloor(addr string) error {
+	if err := serveFloor(); err != nil {
+		return err
+	}
+	return http.ListenAndServe(addr, nil)
+}
+
+// serveFloor adds the floor to the handlers of the process. It runs the double.
+func serveFloor() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -58,7 +66,7 @@ func runFloor(addr string) error {
 	for _, path := range []string{"/readyz", barePath} {
 		http.HandleFunc(path, func(http.ResponseWriter, *http.Request) {})
 	}
-	return http.ListenAndServe(addr, nil)
+	return nil
 }
 
 // read passes answers to their calls and deltas to their threads.
@@ -177,7 +185,7 @@ func (f *floor) startThread(model string) string {
 // stream writes the chunks of a turn, each at once.
 func (f *floor) stream(w http.ResponseWriter, r *http.Request, model string, outputs <-chan floorOutput) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	flusher := w.(http.Flusher)
+	response := http.NewResponseController(w)
 	before := fmt.Sprintf(`data: {"id":"chatcmpl-%d","object":"chat.completion.chunk","created":%d,"model":"%s","choices":[{"index":0,"delta":`, time.Now().UnixNano(), time.Now().Unix(), model)
 	buf := append([]byte(before), `{"role":"assistant","content":""},"finish_reason":null}]}`+"\n\n"...)
 	_, _ = w.Write(buf)
@@ -191,7 +199,7 @@ func (f *floor) stream(w http.ResponseWriter, r *http.Request, model string, out
 			}
 			buf = append(append(append(append(buf[:0], before...), `{"content":`...), out...), `},"finish_reason":null}]}`+"\n\n"...)
 			_, _ = w.Write(buf)
-			flusher.Flush()
+			_ = response.Flush()
 		case <-r.Context().Done():
 			return
 		}

@@ -32,6 +32,7 @@ import (
 type options struct {
 	rig.Programs
 	before     string
+	within     bool
 	only       string
 	repeat     int
 	blast      int
@@ -45,6 +46,7 @@ const (
 	roleDouble    = "app-server"
 	roleCatalogue = "debug" // codex debug models
 	roleFloor     = "floor"
+	roleWithin    = "floor-within-caddy"
 )
 
 func main() {
@@ -59,6 +61,7 @@ func main() {
 	}
 	var o options
 	flag.StringVar(&o.before, "before", "", "another Caddy to measure in the same run, such as one built of an earlier commit")
+	flag.BoolVar(&o.within, "within", false, "measure the floor as a handler of Caddy's HTTP server, too: Caddy's own share")
 	flag.StringVar(&o.only, "only", "", "the scenarios to run, with commas: blast, paced1, paced64, paced500, requests, bare, prompts, growth, memory, codex; default: all")
 	flag.IntVar(&o.repeat, "repeat", 5, "repetitions")
 	flag.IntVar(&o.blast, "deltas", 20_000, "deltas of each of the four streams of a blast")
@@ -78,12 +81,18 @@ var roles = map[string]func(args []string) error{
 		_, err := fmt.Println(`{"models":[]}`)
 		return err
 	},
-	roleFloor: func(args []string) error {
+	roleFloor:  onAddress(runFloor),
+	roleWithin: onAddress(runWithin),
+}
+
+// onAddress returns a role whose argument is an address.
+func onAddress(serve func(addr string) error) func(args []string) error {
+	return func(args []string) error {
 		if len(args) != 1 {
 			return errors.New("an address is needed")
 		}
-		return runFloor(args[0])
-	},
+		return serve(args[0])
+	}
 }
 
 // wants reports whether a scenario is to be run.
@@ -125,7 +134,13 @@ func starters(o options, home string) ([]starter, error) {
 			return startCaddy(ctx, program, name, self, home)
 		}}
 	}
-	all := []starter{{"floor", startFloor}, with("Caddy", o.Caddy)}
+	floor := func(name, role string) starter {
+		return starter{name, func(ctx context.Context) (*server, error) { return startFloor(ctx, name, role) }}
+	}
+	all := []starter{floor("floor", roleFloor), with("Caddy", o.Caddy)}
+	if o.within {
+		all = append(all, floor("within", roleWithin))
+	}
 	if o.before != "" {
 		all = append(all, with("before", o.before))
 	}

@@ -64,7 +64,9 @@ func (s *sheet) print(to io.Writer) {
 }
 
 // rank is the place of a server in the sheet.
-func rank(server string) int { return slices.Index([]string{"floor", "Caddy", "before"}, server) }
+func rank(server string) int {
+	return slices.Index([]string{"floor", "Caddy", "before", "within"}, server)
+}
 
 // ratios divides the values of one server by those of another, pair by pair.
 func ratios(values, base []float64) []float64 {
