@@ -286,9 +286,6 @@ func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	return parseBlock(d, c.options())
 }
 
-// complete sets the defaults and checks the values.
-func (c *Conversations) complete() error { return completeOptions(c.options()) }
-
 // limits returns the limits for one process. If it is remote, turns do not wait: nothing
 // would end them if this Caddy were killed.
 func (c *Conversations) limits(remote bool) conversation.Limits {

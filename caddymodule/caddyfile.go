@@ -154,7 +154,7 @@ func (a *AppServer) options() []option {
 		duration("start_timeout", &a.StartTimeout, 0),
 		duration("stop_timeout", &a.StopTimeout, 0),
 		orOff(size("max_memory", &a.MaxMemory, 0), &a.MaxMemory),
-		{name: "conversations", args: a.Conversations.parse, complete: a.Conversations.complete},
+		{name: "conversations", args: a.Conversations.parse, complete: func() error { return completeOptions(a.Conversations.options()) }},
 	}
 }
 

@@ -28,9 +28,9 @@ type exitWatch struct {
 	begun   context.Context // ends when the exit begins
 	begin   context.CancelFunc
 
-	mu   sync.Mutex
-	held int           // how many requests there are
-	done chan struct{} // ends the polling; nil or closed if held is 0
+	mu    sync.Mutex
+	held  int         // how many requests there are
+	timer *time.Timer // calls poll; stopped if held is 0
 }
 
 func newExitWatch(exiting func() bool) *exitWatch {
@@ -52,8 +52,7 @@ func (w *exitWatch) hold() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.held++; w.held == 1 {
-		w.done = make(chan struct{})
-		go w.poll(w.done)
+		w.timer = time.AfterFunc(exitLag, w.poll)
 	}
 }
 
@@ -62,23 +61,16 @@ func (w *exitWatch) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.held--; w.held == 0 {
-		close(w.done)
+		w.timer.Stop()
 	}
 }
 
-// poll asks Caddy until the exit begins or done is closed.
-func (w *exitWatch) poll(done <-chan struct{}) {
-	ticker := time.NewTicker(exitLag)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			if w.now() {
-				return
-			}
-		case <-done:
-			return
-		}
+// poll asks Caddy, and again after exitLag while there are requests and no exit.
+func (w *exitWatch) poll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held > 0 && !w.now() {
+		w.timer.Reset(exitLag)
 	}
 }
 

@@ -22,36 +22,30 @@ import (
 // so that a reload keeps their values. No label has a value that a client can choose freely.
 var registry = prometheus.NewRegistry()
 
-// metrics are those that are counted as things happen.
-var metrics = struct {
-	requests, errors, cached, reasoning, bufferAborted *prometheus.CounterVec
-	bufferStarted, bufferFlushed, toolCalls, truncated prometheus.Counter
-	duplicates, unwritable                             prometheus.Counter
-	answers, streams                                   prometheus.Gauge
-	duration, firstOutput, tokens                      *prometheus.HistogramVec
-}{
-	requests: counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status"),
-	errors:   counterVec("codex_request_errors_total", "Requests that failed, before or within their answer, by the error's code.", "code"),
-	answers:  gauge("codex_answers_active", "Answers that are being made."),
-	streams:  gauge("codex_streams_active", "Answers that are being streamed."),
+// These metrics are counted as things happen.
+var (
+	requestsMetric = counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status")
+	errorsMetric   = counterVec("codex_request_errors_total", "Requests that failed, before or within their answer, by the error's code.", "code")
+	answersMetric  = gauge("codex_answers_active", "Answers that are being made.")
+	streamsMetric  = gauge("codex_streams_active", "Answers that are being streamed.")
 
-	duration: histogram("gen_ai_server_request_duration_seconds", "From a request's arrival to the end of its answer.",
-		durationBuckets, labelOperation, labelProvider, labelModel, labelError),
-	firstOutput: histogram("gen_ai_server_time_to_first_token_seconds", "From a request's arrival to the first text, reasoning or tool call.",
-		firstOutputBuckets, labelOperation, labelProvider, labelModel),
-	tokens: histogram("gen_ai_client_token_usage", "Tokens of a turn.",
-		tokenBuckets, labelOperation, labelProvider, labelModel, labelTokenType),
-	cached:    counterVec("codex_cached_input_tokens_total", "Input tokens that the provider had in its cache.", labelModel),
-	reasoning: counterVec("codex_reasoning_output_tokens_total", "Output tokens of reasoning.", labelModel),
+	durationMetric = histogram("gen_ai_server_request_duration_seconds", "From a request's arrival to the end of its answer.",
+		durationBuckets, labelOperation, labelProvider, labelModel, labelError)
+	firstOutputMetric = histogram("gen_ai_server_time_to_first_token_seconds", "From a request's arrival to the first text, reasoning or tool call.",
+		firstOutputBuckets, labelOperation, labelProvider, labelModel)
+	tokensMetric = histogram("gen_ai_client_token_usage", "Tokens of a turn.",
+		tokenBuckets, labelOperation, labelProvider, labelModel, labelTokenType)
+	cachedMetric    = counterVec("codex_cached_input_tokens_total", "Input tokens that the provider had in its cache.", labelModel)
+	reasoningMetric = counterVec("codex_reasoning_output_tokens_total", "Output tokens of reasoning.", labelModel)
 
-	bufferStarted: counter("codex_tool_buffer_started_total", "Textual tool blocks that were begun."),
-	bufferFlushed: counter("codex_tool_buffer_flushed_total", "Textual tool blocks that were complete calls."),
-	bufferAborted: counterVec("codex_tool_buffer_aborted_total", "Textual tool blocks that were begun and no calls, by reason.", "reason"),
-	toolCalls:     counter("codex_tool_calls_total", "Tool calls that clients got."),
-	truncated:     counter("codex_tool_calls_truncated_total", "Turns that had more tool calls than allowed."),
-	duplicates:    counter("codex_tool_calls_duplicate_total", "Tool calls that were dropped since they repeat another."),
-	unwritable:    counter("codex_tool_calls_unwritable_total", "Tool calls in obsidian-xml that no block can hold."),
-}
+	bufferStartedMetric = counter("codex_tool_buffer_started_total", "Textual tool blocks that were begun.")
+	bufferFlushedMetric = counter("codex_tool_buffer_flushed_total", "Textual tool blocks that were complete calls.")
+	bufferAbortedMetric = counterVec("codex_tool_buffer_aborted_total", "Textual tool blocks that were begun and no calls, by reason.", "reason")
+	toolCallsMetric     = counter("codex_tool_calls_total", "Tool calls that clients got.")
+	truncatedMetric     = counter("codex_tool_calls_truncated_total", "Turns that had more tool calls than allowed.")
+	duplicatesMetric    = counter("codex_tool_calls_duplicate_total", "Tool calls that were dropped since they repeat another.")
+	unwritableMetric    = counter("codex_tool_calls_unwritable_total", "Tool calls in obsidian-xml that no block can hold.")
+)
 
 // The names are those of OpenTelemetry's conventions for generative AI, in Prometheus' form.
 const (
@@ -91,7 +85,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 func init() {
 	// A rate is known only of a counter that was there before its first event.
 	for _, code := range apierror.Labels() {
-		metrics.errors.WithLabelValues(code)
+		errorsMetric.WithLabelValues(code)
 	}
 	registry.MustRegister(stateCollector{})
 }

@@ -24,17 +24,17 @@ type observer struct {
 
 // AnswerBegan counts an answer as active until the returned function is called.
 func (observer) AnswerBegan(stream bool) func() {
-	metrics.answers.Inc()
+	answersMetric.Inc()
 	if !stream {
-		return metrics.answers.Dec
+		return answersMetric.Dec
 	}
-	metrics.streams.Inc()
+	streamsMetric.Inc()
 	return streamEnded
 }
 
 func streamEnded() {
-	metrics.streams.Dec()
-	metrics.answers.Dec()
+	streamsMetric.Dec()
+	answersMetric.Dec()
 }
 
 // RequestFailed records why a request failed.
@@ -78,9 +78,9 @@ func countRequest(route string, outcome *requestOutcome) {
 	status := http.StatusOK
 	if outcome.failure != nil {
 		status = outcome.failure.Status
-		metrics.errors.WithLabelValues(outcome.failure.Code.Label()).Inc()
+		errorsMetric.WithLabelValues(outcome.failure.Code.Label()).Inc()
 	}
-	metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	requestsMetric.WithLabelValues(route, strconv.Itoa(status)).Inc()
 }
 
 // countTurn counts a turn in the metrics.
@@ -91,27 +91,27 @@ func countTurn(r gateway.Record) {
 		if r.Status >= http.StatusBadRequest {
 			failure = r.Code.Label()
 		}
-		metrics.duration.WithLabelValues(operation, provider, model, failure).Observe(r.Duration.Seconds())
+		durationMetric.WithLabelValues(operation, provider, model, failure).Observe(r.Duration.Seconds())
 	}
 	if r.FirstOutput > 0 {
-		metrics.firstOutput.WithLabelValues(operation, provider, model).Observe(r.FirstOutput.Seconds())
+		firstOutputMetric.WithLabelValues(operation, provider, model).Observe(r.FirstOutput.Seconds())
 	}
 	if r.Usage.TotalTokens > 0 {
-		metrics.tokens.WithLabelValues(operation, provider, model, "input").Observe(float64(r.Usage.InputTokens))
-		metrics.tokens.WithLabelValues(operation, provider, model, "output").Observe(float64(r.Usage.OutputTokens))
-		metrics.cached.WithLabelValues(model).Add(float64(r.Usage.CachedInputTokens))
-		metrics.reasoning.WithLabelValues(model).Add(float64(r.Usage.ReasoningOutputTokens))
+		tokensMetric.WithLabelValues(operation, provider, model, "input").Observe(float64(r.Usage.InputTokens))
+		tokensMetric.WithLabelValues(operation, provider, model, "output").Observe(float64(r.Usage.OutputTokens))
+		cachedMetric.WithLabelValues(model).Add(float64(r.Usage.CachedInputTokens))
+		reasoningMetric.WithLabelValues(model).Add(float64(r.Usage.ReasoningOutputTokens))
 	}
-	metrics.bufferStarted.Add(float64(r.Tools.Started))
-	metrics.bufferFlushed.Add(float64(r.Tools.Flushed))
-	metrics.toolCalls.Add(float64(r.Tools.Calls))
-	metrics.duplicates.Add(float64(r.Tools.Duplicates))
-	metrics.unwritable.Add(float64(r.Tools.Unwritable))
+	bufferStartedMetric.Add(float64(r.Tools.Started))
+	bufferFlushedMetric.Add(float64(r.Tools.Flushed))
+	toolCallsMetric.Add(float64(r.Tools.Calls))
+	duplicatesMetric.Add(float64(r.Tools.Duplicates))
+	unwritableMetric.Add(float64(r.Tools.Unwritable))
 	if r.Tools.Truncated {
-		metrics.truncated.Inc()
+		truncatedMetric.Inc()
 	}
 	for reason, n := range r.Tools.Aborted {
-		metrics.bufferAborted.WithLabelValues(string(reason)).Add(float64(n))
+		bufferAbortedMetric.WithLabelValues(string(reason)).Add(float64(n))
 	}
 }
 

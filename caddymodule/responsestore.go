@@ -44,12 +44,6 @@ var runningResponses = objects.NewRunning()
 // configuration uses it, so that a reload keeps the responses.
 var memoryStores = caddy.NewUsagePool()
 
-// pooledMemory is an entry of memoryStores.
-type pooledMemory struct{ *responsestore.Memory }
-
-// Destruct does nothing: a store in memory has nothing to close.
-func (pooledMemory) Destruct() error { return nil }
-
 // complete sets the defaults of the type and checks the values.
 func (s *ResponseStore) complete() error {
 	if err := s.kind().complete(); err != nil {
@@ -90,11 +84,8 @@ func (s *ResponseStore) open(ctx caddy.Context) (store responsestore.Store, rele
 	switch s.Type {
 	case storeMemory:
 		key := s.key()
-		// Neither the constructor nor the destructor fails.
-		pooled, _, _ := memoryStores.LoadOrNew(key, func() (caddy.Destructor, error) {
-			return pooledMemory{responsestore.NewMemory(s.Size, time.Duration(s.Age))}, nil
-		})
-		return pooled.(pooledMemory), func() { _, _ = memoryStores.Delete(key) }
+		pooled, _ := memoryStores.LoadOrStore(key, responsestore.NewMemory(s.Size, time.Duration(s.Age)))
+		return pooled.(*responsestore.Memory), func() { _, _ = memoryStores.Delete(key) } // it has nothing to close
 	case storeStorage:
 		limits := responsestore.Limits{MaxAge: time.Duration(s.Age), MaxCount: s.Count}
 		shared := responsestore.NewShared(ctx.Storage(), limits, ctx.Slogger())

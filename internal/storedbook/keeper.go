@@ -121,6 +121,9 @@ func NewKeeper(book Book, what string, every time.Duration) *Keeper {
 
 // Hold keeps the book at place until release is called. The last release waits for a save.
 func (k *Keeper) Hold(place Place) (release func()) {
+	if place.Then == nil {
+		place.Then = func() {}
+	}
 	h := &hold{Place: place}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -178,7 +181,7 @@ func (k *Keeper) run(l *loop) {
 	defer ticks.Stop()
 	at := <-l.moved
 	k.load(at)
-	at.then()
+	at.Then()
 	close(l.begun)
 	for {
 		select {
@@ -186,18 +189,11 @@ func (k *Keeper) run(l *loop) {
 			k.load(at)
 		case <-ticks.C:
 			k.save(at)
-			at.then()
+			at.Then()
 		case <-l.stop:
 			k.save(at)
 			return
 		}
-	}
-}
-
-// then runs what the place wants to be run.
-func (h *hold) then() {
-	if h.Then != nil {
-		h.Then()
 	}
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,42 +18,35 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// options are the command's flags.
-type options struct {
-	codex  string
-	port   int
-	dir    string
-	began  int64
-	parent int
-}
+var (
+	codexFlag  = flag.String("codex", ".cache/codex/node_modules/.bin/codex", "the codex to run")
+	portFlag   = flag.Int("port", 8080, "the port to serve on")
+	dirFlag    = flag.String("dir", "build", "the directory for the demo's folder")
+	beganFlag  = flag.Int64("began", time.Now().Unix(), "when the start began, for the times that are shown, as Unix time")
+	parentFlag = flag.Int("parent", os.Getppid(), "the process whose end also ends the demo")
+)
 
 func main() {
-	var o options
-	flag.StringVar(&o.codex, "codex", ".cache/codex/node_modules/.bin/codex", "the codex to run")
-	flag.IntVar(&o.port, "port", 8080, "the port to serve on")
-	flag.StringVar(&o.dir, "dir", "build", "the directory for the demo's folder")
-	flag.Int64Var(&o.began, "began", time.Now().Unix(), "when the start began, for the times that are shown, as Unix time")
-	flag.IntVar(&o.parent, "parent", os.Getppid(), "the process whose end also ends the demo")
 	flag.Parse()
-	ctx, stop := untilEnd(o.parent)
+	ctx, stop := untilEnd(*parentFlag)
 	defer stop()
-	if err := run(ctx, o); err != nil {
+	if err := run(ctx, *portFlag); err != nil {
 		fmt.Fprintln(os.Stderr, "make run:", err)
 		os.Exit(1)
 	}
 }
 
 // run starts everything, says where it is, and waits for the end.
-func run(ctx context.Context, o options) error {
-	codex, err := filepath.Abs(o.codex)
+func run(ctx context.Context, port int) error {
+	codex, err := filepath.Abs(*codexFlag)
 	if err != nil {
 		return err
 	}
-	addresses, err := loopback(o.port)
+	addresses, err := loopback(port)
 	if err != nil {
 		return err
 	}
-	folder, err := newFolder(o.dir, o.port)
+	folder, err := newFolder(*dirFlag, port)
 	if err != nil {
 		return err
 	}
@@ -62,22 +56,22 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer closeModel()
-	began := time.Unix(o.began, 0)
+	began := time.Unix(*beganFlag, 0)
 	if home == "" {
 		stage(began, "your own Codex login answers")
 	} else {
 		stage(began, "there is no Codex login: the built-in demo model answers (`codex login` is for a real one)")
 	}
-	if err := start(caddyfile(addresses, o.port, codex, home, filepath.Join(folder, "data"))); err != nil {
+	if err := start(caddyfile(addresses, port, codex, home, filepath.Join(folder, "data"))); err != nil {
 		return err
 	}
 	// From here on Caddy ends the process.
-	if err := waitReady(ctx, o.port); err != nil {
+	if err := waitReady(ctx, port); err != nil {
 		return stopCaddy(folder, err)
 	}
 	if ctx.Err() == nil {
 		stage(began, "ready")
-		fmt.Printf(welcome, o.port)
+		fmt.Printf(welcome, port)
 	}
 	<-ctx.Done()
 	return stopCaddy(folder, nil)
@@ -107,16 +101,8 @@ func newFolder(dir string, port int) (string, error) {
 	}
 	_ = os.RemoveAll(folder) // what cannot be removed does not matter
 	data := filepath.Join(folder, "data")
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return "", err
-	}
 	// Caddy keeps its instance's id and its locks there.
-	for _, name := range []string{"XDG_DATA_HOME", "XDG_CONFIG_HOME"} {
-		if err := os.Setenv(name, data); err != nil {
-			return "", err
-		}
-	}
-	return folder, nil
+	return folder, errors.Join(os.MkdirAll(data, 0o700), os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data))
 }
 
 // loginTimeout bounds codex login status.
