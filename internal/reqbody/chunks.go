@@ -74,15 +74,12 @@ func (p *Pool) readMore(first []byte, from io.Reader, claim *budget.Claim) ([]by
 func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *budget.Claim) []byte {
 	p.joining.Lock()
 	defer p.joining.Unlock()
-	whole := make([]byte, 0, len(first)+(len(chunks)-1)*chunkSize+n)
-	whole = append(whole, first...)
-	for i, c := range chunks {
-		part := c[:]
-		if i == len(chunks)-1 {
-			part = c[:n]
-		}
-		whole = append(whole, part...)
+	last := len(chunks) - 1
+	whole := append(make([]byte, 0, len(first)+last*chunkSize+n), first...)
+	for _, c := range chunks[:last] {
+		whole = append(whole, c[:]...)
 	}
+	whole = append(whole, chunks[last][:n]...)
 	claim.Shrink(int64(cap(whole)))
 	return whole
 }
