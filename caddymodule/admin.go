@@ -178,8 +178,7 @@ func versionIn(info *debug.BuildInfo) string {
 		if m.Replace != nil && m.Replace.Version != "" && m.Replace.Version != develVersion {
 			return m.Replace.Version
 		}
-		// These stand in go.mod because a version is required there; the second one is what the go
-		// command writes for a replaced module.
+		// go.mod requires a version. The second one is what the go command writes for a directory.
 		if m.Version == "" || m.Version == "v0.0.0" || strings.HasPrefix(m.Version, "v0.0.0-00010101000000-") {
 			return develVersion
 		}

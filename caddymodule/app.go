@@ -81,8 +81,7 @@ func (a *App) register(cfg appserver.Config, ordinal int, limits conversation.Li
 	return m
 }
 
-// enter keeps the processes beyond the end of the configuration, until leave is called: a
-// request is about to pick one of them.
+// enter keeps the processes for a request that is about to pick one, until leave is called.
 func (a *App) enter() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,8 +141,7 @@ func (a *App) releaseUnused() {
 	}
 }
 
-// list is what several configurations have registered, the newest last. The zero value is
-// empty. It is safe for concurrent use.
+// list is what several configurations have registered, the newest last, for concurrent use.
 type list[T comparable] struct {
 	mu    sync.Mutex
 	items []T

@@ -50,9 +50,8 @@ type AppServer struct {
 	// The working directory. Default: a new, empty, private one.
 	Dir string `json:"dir,omitempty"`
 
-	// Additional environment variables. Of Caddy's environment the app-server gets
-	// only what it needs to run, to reach the network and to log, and what the settings
-	// of its model providers name.
+	// Additional environment variables. Of Caddy's environment the app-server gets only what it
+	// needs to run, to reach the network and to log, and what its model providers name.
 	Env map[string]string `json:"env,omitempty"`
 
 	// How much memory a process and its children may use, in bytes. Above it, a fresh process
@@ -135,8 +134,7 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 	if len(cfg.Command) == 0 {
 		cfg.Command = []string{"codex", "app-server"}
 	}
-	// A relative path is relative to Caddy's working directory, not to the app-server's. A bare
-	// name is looked up on the PATH.
+	// A bare name is looked up on the PATH. Other paths are relative to Caddy's directory.
 	if program := cfg.Command[0]; filepath.Base(program) != program {
 		if cfg.Command[0], err = caddy.FastAbs(program); err != nil {
 			return cfg, err
@@ -286,8 +284,7 @@ func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	return parseBlock(d, c.options())
 }
 
-// limits returns the limits for one process. If it is remote, turns do not wait: nothing
-// would end them if this Caddy were killed.
+// limits returns the limits for one process. A remote turn that waits would outlive this Caddy.
 func (c *Conversations) limits(remote bool) conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}

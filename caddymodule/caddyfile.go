@@ -139,8 +139,7 @@ func (h *Handler) options() []option {
 	}
 }
 
-// options returns the options of an app_server block. A value that is not set stays
-// so: most options cannot be combined with connect.
+// options returns the options of an app_server block. Most have no default, for connect.
 func (a *AppServer) options() []option {
 	return []option{
 		{name: "command", args: a.parseCommand},

@@ -74,10 +74,9 @@ type chooser struct {
 	servers int // of the configuration
 	filling int // the app_server that is filled
 
-	// The turns that each member was given, in units that are inverse to its weight, so that
-	// of idle members the one with the lowest mark is next. A member that could not take
-	// turns for a while does not make up for them: no mark counts as lower than low, the
-	// lowest one of the last choice.
+	// The turns that each member was given, in units that are inverse to its weight: of idle
+	// members the one with the lowest mark is next. No mark counts as lower than low, the lowest
+	// of the last choice, so that a member does not make up for the time when it was not ready.
 	marks []int64
 	low   int64
 }
@@ -85,8 +84,7 @@ type chooser struct {
 // markUnit is the mark of a turn on a member of weight 1. Weights up to maxWeight divide it.
 const markUnit = 1 << 20
 
-// choose returns the index of the member that is best for one more turn. There is at least
-// one, and the members are the same at each call.
+// choose returns the index of the best of members, which are the same at each call.
 func (c *chooser) choose(members []candidate) int {
 	if c.marks == nil {
 		c.marks = make([]int64, len(members))

@@ -30,8 +30,7 @@ func init() {
 	})
 }
 
-// configuredAppServers returns the app-servers of all codex handlers in a configuration,
-// each once, in the order of the configuration.
+// configuredAppServers returns the app-servers in a configuration, in order and each once.
 func configuredAppServers(config []byte) (servers []command.AppServer, err error) {
 	known := make(map[string]bool)
 	repl := caddy.NewReplacer()

@@ -32,8 +32,7 @@ var exposedHeaders = strings.Join([]string{
 // headerNames matches the list of header names in a preflight.
 var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~, -]*$")
 
-// cors answers browsers that ask whether a page of an origin may use the API. A nil cors
-// allows no origin and sets no headers.
+// cors says which pages of other origins may use the API. A nil cors allows none.
 type cors struct {
 	any     bool
 	origins []string // in the form that browsers send

@@ -69,8 +69,7 @@ func (p *process) emitEvents(events <-chan event) {
 	}
 }
 
-// emit emits e to the events app of the process's current configuration. It waits for a
-// configuration that is about to start.
+// emit emits e to the process's current events app, after a configuration that is starting.
 func (p *process) emit(e event) {
 	for app := p.emitter(); app != nil; app = p.emitter() { // nil: Caddy is exiting
 		select {

@@ -171,8 +171,7 @@ func loginReason(s loginstate.Status) string {
 	return "the provider refuses the login; run `codex login`"
 }
 
-// readAgain starts app-servers with the login's file if it has changed, and ends the rest
-// of the login once they have taken over.
+// readAgain starts app-servers with a changed login, and ends the rest once they have it.
 func (l *login) readAgain(all []*process) {
 	missing := errors.Is(l.last.Reason, codexrpc.ErrNotLoggedIn)
 	old, ready := false, 0
@@ -197,8 +196,7 @@ func (l *login) readAgain(all []*process) {
 	}
 }
 
-// askLimits asks Codex whether a spent plan may be used again: when it was spent, and
-// shortly before the end of its rest.
+// askLimits asks Codex about a spent plan: when it was spent, and before the end of its rest.
 func (l *login) askLimits(ctx context.Context, all []*process) {
 	now := time.Now()
 	due := l.unasked || l.Status().RestsTo.Before(now.Add(2*loginPoll))

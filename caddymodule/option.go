@@ -15,8 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// option is one option of a block in the Caddyfile: how its line is read, its
-// default, and the values that JSON may give it.
+// option is an option of a block in the Caddyfile, with its default and the check of its value.
 type option struct {
 	name string
 	// word reads an argument, which those of more may follow. Nil: args reads the line.
@@ -59,8 +58,7 @@ func (o option) parse(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseBlock reads a block of options. An unknown option, and one that is given
-// twice, is an error with file and line.
+// parseBlock reads a block of options. Errors have file and line.
 func parseBlock(d *caddyfile.Dispenser, options []option) error {
 	seen := make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
@@ -157,8 +155,7 @@ func parseDuration(arg string) (caddy.Duration, error) {
 	return caddy.Duration(value), err
 }
 
-// orOff returns an option that may also be off. The field is negative then, and
-// every negative value in JSON is off.
+// orOff returns an option that may also be off. A negative value, also in JSON, is off.
 func orOff[T int64 | caddy.Duration](o option, field *T) option {
 	word, complete := o.word, o.complete
 	o.word = func(arg string) error {

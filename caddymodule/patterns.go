@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator"
 )
 
-// patternNamespace is the namespace of the modules that are textual forms of calls:
-// each is an [aggregator.Pattern].
+// patternNamespace has the modules for textual forms of calls: each is an [aggregator.Pattern].
 const patternNamespace = "http.codex.patterns"
 
 func init() {

@@ -26,16 +26,14 @@ var processes = caddy.NewUsagePool()
 var stopping stops
 
 func init() {
-	// Caddy would otherwise exit before the processes have stopped, and before background
-	// responses have ended, for which no request waits.
+	// Caddy waits neither for the processes nor for background responses, which have no request.
 	caddy.OnExit(func(ctx context.Context) {
 		runningResponses.Wait(ctx) // each ends with its drain timeout
 		stopAll()
 	})
 }
 
-// stopAll stops all processes, including those of requests that Caddy did not wait for,
-// and waits until they have ended.
+// stopAll stops all processes, also those of running requests, and waits until they have ended.
 func stopAll() {
 	for _, p := range allProcesses() {
 		stopping.Go(p.Stop)
@@ -103,8 +101,7 @@ func (p *process) scarce() bool {
 	return limit > 0 && p.Status().Memory > limit/2
 }
 
-// emitter returns the app that emits the events of the process: that of the last holder
-// whose configuration is not closed.
+// emitter returns the app for events: that of the last holder whose configuration is not closed.
 func (p *process) emitter() *App {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,8 +116,7 @@ func (p *process) emitter() *App {
 	return startedApps.last() // nil: Caddy is exiting
 }
 
-// hold adds a configuration to the holders. The process may be older than the
-// configuration, and uses its log from now on.
+// hold adds a configuration to the holders. The process uses its log from now on.
 func (p *process) hold(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

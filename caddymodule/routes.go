@@ -254,9 +254,8 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 	writeJSON(w, body)
 }
 
-// foreignPrefix matches what clients put before the paths of the API if their base URL is
-// wrong: nothing, or /v1 more than once; and the paths of Azure's API, whose deployment is
-// the model, which the body names as well.
+// foreignPrefix matches what clients with a wrong base URL put before the paths of the API:
+// nothing, or /v1 again; and what Azure's clients put there, with a model that the body names.
 var foreignPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
 
 // misspelt returns the route that a client means with a path that is no route: one with
@@ -276,8 +275,7 @@ func misspelt(path string) (route, bool) {
 	return found, ok
 }
 
-// signpost answers the paths that nobody on the site answers. It needs no key, since it
-// contains nothing but what every caller knows.
+// signpost answers the paths that nobody answers, without a key: it has nothing secret.
 var signpost = route{name: "unknown", open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
@@ -291,8 +289,7 @@ func baseURL(r *http.Request) string {
 	return scheme + r.Host + "/v1"
 }
 
-// untouched is a response that other handlers may answer. Caddy's last handler answers
-// nothing, which a client gets as an empty 200.
+// untouched is a response that nobody may answer, which a client would get as an empty 200.
 type untouched struct {
 	*caddyhttp.ResponseWriterWrapper
 	touched bool

@@ -75,8 +75,7 @@ func (h *hosts) find(handler *Handler, r *http.Request) *caddyhttp.Server {
 	return server
 }
 
-// hostName returns the name in a Host header in lower case, without the port, the
-// brackets of an IPv6 address and the final dot.
+// hostName returns the name in a Host header: in lower case, without port, brackets, final dot.
 func hostName(host string) string {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil { // there is no port
@@ -93,8 +92,7 @@ type siteSearch struct {
 	found   []*caddyhttp.MatchHost
 }
 
-// search collects the host matchers of the routes that lead to the handler, and reports
-// whether there is such a route.
+// search collects the host matchers of routes to the handler, and reports whether there is one.
 func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPErrorConfig) (leads bool) {
 	for _, route := range routes {
 		routeLeads := false
@@ -138,9 +136,8 @@ func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 // maxRealm bounds the name of a realm, in bytes.
 const maxRealm = 100
 
-// accountOf returns the name under which usage, responses and conversations of the user of
-// a request are kept: that of the user and, after the last @, the realm. So users of two
-// sites who have one name are two users.
+// accountOf returns the name under which usage, responses and conversations of a request's user
+// are kept: user@realm. So users of two sites who have one name are two users.
 func (h *Handler) accountOf(r *http.Request) string {
 	realm := h.realm
 	if realm == "" {

@@ -26,8 +26,7 @@ var (
 	ledger = quota.New(time.Now)
 )
 
-// The keepers store them, so that they survive a restart. That of the ledger also reads
-// what other nodes have counted.
+// The keepers store them over restarts. That of the ledger also reads those of other nodes.
 var (
 	bookKeeper   = usage.NewKeeper(book)
 	ledgerKeeper = quota.NewKeeper(ledger)
@@ -66,8 +65,7 @@ func (a *App) keepBooks() {
 	}
 }
 
-// userOf returns the authenticated user of a request in a form that can be stored, or "" if
-// there is none.
+// userOf returns the authenticated user in a form that can be stored, or "" if there is none.
 func userOf(r *http.Request) string {
 	user, _ := replacerOf(r).Get(userVariable)
 	name := caddy.ToString(user)

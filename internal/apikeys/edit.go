@@ -21,8 +21,7 @@ const keyPrefix = "sk-codex-"
 // Option is a line of an entry: its name and its arguments.
 type Option []string
 
-// Add makes a key and adds its entry to the end of a file, which it creates if there is
-// none. The key is returned and stored nowhere.
+// Add makes a key, and adds its entry to a file or a new one. It stores the key nowhere.
 func Add(path, id string, options []Option) (key string, err error) {
 	key = keyPrefix + rand.Text() // 130 random bits
 	sum := sha256.Sum256([]byte(key))
@@ -76,9 +75,8 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
-// edit replaces a file by what change returns, which must be a valid file. The file is
-// always whole, also if this process ends. Its owner and its mode stay; a new file is
-// readable by its owner alone.
+// edit replaces a file by what change returns, which must be valid, at once and with its owner
+// and mode. A new file is readable by its owner alone.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

@@ -75,8 +75,7 @@ func (f *File) watch(ctx context.Context) {
 	}
 }
 
-// poll reads the file if it has changed. A version with errors is logged once, and the
-// last one without errors stays in use.
+// poll reads the file if it has changed. One with errors is logged once, and not used.
 func (f *File) poll(ctx context.Context) {
 	info, err := os.Stat(f.path)
 	if err == nil && !f.lost && !f.recheck && f.same(info) {

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file the owner and the mode of the one that it will replace: the
-// command may run as another user than Caddy.
+// keepOwner gives a file the owner and the mode of the one at path: root may run the command.
 func keepOwner(path string, file *os.File) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -84,8 +84,7 @@ func (configured Configured) read(fl caddycmd.Flags) ([]AppServer, error) {
 	return servers, err
 }
 
-// choose returns the app-server that an argument names: by its number, its id or its
-// CODEX_HOME. No argument names the only one.
+// choose returns the app-server of an argument: its number, id or CODEX_HOME; or the only one.
 func choose(servers []AppServer, args []string) (number int, err error) {
 	switch {
 	case len(args) > 1:

@@ -1,5 +1,4 @@
-// Package eventlog keeps the events of responses in memory, so that a client that has
-// lost its stream can read on where it was.
+// Package eventlog keeps the events of responses for clients that have lost their streams.
 package eventlog
 
 import (

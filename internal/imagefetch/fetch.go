@@ -29,11 +29,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// Options configure a [Fetcher]. The zero value is for production; the fields
-// let tests fetch from servers on this machine.
+// Options configure a [Fetcher]. The zero value is for production, the fields are for tests.
 type Options struct {
-	// Allow replaces the check of the addresses that are dialled, and lifts the
-	// restriction of URLs to port 443.
+	// Allow replaces the check of the addresses, and allows other ports in URLs than 443.
 	Allow func(netip.AddrPort) bool
 	// RootCAs replaces the system's certificates.
 	RootCAs *x509.CertPool
@@ -74,8 +72,7 @@ func New(opts Options) *Fetcher {
 	return f
 }
 
-// Close closes idle connections. A Fetch in progress continues and closes its
-// own connections when it returns.
+// Close closes idle connections. A running Fetch closes its own when it returns.
 func (f *Fetcher) Close() {
 	f.closed.Store(true)
 	f.client.CloseIdleConnections()
@@ -212,8 +209,7 @@ func newBudget(n int64) *budget {
 	return b
 }
 
-// meter reads a body and fails once the image, or all images of the request
-// together, are larger than allowed.
+// meter reads a body, and fails once the image or all of a request's are too large.
 type meter struct {
 	from  io.Reader
 	left  int64 // of this image, in bytes

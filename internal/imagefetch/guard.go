@@ -40,8 +40,7 @@ const (
 	maxHeader      = 64 << 10 // bytes of a response's header
 )
 
-// newTransport returns a transport that uses no proxy and no compression, and
-// dials the allowed addresses only.
+// newTransport returns a transport without proxies, which dials allowed addresses only.
 func newTransport(opts Options) *http.Transport {
 	allow := opts.Allow
 	if allow == nil {

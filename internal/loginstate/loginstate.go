@@ -56,8 +56,7 @@ type Status struct {
 	RestsTo  time.Time // when it is tried again; zero: it does not rest
 }
 
-// OnChange sets the function that is called after each change of the state, and of the
-// time at which a plan resets. It must be quick.
+// OnChange sets what is called after each change of the state or of a reset. It must be quick.
 func (l *Login) OnChange(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +147,7 @@ func (l *Login) SignIn() {
 	l.set(Unknown, failed, time.Time{}, time.Time{})
 }
 
-// Recheck records what Codex says of the limits of a spent plan, in this order: whether
-// the plan may be used, and when its windows reset.
+// Recheck records Codex's limits of a spent plan: whether it may be used, and its resets.
 func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	now := time.Now()
 	l.mu.Lock()

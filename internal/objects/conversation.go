@@ -72,8 +72,7 @@ func (o *Objects) Conversation(r *http.Request, id string) ([]byte, *apierror.Er
 	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return e.Response, nil })
 }
 
-// UpdateConversation changes the metadata of a conversation of the caller:
-// POST /v1/conversations/{id}.
+// UpdateConversation changes the metadata: POST /v1/conversations/{id}.
 func (o *Objects) UpdateConversation(r *http.Request, id string, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
 	return o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
 		e.Response = c.Object(id, gjson.GetBytes(e.Response, "created_at").Int())
@@ -88,8 +87,7 @@ func (o *Objects) DeleteConversation(r *http.Request, id string) ([]byte, *apier
 	})
 }
 
-// ConversationItems returns a page of the items of a conversation of the caller:
-// GET /v1/conversations/{id}/items.
+// ConversationItems returns a page of the items: GET /v1/conversations/{id}/items.
 func (o *Objects) ConversationItems(r *http.Request, id string) ([]byte, *apierror.Error) {
 	page, apiErr := responses.ReadPage(r.URL.Query())
 	if apiErr != nil {
@@ -98,8 +96,7 @@ func (o *Objects) ConversationItems(r *http.Request, id string) ([]byte, *apierr
 	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return responses.ItemList(e.Input, page) })
 }
 
-// AddItems adds items to a conversation of the caller and returns them:
-// POST /v1/conversations/{id}/items.
+// AddItems adds items and returns them: POST /v1/conversations/{id}/items.
 func (o *Objects) AddItems(r *http.Request, id string, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
 	added := c.Items(responseid.NewSuffix(time.Now()))
 	_, apiErr := o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
@@ -124,8 +121,7 @@ func (o *Objects) AppendResponse(ctx context.Context, conversation string, respo
 	})
 }
 
-// ConversationItem returns an item of a conversation of the caller:
-// GET /v1/conversations/{id}/items/{item}.
+// ConversationItem returns an item: GET /v1/conversations/{id}/items/{item}.
 func (o *Objects) ConversationItem(r *http.Request, id, item string) ([]byte, *apierror.Error) {
 	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) {
 		at := responses.FindItem(e.Input, item)
@@ -136,8 +132,7 @@ func (o *Objects) ConversationItem(r *http.Request, id, item string) ([]byte, *a
 	})
 }
 
-// DeleteItem deletes an item of a conversation of the caller, and returns the conversation:
-// DELETE /v1/conversations/{id}/items/{item}.
+// DeleteItem deletes an item: DELETE /v1/conversations/{id}/items/{item}.
 func (o *Objects) DeleteItem(r *http.Request, id, item string) ([]byte, *apierror.Error) {
 	return o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
 		at := responses.FindItem(e.Input, item)

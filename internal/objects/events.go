@@ -53,8 +53,7 @@ func (o *Objects) forgetEvents(ctx context.Context, id string) {
 // blockSize is the size above which a block of events takes no more, in bytes.
 const blockSize = 1 << 20
 
-// eventWriter stores the events of a response in blocks. An event is a line with its name
-// and its data; an empty line follows the last one.
+// eventWriter stores events in blocks: a line each, with name and data, and an empty one last.
 type eventWriter struct {
 	nodes *responsestore.Shared
 	id    string
@@ -165,9 +164,8 @@ func (s *storedEvents) read() error {
 	return nil
 }
 
-// atEnd is called when there is no next block. It reports whether one may come. If the
-// response was lost with its node, it adds the event that says so, with the number from if
-// events before that were lost, too.
+// atEnd is called when there is no next block, and reports whether one may come. For a response
+// that was lost with its node it adds the event that says so; from is its number at least.
 func (s *storedEvents) atEnd(from int64) (wait bool, err error) {
 	ctx, cancel := timed(s.ctx)
 	defer cancel()

@@ -27,8 +27,7 @@ func (o *Objects) nodes() *responsestore.Shared {
 	return nodes
 }
 
-// Claim stores a background response that begins, so that other nodes know it, and a later
-// process that it has not ended.
+// Claim stores a background response that begins, for other nodes and later processes.
 func (o *Objects) Claim(ctx context.Context, response Response) error {
 	nodes := o.nodes()
 	if nodes == nil {
@@ -125,8 +124,7 @@ func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*response
 	}
 }
 
-// stored reads a response from the store. If it had not ended when it was stored, and its
-// node does not go on making it, it has failed.
+// stored reads a response from the store. If it has not ended, and no node makes it, it failed.
 func (o *Objects) stored(ctx context.Context, user, id string) (*responsestore.Entry, error) {
 	e, err := o.Store.Get(ctx, user, id)
 	nodes := o.nodes()

@@ -33,8 +33,7 @@ func timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, StoreTimeout)
 }
 
-// Failed logs why the store does not work, and returns what a client is told. ctx is that
-// of the request, without the timeout of the store.
+// Failed logs why the store failed and returns the client's error. ctx is the request's own.
 func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apierror.Error {
 	if ctx.Err() == nil { // else the request has ended anyway
 		o.Logger.LogAttrs(ctx, slog.LevelWarn, "the store of responses failed",
@@ -44,8 +43,7 @@ func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apier
 	return apierror.StoreUnavailable()
 }
 
-// apiError returns why an object could not be used, or nil if err is nil. missing is the
-// error for one that does not exist.
+// apiError returns the error of the API for err, nil for nil, missing if nothing was found.
 func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -72,8 +70,7 @@ func (o *Objects) Response(r *http.Request, id string) (json.RawMessage, *apierr
 	return entry.Response, nil
 }
 
-// InputItems returns a page of the input of a stored response of the caller:
-// GET /v1/responses/{id}/input_items.
+// InputItems returns a page of the input: GET /v1/responses/{id}/input_items.
 func (o *Objects) InputItems(r *http.Request, id string) ([]byte, *apierror.Error) {
 	page, apiErr := responses.ReadPage(r.URL.Query())
 	if apiErr != nil {
@@ -125,8 +122,7 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	return responses.Deleted(id), nil
 }
 
-// CancelResponse cancels a response of the caller that goes on, and returns it:
-// POST /v1/responses/{id}/cancel.
+// CancelResponse cancels a running response: POST /v1/responses/{id}/cancel.
 func (o *Objects) CancelResponse(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
 	one := o.Running.find(o.User(r), id)
 	if one == nil {

@@ -111,8 +111,7 @@ func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, erro
 	}
 }
 
-// Wait waits until no response is under way, or ctx ends. When the server exits, each
-// ends with its drain timeout.
+// Wait waits until no response runs, or ctx ends. At the exit, drain timeouts end them.
 func (r *Running) Wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, MaxBackground)
 	defer cancel()

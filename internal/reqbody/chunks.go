@@ -8,8 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/budget"
 )
 
-// chunkSize is small compared to the limit of a body, so that little memory is unused,
-// and large compared to what one read returns.
+// chunkSize is small compared to a body, to waste little, and large compared to one read.
 const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte

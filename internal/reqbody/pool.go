@@ -144,8 +144,7 @@ func (p *Pool) WaitToCopy(ctx context.Context, size int64) (done func(), err err
 // clients do not look for an answer before they have sent everything.
 const discardTime = 2 * time.Second
 
-// LimitDiscard limits the time for which the server reads the rest of a body. It
-// must be called before the request is answered.
+// LimitDiscard limits how long the server reads the rest of a body, before it is refused.
 func LimitDiscard(w http.ResponseWriter) {
 	// A writer without deadlines has a client that cannot be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardTime))

@@ -205,8 +205,7 @@ func (h *hold) failed(message string, err error) {
 	}
 }
 
-// load restores the book from a place if that has not happened yet, and reports
-// whether the place may be overwritten.
+// load restores the book from a place once, and reports whether that may be overwritten.
 func (k *Keeper) load(at *hold) bool {
 	if at.loaded {
 		return true

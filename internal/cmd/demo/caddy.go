@@ -95,8 +95,7 @@ func start(config string) error {
 // readyWait bounds the start of Codex.
 const readyWait = time.Minute
 
-// waitReady waits until the site answers that Codex is ready. The error has the reason
-// that the site gives. It returns nil if ctx ends.
+// waitReady waits for Codex or the end of ctx. The error has the reason that the site gives.
 func waitReady(ctx context.Context, port int) error {
 	limit, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
@@ -137,8 +136,7 @@ func ask(ctx context.Context, url string) (string, bool) {
 // this process: Codex exits when its standard input is closed.
 const stopWait = 20 * time.Second
 
-// stopCaddy makes Caddy exit with its own handler of SIGTERM, if no signal did, and ends
-// the process. A failure is printed first.
+// stopCaddy prints a failure and makes Caddy exit as on SIGTERM, which ends the process.
 func stopCaddy(folder string, failure error) error {
 	if failure != nil {
 		fmt.Fprintln(os.Stderr, "make run:", failure)

@@ -91,9 +91,8 @@ const welcome = `
 Ctrl-C ends it.
 `
 
-// newFolder makes the demo's own directory below dir, for all that Caddy and Codex would
-// otherwise write to those of the user. What a demo that was killed has left in it is
-// removed: only one demo at a time has its port.
+// newFolder makes a directory below dir for all that Caddy and Codex would write to those of the
+// user, and removes what a demo that was killed has left: only one has its port.
 func newFolder(dir string, port int) (string, error) {
 	folder, err := filepath.Abs(filepath.Join(dir, fmt.Sprintf("demo-%d", port)))
 	if err != nil {
