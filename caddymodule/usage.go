@@ -123,7 +123,7 @@ type rateLimits struct {
 type rateWindow struct {
 	UsedPercent float64 `json:"used_percent"`
 	Window      int64   `json:"window_seconds,omitempty"`
-	ResetsAt    int64   `json:"resets_at,omitempty"` // Unix time in seconds
+	ResetsAt    *int64  `json:"resets_at,omitempty"` // Unix time in seconds
 }
 
 // rateLimits returns the limits of all logins of this handler's app-servers.
@@ -153,11 +153,7 @@ func newRateWindow(w *codexrpc.RateWindow) *rateWindow {
 	if w == nil {
 		return nil
 	}
-	window := &rateWindow{UsedPercent: w.UsedPercent, Window: int64(w.Window.Seconds())}
-	if !w.ResetsAt.IsZero() {
-		window.ResetsAt = w.ResetsAt.Unix()
-	}
-	return window
+	return &rateWindow{w.UsedPercent, int64(w.Window.Seconds()), unixOrNil(w.ResetsAt)}
 }
 
 // writeJSON answers with a body. An error of the writer means that the client has gone.
@@ -200,7 +196,8 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 		return nil
 	}
 	set, usages := h.keyFile.Set(), []keyUsage{}
-	own := callerOf(r)
+	name, _ := replacerOf(r).Get(userVariable)
+	own, _ := name.(string) // empty for a key without a name
 	if k := set.Find(presentedKey(r)); k != nil {
 		own = k.User
 	}
@@ -217,13 +214,6 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 		usages = append(usages, usage)
 	}
 	return usages
-}
-
-// callerOf returns the name of the user as it was authenticated, or "" if there is none.
-func callerOf(r *http.Request) string {
-	name, _ := replacerOf(r).Get(userVariable)
-	user, _ := name.(string)
-	return user
 }
 
 // maxKeyLabels bounds the keys in the metrics, in the order of the files.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -55,7 +54,7 @@ func (f *File) Set() *Set { return f.set.Load() }
 // Watch begins to check the file for changes until Close is called.
 func (f *File) Watch() {
 	ctx, cancel := context.WithCancel(context.Background())
-	f.stop = sync.OnceFunc(cancel)
+	f.stop = cancel
 	go f.watch(ctx)
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"mime"
 	"net/http"
 	"path"
 	"time"
@@ -29,16 +28,10 @@ type file struct {
 var files = load()
 
 func load() map[string]file {
-	entries, err := embedded.ReadDir("files")
-	if err != nil {
-		panic(err) // the folder is part of the program
-	}
+	entries, _ := embedded.ReadDir("files") // it is part of the program
 	all := make(map[string]file, len(entries))
 	for _, entry := range entries {
-		body, err := embedded.ReadFile("files/" + entry.Name())
-		if err != nil {
-			panic(err)
-		}
+		body, _ := embedded.ReadFile("files/" + entry.Name())
 		sum := sha256.Sum256(body)
 		all[entry.Name()] = file{body, kinds[path.Ext(entry.Name())], `"` + hex.EncodeToString(sum[:12]) + `"`}
 	}
@@ -47,9 +40,9 @@ func load() map[string]file {
 
 // kinds are the types of the files. Those of package mime depend on the machine.
 var kinds = map[string]string{
-	".html": mime.FormatMediaType("text/html", map[string]string{"charset": "utf-8"}),
-	".css":  mime.FormatMediaType("text/css", map[string]string{"charset": "utf-8"}),
-	".js":   mime.FormatMediaType("text/javascript", map[string]string{"charset": "utf-8"}),
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
 }
 

@@ -139,14 +139,11 @@ func (q *Queue) Len() int {
 
 // releaser returns a function that gives slots back, once.
 func (q *Queue) releaser(m *member, weight int) func() {
-	return func() {
+	return sync.OnceFunc(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if weight > 0 {
-			q.giveBack(m, weight)
-			weight = 0
-		}
-	}
+		q.giveBack(m, weight)
+	})
 }
 
 // wait waits until w is decided, its time has passed, or ctx ends.
