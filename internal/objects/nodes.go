@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -96,8 +95,7 @@ func (o *Objects) renew(ctx context.Context, nodes *responsestore.Shared, id str
 // logClaim logs that the claim to a response could not be kept.
 func (o *Objects) logClaim(ctx context.Context, id string, err error) {
 	if err != nil && ctx.Err() != context.Canceled {
-		o.Logger.LogAttrs(ctx, slog.LevelWarn, "the store of responses failed",
-			slog.String("response", id), slog.String("error", err.Error()))
+		o.Logger.WarnContext(ctx, "the store of responses failed", "response", id, "error", err.Error())
 	}
 }
 

@@ -36,9 +36,7 @@ func timed(ctx context.Context) (context.Context, context.CancelFunc) {
 // Failed logs why the store failed and returns the client's error. ctx is the request's own.
 func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apierror.Error {
 	if ctx.Err() == nil { // else the request has ended anyway
-		o.Logger.LogAttrs(ctx, slog.LevelWarn, "the store of responses failed",
-			slog.String("request_id", r.Header.Get("X-Request-Id")),
-			slog.String("error", err.Error()))
+		o.Logger.WarnContext(ctx, "the store of responses failed", "request_id", r.Header.Get("X-Request-Id"), "error", err.Error())
 	}
 	return apierror.StoreUnavailable()
 }
