@@ -141,7 +141,7 @@ func (a *App) releaseUnused() {
 	}
 }
 
-// list is what several configurations have registered, the newest last, for concurrent use.
+// list is what configurations have registered, the newest last. It is safe for concurrent use.
 type list[T comparable] struct {
 	mu    sync.Mutex
 	items []T

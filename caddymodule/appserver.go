@@ -284,7 +284,8 @@ func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	return parseBlock(d, c.options())
 }
 
-// limits returns the limits for one process. A remote turn that waits would outlive this Caddy.
+// limits returns the limits for one process. On a remote one, a turn that waits could outlive
+// this Caddy.
 func (c *Conversations) limits(remote bool) conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}

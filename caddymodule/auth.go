@@ -38,8 +38,8 @@ type keyring map[apikeys.Hash]any
 // {http.auth.user.id}, its type distinguishes it from a user who was given that name.
 type unnamedKey string
 
-// newKeyring resolves the keys. It refuses an empty key and an empty placeholder, without which
-// the rest of the key would be easy to guess. The errors do not contain a key.
+// newKeyring resolves the keys. It refuses an empty key and an empty placeholder: the rest of
+// the key would be easy to guess. The errors do not contain a key.
 func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	ring, ordinals := make(keyring, len(keys)), make(map[apikeys.Hash]int, len(keys))
 	for i, k := range keys {
@@ -144,7 +144,7 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 	return apiErr
 }
 
-// keyOf returns the key in the file, or nil for one of the configuration, without limits.
+// keyOf returns a request's key in the file, nil for one of the configuration, without limits.
 func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	k := h.keyFile.Set().Find(presentedKey(r))
 	switch {
@@ -161,7 +161,7 @@ func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 // wrongKeyLines is how many log lines about wrong keys are written within a minute.
 const wrongKeyLines = 20
 
-// sampled writes wrongKeyLines a minute, and every thousandth: attempts must not fill the disk.
+// sampled writes wrongKeyLines a minute, then each thousandth: attempts must not fill the disk.
 func sampled(core zapcore.Core) zapcore.Core {
 	return zapcore.NewSamplerWithOptions(core, time.Minute, wrongKeyLines, 1000)
 }

@@ -139,7 +139,8 @@ func (h *Handler) options() []option {
 	}
 }
 
-// options returns the options of an app_server block. Most have no default, for connect.
+// options returns the options of an app_server block. Most have no default, since they cannot
+// be combined with connect.
 func (a *AppServer) options() []option {
 	return []option{
 		{name: "command", args: a.parseCommand},

@@ -69,7 +69,7 @@ func (p *process) emitEvents(events <-chan event) {
 	}
 }
 
-// emit emits e to the process's current events app, after a configuration that is starting.
+// emit emits e to the current events app. It waits for a configuration that is starting.
 func (p *process) emit(e event) {
 	for app := p.emitter(); app != nil; app = p.emitter() { // nil: Caddy is exiting
 		select {

@@ -289,7 +289,7 @@ func baseURL(r *http.Request) string {
 	return scheme + r.Host + "/v1"
 }
 
-// untouched is a response that nobody may answer, which a client would get as an empty 200.
+// untouched detects whether a handler answers. If none does, Caddy sends an empty 200.
 type untouched struct {
 	*caddyhttp.ResponseWriterWrapper
 	touched bool

@@ -75,8 +75,8 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
-// edit replaces a file by what change returns, which must be valid, at once and with its owner
-// and mode. A new file is readable by its owner alone.
+// edit replaces a file at once by what change returns, which must be valid. Owner and mode
+// stay; a new file is readable by its owner alone.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
