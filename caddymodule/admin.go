@@ -44,9 +44,6 @@ func (Admin) Routes() []caddy.AdminRoute {
 	}
 }
 
-// statusTimeout bounds the question for the limits of the plans.
-const statusTimeout = 2 * time.Second
-
 // adminRoute returns a handler for one method.
 func adminRoute(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler {
 	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -65,9 +62,9 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	return writeAdmin(w, body)
 }
 
-// statusesOf asks all app-servers, side by side.
+// statusesOf asks all app-servers for the limits of their plans, side by side.
 func statusesOf(ctx context.Context, all []*process) []status.AppServer {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	found := make([]status.AppServer, len(all))
 	var asking sync.WaitGroup

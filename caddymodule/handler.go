@@ -250,7 +250,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		StopGrace:     time.Duration(*h.StopAfterToolsGrace),
 		Running:       runningResponses,
 		Live:          &liveRequests,
-		Observer:      observer{turns: ctx.Logger().Named(turnLogger)},
+		Observer:      observer{turns: ctx.Logger().Named("turns")},
 		User:          h.accountOf,
 		OwnDeadlines:  ownDeadlines,
 		Logger:        ctx.Slogger(),

@@ -22,12 +22,8 @@ import (
 const (
 	// loginPoll is the pause between two looks at the file of a login that is signed out.
 	loginPoll = 2 * time.Second
-	// askEvery is the shortest pause between two questions for the limits of a spent plan.
-	askEvery = time.Minute
 	// lookupTimeout bounds the requests to an app-server that belong to no turn.
 	lookupTimeout = 5 * time.Second
-	// limitsAge is how long the limits of a plan are cached. Codex asks its provider for them.
-	limitsAge = 30 * time.Second
 )
 
 // logins holds the login of each app_server, by the key that its processes share.
@@ -196,11 +192,12 @@ func (l *login) readAgain(all []*process) {
 	}
 }
 
-// askLimits asks Codex about a spent plan: when it was spent, and before the end of its rest.
+// askLimits asks Codex about a spent plan, at most once a minute: when it was spent, and before
+// the end of its rest.
 func (l *login) askLimits(ctx context.Context, all []*process) {
 	now := time.Now()
 	due := l.unasked || l.Status().RestsTo.Before(now.Add(2*loginPoll))
-	if !due || now.Before(l.asked.Add(askEvery)) {
+	if !due || now.Before(l.asked.Add(time.Minute)) {
 		return
 	}
 	for _, p := range all {
@@ -230,7 +227,7 @@ func (p *process) rateLimits(ctx context.Context) *codexrpc.RateLimits {
 	if ctx.Err() != nil {
 		return nil
 	}
-	if time.Since(p.asked) < limitsAge {
+	if time.Since(p.asked) < 30*time.Second { // Codex asks its provider for them
 		return p.limits
 	}
 	p.limits = nil

@@ -115,9 +115,6 @@ func countTurn(r gateway.Record) {
 	}
 }
 
-// turnLogger is the name of the logger for turns, below the handler's own.
-const turnLogger = "turns"
-
 // maxLogged bounds the model's name and the error's code in the log, in bytes. The
 // client chooses the former, and a provider may choose the latter.
 const maxLogged = 200

@@ -27,9 +27,6 @@ type route struct {
 	args    []string // the parts of the path that stand for * in the pattern
 }
 
-// modelPrefix precedes a model's id, which may contain slashes.
-const modelPrefix = "/v1/models/"
-
 var (
 	readMethods  = []string{http.MethodGet, http.MethodHead}
 	writeMethods = []string{http.MethodPost}
@@ -95,7 +92,7 @@ func exactly(path string) (route, bool) {
 	if found, ok := routes[path]; ok {
 		return found, true
 	}
-	if id, ok := strings.CutPrefix(path, modelPrefix); ok && id != "" {
+	if id, ok := strings.CutPrefix(path, "/v1/models/"); ok && id != "" { // which may contain slashes
 		found := modelRoute
 		found.args = []string{id}
 		return found, true
@@ -209,17 +206,13 @@ func (h *Handler) forgedHandshake(r *http.Request) bool {
 	return h.cors.forged(post)
 }
 
-const (
-	// pagePrefix precedes the names of the page's files.
-	pagePrefix = "/codex/"
-	// pageStatus is the path of the state that the page shows.
-	pageStatus = pagePrefix + "status"
-)
+// pagePrefix precedes the names of the page's files.
+const pagePrefix = "/codex/"
 
 // pageRouteOf returns the route of a path of the page. The page itself needs no key: it
 // has nothing but the files of this module. What it shows does.
 func pageRouteOf(path string) (route, bool) {
-	if path == pageStatus {
+	if path == pagePrefix+"status" {
 		return route{methods: readMethods, serve: (*Handler).servePageStatus}, true
 	}
 	name, ok := strings.CutPrefix(path, pagePrefix)

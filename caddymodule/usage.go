@@ -32,9 +32,6 @@ var (
 	ledgerKeeper = quota.NewKeeper(ledger)
 )
 
-// restoreTimeout bounds how long a start waits for what was stored before.
-const restoreTimeout = 3 * time.Second
-
 // keepBooks stores the usage in the storage of the app's configuration, what API keys have
 // used if a handler has a file of them, and the cache keys of conversations if they are kept.
 // It waits a moment until the latter two are restored. Without an instance id, which
@@ -59,7 +56,7 @@ func (a *App) keepBooks() {
 			awaited[keys] = true
 		}
 	}
-	deadline := time.Now().Add(restoreTimeout)
+	deadline := time.Now().Add(3 * time.Second)
 	for keeper := range awaited {
 		keeper.WaitRestored(time.Until(deadline))
 	}
@@ -216,9 +213,6 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	return usages
 }
 
-// maxKeyLabels bounds the keys in the metrics, in the order of the files.
-const maxKeyLabels = 200
-
 var (
 	keyLabels = []string{"key", "user", "unit", "window"}
 
@@ -229,13 +223,14 @@ var (
 
 // limitedKeys returns the keys with limits, each id once, as many as metrics may have.
 func limitedKeys() (keys []*apikeys.Key) {
+	const most = 200
 	seen := make(map[string]bool)
 	for _, h := range inUse.all() {
 		if h.keyFile == nil {
 			continue
 		}
 		for _, k := range h.keyFile.Set().Keys {
-			if len(keys) == maxKeyLabels {
+			if len(keys) == most {
 				return keys
 			}
 			if len(k.Limits) > 0 && !seen[k.ID] {

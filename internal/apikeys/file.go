@@ -17,9 +17,6 @@ const (
 	pollInterval = time.Second
 	// maxSize bounds a file, in bytes.
 	maxSize = 16 << 20
-	// settled is the age at which a version of a file is taken for its last: a younger
-	// one may change without another time, since these are coarse.
-	settled = 3 * time.Second
 )
 
 // File is a file of keys that is read again when it changes. It is safe for concurrent use.
@@ -141,6 +138,7 @@ func (f *File) read() ([]byte, error) {
 	case len(content) > maxSize:
 		return nil, fmt.Errorf("%s has more than %d bytes", f.path, maxSize)
 	}
-	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < settled
+	// Times are coarse: a file that has just changed may change again without another one.
+	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < 3*time.Second
 	return content, nil
 }

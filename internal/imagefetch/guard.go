@@ -33,12 +33,8 @@ func public(to netip.AddrPort) bool {
 	return guardian.SafeAddrPort(netip.AddrPortFrom(addr, to.Port())) == nil
 }
 
-const (
-	connectTimeout = 5 * time.Second // for TCP, and again for TLS
-	idleTimeout    = 30 * time.Second
-	maxIdle        = 16
-	maxHeader      = 64 << 10 // bytes of a response's header
-)
+// connectTimeout is for TCP, and again for TLS.
+const connectTimeout = 5 * time.Second
 
 // newTransport returns a transport without proxies, which dials allowed addresses only.
 func newTransport(opts Options) *http.Transport {
@@ -54,9 +50,9 @@ func newTransport(opts Options) *http.Transport {
 		TLSHandshakeTimeout:    connectTimeout,
 		ForceAttemptHTTP2:      true, // a custom dialer disables HTTP/2 otherwise
 		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeader,
-		MaxIdleConns:           maxIdle,
-		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConns:           16,
+		IdleConnTimeout:        30 * time.Second,
 	}
 }
 

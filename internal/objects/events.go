@@ -104,9 +104,6 @@ func (w *eventWriter) take() (block []byte, next int64, over bool) {
 	return block, next, false
 }
 
-// pollEvery is how often the store is asked for the events that another node adds.
-const pollEvery = time.Second
-
 // storedEvents are the events of a response of another node or of an earlier process.
 type storedEvents struct {
 	o        *Objects
@@ -133,7 +130,7 @@ func (s *storedEvents) Next(from int64) ([]eventlog.Event, <-chan struct{}, erro
 			var wait bool
 			if wait, err = s.atEnd(from); wait {
 				changed := make(chan struct{})
-				time.AfterFunc(pollEvery, func() { close(changed) })
+				time.AfterFunc(time.Second, func() { close(changed) })
 				return nil, changed, nil
 			}
 		}

@@ -13,9 +13,6 @@ const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// keptChunks is how many chunks of a whole body are used again.
-const keptChunks = 16
-
 // read reads a body to its end. Most bodies fit into the first piece, which has the
 // announced length, or that of a chunk if that is shorter or the length is unknown.
 func (p *Pool) read(from io.Reader, announced int64, claim *budget.Claim) ([]byte, error) {
@@ -58,7 +55,7 @@ func (p *Pool) readMore(first []byte, from io.Reader, claim *budget.Claim) ([]by
 		n, err := fill(c[:], from)
 		if errors.Is(err, io.EOF) {
 			whole := p.join(first, chunks, n, claim)
-			if len(chunks) > keptChunks {
+			if len(chunks) > 16 {
 				chunks = nil // the pool would keep as much memory as the body takes
 			}
 			return whole, nil

@@ -139,13 +139,9 @@ func (p *Pool) WaitToCopy(ctx context.Context, size int64) (done func(), err err
 	}
 }
 
-// discardTime is how long a client of HTTP/1 may go on sending a body that is
-// refused: the server reads a part of the rest before it answers, since many
-// clients do not look for an answer before they have sent everything.
-const discardTime = 2 * time.Second
-
-// LimitDiscard limits how long the server reads the rest of a body, before it is refused.
+// LimitDiscard limits how long the server reads the rest of a body, before it is refused. Over
+// HTTP/1 it reads a part, since many clients look for an answer only at the end of their body.
 func LimitDiscard(w http.ResponseWriter) {
 	// A writer without deadlines has a client that cannot be slow.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardTime))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
 }

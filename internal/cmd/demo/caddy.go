@@ -92,12 +92,9 @@ func start(config string) error {
 	return nil
 }
 
-// readyWait bounds the start of Codex.
-const readyWait = time.Minute
-
 // waitReady waits for Codex or the end of ctx. The error has the reason that the site gives.
 func waitReady(ctx context.Context, port int) error {
-	limit, cancel := context.WithTimeout(ctx, readyWait)
+	limit, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	last := "no answer"
 	for {
@@ -132,10 +129,6 @@ func ask(ctx context.Context, url string) (string, bool) {
 	return string(body), response.StatusCode == http.StatusOK
 }
 
-// stopWait is how long Caddy and Codex may take to end before they are left to the end of
-// this process: Codex exits when its standard input is closed.
-const stopWait = 20 * time.Second
-
 // stopCaddy prints a failure and makes Caddy exit as on SIGTERM, which ends the process.
 func stopCaddy(folder string, failure error) error {
 	if failure != nil {
@@ -154,7 +147,7 @@ func stopCaddy(folder string, failure error) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(stopWait)
+	time.Sleep(20 * time.Second) // then Codex exits with this process, which closes its standard input
 	_ = os.RemoveAll(folder)
 	return errors.New("the Caddy before did not end in time")
 }

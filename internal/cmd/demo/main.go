@@ -104,13 +104,10 @@ func newFolder(dir string, port int) (string, error) {
 	return folder, errors.Join(os.MkdirAll(data, 0o700), os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data))
 }
 
-// loginTimeout bounds codex login status.
-const loginTimeout = 20 * time.Second
-
 // chooseModel chooses the model that answers: the user's own with a login, as codex knows
 // it, with no home; else the scripted model, for which a CODEX_HOME is written.
 func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if exec.CommandContext(ctx, codex, "login", "status").Run() == nil {
 		return "", func() {}, nil
