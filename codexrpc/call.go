@@ -81,22 +81,9 @@ func (c *Conn) call(ctx context.Context, do call) error {
 		return context.Cause(ctx)
 	}
 	deadline := time.Now().Add(callTimeout)
-	id := c.lastID.Add(1)
-	buffer := c.buffer()
-	line, err := encodeCall(buffer.line, id, do.method, do.params)
-	if err != nil {
-		return fmt.Errorf("encoding %s: %w", do.method, err)
-	}
-	if c.maxWrite > 0 && len(line) > c.maxWrite {
-		return tooLargeCall(do.method, len(line), c.maxWrite)
-	}
 	for attempt := 0; ; attempt++ {
-		// A refused call is over, so that its id and its line can be used again.
-		written, err := c.attempt(ctx, deadline, id, line, &do)
+		err := c.attempt(ctx, deadline, &do)
 		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) || do.urgent {
-			if written { // the writer has never had the line
-				lines.Put(buffer)
-			}
 			return err
 		}
 		pause := overloadPause << attempt
@@ -113,33 +100,28 @@ func (c *Conn) call(ctx context.Context, do call) error {
 	}
 }
 
-// attempt sends a call once and waits for its answer. written reports whether it has
-// written the line itself.
-func (c *Conn) attempt(ctx context.Context, deadline time.Time, id int64, line []byte, do *call) (written bool, err error) {
+// attempt sends a call once and waits for its answer.
+func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error {
 	if !do.urgent {
 		if err := c.takeSlot(ctx, deadline, do.method); err != nil {
-			return false, err
+			return err
 		}
 	}
 	p := c.pending()
 	p.method, p.answered, p.wanted, p.expires, p.slot = do.method, do.answered, do.result != nil, deadline, !do.urgent
-	if err := c.register(id, p); err != nil {
-		return false, err // the connection has ended and needs no slots
-	}
-	if written = c.writeNow(line); !written {
-		if err := c.sendUntil(ctx, deadline, line, do.method); err != nil {
-			c.unregister(id, p)
-			return false, err
-		}
+	id := c.lastID.Add(1)
+	if err := c.write(ctx, deadline, id, p, do); err != nil {
+		return err
 	}
 	if do.sent != nil {
 		do.sent()
 	}
+	var err error
 	select {
 	case err = <-p.ready:
 	case <-ctx.Done():
 		if c.abandon(id, p, errors.Is(context.Cause(ctx), ErrTimeout)) {
-			return written, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		err = <-p.ready
 	}
@@ -148,7 +130,36 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, id int64, line [
 		*p = pendingCall{ready: p.ready}
 		c.spare.Put(p)
 	}
-	return written, err
+	return err
+}
+
+// write writes a call that has its slot, or hands it to the writer. The line is not made
+// before, so that calls which wait for a slot hold none, and not kept for another attempt.
+func (c *Conn) write(ctx context.Context, deadline time.Time, id int64, p *pendingCall, do *call) error {
+	buffer := c.buffer()
+	line, err := encodeCall(buffer.line, id, do.method, do.params)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("encoding %s: %w", do.method, err)
+	case c.maxWrite > 0 && len(line) > c.maxWrite:
+		err = tooLargeCall(do.method, len(line), c.maxWrite)
+	}
+	if err != nil {
+		c.unregister(id, p)
+		return err
+	}
+	if err := c.register(id, p); err != nil {
+		return err // the connection has ended and needs no slots
+	}
+	if c.writeNow(line) {
+		lines.Put(buffer) // the writer has never had the line
+		return nil
+	}
+	if err := c.sendUntil(ctx, deadline, line, do.method); err != nil {
+		c.unregister(id, p)
+		return err
+	}
+	return nil
 }
 
 // pending returns a call that is not used.
