@@ -55,7 +55,7 @@ func TestExitWatch(t *testing.T) {
 // exit, and that it is none by itself.
 func TestExitEvent(t *testing.T) {
 	var exiting bool
-	defer func(real *exitWatch) { exit = real }(exit)
+	defer func(before *exitWatch) { exit = before }(exit)
 	exit = newExitWatch(func() bool { return exiting })
 	stop := func() {
 		t.Helper()

@@ -12,6 +12,8 @@ import (
 // floor is Caddy's own share.
 type floorHandler struct{}
 
+var _ caddyhttp.MiddlewareHandler = floorHandler{}
+
 // CaddyModule returns the Caddy module information.
 func (floorHandler) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.floor", New: func() caddy.Module { return new(floorHandler) }}
