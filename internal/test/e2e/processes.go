@@ -72,12 +72,13 @@ func Kill(t *testing.T, name string) (pids []int) {
 	return pids
 }
 
-// AppServers returns the native processes of the app-servers.
+// AppServers returns the native processes of the app-servers. The run of Codex for its
+// catalogue, beside them, is none.
 func AppServers() []int {
 	var pids []int
 	for _, child := range Children() {
 		pid, called, _ := strings.Cut(child, " ")
-		if n, err := strconv.Atoi(pid); err == nil && strings.HasPrefix(called, "codex") {
+		if n, err := strconv.Atoi(pid); err == nil && strings.HasPrefix(called, "codex") && slices.Contains(rig.Command(n), "app-server") {
 			pids = append(pids, n)
 		}
 	}
