@@ -28,7 +28,7 @@ func OrNull[S ~string](s S) *S {
 }
 
 // Quote returns s as a JSON string without the escapes that only HTML needs.
-func Quote(s string) string { return string(Append(nil, s)) }
+func Quote(s string) string { return string(Append(make([]byte, 0, len(s)+len("\"\"\n")), s)) }
 
 const hexDigits = "0123456789abcdef"
 
