@@ -85,6 +85,7 @@ func TestPlanOfALogin(t *testing.T) {
 	for allowed, wanted := range map[bool]int{false: 1, true: 3} {
 		t.Run(fmt.Sprintf("allowed_%t", allowed), func(t *testing.T) {
 			ownTemp(t)
+			e2e.OverOne(t, scriptedmodel.HTTP) // the home of the login with a plan is for it alone
 			backend := new(planBackend)
 			backend.allowed.Store(allowed)
 			plan, other := newChatGPTAccount(t, backend), newAccount(t, nil)
@@ -102,9 +103,7 @@ func TestPlanOfALogin(t *testing.T) {
 				}
 			}
 			used := plan.asked
-			for used() == 0 {
-				ask()
-			}
+			e2e.WaitFor(t, "the login to be used", func() bool { ask(); return used() > 0 })
 			id := ""
 			for _, a := range admin.Status().AppServers {
 				if a.Login.Plan == "" {
