@@ -133,33 +133,43 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 	return err
 }
 
-// write writes a call that has its slot, or hands it to the writer. The line is not made
-// before, so that calls which wait for a slot hold none, and not kept for another attempt.
+// write writes a call that has its slot, or hands it to the writer.
 func (c *Conn) write(ctx context.Context, deadline time.Time, id int64, p *pendingCall, do *call) error {
-	buffer := c.buffer()
-	line, err := encodeCall(buffer.line, id, do.method, do.params)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("encoding %s: %w", do.method, err)
-	case c.maxWrite > 0 && len(line) > c.maxWrite:
-		err = tooLargeCall(do.method, len(line), c.maxWrite)
-	}
-	if err != nil {
-		c.unregister(id, p)
+	line, err := c.begin(id, p, do.params)
+	if err != nil || line == nil {
 		return err
-	}
-	if err := c.register(id, p); err != nil {
-		return err // the connection has ended and needs no slots
-	}
-	if c.writeNow(line) {
-		lines.Put(buffer) // the writer has never had the line
-		return nil
 	}
 	if err := c.sendUntil(ctx, deadline, line, do.method); err != nil {
 		c.unregister(id, p)
 		return err
 	}
 	return nil
+}
+
+// begin registers a call that has its slot, and writes it if that needs no waiting. Otherwise
+// it returns the line. That is not made before, so that calls which wait for a slot hold none,
+// and not kept for another attempt.
+func (c *Conn) begin(id int64, p *pendingCall, params any) (line []byte, err error) {
+	buffer := c.buffer()
+	line, err = encodeCall(buffer.line, id, p.method, params)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("encoding %s: %w", p.method, err)
+	case c.maxWrite > 0 && len(line) > c.maxWrite:
+		err = tooLargeCall(p.method, len(line), c.maxWrite)
+	}
+	if err != nil {
+		c.unregister(id, p)
+		return nil, err
+	}
+	if err := c.register(id, p); err != nil {
+		return nil, err // the connection has ended and needs no slots
+	}
+	if !c.writeNow(line) {
+		return line, nil
+	}
+	lines.Put(buffer) // the writer has never had the line
+	return nil, nil
 }
 
 // pending returns a call that is not used.
@@ -197,19 +207,13 @@ func (c *Conn) start(method string, params any, timeout time.Duration, over func
 	default:
 		return false
 	}
-	buffer := c.buffer()
 	id := c.lastID.Add(1)
-	line, err := encodeCall(buffer.line, id, method, params)
 	p := &pendingCall{method: method, over: over, expires: time.Now().Add(timeout), slot: true}
-	if err != nil || c.register(id, p) != nil {
-		<-c.slots
+	line, err := c.begin(id, p, params)
+	if err != nil {
 		return false
 	}
-	if !c.writeNow(line) {
-		return !c.unregister(id, p)
-	}
-	lines.Put(buffer)
-	return true
+	return line == nil || !c.unregister(id, p)
 }
 
 // register routes the answer to id to p.
