@@ -1,14 +1,14 @@
 package conversation
 
 import (
-	"cmp"
-	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/caddyserver/certmagic"
 	"github.com/google/uuid"
 
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
@@ -24,10 +24,7 @@ const (
 )
 
 // Keys are the cache keys of a [Memory], as they are stored.
-type Keys struct {
-	memory *Memory
-	id     string // of the book, see [storedbook.Header]; the memory's lock guards it
-}
+type Keys struct{ memory *Memory }
 
 // keysDocument are keys as they are stored: no text, only hashes and keys.
 type keysDocument struct {
@@ -37,20 +34,20 @@ type keysDocument struct {
 
 // NewKeysKeeper returns a keeper of the cache keys of a memory.
 func NewKeysKeeper(m *Memory) *storedbook.Keeper {
-	return storedbook.NewKeeper(&Keys{memory: m, id: rand.Text()}, "the cache keys of conversations", keysInterval)
+	return storedbook.NewKeeper(&Keys{m}, "the cache keys of conversations", keysInterval)
 }
 
 // KeysPlace returns where a node with an id stores the keys of a login.
-func KeysPlace(storage storedbook.Storage, node, login string, log *slog.Logger) storedbook.Place {
+func KeysPlace(storage certmagic.Storage, node, login string, log *slog.Logger) storedbook.Place {
 	return storedbook.Place{Storage: storage, Key: "codex/conversations/" + node + "-" + login + ".json", Logger: log}
 }
 
 // Document returns the newest keys, and how often the keys have changed.
-func (k *Keys) Document() (any, uint64) {
+func (k *Keys) Document() (storedbook.Document, uint64) {
 	m := k.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d := &keysDocument{Header: storedbook.Header{Version: storedbook.Version, ID: k.id}}
+	d := new(keysDocument)
 	for e := m.order.Back(); e != nil && len(d.Keys) < maxStoredKeys*storedKeySize; e = e.Prev() {
 		one := e.Value.(*memory)
 		// Reasoning has no key.
@@ -68,18 +65,11 @@ func (k *Keys) Changes() uint64 {
 	return k.memory.keyChanges
 }
 
-// Owns reports whether the documents with an ID are older copies of these keys.
-func (k *Keys) Owns(id string) bool {
-	k.memory.mu.Lock()
-	defer k.memory.mu.Unlock()
-	return id == k.id
-}
-
 // Restore adds the keys of a document, as older than those that are there. After a Clear of
 // the memory it adds none.
 func (k *Keys) Restore(content []byte) error {
 	var d keysDocument
-	if err := storedbook.Decode(content, &d); err != nil {
+	if err := json.Unmarshal(content, &d); err != nil {
 		return err
 	}
 	if len(d.Keys)%storedKeySize != 0 || len(d.Keys) > maxStoredKeys*storedKeySize {
@@ -88,7 +78,6 @@ func (k *Keys) Restore(content []byte) error {
 	m := k.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k.id = cmp.Or(d.ID, k.id)
 	if m.cleared {
 		return nil
 	}

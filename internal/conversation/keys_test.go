@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddyserver/certmagic"
 	"github.com/google/uuid"
 
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
@@ -21,6 +22,8 @@ import (
 
 // storage is a storage in memory that counts what is stored.
 type storage struct {
+	certmagic.Storage
+
 	mu     sync.Mutex
 	values map[string]string
 	stores int

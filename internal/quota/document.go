@@ -1,73 +1,103 @@
 package quota
 
 import (
-	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
 
 const (
+	// SyncInterval is how often a node stores what it has counted, if that has changed, and
+	// reads what the others have.
+	SyncInterval = 2 * time.Second
 	// maxAccounts bounds the accounts of a document.
 	maxAccounts = 100_000
 	// maxParts bounds the parts of a window in a document: a month has 31.
 	maxParts = 64
 	// maxCount bounds a count in a document, so that sums cannot overflow.
 	maxCount = 1 << 50
+	// left is the age at which a document in which nothing counts any more is deleted.
+	left = time.Hour
 )
+
+// NewKeeper returns a keeper of a ledger.
+func NewKeeper(l *Ledger) *storedbook.Keeper {
+	return storedbook.NewKeeper(l, "the use of API keys", SyncInterval)
+}
+
+// Place returns where a node with an id keeps its ledger. The ledger also counts there what
+// other nodes have counted.
+func (l *Ledger) Place(storage certmagic.Storage, id string, log *slog.Logger) storedbook.Place {
+	return storedbook.Place{Storage: storage, Key: "codex/keys/" + id + ".json", Logger: log, Others: l.share}
+}
 
 // document is a ledger as it is stored. A node reads those of the others as well.
 type document struct {
 	storedbook.Header
-	At       int64                            `json:"at"`       // when it was stored, in Unix seconds
-	Accounts map[string]map[string][][2]int64 `json:"accounts"` // number and count of each part, by account and measure
+	At       int64                         `json:"at"`       // when it was stored, in Unix seconds
+	Accounts map[string]map[measure]counts `json:"accounts"` // by account
 }
 
 // String returns the measure as it is stored, such as "tokens 5h".
 func (m measure) String() string { return string(m.unit) + " " + m.window.String() }
 
-// parseMeasure reads a measure.
-func parseMeasure(s string) (m measure, err error) {
-	unit, window, _ := strings.Cut(s, " ")
+// MarshalText implements [encoding.TextMarshaler].
+func (m measure) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (m *measure) UnmarshalText(text []byte) (err error) {
+	unit, window, _ := strings.Cut(string(text), " ")
 	if m.unit = Unit(unit); m.unit != Requests && m.unit != Tokens {
-		return m, fmt.Errorf("the unit %q is unknown", unit)
+		return fmt.Errorf("the unit %.64q is unknown", unit)
 	}
 	m.window, err = ParseWindow(window)
-	return m, err
+	return err
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (c count) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "[%d,%d]", c.part, c.n), nil }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *count) UnmarshalJSON(text []byte) error {
+	var pair [2]int64
+	if err := json.Unmarshal(text, &pair); err != nil {
+		return err
+	}
+	if *c = (count{pair[0], pair[1]}); c.n < 0 || c.n > maxCount {
+		return fmt.Errorf("it has a count of %d", c.n)
+	}
+	return nil
 }
 
 // Document returns a copy of the ledger, and how often it has changed. What requests under
 // way have taken counts as used: it stays so if this process ends without a word. Accounts
 // without counts are forgotten.
-func (l *Ledger) Document() (any, uint64) {
+func (l *Ledger) Document() (storedbook.Document, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	d := &document{
-		Header: storedbook.Header{Version: storedbook.Version, ID: l.id}, At: now.Unix(),
-		Accounts: make(map[string]map[string][][2]int64),
-	}
+	d := &document{At: now.Unix(), Accounts: make(map[string]map[measure]counts)}
 	for name, a := range l.accounts {
-		stored := make(map[string][][2]int64)
+		stored := make(map[measure]counts)
 		for m := range a.used {
 			a.used[m] = a.used[m].update(m.window, now)
-			c := a.used[m]
+			c := slices.Clone(a.used[m])
 			if m.unit == Tokens {
-				c = slices.Clone(c).add(m.window.at(now), a.held)
+				c = c.add(m.window.at(now), a.held)
 			}
-			if len(c) == 0 {
+			if len(c) > 0 {
+				stored[m] = c
+			} else {
 				delete(a.used, m)
-				continue
 			}
-			parts := make([][2]int64, len(c))
-			for i, count := range c {
-				parts[i] = [2]int64{count.part, count.n}
-			}
-			stored[m.String()] = parts
 		}
 		if len(stored) > 0 {
 			d.Accounts[name] = stored
@@ -87,97 +117,88 @@ func (l *Ledger) Changes() uint64 {
 
 // Restore adds the counts of a document, which the ledger continues.
 func (l *Ledger) Restore(content []byte) error {
-	d, accounts, err := decode(content)
+	d, err := decode(content)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes++
-	l.id = cmp.Or(d.ID, l.id)
-	for name, used := range accounts {
+	for name, used := range d.Accounts {
 		a := l.account(name)
 		for m, c := range used {
-			for _, count := range c {
-				a.used[m] = a.used[m].add(count.part, count.n)
-			}
+			a.used[m] = a.used[m].plus(c)
 		}
 	}
 	return nil
 }
 
-// Owns reports whether the documents with an ID are older copies of this ledger.
-func (l *Ledger) Owns(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return id == l.id
-}
-
-// decode reads a document and its accounts.
-func decode(content []byte) (*document, map[string]map[measure]counts, error) {
+// decode reads a document. The counts may be in any order.
+func decode(content []byte) (*document, error) {
 	d := new(document)
-	if err := storedbook.Decode(content, d); err != nil {
-		return nil, nil, err
+	if err := json.Unmarshal(content, d); err != nil {
+		return nil, err
 	}
 	if len(d.Accounts) > maxAccounts {
-		return nil, nil, fmt.Errorf("it has %d accounts", len(d.Accounts))
+		return nil, fmt.Errorf("it has %d accounts", len(d.Accounts))
 	}
-	accounts := make(map[string]map[measure]counts, len(d.Accounts))
-	for name, stored := range d.Accounts {
-		accounts[name] = make(map[measure]counts, len(stored))
-		for key, parts := range stored {
-			m, err := parseMeasure(key)
-			if err != nil {
-				return nil, nil, fmt.Errorf("the measure %.64q: %w", key, err)
-			}
-			if len(parts) > maxParts {
-				return nil, nil, fmt.Errorf("%s has %d parts", m, len(parts))
-			}
-			for _, p := range parts {
-				if p[1] < 0 || p[1] > maxCount {
-					return nil, nil, fmt.Errorf("%s has a count of %d", m, p[1])
-				}
-				accounts[name][m] = accounts[name][m].add(p[0], p[1])
+	for _, used := range d.Accounts {
+		for m, c := range used {
+			if len(c) > maxParts {
+				return nil, fmt.Errorf("%s has %d parts", m, len(c))
 			}
 		}
 	}
-	return d, accounts, nil
+	return d, nil
 }
 
-// share sets what other nodes have counted.
-func (l *Ledger) share(nodes []map[string]map[measure]counts) {
+// share sets what other nodes have counted, by their documents. It returns the keys of the old
+// ones in which nothing counts any more. The error is of documents that cannot be read; the
+// others still count.
+func (l *Ledger) share(documents map[string][]byte) (over []string, failed error) {
+	var all []map[string]map[measure]counts
+	now := l.now()
+	for key, content := range documents {
+		d, err := decode(content)
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", key, err))
+		case d.counts(now):
+			all = append(all, d.Accounts)
+		case now.Sub(time.Unix(d.At, 0)) > left:
+			over = append(over, key)
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.now()
 	for _, a := range l.accounts {
 		a.others = nil
 	}
-	for _, accounts := range nodes {
+	for _, accounts := range all {
 		for name, used := range accounts {
 			for m, c := range used {
-				if c = c.update(m.window, now); len(c) == 0 {
+				if c = counts(nil).plus(c).update(m.window, now); len(c) == 0 {
 					continue
 				}
 				a := l.account(name)
 				if a.others == nil {
 					a.others = make(map[measure]counts)
 				}
-				for _, count := range c {
-					a.others[m] = a.others[m].add(count.part, count.n)
-				}
+				a.others[m] = a.others[m].plus(c)
 			}
 		}
 	}
+	return over, failed
 }
 
-// over reports whether nothing of these accounts counts any more.
-func over(accounts map[string]map[measure]counts, now time.Time) bool {
-	for used := range maps.Values(accounts) {
+// counts reports whether anything in the document still counts.
+func (d *document) counts(now time.Time) bool {
+	for _, used := range d.Accounts {
 		for m, c := range used {
 			if c.sum(m.window.oldest(now)) > 0 {
-				return false
+				return true
 			}
 		}
 	}
-	return true
+	return false
 }

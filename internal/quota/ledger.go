@@ -1,13 +1,52 @@
+// Package quota counts what the keys of the API have used, and limits it.
+//
+// The limits of a key count for this key alone, whoever its user is. A [Ledger] has the
+// counts of all keys. A key whose limits or whose user change keeps its counts.
 package quota
 
 import (
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 )
+
+// Unit is what a limit counts.
+type Unit string
+
+// The units.
+const (
+	Requests Unit = "requests"
+	Tokens   Unit = "tokens" // of the input and the output
+)
+
+// Limit allows Max of a unit in a window.
+type Limit struct {
+	Unit   Unit
+	Max    int64 // above 0
+	Window Window
+}
+
+// Key is whom the limits of a key apply to, and what they are.
+type Key struct {
+	ID            string   // names the key in its file, in lists and logs
+	Account       string   // identifies its counts, at all nodes
+	User          string   // whose key it is; several keys may have the same user
+	Models        []string // the models that it may use, as clients name them; nil: all
+	MaxConcurrent int      // turns at once; 0: no limit
+	Limits        []Limit  // no two of the same unit and window
+}
+
+// Allows reports whether the key may use a model.
+func (k *Key) Allows(model string) bool {
+	return k == nil || k.Models == nil || slices.Contains(k.Models, model)
+}
+
+// limits reports whether the key has a limit of a unit.
+func (k *Key) limits(unit Unit) bool {
+	return k != nil && slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Unit == unit })
+}
 
 // Ledger counts what keys have used. Its methods are safe for concurrent use: checking a
 // limit and counting are one step.
@@ -17,7 +56,6 @@ type Ledger struct {
 	mu       sync.Mutex
 	accounts map[string]*account // by their names, see Key.Account
 	changes  uint64
-	id       string // identifies the ledger in the documents stored of it
 }
 
 // account is what one key has used.
@@ -36,7 +74,7 @@ type measure struct {
 
 // New returns an empty ledger. now is the clock.
 func New(now func() time.Time) *Ledger {
-	return &Ledger{now: now, accounts: make(map[string]*account), id: rand.Text()}
+	return &Ledger{now: now, accounts: make(map[string]*account)}
 }
 
 // ExceededError means that a request would exceed a limit of its key.
@@ -89,8 +127,7 @@ func (l *Ledger) Request(k *Key) error {
 
 // exceeds returns the *ExceededError of the limit that n more of a unit would exceed for
 // longest, or nil.
-func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
-	var worst *ExceededError
+func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) (worst *ExceededError) {
 	for _, limit := range k.Limits {
 		if limit.Unit != unit {
 			continue
@@ -103,9 +140,6 @@ func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
 		if worst == nil || e.Resets.IsZero() || !worst.Resets.IsZero() && e.Resets.After(worst.Resets) {
 			worst = e
 		}
-	}
-	if worst == nil {
-		return nil // not a nil *ExceededError
 	}
 	return worst
 }
@@ -149,10 +183,7 @@ func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
 // parts returns the parts that count for a limit, of all nodes.
 func (a *account) parts(limit Limit, now time.Time) (all counts) {
 	m := measure{limit.Unit, limit.Window}
-	for _, c := range slices.Concat(a.used[m], slices.Clone(a.others[m]).update(limit.Window, now)) {
-		all = all.add(c.part, c.n)
-	}
-	return all
+	return all.plus(a.used[m]).plus(a.others[m]).update(limit.Window, now)
 }
 
 // count counts n of a unit in all windows of the key's limits.

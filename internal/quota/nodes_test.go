@@ -15,10 +15,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddyserver/certmagic"
 )
 
 // memory is a Storage in memory.
 type memory struct {
+	certmagic.Storage
+
 	mu     sync.Mutex
 	values map[string]string
 	fails  error
@@ -211,8 +215,8 @@ func FuzzDecode(f *testing.F) {
 		if l.Restore(content) != nil {
 			return
 		}
-		if _, accounts, err := decode(content); err == nil {
-			l.share([]map[string]map[measure]counts{accounts, accounts})
+		if _, err := l.share(map[string][]byte{"one": content, "other": content}); err != nil {
+			t.Fatal(err)
 		}
 		k := &Key{Account: "k", Limits: []Limit{{Requests, 1, sliding(t, time.Minute)}, {Tokens, 1, calendar(t, day)}}}
 		_ = l.Request(k)

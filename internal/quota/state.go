@@ -83,21 +83,15 @@ func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 	}
 	w := limit.Window
 	from := max(w.at(now)-recentParts+1, w.oldest(now))
-	elapsed := now.Sub(w.start(from)).Seconds()
-	if elapsed <= 0 {
+	elapsed, recent := now.Sub(w.start(from)).Seconds(), parts.sum(from)
+	if elapsed <= 0 || recent <= 0 {
 		return time.Time{}
 	}
-	rate := float64(parts.sum(from)) / elapsed // a second
-	if rate <= 0 {
-		return time.Time{}
-	}
+	rate := float64(recent) / elapsed // a second
 	// After each part that leaves, the use grows at the rate until the next one leaves.
 	at := now
-	for _, c := range append(slices.Clone(parts), count{}) {
+	for _, c := range append(slices.Clone(parts), count{part: w.at(now)}) {
 		until := w.leaves(c.part)
-		if c == (count{}) {
-			until = w.leaves(w.at(now))
-		}
 		needed := time.Duration(float64(limit.Max-used) / rate * float64(time.Second))
 		if needed <= until.Sub(at) && needed >= 0 {
 			return at.Add(needed)

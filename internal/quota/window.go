@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,14 +61,7 @@ func (w Window) String() string {
 	if w.period != "" {
 		return w.period
 	}
-	s := w.length.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(w.length.String())
 }
 
 // part returns the length of a part. The parts of a period divide it.
@@ -100,32 +94,23 @@ func (w Window) oldest(now time.Time) int64 {
 	if w.period == "" {
 		return w.at(now) - parts
 	}
-	return w.at(w.begin(now))
+	begin, _ := w.bounds(now)
+	return w.at(begin)
 }
 
-// begin returns when the period that contains a time began.
-func (w Window) begin(now time.Time) time.Time {
-	now = now.UTC()
-	year, m, d := now.Date()
+// bounds returns when the period that contains a time begins and ends.
+func (w Window) bounds(t time.Time) (begin, end time.Time) {
+	t = t.UTC()
+	year, m, d := t.Date()
+	months, days := 0, 1
 	switch w.period {
 	case week:
-		d -= (int(now.Weekday()) + 6) % 7
+		d, days = d-(int(t.Weekday())+6)%7, 7
 	case month:
-		d = 1
+		d, months, days = 1, 1, 0
 	}
-	return time.Date(year, m, d, 0, 0, 0, 0, time.UTC)
-}
-
-// next returns when the period that contains a time ends.
-func (w Window) next(now time.Time) time.Time {
-	begin := w.begin(now)
-	switch w.period {
-	case week:
-		return begin.AddDate(0, 0, 7)
-	case month:
-		return begin.AddDate(0, 1, 0)
-	}
-	return begin.AddDate(0, 0, 1)
+	begin = time.Date(year, m, d, 0, 0, 0, 0, time.UTC)
+	return begin, begin.AddDate(0, months, days)
 }
 
 // leaves returns when a part no longer counts.
@@ -133,5 +118,67 @@ func (w Window) leaves(part int64) time.Time {
 	if w.period == "" {
 		return w.start(part + parts + 1)
 	}
-	return w.next(w.start(part))
+	_, end := w.bounds(w.start(part))
+	return end
+}
+
+// count is what was counted in one part of a window.
+type count struct {
+	part int64
+	n    int64
+}
+
+// counts are the counts of the parts of a window, by rising part. Parts without any are
+// left out.
+type counts []count
+
+// update drops the parts that no longer count. What lies in the future, since the clock
+// was set back, counts as of now: so a clock that changes frees nothing early, and nothing
+// counts for longer than a window.
+func (c counts) update(w Window, now time.Time) counts {
+	current, ahead := w.at(now), int64(0)
+	for len(c) > 0 && c[len(c)-1].part > current {
+		ahead += c[len(c)-1].n
+		c = c[:len(c)-1]
+	}
+	oldest := w.oldest(now)
+	first := 0
+	for first < len(c) && c[first].part < oldest {
+		first++
+	}
+	return c[first:].add(current, ahead)
+}
+
+// add counts n in a part.
+func (c counts) add(part, n int64) counts {
+	if n == 0 {
+		return c
+	}
+	i := len(c)
+	for i > 0 && c[i-1].part >= part {
+		i--
+	}
+	if i < len(c) && c[i].part == part {
+		c[i].n += n
+		return c
+	}
+	return slices.Insert(c, i, count{part, n})
+}
+
+// plus adds other counts, in any order.
+func (c counts) plus(other counts) counts {
+	for _, o := range other {
+		c = c.add(o.part, o.n)
+	}
+	return c
+}
+
+// sum returns the counts of the parts from oldest on.
+func (c counts) sum(oldest int64) (n int64) {
+	for _, count := range c {
+		if count.part >= oldest {
+			n += count.n
+		}
+	}
+	return n
 }

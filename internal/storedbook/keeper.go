@@ -4,84 +4,83 @@ package storedbook
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-codex/caddy-codex/internal/storagecall"
 )
 
 const (
-	// storageTimeout bounds one call to a storage.
+	// storageTimeout bounds a call to a storage, or all that read the documents of other nodes.
 	storageTimeout = 10 * time.Second
 	// logInterval is how often a failure that lasts is logged.
 	logInterval = time.Minute
 	// AsideSuffix is added to the key of a document that is set aside.
 	AsideSuffix = ".broken"
+	// version is the only version of documents that this release reads.
+	version = 1
+	// maxDocument bounds a document that is read, in bytes. That of the usage has 30 MB at most.
+	maxDocument = 64 << 20
+	// maxNodes bounds the documents of other nodes that are read.
+	maxNodes = 256
 )
 
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
-	// Document returns a copy that can be encoded as JSON, and how many changes it has.
-	Document() (document any, changes uint64)
+	// Document returns a copy, and how many changes it has.
+	Document() (document Document, changes uint64)
 	// Changes returns how often the book has changed.
 	Changes() uint64
 	// Restore adds the counts of a document to the book, which continues the book of the
 	// document. The error means that the document cannot be read.
 	Restore(document []byte) error
-	// Owns reports whether the documents with an ID are older copies of this book.
-	Owns(id string) bool
 }
 
-// Header begins each document.
+// Document is a struct that can be encoded as JSON and embeds a [Header].
+type Document interface{ stamp(id string) }
+
+// Header begins each document. A [Keeper] sets and checks it.
 type Header struct {
-	Version int    `json:"version"` // [Version]
-	ID      string `json:"id"`      // of the book, and of those that continue it
+	Version int    `json:"version"`
+	ID      string `json:"id"` // of the book, and of those that continue it
 }
 
-const (
-	// Version is the only version of documents that this release reads.
-	Version = 1
-	// maxDocument bounds a document that is read, in bytes. That of the usage has 30 MB at most.
-	maxDocument = 64 << 20
-)
+func (h *Header) stamp(id string) { *h = Header{version, id} }
 
-func (h *Header) check() error {
-	if h.Version != Version {
-		return fmt.Errorf("its version is %d, not %d", h.Version, Version)
-	}
-	return nil
-}
-
-// Decode reads a document into a struct that embeds a [Header].
-func Decode(content []byte, into interface{ check() error }) error {
+// readHeader returns the ID of a document that this release can read.
+func readHeader(content []byte) (id string, err error) {
 	if len(content) > maxDocument {
-		return fmt.Errorf("it has %d bytes, more than %d", len(content), maxDocument)
+		return "", fmt.Errorf("it has %d bytes, more than %d", len(content), maxDocument)
 	}
-	if err := json.Unmarshal(content, into); err != nil {
-		return err
+	var h Header
+	if err := json.Unmarshal(content, &h); err != nil {
+		return "", err
 	}
-	return into.check()
-}
-
-// Storage keeps documents. Caddy's storage implements it.
-type Storage interface {
-	// Load returns the value of a key. It returns fs.ErrNotExist if there is none.
-	Load(ctx context.Context, key string) ([]byte, error)
-	Store(ctx context.Context, key string, value []byte) error
+	if h.Version != version {
+		return "", fmt.Errorf("its version is %d, not %d", h.Version, version)
+	}
+	return h.ID, nil
 }
 
 // Place is where a book is stored.
 type Place struct {
-	Storage Storage
+	Storage certmagic.Storage
 	Key     string
 	Logger  *slog.Logger
-	Then    func() // run after each save, and after the first load; nil: nothing is
+	// Others takes the documents of other nodes in the folder of Key, by their keys, after the
+	// first load and after each save. It returns the keys of those to delete. Nil: they are not
+	// read.
+	Others func(documents map[string][]byte) (over []string, err error)
 }
 
 // Keeper stores and restores a book while it is held, at the place of the newest hold.
@@ -89,13 +88,16 @@ type Keeper struct {
 	book  Book
 	what  string
 	every time.Duration
-	calls *storagecall.Limit
+	calls *storagecall.Limit // one at once, so that none overtakes another
+	reads *storagecall.Limit // of other nodes' documents
 
 	mu    sync.Mutex // guards holds and loop
 	holds []*hold
 	loop  *loop
 
-	restored bool // the book was restored or stored; used by the loop only
+	// These are used by the loop only.
+	id       string // of the book, in the headers of its documents
+	restored bool   // the book was restored or stored
 }
 
 // hold is a place with its state, which only the loop uses.
@@ -108,28 +110,27 @@ type hold struct {
 
 // loop is a running goroutine of a Keeper. It does not lock Keeper.mu.
 type loop struct {
-	moved chan *hold // the hold to use from now on
-	stop  chan struct{}
+	moved chan *hold    // the hold to use from now on; closed: none
 	begun chan struct{} // closed once the book was restored, or could not be
 	done  chan struct{}
 }
 
 // NewKeeper returns a Keeper of a book. Logs call it what. A change is stored within every.
 func NewKeeper(book Book, what string, every time.Duration) *Keeper {
-	return &Keeper{book: book, what: what, every: every, calls: storagecall.NewLimit(1)}
+	return &Keeper{
+		book: book, what: what, every: every, id: rand.Text(),
+		calls: storagecall.NewLimit(1), reads: storagecall.NewLimit(1),
+	}
 }
 
 // Hold keeps the book at place until release is called. The last release waits for a save.
 func (k *Keeper) Hold(place Place) (release func()) {
-	if place.Then == nil {
-		place.Then = func() {}
-	}
 	h := &hold{Place: place}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.holds = append(k.holds, h)
 	if k.loop == nil {
-		k.loop = &loop{make(chan *hold, 1), make(chan struct{}), make(chan struct{}), make(chan struct{})}
+		k.loop = &loop{make(chan *hold, 1), make(chan struct{}), make(chan struct{})}
 		go k.run(k.loop)
 	}
 	k.move()
@@ -144,11 +145,9 @@ func (k *Keeper) WaitRestored(limit time.Duration) {
 	if l == nil {
 		return
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-l.begun:
-	case <-timer.C:
+	case <-time.After(limit):
 	}
 }
 
@@ -160,7 +159,7 @@ func (k *Keeper) release(h *hold) {
 		k.move()
 		return
 	}
-	close(k.loop.stop)
+	close(k.loop.moved)
 	<-k.loop.done // takes a few times storageTimeout at most
 	k.loop = nil
 }
@@ -181,18 +180,20 @@ func (k *Keeper) run(l *loop) {
 	defer ticks.Stop()
 	at := <-l.moved
 	k.load(at)
-	at.Then()
+	k.readOthers(at)
 	close(l.begun)
 	for {
 		select {
-		case at = <-l.moved:
+		case newest, held := <-l.moved:
+			if !held {
+				k.save(at)
+				return
+			}
+			at = newest
 			k.load(at)
 		case <-ticks.C:
 			k.save(at)
-			at.Then()
-		case <-l.stop:
-			k.save(at)
-			return
+			k.readOthers(at)
 		}
 	}
 }
@@ -210,19 +211,20 @@ func (k *Keeper) load(at *hold) bool {
 	if at.loaded {
 		return true
 	}
-	content, err := limited(k, func(ctx context.Context) ([]byte, error) { return at.Storage.Load(ctx, at.Key) })
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		at.loaded = true
-		return true
-	case err != nil:
-		at.failed(k.what+" of before cannot be loaded", err)
-		return false
+	content, err := limited(k.calls, func(ctx context.Context) ([]byte, error) { return at.Storage.Load(ctx, at.Key) })
+	if err != nil {
+		if at.loaded = errors.Is(err, fs.ErrNotExist); !at.loaded {
+			at.failed(k.what+" of before cannot be loaded", err)
+		}
+		return at.loaded
 	}
-	var header Header
-	if !k.restored {
-		err = k.book.Restore(content)
-	} else if err = Decode(content, &header); err == nil && !k.book.Owns(header.ID) {
+	id, err := readHeader(content)
+	switch {
+	case err == nil && !k.restored:
+		if err = k.book.Restore(content); err == nil && id != "" {
+			k.id = id
+		}
+	case err == nil && id != k.id:
 		err = errOther
 	}
 	if err == nil {
@@ -254,6 +256,7 @@ func (k *Keeper) save(at *hold) {
 		return
 	}
 	document, changes := k.book.Document()
+	document.stamp(k.id)
 	content, err := json.Marshal(document)
 	if err == nil {
 		err = k.store(at, at.Key, content)
@@ -265,17 +268,71 @@ func (k *Keeper) save(at *hold) {
 	at.saved, k.restored = changes, true
 }
 
+// readOthers passes on the documents of the other nodes, and deletes those that are over. A
+// node that still runs stores another one with its next change.
+func (k *Keeper) readOthers(at *hold) {
+	if at.Others == nil {
+		return
+	}
+	documents, err := limited(k.reads, at.others)
+	if err != nil {
+		at.failed(k.what+" at other nodes cannot be read", err)
+		return
+	}
+	for key, content := range documents {
+		if _, err := readHeader(content); err != nil {
+			at.failed("a document of "+k.what+" at another node cannot be used", fmt.Errorf("%s: %w", key, err))
+			delete(documents, key) // the other nodes still count
+		}
+	}
+	over, err := at.Others(documents)
+	if err != nil {
+		at.failed("a document of "+k.what+" at another node cannot be used", err)
+	}
+	for _, key := range over {
+		_, err := limited(k.reads, func(ctx context.Context) (struct{}, error) { return struct{}{}, at.Storage.Delete(ctx, key) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			at.Logger.Warn("an old document of "+k.what+" cannot be deleted", "key", key, "error", err)
+		}
+	}
+}
+
+// others returns the documents of the other nodes, by their keys.
+func (h *hold) others(ctx context.Context) (map[string][]byte, error) {
+	folder, documents := path.Dir(h.Key), make(map[string][]byte)
+	keys, err := h.Storage.List(ctx, folder, false)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, key := range keys {
+		if key == h.Key || path.Ext(key) != ".json" || path.Dir(key) != folder {
+			continue
+		}
+		if len(documents) == maxNodes {
+			return nil, fmt.Errorf("there are more than %d nodes in %s", maxNodes, folder)
+		}
+		content, err := h.Storage.Load(ctx, key)
+		switch {
+		case err == nil:
+			documents[key] = content
+		case !errors.Is(err, fs.ErrNotExist): // else it was deleted just now
+			return nil, err
+		}
+	}
+	return documents, nil
+}
+
 func (k *Keeper) store(at *hold, key string, content []byte) error {
-	_, err := limited(k, func(ctx context.Context) (struct{}, error) {
+	_, err := limited(k.calls, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, at.Storage.Store(ctx, key, content)
 	})
 	return err
 }
 
-// limited makes a call to the storage, for at most storageTimeout.
-func limited[T any](k *Keeper, call func(context.Context) (T, error)) (T, error) {
+// limited makes calls to the storage, for at most storageTimeout.
+func limited[T any](limit *storagecall.Limit, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), storageTimeout,
 		fmt.Errorf("the storage has not answered within %s", storageTimeout))
 	defer cancel()
-	return storagecall.Do(ctx, k.calls, nil, call)
+	return storagecall.Do(ctx, limit, nil, call)
 }

@@ -4,7 +4,6 @@
 package usage
 
 import (
-	"crypto/rand"
 	"maps"
 	"slices"
 	"strings"
@@ -35,14 +34,12 @@ type Book struct {
 	accounts map[string]*account
 	ring     ring
 	changes  uint64 // how often the book has changed
-	// id identifies the book in the documents stored of it.
-	id string
 }
 
 // New returns an empty book.
 func New() *Book {
 	now := time.Now()
-	return &Book{started: now, since: now, accounts: make(map[string]*account), id: rand.Text()}
+	return &Book{started: now, since: now, accounts: make(map[string]*account)}
 }
 
 // TurnEnded counts a turn.

@@ -1,11 +1,13 @@
 package usage
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
@@ -20,7 +22,7 @@ func NewKeeper(b *Book) *storedbook.Keeper {
 
 // Place returns where the book of a node with an id is stored. Several nodes may share one
 // storage.
-func Place(storage storedbook.Storage, id string, log *slog.Logger) storedbook.Place {
+func Place(storage certmagic.Storage, id string, log *slog.Logger) storedbook.Place {
 	return storedbook.Place{Storage: storage, Key: "codex/usage/" + id + ".json", Logger: log}
 }
 
@@ -35,7 +37,7 @@ type document struct {
 // decode reads a document. It returns an error if any part cannot be read.
 func decode(content []byte) (*document, error) {
 	d := new(document)
-	if err := storedbook.Decode(content, d); err != nil {
+	if err := json.Unmarshal(content, d); err != nil {
 		return nil, err
 	}
 	for user, a := range d.Accounts {
@@ -53,11 +55,10 @@ func decode(content []byte) (*document, error) {
 
 // Document returns a copy of the book and its number of changes. Turns wait for
 // the copy only.
-func (b *Book) Document() (any, uint64) {
+func (b *Book) Document() (storedbook.Document, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := &document{
-		Header:   storedbook.Header{Version: storedbook.Version, ID: b.id},
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
 		Entries:  b.ring.newest(func(*Entry) bool { return true }),
@@ -75,13 +76,6 @@ func (b *Book) Changes() uint64 {
 	return b.changes
 }
 
-// Owns reports whether the documents with an ID are older copies of this book.
-func (b *Book) Owns(id string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return id == b.id
-}
-
 // Restore adds the counts of a document. The book, which must not have been stored
 // yet, continues the book of the document.
 func (b *Book) Restore(content []byte) error {
@@ -92,7 +86,6 @@ func (b *Book) Restore(content []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.changes++
-	b.id = cmp.Or(d.ID, b.id)
 	if since := time.Unix(d.Since, 0); since.Before(b.since) {
 		b.since = since
 	}

@@ -14,11 +14,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddyserver/certmagic"
+
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
 
 // memory is a Storage in memory.
 type memory struct {
+	certmagic.Storage
+
 	mu     sync.Mutex
 	values map[string]string
 	fails  error
