@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func scriptConfig(t *testing.T, body string) *Config {
 
 // print runs the program for its catalogue, with the test's environment and some more.
 func (cfg *Config) print(dir string, env ...string) ([]byte, error) {
-	run, err := cfg.startCatalogue(dir, append(os.Environ(), env...), patience)
+	run, err := cfg.startCatalogue(context.Background(), dir, append(os.Environ(), env...), patience)
 	if err != nil {
 		return nil, err
 	}
@@ -219,18 +220,19 @@ func TestCatalogueOfAProgramThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	cfg := scriptConfig(t, `sleep 1000 & echo $! >pid; wait`)
 	reason := errors.New("the server ends")
-	run, err := cfg.startCatalogue(dir, os.Environ(), patience)
+	ctx, end := context.WithCancelCause(t.Context())
+	run, err := cfg.startCatalogue(ctx, dir, os.Environ(), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pid := readPID(t, filepath.Join(dir, "pid"))
-	run.abort(reason)
+	end(reason)
 	if _, err := run.wait(); !errors.Is(err, reason) {
 		t.Errorf("got %v", err)
 	}
 	awaitGone(t, pid)
 
-	run, err = cfg.startCatalogue(dir, os.Environ(), 50*time.Millisecond)
+	run, err = cfg.startCatalogue(t.Context(), dir, os.Environ(), 50*time.Millisecond)
 	if err == nil {
 		_, err = run.wait()
 	}

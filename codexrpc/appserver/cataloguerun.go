@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os/exec"
 	"slices"
 	"strings"
@@ -35,9 +36,8 @@ var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_stor
 type catalogueRun struct {
 	cmd            *exec.Cmd
 	ctx            context.Context
-	abort          context.CancelCauseFunc
-	timer          *time.Timer
-	output, stderr *boundedBuffer
+	end            context.CancelFunc
+	output, stderr boundedBuffer
 }
 
 // argsOf returns the arguments with which codex runs another command than the app-server.
@@ -51,23 +51,20 @@ func (cfg *Config) argsOf(command ...string) ([]string, error) {
 }
 
 // startCatalogue forks the program in a directory and with an environment to
-// print its catalogue.
-func (cfg *Config) startCatalogue(dir string, env []string, timeout time.Duration) (*catalogueRun, error) {
+// print its catalogue. It is killed at the timeout or when ctx ends.
+func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string, timeout time.Duration) (*catalogueRun, error) {
 	args, err := cfg.argsOf(catalogueArgs...)
 	if err != nil {
 		return nil, fmt.Errorf("%w; it cannot be asked for its models", err)
 	}
-	r := &catalogueRun{}
-	r.ctx, r.abort = context.WithCancelCause(context.Background())
-	r.timer = time.AfterFunc(timeout, func() { r.abort(fmt.Errorf("it did not end within %s", timeout)) })
-	r.output = &boundedBuffer{limit: maxCatalogue, full: func() { r.abort(fmt.Errorf("it printed more than %d bytes", maxCatalogue)) }}
-	r.stderr = &boundedBuffer{limit: maxComplaint}
+	r := &catalogueRun{output: boundedBuffer{limit: maxCatalogue, whole: true}, stderr: boundedBuffer{limit: maxComplaint}}
+	r.ctx, r.end = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it did not end within %s", timeout))
 	r.cmd = exec.CommandContext(r.ctx, executable(cfg.Command[0]), args...)
 	r.cmd.Dir, r.cmd.Env = dir, env
-	r.cmd.Stdout, r.cmd.Stderr = r.output, r.stderr
+	r.cmd.Stdout, r.cmd.Stderr = &r.output, &r.stderr
 	killedAsGroup(r.cmd)
 	if err = r.cmd.Start(); err != nil {
-		r.release()
+		r.end()
 		return nil, r.failure(err)
 	}
 	return r, nil
@@ -81,26 +78,24 @@ func killedAsGroup(cmd *exec.Cmd) {
 		killGroup(cmd)
 		return nil
 	}
-	cmd.WaitDelay = stderrGrace
+	cmd.WaitDelay = pipeGrace
 }
 
 // wait waits for the end of the run and returns its output.
 func (r *catalogueRun) wait() ([]byte, error) {
-	defer r.release()
+	defer r.end()
 	err := r.cmd.Wait()
-	if r.ctx.Err() != nil {
+	killGroup(r.cmd) // children may still run
+	switch {
+	case r.output.full:
+		err = fmt.Errorf("it printed more than %d bytes", maxCatalogue)
+	case r.ctx.Err() != nil:
 		err = context.Cause(r.ctx)
 	}
-	killGroup(r.cmd) // children may still run
 	if err != nil {
 		return nil, r.failure(err)
 	}
 	return r.output.kept.Bytes(), nil
-}
-
-func (r *catalogueRun) release() {
-	r.timer.Stop()
-	r.abort(nil)
 }
 
 // failure adds to err the command, without the operator's arguments, which may be secret,
@@ -114,22 +109,19 @@ func (r *catalogueRun) failure(err error) error {
 	return err
 }
 
-// boundedBuffer keeps the first bytes that are written to it, up to its limit.
+// boundedBuffer keeps the first bytes that are written to it, up to its limit. The write
+// of more fails if the whole is needed, which ends the program. Else none fails, so that a
+// program with a long stderr ends by itself and with its own error.
 type boundedBuffer struct {
-	kept  bytes.Buffer // not embedded: its ReadFrom would bypass the limit
-	limit int
-	full  func() // called when bytes are dropped; may be nil
+	kept        bytes.Buffer // not embedded: its ReadFrom would bypass the limit
+	limit       int
+	whole, full bool
 }
 
-// Write keeps what fits. It never fails, so that a program with a long stderr
-// ends by itself and with its own error.
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if room := b.limit - b.kept.Len(); len(p) > room {
-		b.kept.Write(p[:room])
-		if b.full != nil {
-			b.full()
-		}
-		return len(p), nil
+	n, _ := b.kept.Write(p[:min(len(p), b.limit-b.kept.Len())])
+	if b.full = b.full || n < len(p); b.full && b.whole {
+		return n, io.ErrShortWrite
 	}
-	return b.kept.Write(p)
+	return len(p), nil
 }

@@ -1,6 +1,7 @@
 package appserver
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -11,9 +12,9 @@ import (
 )
 
 const (
-	// stderrGrace is how long a process outside the child's group may keep stderr
+	// pipeGrace is how long a process outside the child's group may keep the pipes
 	// open after the child's exit.
-	stderrGrace = time.Second
+	pipeGrace = time.Second
 	// killGrace is how long a killed process may take to exit.
 	killGrace = 5 * time.Second
 )
@@ -42,13 +43,17 @@ func newChild(program *Program, logger func() *slog.Logger) *child {
 }
 
 // wait waits for the exit. Then it kills the process group: the program may be a
-// launcher, as npm's is, whose child may live on and keep the pipes open.
+// launcher, as npm's is, whose child may live on and keep the pipes open. A process outside
+// of the group that does so is not waited for long.
 func (c *child) wait() {
 	defer close(c.exited)
 	c.status = c.program.Wait()
 	c.program.Kill()
+	grace := time.AfterFunc(pipeGrace, func() { c.conn.Fail(errors.New("the app-server exited")) })
+	defer grace.Stop()
+	<-c.conn.Done()
 	if r, ok := c.program.Stderr.(interface{ SetReadDeadline(time.Time) error }); ok {
-		_ = r.SetReadDeadline(time.Now().Add(stderrGrace))
+		_ = r.SetReadDeadline(time.Now().Add(pipeGrace))
 	}
 }
 

@@ -26,12 +26,6 @@ const (
 	replaceEvery = time.Minute
 )
 
-// health is the result of one probe of an instance.
-type health struct {
-	instance *instance
-	codexrpc.Probe
-}
-
 // monitor begins the heartbeat of an instance.
 func (p *Process) monitor(in *instance) {
 	heartbeat := p.heartbeat
@@ -40,7 +34,7 @@ func (p *Process) monitor(in *instance) {
 	}
 	in.conn.Monitor(heartbeat, func(probe codexrpc.Probe) {
 		select {
-		case p.probes <- health{in, probe}:
+		case p.events <- func(s *supervisor) { s.checkHealth(in, probe) }:
 		case <-in.conn.Done():
 		}
 	})
@@ -48,14 +42,14 @@ func (p *Process) monitor(in *instance) {
 
 // checkHealth acts on a probe of the serving instance. A draining one is left
 // alone until its connection ends.
-func (s *supervisor) checkHealth(h health) {
-	if h.instance != s.serving {
+func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
+	if in != s.serving {
 		return
 	}
-	s.checkResponsive(h.instance, h.Missed)
-	s.checkMemory(h.instance, h.Probe)
-	if h.Unanswered != "" {
-		s.replaceForHealth(fmt.Sprintf("it left %d calls of %s in a row unanswered", codexrpc.MaxUnanswered, h.Unanswered), false)
+	s.checkResponsive(in, probe.Missed)
+	s.checkMemory(in, probe)
+	if probe.Unanswered != "" {
+		s.replaceForHealth(fmt.Sprintf("it left %d calls of %s in a row unanswered", codexrpc.MaxUnanswered, probe.Unanswered), false)
 	}
 }
 
@@ -73,7 +67,10 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 		})
 	case missed == 0 && unresponsive:
 		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.address)
+		s.mu.Lock()
 		s.setReady(in)
+		s.mu.Unlock()
+		s.observe()
 	}
 }
 

@@ -39,32 +39,6 @@ func (in *instance) pid() int {
 	return in.child.program.PID
 }
 
-// startEnd returns startDone, which is closed when the start has ended. Like exit and
-// disconnect it is nil for a nil instance.
-func (in *instance) startEnd() <-chan struct{} {
-	if in == nil {
-		return nil
-	}
-	return in.startDone
-}
-
-// exit returns a channel that is closed when the child has exited; nil for a remote
-// app-server.
-func (in *instance) exit() <-chan struct{} {
-	if in == nil || in.child == nil {
-		return nil
-	}
-	return in.child.exited
-}
-
-// disconnect returns a channel that is closed when the connection has ended.
-func (in *instance) disconnect() <-chan struct{} {
-	if in == nil {
-		return nil
-	}
-	return in.conn.Done()
-}
-
 // stop ends an instance whose start has ended: the child with everything that it
 // has started, or the connection.
 func (in *instance) stop(timeout time.Duration) error {
@@ -114,62 +88,59 @@ func (in *instance) releaseStderr(log *slog.Logger) {
 // what an operator can do.
 func (p *Process) launch() (*instance, error) {
 	in := &instance{startDone: make(chan struct{})}
-	var printing *catalogueRun
-	if p.cfg.Connect == "" {
-		env, err := p.prepare(in)
-		if err != nil {
-			return nil, err
-		}
-		program, err := p.cfg.startProgram(p.Dir(), env)
-		if err != nil {
-			_ = in.home.remove() // else it goes with the private directory
-			return nil, err
-		}
-		in.child = newChild(program, p.log)
-		in.conn = in.child.conn
-		if p.cfg.Start == nil {
-			printing, in.noCatalogue = p.cfg.startCatalogue(p.Dir(), env, catalogueTimeout)
-		}
+	ctx, end := context.WithTimeoutCause(p.ctx, p.cfg.StartTimeout,
+		fmt.Errorf("it did not answer within the start timeout of %s: %w", p.cfg.StartTimeout, codexrpc.ErrTimeout))
+	printing, err := p.startChild(ctx, in)
+	if err != nil {
+		end()
+		return nil, err
 	}
-	go p.finishLaunch(in, printing)
+	go func() {
+		if in.err = p.handshake(ctx, in); in.err != nil {
+			end() // of the run for the catalogue, too
+		}
+		in.models, in.noCatalogue = in.catalogue(printing, in.noCatalogue)
+		end()
+		if in.err == nil && in.noCatalogue != nil {
+			p.log().Warn("models may be offered tools of codex's own", "error", in.noCatalogue)
+		}
+		close(in.startDone)
+		p.attend(in)
+	}()
 	return in, nil
 }
 
-// finishLaunch performs the handshake and writes the catalogue of an instance.
-func (p *Process) finishLaunch(in *instance, printing *catalogueRun) {
-	defer close(in.startDone)
-	ctx, end := p.launchContext(in)
-	defer end()
-	in.err = p.handshake(ctx, in)
-	if printing == nil {
-		p.warnNoCatalogue(in)
-		return
+// startChild starts the programs of a child, if the instance is one: the app-server, and the
+// one that prints the catalogue, until ctx ends.
+func (p *Process) startChild(ctx context.Context, in *instance) (printing *catalogueRun, err error) {
+	if p.cfg.Connect != "" {
+		return nil, nil
 	}
-	if in.err != nil {
-		printing.abort(in.err)
+	env, err := p.prepare(in)
+	if err != nil {
+		return nil, err
 	}
-	in.models = p.readCatalogue(ctx, in, printing)
-	if in.err == nil && in.noCatalogue == nil {
-		in.noCatalogue = ignoresCatalogue(in.version)
-		p.warnNoCatalogue(in)
+	program, err := p.cfg.startProgram(p.Dir(), env)
+	if err != nil {
+		_ = in.home.remove() // else it goes with the private directory
+		return nil, err
 	}
+	in.child = newChild(program, p.log)
+	in.conn = in.child.conn
+	if p.cfg.Start == nil {
+		printing, in.noCatalogue = p.cfg.startCatalogue(ctx, p.Dir(), env, catalogueTimeout)
+	}
+	return printing, nil
 }
 
-// launchContext returns a context that ends with the start timeout, with the process
-// or when the child exits.
-func (p *Process) launchContext(in *instance) (ctx context.Context, end func()) {
-	timed, cancel := context.WithTimeoutCause(p.ctx, p.cfg.StartTimeout,
-		fmt.Errorf("it did not answer within the start timeout of %s: %w", p.cfg.StartTimeout, codexrpc.ErrTimeout))
-	ctx, abort := context.WithCancelCause(timed)
-	p.background.Go(func() {
-		defer cancel()
-		select {
-		case <-in.exit():
-			abort(errEarlyEnd)
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func() { abort(nil) }
+// attend has the supervisor handle the end of an instance's start, and that of its
+// connection.
+func (p *Process) attend(in *instance) {
+	p.do(func(s *supervisor) { s.handleStart(in) })
+	if in.err == nil {
+		<-in.conn.Done()
+		p.do(func(s *supervisor) { s.handleFailure(in) })
+	}
 }
 
 // handshake connects to a remote app-server, and initializes the connection.
@@ -189,29 +160,22 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 	return p.startFailure(in, err)
 }
 
-// readCatalogue waits for the catalogue, which the first turn needs already. A start
-// does not fail without it: Codex's own tools that are offered then have no access
-// to the host.
-func (p *Process) readCatalogue(ctx context.Context, in *instance, printing *catalogueRun) catalogue {
-	unwatch := context.AfterFunc(ctx, func() { printing.abort(context.Cause(ctx)) })
-	defer unwatch()
+// catalogue waits for the catalogue, which the first turn needs already. A start does not
+// fail without it: Codex's own tools that are offered then have no access to the host.
+// err is why it is not printed, if printing is nil.
+func (in *instance) catalogue(printing *catalogueRun, err error) (catalogue, error) {
+	if printing == nil {
+		return catalogue{}, err
+	}
 	printed, err := printing.wait()
-	if err == nil {
-		var models catalogue
-		if models, err = writeCatalogue(printed, in.home.path); err == nil {
-			return models
-		}
+	if err != nil {
+		return catalogue{}, err
 	}
-	in.noCatalogue = err
-	p.warnNoCatalogue(in)
-	return catalogue{}
-}
-
-// warnNoCatalogue warns if an instance that is ready has no catalogue.
-func (p *Process) warnNoCatalogue(in *instance) {
-	if in.err == nil && in.noCatalogue != nil {
-		p.log().Warn("models may be offered tools of codex's own", "error", in.noCatalogue)
+	models, err := writeCatalogue(printed, in.home.path)
+	if err != nil {
+		return catalogue{}, err
 	}
+	return models, ignoresCatalogue(in.version)
 }
 
 const (

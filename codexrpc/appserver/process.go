@@ -38,12 +38,10 @@ type Process struct {
 	failures     backoff            // of starts
 	replaceEvery time.Duration      // see replaceEvery
 	heartbeat    codexrpc.Heartbeat // of instances that are children
-	probes       chan health
-	restarts     chan chan error // calls of Restart; the results are sent back
-	drained      chan struct{}   // capacity 1: an instance has drained
-	background   sync.WaitGroup  // goroutines that end before the process does
-	drainLimit   time.Duration   // see drainLimit
-	drainGrace   time.Duration   // see drainGrace
+	events       chan func(*supervisor)
+	background   sync.WaitGroup // goroutines that end before the process does
+	drainLimit   time.Duration  // see drainLimit
+	drainGrace   time.Duration  // see drainGrace
 
 	mu         sync.Mutex
 	dir        string      // working directory; if cfg has none it is set with private
@@ -70,9 +68,7 @@ func New(cfg Config, logger *slog.Logger) *Process {
 		failures:     newBackoff(),
 		replaceEvery: replaceEvery,
 		heartbeat:    codexrpc.Heartbeat{Every: probeEvery, Wait: probeWait, MaxMissed: maxMissed},
-		probes:       make(chan health),
-		restarts:     make(chan chan error),
-		drained:      make(chan struct{}, 1),
+		events:       make(chan func(*supervisor)),
 		drainLimit:   drainLimit,
 		drainGrace:   drainGrace,
 		dir:          cfg.Dir,
@@ -229,6 +225,9 @@ func (p *Process) change(next Status) {
 // held.
 func (p *Process) setStatus(next Status) {
 	next.Since = time.Now()
+	if next.State == p.status.State { // with another instance
+		next.Since = p.status.Since
+	}
 	next.Restarts, next.Replacements = p.status.Restarts, p.status.Replacements
 	if next.Version == "" {
 		next.Version = p.status.Version
@@ -241,6 +240,14 @@ func (p *Process) setStatus(next Status) {
 	}
 	p.status = next
 	p.signal()
+}
+
+// do has the supervisor call f, unless the process is stopped.
+func (p *Process) do(f func(*supervisor)) {
+	select {
+	case p.events <- f:
+	case <-p.ctx.Done():
+	}
 }
 
 // setPID publishes the program that is being started.

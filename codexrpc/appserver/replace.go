@@ -28,15 +28,12 @@ const (
 // process is not ready, when a replacement is under way and when too many app-servers
 // are draining.
 func (p *Process) Restart() error {
-	p.mu.Lock()
-	status := p.status
-	p.mu.Unlock()
-	if status.State == StateNew {
-		return &NotReadyError{State: status.State, Reason: "it was never started"}
+	if p.Status().State == StateNew {
+		return &NotReadyError{State: StateNew, Reason: "it was never started"}
 	}
 	result := make(chan error, 1)
 	select {
-	case p.restarts <- result:
+	case p.events <- func(s *supervisor) { result <- s.restart() }:
 		return <-result
 	case <-p.done:
 		return &NotReadyError{State: StateStopped, Reason: errStopped.Error()}
@@ -78,21 +75,9 @@ func (s *supervisor) handleReplacement() {
 		return
 	}
 	in.releaseStderr(s.log())
-	in.since = time.Now()
-	s.serving = in
-	s.update(func() {
-		s.conn, s.models, s.login.Serving, s.memory = in.conn, in.models, in.login(), 0
-		s.draining = append(s.draining, old)
-		s.status.PID, s.status.Version = in.pid(), in.version
-		s.status.Replacements++
-	})
-	s.monitor(in)
-	if s.Status().State == StateUnresponsive { // because of the old one
-		s.setReady(in)
-	}
+	s.serve(in)
 	s.background.Go(func() { s.drain(old) })
 	s.log().Info("the codex app-server was replaced", "reason", s.why, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
-	s.observe()
 }
 
 // drain waits until a replaced instance is idle and stops it.
@@ -112,10 +97,10 @@ func (p *Process) drain(old *instance) {
 	p.update(func() {
 		p.draining = slices.DeleteFunc(p.draining, func(in *instance) bool { return in == old })
 	})
-	select {
-	case p.drained <- struct{}{}:
-	default: // the supervisor has not handled the one before yet
-	}
+	p.do(func(s *supervisor) {
+		s.interruptUnfinished()
+		s.observe()
+	})
 }
 
 // awaitIdle waits until the connection of an instance is not busy, or has ended. It

@@ -39,21 +39,8 @@ func (p *Process) supervise(first *instance, err error) {
 		case <-s.retry:
 			s.retry = nil
 			s.start(s.Status().Reason)
-		case <-s.starting.startEnd():
-			s.handleStart()
-		case <-s.next.startEnd():
-			s.handleReplacement()
-		case <-s.serving.exit():
-			s.handleFailure(errors.New("the codex app-server exited"))
-		case <-s.serving.disconnect():
-			s.handleFailure(s.serving.conn.Err())
-		case h := <-p.probes:
-			s.checkHealth(h)
-		case result := <-p.restarts:
-			result <- s.restart()
-		case <-p.drained:
-			s.interruptUnfinished()
-			s.observe()
+		case event := <-p.events:
+			event(s)
 		}
 	}
 }
@@ -85,26 +72,43 @@ func (s *supervisor) restart() error {
 	return nil
 }
 
-// handleStart makes the started instance the serving one, or plans the next start.
-func (s *supervisor) handleStart() {
-	in := s.starting
-	s.starting = nil
-	defer in.releaseStderr(s.log())
-	if in.err != nil {
-		reason := s.stopFailed(in, in.err)
-		if s.startsWithLog(in) {
-			s.start("")
-			return
-		}
-		s.backOff(reason)
+// handleStart makes an instance whose start has ended the serving one, or plans the next
+// start.
+func (s *supervisor) handleStart(in *instance) {
+	if in == s.next {
+		s.handleReplacement()
 		return
 	}
+	s.starting = nil
+	defer in.releaseStderr(s.log())
+	if in.err == nil {
+		s.serve(in)
+		s.interruptUnfinished()
+		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
+		return
+	}
+	reason := s.stopFailed(in, in.err)
+	if s.startsWithLog(in) {
+		s.start("")
+		return
+	}
+	s.backOff(reason)
+}
+
+// serve makes an instance the serving one.
+func (s *supervisor) serve(in *instance) {
 	in.since = time.Now()
+	old := s.serving
 	s.serving = in
+	s.mu.Lock()
+	if old != nil {
+		s.draining = append(s.draining, old)
+		s.status.Replacements++
+	}
 	s.setReady(in)
+	s.mu.Unlock()
+	s.observe()
 	s.monitor(in)
-	s.interruptUnfinished()
-	s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
 }
 
 // startsWithLog reports whether the next instances have Codex's log because this one,
@@ -113,29 +117,27 @@ func (p *Process) startsWithLog(in *instance) bool {
 	return in.child != nil && strings.Contains(in.child.stderr.tail(), needsLog) && p.withLog.CompareAndSwap(false, true)
 }
 
-// setReady publishes an instance as the serving one.
+// setReady publishes an instance as the serving one. The lock is held.
 func (p *Process) setReady(in *instance) {
-	p.mu.Lock()
-	p.conn, p.models, p.login.Serving = in.conn, in.models, in.login()
+	p.conn, p.models, p.login.Serving, p.memory = in.conn, in.models, in.login(), 0
 	p.setStatus(Status{State: StateReady, PID: in.pid(), Version: in.version})
-	p.mu.Unlock()
-	p.observe()
 }
 
-// handleFailure stops the serving instance, which has failed. Its replacement, if
-// one is starting, takes its place. Else the next start is at once if the instance
-// has completed a turn or was ready for long, which one that keeps crashing does
+// handleFailure stops an instance whose connection has ended, if it serves. Its
+// replacement, if one is starting, takes its place. Else the next start is at once if the
+// instance has completed a turn or was ready for long, which one that keeps crashing does
 // not, or else after a pause.
-func (s *supervisor) handleFailure(reason error) {
-	in := s.serving
+func (s *supervisor) handleFailure(in *instance) {
+	if in != s.serving {
+		return
+	}
 	s.serving = nil
 	stable := in.conn.HasCompletedTurn() || time.Since(in.since) >= s.failures.stable
 	if stable {
 		s.failures.failures = 0
 	}
 	s.rememberUnfinished(in)
-	in.conn.Fail(reason)
-	reason = s.stopFailed(in, reason)
+	reason := s.stopFailed(in, in.conn.Err())
 	switch {
 	case s.next != nil:
 		s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
@@ -191,7 +193,7 @@ func (s *supervisor) stopAll() {
 			s.change(Status{State: StateStopping, Reason: errStopped.Error(), PID: in.pid()})
 		}
 		stops.Go(func() {
-			<-in.startEnd() // at once, since p.ctx has ended
+			<-in.startDone // at once, since p.ctx has ended
 			s.stopInstance(in)
 			in.releaseStderr(s.log())
 		})
