@@ -1,15 +1,18 @@
 package appserver
 
 import (
-	"encoding/json"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
-// npmPackage is the package that contains the launcher. Packages beside it contain the
+// npmPackage is the package that contains npmLauncher. Packages beside it contain the
 // native program, one for each platform.
-const npmPackage = "@openai/codex"
+const (
+	npmPackage  = "@openai/codex"
+	npmLauncher = "/" + npmPackage + "/bin/codex.js"
+)
 
 // nativePrograms are, by system and architecture, the path of the native program below
 // a directory node_modules. On Windows, npm's commands are scripts, not links.
@@ -29,7 +32,7 @@ func executable(name string) string {
 	if err != nil || !filepath.IsAbs(path) {
 		return name // starting it fails, or it is found from the working directory
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil || !isLauncher(path) {
+	if path, err = filepath.EvalSymlinks(path); err != nil || !strings.HasSuffix(path, npmLauncher) {
 		return name
 	}
 	program, ok := nativePrograms[runtime.GOOS+"/"+runtime.GOARCH]
@@ -45,20 +48,4 @@ func executable(name string) string {
 			return name
 		}
 	}
-}
-
-// isLauncher reports whether a path is that of the launcher from npm.
-func isLauncher(path string) bool {
-	bin := filepath.Dir(path)
-	if filepath.Base(path) != "codex.js" || filepath.Base(bin) != "bin" {
-		return false
-	}
-	content, err := readBounded(filepath.Join(filepath.Dir(bin), "package.json"))
-	if err != nil {
-		return false
-	}
-	var manifest struct {
-		Name string `json:"name"`
-	}
-	return json.Unmarshal(content, &manifest) == nil && manifest.Name == npmPackage
 }

@@ -17,7 +17,6 @@ func npmInstallation(t *testing.T, launcherIn, nativeIn string) (link, native st
 	t.Helper()
 	program := nativePrograms[runtime.GOOS+"/"+runtime.GOARCH]
 	launcher := filepath.Join(launcherIn, npmPackage, "bin", "codex.js")
-	writeNested(t, filepath.Join(launcherIn, npmPackage, "package.json"), `{"name":"@openai/codex"}`)
 	writeNested(t, launcher, "#!/bin/sh\necho a launcher\n")
 	link = filepath.Join(t.TempDir(), "codex")
 	if err := os.Symlink(launcher, link); err != nil {
@@ -69,13 +68,10 @@ func TestNativeProgram(t *testing.T) {
 func TestNoNativeProgram(t *testing.T) {
 	for name, spoil := range map[string]func(modules, native string) error{
 		"another package": func(modules, _ string) error {
-			return os.WriteFile(filepath.Join(modules, npmPackage, "package.json"), []byte(`{"name":"@else/codex"}`), 0o600)
-		},
-		"no manifest": func(modules, _ string) error {
-			return os.Remove(filepath.Join(modules, npmPackage, "package.json"))
-		},
-		"a manifest that is no JSON": func(modules, _ string) error {
-			return os.WriteFile(filepath.Join(modules, npmPackage, "package.json"), []byte(`{`), 0o600)
+			if err := os.Rename(filepath.Join(modules, "@openai"), filepath.Join(modules, "@else")); err != nil {
+				return err
+			}
+			return os.Symlink("@else", filepath.Join(modules, "@openai"))
 		},
 		"another script": func(modules, _ string) error {
 			bin := filepath.Join(modules, npmPackage, "bin")

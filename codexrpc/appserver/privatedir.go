@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,8 +16,6 @@ import (
 const (
 	// privatePrefix begins the name of every private directory.
 	privatePrefix = "caddy-codex-run-"
-	// privateTries bounds the attempts to make a private directory.
-	privateTries = 10
 	// sweepNames and sweepDirs bound a sweep: the names in the temporary directory
 	// that are checked, and the directories that are removed.
 	sweepNames = 100_000
@@ -39,32 +38,30 @@ type privateDir struct {
 func (d *privateDir) work() string { return filepath.Join(d.path, "work") }
 func (d *privateDir) temp() string { return filepath.Join(d.path, "tmp") }
 
-// newPrivateDir makes a private directory in the system's temporary directory. It
-// tries again if a sweep removes the directory before it is locked.
+// newPrivateDir makes a private directory in the system's temporary directory. It gets the
+// name by which a sweep finds it once it is locked.
 func newPrivateDir() (*privateDir, error) {
-	d := new(privateDir)
-	for tries := 1; ; tries++ {
-		var err error
-		if d.path, err = os.MkdirTemp("", privatePrefix); err != nil { // 0700
-			return nil, fmt.Errorf("%w: %w; check TMPDIR", errNoDir, err)
-		}
-		if d.lock, err = lockPrivate(d.path); err == nil {
-			break
-		}
-		if !errors.Is(err, errTaken) || tries == privateTries {
-			return nil, fmt.Errorf("locking a private directory: %w", err)
+	unnamed, err := os.MkdirTemp("", "new-"+privatePrefix) // 0700
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w; check TMPDIR", errNoDir, err)
+	}
+	d := &privateDir{path: unnamed}
+	if d.lock, err = lockPrivate(unnamed); err == nil {
+		named := filepath.Join(filepath.Dir(unnamed), strings.TrimPrefix(filepath.Base(unnamed), "new-"))
+		if err = os.Rename(unnamed, named); err == nil {
+			d.path = named
 		}
 	}
 	for _, dir := range []string{d.work(), d.temp()} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return nil, errors.Join(fmt.Errorf("making a private directory: %w", err), d.remove())
+		if err == nil {
+			err = os.Mkdir(dir, 0o700)
 		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", errNoDir, err), d.remove())
 	}
 	return d, nil
 }
-
-// errTaken is the error for a directory that another process has locked or removed.
-var errTaken = errors.New("it is locked by another process")
 
 // remove removes the directory, and then its lock.
 func (d *privateDir) remove() error {
@@ -137,12 +134,6 @@ func (p *Process) privateDir() (*privateDir, error) {
 	return private, nil
 }
 
-// Forks reports whether [Process.WriteSession] can be used.
-func (p *Process) Forks() bool {
-	private, _ := p.forks()
-	return private != nil
-}
-
 // forks returns the private directory and the version of an app-server that can fork
 // threads; nil for another one.
 func (p *Process) forks() (private *privateDir, version string) {
@@ -154,7 +145,11 @@ func (p *Process) forks() (private *privateDir, version string) {
 	return p.private, p.status.Version
 }
 
-var errNoSession = errors.New("the app-server cannot fork threads here")
+// Forks reports whether [Process.WriteSession] can be used.
+func (p *Process) Forks() bool {
+	private, _ := p.forks()
+	return private != nil
+}
 
 // WriteSession writes a file with an empty session, which threads with its id as their
 // cache key can be forked from ([codexrpc.Conn.ForkThread]). The caller removes the file.
@@ -162,20 +157,16 @@ var errNoSession = errors.New("the app-server cannot fork threads here")
 func (p *Process) WriteSession(id string) (path string, err error) {
 	private, version := p.forks()
 	if private == nil {
-		return "", errNoSession
+		return "", errors.New("the app-server cannot fork threads here")
 	}
 	content, err := codexrpc.SessionFile(id, p.cfg.Client.Name, version)
 	if err != nil {
 		return "", err
 	}
-	file, err := os.CreateTemp(private.temp(), "session-*.jsonl")
-	if err != nil {
+	path = filepath.Join(private.temp(), "session-"+rand.Text()+".jsonl")
+	if err = os.WriteFile(path, content, 0o600); err != nil {
+		_ = os.Remove(path)
 		return "", err
 	}
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Close()); err != nil {
-		_ = os.Remove(file.Name())
-		return "", err
-	}
-	return file.Name(), nil
+	return path, nil
 }

@@ -36,33 +36,17 @@ func signalGroup(cmd *exec.Cmd, sig syscall.Signal) {
 // removes nothing either.
 func lockPrivate(path string) (*os.File, error) {
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, errTaken
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	switch {
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		_ = dir.Close()
-		return nil, errTaken
-	case err != nil:
-		_ = dir.Close()
-		return nil, nil
-	case !isStill(dir, path):
-		_ = dir.Close()
-		return nil, errTaken
+	if err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		return dir, nil
 	}
-	return dir, nil
-}
-
-// isStill reports whether path is still the open directory, which may have been
-// removed before it was locked.
-func isStill(dir *os.File, path string) bool {
-	opened, errOpened := dir.Stat()
-	named, errNamed := os.Lstat(path)
-	return errOpened == nil && errNamed == nil && os.SameFile(opened, named)
+	_ = dir.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, err
+	}
+	return nil, nil
 }
 
 // removeAbandoned removes a directory of this user that nobody has locked. It reports
