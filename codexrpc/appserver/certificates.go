@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
+	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -64,73 +65,41 @@ func systemTrust() *trustStore {
 // same certificates as without them, and takes less time to read them. It writes files
 // to dir. If caVariable is set, also if it is empty, everything stays as it is.
 func (s *trustStore) certificates(dir string, command, env []string, config *providerConfig) []string {
-	file, hasFile := variable(env, certFileVariable)
-	dirs, hasDir := variable(env, certDirVariable)
-	_, hasCA := variable(env, caVariable)
+	set := make(map[string]string)
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		set[name] = value
+	}
+	file, hasFile := set[certFileVariable]
+	dirs, hasDir := set[certDirVariable]
+	_, hasCA := set[caVariable]
 	switch {
 	case s == nil || hasCA:
 		return nil
-	case hasFile:
-		return ofOperator(file, filepath.SplitList(dirs)).variables(dir)
+	case hasFile: // those of the operator, unless there is anything unusual about them
+		s = &trustStore{files: []string{file}, dirs: filepath.SplitList(dirs)}
+		content, err := readBounded(file)
+		if err != nil || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) || slices.ContainsFunc(append(s.dirs, file), isRelative) {
+			return nil // Codex only reads TRUSTED ones where caVariable is not set
+		}
 	case hasDir || slices.ContainsFunc(s.others, exists) || reachesOthers(command, env, config):
 		return nil // with the other library, something could fail
 	}
-	return s.variables(dir)
-}
-
-// ofOperator returns the certificates that the operator's variables name, or nil if
-// there is anything unusual about them.
-func ofOperator(file string, dirs []string) *trustStore {
-	for _, path := range append(dirs, file) {
-		if !filepath.IsAbs(path) {
-			return nil
-		}
-	}
-	content, err := readBounded(file)
-	if err != nil || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) {
-		return nil // Codex only reads such certificates where caVariable is not set
-	}
-	return &trustStore{files: []string{file}, dirs: dirs}
-}
-
-// variables returns all three variables for the certificates of a store, or nothing.
-func (s *trustStore) variables(dir string) []string {
-	if s == nil {
-		return nil
-	}
-	file, content := s.read()
-	set := authorityIn(dir, content)
-	empty := filepath.Join(dir, "certificates")
-	if set == nil || os.Mkdir(empty, 0o700) != nil {
-		return nil
-	}
-	if file == "" {
-		file = filepath.Join(dir, "certificates.pem")
-		if os.WriteFile(file, content, 0o600) != nil {
-			return nil
-		}
-	}
-	return append(set, certFileVariable+"="+file, certDirVariable+"="+empty)
-}
-
-// authorityIn writes the first certificate that is sure to be accepted as that of an
-// authority to dir, and returns the variable that names it, or nothing.
-func authorityIn(dir string, content []byte) []string {
-	var found []byte
-	eachCertificate(content, func(block *pem.Block) {
-		if found != nil {
-			return
-		}
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.IsCA && c.Version == 3 {
-			found = pem.EncodeToMemory(block)
-		}
-	})
-	path := filepath.Join(dir, "certificate.pem")
-	if found == nil || os.WriteFile(path, found, 0o600) != nil {
+	whole, content := s.read()
+	authority := firstAuthority(content)
+	one, all, none := filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "certificates.pem"), filepath.Join(dir, "certificates")
+	if authority == nil || os.WriteFile(one, authority, 0o600) != nil || os.Mkdir(none, 0o700) != nil {
 		return nil // reading the certificates takes longer
 	}
-	return []string{caVariable + "=" + path}
+	if whole == "" {
+		if whole = all; os.WriteFile(all, content, 0o600) != nil {
+			return nil
+		}
+	}
+	return []string{caVariable + "=" + one, certFileVariable + "=" + whole, certDirVariable + "=" + none}
 }
+
+func isRelative(path string) bool { return !filepath.IsAbs(path) }
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)
@@ -141,15 +110,12 @@ func exists(path string) bool {
 // all, or "" if the directories have more. It returns nothing if there is too much.
 func (s *trustStore) read() (whole string, content []byte) {
 	known, left := make(map[string]bool), maxCertificates
-	take := func(file string) (read []byte, ok bool) {
-		read, err := readBounded(file)
-		left -= len(read)
-		return read, err == nil && left >= 0
-	}
 	for _, file := range s.files {
-		if read, ok := take(file); ok {
-			eachCertificate(read, func(block *pem.Block) { known[string(block.Bytes)] = true })
-			whole, content = file, read
+		if read, err := readBounded(file); err == nil {
+			for block := range certificatesOf(read) {
+				known[string(block.Bytes)] = true
+			}
+			whole, content, left = file, read, left-len(read)
 			break
 		}
 	}
@@ -163,43 +129,42 @@ func (s *trustStore) read() (whole string, content []byte) {
 			if target, err := os.Readlink(path); err == nil && filepath.Base(target) == target {
 				continue // another name of a file in the same directory
 			}
-			read, _ := take(path)
-			if left < 0 {
+			read, _ := readBounded(path)
+			if left -= len(read); left < 0 {
 				return "", nil
 			}
-			eachCertificate(read, func(block *pem.Block) {
+			for block := range certificatesOf(read) {
 				if !known[string(block.Bytes)] {
 					known[string(block.Bytes)] = true
 					whole, content = "", append(append(content, '\n'), pem.EncodeToMemory(block)...)
 				}
-			})
+			}
 		}
 	}
 	return whole, content
 }
 
-// eachCertificate calls visit for the certificates in a file in the format PEM.
-func eachCertificate(content []byte, visit func(*pem.Block)) {
-	for {
-		var block *pem.Block
-		if block, content = pem.Decode(content); block == nil {
-			return
-		}
-		if block.Type == "CERTIFICATE" {
-			block.Headers = nil
-			visit(block)
+// firstAuthority returns the first certificate that is sure to be accepted as that of an
+// authority, or nil.
+func firstAuthority(content []byte) []byte {
+	for block := range certificatesOf(content) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.IsCA && c.Version == 3 {
+			return pem.EncodeToMemory(block)
 		}
 	}
+	return nil
 }
 
-// variable returns the value of a variable in an environment.
-func variable(env []string, name string) (value string, set bool) {
-	for _, entry := range env {
-		if v, found := strings.CutPrefix(entry, name+"="); found {
-			value, set = v, true
+// certificatesOf returns the certificates in a file in the format PEM.
+func certificatesOf(content []byte) iter.Seq[*pem.Block] {
+	return func(yield func(*pem.Block) bool) {
+		for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+			block.Headers = nil
+			if block.Type == "CERTIFICATE" && !yield(block) {
+				return
+			}
 		}
 	}
-	return value, set
 }
 
 // reachesOthers reports whether Codex may connect over TLS to others than OpenAI,
@@ -207,22 +172,21 @@ func variable(env []string, name string) (value string, set bool) {
 // unusual: the library that Codex uses if caVariable is set refuses, for example, a
 // certificate that is its own authority.
 func reachesOthers(command, env []string, config *providerConfig) bool {
-	addresses := slices.Concat(command, env, []string{config.OpenAIBaseURL, config.ChatGPTBaseURL})
+	texts := slices.Concat(command, env, []string{config.OpenAIBaseURL, config.ChatGPTBaseURL})
 	for _, provider := range config.ModelProviders {
 		address, _ := provider["base_url"].(string)
-		addresses = append(addresses, address)
+		texts = append(texts, address)
 	}
-	return slices.ContainsFunc(addresses, ofOthers)
-}
-
-// ofOthers reports whether a text may have an address with TLS that is not of OpenAI.
-func ofOthers(text string) bool {
-	_, after, found := strings.Cut(strings.ToLower(text), "s://") // https, wss
-	if !found {
-		return false
-	}
-	address, err := url.Parse("https://" + after)
-	return err != nil || !slices.ContainsFunc([]string{"openai.com", "chatgpt.com"}, func(domain string) bool {
-		return address.Hostname() == domain || strings.HasSuffix(address.Hostname(), "."+domain)
+	return slices.ContainsFunc(texts, func(text string) bool {
+		_, after, found := strings.Cut(strings.ToLower(text), "s://") // https, wss
+		if !found {
+			return false
+		}
+		address, err := url.Parse("https://" + after)
+		host := "."
+		if err == nil {
+			host += address.Hostname()
+		}
+		return !strings.HasSuffix(host, ".openai.com") && !strings.HasSuffix(host, ".chatgpt.com")
 	})
 }

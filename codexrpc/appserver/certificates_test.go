@@ -74,7 +74,9 @@ func certificatesIn(t *testing.T, path string) (found []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eachCertificate(content, func(block *pem.Block) { found = append(found, string(pem.EncodeToMemory(block))) })
+	for block := range certificatesOf(content) {
+		found = append(found, string(pem.EncodeToMemory(block)))
+	}
 	return found
 }
 
