@@ -53,7 +53,6 @@ const maxLinks = 4096
 type privateHome struct {
 	path     string
 	operator string // the operator's CODEX_HOME; empty: there is none
-	login    LoginFile
 	config   operatorConfig
 	// variables are those of the .env file, as NAME=VALUE with a value as it is
 	// spelled there.
@@ -95,7 +94,7 @@ func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &privateHome{operator: operator, login: loginFileOf(operator)}
+	h := &privateHome{operator: operator}
 	if operator != "" {
 		if h.config, err = readOperatorConfig(operator); err != nil {
 			return nil, err
@@ -105,10 +104,7 @@ func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 		}
 	}
 	if h.path, err = os.MkdirTemp(dir, "home-"); err == nil {
-		err = h.fill()
-	}
-	if err == nil && !log {
-		err = h.preventLog()
+		err = h.fill(log)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoDir, err), h.remove())
@@ -116,9 +112,13 @@ func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 	return h, nil
 }
 
-// fill makes the files of a new home.
-func (h *privateHome) fill() error {
-	for _, dir := range []string{h.codex(), h.user()} {
+// fill makes the files of a new home. Without log, directories keep Codex from writing it.
+func (h *privateHome) fill(log bool) error {
+	dirs := []string{h.codex(), h.user()}
+	for version := 1; version <= logVersions && !log; version++ {
+		dirs = append(dirs, h.file(fmt.Sprintf("logs_%d.sqlite", version)))
+	}
+	for _, dir := range dirs {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
@@ -143,16 +143,6 @@ func (h *privateHome) fill() error {
 		}
 	}
 	return errors.Join(h.copyVariables(), h.copyInstallationID())
-}
-
-// preventLog keeps Codex from writing its log.
-func (h *privateHome) preventLog() error {
-	for version := 1; version <= logVersions; version++ {
-		if err := os.Mkdir(h.file(fmt.Sprintf("logs_%d.sqlite", version)), 0o700); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // file returns the path of a file in the CODEX_HOME.

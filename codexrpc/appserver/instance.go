@@ -15,6 +15,7 @@ import (
 type instance struct {
 	child     *child        // nil: remote
 	home      *privateHome  // of a child that was started by Config.Command, else nil
+	login     LoginFile     // with which it was started
 	startDone chan struct{} // closed when the start has ended, with success or not
 
 	// The result of the start, valid once startDone is closed.

@@ -98,21 +98,11 @@ func (p *Process) LoginFiles() LoginFiles {
 }
 
 // noteLogin records the login with which an app-server is about to be started.
-func (p *Process) noteLogin() {
+func (p *Process) noteLogin() (tried LoginFile) {
 	operator, err := p.cfg.OperatorHome()
-	if err != nil {
-		return // the start will fail for it
+	if err == nil { // else the start will fail for it
+		tried = loginFileOf(operator)
+		p.update(func() { p.operator, p.login.Tried = operator, tried })
 	}
-	tried := loginFileOf(operator)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.operator, p.login.Tried = operator, tried
-}
-
-// login returns the login with which an instance was started.
-func (in *instance) login() LoginFile {
-	if in.home == nil {
-		return LoginFile{}
-	}
-	return in.home.login
+	return tried
 }

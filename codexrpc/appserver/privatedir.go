@@ -108,7 +108,7 @@ func (p *Process) prepare(in *instance) (env []string, err error) {
 	if err != nil || p.cfg.Start != nil {
 		return nil, err
 	}
-	p.noteLogin()
+	in.login = p.noteLogin()
 	if in.home, err = p.cfg.newPrivateHome(private.path, p.withLog.Load()); err != nil {
 		return nil, err
 	}

@@ -113,22 +113,18 @@ func (p *Process) log() *slog.Logger { return p.logger.Load() }
 // before.
 func (p *Process) Start() {
 	p.mu.Lock()
-	if p.started || p.stopped {
-		p.mu.Unlock()
+	begins := !p.started && !p.stopped
+	p.started = true
+	p.mu.Unlock()
+	if !begins {
 		return
 	}
-	p.started = true
-	p.setStatus(Status{State: StateStarting})
-	p.mu.Unlock()
-	p.observe()
 	if p.cfg.Connect == "" && p.cfg.Start == nil {
 		p.background.Go(func() { sweepPrivateDirs(p.ctx, p.log()) })
 	}
-	in, err := p.launch()
-	if err == nil {
-		p.setPID(in)
-	}
-	go p.supervise(in, err)
+	s := &supervisor{Process: p}
+	s.start("")
+	go s.run()
 }
 
 // Stop ends the process and everything that it has started, and waits for that, for

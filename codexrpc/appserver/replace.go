@@ -1,6 +1,7 @@
 package appserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -106,8 +107,8 @@ func (p *Process) drain(old *instance) {
 // awaitIdle waits until the connection of an instance is not busy, or has ended. It
 // reports false if it is busy at the drain limit or when the process is stopped.
 func (p *Process) awaitIdle(old *instance) bool {
-	limit := time.NewTimer(p.drainLimit)
-	defer limit.Stop()
+	limit, end := context.WithTimeout(p.ctx, p.drainLimit)
+	defer end()
 	earliest := time.Now().Add(p.drainGrace)
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
@@ -119,9 +120,7 @@ func (p *Process) awaitIdle(old *instance) bool {
 			}
 		case <-old.conn.Done():
 			return true
-		case <-p.ctx.Done():
-			return !old.conn.Busy()
-		case <-limit.C:
+		case <-limit.Done():
 			return !old.conn.Busy()
 		}
 	}

@@ -76,7 +76,11 @@ func (s *stderrLog) add(line string, log *slog.Logger) {
 	default:
 		s.lines--
 		s.bytes -= len(line)
-		if !s.hold(line) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.holding && len(s.held) < logLines {
+			s.held = append(s.held, line)
+		} else {
 			logLine(line, log)
 		}
 	}
@@ -92,18 +96,6 @@ func (s *stderrLog) logDropped(log *slog.Logger) {
 
 func logLine(line string, log *slog.Logger) {
 	log.LogAttrs(context.Background(), slog.LevelInfo, "codex stderr", slog.String("line", line))
-}
-
-// hold holds a line until release is called. It returns false if that was called, or if
-// so many lines are held.
-func (s *stderrLog) hold(line string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.holding || len(s.held) == logLines {
-		return false
-	}
-	s.held = append(s.held, line)
-	return true
 }
 
 // release logs the lines that are held. From now on lines are logged at once.
@@ -129,16 +121,13 @@ var (
 
 // keep adds a line to the last lines, unless it explains nothing.
 func (s *stderrLog) keep(line string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if backtrace.MatchString(line) {
 		return
 	}
-	line = cut(logPrefix.ReplaceAllString(line, ""), keptLineBytes)
-	if len(s.last) == keptLines {
-		s.last = append(s.last[:0], s.last[1:]...)
-	}
-	s.last = append(s.last, line)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = append(s.last, cut(logPrefix.ReplaceAllString(line, ""), keptLineBytes))
+	s.last = s.last[max(0, len(s.last)-keptLines):]
 }
 
 // tail returns the last lines on one line.

@@ -111,11 +111,14 @@ func TestStderrOfAStart(t *testing.T) {
 		t.Errorf("the log is\n%s", got)
 	}
 	s = stderrLog{holding: true}
-	for range logLines + 3 {
-		s.hold("x")
+	for range 2 {
+		for range logLines {
+			s.add("x", logger)
+		}
+		s.end = time.Time{} // as if the window were over
 	}
-	if len(s.held) != logLines {
-		t.Errorf("%d lines are held", len(s.held))
+	if logged := strings.Count(book.String(), "line=x\n"); len(s.held) != logLines || logged != logLines {
+		t.Errorf("%d lines are held, %d are logged", len(s.held), logged)
 	}
 }
 

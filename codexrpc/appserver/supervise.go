@@ -24,22 +24,17 @@ type supervisor struct {
 	replaceAfter time.Time        // no replacement for health before this
 }
 
-// supervise runs one instance after another until the process is stopped. first is
-// being started, unless err is not nil.
-func (p *Process) supervise(first *instance, err error) {
-	s := &supervisor{Process: p, starting: first}
-	if err != nil {
-		s.backOff(err)
-	}
+// run runs one instance after another until the process is stopped.
+func (s *supervisor) run() {
 	for {
 		select {
-		case <-p.ctx.Done():
+		case <-s.ctx.Done():
 			s.stopAll()
 			return
 		case <-s.retry:
 			s.retry = nil
 			s.start(s.Status().Reason)
-		case event := <-p.events:
+		case event := <-s.events:
 			event(s)
 		}
 	}
@@ -49,7 +44,9 @@ func (p *Process) supervise(first *instance, err error) {
 // reason for the end of the last one.
 func (s *supervisor) start(why string) {
 	s.mu.Lock()
-	s.status.Restarts++
+	if s.status.State != StateNew {
+		s.status.Restarts++
+	}
 	s.mu.Unlock()
 	s.change(Status{State: StateStarting, Reason: why})
 	in, err := s.launch()
@@ -119,7 +116,7 @@ func (p *Process) startsWithLog(in *instance) bool {
 
 // setReady publishes an instance as the serving one. The lock is held.
 func (p *Process) setReady(in *instance) {
-	p.conn, p.models, p.login.Serving, p.memory = in.conn, in.models, in.login(), 0
+	p.conn, p.models, p.login.Serving, p.memory = in.conn, in.models, in.login, 0
 	p.setStatus(Status{State: StateReady, PID: in.pid(), Version: in.version})
 }
 
