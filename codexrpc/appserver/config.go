@@ -6,12 +6,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// The timeouts of a [Config] without.
-const (
-	defaultStartTimeout = 10 * time.Second
-	defaultStopTimeout  = 5 * time.Second
-)
-
 // Config configures a [Process].
 type Config struct {
 	// Command is the program and its arguments, for example codex app-server.
@@ -46,15 +40,4 @@ type Config struct {
 	MaxMemory int64
 	// Client names this client to the app-server.
 	Client codexrpc.ClientInfo
-}
-
-// withDefaults sets the timeouts that are not set.
-func (cfg Config) withDefaults() Config {
-	if cfg.StartTimeout <= 0 {
-		cfg.StartTimeout = defaultStartTimeout
-	}
-	if cfg.StopTimeout <= 0 {
-		cfg.StopTimeout = defaultStopTimeout
-	}
-	return cfg
 }

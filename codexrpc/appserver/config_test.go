@@ -1,14 +1,15 @@
 package appserver
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestDefaultTimeouts(t *testing.T) {
-	cfg := Config{}.withDefaults()
-	if cfg.StartTimeout != defaultStartTimeout || cfg.StopTimeout != defaultStopTimeout {
+	if cfg := New(Config{StartTimeout: -1}, nil).cfg; cfg.StartTimeout != 10*time.Second || cfg.StopTimeout != 5*time.Second {
 		t.Errorf("got %+v", cfg)
 	}
-	own := Config{StartTimeout: 1, StopTimeout: 2}
-	if got := own.withDefaults(); got.StartTimeout != 1 || got.StopTimeout != 2 {
-		t.Errorf("got %+v", got)
+	if cfg := New(Config{StartTimeout: 1, StopTimeout: 2}, nil).cfg; cfg.StartTimeout != 1 || cfg.StopTimeout != 2 {
+		t.Errorf("got %+v", cfg)
 	}
 }

@@ -63,7 +63,7 @@ type Process struct {
 // Connect.
 func New(cfg Config, logger *slog.Logger) *Process {
 	p := &Process{
-		cfg:          cfg.withDefaults(),
+		cfg:          cfg,
 		done:         make(chan struct{}),
 		failures:     newBackoff(),
 		replaceEvery: replaceEvery,
@@ -73,6 +73,12 @@ func New(cfg Config, logger *slog.Logger) *Process {
 		drainGrace:   drainGrace,
 		dir:          cfg.Dir,
 		changed:      make(chan struct{}),
+	}
+	if cfg.StartTimeout <= 0 {
+		p.cfg.StartTimeout = 10 * time.Second
+	}
+	if cfg.StopTimeout <= 0 {
+		p.cfg.StopTimeout = 5 * time.Second
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	if codexrpc.CheckAddress(cfg.Connect) == nil {
