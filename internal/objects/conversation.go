@@ -82,7 +82,7 @@ func (o *Objects) UpdateConversation(r *http.Request, id string, c *responses.Co
 
 // DeleteConversation deletes a conversation of the caller: DELETE /v1/conversations/{id}.
 func (o *Objects) DeleteConversation(r *http.Request, id string) ([]byte, *apierror.Error) {
-	return responses.DeletedConversation(id), o.withConversation(r, id, func(ctx context.Context) error {
+	return responses.Deleted(id, "conversation.deleted"), o.withConversation(r, id, func(ctx context.Context) error {
 		return o.Store.Delete(ctx, o.User(r), id)
 	})
 }

@@ -117,7 +117,7 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 		return nil, o.apiError(r, err, apierror.ResponseNotFound(id))
 	}
 	o.forgetEvents(ctx, id)
-	return responses.Deleted(id), nil
+	return responses.Deleted(id, "response"), nil
 }
 
 // CancelResponse cancels a running response: POST /v1/responses/{id}/cancel.

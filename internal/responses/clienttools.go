@@ -247,20 +247,18 @@ func newClientCall(form toolForm, arguments string) (c clientCall) {
 func read(arguments string, into any) { _ = json.Unmarshal([]byte(arguments), into) }
 
 func newPatchOperation(arguments string) *patchOperation {
-	operation := new(patchOperation)
-	read(arguments, operation)
-	switch operation.Type {
-	case "delete_file":
-		operation.Diff = nil
-		return operation
-	case "create_file":
-	default:
-		operation.Type = "update_file"
+	o := new(patchOperation)
+	if read(arguments, o); o.Type == "delete_file" {
+		o.Diff = nil
+		return o
 	}
-	if operation.Diff == nil {
-		operation.Diff = new(string)
+	if o.Type != "create_file" {
+		o.Type = "update_file"
 	}
-	return operation
+	if o.Diff == nil {
+		o.Diff = new(string)
+	}
+	return o
 }
 
 // complete adds what OpenAI's description requires of an action.

@@ -89,8 +89,8 @@ func (s *Stream) delta(i *outputItem, text string) {
 }
 
 func (s *Stream) setHead(i *outputItem) {
-	e := i.event(deltas[i.kind])
-	if i.kind == itemMessageType {
+	e := i.event(deltas[i.Type])
+	if i.Type == itemMessageType {
 		e.Logprobs = []struct{}{}
 	}
 	s.head.index, s.head.part, s.head.name = i.index, len(i.parts), e.Type
@@ -100,8 +100,8 @@ func (s *Stream) setHead(i *outputItem) {
 
 // event returns an event about an item, or about its last part if it has parts.
 func (i *outputItem) event(name string) event {
-	e := event{Type: name, ItemID: i.id, OutputIndex: i.index}
-	switch i.kind {
+	e := event{Type: name, ItemID: i.ID, OutputIndex: i.index}
+	switch i.Type {
 	case itemMessageType:
 		e.ContentIndex = new(int)
 	case itemReasoningType:
@@ -129,7 +129,7 @@ func (s *Stream) part(name string, i *outputItem, part any) {
 // added sends that an item has begun.
 func (s *Stream) added(i *outputItem) {
 	s.sendItem("response.output_item.added", i)
-	switch i.kind {
+	switch i.Type {
 	case itemMessageType:
 		s.part("response.content_part.added", i, newOutputText(""))
 	case itemWebSearch:
@@ -151,7 +151,7 @@ func (s *Stream) endPart(i *outputItem) {
 
 // ended sends that an item is whole, or as whole as it will be.
 func (s *Stream) ended(i *outputItem) {
-	switch arguments := i.arguments.String(); i.kind {
+	switch arguments := i.text.String(); i.Type {
 	case itemMessageType:
 		e, text := i.event("response.output_text.done"), i.text.String()
 		e.Text, e.Logprobs = &text, []struct{}{}

@@ -16,10 +16,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
-// Deleted returns the body of DELETE /v1/responses/{id}.
-func Deleted(id string) []byte { return deleted(id, "response") }
-
-func deleted(id, object string) []byte {
+// Deleted returns the answer to a DELETE. object says what was deleted: "response" or
+// "conversation.deleted".
+func Deleted(id, object string) []byte {
 	return jsontext.Append(nil, struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`
@@ -68,17 +67,8 @@ func ReadPage(query url.Values) (Page, *apierror.Error) {
 	return p, nil
 }
 
-// itemList is a ResponseItemList.
-type itemList struct {
-	Object  string            `json:"object"`
-	Data    []json.RawMessage `json:"data"`
-	FirstID *string           `json:"first_id"`
-	LastID  *string           `json:"last_id"`
-	HasMore bool              `json:"has_more"`
-}
-
-// ItemList returns the body of GET /v1/responses/{id}/input_items: a page of items,
-// which are in the order in which they were sent.
+// ItemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList): a page
+// of items, which are in the order in which they were sent.
 func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 	if !page.ascending {
 		items = slices.Clone(items)
@@ -92,11 +82,17 @@ func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 		items = items[at+1:]
 	}
 	n := min(len(items), page.limit)
-	list := itemList{Object: "list", Data: append([]json.RawMessage{}, items[:n]...), HasMore: n < len(items)}
+	var first, last string
 	if n > 0 {
-		list.FirstID, list.LastID = jsontext.OrNull(ItemID(items[0])), jsontext.OrNull(ItemID(items[n-1]))
+		first, last = ItemID(items[0]), ItemID(items[n-1])
 	}
-	return jsontext.Append(nil, list), nil
+	return jsontext.Append(nil, struct {
+		Object  string            `json:"object"`
+		Data    []json.RawMessage `json:"data"`
+		FirstID *string           `json:"first_id"`
+		LastID  *string           `json:"last_id"`
+		HasMore bool              `json:"has_more"`
+	}{"list", append([]json.RawMessage{}, items[:n]...), jsontext.OrNull(first), jsontext.OrNull(last), n < len(items)}), nil
 }
 
 // ItemID returns the id of an item that is kept. It is empty if the item has none.
@@ -151,20 +147,16 @@ func appendMembers(dst []byte, object jsontext.Value, keep func(name string, v j
 	return dst
 }
 
-// messageResource has the members of an InputMessage or OutputMessage but for the
-// content.
-type messageResource struct {
-	ID     string      `json:"id"`
-	Type   string      `json:"type"`
-	Role   prompt.Role `json:"role"`
-	Phase  string      `json:"phase,omitempty"`
-	Status string      `json:"status"`
-}
-
-// messageResource returns a message in its long form.
+// messageResource returns a message in its long form (InputMessage or OutputMessage).
 func (i *inputItem) messageResource(id string) json.RawMessage {
 	m := &i.message
-	dst := jsontext.Append(nil, messageResource{id, i.kind, m.Role, m.Phase, statusCompleted})
+	dst := jsontext.Append(nil, struct {
+		ID     string      `json:"id"`
+		Type   string      `json:"type"`
+		Role   prompt.Role `json:"role"`
+		Phase  string      `json:"phase,omitempty"`
+		Status string      `json:"status"`
+	}{id, i.kind, m.Role, m.Phase, statusCompleted})
 	dst = append(dst[:len(dst)-1], `,"content":`...)
 	if m.Role == prompt.RoleAssistant {
 		dst = m.AppendParts(dst, "output_text", `,"annotations":[],"logprobs":[]`, "")
@@ -174,73 +166,62 @@ func (i *inputItem) messageResource(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-const maxNewItems = 20
-
 // ConversationRequest is a checked body of a request that creates a conversation, changes
 // its metadata or adds items. It holds views into the body.
-type ConversationRequest struct {
-	request Request
-}
+type ConversationRequest Request
 
 // DecodeConversation reads and checks the body of a request about a conversation. required
 // names the member that must be there, if one must: items or metadata.
 func DecodeConversation(body []byte, required string) (*ConversationRequest, *apierror.Error) {
-	c := new(ConversationRequest)
+	r := new(Request)
 	if len(body) == 0 && required == "" {
-		return c, nil
+		return (*ConversationRequest)(r), nil
 	}
 	root, apiErr := field.Body(body)
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	if f := field.Members(root, c, conversationReaders); f != nil {
-		return nil, f.APIError()
+	f := field.Members(root, r, conversationReaders)
+	if f == nil && (required == "items" && !r.hasInput || required == "metadata" && r.echo.Metadata == nil) {
+		f = field.Missing().In(required)
 	}
-	if required == "items" && !c.request.hasInput || required == "metadata" && c.request.echo.Metadata == nil {
-		return nil, field.Missing().In(required).APIError()
-	}
-	return c, nil
+	return (*ConversationRequest)(r), f.APIError()
 }
 
-var conversationReaders = map[string]func(*ConversationRequest, jsontext.Value) *field.Error{
-	"items":    (*ConversationRequest).readItems,
-	"metadata": func(c *ConversationRequest, v jsontext.Value) *field.Error { return c.request.readMetadata(v) },
+var conversationReaders = map[string]func(*Request, jsontext.Value) *field.Error{
+	"items":    (*Request).readNewItems,
+	"metadata": (*Request).readMetadata,
 }
 
-func (c *ConversationRequest) readItems(v jsontext.Value) *field.Error {
-	if f := cmp.Or(field.Optional(jsontext.KindArray, v), c.request.readInput(v)); f != nil {
-		return f
+const maxNewItems = 20
+
+func (r *Request) readNewItems(v jsontext.Value) *field.Error {
+	f := cmp.Or(field.Optional(jsontext.KindArray, v), r.readInput(v))
+	if f == nil && len(r.input) > maxNewItems {
+		f = field.Invalid("must hold at most %d items", maxNewItems)
 	}
-	if len(c.request.input) > maxNewItems {
-		return field.Invalid("must hold at most %d items", maxNewItems)
+	if at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == itemReference }); f == nil && at >= 0 {
+		f = field.Unsupported("must be the item itself, not a reference").At(at)
 	}
-	if at := slices.IndexFunc(c.request.input, func(i inputItem) bool { return i.kind == itemReference }); at >= 0 {
-		return field.Unsupported("must be the item itself, not a reference").At(at)
-	}
-	return nil
+	return f
 }
 
 // Items returns the items, with ids that suffix makes unique.
 func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
-	c.request.ConversationID = "new"
-	return c.request.InputItems(suffix)
+	c.ConversationID = "new"
+	return (*Request)(c).InputItems(suffix)
 }
 
-// conversation is a Conversation (ConversationResource).
-type conversation struct {
-	ID        string         `json:"id"`
-	Object    string         `json:"object"`
-	CreatedAt int64          `json:"created_at"`
-	Metadata  jsontext.Value `json:"metadata"`
-}
-
-// Object returns the Conversation of the request, created at a time in Unix seconds.
+// Object returns the Conversation of the request (ConversationResource), created at a time in
+// Unix seconds.
 func (c *ConversationRequest) Object(id string, created int64) json.RawMessage {
-	return jsontext.Append(nil, conversation{id, "conversation", created, orElse(c.request.echo.Metadata, "{}")})
+	return jsontext.Append(nil, struct {
+		ID        string         `json:"id"`
+		Object    string         `json:"object"`
+		CreatedAt int64          `json:"created_at"`
+		Metadata  jsontext.Value `json:"metadata"`
+	}{id, "conversation", created, orElse(c.echo.Metadata, "{}")})
 }
-
-// DeletedConversation returns the body of DELETE /v1/conversations/{id}.
-func DeletedConversation(id string) []byte { return deleted(id, "conversation.deleted") }
 
 // Added returns the list of items that were added to a conversation.
 func Added(items []json.RawMessage) ([]byte, *apierror.Error) {
@@ -250,11 +231,6 @@ func Added(items []json.RawMessage) ([]byte, *apierror.Error) {
 // FindItem returns the index of the item with an id, or -1.
 func FindItem(items []json.RawMessage, id string) int {
 	return slices.IndexFunc(items, func(item json.RawMessage) bool { return ItemID(item) == id })
-}
-
-// conversationRef is the conversation of a Response (ResponseConversation).
-type conversationRef struct {
-	ID string `json:"id"`
 }
 
 // readConversation reads conversation: an id, or an object with one.

@@ -8,7 +8,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/responseid"
 )
 
 // The values of the status of a Response. An item has one of the first three.
@@ -20,68 +19,45 @@ const (
 	statusCancelled  = "cancelled"
 )
 
-// response is a Response while it is made.
-type response struct {
-	meta   Meta
-	suffix string
-	state  responseState // without its output; the usage is 0 until it ends well
-	items  []*outputItem // in their order
-	shown  int           // how many of them the client sees
-}
-
 // outputItem is one item of a response's output.
 type outputItem struct {
-	kind   string // its type
-	id     string
-	source string // the provider's id of a reasoning
-	index  int    // among those that the client sees; -1: it sees nothing of it
-	status string
+	outputJSON        // without its texts and arguments
+	source     string // the provider's id of a reasoning
+	index      int    // among those that the client sees; -1: it sees nothing of it
 
-	text        strings.Builder    // of a message
-	annotations []json.RawMessage  // of that text
-	phase       string             // of a message that has ended, if the model named one
+	text        strings.Builder    // of a message, or the arguments of a call
+	annotations []json.RawMessage  // of a message's text
 	parts       []*strings.Builder // of a reasoning's summary
 	part        int                // the part under way, as Codex counts
 	encrypted   string             // the content of a reasoning
 
-	call      int // of a call: its index in the turn
-	callID    string
-	form      toolForm
-	arguments strings.Builder
-}
-
-func newResponse(meta Meta) *response {
-	return &response{
-		meta:   meta,
-		suffix: strings.TrimPrefix(meta.ID, responseid.Prefix),
-		state:  responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress},
-	}
+	call int // of a call: its index in the turn
+	form toolForm
 }
 
 // object returns the JSON of the Response as it is now.
-func (r *response) object() []byte {
-	state := r.state
-	state.Output = make([]outputJSON, 0, r.shown)
-	for _, i := range r.items {
+func (s *Stream) object() []byte {
+	state := s.state
+	state.Output = make([]outputJSON, 0, s.shown)
+	for _, i := range s.items {
 		if i.index != hidden {
-			state.Output = append(state.Output, i.wire(r.meta.encrypted))
+			state.Output = append(state.Output, i.wire(s.meta.encrypted))
 		}
 	}
 	object := jsontext.Append(nil, state)
 	object[len(object)-1] = ','
-	return append(object, r.meta.settings[1:]...)
+	return append(object, s.meta.settings[1:]...)
 }
 
 // wire returns the item as it is now, for JSON.
 func (i *outputItem) wire(encrypted bool) outputJSON {
-	w, done := outputJSON{ID: i.id, Type: i.kind, Status: i.status}, i.status != statusInProgress
-	arguments := ""
+	w, done, arguments := i.outputJSON, i.Status != statusInProgress, ""
 	if done {
-		arguments = i.arguments.String()
+		arguments = i.text.String()
 	}
-	switch i.kind {
+	switch i.Type {
 	case itemMessageType:
-		w.Phase, w.Role, w.Content = i.phase, "assistant", []outputText{}
+		w.Role, w.Content = "assistant", []outputText{}
 		if done {
 			w.Content = []outputText{i.outputText()}
 		}
@@ -94,33 +70,27 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 			w.Encrypted = jsontext.OrNull(i.encrypted)
 		}
 	case itemSearch:
-		w.CallID, w.Execution, w.Arguments = i.callID, "client", json.RawMessage("{}")
+		w.Execution, w.Arguments = "client", json.RawMessage("{}")
 		if json.Valid([]byte(arguments)) {
 			w.Arguments = json.RawMessage(arguments)
 		}
 	case itemCustom:
 		input := prompt.CustomInput(arguments)
-		w.CallID, w.Namespace, w.Name, w.Input = i.callID, i.form.namespace, i.form.name, &input
+		w.Namespace, w.Name, w.Input = i.form.namespace, i.form.name, &input
 	case itemWebSearch:
 		w.Action = searchAction(arguments)
 	case itemShell, itemLocalShell, itemPatch, itemComputer:
-		w.CallID, w.clientCall = i.callID, newClientCall(i.form, arguments)
+		w.clientCall = newClientCall(i.form, arguments)
 	default:
-		w.CallID, w.Namespace, w.Name, w.Arguments = i.callID, i.form.namespace, i.form.name, &arguments
+		w.Namespace, w.Name, w.Arguments = i.form.namespace, i.form.name, &arguments
 	}
 	return w
 }
 
-// responseCode returns the code of an error in a Response. There are few
-// (ResponseErrorCode).
-func responseCode(e *apierror.Error) string {
-	switch e.Type {
-	case apierror.TypeRateLimit, apierror.TypeQuota:
-		return "rate_limit_exceeded"
-	case apierror.TypeInvalidRequest:
-		return "invalid_prompt"
-	}
-	return "server_error"
+// responseCodes are the codes of errors in a Response (ResponseErrorCode) by the types of the
+// errors. The others are server_error.
+var responseCodes = map[string]string{
+	apierror.TypeRateLimit: "rate_limit_exceeded", apierror.TypeQuota: "rate_limit_exceeded", apierror.TypeInvalidRequest: "invalid_prompt",
 }
 
 // Record is a response for a store.
@@ -142,28 +112,27 @@ type Item struct {
 }
 
 // keep returns the JSON of the whole Response, after passing it to Meta.Keep.
-func (r *response) keep() []byte {
-	object := r.object()
-	if r.meta.Keep != nil {
-		r.meta.Keep(Record{Response: object, Output: r.output(object), Well: r.state.Error == nil})
+func (s *Stream) keep() []byte {
+	object := s.object()
+	if s.meta.Keep != nil {
+		s.meta.Keep(Record{Response: object, Output: s.output(object), Well: s.state.Error == nil})
 	}
 	return object
 }
 
 // output returns the items. object is the JSON of the Response.
-func (r *response) output(object []byte) []Item {
-	items := make([]Item, len(r.items))
+func (s *Stream) output(object []byte) []Item {
 	// Strings cannot contain this: their quotes are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
-	array := jsontext.Value(object[at:])
-	shown := make([]Item, 0, r.shown)
-	for _, v := range array.Elements() {
+	shown := make([]Item, 0, s.shown)
+	for _, v := range jsontext.Value(object[at:]).Elements() {
 		at++ // past the bracket or the comma
 		shown = append(shown, Item{From: at, To: at + len(v)})
 		at += len(v)
 	}
-	for k, i := range r.items {
-		if i.index == hidden || !r.meta.encrypted && i.encrypted != "" {
+	items := make([]Item, len(s.items))
+	for k, i := range s.items {
+		if i.index == hidden || !s.meta.encrypted && i.encrypted != "" {
 			items[k].Own = jsontext.Append(nil, i.wire(true))
 		} else {
 			items[k] = shown[i.index]
@@ -186,4 +155,4 @@ func Lost(inProgress json.RawMessage) json.RawMessage {
 }
 
 // InProgress returns the JSON of a Response in progress, without output.
-func (m Meta) InProgress() json.RawMessage { return newResponse(m).object() }
+func (m Meta) InProgress() json.RawMessage { return NewStream(m, nil).object() }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
@@ -76,10 +75,8 @@ func (r *Request) join(before []inputItem) {
 // summarized only if the request asks for that. It fails if an image still has to be
 // fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	if m, p, found := r.FindRemote(""); found {
-		f := prompt.NotFetched()
-		f.Path = r.ImagePath(m, p)
-		return nil, f.APIError()
+	if path := r.ImageParam(""); path != "" {
+		return nil, prompt.NotFetched().In(path).APIError()
 	}
 	p := r.Conversation.Plan(opts)
 	if !opts.NoReasoning {
@@ -89,29 +86,26 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 }
 
 // ImageParam returns the first field with the URL of a remote image, such as
-// input[2].content[1].image_url. It is empty if there is none.
+// input[2].content[1].image_url, or with any if url is empty. It is empty if there is none.
 func (r *Request) ImageParam(url string) string {
-	m, p, found := r.FindRemote(url)
-	if !found {
-		return ""
+	if m, p, found := r.FindRemote(url); found {
+		return r.ImagePath(m, p)
 	}
-	return r.ImagePath(m, p)
+	return ""
 }
 
 // ImagePath returns the path of an image in a message of the conversation.
 func (r *Request) ImagePath(message, part int) string {
 	i := r.inputOf(message)
-	if i < 0 {
-		return r.earlierParam()
-	}
-	where := "content"
 	switch {
+	case i < 0:
+		return r.earlierParam()
 	case r.input[i].kind == itemComputer+"_output":
-		return (&field.Error{}).In("image_url").In("output").At(i).In("input").Path
+		return fmt.Sprintf("input[%d].output.image_url", i)
 	case r.input[i].answers != "":
-		where = "output"
+		return fmt.Sprintf("input[%d].output[%d].image_url", i, part)
 	}
-	return (&field.Error{}).In("image_url").At(part).In(where).At(i).In("input").Path
+	return fmt.Sprintf("input[%d].content[%d].image_url", i, part)
 }
 
 // inputOf returns the index of the item of the input that is a message of the
@@ -158,7 +152,7 @@ func (r *Request) refused(e *apierror.Error) *apierror.Error {
 	named := *e
 	named.Param = r.earlierParam()
 	if i := r.inputOf(len(r.Messages) - len(history) + n); i >= 0 {
-		named.Param = (&field.Error{}).At(i).In("input").Path
+		named.Param = fmt.Sprintf("input[%d]", i)
 	}
 	named.Message = named.Param + strings.TrimPrefix(e.Message, fmt.Sprintf("items[%d]", n))
 	return &named

@@ -99,7 +99,7 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"model":                (*Request).ReadModel,
 	"input":                (*Request).readInput,
 	"instructions":         (*Request).readInstructions,
-	"previous_response_id": (*Request).readPrevious,
+	"previous_response_id": func(r *Request, v jsontext.Value) *field.Error { return readID(&r.PreviousID, v) },
 	"store":                (*Request).readStore,
 	"stream":               (*Request).ReadStream,
 	"stream_options":       skipped("", "", jsontext.KindObject),
@@ -115,7 +115,7 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"service_tier":         (*Request).ReadServiceTier,
 	"client_metadata":      (*Request).readClientMetadata,
 
-	"background":   (*Request).readBackground,
+	"background":   func(r *Request, v jsontext.Value) *field.Error { return field.Bool(&r.Background, v) },
 	"top_logprobs": (*Request).readTopLogprobs,
 	"conversation": (*Request).readConversation,
 	"prompt":       refused("there are no prompts here; use 'instructions' and 'input'"),
@@ -187,8 +187,6 @@ func (r *Request) readInstructions(v jsontext.Value) *field.Error {
 	return field.Optional(jsontext.KindString, v)
 }
 
-func (r *Request) readPrevious(v jsontext.Value) *field.Error { return readID(&r.PreviousID, v) }
-
 // readID reads an id. An absent one or null is empty.
 func readID(id *string, v jsontext.Value) (f *field.Error) {
 	if f = field.Text(id, v); f == nil && v.Given() {
@@ -201,8 +199,6 @@ func (r *Request) readStore(v jsontext.Value) *field.Error {
 	r.Store = !v.Given() || v.IsTrue()
 	return field.Optional(jsontext.KindBool, v)
 }
-
-func (r *Request) readBackground(v jsontext.Value) *field.Error { return field.Bool(&r.Background, v) }
 
 func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
 	if string(v) == "0" {

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -32,10 +33,13 @@ import (
 //
 // A Stream must not be used by several goroutines at once.
 type Stream struct {
-	*response
-	open *outputItem // the item under way, or nil
-	done bool
-	last []byte // the whole Response, once it has ended
+	meta  Meta
+	state responseState // without its output; the usage is 0 until it ends well
+	items []*outputItem // in their order
+	shown int           // how many of them the client sees
+	open  *outputItem   // the item under way, or nil
+	done  bool
+	last  []byte // the whole Response, once it has ended
 
 	emit     func(event string, data []byte) error // nil: there are no events
 	buf      scratch.Buffer                        // the event under way
@@ -48,7 +52,8 @@ type Stream struct {
 // without any framing. The slice is valid during the call only. The stream ends at the
 // first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
-	return &Stream{response: newResponse(meta), emit: emit, head: deltaHead{index: hidden}}
+	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
+	return &Stream{meta: meta, state: state, emit: emit, head: deltaHead{index: hidden}}
 }
 
 // Body folds the outputs of a turn into a Response, the same with which [Stream] ends.
@@ -94,7 +99,7 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 		s.startCall(&out)
 	case turn.OutputCallArguments:
 		if s.isCall(out.Call) && out.Text != "" {
-			s.open.arguments.WriteString(out.Text)
+			s.open.text.WriteString(out.Text)
 			s.delta(s.open, out.Text)
 		}
 	case turn.OutputCallEnd:
@@ -102,9 +107,9 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 			s.close(statusCompleted)
 		}
 	case turn.OutputSearchStart:
-		s.begin(&outputItem{kind: itemWebSearch, source: out.ID})
+		s.begin(itemWebSearch, &outputItem{source: out.ID})
 	case turn.OutputSearchEnd:
-		s.item(itemWebSearch, out.ID).arguments.WriteString(out.Text)
+		s.item(itemWebSearch, out.ID).text.WriteString(out.Text)
 		s.close(statusCompleted)
 	case turn.OutputAnnotations:
 		s.annotate(&out)
@@ -121,7 +126,7 @@ func (s *Stream) Fail(e *apierror.Error) error {
 		return s.err
 	}
 	s.close(statusIncomplete)
-	s.state.Error = &responseError{responseCode(e), e.Message}
+	s.state.Error = &responseError{cmp.Or(responseCodes[e.Type], "server_error"), e.Message}
 	status := statusFailed
 	if e == ErrCancelled {
 		status = statusCancelled
@@ -135,24 +140,16 @@ func (s *Stream) Done() bool { return s.done && s.err == nil }
 
 func (s *Stream) addText(out *turn.Output) {
 	switch {
-	case out.Gap:
-		if s.is(itemMessageType) {
-			s.open.phase = readPhase(out.Phase)
-			s.close(statusCompleted)
+	case out.Gap && s.is(itemMessageType):
+		if slices.Contains(phases, out.Phase) { // clients know no others
+			s.open.Phase = out.Phase
 		}
-	case out.Text != "":
+		s.close(statusCompleted)
+	case !out.Gap && out.Text != "":
 		i := s.item(itemMessageType, "")
 		i.text.WriteString(out.Text)
 		s.delta(i, out.Text)
 	}
-}
-
-// readPhase returns the phase if clients know it, or else an empty one.
-func readPhase(phase string) string {
-	if slices.Contains(phases, phase) {
-		return phase
-	}
-	return ""
 }
 
 // phases lists the phases of a message (MessagePhase).
@@ -180,11 +177,11 @@ func (s *Stream) endReasoning(out *turn.Output) {
 		if out.Text == "" {
 			return
 		}
-		i := &outputItem{kind: itemReasoningType, source: out.ID}
+		i := &outputItem{source: out.ID}
 		if !s.meta.encrypted {
 			i.index = hidden
 		}
-		s.begin(i)
+		s.begin(itemReasoningType, i)
 	}
 	s.open.encrypted = out.Text
 	s.close(statusCompleted)
@@ -198,7 +195,7 @@ func (s *Stream) startCall(out *turn.Output) {
 	if !ok {
 		form = toolForm{kind: itemCall, name: out.Name}
 	}
-	s.begin(&outputItem{kind: form.kind, form: form, call: out.Call, callID: out.ID})
+	s.begin(form.kind, &outputItem{form: form, call: out.Call, outputJSON: outputJSON{CallID: out.ID}})
 }
 
 // annotate adds annotations to the message under way.
@@ -216,7 +213,7 @@ func (s *Stream) annotate(out *turn.Output) {
 }
 
 // is reports whether the item under way has the type.
-func (s *Stream) is(kind string) bool { return s.open != nil && s.open.kind == kind }
+func (s *Stream) is(kind string) bool { return s.open != nil && s.open.Type == kind }
 
 // isCall reports whether the item under way is the call with an index.
 func (s *Stream) isCall(index int) bool {
@@ -229,17 +226,17 @@ const hidden = -1
 // item returns the item under way, or begins one if that has another type or source.
 func (s *Stream) item(kind, source string) *outputItem {
 	if !s.is(kind) || s.open.source != source {
-		s.begin(&outputItem{kind: kind, source: source})
+		s.begin(kind, &outputItem{source: source})
 	}
 	return s.open
 }
 
-// begin starts an item, after it has ended the current one.
-func (s *Stream) begin(item *outputItem) {
+// begin starts an item of a type, after it has ended the current one.
+func (s *Stream) begin(kind string, item *outputItem) {
 	s.close(statusCompleted)
-	item.status = statusInProgress
-	item.source = strings.Clone(item.source)
-	item.id = responseid.WithSource(responseid.Item(itemKinds[item.kind].prefix, s.suffix, strconv.Itoa(len(s.items))), item.source)
+	item.Type, item.Status, item.source = kind, statusInProgress, strings.Clone(item.source)
+	suffix := strings.TrimPrefix(s.meta.ID, responseid.Prefix)
+	item.ID = responseid.WithSource(responseid.Item(itemKinds[kind].prefix, suffix, strconv.Itoa(len(s.items))), item.source)
 	if item.index != hidden {
 		item.index = s.shown
 		s.shown++
@@ -258,7 +255,7 @@ func (s *Stream) close(status string) {
 	}
 	s.open = nil
 	s.endPart(i)
-	i.status = status
+	i.Status = status
 	if i.index != hidden {
 		s.ended(i)
 	}

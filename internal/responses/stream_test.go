@@ -141,7 +141,7 @@ func types(events []readEvent) (all []string) {
 }
 
 // keptItems are the items of a response as the next one gets them.
-func keptItems(t *testing.T, r *response) (items []string) {
+func keptItems(t *testing.T, r *Stream) (items []string) {
 	t.Helper()
 	r.meta.Keep = func(record Record) {
 		for k, item := range record.Output {
@@ -172,7 +172,7 @@ func checkResponseFold(t *testing.T, meta Meta, outs []turn.Output) {
 	if err := apischema.Check("Response", body.JSON()); err != nil {
 		t.Errorf("%s\n%v", body.JSON(), err)
 	}
-	if got, want := fmt.Sprintf("%s", keptItems(t, s.response)), fmt.Sprintf("%s", keptItems(t, body.response)); got != want {
+	if got, want := fmt.Sprintf("%s", keptItems(t, s)), fmt.Sprintf("%s", keptItems(t, body.Stream)); got != want {
 		t.Errorf("kept %s and %s", got, want)
 	}
 	checkDeltas(t, events, body.JSON())
@@ -287,7 +287,7 @@ func TestResponseHidesReasoning(t *testing.T) {
 	if text := string(body.JSON()); strings.Contains(text, "encrypted") || strings.Contains(text, "rs_1") || !strings.Contains(text, "rs_2") {
 		t.Error(text)
 	}
-	kept := keptItems(t, body.response)
+	kept := keptItems(t, body.Stream)
 	if len(kept) != 3 || !strings.Contains(kept[0], `"encrypted_content":"E"`) || !strings.Contains(kept[2], `"encrypted_content":"F"`) {
 		t.Errorf("%s", kept)
 	}

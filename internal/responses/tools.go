@@ -150,13 +150,11 @@ func readTool(v jsontext.Value, namespace string) ([]moreTool, *field.Error) {
 		return oneTool(itemSearch, "", t), f
 	default:
 		return nil, (&field.Error{
-			Problem: "'" + cutText(kind, 64) + "' is not supported: tools that are not the client's own do not run here",
+			Problem: "'" + strings.ToValidUTF8(kind[:min(len(kind), 64)], "") + "' is not supported: tools that are not the client's own do not run here",
 			Code:    codeHosted,
 		}).In("type")
 	}
 }
-
-func cutText(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
 
 func oneTool(kind, namespace string, t prompt.Tool) []moreTool {
 	form := toolForm{kind, namespace, t.Name}

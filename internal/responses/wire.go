@@ -24,13 +24,11 @@ type responseState struct {
 	Usage       usage              `json:"usage"`
 }
 
-// responseError is a ResponseError.
 type responseError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// incompleteDetails say why a Response is incomplete.
 type incompleteDetails struct {
 	Reason string `json:"reason"`
 }
@@ -70,36 +68,35 @@ type settings struct {
 	Tools              []jsontext.Value `json:"tools"`
 	ToolChoice         jsontext.Value   `json:"tool_choice"`
 	ParallelToolCalls  bool             `json:"parallel_tool_calls"`
-	Text               textSettings     `json:"text"`
-	Reasoning          reasoning        `json:"reasoning"`
-	Metadata           jsontext.Value   `json:"metadata"`
-	Temperature        jsontext.Value   `json:"temperature"`
-	TopP               jsontext.Value   `json:"top_p"`
-	PresencePenalty    int              `json:"presence_penalty"`
-	FrequencyPenalty   int              `json:"frequency_penalty"`
-	TopLogprobs        int              `json:"top_logprobs"`
-	MaxOutputTokens    jsontext.Value   `json:"max_output_tokens"`
-	MaxToolCalls       jsontext.Value   `json:"max_tool_calls"`
-	Truncation         string           `json:"truncation"`
-	Conversation       *conversationRef `json:"conversation,omitempty"`
-	Store              bool             `json:"store"`
-	Background         bool             `json:"background"`
-	ServiceTier        string           `json:"service_tier"`
-	SafetyIdentifier   jsontext.Value   `json:"safety_identifier"`
-	PromptCacheKey     jsontext.Value   `json:"prompt_cache_key"`
-	User               jsontext.Value   `json:"user,omitempty"`
+	Text               struct {
+		Format    jsontext.Value `json:"format"`
+		Verbosity string         `json:"verbosity"`
+	} `json:"text"`
+	Reasoning struct {
+		Effort  *string `json:"effort"`
+		Summary *string `json:"summary"`
+	} `json:"reasoning"`
+	Metadata         jsontext.Value `json:"metadata"`
+	Temperature      jsontext.Value `json:"temperature"`
+	TopP             jsontext.Value `json:"top_p"`
+	PresencePenalty  int            `json:"presence_penalty"`
+	FrequencyPenalty int            `json:"frequency_penalty"`
+	TopLogprobs      int            `json:"top_logprobs"`
+	MaxOutputTokens  jsontext.Value `json:"max_output_tokens"`
+	MaxToolCalls     jsontext.Value `json:"max_tool_calls"`
+	Truncation       string         `json:"truncation"`
+	Conversation     *conversation  `json:"conversation,omitempty"`
+	Store            bool           `json:"store"`
+	Background       bool           `json:"background"`
+	ServiceTier      string         `json:"service_tier"`
+	SafetyIdentifier jsontext.Value `json:"safety_identifier"`
+	PromptCacheKey   jsontext.Value `json:"prompt_cache_key"`
+	User             jsontext.Value `json:"user,omitempty"`
 }
 
-// textSettings is a ResponseTextParam.
-type textSettings struct {
-	Format    jsontext.Value `json:"format"`
-	Verbosity string         `json:"verbosity"`
-}
-
-// reasoning is a Reasoning.
-type reasoning struct {
-	Effort  *string `json:"effort"`
-	Summary *string `json:"summary"`
+// conversation is the conversation of a Response (ResponseConversation).
+type conversation struct {
+	ID string `json:"id"`
 }
 
 // outputJSON is an item of the output (OutputItem). Its members depend on its type.
@@ -215,13 +212,13 @@ func (r *Request) settingsJSON() []byte {
 	e.ParallelToolCalls = !r.SerialTools
 	e.Text.Format = orElse(e.Text.Format, `{"type":"text"}`)
 	e.Text.Verbosity = cmp.Or(r.Verbosity, "medium")
-	e.Reasoning = reasoning{jsontext.OrNull(r.Effort), jsontext.OrNull(r.Summary)}
+	e.Reasoning.Effort, e.Reasoning.Summary = jsontext.OrNull(r.Effort), jsontext.OrNull(r.Summary)
 	e.Metadata = orElse(e.Metadata, "{}")
 	e.Temperature = orElse(e.Temperature, "1")
 	e.TopP = orElse(e.TopP, "1")
 	e.Truncation = cmp.Or(e.Truncation, "disabled")
 	if r.ConversationID != "" {
-		e.Conversation = &conversationRef{r.ConversationID}
+		e.Conversation = &conversation{r.ConversationID}
 	}
 	e.Store, e.Background = r.Store, r.Background
 	e.ServiceTier = r.ServiceTier()
