@@ -68,24 +68,33 @@ func (c *checker) peek() byte {
 	return 0
 }
 
+// take moves past a byte if it is at the position, and reports whether it is.
+func (c *checker) take(b byte) bool {
+	found := c.peek() == b
+	if found {
+		c.pos++
+	}
+	return found
+}
+
 func (c *checker) space() { c.pos = spaceEnd(c.data, c.pos) }
 
 func (c *checker) value() *SyntaxError {
-	switch b := c.peek(); {
-	case b == '"':
+	switch b := c.peek(); b {
+	case '"':
 		return c.str()
-	case b == '{':
-		return c.container('}')
-	case b == '[':
-		return c.container(']')
-	case b == '-' || isDigit(b):
-		return c.number()
-	case b == 't':
+	case '{':
+		return c.container('}', "a comma or a closing brace")
+	case '[':
+		return c.container(']', "a comma or a closing bracket")
+	case 't':
 		return c.literal("true")
-	case b == 'f':
+	case 'f':
 		return c.literal("false")
-	case b == 'n':
+	case 'n':
 		return c.literal("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return c.number()
 	}
 	return c.unexpected("a value")
 }
@@ -98,75 +107,57 @@ func (c *checker) literal(word string) *SyntaxError {
 	return nil
 }
 
-// container checks an array or an object, from its opening bracket to its end.
-func (c *checker) container(end byte) *SyntaxError {
+// container checks an array or an object, from its opening bracket to its end. next is what
+// may follow an element.
+func (c *checker) container(end byte, next string) *SyntaxError {
 	if c.depth++; c.depth > maxDepth {
 		return c.fail(fmt.Sprintf("nested more than %d deep", maxDepth))
 	}
-	for first := true; ; first = false {
-		c.pos++ // past the bracket, or a comma
-		c.space()
-		if first && c.peek() == end {
-			break
-		}
-		check := c.value
-		if end == '}' {
-			check = c.member
-		}
-		if err := check(); err != nil {
+	c.pos++
+	c.space()
+	for closed := c.take(end); !closed; {
+		if err := c.element(end == '}'); err != nil {
 			return err
 		}
-		if c.space(); c.peek() == end {
-			break
+		c.space()
+		if closed = c.take(end); !closed && !c.take(',') {
+			return c.unexpected(next)
 		}
-		if c.peek() != ',' {
-			return c.unexpected(map[byte]string{']': "a comma or a closing bracket", '}': "a comma or a closing brace"}[end])
-		}
+		c.space()
 	}
-	c.pos++
 	c.depth--
 	return nil
 }
 
-func (c *checker) member() *SyntaxError {
-	if c.peek() != '"' {
-		return c.unexpected("a member's name in quotes")
+// element checks a value, and the name before it in a member of an object.
+func (c *checker) element(member bool) *SyntaxError {
+	if member {
+		if c.peek() != '"' {
+			return c.unexpected("a member's name in quotes")
+		}
+		if err := c.str(); err != nil {
+			return err
+		}
+		if c.space(); !c.take(':') {
+			return c.unexpected("a colon")
+		}
+		c.space()
 	}
-	if err := c.str(); err != nil {
-		return err
-	}
-	c.space()
-	if c.peek() != ':' {
-		return c.unexpected("a colon")
-	}
-	c.pos++
-	c.space()
 	return c.value()
 }
 
 func (c *checker) number() *SyntaxError {
-	if c.peek() == '-' {
-		c.pos++
+	c.take('-')
+	ok := c.take('0') || c.digits()
+	if ok && c.take('.') {
+		ok = c.digits()
 	}
-	if c.peek() == '0' {
-		c.pos++
-	} else if !c.digits() {
+	if ok && (c.take('e') || c.take('E')) {
+		_ = c.take('+') || c.take('-')
+		ok = c.digits()
+	}
+	if !ok {
 		return c.unexpected("a digit")
-	}
-	if c.peek() == '.' {
-		c.pos++
-		if !c.digits() {
-			return c.unexpected("a digit")
-		}
-	}
-	if c.peek()|0x20 == 'e' {
-		c.pos++
-		if b := c.peek(); b == '+' || b == '-' {
-			c.pos++
-		}
-		if !c.digits() {
-			return c.unexpected("a digit")
-		}
 	}
 	return nil
 }
@@ -220,29 +211,16 @@ func (c *checker) escape() *SyntaxError {
 		c.pos += 2
 		return nil
 	case 'u':
-		return c.unicodeEscape()
+		unit, ok := codeUnit(c.data[c.pos:])
+		if !ok {
+			return c.fail("invalid \\u escape in a string")
+		}
+		char, size := unescape(c.data[c.pos:])
+		if char == utf8.RuneError && unit != utf8.RuneError {
+			c.lone = append(c.lone, c.pos)
+		}
+		c.pos += size
+		return nil
 	}
 	return c.fail("invalid escape in a string")
 }
-
-func (c *checker) unicodeEscape() *SyntaxError {
-	r, ok := codeUnit(c.data[c.pos:])
-	if !ok {
-		return c.fail("invalid \\u escape in a string")
-	}
-	switch {
-	case isLowSurrogate(r):
-		c.lone = append(c.lone, c.pos)
-	case isHighSurrogate(r):
-		if low, ok := codeUnit(c.data[c.pos+6:]); ok && isLowSurrogate(low) {
-			c.pos += 6
-		} else {
-			c.lone = append(c.lone, c.pos)
-		}
-	}
-	c.pos += 6
-	return nil
-}
-
-func isHighSurrogate(r rune) bool { return 0xd800 <= r && r < 0xdc00 }
-func isLowSurrogate(r rune) bool  { return 0xdc00 <= r && r < 0xe000 }

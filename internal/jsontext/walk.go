@@ -94,7 +94,7 @@ func (t String) cutHalf() (text, half String) {
 	for slashes < n && t.raw[n-1-slashes] == '\\' {
 		slashes++
 	}
-	if unit, ok := codeUnit(t.raw[n:]); !ok || slashes%2 == 1 || !isHighSurrogate(unit) {
+	if unit, ok := codeUnit(t.raw[n:]); !ok || slashes%2 == 1 || unit < 0xd800 || unit >= 0xdc00 {
 		return t, String{}
 	}
 	t.raw, half = t.raw[:n], String{raw: strings.Clone(t.raw[n:]), escaped: true}

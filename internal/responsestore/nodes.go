@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -114,22 +113,6 @@ func (s *Shared) ForgetEvents(ctx context.Context, id string) error {
 
 func (s *Shared) exists(ctx context.Context, key string) (bool, error) {
 	return call(ctx, s, nil, func(ctx context.Context) (bool, error) { return s.storage.Exists(ctx, key), nil })
-}
-
-// sweepClaims deletes what nodes have left that have ended suddenly.
-func (s *Shared) sweepClaims(ctx context.Context) error {
-	keys, err := s.list(ctx, claimFolder)
-	for _, key := range keys {
-		id, _, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], ".")
-		at, ours := responseid.Time(id)
-		if !ours || s.now().Sub(at) < claimsLeft {
-			continue
-		}
-		if removed := unlessMissing(s.remove(ctx, key)); removed != nil {
-			err = removed
-		}
-	}
-	return err
 }
 
 // Update implements [Store].

@@ -8,8 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"path"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +28,11 @@ type Shared struct {
 	now     func() time.Time
 	calls   *storagecall.Limit
 	memory  *semaphore.Weighted
-	sweeper sweeper
+
+	puts  atomic.Int64  // new entries since the last sweep
+	wake  chan struct{} // starts a sweep
+	stop  func()        // ends the sweeps
+	swept sync.WaitGroup
 }
 
 // Limits bound a [Shared].
@@ -38,9 +41,10 @@ type Limits struct {
 	MaxCount int           // number of entries of all nodes together
 }
 
-const folder = "codex/responses"
-
-const extension = ".json"
+const (
+	folder    = "codex/responses"
+	extension = ".json"
+)
 
 // maxEntry bounds one entry in the storage, in bytes.
 const maxEntry = 64 << 20
@@ -51,7 +55,7 @@ const transferMemory = 4 * maxEntry
 
 var transfers = semaphore.NewWeighted(transferMemory)
 
-// NewShared returns a store in a storage, and starts its sweeper, which Close ends.
+// NewShared returns a store in a storage, and a goroutine that sweeps it until Close.
 func NewShared(storage certmagic.Storage, limits Limits, logger *slog.Logger) *Shared {
 	return newSharedAt(storage, limits, logger, sweeps)
 }
@@ -64,13 +68,19 @@ func newSharedAt(storage certmagic.Storage, limits Limits, logger *slog.Logger, 
 		now:     time.Now,
 		calls:   storagecall.NewLimit(maxCalls),
 		memory:  transfers,
+		wake:    make(chan struct{}, 1),
 	}
-	s.sweeper.start(s, sweeps)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.swept.Go(func() { s.sweepUntil(ctx, sweeps) })
 	return s
 }
 
-// Close ends the sweeper. Requests in progress may still use the store.
-func (s *Shared) Close() { s.sweeper.close() }
+// Close ends the sweeps. Requests in progress may still use the store.
+func (s *Shared) Close() {
+	s.stop()
+	s.swept.Wait()
+}
 
 // key returns the key of an entry. It returns ErrNotFound if the id is invalid or too
 // old.
@@ -85,8 +95,6 @@ func (s *Shared) key(id string) (string, error) {
 func entryKey(id string) string { return folder + "/" + id + extension }
 
 func (s *Shared) over(at time.Time) bool { return at.Add(s.limits.MaxAge).Before(s.now()) }
-
-func idOf(key string) string { return strings.TrimSuffix(path.Base(key), extension) }
 
 // Put implements [Store].
 func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
@@ -109,7 +117,7 @@ func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
 		return err
 	}
 	err = s.do(ctx, room, func(ctx context.Context) error { return s.storage.Store(ctx, at, data.Bytes()) })
-	s.sweeper.put(s.limits.MaxCount)
+	s.countPut()
 	return err
 }
 
@@ -125,12 +133,9 @@ func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
 	}
 	e := readEntry(data)
 	if e == nil {
-		release()
-		// A sweep deletes it when it is too old.
-		s.logger.Warn("a kept response cannot be read", "key", at)
-		return nil, ErrNotFound
+		s.logger.Warn("a kept response cannot be read", "key", at) // a sweep deletes it in time
 	}
-	if e.User != user {
+	if e == nil || e.User != user {
 		release()
 		return nil, ErrNotFound
 	}

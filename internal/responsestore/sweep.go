@@ -3,6 +3,7 @@ package responsestore
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -37,73 +38,41 @@ func (s *schedule) dueIn(d time.Duration) {
 	s.due.Store(&due)
 }
 
-// wait returns the time until the next sweep.
-func (s *schedule) wait() time.Duration { return time.Until(*s.due.Load()) }
-
 // take starts the sweep that is due. It returns false if another store has.
 func (s *schedule) take() bool {
 	due, next := s.due.Load(), time.Now().Add(sweepEvery)
 	return time.Until(*due) <= 0 && s.due.CompareAndSwap(due, &next)
 }
 
-// sweeper deletes old entries on its own goroutine, once an hour and after many new
-// entries.
-type sweeper struct {
-	stop func()
-	done chan struct{} // closed when the sweeper has ended
-	wake chan struct{}
-	puts atomic.Int64 // number of new entries since the last sweep
-}
-
-func (w *sweeper) start(s *Shared, sweeps *schedule) {
-	ctx, stop := context.WithCancel(context.Background())
-	w.stop, w.done, w.wake = stop, make(chan struct{}), make(chan struct{}, 1)
-	go w.run(ctx, s, sweeps)
-}
-
-// close ends the sweeper and waits for it.
-func (w *sweeper) close() {
-	w.stop()
-	<-w.done
-}
-
-// put counts a new entry, and starts a sweep after more than a tenth of maxCount.
-func (w *sweeper) put(maxCount int) {
-	if w.puts.Add(1) <= int64(maxCount/10) {
+// countPut counts a new entry, and starts a sweep after more than a tenth of MaxCount.
+func (s *Shared) countPut() {
+	if s.puts.Add(1) <= int64(s.limits.MaxCount/10) {
 		return
 	}
 	select {
-	case w.wake <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// run sweeps until the store is closed.
-func (w *sweeper) run(ctx context.Context, s *Shared, sweeps *schedule) {
-	defer close(w.done)
-	due := time.NewTimer(sweeps.wait())
-	defer due.Stop()
+// sweepUntil deletes old entries when that is due and after many new entries, until ctx ends.
+func (s *Shared) sweepUntil(ctx context.Context, sweeps *schedule) {
 	for {
-		scheduled := false
 		select {
 		case <-ctx.Done():
 			return
-		case <-due.C:
-			scheduled = sweeps.take()
-			due.Reset(sweeps.wait())
-			if !scheduled {
+		case <-s.wake:
+		case <-time.After(time.Until(*sweeps.due.Load())):
+			if !sweeps.take() {
 				continue
 			}
-		case <-w.wake:
 		}
-		w.puts.Store(0)
+		s.puts.Store(0)
 		limited, cancel := context.WithTimeout(ctx, sweepTime)
 		deleted, err := s.sweep(limited)
 		cancel()
 		if ctx.Err() != nil {
-			if scheduled {
-				sweeps.dueIn(0) // it was interrupted
-			}
+			sweeps.dueIn(0) // it was interrupted
 			return
 		}
 		if err != nil {
@@ -115,21 +84,24 @@ func (w *sweeper) run(ctx context.Context, s *Shared, sweeps *schedule) {
 	}
 }
 
-// sweep deletes the entries that are too old, and the oldest ones if there are too
-// many. It continues after an entry that it cannot delete, and returns the last such
-// error.
+// sweep deletes the entries that are too old, the oldest ones if there are too many, and what
+// nodes that have ended suddenly have left of responses that they made. It continues after a
+// key that it cannot delete, and returns the last such error.
 func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 	keys, err := s.entries(ctx)
 	if err != nil {
 		return 0, err
 	}
-	err = s.sweepClaims(ctx)
-	tooMany := len(keys) - s.limits.MaxCount
-	for i, key := range keys {
-		at, _ := responseid.Time(idOf(key))
-		if i >= tooMany && !s.over(at) {
-			break // the others are younger
-		}
+	old := max(0, len(keys)-s.limits.MaxCount)
+	for old < len(keys) && s.over(timeOf(keys[old])) {
+		old++
+	}
+	left, err := s.list(ctx, claimFolder)
+	left = slices.DeleteFunc(left, func(key string) bool {
+		at := timeOf(key)
+		return at.IsZero() || s.now().Sub(at) < claimsLeft
+	})
+	for _, key := range append(keys[:old], left...) {
 		switch removed := s.remove(ctx, key); {
 		case removed == nil:
 			deleted++
@@ -146,15 +118,23 @@ func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 // folder.
 func (s *Shared) entries(ctx context.Context) ([]string, error) {
 	keys, err := s.list(ctx, folder)
-	if err != nil {
-		return nil, err
-	}
 	keys = slices.DeleteFunc(keys, func(key string) bool {
-		_, ours := responseid.Time(idOf(key))
-		return !ours || !strings.HasSuffix(key, extension)
+		return timeOf(key).IsZero() || !strings.HasSuffix(key, entryKey(idOf(key)))
 	})
 	slices.SortFunc(keys, func(a, b string) int {
 		return strings.Compare(idOf(a)[len(responseid.Prefix):], idOf(b)[len(responseid.Prefix):])
 	})
-	return keys, nil
+	return keys, err
+}
+
+// idOf returns what a key has before its extensions: the id, if the key is of a store.
+func idOf(key string) string {
+	id, _, _ := strings.Cut(path.Base(key), ".")
+	return id
+}
+
+// timeOf returns the time in the id of a key, or the zero time if the key is not of a store.
+func timeOf(key string) time.Time {
+	at, _ := responseid.Time(idOf(key))
+	return at
 }
