@@ -20,15 +20,15 @@ func TestCodesAreListed(t *testing.T) {
 		}
 	}
 	for _, s := range sentinels {
-		listed(s.err, s.code)
+		listed(s.err, s.Code)
 	}
 	for variant, class := range turnClasses {
-		listed(variant, class.code)
+		listed(variant, class.Code)
 	}
 	for status, class := range statusClasses {
-		listed(status, class.code)
+		listed(status, class.Code)
 	}
 	for _, message := range []string{"", "{", "stream disconnected"} {
-		listed(message, classOfMessage(message).code)
+		listed(message, classOfMessage(message).Code)
 	}
 }

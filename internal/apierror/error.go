@@ -129,12 +129,7 @@ var codes = map[Code]bool{
 }
 
 // class has what all errors of a kind share: everything of an [Error] but its message.
-type class struct {
-	code   Code
-	status int
-	retry  time.Duration // the advice when to retry; 0: none
-	param  string
-}
+type class Error
 
 // The advice to retry.
 const (
@@ -149,12 +144,16 @@ const ParamMessages = "messages"
 // newClass returns a class, and makes its code one of this server's.
 func newClass(code Code, status int, retry time.Duration) class {
 	codes[code] = true
-	return class{code: code, status: status, retry: retry}
+	c := class{Code: code, Status: status, Type: typeOf(code, status), RetryAfter: retry}
+	if retry == never {
+		c.RetryAfter, c.ShouldRetry = 0, new(bool)
+	}
+	return c
 }
 
 // The classes of failures of Codex and of the model's provider.
 var (
-	badRequest     = class{status: http.StatusBadRequest}
+	badRequest     = class{Status: http.StatusBadRequest, Type: TypeInvalidRequest}
 	tooLong        = newClass("context_length_exceeded", http.StatusBadRequest, 0).of(ParamMessages)
 	contentRefused = newClass("content_policy_violation", http.StatusBadRequest, 0)
 	refused        = newClass(CodeRefused, http.StatusBadRequest, 0)
@@ -195,33 +194,30 @@ var (
 
 // of returns the class for a field of the request.
 func (c class) of(param string) class {
-	c.param = param
+	c.Param = param
 	return c
 }
 
 // error returns an error of the class with a message.
 func (c class) error(message string) *Error {
-	e := &Error{Status: c.status, Message: message, Type: c.kind(), Param: c.param, Code: c.code, RetryAfter: c.retry}
-	if c.retry == never {
-		e.RetryAfter, e.ShouldRetry = 0, new(bool)
-	}
-	return e
+	c.Message = message
+	return (*Error)(&c)
 }
 
 func (c class) errorf(format string, args ...any) *Error {
 	return c.error(fmt.Sprintf(format, args...))
 }
 
-// kind returns the type of the errors.
-func (c class) kind() string {
+// typeOf returns the type of the errors with a code and a status.
+func typeOf(code Code, status int) string {
 	switch {
-	case c.code == CodeInsufficientQuota:
+	case code == CodeInsufficientQuota:
 		return TypeQuota
-	case c.status == http.StatusForbidden:
+	case status == http.StatusForbidden:
 		return TypePermission
-	case c.status == http.StatusTooManyRequests:
+	case status == http.StatusTooManyRequests:
 		return TypeRateLimit
-	case c.status >= http.StatusInternalServerError:
+	case status >= http.StatusInternalServerError:
 		return TypeServer
 	}
 	return TypeInvalidRequest

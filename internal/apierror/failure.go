@@ -2,11 +2,12 @@ package apierror
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"regexp"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
@@ -46,11 +47,10 @@ func From(err error) *Error {
 		return known
 	}
 	e := classify(err)
-	whole := e.Message
-	e.Message = shown(err, e)
 	if e.Status != http.StatusBadRequest && !errors.Is(err, context.Canceled) {
-		e.Detail = whole // a 400 may quote the request
+		e.Detail = e.Message // a 400 may quote the request
 	}
+	e.Message = shown(err, e)
 	return e
 }
 
@@ -65,27 +65,27 @@ func WithConversation(err error, field string) *Error {
 	return &named
 }
 
-// signInAgain is what clients are told if the provider refuses the login of the app-server,
-// or if there is none.
-const signInAgain = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
-
-// configurationRemedy is what clients are told of an invalid configuration.
-const configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
+// What clients are told if the app-server has no login that the provider takes, and if its
+// configuration is invalid.
+const (
+	signInAgain         = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
+	configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
+)
 
 // shown returns the text of a failure as clients may read it.
 func shown(err error, e *Error) string {
 	process, _ := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
 	switch {
-	case e.Code == notReady.code && process != nil:
+	case e.Code == notReady.Code && process != nil:
 		return notReadyMessage(&appserver.NotReadyError{State: process.State, Reason: process.Remedy, Final: process.Final})
-	case e.Code == exited.code:
+	case e.Code == exited.Code:
 		return codexrpc.ErrClosed.Error() // without what it wrote to stderr
-	case e.Code == misconfigured.code:
+	case e.Code == misconfigured.Code:
 		return configurationRemedy
-	case e.Code == unauthorized.code:
+	case e.Code == unauthorized.Code:
 		return signInAgain
-	case e.Code == internal.code:
+	case e.Code == internal.Code:
 		return "The request failed within this server; its log says why."
 	case isTurn && e.Status == http.StatusBadRequest:
 		return withoutURLs(bounded(e.Message)) // it may name a field as a path
@@ -124,8 +124,8 @@ func fromNotReady(e *appserver.NotReadyError) *Error {
 		return unauthorized.error(e.Error())
 	}
 	c := notReady
-	if c.retry = max(soon, e.RetryAfter); e.Final {
-		c.retry = never
+	if c.RetryAfter = max(soon, e.RetryAfter); e.Final {
+		c.RetryAfter, c.ShouldRetry = 0, new(bool)
 	}
 	return c.error(notReadyMessage(e))
 }
@@ -138,26 +138,13 @@ func notReadyMessage(e *appserver.NotReadyError) string {
 	return message
 }
 
-// codeInvalidRequest is the JSON-RPC code with which the app-server rejects what a
-// client asked for.
-const codeInvalidRequest = -32600
-
-// invalidConfiguration is part of what the app-server answers if its configuration is
-// invalid. No client can mend that.
-const invalidConfiguration = "failed to load configuration"
-
 func fromCall(e *codexrpc.CallError) *Error {
-	var data struct {
-		InputErrorCode string `json:"input_error_code"`
-	}
-	// Data of another shape leaves the field empty.
-	_ = json.Unmarshal(e.Data, &data)
 	switch {
-	case strings.Contains(e.Message, invalidConfiguration):
+	case strings.Contains(e.Message, "failed to load configuration"): // which no client can mend
 		return misconfigured.error(e.Message)
-	case data.InputErrorCode == "input_too_large":
+	case gjson.GetBytes(e.Data, "input_error_code").Str == "input_too_large":
 		return tooLong.error(e.Message)
-	case e.Code == codeInvalidRequest:
+	case e.Code == -32600: // the app-server rejects what a client asked for
 		return refused.error(e.Message)
 	}
 	return codexError.error(e.Error())
@@ -166,13 +153,6 @@ func fromCall(e *codexrpc.CallError) *Error {
 // maxShown bounds the text of a failure that a client gets, in bytes. A provider's
 // answer may quote any amount.
 const maxShown = 64 << 10
-
-// The replacements of what is not for clients.
-const (
-	shownURL     = "[url]"
-	shownAddress = "[address]"
-	shownPath    = "[path]"
-)
 
 // anyURL matches a URL. Its slashes may be escaped as in JSON. Punctuation at its end
 // belongs to the sentence around it.
@@ -202,17 +182,16 @@ var (
 // withoutURLs replaces URLs and network addresses. Codex names those of the model's
 // provider.
 func withoutURLs(text string) string {
-	text = urlPhrase.ReplaceAllString(text, "")
-	text = urls.ReplaceAllString(text, shownURL)
-	text = hostPorts.ReplaceAllString(text, shownAddress)
-	return addresses.ReplaceAllString(text, shownAddress)
+	text = urls.ReplaceAllString(urlPhrase.ReplaceAllString(text, ""), "[url]")
+	text = hostPorts.ReplaceAllString(text, "[address]")
+	return addresses.ReplaceAllString(text, "[address]")
 }
 
 func withoutPaths(text string) string {
 	text = quotedPaths.ReplaceAllStringFunc(text, func(quoted string) string {
-		return quoted[:1] + shownPath + quoted[:1]
+		return quoted[:1] + "[path]" + quoted[:1]
 	})
-	return barePaths.ReplaceAllString(text, "${1}"+shownPath)
+	return barePaths.ReplaceAllString(text, "${1}[path]")
 }
 
 // bounded cuts a text to maxShown bytes.

@@ -9,8 +9,7 @@ import (
 
 // The errors of this server whose message is fixed but for the arguments, in their order.
 var (
-	// BodyTimeout is the 408 of a request whose body came more slowly than rate, in bytes a
-	// second, or took longer than most. Caddy's own timeout may be shorter.
+	// BodyTimeout is the 408 of a body that came more slowly than this rate, or took longer.
 	BodyTimeout = about2[int, time.Duration](newClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	// PayloadTooLarge is the 413 of a body of more than limit bytes.
 	PayloadTooLarge = about[int64](newClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
@@ -18,28 +17,21 @@ var (
 	UnsupportedEncoding = about[string](newClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
 	// CorruptBody is the 400 of a body that is not what its Content-Encoding says.
 	CorruptBody = about[string](invalid, "The request body is not in its Content-Encoding, %s.")
-	// BodyMemory is the 503 of a request for whose body there is no memory, because of
-	// other bodies.
+	// BodyMemory is the 503 of a request for whose body other bodies leave no memory.
 	BodyMemory = plain(newClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "The bodies of other requests take all the memory that there is for them here. Please try again in a moment.")
-	// AnswerTooLarge is the 502 of an answer that is put together here and has more than
-	// limit bytes. Another try would cost as much again.
+	// AnswerTooLarge is the 502 of an answer of more than limit bytes that is put together here.
 	AnswerTooLarge = about[int64](newClass("answer_too_large", http.StatusBadGateway, never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
-	// AnswerMemory is the 503 of an answer for which there is no memory, because of other
-	// answers that are put together here.
+	// AnswerMemory is the 503 of an answer for which others leave no memory.
 	AnswerMemory = plain(newClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Other answers that are put together take all the memory that there is for them here. Please try again later; a stream of chat completions takes none.")
-	// ClientGone stands for a client that left before the end, in logs and metrics. The status is
-	// nginx's; there is no official one.
+	// ClientGone stands for a client that left, in logs and metrics. The status is nginx's.
 	ClientGone = plain(newClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
-	// QueueFull is the 429 of a request that finds the queue full. Its code differs from
-	// that of the provider's limits.
+	// QueueFull is the 429 of a request that finds the queue full.
 	QueueFull = plain(newClass(CodeQueueFull, http.StatusTooManyRequests, soon), "Too many requests are running or waiting here. Please try again in a moment.")
 	// QueueTimeout is the 503 of a request that has waited in the queue for as long as it
-	// may. It is no 429, since the caller has reached no limit of its own. Who comes back at
-	// once would only wait again.
+	// may. It is no 429, since the caller has reached no limit of its own.
 	QueueTimeout = about[time.Duration](newClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
-	// TooManyChoices is the 400 of a request for more choices than turns may run at once,
-	// for all users or for one.
+	// TooManyChoices is the 400 of a request for more choices than turns may run at once.
 	TooManyChoices = about2[int, int](badRequest.of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	// TooManySockets is the 503 of a WebSocket above the number that is served.
 	TooManySockets = plain(newClass(CodeQueueFull, http.StatusServiceUnavailable, soon), "Too many WebSockets are open here. Please try again later, or use POST.")
@@ -52,11 +44,9 @@ var (
 	// KeyConcurrency is the 429 of a request of a key that has as many turns running or
 	// waiting as it may.
 	KeyConcurrency = about[int](rateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
-	// OriginNotAllowed is the 403 of a preflight by a page that may not use this API. The
-	// page cannot read it, but its developer can.
+	// OriginNotAllowed is the 403 of a preflight by a page that may not use this API.
 	OriginNotAllowed = about[string](newClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
-	// HostNotAllowed is the 403 of a request without a key to a host name that the operator
-	// has not listed.
+	// HostNotAllowed is the 403 of a request without a key to a name that is not listed.
 	HostNotAllowed = about[string](newClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
 
 	// NoCompaction is the 404 of a request to compact a conversation.
@@ -68,22 +58,17 @@ var (
 	ResponseNotFound = about[string](newClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")
 	// BackgroundTimeout is the 504 of a background response that has taken too long.
 	BackgroundTimeout = about[time.Duration](timedOut, "The response did not end within %s, which is the most for one in the background.")
-	// CancelPending is the 503 of a response that another node makes, which has not ended yet
-	// since it was asked to.
+	// CancelPending is the 503 of a response that another node has not yet cancelled.
 	CancelPending = about[string](storeFailed, "The response %.64q is made by another server, which was asked to cancel it but has not done so yet. Please read the response later.")
 	// NotCancellable is the 400 of a response that has ended.
 	NotCancellable = about[string](newClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
-	// StoreUnavailable is the 503 of a request that needs the store of responses while that
-	// fails.
+	// StoreUnavailable is the 503 of a request that needs the store of responses.
 	StoreUnavailable = plain(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
-	// InConversation is the 400 of a request that follows a response of a conversation, which
-	// has what precedes it.
+	// InConversation is the 400 of a request that follows a response of a conversation.
 	InConversation = about[string](badRequest.of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
-	// PreviousTooLong is the 400 of a request that follows too many responses, or too large
-	// ones.
+	// PreviousTooLong is the 400 of a request that follows too many or too large responses.
 	PreviousTooLong = plain(tooLong.of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
-	// ReferencesTooLong is the 400 of a request whose input refers to items that are too
-	// large.
+	// ReferencesTooLong is the 400 of a request whose input refers to too large items.
 	ReferencesTooLong = plain(tooLong.of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
 	// ConversationNotFound is the 404 of a conversation that is not kept, or not for this user.
@@ -109,12 +94,10 @@ func about2[A, B any](c class, format string) func(A, B) *Error {
 	return func(a A, b B) *Error { return c.errorf(format, a, b) }
 }
 
-// InvalidRequest is the 400 of a request with an error in the field param. An empty
-// param stands for a header or for the whole request.
+// InvalidRequest is the 400 of an error in the field param; empty: in a header, or in all.
 func InvalidRequest(param, message string) *Error { return badRequest.of(param).error(message) }
 
-// InvalidImageURL is the 400 of an image that could not be fetched from its URL, for
-// any reason. param is the field with the URL.
+// InvalidImageURL is the 400 of an image that could not be fetched from the URL in param.
 func InvalidImageURL(param, message string) *Error { return invalidImageURL.of(param).error(message) }
 
 // KeyExpired is the 401 of a key that was valid until a time.
@@ -138,12 +121,10 @@ const patience = time.Minute
 // Exceeded is the 429 of a request beyond the limit.
 func (l KeyLimit) Exceeded() *Error {
 	limit := fmt.Sprintf("%d %s in a window of %s", l.Max, l.Unit, l.Window)
-	var e *Error
+	e := rateLimited.errorf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
+		limit, l.Used, l.Wanted, max(time.Second, l.Resets.Round(time.Second)))
 	if l.Resets == 0 {
 		e = rateLimited.errorf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", l.Wanted, l.Unit, limit)
-	} else {
-		e = rateLimited.errorf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
-			limit, l.Used, l.Wanted, max(time.Second, l.Resets.Round(time.Second)))
 	}
 	if e.RetryAfter = l.Resets; l.Resets == 0 || l.Resets > patience {
 		e.ShouldRetry = new(bool)
@@ -160,57 +141,50 @@ func NotFound(method, path string) *Error {
 	return unknownURL.errorf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
-// NotTheAPI is the 404 of a path that is not of this API and that nobody else on the site
-// answers.
+// NotTheAPI is the 404 of a path not of this API that nobody else on the site answers.
 func NotTheAPI(method, path, baseURL string) *Error {
 	return unknownURL.errorf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.", baseURL, method, path)
 }
 
-// elsewhere are the parts of OpenAI's API that Codex cannot serve, by the begin of their
-// paths.
+// elsewhere are the parts of OpenAI's API that Codex cannot serve, by the begin of their paths.
 var elsewhere = map[string]string{
 	"embeddings": "embeddings", "audio": "speech", "images": "image API", "files": "files", "uploads": "files",
 	"batches": "batches", "moderations": "moderation", "fine_tuning": "fine-tuning", "vector_stores": "vector stores",
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
 }
 
-const maxNamed = 12
-
-// WithModels returns the error with the names of the models that there are, of which it
-// takes the first few.
+// WithModels returns the error with the names of the first few of the models that there are.
 func (e *Error) WithModels(names []string) *Error {
+	const most = 12
 	if len(names) == 0 {
 		return e
 	}
-	var shown []string
-	for _, name := range names[:min(len(names), maxNamed)] {
-		shown = append(shown, fmt.Sprintf("%.64s", name))
+	named, separator := *e, ". The models here are: "
+	named.Message = strings.TrimRight(e.Message, ". \n")
+	for _, name := range names[:min(len(names), most)] {
+		named.Message += separator + fmt.Sprintf("%.64s", name)
+		separator = ", "
 	}
-	text := strings.Join(shown, ", ")
-	if len(names) > maxNamed {
-		text += " and others"
+	if len(names) > most {
+		named.Message += " and others"
 	}
-	named := *e
-	named.Message = strings.TrimRight(e.Message, ". \n") + ". The models here are: " + text + "."
+	named.Message += "."
 	return &named
 }
 
-// MethodNotAllowed is the 405 of a route that has only the methods in allow, a list
-// separated by commas.
+// MethodNotAllowed is the 405 of a route that has only the methods in allow, between commas.
 func MethodNotAllowed(method, path, allow string) *Error {
 	e := otherMethod.errorf("%.32s is not a method of %.256s; use %s.", method, path, allow)
 	e.allow = allow
 	return e
 }
 
-// NoStore is the 400 of a request whose field needs the store of responses, on a server
-// that has none.
+// NoStore is the 400 of a request whose field needs the store of responses, without one.
 func NoStore(param string) *Error {
 	return unsupported.of(param).errorf("'%s' needs stored responses, and this server stores none: its operator has set response_store to off.", param)
 }
 
-// NoEvents is the 400 of a request for the events of a response that are not kept, for
-// the reason why.
+// NoEvents is the 400 of a request for events that are not kept, for the reason why.
 func NoEvents(param, why string) *Error {
 	return badRequest.of(param).errorf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", why)
 }
@@ -218,8 +192,8 @@ func NoEvents(param, why string) *Error {
 // PreviousNotFound is the 400 of a request that follows the response id, where missing
 // is not kept: id itself or a response before it.
 func PreviousNotFound(id, missing string) *Error {
-	if missing != id {
-		return previousNotFound.errorf("The response %.64q cannot be followed: %.64q, before it, is not kept any more.", id, missing)
+	if missing == id {
+		return previousNotFound.errorf("There is no response with the id %.64q to follow.", id)
 	}
-	return previousNotFound.errorf("There is no response with the id %.64q to follow.", id)
+	return previousNotFound.errorf("The response %.64q cannot be followed: %.64q, before it, is not kept any more.", id, missing)
 }

@@ -71,7 +71,7 @@ func fromTurn(e *codexrpc.TurnError) *Error {
 	}
 	message := turnMessage(e)
 	if c == rateLimited {
-		c.retry = retryDelay(message)
+		c.RetryAfter = retryDelay(message)
 	}
 	if c == badRequest {
 		return fromBadRequest(e, message)
@@ -134,28 +134,26 @@ func fromBadRequest(e *codexrpc.TurnError, message string) *Error {
 		message = text
 	}
 	c := badRequest.of(provider.Error.Param)
-	switch c.code = provider.Error.Code; {
-	case c.code == noSuchModel.code || deniesModel(message):
+	switch c.Code = provider.Error.Code; {
+	case c.Code == noSuchModel.Code || deniesModel(message):
 		c = noSuchModel
-	case c.code == tooLong.code:
+	case c.Code == tooLong.Code:
 		c = tooLong
+	default:
+		c.Type = typeOf(c.Code, c.Status)
 	}
 	return c.error(message)
 }
 
-// refusedInstructions is what the ChatGPT backend answers to instructions in the place
-// of Codex's own prompt.
-const refusedInstructions = "instructions are not valid"
-
-// RefusesInstructions reports whether a turn failed because the model's provider
-// accepts only Codex's own prompt in the place of the instructions.
+// RefusesInstructions reports whether a turn failed because the model's provider, which is
+// the ChatGPT backend, accepts only Codex's own prompt in the place of the instructions.
 func RefusesInstructions(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok {
 		return false
 	}
 	detail := strings.ToLower(strings.TrimSuffix(readProviderError(e.Message).Detail, "."))
-	return detail == refusedInstructions && fromTurn(e).Status == http.StatusBadRequest
+	return detail == "instructions are not valid" && fromTurn(e).Status == http.StatusBadRequest
 }
 
 // deniesModel reports whether a text says that this account has no such model.
