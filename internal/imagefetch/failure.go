@@ -1,16 +1,11 @@
 package imagefetch
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"time"
-
-	"github.com/dustin/go-humanize"
 )
 
 // Failure is the error for an image that cannot be fetched. It counts as the
@@ -48,24 +43,6 @@ const (
 )
 
 func reasonf(format string, args ...any) reason { return reason(fmt.Sprintf(format, args...)) }
-
-func errImageTime(d time.Duration) reason { return reasonf("it took longer than %s", d) }
-
-func errTotalTime(d time.Duration) reason {
-	return reasonf("the images of the request took longer than %s together", d)
-}
-
-func errImageBytes(n int64) reason {
-	return reasonf("it is larger than %s", humanize.IBytes(uint64(n)))
-}
-
-func errTotalBytes(n int64) reason {
-	return reasonf("the images of the request are larger than %s together", humanize.IBytes(uint64(n)))
-}
-
-func errStatus(code int) reason {
-	return reasonf("its server answered %d (%s)", code, cmp.Or(http.StatusText(code), "an unknown status"))
-}
 
 // explain returns the reason for err, the error of a request made with ctx.
 func explain(ctx context.Context, err error) reason {

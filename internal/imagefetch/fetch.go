@@ -10,6 +10,7 @@
 package imagefetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/base64"
@@ -24,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -102,15 +104,19 @@ func (f *Fetcher) Fetch(ctx context.Context, urls []string) (map[string]string, 
 	}()
 	group, run := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.atOnce)
-	run, stop := context.WithTimeoutCause(run, f.limits.totalTime, errTotalTime(f.limits.totalTime))
+	run, stop := context.WithTimeoutCause(run, f.limits.totalTime,
+		reasonf("the images of the request took longer than %s together", f.limits.totalTime))
 	defer stop()
-	total := newBudget(f.limits.totalBytes)
+	left := new(atomic.Int64)
+	left.Store(f.limits.totalBytes)
 	var mu sync.Mutex // guards images
 	for _, url := range wanted {
 		group.Go(func() error {
-			image, err := f.image(run, url, total)
+			ctx, cancel := context.WithTimeoutCause(run, f.limits.imageTime, reasonf("it took longer than %s", f.limits.imageTime))
+			defer cancel()
+			image, err := f.image(ctx, url, left)
 			if err != nil {
-				return &Failure{URL: url, Reason: err.Error()}
+				return &Failure{URL: url, Reason: string(explain(ctx, err))}
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -128,18 +134,8 @@ func (f *Fetcher) Fetch(ctx context.Context, urls []string) (map[string]string, 
 	return images, nil
 }
 
-// image fetches one image and returns it as a data URL. Its error is a reason.
-func (f *Fetcher) image(ctx context.Context, url string, total *budget) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, f.limits.imageTime, errImageTime(f.limits.imageTime))
-	defer cancel()
-	image, err := f.get(ctx, url, total)
-	if err != nil {
-		return "", explain(ctx, err)
-	}
-	return image, nil
-}
-
-func (f *Fetcher) get(ctx context.Context, url string, total *budget) (string, error) {
+// image fetches one image and returns it as a data URL. All images may have left bytes more.
+func (f *Fetcher) image(ctx context.Context, url string, left *atomic.Int64) (string, error) {
 	u, err := f.checkURL(url)
 	if err != nil {
 		return "", err
@@ -157,9 +153,10 @@ func (f *Fetcher) get(ctx context.Context, url string, total *budget) (string, e
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return "", errStatus(response.StatusCode)
+		text := cmp.Or(http.StatusText(response.StatusCode), "an unknown status")
+		return "", reasonf("its server answered %d (%s)", response.StatusCode, text)
 	}
-	return f.read(response, total)
+	return f.read(response, left)
 }
 
 const (
@@ -168,10 +165,10 @@ const (
 )
 
 // read reads an image into a data URL, with the type of its content: headers are often wrong.
-func (f *Fetcher) read(response *http.Response, total *budget) (string, error) {
-	body := &meter{from: response.Body, left: f.limits.imageBytes, full: errImageBytes(f.limits.imageBytes), total: total}
-	if response.ContentLength > body.left {
-		return "", body.full
+func (f *Fetcher) read(response *http.Response, left *atomic.Int64) (string, error) {
+	body := &meter{from: response.Body, limits: f.limits, left: left}
+	if response.ContentLength > body.imageBytes {
+		return "", body.tooLarge()
 	}
 	head := make([]byte, sniffed)
 	n, err := io.ReadFull(body, head)
@@ -197,33 +194,25 @@ func (f *Fetcher) read(response *http.Response, total *budget) (string, error) {
 	return out.String(), nil
 }
 
-// budget holds how many bytes all images of a request may still take.
-type budget struct {
-	left atomic.Int64
-	full reason
-}
-
-func newBudget(n int64) *budget {
-	b := &budget{full: errTotalBytes(n)}
-	b.left.Store(n)
-	return b
-}
-
 // meter reads a body, and fails once the image or all of a request's are too large.
 type meter struct {
-	from  io.Reader
-	left  int64 // of this image, in bytes
-	full  reason
-	total *budget
+	from io.Reader
+	limits
+	read int64         // of the image, in bytes
+	left *atomic.Int64 // what all images may still have
 }
 
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.from.Read(p)
-	if m.left -= int64(n); m.left < 0 {
-		return 0, m.full
+	if m.read += int64(n); m.read > m.imageBytes {
+		return 0, m.tooLarge()
 	}
-	if m.total.left.Add(-int64(n)) < 0 {
-		return 0, m.total.full
+	if m.left.Add(-int64(n)) < 0 {
+		return 0, reasonf("the images of the request are larger than %s together", humanize.IBytes(uint64(m.totalBytes)))
 	}
 	return n, err
+}
+
+func (m *meter) tooLarge() error {
+	return reasonf("it is larger than %s", humanize.IBytes(uint64(m.imageBytes)))
 }

@@ -76,11 +76,11 @@ func TestResponses(t *testing.T) {
 		answer http.HandlerFunc
 		want   reason
 	}{
-		"missing":   {http.NotFound, errStatus(404)},
-		"failing":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, errStatus(503)},
+		"missing":   {http.NotFound, "its server answered 404 (Not Found)"},
+		"failing":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "its server answered 503 (Service Unavailable)"},
 		"unknown":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(599) }, "its server answered 599 (an unknown status)"},
-		"partial":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(206); _, _ = io.WriteString(w, png) }, errStatus(206)},
-		"unchanged": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, errStatus(304)},
+		"partial":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(206); _, _ = io.WriteString(w, png) }, "its server answered 206 (Partial Content)"},
+		"unchanged": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, "its server answered 304 (Not Modified)"},
 		"empty":     {func(http.ResponseWriter, *http.Request) {}, errEmpty},
 		"html": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "image/png")
@@ -138,7 +138,7 @@ func TestTotalBytes(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := f.Fetch(testContext(t), []string{server.URL + "/1", server.URL + "/2", server.URL + "/3"})
-	if failure, ok := err.(*Failure); !ok || failure.Reason != string(errTotalBytes(3000)) {
+	if failure, ok := err.(*Failure); !ok || failure.Reason != "the images of the request are larger than 2.9 KiB together" {
 		t.Error(err)
 	}
 }
@@ -197,12 +197,12 @@ func TestTimes(t *testing.T) {
 	})
 	const short = 50 * time.Millisecond
 	f.limits.imageTime = short
-	refused(t, f, server.URL+"/header", errImageTime(short))
-	refused(t, f, server.URL+"/body", errImageTime(short))
+	refused(t, f, server.URL+"/header", reasonf("it took longer than %s", short))
+	refused(t, f, server.URL+"/body", reasonf("it took longer than %s", short))
 	f.limits = standardLimits
 	f.limits.totalTime = short
-	refused(t, f, server.URL+"/header", errTotalTime(short))
-	refused(t, f, server.URL+"/body", errTotalTime(short))
+	refused(t, f, server.URL+"/header", reasonf("the images of the request took longer than %s together", short))
+	refused(t, f, server.URL+"/body", reasonf("the images of the request took longer than %s together", short))
 }
 
 // TestFirstFailureEnds checks that a failure cancels the other images.
@@ -219,7 +219,7 @@ func TestFirstFailureEnds(t *testing.T) {
 	})
 	f.limits.imageTime, f.limits.totalTime = deadline, deadline
 	_, err := f.Fetch(testContext(t), []string{server.URL + "/hangs", server.URL + "/missing"})
-	if failure, ok := err.(*Failure); !ok || failure.URL != server.URL+"/missing" || failure.Reason != string(errStatus(404)) {
+	if failure, ok := err.(*Failure); !ok || failure.URL != server.URL+"/missing" || failure.Reason != "its server answered 404 (Not Found)" {
 		t.Error(err)
 	}
 }
@@ -256,7 +256,9 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(int64(len(content)))
 	for b.Loop() {
 		response := &http.Response{Body: io.NopCloser(bytes.NewReader(content)), ContentLength: int64(len(content))}
-		if _, err := f.read(response, newBudget(standardLimits.totalBytes)); err != nil {
+		left := new(atomic.Int64)
+		left.Store(standardLimits.totalBytes)
+		if _, err := f.read(response, left); err != nil {
 			b.Fatal(err)
 		}
 	}

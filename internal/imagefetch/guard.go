@@ -81,24 +81,19 @@ func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 		return nil, errLongURL
 	}
 	u, err := url.Parse(text)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, errURL
-	}
-	return u, f.check(u)
-}
-
-func (f *Fetcher) check(u *url.URL) error {
-	switch port := u.Port(); {
 	case u.Scheme != "https":
-		return errScheme
+		return nil, errScheme
 	case u.User != nil:
-		return errUser
+		return nil, errUser
 	case u.Opaque != "" || u.Hostname() == "", strings.Contains(u.Hostname(), "%"): // an IPv6 zone, which only this machine knows
-		return errURL
-	case port != "" && port != "443" && !f.anyPort:
-		return errPort
+		return nil, errURL
+	case u.Port() != "" && u.Port() != "443" && !f.anyPort:
+		return nil, errPort
 	}
-	return nil
+	return u, nil
 }
 
 // checkRedirect applies the rules for URLs to the target of a redirect.
@@ -108,10 +103,8 @@ func (f *Fetcher) checkRedirect(next *http.Request, sofar []*http.Request) error
 	}
 	// The Referer would show the query of the last URL to the next host.
 	next.Header.Del("Referer")
-	if len(next.URL.String()) > maxURL {
-		return errLongURL
-	}
-	return f.check(next.URL)
+	_, err := f.checkURL(next.URL.String())
+	return err
 }
 
 // shown returns at most maxShown bytes of a URL, without user, query and fragment.

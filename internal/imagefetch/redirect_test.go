@@ -53,5 +53,5 @@ func TestRedirects(t *testing.T) {
 // error like any other status.
 func TestRedirectWithoutTarget(t *testing.T) {
 	server, f := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) })
-	refused(t, f, server.URL, errStatus(302))
+	refused(t, f, server.URL, "its server answered 302 (Found)")
 }

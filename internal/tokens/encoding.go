@@ -46,10 +46,7 @@ func valid(text string) string {
 // prefix returns the length of the first n tokens of a text, in bytes, without the
 // part of a rune at their end.
 func prefix(text string, n int) int {
-	_, all, err := encoding().Encode(valid(text))
-	if err != nil {
-		return wholeRunes(text[:min(n, len(text))])
-	}
+	_, all, _ := encoding().Encode(valid(text)) // which cannot fail
 	length := 0
 	for _, token := range all[:min(n, len(all))] {
 		length += len(token)

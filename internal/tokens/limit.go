@@ -79,24 +79,15 @@ func (l *Limit) Whole(text string) {
 	l.text = append(l.text, text...)
 	l.passed = len(l.text)
 	l.end()
-	l.countIf(len(l.text) > l.left())
-	l.drop()
+	l.settle(len(l.text) > l.left())
 }
 
 // Full reports whether the limit is reached. Call it between texts.
-func (l *Limit) Full() bool {
-	l.countIf(len(l.text) >= l.left())
-	l.drop()
-	return l.left() <= 0
-}
+func (l *Limit) Full() bool { return l.settle(len(l.text) >= l.left()) <= 0 }
 
 // Exceeded reports whether a text added by Whole went beyond the limit. Call it
 // between texts.
-func (l *Limit) Exceeded() bool {
-	l.countIf(len(l.text) > l.left())
-	l.drop()
-	return l.left() < 0
-}
+func (l *Limit) Exceeded() bool { return l.settle(len(l.text) > l.left()) < 0 }
 
 // Raise raises the limit. A text that it has cut stays cut.
 func (l *Limit) Raise(tokens int) { l.max += tokens }
@@ -107,9 +98,8 @@ func (l *Limit) Fits(n int) bool {
 	if len(l.text)+n <= l.left() {
 		return true
 	}
-	l.countIf(true)
-	l.drop()
-	return len(l.text)+n <= l.left()
+	left := l.settle(true)
+	return len(l.text)+n <= left
 }
 
 // Count returns the number of tokens counted so far. Once the limit is reached,
@@ -123,6 +113,13 @@ func (l *Limit) Held() []byte {
 		return nil
 	}
 	return l.text[l.passed:]
+}
+
+// settle counts the text if needed, see countIf, and returns the tokens until the limit.
+func (l *Limit) settle(needed bool) (left int) {
+	l.countIf(needed)
+	l.drop()
+	return l.left()
 }
 
 // left returns the number of tokens until the limit.
