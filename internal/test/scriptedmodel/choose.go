@@ -1,6 +1,7 @@
 package scriptedmodel
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -9,19 +10,11 @@ import (
 // never get it.
 const SummaryText = "SCRIPTED SUMMARY of the conversation so far."
 
-// script returns the script for req. Settings that it lacks come from the server's
-// options.
+// script returns the script for req, with the defaults for settings that it lacks.
 func (s *Server) script(req Request) Script {
 	script := s.choose(req)
-	if script.Chunk == 0 {
-		script.Chunk = s.opts.Chunk
-	}
-	if script.Delay == 0 {
-		script.Delay = s.opts.Delay
-	}
-	if script.FirstDelay == 0 {
-		script.FirstDelay = s.opts.FirstDelay
-	}
+	script.Chunk = cmp.Or(script.Chunk, 16)
+	script.Delay = cmp.Or(script.Delay, s.opts.Delay)
 	return script
 }
 

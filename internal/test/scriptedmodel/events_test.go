@@ -173,35 +173,3 @@ func checkUsage(t *testing.T, a answer, want Usage) {
 		t.Errorf("usage %+v, want %+v", got, want)
 	}
 }
-
-func TestUsage(t *testing.T) {
-	s := start(t, Options{})
-	checkUsage(t, s.prompt("usage:1000,500,70,30,200; say:x", nil), Usage{1000, 500, 70, 30, 200})
-	checkUsage(t, s.prompt("incomplete:content_filter", nil), DefaultUsage)
-	if usage := s.prompt("fail:server_error", nil).last().at("response", "usage"); usage != nil {
-		t.Errorf("a failed response has the usage %v", usage)
-	}
-}
-
-// TestIDs checks that the ids of items and the call ids are unique.
-func TestIDs(t *testing.T) {
-	s := start(t, Options{})
-	seen := map[string]bool{}
-	for range 2 {
-		for item := range doneItems(s.prompt("tool:3 f; say:x; tool:g", nil)) {
-			ids := []string{item["id"].(string)}
-			if callID, ok := item["call_id"].(string); ok {
-				ids = append(ids, callID)
-			}
-			for _, id := range ids {
-				if seen[id] {
-					t.Errorf("the id %q came twice", id)
-				}
-				seen[id] = true
-			}
-		}
-	}
-	if want := 2 * (5 + 4); len(seen) != want {
-		t.Errorf("%d ids, want %d", len(seen), want)
-	}
-}

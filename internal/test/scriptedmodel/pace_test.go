@@ -36,10 +36,6 @@ func TestChunks(t *testing.T) {
 	if got := s.prompt("say:"+strings.Repeat("x", 40), nil).deltas("response.output_text.delta"); len(got) != 3 || len(got[0]) != 16 {
 		t.Errorf("by default: %q", got)
 	}
-	whole := start(t, Options{Chunk: ChunkAll})
-	if got := whole.prompt("say:"+strings.Repeat("x", 40), nil).deltas("response.output_text.delta"); len(got) != 1 {
-		t.Errorf("with ChunkAll: %q", got)
-	}
 }
 
 // clocked is a response writer that records when each event is flushed.
@@ -76,7 +72,7 @@ func TestPace(t *testing.T) {
 		body string
 	}{
 		{"directives", Options{}, body("delay=10s firstdelay=2s "+prompt, nil)},
-		{"options", Options{Delay: 10 * time.Second, FirstDelay: 2 * time.Second}, body(prompt, nil)},
+		{"options", Options{Delay: 10 * time.Second}, body("firstdelay=2s "+prompt, nil)},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

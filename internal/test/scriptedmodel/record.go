@@ -6,8 +6,12 @@ import (
 	"sync"
 )
 
-// maxKeptBytes bounds the bodies that a recorder keeps, in bytes together.
-const maxKeptBytes = 128 << 20
+// keptRequests and maxKeptBytes bound what is kept for Requests and Warmups: their number
+// and, in bytes, their bodies together.
+const (
+	keptRequests = 256
+	maxKeptBytes = 128 << 20
+)
 
 // Stats counts the requests and streams of a [Server].
 type Stats struct {
@@ -37,10 +41,6 @@ type recorder struct {
 	bytes   int
 	stats   Stats
 	changed chan struct{} // closed and replaced when stats change
-}
-
-func newRecorder(limit int) *recorder {
-	return &recorder{limit: limit, changed: make(chan struct{})}
 }
 
 // add keeps a request and returns its number. It drops the oldest requests if

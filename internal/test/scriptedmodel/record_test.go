@@ -3,7 +3,6 @@ package scriptedmodel
 import (
 	"bytes"
 	"reflect"
-	"sync"
 	"testing"
 )
 
@@ -56,7 +55,8 @@ func TestRequests(t *testing.T) {
 // TestRequestsBound checks that the oldest requests are dropped, by number and by
 // size.
 func TestRequestsBound(t *testing.T) {
-	s := start(t, Options{KeepRequests: 2})
+	s := start(t, Options{})
+	s.log.limit = 2
 	for range 5 {
 		s.prompt("say:x", nil)
 	}
@@ -68,30 +68,12 @@ func TestRequestsBound(t *testing.T) {
 		t.Errorf("stats %+v", stats)
 	}
 
-	r := newRecorder(10)
+	r := New(Options{}).log
 	big := bytes.Repeat([]byte{' '}, maxKeptBytes/2)
 	for range 3 {
 		r.add(arrival{body: big})
 	}
 	if len(r.kept) != 2 || r.bytes != maxKeptBytes || r.kept[0].number != 2 {
 		t.Errorf("kept %d bodies of %d bytes, the first is number %d", len(r.kept), r.bytes, r.kept[0].number)
-	}
-}
-
-// TestConcurrent checks that each of many concurrent requests gets its own answer.
-func TestConcurrent(t *testing.T) {
-	s := start(t, Options{Chunk: 1})
-	var all sync.WaitGroup
-	for i := range 20 {
-		text := string(bytes.Repeat([]byte{byte('a' + i)}, 50))
-		all.Go(func() {
-			if got := s.prompt("say:"+text, nil).text(); got != text {
-				t.Errorf("%q is answered with %q", text, got)
-			}
-		})
-	}
-	all.Wait()
-	if stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Finished == 20 }); err != nil || stats.Open != 0 {
-		t.Errorf("stats %+v, %v", stats, err)
 	}
 }

@@ -15,12 +15,11 @@ type Script struct {
 	End End
 
 	// Chunk is the size of the deltas of texts and arguments, in bytes. A delta
-	// never cuts a character. Zero means that of the server's options, ChunkAll
-	// means one delta.
+	// never cuts a character. Zero means 16, ChunkAll means one delta.
 	Chunk int
 
 	// Delay is the pause before each delta but the first, FirstDelay the one
-	// before the first output. Zero means that of the server's options.
+	// before the first output. A Delay of zero means that of the server's options.
 	Delay, FirstDelay time.Duration
 
 	// Usage is the reported usage. Nil means DefaultUsage.

@@ -23,21 +23,8 @@ const (
 
 // Options are the options of a [Server]. The zero value has the defaults.
 type Options struct {
-	// Chunk is the size of the deltas of scripts without one, in bytes. The
-	// default is 16; ChunkAll means one delta for each text.
-	Chunk int
-
-	// Delay and FirstDelay are the pauses of scripts without them: before each
-	// delta but the first, and before the first output.
-	Delay, FirstDelay time.Duration
-
-	// Models are the ids that GET /v1/models lists. The default is gpt-5. Requests
-	// for other models are answered as well.
-	Models []string
-
-	// KeepRequests is the number of requests that are kept for Requests and
-	// Warmups, up to 128 MiB together. The default is 256.
-	KeepRequests int
+	// Delay is the pause before each delta but the first, of scripts without one.
+	Delay time.Duration
 }
 
 // Server is the model server. It is an [http.Handler] and safe for concurrent
@@ -61,17 +48,7 @@ type scriptFunc struct {
 
 // New returns a Server. Close it to end its streams.
 func New(opts Options) *Server {
-	if opts.Chunk == 0 {
-		opts.Chunk = 16
-	}
-	if opts.KeepRequests <= 0 {
-		opts.KeepRequests = 256
-	}
-	if len(opts.Models) == 0 {
-		opts.Models = []string{"gpt-5"}
-	}
-	opts.Models = slices.Clone(opts.Models)
-	s := &Server{opts: opts, log: newRecorder(opts.KeepRequests)}
+	s := &Server{opts: opts, log: &recorder{limit: keptRequests, changed: make(chan struct{})}}
 	s.sockets.open = make(map[*socket]bool)
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s
@@ -111,7 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case "/v1/models":
 		if allowed(w, r, http.MethodGet) {
-			s.listModels(w)
+			writeJSON(w, http.StatusOK, object{"object": "list", "data": []object{{"id": "gpt-5", "object": "model", "created": 0, "owned_by": "scriptedmodel"}}})
 		}
 	default:
 		refuse(w, HTTPError{Status: http.StatusNotFound, Code: "not_found", Message: "There is no " + r.URL.Path + "."})
@@ -172,14 +149,6 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 func (s *Server) receive(a arrival) (Request, error) {
 	a.number = s.log.add(a)
 	return a.decode()
-}
-
-func (s *Server) listModels(w http.ResponseWriter) {
-	var data []object
-	for _, id := range s.opts.Models {
-		data = append(data, object{"id": id, "object": "model", "created": 0, "owned_by": "scriptedmodel"})
-	}
-	writeJSON(w, http.StatusOK, object{"object": "list", "data": data})
 }
 
 // writeJSON writes an answer. It ignores errors, which mean that the client left.

@@ -1,7 +1,6 @@
 package scriptedmodel
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,59 +8,6 @@ import (
 	"testing"
 	"testing/iotest"
 )
-
-func TestModels(t *testing.T) {
-	s := start(t, Options{Models: []string{"gpt-5", "o-demo"}})
-	response, err := s.client.Get(s.url + "/v1/models")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var list struct {
-		Object string
-		Data   []map[string]any
-	}
-	if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
-		t.Fatal(err)
-	}
-	if list.Object != "list" || len(list.Data) != 2 || list.Data[1]["id"] != "o-demo" {
-		t.Errorf("the list is %+v", list)
-	}
-	for _, m := range list.Data {
-		if err := hasFields(m, "id", "object", "created", "owned_by"); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestRoutes(t *testing.T) {
-	s := start(t, Options{})
-	cases := []struct {
-		method, path string
-		status       int
-		allow        string
-	}{
-		{"GET", "/v1/responses", 405, "POST"},
-		{"POST", "/v1/models", 405, "GET"},
-		{"GET", "/", 404, ""},
-		{"POST", "/v1/chat/completions", 404, ""},
-	}
-	for _, c := range cases {
-		request, err := http.NewRequestWithContext(deadline(t), c.method, s.url+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := s.client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if response.StatusCode != c.status || response.Header.Get("Allow") != c.allow || !json.Valid(text) {
-			t.Errorf("%s %s: %d, allow %q: %s", c.method, c.path, response.StatusCode, response.Header.Get("Allow"), text)
-		}
-	}
-}
 
 func TestBadRequests(t *testing.T) {
 	s := start(t, Options{})

@@ -1,7 +1,6 @@
 package scriptedmodel
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -107,7 +106,7 @@ func (a answer) code() string {
 // TestSocketEvents checks that an answer over a WebSocket has the same events as over
 // HTTP.
 func TestSocketEvents(t *testing.T) {
-	s := start(t, Options{Chunk: 3})
+	s := start(t, Options{})
 	c := s.dial()
 	for _, prompt := range []string{
 		"say:Grüße, alle", "reason:one\n\ntwo; say:x", "tool:2 f {\"a\":%d}", "usetool:f {}",
@@ -186,21 +185,6 @@ func TestSocketChain(t *testing.T) {
 	}
 }
 
-// TestSocketQueue checks that requests wait for the answer to an earlier one.
-func TestSocketQueue(t *testing.T) {
-	s := start(t, Options{})
-	c := s.dial()
-	texts := []string{"one", "two", "three"}
-	for _, text := range texts {
-		c.create("say:"+text, nil)
-	}
-	for _, text := range texts {
-		if got := c.answer().text(); got != text {
-			t.Errorf("%q is answered with %q", text, got)
-		}
-	}
-}
-
 // TestSocketErrors checks the messages for invalid requests. The WebSocket can be used
 // afterwards, but earlier responses cannot be continued.
 func TestSocketErrors(t *testing.T) {
@@ -227,56 +211,6 @@ func TestSocketErrors(t *testing.T) {
 		}
 	}
 	s.refused(body("say:x", object{"previous_response_id": "resp_1"}), 400) // HTTP does not support it
-}
-
-// TestSocketRefusals checks that messages have the HTTP status and the header of a
-// refusal.
-func TestSocketRefusals(t *testing.T) {
-	s := start(t, Options{})
-	c := s.dial()
-	a := c.ask("say:never; http:429 7", nil)
-	if a.last()["status"] != 429.0 || a.code() != "rate_limit_exceeded" || a.last().at("headers", "Retry-After") != "7" {
-		t.Errorf("429: %v", a.events)
-	}
-	a = c.ask("limit:3600 pro", nil)
-	if a.last()["status"] != 429.0 || a.last().at("error", "type") != "usage_limit_reached" || a.last().at("headers", "x-codex-primary-used-percent") != "100" {
-		t.Errorf("a spent plan: %v", a.events)
-	}
-	defer s.On(func(r Request) (Script, bool) { return Script{End: ForeignInstructions{}}, true })()
-	if a = c.ask("x", nil); a.last()["status"] != 400.0 || a.last()["detail"] != "Instructions are not valid" {
-		t.Errorf("foreign instructions: %v", a.events)
-	}
-}
-
-// TestSocketCut checks that all deltas are sent before the connection breaks.
-func TestSocketCut(t *testing.T) {
-	s := start(t, Options{Chunk: 1})
-	if a := s.dial().ask("say:Grüße; cutoff", nil); a.text() != "Grüße" || a.err == nil {
-		t.Errorf("read %q, %v", a.text(), a.err)
-	}
-	if stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Finished == 1 }); err != nil || stats.ClosedEarly != 0 {
-		t.Errorf("stats %+v, %v", stats, err)
-	}
-}
-
-// TestSocketClosedEarly checks that the server notices a client that leaves in the
-// middle of a response.
-func TestSocketClosedEarly(t *testing.T) {
-	s := start(t, Options{})
-	for i, prompt := range []string{"hang", "say:first; hang", "delay=1m chunk=1 say:long"} {
-		c := s.dial()
-		c.create(prompt, nil)
-		if stats, err := s.Wait(deadline(t), func(now Stats) bool { return now.Open == 1 }); err != nil || stats.ClosedEarly != i {
-			t.Errorf("%s: stats %+v, %v", prompt, stats, err)
-		}
-		_ = c.conn.CloseNow()
-		if err := s.WaitClosed(deadline(t), i+1); err != nil {
-			t.Error(err)
-		}
-	}
-	if stats := s.Stats(); stats.Open != 0 || stats.Finished != 0 {
-		t.Errorf("stats %+v", stats)
-	}
 }
 
 // TestStrike checks each mishap, between and within responses.
@@ -343,49 +277,4 @@ func TestSocketAge(t *testing.T) {
 			t.Error("it does not age")
 		}
 	})
-}
-
-// TestSocketServerClose checks that Close ends all WebSockets and prevents new ones.
-func TestSocketServerClose(t *testing.T) {
-	s := start(t, Options{})
-	idle, busy := s.dial(), s.dial()
-	busy.create("hang", nil)
-	if _, err := s.Wait(deadline(t), func(now Stats) bool { return now.Open == 1 }); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	for _, c := range []*channel{idle, busy} {
-		if _, err := c.read(); err == nil {
-			t.Error("a WebSocket goes on")
-		}
-	}
-	_, response, err := websocket.Dial(context.Background(), s.url+"/v1/responses", nil)
-	if err == nil || response == nil || response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a handshake afterwards: %v, %v", response, err)
-	}
-	if stats := s.Stats(); stats.Open != 0 || stats.ClosedEarly != 0 {
-		t.Errorf("stats %+v", stats)
-	}
-}
-
-// TestBadHandshake checks that an invalid handshake is refused.
-func TestBadHandshake(t *testing.T) {
-	s := start(t, Options{})
-	request, err := http.NewRequestWithContext(deadline(t), http.MethodGet, s.url+"/v1/responses", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Connection", "Upgrade")
-	request.Header.Set("Upgrade", "tea")
-	response, err := s.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusUpgradeRequired {
-		t.Errorf("status %d", response.StatusCode)
-	}
-	if stats := s.Stats(); stats.Sockets != 0 {
-		t.Errorf("stats %+v", stats)
-	}
 }
