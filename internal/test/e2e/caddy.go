@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
-	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // BuiltCaddy is the Caddy that xcaddy has built with this module.
@@ -45,13 +43,7 @@ type Running struct {
 // NewUnstarted returns a site for a Caddy that is still to be started.
 func NewUnstarted(t *testing.T) *Site {
 	t.Helper()
-	s := &Site{T: t, Home: t.TempDir(), Addr: FreeAddr(t), Model: scriptedmodel.New(scriptedmodel.Options{})}
-	s.URL = "http://" + s.Addr
-	server := httptest.NewServer(s.Model)
-	t.Cleanup(server.Close)
-	t.Cleanup(s.Model.Close)
-	WriteHome(t, s.Home, server.URL+"/v1", codexhome.Options{})
-	return s
+	return unstarted(t, codexhome.Options{})
 }
 
 // RunFile starts the built Caddy with a Caddyfile and environment variables, without
@@ -127,13 +119,7 @@ func (r *Running) Hanging(ctx context.Context) *http.Response {
 // Open opens a stream and reads its first line.
 func (r *Running) Open(ctx context.Context, prompt string) *http.Response {
 	r.T.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+"/v1/chat/completions",
-		strings.NewReader(ChatBody(prompt, map[string]any{"stream": true})))
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	request.Header = Bearer(SecretKey)
-	response, err := http.DefaultClient.Do(request)
+	response, err := r.Chat(ctx, ChatBody(prompt, map[string]any{"stream": true}), Bearer(SecretKey))
 	if err != nil {
 		r.T.Fatal(err)
 	}

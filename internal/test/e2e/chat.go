@@ -16,42 +16,27 @@ type Answer struct {
 	Calls   []openai.ChatCompletionMessageToolCallUnion
 	Finish  string
 	Usage   openai.CompletionUsage
-	chunks  int // number of chunks of a stream
 }
 
 // Complete sends a request with the official SDK, without streaming.
 func (s *Site) Complete(params openai.ChatCompletionNewParams) (Answer, error) {
-	client := s.Client()
-	completion, err := client.Chat.Completions.New(Context(s.T), params)
-	if err != nil {
-		return Answer{}, err
-	}
-	choice := completion.Choices[0]
-	return Answer{choice.Message.Content, choice.Message.ToolCalls, choice.FinishReason, completion.Usage, 0}, nil
+	return s.answer(s.NewCompletion(params))
 }
 
 // Stream sends a request with the official SDK, with streaming and its accumulator.
 func (s *Site) Stream(params openai.ChatCompletionNewParams) (Answer, error) {
-	client := s.Client()
-	params.StreamOptions.IncludeUsage = openai.Bool(true)
-	stream := client.Chat.Completions.NewStreaming(Context(s.T), params)
-	defer stream.Close()
-	var acc openai.ChatCompletionAccumulator
-	chunks := 0
-	for stream.Next() {
-		chunks++
-		if !acc.AddChunk(stream.Current()) {
-			s.T.Error("the SDK's accumulator refuses the chunk", stream.Current().RawJSON())
-		}
-	}
-	if err := stream.Err(); err != nil {
+	return s.answer(s.NewStreaming(params))
+}
+
+func (s *Site) answer(completion *openai.ChatCompletion, err error) (Answer, error) {
+	if err != nil {
 		return Answer{}, err
 	}
-	if len(acc.Choices) == 0 {
-		s.T.Fatal("a stream without a choice")
+	if len(completion.Choices) == 0 {
+		s.T.Fatal("an answer without a choice")
 	}
-	choice := acc.Choices[0]
-	return Answer{choice.Message.Content, choice.Message.ToolCalls, choice.FinishReason, acc.Usage, chunks}, nil
+	choice := completion.Choices[0]
+	return Answer{choice.Message.Content, choice.Message.ToolCalls, choice.FinishReason, completion.Usage}, nil
 }
 
 // UserSays returns a request with one user message.

@@ -45,18 +45,25 @@ func (s *Site) Post(body string, header http.Header) (*http.Response, string) {
 // Do sends a request with this header, and fails if there is no answer.
 func (s *Site) Do(method, path string, body io.Reader, header http.Header) *http.Response {
 	s.T.Helper()
-	request, err := http.NewRequestWithContext(Context(s.T), method, s.URL+path, body)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	for name, values := range header {
-		request.Header[name] = values
-	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := s.send(Context(s.T), method, path, body, header)
 	if err != nil {
 		s.T.Fatal(err)
 	}
 	return response
+}
+
+func (s *Site) send(ctx context.Context, method, path string, body io.Reader, header http.Header) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(request.Header, header)
+	return http.DefaultClient.Do(request)
+}
+
+// Chat sends a body to the chat route, until ctx ends. It can be called from any goroutine.
+func (s *Site) Chat(ctx context.Context, body string, header http.Header) (*http.Response, error) {
+	return s.send(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(body), header)
 }
 
 // Read reads the body of an answer and closes it.
@@ -76,14 +83,8 @@ func ChatBody(prompt string, more map[string]any) string {
 		"model":    "gpt-5",
 		"messages": []any{map[string]any{"role": "user", "content": prompt}},
 	}
-	for key, value := range more {
-		request[key] = value
-	}
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(request); err != nil {
-		panic(err)
-	}
-	return buf.String()
+	maps.Copy(request, more)
+	return EncodeJSON(request)
 }
 
 // EncodeJSON returns a value as JSON, with a line end.
@@ -149,11 +150,7 @@ func value(p *string) string {
 // BeginHanging begins a stream that says "Half" and then hangs until ctx ends.
 func (s *Site) BeginHanging(ctx context.Context) {
 	s.T.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(ChatBody("say:Half; hang", map[string]any{"stream": true})))
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	stream, err := http.DefaultClient.Do(request)
+	stream, err := s.Chat(ctx, ChatBody("say:Half; hang", map[string]any{"stream": true}), nil)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -163,13 +160,7 @@ func (s *Site) BeginHanging(ctx context.Context) {
 
 // PostUntil posts a body and reads until ctx ends. It ignores the answer.
 func (s *Site) PostUntil(ctx context.Context, body string, header http.Header) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		s.T.Error(err)
-		return
-	}
-	maps.Copy(request.Header, header)
-	if response, err := http.DefaultClient.Do(request); err == nil {
+	if response, err := s.Chat(ctx, body, header); err == nil {
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -44,9 +45,7 @@ func (q Question) Body(stream bool) string {
 	if q.Tools {
 		more["tools"] = []any{Tool("localSearch")}
 	}
-	for key, value := range q.More {
-		more[key] = value
-	}
+	maps.Copy(more, q.More)
 	return ChatBody(q.Prompt, more)
 }
 
@@ -128,12 +127,7 @@ func (s *Site) open(q Question, stream bool) *http.Response {
 	s.T.Helper()
 	var last error
 	for end := time.Now().Add(Deadline); time.Now().Before(end); http.DefaultClient.CloseIdleConnections() {
-		request, err := http.NewRequestWithContext(Context(s.T), http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(q.Body(stream)))
-		if err != nil {
-			s.T.Fatal(err)
-		}
-		request.Header = q.Header()
-		response, err := http.DefaultClient.Do(request)
+		response, err := s.Chat(Context(s.T), q.Body(stream), q.Header())
 		switch {
 		case err == nil && (q.Config == "" || response.Header.Get(LoadedHeader) == q.Config):
 			return response

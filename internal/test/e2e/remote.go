@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,11 +49,8 @@ type Lab struct {
 // NewLab starts a model until the end of the test.
 func NewLab(t *testing.T) *Lab {
 	t.Helper()
-	l := &Lab{T: t, Home: t.TempDir(), Model: scriptedmodel.New(scriptedmodel.Options{})}
-	server := httptest.NewServer(l.Model)
-	t.Cleanup(server.Close)
-	t.Cleanup(l.Model.Close)
-	WriteHome(t, l.Home, server.URL+"/v1", codexhome.Options{})
+	l := &Lab{T: t}
+	l.Model, l.Home, _ = startModel(t, codexhome.Options{})
 	return l
 }
 

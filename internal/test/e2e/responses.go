@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -108,9 +109,7 @@ type Fields map[string]any
 // Asks returns a request with this input and more members.
 func Asks(input any, more Fields) Fields {
 	request := Fields{"model": "gpt-5", "input": input}
-	for name, v := range more {
-		request[name] = v
-	}
+	maps.Copy(request, more)
 	return request
 }
 

@@ -41,14 +41,7 @@ func NewSite(t testing.TB, options string) *Site {
 // NewSiteWith is [NewSite] with options of the CODEX_HOME.
 func NewSiteWith(t testing.TB, home codexhome.Options, options string) *Site {
 	t.Helper()
-	s := &Site{T: t, Home: t.TempDir(), Model: scriptedmodel.New(scriptedmodel.Options{})}
-	server := httptest.NewServer(s.Model)
-	t.Cleanup(server.Close)
-	t.Cleanup(s.Model.Close)
-	WriteHome(t, s.Home, server.URL+"/v1", home)
-	s.Provider = server.URL + "/v1"
-	s.Addr = FreeAddr(t)
-	s.URL = "http://" + s.Addr
+	s := unstarted(t, home)
 	s.Load(s.Caddyfile(options))
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
@@ -57,6 +50,27 @@ func NewSiteWith(t testing.TB, home codexhome.Options, options string) *Site {
 	})
 	s.WaitReady()
 	return s
+}
+
+// unstarted returns a site with a model and a CODEX_HOME.
+func unstarted(t testing.TB, home codexhome.Options) *Site {
+	t.Helper()
+	s := &Site{T: t, Addr: FreeAddr(t)}
+	s.URL = "http://" + s.Addr
+	s.Model, s.Home, s.Provider = startModel(t, home)
+	return s
+}
+
+// startModel starts a model until the end of the test, and writes a CODEX_HOME for it.
+func startModel(t testing.TB, opts codexhome.Options) (model *scriptedmodel.Server, home, url string) {
+	t.Helper()
+	model, home = scriptedmodel.New(scriptedmodel.Options{}), t.TempDir()
+	server := httptest.NewServer(model)
+	t.Cleanup(server.Close)
+	t.Cleanup(model.Close)
+	url = server.URL + "/v1"
+	WriteHome(t, home, url, opts)
+	return model, home, url
 }
 
 // At returns the site for a subtest.

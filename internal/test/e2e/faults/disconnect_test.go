@@ -3,7 +3,6 @@ package faults
 import (
 	"bufio"
 	"context"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -38,14 +37,10 @@ func testDisconnect(t *testing.T) {
 			ctx, cancel := context.WithCancel(e2e.Context(t))
 			defer cancel()
 			body := e2e.ChatBody(c.prompt, map[string]any{"stream": c.stream, "n": c.n, "tools": []any{e2e.Tool("localSearch")}})
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
 			gone := make(chan struct{})
 			go func() {
 				defer close(gone)
-				response, err := http.DefaultClient.Do(request)
+				response, err := s.Chat(ctx, body, nil)
 				if err != nil {
 					return // the client left before the answer
 				}

@@ -20,15 +20,7 @@ func TestAdminStatus(t *testing.T) {
 	var wg sync.WaitGroup
 	ctx, leave := e2e.ContextWithCancel(t)
 	wg.Go(func() {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(e2e.ChatBody("hang", nil)))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		request.Header = e2e.Bearer("sk-admin-test")
-		if response, err := http.DefaultClient.Do(request); err == nil {
-			_ = response.Body.Close()
-		}
+		s.PostUntil(ctx, e2e.ChatBody("hang", nil), e2e.Bearer("sk-admin-test"))
 	})
 	s.WaitOpen(1)
 	status := admin.Status()

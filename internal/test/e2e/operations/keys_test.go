@@ -171,12 +171,7 @@ func TestKeyConcurrency(t *testing.T) {
 	ctx, leave := context.WithCancel(e2e.Context(t))
 	defer leave()
 	for range 2 {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(e2e.ChatBody("say:x; hang", e2e.Fields{"stream": true})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header = e2e.Bearer("sk-two")
-		response, err := http.DefaultClient.Do(request)
+		response, err := s.Chat(ctx, e2e.ChatBody("say:x; hang", e2e.Fields{"stream": true}), e2e.Bearer("sk-two"))
 		if err != nil {
 			t.Fatal(err)
 		}

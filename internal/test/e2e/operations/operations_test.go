@@ -207,12 +207,7 @@ func TestSlowReader(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	ctx, release := e2e.ContextWithCancel(t)
 	defer release()
-	request, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/chat/completions",
-		strings.NewReader(e2e.ChatBody("chunk=all; say:"+strings.Repeat("flood ", 1000), map[string]any{"stream": true})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	slow, err := http.DefaultClient.Do(request)
+	slow, err := s.Chat(ctx, e2e.ChatBody("chunk=all; say:"+strings.Repeat("flood ", 1000), map[string]any{"stream": true}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,11 +44,7 @@ func TestToolDisconnectInBlock(t *testing.T) {
 		before, stats := toolUsageOf(s), s.Model.Stats()
 		ctx, leave := context.WithCancel(e2e.Context(t))
 		q := e2e.Question{Prompt: "chunk=all; say:" + held + "; hang", System: e2e.Taught}
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/chat/completions", strings.NewReader(q.Body(true)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := http.DefaultClient.Do(request)
+		response, err := s.Chat(ctx, q.Body(true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
