@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
@@ -38,54 +37,6 @@ func TestText(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestToolCalls(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	for prompt, want := range map[string][]string{
-		`tool:1 localSearch {"query":"notes %d"}`: {`{"query":"notes 1"}`},
-		`tool:3 localSearch {"query":"ünï %d"}`:   {`{"query":"ünï 1"}`, `{"query":"ünï 2"}`, `{"query":"ünï 3"}`},
-	} {
-		t.Run(prompt, func(t *testing.T) {
-			bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
-				params := e2e.UserSays(prompt)
-				params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("localSearch")}
-				got, err := ask(params)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got.Finish != "tool_calls" || got.Content != "" || len(got.Calls) != len(want) {
-					t.Fatalf("finish %s, content %q, %d calls", got.Finish, got.Content, len(got.Calls))
-				}
-				ids := make(map[string]bool)
-				for i, call := range got.Calls {
-					if call.Function.Name != "localSearch" || call.Function.Arguments != want[i] || call.Type != "function" {
-						t.Errorf("call %d: %s %s(%s)", i, call.Type, call.Function.Name, call.Function.Arguments)
-					}
-					if ids[call.ID] || !strings.HasPrefix(call.ID, "tool_0_") {
-						t.Errorf("call %d has the id %q", i, call.ID)
-					}
-					ids[call.ID] = true
-				}
-				e2e.CheckUsage(t, got.Usage, scriptedmodel.DefaultUsage)
-			})
-		})
-	}
-}
-
-func TestTextThenTool(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	bothWays(t, s, func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
-		params := e2e.UserSays(`say:Let me look.; tool:localSearch {"query":"x"}`)
-		params.Tools = []openai.ChatCompletionToolUnionParam{e2e.SearchTool("localSearch")}
-		got, err := ask(params)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.Content != "Let me look." || len(got.Calls) != 1 || got.Finish != "tool_calls" {
-			t.Errorf("%+v", got)
-		}
-	})
 }
 
 // TestToolResults sends the results of several calls, and checks that the model gets

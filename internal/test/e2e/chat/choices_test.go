@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -163,49 +162,6 @@ func TestChoiceFails(t *testing.T) {
 		}
 	}
 	s.WaitOpen(0)
-}
-
-// TestLegacyFunctions checks that clients with functions instead of tools get
-// function_call, and may send results in that form.
-func TestLegacyFunctions(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	search := map[string]any{"name": "search", "parameters": map[string]any{"type": "object", "properties": map[string]any{"query": map[string]any{"type": "string"}}}}
-	first := map[string]any{"functions": []any{search}, "function_call": "auto"}
-	_, body := s.Post(e2e.ChatBody(`tool:2 search {"query":"a"}`, first), nil)
-	var whole struct {
-		Choices []struct {
-			Message struct {
-				FunctionCall *struct{ Name, Arguments string } `json:"function_call"`
-				ToolCalls    json.RawMessage                   `json:"tool_calls"`
-			}
-			FinishReason string `json:"finish_reason"`
-		}
-	}
-	if err := json.Unmarshal([]byte(body), &whole); err != nil {
-		t.Fatal(err, body)
-	}
-	choice := whole.Choices[0]
-	if call := choice.Message.FunctionCall; call == nil || call.Name != "search" || call.Arguments != `{"query":"a"}` ||
-		choice.Message.ToolCalls != nil || choice.FinishReason != "function_call" {
-		t.Errorf("whole: %s", body)
-	}
-	first["stream"] = true
-	_, stream := s.Post(e2e.ChatBody(`tool:2 search {"query":"a"}`, first), nil)
-	if strings.Contains(stream, "tool_calls\"") || strings.Count(stream, `"name":"search"`) != 1 || !strings.Contains(stream, `"finish_reason":"function_call"`) {
-		t.Errorf("streamed: %s", stream)
-	}
-	request := map[string]any{"model": "gpt-5", "functions": []any{search}, "messages": []any{
-		map[string]any{"role": "user", "content": "Look."},
-		map[string]any{"role": "assistant", "content": nil, "function_call": map[string]any{"name": "search", "arguments": `{"query":"a"}`}},
-		map[string]any{"role": "function", "name": "search", "content": "Found it."},
-	}}
-	encoded, err := json.Marshal(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response, body := s.Post(string(encoded), nil); response.StatusCode != http.StatusOK || !strings.Contains(body, "Found it.") {
-		t.Errorf("%d %s", response.StatusCode, body)
-	}
 }
 
 // TestAliases checks that an alias is listed, that Codex gets the model it stands for,

@@ -48,19 +48,3 @@ func TestCodexKilled(t *testing.T) {
 		})
 	}
 }
-
-// TestKilledInALoop checks /readyz while codex is killed repeatedly, and the recovery.
-func TestKilledInALoop(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	for range 4 {
-		e2e.Kill(t, "codex")
-		e2e.WaitFor(t, "readiness to be lost", func() bool {
-			status, _ := s.Get("/readyz")
-			return status == http.StatusServiceUnavailable
-		})
-		s.WaitReady()
-	}
-	if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != 200 {
-		t.Errorf("%s %s", response.Status, text)
-	}
-}

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -130,11 +129,15 @@ func (st *storm) streamed(text string) (string, error) {
 		return "", err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(response.Body)
-		return "", fmt.Errorf("%s: %s", response.Status, text)
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s: %w", response.Status, body, err)
 	}
-	return readStream(response.Body)
+	answer, err := apiclient.Read(body, false, true, 1)
+	if err == nil && (!answer.Ended || answer.Choices[0].Finish != "stop") {
+		err = errors.New("it has no end")
+	}
+	return answer.Choices[0].Text, err
 }
 
 // ask sends a request on a new connection, and again if the connection is lost before
@@ -156,35 +159,4 @@ func (st *storm) ask(method, path, body string) (*http.Response, error) {
 			return response, err
 		}
 	}
-}
-
-// readStream returns the content of a stream, which must have a finish reason, [DONE]
-// and an end.
-func readStream(body io.Reader) (string, error) {
-	var content, finish string
-	reader := apiclient.NewReader(body)
-	for {
-		event, err := reader.Next()
-		if err != nil {
-			return content, fmt.Errorf("before [DONE]: %w", err)
-		}
-		if event.Data == "[DONE]" {
-			break
-		}
-		var chunk struct {
-			Choices []struct {
-				Delta        struct{ Content string }
-				FinishReason string `json:"finish_reason"`
-			}
-		}
-		if err := json.Unmarshal([]byte(event.Data), &chunk); err != nil || len(chunk.Choices) != 1 {
-			return content, fmt.Errorf("%s: %v", event.Data, err)
-		}
-		content += chunk.Choices[0].Delta.Content
-		finish += chunk.Choices[0].FinishReason
-	}
-	if _, err := reader.Next(); err != io.EOF || finish != "stop" {
-		return content, fmt.Errorf("the stream ended with %q, then %v", finish, err)
-	}
-	return content, nil
 }

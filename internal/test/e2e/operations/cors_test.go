@@ -34,33 +34,6 @@ func checkPreflight(s *e2e.Site, origin string) {
 	}
 }
 
-// TestCORS checks that pages of the listed origins can send preflights without a key,
-// and read answers, streams and errors.
-func TestCORS(t *testing.T) {
-	s := e2e.NewSite(t, "api_key sk-page\ncors "+obsidian+" capacitor://localhost http://localhost")
-	for _, origin := range []string{obsidian, "capacitor://localhost", "http://localhost"} {
-		checkPreflight(s, origin)
-	}
-	if response := preflight(s, "https://evil.example"); response.StatusCode != http.StatusForbidden || response.Header.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("%s %v", response.Status, response.Header)
-	}
-	for key, want := range map[string]int{"sk-page": 200, "sk-wrong": 401} {
-		for _, stream := range []bool{false, true} {
-			header := e2e.Bearer(key)
-			header.Set("Origin", obsidian)
-			response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"stream": stream}), header)
-			if response.StatusCode != want || response.Header.Get("Access-Control-Allow-Origin") != obsidian ||
-				!strings.Contains(response.Header.Get("Access-Control-Expose-Headers"), "X-Request-Id") {
-				t.Errorf("%s: %s %v %s", key, response.Status, response.Header, text)
-			}
-		}
-	}
-	s.Load(s.Caddyfile("api_key sk-page"))
-	if response := preflight(s, obsidian); response.StatusCode != http.StatusUnauthorized || response.Header.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("off: %s %v", response.Status, response.Header)
-	}
-}
-
 // TestCORSBehindAuthentication checks the configuration in docs/configuration.md that
 // lets preflights pass Caddy's own authentication.
 func TestCORSBehindAuthentication(t *testing.T) {

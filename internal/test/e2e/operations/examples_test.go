@@ -30,8 +30,6 @@ type example struct {
 	check func(t *testing.T, s *e2e.Site)
 }
 
-func withKey(key string) http.Header { return http.Header{"Authorization": {"Bearer " + key}} }
-
 // TestExamples runs every Caddyfile in examples/ that needs only one machine, with other
 // addresses. It adapts and validates the others; the tests of remote app-servers run
 // what those show.
@@ -52,18 +50,18 @@ func TestExamples(t *testing.T) {
 		"api-keys": {
 			replace: []string{"api.example.com", "SITE"},
 			env:     map[string]string{"ALICE_KEY": "alice's", "BOB_KEY": "bob's"},
-			header:  withKey("bob's"),
+			header:  e2e.Bearer("bob's"),
 			check: func(t *testing.T, s *e2e.Site) {
-				if response, body := s.Post(e2e.ChatBody("say:no", nil), withKey("eve's")); response.StatusCode != http.StatusUnauthorized {
+				if response, body := s.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("eve's")); response.StatusCode != http.StatusUnauthorized {
 					t.Errorf("another key: %d %s", response.StatusCode, body)
 				}
 			},
 		},
 		"key-file": {
 			replace: []string{"api.example.com", "SITE", "{$KEYS:/etc/caddy/codex-keys}", keys.path},
-			header:  withKey("alice's"),
+			header:  e2e.Bearer("alice's"),
 			check: func(t *testing.T, s *e2e.Site) {
-				if response, body := s.Post(e2e.ChatBody("say:no", nil), withKey("eve's")); response.StatusCode != http.StatusUnauthorized {
+				if response, body := s.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("eve's")); response.StatusCode != http.StatusUnauthorized {
 					t.Errorf("another key: %d %s", response.StatusCode, body)
 				}
 			},
@@ -72,7 +70,7 @@ func TestExamples(t *testing.T) {
 			replace: []string{":8080", "SITE"},
 			header:  http.Header{"Authorization": {"Basic YWxpY2U6c2VjcmV0"}},
 			check: func(t *testing.T, s *e2e.Site) {
-				failsAs(t, s, s.Client(), http.StatusUnauthorized, "invalid_api_key", "The user or the password")
+				failsAs(t, s.Client(), http.StatusUnauthorized, "invalid_api_key", "The user or the password")
 				client := s.Client(option.WithHeader("Authorization", "Basic YWxpY2U6c2VjcmV0"))
 				if _, err := client.Chat.Completions.New(e2e.Context(t), e2e.UserSays("say:ok")); err != nil {
 					t.Error(err)
@@ -85,8 +83,8 @@ func TestExamples(t *testing.T) {
 			header:  http.Header{"Authorization": {"Basic YWxpY2U6c2VjcmV0"}},
 			check: func(t *testing.T, s *e2e.Site) {
 				alice := option.WithHeader("Authorization", "Basic YWxpY2U6c2VjcmV0")
-				failsAs(t, s, s.Client(), http.StatusUnauthorized, "invalid_api_key", "The user or the password")
-				failsAs(t, s, s.Client(option.WithBaseURL(s.URL+"/v2"), alice), http.StatusBadGateway, "", "502 Bad Gateway")
+				failsAs(t, s.Client(), http.StatusUnauthorized, "invalid_api_key", "The user or the password")
+				failsAs(t, s.Client(option.WithBaseURL(s.URL+"/v2"), alice), http.StatusBadGateway, "", "502 Bad Gateway")
 				large := strings.Repeat("x", 1<<20)
 				client := s.Client(alice)
 				_, err := client.Chat.Completions.New(e2e.Context(t), e2e.UserSays(large))
@@ -171,7 +169,7 @@ func TestExamples(t *testing.T) {
 }
 
 // failsAs checks the error of a request by a client of the official SDK.
-func failsAs(t *testing.T, s *e2e.Site, client openai.Client, status int, code, message string) {
+func failsAs(t *testing.T, client openai.Client, status int, code, message string) {
 	t.Helper()
 	_, err := client.Chat.Completions.New(e2e.Context(t), e2e.UserSays("say:no"))
 	checkError(t, err, status, code, message)

@@ -4,37 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 )
-
-func TestAPIKeys(t *testing.T) {
-	t.Setenv("TEST_CODEX_KEY", "sk-from-env")
-	s := e2e.NewSite(t, "api_key sk-alice alice\napi_key {env.TEST_CODEX_KEY}")
-	for key, want := range map[string]int{"sk-alice": 200, "sk-from-env": 200, "sk-wrong": 401, "": 401} {
-		response, text := s.Post(e2e.ChatBody("say:ok", nil), e2e.Bearer(key))
-		if response.StatusCode != want {
-			t.Errorf("key %q: %s %s", key, response.Status, text)
-		}
-		if want == 401 {
-			e2e.CheckEnvelope(t, response, text, "")
-		}
-	}
-	if response, text := s.Post("{bad", nil); response.StatusCode != 401 {
-		t.Errorf("the key is looked at first: %s %s", response.Status, text)
-	}
-	if status, _ := s.Get("/healthz"); status != 200 {
-		t.Error("probes need no key:", status)
-	}
-	if err := e2e.LoadCaddyfile(s.Caddyfile("api_key {env.TEST_NO_SUCH_KEY}")); err == nil {
-		t.Error("an empty key is accepted")
-	}
-}
 
 // TestBehindOtherHandlers checks the handler behind Caddy's own handlers.
 func TestBehindOtherHandlers(t *testing.T) {
@@ -67,41 +42,6 @@ func TestBehindOtherHandlers(t *testing.T) {
 	if text := s.Read(response); response.StatusCode != 200 || !strings.Contains(text, "not the API") {
 		t.Errorf("other paths go on: %s %q", response.Status, text)
 	}
-}
-
-// TestRequestID checks that a valid id of the client is in the answer.
-func TestRequestID(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	for sent, back := range map[string]bool{"req-42": true, "two words": false, "": false, strings.Repeat("x", 200): false} {
-		response := s.Do("GET", "/healthz", nil, http.Header{"X-Request-Id": {sent}})
-		s.Read(response)
-		got := response.Header.Get("X-Request-Id")
-		if got == "" || (got == sent) != back {
-			t.Errorf("sent %q, got %q", sent, got)
-		}
-	}
-}
-
-// TestMaxConcurrent checks that turns above the limit are refused, and that a slot is
-// free again after a turn.
-func TestMaxConcurrent(t *testing.T) {
-	s := e2e.NewSite(t, "max_concurrent 2\nmax_queue 0")
-	var wg sync.WaitGroup
-	ctx, release := e2e.ContextWithCancel(t)
-	for range 2 {
-		wg.Go(func() { s.PostUntil(ctx, e2e.ChatBody("hang", nil), nil) })
-	}
-	s.WaitOpen(2)
-	response, text := s.Post(e2e.ChatBody("say:ok", nil), nil)
-	if response.StatusCode != 429 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, `"code":"codex_queue_full"`) {
-		t.Errorf("%s %v %s", response.Status, response.Header, text)
-	}
-	release()
-	wg.Wait()
-	e2e.WaitFor(t, "a place after the others have gone", func() bool {
-		response, _ := s.Post(e2e.ChatBody("say:ok", nil), nil)
-		return response.StatusCode == 200
-	})
 }
 
 // TestIdleTimeout checks that a silent upstream is a 504.
@@ -173,32 +113,6 @@ func TestFailedReload(t *testing.T) {
 	}
 	if response, text := s.Post(e2e.ChatBody("say:still here", nil), nil); response.StatusCode != 200 {
 		t.Errorf("%s %s", response.Status, text)
-	}
-}
-
-// TestMissingCodex checks that Caddy runs without codex, and says what to do.
-func TestMissingCodex(t *testing.T) {
-	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho 'my config is broken' >&2\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for command, says := range map[string]string{"/no/such/codex": "check the command", broken: "has no argument app-server"} {
-		s := &e2e.Site{T: t, Addr: e2e.FreeAddr(t)}
-		s.URL = "http://" + s.Addr
-		s.Load(s.Caddyfile("app_server " + command))
-		e2e.WaitFor(t, "the reason in /readyz", func() bool {
-			status, text := s.Get("/readyz")
-			return status == http.StatusServiceUnavailable && strings.Contains(text, says)
-		})
-		if status, _ := s.Get("/healthz"); status != 200 {
-			t.Error("healthz:", status)
-		}
-		// A request may wait for a start in progress. To try again is no use.
-		response, text := s.Post(e2e.ChatBody("say:ok", nil), nil)
-		if response.StatusCode != 503 || response.Header.Get("X-Should-Retry") != "false" || !strings.Contains(text, "codex_not_ready") {
-			t.Errorf("%s %v %s", response.Status, response.Header, text)
-		}
-		e2e.CheckEnvelope(t, response, text, "")
 	}
 }
 

@@ -11,32 +11,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-func TestResponsesBurst(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
-		r := s.Respond(e2e.Asks(`say:I look.; tool:3 localSearch {"query":"note %d"}`, e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}, "stream": stream}), nil)
-		if r.Status != "completed" || r.Types() != "message function_call function_call function_call" {
-			t.Fatalf("%+v", r)
-		}
-		var arguments []string
-		items := []e2e.Fields{e2e.Says("user", "find")}
-		for _, call := range r.Calls() {
-			arguments = append(arguments, call.Arguments)
-			items = append(items, e2e.Fields{"type": "function_call", "call_id": call.CallID, "name": call.Name, "arguments": call.Arguments})
-		}
-		if want := []string{`{"query":"note 1"}`, `{"query":"note 2"}`, `{"query":"note 3"}`}; !slices.Equal(arguments, want) {
-			t.Errorf("got %q", arguments)
-		}
-		for i, call := range r.Calls() {
-			items = append(items, e2e.Fields{"type": "function_call_output", "call_id": call.CallID, "output": "found " + string(rune('a'+i))})
-		}
-		next := s.Respond(e2e.Asks(items, e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("localSearch")}, "stream": stream}), nil)
-		if !strings.Contains(next.Text(), "found a") || !strings.Contains(next.Text(), "found c") {
-			t.Errorf("after the outputs: %q", next.Text())
-		}
-	})
-}
-
 // TestResponsesBlocks checks that textual calls are items or text, depending on the mode.
 func TestResponsesBlocks(t *testing.T) {
 	s := e2e.NewSite(t, "")
@@ -174,34 +148,5 @@ func TestResponsesSettings(t *testing.T) {
 	e2e.CheckTools(t, request.Tools, "client_exec_command")
 	if got := e2e.Describe(request); !slices.Contains(got, "developer: Be brief.") || request.Text.Format.Type != "json_schema" || !request.Text.Format.Strict {
 		t.Errorf("the model was given %q, %+v", got, request.Text.Format)
-	}
-}
-
-// TestResponsesRefusals checks that invalid requests are refused with the field, and do
-// not reach Codex.
-func TestResponsesRefusals(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	before := s.Model.Stats().Requests
-	for param, request := range map[string]e2e.Fields{
-		"tools[1].type":            e2e.Asks("q", e2e.Fields{"tools": []e2e.Fields{e2e.FunctionTool("f"), {"type": "web_search"}}}),
-		"tools[0].type":            e2e.Asks("q", e2e.Fields{"tools": []e2e.Fields{{"type": "mcp", "server_label": "x"}}}),
-		"background":               e2e.Asks("q", e2e.Fields{"background": true, "store": false}),
-		"input[0].content[0].type": e2e.Asks([]e2e.Fields{{"role": "user", "content": []e2e.Fields{{"type": "input_file", "file_id": "f"}}}}, nil),
-		"input[1].call_id":         e2e.Asks([]e2e.Fields{e2e.Says("user", "q"), {"type": "function_call_output", "call_id": "c", "output": "x"}}, nil),
-		"input[0].call_id":         e2e.Asks([]e2e.Fields{{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}}, nil),
-		"input[0].id":              e2e.Asks([]e2e.Fields{{"type": "item_reference", "id": "msg_1"}}, nil),
-		"input[1]":                 e2e.Asks([]e2e.Fields{e2e.Says("user", "a"), {"type": "web_search_call", "action": 5}, e2e.Says("user", "q")}, nil),
-		"input[0].type":            e2e.Asks([]e2e.Fields{{"type": "code_interpreter_call", "id": "x"}}, nil),
-		"previous_response_id":     e2e.Asks("q", e2e.Fields{"previous_response_id": "resp_none"}),
-		"messages":                 {"model": "gpt-5", "messages": []e2e.Fields{}},
-		"input":                    {"model": "gpt-5"},
-	} {
-		answer, refused := s.RefuseResponse(request, nil)
-		if answer.StatusCode != http.StatusBadRequest || refused.Error.Param == nil || *refused.Error.Param != param {
-			t.Errorf("%s: %s %s", param, answer.Status, e2e.EncodeJSON(refused))
-		}
-	}
-	if after := s.Model.Stats().Requests; after != before {
-		t.Errorf("%d requests reached the model", after-before)
 	}
 }
