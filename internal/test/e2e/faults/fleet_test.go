@@ -163,37 +163,6 @@ func checkAPI(s *e2e.Site) {
 	})
 }
 
-// TestRemoteToken checks the errors of a wrong and a missing token, and that the right
-// one is shown nowhere.
-func TestRemoteToken(t *testing.T) {
-	l := e2e.NewLab(t)
-	address, _ := l.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
-	s := site(l, e2e.Remote(address, "another-secret"))
-	const says = "check its address and its token"
-	for _, token := range []string{"another-secret", ""} {
-		s.Load(s.Caddyfile(e2e.Remote(address, token)))
-		e2e.WaitFor(t, "the refusal", func() bool {
-			status, body := s.Readiness()
-			return status == http.StatusServiceUnavailable && body.AppServer == "backoff" && strings.Contains(body.Reason, says)
-		})
-		for _, stream := range []bool{false, true} {
-			response, text := s.Post(e2e.ChatBody("say:never", map[string]any{"stream": stream}), nil)
-			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("X-Should-Retry") != "false" ||
-				!strings.Contains(text, `"code":"codex_not_ready"`) || !strings.Contains(text, says) || strings.Contains(text, "another-secret") {
-				t.Errorf("%s %v %s", response.Status, response.Header, text)
-			}
-		}
-		if status, text := s.Get("/v1/models"); status != http.StatusServiceUnavailable || !strings.Contains(text, says) {
-			t.Error(status, text)
-		}
-	}
-	s.Load(s.Caddyfile(e2e.Remote(address, e2e.FleetToken)))
-	s.WaitReady()
-	if response, text := s.Post(e2e.ChatBody("say:let in", nil), nil); response.StatusCode != http.StatusOK {
-		t.Error(response.Status, text)
-	}
-}
-
 // TestRemoteOverTLS runs a Caddy in front of the app-server, as in docs/remote.md, with
 // a certificate of Caddy's own authority, which the other Caddy's system trusts.
 func TestRemoteOverTLS(t *testing.T) {
