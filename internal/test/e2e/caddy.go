@@ -1,8 +1,8 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -116,16 +116,18 @@ func (r *Running) Hanging(ctx context.Context) *http.Response {
 	return r.Open(ctx, "say:PRIVATE-PROMPT; hang")
 }
 
-// Open opens a stream and reads its first line.
+// Open opens a stream and waits until it has begun.
 func (r *Running) Open(ctx context.Context, prompt string) *http.Response {
 	r.T.Helper()
 	response, err := r.Chat(ctx, ChatBody(prompt, map[string]any{"stream": true}), Bearer(SecretKey))
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	if line, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
-		r.T.Fatalf("%q, %v", line, err)
-	}
+	begun := ReadUntil(r.T, response.Body, "data: ")
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(strings.NewReader(begun), response.Body), response.Body}
 	return response
 }
 

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // Bearer returns a header with a key.
@@ -170,23 +172,11 @@ func (s *Site) PostUntil(ctx context.Context, body string, header http.Header) {
 // model's text is cut into chunks depends on how busy the machine is.
 func StreamedContent(t *testing.T, stream string) string {
 	t.Helper()
-	var content strings.Builder
-	for line := range strings.Lines(stream) {
-		data, found := strings.CutPrefix(line, "data: {")
-		if !found {
-			continue
-		}
-		var chunk struct {
-			Choices []struct{ Delta struct{ Content string } }
-		}
-		if err := json.Unmarshal([]byte("{"+data), &chunk); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		for _, c := range chunk.Choices {
-			content.WriteString(c.Delta.Content)
-		}
+	answer, err := apiclient.Read([]byte(stream), false, true, 1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return content.String()
+	return answer.Choices[0].Text
 }
 
 // ReadUntil reads until a text was read.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -314,44 +315,19 @@ func sayAndLeave(t *testing.T, s *e2e.Site, one *talk, after int) {
 // foldChunks joins the chunks of a stream to a message.
 func foldChunks(t *testing.T, stream string) chatMessage {
 	t.Helper()
-	var content strings.Builder
-	var calls []any
-	for line := range strings.Lines(stream) {
-		data, found := strings.CutPrefix(strings.TrimSpace(line), "data: {")
-		if !found {
-			continue
-		}
-		var chunk struct {
-			Choices []struct {
-				Delta struct {
-					Content string
-					Calls   []struct {
-						Index    int
-						ID       string
-						Function struct{ Name, Arguments string }
-					} `json:"tool_calls"`
-				}
-			}
-		}
-		if err := json.Unmarshal([]byte("{"+data), &chunk); err != nil {
-			t.Fatal(err)
-		}
-		for _, choice := range chunk.Choices {
-			content.WriteString(choice.Delta.Content)
-			for _, call := range choice.Delta.Calls {
-				if call.Index == len(calls) {
-					calls = append(calls, map[string]any{"id": call.ID, "type": "function", "function": map[string]any{"name": call.Function.Name, "arguments": ""}})
-				}
-				function := calls[call.Index].(map[string]any)["function"].(map[string]any)
-				function["arguments"] = function["arguments"].(string) + call.Function.Arguments
-			}
-		}
+	answer, err := apiclient.Read([]byte(stream), false, true, 1)
+	if err != nil {
+		t.Fatal(err)
 	}
 	message := chatMessage{"role": "assistant", "content": nil}
-	if content.Len() > 0 {
-		message["content"] = content.String()
+	if text := answer.Choices[0].Text; text != "" {
+		message["content"] = text
 	}
-	if len(calls) > 0 {
+	var calls []any
+	for _, call := range answer.Choices[0].Calls {
+		calls = append(calls, map[string]any{"id": call.ID, "type": "function", "function": map[string]any{"name": call.Name, "arguments": call.Arguments}})
+	}
+	if calls != nil {
 		message["tool_calls"] = calls
 	}
 	return message

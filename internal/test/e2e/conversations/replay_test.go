@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/openai/openai-go/v3"
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
@@ -110,49 +111,24 @@ func (r *recorded) body(stream bool) string {
 
 // gist is an answer without ids and times.
 type gist struct {
-	Status  int
-	Content string
-	Calls   []string
-	Finish  string
-	Usage   string
-	Code    string
+	Status int
+	Code   string
+	Choice apiclient.Choice
+	Usage  *apiclient.Usage
 }
 
 func see(s *e2e.Site, body string, stream bool) gist {
 	response, text := s.Post(body, nil)
-	got := gist{Status: response.StatusCode, Code: gjson.Get(text, "error.code").Str}
-	var message openai.ChatCompletionMessage
-	if stream && response.StatusCode == 200 {
-		var acc openai.ChatCompletionAccumulator
-		for line := range strings.Lines(text) {
-			data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
-			var chunk openai.ChatCompletionChunk
-			switch {
-			case !ok || data == "[DONE]":
-			case gjson.Get(data, "error").Exists():
-				got.Code = gjson.Get(data, "error.code").Str
-			case json.Unmarshal([]byte(data), &chunk) != nil || !acc.AddChunk(chunk):
-				s.T.Errorf("not a chunk: %s", data)
-			default:
-				if usage := gjson.Get(data, "usage"); usage.IsObject() {
-					got.Usage = usage.Raw
-				}
-			}
-		}
-		if len(acc.Choices) > 0 {
-			message, got.Finish = acc.Choices[0].Message, acc.Choices[0].FinishReason
-		}
-	} else if response.StatusCode == 200 {
-		var completion openai.ChatCompletion
-		if err := json.Unmarshal([]byte(text), &completion); err != nil {
-			s.T.Fatal(err)
-		}
-		message, got.Finish = completion.Choices[0].Message, completion.Choices[0].FinishReason
-		got.Usage = gjson.Get(text, "usage").Raw
+	if response.StatusCode != http.StatusOK {
+		return gist{Status: response.StatusCode, Code: gjson.Get(text, "error.code").Str}
 	}
-	got.Content = message.Content
-	for _, call := range message.ToolCalls {
-		got.Calls = append(got.Calls, call.Function.Name+call.Function.Arguments)
+	answer, err := apiclient.Read([]byte(text), false, stream, 1)
+	if err != nil {
+		s.T.Error(err)
+	}
+	got := gist{response.StatusCode, answer.Code, answer.Choices[0], answer.Usage}
+	for i := range got.Choice.Calls {
+		got.Choice.Calls[i].ID = ""
 	}
 	return got
 }

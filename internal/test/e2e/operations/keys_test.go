@@ -3,7 +3,6 @@ package operations
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
@@ -264,44 +266,14 @@ func answerTo(s *e2e.Site, key, path string, body e2e.Fields) (*http.Response, s
 // textOf returns the text of an answer of any API, whole or as events.
 func textOf(t *testing.T, path, answer string) string {
 	t.Helper()
-	events := []string{answer}
-	if strings.Contains(answer, "data: ") {
-		events = nil
-		for line := range strings.Lines(answer) {
-			if data, ok := strings.CutPrefix(line, "data: "); ok && strings.HasPrefix(data, "{") {
-				events = append(events, data)
-			}
-		}
+	if path == "/v1/completions" {
+		return gjson.Get(answer, "choices.0.text").Str
 	}
-	var text strings.Builder
-	for _, event := range events {
-		var e struct {
-			Type    string
-			Delta   string
-			Choices []struct {
-				Text    string
-				Message struct{ Content string }
-				Delta   struct{ Content string }
-			}
-			Output []struct{ Content []struct{ Text string } }
-		}
-		if err := json.Unmarshal([]byte(event), &e); err != nil {
-			t.Fatal(err, event)
-		}
-		if path != "/v1/responses" {
-			for _, c := range e.Choices {
-				text.WriteString(c.Text + c.Message.Content + c.Delta.Content)
-			}
-			continue
-		}
-		text.WriteString(e.Delta)
-		for _, item := range e.Output {
-			for _, part := range item.Content {
-				text.WriteString(part.Text)
-			}
-		}
+	read, err := apiclient.Read([]byte(answer), path == "/v1/responses", strings.Contains(answer, "data: "), 1)
+	if err != nil {
+		t.Fatal(err, answer)
 	}
-	return text.String()
+	return read.Choices[0].Text
 }
 
 // TestKeyTokensOfManyTurns lets many turns of one key run at once: together they get what
