@@ -80,20 +80,14 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 		return // newPrivateDir reports it
 	}
 	defer temp.Close()
+	names, _ := temp.Readdirnames(sweepNames) // with an error come the names before it
 	removed := 0
-	for seen := 0; seen < sweepNames && removed < sweepDirs; {
-		names, err := temp.Readdirnames(256)
-		seen += len(names)
-		for _, name := range names {
-			if ctx.Err() != nil {
-				return
-			}
-			if strings.HasPrefix(name, privatePrefix) && removeAbandoned(filepath.Join(temp.Name(), name)) {
-				removed++
-			}
+	for _, name := range names {
+		if ctx.Err() != nil || removed == sweepDirs {
+			break
 		}
-		if err != nil {
-			break // the end
+		if strings.HasPrefix(name, privatePrefix) && removeAbandoned(filepath.Join(temp.Name(), name)) {
+			removed++
 		}
 	}
 	if removed > 0 {

@@ -252,11 +252,6 @@ func (p *Process) do(f func(*supervisor)) {
 	}
 }
 
-// setPID publishes the program that is being started.
-func (p *Process) setPID(in *instance) {
-	p.update(func() { p.status.PID = in.pid() })
-}
-
 // update makes a change, and wakes everybody who waits for one.
 func (p *Process) update(change func()) {
 	p.mu.Lock()

@@ -75,19 +75,15 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 	closeAll(pipes[0][:1], pipes[1][1:], pipes[2][1:])
 	return &Program{
 		Stdin: pipes[0][1], Stdout: pipes[1][0], Stderr: pipes[2][0], PID: cmd.Process.Pid,
-		Wait:      func() string { return wait(cmd) },
+		Wait: func() string {
+			if err := cmd.Wait(); cmd.ProcessState == nil {
+				return err.Error()
+			}
+			return cmd.ProcessState.String()
+		},
 		Terminate: func() { terminateGroup(cmd) },
 		Kill:      func() { killGroup(cmd) },
 	}, nil
-}
-
-// wait waits for the exit of a command and returns how it exited.
-func wait(cmd *exec.Cmd) string {
-	err := cmd.Wait()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		return err.Error()
-	}
-	return cmd.ProcessState.String()
 }
 
 // closeAll closes files, of which some may be nil.

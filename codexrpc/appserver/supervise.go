@@ -32,7 +32,6 @@ func (s *supervisor) run() {
 			s.stopAll()
 			return
 		case <-s.retry:
-			s.retry = nil
 			s.start(s.Status().Reason)
 		case event := <-s.events:
 			event(s)
@@ -43,6 +42,7 @@ func (s *supervisor) run() {
 // start launches an instance when there is none. why, which may be empty, is the
 // reason for the end of the last one.
 func (s *supervisor) start(why string) {
+	s.retry = nil
 	s.mu.Lock()
 	if s.status.State != StateNew {
 		s.status.Restarts++
@@ -54,7 +54,7 @@ func (s *supervisor) start(why string) {
 		s.backOff(err)
 		return
 	}
-	s.setPID(in)
+	s.update(func() { s.status.PID = in.pid() })
 	s.starting = in
 }
 
@@ -64,7 +64,6 @@ func (s *supervisor) restart() error {
 	if s.retry == nil {
 		return s.replace("it was asked for")
 	}
-	s.retry = nil
 	s.start(s.Status().Reason)
 	return nil
 }
@@ -138,8 +137,7 @@ func (s *supervisor) handleFailure(in *instance) {
 	switch {
 	case s.next != nil:
 		s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
-		s.change(Status{State: StateStarting, Reason: reason.Error()})
-		s.setPID(s.next)
+		s.change(Status{State: StateStarting, Reason: reason.Error(), PID: s.next.pid()})
 		s.starting, s.next = s.next, nil
 	case stable:
 		s.log().Error("the codex app-server ended, and is started again", "reason", reason.Error())
