@@ -47,15 +47,15 @@ type streaming struct {
 	begun string
 }
 
-// openStreams opens n streams and reads the first text of each.
-func openStreams(s *e2e.Site, n int, prompt, first string) []streaming {
+// openStreams opens n streams whose text begins with Half, and reads that of each.
+func openStreams(s *e2e.Site, n int, prompt string) []streaming {
 	s.T.Helper()
 	opened := make([]streaming, n)
 	var all sync.WaitGroup
 	for i := range opened {
 		all.Go(func() {
 			response := s.Do(http.MethodPost, "/v1/chat/completions", strings.NewReader(e2e.ChatBody(prompt, map[string]any{"stream": true})), nil)
-			opened[i] = streaming{response, e2e.ReadUntil(s.T, response.Body, first)}
+			opened[i] = streaming{response, e2e.ReadUntil(s.T, response.Body, "Half")}
 		})
 	}
 	all.Wait()
@@ -215,10 +215,10 @@ func TestTwoCaddies(t *testing.T) {
 		node.WaitUp()
 	}
 	dead, alive := nodes[0], nodes[1]
-	lost := openStreams(dead.Site, 2, half, "Half")
-	lost = append(lost, openStreams(dead.Site, 1, "say:Half; hang", "Half")...)
-	lost = append(lost, openStreams(dead.Site, 1, `say:Half; tool:localSearch {"query":"x"}; hang`, "Half")...)
-	kept := openStreams(alive.Site, 3, half, "Half")
+	lost := openStreams(dead.Site, 2, half)
+	lost = append(lost, openStreams(dead.Site, 1, "say:Half; hang")...)
+	lost = append(lost, openStreams(dead.Site, 1, `say:Half; tool:localSearch {"query":"x"}; hang`)...)
+	kept := openStreams(alive.Site, 3, half)
 	if err := dead.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestTwoRemotes(t *testing.T) {
 	second, stop := l.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
 	s := site(l, e2e.Remote(first, e2e.FleetToken)+"\n"+e2e.Remote(second, e2e.FleetToken))
 	s.WaitMembers(2)
-	streams := openStreams(s, 4, half, "Half")
+	streams := openStreams(s, 4, half)
 	stop()
 	for range 6 {
 		if response, text := s.Post(e2e.ChatBody("say:on the other", nil), nil); response.StatusCode != http.StatusOK {
@@ -290,7 +290,7 @@ func TestTwoRemotes(t *testing.T) {
 	})
 	l.Listen(second, e2e.Guarded(t)...)
 	s.WaitMembers(2)
-	streams = openStreams(s, 4, half, "Half")
+	streams = openStreams(s, 4, half)
 	if d, err := connect(l, second).Diagnostics(e2e.Context(t)); err != nil || d.ActiveTurns != 2 {
 		t.Errorf("it runs %d turns of 4, %v", d.ActiveTurns, err)
 	}
@@ -311,7 +311,7 @@ func TestRemoteReload(t *testing.T) {
 	near, far := newWire(t, strings.TrimPrefix(first, "ws://")), newWire(t, strings.TrimPrefix(second, "ws://"))
 	s := site(l, e2e.Remote("ws://"+near.addr, e2e.FleetToken))
 	s.WaitReady()
-	streams := openStreams(s, 2, half, "Half")
+	streams := openStreams(s, 2, half)
 	other := e2e.Remote("ws://"+far.addr, e2e.FleetToken)
 	config := filepath.Join(t.TempDir(), "Caddyfile")
 	if err := os.WriteFile(config, []byte(s.Caddyfile(other)), 0o600); err != nil {

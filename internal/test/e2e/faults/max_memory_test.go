@@ -20,7 +20,7 @@ func TestMaxMemory(t *testing.T) {
 	if len(old) != 1 {
 		t.Fatalf("%d app-servers", len(old))
 	}
-	streams := openStreams(r.Site, 4, half, "Half")
+	streams := openStreams(r.Site, 4, half)
 	replaced := func() bool { return strings.Contains(r.Log.String(), "the codex app-server was replaced") }
 	for !replaced() {
 		if status, body := r.Readiness(); status != http.StatusOK || body.AppServer != "ready" {
@@ -30,7 +30,7 @@ func TestMaxMemory(t *testing.T) {
 			t.Errorf("a turn meanwhile: %s %s", response.Status, text)
 		}
 	}
-	after := openStreams(r.Site, 2, half, "Half")
+	after := openStreams(r.Site, 2, half)
 	for _, stream := range append(streams, after...) {
 		if text := rest(r.Site, stream); !isWhole(text) {
 			t.Errorf("a stream ended with %q", text)
