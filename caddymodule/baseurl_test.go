@@ -26,7 +26,10 @@ func askWith(h *Handler, method, path, body string, header http.Header, next cad
 }
 
 // nobody is Caddy's last handler.
-func nobody(http.ResponseWriter, *http.Request) error { return nil }
+func nobody(_ http.ResponseWriter, r *http.Request) error {
+	caddyhttp.SetVar(r.Context(), "unhandled", true)
+	return nil
+}
 
 // A client whose base URL is wrong is served where it is clear what it wants.
 func TestWrongBaseURL(t *testing.T) {

@@ -303,9 +303,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		route, ok = pageRouteOf(r.URL.Path)
 	}
 	if !ok {
-		rest := &untouched{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
-		if err := next.ServeHTTP(rest, r); err != nil || rest.touched {
-			return err
+		if err := next.ServeHTTP(w, r); err != nil || caddyhttp.GetVar(r.Context(), "unhandled") != true {
+			return err // Caddy sets the variable, and sends an empty 200, if no handler answers
 		}
 		if route, ok = misspelt(r.URL.Path); !ok {
 			route = signpost

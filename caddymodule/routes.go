@@ -1,14 +1,10 @@
 package caddymodule
 
 import (
-	"bufio"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
@@ -280,34 +276,4 @@ func baseURL(r *http.Request) string {
 		scheme = "http://"
 	}
 	return scheme + r.Host + "/v1"
-}
-
-// untouched detects whether a handler answers. If none does, Caddy sends an empty 200.
-type untouched struct {
-	*caddyhttp.ResponseWriterWrapper
-	touched bool
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (u *untouched) WriteHeader(status int) {
-	u.touched = true
-	u.ResponseWriterWrapper.WriteHeader(status)
-}
-
-// Write implements [http.ResponseWriter].
-func (u *untouched) Write(body []byte) (int, error) {
-	u.touched = true
-	return u.ResponseWriterWrapper.Write(body)
-}
-
-// FlushError implements what [http.ResponseController] looks for.
-func (u *untouched) FlushError() error {
-	u.touched = true
-	return http.NewResponseController(u.ResponseWriter).Flush()
-}
-
-// Hijack implements [http.Hijacker].
-func (u *untouched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	u.touched = true
-	return http.NewResponseController(u.ResponseWriter).Hijack()
 }
