@@ -7,13 +7,26 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile" // the adapter
+	_ "github.com/caddyserver/caddy/v2/modules/filestorage"
+	_ "github.com/caddyserver/caddy/v2/modules/logging"
+
+	_ "github.com/caddy-codex/caddy-codex/caddymodule"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -56,21 +69,24 @@ func run(ctx context.Context, port int) error {
 		return err
 	}
 	defer closeModel()
-	began := time.Unix(*beganFlag, 0)
 	if home == "" {
-		stage(began, "your own Codex login answers")
+		stage("your own Codex login answers")
 	} else {
-		stage(began, "there is no Codex login: the built-in demo model answers (`codex login` is for a real one)")
+		stage("there is no Codex login: the built-in demo model answers (`codex login` is for a real one)")
 	}
-	if err := start(caddyfile(addresses, port, codex, home, filepath.Join(folder, "data"))); err != nil {
-		return err
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile(addresses, port, codex, home, filepath.Join(folder, "data"))), nil)
+	if err != nil {
+		return fmt.Errorf("adapting the demo's configuration: %w", err)
 	}
-	// From here on Caddy ends the process.
+	caddy.TrapSignals() // from here on Caddy ends the process
+	if err := caddy.Load(config, true); err != nil {
+		return fmt.Errorf("starting Caddy: %w", err)
+	}
 	if err := waitReady(ctx, port); err != nil {
 		return stopCaddy(folder, err)
 	}
 	if ctx.Err() == nil {
-		stage(began, "ready")
+		stage("ready")
 		fmt.Printf(welcome, port)
 	}
 	<-ctx.Done()
@@ -78,8 +94,8 @@ func run(ctx context.Context, port int) error {
 }
 
 // stage prints what is being done, with the time since the start.
-func stage(began time.Time, text string) {
-	fmt.Printf("[%3.0f s] %s\n", time.Since(began).Seconds(), text)
+func stage(text string) {
+	fmt.Printf("[%3.0f s] %s\n", time.Since(time.Unix(*beganFlag, 0)).Seconds(), text)
 }
 
 // welcome says what a person can do now, with the port.
@@ -90,6 +106,30 @@ const welcome = `
 
 Ctrl-C ends it.
 `
+
+// loopback returns the loopback addresses on which a port is free.
+func loopback(port int) (addresses []string, err error) {
+	if port < 1 || port > 65535 {
+		return nil, fmt.Errorf("there is no port %d: choose one with make run PORT=8080", port)
+	}
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		// Caddy would share the port with another process, which would get half of the requests.
+		socket, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			return nil, fmt.Errorf("port %d is in use: end what uses it, or choose another one with make run PORT=%d", port, port%65535+1)
+		case errors.Is(err, syscall.EACCES):
+			return nil, fmt.Errorf("port %d needs more rights than you have: choose another one with make run PORT=8080", port)
+		case err != nil && address == "::1":
+			continue // a machine without IPv6
+		case err != nil:
+			return nil, fmt.Errorf("listening: %w", err)
+		}
+		_ = socket.Close()
+		addresses = append(addresses, address)
+	}
+	return addresses, nil
+}
 
 // newFolder makes a directory below dir for all that Caddy and Codex would write to those of the
 // user, and removes what a demo that was killed has left: only one has its port.
@@ -124,6 +164,64 @@ func chooseModel(ctx context.Context, codex, home string) (chosen string, closeM
 	return home, server.Close, nil
 }
 
+// caddyfile returns the configuration of the demo. Without a home, Codex uses that of the
+// user. There is no api_key, but the addresses are those of this machine.
+func caddyfile(addresses []string, port int, codex, home, data string) string {
+	if home != "" {
+		home = fmt.Sprintf("home %q", home)
+	}
+	return fmt.Sprintf(`{
+	admin off
+	persist_config off
+	grace_period 3s
+	storage file_system %q
+	log {
+		level ERROR
+		format console
+	}
+}
+http://:%d {
+	bind %s
+	codex {
+		page on
+		usage all
+		drain_timeout 2s
+		app_server %q app-server {
+			%s
+		}
+	}
+	redir / /codex/
+	respond "The API is below /v1." 404
+}
+`, data, port, strings.Join(addresses, " "), codex, home)
+}
+
+// waitReady waits for Codex or the end of ctx. The error has the reason that the site gives.
+func waitReady(ctx context.Context, port int) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d/readyz", port), nil)
+	if err != nil {
+		return err
+	}
+	client, limit := http.Client{Timeout: 10 * time.Second}, time.After(time.Minute)
+	for last := "no answer"; ; {
+		if response, err := client.Do(request); err == nil {
+			body, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+			last = string(body)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-limit:
+			return errors.New("codex did not become ready: " + last)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 // untilEnd returns a context that ends on Ctrl-C, SIGTERM, a closed terminal (unless nohup
 // ignores it), or the end of the parent: a make that is killed cannot pass a signal on.
 func untilEnd(parent int) (context.Context, context.CancelFunc) {
@@ -131,18 +229,35 @@ func untilEnd(parent int) (context.Context, context.CancelFunc) {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
 	}
-	signalled, stop := signal.NotifyContext(context.Background(), signals...)
-	ctx, cancel := context.WithCancel(signalled)
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	go func() {
-		defer cancel()
-		tick := time.NewTicker(250 * time.Millisecond)
-		defer tick.Stop()
-		for os.Getppid() == parent && signalled.Err() == nil {
-			select {
-			case <-signalled.Done():
-			case <-tick.C:
-			}
+		for os.Getppid() == parent && ctx.Err() == nil {
+			time.Sleep(250 * time.Millisecond)
 		}
+		stop()
 	}()
 	return ctx, stop
+}
+
+// stopCaddy prints a failure and makes Caddy exit as on SIGTERM, which ends the process.
+func stopCaddy(folder string, failure error) error {
+	if failure != nil {
+		fmt.Fprintln(os.Stderr, "make run:", failure)
+	}
+	caddy.OnExit(func(context.Context) {
+		_ = os.RemoveAll(folder)
+		if failure != nil {
+			os.Exit(1)
+		}
+	})
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(syscall.SIGTERM)
+	}
+	if err != nil {
+		return err
+	}
+	time.Sleep(20 * time.Second) // then Codex exits with this process, which closes its standard input
+	_ = os.RemoveAll(folder)
+	return errors.New("the Caddy before did not end in time")
 }
