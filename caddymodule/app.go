@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -139,6 +140,64 @@ func (a *App) releaseUnused() {
 	for _, m := range a.members {
 		m.release()
 	}
+}
+
+// startedApps are the apps of the running configurations, the newest last.
+var startedApps list[*App]
+
+// The events of Caddy that an App handles.
+const (
+	eventStarted  = "started"
+	eventStopping = "stopping"
+)
+
+// Handle handles the events that the configuration has started, and that it is about to stop.
+// No event may be emitted before all apps have started, since they may still subscribe.
+func (a *App) Handle(_ context.Context, e caddy.Event) error {
+	if e.Name() == eventStopping {
+		exit.now()
+		return nil
+	}
+	a.open.Do(func() {
+		startedApps.add(a)
+		close(a.opened)
+	})
+	return nil
+}
+
+// isClosed reports whether the configuration was cleaned up.
+func (a *App) isClosed() bool {
+	select {
+	case <-a.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// exit detects the exit of this Caddy.
+var exit = newExitWatch(caddy.Exiting)
+
+// exitWatch detects that Caddy is exiting, before it waits for running requests: by an event of
+// its current configuration ([App.Handle]), or by a new request.
+type exitWatch struct {
+	exiting func() bool
+	begun   context.Context // ends when the exit begins
+	begin   context.CancelFunc
+}
+
+func newExitWatch(exiting func() bool) *exitWatch {
+	w := &exitWatch{exiting: exiting}
+	w.begun, w.begin = context.WithCancel(context.Background())
+	return w
+}
+
+// now reports whether the exit has begun.
+func (w *exitWatch) now() bool {
+	if w.exiting() {
+		w.begin()
+	}
+	return w.begun.Err() != nil
 }
 
 // list is what configurations have registered, the newest last. It is safe for concurrent use.

@@ -117,10 +117,10 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 	}
 	cfg.StopTimeout = time.Duration(a.StopTimeout)
 	cfg.MaxMemory = max(0, cmp.Or(a.MaxMemory, defaultMaxMemory))
-	if cfg.Home, err = absoluteDir(repl, a.Home); err != nil {
+	if cfg.Home, err = absolutePath(repl, a.Home); err != nil {
 		return cfg, fmt.Errorf("home: %w", err)
 	}
-	if cfg.Dir, err = absoluteDir(repl, a.Dir); err != nil {
+	if cfg.Dir, err = absolutePath(repl, a.Dir); err != nil {
 		return cfg, fmt.Errorf("dir: %w", err)
 	}
 	for i, part := range a.Command {
@@ -158,13 +158,13 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 	return cfg, nil
 }
 
-// absoluteDir returns the absolute path of a directory with placeholders. Empty stays empty.
-func absoluteDir(repl *caddy.Replacer, dir string) (string, error) {
-	dir, err := repl.ReplaceOrErr(dir, true, true)
-	if dir == "" || err != nil {
+// absolutePath returns the absolute path of one with placeholders. Empty stays empty.
+func absolutePath(repl *caddy.Replacer, path string) (string, error) {
+	path, err := repl.ReplaceOrErr(path, true, true)
+	if path == "" || err != nil {
 		return "", err
 	}
-	return caddy.FastAbs(dir)
+	return caddy.FastAbs(path)
 }
 
 // processKey returns a key that differs if anything in the configuration of a process does.

@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -119,24 +118,15 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 
 // keyFilePath returns the absolute path of the file of keys, empty if there is none.
 func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
-	if h.APIKeysFile == "" {
-		return "", nil
-	}
-	path, err := repl.ReplaceOrErr(h.APIKeysFile, true, true)
+	path, err := absolutePath(repl, h.APIKeysFile)
 	if err != nil {
-		return "", errors.New("api_keys_file has a placeholder that is empty or unknown")
+		return "", fmt.Errorf("api_keys_file: %w", err)
 	}
-	return caddy.FastAbs(path)
+	return path, nil
 }
 
 // authenticate checks the key of a request, if there are keys, and sets the user.
 func (h *Handler) authenticate(r *http.Request) *apierror.Error {
-	if h.keyFile == nil {
-		if !h.keys.allows(r) {
-			return apierror.Unauthorized()
-		}
-		return nil
-	}
 	k, apiErr := h.keyOf(r)
 	if k != nil {
 		replacerOf(r).Set(userVariable, k.User)
@@ -146,9 +136,12 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 
 // keyOf returns a request's key in the file, nil for one of the configuration, without limits.
 func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
-	k := h.keyFile.Set().Find(presentedKey(r))
+	var k *apikeys.Key
+	if h.keyFile != nil {
+		k = h.keyFile.Set().Find(presentedKey(r))
+	}
 	switch {
-	case k == nil && len(h.keys) > 0 && h.keys.allows(r):
+	case k == nil && (h.keyFile == nil || len(h.keys) > 0) && h.keys.allows(r):
 		return nil, nil
 	case k == nil:
 		return nil, apierror.Unauthorized()

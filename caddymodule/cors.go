@@ -46,19 +46,15 @@ func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
 	c := new(cors)
 	for _, given := range origins {
 		origin, err := repl.ReplaceOrErr(given, true, true)
+		if err == nil && origin != anyOrigin {
+			origin, err = canonicalOrigin(origin)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("cors: %w", err)
-		}
-		if origin == anyOrigin {
-			c.any = true
-			continue
-		}
-		if origin, err = canonicalOrigin(origin); err != nil {
 			return nil, fmt.Errorf("cors: %w", err)
 		}
 		c.origins = append(c.origins, origin)
 	}
-	if c.any && len(c.origins) > 0 {
+	if c.any = slices.Contains(c.origins, anyOrigin); c.any && len(c.origins) > 1 {
 		return nil, fmt.Errorf("cors: %s lets every origin in; it stands alone", anyOrigin)
 	}
 	return c, nil
@@ -66,24 +62,15 @@ func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
 
 // canonicalOrigin checks an origin and returns it in the form that browsers send.
 func canonicalOrigin(origin string) (string, error) {
-	bad := fmt.Errorf("%q is not an origin, such as https://app.example, app://obsidian.md or http://localhost:3000", origin)
-	u, err := url.Parse(origin)
-	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.User != nil || u.Opaque != "" ||
-		(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.ForceQuery || strings.Contains(origin, "#") || strings.ContainsFunc(origin, notInOrigin) {
-		return "", bad
+	plain := strings.TrimSuffix(strings.ToLower(origin), "/")
+	u, err := url.Parse(plain)
+	// Browsers send hosts in ASCII.
+	if err != nil || u.Hostname() == "" || plain != u.Scheme+"://"+u.Host || strings.ContainsFunc(plain, func(r rune) bool { return r == '*' || r > '~' }) {
+		return "", fmt.Errorf("%q is not an origin, such as https://app.example, app://obsidian.md or http://localhost:3000", origin)
 	}
-	host := strings.ToLower(u.Host)
-	switch u.Scheme {
-	case "http":
-		host = strings.TrimSuffix(host, ":80")
-	case "https":
-		host = strings.TrimSuffix(host, ":443")
-	}
-	return u.Scheme + "://" + strings.TrimSuffix(host, ":"), nil
+	usualPort := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return strings.TrimSuffix(strings.TrimSuffix(plain, ":"+usualPort), ":"), nil
 }
-
-// notInOrigin reports whether no origin has a character. Browsers send hosts in ASCII.
-func notInOrigin(r rune) bool { return r == '*' || r > '~' }
 
 // serve sets the headers that let a page read the answer, even if it is an error. It
 // answers preflights itself and then returns true. That has to happen before the key is

@@ -1,10 +1,7 @@
 package caddymodule
 
 import (
-	"context"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
@@ -110,37 +107,4 @@ func (t *stateTracker) enter(s appserver.Status) *event {
 		}}
 	}
 	return nil
-}
-
-// startedApps are the apps of the running configurations, the newest last.
-var startedApps list[*App]
-
-// The events of Caddy that an App handles.
-const (
-	eventStarted  = "started"
-	eventStopping = "stopping"
-)
-
-// Handle handles the events that the configuration has started, and that it is about to stop.
-// No event may be emitted before all apps have started, since they may still subscribe.
-func (a *App) Handle(_ context.Context, e caddy.Event) error {
-	if e.Name() == eventStopping {
-		exit.now()
-		return nil
-	}
-	a.open.Do(func() {
-		startedApps.add(a)
-		close(a.opened)
-	})
-	return nil
-}
-
-// isClosed reports whether the configuration was cleaned up.
-func (a *App) isClosed() bool {
-	select {
-	case <-a.closed:
-		return true
-	default:
-		return false
-	}
 }

@@ -57,7 +57,6 @@ func (p *pool) Lease() (gateway.Lease, error) {
 	if exit.now() {
 		return nil, turn.ErrShutdown
 	}
-	exit.hold()
 	p.app.enter()
 	return &leased{pool: p}, nil
 }
@@ -71,7 +70,6 @@ type leased struct {
 // Pick takes a reference to the member that is best for one more turn. It chooses and
 // counts in one step, so that turns that start at the same time spread over the members.
 func (l *leased) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) {
-	exit.hold()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, m := range l.members {
@@ -91,7 +89,6 @@ func (l *leased) Resume(claim func(*threads.Conversations) bool) (done func(), f
 		}
 		_, rests := p.login.Rests()
 		if alone := len(l.members) == 1; (alone || !rests) && claim(p.conversations) {
-			exit.hold()
 			_, done := m.use()
 			return done, true
 		}
@@ -155,11 +152,10 @@ func (l *leased) Logins() []*loginstate.Login {
 func (l *leased) Release() {
 	if !l.released.Swap(true) {
 		l.app.leave()
-		exit.release()
 	}
 }
 
-// use takes a reference to the process for one turn. The caller holds the exit.
+// use takes a reference to the process for one turn.
 func (m *member) use() (*process, func()) {
 	process := m.acquire()
 	process.turns.Add(1)
@@ -174,12 +170,11 @@ type use struct {
 	ended   atomic.Bool
 }
 
-// end releases the process and the exit, once.
+// end releases the process, once.
 func (u *use) end() {
 	if !u.ended.Swap(true) {
 		u.process.turns.Add(-1)
 		u.member.letGo()
-		exit.release()
 	}
 }
 

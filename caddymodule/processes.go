@@ -28,6 +28,7 @@ var stopping stops
 func init() {
 	// Caddy waits neither for the processes nor for background responses, which have no request.
 	caddy.OnExit(func(ctx context.Context) {
+		exit.begin()
 		runningResponses.Wait(ctx) // each ends with its drain timeout
 		stopAll()
 	})

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/page"
@@ -277,3 +279,25 @@ func baseURL(r *http.Request) string {
 	}
 	return scheme + r.Host + "/v1"
 }
+
+// ownDeadlines keeps Caddy from setting a deadline before each write and each flush of a
+// request's answer, which costs more than a small chunk. It returns the writer of the answer,
+// without the one of Caddy that sets the deadlines if that is the outermost. A stream bounds
+// its writes itself, by less than Caddy's default; a stricter setting of the operator's stays.
+func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
+	if idle == nil {
+		return w
+	}
+	if d := idle.Deadline; d.Timeout < gateway.WriteTimeout || d.MinRate > 0 || !d.HardDeadline.IsZero() {
+		return w
+	}
+	idle.Ctrl = http.NewResponseController(noDeadlines{})
+	if w == http.ResponseWriter(idle) {
+		return idle.ResponseWriter
+	}
+	return w
+}
+
+// noDeadlines is a response writer that has no deadlines. It is not written to.
+type noDeadlines struct{ http.ResponseWriter }
