@@ -2,6 +2,7 @@
 package loginstate
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"sync"
@@ -67,11 +68,8 @@ func (l *Login) OnChange(changed func()) {
 func (l *Login) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	status := Status{State: l.state, ResetsAt: l.resets}
-	switch l.state {
-	case "":
-		status.State = Unknown
-	case Spent, SignedOut:
+	status := Status{State: cmp.Or(l.state, Unknown), ResetsAt: l.resets}
+	if l.state == Spent || l.state == SignedOut {
 		status.Reason, status.RestsTo = l.failed, l.until
 	}
 	return status
@@ -111,23 +109,26 @@ func (l *Login) Try() (done func()) {
 	}
 }
 
-// set changes what is known, and reports a change.
-func (l *Login) set(state State, failed error, resets, until time.Time) {
+// change lets f change what is known, and reports a change of the state or of the reset.
+func (l *Login) change(f func()) {
 	l.mu.Lock()
-	report := l.update(state, failed, resets, until)
-	l.tried = false
+	state, resets := l.state, l.resets
+	f()
+	report := l.changed
+	if l.state == state && l.resets.Equal(resets) {
+		report = nil
+	}
 	l.mu.Unlock()
-	report()
+	if report != nil {
+		report()
+	}
 }
 
-// update changes what is known. The caller holds the lock, and calls report without it.
-func (l *Login) update(state State, failed error, resets, until time.Time) (report func()) {
-	report = l.changed
-	if report == nil || l.state == state && l.resets.Equal(resets) {
-		report = func() {}
-	}
-	l.state, l.failed, l.resets, l.until = state, failed, resets, until
-	return report
+// set is a change of all that is known, by which a trial ends.
+func (l *Login) set(state State, failed error, resets, until time.Time) {
+	l.change(func() {
+		l.state, l.failed, l.resets, l.until, l.tried = state, failed, resets, until, false
+	})
 }
 
 // Worked records that the provider has answered.
@@ -141,34 +142,28 @@ func (l *Login) SignOut() {
 // SignIn records that an app-server was started with another login than the one that was
 // refused or missing. One turn tries it, and until its end the others leave it alone.
 func (l *Login) SignIn() {
-	l.mu.Lock()
-	failed := l.failed
-	l.mu.Unlock()
-	l.set(Unknown, failed, time.Time{}, time.Time{})
+	l.change(func() { l.state, l.resets, l.until, l.tried = Unknown, time.Time{}, time.Time{}, false })
 }
 
 // Recheck records Codex's limits of a spent plan: whether it may be used, and its resets.
 func (l *Login) Recheck(limits codexrpc.RateLimits) {
-	now := time.Now()
-	l.mu.Lock()
-	if l.state != Spent || limits.Allowed == nil {
-		l.mu.Unlock()
-		return
-	}
-	resets, until := l.resets, now // one turn tries it
-	if at, ok := limits.RetryAt(now); ok {
-		resets = at
-	}
-	switch {
-	case *limits.Allowed:
-	case resets.Before(now.Add(spentRest)):
-		until = now.Add(deniedRest)
-	default:
-		until = now.Add(spentRest)
-	}
-	report := l.update(Spent, l.failed, resets, until)
-	l.mu.Unlock()
-	report()
+	l.change(func() {
+		if l.state != Spent || limits.Allowed == nil {
+			return
+		}
+		now := time.Now()
+		if at, ok := limits.RetryAt(now); ok {
+			l.resets = at
+		}
+		switch {
+		case *limits.Allowed:
+			l.until = now // one turn tries it
+		case l.resets.Before(now.Add(spentRest)):
+			l.until = now.Add(deniedRest)
+		default:
+			l.until = now.Add(spentRest)
+		}
+	})
 }
 
 // Fail records a failure. It reports whether the login is the cause, not the request.
@@ -200,15 +195,10 @@ func MoreHopeful(one, other error) error {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
 		return other
 	}
-	resets := func(failure error) (at time.Time, spent bool) {
-		if e, ok := errors.AsType[*codexrpc.TurnError](failure); ok && e.Code == codexrpc.CodeUsageLimit {
-			return e.ResetsAt, true
-		}
-		return time.Time{}, false
-	}
-	first, spent := resets(one)
-	second, alsoSpent := resets(other)
-	if alsoSpent && (!spent || first.IsZero() || !second.IsZero() && second.Before(first)) {
+	first, _ := errors.AsType[*codexrpc.TurnError](one)
+	second, _ := errors.AsType[*codexrpc.TurnError](other)
+	spent := func(e *codexrpc.TurnError) bool { return e != nil && e.Code == codexrpc.CodeUsageLimit }
+	if spent(second) && (!spent(first) || first.ResetsAt.IsZero() || !second.ResetsAt.IsZero() && second.ResetsAt.Before(first.ResetsAt)) {
 		return other
 	}
 	return one

@@ -3,6 +3,7 @@ package responseid
 
 import (
 	"crypto/rand"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -21,23 +22,18 @@ const (
 	stampLength  = 7 // of them for the time: enough for a thousand years
 )
 
-// digits are those of a stamp, in the order of their values.
-const digits = "0123456789abcdefghijklmnopqrstuv"
+// base is that of the time. Its digits are in the order of their values.
+const base = 32
 
 // NewSuffix returns the suffix of a new id, with 95 random bits.
 func NewSuffix(now time.Time) string {
 	return stamp(now) + strings.ToLower(rand.Text()[:suffixLength-stampLength])
 }
 
-// stamp returns a time in seconds, in digits.
+// stamp returns a time in seconds, with leading zeros.
 func stamp(at time.Time) string {
-	var s [stampLength]byte
-	n := max(0, at.Unix())
-	for i := range s {
-		s[stampLength-1-i] = digits[n%int64(len(digits))]
-		n /= int64(len(digits))
-	}
-	return string(s[:])
+	const one = 1 << (5 * stampLength) // the digit before the stamp
+	return strconv.FormatInt(one+max(0, at.Unix()), base)[1:]
 }
 
 // Time returns the time at which an id was made, in seconds. It reports false if the
@@ -46,15 +42,8 @@ func Time(id string) (time.Time, bool) {
 	if !Valid(id) && !ValidConversation(id) {
 		return time.Time{}, false
 	}
-	var n int64
-	for _, b := range []byte(id[len(Prefix):][:stampLength]) {
-		value := strings.IndexByte(digits, b)
-		if value < 0 {
-			return time.Time{}, false
-		}
-		n = n*int64(len(digits)) + int64(value)
-	}
-	return time.Unix(n, 0), true
+	n, err := strconv.ParseInt(id[len(Prefix):][:stampLength], base, 64)
+	return time.Unix(n, 0), err == nil
 }
 
 // Valid reports whether a text has the form of a response's id.
