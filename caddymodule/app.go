@@ -30,7 +30,6 @@ type App struct {
 	events     *caddyevents.App
 	open       sync.Once
 	opened     chan struct{} // closed once all apps of the configuration have started
-	closed     chan struct{} // closed when the configuration is cleaned up
 	aliases    []string      // the aliases of models in all handlers; complete at Start
 	hasKeyFile bool          // a handler has a file of keys; complete at Start
 
@@ -50,15 +49,13 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the app.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.logger = ctx.Slogger()
-	a.storage = ctx.Storage()
-	a.members = make(map[string]*member)
-	a.opened, a.closed = make(chan struct{}), make(chan struct{})
+	a.ctx, a.logger, a.storage = ctx, ctx.Slogger(), ctx.Storage()
+	a.members, a.opened = make(map[string]*member), make(chan struct{})
 	events, err := ctx.App("events")
 	if err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
 	}
-	a.ctx, a.events = ctx, events.(*caddyevents.App)
+	a.events = events.(*caddyevents.App)
 	return a.events.Subscribe(&caddyevents.Subscription{
 		Events:   []string{eventStarted, eventStopping},
 		Handlers: []caddyevents.Handler{a},
@@ -119,9 +116,6 @@ func (a *App) Cleanup() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	startedApps.remove(a)
-	if !a.isClosed() && a.closed != nil {
-		close(a.closed)
-	}
 	a.releaseUnused()
 	var stored sync.WaitGroup
 	for _, release := range a.releaseBooks {
@@ -165,14 +159,9 @@ func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	return nil
 }
 
-// isClosed reports whether the configuration was cleaned up.
+// isClosed reports whether the configuration is being cleaned up, or was.
 func (a *App) isClosed() bool {
-	select {
-	case <-a.closed:
-		return true
-	default:
-		return false
-	}
+	return a.ctx.Context == nil || a.ctx.Err() != nil // nil: the app was not provisioned
 }
 
 // exit detects the exit of this Caddy.

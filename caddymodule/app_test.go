@@ -2,10 +2,13 @@ package caddymodule
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
@@ -166,9 +169,9 @@ func TestLogOfTheConfiguration(t *testing.T) {
 
 // bareApp returns the app of a configuration that was cleaned up.
 func bareApp() *App {
-	a := &App{closed: make(chan struct{})}
-	close(a.closed)
-	return a
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	cancel()
+	return &App{ctx: ctx}
 }
 
 // logBook is the output of a log.

@@ -136,10 +136,7 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 
 // keyOf returns a request's key in the file, nil for one of the configuration, without limits.
 func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
-	var k *apikeys.Key
-	if h.keyFile != nil {
-		k = h.keyFile.Set().Find(presentedKey(r))
-	}
+	k := h.keyFile.Set().Find(presentedKey(r))
 	switch {
 	case k == nil && (h.keyFile == nil || len(h.keys) > 0) && h.keys.allows(r):
 		return nil, nil

@@ -73,7 +73,7 @@ func (p *process) emit(e event) {
 		case <-app.opened:
 			app.events.Emit(app.ctx, e.name, e.data)
 			return
-		case <-app.closed: // it failed to start; another one may hold the process
+		case <-app.ctx.Done(): // it failed to start; another one may hold the process
 		}
 	}
 }

@@ -231,11 +231,8 @@ func (p *process) rateLimits(ctx context.Context) *codexrpc.RateLimits {
 		return p.limits
 	}
 	p.limits = nil
-	if p.Status().State != appserver.StateReady {
-		return nil
-	}
-	conn, err := p.Conn(ctx)
-	if err != nil {
+	conn := p.Serving()
+	if conn == nil {
 		return nil
 	}
 	if limits, err := conn.RateLimits(ctx); err == nil {

@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -114,13 +113,10 @@ func quantity[T int | int64 | caddy.Duration](name string, field *T, least, byDe
 			return nil
 		},
 		complete: func() error {
-			switch *field = cmp.Or(*field, byDefault); {
-			case *field >= 0:
-				return nil
-			case least > 0:
-				return errors.New("must be positive")
+			if *field = cmp.Or(*field, byDefault); *field < 0 {
+				return fmt.Errorf("must be %s", what)
 			}
-			return errors.New("must not be negative")
+			return nil
 		},
 	}
 }

@@ -93,10 +93,10 @@ func TestRefusedToolOptions(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"output_mode":"xml"}`:               `output_mode: "xml" must be one of auto, openai-json, obsidian-xml`,
 		`{"stop_after_tools":"last"}`:         `stop_after_tools: "last" must be one of off, first, burst`,
-		`{"stop_after_tools_grace":-1}`:       "stop_after_tools_grace: must not be negative",
+		`{"stop_after_tools_grace":-1}`:       "stop_after_tools_grace: must be a duration from 0 up",
 		`{"suppress_tail_after_tools":"off"}`: "suppress_tail_after_tools",
 		`{"textual_tools":"yes"}`:             `textual_tools: "yes" must be one of auto, on, off`,
-		`{"tool_block_max":-1}`:               "tool_block_max: must not be negative",
+		`{"tool_block_max":-1}`:               "tool_block_max: must be a number from 0 up",
 		`{"xml_escape":"html"}`:               `xml_escape: "html" must be one of literal, entities`,
 	} {
 		if err := refused(t, config); !strings.Contains(err.Error(), want) {

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
@@ -221,36 +220,25 @@ var (
 	keyExhaustedReading = read("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.", keyLabels...)
 )
 
-// limitedKeys returns the keys with limits, each id once, as many as metrics may have.
-func limitedKeys() (keys []*apikeys.Key) {
-	const most = 200
+// maxKeyLabels bounds the keys that metrics have.
+const maxKeyLabels = 200
+
+// collectKeys sends the values of the limits of keys, each id once.
+func collectKeys(to chan<- prometheus.Metric) {
 	seen := make(map[string]bool)
 	for _, h := range inUse.all() {
-		if h.keyFile == nil {
-			continue
-		}
 		for _, k := range h.keyFile.Set().Keys {
-			if len(keys) == most {
-				return keys
+			if len(k.Limits) == 0 || seen[k.ID] || len(seen) == maxKeyLabels {
+				continue
 			}
-			if len(k.Limits) > 0 && !seen[k.ID] {
-				seen[k.ID] = true
-				keys = append(keys, k)
-			}
-		}
-	}
-	return keys
-}
-
-// collectKeys sends the values of the limits of keys.
-func collectKeys(to chan<- prometheus.Metric) {
-	for _, k := range limitedKeys() {
-		for _, s := range ledger.Forecasts(&k.Key) {
-			labels := []string{k.ID, strings.ToValidUTF8(k.User, ""), string(s.Unit), s.Window.String()}
-			send(to, keyLimitReading, s.Max, labels...)
-			send(to, keyUsedReading, s.Used, labels...)
-			if !s.Exhausted.IsZero() {
-				send(to, keyExhaustedReading, s.Exhausted.Unix(), labels...)
+			seen[k.ID] = true
+			for _, s := range ledger.Forecasts(&k.Key) {
+				labels := []string{k.ID, strings.ToValidUTF8(k.User, ""), string(s.Unit), s.Window.String()}
+				send(to, keyLimitReading, s.Max, labels...)
+				send(to, keyUsedReading, s.Used, labels...)
+				if !s.Exhausted.IsZero() {
+					send(to, keyExhaustedReading, s.Exhausted.Unix(), labels...)
+				}
 			}
 		}
 	}

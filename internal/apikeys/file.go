@@ -45,8 +45,16 @@ func Open(path string, log *slog.Logger) (*File, error) {
 	return f, nil
 }
 
-// Set returns the keys of the last version without errors.
-func (f *File) Set() *Set { return f.set.Load() }
+// noKeys is the set of a nil File.
+var noKeys = new(Set)
+
+// Set returns the keys of the last version without errors. A nil File has none.
+func (f *File) Set() *Set {
+	if f == nil {
+		return noKeys
+	}
+	return f.set.Load()
+}
 
 // Watch begins to check the file for changes until Close is called.
 func (f *File) Watch() {
