@@ -40,8 +40,8 @@ type Running struct {
 	Log    *LockedBuffer
 }
 
-// NewUnstarted returns a site for a Caddy that is still to be started.
-func NewUnstarted(t *testing.T) *Site {
+// NewUnstarted returns a site whose Caddy is still to be started, if there is to be one.
+func NewUnstarted(t testing.TB) *Site {
 	t.Helper()
 	return unstarted(t, codexhome.Options{})
 }

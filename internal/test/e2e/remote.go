@@ -12,9 +12,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
-	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // FleetToken is the token of the app-servers in these tests.
@@ -39,35 +37,20 @@ func Remote(address, token string) string {
 	return block + "}"
 }
 
-// Lab is a scripted model with a CODEX_HOME, for tests of app-servers without Caddy.
-type Lab struct {
-	T     *testing.T
-	Home  string
-	Model *scriptedmodel.Server
-}
-
-// NewLab starts a model until the end of the test.
-func NewLab(t *testing.T) *Lab {
-	t.Helper()
-	l := &Lab{T: t}
-	l.Model, l.Home, _ = startModel(t, codexhome.Options{})
-	return l
-}
-
 // Listen starts an app-server that listens, and returns the address that it prints. It
 // runs until stop is called.
-func (l *Lab) Listen(listen string, args ...string) (address string, stop func()) {
-	l.T.Helper()
+func (s *Site) Listen(listen string, args ...string) (address string, stop func()) {
+	s.T.Helper()
 	cmd := exec.Command(CodexBinary, append([]string{"app-server", "--listen", listen}, args...)...)
-	cmd.Env = append(os.Environ(), "CODEX_HOME="+l.Home, "NO_COLOR=1")
-	cmd.Dir = l.T.TempDir()
+	cmd.Env = append(os.Environ(), "CODEX_HOME="+s.Home, "NO_COLOR=1")
+	cmd.Dir = s.T.TempDir()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
-		l.T.Fatal(err)
+		s.T.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		l.T.Fatal(err)
+		s.T.Fatal(err)
 	}
 	said := make(chan string, 1)
 	ended := make(chan struct{})
@@ -85,9 +68,9 @@ func (l *Lab) Listen(listen string, args ...string) (address string, stop func()
 		<-ended
 		_ = cmd.Wait()
 	}
-	l.T.Cleanup(stop)
+	s.T.Cleanup(stop)
 	if socket, ok := strings.CutPrefix(listen, "unix://"); ok {
-		WaitFor(l.T, "the socket", func() bool {
+		WaitFor(s.T, "the socket", func() bool {
 			_, err := os.Stat(socket)
 			return err == nil
 		})
@@ -96,44 +79,44 @@ func (l *Lab) Listen(listen string, args ...string) (address string, stop func()
 	select {
 	case address = <-said:
 	case <-time.After(Deadline):
-		l.T.Fatal("it does not say where it listens")
+		s.T.Fatal("it does not say where it listens")
 	}
 	return address, stop
 }
 
 // Process starts a process, which the end of the test stops.
-func (l *Lab) Process(cfg appserver.Config) *appserver.Process {
-	l.T.Helper()
+func (s *Site) Process(cfg appserver.Config) *appserver.Process {
+	s.T.Helper()
 	cfg.Client = codexrpc.ClientInfo{Name: "e2e", Version: "1"}
 	cfg.StartTimeout = Deadline
 	p := appserver.New(cfg, nil)
-	l.T.Cleanup(p.Stop)
+	s.T.Cleanup(p.Stop)
 	p.Start()
 	return p
 }
 
 // Catalogue writes the catalogue with the filter in docs/remote.md.
-func (l *Lab) Catalogue() (path string) {
-	l.T.Helper()
+func (s *Site) Catalogue() (path string) {
+	s.T.Helper()
 	jq, err := FindJQ()
 	if err != nil {
-		needs.Missing(l.T, "the command of docs/remote.md needs jq: run `make deps`, or install it")
+		needs.Missing(s.T, "the command of docs/remote.md needs jq: run `make deps`, or install it")
 	}
 	list := exec.Command(CodexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
-	list.Env = append(os.Environ(), "CODEX_HOME="+l.Home)
+	list.Env = append(os.Environ(), "CODEX_HOME="+s.Home)
 	printed, err := list.Output()
 	if err != nil {
-		l.T.Fatal(err)
+		s.T.Fatal(err)
 	}
-	change := exec.Command(jq, documented(l.T, "../../../../docs/remote.md", "jq '", "'"))
+	change := exec.Command(jq, documented(s.T, "../../../../docs/remote.md", "jq '", "'"))
 	change.Stdin = strings.NewReader(string(printed))
 	changed, err := change.Output()
 	if err != nil {
-		l.T.Fatal(err)
+		s.T.Fatal(err)
 	}
-	path = filepath.Join(l.T.TempDir(), "models.json")
+	path = filepath.Join(s.T.TempDir(), "models.json")
 	if err := os.WriteFile(path, changed, 0o600); err != nil {
-		l.T.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return path
 }
@@ -151,7 +134,7 @@ func FindJQ() (string, error) {
 }
 
 // documented returns the text of a document between two marks.
-func documented(t *testing.T, path, before, after string) string {
+func documented(t testing.TB, path, before, after string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -42,35 +42,41 @@ func NewSite(t testing.TB, options string) *Site {
 func NewSiteWith(t testing.TB, home codexhome.Options, options string) *Site {
 	t.Helper()
 	s := unstarted(t, home)
-	s.Load(s.Caddyfile(options))
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error("stopping Caddy:", err)
-		}
-	})
+	s.Serve(options)
 	s.WaitReady()
 	return s
+}
+
+// Serve starts a Caddy with these options, until the end of the test, without waiting for its
+// app-servers.
+func (s *Site) Serve(options string) {
+	s.T.Helper()
+	s.Load(s.Caddyfile(options))
+	s.T.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			s.T.Error("stopping Caddy:", err)
+		}
+	})
 }
 
 // unstarted returns a site with a model and a CODEX_HOME.
 func unstarted(t testing.TB, home codexhome.Options) *Site {
 	t.Helper()
-	s := &Site{T: t, Addr: FreeAddr(t)}
-	s.URL = "http://" + s.Addr
-	s.Model, s.Home, s.Provider = startModel(t, home)
-	return s
+	s := &Site{T: t, Home: t.TempDir(), Model: scriptedmodel.New(scriptedmodel.Options{})}
+	server := httptest.NewServer(s.Model)
+	t.Cleanup(server.Close)
+	t.Cleanup(s.Model.Close)
+	s.Provider = server.URL + "/v1"
+	WriteHome(t, s.Home, s.Provider, home)
+	return s.Node()
 }
 
-// startModel starts a model until the end of the test, and writes a CODEX_HOME for it.
-func startModel(t testing.TB, opts codexhome.Options) (model *scriptedmodel.Server, home, url string) {
-	t.Helper()
-	model, home = scriptedmodel.New(scriptedmodel.Options{}), t.TempDir()
-	server := httptest.NewServer(model)
-	t.Cleanup(server.Close)
-	t.Cleanup(model.Close)
-	url = server.URL + "/v1"
-	WriteHome(t, home, url, opts)
-	return model, home, url
+// Node returns a site with the same model and home, and an address of its own.
+func (s *Site) Node() *Site {
+	node := *s
+	node.Addr = FreeAddr(s.T)
+	node.URL = "http://" + node.Addr
+	return &node
 }
 
 // At returns the site for a subtest.

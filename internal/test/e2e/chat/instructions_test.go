@@ -101,7 +101,7 @@ func TestEachTextOnce(t *testing.T) {
 // TestEachTextOnceRemotely checks the same for a remote app-server with the catalogue of
 // docs/remote.md.
 func TestEachTextOnceRemotely(t *testing.T) {
-	l := e2e.NewLab(t)
+	l := e2e.NewUnstarted(t)
 	address, stop := l.Listen("ws://127.0.0.1:0", "-c", "model_catalog_json="+l.Catalogue())
 	defer stop()
 	s := e2e.NewSite(t, "")

@@ -17,14 +17,13 @@ import (
 // most. After their time, all are.
 func TestKeptThreadsAreBounded(t *testing.T) {
 	s := e2e.NewSite(t, "api_key ann-key ann\napi_key bob-key bob")
-	l := &e2e.Lab{T: t, Home: s.Home, Model: s.Model}
-	address, _ := l.Listen("unix://" + filepath.Join(t.TempDir(), "codex.sock"))
+	address, _ := s.Listen("unix://" + filepath.Join(t.TempDir(), "codex.sock"))
 	limit := func(limits string) {
 		s.Load(s.Caddyfile("api_key ann-key ann\napi_key bob-key bob\napp_server {\nconnect " + address + "\nconversations {\n" + limits + "\n}\n}"))
 		s.WaitReadyAs(e2e.Bearer("ann-key"))
 	}
 	limit("max 3")
-	conn, err := l.Process(appserver.Config{Connect: address}).Conn(e2e.Context(t))
+	conn, err := s.Process(appserver.Config{Connect: address}).Conn(e2e.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,33 +13,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
-
-// NewSite returns a site without a configuration.
-func newSite(l *e2e.Lab) *e2e.Site {
-	l.T.Helper()
-	s := &e2e.Site{T: l.T, Home: l.Home, Addr: e2e.FreeAddr(l.T), Model: l.Model}
-	s.URL = "http://" + s.Addr
-	return s
-}
-
-// site returns a Caddy in front of app-servers of the lab, without waiting for them.
-func site(l *e2e.Lab, options string) *e2e.Site {
-	l.T.Helper()
-	s := newSite(l)
-	s.Load(s.Caddyfile(options))
-	l.T.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			l.T.Error("stopping Caddy:", err)
-		}
-	})
-	return s
-}
 
 // streaming is a stream whose first text was read.
 type streaming struct {
@@ -83,15 +60,15 @@ func TestRemoteSite(t *testing.T) {
 		"unix": "unix://" + filepath.Join(t.TempDir(), "codex.sock"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := e2e.NewLab(t)
+			l := e2e.NewUnstarted(t)
 			token, args := "", []string{"-c", "model_catalog_json=" + l.Catalogue()}
 			if name == "ws" {
 				token, args = e2e.FleetToken, append(args, e2e.Guarded(t)...)
 			}
 			address, _ := l.Listen(listen, args...)
-			s := site(l, e2e.Remote(address, token))
-			s.WaitReady()
-			checkAPI(s)
+			l.Serve(e2e.Remote(address, token))
+			l.WaitReady()
+			checkAPI(l)
 		})
 	}
 }
@@ -166,21 +143,21 @@ func checkAPI(s *e2e.Site) {
 // TestRemoteOverTLS runs a Caddy in front of the app-server, as in docs/remote.md, with
 // a certificate of Caddy's own authority, which the other Caddy's system trusts.
 func TestRemoteOverTLS(t *testing.T) {
-	l := e2e.NewLab(t)
+	l := e2e.NewUnstarted(t)
 	address, _ := l.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
 	storage := t.TempDir()
 	_, port, err := net.SplitHostPort(e2e.FreeAddr(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	newSite(l).RunFile(fmt.Sprintf("{\nadmin off\npersist_config off\nauto_https disable_redirects\nskip_install_trust\nstorage file_system %s\n}\n"+
+	l.Node().RunFile(fmt.Sprintf("{\nadmin off\npersist_config off\nauto_https disable_redirects\nskip_install_trust\nstorage file_system %s\n}\n"+
 		"https://localhost:%s {\ntls internal\nreverse_proxy %s\n}\n", storage, port, strings.TrimPrefix(address, "ws://")))
 	authority := filepath.Join(storage, "pki", "authorities", "local", "root.crt")
 	e2e.WaitFor(t, "the authority", func() bool {
 		_, err := os.Stat(authority)
 		return err == nil
 	})
-	s := newSite(l)
+	s := l.Node()
 	options := e2e.Remote("wss://localhost:"+port, e2e.FleetToken)
 	stranger := s.RunFile(s.Caddyfile(options))
 	e2e.WaitFor(t, "a Caddy that does not trust the certificate to say so", func() bool {
@@ -204,11 +181,11 @@ var half = "chunk=4; delay=50ms; say:Half" + strings.Repeat(".", 240)
 // TestTwoCaddies checks that killing one of two nodes with the same app-server does not
 // affect the other.
 func TestTwoCaddies(t *testing.T) {
-	l := e2e.NewLab(t)
+	l := e2e.NewUnstarted(t)
 	address, _ := l.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
 	var nodes []*e2e.Running
 	for range 2 {
-		s := newSite(l)
+		s := l.Node()
 		nodes = append(nodes, s.RunFile(s.Caddyfile(e2e.Remote(address, e2e.FleetToken))))
 	}
 	for _, node := range nodes {
@@ -241,7 +218,7 @@ func TestTwoCaddies(t *testing.T) {
 }
 
 // connect returns a connection without turns.
-func connect(l *e2e.Lab, address string) *codexrpc.Conn {
+func connect(l *e2e.Site, address string) *codexrpc.Conn {
 	l.T.Helper()
 	socket, err := codexrpc.DialWebSocket(e2e.Context(l.T), address, e2e.FleetToken)
 	if err != nil {
@@ -258,10 +235,10 @@ func connect(l *e2e.Lab, address string) *codexrpc.Conn {
 // TestTwoRemotes kills one of two remote app-servers. Its streams end with an error,
 // others continue, new turns go to the other one, and it is used again when it is back.
 func TestTwoRemotes(t *testing.T) {
-	l := e2e.NewLab(t)
-	first, _ := l.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
-	second, stop := l.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
-	s := site(l, e2e.Remote(first, e2e.FleetToken)+"\n"+e2e.Remote(second, e2e.FleetToken))
+	s := e2e.NewUnstarted(t)
+	first, _ := s.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
+	second, stop := s.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
+	s.Serve(e2e.Remote(first, e2e.FleetToken) + "\n" + e2e.Remote(second, e2e.FleetToken))
 	s.WaitMembers(2)
 	streams := openStreams(s, 4, half)
 	stop()
@@ -288,10 +265,10 @@ func TestTwoRemotes(t *testing.T) {
 		status, body := s.Readiness()
 		return status == http.StatusOK && body.AppServer == "ready" && len(body.AppServers) == 2 && strings.Contains(body.AppServers[1].Reason, "cannot be reached")
 	})
-	l.Listen(second, e2e.Guarded(t)...)
+	s.Listen(second, e2e.Guarded(t)...)
 	s.WaitMembers(2)
 	streams = openStreams(s, 4, half)
-	if d, err := connect(l, second).Diagnostics(e2e.Context(t)); err != nil || d.ActiveTurns != 2 {
+	if d, err := connect(s, second).Diagnostics(e2e.Context(t)); err != nil || d.ActiveTurns != 2 {
 		t.Errorf("it runs %d turns of 4, %v", d.ActiveTurns, err)
 	}
 	for _, stream := range streams {
@@ -305,11 +282,11 @@ func TestTwoRemotes(t *testing.T) {
 // old one alone, whose connection ends with them, and that neither validating a
 // configuration nor a failed reload dials.
 func TestRemoteReload(t *testing.T) {
-	l := e2e.NewLab(t)
-	first, _ := l.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
-	second, _ := l.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
+	s := e2e.NewUnstarted(t)
+	first, _ := s.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
+	second, _ := s.Listen("ws://127.0.0.1:0", e2e.Guarded(t)...)
 	near, far := newWire(t, strings.TrimPrefix(first, "ws://")), newWire(t, strings.TrimPrefix(second, "ws://"))
-	s := site(l, e2e.Remote("ws://"+near.addr, e2e.FleetToken))
+	s.Serve(e2e.Remote("ws://"+near.addr, e2e.FleetToken))
 	s.WaitReady()
 	streams := openStreams(s, 2, half)
 	other := e2e.Remote("ws://"+far.addr, e2e.FleetToken)

@@ -13,7 +13,7 @@ import (
 // exits after its last stream. With a limit that is too low, codex is not replaced again
 // and again.
 func TestMaxMemory(t *testing.T) {
-	place := newSite(e2e.NewLab(t))
+	place := e2e.NewUnstarted(t)
 	r := place.RunFile(place.Caddyfile(place.Pool("max_memory 1MiB")))
 	r.WaitUp()
 	old := e2e.AppServers()

@@ -24,12 +24,12 @@ import (
 )
 
 // local starts a local process.
-func local(l *e2e.Lab, maxMemory int64) *appserver.Process {
+func local(l *e2e.Site, maxMemory int64) *appserver.Process {
 	return l.Process(appserver.Config{Command: []string{e2e.CodexBinary, "app-server"}, Home: l.Home, MaxMemory: maxMemory})
 }
 
 // begin starts the turn of a chat request.
-func begin(l *e2e.Lab, p *appserver.Process, model, question string) (*codexrpc.Thread, error) {
+func begin(l *e2e.Site, p *appserver.Process, model, question string) (*codexrpc.Thread, error) {
 	l.T.Helper()
 	ctx := e2e.Context(l.T)
 	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": question}}})
@@ -59,7 +59,7 @@ func begin(l *e2e.Lab, p *appserver.Process, model, question string) (*codexrpc.
 }
 
 // finish reads a turn until it ends, and closes its thread.
-func finish(l *e2e.Lab, thread *codexrpc.Thread) (text string, err error) {
+func finish(l *e2e.Site, thread *codexrpc.Thread) (text string, err error) {
 	l.T.Helper()
 	released := make(chan struct{})
 	defer func() {
@@ -92,7 +92,7 @@ func finish(l *e2e.Lab, thread *codexrpc.Thread) (text string, err error) {
 }
 
 // turn runs a turn.
-func turn(l *e2e.Lab, p *appserver.Process, model, prompt string) (string, error) {
+func turn(l *e2e.Site, p *appserver.Process, model, prompt string) (string, error) {
 	l.T.Helper()
 	thread, err := begin(l, p, model, prompt)
 	if err != nil {
@@ -102,7 +102,7 @@ func turn(l *e2e.Lab, p *appserver.Process, model, prompt string) (string, error
 }
 
 // mustSay runs a turn with a text.
-func mustSay(l *e2e.Lab, p *appserver.Process, text string) {
+func mustSay(l *e2e.Site, p *appserver.Process, text string) {
 	l.T.Helper()
 	if got, err := turn(l, p, "gpt-5", "verbatim:"+text); err != nil || got != text {
 		l.T.Errorf("%d bytes said, %v; want %d", len(got), err, len(text))
@@ -110,7 +110,7 @@ func mustSay(l *e2e.Lab, p *appserver.Process, text string) {
 }
 
 // await waits for a status.
-func await(l *e2e.Lab, p *appserver.Process, what string, done func(appserver.Status) bool) appserver.Status {
+func await(l *e2e.Site, p *appserver.Process, what string, done func(appserver.Status) bool) appserver.Status {
 	l.T.Helper()
 	e2e.WaitFor(l.T, what, func() bool { return done(p.Status()) })
 	return p.Status()
@@ -125,7 +125,7 @@ func TestRemoteCodex(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := e2e.NewLab(t)
+			l := e2e.NewUnstarted(t)
 			address, _ := l.Listen(listen)
 			p := l.Process(appserver.Config{Connect: address})
 			mustSay(l, p, "short")
@@ -159,7 +159,7 @@ func TestRemoteCodex(t *testing.T) {
 // TestRemoteCodexDisconnected checks that the next connection ends the turns of a lost
 // one, which a remote codex continues.
 func TestRemoteCodexDisconnected(t *testing.T) {
-	l := e2e.NewLab(t)
+	l := e2e.NewUnstarted(t)
 	address, _ := l.Listen("ws://127.0.0.1:0")
 	wire := newWire(t, strings.TrimPrefix(address, "ws://"))
 	p := l.Process(appserver.Config{Connect: "ws://" + wire.addr})
@@ -269,7 +269,7 @@ func (w *wire) cut() {
 // TestRemoteCatalogue checks that a remote codex with the catalogue of docs/remote.md
 // offers no tools of its own.
 func TestRemoteCatalogue(t *testing.T) {
-	l := e2e.NewLab(t)
+	l := e2e.NewUnstarted(t)
 	path := l.Catalogue()
 	changed, err := os.ReadFile(path)
 	if err != nil {
@@ -317,7 +317,7 @@ func TestReplacedUnderStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := e2e.NewLab(t)
+			l := e2e.NewUnstarted(t)
 			p := local(l, test.maxMemory)
 			half, replaced := strings.Repeat("0123456789abcdef", 25), make(chan struct{})
 			defer l.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
@@ -348,7 +348,7 @@ func TestReplacedUnderStreams(t *testing.T) {
 
 // TestMemoryIsRight checks that codex reports its memory like the system.
 func TestMemoryIsRight(t *testing.T) {
-	l := e2e.NewLab(t)
+	l := e2e.NewUnstarted(t)
 	p := local(l, 0)
 	for range 10 {
 		mustSay(l, p, "ok")

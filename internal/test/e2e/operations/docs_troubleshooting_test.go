@@ -157,7 +157,7 @@ var troubles = map[string]func(p *trouble) string{
 		return p.start(e2e.Remote("ws"+strings.TrimPrefix(server.URL, "http"), ""))
 	},
 	"the token is not the one it was started with": func(p *trouble) string {
-		address, _ := e2e.NewLab(p.t).Listen("ws://127.0.0.1:0", e2e.Guarded(p.t)...)
+		address, _ := e2e.NewUnstarted(p.t).Listen("ws://127.0.0.1:0", e2e.Guarded(p.t)...)
 		return p.start(e2e.Remote(address, "another"))
 	},
 	"has a placeholder that is empty or unknown": func(p *trouble) string { return p.refused("api_key {env.TEST_NO_SUCH}") },
