@@ -69,6 +69,14 @@ func (p *trouble) ask(options, body string, header http.Header) string {
 	return errorMessage(text)
 }
 
+// ownLogin returns the block of an app-server with a login of its own for a provider: one that
+// is refused rests for a minute.
+func (p *trouble) ownLogin(provider string) string {
+	home := p.t.TempDir()
+	e2e.WriteHome(p.t, home, provider, codexhome.Options{})
+	return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}"
+}
+
 // path returns the error of another path.
 func (p *trouble) path(path string) string {
 	p.Load(p.Caddyfile("")) // without keys, whatever was loaded before
@@ -255,18 +263,13 @@ var troubles = map[string]func(p *trouble) string{
 	},
 	"upstream_disconnected": func(p *trouble) string { return p.ask("", e2e.ChatBody("say:a; cutoff", nil), nil) },
 	"the model's provider cannot be reached": func(p *trouble) string {
-		home := p.t.TempDir()
-		e2e.WriteHome(p.t, home, "http://"+e2e.FreeAddr(p.t)+"/v1", codexhome.Options{})
-		p.Load(p.Caddyfile("idle_timeout 1s\napp_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}"))
-		p.WaitReady()
-		_, text := p.Post(e2e.ChatBody("say:no", nil), nil)
-		return errorMessage(text)
+		return p.ask("idle_timeout 1s\n"+p.ownLogin("http://"+e2e.FreeAddr(p.t)+"/v1"), e2e.ChatBody("say:no", nil), nil)
 	},
 	"codex_idle_timeout":  func(p *trouble) string { return p.ask("idle_timeout 300ms", e2e.ChatBody("hang", nil), nil) },
-	"codex_unauthorized":  func(p *trouble) string { return p.ask("", e2e.ChatBody("http:401", nil), nil) },
+	"codex_unauthorized":  func(p *trouble) string { return p.ask(p.ownLogin(p.Provider), e2e.ChatBody("http:401", nil), nil) },
 	"rate_limit_exceeded": func(p *trouble) string { return p.ask("", e2e.ChatBody("http:429", nil), nil) },
 	"insufficient_quota": func(p *trouble) string {
-		return p.ask("", e2e.ChatBody("fail:insufficient_quota spent", nil), nil)
+		return p.ask(p.ownLogin(p.Provider), e2e.ChatBody("fail:insufficient_quota spent", nil), nil)
 	},
 	"context_length_exceeded": func(p *trouble) string {
 		return p.ask("", e2e.ChatBody("fail:context_length_exceeded long", nil), nil)
