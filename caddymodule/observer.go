@@ -45,10 +45,10 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 
 // TurnsEnded counts and logs the turns of a request, and describes them in its trace.
 func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
-	for _, r := range turns {
-		book.TurnEnded(r)
-		logTurn(o.turns, r)
-		countTurn(r)
+	for i := range turns {
+		book.TurnEnded(turns[i])
+		logTurn(o.turns, &turns[i])
+		countTurn(&turns[i])
 	}
 	traceTurns(ctx, turns)
 }
@@ -84,7 +84,7 @@ func countRequest(route string, outcome *requestOutcome) {
 }
 
 // countTurn counts a turn in the metrics.
-func countTurn(r gateway.Record) {
+func countTurn(r *gateway.Record) {
 	model := modelLabels.of(r.Model)
 	if r.Choice == 0 { // the first choice represents the request
 		failure := ""
@@ -125,12 +125,12 @@ func logged(text string) string {
 }
 
 // logTurn logs a turn in one line, without any text of the conversation and without keys.
-func logTurn(log *zap.Logger, r gateway.Record) {
+func logTurn(log *zap.Logger, r *gateway.Record) {
 	entry := log.Check(zap.InfoLevel, "turn")
 	if entry == nil {
 		return
 	}
-	entry.Write(zap.Inline(turnLine{&r}))
+	entry.Write(zap.Inline(turnLine{r}))
 }
 
 // turnLine writes the fields of the log line of a turn, without a slice of them.

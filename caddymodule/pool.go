@@ -128,6 +128,9 @@ func (l *leased) Conversations(process *appserver.Process) *threads.Conversation
 	return nil
 }
 
+// Len returns the number of members.
+func (l *leased) Len() int { return len(l.members) }
+
 // Statuses returns the statuses of the members.
 func (l *leased) Statuses() []appserver.Status {
 	statuses := make([]appserver.Status, len(l.members))

@@ -40,18 +40,10 @@ type Stream struct {
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
-	head   []byte                                  // of every chunk, before the delta
-	opened bool                                    // the role has been sent
-	form   ToolForm                                // of the call under way; 0: a function
-	input  strings.Builder                         // the arguments of that call, if it has a form
-	pieces [turn.OutputCallArguments + 1]*template // by the kind of the output
-}
-
-// template is what a chunk with a piece of text has before the text, behind the head of its
-// choice, and after it.
-type template struct {
-	call          int // to which the text belongs
-	before, after string
+	head   []byte          // of every chunk, before the delta
+	opened bool            // the role has been sent
+	form   ToolForm        // of the call under way; 0: a function
+	input  strings.Builder // the arguments of that call, if it has a form
 }
 
 // noReason ends the choice of every chunk but its last.
@@ -148,8 +140,7 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 	}
 }
 
-// piece sends a piece of text. Nearly all chunks are these. What they have besides the
-// text is encoded once.
+// piece sends a piece of text. Nearly all chunks are these.
 func (s *Stream) piece(index int, first string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -158,34 +149,25 @@ func (s *Stream) piece(index int, first string, out *turn.Output) {
 	if !c.opened {
 		s.open(index, first)
 	}
-	t := c.pieces[out.Kind]
-	if t == nil || t.call != out.Call {
-		t = s.template(out.Kind, out.Call)
-		c.pieces[out.Kind] = t
+	chunk, after := append(s.buf.Take(), c.head...), "}"
+	switch {
+	case out.Kind == turn.OutputText:
+		chunk = append(chunk, `{"content":`...)
+	case out.Kind == turn.OutputReasoning:
+		chunk = append(chunk, `{"reasoning_content":`...)
+	case s.meta.LegacyFunctions:
+		chunk, after = append(chunk, `{"function_call":{"arguments":`...), "}}"
+	default:
+		chunk = strconv.AppendInt(append(chunk, `{"tool_calls":[{"index":`...), int64(out.Call), 10)
+		chunk, after = append(chunk, `,"function":{"arguments":`...), "}}]}"
 	}
-	chunk := append(s.buf.Take(), c.head...)
-	chunk = append(chunk, t.before...)
-	chunk = jsontext.AppendString(chunk, out.Text)
-	chunk = append(chunk, t.after...)
+	chunk = append(append(jsontext.AppendString(chunk, out.Text), after...), s.tail...)
 	s.buf.Keep(chunk)
 	s.Send(chunk)
 }
 
 // Idle gives back the memory that only writing needs.
 func (s *Stream) Idle() { s.buf.Release() }
-
-// template returns the template for the pieces of one kind, and of one call.
-func (s *Stream) template(kind turn.OutputKind, made int) *template {
-	switch {
-	case kind == turn.OutputText:
-		return &template{made, `{"content":`, `}` + s.tail}
-	case kind == turn.OutputReasoning:
-		return &template{made, `{"reasoning_content":`, `}` + s.tail}
-	case s.meta.LegacyFunctions:
-		return &template{made, `{"function_call":{"arguments":`, `}}` + s.tail}
-	}
-	return &template{made, `{"tool_calls":[{"index":` + strconv.Itoa(made) + `,"function":{"arguments":`, `}}]}` + s.tail}
-}
 
 // finish ends a choice. The last choice ends the stream.
 func (s *Stream) finish(index int, out *turn.Output) {

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"crypto/sha256"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -10,7 +11,7 @@ import (
 // Answer is what a client was given of a turn, or sends back of one: texts and
 // calls. The zero value is an answer that says nothing. It holds hashes, not texts.
 type Answer struct {
-	text    *digest // of the texts so far, without the white space around them and what is pending
+	text    *digest // of the texts so far, without the white space around them and what is pending; nil: all is pending
 	pending []byte  // text that is to be hashed, up to maxPending bytes
 	said    bool    // the texts have more than white space
 	space   []byte  // white space that more text may follow
@@ -97,14 +98,23 @@ func (a *Answer) Call(name, arguments string) {
 	a.calls = append(a.calls, callHash{name, d.sum()})
 }
 
+// textHash is the hash of the texts.
+func (a *Answer) textHash() Hash {
+	if a.text == nil {
+		return sha256.Sum256(a.pending)
+	}
+	a.flush()
+	a.text.Sum(a.text.scratch[:0])
+	return *a.text.scratch
+}
+
 // digest adds the answer, behind a history with so many calls.
 func (a *Answer) digest(d *digest, before Hash, calls int) {
 	d.hash(before)
 	d.field("assistant")
 	if a.said {
-		a.flush()
-		a.text.Sum(a.text.scratch[:0])
-		d.bytes(a.text.scratch[:])
+		d.number(sha256.Size)
+		d.hash(a.textHash())
 	} else {
 		d.field("")
 	}

@@ -11,28 +11,47 @@ import (
 // The zero value knows none. All methods are safe for concurrent use.
 type Coming struct {
 	mu     sync.Mutex
-	byHash map[Hash]chan struct{}
+	byHash map[Hash]*Announcement
 }
 
-// Announce says that a thread will be kept under a hash. The caller calls arrived once it
-// is kept, or will not be; more calls of it do nothing.
-func (c *Coming) Announce(hash Hash) (arrived func()) {
+// Announcement says that a thread will be kept. A nil one says nothing.
+type Announcement struct {
+	in   *Coming
+	hash Hash
+	done chan struct{} // closed by End; nil: nobody waits
+}
+
+// Announce says that a thread will be kept under a hash. The caller ends the announcement
+// once the thread is kept, or will not be. Of two with the same hash, which is the same
+// answer to the same history, the first one counts: the second is nil.
+func (c *Coming) Announce(hash Hash) *Announcement {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byHash[hash] != nil {
-		return func() {} // the same answer to the same history: the first one counts
+		return nil
 	}
-	done := make(chan struct{})
 	if c.byHash == nil {
-		c.byHash = make(map[Hash]chan struct{})
+		c.byHash = make(map[Hash]*Announcement)
 	}
-	c.byHash[hash] = done
-	return sync.OnceFunc(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.byHash, hash)
-		close(done)
-	})
+	a := &Announcement{in: c, hash: hash}
+	c.byHash[hash] = a
+	return a
+}
+
+// End ends the announcement. Another call does nothing.
+func (a *Announcement) End() {
+	if a == nil {
+		return
+	}
+	a.in.mu.Lock()
+	defer a.in.mu.Unlock()
+	if a.in.byHash[a.hash] != a {
+		return
+	}
+	delete(a.in.byHash, a.hash)
+	if a.done != nil {
+		close(a.done)
+	}
 }
 
 // comingTimeout bounds the wait for a thread that is about to be kept. Starting a fresh
@@ -45,9 +64,7 @@ func (c *Coming) Wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false
 	}
-	c.mu.Lock()
-	done := c.byHash[links[len(links)-1].Hash]
-	c.mu.Unlock()
+	done := c.announced(links[len(links)-1].Hash)
 	if done == nil {
 		return false
 	}
@@ -58,4 +75,19 @@ func (c *Coming) Wait(ctx context.Context, links []Link) bool {
 	case <-ctx.Done():
 	}
 	return true
+}
+
+// announced returns a channel that is closed when the thread with a hash has arrived, or nil
+// if none is announced.
+func (c *Coming) announced(hash Hash) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.byHash[hash]
+	if a == nil {
+		return nil
+	}
+	if a.done == nil {
+		a.done = make(chan struct{})
+	}
+	return a.done
 }

@@ -19,19 +19,19 @@ func TestComing(t *testing.T) {
 		if c.Wait(t.Context(), links) {
 			t.Error("waited for the thread of an older answer")
 		}
-		older()
+		older.End()
 		arrived := c.Announce(named("b"))
-		c.Announce(named("b"))() // does not end the first one
+		c.Announce(named("b")).End() // does not end the first one
 		began := time.Now()
-		time.AfterFunc(time.Second, arrived)
+		time.AfterFunc(time.Second, arrived.End)
 		if !c.Wait(t.Context(), links) || time.Since(began) != time.Second {
 			t.Errorf("waited for %s", time.Since(began))
 		}
-		arrived()
+		arrived.End()
 		if len(c.byHash) > 0 {
 			t.Error("threads that have arrived are remembered")
 		}
-		defer c.Announce(named("b"))()
+		defer c.Announce(named("b")).End()
 		ctx, cancel := context.WithTimeout(t.Context(), comingTimeout/2)
 		defer cancel()
 		if !c.Wait(ctx, links) || ctx.Err() == nil {

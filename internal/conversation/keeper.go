@@ -112,7 +112,7 @@ func (k *Keeper[T]) put(one *Kept[T]) (out []T) {
 	if old := k.byHash[one.Hash]; old != nil {
 		out = append(out, k.take(old)) // it holds the same
 	}
-	out = append(out, k.evict(k.limits.Max-1, k.limits.MaxBytes-one.Bytes)...)
+	out = k.evict(out, k.limits.Max-1, k.limits.MaxBytes-one.Bytes)
 	wait := k.limits.Idle
 	if one.Parked {
 		wait = k.limits.Parked
@@ -128,8 +128,8 @@ func (k *Keeper[T]) put(one *Kept[T]) (out []T) {
 }
 
 // evict lets go of threads until there are no more than so many, with histories of
-// no more than so many bytes. The lock is held.
-func (k *Keeper[T]) evict(most, bytes int) (out []T) {
+// no more than so many bytes, and appends them to out. The lock is held.
+func (k *Keeper[T]) evict(out []T, most, bytes int) []T {
 	for k.order.Len() > 0 && (k.order.Len() > most || k.bytes > bytes) {
 		out = append(out, k.letGo(k.victim(), Evicted))
 	}
@@ -232,7 +232,7 @@ func (k *Keeper[T]) Each(f func(T)) {
 func (k *Keeper[T]) SetLimits(limits Limits) {
 	k.mu.Lock()
 	k.limits = limits
-	out := k.evict(limits.Max, limits.MaxBytes)
+	out := k.evict(nil, limits.Max, limits.MaxBytes)
 	k.mu.Unlock()
 	k.dropAll(out)
 }
@@ -240,7 +240,7 @@ func (k *Keeper[T]) SetLimits(limits Limits) {
 // Shrink lets go of half of the threads, for want of memory.
 func (k *Keeper[T]) Shrink() {
 	k.mu.Lock()
-	out := k.evict(k.order.Len()/2, k.limits.MaxBytes)
+	out := k.evict(nil, k.order.Len()/2, k.limits.MaxBytes)
 	k.mu.Unlock()
 	k.dropAll(out)
 }

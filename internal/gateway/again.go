@@ -99,7 +99,7 @@ func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice, failur
 // that is about to start again, or if that fails.
 func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) (opened bool, other error) {
 	avoid := []*appserver.Process{c.place.Process}
-	for range lease.Statuses() {
+	for range lease.Len() {
 		process, done := lease.Pick(avoid...)
 		login := lease.Login(process)
 		if failure := login.Failure(); failure != nil || slices.Contains(avoid, process) || process.Status().Final {
@@ -127,7 +127,7 @@ func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.P
 func (c *choice) use(lease Lease, login *loginstate.Login, done func()) {
 	c.live.Use(c.place.Process)
 	tried := login.Try()
-	c.login, c.movable = login, len(lease.Statuses()) > 1
+	c.login, c.movable = login, lease.Len() > 1
 	c.closed = func() {
 		tried()
 		done()

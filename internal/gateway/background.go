@@ -24,18 +24,22 @@ func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestO
 	}
 	setHeaders(w.Header(), req)
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
-	own := *x
-	x.cleanup = nil // the goroutine runs them
-	own.atEnd(end)
+	own := &exchange{
+		w: &nobody{header: make(http.Header)}, user: x.user, key: x.key, grants: x.grants, input: x.input, arrived: x.arrived,
+		live: x.live, lease: x.lease, body: x.body, copied: x.copied, held: append(x.held, releaseFunc(end)),
+	}
+	x.held = nil // the goroutine releases it
 	own.ctx, own.cancel = context.WithCancelCause(ctx)
-	own.w, own.r = &nobody{header: make(http.Header)}, r.Clone(own.ctx)
+	own.r = r.Clone(own.ctx)
 	own.r.Body = http.NoBody
-	form.x = &own
-	own.log = g.newLogResponder(&own, form)
-	own.atEnd(g.objects.KeepClaim(form.meta.ID, own.log.log, own.cancel))
-	g.enter(&own, req)
+	form.x = own
+	own.log = g.newLogResponder(own, form)
+	own.holds(releaseFunc(g.objects.KeepClaim(form.meta.ID, own.log.log, own.cancel)))
+	own.accepted.Store(true)
+	g.watchExit(own)
+	g.enter(own, req)
 	begun, streamed := form.meta.InProgress(), req.stream
-	go g.runBackground(&own, req)
+	go g.runBackground(own, req)
 	if streamed {
 		return g.follow(w, r, own.log.log, 0)
 	}

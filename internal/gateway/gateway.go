@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
@@ -83,6 +84,7 @@ type Gateway struct {
 	bodies   *reqbody.Pool
 
 	processors *queue.Order // of large requests, see [Gateway.compute]
+	planning   prompt.Options
 
 	answers   *budget.Budget // of answers until their ends
 	maxAnswer int64          // of one of them, in bytes
@@ -107,7 +109,7 @@ func New(upstream Upstream, opts Options) *Gateway {
 	if opts.Live == nil {
 		opts.Live = new(live.Set)
 	}
-	return &Gateway{
+	g := &Gateway{
 		upstream: upstream,
 		opts:     opts,
 		queue: queue.New(queue.Options{
@@ -121,6 +123,8 @@ func New(upstream Upstream, opts Options) *Gateway {
 		objects:   &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
 		sockets:   socket.NewServer(opts.MaxBody),
 	}
+	g.planning = prompt.Options{NoReasoning: opts.NoReasoning, Resolve: g.resolve}
+	return g
 }
 
 // Queue returns the number of turns that run, and of requests that wait.

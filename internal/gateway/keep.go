@@ -18,7 +18,7 @@ import (
 // keeping follows what a thread holds, so that its conversation can go on there.
 type keeping struct {
 	in      *threads.Conversations // of its process; nil: it keeps none
-	chain   *requestChain          // nil: the request has several choices
+	chain   requestChain           // zero: the request has several choices
 	schema  string                 // of the answer
 	tools   prompt.ToolNames
 	resumed bool // the turn went on in a kept thread
@@ -31,11 +31,11 @@ type keeping struct {
 	restored  bool // the thread was given reasoning that was remembered
 	forgetful bool // the provider has refused that
 
-	arrived func() // ends the announcement of the thread; nil: there is none
+	announced *conversation.Announcement // of the thread; nil: there is none
 
 	answer    conversation.Answer
-	after     *conversation.Hash // of the history with the whole answer; nil: it is not to be kept
-	name      string             // of the call that is being put out
+	after     conversation.Hash // of the history with the whole answer; zero: it is not to be kept
+	name      string            // of the call that is being put out
 	arguments strings.Builder
 }
 
@@ -44,11 +44,11 @@ type keeping struct {
 type requestChain struct {
 	g     *Gateway
 	x     *exchange
-	plan  *prompt.Plan // nil: it is hashed
+	plan  *prompt.Plan // nil: it is hashed, or there is nothing to hash
 	chain *conversation.Chain
 }
 
-// get returns the chain, or nil if the history cannot be hashed.
+// get returns the chain, or nil if there is none or the history cannot be hashed.
 func (r *requestChain) get() *conversation.Chain {
 	if plan := r.plan; plan != nil {
 		id := conversation.Identity{Site: strings.ToLower(r.x.r.Host), User: r.x.user, Thread: plan.Thread}
@@ -156,7 +156,7 @@ func (k *keeping) began(thread *codexrpc.Thread, key string) {
 // reset forgets the thread: the turn starts on a fresh one.
 func (k *keeping) reset() {
 	k.withdraw()
-	k.resumed, k.restored, k.answer, k.after, k.name = false, false, conversation.Answer{}, nil, ""
+	k.resumed, k.restored, k.answer, k.after, k.name = false, false, conversation.Answer{}, conversation.Hash{}, ""
 	k.arguments.Reset()
 }
 
@@ -200,31 +200,20 @@ func (k *keeping) fold(outputs []turn.Output, mode turn.Mode) {
 
 // announce says that the thread will be kept, before its client reads the end of the answer.
 func (k *keeping) announce() {
-	if k.in == nil || k.chain == nil || k.answer.Mixed() {
+	if k.in == nil || k.answer.Mixed() {
 		return
 	}
 	if chain := k.chain.get(); chain != nil {
 		k.withdraw()
-		k.after = new(chain.After(&k.answer))
-		k.arrived = k.in.Announce(*k.after)
+		k.after = chain.After(&k.answer)
+		k.announced = k.in.Announce(k.after)
 	}
 }
 
 // withdraw ends the announcement of a thread that is not kept.
 func (k *keeping) withdraw() {
-	if k.arrived != nil {
-		k.arrived()
-		k.arrived = nil
-	}
-}
-
-// handOver returns what ends the announcement, which is then up to the caller.
-func (k *keeping) handOver() (arrived func()) {
-	arrived, k.arrived = k.arrived, nil
-	if arrived == nil {
-		return func() {}
-	}
-	return arrived
+	k.announced.End()
+	k.announced = nil
 }
 
 // keep keeps the thread of a choice whose answer has reached its client, if the thread
@@ -232,24 +221,25 @@ func (k *keeping) handOver() (arrived func()) {
 func (c *choice) keep(user string) {
 	k := &c.kept
 	rest := c.machine.Rest()
-	if k.after == nil || !rest.Whole {
+	if k.after == (conversation.Hash{}) || !rest.Whole {
 		return
 	}
-	k.in.Memory.Remember(*k.after, rest.Reasoning)
+	k.in.Memory.Remember(k.after, rest.Reasoning)
 	size := k.chain.get().Size + k.answer.Size()
 	if c.place.LongHistory(size) {
 		return // such a thread needs settings that it was not started with
 	}
 	kept := conversation.Kept[*threads.Kept]{
-		Hash: *k.after, User: user, Bytes: size,
+		Hash: k.after, User: user, Bytes: size,
 		Thread: &threads.Kept{
 			Thread: c.thread, Place: c.place, Spent: c.options.Spent.Add(c.usage),
 			Waits: rest.Waits, Schema: k.schema, Request: c.live.Request(), Key: k.key,
 		},
 	}
 	kept.Thread.Request.Since = time.Now()
-	c.thread = nil
-	k.in.Put(kept, k.handOver())
+	announced := k.announced
+	c.thread, k.announced = nil, nil
+	k.in.Put(kept, announced)
 	c.closed() // the thread does not hold its process
 }
 
@@ -257,7 +247,7 @@ func (c *choice) keep(user string) {
 // The plan itself, which other attempts use, does not change.
 func (c *choice) restore(plan *prompt.Plan) *prompt.Plan {
 	k := &c.kept
-	if k.in == nil || k.chain == nil || k.forgetful {
+	if k.in == nil || k.forgetful {
 		return plan
 	}
 	chain := k.chain.get()

@@ -42,7 +42,7 @@ func (g *Gateway) acquireTurns(x *exchange, turns int) *apierror.Error {
 		return limitReached(err)
 	}
 	x.grants = grants
-	x.atEnd(x.closeGrants)
+	x.holds(releaseFunc(x.closeGrants))
 	return nil
 }
 

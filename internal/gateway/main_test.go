@@ -69,6 +69,8 @@ func (l *fakeLease) Login(*appserver.Process) *loginstate.Login { return &l.u.lo
 
 func (l *fakeLease) Logins() []*loginstate.Login { return []*loginstate.Login{&l.u.login} }
 
+func (*fakeLease) Len() int { return 1 }
+
 func (l *fakeLease) Statuses() []appserver.Status { return []appserver.Status{l.u.process.Status()} }
 
 func (l *fakeLease) Release() {

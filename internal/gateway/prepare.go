@@ -28,7 +28,7 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) (*re
 	var plan *prompt.Plan
 	var apiErr *apierror.Error
 	g.compute(x, x.body.Size(), func() {
-		plan, apiErr = decoded.Plan(prompt.Options{NoReasoning: g.opts.NoReasoning, Resolve: g.resolve})
+		plan, apiErr = decoded.Plan(g.planning)
 	})
 	if apiErr != nil {
 		return nil, apiErr
@@ -52,7 +52,7 @@ func (g *Gateway) waitToCopy(x *exchange) *apierror.Error {
 		return apierror.From(err)
 	}
 	x.copied = copied
-	x.atEnd(copied)
+	x.holds(releaseFunc(copied))
 	return nil
 }
 

@@ -148,7 +148,6 @@ func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
 
 // countInput counts the tokens of a request for a response.
 func (g *Gateway) countInput(x *exchange) ([]byte, *apierror.Error) {
-	defer g.untilExit(x)()
 	decoded, apiErr := g.receive(x, g.responsesCodec(responses.Decode, nil))
 	if apiErr == nil {
 		apiErr = decoded.resolve(x)

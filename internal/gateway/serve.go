@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -34,24 +35,39 @@ type exchange struct {
 	copied  func()        // lets another large body be copied; may be called more than once
 	choices []*choice
 	log     *logResponder // of a background response; nil: it is none
-	cleanup []func()      // run by close, the last first
+	held    []releaser    // released by close, the last first
+
+	accepted  atomic.Bool // its turns may start
+	stopWatch func() bool // ends the watch of the server's exit
 }
 
+// releaser is what an exchange holds until its end.
+type releaser interface{ Release() }
+
+// releaseFunc is a function that releases something.
+type releaseFunc func()
+
+// Release calls f.
+func (f releaseFunc) Release() { f() }
+
 func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now(), cleanup: make([]func(), 0, 8)}
+	x := &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now(), held: make([]releaser, 0, 8)}
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())
+	g.watchExit(x)
 	return x
 }
 
-// atEnd registers f to be called by close.
-func (x *exchange) atEnd(f func()) { x.cleanup = append(x.cleanup, f) }
+// holds registers what close releases.
+func (x *exchange) holds(what releaser) { x.held = append(x.held, what) }
 
 // close releases all that the exchange holds, even if a part of that panics.
 func (x *exchange) close() {
 	defer x.cancel(nil)
-	for _, f := range x.cleanup {
-		defer f()
+	defer x.stopWatch()
+	for _, what := range x.held {
+		defer what.Release()
 	}
+	closeThreads(x.choices)
 }
 
 // serve serves a request for turns of the model.
@@ -100,38 +116,32 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 
 // enter lets others end the turns of a request.
 func (g *Gateway) enter(x *exchange, req *request) {
-	g.untilDrained(x)
 	var end func()
 	x.ctx, end = req.form.track(x.ctx)
-	x.atEnd(end)
+	x.holds(releaseFunc(end))
 }
 
-// untilDrained ends an exchange, with turn.ErrShutdown, when the server has been exiting for
-// the drain timeout.
-func (g *Gateway) untilDrained(x *exchange) {
-	gone, cancel := x.ctx.Done(), x.cancel
-	stop := context.AfterFunc(g.opts.Exit, func() {
-		timer := time.NewTimer(g.opts.DrainTimeout)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel(turn.ErrShutdown)
-		case <-gone:
+// watchExit ends an exchange with turn.ErrShutdown: as soon as the server begins to exit, if
+// no turn will start then, or else when it has been exiting for the drain timeout.
+func (g *Gateway) watchExit(x *exchange) {
+	gone := x.ctx.Done()
+	x.stopWatch = context.AfterFunc(g.opts.Exit, func() {
+		if x.accepted.Load() {
+			timer := time.NewTimer(g.opts.DrainTimeout)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-gone:
+			}
 		}
+		x.cancel(turn.ErrShutdown)
 	})
-	x.atEnd(func() { stop() })
-}
-
-// untilExit ends an exchange, with turn.ErrShutdown, as soon as the server begins to exit: for
-// what precedes turns, which then will not start. The caller calls stop when that is done.
-func (g *Gateway) untilExit(x *exchange) (stop func() bool) {
-	return context.AfterFunc(g.opts.Exit, func() { x.cancel(turn.ErrShutdown) })
 }
 
 // takeLease takes the lease of the app-servers.
 func (g *Gateway) takeLease(x *exchange) (err error) {
 	if x.lease, err = g.upstream.Lease(); err == nil {
-		x.atEnd(x.lease.Release)
+		x.holds(x.lease)
 	}
 	return err
 }
@@ -139,7 +149,7 @@ func (g *Gateway) takeLease(x *exchange) (err error) {
 // accept receives a request and prepares its turns, unless the server is exiting or begins
 // to exit.
 func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
-	defer g.untilExit(x)()
+	defer x.accepted.Store(true)
 	decoded, apiErr := g.receive(x, c)
 	var req *request
 	if apiErr == nil {
@@ -197,14 +207,14 @@ func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) {
 		ID: requestID(x.r), User: x.user, Route: string(route), Model: decoded.ModelID(),
 		Choices: decoded.Choices(), Since: x.arrived,
 	})
-	x.atEnd(x.live.End)
+	x.holds(x.live)
 }
 
 // readBody reads the body of a request. Caddy's own limit (request_body) may be lower than
 // the gateway's.
 func (g *Gateway) readBody(x *exchange) ([]byte, *apierror.Error) {
 	x.body = g.bodies.Claim()
-	x.atEnd(x.body.Release)
+	x.holds(x.body)
 	body, err := g.bodies.Read(x.ctx, x.w, x.r, x.body)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, apierror.PayloadTooLarge(tooLarge.Limit)
@@ -227,7 +237,7 @@ func (g *Gateway) readBody(x *exchange) ([]byte, *apierror.Error) {
 
 // admit waits until all turns of a request may run.
 func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
-	leave, err := g.queue.Acquire(x.ctx, x.user, turns)
+	slots, err := g.queue.Acquire(x.ctx, x.user, turns)
 	switch {
 	case errors.Is(err, queue.ErrFull):
 		return apierror.QueueFull()
@@ -238,7 +248,7 @@ func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
 	case err != nil:
 		return apierror.From(err)
 	}
-	x.atEnd(leave)
+	x.holds(slots)
 	return nil
 }
 

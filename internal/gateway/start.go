@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// choice is one of the turns of a request, on a thread of its own.
+// choice is one of the turns of a request, on a thread of its own. It consumes the outputs.
 type choice struct {
 	index      int
 	plan       *prompt.Plan  // nil: its turn will not be started once more
@@ -34,6 +34,8 @@ type choice struct {
 	truncated  bool              // there were more
 	first      time.Time         // of its first output; zero: there was none
 	kept       keeping
+	group      *turnGroup // that runs the turn
+	failure    error      // why the turn failed
 
 	grant *quota.Grant // nil: the key has no limits
 	input int64        // estimated tokens of the input, if they are limited
@@ -44,11 +46,10 @@ type choice struct {
 // may have started.
 func (g *Gateway) start(x *exchange, req *request) error {
 	x.choices = newChoices(x, req)
-	x.atEnd(func() { closeThreads(x.choices) })
 	err := g.sideBySide(x.ctx, x.choices, func(ctx context.Context, c *choice) error {
 		c.kept = keeping{schema: string(req.plan.Turn.OutputSchema), tools: req.plan.Tools, forkable: forkable(req)}
 		if len(x.choices) == 1 {
-			c.kept.chain = &requestChain{g: g, x: x, plan: req.plan}
+			c.kept.chain = requestChain{g: g, x: x, plan: req.plan}
 		}
 		if g.resume(ctx, x.lease, req.plan, c) {
 			return nil
@@ -135,7 +136,7 @@ func (c *choice) inject(ctx context.Context, plan *prompt.Plan) error {
 // next start. From then on a turn does not move.
 func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) error {
 	process, done := lease.Pick()
-	if failure := lease.Login(process).Failure(); failure != nil && len(lease.Statuses()) > 1 {
+	if failure := lease.Login(process).Failure(); failure != nil && lease.Len() > 1 {
 		done()
 		return failure // no other is better
 	}

@@ -47,10 +47,10 @@ func TestWakeAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newTestResponder(t)
 		group := &turnGroup{to: s}
-		newConsumer := func() *consumer {
-			return &consumer{group: group, choice: &choice{options: new(turn.Options), login: new(loginstate.Login), machine: turn.New(new(turn.Options)), live: new(live.Set).Begin(live.Request{})}}
+		newChoice := func() *choice {
+			return &choice{group: group, options: new(turn.Options), login: new(loginstate.Login), machine: turn.New(new(turn.Options)), live: new(live.Set).Begin(live.Request{})}
 		}
-		failed, other := newConsumer(), newConsumer()
+		failed, other := newChoice(), newChoice()
 		time.Sleep(headerDelay)
 		if err := failed.Consume([]turn.Output{failureOutput}); err != nil || failed.failure == nil {
 			t.Errorf("the failed choice: %v, %v", err, failed.failure)
@@ -64,8 +64,8 @@ func TestWakeAfterFailure(t *testing.T) {
 		}
 		// What the other has cost is known all the same.
 		finish := turn.Output{Kind: turn.OutputFinish, Usage: codexrpc.Usage{TotalTokens: 7}}
-		if err := other.Consume([]turn.Output{finish}); !errors.Is(err, broken) || other.choice.usage.TotalTokens != 7 {
-			t.Errorf("the other ends: %v, %+v", err, other.choice.usage)
+		if err := other.Consume([]turn.Output{finish}); !errors.Is(err, broken) || other.usage.TotalTokens != 7 {
+			t.Errorf("the other ends: %v, %+v", err, other.usage)
 		}
 	})
 }

@@ -90,9 +90,9 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 // drive runs the turn of a choice. failure is why it failed; err is the error of the
 // responder, or the cause of the end of ctx.
 func (t *turnGroup) drive(ctx context.Context, c *choice) (failure, err error) {
-	to := &consumer{group: t, choice: c}
-	err = turn.Drive(ctx, c.thread, c.machine, to, t.g.opts.IdleTimeout)
-	return to.failure, err
+	c.group, c.failure = t, nil
+	err = turn.Drive(ctx, c.thread, c.machine, c, t.g.opts.IdleTimeout)
+	return c.failure, err
 }
 
 // explainTimeout bounds what is asked about a failure.
@@ -155,32 +155,25 @@ func (t *turnGroup) fail(apiErr *apierror.Error) error {
 	return t.err
 }
 
-// consumer takes the outputs of one choice.
-type consumer struct {
-	group   *turnGroup
-	choice  *choice
-	failure error // why the turn failed
-}
-
 // Consume passes outputs to the responder, except for a failure, which it keeps.
-func (c *consumer) Consume(outputs []turn.Output) error {
-	if c.choice.first.IsZero() && outputs[0].Kind != turn.OutputFailure {
-		c.choice.login.Worked()
+func (c *choice) Consume(outputs []turn.Output) error {
+	if c.first.IsZero() && outputs[0].Kind != turn.OutputFailure {
+		c.login.Worked()
 	}
-	c.choice.observe(outputs)
-	c.choice.live.Add(characters(outputs))
-	c.choice.kept.fold(outputs, c.choice.options.OutputMode)
+	c.observe(outputs)
+	c.live.Add(characters(outputs))
+	c.kept.fold(outputs, c.options.OutputMode)
 	if outputs[0].Kind != turn.OutputFailure {
-		c.group.settle(c.choice, true)
+		c.group.settle(c, true)
 	}
-	if outputs[len(outputs)-1].Kind == turn.OutputFinish {
-		c.choice.settle(true)
-		c.choice.kept.announce()
-	}
-	if last := len(outputs) - 1; outputs[last].Kind == turn.OutputFailure {
+	switch last := len(outputs) - 1; outputs[last].Kind {
+	case turn.OutputFinish:
+		c.settle(true)
+		c.kept.announce()
+	case turn.OutputFailure:
 		outputs, c.failure = outputs[:last], outputs[last].Err
 	}
-	return c.group.write(c.choice, outputs)
+	return c.group.write(c, outputs)
 }
 
 // characters counts the characters of outputs.
@@ -192,7 +185,7 @@ func characters(outputs []turn.Output) (sum int) {
 }
 
 // NextWake returns when the responder wants to be woken.
-func (c *consumer) NextWake() time.Duration {
+func (c *choice) NextWake() time.Duration {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	return c.group.to.nextWake()
@@ -200,7 +193,7 @@ func (c *consumer) NextWake() time.Duration {
 
 // Wake wakes the responder unless the request has failed: a failure may still have to
 // become the status.
-func (c *consumer) Wake() error {
+func (c *choice) Wake() error {
 	t := c.group
 	t.mu.Lock()
 	defer t.mu.Unlock()

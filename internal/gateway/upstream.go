@@ -27,8 +27,9 @@ type Lease interface {
 	Conversations(process *appserver.Process) *threads.Conversations
 	// Login returns the login of a process that was picked.
 	Login(process *appserver.Process) *loginstate.Login
+	// Len returns how many processes there are, at least one.
+	Len() int
 	// Statuses returns the states of the processes, in the order of the configuration.
-	// There is at least one.
 	Statuses() []appserver.Status
 	// Logins returns the logins of the processes, in the same order. Several may have one.
 	Logins() []*loginstate.Login
@@ -91,6 +92,8 @@ func (*sole) Conversations(*appserver.Process) *threads.Conversations { return n
 func (s *sole) Login(*appserver.Process) *loginstate.Login { return &s.login }
 
 func (s *sole) Logins() []*loginstate.Login { return []*loginstate.Login{&s.login} }
+
+func (*sole) Len() int { return 1 }
 
 func (s *sole) Statuses() []appserver.Status { return []appserver.Status{s.process.Status()} }
 

@@ -3,6 +3,7 @@ package live
 
 import (
 	"container/list"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,12 @@ const (
 	Answering State = "answering" // output has arrived
 	Parked    State = "parked"    // answered; the turn waits for the results of its calls
 )
+
+// states has all states that a request enters, for an atomic index.
+var states = [...]State{Waiting, Starting, Running, Answering}
+
+// answering is the index of the state that Add enters.
+const answering = 3
 
 // Request is a request that is under way, as those who watch see it. It has nothing that
 // was said.
@@ -55,12 +62,12 @@ type Entry struct {
 	set        *Set
 	at         *list.Element
 	fixed      Request
-	state      atomic.Pointer[State]
+	state      atomic.Int32 // index in states
 	process    atomic.Pointer[appserver.Process]
 	characters atomic.Int64
 }
 
-// Begin adds a request that waits for its turns. The caller calls [Entry.End].
+// Begin adds a request that waits for its turns. The caller calls [Entry.Release].
 func (s *Set) Begin(r Request) *Entry {
 	r.Model = strings.ToValidUTF8(strings.Clone(r.Model[:min(len(r.Model), maxModel)]), "")
 	e := &Entry{set: s, fixed: r}
@@ -71,15 +78,15 @@ func (s *Set) Begin(r Request) *Entry {
 	return e
 }
 
-// End removes the request. It may be called more than once.
-func (e *Entry) End() {
+// Release removes the request. It may be called more than once.
+func (e *Entry) Release() {
 	e.set.mu.Lock()
 	defer e.set.mu.Unlock()
 	e.set.all.Remove(e.at)
 }
 
 // Enter changes the state.
-func (e *Entry) Enter(s State) { e.state.Store(&s) }
+func (e *Entry) Enter(s State) { e.state.Store(int32(slices.Index(states[:], s))) }
 
 // Use names the process that runs the request. The first one counts: several choices may
 // have several.
@@ -88,18 +95,15 @@ func (e *Entry) Use(p *appserver.Process) { e.process.CompareAndSwap(nil, p) }
 // Add counts characters of output that has arrived.
 func (e *Entry) Add(characters int) {
 	e.characters.Add(int64(characters))
-	if e.state.Load() != &answering {
-		e.state.Store(&answering)
+	if e.state.Load() != answering {
+		e.state.Store(answering)
 	}
 }
-
-// answering is what Add enters: an address is compared with each delta, not a text.
-var answering = Answering
 
 // Request returns the request as it is now, without the id of its app-server.
 func (e *Entry) Request() Request {
 	r := e.fixed
-	r.State = *e.state.Load()
+	r.State = states[e.state.Load()]
 	r.Process = e.process.Load()
 	r.Characters = e.characters.Load()
 	return r

@@ -37,7 +37,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	for _, i := range []int{0, 4, 8, 4} { // one of them twice
-		all[i].End()
+		all[i].Release()
 	}
 	if got := ids(everyone, 100); got != "123567" {
 		t.Errorf("%s are left", got)
@@ -69,7 +69,7 @@ func TestEntry(t *testing.T) {
 	if r := now(); r.Characters != 7 {
 		t.Errorf("%+v", r)
 	}
-	e.End()
+	e.Release()
 	if left := s.List(everyone, 1); len(left) != 0 {
 		t.Errorf("%+v", left)
 	}
@@ -89,7 +89,7 @@ func TestRace(t *testing.T) {
 				if !slices.ContainsFunc(s.List(everyone, 100), func(r Request) bool { return r.Model == "m" }) {
 					t.Error("it is not listed")
 				}
-				e.End()
+				e.Release()
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func randomly(t *testing.T, random *rand.Rand) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			release, err := q.Acquire(ctx, user, weight)
+			slots, err := q.Acquire(ctx, user, weight)
 			switch {
 			case err == nil:
 			case errors.Is(err, ErrFull), errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
@@ -50,7 +50,7 @@ func randomly(t *testing.T, random *rand.Rand) {
 			}
 			time.Sleep(work)
 			running.Add(int64(-weight))
-			release()
+			slots.Release()
 		})
 		time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
 		synctest.Wait()
@@ -119,7 +119,7 @@ func TestFairness(t *testing.T) {
 			for range clients {
 				wg.Go(func() {
 					for ctx.Err() == nil {
-						release, err := q.Acquire(ctx, user, 1)
+						slots, err := q.Acquire(ctx, user, 1)
 						if err != nil {
 							if ctx.Err() == nil {
 								t.Error(err)
@@ -128,7 +128,7 @@ func TestFairness(t *testing.T) {
 						}
 						time.Sleep(time.Second)
 						count.Add(1)
-						release()
+						slots.Release()
 					}
 				})
 			}
@@ -155,13 +155,13 @@ func TestRace(t *testing.T) {
 			for range 400 {
 				weight := int64(1 + random.IntN(3))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(400))*time.Microsecond)
-				release, err := q.Acquire(ctx, fmt.Sprint(client%5), int(weight))
+				slots, err := q.Acquire(ctx, fmt.Sprint(client%5), int(weight))
 				if err == nil {
 					if now := running.Add(weight); now > 3 {
 						t.Errorf("%d slots are in use", now)
 					}
 					running.Add(-weight)
-					release()
+					slots.Release()
 				}
 				cancel()
 			}
@@ -175,11 +175,11 @@ func BenchmarkFree(b *testing.B) {
 	q := New(Options{Concurrent: 64, Queue: 128, Wait: time.Second})
 	b.ReportAllocs()
 	for b.Loop() {
-		release, err := q.Acquire(b.Context(), "a", 1)
+		slots, err := q.Acquire(b.Context(), "a", 1)
 		if err != nil {
 			b.Fatal(err)
 		}
-		release()
+		slots.Release()
 	}
 }
 
@@ -190,12 +190,12 @@ func BenchmarkWaiting(b *testing.B) {
 	b.SetParallelism(16)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			release, err := q.Acquire(b.Context(), "a", 1)
+			slots, err := q.Acquire(b.Context(), "a", 1)
 			if err != nil {
 				b.Error(err)
 				return
 			}
-			release()
+			slots.Release()
 		}
 	})
 }

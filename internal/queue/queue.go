@@ -76,10 +76,17 @@ func New(opts Options) *Queue {
 	return &Queue{opts: opts, users: make(map[string]*member), turns: list.New()}
 }
 
+// Slots are the slots of a request.
+type Slots struct {
+	queue  *Queue
+	member *member // nil: they were given back; the queue's lock guards it
+	weight int
+}
+
 // Acquire takes weight slots, at least one, for a request of a user, and waits for them
-// if necessary. release gives them back; it may be called more than once. The error is
-// ErrFull, ErrTimeout, ErrTooHeavy, or the cause of the end of ctx.
-func (q *Queue) Acquire(ctx context.Context, user string, weight int) (release func(), err error) {
+// if necessary. The caller releases them. The error is ErrFull, ErrTimeout, ErrTooHeavy, or
+// the cause of the end of ctx.
+func (q *Queue) Acquire(ctx context.Context, user string, weight int) (*Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
 		return nil, ErrTooHeavy
@@ -93,7 +100,7 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (release f
 	if q.admits(m, weight) {
 		q.take(m, weight)
 		q.mu.Unlock()
-		return q.releaser(m, weight), nil
+		return &Slots{q, m, weight}, nil
 	}
 	w, err := q.join(m, weight)
 	q.mu.Unlock()
@@ -103,7 +110,7 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (release f
 	if err := q.wait(ctx, w); err != nil {
 		return nil, err
 	}
-	return q.releaser(m, weight), nil
+	return &Slots{q, m, weight}, nil
 }
 
 // Full reports whether Acquire would now refuse any request of the user with ErrFull.
@@ -137,13 +144,14 @@ func (q *Queue) Len() int {
 	return q.waiting
 }
 
-// releaser returns a function that gives slots back, once.
-func (q *Queue) releaser(m *member, weight int) func() {
-	return sync.OnceFunc(func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.giveBack(m, weight)
-	})
+// Release gives the slots back. Another call does nothing.
+func (s *Slots) Release() {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	if s.member != nil {
+		s.queue.giveBack(s.member, s.weight)
+		s.member = nil
+	}
 }
 
 // wait waits until w is decided, its time has passed, or ctx ends.

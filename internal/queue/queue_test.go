@@ -19,11 +19,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // take gets slots that must be free.
 func take(t testing.TB, q *Queue, user string, weight int) (release func()) {
 	t.Helper()
-	release, err := q.Acquire(t.Context(), user, weight)
+	slots, err := q.Acquire(t.Context(), user, weight)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return release
+	return slots.Release
 }
 
 func checkCounts(t testing.TB, q *Queue, running, waiting int) {
@@ -111,7 +111,7 @@ func order(t *testing.T, slots int, requests string) string {
 				}
 			}
 			go func() {
-				done, err := q.Acquire(t.Context(), user, weight)
+				slots, err := q.Acquire(t.Context(), user, weight)
 				if err != nil {
 					t.Error(err)
 					return
@@ -119,7 +119,7 @@ func order(t *testing.T, slots int, requests string) string {
 				// One after the other: a second passes after all that ran before.
 				time.Sleep(time.Second)
 				served = append(served, request)
-				done()
+				slots.Release()
 			}()
 			synctest.Wait()
 		}
@@ -157,24 +157,24 @@ func TestHeavyIsNotStarved(t *testing.T) {
 		served := make(chan int64, 1)
 		var light atomic.Int64
 		go func() {
-			release, err := q.Acquire(t.Context(), "heavy", 3)
+			slots, err := q.Acquire(t.Context(), "heavy", 3)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			served <- light.Load()
-			release()
+			slots.Release()
 		}()
 		synctest.Wait()
 		for range 20 { // one goes, another comes: there is never more than one slot free
 			go func() {
-				release, err := q.Acquire(t.Context(), "light", 1)
+				slots, err := q.Acquire(t.Context(), "light", 1)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				light.Add(1)
-				release()
+				slots.Release()
 			}()
 			synctest.Wait()
 		}
@@ -226,13 +226,13 @@ func TestFullQueue(t *testing.T) {
 		var ends []string
 		wait := func(name string) {
 			go func() {
-				done, err := q.Acquire(t.Context(), name[:1], 1)
+				slots, err := q.Acquire(t.Context(), name[:1], 1)
 				if err != nil {
 					ends = append(ends, name+": "+err.Error())
 					return
 				}
 				ends = append(ends, name)
-				done()
+				slots.Release()
 			}()
 			synctest.Wait()
 		}

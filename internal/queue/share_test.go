@@ -144,12 +144,12 @@ func newcomer(t *testing.T, random *rand.Rand) {
 		weight, work := 1+random.IntN(heaviest), time.Duration(1+random.IntN(60))*time.Second
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				release, err := q.Acquire(ctx, "greedy", weight)
+				slots, err := q.Acquire(ctx, "greedy", weight)
 				if err != nil {
 					return
 				}
 				time.Sleep(work)
-				release()
+				slots.Release()
 			}
 		})
 	}

@@ -29,15 +29,16 @@ type reading struct {
 	last  time.Time // no byte adds time beyond this
 
 	mu         sync.Mutex
-	due        time.Time                // when the time of the client has passed
-	controller *http.ResponseController // nil after close
-	wasCut     bool                     // before close
+	due        time.Time               // when the time of the client has passed
+	controller http.ResponseController // not used after close
+	closed     bool
+	wasCut     bool // before close
 }
 
 // newReading starts the time of the client.
 func newReading(w http.ResponseWriter, body io.Reader) *reading {
 	now := time.Now()
-	r := &reading{body: body, last: now.Add(MaxTime), due: now.Add(paceGrace), controller: http.NewResponseController(w)}
+	r := &reading{body: body, last: now.Add(MaxTime), due: now.Add(paceGrace), controller: *http.NewResponseController(w)}
 	r.mu.Lock() // until there is a timer
 	defer r.mu.Unlock()
 	r.timer = time.AfterFunc(paceGrace, r.ring)
@@ -64,7 +65,7 @@ func (r *reading) Read(to []byte) (int, error) {
 func (r *reading) ring() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if left := time.Until(r.due); left > 0 && r.controller != nil {
+	if left := time.Until(r.due); left > 0 && !r.closed {
 		r.timer.Reset(left)
 		return
 	}
@@ -79,7 +80,7 @@ func (r *reading) cut() {
 }
 
 func (r *reading) cutLocked() {
-	if r.controller != nil {
+	if !r.closed {
 		r.wasCut = true
 		// A writer without deadlines has a client that cannot be slow.
 		_ = r.controller.SetReadDeadline(time.Now())
@@ -92,6 +93,6 @@ func (r *reading) close() (wasCut bool) {
 	r.timer.Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.controller = nil
+	r.closed = true
 	return r.wasCut
 }

@@ -133,17 +133,17 @@ type Kept struct {
 // endTimeout bounds the end of a turn whose model response is complete.
 const endTimeout = 5 * time.Second
 
-// Put keeps a thread, and then calls arrived. One whose turn has calls waits for their
-// results; another is kept once its turn has completed.
-func (c *Conversations) Put(kept conversation.Kept[*Kept], arrived func()) {
+// Put keeps a thread, and then ends its announcement. One whose turn has calls waits for
+// their results; another is kept once its turn has completed.
+func (c *Conversations) Put(kept conversation.Kept[*Kept], announced *conversation.Announcement) {
 	kept.Parked = len(kept.Thread.Waits) > 0
 	if kept.Parked || kept.Thread.Thread.Completed() {
 		c.store(kept)
-		arrived()
+		announced.End()
 		return
 	}
 	c.ending.Go(func() {
-		defer arrived()
+		defer announced.End()
 		timer := time.NewTimer(endTimeout)
 		defer timer.Stop()
 		select {

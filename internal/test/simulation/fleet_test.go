@@ -160,6 +160,9 @@ func (p *pool) Logins() []*loginstate.Login {
 	return all
 }
 
+// Len implements gateway.Lease.
+func (p *pool) Len() int { return len(p.members) }
+
 // Statuses implements gateway.Lease.
 func (p *pool) Statuses() (all []appserver.Status) {
 	for _, m := range p.members {
