@@ -122,13 +122,9 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
 
 // format returns an entry as it is written in a file.
 func format(id string, options []Option) (string, error) {
-	width := 0
-	for _, o := range options {
-		width = max(width, len(o[0]))
-	}
 	entry := "key " + id + " {\n"
 	for _, o := range options {
-		entry += fmt.Sprintf("\t%-*s", width, o[0])
+		entry += "\t" + o[0]
 		for _, arg := range o[1:] {
 			quoted, ok := quote(arg)
 			if !ok {

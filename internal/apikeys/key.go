@@ -143,24 +143,61 @@ type keyOption struct {
 }
 
 var options = map[string]keyOption{
-	"hash":    {read: readHash},
-	"user":    {read: readUser},
-	"expires": {read: readExpires},
-	"models":  {read: readModels},
-
-	"max_concurrent": {read: readMaxConcurrent},
+	"hash":           {read: one(readHash, "must be "+hashPrefix+" and 64 hexadecimal digits")},
+	"user":           {read: one(readUser, "takes one name")},
+	"expires":        {read: one(readExpires, "takes a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z")},
+	"models":         {read: readModels},
+	"max_concurrent": {read: one(readMaxConcurrent, "takes a number above zero")},
 	"requests":       {read: readLimit(quota.Requests), repeats: true},
 	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
 }
 
-func readMaxConcurrent(k *Key, args []string) string {
-	if len(args) == 1 {
-		if n, err := strconv.Atoi(args[0]); err == nil && n > 0 {
-			k.MaxConcurrent = n
+// one returns the reader of an option with one argument.
+func one(read func(k *Key, arg string) bool, wrong string) func(*Key, []string) string {
+	return func(k *Key, args []string) string {
+		if len(args) == 1 && read(k, args[0]) {
 			return ""
 		}
+		return wrong
 	}
-	return "takes a number above zero"
+}
+
+func readHash(k *Key, arg string) bool {
+	digits, ok := strings.CutPrefix(arg, hashPrefix)
+	sum, err := hex.DecodeString(digits)
+	if ok = ok && err == nil && len(sum) == len(k.Hash); ok {
+		k.Hash = Hash(sum)
+	}
+	return ok
+}
+
+func readUser(k *Key, arg string) bool {
+	k.User = arg
+	return arg != ""
+}
+
+// readExpires reads a time, or a date, which stands for its begin in UTC.
+func readExpires(k *Key, arg string) bool {
+	at, err := time.Parse(time.RFC3339, arg)
+	if err != nil {
+		at, err = time.Parse(time.DateOnly, arg)
+	}
+	k.Expires = at
+	return err == nil && !at.IsZero()
+}
+
+func readModels(k *Key, args []string) string {
+	if len(args) == 0 || len(args) > maxModels || slices.Contains(args, "") {
+		return "takes the names of up to 100 models"
+	}
+	k.Models = args
+	return ""
+}
+
+func readMaxConcurrent(k *Key, arg string) bool {
+	n, err := strconv.Atoi(arg)
+	k.MaxConcurrent = n
+	return err == nil && n > 0
 }
 
 // readLimit returns the reader of a limit: a number, and a window.
@@ -186,44 +223,4 @@ func readLimit(unit quota.Unit) func(*Key, []string) string {
 		k.Limits = append(k.Limits, quota.Limit{Unit: unit, Max: n, Window: window})
 		return ""
 	}
-}
-
-func readHash(k *Key, args []string) string {
-	if len(args) == 1 {
-		digits, ok := strings.CutPrefix(args[0], hashPrefix)
-		if sum, err := hex.DecodeString(digits); ok && err == nil && len(sum) == len(k.Hash) {
-			k.Hash = Hash(sum)
-			return ""
-		}
-	}
-	return "must be " + hashPrefix + " and 64 hexadecimal digits"
-}
-
-func readUser(k *Key, args []string) string {
-	if len(args) != 1 || args[0] == "" {
-		return "takes one name"
-	}
-	k.User = args[0]
-	return ""
-}
-
-// readExpires reads a time, or a date, which stands for its begin in UTC.
-func readExpires(k *Key, args []string) string {
-	if len(args) == 1 {
-		for _, layout := range []string{time.RFC3339, time.DateOnly} {
-			if at, err := time.Parse(layout, args[0]); err == nil && !at.IsZero() {
-				k.Expires = at
-				return ""
-			}
-		}
-	}
-	return "takes a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z"
-}
-
-func readModels(k *Key, args []string) string {
-	if len(args) == 0 || len(args) > maxModels || slices.Contains(args, "") {
-		return "takes the names of up to 100 models"
-	}
-	k.Models = args
-	return ""
 }

@@ -48,19 +48,16 @@ func (configured Configured) check(ctx context.Context, cmd *cobra.Command, fl c
 	if err != nil {
 		return err
 	}
-	first, last := 1, len(servers)
 	if len(fl.Args()) > 0 {
-		if first, err = choose(servers, fl.Args()); err != nil {
+		if servers, err = choose(servers, fl.Args()); err != nil {
 			return err
 		}
-		last = first
 	}
 	to, failed := cmd.OutOrStdout(), 0
-	for number := first; number <= last; number++ {
-		server := &servers[number-1]
-		fmt.Fprintf(to, "%s: %s\n", server.title(number), server.is())
+	for i := range servers {
+		fmt.Fprintf(to, "%s: %s\n", servers[i].title(), servers[i].is())
 		one, cancel := context.WithTimeout(ctx, fl.Duration("timeout"))
-		err := server.check(one, to, fl.String("model"), number)
+		err := servers[i].check(one, to, fl.String("model"))
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -71,13 +68,13 @@ func (configured Configured) check(ctx context.Context, cmd *cobra.Command, fl c
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d app-servers cannot be used", failed, last-first+1)
+		return fmt.Errorf("%d of %d app-servers cannot be used", failed, len(servers))
 	}
 	return nil
 }
 
 // check starts the app-server and asks its model. The error also says what to do.
-func (a *AppServer) check(ctx context.Context, to io.Writer, model string, number int) error {
+func (a *AppServer) check(ctx context.Context, to io.Writer, model string) error {
 	process := appserver.New(a.Config, nil)
 	defer process.Stop()
 	if err := startOnce(ctx, process); err != nil {
@@ -90,8 +87,8 @@ func (a *AppServer) check(ctx context.Context, to io.Writer, model string, numbe
 	}
 	fmt.Fprintf(to, "  ok: %s\n", loginOf(ctx, conn))
 	begin := time.Now()
-	if apiErr := askModel(ctx, process, model); apiErr != nil {
-		return errors.New(advice(apiErr, number))
+	if err := a.askModel(ctx, process, model); err != nil {
+		return err
 	}
 	fmt.Fprintf(to, "  ok: the model %s has answered after %s\n", model, time.Since(begin).Round(10*time.Millisecond))
 	return nil
@@ -151,8 +148,9 @@ func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 	return text
 }
 
-// askModel asks the model through the gateway, as a request of a client does.
-func askModel(ctx context.Context, process *appserver.Process, model string) *answerError {
+// askModel asks the model through the gateway, as a request of a client does. The error also
+// says what to do.
+func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, model string) error {
 	g := gateway.New(gateway.Sole(process), gateway.Options{
 		MaxBody: checkBody, MaxBodyMemory: 4 * checkBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends before
 		Tools:  turn.ToolOptions{OutputMode: turn.ModeJSON, TextualTools: turn.TextualOff, StopAfterTools: turn.StopOff},
@@ -164,34 +162,30 @@ func askModel(ctx context.Context, process *appserver.Process, model string) *an
 	}})
 	request, failed := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions", bytes.NewReader(body))
 	if err = errors.Join(err, failed); err != nil {
-		return &answerError{Message: err.Error()}
+		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	w := answerWriter{header: make(http.Header)}
 	g.Chat(&w, request)
 	var answer struct {
-		Error   *answerError `json:"error"`
-		Choices []any        `json:"choices"`
+		Error struct {
+			Message string        `json:"message"`
+			Code    apierror.Code `json:"code"`
+		} `json:"error"`
+		Choices []any `json:"choices"`
 	}
 	err = json.Unmarshal(w.body.Bytes(), &answer)
 	switch {
 	case ctx.Err() != nil:
-		return &answerError{Code: apierror.CodeIdleTimeout}
+		return errors.New(a.advice(apierror.CodeIdleTimeout, "", ""))
 	case err != nil:
-		return &answerError{Message: fmt.Sprintf("an answer that is no JSON: %v", err)}
-	case answer.Error != nil:
-		answer.Error.after = w.header.Get("Retry-After")
+		return fmt.Errorf("an answer that is no JSON: %w", err)
+	case answer.Error.Message != "":
+		return errors.New(a.advice(answer.Error.Code, answer.Error.Message, w.header.Get("Retry-After")))
 	case len(answer.Choices) == 0:
-		return &answerError{Message: "the answer is empty"}
+		return errors.New("the answer is empty")
 	}
-	return answer.Error
-}
-
-// answerError is the error of an answer.
-type answerError struct {
-	Message string        `json:"message"`
-	Code    apierror.Code `json:"code"`
-	after   string        // Retry-After
+	return nil
 }
 
 // answerWriter keeps an answer. It is an [http.ResponseWriter].
@@ -205,19 +199,19 @@ func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 func (*answerWriter) WriteHeader(int)               {}
 
 // advice says what is wrong if a request has failed, and what to do.
-func advice(e *answerError, number int) string {
-	switch e.Code {
+func (a *AppServer) advice(code apierror.Code, message, retryAfter string) string {
+	switch code {
 	case apierror.CodeUnauthorized:
-		return fmt.Sprintf("the provider refuses the login, or its key; sign in again with `caddy codex login %d`, or renew the key", number)
+		return fmt.Sprintf("the provider refuses the login, or its key; sign in again with `caddy codex login %d`, or renew the key", a.number)
 	case apierror.CodeInsufficientQuota:
-		if seconds, err := time.ParseDuration(e.after + "s"); err == nil {
+		if seconds, err := time.ParseDuration(retryAfter + "s"); err == nil {
 			return "the plan is spent; it resets at " + time.Now().Add(seconds).Format(time.DateTime)
 		}
 		return "the plan is spent; wait for its reset, or buy credits"
 	case apierror.CodeUpstreamDisconnected, apierror.CodeIdleTimeout, apierror.CodeTimeout:
-		return strings.TrimSpace("Codex does not reach the model's provider; check the network, its name servers, HTTPS_PROXY and the provider in config.toml. " + e.Message)
+		return strings.TrimSpace("Codex does not reach the model's provider; check the network, its name servers, HTTPS_PROXY and the provider in config.toml. " + message)
 	case apierror.CodeModelNotFound:
-		return e.Message + " Choose another one with --model"
+		return message + " Choose another one with --model"
 	}
-	return e.Message
+	return message
 }

@@ -26,16 +26,15 @@ import (
 type AppServer struct {
 	IDs    []string // of its processes, as in /codex/status; at least one
 	Config appserver.Config
+	number int // in the configuration, from 1 on
 }
 
 // Configured returns the app-servers of a configuration of Caddy, which is JSON, in its
 // order and each once. The error says what is wrong with the configuration.
 type Configured func(config []byte) ([]AppServer, error)
 
-// title names an app-server: its number, which begins with 1, and the id of its first process.
-func (a *AppServer) title(number int) string {
-	return fmt.Sprintf("app_server %d (%s)", number, a.IDs[0])
-}
+// title names an app-server: its number, and the id of its first process.
+func (a *AppServer) title() string { return fmt.Sprintf("app_server %d (%s)", a.number, a.IDs[0]) }
 
 // is describes what an app-server is, on one line.
 func (a *AppServer) is() string {
@@ -81,23 +80,26 @@ func (configured Configured) read(fl caddycmd.Flags) ([]AppServer, error) {
 	if err == nil && len(servers) == 0 {
 		err = fmt.Errorf("%s has no handler codex", file)
 	}
+	for i := range servers {
+		servers[i].number = i + 1
+	}
 	return servers, err
 }
 
 // choose returns the app-server of an argument: its number, id or CODEX_HOME; or the only one.
-func choose(servers []AppServer, args []string) (number int, err error) {
+func choose(servers []AppServer, args []string) (chosen []AppServer, err error) {
 	switch {
 	case len(args) > 1:
-		return 0, errors.New("name one app_server alone")
+		return nil, errors.New("name one app_server alone")
 	case len(args) == 0 && len(servers) == 1:
-		return 1, nil
+		return servers, nil
 	}
 	wanted := strings.Join(args, "")
 	home, _ := filepath.Abs(wanted)
-	for i := range servers {
-		own, _ := servers[i].Config.OperatorHome()
-		if wanted == strconv.Itoa(i+1) || slices.Contains(servers[i].IDs, wanted) || wanted != "" && home == own && servers[i].Config.Connect == "" {
-			return i + 1, nil
+	for i, s := range servers {
+		own, _ := s.Config.OperatorHome()
+		if wanted == strconv.Itoa(s.number) || slices.Contains(s.IDs, wanted) || wanted != "" && home == own && s.Config.Connect == "" {
+			return servers[i : i+1], nil
 		}
 	}
 	problem := "which app_server? Name"
@@ -106,9 +108,9 @@ func choose(servers []AppServer, args []string) (number int, err error) {
 	}
 	problem += " one by its number, its id or its CODEX_HOME:"
 	for i := range servers {
-		problem += fmt.Sprintf("\n  %s: %s", servers[i].title(i+1), servers[i].is())
+		problem += fmt.Sprintf("\n  %s: %s", servers[i].title(), servers[i].is())
 	}
-	return 0, errors.New(problem)
+	return nil, errors.New(problem)
 }
 
 // adminFlag adds the flag that names the admin API of the Caddy that runs.

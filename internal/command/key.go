@@ -100,20 +100,17 @@ nowhere. A Caddy that runs takes the change by itself.`,
 // keyOptions returns the options of an entry that the flags ask for.
 func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 	flags := cmd.Flags()
-	if user, _ := flags.GetString("user"); user != "" {
-		options = append(options, apikeys.Option{"user", user})
-	}
-	if expires, _ := flags.GetString("expires"); expires != "" {
-		if length, err := caddy.ParseDuration(expires); err == nil {
-			expires = time.Now().Add(length).UTC().Format(time.RFC3339)
+	for _, name := range []string{"user", "expires", "max-concurrent"} {
+		value, _ := flags.GetString(name)
+		if length, err := caddy.ParseDuration(value); err == nil && name == "expires" {
+			value = time.Now().Add(length).UTC().Format(time.RFC3339)
 		}
-		options = append(options, apikeys.Option{"expires", expires})
+		if value != "" {
+			options = append(options, apikeys.Option{strings.ReplaceAll(name, "-", "_"), value})
+		}
 	}
 	if models, _ := flags.GetStringSlice("models"); len(models) > 0 {
 		options = append(options, append(apikeys.Option{"models"}, models...))
-	}
-	if n, _ := flags.GetString("max-concurrent"); n != "" {
-		options = append(options, apikeys.Option{"max_concurrent", n})
 	}
 	for _, unit := range []string{"requests", "tokens"} {
 		limits, _ := flags.GetStringArray(unit)

@@ -39,11 +39,11 @@ func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl 
 	if err != nil {
 		return err
 	}
-	number, err := choose(servers, fl.Args())
+	chosen, err := choose(servers, fl.Args())
 	if err != nil {
 		return err
 	}
-	server := &servers[number-1]
+	server := &chosen[0]
 	how := "--device-auth"
 	if fl.Bool("with-api-key") {
 		how = "--with-api-key"
@@ -60,7 +60,7 @@ func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl 
 		return fmt.Errorf("making the CODEX_HOME: %w", err)
 	}
 	to := cmd.OutOrStdout()
-	fmt.Fprintf(to, "Signing in %s: %s\n", server.title(number), server.is())
+	fmt.Fprintf(to, "Signing in %s: %s\n", server.title(), server.is())
 	login.Stdin, login.Stdout, login.Stderr = cmd.InOrStdin(), to, cmd.ErrOrStderr()
 	if err := login.Run(); err != nil {
 		return fmt.Errorf("codex login: %w", err)

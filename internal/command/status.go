@@ -53,7 +53,7 @@ func (configured Configured) showStatus(ctx context.Context, cmd *cobra.Command,
 	fmt.Fprintf(to, "No Caddy can be asked (%v).\nThis is what its configuration says.\n", failed)
 	for i := range servers {
 		s := &servers[i]
-		fmt.Fprintf(to, "\n%s: not running\n  %s\n", s.title(i+1), s.is())
+		fmt.Fprintf(to, "\n%s: not running\n  %s\n", s.title(), s.is())
 		if s.Config.Connect == "" {
 			fmt.Fprintf(to, "  login: %s\n", s.loginStatus(ctx))
 		}

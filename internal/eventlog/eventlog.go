@@ -94,40 +94,32 @@ func (l *Log) Append(name string, data []byte) error {
 	s := l.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byID[l.id] != l { // it was forgotten
-		l.first++
-		l.wake()
+	l.wake()
+	e := Event{name, slices.Clone(data)}
+	if s.byID[l.id] != l || !l.makeRoom(e.size()) { // it was forgotten, or the event is too large
+		l.first++ // there is no event before it
 		return nil
 	}
-	e := Event{name, slices.Clone(data)}
-	l.makeRoom(e.size())
-	if l.fits(e.size()) {
-		l.events = append(l.events, e)
-		l.resize(e.size())
-	} else {
-		l.first++ // all before it are dropped already
-	}
-	l.wake()
+	l.events = append(l.events, e)
+	l.resize(e.size())
 	return nil
 }
 
-// fits reports whether there is room for so many bytes more.
-func (l *Log) fits(bytes int64) bool {
-	return l.size+bytes <= l.of.limits.Each && l.of.size+bytes <= l.of.limits.Together
-}
-
-// makeRoom drops what is oldest until there is room for so many bytes, or nothing to drop.
-func (l *Log) makeRoom(bytes int64) {
-	for !l.fits(bytes) {
-		switch {
-		case l.size+bytes <= l.of.limits.Each && len(l.of.ended) > 0:
-			l.of.remove(l.of.ended[0])
+// makeRoom drops what is oldest until there is room for so many bytes. It reports false if
+// there is none although nothing is left to drop.
+func (l *Log) makeRoom(bytes int64) bool {
+	for s := l.of; ; {
+		switch alone := l.size+bytes <= s.limits.Each; {
+		case alone && s.size+bytes <= s.limits.Together:
+			return true
+		case alone && len(s.ended) > 0:
+			s.remove(s.ended[0])
 		case len(l.events) > 0:
 			l.resize(-l.events[0].size())
 			l.events[0] = Event{}
 			l.events, l.first = l.events[1:], l.first+1
 		default:
-			return
+			return false
 		}
 	}
 }
