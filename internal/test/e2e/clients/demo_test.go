@@ -80,14 +80,19 @@ func (d *demo) waitReady() {
 	d.t.Fatal("there is no demo: ", d.out)
 }
 
-// TestDemoEnds checks that nothing is left of the demo, whatever ends it, while a client
+func TestDemo(t *testing.T) {
+	program := buildDemo(t)
+	t.Run("answers", func(t *testing.T) { testDemoAnswers(t, program) })
+	t.Run("ends", func(t *testing.T) { testDemoEnds(t, program) })
+}
+
+// testDemoEnds checks that nothing is left of the demo, whatever ends it, while a client
 // has a stream.
-func TestDemoEnds(t *testing.T) {
+func testDemoEnds(t *testing.T, program string) {
 	// Below nohup the demo would ignore HUP as well, if this process did.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	program := buildDemo(t)
 	for name, c := range map[string]struct {
 		parent bool // the shell gets the signal
 		signal syscall.Signal
@@ -140,10 +145,9 @@ func TestDemoEnds(t *testing.T) {
 	}
 }
 
-// TestDemoAnswers checks what the demo says at the end of its start: that the line to
+// testDemoAnswers checks what the demo says at the end of its start: that the line to
 // paste works, and that it writes to its folder only. A second demo on its port is refused.
-func TestDemoAnswers(t *testing.T) {
-	program := buildDemo(t)
+func testDemoAnswers(t *testing.T, program string) {
 	_, port, _ := net.SplitHostPort(e2e.FreeAddr(t))
 	dir := t.TempDir()
 	d := startDemo(t, program, dir, port)
