@@ -1,13 +1,11 @@
 package fakecodex
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -22,18 +20,6 @@ func TestInitialize(t *testing.T) {
 	models, err := c.Models(patient(t))
 	if err != nil || len(models) == 0 {
 		t.Errorf("%d models, %v", len(models), err)
-	}
-}
-
-func TestMute(t *testing.T) {
-	c := ready(t, Options{Faults: Faults{Mute: []string{"model/list", "turn/start"}}})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := c.Models(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := c.StartThread(patient(t), codexrpc.ThreadStartParams{}); err != nil {
-		t.Errorf("other methods are mute, too: %v", err)
 	}
 }
 
@@ -61,17 +47,6 @@ func TestDeath(t *testing.T) {
 	}
 	if text := (&DeathError{8}).Error(); !strings.Contains(text, "8") {
 		t.Errorf("it reads %q", text)
-	}
-}
-
-func TestOverload(t *testing.T) {
-	c, _ := connect(t, Options{Faults: Faults{Overload: 3}})
-	if _, err := c.Initialize(patient(t), codexrpc.ClientInfo{}); err != nil {
-		t.Errorf("three refusals were not survived: %v", err)
-	}
-	c, _ = connect(t, Options{Faults: Faults{Overload: 1000}})
-	if _, err := c.Initialize(patient(t), codexrpc.ClientInfo{}); !errors.Is(err, codexrpc.ErrOverloaded) {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -78,28 +77,6 @@ func TestRecordingsAreComplete(t *testing.T) {
 	}
 }
 
-// TestTurnsDoNotMix runs many turns of many threads at once.
-func TestTurnsDoNotMix(t *testing.T) {
-	c := ready(t, Options{})
-	names := []string{"text", "multibyte", "reasoning", "use-tool-burst", "tool-burst-answered", "error-http-500"}
-	var clients sync.WaitGroup
-	for i := range 60 {
-		turn := recorded(t, names[i%len(names)])
-		clients.Go(func() {
-			thread := begin(t, c, turn)
-			if i%4 == 0 {
-				thread.Close(nil) // a client that leaves
-				return
-			}
-			if got, want := take(t, thread), fromRecording(turn); !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: got %+v, want %+v", turn.name, got, want)
-			}
-			thread.Close(nil)
-		})
-	}
-	clients.Wait()
-}
-
 // TestInterruptAnywhere checks that an interrupt which is not recorded ends the
 // turn.
 func TestInterruptAnywhere(t *testing.T) {
@@ -147,17 +124,6 @@ func TestInterruptedTurnSaysSo(t *testing.T) {
 	}
 	if err := thread.Interrupt(patient(t)); err == nil {
 		t.Error("a turn that has ended was interrupted")
-	}
-}
-
-// TestSecondTurnOfAThread checks that a thread can have several turns.
-func TestSecondTurnOfAThread(t *testing.T) {
-	c := ready(t, Options{})
-	first := begin(t, c, recorded(t, "text"))
-	take(t, first)
-	again := codexrpc.TurnStartParams{Input: []codexrpc.UserInput{{Type: "text", Text: "http:500"}}}
-	if err := first.StartTurn(patient(t), again); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -24,9 +24,9 @@ type site struct {
 	client *http.Client
 }
 
-func start(t *testing.T, opts Options) *site {
+func start(t *testing.T) *site {
 	t.Helper()
-	s := New(opts)
+	s := New(Options{})
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
 		s.Close()
@@ -188,7 +188,7 @@ func (a answer) last() object {
 }
 
 // refused sends a body, expects this status and returns the error.
-func (s *site) refused(body string, status int) (object, http.Header) {
+func (s *site) refused(body string, status int) object {
 	s.t.Helper()
 	response := s.post(deadline(s.t), body)
 	defer response.Body.Close()
@@ -199,14 +199,10 @@ func (s *site) refused(body string, status int) (object, http.Header) {
 	if response.StatusCode != status {
 		s.t.Errorf("status %d, want %d: %v", response.StatusCode, status, e)
 	}
-	fields := []string{"message", "type", "param", "code"}
-	if e.at("error", "type") == "usage_limit_reached" {
-		fields = []string{"message", "type", "plan_type"}
-	}
-	if err := hasFields(e.at("error"), fields...); err != nil {
+	if err := hasFields(e.at("error"), "message", "type", "param", "code"); err != nil {
 		s.t.Error(err)
 	}
-	return e, response.Header
+	return e
 }
 
 func hasFields(value any, fields ...string) error {

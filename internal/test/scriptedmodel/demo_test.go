@@ -25,7 +25,7 @@ func TestDemo(t *testing.T) {
 		{" ", nil, []string{"no text"}},
 		{"delay=1ns; Hello", nil, []string{"You said: “Hello”"}},
 	}
-	s := start(t, Options{})
+	s := start(t)
 	for _, c := range cases {
 		a := s.prompt(c.question, object{"tools": c.tools})
 		for _, want := range c.want {
@@ -46,7 +46,7 @@ func directiveWords() (words []string) {
 
 // TestDemoFormats checks that an answer which has to be JSON is.
 func TestDemoFormats(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	for _, format := range []object{
 		{"type": "json_schema", "name": "n", "schema": json.RawMessage(`{"type":"object"}`)},
 		{"type": "json_object"},

@@ -90,7 +90,7 @@ func decoded(t *testing.T, body string) Request {
 }
 
 func TestBadDirectives(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	for _, prompt := range []string{
 		"chunk=0", "chunk=-1", "chunk=x", "chunk=", "delay=5", "delay=-1s", "delay=24h", "firstdelay=x",
 		"usage:1,2,3", "usage:1,2,3,4,5,6", "usage:1,2,3,x", "usage:1,2,3,-4", "usage:",
@@ -100,7 +100,7 @@ func TestBadDirectives(t *testing.T) {
 		"fail:", "incomplete:", "incomplete:a b", "cutoff; hang", "http:500; fail:x", "hang\nsomething else", "cutoff\nx",
 		"then", "say:a; then; say:b", "tool:f; then\nx", "tool:f; then; then", "say:a; chunk=7 hello", "hang; chunk=7 hello",
 	} {
-		e, _ := s.refused(body(prompt, nil), 400)
+		e := s.refused(body(prompt, nil), 400)
 		text, _ := e.at("error", "message").(string)
 		if !strings.Contains(text, "directive") {
 			t.Errorf("%q: the message is %q", prompt, text)
@@ -110,7 +110,7 @@ func TestBadDirectives(t *testing.T) {
 
 // TestThen checks that a script continues after the results of its calls.
 func TestThen(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	const script = `chunk=all; tool:2 f {"n":%d}; then; say:more; tool:g {}; then; say:done`
 	items := []any{object{"role": "user", "content": script}}
 	ask := func() answer {
@@ -148,7 +148,7 @@ func TestThen(t *testing.T) {
 // TestQuote checks that results are quoted if no "then" follows, with the settings
 // of the script.
 func TestQuote(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	result := func(output any) object {
 		return object{"type": "function_call_output", "call_id": "c", "output": output}
 	}

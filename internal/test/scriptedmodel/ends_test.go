@@ -12,7 +12,7 @@ import (
 
 // TestCutText checks that all text is sent before the connection breaks.
 func TestCutText(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	a := s.ask(body("chunk=1; say:Grüße; cutoff", nil))
 	if a.text() != "Grüße" || a.err != io.ErrUnexpectedEOF {
 		t.Errorf("read %q, %v", a.text(), a.err)
@@ -25,7 +25,7 @@ func TestCutText(t *testing.T) {
 // TestHang checks that the stream stays open until the client leaves, and that the
 // server notices.
 func TestHang(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	for i, c := range []struct {
 		prompt string
 		events int // number before the silence
@@ -58,7 +58,7 @@ func TestHang(t *testing.T) {
 // TestForeignInstructions checks that Codex's own prompt is recognised in each
 // place, and that other instructions can be refused.
 func TestForeignInstructions(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	s.On(func(r Request) (Script, bool) { return Script{End: ForeignInstructions{}}, !r.LeadsWithOwnPrompt() })
 	developer := func(text string) object {
 		return object{"type": "message", "role": "developer", "content": []object{{"type": "input_text", "text": text}}}

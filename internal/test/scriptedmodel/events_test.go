@@ -91,7 +91,7 @@ func TestOrder(t *testing.T) {
 		{"tool:f; cutoff", begin + "output_item.added function_call_arguments.delta"},
 		{"reason:a\n\nb; cutoff", begin + "output_item.added " + part + "reasoning_summary_part.added reasoning_summary_text.delta"},
 	}
-	s := start(t, Options{})
+	s := start(t)
 	for _, c := range cases {
 		t.Run(c.prompt, func(t *testing.T) {
 			a := (&site{s.Server, t, s.url, s.client}).ask(body(c.prompt, nil))
@@ -111,7 +111,7 @@ func TestOrder(t *testing.T) {
 
 // TestFinalResponse checks the whole response in the last event.
 func TestFinalResponse(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	tool := object{"type": "function", "name": "f", "parameters": object{"type": "object"}, "x-own": 1}
 	a := s.prompt("reason:why; say:Grüße; tool:f {}", object{
 		"tools": []any{tool}, "instructions": "Be brief.", "parallel_tool_calls": false, "include": []any{"reasoning.encrypted_content"},

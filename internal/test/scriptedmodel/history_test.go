@@ -74,7 +74,7 @@ func TestCompaction(t *testing.T) {
 		{"by the prompt", ask, nil, true},
 		{"no", "say:x", nil, false},
 	}
-	s := start(t, Options{})
+	s := start(t)
 	for _, c := range cases {
 		if got := decoded(t, body(c.prompt, c.more)).IsCompaction(); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

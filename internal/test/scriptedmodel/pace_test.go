@@ -24,7 +24,7 @@ func TestChunks(t *testing.T) {
 		{"7", "aß你👋", []string{"aß你", "👋"}},
 		{"all", "aß你👋", []string{"aß你👋"}},
 	}
-	s := start(t, Options{})
+	s := start(t)
 	for _, c := range cases {
 		a := s.prompt("chunk="+c.size+"; say:"+c.text+"; tool:f "+c.text+"; reason:"+c.text, nil)
 		for _, typ := range []string{"output_text", "function_call_arguments", "reasoning_summary_text"} {

@@ -8,7 +8,7 @@ import (
 
 // TestRequests checks that Requests returns decoded copies.
 func TestRequests(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	if _, ok := s.Last(); ok {
 		t.Error("there is a last request before the first")
 	}
@@ -55,7 +55,7 @@ func TestRequests(t *testing.T) {
 // TestRequestsBound checks that the oldest requests are dropped, by number and by
 // size.
 func TestRequestsBound(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	s.log.limit = 2
 	for range 5 {
 		s.prompt("say:x", nil)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestBadRequests(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	for _, text := range []string{
 		``, `{`, `[]`, `{"stream":true,"input":7}`, `{"stream":true,"input":[7]}`, `{"stream":true,"input":[{"content":7}]}`,
 		`{"stream":true,"input":"x","tools":[7]}`, `{"stream":"yes"}`, `{"input":"say:no stream"}`,
@@ -57,7 +57,7 @@ func TestBodies(t *testing.T) {
 
 // TestOn checks the order of registered functions, and their removal.
 func TestOn(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	say := func(key, text string) func() {
 		return s.On(func(r Request) (Script, bool) {
 			return Script{Output: []Output{Say(text)}}, strings.Contains(r.UserText(), key)
@@ -84,11 +84,11 @@ func TestOn(t *testing.T) {
 
 // TestOnAny checks that scripts of functions are sent as they are.
 func TestOnAny(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	defer s.On(func(Request) (Script, bool) {
 		return Script{End: HTTPError{Status: 404, Code: "not_here", Message: "gone"}}, true
 	})()
-	if e, _ := s.refused(body("x", nil), 404); e.at("error", "code") != "not_here" || e.at("error", "message") != "gone" {
+	if e := s.refused(body("x", nil), 404); e.at("error", "code") != "not_here" || e.at("error", "message") != "gone" {
 		t.Errorf("refused with %v", e)
 	}
 	defer s.On(func(Request) (Script, bool) {

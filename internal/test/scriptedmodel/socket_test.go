@@ -106,7 +106,7 @@ func (a answer) code() string {
 // TestSocketEvents checks that an answer over a WebSocket has the same events as over
 // HTTP.
 func TestSocketEvents(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	c := s.dial()
 	for _, prompt := range []string{
 		"say:Grüße, alle", "reason:one\n\ntwo; say:x", "tool:2 f {\"a\":%d}", "usetool:f {}",
@@ -126,7 +126,7 @@ func TestSocketEvents(t *testing.T) {
 // TestSocketChain checks that a warm-up and a response can be continued with new items
 // only, and that the kept requests have their whole input.
 func TestSocketChain(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	c := s.dial()
 	said := func(role, text string) object { return object{"type": "message", "role": role, "content": text} }
 	warm := c.ask([]object{said("developer", "Be brief.")}, object{"generate": false, "prompt_cache_key": "k"})
@@ -188,7 +188,7 @@ func TestSocketChain(t *testing.T) {
 // TestSocketErrors checks the messages for invalid requests. The WebSocket can be used
 // afterwards, but earlier responses cannot be continued.
 func TestSocketErrors(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	c := s.dial()
 	for message, code := range map[string]string{
 		`{`: "invalid_request", `7`: "invalid_request", `{"type":"response.cancel"}`: "invalid_request",
@@ -215,7 +215,7 @@ func TestSocketErrors(t *testing.T) {
 
 // TestStrike checks each mishap, between and within responses.
 func TestStrike(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t)
 	for _, prompt := range []string{"say:x", "say:x; hang"} {
 		for _, m := range []Mishap{Goodbye, Reset} {
 			c := s.dial()

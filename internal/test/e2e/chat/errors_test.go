@@ -99,22 +99,3 @@ func testCutAfterCall(t *testing.T) {
 		})
 	}
 }
-
-// TestCutStream checks that a cut stream has its text, an error and the end mark.
-func TestCutStream(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	response, body := s.Post(e2e.ChatBody("say:Half of it; cutoff", map[string]any{"stream": true}), nil)
-	if response.StatusCode != http.StatusOK {
-		t.Fatal(response.Status, body)
-	}
-	if !strings.Contains(body, `"error":{"message":`) || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"content":"Half`) {
-		t.Error(body)
-	}
-	if strings.Contains(body, `"finish_reason":"`) {
-		t.Error("a cut answer has a finish reason:", body)
-	}
-	response, body = s.Post(e2e.ChatBody("say:Half of it; cutoff", nil), nil)
-	if response.StatusCode != http.StatusBadGateway || !strings.Contains(body, "upstream_disconnected") {
-		t.Error(response.Status, body)
-	}
-}
