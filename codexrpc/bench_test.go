@@ -58,6 +58,43 @@ func BenchmarkDelta(b *testing.B) {
 	}
 }
 
+// BenchmarkEvents measures what a short turn sends beside its deltas: from the lines to the
+// consumer.
+func BenchmarkEvents(b *testing.B) {
+	const ids = `"threadId":"` + benchThread + `","turnId":"` + benchTurn + `"`
+	const usage = `{"totalTokens":20,"inputTokens":10,"cachedInputTokens":0,"outputTokens":10,"reasoningOutputTokens":0}`
+	item := func(more string) string {
+		return `"item":{"type":"agentMessage","id":"msg_1795249642397786050",` + more + `,"phase":null},` + ids
+	}
+	turn := func(status string) string {
+		return `"threadId":"` + benchThread + `","turn":{"id":"` + benchTurn + `","items":[],"status":"` + status + `","error":null}`
+	}
+	var lines [][]byte
+	for _, event := range []struct{ method, params string }{
+		{methodTurnStarted, turn("inProgress")},
+		{methodItemStarted, item(`"text":""`)},
+		{methodItemCompleted, item(`"text":"hello, and so on"`)},
+		{methodRawItemCompleted, ids + `,"item":{"type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"hello, and so on","annotations":[]}]}`},
+		{methodTokenUsage, ids + `,"tokenUsage":{"total":` + usage + `,"last":` + usage + `}`},
+		{methodResponseCompleted, ids + `,"responseId":"resp-1","usage":` + usage},
+		{methodTurnCompleted, turn("completed")},
+	} {
+		lines = append(lines, fmt.Appendf(nil, `{"method":%q,"params":{%s},"emittedAtMs":1795249642401}`, event.method, event.params))
+	}
+	c := newTestConn()
+	thread := openTestTurn(c, benchThread, benchTurn)
+	b.ReportAllocs()
+	var events []Event
+	for b.Loop() {
+		for _, line := range lines {
+			c.dispatch(line)
+		}
+		if events, _ = thread.Recv(events); len(events) != 5 {
+			b.Fatalf("%d events", len(events))
+		}
+	}
+}
+
 // source repeats a text without end.
 type source struct {
 	text string
@@ -151,7 +188,7 @@ type echoTransport struct {
 }
 
 func (t *echoTransport) Write(message []byte, _ time.Duration) error {
-	m, err := parseMessage(message)
+	m, err := parseMessage(message, new(Event))
 	if err == nil {
 		t.calls <- []byte(`{"id":` + m.id + `,"result":{}}`)
 	}

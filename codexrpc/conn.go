@@ -187,7 +187,7 @@ func (c *Conn) dispatch(line []byte) {
 	if c.isEcho(line) {
 		return
 	}
-	m, err := parseMessage(line)
+	m, err := parseMessage(line, &c.scratch)
 	switch {
 	case err != nil:
 		c.count(&c.stats.Garbage)
@@ -216,17 +216,14 @@ func (c *Conn) handleNotification(m message) {
 		c.noteConfigWarning(m.params)
 		return
 	}
-	decode, ok := decoders[m.method]
-	if !ok {
+	e := &c.scratch
+	switch {
+	case kinds[m.method] == 0:
 		if !expected[m.method] {
 			c.count(&c.stats.UnknownNotifications)
 		}
 		return
-	}
-	e := &c.scratch
-	*e = Event{size: m.size, threadID: m.params.Get("threadId").Str, turnID: m.params.Get("turnId").Str}
-	decode(m.params, e)
-	if e.Kind == 0 {
+	case e.Kind == 0:
 		return
 	}
 	t := c.thread(e.threadID)

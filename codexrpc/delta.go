@@ -1,33 +1,18 @@
 package codexrpc
 
-import "github.com/tidwall/gjson"
-
-// delta is a line with a delta. Its slices are parts of the line, except for a text that
-// has escapes.
+// delta is a line with a delta. Its strings may share the line's memory.
 type delta struct {
-	kind                     EventKind
-	threadID, turnID, itemID []byte
-	text                     []byte
-	index                    int
+	kind                           EventKind
+	threadID, turnID, itemID, text string
+	index                          int
 }
 
-// The parts of a line with a delta, in the order in which Codex writes them.
-const (
-	deltaMethod  = `{"method":"`
-	deltaThread  = `","params":{"threadId":"`
-	deltaTurn    = `,"turnId":"`
-	deltaItem    = `,"itemId":"`
-	deltaText    = `,"delta":"`
-	deltaIndex   = `,"summaryIndex":`
-	deltaEmitted = `,"emittedAtMs":`
-)
-
-// parseDelta parses a line in exactly the form in which Codex writes deltas, in one pass:
-// nearly all lines are these. It reports false for any other line, which may be a delta
-// all the same, or no JSON: [parseMessage] finds that out.
+// parseDelta parses a line in exactly the form in which Codex writes deltas, without looking
+// at the names of members: nearly all lines are these. It reports false for any other line,
+// which may be a delta all the same, or no JSON: [parseMessage] finds that out.
 func parseDelta(line []byte) (d delta, ok bool) {
-	s := deltaScanner{rest: line, ok: true}
-	s.literal(deltaMethod)
+	s := scanner{line: line, ok: true}
+	s.literal(`{"method":"`)
 	switch {
 	case s.skip(methodTextDelta):
 		d.kind = EventTextDelta
@@ -36,108 +21,29 @@ func parseDelta(line []byte) (d delta, ok bool) {
 	default:
 		return delta{}, false
 	}
-	s.literal(deltaThread)
-	d.threadID = s.id()
-	s.literal(deltaTurn)
-	d.turnID = s.id()
-	s.literal(deltaItem)
-	d.itemID = s.id()
-	s.literal(deltaText)
+	s.literal(`","params":{"threadId":`)
+	d.threadID = s.text()
+	s.literal(`,"turnId":`)
+	d.turnID = s.text()
+	s.literal(`,"itemId":`)
+	d.itemID = s.text()
+	s.literal(`,"delta":`)
 	d.text = s.text()
-	if d.kind == EventReasoningDelta && s.skip(deltaIndex) {
-		d.index = s.number()
+	if d.kind == EventReasoningDelta && s.skip(`,"summaryIndex":`) {
+		d.index = int(s.integer())
 	}
 	s.literal(`}`)
-	if s.skip(deltaEmitted) {
-		s.number()
+	if s.skip(`,"emittedAtMs":`) {
+		s.value()
 	}
 	s.literal(`}`)
-	return d, s.ok && len(s.rest) == 0
-}
-
-// deltaScanner reads a line from its beginning. Once something is not as expected, ok is
-// false.
-type deltaScanner struct {
-	rest []byte
-	ok   bool
-}
-
-// skip skips a text, if the rest begins with it.
-func (s *deltaScanner) skip(text string) bool {
-	if len(s.rest) < len(text) || string(s.rest[:len(text)]) != text {
-		return false
-	}
-	s.rest = s.rest[len(text):]
-	return true
-}
-
-// literal skips a text that has to be there.
-func (s *deltaScanner) literal(text string) { s.ok = s.skip(text) && s.ok }
-
-// id reads a string without escapes whose first quote is skipped.
-func (s *deltaScanner) id() []byte {
-	text, escaped := s.string()
-	s.ok = s.ok && !escaped
-	return text
-}
-
-// text reads a string whose first quote is skipped.
-func (s *deltaScanner) text() []byte {
-	raw, escaped := s.string()
-	if !escaped || !s.ok {
-		return raw
-	}
-	quoted := make([]byte, 0, len(raw)+2)
-	quoted = append(append(append(quoted, '"'), raw...), '"')
-	if !gjson.ValidBytes(quoted) {
-		s.ok = false
-		return nil
-	}
-	return []byte(gjson.ParseBytes(quoted).Str)
-}
-
-// string returns what is between the quotes of a string whose first quote is skipped,
-// and whether it has escapes.
-func (s *deltaScanner) string() (raw []byte, escaped bool) {
-	for i := 0; i < len(s.rest); i++ {
-		switch c := s.rest[i]; {
-		case c == '"':
-			raw, s.rest = s.rest[:i], s.rest[i+1:]
-			return raw, escaped
-		case c == '\\':
-			escaped = true
-			i++ // what follows is checked by text
-		case c < ' ':
-			s.ok = false
-			return nil, false
-		}
-	}
-	s.ok = false
-	return nil, false
-}
-
-// maxDigits is how many digits a number may have that number reads.
-const maxDigits = 15
-
-// number reads a number without a sign.
-func (s *deltaScanner) number() (n int) {
-	digits := 0
-	for digits < len(s.rest) && '0' <= s.rest[digits] && s.rest[digits] <= '9' && digits <= maxDigits {
-		n = n*10 + int(s.rest[digits]-'0')
-		digits++
-	}
-	if digits == 0 || digits > maxDigits || s.rest[0] == '0' && digits > 1 {
-		s.ok = false
-		return 0
-	}
-	s.rest = s.rest[digits:]
-	return n
+	return d, s.ok && s.pos == len(line)
 }
 
 // handleDelta passes a delta to its thread.
 func (c *Conn) handleDelta(d *delta) {
 	c.mu.Lock()
-	t := c.threads[string(d.threadID)]
+	t := c.threads[d.threadID]
 	c.mu.Unlock()
 	if t == nil {
 		c.count(&c.stats.Unrouted)
@@ -152,9 +58,9 @@ func (t *Thread) acceptDelta(d *delta) error {
 	switch {
 	case turnID == "":
 		return t.accept(&Event{
-			Kind: d.kind, Index: d.index, ItemID: string(d.itemID), Text: string(d.text), threadID: t.id, turnID: string(d.turnID), size: len(d.text),
+			Kind: d.kind, Index: d.index, ItemID: d.itemID, Text: d.text, threadID: t.id, turnID: d.turnID, size: len(d.text),
 		})
-	case string(d.turnID) != turnID:
+	case d.turnID != turnID:
 		return errUnrouted
 	case !t.queue.pushDelta(d, t.id, turnID):
 		return ErrTooSlow

@@ -56,6 +56,9 @@ const (
 	// eventTurnStarted is turn/started. It has the turn's id, often before the
 	// answer to turn/start has it. It is not passed on.
 	eventTurnStarted
+	// The notifications that become one of the above, or nothing.
+	eventRawItem
+	eventWarning
 )
 
 // The values of [Event].Status.

@@ -119,9 +119,9 @@ func TestDecodeNotifications(t *testing.T) {
 func TestOddAnnotations(t *testing.T) {
 	for _, annotations := range []string{`{"0":{}}`, `[]`, `null`, `7`, `"0"`} {
 		var e Event
-		decodeMessage(gjson.Parse(`{"role":"assistant","content":[{"type":"output_text","text":"x","annotations":`+annotations+`}]}`), &e)
-		if e.Kind == EventAnnotations {
-			t.Errorf("%s: %+v", annotations, e)
+		line := `{"method":"rawResponseItem/completed","params":{"item":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x","annotations":` + annotations + `}]}}}`
+		if _, err := parseMessage([]byte(line), &e); err != nil || e.Kind != 0 {
+			t.Errorf("%s: %+v (%v)", annotations, e, err)
 		}
 	}
 }
@@ -141,11 +141,9 @@ func TestTurnErrorShapes(t *testing.T) {
 		`"text"`:               nil,
 	} {
 		e := Event{}
-		m, err := parseMessage([]byte(`{"method":"error","params":{"error":` + text + `}}`))
-		if err != nil {
+		if _, err := parseMessage([]byte(`{"method":"error","params":{"error":`+text+`}}`), &e); err != nil {
 			t.Fatal(err)
 		}
-		decodeError(m.params, &e)
 		if !reflect.DeepEqual(e.Err, want) {
 			t.Errorf("%s: %+v, want %+v", text, e.Err, want)
 		}
@@ -170,7 +168,8 @@ func TestLongErrors(t *testing.T) {
 
 // TestOddUsage: sums of counts can neither overflow nor fall.
 func TestOddUsage(t *testing.T) {
-	got := *parseUsage(gjson.Parse(`{"totalTokens":9223372036854775807,"inputTokens":1e300,"cachedInputTokens":-1,"outputTokens":"7","reasoningOutputTokens":null}`))
+	s := scanner{line: []byte(`{"totalTokens":9223372036854775807,"inputTokens":1e300,"cachedInputTokens":-1,"outputTokens":"7","reasoningOutputTokens":null}`), ok: true}
+	got := *s.usage()
 	if want := (Usage{TotalTokens: maxTokens, InputTokens: maxTokens, OutputTokens: 7}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -197,7 +196,7 @@ func TestUsageAdds(t *testing.T) {
 // TestNothingUsedIsOptedOut checks that no notification is both used and opted out of.
 func TestNothingUsedIsOptedOut(t *testing.T) {
 	for _, method := range unused {
-		if decoders[method] != nil || expected[method] {
+		if kinds[method] != 0 || expected[method] {
 			t.Errorf("%s is used", method)
 		}
 	}

@@ -31,7 +31,7 @@ func FuzzDispatch(f *testing.F) {
 		waiting := &pendingCall{ready: make(chan error, 1)}
 		c.calls[1] = waiting
 		c.dispatch(line)
-		if _, err := parseMessage(line); err == nil && !isObject(line) {
+		if _, err := parseMessage(line, new(Event)); err == nil && !isObject(line) {
 			t.Errorf("%q was taken for a message", line)
 		}
 		for len(c.replies) > 0 {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"unsafe"
 
 	"github.com/tidwall/gjson"
 )
@@ -25,31 +24,41 @@ const maxID = 256
 
 var errGarbage = errors.New("not a message of the protocol")
 
-// parseMessage parses a line, which must not change as long as the message is used.
-func parseMessage(line []byte) (message, error) {
-	if !gjson.ValidBytes(line) {
+// parseMessage parses a line, which must not change as long as the message is used. If it is
+// a notification that this client uses for a turn, it becomes e, whose Kind is 0 otherwise.
+func parseMessage(line []byte, e *Event) (message, error) {
+	*e = Event{size: len(line)}
+	m := message{size: len(line)}
+	early := false // the params come before the method
+	s := scanner{line: line, ok: true}
+	if s.peek() != '{' {
 		return message{}, errGarbage
 	}
-	m := message{size: len(line)}
-	gjson.Parse(unsafe.String(unsafe.SliceData(line), len(line))).ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	s.members(func(name string) {
+		switch name {
 		case "id":
-			if (value.Type == gjson.Number || value.Type == gjson.String) && len(value.Raw) <= maxID {
-				m.id = value.Raw
+			if id := s.result(); (id.Type == gjson.Number || id.Type == gjson.String) && len(id.Raw) <= maxID {
+				m.id = id.Raw
 			}
 		case "method":
-			m.method = value.Str
+			m.method = s.text()
 		case "params":
-			m.params = value
+			early = m.method == ""
+			m.params = s.params(m.method, e)
 		case "result":
-			m.result = value
+			m.result = s.result()
 		case "error":
-			m.err = value
+			m.err = s.result()
+		default:
+			s.value()
 		}
-		return true
 	})
-	if m.method == "" && m.id == "" {
+	if s.peek(); !s.ok || s.pos < len(line) || m.method == "" && m.id == "" {
 		return message{}, errGarbage
+	}
+	if early {
+		params := scanner{line: []byte(m.params.Raw), ok: true}
+		params.params(m.method, e)
 	}
 	return m, nil
 }

@@ -21,7 +21,7 @@ func TestParseMessage(t *testing.T) {
 		` {"id" : 1 , "error" : {"code" : -32600} } `:         {id: "1"},
 		`{"params":{"id":9,"method":"inner"},"method":"out"}`: {method: "out"},
 	} {
-		got, err := parseMessage([]byte(line))
+		got, err := parseMessage([]byte(line), new(Event))
 		if err != nil || got.id != want.id || got.method != want.method || got.size != len(line) {
 			t.Errorf("%s: %q %q %d (%v)", line, got.id, got.method, got.size, err)
 		}

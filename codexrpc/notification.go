@@ -58,54 +58,132 @@ var expected = map[string]bool{
 	"thread/compacted":  true, // item/started contextCompaction says the same, earlier
 }
 
-// decoders decode the params of each notification that this client uses into an
-// event, which has the ids of its thread and its turn. They leave its Kind at 0 if it is of no use, such as the echo of an input
-// item.
-var decoders = map[string]func(params gjson.Result, e *Event){
-	methodTextDelta:         decodeTextDelta,
-	methodReasoningDelta:    decodeReasoningDelta,
-	methodItemStarted:       decodeItemStarted,
-	methodItemCompleted:     decodeItemCompleted,
-	methodRawItemCompleted:  decodeRawItem,
-	methodResponseCompleted: decodeResponse,
-	methodTokenUsage:        decodeTokenUsage,
-	methodError:             decodeError,
-	methodWarning:           decodeWarning,
-	methodTurnStarted:       decodeTurnStarted,
-	methodTurnCompleted:     decodeTurnCompleted,
+// kinds are what the notifications of turns become.
+var kinds = map[string]EventKind{
+	methodTextDelta:         EventTextDelta, // if parseDelta leaves it
+	methodReasoningDelta:    EventReasoningDelta,
+	methodItemStarted:       EventItemStarted,
+	methodItemCompleted:     EventItemCompleted,
+	methodRawItemCompleted:  eventRawItem,
+	methodResponseCompleted: EventResponseCompleted,
+	methodTokenUsage:        EventTokenUsage,
+	methodError:             EventError,
+	methodWarning:           eventWarning,
+	methodTurnStarted:       eventTurnStarted,
+	methodTurnCompleted:     EventTurnCompleted,
 }
 
-// The deltas that parseDelta leaves.
-
-func decodeTextDelta(params gjson.Result, e *Event) {
-	e.Kind = EventTextDelta
-	e.ItemID = params.Get("itemId").Str
-	e.Text = params.Get("delta").Str
+// params reads the params of a notification into an event. Its Kind stays 0 if it is of no
+// use, such as the echo of an input item.
+func (s *scanner) params(method string, e *Event) gjson.Result {
+	e.Kind = kinds[method]
+	if e.Kind == 0 {
+		return s.result()
+	}
+	s.peek()
+	start := s.pos
+	s.members(func(name string) { s.param(name, e) })
+	if e.Kind == eventRawItem || e.Kind == eventWarning {
+		e.Kind = 0
+	}
+	return gjson.Parse(view(s.line[start:s.pos]))
 }
 
-func decodeReasoningDelta(params gjson.Result, e *Event) {
-	decodeTextDelta(params, e)
-	e.Kind = EventReasoningDelta
-	e.Index = int(params.Get("summaryIndex").Int())
-}
-
-func decodeItemStarted(params gjson.Result, e *Event) {
-	e.Kind = EventItemStarted
-	item := params.Get("item")
-	e.ItemType = item.Get("type").Str
-	e.ItemID = item.Get("id").Str
-}
-
-func decodeItemCompleted(params gjson.Result, e *Event) {
-	decodeItemStarted(params, e)
-	e.Kind = EventItemCompleted
-	if e.ItemType == ItemAgentMessage {
-		e.Text = params.Get("item.text").Str
-		e.Phase = params.Get("item.phase").Str
+// param reads a member of the params.
+func (s *scanner) param(name string, e *Event) {
+	switch name {
+	case "threadId":
+		e.threadID = s.text()
+	case "turnId":
+		if id := s.text(); e.turnID == "" {
+			e.turnID = id
+		}
+	case "itemId":
+		e.ItemID = s.text()
+	case "delta":
+		e.Text = s.text()
+	case "summaryIndex":
+		e.Index = int(s.integer())
+	case "item":
+		if e.Kind == eventRawItem {
+			s.rawItem(e)
+		} else {
+			s.item(e)
+		}
+	case "turn":
+		s.turn(e)
+	case "usage":
+		e.Usage = s.usage()
+	case "tokenUsage":
+		s.members(func(name string) {
+			if name == "total" {
+				e.Usage = s.usage()
+			} else {
+				s.value()
+			}
+		})
+	case "willRetry":
+		e.WillRetry = s.result().Bool()
+	case "error":
+		e.Err = parseTurnError(s.result())
+	case "message":
+		s.warning(e)
+	default:
+		s.value()
 	}
 }
 
-// The types of the raw items that are decoded.
+// fallbackWarning is the beginning of the warning that Codex gives up the WebSocket
+// to the model provider and retries over HTTP. The reason follows.
+const fallbackWarning = "Falling back from WebSockets to HTTPS transport. "
+
+// warning reads the warning of a retry over HTTP as the error that it stands for. The
+// warning does not name the turn. All other warnings are of no use.
+func (s *scanner) warning(e *Event) {
+	if reason, ok := strings.CutPrefix(s.text(), fallbackWarning); ok && e.Kind == eventWarning {
+		e.Kind, e.WillRetry = EventError, true
+		e.Err = &TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}
+	}
+}
+
+// turn reads a turn.
+func (s *scanner) turn(e *Event) {
+	s.members(func(name string) {
+		switch name {
+		case "id":
+			e.turnID = s.text()
+		case "status":
+			e.Status = s.text()
+		case "error":
+			e.Err = parseTurnError(s.result())
+		default:
+			s.value()
+		}
+	})
+}
+
+// item reads an item. Only a message that is completed has a text.
+func (s *scanner) item(e *Event) {
+	s.members(func(name string) {
+		switch name {
+		case "type":
+			e.ItemType = s.text()
+		case "id":
+			e.ItemID = s.text()
+		case "text":
+			e.Text = s.text()
+		case "phase":
+			e.Phase = s.text()
+		default:
+			s.value()
+		}
+	})
+	if e.Kind != EventItemCompleted || e.ItemType != ItemAgentMessage {
+		e.Text, e.Phase = "", ""
+	}
+}
+
+// The types of the raw items that are used.
 const (
 	itemFunctionCall = "function_call"
 	itemCallOutput   = "function_call_output"
@@ -116,111 +194,71 @@ const (
 // encryptedContent is the member of a reasoning with its content.
 const encryptedContent = "encrypted_content"
 
-// decodeRawItem decodes function calls, reasoning, the outputs of calls, and messages that the model did
-// not finish. Only the raw items have the arguments as the model wrote them, the
-// encrypted content and the status. All other raw items come as items, too.
-func decodeRawItem(params gjson.Result, e *Event) {
-	item := params.Get("item")
-	switch item.Get("type").Str {
+// rawItem reads function calls, reasoning, the outputs of calls, web searches, and messages
+// that have annotations or that the model did not finish. Only the raw items have the
+// arguments as the model wrote them, the encrypted content and the status. All other raw
+// items come as items, too.
+func (s *scanner) rawItem(e *Event) {
+	var kind, role, encrypted string
+	var action, content gjson.Result
+	s.peek()
+	start := s.pos
+	s.members(func(name string) {
+		switch name {
+		case "type":
+			kind = s.text()
+		case "id":
+			e.ItemID = s.text()
+		case "call_id":
+			e.CallID = s.text()
+		case "name":
+			e.Name = s.text()
+		case "arguments":
+			e.Text = s.text()
+		case "status":
+			e.Status = s.text()
+		case "role":
+			role = s.text()
+		case encryptedContent:
+			encrypted = s.text()
+		case "action":
+			action = s.result()
+		case "content":
+			content = s.result()
+		default:
+			s.value()
+		}
+	})
+	read := *e
+	*e = Event{Kind: eventRawItem, ItemID: read.ItemID, threadID: read.threadID, turnID: read.turnID, size: read.size}
+	switch kind {
 	case itemFunctionCall:
-		e.Kind = EventFunctionCall
-		e.CallID = item.Get("call_id").Str
-		e.Name = item.Get("name").Str
-		e.Text = item.Get("arguments").Str
-		if item.Get("status").Str == StatusIncomplete {
+		e.Kind, e.CallID, e.Name, e.Text = EventFunctionCall, read.CallID, read.Name, read.Text
+		if read.Status == StatusIncomplete {
 			e.Status = StatusIncomplete
 		}
 	case itemCallOutput:
-		*e = Event{Kind: EventCallOutput, threadID: e.threadID, turnID: e.turnID} // small, however long the result
-		return
+		e.Kind, e.ItemID, e.size = EventCallOutput, "", 0 // small, however long the result
 	case ItemReasoning:
-		e.Kind = EventReasoningItem
-		e.Text, e.Raw = item.Get(encryptedContent).Str, item.Raw
+		e.Kind, e.Text, e.Raw = EventReasoningItem, encrypted, view(s.line[start:s.pos])
 	case itemWebSearch:
-		e.Kind = EventWebSearch
-		e.Text = item.Get("action").Raw
+		e.Kind, e.Text = EventWebSearch, action.Raw
 	case itemMessage:
-		decodeMessage(item, e)
-		if e.Kind == 0 {
-			return
+		if read.Status == StatusIncomplete {
+			e.Kind = EventItemCut
+		} else if role == "assistant" {
+			e.annotations(content)
 		}
-	default:
-		return
-	}
-	e.ItemID = item.Get("id").Str
-}
-
-// decodeMessage decodes a message that the model did not finish, or whose text, which is
-// its only part, has annotations.
-func decodeMessage(item gjson.Result, e *Event) {
-	if item.Get("status").Str == StatusIncomplete {
-		e.Kind = EventItemCut
-		return
-	}
-	annotations := item.Get("content.0.annotations")
-	if item.Get("role").Str == "assistant" && annotations.IsArray() && annotations.Get("0").Exists() && !item.Get("content.1").Exists() {
-		e.Kind = EventAnnotations
-		e.Text = annotations.Raw
-		e.Index = utf8.RuneCountInString(item.Get("content.0.text").Str)
 	}
 }
 
-func decodeResponse(params gjson.Result, e *Event) {
-	e.Kind = EventResponseCompleted
-	e.Usage = parseUsage(params.Get("usage"))
-}
-
-func decodeTokenUsage(params gjson.Result, e *Event) {
-	e.Kind = EventTokenUsage
-	e.Usage = parseUsage(params.Get("tokenUsage.total"))
-}
-
-func decodeError(params gjson.Result, e *Event) {
-	e.Kind = EventError
-	e.WillRetry = params.Get("willRetry").Bool()
-	e.Err = parseTurnError(params.Get("error"))
-}
-
-// fallbackWarning is the beginning of the warning that Codex gives up the WebSocket
-// to the model provider and retries over HTTP. The reason follows.
-const fallbackWarning = "Falling back from WebSockets to HTTPS transport. "
-
-// decodeWarning decodes the warning of a retry over HTTP as the error that it stands
-// for. The warning does not name the turn. All other warnings are of no use.
-func decodeWarning(params gjson.Result, e *Event) {
-	reason, ok := strings.CutPrefix(params.Get("message").Str, fallbackWarning)
-	if !ok {
-		return
-	}
-	e.Kind = EventError
-	e.WillRetry = true
-	e.Err = &TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}
-}
-
-func decodeTurnStarted(params gjson.Result, e *Event) {
-	e.Kind = eventTurnStarted
-	e.turnID = params.Get("turn.id").Str
-}
-
-func decodeTurnCompleted(params gjson.Result, e *Event) {
-	e.Kind = EventTurnCompleted
-	turn := params.Get("turn")
-	e.turnID = turn.Get("id").Str
-	e.Status = turn.Get("status").Str
-	e.Err = parseTurnError(turn.Get("error"))
-}
-
-func parseUsage(v gjson.Result) *Usage {
-	if !v.IsObject() {
-		return nil
-	}
-	return &Usage{
-		TotalTokens:           tokens(v.Get("totalTokens")),
-		InputTokens:           tokens(v.Get("inputTokens")),
-		CachedInputTokens:     tokens(v.Get("cachedInputTokens")),
-		CacheWriteInputTokens: tokens(v.Get("cacheWriteInputTokens")),
-		OutputTokens:          tokens(v.Get("outputTokens")),
-		ReasoningOutputTokens: tokens(v.Get("reasoningOutputTokens")),
+// annotations makes e the event of a message's text, which is its only part, if that has
+// annotations.
+func (e *Event) annotations(content gjson.Result) {
+	list := content.Get("0.annotations")
+	if list.IsArray() && list.Get("0").Exists() && !content.Get("1").Exists() {
+		e.Kind, e.Text = EventAnnotations, list.Raw
+		e.Index = utf8.RuneCountInString(content.Get("0.text").Str)
 	}
 }
 
@@ -228,5 +266,27 @@ func parseUsage(v gjson.Result) *Usage {
 // turns have some millions.
 const maxTokens = 1 << 40
 
-// tokens returns a count of tokens.
-func tokens(v gjson.Result) int64 { return min(max(v.Int(), 0), maxTokens) }
+// usage reads the usage of tokens, nil if it is no object.
+func (s *scanner) usage() (u *Usage) {
+	if s.peek() == '{' {
+		u = new(Usage)
+	}
+	s.members(func(name string) {
+		count := min(max(s.integer(), 0), maxTokens)
+		switch name {
+		case "totalTokens":
+			u.TotalTokens = count
+		case "inputTokens":
+			u.InputTokens = count
+		case "cachedInputTokens":
+			u.CachedInputTokens = count
+		case "cacheWriteInputTokens":
+			u.CacheWriteInputTokens = count
+		case "outputTokens":
+			u.OutputTokens = count
+		case "reasoningOutputTokens":
+			u.ReasoningOutputTokens = count
+		}
+	})
+	return u
+}

@@ -2,6 +2,7 @@ package codexrpc
 
 import (
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -126,8 +127,8 @@ func (q *queue) pushDelta(d *delta, threadID, turnID string) bool {
 // begin appends an event for a delta, without its text. The lock is held.
 func (q *queue) begin(d *delta, threadID, turnID string) {
 	q.seal()
-	if q.itemID != string(d.itemID) {
-		q.itemID = string(d.itemID)
+	if q.itemID != d.itemID {
+		q.itemID = strings.Clone(d.itemID)
 	}
 	q.events = append(q.events, Event{Kind: d.kind, Index: d.index, ItemID: q.itemID, threadID: threadID, turnID: turnID})
 	q.open, q.text = true, q.text[:0]
@@ -139,7 +140,7 @@ func (q *queue) joins(d *delta, turnID string) bool {
 		return false
 	}
 	last := &q.events[len(q.events)-1]
-	return last.Kind == d.kind && last.Index == d.index && last.ItemID == string(d.itemID) && last.turnID == turnID
+	return last.Kind == d.kind && last.Index == d.index && last.ItemID == d.itemID && last.turnID == turnID
 }
 
 // seal ends the text of the last event. The lock is held.

@@ -175,7 +175,7 @@ func (c *checker) str() *SyntaxError {
 	c.pos++
 	for c.pos < len(c.data) {
 		if c.data[c.pos] < utf8.RuneSelf {
-			if c.pos = plainEnd(c.data, c.pos); c.pos == len(c.data) {
+			if c.pos = PlainEnd(c.data, c.pos); c.pos == len(c.data) {
 				break
 			}
 		}

@@ -41,7 +41,7 @@ func AppendString[T text](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	for start, i := 0, 0; ; {
 		if i < len(b) && b[i] < utf8.RuneSelf {
-			i = plainEnd(b, i)
+			i = PlainEnd(b, i)
 		}
 		if i == len(b) {
 			return append(append(dst, b[start:]...), '"')

@@ -116,9 +116,9 @@ func codeUnit[T text](s T) (unit rune, ok bool) {
 	return unit, true
 }
 
-// plainEnd returns the offset after the printable ASCII characters at start that need no
+// PlainEnd returns the offset after the printable ASCII characters at start that need no
 // escape in a string. It looks at eight bytes at once.
-func plainEnd(s []byte, start int) int {
+func PlainEnd(s []byte, start int) int {
 	const each, top = 0x0101010101010101, 0x8080808080808080
 	i := start
 	for ; i+8 <= len(s); i += 8 {

@@ -1,0 +1,77 @@
+package codexrpc
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// readsAll reports whether a scanner reads a text as one value.
+func readsAll(text string) bool {
+	s := scanner{line: []byte(text), ok: true}
+	s.value()
+	return s.peek() == 0 && s.pos == len(text) && s.ok
+}
+
+var jsonTexts = []string{
+	`{"id":1,"result":{"thread":{"id":"thr-2","x":[]}}} `,
+	` [ 1 , -0.5e+7 , 1E-2 , true,false,null , {} , [ ] , "" ]`,
+	`{"a\"b\\\/\b\f\n\r\t\u00e9\uD83d":"\u0000","é":"Grüße, 你👋","long":"` + strings.Repeat("plain text ", 9) + `"}`,
+	`{"":{"":[[[]],{"a":{}}]}}`,
+	`-7`,
+}
+
+// TestScanner cuts and changes texts at every byte: the scanner reads those that are JSON.
+func TestScanner(t *testing.T) {
+	check := func(text string) {
+		t.Helper()
+		if got, want := readsAll(text), json.Valid([]byte(text)); got != want {
+			t.Errorf("%q is JSON: %t, it was read: %t", text, want, got)
+		}
+	}
+	for _, text := range jsonTexts {
+		check(text)
+		for at := range text {
+			check(text[:at])
+			check(text[at:])
+			for _, c := range "\"\\{}[],:x0-.eu \x00\x1f\xff\n" {
+				check(text[:at] + string(c) + text[at+1:])
+				check(text[:at] + string(c) + text[at:])
+			}
+		}
+	}
+}
+
+// FuzzScanner compares the scanner with encoding/json.
+func FuzzScanner(f *testing.F) {
+	for _, text := range jsonTexts {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if got, want := readsAll(text), json.Valid([]byte(text)); got != want && len(text) <= maxNesting {
+			t.Errorf("%q is JSON: %t, it was read: %t", text, want, got)
+		}
+	})
+}
+
+// TestNesting: values that are nested without end are no message, and do not exhaust the
+// stack of the reader.
+func TestNesting(t *testing.T) {
+	c := newTestConn()
+	for _, open := range []string{"[", `{"a":`, `[{"a":`} {
+		for name, line := range map[string]string{
+			"method": `{"method":"item/completed","params":{"item":` + strings.Repeat(open, 4<<20),
+			"answer": `{"id":1,"result":` + strings.Repeat(open, 4<<20),
+		} {
+			before := c.Stats().Garbage
+			c.dispatch([]byte(line))
+			if after := c.Stats().Garbage; after != before+1 {
+				t.Errorf("%s of %s: %d lines were garbage, then %d", name, open, before, after)
+			}
+		}
+	}
+	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
+	if m, err := parseMessage([]byte(`{"id":1,"method":"item/tool/call","params":{"arguments":`+deep+`}}`), new(Event)); err != nil || m.id != "1" {
+		t.Errorf("what Codex may write is no message: %v", err)
+	}
+}
