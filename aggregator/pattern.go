@@ -70,6 +70,34 @@ type NamedPattern struct {
 	Pattern Pattern
 }
 
+// form returns the pattern as a form of blocks.
+func (p NamedPattern) form() form {
+	return form{
+		name: p.Name, start: p.Pattern.Opener(), parse: p.Pattern.Parse,
+		begin: func(*layer, []byte) (blockReader, error) { return patternReader{p.Pattern.Begin()}, nil },
+	}
+}
+
+// patternReader is the blockReader of a pattern.
+type patternReader struct{ BlockReader }
+
+// read implements blockReader.
+func (r patternReader) read(block []byte, from int) ending {
+	for i := from; i < len(block); i++ {
+		switch state := r.Next(block[i]); state {
+		case BlockOpen:
+		case BlockComplete:
+			return ending{state: state, at: i + 1, read: i + 1}
+		default:
+			return ending{state: BlockBroken, at: 1, read: i + 1}
+		}
+	}
+	return ending{read: len(block)}
+}
+
+// last implements blockReader.
+func (patternReader) last() ending { return ending{at: 1} }
+
 // check returns ErrPattern if the pattern cannot be used beside others.
 func (p NamedPattern) check(others []NamedPattern) error {
 	opener, problem := "", ""
@@ -152,9 +180,7 @@ func (a *Aggregator) ExtractBlocks(text string) []Block {
 
 // extract returns the blocks of a whole text.
 func extract(patterns []NamedPattern, text string) []Block {
-	opts := ScannerOptions{Patterns: patterns}
-	opts.MaxBlock = len(text) + 1
-	scanner := NewScanner(opts)
+	scanner := NewScanner(ScannerOptions{Patterns: patterns, MaxBlock: len(text) + 1})
 	segments := scanner.Finish(usetool.AbortUnclosed, scanner.Feed(text, nil))
 	var blocks []Block
 	for _, s := range segments {

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
@@ -77,104 +76,6 @@ func testPatterns() []NamedPattern {
 		{Name: "at", Pattern: atPattern{}}, {Name: "quoted", Pattern: quoted{}},
 		{Name: ToolCallPattern, Pattern: ToolCall{}}, {Name: "longer", Pattern: longer{}},
 	}
-}
-
-// scan feeds pieces to a new Scanner and returns its segments.
-func scan(t testing.TB, opts ScannerOptions, reason usetool.AbortReason, pieces ...string) []usetool.Segment {
-	t.Helper()
-	s := NewScanner(opts)
-	limit := opts.MaxBlock
-	if limit <= 0 {
-		limit = usetool.DefaultMaxBlock
-	}
-	var segments []usetool.Segment
-	for _, piece := range pieces {
-		segments = s.Feed(piece, segments)
-		if held := s.Held(); held > 2*(limit+usetool.MaxOpener+MaxOpener) {
-			t.Fatalf("%d bytes are held", held)
-		}
-	}
-	segments = s.Finish(reason, segments)
-	if s.Open() || s.Held() != 0 {
-		t.Errorf("after Finish: open %t, %d bytes held", s.Open(), s.Held())
-	}
-	checkScanned(t, strings.Join(pieces, ""), segments)
-	return segments
-}
-
-// checkScanned checks what holds for the segments of any text.
-func checkScanned(t testing.TB, text string, segments []usetool.Segment) {
-	t.Helper()
-	var given strings.Builder
-	begun := map[string]int{}
-	for i, s := range segments {
-		carries := s.Kind == usetool.SegmentText || s.Kind == usetool.SegmentBlock
-		if carries != (s.Text != "") {
-			t.Fatalf("segment %d (%s) has the text %q", i, s.Kind, s.Text)
-		}
-		if carries && s.Offset != int64(given.Len()) {
-			t.Fatalf("segment %d (%s) is at %d, should be at %d", i, s.Kind, s.Offset, given.Len())
-		}
-		given.WriteString(s.Text)
-		if rest := text[min(given.Len(), len(text)):]; s.Kind == usetool.SegmentText && utf8.ValidString(text) && rest != "" && !utf8.RuneStart(rest[0]) {
-			t.Fatalf("segment %d ends inside a character: %q", i, s.Text)
-		}
-		switch s.Kind {
-		case usetool.SegmentText:
-		case usetool.SegmentStarted:
-			begun[s.Pattern]++
-		default:
-			begun[s.Pattern]--
-		}
-		if n := begun[s.Pattern]; n != 0 && n != 1 {
-			t.Fatalf("segment %d (%s): %d blocks of %q are open", i, s.Kind, n, s.Pattern)
-		}
-	}
-	if given.String() != text {
-		t.Fatalf("the segments are the text %q, not %q", given.String(), text)
-	}
-}
-
-// show writes segments in one line, with adjacent text joined: |text| +pattern
-// [pattern name arguments] !reason ?name. The <use_tool> pattern is left out.
-func show(segments []usetool.Segment) string {
-	var out strings.Builder
-	var text string
-	flush := func() {
-		if text != "" {
-			out.WriteString("|" + text + "| ")
-		}
-		text = ""
-	}
-	for _, s := range segments {
-		if s.Kind != usetool.SegmentText {
-			flush()
-		}
-		switch s.Kind {
-		case usetool.SegmentText:
-			text += s.Text
-		case usetool.SegmentStarted:
-			out.WriteString("+" + s.Pattern + " ")
-		case usetool.SegmentBlock:
-			out.WriteString("[" + strings.TrimSpace(s.Pattern+" "+s.Name+" "+s.Arguments) + "] ")
-		case usetool.SegmentAborted:
-			out.WriteString("!" + string(s.Reason) + " ")
-		case usetool.SegmentUndeclared:
-			out.WriteString("?" + s.Name + " ")
-		}
-	}
-	flush()
-	return strings.TrimSpace(out.String())
-}
-
-// pieces cuts a text into pieces of the sizes, in turns.
-func pieces(text string, sizes ...int) []string {
-	var parts []string
-	for i := 0; text != ""; i++ {
-		n := min(max(1, sizes[i%len(sizes)]), len(text))
-		parts, text = append(parts, text[:n]), text[n:]
-	}
-	return parts
 }
 
 const (
@@ -279,14 +180,6 @@ var patternTokens = []string{
 	"s@", "@", "f(", ")", "a", "«", "»", "\xc2", "\xab", "\xbb", "<", ">", "{", "}", `"`, "\\", ",", ":", " ", "\n", "```\n", "~~~", "é", "😀", "\xff",
 }
 
-func tokens(program []byte) string {
-	var out strings.Builder
-	for _, b := range program {
-		out.WriteString(patternTokens[int(b)%len(patternTokens)])
-	}
-	return out.String()
-}
-
 // patternOptions makes options of a byte.
 func patternOptions(flags byte) ScannerOptions {
 	opts := ScannerOptions{Patterns: testPatterns()[flags>>6:]}
@@ -338,7 +231,7 @@ func checkCutting(t testing.TB, text string, sizes []byte, flags byte) {
 func FuzzPatterns(f *testing.F) {
 	f.Add([]byte{9, 10, 11, 12}, []byte{1}, byte(0))
 	f.Fuzz(func(t *testing.T, program, sizes []byte, flags byte) {
-		checkCutting(t, tokens(program[:min(len(program), 400)]), sizes, flags)
+		checkCutting(t, tokenText(patternTokens, program[:min(len(program), 400)]), sizes, flags)
 	})
 }
 
@@ -360,8 +253,8 @@ func TestPatternsRandom(t *testing.T) {
 			program[i] = byte(r.IntN(256))
 		}
 		flags := byte(r.IntN(256))
-		checkCutting(t, tokens(program), []byte{byte(r.IntN(9))}, flags)
-		for _, s := range scan(t, patternOptions(flags), usetool.AbortError, tokens(program)) {
+		checkCutting(t, tokenText(patternTokens, program), []byte{byte(r.IntN(9))}, flags)
+		for _, s := range scan(t, patternOptions(flags), usetool.AbortError, tokenText(patternTokens, program)) {
 			if s.Pattern != "" {
 				seen[string(s.Kind)+string(s.Reason)]++
 			}
@@ -384,7 +277,7 @@ func TestPatternMessages(t *testing.T) {
 	if got, want := show(segments), "|a | +at !error |@f()<tool_call>| +at [at g]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	checkScanned(t, "a @f()<tool_call>@g()", segments)
+	checkScanned(t, testPatterns(), "a @f()<tool_call>@g()", segments)
 }
 
 // TestScannerWithoutPatterns: without patterns the segments are those of the
@@ -412,7 +305,7 @@ func TestPatternCost(t *testing.T) {
 				out = s.Feed(piece, out[:0])
 			}
 			s.Finish("", out)
-			if c := cap(s.patterns.block); c > 4*opts.MaxBlock {
+			if c := cap(s.patterns.held); c > 4*opts.MaxBlock {
 				t.Errorf("%q in pieces of %d: the buffer has grown to %d bytes", unit, cut, c)
 			}
 		}

@@ -5,21 +5,57 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/markdown"
 )
 
-// ScannerOptions are the options of a [Scanner].
+// DefaultMaxBlock is the limit of a block, in bytes, unless [ScannerOptions].MaxBlock sets
+// another.
+const DefaultMaxBlock = 1 << 20
+
+// ScannerOptions define which blocks are calls, and how large one may be. The zero value is
+// right for Obsidian clients, which act on every <use_tool> block.
 type ScannerOptions struct {
-	// These hold for the blocks of every pattern.
-	usetool.ScannerOptions
+	// MaxBlock is the size, in bytes from the opening to the closing tag, above
+	// which a block is given up as [usetool.AbortTooLarge]. Zero or less stands for
+	// [DefaultMaxBlock].
+	MaxBlock int
+
+	// SkipFenced leaves blocks that begin inside a fenced code block of Markdown
+	// (``` or ~~~) alone: they are text. Obsidian clients act on fenced blocks
+	// as on others, so it is meant for callers that ask for OpenAI's form.
+	SkipFenced bool
+
+	// Accept reports whether a complete block with this tool name is a call. Others are
+	// text, announced by [usetool.SegmentUndeclared]. Nil accepts any.
+	Accept func(name string) bool
+
 	// Patterns are textual forms beside <use_tool>. They must have passed
 	// [CheckPatterns].
 	Patterns []NamedPattern
 }
 
-// Scanner is the tool buffer of one choice for several textual forms of calls: a
-// [usetool.Scanner], and behind it the patterns. It is fed the text of a model's
-// messages in pieces, and takes the blocks out of it. Nothing is lost and nothing
-// given twice: the Text of all segments, joined, is the text fed. The segments do
-// not depend on how the text was cut, except that a stretch of text may come as
-// several segments.
+// Scanner is the tool buffer of one choice. It is fed the text of a model's messages in
+// pieces and takes the blocks out of it. Text outside blocks is returned at once. From its
+// opener on, a block is held until its end has come, and then returned as one. Nothing is
+// lost or returned twice: the Text of all segments, joined, is the text that was fed. The
+// segments do not depend on how the text was cut, except that text outside blocks may come
+// as several segments.
+//
+// What a <use_tool> block is:
+//
+//   - It begins with <use_tool>, or <use_tool, white space, anything but angle
+//     brackets, and >, in [usetool.MaxOpener] bytes at most. Case counts, and so does
+//     every other byte: <use_tools>, < use_tool> and <USE_TOOL> are text.
+//   - <use_tool/>, with or without attributes, is a whole block that names no
+//     tool: malformed outside a block, and no more than text inside one.
+//   - It ends with the next </use_tool>, to the letter. </use_tool > does not
+//     end it: that is how a closing tag is written within a value.
+//   - After <args> and white space comes JSON if the next byte is {, [ or a
+//     quote. To the end of that value tags in its strings are part of the
+//     strings. If it turns out not to be JSON (a quote too many, a line break in a
+//     string, no end before the end of the text or the limit of the block), those
+//     tags count, and the text after the first of them is scanned again, once.
+//   - Another opening tag inside a block, also in a value like <content>, ends it:
+//     the outer block is given up as [usetool.AbortNested], and the inner one begins. So
+//     a block whose value mentions <use_tool> is text, unchanged. Obsidian clients
+//     take the blocks out of the whole text themselves.
 //
 // Patterns read the text that is left between the <use_tool> blocks. So a <use_tool>
 // block is found wherever it stands, as clients find it that search a whole text: a
@@ -27,54 +63,68 @@ type ScannerOptions struct {
 // Of the patterns the one whose opener is complete first reads the block; of openers
 // that are complete with the same byte the longest one counts.
 //
-// A Scanner must not be used by several goroutines at once.
+// Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
-	useTool  *usetool.Scanner
-	patterns *patternScanner // nil: there are none
+	useTool  layer
+	patterns *layer // nil: there are none
 	segments []usetool.Segment
 }
 
 // NewScanner returns a Scanner at the beginning of a choice's text.
 func NewScanner(opts ScannerOptions) *Scanner {
-	s := &Scanner{useTool: usetool.NewScanner(opts.ScannerOptions)}
+	if opts.MaxBlock <= 0 {
+		opts.MaxBlock = DefaultMaxBlock
+	}
+	s := &Scanner{useTool: layer{opts: &opts, forms: useToolForms}}
 	if len(opts.Patterns) > 0 {
-		s.patterns = newPatternScanner(opts)
+		s.patterns = &layer{opts: &opts}
+		for _, p := range opts.Patterns {
+			s.patterns.forms = append(s.patterns.forms, p.form())
+		}
 	}
 	return s
 }
 
 // Feed takes the next piece of the text, cut anywhere, appends the segments that are
-// certain now to out and returns it.
+// certain now to out and returns it. Text without the beginning of an opener is given as a
+// substring of the piece. A [usetool.SegmentText] never ends inside a UTF-8 sequence that
+// may yet become whole.
 func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	if s.patterns == nil {
-		return s.useTool.Feed(text, out)
+		return s.useTool.feed(text, out)
 	}
-	s.segments = s.useTool.Feed(text, s.segments[:0])
+	s.segments = s.useTool.feed(text, s.segments[:0])
 	return s.forward(out)
 }
 
 // Finish ends a message: it appends everything held to out and returns it. A begun
 // opener is text. An open block is given up for the reason, the empty one standing
 // for [usetool.AbortUnclosed]. The Scanner is then ready for the next message of the
-// choice.
+// choice, whose offsets continue those of this one. Calling Finish again returns nothing.
 func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []usetool.Segment {
-	if s.patterns == nil {
-		return s.useTool.Finish(reason, out)
+	if reason == "" {
+		reason = usetool.AbortUnclosed
 	}
-	s.segments = s.useTool.Finish(reason, s.segments[:0])
-	return s.patterns.end(reason, markdown.Fence{}, s.forward(out))
+	if s.patterns == nil {
+		return s.useTool.finish(reason, markdown.Fence{}, out)
+	}
+	s.segments = s.useTool.finish(reason, markdown.Fence{}, s.segments[:0])
+	return s.patterns.finish(reason, markdown.Fence{}, s.forward(out))
 }
 
-// forward passes the segments of the <use_tool> scanner on, their text by way of the
+// forward passes the segments of the <use_tool> layer on, their text by way of the
 // patterns.
 func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 	for i := range s.segments {
 		segment := &s.segments[i]
 		switch segment.Kind {
 		case usetool.SegmentText:
-			out = s.patterns.feed(segment, out)
+			if len(s.patterns.held) == 0 {
+				s.patterns.offset = segment.Offset // blocks are left out
+			}
+			out = s.patterns.feed(segment.Text, out)
 		case usetool.SegmentBlock:
-			out = append(s.patterns.end(usetool.AbortNested, markdown.AfterText(), out), *segment)
+			out = append(s.patterns.finish(usetool.AbortNested, markdown.AfterText(), out), *segment)
 		default:
 			out = append(out, *segment)
 		}
@@ -86,14 +136,15 @@ func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 // Open reports whether a block is being held: its opener is complete, its end has
 // not come.
 func (s *Scanner) Open() bool {
-	return s.useTool.Open() || s.patterns != nil && s.patterns.open != nil
+	return s.useTool.reader != nil || s.patterns != nil && s.patterns.reader != nil
 }
 
-// Held returns the number of bytes that are held back between two calls of Feed.
+// Held returns the number of bytes held back between two calls of Feed: open blocks, begun
+// openers, or up to three bytes of a UTF-8 sequence.
 func (s *Scanner) Held() int {
-	held := s.useTool.Held()
+	held := len(s.useTool.held)
 	if s.patterns != nil {
-		held += s.patterns.held()
+		held += len(s.patterns.held)
 	}
 	return held
 }

@@ -185,7 +185,7 @@ func checkReadBack(t testing.TB, name string, arguments map[string]any) {
 	if len(calls) != 1 || calls[0].name != name || len(calls[0].params) != len(arguments) {
 		t.Fatalf("%s\nreads as %+v", block, calls)
 	}
-	ownName, ownArguments, err := parseBlock(block)
+	ownName, ownArguments, err := Parse(block)
 	var own map[string]any
 	if err != nil || ownName != name || json.Unmarshal([]byte(ownArguments), &own) != nil {
 		t.Fatalf("%s\nreads as %s %v", block, ownArguments, err)

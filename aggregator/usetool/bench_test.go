@@ -16,7 +16,7 @@ func BenchmarkParseBlock(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(block)))
 			for b.Loop() {
-				if _, _, err := parseBlock(block); err != nil {
+				if _, _, err := Parse(block); err != nil {
 					b.Fatal(err)
 				}
 			}

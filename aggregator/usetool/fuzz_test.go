@@ -7,32 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzBlocks: blocks are where they say, and their arguments are JSON unless they
-// were written as <args>.
-func FuzzBlocks(f *testing.F) {
-	f.Add("<use_tool><name>f</name><a><item>1</item></a></use_tool>")
-	f.Fuzz(func(t *testing.T, text string) {
-		scanner := NewScanner(ScannerOptions{MaxBlock: len(text) + 1})
-		end := 0
-		for _, b := range scanner.Finish(AbortUnclosed, scanner.Feed(text, nil)) {
-			if b.Kind != SegmentBlock {
-				continue
-			}
-			start := int(b.Offset)
-			if start < end || !strings.HasPrefix(b.Text, "<use_tool") || !strings.HasSuffix(b.Text, "</use_tool>") {
-				t.Fatalf("%q in %q", b.Text, text)
-			}
-			if end = start + len(b.Text); text[start:end] != b.Text {
-				t.Fatalf("%q at %d of %q", b.Text, start, text)
-			}
-			if !strings.Contains(b.Text, "<args>") && !json.Valid([]byte(b.Arguments)) {
-				t.Fatalf("%q has the arguments %q", b.Text, b.Arguments)
-			}
-		}
-		parseBlock(text)
-	})
-}
-
 // FuzzXML: what is written is read back by the client's grammar.
 func FuzzXML(f *testing.F) {
 	f.Add("x", `["<b>"]`)

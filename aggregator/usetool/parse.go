@@ -1,25 +1,39 @@
 package usetool
 
 import (
+	"bytes"
 	"errors"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 const (
 	blockTag    = "use_tool"
 	blockOpener = "<" + blockTag
-	blockCloser = "</" + blockTag + ">"
 	nameOpener  = "<name>"
 	nameCloser  = "</name>"
-	argsOpener  = "<args>"
 	argsCloser  = "</args>"
 	emptyObject = "{}"
 )
 
+// The other tags by which the end of a block is found.
+const (
+	// Closer is the closing tag of a block.
+	Closer = "</" + blockTag + ">"
+	// ArgsOpener is the tag before arguments in JSON.
+	ArgsOpener = "<args>"
+)
+
+// MaxOpener is the size of the largest opening tag with its attributes, in bytes. It
+// bounds the text that is held back for a sentence such as "<use_tool is a tag". No known
+// client uses attributes.
+const MaxOpener = 256
+
 // maxNameBytes bounds the name of a tool. Codex allows names of 128 characters.
 const maxNameBytes = 4 << 10
 
-// Why a <use_tool> text is not a call. They are the errors of parseBlock.
+// Why a <use_tool> text is not a call. They are the errors of Parse.
 var (
 	errNoBlock    = errors.New("usetool: not a whole <use_tool> block")
 	errNoName     = errors.New("usetool: the block has no <name>")
@@ -29,11 +43,11 @@ var (
 	errOpenArgs   = errors.New("usetool: the <args> of the block has no end")
 )
 
-// parseBlock reads one whole <use_tool …>…</use_tool> text. Attributes of the
+// Parse reads one whole <use_tool …>…</use_tool> text. Attributes of the
 // opener are ignored. The arguments are the text between <args> and </args>,
 // as it stands, or a JSON object made of one member per parameter tag. A block
 // without parameters has the arguments {}.
-func parseBlock(block string) (name, argsJSON string, err error) {
+func Parse(block string) (name, argsJSON string, err error) {
 	body, ok := blockBody(block)
 	if !ok {
 		return "", "", errNoBlock
@@ -45,7 +59,7 @@ func parseBlock(block string) (name, argsJSON string, err error) {
 	if args, ok := argsForm(rest); ok {
 		return name, args, nil
 	}
-	if strings.HasPrefix(strings.TrimSpace(rest), argsOpener) && !strings.Contains(rest, argsCloser) {
+	if strings.HasPrefix(strings.TrimSpace(rest), ArgsOpener) && !strings.Contains(rest, argsCloser) {
 		// Without its arguments the call would be another one.
 		return "", "", errOpenArgs
 	}
@@ -55,37 +69,43 @@ func parseBlock(block string) (name, argsJSON string, err error) {
 // blockBody cuts the opener and the closer off a block.
 func blockBody(block string) (body string, ok bool) {
 	block = strings.TrimSpace(block)
-	end := openerEnd(block)
-	if end < 0 || !strings.HasSuffix(block, blockCloser) || len(block)-len(blockCloser) < end {
+	size, _ := Opener(jsontext.View(block))
+	if size == 0 || block[size-2] == '/' || !strings.HasSuffix(block[size:], Closer) {
 		return "", false
 	}
-	return block[end : len(block)-len(blockCloser)], true
+	return block[size : len(block)-len(Closer)], true
 }
 
-// openerEnd returns the offset behind the opener with which text begins, or -1
-// if it begins with none: <use_tool>, or <use_tool and white space and
-// attributes up to the next '>'. <use_tools> and the self-closing <use_tool/>
-// open nothing.
-func openerEnd(text string) int {
-	if !strings.HasPrefix(text, blockOpener) {
-		return -1
+// Opener returns the size of the opening tag with which a text begins: <use_tool>, or
+// <use_tool and white space and attributes up to the next '>', either also with a '/'
+// before the '>'. Without one, more reports whether the text is the beginning of one.
+func Opener(text []byte) (size int, more bool) {
+	n := min(len(text), len(blockOpener))
+	if string(text[:n]) != blockOpener[:n] {
+		return 0, false
 	}
-	rest := text[len(blockOpener):]
-	if rest == "" || !strings.ContainsRune("> \t\r\n", rune(rest[0])) {
-		return -1
+	rest := text[n:min(len(text), MaxOpener)]
+	if len(rest) == 0 {
+		return 0, true
 	}
-	end := strings.IndexByte(rest, '>')
-	if end < 0 || strings.HasSuffix(rest[:end], "/") {
-		return -1
+	if rest[0] == '/' && len(rest) > 1 && rest[1] != '>' || strings.IndexByte("/> \t\r\n", rest[0]) < 0 {
+		return 0, false
 	}
-	return len(blockOpener) + end + 1
+	end := bytes.IndexAny(rest, "<>")
+	switch {
+	case end < 0:
+		return 0, len(text) < MaxOpener
+	case rest[end] == '<':
+		return 0, false
+	}
+	return n + end + 1, false
 }
 
 // cutName removes the first <name>…</name> from a body. If the body begins with <args>, the
 // name is after that element: a <name> in the JSON is data.
 func cutName(body string) (name, rest string, err error) {
 	from := 0
-	if strings.HasPrefix(strings.TrimSpace(body), argsOpener) {
+	if strings.HasPrefix(strings.TrimSpace(body), ArgsOpener) {
 		if last := strings.LastIndex(body, argsCloser); last >= 0 {
 			from = last
 		}
@@ -117,11 +137,11 @@ func cutName(body string) (name, rest string, err error) {
 // string.
 func argsForm(rest string) (args string, ok bool) {
 	rest = strings.TrimSpace(rest)
-	if !strings.HasPrefix(rest, argsOpener) || !strings.HasSuffix(rest, argsCloser) ||
-		len(rest) < len(argsOpener)+len(argsCloser) {
+	if !strings.HasPrefix(rest, ArgsOpener) || !strings.HasSuffix(rest, argsCloser) ||
+		len(rest) < len(ArgsOpener)+len(argsCloser) {
 		return "", false
 	}
-	args = strings.TrimSpace(rest[len(argsOpener) : len(rest)-len(argsCloser)])
+	args = strings.TrimSpace(rest[len(ArgsOpener) : len(rest)-len(argsCloser)])
 	if args == "" {
 		return emptyObject, true
 	}

@@ -33,7 +33,7 @@ func TestBlockGrammar(t *testing.T) {
 		{"<name>f</name><q>a < b > c</q>", "f", `{"q":"a < b > c"}`},
 	} {
 		for _, opener := range []string{"<use_tool>", `<use_tool id="1">`, "<use_tool\n>"} {
-			name, arguments, err := parseBlock(opener + c.inner + "</use_tool>")
+			name, arguments, err := Parse(opener + c.inner + "</use_tool>")
 			if err != nil || name != c.name || arguments != c.arguments {
 				t.Errorf("%s\n got %s %s %v\nwant %s %s", c.inner, name, arguments, err, c.name, c.arguments)
 			}
@@ -54,7 +54,7 @@ func TestBlockErrors(t *testing.T) {
 		`<use_tool><args>{"n":"<name>x</name>"}</args></use_tool>`:  errNoName,
 		`<use_tool><args>{"n":"<name>x</name>"}</args> </use_tool>`: errNoName,
 	} {
-		if name, arguments, err := parseBlock(block); !errors.Is(err, want) || name != "" || arguments != "" {
+		if name, arguments, err := Parse(block); !errors.Is(err, want) || name != "" || arguments != "" {
 			t.Errorf("%s: %q %q %v, want %v", block, name, arguments, err, want)
 		}
 	}
@@ -78,7 +78,7 @@ func TestBlockCost(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			if _, _, err := parseBlock(block); err != nil {
+			if _, _, err := Parse(block); err != nil {
 				t.Fatal(err)
 			}
 			runtime.ReadMemStats(&after)

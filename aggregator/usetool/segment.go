@@ -23,7 +23,7 @@ const (
 	SegmentAborted SegmentKind = "aborted"
 
 	// SegmentUndeclared is a notice: the block is complete and well-formed, but
-	// [ScannerOptions].Accept refused Name. The text of it follows as
+	// Accept, an option of the scanner, refused Name. The text of it follows as
 	// SegmentText.
 	SegmentUndeclared SegmentKind = "undeclared"
 )
@@ -32,14 +32,14 @@ const (
 // can be labels of a metric.
 type AbortReason string
 
-// The first four come from the [Scanner]; the others are for callers of
-// [Scanner.Finish], which know why the text ended.
+// The first four come from the scanner; the others are for callers of its Finish, which
+// know why the text ended.
 const (
 	// AbortNested is the reason of a block in which another one was opened.
 	AbortNested AbortReason = "nested"
 	// AbortMalformed is the reason of a closed block that holds no call.
 	AbortMalformed AbortReason = "malformed"
-	// AbortTooLarge is the reason of a block above [ScannerOptions].MaxBlock.
+	// AbortTooLarge is the reason of a block above MaxBlock, an option of the scanner.
 	AbortTooLarge AbortReason = "too_large"
 	// AbortUnclosed is the reason of a block that is open at the end of its message.
 	AbortUnclosed AbortReason = "unclosed"
@@ -51,7 +51,7 @@ const (
 	AbortError AbortReason = "error"
 )
 
-// Segment is one result of a [Scanner].
+// Segment is one result of an aggregator.Scanner.
 type Segment struct {
 	// Kind determines which of the other fields are set.
 	Kind SegmentKind
@@ -73,9 +73,8 @@ type Segment struct {
 	// Err is the fault of a block, if the reason is AbortMalformed.
 	Err error
 
-	// Pattern is the name of the textual form of a call, for scanners that know
-	// others than <use_tool>. Empty: it is a <use_tool> block, or text outside of
-	// blocks.
+	// Pattern is the name of the textual form of a block. Empty: it is a <use_tool>
+	// block, or text outside of blocks.
 	Pattern string
 
 	// Offset is the position of Text in the whole text that was fed, in bytes

@@ -70,7 +70,7 @@ func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 		out.WriteString(escaping.value(p))
 		out.WriteString("</" + p.Name + ">\n")
 	}
-	out.WriteString(blockCloser)
+	out.WriteString(Closer)
 	return out.String(), nil
 }
 

@@ -27,7 +27,7 @@ func TestReport(t *testing.T) {
 		"flushed":      {block("1") + block("2"), nil, 2, 2, "", false},
 		"nested":       {open + block("1"), nil, 2, 1, usetool.AbortNested, false},
 		"malformed":    {"<use_tool></use_tool>" + block("1"), nil, 2, 1, usetool.AbortMalformed, false},
-		"too large":    {open + strings.Repeat("x", usetool.DefaultMaxBlock), nil, 1, 0, usetool.AbortTooLarge, false},
+		"too large":    {open + strings.Repeat("x", aggregator.DefaultMaxBlock), nil, 1, 0, usetool.AbortTooLarge, false},
 		"unclosed":     {block("1") + open, nil, 2, 1, usetool.AbortUnclosed, false},
 		"undeclared":   {strings.ReplaceAll(block("1"), "find", "seek"), nil, 1, 0, AbortUndeclared, false},
 		"interrupted":  {open, func(m *Machine) []Output { return m.Feed([]codexrpc.Event{ended(codexrpc.StatusInterrupted, nil)}) }, 1, 0, usetool.AbortInterrupted, false},

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
@@ -87,7 +87,7 @@ var givenUpCases = map[string]turnCase{
 }
 
 // tooLarge is a block above the limit of one.
-var tooLarge = "<use_tool><name>find</name><q>" + strings.Repeat("x", usetool.DefaultMaxBlock) + "</q></use_tool>"
+var tooLarge = "<use_tool><name>find</name><q>" + strings.Repeat("x", aggregator.DefaultMaxBlock) + "</q></use_tool>"
 
 // cutCases are answers that were cut.
 var cutCases = map[string]turnCase{

@@ -1,10 +1,13 @@
-package usetool
+package aggregator
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
 // scanTokens are what the texts of the random tests are made of: the words of
@@ -14,16 +17,7 @@ var scanTokens = []string{
 	"<args>{\"", "\"}</args>", "{", "}", "[", "]", "\"", "\"", ":", ",", "\":\"", "\",\"", "\\", "\\\"", "\\u00e9", "\\u1", "true", "1",
 	"<use_tool", " x=\"1\"", ">", "/", "/>", "<use_tool ", "<use_tool/>", "<", "</", "</use_", "<a", "<args", "us", "e_tool>",
 	"\n", "\r\n", "\r", "```", "```\n", "\n```\n", "~~~~", "`", "    ", " ", "\t", "x", "use_tools", "<x>", "</x>",
-	"é", "€", "😀", "\xe2\x82", "\xf0", "\x80", "\x00", "\xed\xa0\x80", "\ufeff", strings.Repeat("y", MaxOpener/2),
-}
-
-// tokenText makes a text of one token a byte.
-func tokenText(program []byte) string {
-	var text strings.Builder
-	for _, b := range program {
-		text.WriteString(scanTokens[int(b)%len(scanTokens)])
-	}
-	return text.String()
+	"é", "€", "😀", "\xe2\x82", "\xf0", "\x80", "\x00", "\xed\xa0\x80", "\ufeff", strings.Repeat("y", usetool.MaxOpener/2),
 }
 
 // fuzzOptions makes options of a byte: small limits, fences, names.
@@ -38,18 +32,8 @@ func fuzzOptions(flags byte) ScannerOptions {
 	return opts
 }
 
-// cutAt cuts a text into pieces as long as the bytes of sizes say, in turns.
-func cutAt(text string, sizes []byte) []string {
-	var pieces []string
-	for i := 0; len(sizes) > 0 && text != "" && i < 1<<12; i++ {
-		n := min(int(sizes[i%len(sizes)]), len(text))
-		pieces, text = append(pieces, text[:n]), text[n:]
-	}
-	return append(pieces, text)
-}
-
 // exact writes all fields of segments, one in a line.
-func exact(segments []Segment) string {
+func exact(segments []usetool.Segment) string {
 	var lines strings.Builder
 	for _, s := range segments {
 		fmt.Fprintf(&lines, "%d %s %q %q %q %s %v\n", s.Offset, s.Kind, s.Text, s.Name, s.Arguments, s.Reason, s.Err)
@@ -59,13 +43,13 @@ func exact(segments []Segment) string {
 
 // compareScan checks that a text has the segments of the reference, whole and cut,
 // and returns them.
-func compareScan(t *testing.T, text string, sizes []byte, flags byte) []Segment {
+func compareScan(t *testing.T, text string, sizes []byte, flags byte) []usetool.Segment {
 	t.Helper()
 	opts := fuzzOptions(flags)
-	segments := refScan(text, opts, AbortError)
+	segments := refScan(text, opts, usetool.AbortError)
 	want := exact(segments)
-	for _, pieces := range [][]string{{text}, cutAt(text, sizes), chunks(text, 1)} {
-		got := exact(joined(scanPieces(t, opts, AbortError, pieces...)))
+	for _, pieces := range [][]string{{text}, pieces(text, sizes...), pieces(text, 1)} {
+		got := exact(joined(scan(t, opts, usetool.AbortError, pieces...)))
 		if got != want {
 			t.Fatalf("options %+v, pieces %q:\n%s\nthe reference has\n%s", opts, pieces, got, want)
 		}
@@ -87,8 +71,34 @@ func FuzzScannerText(f *testing.F) {
 // FuzzScannerTokens does so on texts made of the grammar's words.
 func FuzzScannerTokens(f *testing.F) {
 	f.Fuzz(func(t *testing.T, program, sizes []byte, flags byte) {
-		text := tokenText(program)
+		text := tokenText(scanTokens, program)
 		compareScan(t, text[:min(len(text), maxFuzzText)], sizes, flags)
+	})
+}
+
+// FuzzBlocks: blocks are where they say, and their arguments are JSON unless they
+// were written as <args>.
+func FuzzBlocks(f *testing.F) {
+	f.Add("<use_tool><name>f</name><a><item>1</item></a></use_tool>")
+	f.Fuzz(func(t *testing.T, text string) {
+		scanner := NewScanner(ScannerOptions{MaxBlock: len(text) + 1})
+		end := 0
+		for _, b := range scanner.Finish(usetool.AbortUnclosed, scanner.Feed(text, nil)) {
+			if b.Kind != usetool.SegmentBlock {
+				continue
+			}
+			start := int(b.Offset)
+			if start < end || !strings.HasPrefix(b.Text, "<use_tool") || !strings.HasSuffix(b.Text, "</use_tool>") {
+				t.Fatalf("%q in %q", b.Text, text)
+			}
+			if end = start + len(b.Text); text[start:end] != b.Text {
+				t.Fatalf("%q at %d of %q", b.Text, start, text)
+			}
+			if !strings.Contains(b.Text, "<args>") && !json.Valid([]byte(b.Arguments)) {
+				t.Fatalf("%q has the arguments %q", b.Text, b.Arguments)
+			}
+		}
+		usetool.Parse(text)
 	})
 }
 
@@ -104,7 +114,7 @@ func TestScannerRandom(t *testing.T) {
 		}
 		sizes := []byte{byte(random.IntN(9)), byte(1 + random.IntN(20))}
 		flags := byte(random.IntN(32))
-		for _, segment := range compareScan(t, tokenText(program), sizes, flags) {
+		for _, segment := range compareScan(t, tokenText(scanTokens, program), sizes, flags) {
 			ended[string(segment.Kind)+string(segment.Reason)]++
 		}
 	}

@@ -1,112 +1,13 @@
-package usetool
+package aggregator
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
-
-// scanPieces feeds the pieces to a new Scanner and returns all segments.
-func scanPieces(t testing.TB, opts ScannerOptions, reason AbortReason, pieces ...string) []Segment {
-	t.Helper()
-	s := NewScanner(opts)
-	var segments []Segment
-	for _, piece := range pieces {
-		segments = s.Feed(piece, segments)
-		if limit := max(s.opts.MaxBlock, MaxOpener); s.Held() > limit {
-			t.Fatalf("%d bytes are held, of at most %d", s.Held(), limit)
-		}
-	}
-	segments = s.Finish(reason, segments)
-	text := strings.Join(pieces, "")
-	checkSegments(t, text, segments)
-	if s.Open() || s.Held() != 0 {
-		t.Errorf("after Finish: open %t, %d bytes held", s.Open(), s.Held())
-	}
-	if limit := 2 * int64(len(text)); s.looks > limit {
-		t.Errorf("%d looks at %d bytes, more than two each", s.looks, len(text))
-	}
-	return segments
-}
-
-// checkSegments checks what holds for the segments of any text.
-func checkSegments(t testing.TB, text string, segments []Segment) {
-	t.Helper()
-	var given strings.Builder
-	begun, valid := false, utf8.ValidString(text)
-	for i, segment := range segments {
-		if segment.Offset != int64(given.Len()) {
-			t.Errorf("segment %d (%s) is at %d, should be at %d", i, segment.Kind, segment.Offset, given.Len())
-		}
-		given.WriteString(segment.Text)
-		notice := segment.Kind != SegmentText && segment.Kind != SegmentBlock
-		if notice != (segment.Text == "") {
-			t.Errorf("segment %d (%s) has the text %q", i, segment.Kind, segment.Text)
-		}
-		if segment.Kind == SegmentText {
-			if rest := text[min(given.Len(), len(text)):]; valid && rest != "" && !utf8.RuneStart(rest[0]) {
-				t.Errorf("segment %d ends inside a rune: %q", i, segment.Text)
-			}
-			continue
-		}
-		if starts := segment.Kind == SegmentStarted; starts == begun {
-			t.Errorf("segment %d is %s, a block being begun: %t", i, segment.Kind, begun)
-		}
-		begun = !begun
-	}
-	if begun {
-		t.Error("a block was begun and never ended")
-	}
-	if given.String() != text {
-		t.Errorf("the segments are the text %q, not %q", given.String(), text)
-	}
-}
-
-// joined joins adjacent segments of text.
-func joined(segments []Segment) []Segment {
-	var whole []Segment
-	for _, segment := range segments {
-		last := len(whole) - 1
-		if last >= 0 && segment.Kind == SegmentText && whole[last].Kind == SegmentText {
-			whole[last].Text += segment.Text
-			continue
-		}
-		whole = append(whole, segment)
-	}
-	return whole
-}
-
-// show writes segments in one line: |text| +begun [name arguments] !reason
-// ?undeclared.
-func show(segments []Segment) string {
-	var words []string
-	for _, segment := range joined(segments) {
-		switch segment.Kind {
-		case SegmentText:
-			words = append(words, "|"+segment.Text+"|")
-		case SegmentStarted:
-			words = append(words, "+")
-		case SegmentBlock:
-			words = append(words, "["+segment.Name+" "+segment.Arguments+"]")
-		case SegmentAborted:
-			words = append(words, "!"+string(segment.Reason))
-		case SegmentUndeclared:
-			words = append(words, "?"+segment.Name)
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// chunks cuts a text into pieces of size bytes.
-func chunks(text string, size int) []string {
-	var pieces []string
-	for len(text) > size {
-		pieces, text = append(pieces, text[:size]), text[size:]
-	}
-	return append(pieces, text)
-}
 
 // cuttings calls f with the text cut in two at every place, and into pieces of
 // several sizes.
@@ -116,7 +17,7 @@ func cuttings(text string, f func(how string, pieces []string)) {
 		f(fmt.Sprintf("cut at %d", i), []string{text[:i], text[i:]})
 	}
 	for _, size := range []int{1, 2, 3, 5, 7, 8} {
-		f(fmt.Sprintf("pieces of %d", size), chunks(text, size))
+		f(fmt.Sprintf("pieces of %d", size), pieces(text, size))
 	}
 }
 
@@ -138,11 +39,11 @@ func useTool(name, inner string) string {
 func runCases(t *testing.T, cases []scanCase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got := show(refScan(c.text, c.opts, AbortUnclosed)); got != c.want {
+			if got := show(refScan(c.text, c.opts, usetool.AbortUnclosed)); got != c.want {
 				t.Errorf("the reference has\n%s\nwant\n%s", got, c.want)
 			}
 			cuttings(c.text, func(how string, pieces []string) {
-				got := show(scanPieces(t, c.opts, "", pieces...))
+				got := show(scan(t, c.opts, "", pieces...))
 				if got != c.want {
 					t.Fatalf("%s:\n%s\nwant\n%s", how, got, c.want)
 				}
@@ -174,8 +75,8 @@ func TestScannerText(t *testing.T) {
 		"invalid UTF-8":           "\x80\xff\xe2\x82<\xf0\x9f\x98\xe2",
 		"cut rune at the end":     "a\xf0\x9f\x98",
 		"encoded lone surrogates": "\xed\xa0\x80 \xed\xb0\x80",
-		"opener of MaxOpener+1":   "<use_tool " + strings.Repeat("a", MaxOpener-10) + ">x</use_tool>",
-		"é across MaxOpener":      "<use_tool " + strings.Repeat("a", MaxOpener-11) + "é€>",
+		"opener of MaxOpener+1":   "<use_tool " + strings.Repeat("a", usetool.MaxOpener-10) + ">x</use_tool>",
+		"é across MaxOpener":      "<use_tool " + strings.Repeat("a", usetool.MaxOpener-11) + "é€>",
 		"many <":                  strings.Repeat("<", 30),
 		"openers begun":           strings.Repeat("<use_tool", 9),
 		"openers with a space":    strings.Repeat("<use_tool ", 9),
@@ -203,7 +104,7 @@ func TestScannerBlocks(t *testing.T) {
 		{name: "identical", text: b + b, want: `+ [b {"x":"1"}] + [b {"x":"1"}]`},
 		{name: "attributes", text: `<use_tool id="1" x='/'><name>a</name></use_tool>`, want: "+ [a {}]"},
 		{name: "space in the opener", text: "<use_tool \r\n\t><name>a</name></use_tool>", want: "+ [a {}]"},
-		{name: "opener of MaxOpener", text: "<use_tool " + strings.Repeat("a", MaxOpener-11) + "><name>a</name></use_tool>",
+		{name: "opener of MaxOpener", text: "<use_tool " + strings.Repeat("a", usetool.MaxOpener-11) + "><name>a</name></use_tool>",
 			want: "+ [a {}]"},
 		{name: "self-closed", text: "x<use_tool/>y", want: "|x| + !malformed |<use_tool/>y|"},
 		{name: "self-closed with attributes", text: `<use_tool a="b" / /><use_tool />`,
@@ -265,10 +166,10 @@ func TestScannerAborted(t *testing.T) {
 
 func TestScannerReasons(t *testing.T) {
 	const text = "x<use_tool>é"
-	for _, reason := range []AbortReason{AbortUnclosed, AbortDisconnect, AbortInterrupted, AbortError} {
+	for _, reason := range []usetool.AbortReason{usetool.AbortUnclosed, usetool.AbortDisconnect, usetool.AbortInterrupted, usetool.AbortError} {
 		want := "|x| + !" + string(reason) + " |<use_tool>é|"
 		cuttings(text, func(how string, pieces []string) {
-			if got := show(scanPieces(t, ScannerOptions{}, reason, pieces...)); got != want {
+			if got := show(scan(t, ScannerOptions{}, reason, pieces...)); got != want {
 				t.Errorf("%s, %s:\n%s\nwant\n%s", reason, how, got, want)
 			}
 		})
@@ -403,7 +304,7 @@ func TestScannerAccept(t *testing.T) {
 // Repeated and empty pieces are text like any other.
 func TestScannerRepeatedPieces(t *testing.T) {
 	pieces := []string{"l", "l", "", "ll", "aa", "aa", "", "<", "", "<", "use_tool", "", ">", ""}
-	got := show(scanPieces(t, ScannerOptions{}, "", pieces...))
+	got := show(scan(t, ScannerOptions{}, "", pieces...))
 	if want := "|llllaaaa<| + !unclosed |<use_tool>|"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -412,14 +313,19 @@ func TestScannerRepeatedPieces(t *testing.T) {
 func TestScannerMalformedError(t *testing.T) {
 	for text, want := range map[string]error{
 		"<use_tool/>":                        errSelfClosed,
-		"<use_tool></use_tool>":              errNoName,
-		"<use_tool><name></name></use_tool>": errEmptyName,
+		"<use_tool></use_tool>":              parseError("<use_tool></use_tool>"),
+		"<use_tool><name></name></use_tool>": parseError("<use_tool><name></name></use_tool>"),
 	} {
-		segments := scanPieces(t, ScannerOptions{}, "", text)
-		if got := segments[1]; got.Kind != SegmentAborted || got.Err != want {
+		segments := scan(t, ScannerOptions{}, "", text)
+		if got := segments[1]; got.Kind != usetool.SegmentAborted || want == nil || got.Err != want {
 			t.Errorf("%s: %s, error %v, want %v", text, got.Kind, got.Err, want)
 		}
 	}
+}
+
+func parseError(block string) error {
+	_, _, err := usetool.Parse(block)
+	return err
 }
 
 // What can go out goes out: outside a block only a begun tag or rune is held.
@@ -444,9 +350,9 @@ func TestScannerHolds(t *testing.T) {
 		{"a <use_tool/", 10, false},
 		{"a <use_tool x", 11, false},
 		{"a <use_tool x<", 1, false},
-		{"a <use_tool " + strings.Repeat("x", MaxOpener-11), MaxOpener - 1, false},
-		{"a <use_tool " + strings.Repeat("x", MaxOpener-10), 0, false},
-		{"a <use_tool " + strings.Repeat("x", MaxOpener-11) + "\xc3", 1, false},
+		{"a <use_tool " + strings.Repeat("x", usetool.MaxOpener-11), usetool.MaxOpener - 1, false},
+		{"a <use_tool " + strings.Repeat("x", usetool.MaxOpener-10), 0, false},
+		{"a <use_tool " + strings.Repeat("x", usetool.MaxOpener-11) + "\xc3", 1, false},
 		{"é", 0, false},
 		{"a\xc3", 1, false},
 		{"a\xf0\x9f\x98", 3, false},
@@ -461,7 +367,7 @@ func TestScannerHolds(t *testing.T) {
 	} {
 		for _, size := range []int{1, 2, max(1, len(c.text))} {
 			s := NewScanner(ScannerOptions{})
-			for _, piece := range chunks(c.text, size) {
+			for _, piece := range pieces(c.text, size) {
 				s.Feed(piece, nil)
 			}
 			if s.Held() != c.held || s.Open() != c.open {
@@ -474,13 +380,13 @@ func TestScannerHolds(t *testing.T) {
 // A message ends with Finish: the next one begins anew, at the next offset.
 func TestScannerMessages(t *testing.T) {
 	s := NewScanner(ScannerOptions{SkipFenced: true})
-	var segments []Segment
+	var segments []usetool.Segment
 	for _, message := range []string{"a <use", "_tool>\n```\n", useTool("a", ""), "<use_tool>\n<na", "me>b</name></use_tool>"} {
 		segments = s.Feed(message, segments)
-		segments = s.Finish(AbortError, segments)
-		segments = s.Finish(AbortError, segments)
+		segments = s.Finish(usetool.AbortError, segments)
+		segments = s.Finish(usetool.AbortError, segments)
 	}
-	checkSegments(t, "a <use_tool>\n```\n"+useTool("a", "")+"<use_tool>\n<name>b</name></use_tool>", segments)
+	checkScanned(t, nil, "a <use_tool>\n```\n"+useTool("a", "")+"<use_tool>\n<name>b</name></use_tool>", segments)
 	want := "|a <use_tool>\n```\n| + [a {}] + !error |<use_tool>\n<name>b</name></use_tool>|"
 	if got := show(segments); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
@@ -488,7 +394,7 @@ func TestScannerMessages(t *testing.T) {
 }
 
 func TestScannerAppends(t *testing.T) {
-	first := []Segment{{Kind: SegmentText, Text: "first"}}
+	first := []usetool.Segment{{Kind: usetool.SegmentText, Text: "first"}}
 	s := NewScanner(ScannerOptions{})
 	got := s.Finish("", s.Feed("a<", first))
 	if want := "|firsta<|"; show(got) != want || !slices.Equal(got[:1], first) {

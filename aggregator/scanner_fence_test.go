@@ -1,4 +1,4 @@
-package usetool
+package aggregator
 
 import "testing"
 

@@ -1,8 +1,10 @@
-package usetool
+package aggregator
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
 // tenMB is the size of the benchmarks' texts.
@@ -41,7 +43,7 @@ func TestScannerLinear(t *testing.T) {
 // checkCost feeds a text in pieces of size bytes and checks what that costs.
 func checkCost(t *testing.T, opts ScannerOptions, text string, size int) {
 	s := NewScanner(opts)
-	var segments []Segment
+	var segments []usetool.Segment
 	given := 0
 	for from := 0; from < len(text); from += size {
 		fed := min(from+size, len(text))
@@ -57,15 +59,15 @@ func checkCost(t *testing.T, opts ScannerOptions, text string, size int) {
 	if given += textBytes(s.Finish("", segments[:0])); given != len(text) {
 		t.Errorf("pieces of %d: %d bytes given, of %d", size, given, len(text))
 	}
-	if s.looks > 2*int64(len(text)) {
-		t.Errorf("pieces of %d: %d looks at %d bytes", size, s.looks, len(text))
+	if s.useTool.looks > 2*int64(len(text)) {
+		t.Errorf("pieces of %d: %d looks at %d bytes", size, s.useTool.looks, len(text))
 	}
-	if most := 2 * (opts.MaxBlock + size); cap(s.held) > most {
-		t.Errorf("pieces of %d: the buffer has grown to %d bytes", size, cap(s.held))
+	if most := 2 * (opts.MaxBlock + size); cap(s.useTool.held) > most {
+		t.Errorf("pieces of %d: the buffer has grown to %d bytes", size, cap(s.useTool.held))
 	}
 }
 
-func textBytes(segments []Segment) int {
+func textBytes(segments []usetool.Segment) int {
 	n := 0
 	for _, segment := range segments {
 		n += len(segment.Text)
@@ -78,12 +80,12 @@ func TestScannerLooksOnce(t *testing.T) {
 	text := strings.Repeat("text < "+useTool("a", `<args>{"a":"</use_tool>"}</args>`)+"<use_tool>", 50)
 	for _, size := range []int{1, 5, len(text)} {
 		s := NewScanner(ScannerOptions{})
-		for _, piece := range chunks(text, size) {
+		for _, piece := range pieces(text, size) {
 			s.Feed(piece, nil)
 		}
 		s.Finish("", nil)
-		if s.looks != int64(len(text)) {
-			t.Errorf("pieces of %d: %d looks at %d bytes", size, s.looks, len(text))
+		if s.useTool.looks != int64(len(text)) {
+			t.Errorf("pieces of %d: %d looks at %d bytes", size, s.useTool.looks, len(text))
 		}
 	}
 }
@@ -94,11 +96,11 @@ func TestScannerLooksAgain(t *testing.T) {
 	const block, tail = `<use_tool><args>{"a":"</use_tool>`, "0123456789\n"
 	for _, size := range []int{1, 5, len(block), len(block) + len(tail)} {
 		s := NewScanner(ScannerOptions{})
-		for _, piece := range chunks(block+tail, size) {
+		for _, piece := range pieces(block+tail, size) {
 			s.Feed(piece, nil)
 		}
-		if want := int64(len(block) + 2*len(tail)); s.looks != want {
-			t.Errorf("pieces of %d: %d looks, want %d", size, s.looks, want)
+		if want := int64(len(block) + 2*len(tail)); s.useTool.looks != want {
+			t.Errorf("pieces of %d: %d looks, want %d", size, s.useTool.looks, want)
 		}
 	}
 }
@@ -107,7 +109,7 @@ func TestScannerLooksAgain(t *testing.T) {
 func TestScannerManySmallPieces(t *testing.T) {
 	value := `{"a":"` + strings.Repeat("</use_tool>", 117_000/11) + `"}`
 	text := useTool("a", "<args>"+value+"</args>")
-	segments := scanPieces(t, ScannerOptions{}, "", chunks(text, 1)...)
+	segments := scan(t, ScannerOptions{}, "", pieces(text, 1)...)
 	if got, want := show(segments), "+ [a "+value+"]"; got != want {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
@@ -116,7 +118,7 @@ func TestScannerManySmallPieces(t *testing.T) {
 func TestScannerAllocations(t *testing.T) {
 	block := useTool("a", "")
 	parsing := testing.AllocsPerRun(100, func() {
-		if _, _, err := parseBlock(block); err != nil {
+		if _, _, err := usetool.Parse(block); err != nil {
 			t.Error(err)
 		}
 	})
@@ -133,7 +135,7 @@ func TestScannerAllocations(t *testing.T) {
 		{"a cut rune", []string{"a\xe2\x82", "\xacb"}, 1},
 	} {
 		s := NewScanner(ScannerOptions{})
-		out := make([]Segment, 0, 16)
+		out := make([]usetool.Segment, 0, 16)
 		feed := func() {
 			for _, piece := range c.pieces {
 				out = s.Feed(piece, out[:0])
@@ -149,7 +151,7 @@ func TestScannerAllocations(t *testing.T) {
 func benchmarkScan(b *testing.B, text string, size int, opts ScannerOptions) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
-	var out []Segment
+	var out []usetool.Segment
 	for b.Loop() {
 		s := NewScanner(opts)
 		for from := 0; from < len(text); from += size {

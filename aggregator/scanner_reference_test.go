@@ -1,13 +1,15 @@
-package usetool
+package aggregator
 
 import (
 	"regexp"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
 // The reference is the block grammar written a second time, for a whole text at
 // once: regular expressions and as many passes as it likes. It shares nothing
-// with the scanner but parseBlock and the constants.
+// with the scanner but usetool.Parse and the constants.
 
 var (
 	refOpener = regexp.MustCompile(`<use_tool(?:/|[ \t\r\n][^<>]*)?>`)
@@ -25,14 +27,14 @@ var (
 type reference struct {
 	opts     ScannerOptions
 	text     string
-	segments []Segment
+	segments []usetool.Segment
 	given    int // bytes given out
 	markdown int // where the Markdown begins: behind the last whole block
 	begun    int // where a tag may have begun: behind the last JSON value
 }
 
 // refScan returns the segments of a message, adjacent text joined.
-func refScan(text string, opts ScannerOptions, reason AbortReason) []Segment {
+func refScan(text string, opts ScannerOptions, reason usetool.AbortReason) []usetool.Segment {
 	r := &reference{opts: opts, text: text}
 	if r.opts.MaxBlock <= 0 {
 		r.opts.MaxBlock = DefaultMaxBlock
@@ -43,7 +45,7 @@ func refScan(text string, opts ScannerOptions, reason AbortReason) []Segment {
 			break
 		}
 		r.give(start)
-		r.notice(Segment{Kind: SegmentStarted})
+		r.notice(usetool.Segment{Kind: usetool.SegmentStarted})
 		from = r.block(start, end, reason)
 	}
 	r.give(len(text))
@@ -54,7 +56,7 @@ func refScan(text string, opts ScannerOptions, reason AbortReason) []Segment {
 func (r *reference) nextOpener(from int) (start, end int) {
 	for _, m := range refOpener.FindAllStringIndex(r.text[from:], -1) {
 		start, end = from+m[0], from+m[1]
-		if end-start <= MaxOpener && !r.fenced(start) {
+		if end-start <= usetool.MaxOpener && !r.fenced(start) {
 			return start, end
 		}
 	}
@@ -63,14 +65,14 @@ func (r *reference) nextOpener(from int) (start, end int) {
 
 // block reads the block whose opening tag is text[start:end], and returns where
 // to look for the next one.
-func (r *reference) block(start, end int, reason AbortReason) int {
+func (r *reference) block(start, end int, reason usetool.AbortReason) int {
 	if strings.HasSuffix(r.text[start:end], "/>") {
-		r.notice(Segment{Kind: SegmentAborted, Reason: AbortMalformed, Err: errSelfClosed})
+		r.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: usetool.AbortMalformed, Err: errSelfClosed})
 		return end
 	}
 	limit := start + r.opts.MaxBlock
 	if end > limit {
-		r.notice(Segment{Kind: SegmentAborted, Reason: AbortTooLarge})
+		r.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: usetool.AbortTooLarge})
 		return end
 	}
 	tagStart, tagEnd := r.endOfBlock(end, min(limit, len(r.text)))
@@ -79,13 +81,13 @@ func (r *reference) block(start, end int, reason AbortReason) int {
 		r.whole(start, tagEnd)
 		return tagEnd
 	case tagStart >= 0:
-		r.notice(Segment{Kind: SegmentAborted, Reason: AbortNested})
+		r.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: usetool.AbortNested})
 		return tagStart
 	case len(r.text) <= limit:
-		r.notice(Segment{Kind: SegmentAborted, Reason: reason})
+		r.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason})
 		return len(r.text)
 	}
-	r.notice(Segment{Kind: SegmentAborted, Reason: AbortTooLarge})
+	r.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: usetool.AbortTooLarge})
 	last := strings.LastIndexByte(r.text[r.begun:limit+1], '<')
 	if last < 0 || strings.Contains(r.text[r.begun+last:limit], ">") {
 		return limit
@@ -100,7 +102,7 @@ func (r *reference) endOfBlock(from, limit int) (start, end int) {
 	r.begun = from
 	for {
 		start, end = r.innerTag(from, argsFrom, limit)
-		if start < 0 || !strings.HasPrefix(r.text[start:], argsOpener) {
+		if start < 0 || !strings.HasPrefix(r.text[start:], usetool.ArgsOpener) {
 			return start, end
 		}
 		valueEnd, valid := refValue(r.text[:limit], end-1)
@@ -120,11 +122,11 @@ func (r *reference) innerTag(from, argsFrom, limit int) (start, end int) {
 		start, end = from+m[0], from+m[1]
 		tag := r.text[start:end]
 		switch {
-		case strings.HasPrefix(tag, argsOpener):
+		case strings.HasPrefix(tag, usetool.ArgsOpener):
 			if start < argsFrom || end > limit {
 				continue
 			}
-		case strings.HasSuffix(tag, "/>"), end > limit, end-start > MaxOpener:
+		case strings.HasSuffix(tag, "/>"), end > limit, end-start > usetool.MaxOpener:
 			continue
 		}
 		return start, end
@@ -174,14 +176,14 @@ func refValue(text string, from int) (end int, valid bool) {
 // whole gives out a closed block.
 func (r *reference) whole(start, end int) {
 	block := r.text[start:end]
-	name, arguments, err := parseBlock(block)
+	name, arguments, err := usetool.Parse(block)
 	switch {
 	case err != nil:
-		r.notice(Segment{Kind: SegmentAborted, Reason: AbortMalformed, Err: err})
+		r.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: usetool.AbortMalformed, Err: err})
 	case r.opts.Accept != nil && !r.opts.Accept(name):
-		r.notice(Segment{Kind: SegmentUndeclared, Name: name})
+		r.notice(usetool.Segment{Kind: usetool.SegmentUndeclared, Name: name})
 	default:
-		r.notice(Segment{Kind: SegmentBlock, Text: block, Name: name, Arguments: arguments})
+		r.notice(usetool.Segment{Kind: usetool.SegmentBlock, Text: block, Name: name, Arguments: arguments})
 		r.given, r.markdown = end, end
 	}
 }
@@ -210,7 +212,7 @@ func (r *reference) fenced(at int) bool {
 }
 
 // notice adds a segment at the place that has been reached.
-func (r *reference) notice(segment Segment) {
+func (r *reference) notice(segment usetool.Segment) {
 	segment.Offset = int64(r.given)
 	r.segments = append(r.segments, segment)
 }
@@ -218,7 +220,7 @@ func (r *reference) notice(segment Segment) {
 // give adds the text up to end, if any is left.
 func (r *reference) give(end int) {
 	if end > r.given {
-		r.notice(Segment{Kind: SegmentText, Text: r.text[r.given:end]})
+		r.notice(usetool.Segment{Kind: usetool.SegmentText, Text: r.text[r.given:end]})
 		r.given = end
 	}
 }

@@ -1,0 +1,360 @@
+package aggregator
+
+import (
+	"bytes"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/markdown"
+)
+
+// The errors of malformed blocks, besides those of their forms.
+var (
+	errBroken = errors.New("aggregator: the block breaks off")
+	errName   = errors.New("aggregator: the name of the tool is empty or too long")
+)
+
+// form is a textual form of calls, as a layer reads it.
+type form struct {
+	name  string // of the pattern; empty: <use_tool>
+	start string // the beginning of every opener
+	// opener is nil if start is the whole opener. Else it returns the size of the opener
+	// with which a text begins, and without one whether the text may yet become one.
+	opener func(text []byte) (size int, more bool)
+	// begin returns a reader for a block with this opener. An error says that the opener
+	// is the whole block, and malformed.
+	begin func(l *layer, opener []byte) (blockReader, error)
+	// parse is that of Pattern.
+	parse func(block string) (name, arguments string, err error)
+}
+
+// match returns the size of the opener with which a text begins, and without one whether
+// the text may yet become one.
+func (f *form) match(text []byte) (size int, more bool) {
+	n := min(len(text), len(f.start))
+	switch {
+	case string(text[:n]) != f.start[:n]:
+		return 0, false
+	case n < len(f.start):
+		return 0, true
+	case f.opener != nil:
+		return f.opener(text)
+	}
+	return n, false
+}
+
+// blockReader finds the end of one block.
+type blockReader interface {
+	// read looks at the bytes of a block from an offset on, those before it having been
+	// read.
+	read(block []byte, from int) ending
+	// last returns the end of a block that gets no more bytes: BlockOpen if it is none.
+	last() ending
+}
+
+// blockNested is the state of a block in which another one begins.
+const blockNested = BlockBroken + 1
+
+// ending is what a blockReader has found.
+type ending struct {
+	state BlockState
+	read  int // bytes of the block that were looked at
+	// at is the length of the block; of one that is broken or open at its end the offset
+	// from which on another opener may have begun in it, 0 for none.
+	at int
+}
+
+// layer takes the blocks of some forms out of a text. It looks at each byte once, or twice
+// after a broken JSON value (see useToolReader), and once a piece at an opener that is
+// begun and not complete.
+//
+// What was fed and not returned is pending: window[given:]. Outside of a block, no opener
+// begins in window[given:pos]. A block begins with window[given] and is read up to pos.
+type layer struct {
+	forms []form
+	opts  *ScannerOptions
+
+	held   []byte // what is pending between two pieces
+	window []byte // held and the piece
+	piece  string // the end of window
+	given  int
+	pos    int
+	offset int64 // of window[given] in the whole text
+
+	form   *form          // of the open block
+	reader blockReader    // nil: no block is open
+	tags   useToolReader  // room for reader
+	fence  markdown.Fence // before window[pos], or before the open block
+
+	out   []usetool.Segment
+	looks int64 // bytes looked at, for the tests of linear cost
+}
+
+// feed takes the next piece, appends the segments that are certain now to out and returns
+// it.
+func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
+	l.out, l.piece, l.window = out, text, jsontext.View(text)
+	if len(l.held) > 0 {
+		l.held = append(l.held, text...)
+		l.window = l.held
+	}
+	l.scan()
+	if l.reader == nil {
+		l.give(min(l.pos, len(l.window)-begunRune(l.window)))
+	}
+	if l.given > 0 || len(l.held) == 0 {
+		l.held = append(l.held[:0], l.window[l.given:]...)
+	}
+	l.pos, l.given, l.window, l.piece = l.pos-l.given, 0, nil, ""
+	out, l.out = l.out, nil
+	return out
+}
+
+// finish ends the text: it appends everything pending to out and returns it. An open block
+// is given up for the reason. The layer is then at the beginning of another text, with this
+// fence.
+func (l *layer) finish(reason usetool.AbortReason, fence markdown.Fence, out []usetool.Segment) []usetool.Segment {
+	l.out, l.window = out, l.held
+	for l.reader != nil {
+		if !l.end(l.reader.last()) {
+			l.abort(reason, nil, len(l.window)-l.given)
+		}
+		l.scan()
+	}
+	l.give(len(l.window))
+	l.held, l.window, l.given, l.pos, l.fence = l.held[:0], nil, 0, 0, fence
+	out, l.out = l.out, nil
+	return out
+}
+
+// begunRune returns how many bytes at the end of a text are the beginning of a UTF-8
+// sequence.
+func begunRune(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// scan looks at the window from pos on.
+func (l *layer) scan() {
+	for l.pos < len(l.window) {
+		if l.reader != nil {
+			l.read()
+		} else if !l.search() {
+			return
+		}
+	}
+}
+
+// search looks for the opener that is complete first, of several the longest, and begins its
+// block. It reports whether there is one. If not, pos is where one may have begun.
+func (l *layer) search() bool {
+	var found *form
+	start, end, begun := 0, len(l.window)+1, len(l.window)
+	fence := l.fence
+	for i := l.pos; i < len(l.window) && i < end; i++ {
+		if l.opts.SkipFenced {
+			if fence.Step(l.window[i]); fence.Inside() {
+				continue
+			}
+		} else if len(l.forms) == 1 {
+			if i += index(l.window[i:], l.forms[0].start); i == len(l.window) {
+				break
+			}
+		}
+		for f := range l.forms {
+			if l.forms[f].start[0] != l.window[i] {
+				continue
+			}
+			size, more := l.forms[f].match(l.window[i:])
+			if size > 0 && i+size < end {
+				found, start, end = &l.forms[f], i, i+size
+			}
+			if more {
+				begun = min(begun, i)
+			}
+		}
+	}
+	if found != nil {
+		l.begin(found, start, end)
+		return true
+	}
+	l.looks += int64(begun - l.pos)
+	if begun < len(l.window) {
+		l.step(begun)
+	} else {
+		l.pos, l.fence = begun, fence
+	}
+	return false
+}
+
+// index returns the offset in a text at which its first two bytes, or its last one, are
+// those of start.
+func index(text []byte, start string) int {
+	switch n := bytes.IndexByte(text, start[0]); {
+	case n < 0:
+		return len(text)
+	case n == len(text)-1, len(start) == 1, text[n+1] == start[1]:
+		return n
+	}
+	if n := bytes.Index(text, jsontext.View(start[:2])); n >= 0 {
+		return n
+	}
+	if last := len(text) - 1; text[last] == start[0] {
+		return last
+	}
+	return len(text)
+}
+
+// step moves pos, and the fence with it.
+func (l *layer) step(pos int) {
+	if l.opts.SkipFenced {
+		for _, b := range l.window[l.pos:pos] {
+			l.fence.Step(b)
+		}
+	}
+	l.pos = pos
+}
+
+// begin begins a block of a form, whose opener is window[start:end].
+func (l *layer) begin(f *form, start, end int) {
+	l.looks += int64(end - l.pos)
+	l.give(start)
+	l.step(start)
+	l.form, l.pos = f, end
+	l.notice(usetool.Segment{Kind: usetool.SegmentStarted})
+	var err error
+	switch l.reader, err = f.begin(l, l.window[start:end]); {
+	case err != nil:
+		l.abort(usetool.AbortMalformed, err, end-start)
+	case end-start > l.opts.MaxBlock:
+		l.abort(usetool.AbortTooLarge, nil, end-start)
+	}
+}
+
+// read reads on in the open block.
+func (l *layer) read() {
+	block := l.window[l.given:min(len(l.window), l.given+l.opts.MaxBlock)]
+	from := l.pos - l.given
+	e := l.reader.read(block, from)
+	l.looks += int64(e.read - from)
+	l.pos = l.given + e.read
+	switch {
+	case l.end(e):
+	case e.state == BlockBroken:
+		l.abort(usetool.AbortMalformed, errBroken, l.begun(e.at, e.read-1))
+	case l.pos < len(l.window): // and MaxBlock bytes were read
+		if e := l.reader.last(); !l.end(e) {
+			l.abort(usetool.AbortTooLarge, nil, l.begun(e.at, len(block)))
+		}
+	}
+}
+
+// end ends the open block if it is complete, or if another one begins in it, and reports
+// whether it did.
+func (l *layer) end(e ending) bool {
+	switch e.state {
+	case BlockComplete:
+		l.complete(e.at)
+	case blockNested:
+		l.abort(usetool.AbortNested, nil, e.at)
+	default:
+		return false
+	}
+	return true
+}
+
+// begun returns the offset in the open block of the opener that is begun at its end: size
+// bytes are given up, in which none begins before from. Without one it returns size.
+func (l *layer) begun(from, size int) int {
+	block := l.window[l.given : l.given+size]
+	for k := max(from, size-usetool.MaxOpener); from > 0 && k < size; k++ {
+		for f := range l.forms {
+			if _, more := l.forms[f].match(block[k:]); more {
+				return k
+			}
+		}
+	}
+	return size
+}
+
+// complete returns the first bytes of the open block: as a block if they are one, else as
+// text.
+func (l *layer) complete(size int) {
+	s := usetool.Segment{Pattern: l.form.name, Offset: l.offset}
+	l.leave(size)
+	text := l.take(size)
+	name, arguments, err := l.form.parse(text)
+	if err == nil && (name == "" || len(name) > maxNameBytes) {
+		err = errName
+	}
+	switch {
+	case err != nil:
+		s.Kind, s.Reason, s.Err = usetool.SegmentAborted, usetool.AbortMalformed, err
+	case l.opts.Accept != nil && !l.opts.Accept(name):
+		s.Kind, s.Name = usetool.SegmentUndeclared, name
+	default:
+		l.fence = markdown.AfterText() // what it holds is no Markdown
+		s.Kind, s.Text, s.Name, s.Arguments = usetool.SegmentBlock, text, name, arguments
+		l.out = append(l.out, s)
+		return
+	}
+	l.out = append(l.out, s, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: s.Offset})
+}
+
+// abort gives the open block up. Its bytes are text; the search goes on behind the first
+// size of them.
+func (l *layer) abort(reason usetool.AbortReason, err error, size int) {
+	l.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err})
+	l.leave(size)
+}
+
+// leave goes back to the state outside of a block, behind so many bytes of the open one.
+func (l *layer) leave(size int) {
+	l.reader, l.pos = nil, l.given
+	l.step(l.given + size)
+}
+
+// notice returns a segment without text, of the open block.
+func (l *layer) notice(s usetool.Segment) {
+	s.Pattern, s.Offset = l.form.name, l.offset
+	l.out = append(l.out, s)
+}
+
+// give returns the pending bytes before end as text. Held bytes are a segment of their own
+// unless a character ends in the piece, so that the bytes of the piece need no copy.
+func (l *layer) give(end int) {
+	for l.given < end {
+		n := end
+		if held := len(l.window) - len(l.piece); l.given < held && held < end && utf8.RuneStart(l.window[held]) {
+			n = held
+		}
+		s := usetool.Segment{Kind: usetool.SegmentText, Offset: l.offset}
+		s.Text = l.take(n - l.given)
+		l.out = append(l.out, s)
+	}
+}
+
+// take removes the first pending bytes and returns them. Those of the piece need no copy,
+// and neither does the most frequent text that was held, a begun opening tag.
+func (l *layer) take(size int) string {
+	start, tag := l.given, useToolForms[0].start
+	l.given += size
+	l.offset += int64(size)
+	if held := len(l.window) - len(l.piece); start >= held {
+		return l.piece[start-held : l.given-held]
+	}
+	text := l.window[start:l.given]
+	if size <= len(tag) && string(text) == tag[:size] {
+		return tag[:size]
+	}
+	return string(text)
+}
