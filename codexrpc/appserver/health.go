@@ -29,7 +29,7 @@ const (
 // monitor begins the heartbeat of an instance.
 func (p *Process) monitor(in *instance) {
 	heartbeat := p.heartbeat
-	if in.child == nil {
+	if in.program == nil {
 		heartbeat.MaxMissed = maxMissedRemote
 	}
 	in.conn.Monitor(heartbeat, func(probe codexrpc.Probe) {

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -13,10 +14,15 @@ import (
 // instance is one app-server in use: a child of this program, or a connection to a
 // remote one.
 type instance struct {
-	child     *child        // nil: remote
-	home      *privateHome  // of a child that was started by Config.Command, else nil
-	login     LoginFile     // with which it was started
-	startDone chan struct{} // closed when the start has ended, with success or not
+	program   *Program      // of a child; nil: remote
+	exited    chan struct{} // closed when the program has exited
+	status    string        // how it exited; valid once exited is closed
+	ended     atomic.Bool   // it had to be terminated
+	stderr    stderrLog
+	copier    sync.WaitGroup // copies to stderr
+	home      *privateHome   // of a child that was started by Config.Command, else nil
+	login     LoginFile      // with which it was started
+	startDone chan struct{}  // closed when the start has ended, with success or not
 
 	// The result of the start, valid once startDone is closed.
 	conn    *codexrpc.Conn // nil: a remote app-server could not be dialled
@@ -34,20 +40,20 @@ type instance struct {
 
 // pid returns the process id of a child, or 0.
 func (in *instance) pid() int {
-	if in.child == nil {
+	if in.program == nil {
 		return 0
 	}
-	return in.child.program.PID
+	return in.program.PID
 }
 
 // stop ends an instance whose start has ended: the child with everything that it
 // has started, or the connection.
 func (in *instance) stop(timeout time.Duration) error {
 	switch {
-	case in.child != nil && errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive):
-		return in.child.stop(0, 0) // a stopped process reacts to nothing but a kill
-	case in.child != nil:
-		if err := in.child.stop(timeout/2, timeout/2); err != nil {
+	case in.program != nil && errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive):
+		return in.end(0, 0) // a stopped process reacts to nothing but a kill
+	case in.program != nil:
+		if err := in.end(timeout/2, timeout/2); err != nil {
 			return err
 		}
 		return in.home.remove()
@@ -65,30 +71,23 @@ func (in *instance) stop(timeout time.Duration) error {
 // withExitDetails wraps reason with the exit status of a child, unless that was stopped
 // here, and with the last lines of its stderr.
 func (in *instance) withExitDetails(reason error) error {
-	if in.child == nil || isOneOf(reason, explained) {
+	if isOneOf(reason, explained) {
 		return reason
 	}
-	if status := in.child.exitStatus(); status != "" {
+	if status := in.exitStatus(); status != "" {
 		reason = fmt.Errorf("%w (%s)", reason, status)
 	}
-	if tail := in.child.stderr.tail(); tail != "" {
+	if tail := in.stderr.tail(); tail != "" {
 		reason = fmt.Errorf("%w; stderr: %s", reason, tail)
 	}
 	return reason
-}
-
-// releaseStderr logs what a child has written to its stderr while it started.
-func (in *instance) releaseStderr(log *slog.Logger) {
-	if in.child != nil {
-		in.child.stderr.release(log)
-	}
 }
 
 // launch begins the start of an instance. The forks of a child are over when it
 // returns; the rest happens in the background until startDone is closed. Its error says
 // what an operator can do.
 func (p *Process) launch() (*instance, error) {
-	in := &instance{startDone: make(chan struct{})}
+	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
 	ctx, end := context.WithTimeoutCause(p.ctx, p.cfg.StartTimeout,
 		fmt.Errorf("it did not answer within the start timeout of %s: %w", p.cfg.StartTimeout, codexrpc.ErrTimeout))
 	printing, err := p.startChild(ctx, in)
@@ -126,8 +125,7 @@ func (p *Process) startChild(ctx context.Context, in *instance) (printing *catal
 		_ = in.home.remove() // else it goes with the private directory
 		return nil, err
 	}
-	in.child = newChild(program, p.log)
-	in.conn = in.child.conn
+	in.run(program, p.log)
 	if p.cfg.Start == nil {
 		printing, in.noCatalogue = p.cfg.startCatalogue(ctx, p.Dir(), env, catalogueTimeout)
 	}
@@ -146,7 +144,7 @@ func (p *Process) attend(in *instance) {
 
 // handshake connects to a remote app-server, and initializes the connection.
 func (p *Process) handshake(ctx context.Context, in *instance) error {
-	if in.child == nil {
+	if in.program == nil {
 		socket, err := codexrpc.DialWebSocket(ctx, p.cfg.Connect, p.cfg.Token)
 		if err != nil {
 			return err
@@ -191,7 +189,7 @@ const (
 // with after the connection was lost, at the plan's expense and, if they wait for
 // the result of a tool, for ever.
 func (p *Process) rememberUnfinished(in *instance) {
-	if in.child != nil {
+	if in.program != nil {
 		return
 	}
 	p.mu.Lock()

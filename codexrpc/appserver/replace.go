@@ -71,11 +71,11 @@ func (s *supervisor) handleReplacement() {
 			s.stopInstance(in)
 			s.startsWithLog(in)
 			s.log().Error("the codex app-server could not be replaced, and goes on", "reason", in.withExitDetails(in.err).Error())
-			in.releaseStderr(s.log())
+			in.stderr.release(s.log())
 		})
 		return
 	}
-	in.releaseStderr(s.log())
+	in.stderr.release(s.log())
 	s.serve(in)
 	s.background.Go(func() { s.drain(old) })
 	s.log().Info("the codex app-server was replaced", "reason", s.why, "version", in.version, "pid", in.pid(), "old_pid", old.pid())

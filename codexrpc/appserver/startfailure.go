@@ -33,7 +33,7 @@ var explained = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.Er
 // startFailure adds to the error of a handshake what an operator can do.
 func (p *Process) startFailure(in *instance, err error) error {
 	switch {
-	case in.child == nil && isOneOf(err, explained):
+	case in.program == nil && isOneOf(err, explained):
 		return fmt.Errorf("at %s: %w", p.address, err)
 	case in.home != nil && errors.Is(err, codexrpc.ErrNotLoggedIn):
 		return in.home.notLoggedIn()

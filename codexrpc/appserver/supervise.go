@@ -76,7 +76,7 @@ func (s *supervisor) handleStart(in *instance) {
 		return
 	}
 	s.starting = nil
-	defer in.releaseStderr(s.log())
+	defer in.stderr.release(s.log())
 	if in.err == nil {
 		s.serve(in)
 		s.interruptUnfinished()
@@ -110,7 +110,7 @@ func (s *supervisor) serve(in *instance) {
 // startsWithLog reports whether the next instances have Codex's log because this one,
 // which has failed and was stopped, could not start without.
 func (p *Process) startsWithLog(in *instance) bool {
-	return in.child != nil && strings.Contains(in.child.stderr.tail(), needsLog) && p.withLog.CompareAndSwap(false, true)
+	return strings.Contains(in.stderr.tail(), needsLog) && p.withLog.CompareAndSwap(false, true)
 }
 
 // setReady publishes an instance as the serving one. The lock is held.
@@ -190,7 +190,7 @@ func (s *supervisor) stopAll() {
 		stops.Go(func() {
 			<-in.startDone // at once, since p.ctx has ended
 			s.stopInstance(in)
-			in.releaseStderr(s.log())
+			in.stderr.release(s.log())
 		})
 	}
 	stops.Wait()

@@ -212,11 +212,12 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newChild(program, p.log)
-		if _, err := c.conn.Initialize(t.Context(), codexrpc.ClientInfo{}); err != nil {
+		in := &instance{exited: make(chan struct{})}
+		in.run(program, p.log)
+		if _, err := in.conn.Initialize(t.Context(), codexrpc.ClientInfo{}); err != nil {
 			t.Error(err)
 		}
-		if err := c.stop(time.Millisecond, patience); err != nil {
+		if err := in.end(time.Millisecond, patience); err != nil {
 			t.Error(err)
 		}
 		awaitGone(t, program.PID)
