@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -50,6 +51,15 @@ func runChild(mode string) int {
 		if err := os.WriteFile("left-behind", []byte("x"), 0o600); err != nil {
 			return 4
 		}
+	}
+	if is["abandons"] {
+		abandoned := exec.Command("sleep", "1000")
+		abandoned.Stdout, abandoned.Stderr = os.Stdout, os.Stderr
+		abandoned.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if abandoned.Start() != nil || os.WriteFile(os.Getenv(pathEnv), fmt.Append(nil, abandoned.Process.Pid), 0o600) != nil {
+			return 4
+		}
+		return 7
 	}
 	terminated := make(chan os.Signal, 1)
 	if is["deaf"] || is["stubborn"] {

@@ -95,6 +95,20 @@ func TestStableProcessIsForgiven(t *testing.T) {
 	}
 }
 
+// TestExitWithOpenPipes checks that the exit of a program is noticed though a process that has
+// left its group keeps its pipes open.
+func TestExitWithOpenPipes(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pid")
+	p := newTestProcess(t, "abandons", func(cfg *Config) { cfg.Env[pathEnv] = path })
+	p.failures = backoff{first: time.Hour, most: time.Hour, stable: time.Hour}
+	p.Start()
+	if reason := awaitState(t, p, StateBackoff).Reason; !strings.Contains(reason, "exit status 7") {
+		t.Errorf("the reason is %q", reason)
+	}
+	kill(t, readPID(t, path))
+}
+
 // TestClosedOutput checks that a child that closes its output is replaced.
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
