@@ -43,8 +43,8 @@ func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {
 		to = append(to, "[]"...) // its elements would be empty objects; it has none
 	}
 	var err error
-	if len(p.Config) > 0 {
-		if to, err = appendValue(append(to, `,"config":`...), p.Config); err != nil {
+	if !p.Config.IsZero() {
+		if to, err = appendMap(append(to, `,"config":`...), p.Config.Fixed, p.Config.Own); err != nil {
 			return nil, err
 		}
 	}
@@ -125,21 +125,24 @@ func appendValue(to []byte, value any) ([]byte, error) {
 		return append(to, v...), nil
 	case map[string]any:
 		if v != nil {
-			return appendMap(to, v)
+			return appendMap(to, "", v)
 		}
 	}
 	encoded, err := encode(value)
 	return append(to, encoded...), err
 }
 
-// appendMap appends an object.
-func appendMap(to []byte, members map[string]any) ([]byte, error) {
-	var room [24]string // that of a thread's configuration has some twenty
+// MarshalJSON returns the settings as an object.
+func (c Config) MarshalJSON() ([]byte, error) { return appendMap(nil, c.Fixed, c.Own) }
+
+// appendMap appends an object that begins with fixed members.
+func appendMap(to []byte, fixed Constant, members map[string]any) ([]byte, error) {
+	var room [8]string // a thread's configuration has no more of its own
 	names := slices.AppendSeq(room[:0], maps.Keys(members))
 	slices.Sort(names)
-	to = append(to, '{')
+	to = append(append(to, '{'), fixed...)
 	for i, name := range names {
-		if i > 0 {
+		if i > 0 || fixed != "" {
 			to = append(to, ',')
 		}
 		to = append(jsontext.AppendString(to, name), ':')

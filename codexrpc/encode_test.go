@@ -38,13 +38,13 @@ func TestEncodeCalls(t *testing.T) {
 		{
 			Model: "m", ServiceTier: "flex", BaseInstructions: &text, DeveloperInstructions: text, Cwd: "/a b", ApprovalPolicy: "never",
 			Sandbox: "read-only", Ephemeral: true, ExperimentalRawEvents: true, Environments: []struct{}{},
-			Config: map[string]any{
+			Config: Config{`"agents":{"enabled":false}`, map[string]any{
 				"b": map[string]any{"y": true, "x": 1, "z": map[string]any(nil)}, "a": []string{"l"}, "c": int64(1) << 40, "d": text,
 				"e": nil, "f": 1.5, text: "g", "h": json.RawMessage(`{"i": [1]}`),
-			},
+			}},
 			DynamicTools: []DynamicTool{{Type: "function", Name: "n", Description: text, InputSchema: json.RawMessage(`{"type": "object"}`)}},
 		},
-		{BaseInstructions: &empty, Config: map[string]any{}},
+		{BaseInstructions: &empty, Config: Config{Own: map[string]any{}}},
 	} {
 		want, err := encode(outgoing{ID: json.RawMessage("7"), Method: methodThreadStart, Params: params})
 		if err != nil {
@@ -76,7 +76,7 @@ func TestEncodeCalls(t *testing.T) {
 	}
 	for _, broken := range []any{
 		&TurnStartParams{OutputSchema: json.RawMessage("{")},
-		&ThreadStartParams{Config: map[string]any{"x": func() {}}},
+		&ThreadStartParams{Config: Config{Own: map[string]any{"x": func() {}}}},
 		&ThreadStartParams{DynamicTools: []DynamicTool{{InputSchema: json.RawMessage("}")}}},
 	} {
 		if _, err := encodeCall(nil, 9, "m", broken); err == nil {

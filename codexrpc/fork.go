@@ -36,18 +36,18 @@ func SessionFile(id, client, version string) ([]byte, error) {
 
 // forkParams are the parameters of thread/fork.
 type forkParams struct {
-	ThreadID              string         `json:"threadId"` // empty: Path counts
-	Path                  string         `json:"path"`
-	Ephemeral             bool           `json:"ephemeral"`
-	ExcludeTurns          bool           `json:"excludeTurns"`
-	Model                 string         `json:"model,omitempty"`
-	ServiceTier           string         `json:"serviceTier,omitempty"`
-	BaseInstructions      *string        `json:"baseInstructions,omitempty"`
-	DeveloperInstructions string         `json:"developerInstructions,omitempty"`
-	Cwd                   string         `json:"cwd,omitempty"`
-	ApprovalPolicy        string         `json:"approvalPolicy,omitempty"`
-	Sandbox               string         `json:"sandbox,omitempty"`
-	Config                map[string]any `json:"config,omitempty"`
+	ThreadID              string  `json:"threadId"` // empty: Path counts
+	Path                  string  `json:"path"`
+	Ephemeral             bool    `json:"ephemeral"`
+	ExcludeTurns          bool    `json:"excludeTurns"`
+	Model                 string  `json:"model,omitempty"`
+	ServiceTier           string  `json:"serviceTier,omitempty"`
+	BaseInstructions      *string `json:"baseInstructions,omitempty"`
+	DeveloperInstructions string  `json:"developerInstructions,omitempty"`
+	Cwd                   string  `json:"cwd,omitempty"`
+	ApprovalPolicy        string  `json:"approvalPolicy,omitempty"`
+	Sandbox               string  `json:"sandbox,omitempty"`
+	Config                Config  `json:"config,omitzero"`
 }
 
 // errNoForks means that the app-server has refused to fork a thread before.

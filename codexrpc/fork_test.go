@@ -16,7 +16,7 @@ func TestForkOnTheWire(t *testing.T) {
 		done := async(func() error {
 			thread, err := c.ForkThread(t.Context(), "/tmp/session.jsonl", "key-1", ThreadStartParams{
 				Model: "gpt-5", Cwd: "/workspace", Sandbox: "read-only", ApprovalPolicy: "never", BaseInstructions: new("Be brief."),
-				ExperimentalRawEvents: true, Environments: []struct{}{}, Config: map[string]any{"a": 1},
+				ExperimentalRawEvents: true, Environments: []struct{}{}, Config: Config{Own: map[string]any{"a": 1}},
 			})
 			if err != nil {
 				return err

@@ -61,19 +61,31 @@ type Model struct {
 // configuration applies to empty fields. BaseInstructions replace Codex's own
 // prompt, also if they are empty.
 type ThreadStartParams struct {
-	Model                 string         `json:"model,omitempty"`
-	ServiceTier           string         `json:"serviceTier,omitempty"` // ignored unless the model's catalogue entry has it; flex always works
-	BaseInstructions      *string        `json:"baseInstructions,omitempty"`
-	DeveloperInstructions string         `json:"developerInstructions,omitempty"`
-	Cwd                   string         `json:"cwd,omitempty"`
-	ApprovalPolicy        string         `json:"approvalPolicy,omitempty"`
-	Sandbox               string         `json:"sandbox,omitempty"`
-	Ephemeral             bool           `json:"ephemeral"`
-	ExperimentalRawEvents bool           `json:"experimentalRawEvents"`
-	Environments          []struct{}     `json:"environments"` // empty: no access to the host
-	Config                map[string]any `json:"config,omitempty"`
-	DynamicTools          []DynamicTool  `json:"dynamicTools,omitempty"`
+	Model                 string        `json:"model,omitempty"`
+	ServiceTier           string        `json:"serviceTier,omitempty"` // ignored unless the model's catalogue entry has it; flex always works
+	BaseInstructions      *string       `json:"baseInstructions,omitempty"`
+	DeveloperInstructions string        `json:"developerInstructions,omitempty"`
+	Cwd                   string        `json:"cwd,omitempty"`
+	ApprovalPolicy        string        `json:"approvalPolicy,omitempty"`
+	Sandbox               string        `json:"sandbox,omitempty"`
+	Ephemeral             bool          `json:"ephemeral"`
+	ExperimentalRawEvents bool          `json:"experimentalRawEvents"`
+	Environments          []struct{}    `json:"environments"` // empty: no access to the host
+	Config                Config        `json:"config,omitzero"`
+	DynamicTools          []DynamicTool `json:"dynamicTools,omitempty"`
 }
+
+// Config is the configuration of a thread: settings by their names.
+type Config struct {
+	// Fixed are the settings that all threads have, as members of a JSON object without its
+	// braces.
+	Fixed Constant
+	// Own are the others. None has a name of Fixed.
+	Own map[string]any
+}
+
+// IsZero reports whether there are no settings.
+func (c Config) IsZero() bool { return c.Fixed == "" && len(c.Own) == 0 }
 
 // Constant is a value of a configuration that never changes, as JSON on one line. It is
 // written as it is.

@@ -38,7 +38,7 @@ func TestDecodeResponsesBody(t *testing.T) {
 	if *p.Thread.BaseInstructions != "Be brief.\n\nYou edit." || p.MaxTokens != 50 || p.Choices != 2 || !p.Stream || !p.IncludeUsage || !slices.Equal(p.StopSequences, []string{"END"}) {
 		t.Errorf("%q %+v", *p.Thread.BaseInstructions, p)
 	}
-	if c := p.Thread.Config; c["model_reasoning_effort"] != "high" || c["model_reasoning_summary"] != "detailed" || c["model_verbosity"] != "low" {
+	if c := p.Thread.Config.Own; c["model_reasoning_effort"] != "high" || c["model_reasoning_summary"] != "detailed" || c["model_verbosity"] != "low" {
 		t.Errorf("%v", c)
 	}
 	if tools := p.Thread.DynamicTools; len(tools) != 1 || tools[0].Name != "patch" || !strings.Contains(tools[0].Description, "start: A") {

@@ -29,14 +29,14 @@ func TestAnnotations(t *testing.T) {
 func TestSearchOptions(t *testing.T) {
 	r := mustDecode(t, withFields(`"web_search_options":{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"city":"Bonn"}}}`))
 	p, _ := r.Plan(prompt.Options{})
-	search, _ := p.Thread.Config["tools"].(map[string]any)["web_search"].(map[string]any)
-	if !p.WebSearch || p.Thread.Config["web_search"] != "live" || search["location"].(map[string]string)["city"] != "Bonn" {
+	search, _ := p.Thread.Config.Own["tools"].(map[string]any)["web_search"].(map[string]any)
+	if !p.WebSearch || p.Thread.Config.Own["web_search"] != "live" || search["location"].(map[string]string)["city"] != "Bonn" {
 		t.Errorf("%v", p.Thread.Config)
 	}
 	if err := r.WithoutSearch(); err != nil || r.Ignored[0] != "web_search_options" {
 		t.Errorf("%v %v", err, r.Ignored)
 	}
-	if p, _ := r.Plan(prompt.Options{}); p.WebSearch || p.Thread.Config["web_search"] != "disabled" {
+	if p, _ := r.Plan(prompt.Options{}); p.WebSearch || p.Thread.Config.Own["web_search"] != "disabled" {
 		t.Errorf("%v", p.Thread.Config)
 	}
 	if _, err := Decode([]byte(withFields(`"web_search_options":{"user_location":{"approximate":{"city":1}}}`))); err == nil || err.Param != "web_search_options.user_location.approximate.city" {

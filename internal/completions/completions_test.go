@@ -26,7 +26,7 @@ func TestDecode(t *testing.T) {
 	if r.Echo() != "Once upon" || p.Choices != 2 || p.MaxTokens != 7 || !p.IncludeUsage || !p.Stream || p.StopSequences[0] != "END" || strings.Join(p.Ignored, " ") != "temperature" {
 		t.Errorf("%+v", p)
 	}
-	if len(p.Turn.Input) != 1 || p.Turn.Input[0].Text != "Once upon" || !strings.Contains(*p.Thread.BaseInstructions, "complete texts") || p.Thread.Config["model_reasoning_summary"] != "none" {
+	if len(p.Turn.Input) != 1 || p.Turn.Input[0].Text != "Once upon" || !strings.Contains(*p.Thread.BaseInstructions, "complete texts") || p.Thread.Config.Own["model_reasoning_summary"] != "none" {
 		t.Errorf("%+v", p)
 	}
 }

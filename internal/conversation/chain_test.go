@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-var ann = Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", Config: map[string]any{"model_reasoning_effort": "low"}}}
+var ann = Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", Config: codexrpc.Config{Own: map[string]any{"model_reasoning_effort": "low"}}}}
 
 func items(t *testing.T, texts ...string) []json.RawMessage {
 	t.Helper()
@@ -107,14 +107,16 @@ func TestOtherConversation(t *testing.T) {
 		"site":         identity(func(id *Identity) { id.Site = "b" }),
 		"user as site": identity(func(id *Identity) { id.Site, id.User = "ann", "" }),
 		"model":        identity(func(id *Identity) { id.Thread.Model = "n" }),
-		"effort":       identity(func(id *Identity) { id.Thread.Config = map[string]any{"model_reasoning_effort": "high"} }),
-		"tools":        identity(func(id *Identity) { id.Thread.DynamicTools = []codexrpc.DynamicTool{{Name: "look"}} }),
-		"user's text":  replace("What?", "What? "),
-		"role":         replace(`"role":"user"`, `"role":"developer"`),
-		"answer":       replace("look it", "look  it"),
-		"argument":     replace(`\"x\"`, `\"y\"`),
-		"integer":      replace(`:1.0}`, `:10}`),
-		"tool":         replace(`"name":"look"`, `"name":"take"`),
+		"effort": identity(func(id *Identity) {
+			id.Thread.Config = codexrpc.Config{Own: map[string]any{"model_reasoning_effort": "high"}}
+		}),
+		"tools":       identity(func(id *Identity) { id.Thread.DynamicTools = []codexrpc.DynamicTool{{Name: "look"}} }),
+		"user's text": replace("What?", "What? "),
+		"role":        replace(`"role":"user"`, `"role":"developer"`),
+		"answer":      replace("look it", "look  it"),
+		"argument":    replace(`\"x\"`, `\"y\"`),
+		"integer":     replace(`:1.0}`, `:10}`),
+		"tool":        replace(`"name":"look"`, `"name":"take"`),
 		"order": func(history []string) (Identity, []string) {
 			history[4], history[5] = history[5], history[4]
 			return ann, history
@@ -203,7 +205,7 @@ func TestLongTexts(t *testing.T) {
 // TestChainAllocations bounds what a request of one message costs: no copy of the parameters
 // of its thread, however many they are.
 func TestChainAllocations(t *testing.T) {
-	id := Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", DeveloperInstructions: strings.Repeat("word ", 1000), Config: map[string]any{"a": 1, "b": "c"}}}
+	id := Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", DeveloperInstructions: strings.Repeat("word ", 1000), Config: codexrpc.Config{Own: map[string]any{"a": 1, "b": "c"}}}}
 	input := []codexrpc.UserInput{{Type: "text", Text: "hello"}}
 	if n := testing.AllocsPerRun(100, func() {
 		if _, err := NewChain(id, nil, input); err != nil {

@@ -222,7 +222,7 @@ func TestPlanThread(t *testing.T) {
 		`"image_generation":false,"memories":false,"multi_agent":false,"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,` +
 		`"tool_suggest":false,"unified_exec":false,"view_image":false},` +
 		`"include_collaboration_mode_instructions":false,"include_environment_context":false,"include_permissions_instructions":false,` +
-		`"model_auto_compact_token_limit":1099511627776,"model_reasoning_summary":"auto","project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,"tool_output_token_limit":1099511627776,` +
+		`"model_auto_compact_token_limit":1099511627776,"project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,"tool_output_token_limit":1099511627776,"model_reasoning_summary":"auto",` +
 		`"tools":{"experimental_request_user_input":{"enabled":false}},"web_search":"disabled"}}`
 	if string(got) != want {
 		t.Errorf("thread/start\n%s\nwant\n%s", got, want)
@@ -338,13 +338,13 @@ func TestServiceTier(t *testing.T) {
 
 // effort is the effort that the thread of a plan is started with.
 func effort(p *prompt.Plan) string {
-	effort, _ := p.Thread.Config["model_reasoning_effort"].(string)
+	effort, _ := p.Thread.Config.Own["model_reasoning_effort"].(string)
 	return effort
 }
 
 func TestPlanNoReasoning(t *testing.T) {
 	p, err := mustDecode(t, withFields(`"n":1`)).Plan(prompt.Options{NoReasoning: true})
-	if err != nil || p.Thread.Config["model_reasoning_summary"] != "none" {
+	if err != nil || p.Thread.Config.Own["model_reasoning_summary"] != "none" {
 		t.Errorf("%v, %v", p.Thread.Config, err)
 	}
 }
@@ -441,7 +441,7 @@ func TestPlanVerbosity(t *testing.T) {
 		`"x":1`:                               nil,
 	} {
 		p := mustPlan(t, withFields(fields))
-		if got := p.Thread.Config["model_verbosity"]; got != want {
+		if got := p.Thread.Config.Own["model_verbosity"]; got != want {
 			t.Errorf("%s: verbosity %v, want %v", fields, got, want)
 		}
 		if p.Ignored != nil {

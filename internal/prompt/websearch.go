@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
@@ -92,6 +93,7 @@ func (c *Conversation) searches() bool {
 	return c.Search != nil && !c.Choice.None && c.Choice.Only == nil
 }
 
+// configure adds the settings of a search.
 func (s *WebSearch) configure(config map[string]any) {
 	config["web_search"] = "live"
 	if s.cached {
@@ -108,6 +110,6 @@ func (s *WebSearch) configure(config map[string]any) {
 		search["location"] = s.location
 	}
 	if len(search) > 0 {
-		config["tools"] = map[string]any{userInput: disabled, "web_search": search}
+		config["tools"] = map[string]any{userInput: codexrpc.Constant(disabled), "web_search": search}
 	}
 }

@@ -71,7 +71,7 @@ func FuzzWebSearch(f *testing.F) {
 			return // an image elsewhere
 		}
 		plancheck.Check(t, p)
-		mode, _ := p.Thread.Config["web_search"].(string)
+		mode, _ := p.Thread.Config.Own["web_search"].(string)
 		if p.WebSearch != (mode == "live" || mode == "cached") || p.WebSearch && r.Search == nil {
 			t.Fatalf("searches %t, configured as %q", p.WebSearch, mode)
 		}

@@ -196,7 +196,7 @@ func TestResponsePlanTools(t *testing.T) {
 	if patch := p.Thread.DynamicTools[1]; !strings.Contains(patch.Description, "start: A") || string(patch.InputSchema) != string(prompt.CustomSchema) {
 		t.Errorf("%+v", patch)
 	}
-	if p.Thread.Config["model_reasoning_summary"] != "none" {
+	if p.Thread.Config.Own["model_reasoning_summary"] != "none" {
 		t.Errorf("%v", p.Thread.Config)
 	}
 }

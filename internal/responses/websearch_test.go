@@ -36,16 +36,16 @@ func TestWebSearchItems(t *testing.T) {
 func TestWebSearchRead(t *testing.T) {
 	r := responseOf(t, withMember(`"tools":[{"type":"web_search","search_context_size":"high","external_web_access":false,"filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","city":"Bonn","country":null}}]`))
 	p, apiErr := r.Plan(prompt.Options{})
-	if apiErr != nil || !p.WebSearch || p.Thread.Config["web_search"] != "cached" {
+	if apiErr != nil || !p.WebSearch || p.Thread.Config.Own["web_search"] != "cached" {
 		t.Errorf("%v %v", p, apiErr)
 	}
-	search := p.Thread.Config["tools"].(map[string]any)["web_search"].(map[string]any)
+	search := p.Thread.Config.Own["tools"].(map[string]any)["web_search"].(map[string]any)
 	if search["context_size"] != "high" || search["location"].(map[string]string)["city"] != "Bonn" || len(search["location"].(map[string]string)) != 1 || search["allowed_domains"].([]string)[0] != "a.example" {
 		t.Errorf("%v", search)
 	}
 	const function = `"tools":[{"type":"function","name":"f"},{"type":"web_search"}],"tool_choice":`
 	for _, choice := range []string{`"none"`, `{"type":"function","name":"f"}`} {
-		if p, _ := responseOf(t, withMember(function+choice)).Plan(prompt.Options{}); p.WebSearch || p.Thread.Config["web_search"] != "disabled" {
+		if p, _ := responseOf(t, withMember(function+choice)).Plan(prompt.Options{}); p.WebSearch || p.Thread.Config.Own["web_search"] != "disabled" {
 			t.Errorf("%s: the model may search", choice)
 		}
 	}

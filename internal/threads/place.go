@@ -38,8 +38,8 @@ func (at Place) Start(ctx context.Context, plan *prompt.Plan, key string, logger
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
 	catalogue := at.catalogueFor(ctx, plan)
 	if catalogue != "" {
-		params.Config = maps.Clone(plan.Thread.Config) // other choices share the plan
-		params.Config[catalogueKey] = catalogue
+		params.Config.Own = maps.Clone(plan.Thread.Config.Own) // other choices share the plan
+		params.Config.Own[catalogueKey] = catalogue
 	}
 	if thread := at.fork(ctx, params, key, logger); thread != nil {
 		return thread, nil

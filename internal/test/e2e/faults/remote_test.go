@@ -49,7 +49,7 @@ func begin(l *e2e.Site, p *appserver.Process, model, question string) (*codexrpc
 		return nil, err
 	}
 	if catalogue := p.Model(model).Catalogue; catalogue != "" {
-		plan.Thread.Config["model_catalog_json"] = catalogue
+		plan.Thread.Config.Own["model_catalog_json"] = catalogue
 	}
 	thread, err := conn.StartThread(ctx, plan.Thread)
 	if err != nil {
@@ -139,7 +139,7 @@ func TestRemoteCodex(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Longer than codex accepts in one frame. The next call works.
-			thread, err := conn.StartThread(e2e.Context(t), codexrpc.ThreadStartParams{Ephemeral: true, Config: map[string]any{"thread_unload_delay_secs": 0}})
+			thread, err := conn.StartThread(e2e.Context(t), codexrpc.ThreadStartParams{Ephemeral: true, Config: codexrpc.Config{Own: map[string]any{"thread_unload_delay_secs": 0}}})
 			if err != nil {
 				t.Fatal(err)
 			}
