@@ -46,7 +46,7 @@ func (p *loginPool) load(h *Handler) {
 		before.cleanup()
 	}
 	eventually(p.t, "each app-server is ready or has failed", func() bool {
-		for _, s := range leaseOf(p.t, p.handler.pool).Statuses() {
+		for _, s := range statusesOfPool(p.t, p.handler.pool) {
 			if s.State != appserver.StateReady && !s.Final {
 				return false
 			}

@@ -69,7 +69,7 @@ type leased struct {
 
 // Pick takes a reference to the member that is best for one more turn. It chooses and
 // counts in one step, so that turns that start at the same time spread over the members.
-func (l *leased) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) {
+func (l *leased) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, m := range l.members {
@@ -77,11 +77,20 @@ func (l *leased) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) 
 	}
 	at := l.choose(l.candidates)
 	process, done := l.members[at].use()
-	return process.Process, done
+	return l.describe(at, process), done
+}
+
+// describe returns what a turn needs of the process of a member.
+func (p *pool) describe(at int, of *process) gateway.Member {
+	found := gateway.Member{Process: of.Process, Login: of.login.Login}
+	if p.keeps[at] {
+		found.Conversations = of.conversations
+	}
+	return found
 }
 
 // Resume finds the member that keeps a conversation.
-func (l *leased) Resume(claim func(*threads.Conversations) bool) (done func(), found bool) {
+func (l *leased) Resume(claim func(*threads.Conversations) bool) (resumed gateway.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()
 		if p == nil || !l.keeps[i] {
@@ -89,64 +98,22 @@ func (l *leased) Resume(claim func(*threads.Conversations) bool) (done func(), f
 		}
 		_, rests := p.login.Rests()
 		if alone := len(l.members) == 1; (alone || !rests) && claim(p.conversations) {
-			_, done := m.use()
-			return done, true
+			p, done := m.use()
+			return l.describe(i, p), done, true
 		}
 	}
-	return nil, false
-}
-
-// find returns the member of a process and its index, or nil if the process is about to end.
-func (p *pool) find(wanted *appserver.Process) (at int, found *process) {
-	for i, m := range p.members {
-		if one := m.current(); one != nil && one.Process == wanted {
-			return i, one
-		}
-	}
-	return 0, nil
-}
-
-// Login returns the login of a process of the pool.
-func (l *leased) Login(process *appserver.Process) *loginstate.Login {
-	_, p := l.find(process)
-	return loginOf(p)
-}
-
-// loginOf returns the login of a process, and one of which nothing is known for nil.
-func loginOf(p *process) *loginstate.Login {
-	if p == nil {
-		return new(loginstate.Login)
-	}
-	return p.login.Login
-}
-
-// Conversations returns those of a process of the pool.
-func (l *leased) Conversations(process *appserver.Process) *threads.Conversations {
-	if at, p := l.find(process); p != nil && l.keeps[at] {
-		return p.conversations
-	}
-	return nil
+	return gateway.Member{}, nil, false
 }
 
 // Len returns the number of members.
 func (l *leased) Len() int { return len(l.members) }
 
-// Statuses returns the statuses of the members.
-func (l *leased) Statuses() []appserver.Status {
-	statuses := make([]appserver.Status, len(l.members))
+// Members returns the members whose processes run.
+func (l *leased) Members() (all []gateway.Member) {
 	for i, m := range l.members {
 		if p := m.current(); p != nil {
-			statuses[i] = p.Status()
+			all = append(all, l.describe(i, p))
 		}
-	}
-	return statuses
-}
-
-// Logins returns the logins of the members.
-func (l *leased) Logins() []*loginstate.Login {
-	all := make([]*loginstate.Login, len(l.members))
-	for i, m := range l.members {
-		all[i] = loginOf(m.current())
 	}
 	return all
 }

@@ -54,7 +54,7 @@ func pick(t *testing.T, l gateway.Lease, times int) (counts map[*appserver.Proce
 	var all []func()
 	for range times {
 		p, one := l.Pick()
-		counts[p]++
+		counts[p.Process]++
 		all = append(all, one)
 	}
 	done = func() {
@@ -91,7 +91,7 @@ func TestLeastBusy(t *testing.T) {
 	seen := make(map[*appserver.Process]bool)
 	for range 3 {
 		process, end := l.Pick()
-		seen[process] = true
+		seen[process.Process] = true
 		end()
 	}
 	if len(seen) != 3 {
@@ -103,7 +103,7 @@ func TestLeastBusy(t *testing.T) {
 	defer done()
 	idle, end := l.Pick()
 	defer end()
-	if counts[idle] != 0 {
+	if counts[idle.Process] != 0 {
 		t.Error("a turn went to a busy process while another was idle")
 	}
 }
@@ -131,8 +131,9 @@ func TestLeastBusyAtOnce(t *testing.T) {
 func TestPickPassesOver(t *testing.T) {
 	_, p := startedPool(t, poolHandler(t, "passed over", 2))
 	l := leaseOf(t, p)
-	victim, done := l.Pick()
+	picked, done := l.Pick()
 	done()
+	victim := picked.Process
 	before := victim.Status()
 	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -140,7 +141,7 @@ func TestPickPassesOver(t *testing.T) {
 	eventually(t, "the death was noticed", func() bool { return victim.Status().State != appserver.StateReady })
 	for victim.Status().State != appserver.StateReady {
 		now, done := l.Pick()
-		if now == victim && victim.Status().State != appserver.StateReady {
+		if now.Process == victim && victim.Status().State != appserver.StateReady {
 			t.Fatalf("a turn was given to a process that is %s", victim.Status().State)
 		}
 		done()
@@ -157,7 +158,7 @@ func TestPickAvoids(t *testing.T) {
 	l := leaseOf(t, p)
 	for range 4 {
 		failed, done := l.Pick()
-		other, otherDone := l.Pick(failed)
+		other, otherDone := l.Pick(failed.Process)
 		if other == failed {
 			t.Error("the one that failed was picked again")
 		}
@@ -168,11 +169,19 @@ func TestPickAvoids(t *testing.T) {
 	l = leaseOf(t, sole)
 	failed, done := l.Pick()
 	defer done()
-	again, done := l.Pick(failed)
+	again, done := l.Pick(failed.Process)
 	defer done()
 	if again != failed {
 		t.Error("there is another")
 	}
+}
+
+// statusesOfPool returns the states of the members that run.
+func statusesOfPool(t *testing.T, p *pool) (all []appserver.Status) {
+	for _, m := range leaseOf(t, p).Members() {
+		all = append(all, m.Process.Status())
+	}
+	return all
 }
 
 func TestStatuses(t *testing.T) {
@@ -180,14 +189,12 @@ func TestStatuses(t *testing.T) {
 	h.AppServers = append(h.AppServers, &AppServer{Command: []string{"/no/such/program"}})
 	c := provision(t, h)
 	p := poolOf(t, c.app, h)
-	for i, s := range leaseOf(t, p).Statuses() {
-		if s.State != appserver.StateNew {
-			t.Errorf("before the start: member %d is %s", i, s.State)
-		}
+	if all := leaseOf(t, p).Members(); len(all) > 0 {
+		t.Errorf("before the start: %v", all)
 	}
 	c.start(t)
 	eventually(t, "two are ready and one is not", func() bool {
-		s := leaseOf(t, p).Statuses()
+		s := statusesOfPool(t, p)
 		return len(s) == 3 && s[0].State == appserver.StateReady && s[1].State == appserver.StateReady &&
 			s[0].PID != s[1].PID && s[2].State == appserver.StateBackoff && s[2].Reason != ""
 	})
@@ -203,15 +210,15 @@ func TestLeaseAndReload(t *testing.T) {
 		t.Fatalf("%d processes under a lease", n)
 	}
 	picked, done := l.Pick()
-	before := picked.Status()
+	before := picked.Process.Status()
 	l.Release()
 	l.Release()
 	eventually(t, "the processes without turns ended", func() bool { return pooled() == 1 })
-	if now := picked.Status(); now.State != appserver.StateReady || now.PID != before.PID {
+	if now := picked.Process.Status(); now.State != appserver.StateReady || now.PID != before.PID {
 		t.Errorf("the process of a turn was %+v, is %+v", before, now)
 	}
 	done()
-	eventually(t, "the last process ended", func() bool { return picked.Status().State == appserver.StateStopped })
+	eventually(t, "the last process ended", func() bool { return picked.Process.Status().State == appserver.StateStopped })
 	if n := pooled(); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}

@@ -100,15 +100,14 @@ func (g *Gateway) move(ctx context.Context, plan *prompt.Plan, c *choice, failur
 func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) (opened bool, other error) {
 	avoid := []*appserver.Process{c.place.Process}
 	for range lease.Len() {
-		process, done := lease.Pick(avoid...)
-		login := lease.Login(process)
-		if failure := login.Failure(); failure != nil || slices.Contains(avoid, process) || process.Status().Final {
+		picked, done := lease.Pick(avoid...)
+		if failure := picked.Login.Failure(); failure != nil || slices.Contains(avoid, picked.Process) || picked.Process.Status().Final {
 			done()
 			return false, cmp.Or(other, failure)
 		}
-		err := g.openThread(ctx, lease, process, plan, c)
+		err := g.openThread(ctx, picked, plan, c)
 		if err == nil {
-			c.use(lease, login, done)
+			c.use(lease, picked.Login, done)
 			return true, nil
 		}
 		done()
@@ -118,7 +117,7 @@ func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.P
 		if late, ok := errors.AsType[*appserver.NotReadyError](err); ok && !late.Final {
 			other = err
 		}
-		avoid = append(avoid, process)
+		avoid = append(avoid, picked.Process)
 	}
 	return false, other
 }

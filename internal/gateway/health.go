@@ -42,13 +42,13 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer lease.Release()
-	process, done := lease.Pick()
+	picked, done := lease.Pick()
 	defer done()
-	best, login := process.Status(), lease.Login(process)
+	best, login := picked.Process.Status(), picked.Login
 	body := readiness{Status: "ready", member: memberOf(best, login)}
-	if all := lease.Statuses(); len(all) > 1 {
-		for i, of := range lease.Logins() {
-			body.AppServers = append(body.AppServers, memberOf(all[i], of))
+	if lease.Len() > 1 {
+		for _, one := range lease.Members() {
+			body.AppServers = append(body.AppServers, memberOf(one.Process.Status(), one.Login))
 		}
 	}
 	code, again := http.StatusOK, best.RetryAt

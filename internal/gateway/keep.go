@@ -71,7 +71,7 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 	var kept conversation.Kept[*threads.Kept]
 	var at conversation.Link
 	lost := func() {}
-	done, found := lease.Resume(func(all *threads.Conversations) (found bool) {
+	member, done, found := lease.Resume(func(all *threads.Conversations) (found bool) {
 		chain := c.kept.chain.get()
 		if chain == nil {
 			return false
@@ -100,7 +100,7 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 	c.kept.key = kept.Thread.Key
 	c.thread, c.place = kept.Thread.Thread, kept.Thread.Place
 	c.newMachine(kept.Thread.Spent)
-	c.use(lease, lease.Login(c.place.Process), done)
+	c.use(lease, member.Login, done)
 	c.kept.resumed, c.kept.parked, c.repeatable = true, kept.Parked, true
 	c.rememberKey()
 	return true

@@ -48,30 +48,24 @@ type fakeLease struct {
 	released atomic.Bool
 }
 
-func (l *fakeLease) Pick(...*appserver.Process) (*appserver.Process, func()) {
+func (l *fakeLease) Pick(...*appserver.Process) (Member, func()) {
 	l.u.turns.Add(1)
-	return l.u.process, func() { l.u.turns.Add(-1) }
+	return l.Members()[0], func() { l.u.turns.Add(-1) }
 }
 
-func (l *fakeLease) Resume(claim func(*threads.Conversations) bool) (func(), bool) {
+func (l *fakeLease) Resume(claim func(*threads.Conversations) bool) (Member, func(), bool) {
 	if l.u.conversations == nil || !claim(l.u.conversations) {
-		return nil, false
+		return Member{}, nil, false
 	}
-	_, done := l.Pick()
-	return done, true
+	picked, done := l.Pick()
+	return picked, done, true
 }
 
-func (l *fakeLease) Conversations(*appserver.Process) *threads.Conversations {
-	return l.u.conversations
+func (l *fakeLease) Members() []Member {
+	return []Member{{Process: l.u.process, Login: &l.u.login, Conversations: l.u.conversations}}
 }
-
-func (l *fakeLease) Login(*appserver.Process) *loginstate.Login { return &l.u.login }
-
-func (l *fakeLease) Logins() []*loginstate.Login { return []*loginstate.Login{&l.u.login} }
 
 func (*fakeLease) Len() int { return 1 }
-
-func (l *fakeLease) Statuses() []appserver.Status { return []appserver.Status{l.u.process.Status()} }
 
 func (l *fakeLease) Release() {
 	if l.released.CompareAndSwap(false, true) {

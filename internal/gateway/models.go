@@ -77,14 +77,14 @@ func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, 
 		return nil, 0, nil, apierror.From(err)
 	}
 	defer lease.Release()
-	process, done := lease.Pick()
+	picked, done := lease.Pick()
 	defer done()
-	conn, err := g.conn(r.Context(), process)
+	conn, err := g.conn(r.Context(), picked.Process)
 	if err == nil {
 		all, err = conn.Models(r.Context())
 	}
 	if err != nil {
 		return nil, 0, nil, apierror.From(err)
 	}
-	return all, process.Status().Since.Unix(), key, nil
+	return all, picked.Process.Status().Since.Unix(), key, nil
 }

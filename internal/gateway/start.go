@@ -135,29 +135,29 @@ func (c *choice) inject(ctx context.Context, plan *prompt.Plan) error {
 // nothing yet. If there is none and the process has just ended, pick waits for its
 // next start. From then on a turn does not move.
 func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) error {
-	process, done := lease.Pick()
-	if failure := lease.Login(process).Failure(); failure != nil && lease.Len() > 1 {
+	picked, done := lease.Pick()
+	if failure := picked.Login.Failure(); failure != nil && lease.Len() > 1 {
 		done()
 		return failure // no other is better
 	}
-	err := g.openThread(ctx, lease, process, plan, c)
+	err := g.openThread(ctx, picked, plan, c)
 	if err != nil && isGone(err) && ctx.Err() == nil {
 		done()
-		process, done = lease.Pick(process)
-		ready, ended := process.Status().State == appserver.StateReady, errors.Is(err, codexrpc.ErrClosed)
+		picked, done = lease.Pick(picked.Process)
+		ready, ended := picked.Process.Status().State == appserver.StateReady, errors.Is(err, codexrpc.ErrClosed)
 		if ended && !ready {
 			done()
-			process, done = lease.Pick()
+			picked, done = lease.Pick()
 		}
 		if ended || ready {
-			err = g.openThread(ctx, lease, process, plan, c)
+			err = g.openThread(ctx, picked, plan, c)
 		}
 	}
 	if err != nil {
 		done()
 		return err
 	}
-	c.use(lease, lease.Login(process), done)
+	c.use(lease, picked.Login, done)
 	c.repeatable = g.repeatable(c.place) || c.movable || c.kept.forked
 	return nil
 }
@@ -170,14 +170,14 @@ func isGone(err error) bool {
 }
 
 // openThread starts the thread of a choice.
-func (g *Gateway) openThread(ctx context.Context, lease Lease, process *appserver.Process, plan *prompt.Plan, c *choice) error {
-	at, err := g.placeOn(ctx, process, plan)
+func (g *Gateway) openThread(ctx context.Context, on Member, plan *prompt.Plan, c *choice) error {
+	at, err := g.placeOn(ctx, on.Process, plan)
 	if err != nil {
 		return err
 	}
 	c.kept.in = nil
 	if plan.Choices == 1 {
-		if c.kept.in = lease.Conversations(process); c.kept.in != nil {
+		if c.kept.in = on.Conversations; c.kept.in != nil {
 			c.kept.chain.get() // while there is a plan
 		}
 	}

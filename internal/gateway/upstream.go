@@ -12,27 +12,28 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
+// Member is an app-server of an [Upstream].
+type Member struct {
+	Process       *appserver.Process
+	Login         *loginstate.Login      // several members may have the same
+	Conversations *threads.Conversations // nil: it keeps none
+}
+
 // Lease is a request's hold on the app-servers until it has picked: a reload stops
 // none of them before Release.
 type Lease interface {
-	// Pick returns the process for one turn: the least busy of those that are ready,
+	// Pick returns the member for one turn: the least busy of those that are ready,
 	// or any if none is ready. avoid are processes that have just failed; one of them is
 	// returned only if there is no other. The turn holds the process, also after
 	// Release, until it calls done once its thread is gone.
-	Pick(avoid ...*appserver.Process) (process *appserver.Process, done func())
-	// Resume calls claim with the conversations of each process until it returns true.
-	// That process is then the turn's, as with Pick.
-	Resume(claim func(*threads.Conversations) bool) (done func(), found bool)
-	// Conversations returns those of a process that was picked; nil: it keeps none.
-	Conversations(process *appserver.Process) *threads.Conversations
-	// Login returns the login of a process that was picked.
-	Login(process *appserver.Process) *loginstate.Login
-	// Len returns how many processes there are, at least one.
+	Pick(avoid ...*appserver.Process) (picked Member, done func())
+	// Resume calls claim with the conversations of each member until it returns true.
+	// That member is then the turn's, as with Pick.
+	Resume(claim func(*threads.Conversations) bool) (resumed Member, done func(), found bool)
+	// Len returns how many members there are, at least one.
 	Len() int
-	// Statuses returns the states of the processes, in the order of the configuration.
-	Statuses() []appserver.Status
-	// Logins returns the logins of the processes, in the same order. Several may have one.
-	Logins() []*loginstate.Login
+	// Members returns the members that run, in the order of the configuration.
+	Members() []Member
 	// Release ends the lease. It may be called more than once.
 	Release()
 }
@@ -81,20 +82,14 @@ type sole struct {
 
 func (s *sole) Lease() (Lease, error) { return s, nil }
 
-func (s *sole) Pick(...*appserver.Process) (*appserver.Process, func()) {
-	return s.process, func() {}
+func (s *sole) Pick(...*appserver.Process) (Member, func()) { return s.Members()[0], func() {} }
+
+func (*sole) Resume(func(*threads.Conversations) bool) (Member, func(), bool) {
+	return Member{}, nil, false
 }
 
-func (*sole) Resume(func(*threads.Conversations) bool) (func(), bool) { return nil, false }
-
-func (*sole) Conversations(*appserver.Process) *threads.Conversations { return nil }
-
-func (s *sole) Login(*appserver.Process) *loginstate.Login { return &s.login }
-
-func (s *sole) Logins() []*loginstate.Login { return []*loginstate.Login{&s.login} }
+func (s *sole) Members() []Member { return []Member{{Process: s.process, Login: &s.login}} }
 
 func (*sole) Len() int { return 1 }
-
-func (s *sole) Statuses() []appserver.Status { return []appserver.Status{s.process.Status()} }
 
 func (*sole) Release() {}

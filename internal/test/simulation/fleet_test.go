@@ -128,52 +128,35 @@ type lease struct {
 func (l *lease) Release() { l.release() }
 
 // Resume implements gateway.Lease.
-func (l *lease) Resume(claim func(*threads.Conversations) bool) (func(), bool) {
+func (l *lease) Resume(claim func(*threads.Conversations) bool) (gateway.Member, func(), bool) {
 	for i, m := range l.members {
 		if claim(m.conversations) {
-			_, done := l.use(i)
-			return done, true
+			resumed, done := l.use(i)
+			return resumed, done, true
 		}
 	}
-	return nil, false
-}
-
-// Conversations implements gateway.Lease.
-func (l *lease) Conversations(wanted *appserver.Process) *threads.Conversations {
-	for _, m := range l.members {
-		if m.Process == wanted {
-			return m.conversations
-		}
-	}
-	return nil
-}
-
-// Login implements gateway.Lease: none is followed.
-func (l *lease) Login(*appserver.Process) *loginstate.Login { return new(loginstate.Login) }
-
-// Logins implements gateway.Lease: none is followed.
-func (p *pool) Logins() []*loginstate.Login {
-	all := make([]*loginstate.Login, len(p.members))
-	for i := range all {
-		all[i] = new(loginstate.Login)
-	}
-	return all
+	return gateway.Member{}, nil, false
 }
 
 // Len implements gateway.Lease.
 func (p *pool) Len() int { return len(p.members) }
 
-// Statuses implements gateway.Lease.
-func (p *pool) Statuses() (all []appserver.Status) {
+// member returns what a turn needs of a process. No login is followed.
+func (p *process) member() gateway.Member {
+	return gateway.Member{Process: p.Process, Login: new(loginstate.Login), Conversations: p.conversations}
+}
+
+// Members implements gateway.Lease.
+func (p *pool) Members() (all []gateway.Member) {
 	for _, m := range p.members {
-		all = append(all, m.Status())
+		all = append(all, m.member())
 	}
 	return all
 }
 
 // Pick implements gateway.Lease. It picks the process with the fewest turns of those
 // that are ready, or else starting.
-func (p *pool) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) {
+func (p *pool) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.fleet
@@ -189,7 +172,7 @@ func (p *pool) Pick(avoid ...*appserver.Process) (*appserver.Process, func()) {
 }
 
 // use takes a reference to a process for one turn.
-func (p *pool) use(at int) (*appserver.Process, func()) {
+func (p *pool) use(at int) (gateway.Member, func()) {
 	f := p.fleet
 	chosen, key := p.members[at], p.keys[at]
 	f.mu.Lock()
@@ -197,7 +180,7 @@ func (p *pool) use(at int) (*appserver.Process, func()) {
 	chosen.turns++
 	f.mu.Unlock()
 	f.run.turns.Add(1)
-	return chosen.Process, sync.OnceFunc(func() {
+	return chosen.member(), sync.OnceFunc(func() {
 		f.mu.Lock()
 		chosen.turns--
 		f.mu.Unlock()
