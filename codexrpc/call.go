@@ -110,13 +110,18 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 	p := c.pending()
 	p.method, p.answered, p.wanted, p.expires, p.slot = do.method, do.answered, do.result != nil, deadline, !do.urgent
 	id := c.lastID.Add(1)
-	if err := c.write(ctx, deadline, id, p, do); err != nil {
+	line, err := c.begin(id, p, do.params)
+	if line != nil {
+		if err = c.sendUntil(ctx, deadline, line, do.method); err != nil {
+			c.unregister(id, p)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if do.sent != nil {
 		do.sent()
 	}
-	var err error
 	select {
 	case err = <-p.ready:
 	case <-ctx.Done():
@@ -131,19 +136,6 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 		c.spare.Put(p)
 	}
 	return err
-}
-
-// write writes a call that has its slot, or hands it to the writer.
-func (c *Conn) write(ctx context.Context, deadline time.Time, id int64, p *pendingCall, do *call) error {
-	line, err := c.begin(id, p, do.params)
-	if err != nil || line == nil {
-		return err
-	}
-	if err := c.sendUntil(ctx, deadline, line, do.method); err != nil {
-		c.unregister(id, p)
-		return err
-	}
-	return nil
 }
 
 // begin registers a call that has its slot, and writes it if that needs no waiting. Otherwise

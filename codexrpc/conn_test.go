@@ -263,9 +263,18 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 	}
 }
 
-// TestLongIDs checks that the id of a request, which the reply repeats, has a bound.
+// TestLongIDs checks that the id of a request, which the reply repeats, has a bound, and
+// that of a call, which is kept.
 func TestLongIDs(t *testing.T) {
 	c := newTestConn()
+	thread := openTestTurn(c, "thr-1", "trn-1")
+	for n, length := range []int{maxID, maxID + 1} {
+		c.dispatch([]byte(`{"id":1,"method":"item/tool/call","params":{"threadId":"thr-1","callId":"` + strings.Repeat("x", length) + `"}}`))
+		if len(c.replies) != n || len(thread.parked) != 1 {
+			t.Errorf("a call's id of %d bytes: %d replies, %d calls are parked", length, len(c.replies), len(thread.parked))
+		}
+	}
+	<-c.replies
 	c.dispatch([]byte(`{"id":"` + strings.Repeat("x", maxID) + `","method":"item/fileChange/requestApproval"}`))
 	if n := len(c.replies); n != 0 || c.Err() != nil {
 		t.Errorf("%d replies (%v)", n, c.Err())

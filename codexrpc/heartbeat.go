@@ -31,12 +31,9 @@ type Probe struct {
 // its deadline: an answer can be delayed by megabytes of other messages, so that any
 // progress on the transport counts.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
+	if !c.addCloser() {
 		return
 	}
-	c.closers.Add(1)
 	go func() {
 		defer c.closers.Done()
 		c.probeUntilEnd(h, report)

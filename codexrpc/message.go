@@ -19,7 +19,8 @@ type message struct {
 	size   int
 }
 
-// maxID bounds the id of a message, in bytes: the reply repeats it.
+// maxID bounds the id of a message, in bytes: the reply repeats it. So it does that of a call
+// that waits for its answer.
 const maxID = 256
 
 var errGarbage = errors.New("not a message of the protocol")
@@ -122,7 +123,8 @@ func (c *Conn) isEcho(line []byte) bool {
 		}
 		// A call in the history differs from one of the model's only by its turn.
 		t := c.thread(gjson.GetBytes(line, "params.threadId").Str)
-		return t == nil || !t.owns(gjson.GetBytes(line, "params.turnId").Str)
+		turnID := gjson.GetBytes(line, "params.turnId").Str
+		return t == nil || turnID == "" || turnID != t.turn()
 	}
 	return false
 }

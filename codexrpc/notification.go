@@ -148,36 +148,14 @@ func (s *scanner) warning(e *Event) {
 
 // turn reads a turn.
 func (s *scanner) turn(e *Event) {
-	s.members(func(name string) {
-		switch name {
-		case "id":
-			e.turnID = s.text()
-		case "status":
-			e.Status = s.text()
-		case "error":
-			e.Err = parseTurnError(s.result())
-		default:
-			s.value()
-		}
-	})
+	failure := ""
+	s.fields(field{"id", &e.turnID, nil}, field{"status", &e.Status, nil}, field{"error", nil, &failure})
+	e.Err = parseTurnError(gjson.Parse(failure))
 }
 
 // item reads an item. Only a message that is completed has a text.
 func (s *scanner) item(e *Event) {
-	s.members(func(name string) {
-		switch name {
-		case "type":
-			e.ItemType = s.text()
-		case "id":
-			e.ItemID = s.text()
-		case "text":
-			e.Text = s.text()
-		case "phase":
-			e.Phase = s.text()
-		default:
-			s.value()
-		}
-	})
+	s.fields(field{"type", &e.ItemType, nil}, field{"id", &e.ItemID, nil}, field{"text", &e.Text, nil}, field{"phase", &e.Phase, nil})
 	if e.Kind != EventItemCompleted || e.ItemType != ItemAgentMessage {
 		e.Text, e.Phase = "", ""
 	}
@@ -199,36 +177,15 @@ const encryptedContent = "encrypted_content"
 // arguments as the model wrote them, the encrypted content and the status. All other raw
 // items come as items, too.
 func (s *scanner) rawItem(e *Event) {
-	var kind, role, encrypted string
-	var action, content gjson.Result
+	var kind, role, encrypted, action, content string
 	s.peek()
 	start := s.pos
-	s.members(func(name string) {
-		switch name {
-		case "type":
-			kind = s.text()
-		case "id":
-			e.ItemID = s.text()
-		case "call_id":
-			e.CallID = s.text()
-		case "name":
-			e.Name = s.text()
-		case "arguments":
-			e.Text = s.text()
-		case "status":
-			e.Status = s.text()
-		case "role":
-			role = s.text()
-		case encryptedContent:
-			encrypted = s.text()
-		case "action":
-			action = s.result()
-		case "content":
-			content = s.result()
-		default:
-			s.value()
-		}
-	})
+	s.fields(
+		field{"type", &kind, nil}, field{"id", &e.ItemID, nil}, field{"status", &e.Status, nil},
+		field{"call_id", &e.CallID, nil}, field{"name", &e.Name, nil}, field{"arguments", &e.Text, nil}, // of a call
+		field{encryptedContent, &encrypted, nil}, field{"action", nil, &action}, // of a reasoning and a search
+		field{"role", &role, nil}, field{"content", nil, &content}, // of a message
+	)
 	read := *e
 	*e = Event{Kind: eventRawItem, ItemID: read.ItemID, threadID: read.threadID, turnID: read.turnID, size: read.size}
 	switch kind {
@@ -242,12 +199,12 @@ func (s *scanner) rawItem(e *Event) {
 	case ItemReasoning:
 		e.Kind, e.Text, e.Raw = EventReasoningItem, encrypted, view(s.line[start:s.pos])
 	case itemWebSearch:
-		e.Kind, e.Text = EventWebSearch, action.Raw
+		e.Kind, e.Text = EventWebSearch, action
 	case itemMessage:
 		if read.Status == StatusIncomplete {
 			e.Kind = EventItemCut
 		} else if role == "assistant" {
-			e.annotations(content)
+			e.annotations(gjson.Parse(content))
 		}
 	}
 }
@@ -273,19 +230,17 @@ func (s *scanner) usage() (u *Usage) {
 	}
 	s.members(func(name string) {
 		count := min(max(s.integer(), 0), maxTokens)
-		switch name {
-		case "totalTokens":
-			u.TotalTokens = count
-		case "inputTokens":
-			u.InputTokens = count
-		case "cachedInputTokens":
-			u.CachedInputTokens = count
-		case "cacheWriteInputTokens":
-			u.CacheWriteInputTokens = count
-		case "outputTokens":
-			u.OutputTokens = count
-		case "reasoningOutputTokens":
-			u.ReasoningOutputTokens = count
+		for _, known := range [...]struct {
+			name string
+			into *int64
+		}{
+			{"totalTokens", &u.TotalTokens}, {"inputTokens", &u.InputTokens},
+			{"cachedInputTokens", &u.CachedInputTokens}, {"cacheWriteInputTokens", &u.CacheWriteInputTokens},
+			{"outputTokens", &u.OutputTokens}, {"reasoningOutputTokens", &u.ReasoningOutputTokens},
+		} {
+			if name == known.name {
+				*known.into = count
+			}
 		}
 	})
 	return u

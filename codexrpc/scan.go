@@ -98,6 +98,30 @@ func (s *scanner) members(member func(name string)) {
 	}
 }
 
+// field says where a member goes: the text of a string, or the JSON of any value.
+type field struct {
+	name      string
+	text, raw *string
+}
+
+// fields reads an object. Other members are skipped.
+func (s *scanner) fields(wanted ...field) {
+	s.members(func(name string) {
+		for i := range wanted {
+			switch f := &wanted[i]; {
+			case f.name != name:
+			case f.text != nil:
+				*f.text = s.text()
+				return
+			default:
+				*f.raw = view(s.value())
+				return
+			}
+		}
+		s.value()
+	})
+}
+
 // value skips a value and returns its JSON.
 func (s *scanner) value() []byte {
 	next := s.peek()

@@ -153,15 +153,9 @@ func (s *Stdio) Close() error {
 	return s.err
 }
 
-// trimSpace drops white space around a line.
+// trimSpace drops white space and control characters around a line.
 func trimSpace(line []byte) []byte {
-	for len(line) > 0 && line[len(line)-1] <= ' ' {
-		line = line[:len(line)-1]
-	}
-	for len(line) > 0 && line[0] <= ' ' {
-		line = line[1:]
-	}
-	return line
+	return bytes.TrimFunc(line, func(r rune) bool { return r <= ' ' })
 }
 
 // bounded is a Transport that writes messages of MaxWrite bytes at most. Larger
