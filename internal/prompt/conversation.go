@@ -7,6 +7,7 @@
 package prompt
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ type Conversation struct {
 	Ignored  []string // parameters without a counterpart in Codex
 
 	Verbosity   string // empty: the model's own
-	tier        string // service_tier; empty: none
+	tier        string // that Codex is asked for; empty: none
 	EffortField string // where the request has Effort; empty: reasoning_effort
 	MaxTokens   int    // that the answer may have; 0: no limit
 	SerialTools bool   // parallel_tool_calls is false
@@ -115,38 +116,27 @@ func (c *Conversation) ReadVerbosity(v jsontext.Value) *field.Error {
 }
 
 // serviceTiers lists the values of service_tier (ServiceTier).
-var serviceTiers = []string{tierAuto, tierDefault, "flex", "scale", tierPriority, tierFast}
+var serviceTiers = []string{"auto", tierDefault, "flex", "scale", "priority", "fast"}
 
-const (
-	tierAuto     = "auto"    // what the provider gives to this login: the same as none
-	tierDefault  = "default" // the usual speed and price
-	tierPriority = "priority"
-	tierFast     = "fast" // Codex asks its provider for priority
-)
+const tierDefault = "default" // the usual speed and price
 
-// ReadServiceTier reads the field service_tier.
+// ReadServiceTier reads the field service_tier. auto is what the provider gives to this
+// login, the same as none.
 func (c *Conversation) ReadServiceTier(v jsontext.Value) *field.Error {
-	return field.OneOf(&c.tier, serviceTiers, v)
-}
-
-// codexTier returns the tier that Codex is asked for. It is empty for none.
-func (c *Conversation) codexTier() string {
-	if c.tier == tierAuto {
-		return ""
+	f := field.OneOf(&c.tier, serviceTiers, v)
+	if c.tier == "auto" {
+		c.tier = ""
 	}
-	return c.tier
+	return f
 }
 
 // ServiceTier returns the service_tier of an answer: the tier that the provider is asked
 // for. Codex does not report which tier the provider has used.
 func (c *Conversation) ServiceTier() string {
-	switch c.tier {
-	case "", tierAuto:
-		return tierDefault
-	case tierFast:
-		return tierPriority
+	if c.tier == "fast" { // for which Codex asks its provider for priority
+		return "priority"
 	}
-	return c.tier
+	return cmp.Or(c.tier, tierDefault)
 }
 
 // ReadStream reads the field stream.
@@ -183,41 +173,32 @@ func (c *Conversation) EstimateTokens() int { return c.count(maxExact) }
 
 // count counts the tokens of the conversation, those of the first bytes exactly.
 func (c *Conversation) count(exact int) int {
-	n := counter{limit: tokens.NewLimit(0), exact: exact}
-	frames := 0
+	limit, more, frames := tokens.NewLimit(0), 0, 0
+	add := func(text string) {
+		n := min(len(text), exact)
+		limit.Whole(text[:n])
+		exact, more = exact-n, more+len(text)-n
+	}
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		frames += 1 + len(m.Calls)
 		for p := range m.Parts() {
 			if p.Kind == PartText {
-				n.add(p.Text.Text())
+				add(p.Text.Text())
 			}
 		}
 		for _, call := range m.Calls {
-			n.add(call.Name)
-			n.add(call.Arguments.Text())
+			add(call.Name)
+			add(call.Arguments.Text())
 		}
-		n.add(string(m.Item))
+		add(string(m.Item))
 	}
 	for _, t := range c.Choice.offered(c.Tools) {
 		frames++
-		n.add(t.Name)
-		n.add(t.Description)
-		n.add(string(t.Schema))
+		add(t.Name)
+		add(t.Description)
+		add(string(t.Schema))
 	}
-	n.add(string(c.Format.schema))
-	return n.limit.Count() + (n.more+bytesPerToken-1)/bytesPerToken + frames*messageTokens
-}
-
-type counter struct {
-	limit *tokens.Limit
-	exact int // bytes that are still counted exactly
-	more  int // bytes after these
-}
-
-func (c *counter) add(text string) {
-	n := min(len(text), c.exact)
-	c.limit.Whole(text[:n])
-	c.exact -= n
-	c.more += len(text) - n
+	add(string(c.Format.schema))
+	return limit.Count() + (more+bytesPerToken-1)/bytesPerToken + frames*messageTokens
 }

@@ -13,7 +13,7 @@ const itemOverhead = 96
 
 // historyItems returns the messages as items of the Responses API. Texts are copied as
 // the JSON strings that they are.
-func historyItems(messages []Message, names codexNames) []json.RawMessage {
+func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 	if len(messages) == 0 {
 		return nil
 	}
@@ -35,7 +35,7 @@ func historyItems(messages []Message, names codexNames) []json.RawMessage {
 // history collects items in one buffer. When the buffer grows, earlier items stay in
 // the old one, to which nothing is written any more.
 type history struct {
-	names codexNames
+	names ToolNames
 	buf   []byte
 	items []json.RawMessage
 }

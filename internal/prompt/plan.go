@@ -33,7 +33,7 @@ type Plan struct {
 	History []json.RawMessage
 	// Turn has the parameters of turn/start. Its Input is never nil.
 	Turn codexrpc.TurnStartParams
-	// Tools maps Codex's names of the tools to the client's.
+	// Tools has Codex's names of the tools and the client's.
 	Tools ToolNames
 	// WebSearch is true if the model may search the web.
 	WebSearch bool
@@ -94,17 +94,17 @@ const maxInputChars = 1 << 20
 //
 // The plan has one choice and no stop sequences. These belong to chat completions.
 func (c *Conversation) Plan(opts Options) *Plan {
-	names := newCodexNames(c.Tools)
 	offered := c.Choice.offered(c.Tools)
+	names := newToolNames(c.Tools, offered)
 	instructions, rest := SplitInstructions(c.Messages)
 	history, input := splitInput(rest)
 	model, effort := c.resolve(opts)
 	p := &Plan{
 		Thread: codexrpc.ThreadStartParams{
 			Model:                 model,
-			ServiceTier:           c.codexTier(),
+			ServiceTier:           c.tier,
 			BaseInstructions:      &instructions,
-			DeveloperInstructions: c.developerInstructions(names),
+			DeveloperInstructions: joinParagraphs(c.Choice.instruction(names), c.Format.instruction),
 			Cwd:                   opts.Cwd,
 			ApprovalPolicy:        "never",
 			Sandbox:               "read-only",
@@ -119,7 +119,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 			Input:        input,
 			OutputSchema: c.Format.schema,
 		},
-		Tools:             clientNames(offered, names),
+		Tools:             names,
 		WebSearch:         c.searches(),
 		ParallelToolCalls: !c.SerialTools,
 		Choices:           1,
@@ -139,8 +139,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 // detailed or none.
 func (p *Plan) SetSummary(summary string) { p.Thread.Config.Own[summaryKey] = summary }
 
-// threadConfig returns the configuration of the thread. Codex passes the verbosity on
-// to those of its models that take one.
+// threadConfig returns the configuration of the thread.
 func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 	config := map[string]any{summaryKey: "auto", "web_search": "disabled", "tools": tools}
 	if effort != "" {
@@ -149,7 +148,7 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 	if c.searches() {
 		c.Search.configure(config)
 	}
-	if c.Verbosity != "" {
+	if c.Verbosity != "" { // Codex passes it on to those of its models that take one
 		config["model_verbosity"] = c.Verbosity
 	}
 	return codexrpc.Config{Fixed: settings, Own: config}
@@ -189,10 +188,6 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 	return strings.Join(texts, "\n\n"), messages
 }
 
-func (c *Conversation) developerInstructions(names codexNames) string {
-	return joinParagraphs(c.Choice.instruction(names), c.Format.instruction)
-}
-
 // joinParagraphs joins two texts by a blank line, if neither is empty.
 func joinParagraphs(a, b string) string {
 	if a == "" || b == "" {
@@ -201,7 +196,7 @@ func joinParagraphs(a, b string) string {
 	return a + "\n\n" + b
 }
 
-func dynamicTools(tools []Tool, names codexNames) []codexrpc.DynamicTool {
+func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 	if len(tools) == 0 {
 		return nil
 	}
@@ -216,14 +211,6 @@ func dynamicTools(tools []Tool, names codexNames) []codexrpc.DynamicTool {
 		}
 	}
 	return dynamic
-}
-
-func clientNames(tools []Tool, names codexNames) ToolNames {
-	client := make(ToolNames, len(tools))
-	for _, t := range tools {
-		client[names.of(t.Name)] = t.Name
-	}
-	return client
 }
 
 // Placement is where the instructions of a conversation go. The zero Placement is that

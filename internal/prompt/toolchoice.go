@@ -119,7 +119,7 @@ func (c *ToolChoice) offered(tools []Tool) []Tool {
 
 // instruction returns the instruction for the model that stands for the choice. It is
 // empty if there is a setting of Codex for it.
-func (c *ToolChoice) instruction(names codexNames) string {
+func (c *ToolChoice) instruction(names ToolNames) string {
 	switch {
 	case c.Search:
 		return "In this reply you must search the web before you answer."

@@ -3,6 +3,7 @@ package prompt
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -89,33 +90,25 @@ func readGrammar(text *string, v jsontext.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	var kind, grammar jsontext.Value
-	f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("grammar", &grammar))
+	var kind, grammar, definition jsontext.Value
+	f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("grammar", &grammar), jsontext.Into("definition", &definition))
 	switch {
 	case f != nil || kind.Is("text"):
 		return f
 	case !kind.Is("grammar"):
 		return field.Invalid("must be text or grammar").In("type")
 	case flat:
-		return readDefinition(text, v)
+		return field.String(text, definition).In("definition")
 	}
-	return readDefinition(text, grammar).In("grammar")
-}
-
-func readDefinition(text *string, v jsontext.Value) *field.Error {
-	var definition jsontext.Value
-	if f := field.Object(v, jsontext.Into("definition", &definition)); f != nil {
-		return f
-	}
-	return field.String(text, definition).In("definition")
+	definition = nil
+	f = field.Object(grammar, jsontext.Into("definition", &definition))
+	return cmp.Or(f, field.String(text, definition).In("definition")).In("grammar")
 }
 
 // CustomArguments returns the arguments of a custom tool's function for an input, both
 // as JSON strings.
 func CustomArguments(input jsontext.Value) jsontext.Value {
-	arguments := append([]byte(nil), `{"input":`...)
-	arguments = append(arguments, input...)
-	return jsontext.AppendString(nil, append(arguments, '}'))
+	return jsontext.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
 }
 
 // CustomInput takes the input out of the arguments of a custom tool's function.
@@ -184,30 +177,6 @@ func isToolName(s string) bool {
 	return s != "" && len(s) <= maxToolName
 }
 
-// ToolNames maps Codex's names of the tools of a request to the client's names. The
-// zero value has no tools.
-type ToolNames map[string]string
-
-// ClientName returns the client's name of the tool that Codex calls codexName,
-// and whether the request offers such a tool.
-func (n ToolNames) ClientName(codexName string) (string, bool) {
-	name, ok := n[codexName]
-	return name, ok
-}
-
-// Codex returns the name by which Codex knows a tool of the client's.
-func (n ToolNames) Codex(clientName string) string {
-	if !isReserved(clientName) {
-		return clientName
-	}
-	for name, client := range n {
-		if client == clientName {
-			return name
-		}
-	}
-	return clientName
-}
-
 // reservedNames are names that Codex does not offer to the model as tools of the
 // client. They were found by offering them to Codex 0.169 with each of its models.
 var reservedNames = map[string]bool{
@@ -241,14 +210,15 @@ func isReserved(name string) bool {
 	return reservedNames[name] || strings.HasPrefix(name, reservedPrefix)
 }
 
-// codexNames has Codex's names of the tools of a request. The same tools in the same
-// order get the same names in every request.
-type codexNames struct {
-	renamed map[string]string // by the client's name; others keep theirs
+// ToolNames has the names of the tools of a request. The same tools in the same order get
+// the same names in every request. The zero value has no tools.
+type ToolNames struct {
+	client  map[string]string // of the tools that are offered, by Codex's names
+	renamed map[string]string // Codex's names, by the client's; others keep theirs
 }
 
-func newCodexNames(tools []Tool) codexNames {
-	var names codexNames
+func newToolNames(tools, offered []Tool) ToolNames {
+	names := ToolNames{client: make(map[string]string, len(offered))}
 	var taken map[string]bool
 	next := 2
 	for _, t := range tools {
@@ -266,19 +236,30 @@ func newCodexNames(tools []Tool) codexNames {
 		taken[name] = true
 		names.renamed[t.Name] = name
 	}
+	for _, t := range offered {
+		names.client[names.of(t.Name)] = t.Name
+	}
 	return names
 }
 
-// of returns Codex's name of a tool. The same rule holds for a tool that is declared no
-// more but is called in the history.
-func (n codexNames) of(name string) string {
-	if renamed, ok := n.renamed[name]; ok {
-		return renamed
-	}
-	if isReserved(name) {
+// ClientName returns the client's name of the tool that Codex calls codexName,
+// and whether the request offers such a tool.
+func (n ToolNames) ClientName(codexName string) (string, bool) {
+	name, ok := n.client[codexName]
+	return name, ok
+}
+
+// Codex returns the name by which Codex knows a tool of the client's.
+func (n ToolNames) Codex(clientName string) string {
+	return cmp.Or(n.renamed[clientName], clientName)
+}
+
+// of is Codex, also for a tool that is declared no more but is called in the history.
+func (n ToolNames) of(name string) string {
+	if n.renamed[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")
 	}
-	return name
+	return n.Codex(name)
 }
 
 // freeName puts the prefix before a name, and a number after it if the result is taken.

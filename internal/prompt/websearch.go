@@ -11,10 +11,8 @@ import (
 
 // WebSearch is how the model may search the web. The provider runs the searches.
 type WebSearch struct {
-	cached      bool // pages come from the provider's index only
-	contextSize string
-	domains     []string
-	location    map[string]string
+	cached bool           // pages come from the provider's index only
+	search map[string]any // Codex's settings of it
 }
 
 // webSearchTypes are the types of the tool, see [ReadWebSearch].
@@ -23,24 +21,27 @@ var webSearchTypes = []string{"web_search", "web_search_2025_08_26", "web_search
 // IsWebSearch reports whether a tool of this type is a web search.
 func IsWebSearch(kind string) bool { return slices.Contains(webSearchTypes, kind) }
 
-var contextSizes = []string{"low", "medium", "high"}
-
 // maxDomains is how many domains a search may be limited to, as with OpenAI.
 const maxDomains = 100
 
 // ReadWebSearch reads a WebSearchTool, a WebSearchPreviewTool or the web_search_options of
 // chat completions.
 func ReadWebSearch(v jsontext.Value) (*WebSearch, *field.Error) {
-	s := new(WebSearch)
+	s := &WebSearch{search: map[string]any{}}
+	var contextSize string
 	var size, location, filters, external jsontext.Value
 	v.Pick(jsontext.Into("search_context_size", &size), jsontext.Into("user_location", &location),
 		jsontext.Into("filters", &filters), jsontext.Into("external_web_access", &external))
 	s.cached = external.Given() && !external.IsTrue()
-	return s, cmp.Or(
-		field.OneOf(&s.contextSize, contextSizes, size).In("search_context_size"),
+	f := cmp.Or(
+		field.OneOf(&contextSize, []string{"low", "medium", "high"}, size).In("search_context_size"),
 		s.readLocation(location).In("user_location"),
 		s.readFilters(filters).In("filters"),
 		field.Optional(jsontext.KindBool, external).In("external_web_access"))
+	if contextSize != "" {
+		s.search["context_size"] = contextSize
+	}
+	return s, f
 }
 
 // readLocation reads an approximate location: with its members beside the type, or, in chat
@@ -56,7 +57,8 @@ func (s *WebSearch) readLocation(v jsontext.Value) *field.Error {
 	if inner.Given() {
 		return s.readLocation(inner).In("approximate")
 	}
-	s.location = make(map[string]string, 4)
+	places := make(map[string]string, 4)
+	s.search["location"] = places
 	for name, v := range v.Members() {
 		switch name := string(name); name {
 		case "country", "region", "city", "timezone":
@@ -65,7 +67,7 @@ func (s *WebSearch) readLocation(v jsontext.Value) *field.Error {
 				return f.In(name)
 			}
 			if v.Given() {
-				s.location[name] = place
+				places[name] = place
 			}
 		}
 	}
@@ -76,17 +78,22 @@ func (s *WebSearch) readFilters(v jsontext.Value) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	var domains jsontext.Value
-	if f := field.Object(v, jsontext.Into("allowed_domains", &domains)); f != nil {
+	var allowed jsontext.Value
+	if f := field.Object(v, jsontext.Into("allowed_domains", &allowed)); f != nil {
 		return f
 	}
-	return field.Elements(domains, maxDomains, "domains", func(_ int, v jsontext.Value) *field.Error {
-		if f := field.NonEmpty(v); f != nil {
-			return f
+	var domains []string
+	f := field.Elements(allowed, maxDomains, "domains", func(_ int, v jsontext.Value) *field.Error {
+		f := field.NonEmpty(v)
+		if f == nil {
+			domains = append(domains, v.Text())
 		}
-		s.domains = append(s.domains, v.Text())
-		return nil
-	}).In("allowed_domains")
+		return f
+	})
+	if domains != nil {
+		s.search["allowed_domains"] = domains
+	}
+	return f.In("allowed_domains")
 }
 
 func (c *Conversation) searches() bool {
@@ -99,17 +106,7 @@ func (s *WebSearch) configure(config map[string]any) {
 	if s.cached {
 		config["web_search"] = "cached"
 	}
-	search := map[string]any{}
-	if s.contextSize != "" {
-		search["context_size"] = s.contextSize
-	}
-	if s.domains != nil {
-		search["allowed_domains"] = s.domains
-	}
-	if s.location != nil {
-		search["location"] = s.location
-	}
-	if len(search) > 0 {
-		config["tools"] = map[string]any{userInput: codexrpc.Constant(disabled), "web_search": search}
+	if len(s.search) > 0 {
+		config["tools"] = map[string]any{userInput: codexrpc.Constant(disabled), "web_search": s.search}
 	}
 }
