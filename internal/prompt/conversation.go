@@ -156,12 +156,9 @@ func NoLogprobs() *field.Error {
 }
 
 const (
-	// messageTokens is about what the frame of a message or of a call costs, in tokens.
-	messageTokens = 4
-	// maxExact is how many bytes [Conversation.EstimateTokens] counts exactly. A further
-	// token has about four bytes.
-	maxExact      = 16 << 10
-	bytesPerToken = 4
+	messageTokens = 4        // about what the frame of a message or of a call costs
+	maxExact      = 16 << 10 // how many bytes [Conversation.EstimateTokens] counts exactly
+	bytesPerToken = 4        // about, after these
 )
 
 // CountTokens estimates the tokens of the conversation for the model: those of its texts,

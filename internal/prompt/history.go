@@ -21,11 +21,7 @@ func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 	for i := range messages {
 		size += messages[i].Size
 	}
-	h := history{
-		names: names,
-		buf:   make([]byte, 0, size),
-		items: make([]json.RawMessage, 0, len(messages)),
-	}
+	h := history{names, make([]byte, 0, size), make([]json.RawMessage, 0, len(messages))}
 	for i := range messages {
 		h.add(&messages[i])
 	}

@@ -68,8 +68,7 @@ func checkImageData(rest []byte) *field.Error {
 	if !ok || !bytes.EqualFold(encoding, []byte("base64")) {
 		return field.Invalid("must be a data URL in base64, such as data:image/png;base64,…")
 	}
-	known := func(t string) bool { return bytes.EqualFold(media, []byte(t)) }
-	if !slices.ContainsFunc(ImageTypes, known) {
+	if !slices.ContainsFunc(ImageTypes, func(t string) bool { return bytes.EqualFold(media, []byte(t)) }) {
 		return field.Invalid("must be an image of the type png, jpeg, gif or webp")
 	}
 	if !isBase64(data) {
@@ -91,8 +90,7 @@ func isBase64(data []byte) bool {
 	if len(data) == 0 || len(data)%4 != 0 {
 		return false
 	}
-	data = bytes.TrimSuffix(data, []byte("="))
-	data = bytes.TrimSuffix(data, []byte("="))
+	data = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("=")), []byte("="))
 	for _, b := range data {
 		if !base64Bytes[b] {
 			return false

@@ -13,11 +13,8 @@ import (
 
 // Options are what a plan depends on besides the request.
 type Options struct {
-	// Cwd is the working directory of the thread, an absolute path. Empty: the
-	// app-server's own.
-	Cwd string
-	// NoReasoning turns off summaries of the model's reasoning.
-	NoReasoning bool
+	Cwd         string // the working directory of the thread, an absolute path; empty: the app-server's own
+	NoReasoning bool   // no summaries of the model's reasoning
 	// Resolve returns Codex's name of a client's model, and the effort of requests that
 	// ask for none; an empty effort is the model's own. Nil: clients use Codex's names.
 	Resolve func(model string) (codexModel, effort string, forced bool)
@@ -26,40 +23,22 @@ type Options struct {
 // Plan is a request for Codex: start a thread with Thread, inject History unless it is
 // empty, and start the turn with Turn, after setting its ThreadID.
 type Plan struct {
-	// Thread has the parameters of thread/start.
-	Thread codexrpc.ThreadStartParams
-	// History has the items of thread/inject_items, each a compact JSON object of the
-	// Responses API. They share one buffer.
-	History []json.RawMessage
-	// Turn has the parameters of turn/start. Its Input is never nil.
-	Turn codexrpc.TurnStartParams
-	// Tools has Codex's names of the tools and the client's.
-	Tools ToolNames
-	// WebSearch is true if the model may search the web.
-	WebSearch bool
-	// ParallelToolCalls is false if the client wants one tool call at most.
-	ParallelToolCalls bool
-	// Choices is how many answers the client wants, from 1 to 8. Each is a turn of its
-	// own.
-	Choices int
-	// StopSequences end the text before the first of them. There are at most 4, none of
-	// them empty.
-	StopSequences []string
-	// MaxTokens is the most tokens that the answer may have; 0: no limit.
-	MaxTokens int
-	// LegacyFunctions is true for a client that knows functions instead of tools: a
-	// call is a function_call.
-	LegacyFunctions bool
-	// Stream is true if the client wants chunks, IncludeUsage if it wants the usage
-	// chunk as well.
-	Stream, IncludeUsage bool
-	// Model is the client's name of the model. Thread has Codex's name.
-	Model string
-	// ServiceTier is the service_tier of the answer.
-	ServiceTier string
-	// Ignored lists the parameters that would change the answer but have no counterpart
-	// in Codex, in the order of the request.
-	Ignored []string
+	Thread  codexrpc.ThreadStartParams
+	History []json.RawMessage        // compact items of the Responses API, in one buffer
+	Turn    codexrpc.TurnStartParams // whose Input is never nil
+	Tools   ToolNames
+
+	Model             string   // the client's name of it; Thread has Codex's
+	WebSearch         bool     // the model may search the web
+	ParallelToolCalls bool     // false: the client wants one tool call at most
+	LegacyFunctions   bool     // the client knows functions instead of tools: a call is a function_call
+	Choices           int      // answers that the client wants, from 1 to 8; each is a turn of its own
+	StopSequences     []string // that end the text before them; at most 4, none of them empty
+	MaxTokens         int      // that the answer may have; 0: no limit
+	Stream            bool     // the client wants chunks
+	IncludeUsage      bool     // and the chunk with the usage
+	ServiceTier       string   // of the answer
+	Ignored           []string // parameters that would change the answer but have no counterpart in Codex, in their order
 }
 
 // HistorySize returns the size of the history in bytes.
@@ -156,19 +135,15 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 
 // resolve returns Codex's model, and the effort; an empty one is the model's own.
 func (c *Conversation) resolve(opts Options) (model, effort string) {
-	model = c.Model
-	forced := false
+	model, forced := c.Model, false
 	if opts.Resolve != nil {
 		model, effort, forced = opts.Resolve(c.Model)
 	}
-	switch {
-	case c.Effort == "" || c.Effort == effort:
-		return model, effort
-	case forced:
+	if forced && c.Effort != "" && c.Effort != effort {
 		c.Ignore(cmp.Or(c.EffortField, "reasoning_effort"))
 		return model, effort
 	}
-	return model, c.Effort
+	return model, cmp.Or(c.Effort, effort)
 }
 
 // SplitInstructions splits the instructions at the beginning off a conversation.
@@ -216,14 +191,11 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 // Placement is where the instructions of a conversation go. The zero Placement is that
 // of a [Plan]: they replace Codex's own prompt.
 type Placement struct {
-	// Append keeps Codex's own prompt. The instructions follow it.
-	Append bool
+	Append bool // Codex's own prompt stays, and the instructions follow it
 	// Once leaves the base prompt empty, because it would reach the model twice. Its
 	// text becomes the first developer message.
 	Once bool
-	// Own is Codex's own prompt, for Append and Once together. If it is empty, Codex
-	// sends its prompt in its own way.
-	Own string
+	Own  string // Codex's own prompt, for Append and Once together; empty: Codex sends it in its own way
 }
 
 // Placed returns the parameters of thread/start and the history with the instructions
@@ -245,19 +217,14 @@ func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMe
 		thread.BaseInstructions, thread.DeveloperInstructions = nil, all
 	default:
 		thread.BaseInstructions, thread.DeveloperInstructions = new(string), where.Own
-		history = slices.Insert(slices.Clone(history), 0, developerItem(all))
+		first := Message{Text: jsontext.AppendString(nil, all)}
+		history = slices.Concat([]json.RawMessage{first.appendMessage(nil, "developer", "input_text")}, history)
 	}
 	return thread, history
 }
 
-func developerItem(text string) json.RawMessage {
-	m := Message{Text: jsontext.Value(jsontext.AppendString(nil, text))}
-	return m.appendMessage(nil, string(RoleDeveloper), "input_text")
-}
-
-// The settings of the model's reasoning. turn/start has them as well, but Codex
-// prepares the request to the provider when a thread starts (the warm-up of a
-// WebSocket). A turn whose settings differ would send it again.
+// The settings of the model's reasoning. turn/start has them as well, but Codex prepares the
+// request to the provider when a thread starts, and would send it again if they differ.
 const (
 	effortKey  = "model_reasoning_effort"
 	summaryKey = "model_reasoning_summary"

@@ -1,6 +1,8 @@
 package prompt
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -45,31 +47,22 @@ func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
 // form depends on the API.
 func (c *ToolChoice) ReadAllowed(v jsontext.Value, read func(jsontext.Value) (string, *field.Error)) *field.Error {
 	var mode, tools jsontext.Value
-	if f := field.Object(v, jsontext.Into("mode", &mode), jsontext.Into("tools", &tools)); f != nil {
+	f := cmp.Or(field.Object(v, jsontext.Into("mode", &mode), jsontext.Into("tools", &tools)),
+		field.Expect(jsontext.KindString, mode).In("mode"))
+	switch c.Required = mode.Is("required"); {
+	case f != nil:
 		return f
-	}
-	if f := field.Expect(jsontext.KindString, mode); f != nil {
-		return f.In("mode")
-	}
-	if !mode.Is("auto") && !mode.Is("required") {
+	case !c.Required && !mode.Is("auto"):
 		return field.Invalid("must be auto or required").In("mode")
-	}
-	c.Required = mode.Is("required")
-	if f := field.Expect(jsontext.KindArray, tools); f != nil {
-		return f.In("tools")
-	}
-	c.Only = []string{}
-	for i, v := range tools.Elements() {
-		name, f := read(v)
-		if f != nil {
-			return f.At(i).In("tools")
-		}
-		c.Only = append(c.Only, name)
-	}
-	if len(c.Only) == 0 {
+	case tools.Kind() == jsontext.KindArray && tools.IsEmptyArray():
 		return field.Invalid("must hold at least one tool").In("tools")
 	}
-	return nil
+	f = field.Expect(jsontext.KindArray, tools)
+	return cmp.Or(f, field.Elements(tools, math.MaxInt, "", func(_ int, v jsontext.Value) *field.Error {
+		name, f := read(v)
+		c.Only = append(c.Only, name)
+		return f
+	})).In("tools")
 }
 
 // Check returns an error if the choice does not fit the tools of the request. searches says

@@ -16,21 +16,13 @@ import (
 
 // Entry is a stored response. It must not be changed after it was stored or read.
 type Entry struct {
-	// User is the user who made the request; empty without authentication.
-	User string `json:"user"`
-	// Previous is the id of the response that it follows, if any.
-	Previous string `json:"previous,omitempty"`
-	// Conversation is the id of the conversation that it belongs to; empty: none.
-	Conversation string `json:"conversation,omitempty"`
-	// Running says that the response goes on, or that its node has ended. It has no
-	// output then.
-	Running bool `json:"running,omitempty"`
-	// Response is the Response object that the client got.
-	Response json.RawMessage `json:"response"`
-	// Input holds the items of the request's input, each with an id.
-	Input []json.RawMessage `json:"input"`
-	// Output holds the items of the output as the next request needs them.
-	Output []responses.Item `json:"output"`
+	User         string            `json:"user"`                   // who made the request; empty without authentication
+	Previous     string            `json:"previous,omitempty"`     // the id of the response that it follows, if any
+	Conversation string            `json:"conversation,omitempty"` // the id of the conversation that it belongs to, if any
+	Running      bool              `json:"running,omitempty"`      // it goes on, or its node has ended; it has no output then
+	Response     json.RawMessage   `json:"response"`               // the Response object that the client got
+	Input        []json.RawMessage `json:"input"`                  // the items of the request's input, each with an id
+	Output       []responses.Item  `json:"output"`                 // the items of the output as the next request needs them
 
 	release func() // may be nil
 }
