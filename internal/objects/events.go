@@ -50,9 +50,6 @@ func (o *Objects) forgetEvents(ctx context.Context, id string) {
 	}
 }
 
-// blockSize is the size above which a block of events takes no more, in bytes.
-const blockSize = 1 << 20
-
 // eventWriter stores events in blocks: a line each, with name and data, and an empty one last.
 type eventWriter struct {
 	nodes *responsestore.Shared
@@ -66,42 +63,27 @@ type eventWriter struct {
 // write stores the events that there are now.
 func (w *eventWriter) write(ctx context.Context) error {
 	for !w.over {
-		block, next, over := w.take()
-		if len(block) > 0 {
-			if err := w.nodes.PutEvents(ctx, w.id, w.block, block); err != nil {
-				return err
-			}
-			w.block++
-		}
-		w.over = over
-		if next == w.next {
+		events, changed, err := w.log.Next(w.next)
+		if err != nil {
+			w.over = true // readers see that the end is missing
 			return nil
 		}
-		w.next = next
-	}
-	return nil
-}
-
-// take returns the next block, and the number of the event after it.
-func (w *eventWriter) take() (block []byte, next int64, over bool) {
-	next = w.next
-	for len(block) < blockSize {
-		events, changed, err := w.log.Next(next)
-		if err != nil {
-			return block, next, true // readers see that the end is missing
+		if len(events) == 0 && changed != nil {
+			return nil
 		}
-		if len(events) == 0 {
-			if changed == nil {
-				return append(block, '\n'), next, true
-			}
-			break
-		}
+		var block []byte
 		for _, e := range events {
 			block = append(append(append(append(block, e.Name...), ' '), e.Data...), '\n')
 		}
-		next += int64(len(events))
+		if len(events) == 0 {
+			block = []byte{'\n'}
+		}
+		if err := w.nodes.PutEvents(ctx, w.id, w.block, block); err != nil {
+			return err
+		}
+		w.block, w.next, w.over = w.block+1, w.next+int64(len(events)), len(events) == 0
 	}
-	return block, next, false
+	return nil
 }
 
 // storedEvents are the events of a response of another node or of an earlier process.

@@ -44,7 +44,7 @@ func Fit(text json.RawMessage) (fitted json.RawMessage, words string) {
 	if len(text) > maxRead {
 		return text, wholeHeader + string(text)
 	}
-	root := parse(jsontext.Value(text))
+	root := readSchema(jsontext.NewCursor(jsontext.Value(text)))
 	f := fit(&root, false)
 	if f.size() > budget {
 		f = fit(&root, true)
@@ -63,27 +63,28 @@ type fitter struct {
 
 func fit(root *schema, noDescriptions bool) *fitter {
 	f := &fitter{out: make([]byte, 0, len(root.text)), noDescriptions: noDescriptions, loss: loss{limit: len(root.text)}}
-	f.schema(root, "", true)
+	f.schema(root, "", make([]byte, 0, 64))
 	return f
 }
 
 // size returns the length of the schema as Codex measures it, or a little more.
 func (f *fitter) size() int { return len(f.out) + f.added }
 
-// schema writes a schema. name is the name of its property, if it has one.
-func (f *fitter) schema(s *schema, name string, root bool) {
+// schema writes a schema. name is the name of its property, if it has one, and path that of
+// the argument, see [loss].
+func (f *fitter) schema(s *schema, name string, path []byte) {
 	if s.text.Kind() != jsontext.KindObject {
 		f.out = append(f.out, "{}"...)
-		f.loss.notASchema(s.text)
+		f.loss.notASchema(path, s.text)
 		return
 	}
 	typ := s.inferType()
-	if root && typ == "" && !s.isTyped() {
+	if len(path) == 0 && typ == "" && !s.isTyped() {
 		typ = `"object"`
 	}
 	typed := typ != "" || s.isTyped()
 	kept := func(m member) bool { return m.valid && typed && (!f.noDescriptions || m.keyword != "description") }
-	f.loss.ofSchema(s, name, kept)
+	f.loss.ofSchema(s, name, path, kept)
 
 	f.out = append(f.out, '{')
 	if typ != "" {
@@ -93,7 +94,7 @@ func (f *fitter) schema(s *schema, name string, root bool) {
 	for _, m := range s.known {
 		if kept(m) {
 			f.name(m.keyword)
-			f.value(m)
+			f.value(m, path)
 		}
 	}
 	if typ == "" {
@@ -110,13 +111,13 @@ func (f *fitter) schema(s *schema, name string, root bool) {
 }
 
 // value writes the value of a member that is kept.
-func (f *fitter) value(m member) {
+func (f *fitter) value(m member, path []byte) {
 	switch m.form {
 	case formSchema:
 		if m.keyword == "additionalProperties" && m.value.Kind() == jsontext.KindBool {
 			break // Codex keeps a boolean here
 		}
-		f.child(m, 0)
+		f.child(m, 0, path)
 		return
 	case formSchemaList:
 		f.out = append(f.out, '[')
@@ -124,7 +125,7 @@ func (f *fitter) value(m member) {
 			if i > 0 {
 				f.out = append(f.out, ',')
 			}
-			f.child(m, i)
+			f.child(m, i, path)
 		}
 		f.out = append(f.out, ']')
 		return
@@ -132,7 +133,7 @@ func (f *fitter) value(m member) {
 		f.out = append(f.out, '{')
 		for i := range m.children {
 			f.name(m.children[i].name)
-			f.child(m, i)
+			f.child(m, i, path)
 		}
 		f.out = append(f.out, '}')
 		return
@@ -155,11 +156,9 @@ func exponents(v jsontext.Value) int {
 	return 0
 }
 
-func (f *fitter) child(m member, i int) {
+func (f *fitter) child(m member, i int, path []byte) {
 	c := &m.children[i]
-	back := f.loss.enter(m, c.name, i)
-	f.schema(&c.schema, c.name, false)
-	f.loss.leave(back)
+	f.schema(&c.schema, c.name, appendStep(path, m, c.name, i))
 }
 
 // name writes the name of a member of the object that f.out ends in, after a comma if there

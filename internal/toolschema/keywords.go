@@ -53,12 +53,6 @@ var keywords = map[string]form{
 
 var types = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// mayBeNull reports whether null is a meaningful value of the keyword. For other keywords
-// it is the same as no member.
-func (m member) mayBeNull() bool {
-	return m.keyword == "const" || m.keyword == "default" || m.keyword == "example"
-}
-
 // wellFormed reports whether Codex keeps the member as it is.
 func (m member) wellFormed() bool {
 	kind := m.value.Kind()
@@ -66,15 +60,11 @@ func (m member) wellFormed() bool {
 	case formAny:
 		return true
 	case formTypes:
-		return !m.value.IsEmptyArray() &&
-			all(m.value, func(v jsontext.Value) bool {
-				return v.Kind() == jsontext.KindString && slices.Contains(types, v.Text())
-			})
+		return !m.value.IsEmptyArray() && all(m.value, func(v jsontext.Value) bool { return slices.ContainsFunc(types, v.Is) })
 	case formString, formRef:
 		return kind == jsontext.KindString
 	case formStrings:
-		return kind == jsontext.KindArray &&
-			all(m.value, func(v jsontext.Value) bool { return v.Kind() == jsontext.KindString })
+		return kind == jsontext.KindArray && all(m.value, func(v jsontext.Value) bool { return v.Kind() == jsontext.KindString })
 	case formBool:
 		return kind == jsontext.KindBool
 	case formCount:

@@ -1,7 +1,6 @@
 package toolschema
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 
@@ -23,7 +22,6 @@ const (
 // an array, ".*" for further properties, and "{anyOf 0}" or "{$defs Node}" for a
 // schema in a list or in the definitions.
 type loss struct {
-	path  []byte
 	lines []byte
 	limit int // in bytes, of the lines
 	// needsWhole is true if lines cannot express the loss, so that the words have to
@@ -42,43 +40,37 @@ func (l *loss) words(text []byte) string {
 	return partsHeader + string(l.lines)
 }
 
-// enter appends the step to a child of a member to the path: the child with this name
-// or index. It returns the argument for leave.
-func (l *loss) enter(m member, name string, index int) (back int) {
-	back = len(l.path)
+// appendStep appends the step to a child of a member to a path: the child with this name
+// or index.
+func appendStep(path []byte, m member, name string, index int) []byte {
 	switch m.keyword {
 	case "items":
-		l.path = append(l.path, "[]"...)
+		return append(path, "[]"...)
 	case "properties", "additionalProperties":
-		if back > 0 {
-			l.path = append(l.path, '.')
+		if len(path) > 0 {
+			path = append(path, '.')
 		}
 		if m.keyword == "properties" {
-			l.path = appendName(l.path, name)
-		} else {
-			l.path = append(l.path, '*')
+			return appendName(path, name)
 		}
-	default:
-		l.path = append(append(append(l.path, '{'), m.keyword...), ' ')
-		if m.form == formSchemaList {
-			l.path = strconv.AppendInt(l.path, int64(index), 10)
-		} else {
-			l.path = appendName(l.path, name)
-		}
-		l.path = append(l.path, '}')
+		return append(path, '*')
 	}
-	return back
+	path = append(append(append(path, '{'), m.keyword...), ' ')
+	if m.form == formSchemaList {
+		path = strconv.AppendInt(path, int64(index), 10)
+	} else {
+		path = appendName(path, name)
+	}
+	return append(path, '}')
 }
-
-func (l *loss) leave(back int) { l.path = l.path[:back] }
 
 // ofSchema adds the members of a schema that are not kept. name is the name of its
 // property, if it has one.
-func (l *loss) ofSchema(s *schema, name string, kept func(member) bool) {
+func (l *loss) ofSchema(s *schema, name string, path []byte, kept func(member) bool) {
 	begun := false
 	note := func(m member) {
 		l.needsWhole = l.needsWhole || m.refersElsewhere()
-		l.keyword(&begun, m.keyword, m.value)
+		l.keyword(&begun, path, m.keyword, m.value)
 	}
 	for _, m := range s.known {
 		switch {
@@ -96,17 +88,17 @@ func (l *loss) ofSchema(s *schema, name string, kept func(member) bool) {
 }
 
 // notASchema adds a value that is not an object but is where a schema should be.
-func (l *loss) notASchema(v jsontext.Value) {
+func (l *loss) notASchema(path []byte, v jsontext.Value) {
 	switch {
 	case v.Kind() != jsontext.KindBool:
 		l.needsWhole = true
 	case !v.IsTrue():
-		l.keyword(new(bool), "not", jsontext.Value("{}"))
+		l.keyword(new(bool), path, "not", jsontext.Value("{}"))
 	}
 }
 
 // keyword adds a keyword to the line of a schema. It begins the line if begun is false.
-func (l *loss) keyword(begun *bool, keyword string, value jsontext.Value) {
+func (l *loss) keyword(begun *bool, path []byte, keyword string, value jsontext.Value) {
 	if l.needsWhole || len(l.lines) > l.limit {
 		l.needsWhole = true
 		return
@@ -114,10 +106,10 @@ func (l *loss) keyword(begun *bool, keyword string, value jsontext.Value) {
 	switch {
 	case *begun:
 		l.lines = append(l.lines, ", "...)
-	case len(l.path) == 0:
+	case len(path) == 0:
 		l.lines = append(l.lines, "\n- (all): "...)
 	default:
-		l.lines = append(append(append(l.lines, "\n- "...), l.path...), ": "...)
+		l.lines = append(append(append(l.lines, "\n- "...), path...), ": "...)
 	}
 	*begun = true
 	l.lines = append(append(appendName(l.lines, keyword), ' '), value...)
@@ -126,32 +118,23 @@ func (l *loss) keyword(begun *bool, keyword string, value jsontext.Value) {
 // appendName appends a name. It is a JSON string if it has characters other than letters,
 // digits, '_', '-' and '$'.
 func appendName(dst []byte, name string) []byte {
-	for _, b := range []byte(name) {
-		if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'z') && b != '_' && b != '-' && b != '$' {
-			return jsontext.AppendString(dst, name)
-		}
+	odd := func(r rune) bool {
+		return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' && r != '-' && r != '$'
 	}
-	if name == "" {
-		return append(dst, `""`...)
+	if name == "" || strings.ContainsFunc(name, odd) {
+		return jsontext.AppendString(dst, name)
 	}
 	return append(dst, name...)
 }
 
-const maxTitle = 256
-
 // repeats reports whether a title only repeats the name of its property, as the titles
 // of some generators do.
 func repeats(title jsontext.Value, name string) bool {
-	if title.Kind() != jsontext.KindString || len(title) > maxTitle || len(name) > maxTitle {
+	const most = 256
+	if title.Kind() != jsontext.KindString || len(title) > most || len(name) > most {
 		return false
 	}
-	fold := func(s []byte) string {
-		return strings.ToLower(string(bytes.Map(func(r rune) rune {
-			if r == ' ' || r == '_' || r == '-' {
-				return -1
-			}
-			return r
-		}, s)))
-	}
-	return fold(title.Bytes()) == fold([]byte(name))
+	return strings.ToLower(fold.Replace(title.Text())) == strings.ToLower(fold.Replace(name))
 }
+
+var fold = strings.NewReplacer(" ", "", "_", "", "-", "")

@@ -29,10 +29,8 @@ type child struct {
 	schema schema
 }
 
-// parse reads a schema, descending into the keywords that hold schemas and that
-// Codex keeps. Every byte is read once.
-func parse(text jsontext.Value) schema { return readSchema(jsontext.NewCursor(text)) }
-
+// readSchema reads a schema, descending into the keywords that hold schemas and that Codex
+// keeps. Every byte is read once.
 func readSchema(c *jsontext.Cursor) (s schema) {
 	if c.Kind() != jsontext.KindObject {
 		s.text = c.Skip()
@@ -73,7 +71,7 @@ func readChildren(c *jsontext.Cursor, f form) (children []child) {
 // add adds a member. If a keyword occurs twice, the last one counts, as for Codex.
 func (s *schema) add(m member) {
 	switch {
-	case m.value.Kind() == jsontext.KindNull && !m.mayBeNull(): // the same as no member
+	case m.value.Kind() == jsontext.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // the same as no member
 	case m.form == formDropped:
 		s.dropped = append(s.dropped, m)
 	default:
