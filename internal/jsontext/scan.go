@@ -12,14 +12,14 @@ import (
 // text is a valid JSON text.
 type text interface{ string | []byte }
 
-func spaceEnd[T text](s T, start int) int {
+func spaceEnd(s []byte, start int) int {
 	for start < len(s) && isSpace(s[start]) {
 		start++
 	}
 	return start
 }
 
-func valueEnd[T text](s T, start int) int {
+func valueEnd(s []byte, start int) int {
 	depth := 0
 	for i := start; i < len(s); i++ {
 		switch s[i] {
@@ -49,9 +49,9 @@ func valueEnd[T text](s T, start int) int {
 // stringEnd returns the offset after the string whose opening quote is at start. It
 // jumps from quote to quote. A quote that follows an odd number of backslashes is part
 // of the string.
-func stringEnd[T text](s T, start int) int {
+func stringEnd(s []byte, start int) int {
 	for from := start + 1; ; {
-		n := bytes.IndexByte(View(s[from:]), '"')
+		n := bytes.IndexByte(s[from:], '"')
 		if n < 0 {
 			return len(s)
 		}

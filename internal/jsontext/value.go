@@ -95,37 +95,31 @@ func (v Value) RawText() []byte { return v[1 : len(v)-1] }
 
 // Text returns the text of a string, which is no view of the value.
 func (v Value) Text() string {
-	if text, own := v.text(); own {
-		return unsafe.String(unsafe.SliceData(text), len(text)) // nobody else has text
-	} else {
-		return string(text)
+	raw := v.RawText()
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw)
 	}
+	return unescaped(raw)
 }
 
 // Bytes returns the text of a string. It is a view of the value if there are no
 // escapes.
 func (v Value) Bytes() []byte {
-	text, _ := v.text()
-	return text
+	raw := v.RawText()
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	return v.AppendText(make([]byte, 0, len(raw)))
 }
 
 // AppendText appends the text of a string.
 func (v Value) AppendText(dst []byte) []byte { return appendUnescaped(dst, v.RawText()) }
 
-// text returns the text of a string, and whether it is a copy: else it has no escapes.
-func (v Value) text() (text []byte, own bool) {
-	raw := v.RawText()
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw, false
-	}
-	return appendUnescaped(make([]byte, 0, len(raw)), raw), true
-}
-
 // Is reports whether the value is the string s.
 func (v Value) Is(s string) bool { return v.Kind() == KindString && string(v.Bytes()) == s }
 
 // IsEmptyArray reports whether the value is [].
-func (v Value) IsEmptyArray() bool { return v.Kind() == KindArray && v[spaceEnd([]byte(v), 1)] == ']' }
+func (v Value) IsEmptyArray() bool { return v.Kind() == KindArray && v[spaceEnd(v, 1)] == ']' }
 
 // Equals reports whether the value equals that of a JSON text. Numbers are compared as
 // numbers: some clients write 1 as 1.0.
@@ -202,6 +196,12 @@ func (v Value) PickTyped(kind *Value, wanted ...Member) {
 			}
 		}
 	}
+}
+
+// unescaped returns the decoded text of raw, the inside of a JSON string.
+func unescaped(raw []byte) string {
+	text := appendUnescaped(make([]byte, 0, len(raw)), raw)
+	return unsafe.String(unsafe.SliceData(text), len(text)) // nobody else has text
 }
 
 // appendUnescaped appends the decoded text of raw, the inside of a JSON string.

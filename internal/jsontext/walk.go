@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
-	"unicode/utf8"
 )
 
 // Valid returns a copy of a text, without the white space around it, if it is JSON.
@@ -35,59 +34,26 @@ func (t String) String() string {
 	if !t.escaped {
 		return t.raw
 	}
-	var out strings.Builder
-	out.Grow(len(t.raw))
-	t.AppendTo(&out, len(t.raw))
-	return out.String()
+	return unescaped(View(t.raw))
 }
 
 // AppendTo decodes at most budget bytes into out, and reports whether that was all.
 func (t String) AppendTo(out *strings.Builder, budget int) (whole bool) {
-	rest := t.raw
-	for {
-		plain := rest
-		at := -1
-		if t.escaped {
-			if at = strings.IndexByte(rest, '\\'); at >= 0 {
-				plain = rest[:at]
-			}
-		}
-		if len(plain) > budget {
-			out.WriteString(plain[:budget])
-			return false
-		}
-		out.WriteString(plain)
-		budget -= len(plain)
-		if at < 0 {
-			return true
-		}
-		char, size := unescape(rest[at:])
-		var buf [utf8.UTFMax]byte
-		n := utf8.EncodeRune(buf[:], char)
-		if n > budget {
-			out.Write(buf[:budget])
-			return false
-		}
-		out.Write(buf[:n])
-		budget -= n
-		rest = rest[at+size:]
+	var buf [512]byte // on the stack; most texts have room in it
+	text := View(t.raw)
+	if t.escaped {
+		text = appendUnescaped(buf[:0], text)
 	}
+	out.Write(text[:min(len(text), budget)])
+	return len(text) <= budget
 }
 
 // CutHalf cuts an escaped high surrogate off the end of a text that may go on in
 // another one: it is the first half of a character whose second half may begin that
 // one. half is empty if the text ends with a whole character.
 func (t String) CutHalf() (text, half String) {
-	if !t.escaped {
-		return t, String{}
-	}
-	return t.cutHalf()
-}
-
-// cutHalf is CutHalf for a text with escapes.
-func (t String) cutHalf() (text, half String) {
 	n := len(t.raw) - len(`\ud83d`)
-	if n < 0 {
+	if !t.escaped || n < 0 {
 		return t, String{}
 	}
 	slashes := 0 // before it: of an odd number the last one escapes the next
@@ -166,7 +132,7 @@ func (c *Cursor) Name() Value {
 // Skip goes behind the value at the cursor and returns it.
 func (c *Cursor) Skip() Value {
 	start := c.pos
-	c.pos = valueEnd([]byte(c.text), start)
+	c.pos = valueEnd(c.text, start)
 	return c.text[start:c.pos:c.pos]
 }
 
