@@ -39,9 +39,9 @@ func (t String) String() string {
 
 // AppendTo decodes at most budget bytes into out, and reports whether that was all.
 func (t String) AppendTo(out *strings.Builder, budget int) (whole bool) {
-	var buf [512]byte // on the stack; most texts have room in it
 	text := View(t.raw)
 	if t.escaped {
+		var buf [512]byte // on the stack; most texts have room in it
 		text = appendUnescaped(buf[:0], text)
 	}
 	out.Write(text[:min(len(text), budget)])

@@ -53,13 +53,11 @@ func (o *Objects) KeepClaim(id string, events *eventlog.Log, stop context.Cancel
 	ctx, cancel := context.WithCancel(context.Background())
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
-		tick := time.NewTicker(cancelLag)
-		defer tick.Stop()
 		for n := 1; ; n++ {
 			select {
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-time.After(cancelLag):
 			}
 			o.renew(ctx, nodes, id, n%claimEvery == 0, stop)
 			o.logClaim(ctx, id, writer.write(ctx))
@@ -106,8 +104,6 @@ func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*response
 	if err := o.nodes().Cancel(ctx, id); err != nil {
 		return nil, err
 	}
-	tick := time.NewTicker(endLag)
-	defer tick.Stop()
 	for {
 		e, err := o.stored(ctx, user, id)
 		if err != nil || !e.Running {
@@ -115,7 +111,7 @@ func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*response
 		}
 		e.Release()
 		select {
-		case <-tick.C:
+		case <-time.After(endLag):
 		case <-ctx.Done():
 			return nil, apierror.CancelPending(id)
 		}

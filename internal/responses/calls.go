@@ -49,38 +49,26 @@ func readCalled(name *string, fields itemFields) *field.Error {
 func quoted(v jsontext.Value) jsontext.Value { return jsontext.AppendString(nil, []byte(v.Compact())) }
 
 func (i *inputItem) readOutput(_ *Request, fields itemFields) *field.Error {
-	if f := i.readAnswered(fields); f != nil {
-		return f
-	}
-	if f := i.message.ReadContent(fields.output, readItemPart); f != nil {
-		return f.In("output")
-	}
+	f := cmp.Or(i.readAnswered(fields), i.message.ReadContent(fields.output, readItemPart).In("output"))
 	if i.message.Empty() {
 		i.message.Text = prompt.NoText
 	}
-	return nil
+	return f
 }
 
 func (i *inputItem) readAnswered(fields itemFields) *field.Error {
-	if f := field.NonEmpty(fields.callID); f != nil {
-		return f.In("call_id")
-	}
-	i.answers = fields.callID.Text()
 	i.message.Role, i.message.CallID = prompt.RoleTool, fields.callID
-	return nil
+	return cmp.Or(field.NonEmpty(fields.callID), field.String(&i.answers, fields.callID)).In("call_id")
 }
 
 // readFound reads the output of a search for tools: tools that the model may call from
 // now on.
 func (i *inputItem) readFound(r *Request, fields itemFields) *field.Error {
-	if f := i.readAnswered(fields); f != nil {
-		return f
+	f := cmp.Or(i.readAnswered(fields), r.readMoreTools(fields.tools).In("tools"))
+	if f == nil {
+		i.message.Text = quoted(fields.tools)
 	}
-	if f := r.readMoreTools(fields.tools); f != nil {
-		return f.In("tools")
-	}
-	i.message.Text = quoted(fields.tools)
-	return nil
+	return f
 }
 
 // checkOutputs checks that each call has one output after it, and each output its call.

@@ -40,10 +40,8 @@ var reasoningReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 	"generate_summary": (*Request).readSummary, // the older name
 }
 
-var summaries = []string{"auto", "concise", "detailed"}
-
 func (r *Request) readSummary(v jsontext.Value) *field.Error {
-	return field.OneOf(&r.Summary, summaries, v)
+	return field.OneOf(&r.Summary, []string{"auto", "concise", "detailed"}, v)
 }
 
 // includable lists the values of include (IncludeEnum). All but two belong to hosted
@@ -91,16 +89,14 @@ func (r *Request) readMetadata(v jsontext.Value) *field.Error {
 	}
 	count := 0
 	for name, v := range v.Members() {
-		if count++; count > maxMetadata {
+		switch count++; {
+		case count > maxMetadata:
 			return field.Invalid("must hold at most %d pairs", maxMetadata)
-		}
-		if utf8.RuneCount(name) > maxMetadataName {
+		case utf8.RuneCount(name) > maxMetadataName:
 			return field.Invalid("its names must be at most %d characters long", maxMetadataName)
-		}
-		if f := field.Expect(jsontext.KindString, v); f != nil {
-			return f.In(string(name))
-		}
-		if utf8.RuneCount(v.Bytes()) > maxMetadataValue {
+		case v.Kind() != jsontext.KindString:
+			return field.WrongType(jsontext.KindString, v).In(string(name))
+		case utf8.RuneCount(v.Bytes()) > maxMetadataValue:
 			return field.Invalid("must be at most %d characters long", maxMetadataValue).In(string(name))
 		}
 	}

@@ -31,9 +31,7 @@ const (
 	itemReference       = "item_reference"
 	itemReasoningType   = "reasoning"
 	itemCall            = "function_call"
-	itemCallOutput      = "function_call_output"
 	itemCustom          = "custom_tool_call"
-	itemCustomOutput    = "custom_tool_call_output"
 	itemSearch          = "tool_search_call"
 	itemSearchOutput    = "tool_search_output"
 	itemAdditionalTools = "additional_tools"
@@ -46,16 +44,16 @@ type itemKind struct {
 }
 
 var itemKinds = map[string]itemKind{
-	itemMessageType:     {"msg", (*inputItem).readMessage},
-	itemReference:       {"item", (*inputItem).readReference},
-	itemReasoningType:   {"rs", (*inputItem).readReasoning},
-	itemCall:            {"fc", (*inputItem).readCall},
-	itemCallOutput:      {"fco", (*inputItem).readOutput},
-	itemCustom:          {"ctc", (*inputItem).readCall},
-	itemCustomOutput:    {"ctco", (*inputItem).readOutput},
-	itemSearch:          {"tsc", (*inputItem).readCall},
-	itemSearchOutput:    {"tso", (*inputItem).readFound},
-	itemAdditionalTools: {"at", (*inputItem).readAdditionalTools},
+	itemMessageType:        {"msg", (*inputItem).readMessage},
+	itemReference:          {"item", (*inputItem).readReference},
+	itemReasoningType:      {"rs", (*inputItem).readReasoning},
+	itemCall:               {"fc", (*inputItem).readCall},
+	itemCall + "_output":   {"fco", (*inputItem).readOutput},
+	itemCustom:             {"ctc", (*inputItem).readCall},
+	itemCustom + "_output": {"ctco", (*inputItem).readOutput},
+	itemSearch:             {"tsc", (*inputItem).readCall},
+	itemSearchOutput:       {"tso", (*inputItem).readFound},
+	itemAdditionalTools:    {"at", (*inputItem).readAdditionalTools},
 
 	itemShell:      {"sh", (*inputItem).readCall},
 	itemLocalShell: {"lsh", (*inputItem).readCall},
@@ -86,10 +84,8 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 	case jsontext.KindArray:
 		for i, v := range v.Elements() {
 			r.input = append(r.input, inputItem{})
-			if f := r.input[i].read(r, v); f != nil {
-				return f.At(i)
-			}
-			if f := r.Count(&r.input[i].message); f != nil {
+			item := &r.input[i]
+			if f := cmp.Or(item.read(r, v).At(i), r.Count(&item.message)); f != nil {
 				return f
 			}
 		}
@@ -194,12 +190,8 @@ func (i *inputItem) readReasoning(_ *Request, fields itemFields) *field.Error {
 		return nil
 	}
 	i.passOn()
-	if f := field.Expect(jsontext.KindArray, fields.summary); f != nil {
-		return f.In("summary")
-	}
-	return field.Elements(fields.summary, math.MaxInt, "", func(_ int, v jsontext.Value) *field.Error {
-		return field.Expect(jsontext.KindObject, v)
-	}).In("summary")
+	return cmp.Or(field.Expect(jsontext.KindArray, fields.summary), field.Elements(fields.summary, math.MaxInt, "",
+		func(_ int, v jsontext.Value) *field.Error { return field.Expect(jsontext.KindObject, v) })).In("summary")
 }
 
 // resolve replaces a reference by its item.
@@ -235,16 +227,16 @@ func readItemPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Erro
 	if f := field.Typed(&t, v, fields.members()...); f != nil {
 		return prompt.Part{}, f
 	}
-	kind := t.Text()
-	switch {
+	switch kind := t.Text(); {
 	case kind == "input_text", kind == "output_text" && m.Role == prompt.RoleAssistant:
 		return prompt.TextPart("text", fields.text)
 	case kind == "refusal" && m.Role == prompt.RoleAssistant:
 		return prompt.TextPart("refusal", fields.refusal)
 	case kind == "input_image" && (m.Role == prompt.RoleUser || m.Role == prompt.RoleTool):
 		return fields.inputImage()
+	default:
+		return prompt.Part{}, unknownItemPart(m, kind).In("type")
 	}
-	return prompt.Part{}, unknownItemPart(m, kind).In("type")
 }
 
 // inputImage returns an input_image, or a computer_screenshot.

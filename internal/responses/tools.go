@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -53,16 +55,13 @@ func (r *Request) readDeclared(i int, v jsontext.Value) *field.Error {
 		r.skipHosted(f.At(i).In("tools"))
 		return nil
 	}
-	if f != nil {
-		return f
-	}
 	for _, t := range tools {
-		if f := r.addTool(t); f != nil {
-			return f
-		}
+		f = cmp.Or(f, r.addTool(t))
 	}
-	r.echo.Tools = append(r.echo.Tools, completeTool(v))
-	return nil
+	if f == nil {
+		r.echo.Tools = append(r.echo.Tools, completeTool(v))
+	}
+	return f
 }
 
 // skipHosted remembers a hosted tool. It is an error for every client but Codex. Codex
@@ -113,15 +112,13 @@ func (r *Request) readMoreTools(v jsontext.Value) *field.Error {
 }
 
 // addMoreTools declares those tools of input items that are not declared.
-func (r *Request) addMoreTools() *field.Error {
+func (r *Request) addMoreTools() (f *field.Error) {
 	for _, t := range r.more {
 		if _, declared := r.forms[t.Name]; !declared {
-			if f := r.addTool(t); f != nil {
-				return f
-			}
+			f = cmp.Or(f, r.addTool(t))
 		}
 	}
-	return nil
+	return f
 }
 
 // codeHosted is the code of a tool that only OpenAI can run. No client gets it.
@@ -162,20 +159,17 @@ func oneTool(kind, namespace string, t prompt.Tool) []moreTool {
 	return []moreTool{{t, form}}
 }
 
-func readNamespace(v jsontext.Value) ([]moreTool, *field.Error) {
+func readNamespace(v jsontext.Value) (all []moreTool, _ *field.Error) {
 	var name, tools jsontext.Value
 	v.Pick(jsontext.Into("name", &name), jsontext.Into("tools", &tools))
 	var namespace string
-	if f := cmp.Or(prompt.ReadToolName(&namespace, name).In("name"), field.Expect(jsontext.KindArray, tools).In("tools")); f != nil {
-		return nil, f
-	}
-	var all []moreTool
-	f := field.Elements(tools, prompt.MaxTools, "tools", func(_ int, v jsontext.Value) *field.Error {
+	f := cmp.Or(prompt.ReadToolName(&namespace, name).In("name"), field.Expect(jsontext.KindArray, tools).In("tools"))
+	f = cmp.Or(f, field.Elements(tools, prompt.MaxTools, "tools", func(_ int, v jsontext.Value) *field.Error {
 		some, f := readTool(v, namespace)
 		all = append(all, some...)
 		return f
-	})
-	return all, f.In("tools")
+	}).In("tools"))
+	return all, f
 }
 
 // readSearchTool reads a search for tools that the client runs.
@@ -271,12 +265,9 @@ func (r *Request) WithoutSearch() *apierror.Error {
 
 // searchAction returns the action of a web search. Codex has more types than OpenAI.
 func searchAction(text string) json.RawMessage {
-	var action struct{ Type string }
-	if json.Unmarshal([]byte(text), &action) == nil {
-		switch action.Type {
-		case "search", "open_page", "find_in_page":
-			return json.RawMessage(text)
-		}
+	known := []string{"search", "open_page", "find_in_page"}
+	if json.Valid([]byte(text)) && slices.Contains(known, gjson.Get(text, "type").Str) {
+		return json.RawMessage(text)
 	}
 	return json.RawMessage(`{"type":"search"}`)
 }

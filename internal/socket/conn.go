@@ -52,16 +52,13 @@ func (c *conn) serve(end context.Context) {
 	defer others.Wait()
 	defer func() { _ = c.ws.CloseNow() }()
 	defer cancel()
-	others.Go(func() {
-		defer cancel()
-		c.read(ctx)
-	})
-	others.Go(func() {
-		defer cancel()
-		c.ping(ctx)
-	})
-	oldAge := time.NewTimer(maxAge)
-	defer oldAge.Stop()
+	for _, other := range []func(context.Context){c.read, c.ping} {
+		others.Go(func() {
+			defer cancel()
+			other(ctx)
+		})
+	}
+	oldAge := time.After(maxAge)
 	for {
 		select {
 		case m := <-c.messages:
@@ -73,7 +70,7 @@ func (c *conn) serve(end context.Context) {
 		case <-end.Done():
 			_ = c.ws.Close(websocket.StatusServiceRestart, "")
 			return
-		case <-oldAge.C:
+		case <-oldAge:
 			_ = c.ws.Close(websocket.StatusGoingAway, "the connection is an hour old")
 			return
 		}
@@ -106,11 +103,9 @@ func (c *conn) read(ctx context.Context) {
 
 // ping pings the client until it does not answer.
 func (c *conn) ping(ctx context.Context) {
-	tick := time.NewTicker(pingEvery)
-	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-time.After(pingEvery):
 		case <-ctx.Done():
 			return
 		}
