@@ -37,8 +37,7 @@ type Error struct {
 	Code    Code   // for example "model_not_found"; empty: null
 	// RetryAfter is when SDKs should try again. 0: no advice.
 	RetryAfter time.Duration
-	// ShouldRetry overrides the decision that SDKs make by the status. Nil: no
-	// override.
+	// ShouldRetry overrides the decision that SDKs make by the status. Nil: no override.
 	ShouldRetry *bool
 
 	allow string // the methods of a 405
@@ -86,8 +85,7 @@ func (e *Error) SetHeaders(h http.Header) {
 	}
 }
 
-// Respond writes the headers, the status and the body. It returns the error of the
-// connection.
+// Respond writes the headers, the status and the body. It returns the error of the connection.
 func (e *Error) Respond(w http.ResponseWriter) error {
 	e.SetHeaders(w.Header())
 	w.WriteHeader(e.Status)
@@ -122,8 +120,7 @@ const (
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
 )
 
-// codes are the codes of this server: those of requests that are wrong, to which
-// [newClass] adds.
+// codes are the codes of this server: those of requests that are wrong, to which [newClass] adds.
 var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }

@@ -36,9 +36,8 @@ var sentinels = []struct {
 // *appserver.NotReadyError, the sentinels of codexrpc and turn, and the errors of
 // contexts. It returns an *[Error] as it is, and nil for nil. Anything else is a 500.
 //
-// The message is what Codex or the model's provider said, without URLs and network
-// addresses, and without paths unless the provider said it of the request. Detail has
-// the whole text.
+// The message is what Codex or the model's provider said, without URLs and network addresses, and
+// without paths unless the provider said it of the request. Detail has the whole text.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -179,8 +178,7 @@ var (
 	barePaths = regexp.MustCompile(`(^|[\s"'` + "`" + `(\[{<=:,;|])(?:~?/|[A-Za-z]:\\|\\\\)[\w.](?:[^\s"'<>` + "`" + `]*[^\s"'<>` + "`" + `.,;:!?)\]}])?`)
 )
 
-// withoutURLs replaces URLs and network addresses. Codex names those of the model's
-// provider.
+// withoutURLs replaces URLs and network addresses. Codex names those of the model's provider.
 func withoutURLs(text string) string {
 	text = urls.ReplaceAllString(urlPhrase.ReplaceAllString(text, ""), "[url]")
 	text = hostPorts.ReplaceAllString(text, "[address]")

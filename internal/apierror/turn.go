@@ -126,8 +126,7 @@ func readProviderError(message string) (found providerError) {
 	return found
 }
 
-// fromBadRequest returns the 400 of a request that the provider rejected, in the
-// provider's words.
+// fromBadRequest returns the 400 of a request that the provider rejected, in the provider's words.
 func fromBadRequest(e *codexrpc.TurnError, message string) *Error {
 	provider := readProviderError(e.Message)
 	if text := provider.Error.Message + provider.Detail; text != "" {

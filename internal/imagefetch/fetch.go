@@ -1,11 +1,10 @@
 // Package imagefetch fetches the images that a request names by URL and returns
 // them as data URLs, the only kind that Codex accepts.
 //
-// The URLs come from clients, so fetching must not give them access to the
-// network that this process runs in (SSRF). Only https on port 443 of public
-// unicast addresses is allowed. The check applies to the address of each
-// connection, so neither DNS nor a redirect can bypass it. Everything read from
-// a server has a limit, and a client gets the same message for every host that
+// The URLs come from clients, so fetching must not give them access to the network that this
+// process runs in (SSRF). Only https on port 443 of public unicast addresses is allowed. The check
+// applies to the address of each connection, so neither DNS nor a redirect can bypass it.
+// Everything read from a server has a limit, and a client gets the same message for every host that
 // it may not reach.
 package imagefetch
 
@@ -80,10 +79,9 @@ func (f *Fetcher) Close() {
 	f.client.CloseIdleConnections()
 }
 
-// Fetch fetches the images at urls, each once, and returns them by URL as data
-// URLs (data:image/png;base64,…), at most 43 MiB of them. The first image that
-// cannot be fetched cancels the others and is returned as a [*Failure]. If ctx
-// has ended, the error is that of ctx.
+// Fetch fetches the images at urls, each once, and returns them by URL as data URLs
+// (data:image/png;base64,…), at most 43 MiB of them. The first image that cannot be fetched cancels
+// the others and is returned as a [*Failure]. If ctx has ended, the error is that of ctx.
 func (f *Fetcher) Fetch(ctx context.Context, urls []string) (map[string]string, error) {
 	images := make(map[string]string)
 	var wanted []string

@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends the JSON of v as encoding/json encodes it, but without the escapes
-// that only HTML needs. If v cannot be encoded it returns dst: use it for types for
-// which that does not happen.
+// Append appends the JSON of v as encoding/json encodes it, but without the escapes that only HTML
+// needs. If v cannot be encoded it returns dst: use it for types for which that does not happen.
 func Append(dst []byte, v any) []byte {
 	out := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(out)
@@ -32,10 +31,9 @@ func Quote(s string) string { return string(Append(make([]byte, 0, len(s)+len("\
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. The result is valid JSON and valid UTF-8 for
-// any s: bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 are escaped, since
-// old JavaScript reads them as line breaks. < > and & are not, since nothing here ends
-// up in HTML.
+// AppendString appends s as a JSON string. The result is valid JSON and valid UTF-8 for any s:
+// bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 are escaped, since old JavaScript reads
+// them as line breaks. < > and & are not, since nothing here ends up in HTML.
 func AppendString[T text](dst []byte, s T) []byte {
 	b := View(s)
 	dst = append(dst, '"')

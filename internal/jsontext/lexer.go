@@ -37,11 +37,10 @@ const (
 	BrokenJSON
 )
 
-// Lexer finds the end of a JSON value that comes byte by byte, and tells its strings
-// from its tokens. It is no parser: it knows the tokens and which may stand beside a
-// string, which is enough to notice soon that a quote is missing or one too many. It
-// needs no memory for that, at any depth. The zero value reads nothing; [Lexer.Begin]
-// starts it.
+// Lexer finds the end of a JSON value that comes byte by byte, and tells its strings from its
+// tokens. It is no parser: it knows the tokens and which may stand beside a string, which is enough
+// to notice soon that a quote is missing or one too many. It needs no memory for that, at any
+// depth. The zero value reads nothing; [Lexer.Begin] starts it.
 type Lexer struct {
 	state lexerState
 	last  lexerToken

@@ -46,9 +46,8 @@ func valueEnd(s []byte, start int) int {
 	return len(s)
 }
 
-// stringEnd returns the offset after the string whose opening quote is at start. It
-// jumps from quote to quote. A quote that follows an odd number of backslashes is part
-// of the string.
+// stringEnd returns the offset after the string whose opening quote is at start. It jumps from
+// quote to quote. A quote that follows an odd number of backslashes is part of the string.
 func stringEnd(s []byte, start int) int {
 	for from := start + 1; ; {
 		n := bytes.IndexByte(s[from:], '"')

@@ -1,10 +1,9 @@
 // Package jsontext reads JSON by walking its text instead of decoding it into Go
 // values. A member then costs no allocation, and a value keeps its own spelling.
 //
-// There are two views over the same scanner. [Value] is a view of bytes that [Parse]
-// has checked by strict rules, for the bodies of requests. [Walker] and [String] read
-// strings that [Valid] has checked, for events and tool calls. [AppendString] and
-// [Append] write JSON.
+// There are two views over the same scanner. [Value] is a view of bytes that [Parse] has checked by
+// strict rules, for the bodies of requests. [Walker] and [String] read strings that [Valid] has
+// checked, for events and tool calls. [AppendString] and [Append] write JSON.
 package jsontext
 
 import (
@@ -21,10 +20,9 @@ import (
 // must not be called on another kind.
 type Value []byte
 
-// Parse checks a JSON text and returns its value. It is an error if the text is no
-// JSON, no UTF-8 or nested too deeply. Escapes that are one half of a surrogate pair
-// become U+FFFD, in a copy of the text. Clients that cut a text within an emoji send
-// such ones.
+// Parse checks a JSON text and returns its value. It is an error if the text is no JSON, no UTF-8
+// or nested too deeply. Escapes that are one half of a surrogate pair become U+FFFD, in a copy of
+// the text. Clients that cut a text within an emoji send such ones.
 func Parse(text []byte) (Value, *SyntaxError) {
 	lone, err := check(text)
 	if err != nil {
@@ -102,8 +100,7 @@ func (v Value) Text() string {
 	return unescaped(raw)
 }
 
-// Bytes returns the text of a string. It is a view of the value if there are no
-// escapes.
+// Bytes returns the text of a string. It is a view of the value if there are no escapes.
 func (v Value) Bytes() []byte {
 	raw := v.RawText()
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -151,9 +148,8 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 	}
 }
 
-// Members iterates over the members of an object in the order of the text. A name may
-// occur twice; most parsers use the last one. Names are bytes, so that looking one up
-// allocates nothing.
+// Members iterates over the members of an object in the order of the text. A name may occur twice;
+// most parsers use the last one. Names are bytes, so that looking one up allocates nothing.
 func (v Value) Members() iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		c := NewCursor(v)
@@ -174,8 +170,7 @@ type Member struct {
 // Into makes [Value.Pick] set v to the value of the member name.
 func Into(name string, v *Value) Member { return Member{name, v} }
 
-// Pick looks for members of an object. Those that are absent leave their target as it
-// is.
+// Pick looks for members of an object. Those that are absent leave their target as it is.
 func (v Value) Pick(wanted ...Member) {
 	var kind Value
 	v.PickTyped(&kind, wanted...)

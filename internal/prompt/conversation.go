@@ -1,9 +1,8 @@
 // Package prompt defines what a request asks of the model, whatever API it uses, and
 // maps it to Codex.
 //
-// A decoder fills a [Conversation], and [Conversation.Plan] maps it to a [Plan]: the
-// parameters of thread/start, the history items of thread/inject_items and the
-// parameters of turn/start.
+// A decoder fills a [Conversation], and [Conversation.Plan] maps it to a [Plan]: the parameters of
+// thread/start, the history items of thread/inject_items and the parameters of turn/start.
 package prompt
 
 import (
@@ -38,9 +37,8 @@ type Conversation struct {
 	Stream      bool
 }
 
-// InstructionsContain reports whether s occurs in a system or developer message, or in
-// an assistant message at the beginning of the conversation, where some clients put
-// their prompt.
+// InstructionsContain reports whether s occurs in a system or developer message, or in an assistant
+// message at the beginning of the conversation, where some clients put their prompt.
 func (c *Conversation) InstructionsContain(s string) bool {
 	for i, m := range c.Messages {
 		if !m.Role.instructs() && (i > 0 || m.Role != RoleAssistant) {

@@ -78,8 +78,7 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 	return append(dst, '}')
 }
 
-// appendResult appends a function_call_output item. Its output is a string if the
-// content is.
+// appendResult appends a function_call_output item. Its output is a string if the content is.
 func (m *Message) appendResult(dst []byte) []byte {
 	dst = append(dst, `{"type":"function_call_output","call_id":`...)
 	dst = append(dst, m.CallID...)
@@ -108,10 +107,9 @@ func (c *Call) append(dst []byte, name string) []byte {
 	return append(dst, '}')
 }
 
-// AppendParts appends the content as an array of parts of the Responses API. Texts get
-// the type textType and the members moreOfText, each with a comma before it. Images
-// without a detail get the given one, if any. Texts and URLs are copied as they are in
-// the body.
+// AppendParts appends the content as an array of parts of the Responses API. Texts get the type
+// textType and the members moreOfText, each with a comma before it. Images without a detail get the
+// given one, if any. Texts and URLs are copied as they are in the body.
 func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) []byte {
 	separator := ""
 	dst = append(dst, '[')
@@ -143,9 +141,8 @@ func (p *Part) appendImage(dst []byte, detail string) []byte {
 	return append(dst, '}')
 }
 
-// splitInput splits a user message at the end off a conversation. It becomes the input
-// of the turn. The input is empty, not nil, if there is no such message or if it is too
-// long.
+// splitInput splits a user message at the end off a conversation. It becomes the input of the turn.
+// The input is empty, not nil, if there is no such message or if it is too long.
 func splitInput(messages []Message) (history []Message, input []codexrpc.UserInput) {
 	last := len(messages) - 1
 	if last < 0 || messages[last].Role != RoleUser || messages[last].chars() > maxInputChars {
@@ -161,8 +158,7 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 	return messages[:last], input
 }
 
-// chars returns the number of characters (Unicode scalar values) of the texts of a
-// message.
+// chars returns the number of characters (Unicode scalar values) of the texts of a message.
 func (m *Message) chars() int {
 	var bytes, chars int
 	for p := range m.Parts() {

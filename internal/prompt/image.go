@@ -30,8 +30,7 @@ func (p *Part) readDetail(v jsontext.Value) *field.Error {
 	return nil
 }
 
-// checkURL checks that the URL of an image is a data URL with an image, or an https
-// URL.
+// checkURL checks that the URL of an image is a data URL with an image, or an https URL.
 func (p *Part) checkURL() *field.Error {
 	if f := field.Expect(jsontext.KindString, p.URL); f != nil {
 		return f
@@ -129,8 +128,7 @@ func (c *Conversation) RemoteImages() []string {
 	return urls
 }
 
-// CheckRemoteImages returns an error if there are more remote images than may be
-// fetched.
+// CheckRemoteImages returns an error if there are more remote images than may be fetched.
 func (c *Conversation) CheckRemoteImages() *field.Error {
 	if n := len(c.RemoteImages()); n > MaxRemoteImages {
 		return field.Invalid("must hold at most %d remote images, not %d", MaxRemoteImages, n)

@@ -16,8 +16,7 @@ import (
 // to reject what works.
 const maxToolName = 128
 
-// MaxTools is how many tools a request may declare. OpenAI documents 128; Codex works
-// with 512.
+// MaxTools is how many tools a request may declare. OpenAI documents 128; Codex works with 512.
 const MaxTools = 1024
 
 // EmptySchema is the schema of a tool that declares no parameters.
@@ -60,10 +59,9 @@ func ReadSchema(schema *json.RawMessage, v jsontext.Value) *field.Error {
 // takes any text: Codex and the model know functions only.
 var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
-// ReadCustomTool reads the name, the description and the format of a custom tool. Its
-// grammar is told to the model, which Codex cannot hold to it. flat says that the
-// grammar's definition is a member of the format, as in the Responses API; else it is
-// in an object of its own.
+// ReadCustomTool reads the name, the description and the format of a custom tool. Its grammar is
+// told to the model, which Codex cannot hold to it. flat says that the grammar's definition is a
+// member of the format, as in the Responses API; else it is in an object of its own.
 func ReadCustomTool(v jsontext.Value, flat bool) (t Tool, _ *field.Error) {
 	var name, description, format jsontext.Value
 	if f := field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description), jsontext.Into("format", &format)); f != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// readCall reads a call of any kind. For the model each is a call of a function, see
-// [toolForm].
+// readCall reads a call of any kind. For the model each is a call of a function, see [toolForm].
 func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	var call prompt.Call
 	f := field.NonEmpty(fields.callID).In("call_id")
@@ -61,8 +60,7 @@ func (i *inputItem) readAnswered(fields itemFields) *field.Error {
 	return cmp.Or(field.NonEmpty(fields.callID), field.String(&i.answers, fields.callID)).In("call_id")
 }
 
-// readFound reads the output of a search for tools: tools that the model may call from
-// now on.
+// readFound reads the output of a search for tools: tools that the model may call from now on.
 func (i *inputItem) readFound(r *Request, fields itemFields) *field.Error {
 	f := cmp.Or(i.readAnswered(fields), r.readMoreTools(fields.tools).In("tools"))
 	if f == nil {
@@ -71,9 +69,8 @@ func (i *inputItem) readFound(r *Request, fields itemFields) *field.Error {
 	return f
 }
 
-// checkOutputs checks that each call has one output after it, and each output its call.
-// Codex would silently invent an output for a call without one, and drop an output
-// without a call.
+// checkOutputs checks that each call has one output after it, and each output its call. Codex would
+// silently invent an output for a call without one, and drop an output without a call.
 func checkOutputs(before, input []inputItem) *field.Error {
 	open := map[string]bool{} // the calls that wait
 	for i := range before {

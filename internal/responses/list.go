@@ -98,9 +98,8 @@ func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 // ItemID returns the id of an item that is kept. It is empty if the item has none.
 func ItemID(item json.RawMessage) string { return gjson.GetBytes(item, "id").Str }
 
-// InputItems returns the items of the request's own input for a store (ItemResource):
-// each has an id, and messages have parts and a status. suffix is that of the
-// response's id.
+// InputItems returns the items of the request's own input for a store (ItemResource): each has an
+// id, and messages have parts and a status. suffix is that of the response's id.
 func (r *Request) InputItems(suffix string) []json.RawMessage {
 	items := make([]json.RawMessage, 0, len(r.input))
 	taken := make(map[string]bool, len(r.input))
@@ -135,8 +134,7 @@ func (i *inputItem) resource(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// appendMembers appends those members of an object that keep reports, each with a comma
-// before it.
+// appendMembers appends those members of an object that keep reports, each with a comma before it.
 func appendMembers(dst []byte, object jsontext.Value, keep func(name string, v jsontext.Value) bool) []byte {
 	for name, v := range object.Members() {
 		if keep(string(name), v) {

@@ -12,8 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// References returns the ids of the items that the input refers to, each as often as it
-// is named.
+// References returns the ids of the items that the input refers to, each as often as it is named.
 func (r *Request) References() []string {
 	var ids []string
 	for i := range r.input {
@@ -30,9 +29,8 @@ func (r *Request) ItemNotFound(id string) *apierror.Error {
 	return itemNotFound(id, max(0, at))
 }
 
-// Resolve completes the request. earlier has the items of the responses that it
-// follows, and found those that its input refers to, by their ids. Each call needs an
-// output.
+// Resolve completes the request. earlier has the items of the responses that it follows, and found
+// those that its input refers to, by their ids. Each call needs an output.
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	before := make([]inputItem, len(earlier))
 	for i, raw := range earlier {
@@ -71,9 +69,8 @@ func (r *Request) join(before []inputItem) {
 	}
 }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. Its reasoning is
-// summarized only if the request asks for that. It fails if an image still has to be
-// fetched.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. Its reasoning is summarized only
+// if the request asks for that. It fails if an image still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if path := r.ImageParam(""); path != "" {
 		return nil, prompt.NotFetched().In(path).APIError()
@@ -108,9 +105,8 @@ func (r *Request) ImagePath(message, part int) string {
 	return fmt.Sprintf("input[%d].content[%d].image_url", i, part)
 }
 
-// inputOf returns the index of the item of the input that is a message of the
-// conversation, or -1 for a message of an earlier response. The conversation ends with
-// the messages of the input.
+// inputOf returns the index of the item of the input that is a message of the conversation, or -1
+// for a message of an earlier response. The conversation ends with the messages of the input.
 func (r *Request) inputOf(message int) int {
 	behind := len(r.Messages) - message // counts the message itself
 	for i := len(r.input) - 1; i >= 0; i-- {

@@ -1,9 +1,8 @@
 // Package responses is the wire format of the Responses API.
 //
-// [Decode] checks the body of a request, [Request.Resolve] adds what the request refers
-// to, and [Request.Plan] maps it to Codex. One fold makes a Response of the outputs of
-// a turn: [Stream] sends it as events and [Body] returns it as one object, so that both
-// forms have the same answer.
+// [Decode] checks the body of a request, [Request.Resolve] adds what the request refers to, and
+// [Request.Plan] maps it to Codex. One fold makes a Response of the outputs of a turn: [Stream]
+// sends it as events and [Body] returns it as one object, so that both forms have the same answer.
 package responses
 
 import (
@@ -242,10 +241,9 @@ func (r *Request) readClientMetadata(v jsontext.Value) *field.Error {
 	return nil
 }
 
-// DecodeInput reads those members of a body of the Responses API that chat completions
-// do not have, for a body that was posted to POST /v1/chat/completions. The request has
-// the whole conversation: what belongs to stored responses is refused, and so are items
-// that have no form in a chat.
+// DecodeInput reads those members of a body of the Responses API that chat completions do not have,
+// for a body that was posted to POST /v1/chat/completions. The request has the whole conversation:
+// what belongs to stored responses is refused, and so are items that have no form in a chat.
 func DecodeInput(root jsontext.Value) (*Request, *field.Error) {
 	r := new(Request)
 	if f := field.Members(root, r, inputReaders); f != nil {

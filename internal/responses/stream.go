@@ -48,9 +48,8 @@ type Stream struct {
 	err      error // of emit
 }
 
-// NewStream returns an encoder that passes the name and the JSON of each event to emit,
-// without any framing. The slice is valid during the call only. The stream ends at the
-// first error of emit.
+// NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
+// framing. The slice is valid during the call only. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
 	return &Stream{meta: meta, state: state, emit: emit, head: deltaHead{index: hidden}}

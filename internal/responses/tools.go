@@ -64,9 +64,8 @@ func (r *Request) readDeclared(i int, v jsontext.Value) *field.Error {
 	return f
 }
 
-// skipHosted remembers a hosted tool. It is an error for every client but Codex. Codex
-// adds such tools by itself, does not depend on them, and has no other way to learn
-// that they are missing.
+// skipHosted remembers a hosted tool. It is an error for every client but Codex. Codex adds such
+// tools by itself, does not depend on them, and has no other way to learn that they are missing.
 func (r *Request) skipHosted(f *field.Error) {
 	f.Code = apierror.CodeUnsupportedParameter
 	if r.hosted == nil {

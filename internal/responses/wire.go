@@ -236,8 +236,7 @@ func orElse(v jsontext.Value, text string) jsontext.Value {
 	return v
 }
 
-// completeTool returns a tool as a Response has it: a function always has parameters
-// and strict.
+// completeTool returns a tool as a Response has it: a function always has parameters and strict.
 func completeTool(v jsontext.Value) jsontext.Value {
 	var kind, parameters, strict jsontext.Value
 	v.Pick(jsontext.Into("type", &kind), jsontext.Into("parameters", &parameters), jsontext.Into("strict", &strict))

@@ -79,10 +79,9 @@ func (r *Reader) take(item json.RawMessage, times int) error {
 	return nil
 }
 
-// Chain returns the items of a response and of those that it follows, oldest first:
-// the input and then the output of each. The error is a *MissingError if a response
-// is gone, ErrTooLong if there are more responses or bytes than may be read, and
-// ErrNoMemory if there is no memory for them.
+// Chain returns the items of a response and of those that it follows, oldest first: the input and
+// then the output of each. The error is a *MissingError if a response is gone, ErrTooLong if there
+// are more responses or bytes than may be read, and ErrNoMemory if there is no memory for them.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
 	var chain []json.RawMessage // in reverse order
 	for links := 0; id != ""; links++ {
@@ -118,10 +117,9 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 // Reference names an item of a response.
 type Reference struct{ Response, Item string }
 
-// Items returns the items of references by their ids, which idOf reads. An item
-// counts as often as it is named. The error is a *MissingError for an item
-// that does not exist, ErrTooLong if they have more bytes than may be read, and
-// ErrNoMemory if there is no memory for them.
+// Items returns the items of references by their ids, which idOf reads. An item counts as often as
+// it is named. The error is a *MissingError for an item that does not exist, ErrTooLong if they
+// have more bytes than may be read, and ErrNoMemory if there is no memory for them.
 func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
 	times := make(map[string]map[string]int) // how often an item is named, by response
 	for _, n := range named {

@@ -99,8 +99,7 @@ const (
 	itemOverhead  = 64
 )
 
-// Size returns the allocated memory of an entry, in bytes, with the unused capacity
-// of its slices.
+// Size returns the allocated memory of an entry, in bytes, with the unused capacity of its slices.
 func (e *Entry) Size() int64 {
 	size := entryOverhead + len(e.User) + len(e.Previous) + cap(e.Response)
 	for _, item := range e.Input {

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Memory keeps entries in memory. When it is full, the least recently used entries
-// are dropped.
+// Memory keeps entries in memory. When it is full, the least recently used entries are dropped.
 type Memory struct {
 	maxBytes int64
 	maxAge   time.Duration
@@ -33,8 +32,7 @@ type kept struct {
 	size  int64
 }
 
-// NewMemory returns a store that uses at most maxBytes of memory and keeps each entry
-// for maxAge.
+// NewMemory returns a store that uses at most maxBytes of memory and keeps each entry for maxAge.
 func NewMemory(maxBytes int64, maxAge time.Duration) *Memory {
 	return &Memory{
 		maxBytes: maxBytes,
@@ -137,15 +135,13 @@ func (m *Memory) remove(element *list.Element) {
 	m.bytes -= k.size
 }
 
-// Store keeps entries by the ids of their responses. It is safe for concurrent
-// use.
+// Store keeps entries by the ids of their responses. It is safe for concurrent use.
 type Store interface {
 	// Put stores an entry. The error is ErrTooLarge if it does not fit, and
 	// ErrUnavailable if the store does not work.
 	Put(ctx context.Context, id string, e *Entry) error
-	// Get returns an entry of a user, which the caller releases. The error is
-	// ErrNotFound if there is none or it is another user's, and ErrUnavailable if
-	// the store does not work.
+	// Get returns an entry of a user, which the caller releases. The error is ErrNotFound if there
+	// is none or it is another user's, and ErrUnavailable if the store does not work.
 	Get(ctx context.Context, user, id string) (*Entry, error)
 	// Delete deletes an entry of a user. The errors are those of Get.
 	Delete(ctx context.Context, user, id string) error

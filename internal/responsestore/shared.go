@@ -82,8 +82,7 @@ func (s *Shared) Close() {
 	s.swept.Wait()
 }
 
-// key returns the key of an entry. It returns ErrNotFound if the id is invalid or too
-// old.
+// key returns the key of an entry. It returns ErrNotFound if the id is invalid or too old.
 func (s *Shared) key(id string) (string, error) {
 	at, ok := responseid.Time(id)
 	if !ok || s.over(at) {
@@ -229,9 +228,8 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// room is the memory of one entry that is transferred from or to a storage. It is
-// returned when all holders have released it. One of them may be a call to the
-// storage whose caller has left.
+// room is the memory of one entry that is transferred from or to a storage. It is returned when all
+// holders have released it. One of them may be a call to the storage whose caller has left.
 type room struct {
 	memory  *semaphore.Weighted
 	bytes   int64

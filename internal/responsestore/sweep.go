@@ -114,8 +114,7 @@ func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 	return deleted, err
 }
 
-// entries returns the keys of all entries, oldest first. It ignores other keys in the
-// folder.
+// entries returns the keys of all entries, oldest first. It ignores other keys in the folder.
 func (s *Shared) entries(ctx context.Context) ([]string, error) {
 	keys, err := s.list(ctx, folder)
 	keys = slices.DeleteFunc(keys, func(key string) bool {

@@ -64,9 +64,8 @@ func (a *answer) send(message []byte) {
 // FlushError implements what [http.ResponseController] looks for.
 func (a *answer) FlushError() error { return a.err }
 
-// SetReadDeadline implements what [http.ResponseController] looks for. The connection ends
-// at the deadline, since a message that was not read to its end cannot be followed by
-// another.
+// SetReadDeadline implements what [http.ResponseController] looks for. The connection ends at the
+// deadline, since a message that was not read to its end cannot be followed by another.
 func (a *answer) SetReadDeadline(at time.Time) error {
 	a.close()
 	if !at.IsZero() {

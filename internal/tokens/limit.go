@@ -6,10 +6,9 @@ import (
 )
 
 const (
-	// maxRun bounds a stretch of text without a boundary, in bytes. A longer one
-	// is split into pieces of that size, between runes. Such words occur in no
-	// language; their count differs a little from that of the whole, but does not
-	// depend on how the text was cut.
+	// maxRun bounds a stretch of text without a boundary, in bytes. A longer one is split into
+	// pieces of that size, between runes. Such words occur in no language; their count differs a
+	// little from that of the whole, but does not depend on how the text was cut.
 	maxRun = 512
 	// maxUncounted bounds the text that is kept uncounted, in bytes. Beyond it,
 	// text is counted even if the limit is far away.
@@ -19,10 +18,9 @@ const (
 // Limit cuts texts at a total number of tokens. The texts come in pieces; the
 // output does not depend on how they were cut.
 //
-// A token has at least one byte. So the output may have as many bytes as there are
-// tokens left, without counting them. Near the limit, up to maxRun bytes are held
-// until their boundaries are known. Each byte is counted once, and those of the
-// text at the limit twice.
+// A token has at least one byte. So the output may have as many bytes as there are tokens left,
+// without counting them. Near the limit, up to maxRun bytes are held until their boundaries are
+// known. Each byte is counted once, and those of the text at the limit twice.
 type Limit struct {
 	max     int
 	counted int // tokens counted; Whole can exceed max
@@ -58,8 +56,7 @@ func (l *Limit) Add(piece string) (out string, over bool) {
 	return l.pass(to, piece, at), l.over
 }
 
-// End ends a text and returns the rest of its output. No token extends into the
-// next text.
+// End ends a text and returns the rest of its output. No token extends into the next text.
 func (l *Limit) End() (out string, over bool) {
 	if l.over {
 		return "", true
@@ -73,8 +70,7 @@ func (l *Limit) End() (out string, over bool) {
 	return l.pass(to, "", len(l.text)), l.over
 }
 
-// Whole counts a text that is output as a whole, even beyond the limit. Call it
-// between texts.
+// Whole counts a text that is output as a whole, even beyond the limit. Call it between texts.
 func (l *Limit) Whole(text string) {
 	l.text = append(l.text, text...)
 	l.passed = len(l.text)
@@ -85,8 +81,7 @@ func (l *Limit) Whole(text string) {
 // Full reports whether the limit is reached. Call it between texts.
 func (l *Limit) Full() bool { return l.settle(len(l.text) >= l.left()) <= 0 }
 
-// Exceeded reports whether a text added by Whole went beyond the limit. Call it
-// between texts.
+// Exceeded reports whether a text added by Whole went beyond the limit. Call it between texts.
 func (l *Limit) Exceeded() bool { return l.settle(len(l.text) > l.left()) < 0 }
 
 // Raise raises the limit. A text that it has cut stays cut.
@@ -106,8 +101,7 @@ func (l *Limit) Fits(n int) bool {
 // these are all tokens of the output.
 func (l *Limit) Count() int { return l.counted }
 
-// Held returns the text that was added and not yet output. It is valid until the
-// next call.
+// Held returns the text that was added and not yet output. It is valid until the next call.
 func (l *Limit) Held() []byte {
 	if l.over {
 		return nil
@@ -161,8 +155,7 @@ func (l *Limit) drop() {
 	l.done = 0
 }
 
-// countIf counts the text up to the last boundary, if needed or if too much is
-// uncounted.
+// countIf counts the text up to the last boundary, if needed or if too much is uncounted.
 func (l *Limit) countIf(needed bool) {
 	if !needed && len(l.text) <= l.keep {
 		return
@@ -217,10 +210,9 @@ func (l *Limit) count(to int) {
 	l.done = to
 }
 
-// The encoding first splits a text by a pattern into words, numbers, runs of
-// punctuation and runs of white space, and then each of these into tokens. A
-// boundary is a place where such a part ends whatever precedes and follows it. A
-// text can be split there and its pieces counted one by one.
+// The encoding first splits a text by a pattern into words, numbers, runs of punctuation and runs
+// of white space, and then each of these into tokens. A boundary is a place where such a part ends
+// whatever precedes and follows it. A text can be split there and its pieces counted one by one.
 
 // class is a class of runes that the pattern distinguishes.
 type class uint8

@@ -13,8 +13,7 @@ const (
 	wholeHeader = "The complete JSON Schema of the parameters:\n"
 )
 
-// loss collects the keywords that Codex removes from a schema, in one line for each
-// argument:
+// loss collects the keywords that Codex removes from a schema, in one line for each argument:
 //
 //   - edits[].line: minimum 1, default 1
 //
@@ -40,8 +39,7 @@ func (l *loss) words(text []byte) string {
 	return partsHeader + string(l.lines)
 }
 
-// appendStep appends the step to a child of a member to a path: the child with this name
-// or index.
+// appendStep appends the step to a child of a member to a path: the child with this name or index.
 func appendStep(path []byte, m member, name string, index int) []byte {
 	switch m.keyword {
 	case "items":
