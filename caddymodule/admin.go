@@ -39,20 +39,9 @@ func (Admin) CaddyModule() caddy.ModuleInfo {
 // Routes returns the routes of this module.
 func (Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
-		{Pattern: "/codex/status", Handler: adminRoute(http.MethodGet, serveStatus)},
-		{Pattern: "/codex/restart", Handler: adminRoute(http.MethodPost, serveRestart)},
+		{Pattern: "GET /codex/status", Handler: caddy.AdminHandlerFunc(serveStatus)},
+		{Pattern: "POST /codex/restart", Handler: caddy.AdminHandlerFunc(serveRestart)},
 	}
-}
-
-// adminRoute returns a handler for one method.
-func adminRoute(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler {
-	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		if r.Method != method {
-			w.Header().Set("Allow", method)
-			return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method not allowed; use %s", method)}
-		}
-		return serve(w, r)
-	})
 }
 
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
@@ -172,8 +161,8 @@ func versionIn(info *debug.BuildInfo) string {
 		if m.Path != modulePath {
 			continue
 		}
-		if m.Replace != nil && m.Replace.Version != "" && m.Replace.Version != develVersion {
-			return m.Replace.Version
+		if r := m.Replace; r != nil && r.Version != "" && r.Version != develVersion {
+			return r.Version
 		}
 		// go.mod requires a version. The second one is what the go command writes for a directory.
 		if m.Version == "" || m.Version == "v0.0.0" || strings.HasPrefix(m.Version, "v0.0.0-00010101000000-") {
