@@ -252,10 +252,9 @@ func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.
 	if limits == nil {
 		return of
 	}
-	of.Plan, of.Allowed = limits.Plan, limits.Allowed
+	of.Plan, of.Allowed, of.Credits = limits.Plan, limits.Allowed, limits.Credits
 	for _, w := range limits.Windows() {
 		of.Windows = append(of.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC()})
 	}
-	of.Credits = (*status.Credits)(limits.Credits)
 	return of
 }

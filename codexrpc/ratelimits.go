@@ -36,9 +36,9 @@ type RateLimits struct {
 
 // Credits are what an account has bought beyond its plan (CreditsSnapshot).
 type Credits struct {
-	Has       bool
-	Unlimited bool
-	Balance   string // a decimal number; empty: not known
+	Has       bool   `json:"has_credits"`
+	Unlimited bool   `json:"unlimited"`
+	Balance   string `json:"balance,omitempty"` // a decimal number; empty: not known
 }
 
 // RateWindow is one of a plan's windows.

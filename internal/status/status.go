@@ -4,6 +4,7 @@ package status
 import (
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/threads"
@@ -52,9 +53,9 @@ type Login struct {
 	ResetsAt time.Time `json:"resets_at,omitzero"` // of a spent plan
 	Plan     string    `json:"plan,omitempty"`     // its name, for example "plus"
 	// Allowed is whether the provider allows the use that the plan includes, if known.
-	Allowed *bool    `json:"allowed,omitempty"`
-	Windows []Window `json:"windows,omitempty"` // of the plan
-	Credits *Credits `json:"credits,omitempty"` // bought besides
+	Allowed *bool             `json:"allowed,omitempty"`
+	Windows []Window          `json:"windows,omitempty"` // of the plan
+	Credits *codexrpc.Credits `json:"credits,omitempty"` // bought besides
 }
 
 // Window is a window of time whose use a plan limits.
@@ -62,11 +63,4 @@ type Window struct {
 	Window      string    `json:"window"` // its length, for example "5h" or "7d"
 	UsedPercent float64   `json:"used_percent"`
 	ResetsAt    time.Time `json:"resets_at,omitzero"`
-}
-
-// Credits are what an account has bought beyond its plan.
-type Credits struct {
-	Has       bool   `json:"has_credits"`
-	Unlimited bool   `json:"unlimited"`
-	Balance   string `json:"balance,omitempty"`
 }
