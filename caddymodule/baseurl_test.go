@@ -27,7 +27,7 @@ func askWith(h *Handler, method, path, body string, header http.Header, next cad
 
 // nobody is Caddy's last handler.
 func nobody(_ http.ResponseWriter, r *http.Request) error {
-	caddyhttp.SetVar(r.Context(), "unhandled", true)
+	caddyhttp.SetVar(r.Context(), unhandled, true)
 	return nil
 }
 
@@ -91,6 +91,13 @@ func TestOtherHandlers(t *testing.T) {
 				t.Errorf("%s of %s: %d %s", name, path, w.Code, w.Body)
 			}
 		}
+	}
+	again := func(w http.ResponseWriter, r *http.Request) error {
+		return h.ServeHTTP(w, r, caddyhttp.HandlerFunc(nobody))
+	}
+	once, twice := askWith(h, http.MethodGet, "/", "", nil, nobody), askWith(h, http.MethodGet, "/", "", nil, again)
+	if once.Body.String() != twice.Body.String() {
+		t.Errorf("two handlers answer %s, one %s", twice.Body, once.Body)
 	}
 	if w := askWith(h, http.MethodGet, "/models", "", nil, func(http.ResponseWriter, *http.Request) error { return errNext }); w.Code != 999 {
 		t.Errorf("an error of another handler became %d", w.Code)

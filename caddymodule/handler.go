@@ -295,6 +295,9 @@ func (h *Handler) complete() error {
 	return h.Pool.check(h.AppServers)
 }
 
+// unhandled is the variable by which Caddy's last handler says that no other has answered.
+const unhandled = "unhandled"
+
 // ServeHTTP answers the paths of the API and passes others to the next handler. A path
 // that no other handler answers is looked at again: a client may have the wrong base URL.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
@@ -303,9 +306,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		route, ok = pageRouteOf(r.URL.Path)
 	}
 	if !ok {
-		if err := next.ServeHTTP(w, r); err != nil || caddyhttp.GetVar(r.Context(), "unhandled") != true {
-			return err // Caddy sets the variable, and sends an empty 200, if no handler answers
+		caddyhttp.SetVar(r.Context(), unhandled, false)
+		if err := next.ServeHTTP(w, r); err != nil || caddyhttp.GetVar(r.Context(), unhandled) != true {
+			return err
 		}
+		caddyhttp.SetVar(r.Context(), unhandled, false) // for handlers before this one
 		if route, ok = misspelt(r.URL.Path); !ok {
 			route = signpost
 		}

@@ -232,7 +232,7 @@ func (p *process) rateLimits(ctx context.Context) *codexrpc.RateLimits {
 	}
 	p.limits = nil
 	conn := p.Serving()
-	if conn == nil {
+	if conn == nil || p.Status().State != appserver.StateReady {
 		return nil
 	}
 	if limits, err := conn.RateLimits(ctx); err == nil {

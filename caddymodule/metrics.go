@@ -249,12 +249,6 @@ func sendState[T comparable](to chan<- prometheus.Metric, r reading, all []T, is
 	}
 }
 
-// caddyVersion is the version of Caddy.
-var caddyVersion = sync.OnceValue(func() string {
-	simple, _ := caddy.Version()
-	return simple
-})
-
 // collectBuild sends the versions, with those of Codex that run.
 func collectBuild(to chan<- prometheus.Metric, releases map[string]bool) {
 	if len(releases) > 1 {
@@ -263,8 +257,9 @@ func collectBuild(to chan<- prometheus.Metric, releases map[string]bool) {
 	if len(releases) == 0 {
 		releases[""] = true
 	}
+	release, _ := caddy.Version()
 	for codex := range releases {
-		send(to, buildReading, 1, version(), caddyVersion(), strings.ToValidUTF8(codex, ""))
+		send(to, buildReading, 1, version(), release, strings.ToValidUTF8(codex, ""))
 	}
 }
 
