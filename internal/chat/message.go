@@ -104,7 +104,7 @@ func addRefusal(m *prompt.Message, refusal jsontext.Value) {
 	case m.Text == nil && m.Content == nil:
 		m.Text = refusal
 	default:
-		m.Content = append(slices.Collect(m.Parts()), prompt.Part{Kind: prompt.PartText, Text: refusal})
+		m.Content = append(slices.Collect(m.Parts()), prompt.Part{Text: refusal})
 		m.Text = nil
 	}
 }

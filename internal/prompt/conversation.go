@@ -45,7 +45,7 @@ func (c *Conversation) InstructionsContain(s string) bool {
 			continue
 		}
 		for p := range m.Parts() {
-			if p.Kind == PartText && strings.Contains(p.Text.Text(), s) {
+			if p.Text != nil && strings.Contains(p.Text.Text(), s) {
 				return true
 			}
 		}
@@ -178,7 +178,7 @@ func (c *Conversation) count(exact int) int {
 		m := &c.Messages[i]
 		frames += 1 + len(m.Calls)
 		for p := range m.Parts() {
-			if p.Kind == PartText {
+			if p.Text != nil {
 				add(p.Text.Text())
 			}
 		}

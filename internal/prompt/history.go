@@ -116,7 +116,7 @@ func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) [
 	for p := range m.Parts() {
 		dst = append(dst, separator...)
 		separator = ","
-		if p.Kind == PartImage {
+		if p.URL != nil {
 			dst = p.appendImage(dst, cmp.Or(p.Detail, detail))
 			continue
 		}
@@ -149,7 +149,7 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 		return messages, []codexrpc.UserInput{}
 	}
 	for p := range messages[last].Parts() {
-		if p.Kind == PartImage {
+		if p.URL != nil {
 			input = append(input, codexrpc.UserInput{Type: "image", URL: p.URL.Text(), Detail: p.Detail})
 		} else {
 			input = append(input, codexrpc.UserInput{Type: "text", Text: p.Text.Text()})
@@ -162,15 +162,13 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 func (m *Message) chars() int {
 	var bytes, chars int
 	for p := range m.Parts() {
-		if p.Kind == PartText {
-			bytes += len(p.Text)
-		}
+		bytes += len(p.Text)
 	}
 	if bytes <= maxInputChars {
 		return bytes // at least, which is all that matters
 	}
 	for p := range m.Parts() {
-		if p.Kind == PartText {
+		if p.Text != nil {
 			chars += utf8.RuneCountInString(p.Text.Text())
 		}
 	}

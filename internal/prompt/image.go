@@ -3,7 +3,6 @@ package prompt
 import (
 	"bytes"
 	"encoding/base64"
-	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -119,8 +118,8 @@ const maxFetchedBytes = 64 << 20
 func (c *Conversation) RemoteImages() []string {
 	var urls []string
 	seen := map[string]bool{}
-	for p := range c.remoteParts() {
-		if url := p.URL.Text(); !seen[url] {
+	for m, k := range c.remoteParts {
+		if url := c.Messages[m].Content[k].URL.Text(); !seen[url] {
 			seen[url] = true
 			urls = append(urls, url)
 		}
@@ -142,35 +141,34 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 // large together, each counted as often as it is named.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
-	for p := range c.remoteParts() {
-		if total += len(data[p.URL.Text()]); total > maxFetchedBytes {
+	for m, k := range c.remoteParts {
+		if total += len(data[c.Messages[m].Content[k].URL.Text()]); total > maxFetchedBytes {
 			return false
 		}
 	}
 	encoded := make(map[string]jsontext.Value, len(data)) // once for all that show the image
-	for p, m := range c.remoteParts() {
+	for m, k := range c.remoteParts {
+		p := &c.Messages[m].Content[k]
 		url := p.URL.Text()
 		fetched, ok := data[url]
 		if ok && encoded[url] == nil {
 			encoded[url] = jsontext.AppendString(make([]byte, 0, len(fetched)+2), fetched)
 		}
 		if v := encoded[url]; ok {
-			m.Size += len(v) - len(p.URL)
+			c.Messages[m].Size += len(v) - len(p.URL)
 			p.URL, p.remote = v, false
 		}
 	}
 	return true
 }
 
-// remoteParts iterates over the images that have to be fetched, with their messages.
-func (c *Conversation) remoteParts() iter.Seq2[*Part, *Message] {
-	return func(yield func(*Part, *Message) bool) {
-		for i := range c.Messages {
-			m := &c.Messages[i]
-			for k := range m.Content {
-				if m.Content[k].remote && !yield(&m.Content[k], m) {
-					return
-				}
+// remoteParts iterates over the images that have to be fetched: the message, and the part of
+// its content.
+func (c *Conversation) remoteParts(yield func(message, part int) bool) {
+	for i := range c.Messages {
+		for k := range c.Messages[i].Content {
+			if c.Messages[i].Content[k].remote && !yield(i, k) {
+				return
 			}
 		}
 	}
@@ -179,11 +177,9 @@ func (c *Conversation) remoteParts() iter.Seq2[*Part, *Message] {
 // FindRemote returns the first message, and the part of its content, with a remote
 // image of this URL, or of any if the URL is empty.
 func (c *Conversation) FindRemote(url string) (message, part int, found bool) {
-	for i := range c.Messages {
-		for k, p := range c.Messages[i].Content {
-			if p.remote && (url == "" || p.URL.Is(url)) {
-				return i, k, true
-			}
+	for i, k := range c.remoteParts {
+		if url == "" || c.Messages[i].Content[k].URL.Is(url) {
+			return i, k, true
 		}
 	}
 	return 0, 0, false

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"iter"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -51,7 +52,7 @@ type Message struct {
 func (m *Message) Parts() iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		if m.Text != nil {
-			yield(Part{Kind: PartText, Text: m.Text})
+			yield(Part{Text: m.Text})
 			return
 		}
 		for _, p := range m.Content {
@@ -91,17 +92,14 @@ func (m *Message) ReadContent(v jsontext.Value, read func(*Message, jsontext.Val
 
 // TextPart returns the part with the text of a member.
 func TextPart(member string, text jsontext.Value) (Part, *field.Error) {
-	return Part{Kind: PartText, Text: text}, field.Expect(jsontext.KindString, text).In(member)
+	return Part{Text: text}, field.Expect(jsontext.KindString, text).In(member)
 }
 
 // ImagePart returns the part with an image of a URL and a detail. Errors are those of members
 // with the names url and detail.
 func ImagePart(url, detail jsontext.Value, member string) (Part, *field.Error) {
-	p := Part{Kind: PartImage, URL: url}
-	f := p.checkURL().In(member)
-	if f == nil {
-		f = p.readDetail(detail).In("detail")
-	}
+	p := Part{URL: url}
+	f := cmp.Or(p.checkURL().In(member), p.readDetail(detail).In("detail"))
 	return p, f
 }
 
@@ -113,20 +111,12 @@ func (c *Conversation) Count(m *Message) *field.Error {
 	return nil
 }
 
-type partKind uint8
-
-const (
-	PartText partKind = iota
-	PartImage
-)
-
-// Part is one part of a message's content.
+// Part is one part of a message's content: a text or an image.
 type Part struct {
-	Kind   partKind
+	Text   jsontext.Value // the JSON string; nil: an image
+	URL    jsontext.Value // the JSON string of the image's URL; nil: a text
+	Detail string         // of the image: auto, high, original; or empty
 	remote bool           // the image is still to be fetched from its URL
-	Text   jsontext.Value // of a text: the JSON string
-	URL    jsontext.Value // of an image: the JSON string of its URL
-	Detail string         // of an image: auto, high, original; or empty
 }
 
 // NoText is the content of a message without text.

@@ -6,6 +6,7 @@
 package responses
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -54,7 +55,8 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return decode(root, new(Request))
+	r := new(Request)
+	return r, r.read(root).APIError()
 }
 
 // DecodeCreate is [Decode] for a message of a WebSocket, which asks for a response. The
@@ -64,34 +66,23 @@ func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	r := new(Request)
 	var kind, generate jsontext.Value
 	root.Pick(jsontext.Into("type", &kind), jsontext.Into("generate", &generate))
 	if !kind.Is("response.create") {
 		return nil, field.Invalid("must be response.create").In("type").APIError()
 	}
-	if f := field.Optional(jsontext.KindBool, generate); f != nil {
-		return nil, f.In("generate").APIError()
-	}
-	r.Warmup = generate.Given() && !generate.IsTrue()
-	if r, apiErr = decode(root, r); apiErr != nil {
-		return nil, apiErr
-	}
-	if r.Background {
-		return nil, field.Unsupported("is not supported over a WebSocket").In("background").APIError()
+	r := &Request{Warmup: generate.Given() && !generate.IsTrue()}
+	f := cmp.Or(field.Optional(jsontext.KindBool, generate).In("generate"), r.read(root))
+	if f == nil && r.Background {
+		f = field.Unsupported("is not supported over a WebSocket").In("background")
 	}
 	r.Stream = true
-	return r, nil
+	return r, f.APIError()
 }
 
-// decode reads the fields of a request into r.
-func decode(root jsontext.Value, r *Request) (*Request, *apierror.Error) {
+func (r *Request) read(root jsontext.Value) *field.Error {
 	r.Store = true
-	f := field.Members(root, r, readers)
-	if f == nil {
-		f = r.check()
-	}
-	return r, f.APIError()
+	return cmp.Or(field.Members(root, r, readers), r.check())
 }
 
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{
@@ -232,13 +223,12 @@ func (r *Request) readTruncation(v jsontext.Value) *field.Error {
 // readClientMetadata finds out whether the client is a Codex.
 func (r *Request) readClientMetadata(v jsontext.Value) *field.Error {
 	r.codex = false
-	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
-		return f
+	if v.Kind() == jsontext.KindObject {
+		for name := range v.Members() {
+			r.codex = r.codex || strings.HasPrefix(string(name), "x-codex-")
+		}
 	}
-	for name := range v.Members() {
-		r.codex = r.codex || strings.HasPrefix(string(name), "x-codex-")
-	}
-	return nil
+	return field.Optional(jsontext.KindObject, v)
 }
 
 // DecodeInput reads those members of a body of the Responses API that chat completions do not have,
