@@ -90,8 +90,8 @@ func New(cfg Config, logger *slog.Logger) *Process {
 
 // SetObserver sets the function that is called after each change: a new state, a
 // replacement, the end of a draining app-server. The calls come one after another,
-// without locks held, from the goroutine that supervises the process, so that the
-// observer must be quick and must not call Restart or Stop. Nil: none.
+// without locks held, from Start and then from the goroutine that supervises the process,
+// so that the observer must be quick and must not call Restart or Stop. Nil: none.
 func (p *Process) SetObserver(observer func(Status)) { p.observer.Store(&observer) }
 
 // observe calls the observer.

@@ -167,7 +167,7 @@ func (p *Process) stopInstance(in *instance) {
 // backOff plans the next start after a pause.
 func (s *supervisor) backOff(reason error) {
 	if errors.Is(reason, errStopped) {
-		return // supervise stops next
+		return // run stops next
 	}
 	pause := s.failures.next()
 	status := failed(StateBackoff, reason)
