@@ -8,7 +8,7 @@
 // items only. One with "generate": false is a warm-up: its response is empty, and
 // the next request may continue it. A refusal is a message of type error with the
 // status, the header and the error. After it, and after a response that failed,
-// there is nothing to continue. See [Server.Strike] for how WebSockets end.
+// there is nothing to continue.
 //
 // The first of these that applies chooses the answer:
 //

@@ -49,7 +49,6 @@ type scriptFunc struct {
 // New returns a Server. Close it to end its streams.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, log: &recorder{limit: keptRequests, changed: make(chan struct{})}}
-	s.sockets.open = make(map[*socket]bool)
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s
 }

@@ -1,11 +1,8 @@
 package scriptedmodel
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -13,13 +10,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-const (
-	// maxSocket is the age at which a WebSocket refuses requests.
-	maxSocket = time.Hour
-
-	// maxWaiting bounds the waiting messages of a WebSocket.
-	maxWaiting = 16
-)
+// maxWaiting bounds the waiting messages of a WebSocket.
+const maxWaiting = 16
 
 // socket is a WebSocket. It answers requests one by one.
 type socket struct {
@@ -27,13 +19,7 @@ type socket struct {
 	number int
 	header http.Header // header of the handshake
 	conn   *websocket.Conn
-	tcp    net.Conn // connection below conn
-	opened time.Time
-
-	mu      sync.Mutex
-	last    *exchange // what the next request may continue; nil for nothing
-	expired bool
-	forget  bool // the next request must not continue last
+	last   *exchange // what the next request may continue; nil for nothing
 }
 
 // exchange is a response with its history.
@@ -49,19 +35,16 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.sockets.handlers.Done()
-	below := &hijacker{ResponseWriter: w}
-	conn, err := websocket.Accept(below, r, nil)
+	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
 		return // Accept has answered
 	}
 	conn.SetReadLimit(maxBody)
-	sock := &socket{server: s, header: r.Header.Clone(), conn: conn, tcp: below.conn, opened: time.Now()}
+	sock := &socket{server: s, header: r.Header.Clone(), conn: conn}
 	s.log.update(func(stats *Stats) {
 		stats.Sockets++
 		sock.number = stats.Sockets
 	})
-	s.sockets.set(sock, true)
-	defer s.sockets.set(sock, false)
 	sock.serve()
 }
 
@@ -102,7 +85,8 @@ func (sock *socket) read(ctx context.Context, messages chan<- []byte) {
 
 // answer answers a message. After an error the connection cannot be used.
 func (sock *socket) answer(ctx context.Context, message []byte) error {
-	last := sock.take()
+	last := sock.last
+	sock.last = nil
 	create, err := decodeCreate(message)
 	if err != nil {
 		return sock.refuse(ctx, badRequest(err.Error()))
@@ -115,8 +99,6 @@ func (sock *socket) answer(ctx context.Context, message []byte) error {
 	switch {
 	case err != nil:
 		return sock.refuse(ctx, badRequest(err.Error()))
-	case sock.isExpired():
-		return errors.Join(sock.refuse(ctx, limitReached), errCut)
 	case !found:
 		return sock.refuse(ctx, notFound(req.PreviousResponseID))
 	}
@@ -141,30 +123,12 @@ func (sock *socket) respond(ctx context.Context, req Request) (*player, error) {
 	return sock.server.play(ctx, to, req, script)
 }
 
-// limitReached refuses a request on a WebSocket that is too old.
-var limitReached = HTTPError{
-	Status: http.StatusBadRequest, Code: "websocket_connection_limit_reached",
-	Message: "Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.",
-}
-
 func (sock *socket) refuse(ctx context.Context, e refuser) error {
 	message, err := e.refuse(time.Now()).message()
 	if err != nil {
 		return err
 	}
 	return socketWriter{ctx: ctx, conn: sock.conn}.WriteEvent("error", message)
-}
-
-// take removes and returns the exchange that a request may continue.
-func (sock *socket) take() *exchange {
-	sock.mu.Lock()
-	defer sock.mu.Unlock()
-	last := sock.last
-	if sock.forget {
-		last = nil
-	}
-	sock.last, sock.forget = nil, false
-	return last
 }
 
 // remember sets the response that the next request may continue.
@@ -177,16 +141,8 @@ func (sock *socket) remember(p *player, input []json.RawMessage) error {
 		}
 		e.items = append(e.items, raw)
 	}
-	sock.mu.Lock()
-	defer sock.mu.Unlock()
 	sock.last = e
 	return nil
-}
-
-func (sock *socket) isExpired() bool {
-	sock.mu.Lock()
-	defer sock.mu.Unlock()
-	return sock.expired || time.Since(sock.opened) > maxSocket
 }
 
 // socketWriter writes each event as a message.
@@ -202,17 +158,4 @@ func (w socketWriter) WriteEvent(_ string, data []byte) error {
 	ctx, cancel := context.WithTimeout(w.ctx, writeTimeout)
 	defer cancel()
 	return w.conn.Write(ctx, websocket.MessageText, data)
-}
-
-// hijacker is a response writer that records its connection.
-type hijacker struct {
-	http.ResponseWriter
-	conn net.Conn
-}
-
-// Hijack implements [http.Hijacker].
-func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffers, err := http.NewResponseController(h.ResponseWriter).Hijack()
-	h.conn = conn
-	return conn, buffers, err
 }

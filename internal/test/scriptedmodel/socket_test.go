@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/coder/websocket"
 )
@@ -211,70 +209,4 @@ func TestSocketErrors(t *testing.T) {
 		}
 	}
 	s.refused(body("say:x", object{"previous_response_id": "resp_1"}), 400) // HTTP does not support it
-}
-
-// TestStrike checks each mishap, between and within responses.
-func TestStrike(t *testing.T) {
-	s := start(t)
-	for _, prompt := range []string{"say:x", "say:x; hang"} {
-		for _, m := range []Mishap{Goodbye, Reset} {
-			c := s.dial()
-			c.create(prompt, nil)
-			for {
-				if e, err := c.read(); err != nil || e["type"] == "response.output_item.done" || e["type"] == "response.output_text.delta" && strings.HasSuffix(prompt, "hang") {
-					break
-				}
-			}
-			struck := make(chan int, 1)
-			go func() { struck <- s.Strike(m) }() // Goodbye waits for the client
-			var err error
-			for err == nil {
-				_, err = c.read()
-			}
-			if n := <-struck; n != 1 {
-				t.Errorf("it struck %d WebSockets", n)
-			}
-			if status := websocket.CloseStatus(err); (status == websocket.StatusGoingAway) != (m == Goodbye) {
-				t.Errorf("%s, mishap %d: %v", prompt, m, err)
-			}
-			s.waitSockets(0)
-		}
-	}
-	c := s.dial()
-	first := c.ask("say:x", nil)
-	s.Strike(Forget)
-	if a := c.ask("say:y", object{"previous_response_id": first.id()}); a.code() != "previous_response_not_found" {
-		t.Errorf("after forgetting: %v", a.events)
-	}
-	s.Strike(Expire)
-	if a := c.ask("say:y", nil); a.code() != "websocket_connection_limit_reached" {
-		t.Errorf("on an old WebSocket: %v", a.events)
-	}
-	if _, err := c.read(); err == nil {
-		t.Error("an old WebSocket goes on")
-	}
-}
-
-// waitSockets waits until n WebSockets are open.
-func (s *site) waitSockets(n int) {
-	s.t.Helper()
-	for ctx := deadline(s.t); len(s.sockets.list()) != n; time.Sleep(time.Millisecond) {
-		if ctx.Err() != nil {
-			s.t.Fatalf("%d WebSockets are open, want %d", len(s.sockets.list()), n)
-		}
-	}
-}
-
-// TestSocketAge checks that a WebSocket refuses requests after an hour.
-func TestSocketAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sock := &socket{opened: time.Now()}
-		time.Sleep(maxSocket)
-		if sock.isExpired() {
-			t.Error("too early")
-		}
-		if time.Sleep(time.Nanosecond); !sock.isExpired() {
-			t.Error("it does not age")
-		}
-	})
 }

@@ -1,15 +1,10 @@
 package scriptedmodel
 
-import (
-	"maps"
-	"slices"
-	"sync"
-)
+import "sync"
 
-// socketSet holds the open WebSockets.
+// socketSet counts the handlers of WebSockets.
 type socketSet struct {
 	mu       sync.Mutex
-	open     map[*socket]bool
 	closed   bool
 	handlers sync.WaitGroup
 }
@@ -30,19 +25,4 @@ func (set *socketSet) wait() {
 	set.closed = true
 	set.mu.Unlock()
 	set.handlers.Wait()
-}
-
-// set adds or removes a WebSocket.
-func (set *socketSet) set(sock *socket, open bool) {
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	if delete(set.open, sock); open {
-		set.open[sock] = true
-	}
-}
-
-func (set *socketSet) list() []*socket {
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	return slices.Collect(maps.Keys(set.open))
 }
