@@ -127,6 +127,35 @@ func testStalledClient(t *testing.T, http2 bool) {
 	}
 }
 
+// TestStalledEnd checks that a client that does not read what [sse.Writer.End] has left to
+// the server is cut after the write timeout.
+func TestStalledEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := newPipes()
+		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			w := sse.NewWriter(rw, sse.WriterOptions{WriteTimeout: 10 * time.Second})
+			if err := errors.Join(w.WriteDone(), w.End(), w.Close()); err != nil {
+				t.Error(err)
+			}
+		})}
+		ended := make(chan error)
+		go func() { ended <- server.Serve(listener) }()
+		conn, err := listener.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: pipe\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		if text, err := io.ReadAll(conn); err != nil || len(text) > 0 {
+			t.Errorf("after the timeout: %q, %v", text, err)
+		}
+		_ = server.Close()
+		<-ended
+	})
+}
+
 // TestIdleStream checks that silence longer than the write timeout harms neither
 // the stream nor the next request on the connection.
 func TestIdleStream(t *testing.T) {
@@ -145,11 +174,14 @@ func testIdleStream(t *testing.T, http2 bool) {
 			return
 		}
 		w := sse.NewWriter(rw, sse.WriterOptions{WriteTimeout: time.Second})
-		for _, f := range []func() error{w.Flush, w.WriteDone, w.Flush, w.Close} {
+		for _, f := range []func() error{w.Flush, w.WriteDone} {
 			if err := f(); err != nil {
 				t.Errorf("the idle stream: %v", err)
 			}
 			time.Sleep(time.Minute)
+		}
+		if err := errors.Join(w.End(), w.Close()); err != nil {
+			t.Errorf("the end of the idle stream: %v", err)
 		}
 	})
 	requests := []struct{ path, want string }{{"/events", "data: [DONE]\n\n"}, {"/plain", "plain"}}

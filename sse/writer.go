@@ -122,12 +122,31 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
+// End writes the buffered frames and leaves it to the server to send them, together with the
+// end of the response, when the handler returns: one write instead of two. Nothing may be
+// written after it. The server has the write timeout for that; its HTTP/1 clears the
+// deadline before the next request. The first time, the status and the headers are written
+// as by [Writer.Flush].
+func (w *Writer) End() error {
+	if w.err != nil {
+		return w.err
+	}
+	w.writeHeader()
+	if w.err == nil && w.opts.WriteTimeout > 0 {
+		// A stricter one of the server's is set by the write.
+		_ = w.watch.rc.SetWriteDeadline(time.Now().Add(w.opts.WriteTimeout))
+	}
+	w.writeBuffer()
+	w.idle()
+	return w.err
+}
+
 // Close flushes the buffered frames. Later calls return [ErrClosed], so that
 // nothing can follow the end of a stream. If nothing was written, Close does not
 // touch the response, and the handler may still answer in another way. Close does
 // not end the HTTP response; the handler does by returning.
 func (w *Writer) Close() error {
-	if w.err == nil && (w.started || len(w.buf) > 0) {
+	if w.err == nil && len(w.buf) > 0 {
 		w.err = w.Flush()
 	}
 	w.Release()
@@ -145,29 +164,31 @@ func (w *Writer) Release() { w.watch.stop() }
 // writeBuffer writes the buffer to the response writer, and the header before it
 // the first time.
 func (w *Writer) writeBuffer() {
-	if w.err != nil {
-		return
-	}
-	if !w.started {
-		if w.liftDeadline(); w.err != nil {
-			return
-		}
-		w.started = true
-		h := w.w.Header()
-		h.Set("Content-Type", ContentType)
-		// no-transform keeps intermediaries from compressing, and so from buffering.
-		h.Set("Cache-Control", "no-cache, no-transform")
-		// nginx buffers proxied responses unless told not to.
-		h.Set("X-Accel-Buffering", "no")
-		w.w.WriteHeader(http.StatusOK)
-	}
-	if len(w.buf) == 0 {
+	if w.writeHeader(); w.err != nil || len(w.buf) == 0 {
 		return
 	}
 	if _, err := w.w.Write(w.buf); err != nil {
 		w.fail("write", err)
 	}
 	w.buf = w.buf[:0]
+}
+
+// writeHeader writes the status and the headers, unless they are written.
+func (w *Writer) writeHeader() {
+	if w.err != nil || w.started {
+		return
+	}
+	if w.liftDeadline(); w.err != nil {
+		return
+	}
+	w.started = true
+	h := w.w.Header()
+	h.Set("Content-Type", ContentType)
+	// no-transform keeps intermediaries from compressing, and so from buffering.
+	h.Set("Cache-Control", "no-cache, no-transform")
+	// nginx buffers proxied responses unless told not to.
+	h.Set("X-Accel-Buffering", "no")
+	w.w.WriteHeader(http.StatusOK)
 }
 
 // idle gives back the memory of the buffer, which is empty. After a failure it does not: the

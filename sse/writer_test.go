@@ -158,6 +158,29 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// TestEnd checks that the end of a stream is written with a deadline and without a flush,
+// also by Close.
+func TestEnd(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		r := newResponse()
+		w := sse.NewWriter(r, sse.WriterOptions{WriteTimeout: time.Minute})
+		if started {
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			r.log = r.log[2:] // "no deadline", "header"
+		}
+		if err := errors.Join(w.WriteDone(), w.End(), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"flush", "deadline", "write"}
+		if !started {
+			want = []string{"no deadline", "header", "deadline", "write"}
+		}
+		wantLog(t, r, want...)
+	}
+}
+
 // TestCloseUnstarted checks that Close without frames leaves the response alone.
 func TestCloseUnstarted(t *testing.T) {
 	r := newResponse()

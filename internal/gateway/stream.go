@@ -68,20 +68,35 @@ func (s *streamResponder) close() {
 	s.writer.Release()
 }
 
-// flush sends what is written, with the end of the stream if it is due.
+// flush sends what is written, or ends the stream if that is due.
 func (s *streamResponder) flush() error {
 	if s.encoder.Done() {
-		if s.x.budgetSpent() {
-			if err := s.writer.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
-				return err
-			}
-		}
-		if err := s.encoder.Close(toolsOf(s.x.choices)); err != nil {
-			return err
-		}
+		return s.end()
 	}
 	s.encoder.Idle()
 	return s.writer.Flush()
+}
+
+// end writes the end of the stream. The server sends it with the end of the body. If it has
+// sent nothing yet, it would add the length of a short answer: over HTTP/1 a header keeps it
+// from that, over HTTP/2 and HTTP/3 nothing but a flush does.
+func (s *streamResponder) end() error {
+	if s.x.budgetSpent() {
+		if err := s.writer.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
+			return err
+		}
+	}
+	if err := s.encoder.Close(toolsOf(s.x.choices)); err != nil {
+		return err
+	}
+	s.encoder.Idle()
+	if !s.writer.Started() {
+		if s.x.r.ProtoMajor > 1 {
+			return s.writer.Flush()
+		}
+		s.x.w.Header().Set("Transfer-Encoding", "chunked")
+	}
+	return s.writer.End()
 }
 
 // nextWake is when the header or the next keepalive is due.

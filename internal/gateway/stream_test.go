@@ -2,9 +2,14 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,28 +124,78 @@ func TestHeaderAndKeepalives(t *testing.T) {
 	})
 }
 
-func TestConsumeFlushesOnce(t *testing.T) {
-	w := &flushCounter{ResponseRecorder: httptest.NewRecorder()}
-	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: time.Minute})
-	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	s := g.newStreamResponder(x, &chatForm{x: x})
-	if err := s.write(0, []turn.Output{textOutput, textOutput, textOutput, finishOutput}); err != nil {
-		t.Fatal(err)
-	}
-	if w.flushes != 1 || strings.Count(w.Body.String(), "data: ") != 6 {
-		t.Errorf("%d flushes of %q", w.flushes, w.Body)
+// TestWrites: each batch of outputs is one write to the connection, and so is the last one
+// with the end of the body. Neither the length nor the form of the body depends on it.
+func TestWrites(t *testing.T) {
+	texts := []turn.Output{textOutput, textOutput, textOutput}
+	whole := append(slices.Clone(texts), finishOutput)
+	for name, batches := range map[string][][]turn.Output{"one batch": {whole}, "three": {texts, texts, {finishOutput}}} {
+		for _, http2 := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, http2), func(t *testing.T) {
+				g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: time.Minute})
+				handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					x := g.newExchange(w, r)
+					defer x.close()
+					s := g.newStreamResponder(x, &chatForm{x: x})
+					defer s.close()
+					for _, outputs := range batches {
+						if err := s.write(0, outputs); err != nil {
+							t.Error(err)
+						}
+					}
+					g.conclude(r, s.finish(nil))
+				})
+				server, client := newServerH2C(t, handler), newClientH2C()
+				var writes atomic.Int64
+				if !http2 {
+					server = httptest.NewUnstartedServer(handler)
+					server.Listener = writeCounter{server.Listener, &writes}
+					server.Start()
+					t.Cleanup(server.Close)
+					client = server.Client()
+				}
+				for range 2 { // the second on the same connection
+					writes.Store(0)
+					response, err := client.Get(server.URL)
+					if err != nil {
+						t.Fatal(err)
+					}
+					body, err := io.ReadAll(response.Body)
+					if _ = response.Body.Close(); err != nil || !strings.HasSuffix(string(body), "data: [DONE]\n\n") || strings.Count(string(body), "hi") != len(batches)/2*3+3 {
+						t.Errorf("%v, read %q", err, body)
+					}
+					if response.ContentLength >= 0 || slices.Equal(response.TransferEncoding, []string{"chunked"}) == http2 {
+						t.Errorf("length %d, encoding %v", response.ContentLength, response.TransferEncoding)
+					}
+					if n := int(writes.Load()); !http2 && n != len(batches) {
+						t.Errorf("%d writes for %d batches", n, len(batches))
+					}
+				}
+				client.CloseIdleConnections()
+			})
+		}
 	}
 }
 
-// flushCounter counts flushes.
-type flushCounter struct {
-	*httptest.ResponseRecorder
-	flushes int
+// writeCounter is a listener that counts the writes to its connections.
+type writeCounter struct {
+	net.Listener
+	writes *atomic.Int64
 }
 
-func (f *flushCounter) FlushError() error {
-	f.flushes++
-	return nil
+func (l writeCounter) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return &countedConn{conn, l.writes}, err
+}
+
+type countedConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
 }
 
 // brokenWriter has a client that takes nothing.
