@@ -35,7 +35,7 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 		case a.over, a.item != "" && a.item != e.ItemID:
 			m.retried(errBrokeOff)
 		}
-		m.attempt = attempt{item: strings.Clone(e.ItemID)}
+		m.attempt = attempt{item: e.ItemID}
 	}
 }
 
@@ -73,3 +73,26 @@ func (m *Machine) Waits() (waits, brokeOff bool) {
 
 // CallsRefused records that the calls were answered with a failure.
 func (m *Machine) CallsRefused() { m.refused, m.rest.differs = true, true }
+
+// incompleteMark precedes the reason in Codex's message when the model's response ended
+// with response.incomplete.
+const incompleteMark = "Incomplete response returned, reason: "
+
+// incomplete returns the finish of a turn whose response was cut, which is no failure for
+// a client. It returns false for other errors.
+func incomplete(err *codexrpc.TurnError) (FinishReason, bool) {
+	if err == nil {
+		return "", false
+	}
+	_, reason, ok := strings.Cut(err.Message+" "+err.Details, incompleteMark) // in the details of a retry
+	if !ok {
+		return "", false
+	}
+	switch {
+	case strings.HasPrefix(reason, "max_output_tokens"):
+		return FinishLength, true
+	case strings.HasPrefix(reason, "content_filter"):
+		return FinishContentFilter, true
+	}
+	return "", false
+}

@@ -26,7 +26,10 @@ func (m *Machine) segment(s *usetool.Segment) {
 	case usetool.SegmentBlock:
 		m.report.Flushed++
 		m.open--
-		call := &candidate{name: m.clientName(s.Name), arguments: s.Arguments, textual: true}
+		call := &candidate{name: s.Name, arguments: s.Arguments, textual: true}
+		if client, ok := m.clientName(s.Name); ok {
+			call.name = client
+		}
 		if s.Pattern == "" {
 			call.block = s.Text
 		}
@@ -66,15 +69,13 @@ func (m *Machine) discard() {
 	}
 }
 
-// clientName returns the client's name of a tool that a block names. The model may use
-// the name by which Codex offered the tool, or the one in the client's prompt.
-func (m *Machine) clientName(name string) string {
-	if m.opts.ClientName != nil {
-		if client, ok := m.opts.ClientName(name); ok {
-			return client
-		}
+// clientName returns the client's name of a tool that Codex knows as name, or false. A
+// block may also have the name in the client's prompt.
+func (m *Machine) clientName(name string) (string, bool) {
+	if m.opts.ClientName == nil {
+		return name, true
 	}
-	return name
+	return m.opts.ClientName(name)
 }
 
 // closeBuffer ends a message: what is held is passed on, a begun tag and an open block

@@ -18,13 +18,10 @@ type candidate struct {
 	block     string // the <use_tool> block as the model wrote it; empty: it came in another form
 }
 
-// calls numbers the calls that the client gets, makes their ids, and remembers which
-// actions the model has asked for.
+// calls counts the calls that the client gets, and remembers which actions the model has
+// asked for.
 type calls struct {
-	choice  int
-	suffix  string // of the ids
-	textual bool   // calls may come as text, so that two may be twins
-	dedup   bool   // a call that repeats an earlier one is dropped
+	opts    *Options
 	count   int
 	known   map[eventKey]bool // structured calls of events so far
 	actions map[usetool.ActionKey]seen
@@ -37,10 +34,6 @@ type eventKey [sha256.Size]byte
 
 // seen counts how often an action came in each form.
 type seen struct{ textual, structured int }
-
-func newCalls(opts *Options) *calls {
-	return &calls{choice: opts.Choice, suffix: opts.IDSuffix, textual: opts.textual(), dedup: opts.ToolBlockDedup}
-}
 
 // repeated reports whether an earlier event had the same structured call: the same id,
 // name and arguments. It remembers as many calls as a turn may have; beyond that number,
@@ -75,7 +68,7 @@ func (c *calls) repeated(call *candidate) bool {
 //
 // Only here are arguments parsed, and only if a repetition is possible at all.
 func (c *calls) duplicate(call *candidate, full bool) bool {
-	if !c.textual && !c.dedup {
+	if !c.opts.textual() && !c.opts.ToolBlockDedup {
 		return false
 	}
 	action := usetool.Action(call.name, call.arguments)
@@ -93,22 +86,5 @@ func (c *calls) duplicate(call *candidate, full bool) bool {
 		c.actions = make(map[usetool.ActionKey]seen)
 	}
 	c.actions[action] = after
-	return *own <= other || (c.dedup && before != seen{})
-}
-
-// outputs returns a call as the client gets it, with the next id. There are no outputs
-// for a call without a name. Calls come whole, so nothing is assembled.
-func (c *calls) outputs(call *candidate) []Output {
-	if call.name == "" {
-		return nil
-	}
-	index := c.count
-	c.count++
-	id := aggregator.CallID(c.choice, index, c.suffix)
-	outputs := make([]Output, 0, 3)
-	outputs = append(outputs, Output{Kind: OutputCallStart, Call: index, ID: id, Name: call.name})
-	if call.arguments != "" {
-		outputs = append(outputs, Output{Kind: OutputCallArguments, Call: index, ID: id, Text: call.arguments})
-	}
-	return append(outputs, Output{Kind: OutputCallEnd, Call: index, ID: id})
+	return *own <= other || (c.opts.ToolBlockDedup && before != seen{})
 }

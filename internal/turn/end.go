@@ -1,8 +1,8 @@
 package turn
 
 import (
+	"cmp"
 	"encoding/json"
-	"strings"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -13,7 +13,7 @@ func (m *Machine) attemptFailed(e *codexrpc.Event) {
 	if e.Err == nil {
 		return
 	}
-	m.lastError = strings.Clone(e.Err.Message)
+	m.lastError = e.Err.Message
 	if e.WillRetry {
 		m.retried(e.Err)
 	}
@@ -28,19 +28,16 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	case codexrpc.StatusInterrupted:
 		m.failAfter(usetool.AbortInterrupted, ErrInterrupted)
 	default:
-		m.turnFailed(e.Err)
+		if reason, cut := incomplete(e.Err); cut { // by the provider
+			m.finishCut(reason)
+		} else {
+			m.fail(cmp.Or(e.Err, errNoReason))
+		}
 	}
 }
 
-// turnFailed ends a turn that failed, or whose response the provider cut.
-func (m *Machine) turnFailed(err *codexrpc.TurnError) {
-	reason, ok := incomplete(err)
-	if !ok {
-		m.fail(failure(err))
-		return
-	}
-	m.finishCut(reason)
-}
+// errNoReason is the failure of a turn that has none. Codex always sends one.
+var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason", Code: "other"}
 
 // finishCut ends a turn whose text was cut. If calls were sent before, and the cut is not
 // within another one, the reason is FinishToolCalls.

@@ -1,3 +1,7 @@
+// Package turn makes the outputs of one choice from the events of one Codex turn. The
+// [Machine] is pure: it takes events and returns [Output] values, and has no clock and
+// no I/O. [Drive] runs it over a live turn. The answers of chat completions and of
+// Responses, streamed or not, are folds over the same outputs, so they cannot differ.
 package turn
 
 import (
@@ -5,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
@@ -46,7 +51,7 @@ type Machine struct {
 
 // New returns a machine at the start of a turn. It reads the options until the turn ends.
 func New(opts *Options) *Machine {
-	m := &Machine{opts: opts, calls: newCalls(opts), stops: newStopFilter(opts.StopSequences)}
+	m := &Machine{opts: opts, calls: &calls{opts: opts}, stops: newStopFilter(opts.StopSequences)}
 	switch {
 	case opts.Budget != nil:
 		m.limit = tokens.NewLimit(0) // fund raises it
@@ -149,10 +154,10 @@ func (m *Machine) event(e *codexrpc.Event) {
 	case codexrpc.EventItemStarted:
 		m.itemStarted(e)
 		if e.ItemType == codexrpc.ItemWebSearch {
-			m.searchStarted(e)
+			m.searched(Output{Kind: OutputSearchStart, ID: e.ItemID})
 		}
 	case codexrpc.EventWebSearch:
-		m.searched(e)
+		m.searched(Output{Kind: OutputSearchEnd, ID: e.ItemID, Text: e.Text})
 	case codexrpc.EventAnnotations:
 		m.annotated(e)
 	case codexrpc.EventItemCut:
@@ -193,8 +198,8 @@ func (m *Machine) emit(o Output) {
 		m.out = append(m.out, m.pendingReasoning...)
 		m.pendingReasoning = m.pendingReasoning[:0]
 	}
-	if m.opts.WebSearch {
-		m.search.countChars(&o)
+	if m.opts.WebSearch && o.Kind == OutputText {
+		m.search.chars += utf8.RuneCountInString(o.Text)
 	}
 	m.out = append(m.out, o)
 }
@@ -251,9 +256,7 @@ func (m *Machine) reasoningItem(e *codexrpc.Event) {
 	if !m.opts.Items || m.hasAll() || len(m.pendingReasoning) == maxPendingReasoning {
 		return
 	}
-	m.pendingReasoning = append(m.pendingReasoning, Output{
-		Kind: OutputReasoningEnd, ID: strings.Clone(e.ItemID), Text: strings.Clone(e.Text),
-	})
+	m.pendingReasoning = append(m.pendingReasoning, Output{Kind: OutputReasoningEnd, ID: e.ItemID, Text: e.Text})
 }
 
 // functionCall processes a structured call. A call of a tool that is not the client's is
@@ -263,13 +266,14 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		m.retried(errBrokeOff)
 		return
 	}
-	name, ok := e.Name, true
-	if m.opts.ClientName != nil {
-		name, ok = m.opts.ClientName(e.Name)
-	}
+	name, ok := m.clientName(e.Name)
 	call := &candidate{backendID: e.CallID, name: name, arguments: e.Text}
 	m.rest.call(e, ok)
-	if !ok || m.repeated(call) {
+	if !ok {
+		return
+	}
+	if m.calls.repeated(call) {
+		m.report.Duplicates++
 		return
 	}
 	m.releaseText() // it precedes the call
@@ -286,15 +290,6 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.offer(call) {
 		m.countCall(call)
 	}
-}
-
-// repeated reports whether an earlier event had the same call, and counts such events.
-func (m *Machine) repeated(call *candidate) bool {
-	repeated := m.calls.repeated(call)
-	if repeated {
-		m.report.Duplicates++
-	}
-	return repeated
 }
 
 // offer offers a call to the policy, and ends the turn if the call does. It reports

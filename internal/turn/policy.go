@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
@@ -62,7 +63,7 @@ func (p *policy) gap(text string) {
 // phase ends a message for a client of items with its phase, unless its text is held.
 func (p *policy) phase(phase string) {
 	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() && !p.closed() {
-		p.emit(Output{Kind: OutputText, Gap: true, Phase: strings.Clone(phase)})
+		p.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
 	}
 }
 
@@ -115,7 +116,8 @@ func (p *policy) blockAborted(reason usetool.AbortReason, pattern string) {
 // full reports whether the limit of calls is reached.
 func (p *policy) full() bool { return p.calls.count >= p.opts.limit() }
 
-// call processes the next call. It reports whether the client got it.
+// call processes the next call. It reports whether the client got it, which it does whole: calls
+// have come whole, so nothing is assembled. A call without a name is none.
 func (p *policy) call(call *candidate) bool {
 	full := p.full()
 	if p.calls.duplicate(call, full) {
@@ -126,18 +128,21 @@ func (p *policy) call(call *candidate) bool {
 		p.report.Truncated = true
 		return false
 	}
-	first := p.calls.count == 0
-	outputs := p.calls.outputs(call)
-	if len(outputs) == 0 {
+	if call.name == "" {
 		return false
 	}
-	p.beforeCall(first)
+	index := p.calls.count
+	id := aggregator.CallID(p.opts.Choice, index, p.opts.IDSuffix)
+	p.beforeCall(index == 0)
+	p.calls.count++
 	if p.opts.xml() {
 		p.emitBlock(call)
 	}
-	for _, o := range outputs {
-		p.emit(o)
+	p.emit(Output{Kind: OutputCallStart, Call: index, ID: id, Name: call.name})
+	if call.arguments != "" {
+		p.emit(Output{Kind: OutputCallArguments, Call: index, ID: id, Text: call.arguments})
 	}
+	p.emit(Output{Kind: OutputCallEnd, Call: index, ID: id})
 	p.report.Calls = p.calls.count
 	p.spoken, p.flows, p.open = false, false, false
 	return true

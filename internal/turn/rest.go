@@ -2,7 +2,6 @@ package turn
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
@@ -45,7 +44,7 @@ const (
 // reason records an item of reasoning.
 func (r *rest) reason(e *codexrpc.Event) {
 	if r.thought += len(e.Raw); e.Text != "" && len(r.reasoning) < maxThoughts && r.thought <= maxThought {
-		r.reasoning = append(r.reasoning, Reasoning{Before: r.items, Item: strings.Clone(e.Raw)})
+		r.reasoning = append(r.reasoning, Reasoning{Before: r.items, Item: e.Raw})
 	}
 }
 
@@ -60,7 +59,7 @@ func (r *rest) call(e *codexrpc.Event, theirs bool) {
 	}
 	r.items++
 	if len(r.waits) < maxWaits {
-		r.waits = append(r.waits, strings.Clone(e.CallID))
+		r.waits = append(r.waits, e.CallID)
 	}
 }
 

@@ -11,7 +11,6 @@ import "strings"
 // four sequences of at most 4 KiB, so that the work is linear in the text.
 type stopFilter struct {
 	sequences []string
-	longest   int       // length of a sequence
 	first     [256]bool // the bytes that sequences begin with
 	held      string    // shorter than the longest sequence
 }
@@ -22,7 +21,6 @@ func newStopFilter(sequences []string) *stopFilter {
 	for _, s := range sequences {
 		if s != "" {
 			f.sequences = append(f.sequences, s)
-			f.longest = max(f.longest, len(s))
 			f.first[s[0]] = true
 		}
 	}

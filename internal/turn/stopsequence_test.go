@@ -23,6 +23,10 @@ func untilFirst(text string, sequences []string) (before string, found bool) {
 
 // filtered is what a filter lets through of a text in pieces.
 func filtered(t testing.TB, f *stopFilter, text string, size func(left int) int) (before string, found bool) {
+	longest := 0
+	for _, s := range f.sequences {
+		longest = max(longest, len(s))
+	}
 	var b strings.Builder
 	for fed := 0; fed < len(text); {
 		n := size(len(text) - fed)
@@ -32,7 +36,7 @@ func filtered(t testing.TB, f *stopFilter, text string, size func(left int) int)
 		if found {
 			return b.String(), true
 		}
-		if b.Len()+len(f.held) != fed || len(f.held) >= f.longest {
+		if b.Len()+len(f.held) != fed || len(f.held) >= longest {
 			t.Fatalf("%q of %q is out, %q held", b.String(), text[:fed], f.held)
 		}
 	}

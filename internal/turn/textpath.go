@@ -2,6 +2,7 @@ package turn
 
 import (
 	"bytes"
+	"math"
 	"strings"
 )
 
@@ -40,12 +41,11 @@ func (m *Machine) withinLimit(text string) {
 		m.buffered(m.limit.Add(text))
 		return
 	}
-	for piece := range pieces(text) {
-		m.fund(len(piece))
-		m.buffered(m.limit.Add(piece))
-		if m.stopped() || m.limit == nil {
-			return
-		}
+	for text != "" && !m.stopped() && m.limit != nil {
+		n := min(len(text), budgetStep)
+		m.fund(n)
+		m.buffered(m.limit.Add(text[:n]))
+		text = text[n:]
 	}
 }
 
@@ -119,4 +119,37 @@ func (m *Machine) tagHeld() bool {
 	return m.scanner.Held() > 0 ||
 		m.stops != nil && strings.Contains(m.stops.held, "<") ||
 		m.limit != nil && bytes.IndexByte(m.limit.Held(), '<') >= 0
+}
+
+// budgetStep is how many tokens a turn takes from its budget at once, and how many bytes
+// of text it looks ahead. A turn holds about twice as many tokens as it does not need.
+const budgetStep = 1024
+
+// fund takes tokens from the budget until n more bytes are certainly within the limit, as
+// far as the budget has some and the request's own limit allows.
+func (m *Machine) fund(n int) {
+	for m.opts.Budget != nil && !m.limit.Fits(n) {
+		want := budgetStep
+		if m.opts.MaxTokens > 0 {
+			want = min(want, m.opts.MaxTokens-m.funded)
+		}
+		if want <= 0 {
+			return
+		}
+		got := m.opts.Budget.Take(want)
+		m.limit.Raise(got)
+		if m.funded += got; got < want {
+			return
+		}
+	}
+}
+
+// Counted returns the tokens of the text and the calls that were counted for the limit.
+func (m *Machine) Counted() int64 {
+	if m.limit == nil {
+		return m.usage.counted
+	}
+	m.limit.Whole("") // ends the text
+	m.limit.Fits(math.MaxInt32)
+	return int64(m.limit.Count())
 }

@@ -1,9 +1,6 @@
 package turn
 
-import (
-	"hash/maphash"
-	"strings"
-)
+import "hash/maphash"
 
 // MessageGap separates two messages, or two parts of a reasoning summary, that Codex
 // sends as separate items and a client reads as one text.
@@ -86,14 +83,7 @@ func (t *texts) completed(item, whole string) (gap, added string) {
 // gap returns what separates this item's text from that of the item before.
 func (t *texts) gap(item string) string {
 	changed := t.any && item != t.last
-	switch {
-	case item == t.last:
-	case t.recent != nil && item == t.recent.id:
-		t.last = t.recent.id
-	default:
-		t.last = strings.Clone(item)
-	}
-	t.any = true
+	t.any, t.last = true, item
 	if changed {
 		return MessageGap
 	}
@@ -128,21 +118,16 @@ func (t *texts) item(id string) *message {
 
 // begin begins the message of an item.
 func (m *message) begin(id string, seed maphash.Seed) *message {
-	m.id = strings.Clone(id)
+	m.id = id
 	m.hash.SetSeed(seed)
 	return m
 }
 
 // reasoning returns the gap before a delta of a reasoning summary.
 func (t *texts) reasoning(item string, index int) string {
-	part := summaryPart{item, index}
-	if t.reasons && part == t.summary {
-		return ""
-	}
-	first := !t.reasons
-	t.reasons = true
-	t.summary = summaryPart{strings.Clone(item), index}
-	if !first {
+	before, begun := t.summary, t.reasons
+	t.summary, t.reasons = summaryPart{item, index}, true
+	if begun && t.summary != before {
 		return MessageGap
 	}
 	return ""

@@ -1,11 +1,6 @@
 package turn
 
-import (
-	"strings"
-	"unicode/utf8"
-
-	"github.com/caddy-codex/caddy-codex/codexrpc"
-)
+import "github.com/caddy-codex/caddy-codex/codexrpc"
 
 // webSearch is what a turn with web searches needs besides.
 type webSearch struct {
@@ -15,19 +10,12 @@ type webSearch struct {
 	ended *string
 }
 
-// searchStarted begins a web search. The history that a client sends back lacks it.
-func (m *Machine) searchStarted(e *codexrpc.Event) {
+// searched emits the begin or the end of a web search. The history that a client sends back
+// lacks it.
+func (m *Machine) searched(o Output) {
 	m.rest.differs = true
 	if m.opts.Items && !m.stopped() {
-		m.emit(Output{Kind: OutputSearchStart, ID: e.ItemID})
-	}
-}
-
-// searched ends a web search.
-func (m *Machine) searched(e *codexrpc.Event) {
-	m.rest.differs = true
-	if m.opts.Items && !m.stopped() {
-		m.emit(Output{Kind: OutputSearchEnd, ID: e.ItemID, Text: e.Text})
+		m.emit(o)
 	}
 }
 
@@ -54,15 +42,8 @@ func (m *Machine) endMessage() {
 // messageEnded emits the end of a message, or lets it wait for annotations.
 func (m *Machine) messageEnded(phase string) {
 	if m.opts.WebSearch {
-		m.search.ended = new(strings.Clone(phase))
+		m.search.ended = &phase
 		return
 	}
 	m.policy.phase(phase)
-}
-
-// countChars counts the text that was emitted.
-func (s *webSearch) countChars(o *Output) {
-	if o.Kind == OutputText {
-		s.chars += utf8.RuneCountInString(o.Text)
-	}
 }
