@@ -54,23 +54,20 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 // and no description. The model gets the description of one that is not strict.
 func (f *Format) readSchema(v jsontext.Value) *field.Error {
 	var name, description, schema, strict jsontext.Value
-	if f := field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description),
-		jsontext.Into("schema", &schema), jsontext.Into("strict", &strict)); f != nil {
-		return f
-	}
+	problem := field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description),
+		jsontext.Into("schema", &schema), jsontext.Into("strict", &strict))
 	var words string
-	if problem := cmp.Or(
+	problem = cmp.Or(problem,
 		field.NonEmpty(name).In("name"),
 		field.Text(&words, description).In("description"),
 		field.Optional(jsontext.KindBool, strict).In("strict"),
-		field.Expect(jsontext.KindObject, schema).In("schema"),
-	); problem != nil {
-		return problem
-	}
-	if strict.IsTrue() {
+		field.Expect(jsontext.KindObject, schema).In("schema"))
+	switch {
+	case problem != nil:
+	case strict.IsTrue():
 		f.schema = schema.Compact()
-	} else {
+	default:
 		f.instruction = joinParagraphs(joinParagraphs(schemaInstruction, words), string(schema.Compact()))
 	}
-	return nil
+	return problem
 }

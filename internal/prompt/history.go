@@ -66,23 +66,17 @@ func (h *history) add(m *Message) {
 
 // appendMessage appends a message item whose text parts are of the given type.
 func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
-	dst = append(dst, `{"type":"message","role":"`...)
-	dst = append(dst, role...)
-	dst = append(dst, `","content":`...)
+	dst = append(append(append(dst, `{"type":"message","role":"`...), role...), `","content":`...)
 	dst = m.AppendParts(dst, textType, "", "")
 	if m.Phase != "" {
-		dst = append(dst, `,"phase":"`...)
-		dst = append(dst, m.Phase...)
-		dst = append(dst, '"')
+		dst = append(append(append(dst, `,"phase":"`...), m.Phase...), '"')
 	}
 	return append(dst, '}')
 }
 
 // appendResult appends a function_call_output item. Its output is a string if the content is.
 func (m *Message) appendResult(dst []byte) []byte {
-	dst = append(dst, `{"type":"function_call_output","call_id":`...)
-	dst = append(dst, m.CallID...)
-	dst = append(dst, `,"output":`...)
+	dst = append(append(append(dst, `{"type":"function_call_output","call_id":`...), m.CallID...), `,"output":`...)
 	if m.Text != nil {
 		dst = append(dst, m.Text...)
 	} else {
@@ -94,17 +88,12 @@ func (m *Message) appendResult(dst []byte) []byte {
 // append appends a function_call item with Codex's name of the tool. Models read
 // arguments as JSON, so that empty ones become an empty object.
 func (c *Call) append(dst []byte, name string) []byte {
-	dst = append(dst, `{"type":"function_call","call_id":`...)
-	dst = append(dst, c.ID...)
-	dst = append(dst, `,"name":"`...)
-	dst = append(dst, name...) // needs no escapes, see isToolName
-	dst = append(dst, `","arguments":`...)
+	dst = append(append(append(dst, `{"type":"function_call","call_id":`...), c.ID...), `,"name":"`...)
+	dst = append(append(dst, name...), `","arguments":`...) // a name needs no escapes, see isToolName
 	if len(c.Arguments.RawText()) == 0 {
-		dst = append(dst, `"{}"`...)
-	} else {
-		dst = append(dst, c.Arguments...)
+		return append(dst, `"{}"}`...)
 	}
-	return append(dst, '}')
+	return append(append(dst, c.Arguments...), '}')
 }
 
 // AppendParts appends the content as an array of parts of the Responses API. Texts get the type
@@ -116,29 +105,18 @@ func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) [
 	for p := range m.Parts() {
 		dst = append(dst, separator...)
 		separator = ","
-		if p.URL != nil {
-			dst = p.appendImage(dst, cmp.Or(p.Detail, detail))
+		if p.Text != nil {
+			dst = append(append(append(dst, `{"type":"`...), textType...), `","text":`...)
+			dst = append(append(append(dst, p.Text...), moreOfText...), '}')
 			continue
 		}
-		dst = append(dst, `{"type":"`...)
-		dst = append(dst, textType...)
-		dst = append(dst, `","text":`...)
-		dst = append(dst, p.Text...)
-		dst = append(dst, moreOfText...)
+		dst = append(append(dst, `{"type":"input_image","image_url":`...), p.URL...)
+		if d := cmp.Or(p.Detail, detail); d != "" {
+			dst = append(append(append(dst, `,"detail":"`...), d...), '"')
+		}
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')
-}
-
-func (p *Part) appendImage(dst []byte, detail string) []byte {
-	dst = append(dst, `{"type":"input_image","image_url":`...)
-	dst = append(dst, p.URL...)
-	if detail != "" {
-		dst = append(dst, `,"detail":"`...)
-		dst = append(dst, detail...)
-		dst = append(dst, '"')
-	}
-	return append(dst, '}')
 }
 
 // splitInput splits a user message at the end off a conversation. It becomes the input of the turn.

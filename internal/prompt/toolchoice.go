@@ -47,8 +47,8 @@ func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
 // form depends on the API.
 func (c *ToolChoice) ReadAllowed(v jsontext.Value, read func(jsontext.Value) (string, *field.Error)) *field.Error {
 	var mode, tools jsontext.Value
-	f := cmp.Or(field.Object(v, jsontext.Into("mode", &mode), jsontext.Into("tools", &tools)),
-		field.Expect(jsontext.KindString, mode).In("mode"))
+	f := field.Object(v, jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
+	f = cmp.Or(f, field.Expect(jsontext.KindString, mode).In("mode"))
 	switch c.Required = mode.Is("required"); {
 	case f != nil:
 		return f

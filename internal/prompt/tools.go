@@ -35,10 +35,7 @@ func ReadFunction(v jsontext.Value) (t Tool, f *field.Error) {
 	var name, description, parameters, strict jsontext.Value
 	f = field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description),
 		jsontext.Into("parameters", &parameters), jsontext.Into("strict", &strict))
-	if f != nil {
-		return t, f
-	}
-	f = cmp.Or(
+	f = cmp.Or(f,
 		ReadToolName(&t.Name, name).In("name"),
 		field.Text(&t.Description, description).In("description"),
 		field.Optional(jsontext.KindBool, strict).In("strict"),
@@ -64,11 +61,9 @@ var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"typ
 // member of the format, as in the Responses API; else it is in an object of its own.
 func ReadCustomTool(v jsontext.Value, flat bool) (t Tool, _ *field.Error) {
 	var name, description, format jsontext.Value
-	if f := field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description), jsontext.Into("format", &format)); f != nil {
-		return t, f
-	}
+	f := field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description), jsontext.Into("format", &format))
 	var grammar string
-	f := cmp.Or(
+	f = cmp.Or(f,
 		ReadToolName(&t.Name, name).In("name"),
 		field.Text(&t.Description, description).In("description"),
 		readGrammar(&grammar, format, flat).In("format"))

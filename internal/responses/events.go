@@ -40,13 +40,9 @@ func (s *Stream) whole(name string, object []byte) {
 }
 
 func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte {
-	buf = append(buf, `{"type":"`...)
-	buf = append(buf, name...)
-	buf = append(buf, `","sequence_number":`...)
-	buf = strconv.AppendInt(buf, sequence, 10)
-	buf = append(buf, `,"response":`...)
-	buf = append(buf, object...)
-	return append(buf, '}')
+	buf = append(append(append(buf, `{"type":"`...), name...), `","sequence_number":`...)
+	buf = append(strconv.AppendInt(buf, sequence, 10), `,"response":`...)
+	return append(append(buf, object...), '}')
 }
 
 // LostEvent returns the name and the data of the last event of a response that is [Lost].

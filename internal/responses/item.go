@@ -84,8 +84,10 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 	case jsontext.KindArray:
 		for i, v := range v.Elements() {
 			r.input = append(r.input, inputItem{})
-			item := &r.input[i]
-			if f := cmp.Or(item.read(r, v).At(i), r.Count(&item.message)); f != nil {
+			if f := r.input[i].read(r, v); f != nil {
+				return f.At(i)
+			}
+			if f := r.Count(&r.input[i].message); f != nil {
 				return f
 			}
 		}
