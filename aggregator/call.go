@@ -51,9 +51,6 @@ func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.n
 // announced reports whether a delta has announced the call.
 func (c *call) announced() bool { return c.ordinal >= 0 }
 
-// dirty reports whether the call has a change that was in no delta.
-func (c *call) dirty() bool { return c.replaced || c.emitted < c.args.Len() }
-
 // delta returns the changes since the last delta. Arguments and Fragment are views of
 // the buffer. Its bytes do not change: text is only appended, and a replacement uses a
 // new buffer.
@@ -106,42 +103,10 @@ func (c *call) grow(text jsontext.String, s *choiceState) (whole bool) {
 	return whole
 }
 
-// end completes the arguments: a half of a surrogate pair that still waits for the
-// other one becomes U+FFFD.
-func (c *call) end(s *choiceState) {
-	c.done = true
-	if c.half.Size() > 0 {
-		c.grow(jsontext.Plain(""), s)
-	}
-}
-
 // dropProvisional forgets the rendered arguments.
 func (c *call) dropProvisional(s *choiceState) {
 	s.room += len(c.provisional)
 	c.provisional = ""
-}
-
-// settle sets the complete text of the call. It reports whether that changed the call,
-// and whether the text contradicts the text before.
-func (c *call) settle(text string, from source, s *choiceState) (changed, conflict bool) {
-	c.half = jsontext.String{}
-	have := c.args.String()
-	if text == have || text == "" || c.truncated && strings.HasPrefix(text, have) {
-		c.source = max(c.source, from)
-		return false, false
-	}
-	if from <= c.source {
-		return false, true
-	}
-	rest, longer := strings.CutPrefix(text, have)
-	if !longer {
-		conflict = true
-		c.replace(s)
-		rest = text
-	}
-	c.source = from
-	c.grow(jsontext.Plain(rest), s)
-	return true, conflict
 }
 
 // replace discards the arguments, before others are written. It leaves the buffer to the
@@ -151,4 +116,51 @@ func (c *call) replace(s *choiceState) {
 	c.args = strings.Builder{}
 	c.replaced = c.emitted > 0
 	c.emitted, c.head, c.truncated = 0, callHead{}, false
+}
+
+// callHead records the heads of a call: the chat deltas that have its name.
+//
+// Most backends send one head for each call. Some repeat it with every fragment.
+// Chat deltas have no identity, so a head that equals the first one is either the
+// same event again or the next fragment of such a backend. It counts as a fragment
+// if the caller gave its position, or if another head differed from the first one,
+// which only such a backend does. Until then equal heads right behind the first
+// one are counted, and what they brought is added when a head differs. A fragment
+// without a head, or the end of the call, shows that they were repetitions.
+type callHead struct {
+	seen     bool
+	repeats  bool // each head is a fragment
+	at, size int  // the place of the first head's text in the arguments
+	equal    int  // heads equal to the first one, while nothing shows what they are
+}
+
+// newHead reports whether the text of a head is a fragment that is to be appended
+// to the call, and not a repetition.
+func (in *ingestion) newHead(s *choiceState, c *call, text jsontext.String) bool {
+	h := &c.head
+	if !h.seen {
+		// A call that already has a name and a text is known from another shape.
+		fresh := c.name == "" || c.source == sourceNone
+		h.seen = true
+		if fresh {
+			plain, _ := text.CutHalf()
+			h.at, h.size = c.args.Len(), len(plain.String())
+		}
+		return fresh
+	}
+	if in.opts.positioned || h.repeats {
+		return true
+	}
+	first := c.args.String()[h.at:min(h.at+h.size, c.args.Len())]
+	if plain, _ := text.CutHalf(); plain.String() == first {
+		if c.args.Len() == h.at+h.size && !c.done {
+			h.equal++
+		}
+		return false
+	}
+	h.repeats = true
+	for ; h.equal > 0 && !c.truncated; h.equal-- {
+		c.grow(jsontext.Plain(first), s)
+	}
+	return true
 }

@@ -4,15 +4,13 @@ package aggregator
 type keyKind uint8
 
 const (
-	keyCallID      keyKind = iota // call_id, callId, a chat tool call's id
-	keyItemID                     // id of a Responses item
-	keyNamedCallID                // the same, and the name: for calls that share an id
-	keyNamedItemID
-	keyOutput // output_index of a Responses item
-	keyOwnID  // the id that this package gave out
-	keySlot   // place in a chat delta: index, or legacySlot
-	keyHead   // place and name in a chat delta without id
-	keyBlock  // place and name of a block in a message's text
+	keyCallID keyKind = iota // call_id, callId, a chat tool call's id
+	keyItemID                // id of a Responses item
+	keyOutput                // output_index of a Responses item
+	keyOwnID                 // the id that this package gave out
+	keySlot                  // place in a chat delta: index, or legacySlot
+	keyHead                  // place and name in a chat delta without id
+	keyBlock                 // place and name of a block in a message's text, and the message's id
 )
 
 // key is one way to name a call.
@@ -24,11 +22,7 @@ type key struct {
 
 // namedKey is the key of a call that shares its id with one of another name.
 func namedKey(kind keyKind, id, name string) key {
-	named := keyNamedCallID
-	if kind == keyItemID {
-		named = keyNamedItemID
-	}
-	return key{kind: named, text: id + "\x00" + name}
+	return key{kind: kind, text: id + "\x00" + name, place: 1}
 }
 
 // choiceState holds the calls of one choice.

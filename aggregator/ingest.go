@@ -20,7 +20,7 @@ type ingestion struct {
 	deltas []Delta
 	calls  bool // a call was found in the input, whatever became of it
 
-	chat [1]chatCall // room for what nearly every chat delta holds: one entry
+	chat [1]update // room for what nearly every chat delta holds: one entry
 }
 
 // choice is Aggregator.choice with the refusals counted.
@@ -48,6 +48,7 @@ type update struct {
 	callID string
 	itemID string
 	output int // -1: none
+	slot   int // of a chat call: its index, or its place in the array, or legacySlot
 
 	sequence int64 // noSequence: none
 }
@@ -55,38 +56,32 @@ type update struct {
 // noPlace is an update without the place of its item and without a number.
 var noPlace = update{output: -1, sequence: noSequence}
 
-// outcome is the result of an update.
-type outcome uint8
-
-const (
-	unchanged outcome = iota
-	changed
-	refused // and counted
-)
-
 // apply applies an update to a call and emits the delta. An update that changes nothing
 // counts as a duplicate.
 func (in *ingestion) apply(s *choiceState, c *call, u *update) {
-	outcome := unchanged
-	if c.name == "" && u.name != "" {
+	named := c.name == "" && u.name != ""
+	if named {
 		c.name = strings.Clone(u.name)
-		outcome = changed
 	}
+	news := false
 	switch u.from {
 	case sourceStream:
-		outcome = max(outcome, in.fragment(s, c, u))
+		news = in.fragment(s, c, u)
 	case sourceParsed:
-		outcome = max(outcome, in.rendered(s, c, u))
+		news = in.rendered(s, c, u)
 	case sourceMessage, sourceItem:
-		outcome = max(outcome, in.whole(s, c, u.text.String(), u.from))
+		news = in.whole(s, c, u.text.String(), u.from)
 	}
 	c.sequence = max(c.sequence, u.sequence)
 	c.begun = c.begun || u.begun
-	if u.done && !c.done {
-		c.end(s)
-		outcome = changed
+	ended := u.done && !c.done
+	if ended {
+		c.done = true
+		if c.half.Size() > 0 { // which has no other half: it becomes U+FFFD
+			c.grow(jsontext.Plain(""), s)
+		}
 	}
-	if outcome == unchanged {
+	if !named && !news && !ended {
 		in.agg.stats.Duplicates++
 	}
 	in.emit(s, c)
@@ -94,60 +89,63 @@ func (in *ingestion) apply(s *choiceState, c *call, u *update) {
 
 // fragment appends the next part of the arguments. A part whose number was seen is a
 // repetition. A part without a number always counts, since equal text does not make two
-// parts the same.
-func (in *ingestion) fragment(s *choiceState, c *call, u *update) outcome {
+// parts the same. It reports whether the part changed the call, or was refused and counted.
+func (in *ingestion) fragment(s *choiceState, c *call, u *update) bool {
 	switch {
-	case u.text.Size() == 0:
-		return unchanged
-	case u.sequence != noSequence && u.sequence <= c.sequence:
-		return unchanged
+	case u.text.Size() == 0, u.sequence != noSequence && u.sequence <= c.sequence:
+		return false
 	case c.done:
 		in.agg.stats.Late++
-		return refused
 	case c.truncated || !c.grow(u.text, s):
 		in.agg.stats.OverLimit++
-		return refused
 	}
-	return changed
+	return true
 }
 
-// whole sets the complete text of a call.
-func (in *ingestion) whole(s *choiceState, c *call, text string, from source) outcome {
-	wasCut := c.truncated
-	news, conflict := c.settle(text, from, s)
-	if conflict {
+// whole sets the complete text of a call. It reports the same as fragment.
+func (in *ingestion) whole(s *choiceState, c *call, text string, from source) bool {
+	c.half = jsontext.String{}
+	have, wasCut := c.args.String(), c.truncated
+	if text == have || text == "" || wasCut && strings.HasPrefix(text, have) {
+		c.source = max(c.source, from)
+		return false
+	}
+	rest, longer := strings.CutPrefix(text, have)
+	if !longer || from <= c.source {
 		in.agg.stats.Conflicts++
 	}
-	if c.truncated && !wasCut {
+	if from <= c.source {
+		return true
+	}
+	if !longer {
+		c.replace(s)
+		rest = text
+	}
+	c.source = from
+	if !c.grow(jsontext.Plain(rest), s) && !wasCut {
 		in.agg.stats.OverLimit++
 	}
-	switch {
-	case news:
-		return changed
-	case conflict:
-		return refused
-	}
-	return unchanged
+	return true
 }
 
 // rendered keeps arguments that Codex parsed and wrote again. Until the text of the model
 // comes, snapshots show them. Deltas have them only if the call is complete and no text
-// was seen.
-func (in *ingestion) rendered(s *choiceState, c *call, u *update) outcome {
+// was seen. It reports the same as fragment.
+func (in *ingestion) rendered(s *choiceState, c *call, u *update) bool {
 	if c.source != sourceNone || c.truncated {
-		return unchanged
+		return false
 	}
 	if c.provisional == "" && u.text.Size() > 0 {
 		if u.text.Size() > s.room {
 			c.truncated = true
 			in.agg.stats.OverLimit++
-			return refused
+			return true
 		}
 		c.provisional = strings.Clone(u.text.Raw())
 		s.room -= len(c.provisional)
 	}
 	if !u.done {
-		return unchanged
+		return false
 	}
 	text := c.provisional
 	c.dropProvisional(s)
@@ -161,7 +159,7 @@ func (in *ingestion) emit(s *choiceState, c *call) {
 		return
 	}
 	first := !c.announced()
-	if !first && !c.dirty() {
+	if !first && !c.replaced && c.emitted == c.args.Len() {
 		return
 	}
 	if first {

@@ -16,9 +16,9 @@ const (
 func (in *ingestion) notification(choice int, method string, params members) {
 	switch method {
 	case methodRawItem, methodItemCompleted:
-		in.item(choice, readMembers(params.item), itemSettled)
+		in.takeItem(choice, readMembers(params.item), noPlace, true)
 	case methodItemStarted:
-		in.item(choice, readMembers(params.item), itemBegun)
+		in.takeItem(choice, readMembers(params.item), noPlace, false)
 	case methodToolCall:
 		in.toolCall(choice, params)
 	}
@@ -28,28 +28,25 @@ func (in *ingestion) notification(choice int, method string, params members) {
 // is the call_id of the raw item. Its arguments were parsed, so they are not the text of
 // the model: with item/started it announces the call, and once it is complete its
 // arguments are used if no text has come.
-func (in *ingestion) dynamicToolCall(choice int, m members, u update, phase itemPhase) {
-	in.calls = true
+func (in *ingestion) dynamicToolCall(choice int, m members, u update, settled bool) {
 	u.callID = in.looseID(m.id)
-	u.done = phase == itemSettled && in.tag(m.status) != "inProgress"
-	u.text, u.from = renderedArguments(m.arguments)
-	in.takeUpdate(choice, &u)
+	in.parsedCall(choice, m, u, settled && in.tag(m.status) != "inProgress")
 }
 
 // toolCall reads the params of item/tool/call, the request to run a tool, which Codex sends
 // for complete calls only.
 func (in *ingestion) toolCall(choice int, m members) {
-	in.calls = true
 	u := noPlace
-	u.callID, u.name, u.done = in.identifier(m.callID), in.identifier(m.tool), true
-	u.text, u.from = renderedArguments(m.arguments)
-	in.takeUpdate(choice, &u)
+	u.callID = in.identifier(m.callID)
+	in.parsedCall(choice, m, u, true)
 }
 
-// renderedArguments returns a JSON value as arguments that Codex has parsed.
-func renderedArguments(value string) (jsontext.String, source) {
-	if value == "" || value == "null" {
-		return jsontext.String{}, sourceNone
+// parsedCall takes a call of a tool whose arguments Codex has parsed.
+func (in *ingestion) parsedCall(choice int, m members, u update, done bool) {
+	in.calls = true
+	u.name, u.done = in.identifier(m.tool), done
+	if m.arguments != "" && m.arguments != "null" {
+		u.text, u.from = jsontext.Plain(m.arguments), sourceParsed
 	}
-	return jsontext.Plain(value), sourceParsed
+	in.takeUpdate(choice, &u)
 }

@@ -1,41 +1,32 @@
 package aggregator
 
-import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
 
 // legacySlot is the place of delta.function_call and message.function_call, beside the
 // indexes of tool_calls. A message has at most one.
 const legacySlot = -1
 
-// chatCall is an element of tool_calls, or function_call, read.
-type chatCall struct {
-	slot int // index, or place in the array, or legacySlot
-	update
-}
-
-// ownChoice is the index that a choice object names, else the caller's.
-func (in *ingestion) ownChoice(choice int, index string) int {
-	if n := in.number(index); n >= 0 {
-		return int(n)
+// chatChoice reads an element of the choices of a chat.completion.chunk, or of a
+// chat.completion with that id. The choice is the one that it names, else the caller's.
+func (in *ingestion) chatChoice(choice int, id string, m members) {
+	if n := in.number(m.index); n >= 0 {
+		choice = int(n)
 	}
-	return choice
-}
-
-// chatChoices reads the choices of a chat.completion.chunk or a chat.completion.
-func (in *ingestion) chatChoices(choice int, id, choices string) {
-	for w := jsontext.Walk(choices); w.Next(); {
-		m := readMembers(w.Value)
-		switch own := in.ownChoice(choice, m.index); {
-		case jsontext.IsObject(m.delta):
-			in.chatDelta(own, readMembers(m.delta))
-		case jsontext.IsObject(m.message):
-			in.chatMessage(own, id, readMembers(m.message))
-		}
+	switch {
+	case jsontext.IsObject(m.delta):
+		in.takeChat(choice, readMembers(m.delta), sourceStream)
+	case jsontext.IsObject(m.message):
+		in.chatMessage(choice, id, readMembers(m.message))
 	}
 }
 
 // chatCalls reads the calls of a delta or a message. function_call beside tool_calls is the
 // same call again, in the older form, and not read.
-func (in *ingestion) chatCalls(m members, from source) []chatCall {
+func (in *ingestion) chatCalls(m members, from source) []update {
 	calls := in.chat[:0]
 	for w := jsontext.Walk(m.toolCalls); w.Next(); {
 		if !jsontext.IsObject(w.Value) {
@@ -60,111 +51,145 @@ func (in *ingestion) chatCalls(m members, from source) []chatCall {
 }
 
 // readFunction reads the function of a tool call, or a function_call.
-func (in *ingestion) readFunction(object string, from source) (c chatCall) {
+func (in *ingestion) readFunction(object string, from source) update {
 	m := readMembers(object)
-	c.update = noPlace
-	c.name = in.identifier(m.name)
-	c.text, c.from = in.argumentText(m.arguments, from)
-	return c
+	u := noPlace
+	u.name = in.identifier(m.name)
+	u.text, u.from = in.argumentText(m.arguments, from)
+	return u
 }
 
-// chatDelta takes the calls of a delta. An entry with a name is the head of its
-// call, an entry without one the next fragment of the call at its index. Neither has
-// an identity; see callHead for what that means for a head that comes again.
-func (in *ingestion) chatDelta(choice int, m members) {
-	for _, cc := range in.chatCalls(m, sourceStream) {
+// takeChat takes the calls of a delta, or of a message, whose calls are complete. An entry
+// with a name is the head of its call, an entry without one the next fragment of the call at
+// its index. Neither has an identity; see callHead for what that means for a head that comes
+// again. It reports whether there is room for the choice.
+func (in *ingestion) takeChat(choice int, m members, from source) bool {
+	for _, u := range in.chatCalls(m, from) {
 		s := in.choice(choice)
 		if s == nil {
-			return
+			return false
 		}
-		switch {
-		case in.echo(s, cc.callID):
-		case cc.name == "":
-			in.chatFragment(s, cc)
-		default:
-			if c := in.headed(s, cc); c != nil {
-				if cc.from == sourceStream && !in.newHead(s, c, cc.text) {
-					cc.from = sourceNone
-				}
-				in.apply(s, c, &cc.update)
-			}
+		if in.echo(s, u.callID) {
+			continue
 		}
+		u.done = from == sourceMessage
+		c := in.chatCall(s, &u)
+		if c == nil {
+			continue
+		}
+		if u.name != "" && u.from == sourceStream && !in.newHead(s, c, u.text) {
+			u.from = sourceNone
+		}
+		in.apply(s, c, &u)
 	}
+	return true
 }
 
-// chatFragment appends to the call that an entry without a name continues.
-func (in *ingestion) chatFragment(s *choiceState, cc chatCall) {
-	c := s.continued(cc)
-	if c == nil {
-		if cc.text.Size() == 0 && cc.callID == "" {
-			in.agg.stats.Duplicates++
-			return
+// chatCall returns the call of an entry, and binds its id and place to it. Without one it
+// makes one, unless a name is missing: then a fragment of a delta may wait for it, but one of
+// a message belongs to a call that is known. nil: there is none.
+func (in *ingestion) chatCall(s *choiceState, u *update) *call {
+	c, named := s.chatCall(u), u.name != ""
+	made := c == nil
+	switch {
+	case !named && u.done:
+		if made {
+			in.agg.stats.Malformed++
 		}
-		if c = in.create(s, false); c == nil {
-			return
-		}
-		in.bind(s, c, key{kind: keySlot, place: cc.slot})
-	}
-	in.bindCallID(s, c, cc.callID, "")
-	if cc.text.Size() > 0 {
-		c.head.equal = 0 // the backend does not repeat heads
-	}
-	in.apply(s, c, &cc.update)
-}
-
-// continued finds the call of an entry without a name: by its id, by its index, by
-// the order of creation. Of calls that share an id the one at the index is meant.
-func (s *choiceState) continued(cc chatCall) *call {
-	slot := s.keys[key{kind: keySlot, place: cc.slot}]
-	if slot != nil && slot.backendID == cc.callID {
-		return slot
-	}
-	if c := s.byID(keyCallID, cc.callID, ""); c != nil {
 		return c
-	}
-	if slot == nil {
-		slot = s.placed(cc.slot)
-	}
-	if slot != nil && cc.callID != "" && slot.backendID != "" {
-		return nil // another call
-	}
-	return slot
-}
-
-// headed finds the call of an entry with a name, or makes it, and binds its id and
-// place to it. nil: there is no room for another call.
-func (in *ingestion) headed(s *choiceState, cc chatCall) *call {
-	c := s.named(cc)
-	if c == nil {
+	case !named && made && u.text.Size() == 0 && u.callID == "":
+		in.agg.stats.Duplicates++
+		return nil
+	case made:
 		if c = in.create(s, false); c == nil {
 			return nil
 		}
 	}
-	if cc.callID == "" {
-		in.bind(s, c, key{kind: keyHead, text: cc.name, place: cc.slot})
+	if named && u.callID == "" {
+		in.bind(s, c, key{kind: keyHead, text: u.name, place: u.slot})
 	}
-	in.bind(s, c, key{kind: keySlot, place: cc.slot})
-	in.bindCallID(s, c, cc.callID, cc.name)
+	if named || made {
+		in.bind(s, c, key{kind: keySlot, place: u.slot})
+	}
+	in.bindCallID(s, c, u.callID, u.name)
+	if !named && u.text.Size() > 0 {
+		c.head.equal = 0 // the backend does not repeat heads
+	}
 	return c
 }
 
-// named finds the call of an entry with a name: by id; without one by place and
-// name; else the call at the place, if that still waits for the id or the name.
-func (s *choiceState) named(cc chatCall) *call {
-	if c := s.byID(keyCallID, cc.callID, cc.name); c != nil {
+// chatCall finds the call of an entry: by id, and, of calls that share it, the one at the
+// place; with a name alone by place and name; else the call at the place, by the index or
+// the order of creation, if that still waits for the id or the name.
+func (s *choiceState) chatCall(u *update) *call {
+	slot := s.keys[key{kind: keySlot, place: u.slot}]
+	if u.name == "" && slot != nil && slot.backendID == u.callID {
+		return slot
+	}
+	if c := s.byID(keyCallID, u.callID, u.name); c != nil {
 		return c
 	}
-	if cc.callID == "" {
-		if c := s.keys[key{kind: keyHead, text: cc.name, place: cc.slot}]; c != nil {
+	if u.name != "" && u.callID == "" {
+		if c := s.keys[key{kind: keyHead, text: u.name, place: u.slot}]; c != nil {
 			return c
 		}
 	}
-	c := s.keys[key{kind: keySlot, place: cc.slot}]
-	if c == nil || !c.fits(cc.name) {
-		c = s.placed(cc.slot)
+	if slot == nil || !slot.fits(u.name) {
+		slot = s.placed(u.slot)
 	}
-	if c == nil || !c.fits(cc.name) || cc.callID != "" && c.backendID != "" {
+	if slot == nil || !slot.fits(u.name) || u.callID != "" && slot.backendID != "" {
 		return nil
 	}
-	return c
+	return slot
+}
+
+// chatMessage takes a complete message: its calls, and the blocks of its text if
+// that is asked for.
+func (in *ingestion) chatMessage(choice int, id string, m members) {
+	if in.takeChat(choice, m, sourceMessage) && in.opts.synthesize {
+		in.textCalls(choice, id, m.wholeText())
+	}
+}
+
+// textCalls makes calls of the blocks of a text.
+func (in *ingestion) textCalls(choice int, id, text string) {
+	blocks := extract(in.agg.patterns, text)
+	if len(blocks) == 0 {
+		return
+	}
+	s := in.choice(choice)
+	if s == nil || s.structured > 0 {
+		return
+	}
+	for _, b := range blocks {
+		// The name distinguishes two messages without ids that have a block at the
+		// same place.
+		k := key{kind: keyBlock, text: id + "\x00" + b.Name, place: b.Start}
+		c := s.keys[k]
+		if c == nil {
+			if c = in.create(s, true); c == nil {
+				return
+			}
+			in.bind(s, c, k)
+		}
+		in.apply(s, c, &update{name: b.Name, text: jsontext.Plain(b.Arguments), from: sourceMessage, done: true, sequence: noSequence})
+	}
+}
+
+// wholeText returns the text of a message: its content, if that is a string, or
+// the text of its parts, one behind the other.
+func (m members) wholeText() string {
+	if text, ok := jsontext.AsString(m.text); ok {
+		return text.String()
+	}
+	if text, ok := jsontext.AsString(m.content); ok {
+		return text.String()
+	}
+	var out strings.Builder
+	for w := jsontext.Walk(m.content); w.Next(); {
+		if text, ok := jsontext.AsString(readMembers(w.Value).text); ok {
+			out.WriteString(text.String())
+		}
+	}
+	return out.String()
 }

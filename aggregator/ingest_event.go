@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -19,66 +20,58 @@ type members struct {
 // readMembers reads an object in one pass.
 func readMembers(object string) (m members) {
 	for w := jsontext.Walk(object); w.Next(); {
-		if place := m.place(w.Key); place != nil {
-			*place = w.Value
+		switch w.Key {
+		case "type":
+			m.kind = w.Value
+		case "method":
+			m.method = w.Value
+		case "id":
+			m.id = w.Value
+		case "status":
+			m.status = w.Value
+		case "index":
+			m.index = w.Value
+		case "output_index":
+			m.outputIndex = w.Value
+		case "sequence_number":
+			m.sequence = w.Value
+		case "call_id", "callId":
+			m.callID = w.Value
+		case "item_id":
+			m.itemID = w.Value
+		case "name":
+			m.name = w.Value
+		case "tool":
+			m.tool = w.Value
+		case "arguments":
+			m.arguments = w.Value
+		case "params":
+			m.params = w.Value
+		case "item":
+			m.item = w.Value
+		case "output":
+			m.output = w.Value
+		case "response":
+			m.response = w.Value
+		case "choices":
+			m.choices = w.Value
+		case "delta":
+			m.delta = w.Value
+		case "message":
+			m.message = w.Value
+		case "content":
+			m.content = w.Value
+		case "text":
+			m.text = w.Value
+		case "tool_calls":
+			m.toolCalls = w.Value
+		case "function_call":
+			m.functionCall = w.Value
+		case "function":
+			m.function = w.Value
 		}
 	}
 	return m
-}
-
-// place returns where the value of a member belongs, or nil.
-func (m *members) place(name string) *string {
-	switch name {
-	case "type":
-		return &m.kind
-	case "method":
-		return &m.method
-	case "id":
-		return &m.id
-	case "status":
-		return &m.status
-	case "index":
-		return &m.index
-	case "output_index":
-		return &m.outputIndex
-	case "sequence_number":
-		return &m.sequence
-	case "call_id", "callId":
-		return &m.callID
-	case "item_id":
-		return &m.itemID
-	case "name":
-		return &m.name
-	case "tool":
-		return &m.tool
-	case "arguments":
-		return &m.arguments
-	case "params":
-		return &m.params
-	case "item":
-		return &m.item
-	case "output":
-		return &m.output
-	case "response":
-		return &m.response
-	case "choices":
-		return &m.choices
-	case "delta":
-		return &m.delta
-	case "message":
-		return &m.message
-	case "content":
-		return &m.content
-	case "text":
-		return &m.text
-	case "tool_calls":
-		return &m.toolCalls
-	case "function_call":
-		return &m.functionCall
-	case "function":
-		return &m.function
-	}
-	return nil
 }
 
 // ingest reads one event and hands it to the reader of its shape.
@@ -107,15 +100,15 @@ func (in *ingestion) dispatch(choice int, m members) {
 	case strings.HasPrefix(kind, "response."):
 		in.responsesEvent(choice, kind, m)
 	case kind != "" && kind != itemMessage:
-		in.item(choice, m, itemSettled)
+		in.takeItem(choice, m, noPlace, true)
 	case jsontext.IsObject(m.item):
-		in.item(choice, readMembers(m.item), itemSettled)
+		in.takeItem(choice, readMembers(m.item), noPlace, true)
 	case m.choices != "":
-		in.chatChoices(choice, in.looseID(m.id), m.choices)
-	case jsontext.IsObject(m.delta):
-		in.chatDelta(in.ownChoice(choice, m.index), readMembers(m.delta))
-	case jsontext.IsObject(m.message):
-		in.chatMessage(in.ownChoice(choice, m.index), in.looseID(m.id), readMembers(m.message))
+		for w := jsontext.Walk(m.choices); w.Next(); {
+			in.chatChoice(choice, in.looseID(m.id), readMembers(w.Value))
+		}
+	case jsontext.IsObject(m.delta), jsontext.IsObject(m.message):
+		in.chatChoice(choice, in.looseID(m.id), m)
 	case in.tag(m.callID) != "" && in.tag(m.tool) != "":
 		in.toolCall(choice, m)
 	case jsontext.IsObject(m.response):
@@ -125,7 +118,7 @@ func (in *ingestion) dispatch(choice int, m members) {
 	case in.opts.message:
 		in.chatMessage(choice, in.looseID(m.id), m)
 	default:
-		in.chatDelta(choice, m)
+		in.takeChat(choice, m, sourceStream)
 	}
 }
 
@@ -147,14 +140,11 @@ func (in *ingestion) looseID(value string) string {
 // identifier reads the name or an id of a call. It returns "" for null, and for a value of
 // another type or a text that is too long, which count as malformed.
 func (in *ingestion) identifier(value string) string {
-	text, ok := jsontext.AsString(value)
-	switch {
-	case ok && text.Size() <= maxNameBytes:
-		return text.String()
-	case value != "" && value != "null":
+	id := in.looseID(value)
+	if id == "" && value != "" && value != "null" && value != `""` {
 		in.agg.stats.Malformed++
 	}
-	return ""
+	return id
 }
 
 // argumentText reads arguments: text as the model wrote it, or, where a backend
@@ -174,20 +164,13 @@ func (in *ingestion) argumentText(value string, from source) (jsontext.String, s
 
 // number reads a count from 0. Anything else is -1.
 func (in *ingestion) number(value string) int64 {
-	n := int64(0)
 	if value == "" || value == "null" {
 		return -1
 	}
-	if len(value) > 18 {
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || len(value) > 18 {
 		in.agg.stats.Malformed++
 		return -1
 	}
-	for i := range len(value) {
-		if value[i] < '0' || value[i] > '9' {
-			in.agg.stats.Malformed++
-			return -1
-		}
-		n = n*10 + int64(value[i]-'0')
-	}
-	return n
+	return int64(n)
 }

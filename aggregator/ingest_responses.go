@@ -14,15 +14,24 @@ const (
 	eventArgumentsDone  = "response.function_call_arguments.done"
 )
 
+// The kinds of items that matter here, in the Responses API and, in camel case, in
+// the app-server's protocol v2.
+const (
+	itemFunctionCall    = "function_call"
+	itemMessage         = "message"
+	itemDynamicToolCall = "dynamicToolCall"
+	itemAgentMessage    = "agentMessage"
+)
+
 // responsesEvent reads one event of a Responses stream.
 func (in *ingestion) responsesEvent(choice int, kind string, m members) {
 	u := noPlace
 	u.output, u.sequence = int(in.number(m.outputIndex)), in.number(m.sequence)
 	switch kind {
 	case eventItemAdded:
-		in.takeItem(choice, readMembers(m.item), u, itemBegun)
+		in.takeItem(choice, readMembers(m.item), u, false)
 	case eventItemDone:
-		in.takeItem(choice, readMembers(m.item), u, itemSettled)
+		in.takeItem(choice, readMembers(m.item), u, true)
 	case eventArgumentsDelta:
 		in.argumentsEvent(choice, m, u, m.delta, sourceStream)
 	case eventArgumentsDone:
@@ -49,8 +58,48 @@ func (in *ingestion) argumentsEvent(choice int, m members, u update, arguments s
 // outputItems reads an array of Responses items.
 func (in *ingestion) outputItems(choice int, items string) {
 	for w := jsontext.Walk(items); w.Next(); {
-		in.item(choice, readMembers(w.Value), itemSettled)
+		in.takeItem(choice, readMembers(w.Value), noPlace, true)
 	}
+}
+
+// takeItem passes an item, with the place that its event gives it, to the reader of its kind.
+// An item that is not settled is announced: more of it is to come. Items of other kinds have
+// no call.
+func (in *ingestion) takeItem(choice int, m members, u update, settled bool) {
+	u.callID, u.name = in.identifier(m.callID), in.identifier(m.name)
+	switch in.tag(m.kind) {
+	case itemFunctionCall:
+		in.functionCall(choice, m, u, settled)
+	case itemDynamicToolCall:
+		in.dynamicToolCall(choice, m, u, settled)
+	case itemAgentMessage, itemMessage:
+		if in.opts.message {
+			in.chatMessage(choice, in.looseID(m.id), m)
+		}
+	}
+}
+
+// functionCall reads a Responses function_call: the model's own text of the
+// arguments. Arguments that an announced item has already are a fragment, which
+// only the announcement itself brings, not its repetition.
+func (in *ingestion) functionCall(choice int, m members, u update, settled bool) {
+	in.calls = true
+	u.itemID = in.looseID(m.id)
+	status := in.tag(m.status)
+	if settled && status != "in_progress" || status == "completed" {
+		u.text, u.from = in.argumentText(m.arguments, sourceItem)
+		u.done = true
+		in.takeUpdate(choice, &u)
+		return
+	}
+	u.text, u.from = in.argumentText(m.arguments, sourceStream)
+	if s := in.agg.choices[choice]; s != nil {
+		if c := s.find(&u); c != nil && (c.announced() || c.begun) {
+			u.text, u.from = jsontext.String{}, sourceNone
+		}
+	}
+	u.begun = true
+	in.takeUpdate(choice, &u)
 }
 
 // takeUpdate finds the call that an update is about, or makes it, and applies
@@ -70,7 +119,17 @@ func (in *ingestion) takeUpdate(choice int, u *update) {
 			return
 		}
 	}
-	in.bindUpdate(s, c, u)
+	in.bindCallID(s, c, u.callID, u.name)
+	if u.itemID != "" {
+		if c.itemID == "" {
+			c.itemID = strings.Clone(u.itemID)
+		}
+		in.bindID(s, c, keyItemID, u.itemID, u.name)
+	}
+	if u.output >= 0 {
+		// An output index means the newest item there: it begins again with each response.
+		in.bind(s, c, key{kind: keyOutput, place: u.output})
+	}
 	in.apply(s, c, u)
 }
 
@@ -104,19 +163,4 @@ func (s *choiceState) find(u *update) *call {
 		return s.last
 	}
 	return nil
-}
-
-// bindUpdate binds the ids and the output index of an update to its call. An output index
-// means the newest item there, since the indexes start again with each response.
-func (in *ingestion) bindUpdate(s *choiceState, c *call, u *update) {
-	in.bindCallID(s, c, u.callID, u.name)
-	if u.itemID != "" {
-		if c.itemID == "" {
-			c.itemID = strings.Clone(u.itemID)
-		}
-		in.bindID(s, c, keyItemID, u.itemID, u.name)
-	}
-	if u.output >= 0 {
-		in.bind(s, c, key{kind: keyOutput, place: u.output})
-	}
 }

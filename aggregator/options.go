@@ -61,3 +61,14 @@ func CallID(choice, ordinal int, suffix string) string {
 	}
 	return id
 }
+
+// MessageOption changes how IngestMessage reads a message.
+type MessageOption func(*ingestOptions)
+
+// SynthesizeCalls makes calls of the blocks in a message's text, by every
+// registered text pattern, if the choice has no structured call. A block is identified
+// by its message's id and its place in the text, so that the same message again, or more
+// of it, adds no call twice. Each of several identical blocks is a call.
+func SynthesizeCalls() MessageOption {
+	return func(o *ingestOptions) { o.synthesize = true }
+}

@@ -12,8 +12,9 @@ import (
 
 // The errors of malformed blocks, besides those of their forms.
 var (
-	errBroken = errors.New("aggregator: the block breaks off")
-	errName   = errors.New("aggregator: the name of the tool is empty or too long")
+	errBroken     = errors.New("aggregator: the block breaks off")
+	errName       = errors.New("aggregator: the name of the tool is empty or too long")
+	errSelfClosed = errors.New("aggregator: the <use_tool/> tag holds no call")
 )
 
 // form is a textual form of calls, as a layer reads it.

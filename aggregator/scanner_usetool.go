@@ -2,14 +2,10 @@ package aggregator
 
 import (
 	"bytes"
-	"errors"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
-
-// errSelfClosed is the error of <use_tool/>, which cannot name a tool.
-var errSelfClosed = errors.New("aggregator: the <use_tool/> tag holds no call")
 
 // useToolForms is the form of <use_tool> blocks.
 var useToolForms = []form{{

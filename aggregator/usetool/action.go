@@ -2,11 +2,12 @@ package usetool
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // ActionKey names what a call does; see [Action].
@@ -45,9 +46,8 @@ func Action(name, arguments string) ActionKey {
 
 // plainValue returns a raw JSON value as it stands in a block.
 func plainValue(raw string) string {
-	var text string
-	if strings.HasPrefix(raw, `"`) && json.Unmarshal([]byte(raw), &text) == nil {
-		raw = strings.TrimSpace(text)
+	if text, ok := jsontext.AsString(raw); ok {
+		raw = strings.TrimSpace(text.String())
 	}
 	if isJSONContainer(raw) {
 		return compactJSON(raw)

@@ -2,7 +2,6 @@ package usetool
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -66,17 +65,13 @@ func readMarkup(text string) markup {
 	return m
 }
 
-// pair is one <tag>value</tag> of a markup, by the places of its tags.
-type pair struct {
-	opener, closer int
-}
-
-// pairs lists the pairs among the tags from first to before last, one level deep.
-func (m *markup) pairs(first, last int) []pair {
-	var pairs []pair
+// pairs lists the pairs <tag>value</tag> among the tags from first to before last, one level
+// deep, by their openers.
+func (m *markup) pairs(first, last int) []int {
+	var pairs []int
 	for i := first; i < last; i++ {
 		if closer := m.match[i]; closer > 0 && closer < last {
-			pairs = append(pairs, pair{opener: i, closer: closer})
+			pairs = append(pairs, i)
 			i = closer
 		}
 	}
@@ -87,75 +82,70 @@ func (m *markup) pairs(first, last int) []pair {
 func parameterObject(text string) string {
 	m := readMarkup(text)
 	var out strings.Builder
-	m.writeObject(&out, m.pairs(0, len(m.tags)), 0)
+	m.write(&out, "{}", m.unique(m.pairs(0, len(m.tags))), 0)
 	return out.String()
 }
 
-// writeObject writes pairs as a JSON object. A tag that occurs twice has its first place
-// and its last value.
-func (m *markup) writeObject(out *strings.Builder, pairs []pair, depth int) {
+// unique returns the members of an object. A tag that occurs twice has its first place and
+// its last value.
+func (m *markup) unique(pairs []int) []int {
 	place := make(map[string]int, len(pairs))
-	var unique []pair
+	var members []int
 	for _, p := range pairs {
-		name := m.tags[p.opener].name
-		at, known := place[name]
-		if !known {
-			place[name] = len(unique)
-			unique = append(unique, p)
+		name := m.tags[p].name
+		if at, known := place[name]; known {
+			members[at] = p
 			continue
 		}
-		unique[at] = p
+		place[name] = len(members)
+		members = append(members, p)
 	}
-	out.WriteByte('{')
-	for i, p := range unique {
+	return members
+}
+
+// write writes pairs as a JSON object or array.
+func (m *markup) write(out *strings.Builder, brackets string, pairs []int, depth int) {
+	out.WriteByte(brackets[0])
+	for i, p := range pairs {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		out.WriteString(jsontext.Quote(m.tags[p.opener].name))
-		out.WriteByte(':')
+		if brackets == "{}" {
+			out.WriteString(jsontext.Quote(m.tags[p].name))
+			out.WriteByte(':')
+		}
 		m.writeValue(out, p, depth+1)
 	}
-	out.WriteByte('}')
+	out.WriteByte(brackets[1])
 }
 
 // writeValue writes the text between two tags as JSON, as the Obsidian client reads it. The
 // text is trimmed. It is a list or an object if it has pairs of tags, the JSON array or
 // object that it is if it has no tags, else a string.
-func (m *markup) writeValue(out *strings.Builder, p pair, depth int) {
-	text := strings.TrimSpace(m.text[m.tags[p.opener].end:m.tags[p.closer].start])
-	if p.closer == p.opener+1 && isJSONContainer(text) {
+func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
+	closer := m.match[opener]
+	text := strings.TrimSpace(m.text[m.tags[opener].end:m.tags[closer].start])
+	if closer == opener+1 && isJSONContainer(text) {
 		out.WriteString(text)
 		return
 	}
-	var inner []pair
+	var inner, items []int
 	if depth < maxTagDepth {
-		inner = m.pairs(p.opener+1, p.closer)
+		inner = m.pairs(opener+1, closer)
 	}
-	switch items := m.items(inner); {
-	case len(items) > 0:
-		m.writeList(out, items, depth)
-	case len(inner) > 0:
-		m.writeObject(out, inner, depth)
+	for _, p := range inner {
+		if m.tags[p].name == itemTag {
+			items = append(items, p)
+		}
+	}
+	switch {
+	case items != nil:
+		m.write(out, "[]", items, depth)
+	case inner != nil:
+		m.write(out, "{}", m.unique(inner), depth)
 	default:
 		out.WriteString(jsontext.Quote(text))
 	}
-}
-
-// items picks the elements of a list.
-func (m *markup) items(pairs []pair) []pair {
-	return slices.DeleteFunc(slices.Clone(pairs), func(p pair) bool { return m.tags[p.opener].name != itemTag })
-}
-
-// writeList writes pairs as a JSON array.
-func (m *markup) writeList(out *strings.Builder, items []pair, depth int) {
-	out.WriteByte('[')
-	for i, p := range items {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		m.writeValue(out, p, depth+1)
-	}
-	out.WriteByte(']')
 }
 
 // isJSONContainer reports whether a text is a whole JSON array or object.

@@ -14,7 +14,6 @@ const (
 	nameOpener  = "<name>"
 	nameCloser  = "</name>"
 	argsCloser  = "</args>"
-	emptyObject = "{}"
 )
 
 // The other tags by which the end of a block is found.
@@ -56,12 +55,18 @@ func Parse(block string) (name, argsJSON string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if args, ok := argsForm(rest); ok {
-		return name, args, nil
-	}
-	if strings.HasPrefix(strings.TrimSpace(rest), ArgsOpener) && !strings.Contains(rest, argsCloser) {
-		// Without its arguments the call would be another one.
-		return "", "", errOpenArgs
+	if args, found := strings.CutPrefix(strings.TrimSpace(rest), ArgsOpener); found {
+		// The element reaches to the last </args>, since the JSON may hold that text in a
+		// string.
+		if text, last := strings.CutSuffix(args, argsCloser); last {
+			if text = strings.TrimSpace(text); text == "" {
+				text = "{}"
+			}
+			return name, text, nil
+		}
+		if !strings.Contains(args, argsCloser) {
+			return "", "", errOpenArgs // without its arguments the call would be another one
+		}
 	}
 	return name, parameterObject(rest), nil
 }
@@ -130,20 +135,4 @@ func cutName(body string) (name, rest string, err error) {
 		return "", "", errLongName
 	}
 	return name, body[:start] + body[inner+length+len(nameCloser):], nil
-}
-
-// argsForm returns the JSON text of a block whose only parameter is <args>. The
-// element reaches to the last </args>, since the JSON may hold that text in a
-// string.
-func argsForm(rest string) (args string, ok bool) {
-	rest = strings.TrimSpace(rest)
-	if !strings.HasPrefix(rest, ArgsOpener) || !strings.HasSuffix(rest, argsCloser) ||
-		len(rest) < len(ArgsOpener)+len(argsCloser) {
-		return "", false
-	}
-	args = strings.TrimSpace(rest[len(ArgsOpener) : len(rest)-len(argsCloser)])
-	if args == "" {
-		return emptyObject, true
-	}
-	return args, true
 }
