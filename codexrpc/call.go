@@ -8,10 +8,11 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/scratch"
 )
 
 // maxAbandoned bounds the abandoned calls that are kept because a late answer
@@ -55,22 +56,6 @@ type pendingCall struct {
 	slot    bool       // it holds a slot
 	settled bool       // the answer has come, or is not waited for any more
 	gone    bool       // the caller has left without it
-}
-
-// lines has buffers for the lines of calls that are written at once, *lineBuffer.
-var lines sync.Pool
-
-type lineBuffer struct{ line []byte }
-
-// buffer returns a buffer for a line. It is empty if the writer would get the line.
-func (c *Conn) buffer() *lineBuffer {
-	if c.quick == nil {
-		return new(lineBuffer)
-	}
-	if b, ok := lines.Get().(*lineBuffer); ok {
-		return b
-	}
-	return &lineBuffer{make([]byte, 0, atomicWrite)}
 }
 
 // call calls a method. It waits for a free slot, retries a refusal for
@@ -142,8 +127,12 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 // it returns the line. That is not made before, so that calls which wait for a slot hold none,
 // and not kept for another attempt.
 func (c *Conn) begin(id int64, p *pendingCall, params any) (line []byte, err error) {
-	buffer := c.buffer()
-	line, err = encodeCall(buffer.line, id, p.method, params)
+	var buffer scratch.Buffer
+	var room []byte
+	if c.quick != nil { // else the writer gets the line
+		room = buffer.Take()
+	}
+	line, err = encodeCall(room, id, p.method, params)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("encoding %s: %w", p.method, err)
@@ -160,7 +149,8 @@ func (c *Conn) begin(id int64, p *pendingCall, params any) (line []byte, err err
 	if !c.writeNow(line) {
 		return line, nil
 	}
-	lines.Put(buffer) // the writer has never had the line
+	buffer.Keep(line)
+	buffer.Release()
 	return nil, nil
 }
 
