@@ -27,7 +27,7 @@ func limitedGateway(t *testing.T, u Upstream, key *quota.Key) *Gateway {
 
 func hourly(t *testing.T, unit quota.Unit, n int64) quota.Limit {
 	t.Helper()
-	w, err := quota.Sliding(time.Hour)
+	w, err := quota.ParseWindow("1h")
 	if err != nil {
 		t.Fatal(err)
 	}

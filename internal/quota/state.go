@@ -19,7 +19,12 @@ type State struct {
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
 // States returns the states of the limits of a key, in their order.
-func (l *Ledger) States(k *Key) []State {
+func (l *Ledger) States(k *Key) []State { return l.states(k, false) }
+
+// Forecasts returns the states of the limits of a key with Exhausted.
+func (l *Ledger) Forecasts(k *Key) []State { return l.states(k, true) }
+
+func (l *Ledger) states(k *Key, forecasts bool) []State {
 	if k == nil {
 		return nil
 	}
@@ -28,19 +33,8 @@ func (l *Ledger) States(k *Key) []State {
 	states, a, now := make([]State, len(k.Limits)), l.accounts[k.Account], l.now()
 	for i, limit := range k.Limits {
 		states[i] = a.state(limit, now)
-	}
-	return states
-}
-
-// Forecasts returns the states of the limits of a key with Exhausted.
-func (l *Ledger) Forecasts(k *Key) []State {
-	states := l.States(k)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a, now := l.accounts[k.Account], l.now()
-	for i := range states {
-		if s := &states[i]; s.Used > 0 && a != nil {
-			s.Exhausted = forecast(s.Limit, a.parts(s.Limit, now), s.Used, now)
+		if used := states[i].Used; forecasts && used > 0 {
+			states[i].Exhausted = forecast(limit, a.parts(limit, now), used, now)
 		}
 	}
 	return states

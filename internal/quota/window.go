@@ -35,14 +35,6 @@ type Window struct {
 	length time.Duration // of one that slides
 }
 
-// Sliding returns a window of a length from a second to 366 days.
-func Sliding(length time.Duration) (Window, error) {
-	if length < minLength || length > maxLength {
-		return Window{}, fmt.Errorf("a window must be from %s to 366 days long", minLength)
-	}
-	return Window{length: length}, nil
-}
-
 // ParseWindow reads a window as it is written in a file of keys: day, week or month, or a
 // length such as 1m, 5h or 7d.
 func ParseWindow(text string) (Window, error) {
@@ -50,10 +42,13 @@ func ParseWindow(text string) (Window, error) {
 		return Window{period: text}, nil
 	}
 	length, err := caddy.ParseDuration(text)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Window{}, errors.New("it is neither day, week or month, nor a duration such as 1m, 5h or 7d")
+	case length < minLength || length > maxLength:
+		return Window{}, fmt.Errorf("a window must be from %s to 366 days long", minLength)
 	}
-	return Sliding(length)
+	return Window{length: length}, nil
 }
 
 // String returns the window as it is written in a file of keys.
@@ -94,23 +89,22 @@ func (w Window) oldest(now time.Time) int64 {
 	if w.period == "" {
 		return w.at(now) - parts
 	}
-	begin, _ := w.bounds(now)
-	return w.at(begin)
+	return w.at(w.begin(now, 0))
 }
 
-// bounds returns when the period that contains a time begins and ends.
-func (w Window) bounds(t time.Time) (begin, end time.Time) {
+// begin returns when a period begins: the one that contains a time, or as many after it as next.
+func (w Window) begin(t time.Time, next int) time.Time {
 	t = t.UTC()
 	year, m, d := t.Date()
-	months, days := 0, 1
 	switch w.period {
+	case day:
+		d += next
 	case week:
-		d, days = d-(int(t.Weekday())+6)%7, 7
+		d += 7*next - (int(t.Weekday())+6)%7
 	case month:
-		d, months, days = 1, 1, 0
+		m, d = m+time.Month(next), 1
 	}
-	begin = time.Date(year, m, d, 0, 0, 0, 0, time.UTC)
-	return begin, begin.AddDate(0, months, days)
+	return time.Date(year, m, d, 0, 0, 0, 0, time.UTC)
 }
 
 // leaves returns when a part no longer counts.
@@ -118,8 +112,7 @@ func (w Window) leaves(part int64) time.Time {
 	if w.period == "" {
 		return w.start(part + parts + 1)
 	}
-	_, end := w.bounds(w.start(part))
-	return end
+	return w.begin(w.start(part), 1)
 }
 
 // count is what was counted in one part of a window.
