@@ -70,13 +70,12 @@ func (c *Conn) addCloser() bool {
 // then if it is not nil. If the connection has ended it runs both before it returns:
 // all calls of f fail at once.
 func (c *Conn) background(f func(context.Context), then func()) {
-	ended := !c.addCloser()
 	run := func() {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout, ErrTimeout)
 		defer cancel()
 		f(ctx)
 	}
-	if ended {
+	if !c.addCloser() {
 		run()
 		if then != nil {
 			then()
