@@ -117,7 +117,7 @@ func TestPlanOfALogin(t *testing.T) {
 					t.Errorf("%+v", l)
 				}
 			}
-			e := awaitEvent(t, witness, "codex.login_changed", id)
+			e := awaitEvent(t, witness, "codex.login_changed", func(data map[string]any) bool { return data["app_server"] == id })
 			if e.data["state"] != "spent" || e.data["before"] != "unknown" || e.data["reason"] != "the plan is spent" || e.data["resets_at"] == "" {
 				t.Errorf("%+v", e)
 			}
