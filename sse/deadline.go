@@ -18,7 +18,7 @@ import (
 // only while a write is in progress.
 type watch struct {
 	limit time.Duration
-	rc    *http.ResponseController // of the server's own response writer
+	rc    http.ResponseController // of the server's own response writer
 
 	mu    sync.Mutex
 	timer *time.Timer // nil: there was no write yet

@@ -63,7 +63,7 @@ func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
 		flush:    flusher(w),
 		opts:     opts,
 		lastSent: time.Now(),
-		watch:    watch{limit: opts.WriteTimeout, rc: http.NewResponseController(innermost(w))},
+		watch:    watch{limit: opts.WriteTimeout, rc: *http.NewResponseController(innermost(w))},
 	}
 }
 

@@ -68,11 +68,15 @@ func (b *Body) Add(choice int, out turn.Output) {
 
 // JSON returns the body. It is complete once all turns have ended well.
 func (b *Body) JSON() []byte {
-	body := completion{head: b.meta.head("chat.completion"), Usage: b.total.Usage()}
+	m := &b.meta
+	body := completion{
+		ID: m.ID, Object: "chat.completion", Created: m.Created, Model: m.Model, ServiceTier: m.ServiceTier,
+		SystemFingerprint: m.Fingerprint, Usage: b.total.Usage(),
+	}
 	for i := range b.choices {
 		c := &b.choices[i]
 		body.Choices = append(body.Choices, choice{
-			Index: i, Message: c.message(&b.meta), LogProbs: null, FinishReason: jsontext.OrNull(c.finish),
+			Index: i, Message: c.message(m), LogProbs: null, FinishReason: jsontext.OrNull(c.finish),
 		})
 	}
 	return jsontext.Append(nil, body)

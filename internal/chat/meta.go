@@ -31,7 +31,3 @@ func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
 	}
 	return reason
 }
-
-func (m *Meta) head(object string) head {
-	return head{m.ID, object, m.Created, m.Model, m.ServiceTier, m.Fingerprint}
-}

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 
@@ -58,19 +57,26 @@ func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	if meta.IncludeUsage {
 		s.tail = noReason + `}],"usage":null}`
 	}
-	head := bytes.TrimSuffix(jsontext.Append(make([]byte, 0, 256), s.head()), []byte{'}'})
-	head = append(head, `,"choices":[{"index":`...)
 	for i := range s.choices {
-		if i > 0 {
-			head = bytes.Clone(head)
-		}
+		head := append(s.appendHead(make([]byte, 0, 256)), `,"choices":[{"index":`...)
 		s.choices[i].head = append(strconv.AppendInt(head, int64(i), 10), `,"delta":`...)
 	}
 	return s
 }
 
-// head returns the first members of every chunk.
-func (s *Stream) head() head { return s.meta.head("chat.completion.chunk") }
+// appendHead appends the first members of every chunk.
+func (s *Stream) appendHead(to []byte) []byte {
+	to = jsontext.AppendString(append(to, `{"id":`...), s.meta.ID)
+	to = strconv.AppendInt(append(to, `,"object":"chat.completion.chunk","created":`...), s.meta.Created, 10)
+	to = jsontext.AppendString(append(to, `,"model":`...), s.meta.Model)
+	if s.meta.ServiceTier != "" {
+		to = jsontext.AppendString(append(to, `,"service_tier":`...), s.meta.ServiceTier)
+	}
+	if s.meta.Fingerprint != "" {
+		to = jsontext.AppendString(append(to, `,"system_fingerprint":`...), s.meta.Fingerprint)
+	}
+	return to
+}
 
 // Write encodes an output of a choice, from 0 to one less than there are, as any number
 // of chunks. The error is that of emit. Outputs after a choice's last, or after a
@@ -175,7 +181,9 @@ func (s *Stream) finish(index int, out *turn.Output) {
 	s.chunk(index, "{}", s.meta.finishReason(out.Finish))
 	var usage func(*Usage) []byte
 	if s.meta.IncludeUsage {
-		usage = func(u *Usage) []byte { return jsontext.Append(nil, completion{s.head(), []choice{}, u}) }
+		usage = func(u *Usage) []byte {
+			return append(jsontext.Append(append(s.appendHead(nil), `,"choices":[],"usage":`...), u), '}')
+		}
 	}
 	s.Finish(index, out, usage)
 }

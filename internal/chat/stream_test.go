@@ -332,3 +332,20 @@ func TestEstimatedUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamAllocations bounds what a short stream allocates: its own record and those of
+// its choice, and nothing for a chunk.
+func TestStreamAllocations(t *testing.T) {
+	emit := func([]byte) error { return nil }
+	text, finish := turn.Output{Kind: turn.OutputText, Text: "Hello"}, turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop}
+	if n := testing.AllocsPerRun(100, func() {
+		s := NewStream(Meta{ID: "chatcmpl-1", Model: "gpt-5", Choices: 1}, emit)
+		for range 3 {
+			_ = s.Write(0, text)
+		}
+		_ = s.Write(0, finish)
+		s.Idle()
+	}); n > 5 {
+		t.Errorf("%v allocations, want 4 or 5", n)
+	}
+}

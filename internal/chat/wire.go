@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// head has the first members of a completion and of a chunk.
-type head struct {
+// completion is a CreateChatCompletionResponse.
+type completion struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
@@ -15,23 +15,16 @@ type head struct {
 
 	ServiceTier       string `json:"service_tier,omitempty"`
 	SystemFingerprint string `json:"system_fingerprint,omitempty"`
-}
 
-// completion is a CreateChatCompletionResponse, or a CreateChatCompletionStreamResponse.
-type completion struct {
-	head
 	Choices []choice `json:"choices"`
-	// Usage is a *usage. In a stream it is absent unless the client asks for it. Then
-	// it is null in all chunks but the last.
-	Usage any `json:"usage,omitempty"`
+	Usage   *Usage   `json:"usage"`
 }
 
-// choice is a choice of a body, with a message, or of a chunk, with a delta.
+// choice is a choice of a body.
 type choice struct {
 	Index        int                `json:"index"`
-	Message      *message           `json:"message,omitempty"`
-	Delta        *message           `json:"delta,omitempty"`
-	LogProbs     json.RawMessage    `json:"logprobs,omitempty"` // null in a body
+	Message      *message           `json:"message"`
+	LogProbs     json.RawMessage    `json:"logprobs"` // null
 	FinishReason *turn.FinishReason `json:"finish_reason"`
 }
 

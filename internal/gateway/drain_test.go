@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -123,5 +124,23 @@ func TestSlowBodyAtExit(t *testing.T) {
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "server_shutting_down") || response.Header.Get("Retry-After") == "" {
 		t.Errorf("%v, %s %v %s", err, response.Status, response.Header, body)
+	}
+}
+
+// TestExchangeAllocations bounds what a request allocates to hold things until its end, to
+// end with its client, and to end when the server exits.
+func TestExchangeAllocations(t *testing.T) {
+	g, _ := exitingGateway(t, Options{MaxConcurrent: 1})
+	r := requestOf("a")
+	w := httptest.NewRecorder()
+	if n := testing.AllocsPerRun(100, func() {
+		x := g.newExchange(w, r)
+		if apiErr := g.admit(x, 1); apiErr != nil {
+			t.Fatal(apiErr)
+		}
+		g.show(x, RouteChat, &chatRequest{Request: new(chat.Request)})
+		x.close()
+	}); n > 18 {
+		t.Errorf("%v allocations", n)
 	}
 }
