@@ -206,21 +206,17 @@ func (c *checker) escape() *SyntaxError {
 		c.pos = len(c.data)
 		return c.fail("unexpected end in a string")
 	}
-	switch c.data[c.pos+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		c.pos += 2
-		return nil
-	case 'u':
-		unit, ok := codeUnit(c.data[c.pos:])
-		if !ok {
-			return c.fail("invalid \\u escape in a string")
-		}
-		char, size := unescape(c.data[c.pos:])
-		if char == utf8.RuneError && unit != utf8.RuneError {
-			c.lone = append(c.lone, c.pos)
-		}
-		c.pos += size
-		return nil
+	unit, ok := codeUnit(c.data[c.pos:])
+	switch b := c.data[c.pos+1]; {
+	case b == 'u' && !ok:
+		return c.fail("invalid \\u escape in a string")
+	case b != 'u' && escapes[b] == 0:
+		return c.fail("invalid escape in a string")
 	}
-	return c.fail("invalid escape in a string")
+	char, size := unescape(c.data[c.pos:])
+	if char == utf8.RuneError && unit != utf8.RuneError {
+		c.lone = append(c.lone, c.pos)
+	}
+	c.pos += size
+	return nil
 }

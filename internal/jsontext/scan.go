@@ -69,31 +69,21 @@ func stringEnd(s []byte, start int) int {
 // unescape decodes the escape at the start of s and returns its length. A surrogate
 // without its partner becomes U+FFFD, as in encoding/json.
 func unescape[T text](s T) (char rune, size int) {
-	switch s[1] {
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-		char, _ = codeUnit(s)
-		if !utf16.IsSurrogate(char) {
-			return char, 6
-		}
-		if low, ok := codeUnit(s[6:]); ok {
-			if joined := utf16.DecodeRune(char, low); joined != utf8.RuneError {
-				return joined, 12
-			}
-		}
-		return utf8.RuneError, 6
+	if s[1] != 'u' {
+		return rune(escapes[s[1]]), 2
 	}
-	return rune(s[1]), 2 // a quote, a backslash or a slash
+	if char, _ = codeUnit(s); !utf16.IsSurrogate(char) {
+		return char, 6
+	}
+	low, _ := codeUnit(s[6:])
+	if joined := utf16.DecodeRune(char, low); joined != utf8.RuneError {
+		return joined, 12
+	}
+	return utf8.RuneError, 6
 }
+
+// escapes has the characters of the escapes of two characters.
+var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // codeUnit reads the code unit of an escape \uXXXX at the start of s.
 func codeUnit[T text](s T) (unit rune, ok bool) {

@@ -56,20 +56,13 @@ func (v Value) Kind() Kind {
 	if len(v) == 0 {
 		return KindAbsent
 	}
-	switch v[0] {
-	case '{':
-		return KindObject
-	case '[':
-		return KindArray
-	case '"':
-		return KindString
-	case 't', 'f':
-		return KindBool
-	case 'n':
-		return KindNull
+	if k := kinds[v[0]]; k != "" {
+		return k
 	}
 	return KindNumber
 }
+
+var kinds = [256]Kind{'{': KindObject, '[': KindArray, '"': KindString, 't': KindBool, 'f': KindBool, 'n': KindNull}
 
 // MarshalJSON returns the value itself, or null if it is absent.
 func (v Value) MarshalJSON() ([]byte, error) {

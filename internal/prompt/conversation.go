@@ -93,9 +93,8 @@ const maxModel = 1024
 
 // ReadParallelToolCalls reads the field parallel_tool_calls.
 func (c *Conversation) ReadParallelToolCalls(v jsontext.Value) *field.Error {
-	f := field.Optional(jsontext.KindBool, v)
-	c.SerialTools = v.Kind() == jsontext.KindBool && !v.IsTrue()
-	return f
+	c.SerialTools = string(v) == "false"
+	return field.Optional(jsontext.KindBool, v)
 }
 
 // Efforts lists the values of reasoning_effort (ReasoningEffort).

@@ -172,18 +172,12 @@ func joinParagraphs(a, b string) string {
 }
 
 func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
-	if len(tools) == 0 {
-		return nil
-	}
-	dynamic := make([]codexrpc.DynamicTool, len(tools))
-	for i, t := range tools {
+	dynamic := slices.Grow[[]codexrpc.DynamicTool](nil, len(tools)) // nil without tools
+	for _, t := range tools {
 		schema, words := toolschema.Fit(t.Schema)
-		dynamic[i] = codexrpc.DynamicTool{
-			Type:        "function",
-			Name:        names.of(t.Name),
-			Description: joinParagraphs(t.Description, words),
-			InputSchema: schema,
-		}
+		dynamic = append(dynamic, codexrpc.DynamicTool{
+			Type: "function", Name: names.of(t.Name), Description: joinParagraphs(t.Description, words), InputSchema: schema,
+		})
 	}
 	return dynamic
 }

@@ -83,7 +83,7 @@ func (r *Reader) take(item json.RawMessage, times int) error {
 // then the output of each. The error is a *MissingError if a response is gone, ErrTooLong if there
 // are more responses or bytes than may be read, and ErrNoMemory if there is no memory for them.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
-	var chain []json.RawMessage // in reverse order
+	var chain [][]json.RawMessage // the last response first
 	for links := 0; id != ""; links++ {
 		if links == maxChain {
 			return nil, ErrTooLong
@@ -96,22 +96,21 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 			e.Release()
 			return nil, fmt.Errorf("%w: %s", ErrInConversation, e.Conversation)
 		}
-		first := len(chain)
+		var items []json.RawMessage
 		for item := range e.Items() {
 			if err = r.take(item, 1); err != nil {
 				break
 			}
-			chain = append(chain, slices.Clone(item))
+			items = append(items, slices.Clone(item))
 		}
-		id = e.Previous
+		id, chain = e.Previous, append(chain, items)
 		e.Release()
 		if err != nil {
 			return nil, err
 		}
-		slices.Reverse(chain[first:])
 	}
 	slices.Reverse(chain)
-	return chain, nil
+	return slices.Concat(chain...), nil
 }
 
 // Reference names an item of a response.

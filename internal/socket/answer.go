@@ -93,12 +93,9 @@ func (a *answer) finish() error {
 	if a.err != nil || a.status == 0 || a.status == http.StatusOK || !json.Valid(a.buf) {
 		return a.err
 	}
-	e := errorEvent{Type: "error", Status: a.status}
+	e := errorEvent{Type: "error", Status: a.status, Headers: map[string]string{}}
 	for name := range a.header {
 		if strings.HasPrefix(name, "Retry-") || name == "X-Should-Retry" {
-			if e.Headers == nil {
-				e.Headers = make(map[string]string)
-			}
 			e.Headers[strings.ToLower(name)] = a.header.Get(name)
 		}
 	}
