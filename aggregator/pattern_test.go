@@ -116,6 +116,8 @@ func TestScannerPatterns(t *testing.T) {
 		{opts: short, text: "@f(12345678)@f(123456789)@f()", want: "+at [at f 12345678] +at !too_large |@f(123456789)| +at [at f]"},
 		{opts: short, text: "@f(12345678é)", want: "+at !too_large |@f(12345678é)|"},
 		{opts: short, text: "@f(1234567é)", want: "+at !too_large |@f(1234567é)|"},
+		{opts: short, text: "@f(12<tool_call>{}", want: "+at !too_large |@f(12| +tool_call !too_large |<tool_call>{}|"},
+		{opts: fenced, text: useToolG + "```\n@f()", want: `+ [g {"x":"1"}] |` + "```\n| +at [at f]"},
 		{opts: fenced, text: "```\n@f()\n```\n@f()", want: "|```\n@f()\n```\n| +at [at f]"},
 		{opts: fenced, text: "@f(\n```\n)\n@f()", want: "+at [at f \n```] |\n| +at [at f]"},
 		{opts: fenced, text: "@f\n```\n@f()", want: "+at !malformed |@f\n```\n@f()|"},

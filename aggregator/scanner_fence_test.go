@@ -60,6 +60,8 @@ func TestScannerFencesAndBlocks(t *testing.T) {
 	a, no := useTool("a", ""), useTool("no", "")
 	runCases(t, []scanCase{
 		{name: "fenced and not", opts: opts, text: "```\n" + a + "\n```\n" + a, want: "|```\n" + a + "\n```\n| + [a {}]"},
+		{name: "malformed behind a fence", opts: opts, text: "```\n```\n<use_tool/>\n" + a,
+			want: "|```\n```\n| + !malformed |<use_tool/>\n| + [a {}]"},
 		{name: "self-closed", opts: opts, text: "```\n<use_tool/>\n```\n<use_tool/>",
 			want: "|```\n<use_tool/>\n```\n| + !malformed |<use_tool/>|"},
 		{name: "a fence in a value", opts: opts, text: useTool("a", "<x>\n```\n1</x>") + "\n" + a,
