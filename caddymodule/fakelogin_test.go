@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // loginEnv names the directory of the login of a fake app-server.
@@ -25,6 +27,7 @@ func newFakeLogin(t *testing.T, is string) (fakeLogin, *AppServer) {
 	server := fakeServer(t, filepath.Base(string(l)))
 	server.Home, server.Env[loginEnv] = string(l), string(l)
 	server.Conversations.Off = true
+	server.StartTimeout = caddy.Duration(time.Minute) // a dead one exits, and is not slow
 	return l, server
 }
 
