@@ -86,11 +86,11 @@ func parameterObject(text string) string {
 	return out.String()
 }
 
-// unique returns the members of an object. A tag that occurs twice has its first place and
-// its last value.
+// unique returns the members of an object, in the memory of the pairs. A tag that occurs
+// twice has its first place and its last value.
 func (m *markup) unique(pairs []int) []int {
 	place := make(map[string]int, len(pairs))
-	var members []int
+	members := pairs[:0]
 	for _, p := range pairs {
 		name := m.tags[p].name
 		if at, known := place[name]; known {
