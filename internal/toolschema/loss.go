@@ -132,7 +132,8 @@ func repeats(title jsontext.Value, name string) bool {
 	if title.Kind() != jsontext.KindString || len(title) > most || len(name) > most {
 		return false
 	}
-	return strings.ToLower(fold.Replace(title.Text())) == strings.ToLower(fold.Replace(name))
+	bare := func(s string) string { return spaces.Replace(strings.ToLower(s)) }
+	return bare(title.Text()) == bare(name)
 }
 
-var fold = strings.NewReplacer(" ", "", "_", "", "-", "")
+var spaces = strings.NewReplacer(" ", "", "_", "", "-", "")
