@@ -66,7 +66,8 @@ func (t *Thread) NextTurn() error {
 	if !t.completed || len(t.parked) > 0 {
 		return errUnfinished
 	}
-	t.previous, t.turnID = t.turnID, ""
+	t.previous = append(t.previous, t.turnID)
+	t.turnID = ""
 	t.sent, t.over, t.completed = false, false, false
 	t.ended = make(chan struct{})
 	return nil

@@ -44,6 +44,36 @@ func TestNextTurn(t *testing.T) {
 	})
 }
 
+// TestEventsOfEarlierTurns checks that no event of any earlier turn reaches a turn whose id
+// is not known yet, not even the end of one.
+func TestEventsOfEarlierTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dial(t)
+		thread := openTurn(t, c, p, "thr-1", "trn-1")
+		for _, next := range []string{"trn-2", "trn-3"} {
+			p.completed("thr-1", thread.turn(), StatusCompleted)
+			<-thread.Ended()
+			if err := thread.NextTurn(); err != nil {
+				t.Fatal(err)
+			}
+			done := async(func() error { return thread.StartTurn(t.Context(), TurnStartParams{}) })
+			start := p.expect(methodTurnStart)
+			p.delta("thr-1", "trn-1", "late")
+			p.completed("thr-1", "trn-1", StatusFailed)
+			p.answer(start, `{"turn":{"id":"`+next+`"}}`)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if events, err := thread.Recv(nil); len(events) > 0 || err != nil || thread.turn() != next {
+				t.Errorf("turn %s is %q and took %+v, %v", next, thread.turn(), events, err)
+			}
+		}
+		p.completed("thr-1", "trn-3", StatusCompleted)
+		<-thread.Ended()
+	})
+}
+
 const parkedCallOf = `{"id":%d,"method":"item/tool/call","params":{"threadId":"thr-1","turnId":"trn-1","callId":"%s","tool":"find","arguments":{}}}`
 
 // TestAnswerCalls checks that the results of all calls of a burst reach it, whenever

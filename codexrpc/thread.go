@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,7 +32,7 @@ type Thread struct {
 	over      bool          // ended is closed
 	completed bool          // over, and neither failed nor interrupted
 	turnID    string        // empty: not known yet
-	previous  string        // the id of the turn before
+	previous  []string      // the ids of the turns before
 	parked    []parkedCall  // unanswered item/tool/call requests
 	arrived   chan struct{} // closed when the next one arrives; nil: nobody waits
 	answered  bool          // the parked calls have been answered for good
@@ -215,7 +216,7 @@ func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turnID == "" {
-		return e.Kind != EventFunctionCall && e.Kind != EventCallOutput && e.turnID != t.previous
+		return e.Kind != EventFunctionCall && e.Kind != EventCallOutput && !slices.Contains(t.previous, e.turnID)
 	}
 	return e.turnID == t.turnID
 }
@@ -240,7 +241,7 @@ func (t *Thread) sameTurn(turnID string) string {
 // reader.
 func (t *Thread) begin(turnID string) {
 	t.mu.Lock()
-	if t.turnID == "" && turnID != t.previous {
+	if t.turnID == "" && !slices.Contains(t.previous, turnID) {
 		t.turnID = strings.Clone(turnID)
 	}
 	t.mu.Unlock()
