@@ -175,8 +175,7 @@ func (c *Conn) readLoop() {
 		line, err := c.transport.Read()
 		switch {
 		case errors.Is(err, ErrMessageTooLarge):
-			c.count(&c.stats.TooLarge)
-			c.logger().Warn("skipped a message of the codex app-server", "error", err)
+			c.handleTooLarge(err)
 		case err != nil:
 			if errors.Is(err, io.EOF) {
 				err = errors.New("the app-server closed its output")

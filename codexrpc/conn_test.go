@@ -222,13 +222,13 @@ func TestCloseEndsEverything(t *testing.T) {
 	})
 }
 
-// tooLarge is a transport that skips one message and then ends.
-type tooLarge struct {
+// skipping is a transport that skips one message and then ends.
+type skipping struct {
 	*peer
 	skipped bool
 }
 
-func (l *tooLarge) Read() ([]byte, error) {
+func (l *skipping) Read() ([]byte, error) {
 	if !l.skipped {
 		l.skipped = true
 		return nil, ErrMessageTooLarge
@@ -238,7 +238,7 @@ func (l *tooLarge) Read() ([]byte, error) {
 
 func TestTooLargeMessageIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &tooLarge{peer: &peer{t: t, closed: make(chan struct{})}}
+		p := &skipping{peer: &peer{t: t, closed: make(chan struct{})}}
 		c := NewConn(p, nil)
 		<-c.Done()
 		if n := c.Stats().TooLarge; n != 1 {

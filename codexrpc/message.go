@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -127,4 +129,70 @@ func (c *Conn) isEcho(line []byte) bool {
 		return t == nil || turnID == "" || turnID != t.turn()
 	}
 	return false
+}
+
+// ErrMessageTooLarge is matched by the error for a message above [MaxMessage].
+// The message was skipped; the stream goes on.
+var ErrMessageTooLarge = errors.New("message too large")
+
+// keptEnd is how much of either end of a skipped message is kept, in bytes. One of them has
+// the ids of thread and turn.
+const keptEnd = 1 << 10
+
+// tooLarge is the error for a message that was skipped. It keeps what is written to it of
+// both ends of the message.
+type tooLarge struct {
+	limit      int // in bytes
+	head, tail []byte
+}
+
+func (e *tooLarge) Error() string {
+	return fmt.Sprintf("a message of more than %d bytes: %v", e.limit, ErrMessageTooLarge)
+}
+
+func (e *tooLarge) Unwrap() error { return ErrMessageTooLarge }
+
+func (e *tooLarge) Write(part []byte) (int, error) {
+	e.head = append(e.head, part[:min(len(part), keptEnd-len(e.head))]...)
+	e.tail = append(e.tail, part[max(0, len(part)-keptEnd):]...)
+	e.tail = e.tail[max(0, len(e.tail)-keptEnd):]
+	return len(part), nil
+}
+
+// id returns the value of a member with an id. What follows is no part of any string, where
+// quotes are escaped. Items come before the ids, and texts behind them.
+func (e *tooLarge) id(member string) string {
+	name := []byte(`"` + member + `":"`)
+	rest := e.head
+	at := bytes.Index(rest, name)
+	if last := bytes.LastIndex(e.tail, name); last >= 0 {
+		rest, at = e.tail, last
+	}
+	if at < 0 {
+		return ""
+	}
+	id, _, _ := strings.Cut(string(rest[at+len(name):]), `"`)
+	return id
+}
+
+// isEcho reports whether the message repeats what this client has sent, as [Conn.isEcho].
+func (e *tooLarge) isEcho() bool {
+	head := string(e.head)
+	return strings.Contains(head, `"type":"userMessage"`) ||
+		strings.Contains(head, methodRawItemCompleted) && !strings.Contains(head, `"type":"`+itemFunctionCall+`"`)
+}
+
+// handleTooLarge ends the turn that a skipped message belongs to: its client would miss a part
+// of the answer.
+func (c *Conn) handleTooLarge(err error) {
+	c.count(&c.stats.TooLarge)
+	c.logger().Warn("skipped a message of the codex app-server", "error", err)
+	skipped, ok := errors.AsType[*tooLarge](err)
+	if !ok || skipped.isEcho() {
+		return
+	}
+	t, turnID := c.thread(skipped.id("threadId")), skipped.id("turnId")
+	if t != nil && turnID != "" && turnID == t.turn() {
+		t.queue.fail(err)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -16,10 +15,6 @@ import (
 // MaxMessage bounds one message from the app-server, in bytes. The largest ones
 // are echoes of injected history, as long as the request.
 const MaxMessage = 96 << 20
-
-// ErrMessageTooLarge is matched by the error for a message above [MaxMessage].
-// The message was skipped; the stream goes on.
-var ErrMessageTooLarge = errors.New("message too large")
 
 // readBuffer is the size of the read buffer, in bytes. Lines that fit are not copied.
 const readBuffer = 64 << 10
@@ -86,10 +81,18 @@ func (s *Stdio) readLine() ([]byte, error) {
 		return nil, err
 	}
 	s.long = append(s.long[:0], line...)
-	skipping := false
+	var skipped *tooLarge
 	for errors.Is(err, bufio.ErrBufferFull) {
 		line, err = s.br.ReadSlice('\n')
-		if skipping = skipping || len(s.long)+len(line) > s.limit; !skipping {
+		switch {
+		case skipped != nil:
+			_, _ = skipped.Write(line)
+		case len(s.long)+len(line) > s.limit:
+			skipped = &tooLarge{limit: s.limit}
+			_, _ = skipped.Write(s.long)
+			_, _ = skipped.Write(line)
+			s.long = nil
+		default:
 			if len(line) > cap(s.long)-len(s.long) {
 				s.long = slices.Grow(s.long, len(s.long)) // doubles: append grows large ones by a quarter
 			}
@@ -99,9 +102,8 @@ func (s *Stdio) readLine() ([]byte, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if skipping {
-		s.long = nil
-		return nil, fmt.Errorf("a line of more than %d bytes: %w", s.limit, ErrMessageTooLarge)
+	if skipped != nil {
+		return nil, skipped
 	}
 	return s.long, nil
 }

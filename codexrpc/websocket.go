@@ -133,11 +133,13 @@ func (s *WebSocket) Read() ([]byte, error) {
 
 // skip drops the rest of a message that is too large.
 func (s *WebSocket) skip(r io.Reader) error {
+	skipped := &tooLarge{limit: s.limit}
+	_, _ = skipped.Write(s.buf)
 	s.buf = nil
-	if _, err := io.Copy(io.Discard, r); err != nil {
+	if _, err := io.Copy(skipped, r); err != nil {
 		return s.endError(err)
 	}
-	return fmt.Errorf("a frame of more than %d bytes: %w", s.limit, ErrMessageTooLarge)
+	return skipped
 }
 
 // endError makes the end of the connection readable.

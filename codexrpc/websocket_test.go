@@ -141,6 +141,9 @@ func TestWebSocketSkipsWhatIsTooLarge(t *testing.T) {
 	s.limit = limit
 	for _, want := range []int{limit, 0, 0, 5} {
 		got, err := s.Read()
+		if skipped, ok := errors.AsType[*tooLarge](err); ok && (len(skipped.head) != keptEnd || len(skipped.tail) != keptEnd) {
+			t.Errorf("kept %d and %d bytes", len(skipped.head), len(skipped.tail))
+		}
 		if want == 0 && !errors.Is(err, ErrMessageTooLarge) || want != 0 && err != nil || len(got) != want {
 			t.Errorf("%d bytes, %v; want %d", len(got), err, want)
 		}

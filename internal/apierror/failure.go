@@ -29,6 +29,7 @@ var sentinels = []struct {
 	{codexrpc.ErrClosed, exited},
 	{codexrpc.ErrNotLoggedIn, unauthorized},
 	{codexrpc.ErrTooSlow, tooSlow},
+	{codexrpc.ErrMessageTooLarge, codexError},
 	{codexrpc.ErrTimeout, timedOut},
 }
 

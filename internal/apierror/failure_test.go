@@ -164,6 +164,7 @@ func TestFromFailureOthers(t *testing.T) {
 		"overloaded":            {codexrpc.ErrOverloaded, want{503, TypeServer, "codex_overloaded", "", time.Second, "", ""}},
 		"closed":                {fmt.Errorf("exit status 1: %w", codexrpc.ErrClosed), want{503, TypeServer, "codex_exited", "", time.Second, codexrpc.ErrClosed.Error(), ""}},
 		"too slow":              {codexrpc.ErrTooSlow, want{504, TypeServer, "codex_too_slow", "", 0, "", ""}},
+		"too large a message":   {codexrpc.ErrMessageTooLarge, want{502, TypeServer, "codex_error", "", 0, "", ""}},
 		"timeout":               {fmt.Errorf("thread/start: %w", codexrpc.ErrTimeout), want{504, TypeServer, "codex_timeout", "", 0, "", ""}},
 		"cancelled":             {context.Canceled, want{499, TypeInvalidRequest, "client_closed_request", "", 0, "", ClientGone().Message}},
 		"deadline":              {context.DeadlineExceeded, want{504, TypeServer, "codex_timeout", "", 0, "", ""}},
