@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -149,7 +150,7 @@ const (
 // No event may be emitted before all apps have started, since they may still subscribe.
 func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	if e.Name() == eventStopping {
-		exit.now()
+		exit.follow(a)
 		return nil
 	}
 	a.open.Do(func() {
@@ -167,8 +168,12 @@ func (a *App) isClosed() bool {
 // exit detects the exit of this Caddy.
 var exit = newExitWatch(caddy.Exiting)
 
-// exitWatch detects that Caddy is exiting, before it waits for running requests: by an event of
-// its current configuration ([App.Handle]), or by a new request.
+// exitLag is the longest time until requests notice the exit where no event says so.
+const exitLag = 100 * time.Millisecond
+
+// exitWatch detects that Caddy is exiting, before it waits for running requests, also those of
+// earlier configurations: by an event of its current configuration ([App.Handle]), by a new
+// request or, where the current configuration lacks this module, by asking Caddy.
 type exitWatch struct {
 	exiting func() bool
 	begun   context.Context // ends when the exit begins
@@ -187,6 +192,16 @@ func (w *exitWatch) now() bool {
 		w.begin()
 	}
 	return w.begun.Err() != nil
+}
+
+// follow asks Caddy whether it is exiting, now that the configuration of an app ends, and as
+// long as processes have requests of it and no newer configuration gets the event.
+func (w *exitWatch) follow(a *App) {
+	newest := startedApps.last()
+	if w.now() || newest != nil && newest != a || len(allProcesses()) == 0 {
+		return
+	}
+	time.AfterFunc(exitLag, func() { w.follow(a) })
 }
 
 // list is what configurations have registered, the newest last. It is safe for concurrent use.
