@@ -201,7 +201,7 @@ func escapeSize(text []byte) int {
 		return 2
 	case text[1] == 'u' && len(text) >= 6:
 		for _, c := range text[2:6] {
-			if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
+			if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'f') {
 				return 0
 			}
 		}
