@@ -66,7 +66,7 @@ func (t *Thread) NextTurn() error {
 	if !t.completed || len(t.parked) > 0 {
 		return errUnfinished
 	}
-	t.previous = append(t.previous, t.turnID)
+	t.previous = append(t.previous[max(0, len(t.previous)-maxPrevious+1):], t.turnID)
 	t.turnID = ""
 	t.sent, t.over, t.completed = false, false, false
 	t.ended = make(chan struct{})

@@ -16,6 +16,9 @@ import (
 // at once. The turn then still ends with its model response.
 const maxParked = 4096
 
+// maxPrevious is how many turns before are remembered, of which late events may come.
+const maxPrevious = 64
+
 // Thread is one conversation on the app-server. It runs one turn at a time. After a
 // turn that has completed another one may follow ([Thread.NextTurn]), but not after
 // an interrupted one: Codex records the interruption in the history.
@@ -32,7 +35,7 @@ type Thread struct {
 	over      bool          // ended is closed
 	completed bool          // over, and neither failed nor interrupted
 	turnID    string        // empty: not known yet
-	previous  []string      // the ids of the turns before
+	previous  []string      // the ids of the turns before, the last maxPrevious
 	parked    []parkedCall  // unanswered item/tool/call requests
 	arrived   chan struct{} // closed when the next one arrives; nil: nobody waits
 	answered  bool          // the parked calls have been answered for good
