@@ -116,17 +116,24 @@ func (c *Conn) isEcho(line []byte) bool {
 	if len(line) < largeLine {
 		return false
 	}
-	switch gjson.GetBytes(line, "method").Str {
+	method := gjson.GetBytes(line, "method").Str
+	if input := isInput(method, line); input || method != methodRawItemCompleted {
+		return input
+	}
+	// A call in the history differs from one of the model's only by its turn.
+	t := c.thread(gjson.GetBytes(line, "params.threadId").Str)
+	turnID := gjson.GetBytes(line, "params.turnId").Str
+	return t == nil || turnID == "" || turnID != t.turn()
+}
+
+// isInput reports whether a line with this method, of which the beginning is enough, has an
+// item that does not come from the model, or a raw one that is of no use.
+func isInput(method string, line []byte) bool {
+	switch method {
 	case methodItemStarted, methodItemCompleted:
 		return gjson.GetBytes(line, "params.item.type").Str == "userMessage"
 	case methodRawItemCompleted:
-		if gjson.GetBytes(line, "params.item.type").Str != itemFunctionCall {
-			return true
-		}
-		// A call in the history differs from one of the model's only by its turn.
-		t := c.thread(gjson.GetBytes(line, "params.threadId").Str)
-		turnID := gjson.GetBytes(line, "params.turnId").Str
-		return t == nil || turnID == "" || turnID != t.turn()
+		return gjson.GetBytes(line, "params.item.type").Str != itemFunctionCall
 	}
 	return false
 }
@@ -175,20 +182,13 @@ func (e *tooLarge) id(member string) string {
 	return id
 }
 
-// isEcho reports whether the message repeats what this client has sent, as [Conn.isEcho].
-func (e *tooLarge) isEcho() bool {
-	head := string(e.head)
-	return strings.Contains(head, `"type":"userMessage"`) ||
-		strings.Contains(head, methodRawItemCompleted) && !strings.Contains(head, `"type":"`+itemFunctionCall+`"`)
-}
-
 // handleTooLarge ends the turn that a skipped message belongs to: its client would miss a part
 // of the answer.
 func (c *Conn) handleTooLarge(err error) {
 	c.count(&c.stats.TooLarge)
 	c.logger().Warn("skipped a message of the codex app-server", "error", err)
 	skipped, ok := errors.AsType[*tooLarge](err)
-	if !ok || skipped.isEcho() {
+	if !ok || isInput(gjson.GetBytes(skipped.head, "method").Str, skipped.head) {
 		return
 	}
 	t, turnID := c.thread(skipped.id("threadId")), skipped.id("turnId")
