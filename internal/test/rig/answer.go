@@ -75,10 +75,15 @@ func Stream(ctx context.Context, url string, body any, textOf func(data string) 
 	return a, err
 }
 
-// Chat asks a site for a streamed chat completion.
-func (s *Site) Chat(ctx context.Context, prompt string) (Answer, error) {
+// Chat asks a site for a streamed chat completion. The texts are those of the conversation, by
+// the user and the assistant in turn. The user's is the last.
+func (s *Site) Chat(ctx context.Context, texts ...string) (Answer, error) {
+	messages := make([]map[string]string, len(texts))
+	for i, text := range texts {
+		messages[i] = map[string]string{"role": [...]string{"user", "assistant"}[i%2], "content": text}
+	}
 	return Stream(ctx, s.URL+"/v1/chat/completions", map[string]any{
-		"model": "gpt-5", "stream": true, "messages": []any{map[string]string{"role": "user", "content": prompt}},
+		"model": "gpt-5", "stream": true, "messages": messages,
 	}, func(data string) (string, error) {
 		var chunk struct {
 			Choices []struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,6 +19,8 @@ const (
 	codexDeltas = 2000
 	// codexLong is the number of long turns.
 	codexLong = 4
+	// codexTalk is the number of turns of a conversation.
+	codexTalk = 10
 )
 
 // path is a way from a client to a scripted model of its own, and what turns on it cost.
@@ -28,8 +31,10 @@ type path struct {
 
 	ready                 time.Duration   // from the start of Caddy
 	toModel, first, whole []time.Duration // of short turns, from the client's request
-	short, long           usage           // of all such turns
+	short, talk, long     usage           // of all such turns
 	memory                int             // of codex, after all turns, in kB
+
+	texts []string // of the conversation that goes on
 }
 
 // usage is the CPU time of Caddy, and of all processes below it.
@@ -77,27 +82,37 @@ func measureCodex(ctx context.Context, o options) (err error) {
 	if err := alternate(paths, 3, func(p *path) error { return p.ask(ctx, 10) }); err != nil { // warm up
 		return err
 	}
-	between := make([]usage, len(paths))
-	for i, p := range paths {
-		between[i], p.toModel, p.first, p.whole = p.used(), nil, nil, nil
+	for _, p := range paths {
+		p.toModel, p.first, p.whole = nil, nil, nil
 	}
-	if err := alternate(paths, o.codexTurns, func(p *path) error { return p.ask(ctx, 1) }); err != nil {
+	if err := phase(paths, o.codexTurns, func(p *path) *usage { return &p.short }, func(p *path) error { return p.ask(ctx, 1) }); err != nil {
 		return err
 	}
-	for i, p := range paths {
-		now := p.used()
-		p.short, between[i] = now.minus(between[i]), now
-	}
-	if err := alternate(paths, codexLong, func(p *path) error { return p.ask(ctx, codexDeltas) }); err != nil {
+	// Each conversation has an end, so that its history stays short.
+	if err := phase(paths, o.codexTurns, func(p *path) *usage { return &p.talk }, func(p *path) error { return p.goOn(ctx) }); err != nil {
 		return err
 	}
-	for i, p := range paths {
-		p.long = p.used().minus(between[i])
+	if err := phase(paths, codexLong, func(p *path) *usage { return &p.long }, func(p *path) error { return p.ask(ctx, codexDeltas) }); err != nil {
+		return err
+	}
+	for _, p := range paths {
 		if p.site != nil {
 			p.memory = rig.UsageBelow(p.site.PID).Memory
 		}
 	}
 	return printPaths(paths, o.codexTurns)
+}
+
+// phase runs turns on all paths, and stores what they cost on each.
+func phase(paths []*path, turns int, cost func(*path) *usage, run func(*path) error) error {
+	for _, p := range paths {
+		*cost(p) = p.used()
+	}
+	err := alternate(paths, turns, run)
+	for _, p := range paths {
+		*cost(p) = p.used().minus(*cost(p))
+	}
+	return err
 }
 
 // alternate runs turns on all paths. Which of them is the first changes.
@@ -137,13 +152,31 @@ func (p *path) close() (err error) {
 	return err
 }
 
-// ask asks for so many deltas, and checks them.
-func (p *path) ask(ctx context.Context, deltas int) error {
+// goOn takes the next turn of a conversation, or the first of another one.
+func (p *path) goOn(ctx context.Context) error {
+	if len(p.texts) == 2*codexTalk {
+		p.texts = nil
+	}
+	prompt, want := task(1)
+	if err := p.ask(ctx, 1, p.texts...); err != nil {
+		return err
+	}
+	p.texts = append(p.texts, prompt, want)
+	return nil
+}
+
+// task returns what makes the model send so many deltas, and their text.
+func task(deltas int) (prompt, want string) {
 	const word = "word "
-	want := strings.TrimSpace(strings.Repeat(word, deltas))
-	prompt := fmt.Sprintf("chunk=%d; say:%s", len(word), want)
+	want = strings.TrimSpace(strings.Repeat(word, deltas))
+	return fmt.Sprintf("chunk=%d; say:%s", len(word), want), want
+}
+
+// ask asks for so many deltas in a conversation with earlier texts, and checks them.
+func (p *path) ask(ctx context.Context, deltas int, earlier ...string) error {
+	prompt, want := task(deltas)
 	start := time.Now()
-	answer, err := p.answer(ctx, prompt)
+	answer, err := p.answer(ctx, append(slices.Clip(earlier), prompt))
 	if err != nil {
 		return err
 	}
@@ -155,12 +188,12 @@ func (p *path) ask(ctx context.Context, deltas int) error {
 	return nil
 }
 
-func (p *path) answer(ctx context.Context, prompt string) (rig.Answer, error) {
+func (p *path) answer(ctx context.Context, texts []string) (rig.Answer, error) {
 	if p.site != nil {
-		return p.site.Chat(ctx, prompt)
+		return p.site.Chat(ctx, texts...)
 	}
 	return rig.Stream(ctx, p.model.URL+"/responses", map[string]any{"model": "gpt-5", "stream": true, "input": []any{map[string]any{
-		"type": "message", "role": "user", "content": []any{map[string]string{"type": "input_text", "text": prompt}},
+		"type": "message", "role": "user", "content": []any{map[string]string{"type": "input_text", "text": texts[len(texts)-1]}},
 	}}}, func(data string) (string, error) {
 		var event struct{ Type, Delta string }
 		if err := json.Unmarshal([]byte(data), &event); err != nil || event.Type != "response.output_text.delta" {
@@ -172,9 +205,9 @@ func (p *path) answer(ctx context.Context, prompt string) (rig.Answer, error) {
 
 // printPaths prints a line for each path. The times are those of short turns.
 func printPaths(paths []*path, turns int) error {
-	fmt.Printf("\nThe real codex: %d turns of one delta, %d of %d deltas\n", turns, codexLong, codexDeltas)
+	fmt.Printf("\nThe real codex: %d turns of one delta, as many in conversations of %d turns, %d turns of %d deltas\n", turns, codexTalk, codexLong, codexDeltas)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "path\tto the model, ms\tp95\tfirst chunk, ms\tp95\twhole turn, ms\tp95\tCPU a turn, ms: codex\tCaddy\tCPU a delta, us: codex\tCaddy\tto ready, ms\tcodex, MB")
+	fmt.Fprintln(table, "path\tto the model, ms\tp95\tfirst chunk, ms\tp95\twhole turn, ms\tp95\tCPU a turn, ms: codex\tCaddy\tin a conversation: codex\tCaddy\tCPU a delta, us: codex\tCaddy\tto ready, ms\tcodex, MB")
 	for _, p := range paths {
 		fmt.Fprint(table, p.name)
 		for _, times := range [][]time.Duration{p.toModel[:turns], p.first[:turns], p.whole[:turns]} {
@@ -184,7 +217,8 @@ func printPaths(paths []*path, turns int) error {
 			n, deltas := time.Duration(turns), time.Duration(codexLong*codexDeltas)
 			each := usage{p.short.caddy / n, p.short.codex / n}
 			rest := p.long.minus(usage{codexLong * each.caddy, codexLong * each.codex}) // beside what a turn costs
-			fmt.Fprintf(table, "\t%s\t%s\t%s\t%s\t%d\t%d", number(rig.MS(each.codex)), number(rig.MS(each.caddy)),
+			fmt.Fprintf(table, "\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d", number(rig.MS(each.codex)), number(rig.MS(each.caddy)),
+				number(rig.MS(p.talk.codex/n)), number(rig.MS(p.talk.caddy/n)),
 				number(us(rest.codex/deltas)), number(us(rest.caddy/deltas)), p.ready.Milliseconds(), p.memory>>10)
 		}
 		fmt.Fprintln(table)
