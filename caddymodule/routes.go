@@ -87,7 +87,7 @@ func routeOf(path string) (route, bool) {
 
 // exactly returns the route of a path, and false if there is none.
 func exactly(path string) (route, bool) {
-	if found, ok := routes[path]; ok {
+	if found, ok := routes[path]; ok && !strings.Contains(path, "*") {
 		return found, true
 	}
 	if id, ok := strings.CutPrefix(path, "/v1/models/"); ok && id != "" { // which may contain slashes

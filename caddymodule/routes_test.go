@@ -54,6 +54,7 @@ func TestMethods(t *testing.T) {
 		"/v1/responses/input_tokens":       {"POST", 400},
 		"/v1/responses/compact":            {"POST", 404},
 		"/v1/responses/resp_x":             {"GET, HEAD, DELETE", 404},
+		"/v1/responses/*":                  {"GET, HEAD, DELETE", 404}, // not the pattern
 		"/v1/responses/resp_x/input_items": {"GET, HEAD", 404},
 		"/v1/responses/resp_x/cancel":      {"POST", 404},
 		"/v1/models":                       {"GET, HEAD", 200},
