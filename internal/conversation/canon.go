@@ -4,8 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"hash"
-	"strconv"
+	"io"
 	"strings"
 	"sync"
 
@@ -60,7 +61,7 @@ func (d *digest) sum() Hash {
 }
 
 // canonicalArguments is the JSON value of a call's arguments in one spelling:
-// members in order of their names, numbers as short as they can be. Text that is
+// members in order of their names, numbers as encoding/json writes them. Text that is
 // no JSON stays as it is. No text at all is an empty object, as which Codex gets it.
 func canonicalArguments(text string) string {
 	if text == "" {
@@ -69,7 +70,10 @@ func canonicalArguments(text string) string {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	var value any
-	if decoder.Decode(&value) != nil || decoder.More() {
+	if decoder.Decode(&value) != nil {
+		return text
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return text
 	}
 	canonical, err := json.Marshal(shortNumbers(value))
@@ -79,8 +83,8 @@ func canonicalArguments(text string) string {
 	return string(canonical)
 }
 
-// shortNumbers replaces the numbers of a JSON value by their shortest spelling.
-// Integers keep theirs, since a float64 would make two of the large ones equal.
+// shortNumbers replaces the numbers of a JSON value by float64 values, which have one
+// spelling. Integers keep theirs, since a float64 would make two of the large ones equal.
 func shortNumbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -88,7 +92,7 @@ func shortNumbers(value any) any {
 			return v
 		}
 		if f, err := v.Float64(); err == nil {
-			return json.Number(strconv.FormatFloat(f, 'f', -1, 64))
+			return f
 		}
 	case []any:
 		for i := range v {
