@@ -3,6 +3,7 @@ package responses
 import (
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -49,6 +50,43 @@ func FuzzDecodeCreate(f *testing.F) {
 			return
 		}
 		plancheck.Check(t, p)
+	})
+}
+
+// FuzzConversation sends any body of a new conversation. What is kept of it can be sent
+// again, and is the same then.
+func FuzzConversation(f *testing.F) {
+	f.Add([]byte(`{"items":[{"role":"user","content":"q"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}],"metadata":{"a":"b"}}`))
+	f.Add([]byte(`{"items":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"\ud83d"}]}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		given := string(body)
+		r, apiErr := DecodeConversation(body, "")
+		if apiErr != nil {
+			checkRefusal(t, apiErr)
+			return
+		}
+		items := r.Items("suffix")
+		ids := map[string]bool{}
+		for _, item := range items {
+			ids[ItemID(item)] = true
+		}
+		if len(ids) != len(items) || ids[""] || !json.Valid(r.Object("conv", 1)) || string(body) != given {
+			t.Fatalf("%s: the items %s", body, items)
+		}
+		if len(items) == 0 {
+			return
+		}
+		stored, err := json.Marshal(map[string]any{"items": items})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, apiErr := DecodeConversation(stored, "items")
+		if apiErr != nil {
+			t.Fatalf("%s became %s: %+v", body, stored, apiErr)
+		}
+		if repeated := again.Items("suffix"); !reflect.DeepEqual(repeated, items) {
+			t.Fatalf("%s became %s", items, repeated)
+		}
 	})
 }
 
