@@ -31,24 +31,24 @@ type AppServer struct {
 
 	// Instead of a command: the address of an app-server that runs elsewhere, as
 	// `ws://host:port`, `wss://host/path` or `unix//path`.
-	Connect string `json:"connect,omitempty"`
+	Connect string `json:"connect,omitempty" option:"<name>"`
 
 	// The bearer token for `connect`. Default: none.
 	Token string `json:"token,omitempty"`
 
 	// How many processes run, at most 1024. Default: 1.
-	Processes int `json:"processes,omitempty"`
+	Processes int `json:"processes,omitempty" option:"<n>"`
 
 	// How many turns each process gets in proportion to others, from 1 to 100. Default: 1.
-	Weight int `json:"weight,omitempty"`
+	Weight int `json:"weight,omitempty" option:"<n>"`
 
 	// The CODEX_HOME with the login and the settings of the model provider. The
 	// app-server gets a home of its own with these and nothing else. Default: the
 	// CODEX_HOME of Caddy's environment, else ~/.codex.
-	Home string `json:"home,omitempty"`
+	Home string `json:"home,omitempty" option:"<name>"`
 
 	// The working directory. Default: a new, empty, private one.
-	Dir string `json:"dir,omitempty"`
+	Dir string `json:"dir,omitempty" option:"<name>"`
 
 	// Additional environment variables. Of Caddy's environment the app-server gets only what it
 	// needs to run, to reach the network and to log, and what its model providers name.
@@ -56,13 +56,13 @@ type AppServer struct {
 
 	// How much memory a process and its children may use, in bytes. Above it, a fresh process
 	// takes over, and the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
-	MaxMemory int64 `json:"max_memory,omitempty"`
+	MaxMemory int64 `json:"max_memory,omitempty" option:"<size>|off"`
 
 	// How long a start or a connection may take until an answer. Default: `10s`.
-	StartTimeout caddy.Duration `json:"start_timeout,omitempty"`
+	StartTimeout caddy.Duration `json:"start_timeout,omitempty" option:"<duration>"`
 
 	// How long a stop may take before the process is killed. Default: `5s`.
-	StopTimeout caddy.Duration `json:"stop_timeout,omitempty"`
+	StopTimeout caddy.Duration `json:"stop_timeout,omitempty" option:"<duration>"`
 
 	// Which threads are kept after their turns.
 	Conversations Conversations `json:"conversations,omitzero"`
@@ -91,8 +91,11 @@ func (a *AppServer) validate() error {
 	if err := a.conflict(); err != nil {
 		return err
 	}
-	if err := completeOptions(a.options()); err != nil {
+	if err := completeOptions(a); err != nil {
 		return err
+	}
+	if err := completeOptions(&a.Conversations); err != nil {
+		return fmt.Errorf("conversations: %w", err)
 	}
 	switch {
 	case a.Processes > maxProcesses:
@@ -241,16 +244,17 @@ type Conversations struct {
 	// Whether each request gets a fresh thread. Default: false.
 	Off bool `json:"off,omitempty"`
 
-	// The most threads that each process keeps. Default: 128.
-	Max int `json:"max,omitempty"`
+	// The most threads that each process keeps, each of which takes about 1 MB of its memory,
+	// or 1.5 MB if it waits, beside twice its history. Default: 128.
+	Max int `json:"max,omitempty" option:"<n>" default:"128"`
 
 	// How long a thread is kept after its last turn. Default: `10m`.
-	Idle caddy.Duration `json:"idle,omitempty"`
+	Idle caddy.Duration `json:"idle,omitempty" option:"<duration>" default:"10m"`
 
 	// How long a turn waits for the results of the tool calls that it made. Negative: it
 	// does not wait, and the request with the results gets a fresh thread. On an app-server
 	// that runs elsewhere, turns never wait. Default: `30m`.
-	Parked caddy.Duration `json:"parked,omitempty"`
+	Parked caddy.Duration `json:"parked,omitempty" option:"<duration>|off" default:"30m"`
 }
 
 const (
@@ -262,26 +266,15 @@ const (
 	maxReasoningBytes = 32 << 20
 )
 
-// options returns the options of a conversations block. A kept thread takes
-// about 1 MB of the app-server's memory, a waiting one 1.5 MB, beside twice its history.
-func (c *Conversations) options() []option {
-	return []option{
-		number("max", &c.Max, 1, 128),
-		duration("idle", &c.Idle, 10*time.Minute),
-		orOff(duration("parked", &c.Parked, 30*time.Minute), &c.Parked),
-	}
-}
-
 // parse reads on, off, or a block.
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
-		on := true
-		if err := offByDefault("conversations", &on).word(d.Val()); err != nil {
+		if err := isOneOf(d.Val(), []string{"on", "off"}); err != nil {
 			return d.WrapErr(err)
 		}
-		c.Off = !on
+		c.Off = d.Val() == "off"
 	}
-	return parseBlock(d, c.options())
+	return parseBlock(d, c, nil)
 }
 
 // limits returns the limits for one process. On a remote one, a turn that waits could outlive

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -97,67 +94,33 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	return parseBlock(d, h.options())
+	return parseBlock(d, h, h.specials())
 }
 
-// options returns the options of the directive, with their defaults.
-func (h *Handler) options() []option {
-	return []option{
-		{name: "app_server", args: h.parseAppServer, repeats: true},
-		h.Pool.option(),
-		{name: "api_key", args: h.parseAPIKey, repeats: true},
-		filled("api_keys_file", &h.APIKeysFile),
-		size("max_body", &h.MaxBody, 32<<20),
-		size("max_body_memory", &h.MaxBodyMemory, 0), // the default depends on max_body
-		number("max_concurrent", &h.MaxConcurrent, 1, 64),
-		number("max_per_user", &h.MaxPerUser, 1, 0),
-		h.maxQueue(),
-		duration("idle_timeout", &h.IdleTimeout, 6*time.Minute), // longer than Codex waits for its provider
-		orOff(duration("keepalive", &h.Keepalive, 15*time.Second), &h.Keepalive),
-		{name: "response_store", args: h.ResponseStore.parse, complete: h.ResponseStore.complete},
-		duration("drain_timeout", &h.DrainTimeout, 10*time.Second),
-		{name: "cors", args: h.parseCORS},
-		texts("hosts", &h.Hosts),
-		oneOf("usage", &h.Usage, usageOwn, usageOwn, usageAll),
-		h.realmOption(),
-		offByDefault("page", &h.Page),
-
-		{name: "model", args: h.parseModel, repeats: true, complete: h.checkModels},
-		offByDefault("image_fetch", &h.ImageFetch),
-		offByDefault("web_search", &h.WebSearch),
-		onByDefault("reasoning", &h.Reasoning),
-		oneOf("instructions", &h.Instructions, gateway.InstructionsAuto,
-			gateway.InstructionsAuto, gateway.InstructionsReplace, gateway.InstructionsAppend),
-
-		oneOf("output_mode", &h.OutputMode, turn.ModeAuto, turn.ModeAuto, turn.ModeJSON, turn.ModeXML),
-		h.stopAfterTools(),
-		onByDefault("suppress_tail_after_tools", &h.SuppressTailAfterTools),
-		oneOf("textual_tools", &h.TextualTools, turn.TextualAuto, turn.TextualAuto, turn.TextualOn, turn.TextualOff),
-		{name: "textual_pattern", args: h.parseTextualPattern, repeats: true},
-		number("tool_block_max", &h.ToolBlockMax, 0, 0),
-		offByDefault("tool_block_dedup", &h.ToolBlockDedup),
-		text("tool_block_delimiter", &h.ToolBlockDelimiter),
-		onByDefault("parallel_tool_calls", &h.ParallelToolCalls),
-		oneOf("xml_escape", &h.XMLEscape, usetool.EscapeLiteral, usetool.EscapeLiteral, usetool.EscapeEntities),
+// specials are the options that tags do not describe, or not entirely.
+func (h *Handler) specials() map[string]special {
+	return map[string]special{
+		"app_server":       {parse: h.parseAppServer, repeats: true},
+		"pool":             {parse: h.Pool.parse},
+		"api_key":          {parse: h.parseAPIKey, repeats: true},
+		"max_queue":        {check: h.checkQueue},
+		"response_store":   {parse: h.ResponseStore.parse},
+		"cors":             {parse: h.parseCORS},
+		"hosts":            {parse: func(d *caddyfile.Dispenser) error { return parseTexts(d, &h.Hosts) }},
+		"realm":            {check: func() error { return checkRealm(h.Realm) }},
+		"model":            {parse: h.parseModel, repeats: true},
+		"stop_after_tools": {check: h.checkGrace},
+		"textual_pattern":  {parse: h.parseTextualPattern, repeats: true},
 	}
 }
 
-// options returns the options of an app_server block. Most have no default, since they cannot
-// be combined with connect.
-func (a *AppServer) options() []option {
-	return []option{
-		{name: "command", args: a.parseCommand},
-		filled("connect", &a.Connect),
-		{name: "token", args: a.parseToken},
-		number("processes", &a.Processes, 1, 0),
-		number("weight", &a.Weight, 1, 0),
-		filled("home", &a.Home),
-		filled("dir", &a.Dir),
-		{name: "env", args: a.parseEnv, repeats: true},
-		duration("start_timeout", &a.StartTimeout, 0),
-		duration("stop_timeout", &a.StopTimeout, 0),
-		orOff(size("max_memory", &a.MaxMemory, 0), &a.MaxMemory),
-		{name: "conversations", args: a.Conversations.parse, complete: func() error { return completeOptions(a.Conversations.options()) }},
+// specials are the options of an app_server block that tags do not describe.
+func (a *AppServer) specials() map[string]special {
+	return map[string]special{
+		"command":       {parse: a.parseCommand},
+		"token":         {parse: a.parseToken},
+		"env":           {parse: a.parseEnv, repeats: true},
+		"conversations": {parse: a.Conversations.parse},
 	}
 }
 
@@ -165,7 +128,7 @@ func (a *AppServer) options() []option {
 func (h *Handler) parseAppServer(d *caddyfile.Dispenser) error {
 	server := &AppServer{Command: d.RemainingArgs()}
 	h.AppServers = append(h.AppServers, server)
-	if err := parseBlock(d, server.options()); err != nil {
+	if err := parseBlock(d, server, server.specials()); err != nil {
 		return err
 	}
 	if err := server.conflict(); err != nil {
@@ -178,7 +141,7 @@ func (a *AppServer) parseCommand(d *caddyfile.Dispenser) error {
 	if len(a.Command) > 0 {
 		return d.Err("the command is given twice: beside app_server and in its block")
 	}
-	return texts("command", &a.Command).parse(d)
+	return parseTexts(d, &a.Command)
 }
 
 func (a *AppServer) parseToken(d *caddyfile.Dispenser) error {
@@ -214,35 +177,23 @@ func (h *Handler) parseAPIKey(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// maxQueue is the option max_queue <n> [<wait>].
-func (h *Handler) maxQueue() option {
-	o := orZero(&h.MaxQueue, 128, func(n *int) option { return number("max_queue", n, 0, 0) })
-	o.check = func() error {
-		if *h.MaxQueue == 0 && h.MaxQueueWait > 0 {
-			return errors.New("nobody waits in a queue of 0, so it has no wait")
-		}
-		return nil
+func (h *Handler) checkQueue() error {
+	if *h.MaxQueue == 0 && h.MaxQueueWait > 0 {
+		return errors.New("nobody waits in a queue of 0, so it has no wait")
 	}
-	return o.then(duration("max_queue_wait", &h.MaxQueueWait, 10*time.Second))
+	return nil
 }
 
-// stopAfterTools is the option stop_after_tools off, first [<grace>] or burst [<grace>].
-func (h *Handler) stopAfterTools() option {
-	o := oneOf("stop_after_tools", &h.StopAfterTools, turn.StopBurst, turn.StopOff, turn.StopFirst, turn.StopBurst)
-	o.check = func() error {
-		if h.StopAfterTools == turn.StopOff && h.StopAfterToolsGrace != nil {
-			return errors.New("off has no grace")
-		}
-		return nil
+func (h *Handler) checkGrace() error {
+	if h.StopAfterTools == turn.StopOff && h.StopAfterToolsGrace != nil {
+		return errors.New("off has no grace")
 	}
-	return o.then(orZero(&h.StopAfterToolsGrace, caddy.Duration(turn.DefaultGrace), func(grace *caddy.Duration) option {
-		return quantity("stop_after_tools_grace", grace, 0, 0, "a duration from 0 up, such as 300ms or 1s", parseDuration)
-	}))
+	return nil
 }
 
 // parseCORS reads <origin>... or off.
 func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
-	if err := texts("cors", &h.CORS).parse(d); err != nil || !slices.Contains(h.CORS, "off") {
+	if err := parseTexts(d, &h.CORS); err != nil || !slices.Contains(h.CORS, "off") {
 		return err
 	}
 	if len(h.CORS) > 1 {
@@ -254,14 +205,24 @@ func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
 
 // parseModel reads <id> [<codex model> [<effort> [force]]].
 func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
-	var alias models.Alias
-	force := ""
-	line := text("model", &alias.ID).then(
-		text("model", &alias.Model), oneOf("effort", &alias.Effort, "", prompt.Efforts...), oneOf("force", &force, "", "force"))
-	if err := line.parse(d); err != nil {
-		return err
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > 4 {
+		return d.ArgErr()
 	}
-	alias.ForceEffort = force != ""
+	alias := models.Alias{ID: args[0], ForceEffort: len(args) == 4}
+	var wrong error
+	if len(args) > 1 {
+		alias.Model = args[1]
+	}
+	if len(args) > 2 {
+		alias.Effort, wrong = args[2], isOneOf(args[2], prompt.Efforts)
+	}
+	if len(args) > 3 {
+		wrong = cmp.Or(wrong, isOneOf(args[3], []string{"force"}))
+	}
+	if wrong != nil {
+		return d.WrapErr(wrong)
+	}
 	if slices.ContainsFunc(h.Models, func(m models.Alias) bool { return m.ID == alias.ID }) {
 		return d.Errf("model %s is given twice", alias.ID)
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
 // Pool is the way in which one of several app-servers is chosen for a turn. A conversation
@@ -13,10 +15,10 @@ type Pool struct {
 	// `fill_first`: all turns go to one app_server until its login is spent or signed out,
 	// and then to the next one. `reserve`: like spread, but the last app_servers take
 	// turns only if no other can. Default: `spread`.
-	Policy string `json:"policy,omitempty"`
+	Policy string `json:"policy,omitempty" option:"spread|fill_first|reserve" default:"spread"`
 
 	// How many app_servers are the reserve, for the policy `reserve`. Default: 1.
-	Reserve int `json:"reserve,omitempty"`
+	Reserve int `json:"reserve,omitempty" option:"<n>"`
 }
 
 // The values of Pool.Policy.
@@ -26,12 +28,8 @@ const (
 	policyReserve   = "reserve"
 )
 
-// option is the option pool <policy> [<n>].
-func (p *Pool) option() option {
-	o := oneOf("pool", &p.Policy, policySpread, policySpread, policyFillFirst, policyReserve)
-	o.check = p.complete
-	return o.then(number("reserve", &p.Reserve, 1, 0))
-}
+// parse reads <policy> [<n>].
+func (p *Pool) parse(d *caddyfile.Dispenser) error { return parseLine(d, optionsOf(p), p.complete) }
 
 // complete sets the default of the reserve, and refuses one that the policy does not have.
 func (p *Pool) complete() error {
@@ -45,6 +43,9 @@ func (p *Pool) complete() error {
 
 // check refuses a policy that the app-servers do not fit.
 func (p *Pool) check(servers []*AppServer) error {
+	if err := completeOptions(p); err != nil {
+		return fmt.Errorf("pool: %w", err)
+	}
 	if err := p.complete(); err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"output_mode":"yaml"}`, `"yaml"`},
 		{`{"usage":"everybody"}`, `usage: "everybody" must be one of own, all`},
 		{`{"max_body":-1}`, "max_body: must be a size above zero"},
-		{`{"response_store":{"type":"disk"}}`, `response_store: "disk" must be one of memory, storage, off`},
+		{`{"response_store":{"type":"disk"}}`, `response_store: type: "disk" must be one of memory, storage, off`},
 		{`{"response_store":{"size":-1}}`, "response_store: size: must be a size above zero"},
 		{`{"response_store":{"age":-1}}`, "response_store: age: must be a duration above zero"},
 		{`{"response_store":{"type":"storage","size":1}}`, "response_store: only memory has a size"},

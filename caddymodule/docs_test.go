@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,8 +17,15 @@ import (
 // syntax above UnmarshalCaddyfile, and the tables of the docs.
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
-	for _, o := range slices.Concat(new(Handler).options(), new(AppServer).options(), new(Conversations).options()) {
-		options = append(options, o.name)
+	for block, specials := range map[any]map[string]special{
+		new(Handler): new(Handler).specials(), new(AppServer): new(AppServer).specials(), new(Conversations): nil,
+	} {
+		for _, o := range optionsOf(block) {
+			if _, listed := specials[o.name]; o.line == o.name && !listed {
+				options = append(options, o.name)
+			}
+		}
+		options = slices.AppendSeq(options, maps.Keys(specials))
 	}
 	for place, shown := range map[string][]string{
 		"the syntax above UnmarshalCaddyfile": syntaxOptions(t),

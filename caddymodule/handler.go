@@ -48,46 +48,46 @@ type Handler struct {
 	// A file with more keys, which `caddy codex key` makes: with users, ends and limits.
 	// A change of the file takes effect within seconds, without a reload. Placeholders are
 	// resolved when the configuration is loaded. Default: none.
-	APIKeysFile string `json:"api_keys_file,omitempty"`
+	APIKeysFile string `json:"api_keys_file,omitempty" option:"<name>"`
 
 	// The largest request body, in bytes. Default: 32 MiB.
-	MaxBody int64 `json:"max_body,omitempty"`
+	MaxBody int64 `json:"max_body,omitempty" option:"<size>" default:"32MiB"`
 
 	// How much memory all request bodies together may take, in bytes: at least four times
 	// max_body. A request for which there is no room gets a 503 with the code
 	// codex_body_memory. Default: 512 MiB, or four times max_body if that is more.
-	MaxBodyMemory int64 `json:"max_body_memory,omitempty"`
+	MaxBodyMemory int64 `json:"max_body_memory,omitempty" option:"<size>"`
 
 	// How many turns run at the same time. Further requests wait. Default: 64.
-	MaxConcurrent int `json:"max_concurrent,omitempty"`
+	MaxConcurrent int `json:"max_concurrent,omitempty" option:"<n>" default:"64"`
 
 	// How many turns of one user run at the same time; callers without a name are one
 	// user. Further requests wait, and those of other users overtake them. Default: at most
 	// seven times as many as remain free if another user has sent a request within the
 	// last hour, else all of max_concurrent.
-	MaxPerUser int `json:"max_per_user,omitempty"`
+	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
 	// How many requests may wait; a further one gets a 429 with the code codex_queue_full.
 	// In a full queue, a user with fewer waiting requests replaces the newest request of the
 	// user with the most. 0: no request waits. Default: 128.
-	MaxQueue *int `json:"max_queue,omitempty"`
+	MaxQueue *int `json:"max_queue,omitempty" option:"<n>" default:"128"`
 
 	// How long a request may wait until it gets a 503 with the code codex_queue_timeout.
 	// Default: `10s`.
-	MaxQueueWait caddy.Duration `json:"max_queue_wait,omitempty"`
+	MaxQueueWait caddy.Duration `json:"max_queue_wait,omitempty" option:"max_queue [<duration>]" default:"10s"`
 
 	// How long the model may be silent within a turn before the client gets a 504.
 	// Codex itself gives up a silent provider, by default after five minutes. An
 	// app-server that hangs is detected within seconds, without this. Default: `6m`.
-	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty"`
+	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty" option:"<duration>" default:"6m"`
 
 	// How long a stream may be silent before a comment is sent to keep its
 	// connection open. Negative: never. Default: `15s`.
-	Keepalive caddy.Duration `json:"keepalive,omitempty"`
+	Keepalive caddy.Duration `json:"keepalive,omitempty" option:"<duration>|off" default:"15s"`
 
 	// How long turns may continue when Caddy exits; then they end with the code
 	// server_shutting_down. Default: `10s`.
-	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty"`
+	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty" option:"<duration>" default:"10s"`
 
 	// Where responses and conversations are stored.
 	ResponseStore ResponseStore `json:"response_store,omitzero"`
@@ -106,17 +106,17 @@ type Handler struct {
 
 	// Whose usage /v1/usage and /v1/usage/raw show, and whose requests the page lists: `own`,
 	// those of the caller's user, or `all`, those of all users of this Caddy. Default: `own`.
-	Usage string `json:"usage,omitempty"`
+	Usage string `json:"usage,omitempty" option:"own|all" default:"own"`
 
 	// The realm of the users. In a realm, users with one name are one user: for the usage,
 	// stored responses and conversations. Placeholders are resolved when the configuration
 	// is loaded. Default: the site, by the first name of the host matcher that leads to this
 	// handler, or else by the address of its server.
-	Realm string `json:"realm,omitempty"`
+	Realm string `json:"realm,omitempty" option:"<text>"`
 
 	// Whether a page for people is served at /codex/: a playground, and the state of the
 	// app-servers, plans and usage. It asks for a key if there are keys. Default: false.
-	Page bool `json:"page,omitempty"`
+	Page bool `json:"page,omitempty" option:"on|off"`
 
 	// Names of your own for Codex's models. GET /v1/models lists them after those
 	// that Codex lists. Your name takes precedence over a model of the same name.
@@ -125,21 +125,21 @@ type Handler struct {
 	// Whether images that a request names by an https URL are fetched for the
 	// model. Only public addresses are contacted, and the number, the size and the
 	// time are bounded. Otherwise such a request is refused. Default: false.
-	ImageFetch bool `json:"image_fetch,omitempty"`
+	ImageFetch bool `json:"image_fetch,omitempty" option:"on|off"`
 
 	// Whether the model may search the web for requests that ask for it, with the tool web_search
 	// or with web_search_options. The provider runs the searches. Default: false.
-	WebSearch bool `json:"web_search,omitempty"`
+	WebSearch bool `json:"web_search,omitempty" option:"on|off"`
 
 	// Whether clients get the summaries of the model's reasoning, as
 	// reasoning_content and as reasoning items. Default: true.
-	Reasoning *bool `json:"reasoning,omitempty"`
+	Reasoning *bool `json:"reasoning,omitempty" option:"on|off" default:"on"`
 
 	// Where the instructions of a conversation go, which are its system and developer
 	// messages at the beginning. `replace`: they replace Codex's own prompt. `append`:
 	// they follow it. `auto`: replace, and append once the model's provider has refused
 	// that for the login. Default: `auto`.
-	Instructions gateway.Instructions `json:"instructions,omitempty"`
+	Instructions gateway.Instructions `json:"instructions,omitempty" option:"auto|replace|append" default:"auto"`
 
 	turn.ToolOptions
 
@@ -150,7 +150,7 @@ type Handler struct {
 	// How long a turn waits for another textual block after a textual block, with stop_after_tools
 	// `burst`; with `first`, how long it goes on after the first call to learn whether there are
 	// more, and the usage. 0: until all that has arrived is read. Default: `300ms`.
-	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty"`
+	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
 	keys      keyring
 	keyFile   *apikeys.File // nil: there is none
@@ -272,8 +272,14 @@ func (h *Handler) Cleanup() error {
 
 // complete sets the defaults and refuses values that cannot work.
 func (h *Handler) complete() error {
-	if err := completeOptions(h.options()); err != nil {
+	if err := completeOptions(h); err != nil {
 		return err
+	}
+	if err := h.ResponseStore.complete(); err != nil {
+		return fmt.Errorf("response_store: %w", err)
+	}
+	if err := h.checkModels(); err != nil {
+		return fmt.Errorf("model: %w", err)
 	}
 	if h.MaxBodyMemory == 0 {
 		h.MaxBodyMemory = max(512<<20, minBodies*min(h.MaxBody, math.MaxInt64/minBodies))

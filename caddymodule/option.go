@@ -1,69 +1,69 @@
 package caddymodule
 
 import (
-	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/dustin/go-humanize"
 )
 
-// option is an option of a block in the Caddyfile, with its default and the check of its value.
+// option is a field of a struct that is an option of a block in the Caddyfile, by the name that
+// it has in JSON. Its tag option has the syntax of the value:
+//
+//	<n>, <size> or <duration>      above zero; also zero, if that is the default or the field is a pointer
+//	<size>|off or <duration>|off   off is -1, and in JSON any negative value
+//	<text> or <name>               any text; a name is not empty, as a {$VARIABLE} that is not set would be
+//	own|all                        one of the words; on|off is a bool
+//	max_queue [<duration>]         what may follow the value of max_queue
+//
+// Its tag default has the value of a field that is not set, as in the Caddyfile.
 type option struct {
-	name string
-	// word reads an argument, which those of more may follow. Nil: args reads the line.
-	word func(arg string) error
-	more []option
-	args func(d *caddyfile.Dispenser) error
-	// check refuses arguments that do not fit together. Nil: all do.
-	check func() error
-	// complete sets the default and checks a value, also of JSON. Nil: every value is valid.
-	complete func() error
-	// repeats allows the option more than once.
+	name, syntax, byDefault string
+
+	line  string // the option in whose line it is: itself, or the one that it follows
+	field reflect.Value
+}
+
+// optionsOf returns the options of a struct, with those that it embeds.
+func optionsOf(block any) (options []option) {
+	for field, value := range reflect.Indirect(reflect.ValueOf(block)).Fields() {
+		o := option{syntax: field.Tag.Get("option"), byDefault: field.Tag.Get("default"), field: value}
+		o.name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
+		o.line = o.name
+		if line, syntax, follows := strings.Cut(o.syntax, " ["); follows {
+			o.line, o.syntax = line, strings.TrimSuffix(syntax, "]")
+		}
+		switch {
+		case field.Anonymous:
+			options = append(options, optionsOf(value.Addr().Interface())...)
+		case o.syntax != "":
+			options = append(options, o)
+		}
+	}
+	return options
+}
+
+// special is what the tags do not say of an option.
+type special struct {
+	parse   func(d *caddyfile.Dispenser) error // reads what follows the name; nil: by the tags
+	check   func() error                       // refuses values that do not fit together; nil: all do
 	repeats bool
 }
 
-// then returns an option with arguments that may follow the first.
-func (o option) then(more ...option) option {
-	o.more = more
-	return o
-}
-
-// parse reads what follows the name.
-func (o option) parse(d *caddyfile.Dispenser) error {
-	if o.args != nil {
-		return o.args(d)
-	}
-	args := d.RemainingArgs()
-	if len(args) == 0 || len(args) > 1+len(o.more) {
-		return d.ArgErr()
-	}
-	for i, each := range append([]option{o}, o.more...)[:len(args)] {
-		if err := each.word(args[i]); err != nil {
-			return d.WrapErr(err)
-		}
-	}
-	if o.check != nil {
-		if err := o.check(); err != nil {
-			return d.WrapErr(err)
-		}
-	}
-	return nil
-}
-
 // parseBlock reads a block of options. Errors have file and line.
-func parseBlock(d *caddyfile.Dispenser, options []option) error {
-	seen := make(map[string]bool)
+func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) error {
+	options, seen := optionsOf(block), make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
-		i := slices.IndexFunc(options, func(o option) bool { return o.name == name })
-		if i < 0 {
+		own, known := specials[name]
+		line := slices.DeleteFunc(slices.Clone(options), func(o option) bool { return o.line != name })
+		if !known && len(line) == 0 {
 			// The text after a = is not shown: it may be a key.
 			before, _, found := strings.Cut(name, "=")
 			if found {
@@ -71,11 +71,15 @@ func parseBlock(d *caddyfile.Dispenser, options []option) error {
 			}
 			return d.Errf("unknown option %q", name)
 		}
-		if seen[name] && !options[i].repeats {
+		if seen[name] && !own.repeats {
 			return d.Errf("%s is given twice", name)
 		}
 		seen[name] = true
-		if err := options[i].parse(d); err != nil {
+		parse := own.parse
+		if parse == nil {
+			parse = func(d *caddyfile.Dispenser) error { return parseLine(d, line, own.check) }
+		}
+		if err := parse(d); err != nil {
 			return err
 		}
 		if d.NextArg() {
@@ -85,176 +89,136 @@ func parseBlock(d *caddyfile.Dispenser, options []option) error {
 	return nil
 }
 
-// completeOptions sets the defaults of options and checks their values.
-func completeOptions(options []option) error {
-	for _, o := range options {
-		if o.complete != nil {
-			if err := o.complete(); err != nil {
-				return fmt.Errorf("%s: %w", o.name, err)
-			}
+// parseLine reads the values of a line, at least the first. check may be nil.
+func parseLine(d *caddyfile.Dispenser, line []option, check func() error) error {
+	args := d.RemainingArgs()
+	if len(args) == 0 || len(args) > len(line) {
+		return d.ArgErr()
+	}
+	for i, arg := range args {
+		if err := line[i].set(arg); err != nil {
+			return d.WrapErr(err)
 		}
-		if err := completeOptions(o.more); err != nil {
-			return err
+	}
+	if check != nil {
+		if err := check(); err != nil {
+			return d.WrapErr(err)
 		}
 	}
 	return nil
 }
 
-// quantity is an option with a value that is at least least, which parse reads.
-func quantity[T int | int64 | caddy.Duration](name string, field *T, least, byDefault T, what string, parse func(string) (T, error)) option {
-	return option{
-		name: name,
-		word: func(arg string) error {
-			value, err := parse(arg)
-			if err != nil || value < least {
-				return fmt.Errorf("%q is not %s", arg, what)
-			}
-			*field = value
-			return nil
-		},
-		complete: func() error {
-			if *field = cmp.Or(*field, byDefault); *field < 0 {
-				return fmt.Errorf("must be %s", what)
-			}
-			return nil
-		},
+// parseTexts reads one text or more.
+func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
+	if *field = d.RemainingArgs(); len(*field) == 0 {
+		return d.ArgErr()
 	}
+	return nil
 }
 
-// number is an option with a whole number, which is at least 0 or 1.
-func number(name string, field *int, least, byDefault int) option {
-	what := "a number above zero"
-	if least == 0 {
-		what = "a number from 0 up"
+// quantity is a kind of value that is a number.
+type quantity struct {
+	parse        func(string) (int64, error)
+	what, orZero string // what a value is: above zero, or from zero on
+}
+
+var quantities = map[string]quantity{
+	"<n>":        {parseNumber, "a number above zero", "a number from 0 up"},
+	"<size>":     {parseSize, "a size above zero, such as 512KiB or 32MiB", ""},
+	"<duration>": {parseDuration, "a duration above zero, such as 10s or 5m", "a duration from 0 up, such as 300ms or 1s"},
+}
+
+func parseNumber(arg string) (int64, error) { return strconv.ParseInt(arg, 10, strconv.IntSize) }
+
+func parseSize(arg string) (int64, error) {
+	bytes, err := humanize.ParseBytes(arg)
+	if bytes > math.MaxInt64 {
+		return 0, strconv.ErrRange
 	}
-	return quantity(name, field, least, byDefault, what, strconv.Atoi)
+	return int64(bytes), err
 }
 
-// size is an option with a number of bytes above zero.
-func size(name string, field *int64, byDefault int64) option {
-	return quantity(name, field, 1, byDefault, "a size above zero, such as 512KiB or 32MiB", func(arg string) (int64, error) {
-		bytes, err := humanize.ParseBytes(arg)
-		if bytes > math.MaxInt64 {
-			return 0, strconv.ErrRange
-		}
-		return int64(bytes), err
-	})
-}
-
-// duration is an option with a duration above zero: no timeout of this module is endless.
-func duration(name string, field *caddy.Duration, byDefault time.Duration) option {
-	return quantity(name, field, 1, caddy.Duration(byDefault), "a duration above zero, such as 10s or 5m", parseDuration)
-}
-
-func parseDuration(arg string) (caddy.Duration, error) {
+func parseDuration(arg string) (int64, error) {
 	value, err := caddy.ParseDuration(arg)
-	return caddy.Duration(value), err
+	return int64(value), err
 }
 
-// orOff returns an option that may also be off. A negative value, also in JSON, is off.
-func orOff[T int64 | caddy.Duration](o option, field *T) option {
-	word, complete := o.word, o.complete
-	o.word = func(arg string) error {
-		if arg != "off" {
-			return word(arg)
+// quantity returns what a value is and its least one. ok is false if it is no number.
+func (o *option) quantity() (q quantity, least int64, ok bool) {
+	q, ok = quantities[strings.TrimSuffix(o.syntax, "|off")]
+	if o.field.Kind() == reflect.Pointer || o.byDefault == "0" {
+		q.what = q.orZero
+		return q, 0, ok
+	}
+	return q, 1, ok
+}
+
+// set sets the field to a value as it is in the Caddyfile.
+func (o *option) set(arg string) error {
+	field := o.field
+	if field.Kind() == reflect.Pointer {
+		field.Set(reflect.New(field.Type().Elem()))
+		field = field.Elem()
+	}
+	if q, least, ok := o.quantity(); ok {
+		value, err := q.parse(arg)
+		if arg == "off" && strings.HasSuffix(o.syntax, arg) {
+			value = -1
+		} else if err != nil || value < least {
+			return fmt.Errorf("%q is not %s", arg, q.what)
 		}
-		*field = -1
+		field.SetInt(value)
 		return nil
 	}
-	o.complete = func() error {
-		if *field < 0 {
-			return nil
-		}
-		return complete()
+	if o.syntax == "<name>" && arg == "" {
+		return fmt.Errorf("%s must not be empty", o.name)
 	}
-	return o
+	if field.Kind() == reflect.Bool {
+		field.SetBool(arg == "on")
+	} else {
+		field.SetString(arg)
+	}
+	return o.checkWord(arg)
 }
 
-// orZero returns the option that with makes of a field that is nil if it is not set: its
-// default is not the zero value, which is a value, too.
-func orZero[T any](field **T, byDefault T, with func(value *T) option) option {
-	value := new(T)
-	o := with(value)
-	word := o.word
-	o.word = func(arg string) error {
-		*field = value
-		return word(arg)
-	}
-	o.complete = func() error {
-		if *field == nil {
-			*field = new(byDefault)
-		}
-		if complete := with(*field).complete; complete != nil {
-			return complete()
-		}
+// checkWord refuses a word that the option does not have.
+func (o *option) checkWord(word string) error {
+	if strings.HasPrefix(o.syntax, "<") {
 		return nil
 	}
-	return o
-}
-
-// text is an option with any text.
-func text(name string, field *string) option {
-	return option{name: name, word: func(arg string) error {
-		*field = arg
-		return nil
-	}}
-}
-
-// filled is an option with a text that is not empty: in quotes, a {$VARIABLE} that is not set
-// would stand for the default, such as no keys at all.
-func filled(name string, field *string) option {
-	return option{name: name, word: func(arg string) error {
-		if arg == "" {
-			return fmt.Errorf("%s must not be empty", name)
-		}
-		*field = arg
-		return nil
-	}}
-}
-
-// texts is an option with one text or more.
-func texts(name string, field *[]string) option {
-	return option{name: name, args: func(d *caddyfile.Dispenser) error {
-		if *field = d.RemainingArgs(); len(*field) == 0 {
-			return d.ArgErr()
-		}
-		return nil
-	}}
-}
-
-// oneOf is an option with one of the allowed words.
-func oneOf[T ~string](name string, field *T, byDefault T, allowed ...T) option {
-	return option{
-		name: name,
-		word: func(arg string) error {
-			*field = T(arg)
-			return isOneOf(*field, allowed)
-		},
-		complete: func() error {
-			*field = cmp.Or(*field, byDefault)
-			return isOneOf(*field, allowed)
-		},
-	}
+	return isOneOf(word, strings.Split(o.syntax, "|"))
 }
 
 // isOneOf refuses a word that is not allowed.
-func isOneOf[T ~string](word T, allowed []T) error {
+func isOneOf(word string, allowed []string) error {
 	if slices.Contains(allowed, word) {
 		return nil
 	}
-	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(allowed), " ", ", "), "[]")
-	return fmt.Errorf("%q must be one of %s", word, list)
+	return fmt.Errorf("%q must be one of %s", word, strings.Join(allowed, ", "))
 }
 
-// offByDefault is an option that is on or off.
-func offByDefault(name string, field *bool) option {
-	return option{name: name, word: func(arg string) error {
-		*field = arg == "on"
-		return isOneOf(arg, []string{"on", "off"})
-	}}
+// complete sets the default, and checks a value, also of JSON.
+func (o *option) complete() error {
+	if o.field.IsZero() && o.byDefault != "" {
+		return o.set(o.byDefault)
+	}
+	field := reflect.Indirect(o.field)
+	q, _, ok := o.quantity()
+	switch {
+	case ok && field.Int() < 0 && !strings.HasSuffix(o.syntax, "|off"):
+		return fmt.Errorf("must be %s", q.what)
+	case field.Kind() == reflect.String:
+		return o.checkWord(field.String())
+	}
+	return nil
 }
 
-// onByDefault is an option that is on or off.
-func onByDefault(name string, field **bool) option {
-	return orZero(field, true, func(on *bool) option { return offByDefault(name, on) })
+// completeOptions sets the defaults of a struct's options and checks their values.
+func completeOptions(block any) error {
+	for _, o := range optionsOf(block) {
+		if err := o.complete(); err != nil {
+			return fmt.Errorf("%s: %w", o.name, err)
+		}
+	}
+	return nil
 }

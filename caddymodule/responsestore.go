@@ -1,7 +1,9 @@
 package caddymodule
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -16,18 +18,18 @@ type ResponseStore struct {
 	// `memory`: in this process; a reload keeps them. `storage`: in Caddy's storage, which
 	// several nodes may share and which survives a restart. `off`: nowhere; then
 	// previous_response_id refers to nothing. Default: `memory`.
-	Type string `json:"type,omitempty"`
+	Type string `json:"type,omitempty" option:"memory|storage|off" default:"memory"`
 
 	// The most memory that the responses may take, in bytes. The least recently used
 	// ones are deleted first. Only with `memory`. Default: 64 MiB.
-	Size int64 `json:"size,omitempty"`
+	Size int64 `json:"size,omitempty" option:"<size>"`
 
 	// How long a response is stored. Default: `24h` with `memory`, `720h` with `storage`.
-	Age caddy.Duration `json:"age,omitempty"`
+	Age caddy.Duration `json:"age,omitempty" option:"<duration>"`
 
 	// The most responses in the storage, of all nodes together. The oldest ones are
 	// deleted first. Each may have 64 MiB. Only with `storage`. Default: 100000.
-	Count int `json:"count,omitempty"`
+	Count int `json:"count,omitempty" option:"<n>"`
 }
 
 // The values of [ResponseStore.Type].
@@ -46,7 +48,7 @@ var memoryStores = caddy.NewUsagePool()
 
 // complete sets the defaults of the type and checks the values.
 func (s *ResponseStore) complete() error {
-	if err := s.kind().complete(); err != nil {
+	if err := completeOptions(s); err != nil {
 		return err
 	}
 	switch {
@@ -56,22 +58,10 @@ func (s *ResponseStore) complete() error {
 		return fmt.Errorf("only %s has a count", storeStorage)
 	case s.Age != 0 && s.Type == storeOff:
 		return fmt.Errorf("%s has no age", storeOff)
-	}
-	return completeOptions(s.options())
-}
-
-// kind is the option of the type alone.
-func (s *ResponseStore) kind() option {
-	return oneOf("response_store", &s.Type, storeMemory, storeMemory, storeStorage, storeOff)
-}
-
-// options returns the limits of the type, with their defaults.
-func (s *ResponseStore) options() []option {
-	switch s.Type {
-	case storeMemory:
-		return []option{size("size", &s.Size, 64<<20), duration("age", &s.Age, 24*time.Hour)}
-	case storeStorage:
-		return []option{duration("age", &s.Age, 30*24*time.Hour), number("count", &s.Count, 1, 100_000)}
+	case s.Type == storeMemory:
+		s.Size, s.Age = cmp.Or(s.Size, 64<<20), cmp.Or(s.Age, caddy.Duration(24*time.Hour))
+	case s.Type == storeStorage:
+		s.Age, s.Count = cmp.Or(s.Age, caddy.Duration(30*24*time.Hour)), cmp.Or(s.Count, 100_000)
 	}
 	return nil
 }
@@ -104,5 +94,14 @@ func (s *ResponseStore) parse(d *caddyfile.Dispenser) error {
 		s.Type = d.Val() // which limits may follow depends on it
 		d.Prev()
 	}
-	return s.kind().then(s.options()...).parse(d)
+	line := optionsOf(s) // type, size, age, count
+	switch s.Type {
+	case storeMemory:
+		line = line[:3]
+	case storeStorage:
+		line = slices.Delete(line, 1, 2)
+	default:
+		line = line[:1]
+	}
+	return parseLine(d, line, nil)
 }

@@ -150,13 +150,6 @@ func (h *Handler) accountOf(r *http.Request) string {
 	return usage.UserName(user + "@" + realm)
 }
 
-// realmOption is the option realm <name>.
-func (h *Handler) realmOption() option {
-	o := text("realm", &h.Realm)
-	o.check = func() error { return checkRealm(h.Realm) }
-	return o
-}
-
 // checkRealm refuses names with which two users could get one account, or that harm logs.
 func checkRealm(realm string) error {
 	if realm == "" || len(realm) > maxRealm || strings.ContainsFunc(realm, func(c rune) bool { return c <= ' ' || c == '@' || c == 0x7f || c == 0xfffd }) {

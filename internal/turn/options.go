@@ -62,45 +62,45 @@ type ToolOptions struct {
 	// request that declares no tools and whose instructions contain <use_tool>, else
 	// openai-json. The request header x-proxy-output-mode overrides it. Default:
 	// `auto`.
-	OutputMode Mode `json:"output_mode,omitempty"`
+	OutputMode Mode `json:"output_mode,omitempty" option:"auto|openai-json|obsidian-xml" default:"auto"`
 
 	// When a turn with tool calls ends. `off`: when the model has finished. `first`:
 	// with the first call, but for `stop_after_tools_grace`, in which it is seen whether
 	// there are more. `burst`: with the model's response, or when no textual
 	// block has followed the last one for `stop_after_tools_grace`. A structured call
 	// always ends the answer with the model's response. Default: `burst`.
-	StopAfterTools StopMode `json:"stop_after_tools,omitempty"`
+	StopAfterTools StopMode `json:"stop_after_tools,omitempty" option:"off|first|burst" default:"burst"`
 
 	// Whether text after the last tool call is dropped, unless it contains a block
 	// that is not a call: a client may run that. Default: true.
-	SuppressTailAfterTools *bool `json:"suppress_tail_after_tools,omitempty"`
+	SuppressTailAfterTools *bool `json:"suppress_tail_after_tools,omitempty" option:"on|off" default:"on"`
 
 	// Which <use_tool> blocks in the model's text are calls. `auto`: all of them in
 	// obsidian-xml; else those that name a tool of the request, or all of them if the
 	// request's instructions contain <use_tool>. `on`: all. `off`: none, blocks are
 	// text. In openai-json a block in a code fence is never a call. Default: `auto`.
-	TextualTools Textual `json:"textual_tools,omitempty"`
+	TextualTools Textual `json:"textual_tools,omitempty" option:"auto|on|off" default:"auto"`
 
 	// The most tool calls of a turn. Default: 0, no limit.
-	ToolBlockMax int `json:"tool_block_max,omitempty"`
+	ToolBlockMax int `json:"tool_block_max,omitempty" option:"<n>" default:"0"`
 
 	// Whether a call is dropped that repeats an earlier one of its turn, with the
 	// same tool and the same arguments. A textual block and a structured call that
 	// are the same are always one call. Default: false.
-	ToolBlockDedup bool `json:"tool_block_dedup,omitempty"`
+	ToolBlockDedup bool `json:"tool_block_dedup,omitempty" option:"on|off"`
 
 	// The text between two <use_tool> blocks that have no text between them, in
 	// obsidian-xml. Default: none.
-	ToolBlockDelimiter string `json:"tool_block_delimiter,omitempty"`
+	ToolBlockDelimiter string `json:"tool_block_delimiter,omitempty" option:"<text>"`
 
 	// Whether a turn may have several tool calls, if the client does not say
 	// otherwise. Default: true.
-	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty"`
+	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty" option:"on|off" default:"on"`
 
 	// How values are written in <use_tool> blocks that are made of structured calls:
 	// `literal`, as Obsidian Copilot reads them, or `entities`, with &lt;, &gt; and
 	// &amp;. Default: `literal`.
-	XMLEscape usetool.Escaping `json:"xml_escape,omitempty"`
+	XMLEscape usetool.Escaping `json:"xml_escape,omitempty" option:"literal|entities" default:"literal"`
 }
 
 // Options are the options of a [Machine] for one turn. The zero value is a plain
