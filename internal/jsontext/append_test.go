@@ -26,7 +26,7 @@ func checkString(t *testing.T, s string) {
 	if strings.ContainsAny(string(encoded), "\u2028\u2029\x7f") {
 		t.Errorf("%q: not safe for old JavaScript: %q", s, encoded)
 	}
-	if _, err := check(encoded); err != nil {
+	if _, err := check(encoded, maxDepth); err != nil {
 		t.Errorf("%q: %v", s, err)
 	}
 	if fromBytes := AppendString(nil, []byte(s)); string(fromBytes) != string(encoded) {

@@ -27,14 +27,22 @@ type checker struct {
 	data  []byte
 	pos   int
 	depth int
+	limit int // of depth
 	// lone has the offsets of escapes that are one half of a surrogate pair. JSON
 	// allows them, but no UTF-8 text can have them, and Codex rejects them.
 	lone []int
 }
 
+// ValidWithin reports whether a text is one JSON value, in UTF-8 and with at most so many levels
+// of arrays and objects. Checks that recurse without a bound can exhaust the stack.
+func ValidWithin(depth int, text []byte) bool {
+	_, err := check(text, depth)
+	return err == nil
+}
+
 // check checks data and returns the offsets of lone surrogate escapes in it.
-func check(data []byte) (lone []int, err *SyntaxError) {
-	c := checker{data: data}
+func check(data []byte, depth int) (lone []int, err *SyntaxError) {
+	c := checker{data: data, limit: depth}
 	c.space()
 	if err := c.value(); err != nil {
 		return nil, err
@@ -110,8 +118,8 @@ func (c *checker) literal(word string) *SyntaxError {
 // container checks an array or an object, from its opening bracket to its end. next is what
 // may follow an element.
 func (c *checker) container(end byte, next string) *SyntaxError {
-	if c.depth++; c.depth > maxDepth {
-		return c.fail(fmt.Sprintf("nested more than %d deep", maxDepth))
+	if c.depth++; c.depth > c.limit {
+		return c.fail(fmt.Sprintf("nested more than %d deep", c.limit))
 	}
 	c.pos++
 	c.space()

@@ -51,7 +51,7 @@ func TestCheckJSON(t *testing.T) {
 		{`falsy`, "invalid literal, expected false, at byte 0"},
 		{`NaN`, "unexpected 'N', expected a value, at byte 0"},
 	} {
-		_, err := check([]byte(c.text))
+		_, err := check([]byte(c.text), maxDepth)
 		switch {
 		case err == nil && c.problem != "":
 			t.Errorf("%q was accepted, want %q", c.text, c.problem)
@@ -63,7 +63,7 @@ func TestCheckJSON(t *testing.T) {
 
 func TestCheckJSONDepth(t *testing.T) {
 	for depth, ok := range map[int]bool{maxDepth: true, maxDepth + 1: false, 10_000_000: false} {
-		_, err := check([]byte(strings.Repeat("[", depth) + strings.Repeat("]", depth)))
+		_, err := check([]byte(strings.Repeat("[", depth)+strings.Repeat("]", depth)), maxDepth)
 		if (err == nil) != ok {
 			t.Errorf("depth %d: %v", depth, err)
 		}
@@ -80,7 +80,7 @@ func FuzzCheckJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, err := check(data)
+		_, err := check(data, maxDepth)
 		if err != nil && (err.offset < 0 || err.offset > len(data)) {
 			t.Fatalf("offset %d of %d bytes", err.offset, len(data))
 		}

@@ -24,7 +24,7 @@ type Value []byte
 // or nested too deeply. Escapes that are one half of a surrogate pair become U+FFFD, in a copy of
 // the text. Clients that cut a text within an emoji send such ones.
 func Parse(text []byte) (Value, *SyntaxError) {
-	lone, err := check(text)
+	lone, err := check(text, maxDepth)
 	if err != nil {
 		return nil, err
 	}

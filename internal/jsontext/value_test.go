@@ -80,7 +80,7 @@ func FuzzValue(f *testing.F) {
 	f.Add(`{"a":["\ud83d\ude00",{"b":"\\\""},[]],"\u0061":null}`)
 	f.Add(`"\\\\"`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if _, err := check([]byte(text)); err == nil {
+		if _, err := check([]byte(text), maxDepth); err == nil {
 			sameAsEncodingJSON(t, text)
 		}
 	})

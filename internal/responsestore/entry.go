@@ -7,8 +7,6 @@ import (
 	"iter"
 	"math"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -59,11 +57,15 @@ func (e *Entry) output(o responses.Item) json.RawMessage {
 	return e.Response[o.From:o.To:o.To]
 }
 
+// maxDepth is how deep the arrays and objects of an entry may be nested: far more than those
+// of a request.
+const maxDepth = 1024
+
 // readEntry decodes a stored entry, or returns nil if it is invalid. Its parts are views of
 // data: an entry may have 64 MiB, for which encoding/json would take seconds.
 func readEntry(data []byte) *Entry {
 	whole := jsontext.Value(bytes.TrimSpace(data))
-	if !gjson.ValidBytes(whole) || whole.Kind() != jsontext.KindObject {
+	if !jsontext.ValidWithin(maxDepth, whole) || whole.Kind() != jsontext.KindObject {
 		return nil
 	}
 	var user, previous, conversation, running, response, input, output jsontext.Value
@@ -85,7 +87,7 @@ func readEntry(data []byte) *Entry {
 // may have been modified.
 func (e *Entry) sound() bool {
 	for _, o := range e.Output {
-		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !gjson.ValidBytes(e.output(o)) {
+		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !jsontext.ValidWithin(maxDepth, e.output(o)) {
 			return false
 		}
 	}

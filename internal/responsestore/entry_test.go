@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +37,20 @@ func FuzzReadEntry(f *testing.F) {
 			t.Fatalf("encoding/json reads %+v, not %+v; %v", decoded, again, err)
 		}
 	})
+}
+
+// TestDeepEntry: an entry that was modified cannot exhaust the stack, neither as a whole nor
+// by an item that is a part of a text.
+func TestDeepEntry(t *testing.T) {
+	deep := strings.Repeat("[", maxEntry-100)
+	for _, data := range []string{`{"response":` + deep, `{"response":"` + deep + `","output":[{"from":1,"to":` + strconv.Itoa(len(deep)) + `}]}`} {
+		if readEntry([]byte(data)) != nil {
+			t.Errorf("%.100s is an entry", data)
+		}
+	}
+	if readEntry([]byte(`{"response":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+"}")) == nil {
+		t.Error("200 levels are too many")
+	}
 }
 
 // stored returns an entry as Put stores it.
