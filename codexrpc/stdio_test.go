@@ -108,6 +108,24 @@ func TestHugeLineIsSkipped(t *testing.T) {
 	}
 }
 
+// TestAnyChunkingGivesTheSameEnds: what is kept of a message that is too large does not
+// depend on how it is read.
+func TestAnyChunkingGivesTheSameEnds(t *testing.T) {
+	message := make([]byte, 3*keptEnd+17)
+	for i := range message {
+		message[i] = byte(i * 7 / 3)
+	}
+	for _, most := range []int{1, 3, keptEnd - 1, keptEnd, keptEnd + 1, len(message)} {
+		kept := new(tooLarge)
+		for part := range slices.Chunk(message, most) {
+			_, _ = kept.Write(part) // it has no errors
+		}
+		if !bytes.Equal(kept.head, message[:keptEnd]) || !bytes.Equal(kept.tail, message[len(message)-keptEnd:]) {
+			t.Errorf("in pieces of %d: %d and %d bytes are kept", most, len(kept.head), len(kept.tail))
+		}
+	}
+}
+
 // TestLineAtTheBound checks lines just below and above the limit.
 func TestLineAtTheBound(t *testing.T) {
 	const limit = 3 * readBuffer

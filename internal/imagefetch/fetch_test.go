@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -56,6 +57,21 @@ func TestFetch(t *testing.T) {
 			content, err := base64.StdEncoding.DecodeString(got)
 			if err != nil || string(content) != want.content {
 				t.Errorf("%s %s: %.60q, %v", version, path, got, err)
+			}
+		}
+	}
+}
+
+// TestAnyReads: an image does not depend on how its body is read.
+func TestAnyReads(t *testing.T) {
+	f := New(Options{})
+	for name, how := range map[string]func(io.Reader) io.Reader{"bytes": iotest.OneByteReader, "halves": iotest.HalfReader, "with the end": iotest.DataErrReader} {
+		for path, kind := range kinds {
+			left := new(atomic.Int64)
+			left.Store(int64(len(kind.content)))
+			got, err := f.read(&http.Response{Body: io.NopCloser(how(strings.NewReader(kind.content))), ContentLength: -1}, left)
+			if want := "data:" + kind.media + ";base64," + base64.StdEncoding.EncodeToString([]byte(kind.content)); err != nil || got != want || left.Load() != 0 {
+				t.Errorf("%s in %s: %d bytes, %v, %d left", path, name, len(got), err, left.Load())
 			}
 		}
 	}

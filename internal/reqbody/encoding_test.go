@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -85,21 +87,61 @@ func isTooLarge(err error) bool { return errors.As(err, new(*http.MaxBytesError)
 func isEncoding(err error) bool { return errors.Is(err, ErrEncoding) }
 func isCorrupt(err error) bool  { return errors.As(err, new(*CorruptError)) }
 
-// FuzzEncodings reads anything as each encoding: within the size, and to an end.
+// FuzzEncodings reads anything as each encoding: the same in one piece and in single bytes,
+// and what other decoders make of it, or an error.
 func FuzzEncodings(f *testing.F) {
 	f.Add(true, zipped(f, []byte("a body")))
+	f.Add(true, append(zipped(f, []byte("a")), zipped(f, []byte(" body"))...))
+	f.Add(true, zipped(f, make([]byte, 1<<20+1)))
 	f.Add(false, zstandard(f, []byte("a body")))
+	whole, err := zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(4<<20))
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, isGzip bool, body []byte) {
-		p := NewPool(8<<20, 1<<20)
-		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
-		r.Header.Set("Content-Encoding", map[bool]string{true: "gzip", false: "zstd"}[isGzip])
-		claim := p.Claim()
-		got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
-		if err == nil && len(got) > 1<<20 {
-			t.Errorf("%d bytes", len(got))
+		got, err := readEncoded(t, isGzip, bytes.NewReader(body))
+		cut, errCut := readEncoded(t, isGzip, iotest.OneByteReader(bytes.NewReader(body)))
+		if (err == nil) != (errCut == nil) || err == nil && !bytes.Equal(got, cut) {
+			t.Fatalf("%q, %v; in single bytes %q, %v", got, err, cut, errCut)
 		}
-		if claim.Release(); p.Held() != 0 {
-			t.Errorf("%d bytes are left", p.Held())
+		var want []byte
+		var errWant error
+		if isGzip {
+			want, errWant = unzipped(body)
+		} else {
+			want, errWant = whole.DecodeAll(body, nil)
+		}
+		if len(want) > 1<<20 || isTooLarge(err) || !isGzip && errWant != nil {
+			return // DecodeAll and a stream have other limits
+		}
+		if (err == nil) != (errWant == nil) || err == nil && !bytes.Equal(got, want) {
+			t.Fatalf("%q, %v; want %q, %v", got, err, want, errWant)
 		}
 	})
+}
+
+// readEncoded reads a body of at most a MiB, and checks that no memory stays claimed.
+func readEncoded(t *testing.T, isGzip bool, body io.Reader) ([]byte, error) {
+	p := NewPool(8<<20, 1<<20)
+	r := httptest.NewRequest(http.MethodPost, "/", body)
+	r.Header.Set("Content-Encoding", map[bool]string{true: "gzip", false: "zstd"}[isGzip])
+	claim := p.Claim()
+	got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
+	if err == nil && len(got) > 1<<20 {
+		t.Errorf("%d bytes", len(got))
+	}
+	got = bytes.Clone(got)
+	if claim.Release(); p.Held() != 0 {
+		t.Errorf("%d bytes are left", p.Held())
+	}
+	return got, err
+}
+
+// unzipped returns what the standard library reads, at most somewhat more than a MiB.
+func unzipped(body []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(r, 1<<20+1))
 }
