@@ -24,10 +24,7 @@ func (r *Request) readMessages(v jsontext.Value) *field.Error {
 		if f == nil && m.Role == prompt.RoleFunction {
 			f = answerFunction(m, r.Messages[:i]).In("name")
 		}
-		if f != nil {
-			return f.At(i)
-		}
-		if f := r.Count(m); f != nil {
+		if f = cmp.Or(f.At(i), r.Count(m)); f != nil {
 			return f
 		}
 	}
@@ -41,20 +38,17 @@ type messageFields struct {
 	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio jsontext.Value
 }
 
-func (m *messageFields) read(v jsontext.Value) *field.Error {
-	return field.Object(v, jsontext.Into("role", &m.role), jsontext.Into("content", &m.content),
-		jsontext.Into("refusal", &m.refusal), jsontext.Into("name", &m.name),
-		jsontext.Into("tool_calls", &m.toolCalls), jsontext.Into("tool_call_id", &m.toolCallID),
-		jsontext.Into("function_call", &m.functionCall), jsontext.Into("audio", &m.audio))
-}
-
 // readMessage reads the message at an index of the conversation into m, which is empty.
 func readMessage(m *prompt.Message, v jsontext.Value, index int) *field.Error {
 	var fields messageFields
-	if f := fields.read(v); f != nil {
-		return f
+	f := field.Object(v, jsontext.Into("role", &fields.role), jsontext.Into("content", &fields.content),
+		jsontext.Into("refusal", &fields.refusal), jsontext.Into("name", &fields.name),
+		jsontext.Into("tool_calls", &fields.toolCalls), jsontext.Into("tool_call_id", &fields.toolCallID),
+		jsontext.Into("function_call", &fields.functionCall), jsontext.Into("audio", &fields.audio))
+	if f == nil {
+		f = cmp.Or(field.Expect(jsontext.KindString, fields.role).In("role"), field.Optional(jsontext.KindString, fields.name).In("name"))
 	}
-	if f := cmp.Or(field.Expect(jsontext.KindString, fields.role).In("role"), field.Optional(jsontext.KindString, fields.name).In("name")); f != nil {
+	if f != nil {
 		return f
 	}
 	switch m.Role, m.Size = prompt.ReadRole(fields.role), len(v); m.Role {
@@ -76,16 +70,12 @@ func readMessage(m *prompt.Message, v jsontext.Value, index int) *field.Error {
 // accepted, since clients keep such ones of answers that broke off. It leaves no item
 // in the history.
 func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.Error {
-	if fields.audio.Given() {
-		return field.Unsupported("is not supported: audio cannot be sent to Codex").In("audio")
+	f := cmp.Or(field.Refuse(fields.audio, "audio cannot be sent to Codex").In("audio"), field.Optional(jsontext.KindString, fields.refusal).In("refusal"))
+	if f == nil && fields.content.Given() {
+		f = readContent(m, fields.content)
 	}
-	if f := field.Optional(jsontext.KindString, fields.refusal); f != nil {
-		return f.In("refusal")
-	}
-	if fields.content.Given() {
-		if f := readContent(m, fields.content); f != nil {
-			return f
-		}
+	if f != nil {
+		return f
 	}
 	if m.Text != nil && len(m.Text.RawText()) == 0 {
 		m.Text = nil

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -16,10 +17,8 @@ func (r *Request) readStreamOptions(v jsontext.Value) *field.Error {
 		return nil
 	}
 	var usage, obfuscation jsontext.Value // of the latter there is none to leave out
-	if f := field.Object(v, jsontext.Into("include_usage", &usage), jsontext.Into("include_obfuscation", &obfuscation)); f != nil {
-		return f
-	}
-	return cmp.Or(field.Bool(&r.includeUsage, usage).In("include_usage"),
+	f := field.Object(v, jsontext.Into("include_usage", &usage), jsontext.Into("include_obfuscation", &obfuscation))
+	return cmp.Or(f, field.Bool(&r.includeUsage, usage).In("include_usage"),
 		field.Optional(jsontext.KindBool, obfuscation).In("include_obfuscation"))
 }
 
@@ -39,14 +38,23 @@ func (r *Request) readModalities(v jsontext.Value) *field.Error {
 	})
 }
 
-func (r *Request) readAudio(v jsontext.Value) *field.Error {
-	if !v.Given() {
-		return nil
+func (r *Request) readSearchOptions(v jsontext.Value) *field.Error {
+	r.Search = nil
+	f := field.Optional(jsontext.KindObject, v)
+	if f == nil && v.Given() {
+		r.Search, f = prompt.ReadWebSearch(v)
 	}
-	return field.Unsupported("is not supported: answers are text")
+	return f
 }
 
-func (r *Request) readResponseFormat(v jsontext.Value) *field.Error { return r.Format.Read(v, false) }
+// WithoutSearch ignores the web search, since the operator does not allow it.
+func (r *Request) WithoutSearch() *apierror.Error {
+	if r.Search != nil {
+		r.Search = nil
+		r.Ignore("web_search_options")
+	}
+	return nil
+}
 
 const (
 	// maxChoices is how many choices a request may have. Each is a turn of its own.
@@ -64,14 +72,6 @@ func (r *Request) readN(v jsontext.Value) *field.Error {
 		return field.Invalid("must be at most %d", maxChoices)
 	}
 	return f
-}
-
-func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {
-	return field.Limit(&r.oldMaxTokens, v)
-}
-
-func (r *Request) readMaxCompletionTokens(v jsontext.Value) *field.Error {
-	return field.Limit(&r.MaxTokens, v)
 }
 
 // readStop reads a StopConfiguration: one sequence or several.

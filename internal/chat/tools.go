@@ -10,7 +10,8 @@ import (
 )
 
 func (r *Request) readTools(v jsontext.Value) *field.Error {
-	list, f := readToolList(v, "tools", (*toolList).readTool)
+	var list toolList
+	f := field.Elements(v, prompt.MaxTools, "tools", list.readTool)
 	r.Tools, r.forms = list.tools, list.forms
 	return f
 }
@@ -18,13 +19,6 @@ func (r *Request) readTools(v jsontext.Value) *field.Error {
 // Forms returns the forms of the calls of those tools that are more than functions, by
 // their names.
 func (r *Request) Forms() map[string]ToolForm { return r.forms }
-
-// readToolList reads a list of tools or functions, each with read. what names them in
-// errors.
-func readToolList(v jsontext.Value, what string, read func(*toolList, jsontext.Value) *field.Error) (list toolList, _ *field.Error) {
-	f := field.Elements(v, prompt.MaxTools, what, func(_ int, v jsontext.Value) *field.Error { return read(&list, v) })
-	return list, f
-}
 
 // toolList is a list of tools with different names.
 type toolList struct {
@@ -63,16 +57,16 @@ func (t *typedTool) read(v jsontext.Value) *field.Error {
 	return f
 }
 
-func (l *toolList) readTool(v jsontext.Value) *field.Error {
+func (l *toolList) readTool(at int, v jsontext.Value) *field.Error {
 	var t typedTool
 	f := t.read(v)
 	switch {
 	case f != nil:
 		return f
 	case t.kind.Is("function") && t.flat:
-		return l.readFunction(v)
+		return l.readFunction(at, v)
 	case t.kind.Is("function"):
-		return l.readFunction(t.members).In("function")
+		return l.readFunction(at, t.members).In("function")
 	case t.kind.Is("custom") && t.flat:
 		return l.readCustom(v, textForm)
 	case t.kind.Is("custom"):
@@ -81,7 +75,7 @@ func (l *toolList) readTool(v jsontext.Value) *field.Error {
 	return field.Unsupported("must be 'function' or 'custom': tools of other types are not supported here").In("type")
 }
 
-func (l *toolList) readFunction(v jsontext.Value) *field.Error {
+func (l *toolList) readFunction(_ int, v jsontext.Value) *field.Error {
 	t, f := prompt.ReadFunction(v)
 	return cmp.Or(f, l.add(t))
 }
@@ -106,8 +100,6 @@ func (l *toolList) add(t prompt.Tool) *field.Error {
 	l.tools = append(l.tools, t)
 	return nil
 }
-
-func (r *Request) readToolChoice(v jsontext.Value) *field.Error { return r.Choice.Read(v, readChoice) }
 
 // readChoice reads a choice that is an object. The members of an allowed_tools
 // (ChatCompletionAllowedTools) are in an object of their own or, as in the Responses API,
@@ -148,11 +140,8 @@ func readChosenTool(v jsontext.Value, types string) (string, *field.Error) {
 // readChosenName reads {"name":…}.
 func readChosenName(v jsontext.Value) (string, *field.Error) {
 	var name jsontext.Value
-	if f := field.Object(v, jsontext.Into("name", &name)); f != nil {
+	if f := cmp.Or(field.Object(v, jsontext.Into("name", &name)), field.NonEmpty(name).In("name")); f != nil {
 		return "", f
-	}
-	if f := field.NonEmpty(name); f != nil {
-		return "", f.In("name")
 	}
 	return name.Text(), nil
 }
@@ -160,7 +149,8 @@ func readChosenName(v jsontext.Value) (string, *field.Error) {
 // readFunctions reads functions (ChatCompletionFunctions), which tools have replaced.
 // Older clients know nothing else.
 func (r *Request) readFunctions(v jsontext.Value) *field.Error {
-	list, f := readToolList(v, "functions", (*toolList).readFunction)
+	var list toolList
+	f := field.Elements(v, prompt.MaxTools, "functions", list.readFunction)
 	r.functions = list.tools
 	return f
 }

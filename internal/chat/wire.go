@@ -6,6 +6,36 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
+// Meta is what all chunks of a stream, and a body, have in common.
+type Meta struct {
+	ID      string // of the completion, for example "chatcmpl-…"
+	Model   string // as the client named it
+	Created int64  // Unix time in seconds
+	// ServiceTier and Fingerprint are the service_tier and the system_fingerprint. Empty
+	// ones are left out.
+	ServiceTier, Fingerprint string
+	// IncludeUsage adds a chunk with the usage to a stream. A body always has the
+	// usage.
+	IncludeUsage bool
+	// Choices is how many turns answer the request. 0 is 1.
+	Choices int
+	// LegacyFunctions is true for clients that know functions instead of tools: the
+	// first call of a choice becomes a function_call, and others are left out.
+	LegacyFunctions bool
+	// Forms are the forms of the calls of custom tools, see [Request.Forms].
+	Forms map[string]ToolForm
+}
+
+const finishFunctionCall turn.FinishReason = "function_call"
+
+// finishReason returns the finish_reason of a turn that ended with this one.
+func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
+	if m.LegacyFunctions && reason == turn.FinishToolCalls {
+		return finishFunctionCall
+	}
+	return reason
+}
+
 // completion is a CreateChatCompletionResponse.
 type completion struct {
 	ID      string `json:"id"`
@@ -90,4 +120,37 @@ type Usage struct {
 	// Estimated is not OpenAI's: a part of the tokens was counted here, since the
 	// response was interrupted before its usage came.
 	Estimated bool `json:"estimated,omitempty"`
+}
+
+// annotation is one of the annotations of a message.
+type annotation struct {
+	Type     string   `json:"type"`
+	Citation citation `json:"url_citation"`
+}
+
+// citation is a place in the text that cites a web page. Its indexes count characters.
+type citation struct {
+	End   int    `json:"end_index"`
+	Start int    `json:"start_index"`
+	URL   string `json:"url"`
+	Title string `json:"title"`
+}
+
+// annotations returns the citations in the annotations of a message, which begins at
+// out.Part in the text of the choice.
+func annotations(out *turn.Output) (all []annotation) {
+	var given []struct {
+		Type  string
+		Start int `json:"start_index"`
+		End   int `json:"end_index"`
+		URL   string
+		Title string
+	}
+	_ = json.Unmarshal([]byte(out.Text), &given) // keeps what it can read
+	for _, g := range given {
+		if g.Type == "url_citation" {
+			all = append(all, annotation{g.Type, citation{out.Part + g.End, out.Part + g.Start, g.URL, g.Title}})
+		}
+	}
+	return all
 }

@@ -53,8 +53,8 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"prompt":   (*Request).readPrompt,
 	"suffix":   (*Request).readSuffix,
-	"echo":     (*Request).readEcho,
-	"best_of":  (*Request).readBestOf,
+	"echo":     func(r *Request, v jsontext.Value) *field.Error { return field.Bool(&r.echo, v) },
+	"best_of":  func(r *Request, v jsontext.Value) *field.Error { return field.Limit(&r.bestOf, v) },
 	"logprobs": func(_ *Request, v jsontext.Value) *field.Error { return new(prompt.Conversation).ReadTopLogprobs(v) },
 }
 
@@ -90,18 +90,11 @@ func (r *Request) readPrompt(v jsontext.Value) *field.Error {
 }
 
 func (r *Request) readSuffix(v jsontext.Value) *field.Error {
-	if f := field.Optional(jsontext.KindString, v); f != nil {
+	if f := field.Optional(jsontext.KindString, v); f != nil || v.Is("") {
 		return f
 	}
-	if v.Given() && len(v.RawText()) > 0 {
-		return field.Unsupported("is not supported: Codex cannot insert text")
-	}
-	return nil
+	return field.Refuse(v, "Codex cannot insert text")
 }
-
-func (r *Request) readEcho(v jsontext.Value) *field.Error { return field.Bool(&r.echo, v) }
-
-func (r *Request) readBestOf(v jsontext.Value) *field.Error { return field.Limit(&r.bestOf, v) }
 
 // Echo is the text that each answer begins with: the prompt, if the client wants that.
 func (r *Request) Echo() string {

@@ -1,11 +1,50 @@
 package completions
 
 import (
+	"encoding/json"
+	"strings"
+
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
+
+// Meta is what all chunks of a stream, and a body, have in common.
+type Meta struct {
+	ID      string // of the completion, for example "cmpl-…"
+	Model   string // as the client named it
+	Created int64  // Unix time in seconds
+	// IncludeUsage adds the usage chunk to a stream. A body always has it.
+	IncludeUsage bool
+	Choices      int    // how many turns answer the request, at least 1
+	Echo         string // that each choice begins with
+}
+
+// completion is a CreateCompletionResponse, whole or a chunk of a stream.
+type completion struct {
+	ID      string   `json:"id"`
+	Object  string   `json:"object"`
+	Created int64    `json:"created"`
+	Model   string   `json:"model"`
+	Choices []choice `json:"choices"`
+	Usage   any      `json:"usage,omitempty"` // in a stream as in chat completions
+}
+
+// choice is a choice of a body or of a chunk.
+type choice struct {
+	Text         string             `json:"text"`
+	Index        int                `json:"index"`
+	LogProbs     json.RawMessage    `json:"logprobs"` // always null
+	FinishReason *turn.FinishReason `json:"finish_reason"`
+}
+
+func (m *Meta) append(dst []byte, choices []choice, usage any) []byte {
+	return jsontext.Append(dst, completion{m.ID, "text_completion", m.Created, m.Model, choices, usage})
+}
+
+// null is written where a member must be there without a value.
+var null = json.RawMessage("null")
 
 // Stream encodes the outputs of turns, one for each choice, as chunks: one for each piece
 // of text, one with the finish_reason of each choice and, if asked for, one with the
@@ -27,26 +66,24 @@ func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 // Write encodes one output of a choice. The error is that of emit. Outputs after a
 // choice's last, or after a failure, are ignored.
 func (s *Stream) Write(index int, out turn.Output) error {
-	if s.Over(index) {
+	if s.Over(index) || out.Kind != turn.OutputText && out.Kind != turn.OutputFinish {
 		return s.Err()
 	}
-	switch out.Kind {
-	case turn.OutputText:
-		s.begin(index)
-		s.text(index, out.Text)
-	case turn.OutputFinish:
-		s.begin(index)
-		s.finish(index, &out)
-	}
-	return s.Err()
-}
-
-// begin sends the echo of a choice, once.
-func (s *Stream) begin(index int) {
 	if !s.begun[index] {
 		s.begun[index] = true
 		s.text(index, s.meta.Echo)
 	}
+	if out.Kind == turn.OutputText {
+		s.text(index, out.Text)
+		return s.Err()
+	}
+	s.chunk(choice{"", index, null, jsontext.OrNull(out.Finish)})
+	var usage func(*chat.Usage) []byte
+	if s.meta.IncludeUsage {
+		usage = func(u *chat.Usage) []byte { return s.meta.append(nil, []choice{}, u) }
+	}
+	s.Finish(index, &out, usage)
+	return s.Err()
 }
 
 func (s *Stream) text(index int, text string) {
@@ -55,25 +92,53 @@ func (s *Stream) text(index int, text string) {
 	}
 }
 
-// finish ends a choice, and the stream with the last one.
-func (s *Stream) finish(index int, out *turn.Output) {
-	s.chunk(choice{"", index, null, &out.Finish})
-	var usage func(*chat.Usage) []byte
-	if s.meta.IncludeUsage {
-		usage = func(u *chat.Usage) []byte { return jsontext.Append(nil, s.meta.completion([]choice{}, u)) }
-	}
-	s.Finish(index, out, usage)
-}
-
 func (s *Stream) chunk(c choice) {
 	var usage any
 	if s.meta.IncludeUsage {
 		usage = null
 	}
-	chunk := jsontext.Append(s.buf.Take(), s.meta.completion([]choice{c}, usage))
+	chunk := s.meta.append(s.buf.Take(), []choice{c}, usage)
 	s.buf.Keep(chunk)
 	s.Send(chunk)
 }
 
 // Idle gives back the memory that only writing needs.
 func (s *Stream) Idle() { s.buf.Release() }
+
+// Body folds the outputs of turns, one for each choice, into a body.
+type Body struct {
+	meta    Meta
+	texts   []strings.Builder
+	choices []choice // without their texts
+	total   chat.Total
+}
+
+// NewBody returns an empty body.
+func NewBody(meta Meta) *Body {
+	b := &Body{meta: meta, texts: make([]strings.Builder, meta.Choices), choices: make([]choice, meta.Choices)}
+	for i := range b.choices {
+		b.texts[i].WriteString(meta.Echo)
+		b.choices[i] = choice{Index: i, LogProbs: null}
+	}
+	return b
+}
+
+// Add adds the next output of a choice. Outputs after a choice's last are ignored.
+func (b *Body) Add(index int, out turn.Output) {
+	switch c := &b.choices[index]; {
+	case c.FinishReason != nil:
+	case out.Kind == turn.OutputText:
+		b.texts[index].WriteString(out.Text)
+	case out.Kind == turn.OutputFinish:
+		c.FinishReason = jsontext.OrNull(out.Finish)
+		b.total.Add(&out)
+	}
+}
+
+// JSON returns the body. It is complete once all turns have ended well.
+func (b *Body) JSON() []byte {
+	for i := range b.choices {
+		b.choices[i].Text = b.texts[i].String()
+	}
+	return b.meta.append(nil, b.choices, b.total.Usage())
+}

@@ -45,6 +45,14 @@ func NotFound(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeNotFound}
 }
 
+// Refuse returns an error if a value is given for which Codex has nothing, and why.
+func Refuse(v jsontext.Value, why string) *Error {
+	if !v.Given() {
+		return nil
+	}
+	return Unsupported("is not supported: %s", why)
+}
+
 // Missing returns the error of a value that is absent.
 func Missing() *Error { return &Error{Problem: "is required", Code: apierror.CodeMissingParameter} }
 
@@ -61,7 +69,12 @@ func (f *Error) In(name string) *Error {
 }
 
 // At puts the index of an element before the path.
-func (f *Error) At(i int) *Error { return f.In(fmt.Sprintf("[%d]", i)) }
+func (f *Error) At(i int) *Error {
+	if f == nil {
+		return nil
+	}
+	return f.In(fmt.Sprintf("[%d]", i))
+}
 
 // APIError returns the 400 with this error, or nil if there is none.
 func (f *Error) APIError() *apierror.Error {

@@ -78,6 +78,14 @@ func (v Value) Given() bool {
 	return k != KindAbsent && k != KindNull
 }
 
+// OrAbsent returns the value, which is absent if it is null.
+func (v Value) OrAbsent() Value {
+	if v.Given() {
+		return v
+	}
+	return nil
+}
+
 // IsTrue reports whether the value is true.
 func (v Value) IsTrue() bool { return v.Kind() == KindBool && v[0] == 't' }
 

@@ -86,10 +86,10 @@ func readClientTool(name string, v jsontext.Value) (moreTool, *field.Error) {
 
 // checkLocal refuses an environment that is not the client's own machine.
 func checkLocal(v jsontext.Value) *field.Error {
+	var kind jsontext.Value
 	if !v.Given() {
 		return nil
 	}
-	var kind jsontext.Value
 	f := field.Typed(&kind, v)
 	if f == nil && !kind.Is("local") {
 		f = field.Unsupported("must be local: there are no containers here, the client runs the commands").In("type")
@@ -131,7 +131,9 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 	}
 	switch i.kind {
 	case itemComputer + "_output":
-		return i.readScreenshot(fields.output).In("output")
+		p, f := readImage(fields.output)
+		i.message.Content = []prompt.Part{p}
+		return f.In("output")
 	case itemShell + "_output":
 		i.message.Text = quoted(fields.output)
 		return field.Expect(jsontext.KindArray, fields.output).In("output")
@@ -146,16 +148,6 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 		status += ": " + output
 	}
 	i.message.Text = jsontext.AppendString(nil, status)
-	return f
-}
-
-func (i *inputItem) readScreenshot(v jsontext.Value) *field.Error {
-	var fields itemPart
-	f := field.Object(v, fields.members()...)
-	if f == nil {
-		i.message.Content = make([]prompt.Part, 1)
-		i.message.Content[0], f = fields.inputImage()
-	}
 	return f
 }
 
@@ -248,16 +240,15 @@ func read(arguments string, into any) { _ = json.Unmarshal([]byte(arguments), in
 
 func newPatchOperation(arguments string) *patchOperation {
 	o := new(patchOperation)
-	if read(arguments, o); o.Type == "delete_file" {
+	switch read(arguments, o); o.Type {
+	case "delete_file":
 		o.Diff = nil
 		return o
-	}
-	if o.Type != "create_file" {
+	case "create_file":
+	default:
 		o.Type = "update_file"
 	}
-	if o.Diff == nil {
-		o.Diff = new(string)
-	}
+	o.Diff = cmp.Or(o.Diff, new(string))
 	return o
 }
 

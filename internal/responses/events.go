@@ -50,12 +50,17 @@ func LostEvent(sequence int64, response json.RawMessage) (name string, data []by
 	return eventFailed, appendWhole(nil, eventFailed, sequence, response)
 }
 
-// deltas are the names of the events with a piece of text, by the type of the item.
-// Arguments that an item shows in another form are sent once they are complete.
-var deltas = map[string]string{
-	itemMessageType:   "response.output_text.delta",
-	itemReasoningType: "response.reasoning_summary_text.delta",
-	itemCall:          "response.function_call_arguments.delta",
+// textEvents are the names of the events about a text. Without done the text is no part of
+// its item.
+type textEvents struct{ begun, delta, whole, done string }
+
+// texts has those of an item, by its type. Arguments that an item shows in another form are sent
+// once they are complete.
+var texts = map[string]textEvents{
+	itemMessageType: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
+	itemReasoningType: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
+		"response.reasoning_summary_text.done", "response.reasoning_summary_part.done"},
+	itemCall: {delta: "response.function_call_arguments.delta"},
 }
 
 // deltaHead is the first part of the deltas of one text.
@@ -85,7 +90,7 @@ func (s *Stream) delta(i *outputItem, text string) {
 }
 
 func (s *Stream) setHead(i *outputItem) {
-	e := i.event(deltas[i.Type])
+	e := i.event(texts[i.Type].delta)
 	if i.Type == itemMessageType {
 		e.Logprobs = []struct{}{}
 	}
@@ -94,15 +99,14 @@ func (s *Stream) setHead(i *outputItem) {
 	s.head.json = append(s.head.json[:len(s.head.json)-1], `,"delta":`...)
 }
 
-// event returns an event about an item, or about its last part if it has parts.
+// event returns an event about an item, or about its part under way if it has parts.
 func (i *outputItem) event(name string) event {
 	e := event{Type: name, ItemID: i.ID, OutputIndex: i.index}
-	switch i.Type {
+	switch part := len(i.parts); i.Type {
 	case itemMessageType:
-		e.ContentIndex = new(int)
+		e.ContentIndex = &part
 	case itemReasoningType:
-		last := len(i.parts) - 1
-		e.SummaryIndex = &last
+		e.SummaryIndex = &part
 	}
 	return e
 }
@@ -115,44 +119,53 @@ func (s *Stream) sendItem(name string, i *outputItem) {
 	}
 }
 
-// part sends an event with a part of an item.
-func (s *Stream) part(name string, i *outputItem, part any) {
-	e := i.event(name)
-	e.Part = part
+// sendPart sends an event with the part under way.
+func (s *Stream) sendPart(name string, i *outputItem, text string) {
+	e, part := i.event(name), i.textPart(text)
+	e.Part = &part
 	s.send(e)
+}
+
+// addText adds a piece of text to an item: to the part under way, or to a new one if that has
+// another number.
+func (s *Stream) addText(i *outputItem, part int, text string) {
+	if i.text.Len() == 0 || i.part != part {
+		s.endPart(i)
+		i.part = part
+		s.sendPart(texts[i.Type].begun, i, "")
+	}
+	i.text.WriteString(text)
+	s.delta(i, text)
+}
+
+// endPart sends that the part under way is whole, if there is one.
+func (s *Stream) endPart(i *outputItem) {
+	names := texts[i.Type]
+	if names.done == "" || i.text.Len() == 0 {
+		return
+	}
+	e, text := i.event(names.whole), i.text.String()
+	if e.Text = &text; i.Type == itemMessageType {
+		e.Logprobs = []struct{}{}
+	}
+	s.send(e)
+	s.sendPart(names.done, i, text)
+	i.parts = append(i.parts, text)
+	i.text.Reset()
 }
 
 // added sends that an item has begun.
 func (s *Stream) added(i *outputItem) {
 	s.sendItem("response.output_item.added", i)
-	switch i.Type {
-	case itemMessageType:
-		s.part("response.content_part.added", i, newOutputText(""))
-	case itemWebSearch:
+	if i.Type == itemWebSearch {
 		s.send(i.event("response.web_search_call.in_progress"))
 		s.send(i.event("response.web_search_call.searching"))
 	}
 }
 
-// endPart sends that the last part of a summary is whole, if there is one.
-func (s *Stream) endPart(i *outputItem) {
-	if len(i.parts) == 0 {
-		return
-	}
-	e, text := i.event("response.reasoning_summary_text.done"), i.parts[len(i.parts)-1].String()
-	e.Text = &text
-	s.send(e)
-	s.part("response.reasoning_summary_part.done", i, newSummaryText(text))
-}
-
 // ended sends that an item is whole, or as whole as it will be.
 func (s *Stream) ended(i *outputItem) {
 	switch arguments := i.text.String(); i.Type {
-	case itemMessageType:
-		e, text := i.event("response.output_text.done"), i.text.String()
-		e.Text, e.Logprobs = &text, []struct{}{}
-		s.send(e)
-		s.part("response.content_part.done", i, i.outputText())
 	case itemWebSearch:
 		s.send(i.event("response.web_search_call.completed"))
 	case itemCall:
@@ -161,8 +174,7 @@ func (s *Stream) ended(i *outputItem) {
 		s.send(e)
 	case itemCustom:
 		input := prompt.CustomInput(arguments)
-		if input != "" {
-			e := i.event("response.custom_tool_call_input.delta")
+		if e := i.event("response.custom_tool_call_input.delta"); input != "" {
 			e.Delta = input
 			s.send(e)
 		}

@@ -83,7 +83,7 @@ const (
 )
 
 func (r *Request) readMetadata(v jsontext.Value) *field.Error {
-	r.echo.Metadata = nil
+	r.echo.Metadata = v.OrAbsent()
 	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
 		return f
 	}
@@ -100,6 +100,5 @@ func (r *Request) readMetadata(v jsontext.Value) *field.Error {
 			return field.Invalid("must be at most %d characters long", maxMetadataValue).In(string(name))
 		}
 	}
-	r.echo.Metadata = v
 	return nil
 }

@@ -84,10 +84,8 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 	case jsontext.KindArray:
 		for i, v := range v.Elements() {
 			r.input = append(r.input, inputItem{})
-			if f := r.input[i].read(r, v); f != nil {
-				return f.At(i)
-			}
-			if f := r.Count(&r.input[i].message); f != nil {
+			item := &r.input[i]
+			if f := cmp.Or(item.read(r, v).At(i), r.Count(&item.message)); f != nil {
 				return f
 			}
 		}
@@ -103,32 +101,26 @@ type itemFields struct {
 	action, actions, operation, status         jsontext.Value
 }
 
-func (f *itemFields) read(v jsontext.Value) *field.Error {
-	return field.Object(v, jsontext.Into("type", &f.kind), jsontext.Into("id", &f.id),
-		jsontext.Into("role", &f.role), jsontext.Into("content", &f.content), jsontext.Into("call_id", &f.callID),
-		jsontext.Into("name", &f.name), jsontext.Into("namespace", &f.namespace),
-		jsontext.Into("arguments", &f.arguments), jsontext.Into("output", &f.output),
-		jsontext.Into("input", &f.input), jsontext.Into("tools", &f.tools),
-		jsontext.Into("encrypted_content", &f.encrypted), jsontext.Into("summary", &f.summary),
-		jsontext.Into("phase", &f.phase), jsontext.Into("action", &f.action), jsontext.Into("actions", &f.actions),
-		jsontext.Into("operation", &f.operation), jsontext.Into("status", &f.status))
-}
-
 // read reads an item into i, which is empty.
 func (i *inputItem) read(r *Request, v jsontext.Value) *field.Error {
-	var fields itemFields
-	if f := fields.read(v); f != nil {
-		return f
-	}
-	if f := cmp.Or(field.Text(&i.kind, fields.kind).In("type"), field.Text(&i.id, fields.id).In("id")); f != nil {
+	var in itemFields
+	f := field.Object(v, jsontext.Into("type", &in.kind), jsontext.Into("id", &in.id),
+		jsontext.Into("role", &in.role), jsontext.Into("content", &in.content), jsontext.Into("call_id", &in.callID),
+		jsontext.Into("name", &in.name), jsontext.Into("namespace", &in.namespace),
+		jsontext.Into("arguments", &in.arguments), jsontext.Into("output", &in.output),
+		jsontext.Into("input", &in.input), jsontext.Into("tools", &in.tools),
+		jsontext.Into("encrypted_content", &in.encrypted), jsontext.Into("summary", &in.summary),
+		jsontext.Into("phase", &in.phase), jsontext.Into("action", &in.action), jsontext.Into("actions", &in.actions),
+		jsontext.Into("operation", &in.operation), jsontext.Into("status", &in.status))
+	if f = cmp.Or(f, field.Text(&i.kind, in.kind).In("type"), field.Text(&i.id, in.id).In("id")); f != nil {
 		return f
 	}
 	i.raw, i.message.Size = v, len(v)
 	switch { // the type is optional in a message and in a reference
-	case fields.kind.Given():
-	case fields.role.Given():
+	case in.kind.Given():
+	case in.role.Given():
 		i.kind = itemMessageType
-	case fields.id.Given():
+	case in.id.Given():
 		i.kind = itemReference
 	default:
 		return field.Missing().In("type")
@@ -137,7 +129,7 @@ func (i *inputItem) read(r *Request, v jsontext.Value) *field.Error {
 	if !known {
 		return field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", i.kind).In("type")
 	}
-	return kind.read(i, r, fields)
+	return kind.read(i, r, in)
 }
 
 func (i *inputItem) readReference(_ *Request, fields itemFields) *field.Error {
@@ -150,18 +142,13 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 	return r.readMoreTools(fields.tools).In("tools")
 }
 
-// readVerbatim reads an item that Codex gets as it is.
+// readVerbatim gives Codex the item as it is. One of the provider's gets the id that it has there.
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
-	i.passOn()
-	return nil
-}
-
-// passOn gives Codex the item as it is. One of the provider's gets the id that it has there.
-func (i *inputItem) passOn() {
 	i.message.Role, i.message.Item = prompt.RoleItem, jsontext.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {
 		i.message.Item = jsontext.Value(i.resource(source))
 	}
+	return nil
 }
 
 func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
@@ -184,15 +171,14 @@ func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
 
 // readReasoning passes on reasoning with an encrypted content, which the provider can
 // read. Without that the model would get nothing of it.
-func (i *inputItem) readReasoning(_ *Request, fields itemFields) *field.Error {
+func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 	if f := field.Optional(jsontext.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")
 	}
-	if i.silent = !fields.encrypted.Given() || len(fields.encrypted.RawText()) == 0; i.silent {
+	if i.silent = !fields.encrypted.Given() || fields.encrypted.Is(""); i.silent {
 		return nil
 	}
-	i.passOn()
-	return cmp.Or(field.Expect(jsontext.KindArray, fields.summary), field.Elements(fields.summary, math.MaxInt, "",
+	return cmp.Or(i.readVerbatim(r, fields), field.Expect(jsontext.KindArray, fields.summary), field.Elements(fields.summary, math.MaxInt, "",
 		func(_ int, v jsontext.Value) *field.Error { return field.Expect(jsontext.KindObject, v) })).In("summary")
 }
 
@@ -214,39 +200,33 @@ func itemNotFound(id string, at int) *apierror.Error {
 		In("id").At(at).In("input").APIError()
 }
 
-// itemPart has the members of a part besides its type.
-type itemPart struct{ text, refusal, image, detail, file jsontext.Value }
-
-func (p *itemPart) members() []jsontext.Member {
-	return []jsontext.Member{jsontext.Into("text", &p.text), jsontext.Into("refusal", &p.refusal),
-		jsontext.Into("image_url", &p.image), jsontext.Into("detail", &p.detail), jsontext.Into("file_id", &p.file)}
-}
-
 // readItemPart reads a part of the content of a message, or of the output of a call.
 func readItemPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
-	var fields itemPart
-	var t jsontext.Value
-	if f := field.Typed(&t, v, fields.members()...); f != nil {
+	var t, text, refusal jsontext.Value
+	if f := field.Typed(&t, v, jsontext.Into("text", &text), jsontext.Into("refusal", &refusal)); f != nil {
 		return prompt.Part{}, f
 	}
 	switch kind := t.Text(); {
 	case kind == "input_text", kind == "output_text" && m.Role == prompt.RoleAssistant:
-		return prompt.TextPart("text", fields.text)
+		return prompt.TextPart("text", text)
 	case kind == "refusal" && m.Role == prompt.RoleAssistant:
-		return prompt.TextPart("refusal", fields.refusal)
+		return prompt.TextPart("refusal", refusal)
 	case kind == "input_image" && (m.Role == prompt.RoleUser || m.Role == prompt.RoleTool):
-		return fields.inputImage()
+		return readImage(v)
 	default:
 		return prompt.Part{}, unknownItemPart(m, kind).In("type")
 	}
 }
 
-// inputImage returns an input_image, or a computer_screenshot.
-func (p *itemPart) inputImage() (prompt.Part, *field.Error) {
-	if p.file.Given() {
-		return prompt.Part{}, field.Unsupported("is not supported: there are no files here; send the image as a data URL in 'image_url'").In("file_id")
+// readImage reads an input_image, or a computer_screenshot.
+func readImage(v jsontext.Value) (prompt.Part, *field.Error) {
+	var image, detail, file jsontext.Value
+	f := field.Object(v, jsontext.Into("image_url", &image), jsontext.Into("detail", &detail), jsontext.Into("file_id", &file))
+	f = cmp.Or(f, field.Refuse(file, "there are no files here; send the image as a data URL in 'image_url'").In("file_id"))
+	if f != nil {
+		return prompt.Part{}, f
 	}
-	return prompt.ImagePart(p.image, p.detail, "image_url")
+	return prompt.ImagePart(image, detail, "image_url")
 }
 
 func unknownItemPart(m *prompt.Message, name string) *field.Error {

@@ -25,11 +25,11 @@ type outputItem struct {
 	source     string // the provider's id of a reasoning
 	index      int    // among those that the client sees; -1: it sees nothing of it
 
-	text        strings.Builder    // of a message, or the arguments of a call
-	annotations []json.RawMessage  // of a message's text
-	parts       []*strings.Builder // of a reasoning's summary
-	part        int                // the part under way, as Codex counts
-	encrypted   string             // the content of a reasoning
+	text        strings.Builder   // of the part under way, or the arguments of a call
+	parts       []string          // whole ones: of a message's content, or of a reasoning's summary
+	part        int               // the part under way, as Codex counts
+	annotations []json.RawMessage // of a message's text
+	encrypted   string            // the content of a reasoning
 
 	call int // of a call: its index in the turn
 	form toolForm
@@ -55,18 +55,15 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 	if done {
 		arguments = i.text.String()
 	}
+	parts := make([]textPart, len(i.parts))
+	for k, text := range i.parts {
+		parts[k] = i.textPart(text)
+	}
 	switch i.Type {
 	case itemMessageType:
-		w.Role, w.Content = "assistant", []outputText{}
-		if done {
-			w.Content = []outputText{i.outputText()}
-		}
+		w.Role, w.Content = "assistant", parts
 	case itemReasoningType:
-		w.Summary = make([]summaryText, len(i.parts))
-		for k, part := range i.parts {
-			w.Summary[k] = newSummaryText(part.String())
-		}
-		if encrypted && done {
+		if w.Summary = parts; encrypted && done {
 			w.Encrypted = jsontext.OrNull(i.encrypted)
 		}
 	case itemSearch:

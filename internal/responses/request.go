@@ -108,7 +108,7 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"background":   func(r *Request, v jsontext.Value) *field.Error { return field.Bool(&r.Background, v) },
 	"top_logprobs": (*Request).readTopLogprobs,
 	"conversation": (*Request).readConversation,
-	"prompt":       refused("there are no prompts here; use 'instructions' and 'input'"),
+	"prompt":       refused(noPrompts),
 	"messages":     refused("it belongs to POST /v1/chat/completions; here it is 'input'"),
 
 	"temperature":            echoed("temperature", "1", func(e *settings) *jsontext.Value { return &e.Temperature }, jsontext.KindNumber),
@@ -141,13 +141,11 @@ func echoed(name, neutral string, into func(*settings) *jsontext.Value, kind jso
 
 // refused returns the reader of a field that is not supported.
 func refused(why string) func(*Request, jsontext.Value) *field.Error {
-	return func(_ *Request, v jsontext.Value) *field.Error {
-		if !v.Given() {
-			return nil
-		}
-		return field.Unsupported("is not supported: %s", why)
-	}
+	return func(_ *Request, v jsontext.Value) *field.Error { return field.Refuse(v, why) }
 }
+
+// noPrompts is why prompt is refused.
+const noPrompts = "there are no prompts here; use 'instructions' and 'input'"
 
 // check checks what depends on several fields.
 func (r *Request) check() *field.Error {
@@ -170,16 +168,14 @@ func (r *Request) check() *field.Error {
 }
 
 func (r *Request) readInstructions(v jsontext.Value) *field.Error {
-	r.instructions = nil
-	if v.Given() {
-		r.instructions = v
-	}
+	r.instructions = v.OrAbsent()
 	return field.Optional(jsontext.KindString, v)
 }
 
 // readID reads an id. An absent one or null is empty.
-func readID(id *string, v jsontext.Value) (f *field.Error) {
-	if f = field.Text(id, v); f == nil && v.Given() {
+func readID(id *string, v jsontext.Value) *field.Error {
+	f := field.Text(id, v)
+	if f == nil && v.Given() {
 		f = field.NonEmpty(v)
 	}
 	return f
@@ -201,15 +197,12 @@ func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
 const minOutputTokens = 16
 
 func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {
-	r.echo.MaxOutputTokens = nil
-	if f := field.Limit(&r.MaxTokens, v); f != nil || !v.Given() {
-		return f
+	r.echo.MaxOutputTokens = v.OrAbsent()
+	f := field.Limit(&r.MaxTokens, v)
+	if f == nil && v.Given() && r.MaxTokens < minOutputTokens {
+		f = field.Invalid("must be at least %d", minOutputTokens)
 	}
-	if r.MaxTokens < minOutputTokens {
-		return field.Invalid("must be at least %d", minOutputTokens)
-	}
-	r.echo.MaxOutputTokens = v
-	return nil
+	return f
 }
 
 func (r *Request) readTruncation(v jsontext.Value) *field.Error {
@@ -263,21 +256,19 @@ var inputReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 	"max_output_tokens": (*Request).readMaxTokens,
 	"truncation":        (*Request).readTruncation,
 
-	"background":           refusedIfTrue,
+	"background": func(_ *Request, v jsontext.Value) *field.Error {
+		if v.IsTrue() {
+			return field.Refuse(v, onlyStored)
+		}
+		return field.Optional(jsontext.KindBool, v)
+	},
 	"conversation":         refused(onlyStored),
 	"previous_response_id": refused(onlyStored),
-	"prompt":               refused("there are no prompts here; use 'instructions' and 'input'"),
+	"prompt":               refused(noPrompts),
 }
 
 // onlyStored is why a member that refers to stored responses is refused.
 const onlyStored = "an answer in the form of a chat completion is not stored; send the whole conversation, or use POST /v1/responses"
-
-func refusedIfTrue(r *Request, v jsontext.Value) *field.Error {
-	if v.IsTrue() {
-		return refused(onlyStored)(r, v)
-	}
-	return field.Optional(jsontext.KindBool, v)
-}
 
 // checkChat refuses an item that has no form in a chat.
 func (i *inputItem) checkChat() *field.Error {

@@ -89,9 +89,15 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	}
 	switch out.Kind {
 	case turn.OutputText:
-		s.addText(&out)
+		if out.Gap {
+			s.endMessage(out.Phase)
+		} else if out.Text != "" {
+			s.addText(s.item(itemMessageType, ""), 0, out.Text)
+		}
 	case turn.OutputReasoning:
-		s.addSummary(&out)
+		if !out.Gap && out.Text != "" {
+			s.addText(s.item(itemReasoningType, out.ID), out.Part, out.Text)
+		}
 	case turn.OutputReasoningEnd:
 		s.endReasoning(&out)
 	case turn.OutputCallStart:
@@ -137,37 +143,19 @@ func (s *Stream) Fail(e *apierror.Error) error {
 // Done reports whether the last event has been written.
 func (s *Stream) Done() bool { return s.done && s.err == nil }
 
-func (s *Stream) addText(out *turn.Output) {
-	switch {
-	case out.Gap && s.is(itemMessageType):
-		if slices.Contains(phases, out.Phase) { // clients know no others
-			s.open.Phase = out.Phase
-		}
-		s.close(statusCompleted)
-	case !out.Gap && out.Text != "":
-		i := s.item(itemMessageType, "")
-		i.text.WriteString(out.Text)
-		s.delta(i, out.Text)
+// endMessage ends the message under way, which has a phase.
+func (s *Stream) endMessage(phase string) {
+	if !s.is(itemMessageType) {
+		return
 	}
+	if slices.Contains(phases, phase) { // clients know no others
+		s.open.Phase = phase
+	}
+	s.close(statusCompleted)
 }
 
 // phases lists the phases of a message (MessagePhase).
 var phases = []string{"commentary", "final_answer"}
-
-func (s *Stream) addSummary(out *turn.Output) {
-	if out.Gap || out.Text == "" {
-		return
-	}
-	i := s.item(itemReasoningType, out.ID)
-	if len(i.parts) == 0 || i.part != out.Part {
-		s.endPart(i)
-		i.part = out.Part
-		i.parts = append(i.parts, new(strings.Builder))
-		s.part("response.reasoning_summary_part.added", i, newSummaryText(""))
-	}
-	i.parts[len(i.parts)-1].WriteString(out.Text)
-	s.delta(i, out.Text)
-}
 
 // endReasoning ends a reasoning item. It gets the encrypted content, which the client
 // may send back.

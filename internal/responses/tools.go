@@ -47,11 +47,12 @@ func (r *Request) readTools(v jsontext.Value) *field.Error {
 }
 
 func (r *Request) readDeclared(i int, v jsontext.Value) *field.Error {
-	if isSearch, f := r.readSearch(v, i); isSearch {
-		return f
-	}
 	tools, f := readTool(v, "")
 	if f != nil && f.Code == codeHosted {
+		var kind jsontext.Value
+		if v.Pick(jsontext.Into("type", &kind)); prompt.IsWebSearch(kind.Text()) {
+			return r.readSearch(v, i)
+		}
 		r.skipHosted(f.At(i).In("tools"))
 		return nil
 	}
@@ -181,9 +182,7 @@ func readSearchTool(v jsontext.Value) (prompt.Tool, *field.Error) {
 }
 
 func (r *Request) readToolChoice(v jsontext.Value) *field.Error {
-	if r.echo.ToolChoice = nil; v.Given() {
-		r.echo.ToolChoice = v
-	}
+	r.echo.ToolChoice = v.OrAbsent()
 	return r.Choice.Read(v, readChoice)
 }
 
@@ -228,23 +227,15 @@ const itemWebSearch = "web_search_call"
 // searchAt is the place of a web search in the tools of the request and of its Response.
 type searchAt struct{ tool, echo int }
 
-// readSearch reads a tool if that is a web search, and reports whether it is.
-func (r *Request) readSearch(v jsontext.Value, at int) (isSearch bool, f *field.Error) {
-	if v.Kind() != jsontext.KindObject {
-		return false, nil
-	}
-	var kind jsontext.Value
-	v.Pick(jsontext.Into("type", &kind))
-	if kind.Kind() != jsontext.KindString || !prompt.IsWebSearch(kind.Text()) {
-		return false, nil
-	}
+// readSearch reads a tool that is a web search.
+func (r *Request) readSearch(v jsontext.Value, at int) (f *field.Error) {
 	if r.Search != nil {
-		return true, field.Invalid("there is a web search already").In("type")
+		return field.Invalid("there is a web search already").In("type")
 	}
 	r.Search, f = prompt.ReadWebSearch(v)
 	r.search = searchAt{at, len(r.echo.Tools)}
 	r.echo.Tools = append(r.echo.Tools, v)
-	return true, f
+	return f
 }
 
 // WithoutSearch takes the web search from a request, since the operator does not allow it.

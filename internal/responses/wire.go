@@ -105,12 +105,12 @@ type outputJSON struct {
 	Type   string `json:"type"`
 	Status string `json:"status"`
 
-	Phase   string       `json:"phase,omitempty"`
-	Role    string       `json:"role,omitempty"`
-	Content []outputText `json:"content,omitzero"`
+	Phase   string     `json:"phase,omitempty"`
+	Role    string     `json:"role,omitempty"`
+	Content []textPart `json:"content,omitzero"`
 
-	Summary   []summaryText `json:"summary,omitzero"`
-	Encrypted any           `json:"encrypted_content,omitempty"` // a *string, which may be null
+	Summary   []textPart `json:"summary,omitzero"`
+	Encrypted any        `json:"encrypted_content,omitempty"` // a *string, which may be null
 
 	CallID    string  `json:"call_id,omitempty"`
 	Execution string  `json:"execution,omitempty"`
@@ -121,33 +121,21 @@ type outputJSON struct {
 	clientCall
 }
 
-// outputText is an OutputTextContent.
-type outputText struct {
+// textPart is an OutputTextContent, or a SummaryTextContent, which has no lists.
+type textPart struct {
 	Type        string            `json:"type"`
 	Text        string            `json:"text"`
-	Annotations []json.RawMessage `json:"annotations"`
-	Logprobs    []struct{}        `json:"logprobs"` // always empty
+	Annotations []json.RawMessage `json:"annotations,omitzero"`
+	Logprobs    []struct{}        `json:"logprobs,omitzero"` // always empty
 }
 
-func newOutputText(text string) outputText {
-	return outputText{"output_text", text, []json.RawMessage{}, []struct{}{}}
-}
-
-func (i *outputItem) outputText() outputText {
-	text := newOutputText(i.text.String())
-	if i.annotations != nil {
-		text.Annotations = i.annotations
+// textPart returns a part of an item as it is now.
+func (i *outputItem) textPart(text string) textPart {
+	if i.Type == itemReasoningType {
+		return textPart{Type: "summary_text", Text: text}
 	}
-	return text
+	return textPart{"output_text", text, append([]json.RawMessage{}, i.annotations...), []struct{}{}}
 }
-
-// summaryText is a part of a reasoning's summary (SummaryTextContent).
-type summaryText struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-}
-
-func newSummaryText(text string) summaryText { return summaryText{"summary_text", text} }
 
 // event is a ResponseStreamEvent about an item. Its members depend on its type. Events
 // with a whole Response are appended by hand, and so are the ends of deltas.
@@ -159,7 +147,7 @@ type event struct {
 	Item            *outputJSON     `json:"item,omitempty"`
 	ContentIndex    *int            `json:"content_index,omitempty"`
 	SummaryIndex    *int            `json:"summary_index,omitempty"`
-	Part            any             `json:"part,omitempty"` // an outputText or a summaryText
+	Part            *textPart       `json:"part,omitempty"`
 	Name            string          `json:"name,omitempty"`
 	Delta           string          `json:"delta,omitempty"`
 	Text            *string         `json:"text,omitempty"`
