@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 func init() {
@@ -47,7 +48,7 @@ func (Admin) Routes() []caddy.AdminRoute {
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), allProcesses())}
 	body.Turns.Running, body.Turns.Waiting, _ = queue()
-	body.Requests = requestsOf(func(string) bool { return true })
+	body.Requests = requestsOf(usage.Everybody)
 	return writeAdmin(w, body)
 }
 
@@ -85,9 +86,10 @@ var liveRequests live.Set
 // maxRequests bounds the requests under way that are listed.
 const maxRequests = 50
 
-// requestsOf returns the requests under way of the users for which wanted returns true, the
-// oldest first, and after them those whose turns are parked.
-func requestsOf(wanted func(user string) bool) []live.Request {
+// requestsOf returns the requests under way of a user or of [usage.Everybody], the oldest
+// first, and after them those whose turns are parked.
+func requestsOf(user string) []live.Request {
+	wanted := func(other string) bool { return user == usage.Everybody || user == other }
 	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
 	for _, p := range allProcesses() {
 		ids[p.Process] = p.id

@@ -19,8 +19,7 @@ func keysFile(t *testing.T, m *member) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := conversation.KeysPlace(nil, id.String(), m.storedAs(), nil).Key
-	return filepath.Join(caddy.DefaultStorage.Path, filepath.FromSlash(key))
+	return filepath.Join(caddy.DefaultStorage.Path, "codex", "conversations", id.String()+"-"+m.storedAs()+".json")
 }
 
 // TestCacheKeysOverRestarts: the cache keys of conversations are stored when the last

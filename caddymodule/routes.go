@@ -240,8 +240,7 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 		body.AppServers[i] = one.Public(all[i].Status().Remedy)
 	}
 	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
-	account := h.accountOf(r)
-	body.Requests = requestsOf(func(user string) bool { return h.Usage == usageAll || user == account })
+	body.Requests = requestsOf(h.seenBy(r))
 	writeJSON(w, body)
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -41,22 +40,22 @@ func (a *App) keepBooks() {
 		a.logger.Error("usage is not stored: the id of this instance of Caddy cannot be read", "error", err)
 		return
 	}
-	node := id.String()
-	a.releaseBooks = append(a.releaseBooks, bookKeeper.Hold(usage.Place(a.storage, node, a.logger)))
-	awaited := make(map[*storedbook.Keeper]bool)
+	node, kept := id.String(), make(map[*storedbook.Keeper]string)
+	kept[bookKeeper] = node
 	if a.hasKeyFile {
-		a.releaseBooks = append(a.releaseBooks, ledgerKeeper.Hold(ledger.Place(a.storage, node, a.logger)))
-		awaited[ledgerKeeper] = true
+		kept[ledgerKeeper] = node
 	}
 	for _, m := range a.members {
-		keys := m.current().login.keys
-		if m.conversations.Max > 0 && !awaited[keys] { // the processes of a login share them
-			a.releaseBooks = append(a.releaseBooks, keys.Hold(conversation.KeysPlace(a.storage, node, m.storedAs(), a.logger)))
-			awaited[keys] = true
+		if m.conversations.Max > 0 { // the processes of a login share its keys
+			kept[m.current().login.keys] = node + "-" + m.storedAs()
 		}
 	}
+	for keeper, name := range kept {
+		a.releaseBooks = append(a.releaseBooks, keeper.Hold(a.storage, name, a.logger))
+	}
+	delete(kept, bookKeeper) // nothing waits for it
 	deadline := time.Now().Add(3 * time.Second)
-	for keeper := range awaited {
+	for keeper := range kept {
 		keeper.WaitRestored(time.Until(deadline))
 	}
 }
@@ -81,28 +80,26 @@ const (
 	usageAll = "all"
 )
 
+// seenBy returns whose usage and requests a caller may see: its own, or those of all users.
+func (h *Handler) seenBy(r *http.Request) (user string) {
+	if h.Usage == usageAll {
+		return usage.Everybody
+	}
+	return h.accountOf(r)
+}
+
 // serveUsage answers with the usage of the caller or of all, and the limits of the plan.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
-	body := struct {
+	writeJSON(w, struct {
 		usage.Account
 		RateLimits []rateLimits `json:"rate_limits"` // those that are known
 		Keys       []keyUsage   `json:"keys,omitempty"`
-	}{RateLimits: h.rateLimits(r), Keys: h.keyUsages(r)}
-	if h.Usage == usageAll {
-		body.Account = book.All()
-	} else {
-		body.Account = book.Account(h.accountOf(r))
-	}
-	writeJSON(w, body)
+	}{book.Account(h.seenBy(r)), h.rateLimits(r), h.keyUsages(r)})
 }
 
 // serveRawUsage answers with the last turns of the caller, or of all users.
 func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []string) {
-	if h.Usage == usageAll {
-		writeJSON(w, book.AllRaw())
-	} else {
-		writeJSON(w, book.Raw(h.accountOf(r)))
-	}
+	writeJSON(w, book.Raw(h.seenBy(r)))
 }
 
 // rateLimits are the limits of a login's plan, as Codex reports them.

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // TestUsageFileMode: if Caddy's storage is a directory, only Caddy's user can read the usage,
@@ -22,7 +21,7 @@ func TestUsageFileMode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(caddy.DefaultStorage.Path, filepath.FromSlash(usage.Place(nil, id.String(), nil).Key))
+	file := filepath.Join(caddy.DefaultStorage.Path, "codex", "usage", id.String()+".json")
 	for _, loosened := range []bool{false, true} {
 		if loosened {
 			if err := os.Chmod(file, 0o644); err != nil {

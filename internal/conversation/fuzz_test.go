@@ -3,6 +3,7 @@ package conversation
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func restoredKeys(t *testing.T, content []byte) *keysDocument {
 	m := NewMemory(8 << 10)
 	k := &Keys{m}
 	err := k.Restore(content)
-	document, _ := k.Document()
+	document, _ := k.Document(math.MaxUint64)
 	d := document.(*keysDocument)
 	if m.bytes > 8<<10 || len(d.Keys) != len(m.byHash)*storedKeySize || err != nil && len(d.Keys) > 0 {
 		t.Fatalf("%d bytes, %d keys, %d stored, %v", m.bytes, len(m.byHash), len(d.Keys)/storedKeySize, err)

@@ -4,11 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
-	"github.com/caddyserver/certmagic"
 	"github.com/google/uuid"
 
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
@@ -32,21 +30,20 @@ type keysDocument struct {
 	Keys []byte `json:"keys"` // each a hash with its key, the newest first
 }
 
-// NewKeysKeeper returns a keeper of the cache keys of a memory.
+// NewKeysKeeper returns a keeper of the cache keys of a memory. The name of a document is that
+// of the node and the login.
 func NewKeysKeeper(m *Memory) *storedbook.Keeper {
-	return storedbook.NewKeeper(&Keys{m}, "the cache keys of conversations", keysInterval)
+	return storedbook.NewKeeper(&Keys{m}, "the cache keys of conversations", "codex/conversations", keysInterval)
 }
 
-// KeysPlace returns where a node with an id stores the keys of a login.
-func KeysPlace(storage certmagic.Storage, node, login string, log *slog.Logger) storedbook.Place {
-	return storedbook.Place{Storage: storage, Key: "codex/conversations/" + node + "-" + login + ".json", Logger: log}
-}
-
-// Document returns the newest keys, and how often the keys have changed.
-func (k *Keys) Document() (storedbook.Document, uint64) {
+// Document implements [storedbook.Book], with the newest keys.
+func (k *Keys) Document(since uint64) (storedbook.Document, uint64) {
 	m := k.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.keyChanges == since {
+		return nil, since
+	}
 	d := new(keysDocument)
 	for e := m.order.Back(); e != nil && len(d.Keys) < maxStoredKeys*storedKeySize; e = e.Prev() {
 		one := e.Value.(*memory)
@@ -56,13 +53,6 @@ func (k *Keys) Document() (storedbook.Document, uint64) {
 		}
 	}
 	return d, m.keyChanges
-}
-
-// Changes returns how often the keys have changed.
-func (k *Keys) Changes() uint64 {
-	k.memory.mu.Lock()
-	defer k.memory.mu.Unlock()
-	return k.memory.keyChanges
 }
 
 // Restore adds the keys of a document, as older than those that are there. After a Clear of

@@ -62,7 +62,7 @@ const storedAt = "codex/conversations/node-login.json"
 // holdKeys stores the keys of a memory until release is called.
 func holdKeys(t *testing.T, s *storage, m *Memory) (release func()) {
 	k := NewKeysKeeper(m)
-	release = k.Hold(KeysPlace(s, "node", "login", slog.New(slog.NewTextHandler(t.Output(), nil))))
+	release = k.Hold(s, "node-login", slog.New(slog.NewTextHandler(t.Output(), nil)))
 	k.WaitRestored(time.Hour)
 	return release
 }

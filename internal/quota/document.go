@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
@@ -30,13 +27,7 @@ const (
 
 // NewKeeper returns a keeper of a ledger.
 func NewKeeper(l *Ledger) *storedbook.Keeper {
-	return storedbook.NewKeeper(l, "the use of API keys", SyncInterval)
-}
-
-// Place returns where a node with an id keeps its ledger. The ledger also counts there what
-// other nodes have counted.
-func (l *Ledger) Place(storage certmagic.Storage, id string, log *slog.Logger) storedbook.Place {
-	return storedbook.Place{Storage: storage, Key: "codex/keys/" + id + ".json", Logger: log, Others: l.share}
+	return storedbook.NewKeeper(l, "the use of API keys", "codex/keys", SyncInterval)
 }
 
 // document is a ledger as it is stored. A node reads those of the others as well.
@@ -77,12 +68,14 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Document returns a copy of the ledger, and how often it has changed. What requests under
-// way have taken counts as used: it stays so if this process ends without a word. Accounts
-// without counts are forgotten.
-func (l *Ledger) Document() (storedbook.Document, uint64) {
+// Document implements [storedbook.Book]. What requests under way have taken counts as used: it
+// stays so if this process ends without a word. Accounts without counts are forgotten.
+func (l *Ledger) Document(since uint64) (storedbook.Document, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.changes == since {
+		return nil, since
+	}
 	now := l.now()
 	d := &document{At: now.Unix(), Accounts: make(map[string]map[measure]counts)}
 	for name, a := range l.accounts {
@@ -108,14 +101,7 @@ func (l *Ledger) Document() (storedbook.Document, uint64) {
 	return d, l.changes
 }
 
-// Changes returns how often the ledger has changed.
-func (l *Ledger) Changes() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changes
-}
-
-// Restore adds the counts of a document, which the ledger continues.
+// Restore implements [storedbook.Book].
 func (l *Ledger) Restore(content []byte) error {
 	d, err := decode(content)
 	if err != nil {
@@ -152,10 +138,9 @@ func decode(content []byte) (*document, error) {
 	return d, nil
 }
 
-// share sets what other nodes have counted, by their documents. It returns the keys of the old
-// ones in which nothing counts any more. The error is of documents that cannot be read; the
-// others still count.
-func (l *Ledger) share(documents map[string][]byte) (over []string, failed error) {
+// Share implements [storedbook.Sharer]. The documents to delete are old ones in which nothing
+// counts any more. The error is of documents that cannot be read; the others still count.
+func (l *Ledger) Share(documents map[string][]byte) (over []string, failed error) {
 	var all []map[string]map[measure]counts
 	now := l.now()
 	for key, content := range documents {

@@ -81,7 +81,7 @@ type node struct {
 func startNode(m *memory, id string) node {
 	l := New(time.Now)
 	k := NewKeeper(l)
-	stop := k.Hold(l.Place(m, id, slog.New(slog.NewTextHandler(io.Discard, nil))))
+	stop := k.Hold(m, id, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	k.WaitRestored(time.Minute)
 	return node{l, stop}
 }
@@ -215,13 +215,13 @@ func FuzzDecode(f *testing.F) {
 		if l.Restore(content) != nil {
 			return
 		}
-		if _, err := l.share(map[string][]byte{"one": content, "other": content}); err != nil {
+		if _, err := l.Share(map[string][]byte{"one": content, "other": content}); err != nil {
 			t.Fatal(err)
 		}
 		k := &Key{Account: "k", Limits: []Limit{{Requests, 1, sliding(t, time.Minute)}, {Tokens, 1, calendar(t, day)}}}
 		_ = l.Request(k)
 		l.States(k)
-		d, _ := l.Document()
+		d, _ := l.Document(0)
 		again, err := json.Marshal(d)
 		if err != nil {
 			t.Fatal(err)
@@ -246,6 +246,6 @@ func BenchmarkDocument(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Document()
+		l.Document(0)
 	}
 }

@@ -37,13 +37,18 @@ const (
 
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
-	// Document returns a copy, and how many changes it has.
-	Document() (document Document, changes uint64)
-	// Changes returns how often the book has changed.
-	Changes() uint64
+	// Document returns a copy and how many changes it has, or nil if it has no more than since.
+	Document(since uint64) (document Document, changes uint64)
 	// Restore adds the counts of a document to the book, which continues the book of the
 	// document. The error means that the document cannot be read.
 	Restore(document []byte) error
+}
+
+// Sharer is a [Book] that also counts what other nodes have counted.
+type Sharer interface {
+	// Share takes the documents of other nodes, by their keys, after the first load and after
+	// each save. It returns the keys of those to delete.
+	Share(documents map[string][]byte) (over []string, err error)
 }
 
 // Document is a struct that can be encoded as JSON and embeds a [Header].
@@ -72,22 +77,13 @@ func readHeader(content []byte) (id string, err error) {
 	return h.ID, nil
 }
 
-// Place is where a book is stored.
-type Place struct {
-	Storage certmagic.Storage
-	Key     string
-	Logger  *slog.Logger
-	// Others takes the documents of other nodes in the folder of Key, by their keys, after the
-	// first load and after each save. It returns the keys of those to delete. Nil: they are not
-	// read.
-	Others func(documents map[string][]byte) (over []string, err error)
-}
-
 // Keeper stores and restores a book while it is held, at the place of the newest hold.
 type Keeper struct {
-	book  Book
-	what  string
-	every time.Duration
+	book   Book
+	what   string
+	folder string
+	every  time.Duration
+
 	calls *storagecall.Limit // one at once, so that none overtakes another
 	reads *storagecall.Limit // of other nodes' documents
 
@@ -102,10 +98,12 @@ type Keeper struct {
 
 // hold is a place with its state, which only the loop uses.
 type hold struct {
-	Place
-	loaded bool      // the document at the place may be overwritten
-	saved  uint64    // Book.Changes when the book was last stored there
-	logged time.Time // when a failure was last logged
+	storage certmagic.Storage
+	key     string
+	logger  *slog.Logger
+	loaded  bool      // the document at the place may be overwritten
+	saved   uint64    // the changes of the book when it was last stored there
+	logged  time.Time // when a failure was last logged
 }
 
 // loop is a running goroutine of a Keeper. It does not lock Keeper.mu.
@@ -115,17 +113,19 @@ type loop struct {
 	done  chan struct{}
 }
 
-// NewKeeper returns a Keeper of a book. Logs call it what. A change is stored within every.
-func NewKeeper(book Book, what string, every time.Duration) *Keeper {
+// NewKeeper returns a Keeper of a book, whose documents are in a folder of the storage. Logs
+// call it what. A change is stored within every.
+func NewKeeper(book Book, what, folder string, every time.Duration) *Keeper {
 	return &Keeper{
-		book: book, what: what, every: every, id: rand.Text(),
+		book: book, what: what, folder: folder, every: every, id: rand.Text(),
 		calls: storagecall.NewLimit(1), reads: storagecall.NewLimit(1),
 	}
 }
 
-// Hold keeps the book at place until release is called. The last release waits for a save.
-func (k *Keeper) Hold(place Place) (release func()) {
-	h := &hold{Place: place}
+// Hold keeps the book in a storage, as the document of a name, until release is called. The
+// last release waits for a save. Nodes that share the storage have names of their own.
+func (k *Keeper) Hold(storage certmagic.Storage, name string, logger *slog.Logger) (release func()) {
+	h := &hold{storage: storage, key: path.Join(k.folder, name+".json"), logger: logger}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.holds = append(k.holds, h)
@@ -202,7 +202,7 @@ func (k *Keeper) run(l *loop) {
 func (h *hold) failed(message string, err error) {
 	if h.logged.IsZero() || time.Since(h.logged) >= logInterval {
 		h.logged = time.Now()
-		h.Logger.Error(message+"; it is tried again", "key", h.Key, "error", err)
+		h.logger.Error(message+"; it is tried again", "key", h.key, "error", err)
 	}
 }
 
@@ -211,7 +211,7 @@ func (k *Keeper) load(at *hold) bool {
 	if at.loaded {
 		return true
 	}
-	content, err := limited(k.calls, func(ctx context.Context) ([]byte, error) { return at.Storage.Load(ctx, at.Key) })
+	content, err := limited(k.calls, func(ctx context.Context) ([]byte, error) { return at.storage.Load(ctx, at.key) })
 	if err != nil {
 		if at.loaded = errors.Is(err, fs.ErrNotExist); !at.loaded {
 			at.failed(k.what+" of before cannot be loaded", err)
@@ -241,25 +241,28 @@ var errOther = errors.New("it does not belong to what is counted now")
 
 // setAside stores a document under another key, for the operator to look at.
 func (k *Keeper) setAside(at *hold, content []byte, reason error) bool {
-	key := at.Key + AsideSuffix
+	key := at.key + AsideSuffix
 	if err := k.store(at, key, content); err != nil {
 		at.failed("a document of "+k.what+" cannot be used, since "+reason.Error()+", nor kept aside", err)
 		return false
 	}
-	at.Logger.Error("a document of "+k.what+" cannot be used; it is kept aside", "key", at.Key, "kept_as", key, "error", reason)
+	at.logger.Error("a document of "+k.what+" cannot be used; it is kept aside", "key", at.key, "kept_as", key, "error", reason)
 	return true
 }
 
 // save stores the book if it has changed, but not over a document that cannot be loaded.
 func (k *Keeper) save(at *hold) {
-	if !k.load(at) || k.book.Changes() == at.saved {
+	if !k.load(at) {
 		return
 	}
-	document, changes := k.book.Document()
+	document, changes := k.book.Document(at.saved)
+	if document == nil {
+		return
+	}
 	document.stamp(k.id)
 	content, err := json.Marshal(document)
 	if err == nil {
-		err = k.store(at, at.Key, content)
+		err = k.store(at, at.key, content)
 	}
 	if err != nil {
 		at.failed(k.what+" cannot be stored", err)
@@ -271,7 +274,8 @@ func (k *Keeper) save(at *hold) {
 // readOthers passes on the documents of the other nodes, and deletes those that are over. A
 // node that still runs stores another one with its next change.
 func (k *Keeper) readOthers(at *hold) {
-	if at.Others == nil {
+	book, shares := k.book.(Sharer)
+	if !shares {
 		return
 	}
 	documents, err := limited(k.reads, at.others)
@@ -285,33 +289,33 @@ func (k *Keeper) readOthers(at *hold) {
 			delete(documents, key) // the other nodes still count
 		}
 	}
-	over, err := at.Others(documents)
+	over, err := book.Share(documents)
 	if err != nil {
 		at.failed("a document of "+k.what+" at another node cannot be used", err)
 	}
 	for _, key := range over {
-		_, err := limited(k.reads, func(ctx context.Context) (struct{}, error) { return struct{}{}, at.Storage.Delete(ctx, key) })
+		_, err := limited(k.reads, func(ctx context.Context) (struct{}, error) { return struct{}{}, at.storage.Delete(ctx, key) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			at.Logger.Warn("an old document of "+k.what+" cannot be deleted", "key", key, "error", err)
+			at.logger.Warn("an old document of "+k.what+" cannot be deleted", "key", key, "error", err)
 		}
 	}
 }
 
 // others returns the documents of the other nodes, by their keys.
 func (h *hold) others(ctx context.Context) (map[string][]byte, error) {
-	folder, documents := path.Dir(h.Key), make(map[string][]byte)
-	keys, err := h.Storage.List(ctx, folder, false)
+	folder, documents := path.Dir(h.key), make(map[string][]byte)
+	keys, err := h.storage.List(ctx, folder, false)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, key := range keys {
-		if key == h.Key || path.Ext(key) != ".json" || path.Dir(key) != folder {
+		if key == h.key || path.Ext(key) != ".json" || path.Dir(key) != folder {
 			continue
 		}
 		if len(documents) == maxNodes {
 			return nil, fmt.Errorf("there are more than %d nodes in %s", maxNodes, folder)
 		}
-		content, err := h.Storage.Load(ctx, key)
+		content, err := h.storage.Load(ctx, key)
 		switch {
 		case err == nil:
 			documents[key] = content
@@ -324,7 +328,7 @@ func (h *hold) others(ctx context.Context) (map[string][]byte, error) {
 
 func (k *Keeper) store(at *hold, key string, content []byte) error {
 	_, err := limited(k.calls, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, at.Storage.Store(ctx, key, content)
+		return struct{}{}, at.storage.Store(ctx, key, content)
 	})
 	return err
 }

@@ -3,10 +3,8 @@ package usage
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
@@ -57,8 +55,11 @@ func (a *account) add(b *account, now int64) {
 }
 
 func (a *account) addModel(model string, t Totals) {
-	sum := a.Models[model]
-	if sum == nil && len(a.Models) >= maxModels {
+	sum, limit := a.Models[model], maxModels
+	if a.Models[otherModel] != nil {
+		limit++
+	}
+	if sum == nil && len(a.Models) >= limit {
 		model = otherModel
 		sum = a.Models[model]
 	}
@@ -105,26 +106,6 @@ type ModelTotals struct {
 type UserTotals struct {
 	User string `json:"user"`
 	Totals
-}
-
-// view returns an account as clients get it. The caller holds b.mu.
-func (b *Book) view(a *account) Account {
-	now := time.Now().Unix()
-	view := Account{
-		Object:            "usage",
-		Since:             b.since.Unix(),
-		Started:           b.started.Unix(),
-		Totals:            a.Totals,
-		ToolCalls:         a.Calls,
-		ToolBufferMetrics: a.Buffers.clone(),
-		ByModel:           make([]ModelTotals, 0, len(a.Models)),
-		ByHour:            a.Hours.recent(hours, now),
-		ByDay:             a.Days.recent(days, now),
-	}
-	for _, model := range slices.Sorted(maps.Keys(a.Models)) {
-		view.ByModel = append(view.ByModel, ModelTotals{model, *a.Models[model]})
-	}
-	return view
 }
 
 // UserName turns a user's name into one that can be stored: valid UTF-8 of at most

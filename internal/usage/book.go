@@ -66,54 +66,54 @@ func (b *Book) account(user string) *account {
 	return a
 }
 
-// Account returns a copy of a user's account.
+// Everybody stands for all users. It is no user's name, see [UserName].
+const Everybody = "\x00all"
+
+// Account returns what a user has used, or [Everybody] with the totals of each user.
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.accounts[UserName(user)]
-	if a == nil {
-		a = newAccount()
-	}
-	return b.view(a)
-}
-
-// All returns the sum of all accounts, with the totals of each user.
-func (b *Book) All() Account {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := time.Now().Unix()
-	sum, users := newAccount(), make(map[string]*Totals, len(b.accounts))
-	for user, a := range b.accounts {
-		sum.add(a, now)
-		if user == sharedAccount {
-			user = "(others)"
+	now, sum := time.Now().Unix(), newAccount()
+	var users []UserTotals
+	for name, a := range b.accounts {
+		if user != Everybody && user != name {
+			continue
 		}
-		users[user] = &a.Totals
+		sum.add(a, now)
+		if name == sharedAccount {
+			name = "(others)"
+		}
+		users = append(users, UserTotals{name, a.Totals})
 	}
-	view := b.view(sum)
-	view.ByUser = make([]UserTotals, 0, len(users))
-	for _, user := range slices.Sorted(maps.Keys(users)) {
-		view.ByUser = append(view.ByUser, UserTotals{user, *users[user]})
+	view := Account{
+		Object:            "usage",
+		Since:             b.since.Unix(),
+		Started:           b.started.Unix(),
+		Totals:            sum.Totals,
+		ToolCalls:         sum.Calls,
+		ToolBufferMetrics: sum.Buffers,
+		ByModel:           make([]ModelTotals, 0, len(sum.Models)),
+		ByHour:            sum.Hours.recent(hours, now),
+		ByDay:             sum.Days.recent(days, now),
+	}
+	for _, model := range slices.Sorted(maps.Keys(sum.Models)) {
+		view.ByModel = append(view.ByModel, ModelTotals{model, *sum.Models[model]})
+	}
+	if user == Everybody {
+		slices.SortFunc(users, func(a, b UserTotals) int { return strings.Compare(a.User, b.User) })
+		view.ByUser = users
 	}
 	return view
 }
 
-// Raw returns those of the last maxEntries turns that are the user's.
+// Raw returns those of the last maxEntries turns that are a user's, or those of [Everybody].
 func (b *Book) Raw(user string) Raw {
-	user = UserName(user)
-	return b.raw(func(other string) bool { return other == user })
-}
-
-// AllRaw returns the last maxEntries turns of all users.
-func (b *Book) AllRaw() Raw { return b.raw(func(string) bool { return true }) }
-
-// raw returns the last turns of the wanted users.
-func (b *Book) raw(wanted func(user string) bool) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	wanted := func(other string) bool { return user == Everybody || user == other }
 	raw := Raw{Object: "list", Data: b.ring.newest(func(e *Entry) bool { return wanted(e.User) })}
-	for user, a := range b.accounts {
-		if wanted(user) {
+	for other, a := range b.accounts {
+		if wanted(other) {
 			raw.ToolBufferMetrics.add(a.Buffers)
 		}
 	}

@@ -112,7 +112,7 @@ func TestAll(t *testing.T) {
 	for _, user := range []string{"bob", "alice", "bob"} {
 		b.TurnEnded(record(user, user))
 	}
-	all := b.All()
+	all := b.Account(Everybody)
 	if all.Requests != 3 || all.Tokens.InputTokens != 30 || all.ToolCalls.Total != 6 || all.ToolBufferMetrics.ByReason["nested"] != 3 {
 		t.Errorf("%+v", all)
 	}
@@ -122,7 +122,7 @@ func TestAll(t *testing.T) {
 	if b.Account("bob").ByUser != nil {
 		t.Error("a user sees others")
 	}
-	raw := b.AllRaw()
+	raw := b.Raw(Everybody)
 	if len(raw.Data) != 3 || raw.Data[1].User != "alice" || raw.ToolBufferMetrics.Started != 9 || raw.ToolBufferMetrics.ByReason["nested"] != 3 {
 		t.Errorf("%+v", raw)
 	}

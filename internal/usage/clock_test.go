@@ -27,7 +27,7 @@ func TestClockSetBack(t *testing.T) {
 	at(both, now)
 	b := both.account("ben")
 	b.Hours = b.Hours.add(hours, now.AddDate(70, 0, 0).Unix(), Totals{Requests: 1})
-	for name, a := range map[string]Account{"one book": ahead.Account("ann"), "stored": later.Account("ann"), "all": both.All()} {
+	for name, a := range map[string]Account{"one book": ahead.Account("ann"), "stored": later.Account("ann"), "all": both.Account(Everybody)} {
 		if len(a.ByHour) != 1 || a.ByHour[0].Requests != 2 || a.ByHour[0].Start != hours.begin(now.Unix()) {
 			t.Errorf("%s: by hour %+v", name, a.ByHour)
 		}

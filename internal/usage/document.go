@@ -3,11 +3,8 @@ package usage
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
-
-	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
@@ -17,13 +14,7 @@ const saveInterval = time.Minute
 
 // NewKeeper returns a keeper of a book.
 func NewKeeper(b *Book) *storedbook.Keeper {
-	return storedbook.NewKeeper(b, "the usage", saveInterval)
-}
-
-// Place returns where the book of a node with an id is stored. Several nodes may share one
-// storage.
-func Place(storage certmagic.Storage, id string, log *slog.Logger) storedbook.Place {
-	return storedbook.Place{Storage: storage, Key: "codex/usage/" + id + ".json", Logger: log}
+	return storedbook.NewKeeper(b, "the usage", "codex/usage", saveInterval)
 }
 
 // document is a book as it is stored.
@@ -53,11 +44,13 @@ func decode(content []byte) (*document, error) {
 	return d, nil
 }
 
-// Document returns a copy of the book and its number of changes. Turns wait for
-// the copy only.
-func (b *Book) Document() (storedbook.Document, uint64) {
+// Document implements [storedbook.Book]. Turns wait for the copy only.
+func (b *Book) Document(since uint64) (storedbook.Document, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.changes == since {
+		return nil, since
+	}
 	d := &document{
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
@@ -69,15 +62,7 @@ func (b *Book) Document() (storedbook.Document, uint64) {
 	return d, b.changes
 }
 
-// Changes returns how often the book has changed.
-func (b *Book) Changes() uint64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changes
-}
-
-// Restore adds the counts of a document. The book, which must not have been stored
-// yet, continues the book of the document.
+// Restore implements [storedbook.Book]. The book must not have been stored yet.
 func (b *Book) Restore(content []byte) error {
 	d, err := decode(content)
 	if err != nil {

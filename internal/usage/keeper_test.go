@@ -75,15 +75,16 @@ func (m *memory) restore() {
 	m.hangs, m.fails = false, nil
 }
 
-func (m *memory) place(t testing.TB) storedbook.Place {
-	return Place(m, "node", slog.New(slog.NewTextHandler(t.Output(), nil)))
+// hold keeps a book in the storage.
+func (m *memory) hold(t testing.TB, k *storedbook.Keeper) (release func()) {
+	return k.Hold(m, "node", slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
 // run simulates a run of a server that stores a new book and does some turns.
 func run(t *testing.T, m *memory, turns int) (after Account, raw Raw) {
 	t.Helper()
 	b := New()
-	release := NewKeeper(b).Hold(m.place(t))
+	release := m.hold(t, NewKeeper(b))
 	synctest.Wait()
 	for range turns {
 		b.TurnEnded(record("alice", "id"))
@@ -124,10 +125,10 @@ func TestReloads(t *testing.T) {
 		run(t, second, 7)
 		b := New()
 		k := NewKeeper(b)
-		release := k.Hold(first.place(t))
+		release := first.hold(t, k)
 		for i, m := range []*memory{first, first, second, second, first, second} {
 			b.TurnEnded(record("alice", "id"))
-			next := k.Hold(m.place(t))
+			next := m.hold(t, k)
 			if i%2 == 0 {
 				release, next = next, release
 			}
@@ -139,7 +140,7 @@ func TestReloads(t *testing.T) {
 		if got := b.Account("alice").Requests; got != 5+6 {
 			t.Errorf("%d requests", got)
 		}
-		k.Hold(second.place(t))() // stores the book there, too
+		second.hold(t, k)() // stores the book there, too
 		for name, m := range map[string]*memory{"first": first, "second": second} {
 			if a, _ := run(t, m, 0); a.Requests != 11 {
 				t.Errorf("%s storage, after a restart: %+v", name, a)
@@ -158,7 +159,7 @@ func TestReloads(t *testing.T) {
 func TestSaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, b := newMemory(), New()
-		release := NewKeeper(b).Hold(m.place(t))
+		release := m.hold(t, NewKeeper(b))
 		defer release()
 		for _, want := range []int{0, 1, 1, 2} {
 			if want > m.stores {
@@ -188,7 +189,7 @@ func TestStorageDown(t *testing.T) {
 				t.Fatal("it was overwritten")
 			}
 			b := New()
-			release := NewKeeper(b).Hold(m.place(t))
+			release := m.hold(t, NewKeeper(b))
 			b.TurnEnded(record("alice", "id"))
 			time.Sleep(5 * saveInterval)
 			m.restore()
@@ -219,7 +220,7 @@ func TestBrokenDocument(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()
-				key := m.place(t).Key
+				const key = "codex/usage/node.json"
 				m.values[key] = content
 				if a, _ := run(t, m, 1); a.Requests != 1 {
 					t.Errorf("%+v", a)
@@ -236,7 +237,7 @@ func TestBrokenDocument(t *testing.T) {
 func TestSparseDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		m.values[m.place(t).Key] = `{"version":1,"id":"x","accounts":{"alice":{"requests":4}}}`
+		m.values["codex/usage/node.json"] = `{"version":1,"id":"x","accounts":{"alice":{"requests":4}}}`
 		if a, _ := run(t, m, 1); a.Requests != 5 {
 			t.Errorf("%+v", a)
 		}
@@ -252,8 +253,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		b.TurnEnded(record("a", "id"))
-		b.All()
-		stored, _ := b.Document()
+		b.Account(Everybody)
+		stored, _ := b.Document(0)
 		again, err := json.Marshal(stored)
 		if err != nil {
 			t.Fatal(err)
@@ -277,6 +278,6 @@ func BenchmarkDocument(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		book.Document()
+		book.Document(0)
 	}
 }

@@ -21,14 +21,14 @@ func TestOddUsers(t *testing.T) {
 	restore(t, restarted, b)
 	for name, b := range map[string]*Book{"new": b, "restarted": restarted} {
 		for _, user := range users {
-			if a, raw := b.Account(user), b.Raw(user); a.Requests != 1 || len(raw.Data) != 1 || raw.Data[0].RequestID != strings.ToValidUTF8("of "+user, "\ufffd") && raw.Data[0].RequestID != "of "+user {
+			if a, raw := b.Account(UserName(user)), b.Raw(UserName(user)); a.Requests != 1 || len(raw.Data) != 1 || raw.Data[0].RequestID != strings.ToValidUTF8("of "+user, "\ufffd") && raw.Data[0].RequestID != "of "+user {
 				t.Errorf("%s: %.20q has %d requests and %d entries", name, user, a.Requests, len(raw.Data))
 			}
 		}
-		if all := b.All(); len(all.ByUser) != len(users) {
+		if all := b.Account(Everybody); len(all.ByUser) != len(users) {
 			t.Errorf("%s: %d users", name, len(all.ByUser))
 		}
-		for _, e := range b.AllRaw().Data {
+		for _, e := range b.Raw(Everybody).Data {
 			if len(e.User) > maxName || UserName(e.User) != e.User {
 				t.Errorf("%s: the name %q is kept", name, e.User)
 			}
@@ -39,7 +39,7 @@ func TestOddUsers(t *testing.T) {
 // restore restores a book from the document of another one.
 func restore(t *testing.T, into, from *Book) {
 	t.Helper()
-	document, _ := from.Document()
+	document, _ := from.Document(0)
 	stored, err := json.Marshal(document)
 	if err == nil {
 		err = into.Restore(stored)
@@ -58,7 +58,7 @@ func TestSharedAccountAndOthers(t *testing.T) {
 		b.TurnEnded(record("user "+string(rune('a'+i%26))+strings.Repeat("x", i/26), "2"))
 	}
 	var sum int64
-	for _, u := range b.All().ByUser {
+	for _, u := range b.Account(Everybody).ByUser {
 		sum += u.Requests
 	}
 	if sum != maxUsers+2 {
