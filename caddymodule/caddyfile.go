@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-codex/caddy-codex/internal/models"
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -205,23 +204,9 @@ func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
 
 // parseModel reads <id> [<codex model> [<effort> [force]]].
 func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) == 0 || len(args) > 4 {
-		return d.ArgErr()
-	}
-	alias := models.Alias{ID: args[0], ForceEffort: len(args) == 4}
-	var wrong error
-	if len(args) > 1 {
-		alias.Model = args[1]
-	}
-	if len(args) > 2 {
-		alias.Effort, wrong = args[2], isOneOf(args[2], prompt.Efforts)
-	}
-	if len(args) > 3 {
-		wrong = cmp.Or(wrong, isOneOf(args[3], []string{"force"}))
-	}
-	if wrong != nil {
-		return d.WrapErr(wrong)
+	var alias models.Alias
+	if err := parseLine(d, optionsOf(&alias), nil); err != nil {
+		return err
 	}
 	if slices.ContainsFunc(h.Models, func(m models.Alias) bool { return m.ID == alias.ID }) {
 		return d.Errf("model %s is given twice", alias.ID)
@@ -234,14 +219,14 @@ func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 func (h *Handler) checkModels() error {
 	seen := make(map[string]bool, len(h.Models))
 	for _, m := range h.Models {
-		effort := isOneOf(m.Effort, prompt.Efforts)
+		wrong := completeOptions(&m)
 		switch {
 		case strings.TrimSpace(m.ID) == "":
 			return errors.New("the id must not be empty")
 		case seen[m.ID]:
 			return fmt.Errorf("%s is named twice", m.ID)
-		case m.Effort != "" && effort != nil:
-			return fmt.Errorf("the effort of %s: %w", m.ID, effort)
+		case wrong != nil:
+			return fmt.Errorf("%s: %w", m.ID, wrong)
 		case m.ForceEffort && m.Effort == "":
 			return fmt.Errorf("%s has no effort to force", m.ID)
 		}

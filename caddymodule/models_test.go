@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 // Each option of models gives the expected JSON.
@@ -88,6 +89,15 @@ func TestInvalidModels(t *testing.T) {
 	} {
 		if err := h.complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+// TestModelEfforts checks that an alias may have each effort that a request may name.
+func TestModelEfforts(t *testing.T) {
+	for _, o := range optionsOf(new(models.Alias)) {
+		if o.name == "effort" && o.syntax != strings.Join(prompt.Efforts, "|") {
+			t.Errorf("the efforts of an alias are %s, those of a request %q", o.syntax, prompt.Efforts)
 		}
 	}
 }

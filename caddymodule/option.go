@@ -19,7 +19,7 @@ import (
 //	<n>, <size> or <duration>      above zero; also zero, if that is the default or the field is a pointer
 //	<size>|off or <duration>|off   off is -1, and in JSON any negative value
 //	<text> or <name>               any text; a name is not empty, as a {$VARIABLE} that is not set would be
-//	own|all                        one of the words; on|off is a bool
+//	own|all                        one of the words; on|off, or a word alone, is a bool
 //	max_queue [<duration>]         what may follow the value of max_queue
 //
 // Its tag default has the value of a field that is not set, as in the Caddyfile.
@@ -174,7 +174,7 @@ func (o *option) set(arg string) error {
 		return fmt.Errorf("%s must not be empty", o.name)
 	}
 	if field.Kind() == reflect.Bool {
-		field.SetBool(arg == "on")
+		field.SetBool(arg != "off")
 	} else {
 		field.SetString(arg)
 	}
@@ -207,7 +207,7 @@ func (o *option) complete() error {
 	switch {
 	case ok && field.Int() < 0 && !strings.HasSuffix(o.syntax, "|off"):
 		return fmt.Errorf("must be %s", q.what)
-	case field.Kind() == reflect.String:
+	case field.Kind() == reflect.String && !field.IsZero():
 		return o.checkWord(field.String())
 	}
 	return nil

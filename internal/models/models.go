@@ -16,18 +16,17 @@ const Default = "default"
 type Alias struct {
 	// The name by which clients ask for it. Placeholders in it and in the model are
 	// resolved when the configuration is loaded.
-	ID string `json:"id"`
+	ID string `json:"id" option:"<text>"`
 
 	// Codex's name of the model. Default: the same.
-	Model string `json:"model,omitempty"`
+	Model string `json:"model,omitempty" option:"id [<text>]"`
 
-	// The reasoning effort of requests that name none: none, minimal, low,
-	// medium, high, xhigh or max. Default: the model's own.
-	Effort string `json:"effort,omitempty"`
+	// The reasoning effort of requests that name none. Default: the model's own.
+	Effort string `json:"effort,omitempty" option:"id [none|minimal|low|medium|high|xhigh|max]"`
 
 	// Whether the effort is also that of requests that name another one, for
 	// clients that always name one. Default: false.
-	ForceEffort bool `json:"force_effort,omitempty"`
+	ForceEffort bool `json:"force_effort,omitempty" option:"id [force]"`
 }
 
 // list is a ListModelsResponse.
