@@ -10,7 +10,7 @@ type Grant struct {
 	a *account
 
 	held   int64 // tokens
-	spent  bool  // Take has given fewer tokens than were wanted
+	spent  bool  // the last Take has got no token
 	closed bool
 }
 
@@ -57,8 +57,11 @@ func (l *Ledger) Reserve(grants []*Grant, input int64) error {
 // LimitsTokens reports whether the key has a limit of tokens.
 func (g *Grant) LimitsTokens() bool { return g != nil && g.k.limits(Tokens) }
 
-// Take takes up to n more tokens for the output, and returns how many. Fewer than n means
-// that a limit is reached.
+// leastShare is how many tokens Take gives in any case, if there are as many.
+const leastShare = 16
+
+// Take takes up to n more tokens for the output, and returns how many: fewer than n near a
+// limit, so that the turns of the key share what is left; 0 means that the limit is reached.
 func (g *Grant) Take(n int) (got int) {
 	g.l.mu.Lock()
 	defer g.l.mu.Unlock()
@@ -71,8 +74,9 @@ func (g *Grant) Take(n int) (got int) {
 			rest = min(rest, limit.Max-g.a.usedOf(limit, now))
 		}
 	}
-	taken := max(0, min(int64(n), rest))
-	g.spent = taken < int64(n)
+	share := max(leastShare, rest/int64(2*g.a.running))
+	taken := max(0, min(int64(n), rest, share))
+	g.spent = taken == 0
 	g.l.changes++
 	g.held += taken
 	g.a.held += taken

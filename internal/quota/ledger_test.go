@@ -97,6 +97,28 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestShares checks that a turn does not take what the others need as long as there is enough
+// for all.
+func TestShares(t *testing.T) {
+	l := New(time.Now)
+	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
+	grants, err := l.Acquire(k, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{125, 109, 95, 83} { // an eighth of what is left
+		if got := grants[i].Take(1000); got != want {
+			t.Errorf("turn %d took %d, want %d", i, got, want)
+		}
+	}
+	for _, g := range grants[1:] {
+		g.Close(10)
+	}
+	if got := grants[0].Take(1000); got != 422 { // half of the rest, since it is alone
+		t.Errorf("alone it took %d", got)
+	}
+}
+
 // TestManyRequestsAtOnce checks that goroutines together get no more than one alone.
 func TestManyRequestsAtOnce(t *testing.T) {
 	l := New(time.Now)
@@ -202,13 +224,16 @@ func TestGrants(t *testing.T) {
 	} else if e, _ := errors.AsType[*ExceededError](err); e.Resets.Sub(c.now) != heldWait {
 		t.Errorf("turns hold what it wants, but: %+v", e)
 	}
-	if got := first.Take(30); got != 30 || first.Spent() {
+	if got := first.Take(30); got != leastShare || first.Spent() {
 		t.Errorf("took %d", got)
 	}
-	if got := second.Take(30); got != 10 || !second.Spent() {
+	if got := first.Take(14); got != 14 {
+		t.Errorf("took %d", got)
+	}
+	if got := second.Take(30); got != 10 || second.Spent() {
 		t.Errorf("took %d of the rest", got)
 	}
-	if got := second.Take(1); got != 0 {
+	if got := second.Take(1); got != 0 || !second.Spent() {
 		t.Errorf("took %d of nothing", got)
 	}
 	first.Close(50)
@@ -216,8 +241,11 @@ func TestGrants(t *testing.T) {
 	if used := l.States(k)[0].Used; used != 50+30 || l.States(k)[1].Used != used {
 		t.Errorf("%d are used", used)
 	}
-	if got := second.Take(30); got != 20 {
+	if got := second.Take(30); got != leastShare || second.Spent() {
 		t.Errorf("took %d of what was given back", got)
+	}
+	if got := second.Take(30); got != 4 {
+		t.Errorf("took %d of the rest of that", got)
 	}
 	second.Close(120) // the model has used more than was counted here
 	if s := l.States(k); s[0].Used != 170 || s[0].Remaining() != 0 || s[1].Remaining() != 830 {

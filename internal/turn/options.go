@@ -174,8 +174,7 @@ type Options struct {
 
 // Budget is a number of tokens that turns share. It is safe for concurrent use.
 type Budget interface {
-	// Take takes up to n tokens and returns how many it got. Fewer than n means that no
-	// more are left.
+	// Take takes up to n tokens and returns how many it got. 0 means that none are left.
 	Take(n int) int
 }
 

@@ -42,7 +42,7 @@ func (m *Machine) withinLimit(text string) {
 		return
 	}
 	for text != "" && !m.stopped() && m.limit != nil {
-		n := min(len(text), budgetStep)
+		n := min(len(text), lookAhead)
 		m.fund(n)
 		m.buffered(m.limit.Add(text[:n]))
 		text = text[n:]
@@ -121,15 +121,21 @@ func (m *Machine) tagHeld() bool {
 		m.limit != nil && bytes.IndexByte(m.limit.Held(), '<') >= 0
 }
 
-// budgetStep is how many tokens a turn takes from its budget at once, and how many bytes
-// of text it looks ahead. A turn holds about twice as many tokens as it does not need.
-const budgetStep = 1024
+// How many tokens a turn takes from its budget at once: as many as it has already, within
+// these bounds. So other turns are not cut for want of tokens that this one does not need.
+const (
+	leastStep = 16
+	mostStep  = 1024
+)
+
+// lookAhead is for how many bytes of text tokens are taken in advance. A token has one or more.
+const lookAhead = 256
 
 // fund takes tokens from the budget until n more bytes are certainly within the limit, as
 // far as the budget has some and the request's own limit allows.
 func (m *Machine) fund(n int) {
 	for m.opts.Budget != nil && !m.limit.Fits(n) {
-		want := budgetStep
+		want := min(max(m.funded, leastStep), mostStep)
 		if m.opts.MaxTokens > 0 {
 			want = min(want, m.opts.MaxTokens-m.funded)
 		}
@@ -137,10 +143,11 @@ func (m *Machine) fund(n int) {
 			return
 		}
 		got := m.opts.Budget.Take(want)
-		m.limit.Raise(got)
-		if m.funded += got; got < want {
+		if got == 0 {
 			return
 		}
+		m.limit.Raise(got)
+		m.funded += got
 	}
 }
 
