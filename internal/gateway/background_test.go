@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
@@ -186,6 +187,72 @@ func TestBackground(t *testing.T) {
 	}
 	if status, answer := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true,"store":false}`, -1); status != http.StatusBadRequest || !strings.Contains(answer, `"param":"background"`) {
 		t.Errorf("not to be stored: %d %s", status, answer)
+	}
+}
+
+// slowStore is a store whose writes wait for a value from goOn each, after they have sent their name to begun.
+type slowStore struct {
+	responsestore.Store
+	begun chan string
+	goOn  chan struct{}
+}
+
+// wait waits until the test lets a write go on, or the write takes too long.
+func (s *slowStore) wait(ctx context.Context, name string) {
+	s.begun <- name
+	select {
+	case <-s.goOn:
+	case <-ctx.Done():
+	}
+}
+
+func (s *slowStore) Put(ctx context.Context, id string, e *responsestore.Entry) error {
+	s.wait(ctx, "put")
+	return s.Store.Put(ctx, id, e)
+}
+
+func (s *slowStore) Update(ctx context.Context, user, id string, change func(responsestore.Entry) (*responsestore.Entry, error)) error {
+	s.wait(ctx, "update")
+	return s.Store.Update(ctx, user, id, change)
+}
+
+// TestBackgroundInConversation checks that a response is not read as completed before its
+// items are in its conversation, and is not cancelled once it is.
+func TestBackgroundInConversation(t *testing.T) {
+	memory := responsestore.NewMemory(1<<24, time.Hour)
+	conversation := responseid.ConversationPrefix + responseid.NewSuffix(time.Now())
+	if err := memory.Put(t.Context(), conversation, &responsestore.Entry{Response: json.RawMessage(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	store := &slowStore{memory, make(chan string, 1), make(chan struct{})}
+	url, _ := backgroundServer(t, Options{Responses: store}, fakecodex.Faults{})
+	_, begun := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true,"conversation":"`+conversation+`"}`, -1)
+	one := url + "/" + idIn(t, begun)
+	for _, want := range []struct{ writing, status string }{{"update", "in_progress"}, {"put", "completed"}} {
+		select {
+		case got := <-store.begun:
+			if got != want.writing {
+				t.Fatalf("%s comes before %s", got, want.writing)
+			}
+		case <-time.After(patience):
+			t.Fatal("no", want.writing)
+		}
+		if _, body := call(t, http.MethodGet, one, "", -1); !strings.Contains(body, `"status":"`+want.status+`"`) {
+			t.Errorf("during the %s: %s", want.writing, body)
+		}
+		if want.writing == "put" {
+			if status, answer := call(t, http.MethodPost, one+"/cancel", "", -1); status != http.StatusBadRequest || !strings.Contains(answer, "has ended") {
+				t.Errorf("cancelled after its end: %d %s", status, answer)
+			}
+		}
+		select {
+		case store.goOn <- struct{}{}:
+		case <-time.After(patience):
+			t.Fatal("the store has not waited for the test")
+		}
+	}
+	if how, stored := ended(t, one); how != "completed" {
+		t.Error(stored)
 	}
 }
 

@@ -101,13 +101,14 @@ func (f *responseForm) forget() bool {
 // keep stores the response that has just ended. Its client gets it even if that
 // fails.
 func (f *responseForm) keep(record responses.Record) {
-	f.q.g.objects.Running.Ended(f.meta.ID, record.Response)
 	f.entry.Response, f.entry.Output = record.Response, record.Output
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), objects.StoreTimeout)
 	defer cancel()
 	if id := f.q.ConversationID; id != "" && record.Well {
 		f.logKept(ctx, "a response could not be added to its conversation", f.q.g.objects.AppendResponse(ctx, id, f.entry))
 	}
+	// Whoever reads that it has ended may continue in its conversation.
+	f.q.g.objects.Running.Ended(f.meta.ID, record.Response)
 	if !f.q.Store {
 		if f.q.session != nil && record.Well {
 			f.remember()

@@ -123,8 +123,11 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 // CancelResponse cancels a running response: POST /v1/responses/{id}/cancel.
 func (o *Objects) CancelResponse(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
 	one := o.Running.find(o.User(r), id)
-	if one == nil {
+	switch {
+	case one == nil:
 		return o.cancelElsewhere(r, id)
+	case o.Running.hasEnded(one):
+		return nil, apierror.NotCancellable(id)
 	}
 	response, err := o.Running.stop(r.Context(), one)
 	switch {

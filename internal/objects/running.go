@@ -72,6 +72,13 @@ func (r *Running) Ended(id string, response json.RawMessage) {
 	}
 }
 
+// hasEnded reports whether a response of the register has ended and is only being stored.
+func (r *Running) hasEnded(one *running) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return one.last != nil
+}
+
 // find returns a response of a user, or nil.
 func (r *Running) find(user, id string) *running {
 	r.mu.Lock()
