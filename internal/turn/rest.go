@@ -70,7 +70,7 @@ const maxWaits = 512
 // Rest returns the state of the thread, once the turn is done.
 func (m *Machine) Rest() Rest {
 	tools := m.report
-	whole := m.done && m.rest.natural && !m.rest.differs && !m.texts.differs && !tools.Truncated &&
+	whole := m.done && m.rest.natural && !m.rest.differs && !m.texts.differs && m.texts.open == 0 && !tools.Truncated &&
 		tools.Duplicates+tools.Unwritable+tools.TailBytes == 0
 	switch structured := len(m.rest.waits); {
 	case m.opts.NoRaw && m.rest.items > 1:

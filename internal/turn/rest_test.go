@@ -13,6 +13,7 @@ func TestRest(t *testing.T) {
 	say := func(text string) codexrpc.Event {
 		return codexrpc.Event{Kind: codexrpc.EventTextDelta, ItemID: "m", Text: text}
 	}
+	said := func(text string) codexrpc.Event { return whole("m", text) }
 	call := func(id, name string) codexrpc.Event {
 		return codexrpc.Event{Kind: codexrpc.EventFunctionCall, CallID: id, Name: name, Text: "{}"}
 	}
@@ -32,7 +33,9 @@ func TestRest(t *testing.T) {
 		whole  bool
 		waits  []string
 	}{
-		"text":               {Options{}, []codexrpc.Event{say("a"), response, end}, true, nil},
+		"text":               {Options{}, []codexrpc.Event{say("a"), said("a"), response, end}, true, nil},
+		"text without end":   {Options{}, []codexrpc.Event{say("a"), response, end}, false, nil},
+		"one without end":    {Options{}, []codexrpc.Event{say("a"), said("a"), delta("n", "b"), response, end}, false, nil},
 		"the same text":      {Options{}, []codexrpc.Event{say("a"), say("b"), whole("m", "ab"), whole("m", "ab"), response, end}, true, nil},
 		"a longer text":      {Options{}, []codexrpc.Event{say("a"), whole("m", "ab"), whole("m", "ab"), response, end}, true, nil},
 		"a shorter text":     {Options{}, []codexrpc.Event{say("ab"), whole("m", "a"), response, end}, false, nil},
@@ -40,24 +43,24 @@ func TestRest(t *testing.T) {
 		"a lost delta":       {Options{}, []codexrpc.Event{say("a"), say("c"), whole("m", "abc"), response, end}, false, nil},
 		"text after its end": {Options{}, []codexrpc.Event{whole("m", "a"), say("b"), response, end}, false, nil},
 		"another end":        {Options{}, []codexrpc.Event{whole("m", "a"), whole("m", "ab"), response, end}, false, nil},
-		"calls":              {Options{}, []codexrpc.Event{say("a"), call("1", "find"), call("2", "find"), response}, true, []string{"1", "2"}},
-		"block, xml":         {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, true, nil},
-		"block, json":        {tools(ToolOptions{TextualTools: TextualOn}), []codexrpc.Event{say(block), response}, false, nil},
+		"calls":              {Options{}, []codexrpc.Event{say("a"), said("a"), call("1", "find"), call("2", "find"), response}, true, []string{"1", "2"}},
+		"block, xml":         {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block), said(block), response}, true, nil},
+		"block, json":        {tools(ToolOptions{TextualTools: TextualOn}), []codexrpc.Event{say(block), said(block), response}, false, nil},
 		"call, xml":          {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{call("1", "find"), response}, false, []string{"1"}},
-		"web search":         {Options{WebSearch: true}, []codexrpc.Event{{Kind: codexrpc.EventWebSearch, ItemID: "ws"}, say("a"), response, end}, false, nil},
-		"not yet":            {Options{}, []codexrpc.Event{say("a"), response}, false, nil},
+		"web search":         {Options{WebSearch: true}, []codexrpc.Event{{Kind: codexrpc.EventWebSearch, ItemID: "ws"}, say("a"), said("a"), response, end}, false, nil},
+		"not yet":            {Options{}, []codexrpc.Event{say("a"), said("a"), response}, false, nil},
 		"interrupted":        {Options{}, []codexrpc.Event{say("a"), cut}, false, nil},
-		"stop sequence":      {Options{StopSequences: []string{"b"}}, []codexrpc.Event{say("abc"), response, end}, false, nil},
-		"limit":              {Options{MaxTokens: 1}, []codexrpc.Event{say("a b c d"), response, end}, false, nil},
+		"stop sequence":      {Options{StopSequences: []string{"b"}}, []codexrpc.Event{say("abc"), said("abc"), response, end}, false, nil},
+		"limit":              {Options{MaxTokens: 1}, []codexrpc.Event{say("a b c d"), said("a b c d"), response, end}, false, nil},
 		"too many calls":     {tools(ToolOptions{ToolBlockMax: 1}), []codexrpc.Event{call("1", "find"), call("2", "take"), response}, false, []string{"1", "2"}},
 		"first call":         {tools(ToolOptions{StopAfterTools: StopFirst}), []codexrpc.Event{call("1", "find"), call("2", "take"), response}, false, []string{"1", "2"}},
 		"the only call":      {tools(ToolOptions{StopAfterTools: StopFirst}), []codexrpc.Event{call("1", "find"), response}, true, []string{"1"}},
 		"equal ids":          {Options{}, []codexrpc.Event{call("1", "find"), call("1", "take"), response}, false, []string{"1"}},
 		"no id":              {Options{}, []codexrpc.Event{call("", "find"), response}, false, nil},
-		"codex's own":        {Options{ClientName: own}, []codexrpc.Event{call("1", "codex"), say("a"), response, end}, false, nil},
+		"codex's own":        {Options{ClientName: own}, []codexrpc.Event{call("1", "codex"), say("a"), said("a"), response, end}, false, nil},
 		"dedup":              {tools(ToolOptions{ToolBlockDedup: true}), []codexrpc.Event{call("1", "find"), call("2", "find"), response}, false, []string{"1", "2"}},
-		"suppressed tail":    {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block + " tail"), response}, false, nil},
-		"tail that is kept":  {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn, SuppressTailAfterTools: keepTail}), []codexrpc.Event{say(block + " tail"), response}, true, nil},
+		"suppressed tail":    {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn}), []codexrpc.Event{say(block + " tail"), said(block + " tail"), response}, false, nil},
+		"tail that is kept":  {tools(ToolOptions{OutputMode: ModeXML, TextualTools: TextualOn, SuppressTailAfterTools: keepTail}), []codexrpc.Event{say(block + " tail"), said(block + " tail"), response}, true, nil},
 	} {
 		m := New(&test.opts)
 		m.Feed(test.events)

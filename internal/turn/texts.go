@@ -22,6 +22,7 @@ type texts struct {
 	recent *message // what item has returned last; nil: nothing
 
 	differs bool // Codex has other text than the client got
+	open    int  // messages of which there were deltas, but not yet the whole
 
 	any     bool // there was text
 	summary summaryPart
@@ -53,6 +54,9 @@ func (t *texts) delta(item, text string) (gap, added string) {
 			t.differs = true
 			return "", "" // deltas after the whole are ignored
 		}
+		if m.length == 0 {
+			t.open++
+		}
 		m.length += len(text)
 		_, _ = m.hash.WriteString(text)
 	}
@@ -65,9 +69,13 @@ func (t *texts) delta(item, text string) (gap, added string) {
 // so that it is no failure; but the thread has another text than the client.
 func (t *texts) completed(item, whole string) (gap, added string) {
 	m := t.item(item)
-	switch {
-	case m == nil:
+	if m == nil {
 		return "", ""
+	}
+	if m.length > 0 && !m.done {
+		t.open--
+	}
+	switch {
 	case len(whole) < m.length || maphash.String(t.seed, whole[:m.length]) != m.hash.Sum64(),
 		m.done && len(whole) > m.length:
 		t.differs = true
