@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 )
 
@@ -67,7 +68,8 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 		}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
-	if err := cmd.Start(); err != nil {
+	wait, err := startOwned(cmd)
+	if err != nil {
 		closeAll(pipes[0][:], pipes[1][:], pipes[2][:])
 		return nil, err
 	}
@@ -76,7 +78,7 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 	return &Program{
 		Stdin: pipes[0][1], Stdout: pipes[1][0], Stderr: pipes[2][0], PID: cmd.Process.Pid,
 		Wait: func() string {
-			if err := cmd.Wait(); cmd.ProcessState == nil {
+			if err := wait(); cmd.ProcessState == nil {
 				return err.Error()
 			}
 			return cmd.ProcessState.String()
@@ -84,6 +86,25 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 		Terminate: func() { terminateGroup(cmd) },
 		Kill:      func() { killGroup(cmd) },
 	}, nil
+}
+
+// startOwned starts a command that ends with this process, however that ends, where the
+// system can do that (see endWithParent). wait returns the error of its exit and is called
+// once. The kernel takes the thread that started the command for its parent, so one thread
+// starts it and waits for its exit.
+func startOwned(cmd *exec.Cmd) (wait func() error, err error) {
+	endWithParent(cmd)
+	started, exited := make(chan error), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			exited <- cmd.Wait()
+		}
+	}()
+	return func() error { return <-exited }, <-started
 }
 
 // closeAll closes files, of which some may be nil.

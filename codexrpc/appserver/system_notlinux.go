@@ -1,0 +1,9 @@
+//go:build !linux
+
+package appserver
+
+import "os/exec"
+
+// endWithParent does nothing: only the end of its input ends a program whose parent was
+// killed.
+func endWithParent(*exec.Cmd) {}
