@@ -159,16 +159,16 @@ func (e *Error) WithModels(names []string) *Error {
 	if len(names) == 0 {
 		return e
 	}
-	named, separator := *e, ". The models here are: "
+	named, separator, end := *e, ". The models here are: ", "."
+	if len(names) > most {
+		names, end = names[:most], " and others."
+	}
 	named.Message = strings.TrimRight(e.Message, ". \n")
-	for _, name := range names[:min(len(names), most)] {
+	for _, name := range names {
 		named.Message += separator + fmt.Sprintf("%.64s", name)
 		separator = ", "
 	}
-	if len(names) > most {
-		named.Message += " and others"
-	}
-	named.Message += "."
+	named.Message += end
 	return &named
 }
 

@@ -19,16 +19,12 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	choices       int           // n; 0: one
-	stop          []string      // each once
-	oldMaxTokens  int           // max_tokens, which max_completion_tokens has replaced
-	functions     []prompt.Tool // what came before tools
-	functionCall  prompt.ToolChoice
-	hasOptions    bool // stream_options are given
-	includeUsage  bool
-	usesFunctions bool // the tools are functions
-	forms         map[string]ToolForm
-	body          *responses.Request // what a body of the Responses API has; nil: it is one of chat
+	oldMaxTokens int           // max_tokens, which max_completion_tokens has replaced
+	functions    []prompt.Tool // what came before tools
+	functionCall prompt.ToolChoice
+	hasOptions   bool // stream_options are given
+	forms        map[string]ToolForm
+	body         *responses.Request // what a body of the Responses API has; nil: it is one of chat
 }
 
 // Decode reads and checks the body of a request. The error is always an
@@ -171,7 +167,7 @@ func (r *Request) ConversationField() string {
 }
 
 // Choices returns how many answers the client wants, from 1 to 8.
-func (r *Request) Choices() int { return max(1, r.choices) }
+func (r *Request) Choices() int { return max(1, r.Settings.Choices) }
 
 // ImageParam returns the first field with the URL of a remote image, such as
 // messages[2].content[1].image_url.url. It is empty if there is none.
@@ -202,9 +198,5 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if r.body != nil && r.body.Summary != "" && !opts.NoReasoning {
 		p.SetSummary(r.body.Summary)
 	}
-	p.Choices = r.Choices()
-	p.StopSequences = r.stop
-	p.LegacyFunctions = r.usesFunctions
-	p.IncludeUsage = r.includeUsage
 	return p, nil
 }

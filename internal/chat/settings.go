@@ -12,13 +12,13 @@ import (
 )
 
 func (r *Request) readStreamOptions(v jsontext.Value) *field.Error {
-	r.hasOptions, r.includeUsage = v.Given(), false
+	r.hasOptions, r.IncludeUsage = v.Given(), false
 	if !r.hasOptions {
 		return nil
 	}
 	var usage, obfuscation jsontext.Value // of the latter there is none to leave out
 	f := field.Object(v, jsontext.Into("include_usage", &usage), jsontext.Into("include_obfuscation", &obfuscation))
-	return cmp.Or(f, field.Bool(&r.includeUsage, usage).In("include_usage"),
+	return cmp.Or(f, field.Bool(&r.IncludeUsage, usage).In("include_usage"),
 		field.Optional(jsontext.KindBool, obfuscation).In("include_obfuscation"))
 }
 
@@ -67,8 +67,8 @@ const (
 )
 
 func (r *Request) readN(v jsontext.Value) *field.Error {
-	f := field.Limit(&r.choices, v)
-	if r.choices > maxChoices {
+	f := field.Limit(&r.Settings.Choices, v)
+	if r.Settings.Choices > maxChoices {
 		return field.Invalid("must be at most %d", maxChoices)
 	}
 	return f
@@ -76,7 +76,7 @@ func (r *Request) readN(v jsontext.Value) *field.Error {
 
 // readStop reads a StopConfiguration: one sequence or several.
 func (r *Request) readStop(v jsontext.Value) *field.Error {
-	r.stop = nil
+	r.StopSequences = nil
 	switch v.Kind() {
 	case jsontext.KindNull, jsontext.KindArray:
 		return field.Elements(v, maxStops, "strings", r.addStop)
@@ -94,8 +94,8 @@ func (r *Request) addStop(_ int, v jsontext.Value) *field.Error {
 	if len(stop) > maxStopBytes {
 		return field.Invalid("must be at most %d bytes long", maxStopBytes)
 	}
-	if !slices.Contains(r.stop, stop) {
-		r.stop = append(r.stop, stop)
+	if !slices.Contains(r.StopSequences, stop) {
+		r.StopSequences = append(r.StopSequences, stop)
 	}
 	return nil
 }

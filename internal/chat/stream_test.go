@@ -8,11 +8,12 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 var (
-	testMeta  = Meta{ID: "chatcmpl-1", Model: "m", Created: 42, ServiceTier: "default", Fingerprint: "fp_1"}
+	testMeta  = Meta{Settings: prompt.Settings{Model: "m"}, ID: "chatcmpl-1", Created: 42, ServiceTier: "default", Fingerprint: "fp_1"}
 	testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2}
 )
 
@@ -313,7 +314,7 @@ func TestChatStreamAllocatesNothing(t *testing.T) {
 func TestEstimatedUsage(t *testing.T) {
 	for _, estimated := range []bool{false, true} {
 		var chunks strings.Builder
-		meta := Meta{Choices: 2, IncludeUsage: true}
+		meta := Meta{Settings: prompt.Settings{Choices: 2, IncludeUsage: true}}
 		body, stream := NewBody(meta), NewStream(meta, func(data []byte) error {
 			chunks.Write(data)
 			return nil
@@ -339,7 +340,7 @@ func TestStreamAllocations(t *testing.T) {
 	emit := func([]byte) error { return nil }
 	text, finish := turn.Output{Kind: turn.OutputText, Text: "Hello"}, turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop}
 	if n := testing.AllocsPerRun(100, func() {
-		s := NewStream(Meta{ID: "chatcmpl-1", Model: "gpt-5", Choices: 1}, emit)
+		s := NewStream(Meta{Settings: prompt.Settings{Model: "gpt-5", Choices: 1}, ID: "chatcmpl-1"}, emit)
 		for range 3 {
 			_ = s.Write(0, text)
 		}

@@ -184,7 +184,7 @@ func (r *Request) useFunctions() *field.Error {
 		return r.Choice.Check(nil, false).In("tool_choice")
 	}
 	r.Tools, r.Choice = r.functions, r.functionCall
-	r.usesFunctions, r.SerialTools = true, true
+	r.LegacyFunctions, r.SerialTools = true, true
 	return nil
 }
 

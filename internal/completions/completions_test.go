@@ -66,7 +66,7 @@ func TestDecodeRefuses(t *testing.T) {
 // TestAnswers compares what a stream adds up to with the body, and reads both with the
 // SDK.
 func TestAnswers(t *testing.T) {
-	meta := Meta{ID: "cmpl-1", Model: "m", Created: 3, IncludeUsage: true, Choices: 2, Echo: "Once "}
+	meta := Meta{Settings: prompt.Settings{Model: "m", IncludeUsage: true, Choices: 2}, ID: "cmpl-1", Created: 3, Echo: "Once "}
 	outs := []struct {
 		choice int
 		out    turn.Output
@@ -114,7 +114,7 @@ func TestAnswers(t *testing.T) {
 
 func TestStreamFails(t *testing.T) {
 	var chunks []string
-	s := NewStream(Meta{Choices: 1}, func(data []byte) error { chunks = append(chunks, string(data)); return nil })
+	s := NewStream(Meta{Settings: prompt.Settings{Choices: 1}}, func(data []byte) error { chunks = append(chunks, string(data)); return nil })
 	_ = s.Fail(apierror.QueueFull())
 	_ = s.Write(0, turn.Output{Kind: turn.OutputText, Text: "x"})
 	_ = s.Fail(apierror.QueueFull())

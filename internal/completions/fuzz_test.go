@@ -35,7 +35,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%+v %v", p, apiErr)
 		}
 		plancheck.Check(t, p)
-		checkEcho(t, Meta{ID: "cmpl-1", Model: "m", Choices: 1, Echo: r.Echo()})
+		checkEcho(t, Meta{ID: "cmpl-1", Settings: prompt.Settings{Model: "m", Choices: 1}, Echo: r.Echo()})
 	})
 }
 

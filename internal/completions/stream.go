@@ -6,19 +6,17 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Meta is what all chunks of a stream, and a body, have in common.
 type Meta struct {
-	ID      string // of the completion, for example "cmpl-…"
-	Model   string // as the client named it
-	Created int64  // Unix time in seconds
-	// IncludeUsage adds the usage chunk to a stream. A body always has it.
-	IncludeUsage bool
-	Choices      int    // how many turns answer the request, at least 1
-	Echo         string // that each choice begins with
+	prompt.Settings        // Choices is at least 1
+	ID              string // of the completion, for example "cmpl-…"
+	Created         int64  // Unix time in seconds
+	Echo            string // that each choice begins with
 }
 
 // completion is a CreateCompletionResponse, whole or a chunk of a stream.

@@ -41,14 +41,11 @@ func (q *chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options
 	id := rand.Text()
 	options.IDSuffix = strings.ToLower(id[:idSuffixLength])
 	return &chatForm{x: x, conversation: q.ConversationField(), meta: chat.Meta{
-		ID:              "chatcmpl-" + id,
-		Model:           plan.Model,
-		ServiceTier:     plan.ServiceTier,
-		Created:         time.Now().Unix(),
-		IncludeUsage:    plan.IncludeUsage,
-		Choices:         plan.Choices,
-		LegacyFunctions: plan.LegacyFunctions,
-		Forms:           q.Forms(),
+		Settings:    plan.Settings,
+		ID:          "chatcmpl-" + id,
+		ServiceTier: plan.ServiceTier,
+		Created:     time.Now().Unix(),
+		Forms:       q.Forms(),
 	}}
 }
 

@@ -35,12 +35,10 @@ type completionsRequest struct {
 func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
 	return &completionsForm{meta: completions.Meta{
-		ID:           "cmpl-" + rand.Text(),
-		Model:        plan.Model,
-		Created:      time.Now().Unix(),
-		IncludeUsage: plan.IncludeUsage,
-		Choices:      plan.Choices,
-		Echo:         q.Echo(),
+		Settings: plan.Settings,
+		ID:       "cmpl-" + rand.Text(),
+		Created:  time.Now().Unix(),
+		Echo:     q.Echo(),
 	}}
 }
 

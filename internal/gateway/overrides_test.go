@@ -20,7 +20,7 @@ func TestToolOverrides(t *testing.T) {
 		ParallelToolCalls: new(true), XMLEscape: usetool.EscapeLiteral,
 	}}
 	plain := httptest.NewRequest(http.MethodPost, "/", nil)
-	if set := defaults.toolOverrides(plain, &prompt.Plan{ParallelToolCalls: true}); len(set) != 0 {
+	if set := defaults.toolOverrides(plain, &prompt.Plan{}); len(set) != 0 {
 		t.Errorf("the defaults are overrides: %q", set)
 	}
 	chosen := httptest.NewRequest(http.MethodPost, "/", nil)
@@ -37,7 +37,7 @@ func TestToolOverrides(t *testing.T) {
 		"textual_pattern=tool_call", "tool_block_max=2", "tool_block_dedup=on", `tool_block_delimiter="\n--"`, "parallel_tool_calls=off",
 		"xml_escape=entities", "x-proxy-output-mode=openai-json", "request.parallel_tool_calls=false",
 	}
-	if set := all.toolOverrides(chosen, &prompt.Plan{}); !slices.Equal(set, want) {
+	if set := all.toolOverrides(chosen, &prompt.Plan{Settings: prompt.Settings{SerialTools: true}}); !slices.Equal(set, want) {
 		t.Errorf("%q\nwant\n%q", set, want)
 	}
 }

@@ -28,7 +28,7 @@ func newTestResponder(t *testing.T) (*streamResponder, *httptest.ResponseRecorde
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: 10 * time.Second})
 	w := httptest.NewRecorder()
 	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	return g.newStreamResponder(x, &chatForm{x: x, meta: chat.Meta{ID: "chatcmpl-1", Model: "m"}}), w
+	return g.newStreamResponder(x, &chatForm{x: x, meta: chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}}}), w
 }
 
 var (

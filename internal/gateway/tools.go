@@ -42,7 +42,7 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 		return turn.Options{}, apiErr
 	}
 	options.StopAfterTools = cmp.Or(options.StopAfterTools, turn.StopBurst)
-	if !plan.ParallelToolCalls {
+	if plan.SerialTools {
 		options.ParallelToolCalls = new(false)
 	}
 	switch {
@@ -113,6 +113,6 @@ func (o *Options) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
 	add(off(tools.ParallelToolCalls), "parallel_tool_calls", "off")
 	add(tools.XMLEscape != "" && tools.XMLEscape != usetool.EscapeLiteral, "xml_escape", string(tools.XMLEscape))
 	add(r.Header.Get(modeHeader) != "", "x-proxy-output-mode", r.Header.Get(modeHeader))
-	add(!plan.ParallelToolCalls, "request.parallel_tool_calls", "false")
+	add(plan.SerialTools, "request.parallel_tool_calls", "false")
 	return set
 }

@@ -19,7 +19,7 @@ import (
 // Conversation is what a request asks of the model. Both APIs are read into this shape,
 // so that there is one way from it to Codex ([Conversation.Plan]).
 type Conversation struct {
-	Model    string
+	Settings
 	Messages []Message
 	Elements int // of the messages, see [MaxItems]
 	Tools    []Tool
@@ -27,14 +27,23 @@ type Conversation struct {
 	Search   *WebSearch // nil: the model may not search the web
 	Format   Format
 	Effort   string
-	Ignored  []string // parameters without a counterpart in Codex
 
 	Verbosity   string // empty: the model's own
 	tier        string // that Codex is asked for; empty: none
 	EffortField string // where the request has Effort; empty: reasoning_effort
-	MaxTokens   int    // that the answer may have; 0: no limit
-	SerialTools bool   // parallel_tool_calls is false
-	Stream      bool
+}
+
+// Settings are what the answer to a request depends on, besides what Codex is asked for.
+type Settings struct {
+	Model           string   // the client's name of it
+	Choices         int      // answers that the client wants, each of which is a turn of its own; 0: one
+	StopSequences   []string // that end the text before them; at most 4, all different and none of them empty
+	MaxTokens       int      // that the answer may have; 0: no limit
+	SerialTools     bool     // the client wants one tool call at most: parallel_tool_calls is false
+	LegacyFunctions bool     // the client knows functions instead of tools: a call is a function_call
+	Stream          bool     // the client wants chunks
+	IncludeUsage    bool     // and the chunk with the usage
+	Ignored         []string // parameters that would change the answer but have no counterpart in Codex, in their order
 }
 
 // InstructionsContain reports whether s occurs in a system or developer message, or in an assistant

@@ -36,30 +36,28 @@ type history struct {
 	items []json.RawMessage
 }
 
-// item adds an item, which write appends.
-func (h *history) item(write func(dst []byte) []byte) {
-	start := len(h.buf)
-	h.buf = write(h.buf)
-	h.items = append(h.items, json.RawMessage(h.buf[start:len(h.buf):len(h.buf)]))
+// item adds the item that buf has behind the others.
+func (h *history) item(buf []byte) {
+	h.items = append(h.items, buf[len(h.buf):len(buf):len(buf)])
+	h.buf = buf
 }
 
 func (h *history) add(m *Message) {
 	switch m.Role {
 	case RoleTool:
-		h.item(m.appendResult)
+		h.item(m.appendResult(h.buf))
 	case RoleItem:
-		h.item(func(dst []byte) []byte { return append(dst, m.Item...) })
+		h.item(append(h.buf, m.Item...))
 	case RoleUser:
-		h.item(func(dst []byte) []byte { return m.appendMessage(dst, "user", "input_text") })
-	case RoleSystem, RoleDeveloper:
-		// Codex drops items of the role system silently.
-		h.item(func(dst []byte) []byte { return m.appendMessage(dst, "developer", "input_text") })
+		h.item(m.appendMessage(h.buf, "user", "input_text"))
+	case RoleSystem, RoleDeveloper: // Codex drops items of the role system silently
+		h.item(m.appendMessage(h.buf, "developer", "input_text"))
 	case RoleAssistant:
-		if m.Text != nil || m.Content != nil {
-			h.item(func(dst []byte) []byte { return m.appendMessage(dst, "assistant", "output_text") })
+		if !m.Empty() {
+			h.item(m.appendMessage(h.buf, "assistant", "output_text"))
 		}
-		for _, call := range m.Calls {
-			h.item(func(dst []byte) []byte { return call.append(dst, h.names.of(call.Name)) })
+		for i := range m.Calls {
+			h.item(m.Calls[i].append(h.buf, h.names.Codex(m.Calls[i].Name)))
 		}
 	}
 }

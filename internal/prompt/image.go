@@ -24,9 +24,9 @@ func (p *Part) readDetail(v jsontext.Value) *field.Error {
 	case p.Detail == "low":
 		p.Detail = "auto"
 	case !slices.Contains([]string{"auto", "high", "original"}, p.Detail):
-		return field.Invalid("must be auto, low, high or original")
+		f = field.Invalid("must be auto, low, high or original")
 	}
-	return nil
+	return f
 }
 
 // checkURL checks that the URL of an image is a data URL with an image, or an https URL.

@@ -23,22 +23,15 @@ type Options struct {
 // Plan is a request for Codex: start a thread with Thread, inject History unless it is
 // empty, and start the turn with Turn, after setting its ThreadID.
 type Plan struct {
+	Settings // Choices is at least 1
+
 	Thread  codexrpc.ThreadStartParams
 	History []json.RawMessage        // compact items of the Responses API, in one buffer
 	Turn    codexrpc.TurnStartParams // whose Input is never nil
 	Tools   ToolNames
 
-	Model             string   // the client's name of it; Thread has Codex's
-	WebSearch         bool     // the model may search the web
-	ParallelToolCalls bool     // false: the client wants one tool call at most
-	LegacyFunctions   bool     // the client knows functions instead of tools: a call is a function_call
-	Choices           int      // answers that the client wants, from 1 to 8; each is a turn of its own
-	StopSequences     []string // that end the text before them; at most 4, none of them empty
-	MaxTokens         int      // that the answer may have; 0: no limit
-	Stream            bool     // the client wants chunks
-	IncludeUsage      bool     // and the chunk with the usage
-	ServiceTier       string   // of the answer
-	Ignored           []string // parameters that would change the answer but have no counterpart in Codex, in their order
+	WebSearch   bool   // the model may search the web
+	ServiceTier string // of the answer
 }
 
 // HistorySize returns the size of the history in bytes.
@@ -70,8 +63,6 @@ const maxInputChars = 1 << 20
 //   - Tools keep their names unless Codex would not offer them under these.
 //   - tool_choice, for which Codex has no setting, and formats that nobody enforces
 //     become a developer instruction.
-//
-// The plan has one choice and no stop sequences. These belong to chat completions.
 func (c *Conversation) Plan(opts Options) *Plan {
 	offered := c.Choice.offered(c.Tools)
 	names := newToolNames(c.Tools, offered)
@@ -98,16 +89,12 @@ func (c *Conversation) Plan(opts Options) *Plan {
 			Input:        input,
 			OutputSchema: c.Format.schema,
 		},
-		Tools:             names,
-		WebSearch:         c.searches(),
-		ParallelToolCalls: !c.SerialTools,
-		Choices:           1,
-		MaxTokens:         c.MaxTokens,
-		Stream:            c.Stream,
-		Model:             c.Model,
-		ServiceTier:       c.ServiceTier(),
-		Ignored:           c.Ignored,
+		Settings:    c.Settings,
+		Tools:       names,
+		WebSearch:   c.searches(),
+		ServiceTier: c.ServiceTier(),
 	}
+	p.Choices = max(1, p.Choices)
 	if opts.NoReasoning {
 		p.SetSummary("none")
 	}
@@ -176,7 +163,7 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 	for _, t := range tools {
 		schema, words := toolschema.Fit(t.Schema)
 		dynamic = append(dynamic, codexrpc.DynamicTool{
-			Type: "function", Name: names.of(t.Name), Description: joinParagraphs(t.Description, words), InputSchema: schema,
+			Type: "function", Name: names.Codex(t.Name), Description: joinParagraphs(t.Description, words), InputSchema: schema,
 		})
 	}
 	return dynamic

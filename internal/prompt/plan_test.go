@@ -227,7 +227,7 @@ func TestPlanThread(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("thread/start\n%s\nwant\n%s", got, want)
 	}
-	if !p.Stream || !p.IncludeUsage || p.Model != "m" || !p.ParallelToolCalls {
+	if !p.Stream || !p.IncludeUsage || p.Model != "m" || p.SerialTools {
 		t.Errorf("plan %+v", p)
 	}
 }
@@ -304,8 +304,8 @@ func TestPlanSettings(t *testing.T) {
 			if p.Thread.DeveloperInstructions != c.developer {
 				t.Errorf("instructions %q, want %q", p.Thread.DeveloperInstructions, c.developer)
 			}
-			if string(p.Turn.OutputSchema) != c.schema || effort(p) != c.effort || p.ParallelToolCalls == c.serial {
-				t.Errorf("turn %+v, parallel %v", p.Turn, p.ParallelToolCalls)
+			if string(p.Turn.OutputSchema) != c.schema || effort(p) != c.effort || p.SerialTools != c.serial {
+				t.Errorf("turn %+v, serial %v", p.Turn, p.SerialTools)
 			}
 			if !slices.Equal(p.Ignored, c.ignored) {
 				t.Errorf("ignored %v, want %v", p.Ignored, c.ignored)

@@ -119,7 +119,7 @@ func (c *ToolChoice) instruction(names ToolNames) string {
 	case !c.Required:
 		return ""
 	case len(c.Only) == 1:
-		return "In this reply you must call the tool " + names.of(c.Only[0]) + ". Do not answer with text instead."
+		return "In this reply you must call the tool " + names.Codex(c.Only[0]) + ". Do not answer with text instead."
 	}
 	return "In this reply you must call at least one of your tools. Do not answer with text instead."
 }

@@ -230,7 +230,7 @@ func newToolNames(tools, offered []Tool) ToolNames {
 		names.renamed[t.Name] = name
 	}
 	for _, t := range offered {
-		names.client[names.of(t.Name)] = t.Name
+		names.client[names.Codex(t.Name)] = t.Name
 	}
 	return names
 }
@@ -242,17 +242,13 @@ func (n ToolNames) ClientName(codexName string) (string, bool) {
 	return name, ok
 }
 
-// Codex returns the name by which Codex knows a tool of the client's.
-func (n ToolNames) Codex(clientName string) string {
-	return cmp.Or(n.renamed[clientName], clientName)
-}
-
-// of is Codex, also for a tool that is declared no more but is called in the history.
-func (n ToolNames) of(name string) string {
+// Codex returns the name by which Codex knows a tool of the client's, which may be declared no
+// more but be called in the history.
+func (n ToolNames) Codex(name string) string {
 	if n.renamed[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")
 	}
-	return n.Codex(name)
+	return cmp.Or(n.renamed[name], name)
 }
 
 // freeName puts the prefix before a name, and a number after it if the result is taken.

@@ -24,6 +24,7 @@ package toolschema
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
@@ -100,11 +101,11 @@ func (f *fitter) schema(s *schema, name string, path []byte) {
 	if typ == "" {
 		typ = string(s.get("type"))
 	}
-	if contains(typ, "array") && !s.has("items") {
+	if strings.Contains(typ, `"array"`) && !s.has("items") {
 		f.name("items")
 		f.out = append(f.out, "{}"...)
 	}
-	if contains(typ, "object") && !s.has("properties") {
+	if strings.Contains(typ, `"object"`) && !s.has("properties") {
 		f.added += len(`,"properties":{}`)
 	}
 	f.out = append(f.out, '}')
@@ -119,27 +120,20 @@ func (f *fitter) value(m member, path []byte) {
 		}
 		f.child(m, 0, path)
 		return
-	case formSchemaList:
-		f.out = append(f.out, '[')
+	case formSchemaList, formSchemaMap:
+		f.out = append(f.out, m.value[0])
 		for i := range m.children {
-			if i > 0 {
+			if m.form == formSchemaMap {
+				f.name(m.children[i].name)
+			} else if i > 0 {
 				f.out = append(f.out, ',')
 			}
 			f.child(m, i, path)
 		}
-		f.out = append(f.out, ']')
-		return
-	case formSchemaMap:
-		f.out = append(f.out, '{')
-		for i := range m.children {
-			f.name(m.children[i].name)
-			f.child(m, i, path)
-		}
-		f.out = append(f.out, '}')
+		f.out = append(f.out, m.value[len(m.value)-1])
 		return
 	case formAny:
-		f.added += len(`enum[]`) - len(`const`)
-		f.added += exponents(m.value)
+		f.added += len(`enum[]`) - len(`const`) + exponents(m.value)
 	case formList:
 		for _, v := range m.value.Elements() {
 			f.added += exponents(v)

@@ -162,9 +162,6 @@ var typeNames = map[jsontext.Kind]string{
 	jsontext.KindArray: `"array"`, jsontext.KindObject: `"object"`, jsontext.KindNumber: `"number"`,
 }
 
-// contains reports whether a type, or a list of types, in JSON has a name in it.
-func contains(types, name string) bool { return strings.Contains(types, `"`+name+`"`) }
-
 // form is the form that Codex expects of the value of a keyword.
 type form int
 

@@ -28,7 +28,7 @@ func Check(t testing.TB, p *prompt.Plan) {
 		t.Fatalf("plan %+v", p)
 	}
 	if p.Choices < 1 || p.Choices > 8 || len(p.StopSequences) > 4 || slices.Contains(p.StopSequences, "") ||
-		p.MaxTokens < 0 || p.LegacyFunctions && p.ParallelToolCalls {
+		p.MaxTokens < 0 || p.LegacyFunctions && !p.SerialTools {
 		t.Fatalf("plan %+v", p)
 	}
 	codex, client := map[string]bool{}, map[string]bool{}
