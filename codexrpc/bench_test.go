@@ -35,7 +35,7 @@ func TestDeltaAllocations(t *testing.T) {
 	var events []Event
 	allocs := testing.AllocsPerRun(1000, func() {
 		c.dispatch(line)
-		events, _ = thread.Recv(events)
+		events, _ = thread.Recv()
 	})
 	if len(events) != 1 || allocs > maxDeltaAllocs {
 		t.Errorf("%v allocations a delta (%d events), want %d at most", allocs, len(events), maxDeltaAllocs)
@@ -49,18 +49,17 @@ func BenchmarkDelta(b *testing.B) {
 	line := []byte(benchDelta("Grüße a"))
 	b.ReportAllocs()
 	b.SetBytes(int64(len(line)))
-	var events []Event
 	for n := 0; b.Loop(); n++ {
 		c.dispatch(line)
 		if n%16 == 0 {
-			events, _ = thread.Recv(events)
+			_, _ = thread.Recv()
 		}
 	}
 }
 
-// BenchmarkEvents measures what a short turn sends beside its deltas: from the lines to the
-// consumer.
-func BenchmarkEvents(b *testing.B) {
+// benchTurnLines returns what a short turn sends beside its deltas, which come after the
+// second line.
+func benchTurnLines() (lines []string) {
 	const ids = `"threadId":"` + benchThread + `","turnId":"` + benchTurn + `"`
 	const usage = `{"totalTokens":20,"inputTokens":10,"cachedInputTokens":0,"outputTokens":10,"reasoningOutputTokens":0}`
 	item := func(more string) string {
@@ -69,7 +68,6 @@ func BenchmarkEvents(b *testing.B) {
 	turn := func(status string) string {
 		return `"threadId":"` + benchThread + `","turn":{"id":"` + benchTurn + `","items":[],"status":"` + status + `","error":null}`
 	}
-	var lines [][]byte
 	for _, event := range []struct{ method, params string }{
 		{methodTurnStarted, turn("inProgress")},
 		{methodItemStarted, item(`"text":""`)},
@@ -79,17 +77,26 @@ func BenchmarkEvents(b *testing.B) {
 		{methodResponseCompleted, ids + `,"responseId":"resp-1","usage":` + usage},
 		{methodTurnCompleted, turn("completed")},
 	} {
-		lines = append(lines, fmt.Appendf(nil, `{"method":%q,"params":{%s},"emittedAtMs":1795249642401}`, event.method, event.params))
+		lines = append(lines, fmt.Sprintf(`{"method":%q,"params":{%s},"emittedAtMs":1795249642401}`, event.method, event.params))
+	}
+	return lines
+}
+
+// BenchmarkEvents measures what a short turn sends beside its deltas: from the lines to the
+// consumer.
+func BenchmarkEvents(b *testing.B) {
+	var lines [][]byte
+	for _, line := range benchTurnLines() {
+		lines = append(lines, []byte(line))
 	}
 	c := newTestConn()
 	thread := openTestTurn(c, benchThread, benchTurn)
 	b.ReportAllocs()
-	var events []Event
 	for b.Loop() {
 		for _, line := range lines {
 			c.dispatch(line)
 		}
-		if events, _ = thread.Recv(events); len(events) != 5 {
+		if events, _ := thread.Recv(); len(events) != 5 {
 			b.Fatalf("%d events", len(events))
 		}
 	}
@@ -120,7 +127,6 @@ func BenchmarkReader(b *testing.B) {
 	transport := NewStdio(io.NopCloser(&source{text: stream.String()}), nil)
 	b.ReportAllocs()
 	b.SetBytes(int64(stream.Len() / len(threads)))
-	batches := make([][]Event, len(threads))
 	for n := 0; b.Loop(); n++ {
 		line, err := transport.Read()
 		if err != nil {
@@ -128,8 +134,8 @@ func BenchmarkReader(b *testing.B) {
 		}
 		c.dispatch(line)
 		if n%256 == 0 {
-			for i, t := range threads {
-				batches[i], _ = t.Recv(batches[i])
+			for _, t := range threads {
+				_, _ = t.Recv()
 			}
 		}
 	}

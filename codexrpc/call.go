@@ -30,31 +30,35 @@ const (
 type call struct {
 	method string
 	params any
-	result any // the answer is decoded into it, unless it is nil
-	// sent, if not nil, is called once the call has been written or handed to the writer.
-	sent func()
-	// answered, if not nil, is called with the answer by the reader, before the
-	// caller gets it and before any later message is read. The answer is valid during
-	// the call. late says that the caller has left. It must not block.
-	answered func(answer message, late bool)
+	result any    // the answer is decoded into it, unless it is nil
+	by     caller // nil: nothing has to be done beside
 	// urgent calls do not wait for a free slot and are not retried.
 	urgent bool
+}
+
+// caller acts on the way of a call.
+type caller interface {
+	// onSent is called once the call has been written or handed to the writer.
+	onSent()
+	// onAnswer is called with the answer by the reader, before the call returns and before
+	// any later message is read. The answer is valid during the call. late says that nobody
+	// waits for the call any more. It must not block.
+	onAnswer(answer message, late bool)
 }
 
 // pendingCall is a call that waits for its answer. The connection's lock guards
 // it.
 type pendingCall struct {
-	method   string
-	answered func(answer message, late bool)
-	// over, if not nil, is called once with the outcome, in place of ready: nobody waits.
-	over    func(error)
+	method string
+	by     caller
+	// over, if not nil, gets the outcome once, in place of ready: nobody waits.
+	over    interface{ onOutcome(error) }
 	ready   chan error // capacity 1: nil if the answer has come, else why none will
 	wanted  bool       // the caller reads the result
 	result  string     // of the answer, as JSON, if it is wanted
 	refused *CallError // the error of the answer
 	expires time.Time  // when it is not waited for any longer; zero: that has passed
 	slot    bool       // it holds a slot
-	settled bool       // the answer has come, or is not waited for any more
 	gone    bool       // the caller has left without it
 }
 
@@ -93,7 +97,7 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 		}
 	}
 	p := c.pending()
-	p.method, p.answered, p.wanted, p.expires, p.slot = do.method, do.answered, do.result != nil, deadline, !do.urgent
+	p.method, p.by, p.wanted, p.expires, p.slot = do.method, do.by, do.result != nil, deadline, !do.urgent
 	id := c.lastID.Add(1)
 	line, err := c.begin(id, p, do.params)
 	if line != nil {
@@ -104,8 +108,8 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 	if err != nil {
 		return err
 	}
-	if do.sent != nil {
-		do.sent()
+	if do.by != nil {
+		do.by.onSent()
 	}
 	select {
 	case err = <-p.ready:
@@ -117,8 +121,7 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 	}
 	if err == nil {
 		err = p.read(do.result)
-		*p = pendingCall{ready: p.ready}
-		c.spare.Put(p)
+		c.reuse(p)
 	}
 	return err
 }
@@ -140,13 +143,17 @@ func (c *Conn) begin(id int64, p *pendingCall, params any) (line []byte, err err
 		err = tooLargeCall(p.method, len(line), c.maxWrite)
 	}
 	if err != nil {
-		c.unregister(id, p)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.freeSlot(p)
 		return nil, err
 	}
+	nobodyWaits := p.over != nil
 	if err := c.register(id, p); err != nil {
 		return nil, err // the connection has ended and needs no slots
 	}
-	if !c.writeNow(line) {
+	// From here on p may be another call: the answer may come before the call is written.
+	if (!nobodyWaits || !c.writeLater(line)) && !c.writeNow(line) {
 		return line, nil
 	}
 	buffer.Keep(line)
@@ -160,6 +167,12 @@ func (c *Conn) pending() *pendingCall {
 		return p
 	}
 	return &pendingCall{ready: make(chan error, 1)}
+}
+
+// reuse lets a call be used again that has been answered.
+func (c *Conn) reuse(p *pendingCall) {
+	*p = pendingCall{ready: p.ready}
+	c.spare.Put(p)
 }
 
 // takeSlot waits for a free slot.
@@ -182,15 +195,16 @@ func (c *Conn) sendUntil(ctx context.Context, deadline time.Time, line []byte, m
 }
 
 // start makes a call with a timeout and waits for nothing. It reports false if it cannot be
-// written at once. over is called with the outcome, by a goroutine that it must not block.
-func (c *Conn) start(method string, params any, timeout time.Duration, over func(error)) bool {
+// written at once, or soon, together with the next one. over gets the outcome, by a goroutine
+// that it must not block.
+func (c *Conn) start(method string, params any, timeout time.Duration, over interface{ onOutcome(error) }) bool {
 	select {
 	case c.slots <- struct{}{}:
 	default:
 		return false
 	}
-	id := c.lastID.Add(1)
-	p := &pendingCall{method: method, over: over, expires: time.Now().Add(timeout), slot: true}
+	id, p := c.lastID.Add(1), c.pending()
+	p.method, p.over, p.expires, p.slot = method, over, time.Now().Add(timeout), true
 	line, err := c.begin(id, p, params)
 	if err != nil {
 		return false
@@ -214,10 +228,9 @@ func (c *Conn) register(id int64, p *pendingCall) error {
 func (c *Conn) unregister(id int64, p *pendingCall) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.settled {
+	if c.calls[id] != p {
 		return false
 	}
-	p.settled = true
 	c.freeSlot(p)
 	delete(c.calls, id)
 	return !p.gone
@@ -229,7 +242,7 @@ func (c *Conn) unregister(id int64, p *pendingCall) bool {
 func (c *Conn) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.settled || p.gone {
+	if c.calls[id] != p || p.gone {
 		return false
 	}
 	p.gone = true
@@ -257,7 +270,8 @@ func (c *Conn) watchCalls(at time.Time) {
 	c.watchAt = at
 }
 
-// expireCalls ends the wait for the calls whose time has passed.
+// expireCalls ends the wait for the calls whose time has passed, and writes what waits for
+// another write.
 func (c *Conn) expireCalls() {
 	var over []*pendingCall
 	c.mu.Lock()
@@ -279,8 +293,9 @@ func (c *Conn) expireCalls() {
 		c.watchCalls(next)
 	}
 	c.mu.Unlock()
+	c.flushLate()
 	for _, p := range over {
-		p.over(timeoutError(p.method))
+		p.over.onOutcome(timeoutError(p.method))
 	}
 }
 
@@ -301,8 +316,7 @@ func (c *Conn) expire(id int64, p *pendingCall) {
 func (c *Conn) giveUp(id int64, p *pendingCall) {
 	p.expires = time.Time{}
 	c.freeSlot(p)
-	if p.answered == nil || len(c.calls) > maxAbandoned {
-		p.settled = true
+	if p.by == nil || len(c.calls) > maxAbandoned {
 		delete(c.calls, id)
 	}
 }
@@ -325,10 +339,8 @@ func (c *Conn) failCalls() (started []*pendingCall) {
 		switch {
 		case p.gone:
 		case p.over != nil:
-			p.settled = true
 			started = append(started, p)
 		default:
-			p.settled = true
 			p.ready <- c.err // never blocks: it gets one element
 		}
 	}
@@ -348,14 +360,13 @@ func (c *Conn) handleAnswer(m message) {
 	}
 	delete(c.calls, id)
 	delete(c.unanswered, p.method)
-	p.settled = true
 	late := p.gone
 	if late {
 		c.stats.LateAnswers++
 	}
 	c.mu.Unlock()
-	if p.answered != nil {
-		p.answered(m, late) // before the slot is free: it may add a thread, see Busy
+	if p.by != nil {
+		p.by.onAnswer(m, late) // before the slot is free: it may add a thread, see Busy
 	}
 	p.keep(m)
 	c.mu.Lock()
@@ -364,13 +375,16 @@ func (c *Conn) handleAnswer(m message) {
 	switch {
 	case late:
 	case p.over == nil:
-		p.ready <- nil // never blocks: it gets one element
-	case p.refused != nil:
-		p.over(p.refused)
+		c.wakes.add(p)
 	default:
-		p.over(nil)
+		err := p.read(nil)
+		p.over.onOutcome(err)
+		c.reuse(p)
 	}
 }
+
+// wakeUp wakes the caller, who gets the answer.
+func (p *pendingCall) wakeUp() { p.ready <- nil } // never blocks: it gets one element
 
 // keep keeps what the caller needs of an answer.
 func (p *pendingCall) keep(answer message) {

@@ -50,7 +50,8 @@ type Conn struct {
 	slots        chan struct{} // holds one element for each call in flight
 	quick        immediate     // the transport, if it is one
 	queued       atomic.Int64  // messages that the writer has or will get
-	writing      sync.Mutex    // of quick writes
+	writing      sync.Mutex    // held during quick writes
+	late         []byte        // messages that wait for the next write, a line each; guarded by writing
 	lastID       atomic.Int64
 	limits       limits
 	instructions instructions
@@ -163,7 +164,7 @@ func (c *Conn) Fail(cause error) {
 		t.queue.fail(err)
 	}
 	for _, p := range started {
-		p.over(err)
+		p.over.onOutcome(err)
 	}
 }
 
@@ -290,112 +291,6 @@ func (c *Conn) count(field *uint64) {
 	*field++
 }
 
-// maxReplies bounds the replies to the app-server's own requests that wait to be
-// written. Each is some hundred bytes at most.
-const maxReplies = 4096
-
-var errNotReading = errors.New("the codex app-server does not read its input")
-
-// send writes a message, or hands it to the writer.
-func (c *Conn) send(ctx context.Context, message []byte) error {
-	if c.writeNow(message) {
-		return nil
-	}
-	return c.enqueue(ctx, message)
-}
-
-// enqueue hands a message to the writer. It waits until the writer has written the
-// one before, so that large messages do not pile up.
-func (c *Conn) enqueue(ctx context.Context, message []byte) error {
-	c.queued.Add(1)
-	err := pass(ctx, c, c.outgoing, message)
-	if err != nil {
-		c.queued.Add(-1)
-	}
-	return err
-}
-
-// writeNow writes a message if that needs no waiting: to wake the writer costs as much as
-// to write. It overtakes no message that the writer has or will get. An error ends the
-// connection, as one of the writer's does.
-func (c *Conn) writeNow(message []byte) (written bool) {
-	if c.quick == nil || c.queued.Load() > 0 {
-		return false
-	}
-	c.writing.Lock() // waits for quick writes alone
-	if c.queued.Load() > 0 {
-		c.writing.Unlock()
-		return false
-	}
-	written, err := c.quick.TryWrite(message)
-	c.writing.Unlock()
-	if err != nil {
-		c.failWriting(err)
-	}
-	return written
-}
-
-// awaitQuickWrite waits for the end of a quick write. No other begins as long as queued is
-// not 0.
-func (c *Conn) awaitQuickWrite() {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-}
-
-// failWriting ends the connection after an error of a write.
-func (c *Conn) failWriting(err error) {
-	c.Fail(fmt.Errorf("writing to the app-server: %w", err))
-	_ = c.transport.Close() // ends the reader's Read
-}
-
-// pass passes a value to a channel, unless ctx or the connection ends before.
-func pass[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
-	select {
-	case to <- value:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-c.done:
-		return c.Err()
-	}
-}
-
-// reply queues a reply to a request of the app-server's. It is for the reader,
-// which must not wait: when too many replies are queued the connection ends.
-func (c *Conn) reply(o outgoing) {
-	message, err := encode(o)
-	if err != nil {
-		c.Fail(err)
-		return
-	}
-	c.queued.Add(1)
-	select {
-	case c.replies <- message:
-	default:
-		c.Fail(errNotReading)
-	}
-}
-
-// writeLoop writes messages until the connection ends.
-func (c *Conn) writeLoop() {
-	defer c.loops.Done()
-	for {
-		var message []byte
-		select {
-		case message = <-c.outgoing:
-		case message = <-c.replies:
-		case <-c.done:
-			return
-		}
-		c.awaitQuickWrite()
-		if err := c.transport.Write(message, writeTimeout); err != nil {
-			c.failWriting(err)
-			return
-		}
-		c.queued.Add(-1)
-	}
-}
-
 // declined are the answers to requests that need a person, who is not there. An
 // unanswered request would stall its turn for ever.
 var declined = map[string]any{
@@ -419,18 +314,18 @@ func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {
 		if t := c.thread(m.params.Get("threadId").Str); t == nil || !t.park(m.params.Get("callId").Str, id) {
-			c.reply(outgoing{ID: id, Result: toolCallFailed})
+			c.answer(outgoing{ID: id, Result: toolCallFailed})
 		}
 		return
 	}
 	if m.method == "currentTime/read" {
-		c.reply(outgoing{ID: id, Result: map[string]any{"currentTimeAt": time.Now().Unix()}})
+		c.answer(outgoing{ID: id, Result: map[string]any{"currentTimeAt": time.Now().Unix()}})
 		return
 	}
 	if answer, ok := declined[m.method]; ok {
-		c.reply(outgoing{ID: id, Result: answer})
+		c.answer(outgoing{ID: id, Result: answer})
 		return
 	}
 	c.count(&c.stats.UnknownRequests)
-	c.reply(outgoing{ID: id, Error: &outgoingError{codeMethodNotFound, "this client does not handle this method"}})
+	c.answer(outgoing{ID: id, Error: &outgoingError{codeMethodNotFound, "this client does not handle this method"}})
 }

@@ -140,7 +140,7 @@ func TestFallbackReachesTheTurn(t *testing.T) {
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		p.notify("warning", `{"threadId":"thr-1","message":"Falling back from WebSockets to HTTPS transport. why"}`)
 		synctest.Wait()
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil || len(events) != 1 || !events[0].WillRetry || events[0].Err.Message != "why" {
 			t.Errorf("took %+v, %v", events, err)
 		}
@@ -166,7 +166,7 @@ func TestEndOfTransport(t *testing.T) {
 		if got := texts(t, thread); got != "the last" {
 			t.Errorf("took %q: what came before the end is lost", got)
 		}
-		if _, err := thread.Recv(nil); !errors.Is(err, ErrClosed) {
+		if _, err := thread.Recv(); !errors.Is(err, ErrClosed) {
 			t.Errorf("the turn ended with %v", err)
 		}
 		if _, err := c.StartThread(t.Context(), ThreadStartParams{}); !errors.Is(err, ErrClosed) {
@@ -212,7 +212,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := thread.Recv(nil); !errors.Is(err, ErrClosed) {
+		if _, err := thread.Recv(); !errors.Is(err, ErrClosed) {
 			t.Errorf("the turn ended with %v", err)
 		}
 		if n := c.Threads(); n != 0 {

@@ -43,7 +43,7 @@ func TestJoinedDeltaAllocations(t *testing.T) {
 		for range deltas {
 			c.dispatch(line)
 		}
-		events, _ = thread.Recv(events)
+		events, _ = thread.Recv()
 	})
 	if len(events) != 1 || len(events[0].Text) != deltas*len("word ") || allocs > 2 {
 		t.Errorf("%d events, %v allocations for %d deltas", len(events), allocs, deltas)

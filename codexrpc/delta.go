@@ -62,7 +62,9 @@ func (t *Thread) acceptDelta(d *delta) error {
 		})
 	case d.turnID != turnID:
 		return errUnrouted
-	case !t.queue.pushDelta(d, t.id, turnID):
+	}
+	d.threadID, d.turnID, d.itemID = t.id, turnID, t.ownItem(d.itemID)
+	if !t.queue.pushDelta(d) {
 		return ErrTooSlow
 	}
 	return nil

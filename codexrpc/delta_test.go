@@ -94,7 +94,7 @@ func TestDeltasAreJoined(t *testing.T) {
 	say(methodTextDelta, "m2", "h", "")
 	var got []string
 	read := func() {
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestJoinedDeltasAreBounded(t *testing.T) {
 		if n := c.Stats().Overflowed; n != 1 {
 			t.Errorf("counted %d", n)
 		}
-		if thread.queue.text != nil || thread.queue.events != nil {
+		if thread.queue.batch != nil {
 			t.Error("the text is still held")
 		}
 	})

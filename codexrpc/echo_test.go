@@ -22,9 +22,17 @@ func newTestConn() *Conn {
 
 // openTestTurn adds a thread with a turn to a connection without goroutines.
 func openTestTurn(c *Conn, id, turn string) *Thread {
-	t := c.addThread(id)
-	t.markSent()
+	t := openTestThread(c, id)
 	t.begin(turn)
+	return t
+}
+
+// openTestThread adds a thread whose turn has been sent to a connection without goroutines.
+func openTestThread(c *Conn, id string) *Thread {
+	t := &Thread{id: id, conn: c}
+	t.queue.init(&c.wakes)
+	c.addThread(t)
+	(*starting)(t).onSent()
 	return t
 }
 
@@ -78,7 +86,7 @@ func TestEchoIsNotCopied(t *testing.T) {
 			t.Errorf("%s: %d bytes are allocated for an echo", kind, bytes)
 		}
 	}
-	if events, err := thread.Recv(nil); len(events) != 0 || err != nil {
+	if events, err := thread.Recv(); len(events) != 0 || err != nil {
 		t.Errorf("took %d events (%v)", len(events), err)
 	}
 }
@@ -87,8 +95,7 @@ func TestEchoIsNotCopied(t *testing.T) {
 // before the turn's id is known.
 func TestEchoedCallsDoNotFillTheQueue(t *testing.T) {
 	c := newTestConn()
-	thread := c.addThread("thr-1")
-	thread.markSent()
+	thread := openTestThread(c, "thr-1")
 	for _, size := range []int{100, largeLine} {
 		line := fmt.Appendf(nil, `{"method":"rawResponseItem/completed","params":{"threadId":"thr-1","turnId":"auto-compact-0","item":{"type":"function_call","arguments":"%s"}}}`,
 			strings.Repeat("x", size))

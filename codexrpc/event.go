@@ -102,11 +102,7 @@ type Event struct {
 // which the next one replaces. Those that are constants or belong to the thread are not
 // copied, and a long message is not kept for a short text.
 func (e *Event) own(t *Thread) {
-	e.threadID, e.turnID = t.id, t.sameTurn(e.turnID)
-	if e.ItemID != t.item {
-		t.item = strings.Clone(e.ItemID)
-	}
-	e.ItemID = t.item
+	e.threadID, e.turnID, e.ItemID = t.id, t.sameTurn(e.turnID), t.ownItem(e.ItemID)
 	e.ItemType, e.Status = known(e.ItemType), known(e.Status)
 	if e.Raw != "" {
 		e.Raw = strings.Clone(e.Raw)
@@ -115,6 +111,14 @@ func (e *Event) own(t *Thread) {
 		e.Text = strings.Clone(e.Text)
 	}
 	e.CallID, e.Name, e.Phase = strings.Clone(e.CallID), strings.Clone(e.Name), strings.Clone(e.Phase)
+}
+
+// ownItem returns the id of an item in the thread's memory. It is called by the reader.
+func (t *Thread) ownItem(id string) string {
+	if id != t.item {
+		t.item = strings.Clone(id)
+	}
+	return t.item
 }
 
 // known returns a constant that is equal to a text, or else a copy.

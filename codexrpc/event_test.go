@@ -102,7 +102,7 @@ func TestDecodeNotifications(t *testing.T) {
 			thread := openTestTurn(c, "thr-1", "trn-1")
 			line := []byte(`{"method":"` + test.method + `","params":` + test.params + `,"emittedAtMs":1}`)
 			c.dispatch(line)
-			events, err := thread.Recv(nil)
+			events, err := thread.Recv()
 			if err != nil || len(events) != 1 {
 				t.Fatalf("took %d events (%v)", len(events), err)
 			}

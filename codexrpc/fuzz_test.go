@@ -40,7 +40,7 @@ func FuzzDispatch(f *testing.F) {
 				t.Errorf("%q was answered with %q", line, answer)
 			}
 		}
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil {
 			t.Errorf("%q ended the turn: %v", line, err)
 		}

@@ -64,7 +64,7 @@ func TestMessagesOwnTheirText(t *testing.T) {
 				copy(buffer, strings.Repeat("#", len(buffer)))
 			}
 		}
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil || len(events) < len(lines)-3 {
 			t.Fatalf("%d events, %v", len(events), err)
 		}
@@ -104,7 +104,7 @@ func TestEventAllocations(t *testing.T) {
 			c.dispatch(line)
 		}
 		thread.item = ""
-		events, _ = thread.Recv(events)
+		events, _ = thread.Recv()
 	}); n > 4 || len(events) != 5 {
 		t.Errorf("%v allocations for %d events", n, len(events))
 	}

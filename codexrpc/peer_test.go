@@ -194,7 +194,7 @@ func openTurn(t *testing.T, c *Conn, p *peer, id, turn string) *Thread {
 func texts(t *testing.T, thread *Thread) string {
 	t.Helper()
 	synctest.Wait()
-	events, err := thread.Recv(nil)
+	events, err := thread.Recv()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package codexrpc
 
 import (
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -14,66 +13,102 @@ const maxQueued = 32 << 20
 // eventOverhead is the memory of an event beside its message, in bytes.
 const eventOverhead = 208
 
+// batch is memory for events. It is lent to the queues that have some, since most threads
+// wait most of the time.
+type batch struct {
+	events []Event
+	text   []byte // of the last event, while the queue is open
+}
+
+// The bounds of the memory that is lent again: a number of events, and bytes of text.
+const (
+	maxLentEvents = 64
+	maxLentText   = 8 << 10
+)
+
+var batches = sync.Pool{New: func() any {
+	return &batch{events: make([]Event, 0, 8), text: make([]byte, 0, 512)}
+}}
+
+// free gives the memory back, if there is any. The events must not be used any more.
+func (b *batch) free() {
+	if b == nil || cap(b.events) > maxLentEvents || cap(b.text) > maxLentText {
+		return
+	}
+	clear(b.events) // frees what they point to
+	b.events, b.text = b.events[:0], b.text[:0]
+	batches.Put(b)
+}
+
 // queue passes the events of one thread from the reader to one consumer, in order
 // and in batches. Both hold the lock only for an append or a swap.
 type queue struct {
-	limit int // of bytes; maxQueued
+	limit int           // of bytes; maxQueued
+	wake  chan struct{} // capacity 1: there may be something to take
 
-	mu     sync.Mutex
-	events []Event
-	open   bool   // the last event is a delta whose text is in text, not yet in the event
-	text   []byte // of that event
-	itemID string // of the last delta
-	bytes  int
-	err    error         // why no more events will come
-	wake   chan struct{} // capacity 1: there may be something to take
+	mu    sync.Mutex
+	batch *batch // nil: there are no events
+	open  bool   // the last event is a delta whose text is in the batch, not yet in the event
+	taken *batch // that the consumer has
+	bytes int
+	err   error // why no more events will come
 
 	reader *wakes // of the connection; nil: consumers are woken at once
 	noted  bool   // it is among the wakes; used by the reader alone
 }
 
-func newQueue(reader *wakes) *queue {
-	return &queue{limit: maxQueued, wake: make(chan struct{}, 1), reader: reader}
+func (q *queue) init(reader *wakes) {
+	q.limit, q.wake, q.reader = maxQueued, make(chan struct{}, 1), reader
 }
 
 // maxHeld is how many lines are read before the consumer of the first one is woken.
 const maxHeld = 32
 
-// wakes are the consumers that the reader wakes once it has read all lines that have
-// arrived together: to wake one for each line costs more than to read it, and makes small
-// chunks of what could be one. It is used by the reader alone.
+// wakes are those that the reader wakes once it has read all lines that have arrived
+// together: to wake one for each line costs more than to read it, and makes small chunks of
+// what could be one. It is used by the reader alone.
 type wakes struct {
-	from   readingAhead // nil: consumers are woken at once
-	queues []*queue
-	lines  int // that were read since the first of them was noted
+	from    readingAhead // nil: all are woken at once
+	waiting []interface{ wakeUp() }
+	lines   int // that were read since the first of them was added
 }
 
-// lineRead wakes the consumers after a line, unless another one has arrived.
+// add wakes who waits for something that was read, at the end of the lines that have arrived.
+func (w *wakes) add(who interface{ wakeUp() }) {
+	if w == nil || w.from == nil {
+		who.wakeUp()
+		return
+	}
+	w.waiting = append(w.waiting, who)
+}
+
+// lineRead wakes all after a line, unless another one has arrived.
 func (w *wakes) lineRead() {
-	if len(w.queues) == 0 {
+	if len(w.waiting) == 0 {
 		return
 	}
 	if w.lines++; w.lines < maxHeld && w.from.HasNext() {
 		return
 	}
-	for _, q := range w.queues {
-		q.noted = false
-		q.signal()
+	for _, who := range w.waiting {
+		who.wakeUp()
 	}
-	clear(w.queues)
-	w.queues, w.lines = w.queues[:0], 0
+	clear(w.waiting)
+	w.waiting, w.lines = w.waiting[:0], 0
 }
 
 // note wakes the consumer, at the end of the lines that have arrived. It is called by the
 // reader.
 func (q *queue) note() {
-	switch {
-	case q.reader == nil || q.reader.from == nil:
-		q.signal()
-	case !q.noted:
+	if !q.noted {
 		q.noted = true
-		q.reader.queues = append(q.reader.queues, q)
+		q.reader.add(q)
 	}
+}
+
+func (q *queue) wakeUp() {
+	q.noted = false
+	q.signal()
 }
 
 // push appends an event. It reports false, once, when that overflows the queue.
@@ -85,8 +120,7 @@ func (q *queue) push(e *Event) bool {
 	}
 	fits := q.grow(e.size + eventOverhead)
 	if fits {
-		q.seal()
-		q.events = append(q.events, *e)
+		q.append(e)
 	}
 	q.mu.Unlock()
 	q.note() // a consumer that runs at once finds the lock free
@@ -100,22 +134,23 @@ const maxJoined = 2 << 10
 // pushDelta appends a delta of a thread's turn, as push does. Deltas of one item that wait together
 // become one event: a consumer that keeps up gets each, one that does not gets fewer
 // instead of falling further behind.
-func (q *queue) pushDelta(d *delta, threadID, turnID string) bool {
+func (q *queue) pushDelta(d *delta) bool {
 	q.mu.Lock()
 	if q.err != nil {
 		q.mu.Unlock()
 		return true
 	}
-	joins, cost := q.joins(d, turnID), len(d.text)
+	joins, cost := q.joins(d), len(d.text)
 	if !joins {
 		cost += eventOverhead
 	}
 	fits := q.grow(cost)
 	if fits {
 		if !joins {
-			q.begin(d, threadID, turnID)
+			q.append(&Event{Kind: d.kind, Index: d.index, ItemID: d.itemID, threadID: d.threadID, turnID: d.turnID})
+			q.open, q.batch.text = true, q.batch.text[:0]
 		}
-		q.text = append(q.text, d.text...)
+		q.batch.text = append(q.batch.text, d.text...)
 	}
 	q.mu.Unlock()
 	if !joins || !fits { // otherwise the consumer has a signal for the event
@@ -124,29 +159,28 @@ func (q *queue) pushDelta(d *delta, threadID, turnID string) bool {
 	return fits
 }
 
-// begin appends an event for a delta, without its text. The lock is held.
-func (q *queue) begin(d *delta, threadID, turnID string) {
+// append appends an event. The lock is held.
+func (q *queue) append(e *Event) {
 	q.seal()
-	if q.itemID != d.itemID {
-		q.itemID = strings.Clone(d.itemID)
+	if q.batch == nil {
+		q.batch = batches.Get().(*batch)
 	}
-	q.events = append(q.events, Event{Kind: d.kind, Index: d.index, ItemID: q.itemID, threadID: threadID, turnID: turnID})
-	q.open, q.text = true, q.text[:0]
+	q.batch.events = append(q.batch.events, *e)
 }
 
 // joins reports whether a delta belongs to the last event. The lock is held.
-func (q *queue) joins(d *delta, turnID string) bool {
-	if !q.open || len(q.text)+len(d.text) > maxJoined {
+func (q *queue) joins(d *delta) bool {
+	if !q.open || len(q.batch.text)+len(d.text) > maxJoined {
 		return false
 	}
-	last := &q.events[len(q.events)-1]
-	return last.Kind == d.kind && last.Index == d.index && last.ItemID == d.itemID && last.turnID == turnID
+	last := &q.batch.events[len(q.batch.events)-1]
+	return last.Kind == d.kind && last.Index == d.index && last.ItemID == d.itemID && last.turnID == d.turnID
 }
 
 // seal ends the text of the last event. The lock is held.
 func (q *queue) seal() {
 	if q.open {
-		q.events[len(q.events)-1].Text = string(q.text)
+		q.batch.events[len(q.batch.events)-1].Text = string(q.batch.text)
 		q.open = false
 	}
 }
@@ -164,7 +198,10 @@ func (q *queue) grow(n int) bool {
 }
 
 // clear drops the queued events. The lock is held.
-func (q *queue) clear() { q.events, q.bytes, q.open, q.text = nil, 0, false, nil }
+func (q *queue) clear() {
+	q.batch.free()
+	q.batch, q.bytes, q.open = nil, 0, false
+}
 
 // fail ends the queue with an error, which the consumer gets after the events.
 func (q *queue) fail(err error) {
@@ -182,6 +219,13 @@ func (q *queue) drop(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.clear()
+	q.free()
+}
+
+// free gives the memory of the events back that the consumer has taken. The lock is held.
+func (q *queue) free() {
+	q.taken.free()
+	q.taken = nil
 }
 
 // reset drops the queued events. It returns the queue's error instead if the queue
@@ -199,7 +243,7 @@ func (q *queue) reset() error {
 func (q *queue) speaks() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.ContainsFunc(q.events, func(e Event) bool {
+	return q.batch != nil && slices.ContainsFunc(q.batch.events, func(e Event) bool {
 		switch e.Kind {
 		case EventTextDelta, EventReasoningDelta:
 			return true
@@ -217,29 +261,28 @@ func (q *queue) signal() {
 	}
 }
 
-// recv returns the queued events and reuses the memory of spent, the batch that
-// was taken before. If there are none it returns the queue's error, if it has ended.
-func (q *queue) recv(spent []Event) ([]Event, error) {
-	clear(spent) // frees the messages that the old events point into
+// recv returns the queued events, which are valid until the next call. If there are none it
+// returns the queue's error, if it has ended.
+func (q *queue) recv() ([]Event, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.seal()
-	batch := q.events
-	q.events, q.bytes = spent[:0], 0
-	if len(batch) == 0 {
+	q.free()
+	q.taken, q.batch, q.bytes = q.batch, nil, 0
+	if q.taken == nil {
 		return nil, q.err
 	}
 	if q.err != nil {
 		q.signal() // for the error, which is still to be taken
 	}
-	return batch, nil
+	return q.taken.events, nil
 }
 
 // ended returns the queue's error if there are no events left.
 func (q *queue) ended() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.events) > 0 {
+	if q.batch != nil {
 		return nil
 	}
 	return q.err

@@ -8,6 +8,12 @@ import (
 	"unsafe"
 )
 
+func newQueue() *queue {
+	q := new(queue)
+	q.init(nil)
+	return q
+}
+
 // TestSlowConsumerEndsItsOwnTurnOnly checks that a consumer that never reads loses its
 // own turn and no other.
 func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
@@ -22,14 +28,14 @@ func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 		if got := texts(t, other); got != "still served" {
 			t.Errorf("the other took %.100q", got)
 		}
-		if events, err := slow.Recv(nil); !errors.Is(err, ErrTooSlow) || events != nil {
+		if events, err := slow.Recv(); !errors.Is(err, ErrTooSlow) || events != nil {
 			t.Errorf("the slow one took %d events (%v)", len(events), err)
 		}
 		if n := c.Stats().Overflowed; n != 1 {
 			t.Errorf("counted %d", n)
 		}
-		if n := cap(slow.queue.events); n != 0 {
-			t.Errorf("room for %d events is still held", n)
+		if slow.queue.batch != nil {
+			t.Error("room for events is still held")
 		}
 		// The end of the turn is noted all the same: it needs no interrupt.
 		p.completed("thr-1", "trn-1", StatusCompleted)
@@ -41,7 +47,7 @@ func TestSlowConsumerEndsItsOwnTurnOnly(t *testing.T) {
 
 // TestManySmallEventsAreBounded checks that small events count with their overhead.
 func TestManySmallEventsAreBounded(t *testing.T) {
-	q := newQueue(nil)
+	q := newQueue()
 	q.limit = 1 << 20
 	n := 0
 	for q.push(&Event{size: 1}) {
@@ -58,38 +64,37 @@ func TestManySmallEventsAreBounded(t *testing.T) {
 // TestQueueSwapsBatches checks that events that are pushed while a batch is read come
 // with the next one, in order, and that the memory of a spent batch is cleared.
 func TestQueueSwapsBatches(t *testing.T) {
-	q := newQueue(nil)
+	q := newQueue()
 	push := func(texts ...string) {
 		for _, text := range texts {
 			q.push(&Event{Kind: EventTextDelta, Text: text})
 		}
 	}
 	push("a", "b", "c")
-	first, err := q.recv(nil)
+	first, err := q.recv()
 	if err != nil || len(first) != 3 {
 		t.Fatalf("took %d (%v)", len(first), err)
 	}
 	push("d")
-	second, err := q.recv(first)
+	second, err := q.recv()
 	if err != nil || len(second) != 1 || second[0].Text != "d" {
 		t.Fatalf("took %+v (%v)", second, err)
 	}
 	if first[0].Text != "" || first[2].Text != "" {
 		t.Error("a spent batch holds its events")
 	}
-	if third, err := q.recv(second); err != nil || third != nil {
+	if third, err := q.recv(); err != nil || third != nil {
 		t.Errorf("took %+v (%v) from an empty queue", third, err)
 	}
-	push("e")
-	if &first[:1][0] != &q.events[:1][0] && &second[:1][0] != &q.events[:1][0] {
-		t.Error("the memory of a spent batch was not used again")
+	if second[0].Text != "" || q.taken != nil || q.batch != nil {
+		t.Error("an empty queue holds memory for events")
 	}
 }
 
 // TestQueueGivesTheRestBeforeItsError checks that the events before a failure are
 // received before the error.
 func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
-	q := newQueue(nil)
+	q := newQueue()
 	cause, later := errors.New("cause"), errors.New("later")
 	q.push(&Event{Kind: EventTextDelta})
 	q.fail(cause)
@@ -100,11 +105,11 @@ func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 	if err := q.ended(); err != nil {
 		t.Errorf("ended with %v though something is left", err)
 	}
-	if events, err := q.recv(nil); len(events) != 1 || err != nil {
+	if events, err := q.recv(); len(events) != 1 || err != nil {
 		t.Errorf("took %d (%v)", len(events), err)
 	}
 	for range 2 {
-		if events, err := q.recv(nil); len(events) != 0 || !errors.Is(err, cause) {
+		if events, err := q.recv(); len(events) != 0 || !errors.Is(err, cause) {
 			t.Errorf("took %d (%v)", len(events), err)
 		}
 	}
@@ -116,11 +121,11 @@ func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 // TestQueueWakesForTheEnd checks that a consumer that waits after each batch also gets
 // the error, if one signal stood for the last event and the end.
 func TestQueueWakesForTheEnd(t *testing.T) {
-	q := newQueue(nil)
+	q := newQueue()
 	q.push(&Event{Kind: EventTextDelta})
 	q.fail(errors.New("the end"))
 	<-q.wake
-	if events, err := q.recv(nil); len(events) != 1 || err != nil {
+	if events, err := q.recv(); len(events) != 1 || err != nil {
 		t.Errorf("took %d (%v)", len(events), err)
 	}
 	select {

@@ -1,8 +1,10 @@
 package codexrpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,18 +14,22 @@ import (
 type quickPeer struct {
 	*peer
 	broken error
+	writes int // without waiting
 }
 
 func (p *quickPeer) TryWrite(message []byte) (written bool, err error) {
 	if p.broken != nil {
 		return false, p.broken
 	}
-	select {
-	case p.fromClient <- append([]byte(nil), message...):
-		return true, nil
-	default:
+	lines := bytes.Split(bytes.Clone(message), []byte("\n"))
+	if len(p.fromClient)+len(lines) > cap(p.fromClient) {
 		return false, nil
 	}
+	p.writes++
+	for _, line := range lines {
+		p.fromClient <- line
+	}
+	return true, nil
 }
 
 // dialQuick makes a connection to such a peer, which takes some messages before it reads.
@@ -62,7 +68,7 @@ func TestQuickCalls(t *testing.T) {
 		if err := <-listModels(t.Context(), c); !errors.Is(err, ErrClosed) || !errors.Is(err, p.broken) {
 			t.Errorf("ended with %v", err)
 		}
-		if _, err := thread.Recv(nil); !errors.Is(err, ErrClosed) {
+		if _, err := thread.Recv(); !errors.Is(err, ErrClosed) {
 			t.Errorf("the turn ended with %v", err)
 		}
 	})
@@ -141,12 +147,128 @@ func TestQuickClose(t *testing.T) {
 				if c.Threads() != 0 || len(c.calls) != 0 || c.Err() == nil && len(c.slots) != 0 {
 					t.Errorf("%d threads, %d calls and %d slots are left", c.Threads(), len(c.calls), len(c.slots))
 				}
-				if _, err := thread.Recv(nil); err == nil {
+				if _, err := thread.Recv(); err == nil {
 					t.Error("a closed thread has events")
 				}
 			})
 		})
 	}
+}
+
+// TestUnloadsGoWithOtherCalls checks that the unloading of a thread is written together with
+// the next call while calls are in flight, soon if there is none, by the writer if the pipe is
+// full, and at once if the app-server has nothing to do.
+func TestUnloadsGoWithOtherCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dialQuick(t)
+		var threads []*Thread
+		for i := range 6 {
+			threads = append(threads, openThread(t, c, p.peer, fmt.Sprintf("thr-%d", i)))
+		}
+		next := func() (released <-chan struct{}) {
+			released, threads = closing(threads[0]), threads[1:]
+			return released
+		}
+		unloaded := func(released <-chan struct{}) {
+			t.Helper()
+			p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+			releasedOnce(t, released)
+		}
+		before := p.writes
+		alone := next()
+		if p.writes != before+1 {
+			t.Error("an app-server without calls is not told at once")
+		}
+		unloaded(alone)
+		slow := listModels(t.Context(), c)
+		h := p.expect(methodModelList)
+
+		before = p.writes
+		one, two := next(), next()
+		p.silent()
+		p.writes = before
+		other := listModels(t.Context(), c)
+		unloaded(one)
+		unloaded(two)
+		p.answer(p.expect(methodModelList), `{}`)
+		if err := <-other; err != nil || p.writes != before+1 {
+			t.Errorf("%d writes of three calls (%v)", p.writes-before, err)
+		}
+
+		begin := time.Now()
+		late := next()
+		p.silent()
+		unloaded(late)
+		if took := time.Since(begin); took != lateness {
+			t.Errorf("it took %s", took)
+		}
+
+		full := next()
+		for range cap(p.fromClient) {
+			p.fromClient <- []byte("{}")
+		}
+		time.Sleep(lateness)
+		for range cap(p.fromClient) {
+			p.hear()
+		}
+		unloaded(full)
+
+		behind := next()
+		if err := c.enqueue(t.Context(), []byte(`{"method":"behind"}`)); err != nil {
+			t.Error(err)
+		}
+		unloaded(behind)
+		p.expect("behind")
+		p.answer(h, `{}`)
+		if err := <-slow; err != nil || len(c.late) != 0 || len(c.slots) != 0 {
+			t.Errorf("%d bytes and %d slots are left (%v)", len(c.late), len(c.slots), err)
+		}
+	})
+}
+
+// TestUnloadsEndWithTheConnection checks that a thread whose unloading waits for another call
+// is released once if the connection ends.
+func TestUnloadsEndWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dialQuick(t)
+		thread := openThread(t, c, p.peer, "thr-1")
+		slow := listModels(t.Context(), c)
+		p.expect(methodModelList)
+		released := closing(thread)
+		p.silent()
+		_ = c.Close()
+		releasedOnce(t, released)
+		if err := <-slow; !errors.Is(err, ErrClosed) {
+			t.Errorf("ended with %v", err)
+		}
+		time.Sleep(2 * lateness)
+		p.silent()
+	})
+}
+
+// TestManyUnloads checks that few unloadings wait, so that calls find free slots.
+func TestManyUnloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := dialQuick(t)
+		p.fromClient = make(chan []byte, maxInFlight)
+		var released []<-chan struct{}
+		var threads []*Thread
+		for i := range maxInFlight - 1 {
+			threads = append(threads, openThread(t, c, p.peer, fmt.Sprintf("thread-%d-%s", i, benchThread)))
+		}
+		listModels(t.Context(), c)
+		p.expect(methodModelList)
+		for _, thread := range threads {
+			released = append(released, closing(thread))
+		}
+		if len(c.late) > maxLate || len(p.fromClient) < maxInFlight/2 {
+			t.Errorf("%d bytes wait, %d are written", len(c.late), len(p.fromClient))
+		}
+		for _, r := range released {
+			p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+			releasedOnce(t, r)
+		}
+	})
 }
 
 // TestQuickCloseBreaks checks that a thread is released once if its connection ends while

@@ -44,6 +44,12 @@ var (
 func (t *Thread) Ended() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.ended == nil {
+		t.ended = make(chan struct{})
+		if t.over {
+			close(t.ended)
+		}
+	}
 	return t.ended
 }
 
@@ -68,8 +74,7 @@ func (t *Thread) NextTurn() error {
 	}
 	t.previous = append(t.previous[max(0, len(t.previous)-maxPrevious+1):], t.turnID)
 	t.turnID = ""
-	t.sent, t.over, t.completed = false, false, false
-	t.ended = make(chan struct{})
+	t.sent, t.over, t.completed, t.ended = false, false, false, nil
 	return nil
 }
 

@@ -33,7 +33,7 @@ func TestNextTurn(t *testing.T) {
 		}
 		p.delta("thr-1", "trn-2", "new")
 		synctest.Wait()
-		if events, err := thread.Recv(nil); err != nil || len(events) != 1 || events[0].Text != "new" {
+		if events, err := thread.Recv(); err != nil || len(events) != 1 || events[0].Text != "new" {
 			t.Errorf("took %+v, %v", events, err)
 		}
 		p.completed("thr-1", "trn-2", StatusInterrupted)
@@ -65,7 +65,7 @@ func TestEventsOfEarlierTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if events, err := thread.Recv(nil); len(events) > 0 || err != nil || thread.turn() != next {
+			if events, err := thread.Recv(); len(events) > 0 || err != nil || thread.turn() != next {
 				t.Errorf("turn %s is %q and took %+v, %v", next, thread.turn(), events, err)
 			}
 		}
@@ -126,7 +126,7 @@ func TestAnswerCalls(t *testing.T) {
 		}
 		p.delta("thr-1", "trn-1", "after")
 		synctest.Wait()
-		if events, err := thread.Recv(nil); err != nil || len(events) != 1 || events[0].Text != "after" {
+		if events, err := thread.Recv(); err != nil || len(events) != 1 || events[0].Text != "after" {
 			t.Errorf("took %+v, %v", events, err)
 		}
 		if err := thread.AnswerCalls(t.Context(), []ToolResult{{CallID: "a"}}); !errors.Is(err, errOtherCalls) {

@@ -25,15 +25,20 @@ const maxPrevious = 64
 type Thread struct {
 	id    string
 	conn  *Conn
-	queue *queue
-	ended chan struct{} // closed when the turn has ended
-	fork  bool          // see Fork
-	item  string        // the id of the last item; used by the reader alone
+	queue queue
+	item  string // the id of the last item; used by the reader alone
+
+	suits  func(thread gjson.Result) bool // see openThread
+	usable bool                           // it suits, and is registered
+	fork   bool                           // see Fork
+
+	released func() // see Close
 
 	mu        sync.Mutex
 	sent      bool          // turn/start has been sent
-	over      bool          // ended is closed
+	over      bool          // the turn has ended
 	completed bool          // over, and neither failed nor interrupted
+	ended     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
 	turnID    string        // empty: not known yet
 	previous  []string      // the ids of the turns before, the last maxPrevious
 	parked    []parkedCall  // unanswered item/tool/call requests
@@ -47,50 +52,51 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 	return c.openThread(ctx, methodThreadStart, &params, func(gjson.Result) bool { return true })
 }
 
-// openThread makes a call whose answer has a new thread, unless accept refuses that. A
+// openThread makes a call whose answer has a new thread, which is used if it suits. A
 // thread that is not used is unloaded in the background.
-func (c *Conn) openThread(ctx context.Context, method string, params any, accept func(thread gjson.Result) bool) (*Thread, error) {
-	var t *Thread
-	err := c.call(ctx, call{
-		method: method,
-		params: params,
-		// By the reader, before it reads the first event of the thread.
-		answered: func(answer message, late bool) {
-			thread := answer.result.Get("thread")
-			id := strings.Clone(thread.Get("id").Str)
-			switch {
-			case id == "":
-			case late || !accept(thread):
-				c.background(func(ctx context.Context) { c.unsubscribe(ctx, id) }, nil)
-			default:
-				t = c.addThread(id)
-			}
-		},
-	})
-	if err != nil {
+func (c *Conn) openThread(ctx context.Context, method string, params any, suits func(thread gjson.Result) bool) (*Thread, error) {
+	t := &Thread{conn: c, suits: suits}
+	t.queue.init(&c.wakes)
+	if err := c.call(ctx, call{method: method, params: params, by: (*opening)(t)}); err != nil {
 		return nil, err
 	}
-	if t == nil {
+	if !t.usable {
 		return nil, fmt.Errorf("%s was answered without a new thread that can be used", method)
 	}
 	return t, nil
 }
 
-// addThread registers a thread for its events. It returns nil for an id that is in
+// opening is a thread that is being started.
+type opening Thread
+
+func (*opening) onSent() {}
+
+// onAnswer registers the thread, before the reader reads its first event.
+func (o *opening) onAnswer(answer message, late bool) {
+	t, thread := (*Thread)(o), answer.result.Get("thread")
+	switch t.id = strings.Clone(thread.Get("id").Str); {
+	case t.id == "":
+	case late || !t.suits(thread):
+		t.conn.background(t.unsubscribe, nil)
+	default:
+		t.usable = t.conn.addThread(t)
+	}
+}
+
+// addThread registers a thread for its events. It reports false for an id that is in
 // use, since the events would reach another caller.
-func (c *Conn) addThread(id string) *Thread {
-	t := &Thread{id: id, conn: c, queue: newQueue(&c.wakes), ended: make(chan struct{})}
+func (c *Conn) addThread(t *Thread) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
+	switch {
+	case c.err != nil:
 		t.queue.fail(c.err)
-		return t
+	case c.threads[t.id] != nil:
+		return false
+	default:
+		c.threads[t.id] = t
 	}
-	if c.threads[id] != nil {
-		return nil
-	}
-	c.threads[id] = t
-	return t
+	return true
 }
 
 // ID returns the app-server's id of the thread.
@@ -109,19 +115,7 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	if params.Input == nil {
 		params.Input = []UserInput{}
 	}
-	err := t.conn.call(ctx, call{
-		method: methodTurnStart,
-		params: &params,
-		sent:   t.markSent,
-		answered: func(answer message, late bool) {
-			switch id := answer.result.Get("turn.id").Str; {
-			case id != "":
-				t.begin(id)
-			case late:
-				t.end(false) // it was refused: there is no turn to wait for
-			}
-		},
-	})
+	err := t.conn.call(ctx, call{method: methodTurnStart, params: &params, by: (*starting)(t)})
 	if err == nil {
 		if t.turn() == "" {
 			return fmt.Errorf("%s was answered without a turn id", methodTurnStart)
@@ -134,6 +128,26 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	return err
 }
 
+// starting is a thread whose turn is being started.
+type starting Thread
+
+// onSent records that turn/start has been sent.
+func (s *starting) onSent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = true
+}
+
+// onAnswer records the id of the turn.
+func (s *starting) onAnswer(answer message, late bool) {
+	switch id := answer.result.Get("turn.id").Str; {
+	case id != "":
+		(*Thread)(s).begin(id)
+	case late:
+		(*Thread)(s).end(false) // it was refused: there is no turn to wait for
+	}
+}
+
 // Ready receives an element when Recv may return something new. Only one goroutine
 // may wait for it.
 func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
@@ -142,22 +156,21 @@ func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 func (t *Thread) Wake() { t.queue.signal() }
 
 // Recv returns the events of the turn that have been received, in order, without
-// waiting; none is no error. It reuses the memory of spent, the batch of the call
-// before. After the last event it returns why there are no more: an error that
-// matches ErrClosed or ErrTooSlow. It returns no events before the turn's id is
-// known.
-func (t *Thread) Recv(spent []Event) ([]Event, error) {
+// waiting; none is no error. They are valid until the next call, or until Close. After the
+// last event it returns why there are no more: an error that matches ErrClosed or
+// ErrTooSlow. It returns no events before the turn's id is known.
+func (t *Thread) Recv() ([]Event, error) {
 	turnID := t.turn()
 	if turnID == "" {
 		return nil, t.queue.ended()
 	}
 	for {
-		events, err := t.queue.recv(spent)
+		events, err := t.queue.recv()
 		if len(events) == 0 {
 			return nil, err
 		}
-		if spent = ofTurn(events, turnID); len(spent) > 0 {
-			return spent, nil
+		if events = ofTurn(events, turnID); len(events) > 0 {
+			return events, nil
 		}
 	}
 }
@@ -165,14 +178,7 @@ func (t *Thread) Recv(spent []Event) ([]Event, error) {
 // ofTurn keeps the events of one turn. Events of others may have been queued before
 // the id of the turn was known.
 func ofTurn(events []Event, turnID string) []Event {
-	kept := events[:0]
-	for i := range events {
-		if events[i].turnID == turnID {
-			kept = append(kept, events[i])
-		}
-	}
-	clear(events[len(kept):])
-	return kept
+	return slices.DeleteFunc(events, func(e Event) bool { return e.turnID != turnID })
 }
 
 // Interrupt asks the app-server to end the turn. turn/completed follows, with the
@@ -244,11 +250,14 @@ func (t *Thread) sameTurn(turnID string) string {
 // reader.
 func (t *Thread) begin(turnID string) {
 	t.mu.Lock()
-	if t.turnID == "" && !slices.Contains(t.previous, turnID) {
+	begins := t.turnID == "" && !slices.Contains(t.previous, turnID)
+	if begins {
 		t.turnID = strings.Clone(turnID)
 	}
 	t.mu.Unlock()
-	t.queue.note() // queued events can be taken now
+	if begins {
+		t.queue.note() // queued events can be taken now
+	}
 }
 
 // end records that the turn is over, or that there will be none.
@@ -257,15 +266,10 @@ func (t *Thread) end(completed bool) {
 	defer t.mu.Unlock()
 	if !t.over {
 		t.over, t.completed = true, completed
-		close(t.ended)
+		if t.ended != nil {
+			close(t.ended)
+		}
 	}
-}
-
-// markSent records that turn/start has been sent.
-func (t *Thread) markSent() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sent = true
 }
 
 // running reports whether a turn may be running.

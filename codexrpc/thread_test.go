@@ -115,7 +115,7 @@ func TestReplaysAreDropped(t *testing.T) {
 		p.notify(methodRawItemCompleted, strings.Replace(strings.Replace(replay, "auto-compact-0", "trn-1", 1), "tool_0_0", "call-1", 1))
 		p.notify(methodRawItemCompleted, `{"threadId":"thr-1","turnId":"trn-1","item":{"type":"message","id":"m"}}`)
 		synctest.Wait()
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil || len(events) != 1 || events[0].CallID != "call-1" {
 			t.Errorf("took %+v (%v)", events, err)
 		}
@@ -223,7 +223,7 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range maxAbandoned + 100 {
-			pending := &pendingCall{answered: func(message, bool) {}, ready: make(chan error, 1)}
+			pending := &pendingCall{by: new(opening), ready: make(chan error, 1)}
 			id := c.lastID.Add(1)
 			if err := c.register(id, pending); err != nil {
 				t.Fatal(err)

@@ -40,7 +40,7 @@ func TestTooLargeMessageEndsItsTurn(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.handleTooLarge(err)
-			if _, err := thread.Recv(nil); errors.Is(err, ErrMessageTooLarge) != test.ends || (err == nil) == test.ends {
+			if _, err := thread.Recv(); errors.Is(err, ErrMessageTooLarge) != test.ends || (err == nil) == test.ends {
 				t.Errorf("the turn's error is %v", err)
 			}
 			if next, err := s.Read(); string(next) != "{}" || err != nil {

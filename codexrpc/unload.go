@@ -37,22 +37,30 @@ func (t *Thread) closeNow(released func()) bool {
 		return false
 	}
 	t.queue.drop(errClosedThread)
-	started := c.start(methodThreadUnsubscribe, threadParams{t.id}, closeTimeout, func(err error) {
-		defer c.closers.Done()
-		if errors.Is(err, ErrOverloaded) {
-			c.background(t.unload, released) // which tries again
-			return
-		}
-		c.noteUnloaded(t.id, err)
-		t.remove()
-		if released != nil {
-			go released() // it may close the connection
-		}
-	})
+	t.released = released
+	started := c.start(methodThreadUnsubscribe, threadParams{t.id}, closeTimeout, (*unloading)(t))
 	if !started {
 		c.closers.Done()
 	}
 	return started
+}
+
+// unloading is a thread that is being unloaded.
+type unloading Thread
+
+// onOutcome ends the thread.
+func (u *unloading) onOutcome(err error) {
+	t, c := (*Thread)(u), u.conn
+	defer c.closers.Done()
+	if errors.Is(err, ErrOverloaded) {
+		c.background(t.unload, t.released) // which tries again
+		return
+	}
+	t.noteUnloaded(err)
+	t.remove()
+	if t.released != nil {
+		go t.released() // it may close the connection
+	}
 }
 
 // addCloser adds one to the goroutines and calls for which Close waits. It reports false if
@@ -99,7 +107,7 @@ func (t *Thread) unload(ctx context.Context) {
 		t.finish(ctx)
 	}
 	t.answerParked(ctx)
-	t.conn.unsubscribe(ctx, t.id)
+	t.unsubscribe(ctx)
 	t.remove()
 }
 
@@ -150,15 +158,15 @@ func (t *Thread) finish(ctx context.Context) {
 	}
 }
 
-// unsubscribe makes the app-server unload a thread.
-func (c *Conn) unsubscribe(ctx context.Context, id string) {
-	c.noteUnloaded(id, c.call(ctx, call{method: methodThreadUnsubscribe, params: threadParams{id}}))
+// unsubscribe makes the app-server unload the thread.
+func (t *Thread) unsubscribe(ctx context.Context) {
+	t.noteUnloaded(t.conn.call(ctx, call{method: methodThreadUnsubscribe, params: threadParams{t.id}}))
 }
 
-// noteUnloaded logs why a thread may still be loaded. err may be nil.
-func (c *Conn) noteUnloaded(id string, err error) {
+// noteUnloaded logs why the thread may still be loaded. err may be nil.
+func (t *Thread) noteUnloaded(err error) {
 	if err != nil {
-		c.logger().Debug("unloading a thread", "thread", id, "error", err)
+		t.conn.logger().Debug("unloading a thread", "thread", t.id, "error", err)
 	}
 }
 

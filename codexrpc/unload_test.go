@@ -91,7 +91,7 @@ func TestCloseInATurn(t *testing.T) {
 		}
 		p.answer(unload, `{}`)
 		releasedOnce(t, released)
-		if _, err := thread.Recv(nil); err == nil {
+		if _, err := thread.Recv(); err == nil {
 			t.Error("a closed thread has events")
 		}
 	})
@@ -237,7 +237,7 @@ func TestInterruptThatIsAwaited(t *testing.T) {
 		}
 		p.completed("thr-1", "trn-1", StatusInterrupted)
 		synctest.Wait()
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil || len(events) != 1 || events[0].Status != StatusInterrupted {
 			t.Errorf("took %+v (%v)", events, err)
 		}

@@ -41,7 +41,7 @@ func TestWakesOfLinesTogether(t *testing.T) {
 	if n := woken(); n != 2 {
 		t.Errorf("%d consumers are woken at the end, want both", n)
 	}
-	if _, err := one.Recv(nil); err != nil { // so that a delta joins nothing
+	if _, err := one.Recv(); err != nil { // so that a delta joins nothing
 		t.Fatal(err)
 	}
 	for i := range maxHeld {
@@ -56,6 +56,41 @@ func TestWakesOfLinesTogether(t *testing.T) {
 	}
 	if n := woken(); n != 1 {
 		t.Errorf("%d consumers are woken after %d lines", n, maxHeld)
+	}
+}
+
+// TestCallersWakeOnce checks that the caller of turn/start is woken when all lines are read
+// that have arrived with the answer, so that it finds the events; and that the begin of the
+// turn, which is known then, wakes nobody.
+func TestCallersWakeOnce(t *testing.T) {
+	c := newTestConn()
+	c.wakes.from = hasNext(true)
+	thread := openTestThread(c, benchThread)
+	p := c.pending()
+	p.by = (*starting)(thread)
+	if err := c.register(1, p); err != nil {
+		t.Fatal(err)
+	}
+	lines := benchTurnLines()
+	for _, line := range append([]string{`{"id":1,"result":{"turn":{"id":"` + benchTurn + `"}}}`}, lines...) {
+		if len(p.ready)+len(thread.Ready()) > 0 {
+			t.Error("woken before all lines are read")
+		}
+		c.dispatch([]byte(line))
+		c.wakes.lineRead()
+	}
+	c.wakes.from = hasNext(false)
+	c.wakes.lineRead()
+	if len(p.ready) != 1 || len(thread.Ready()) != 1 {
+		t.Errorf("the caller is woken %d times, the consumer %d times", len(p.ready), len(thread.Ready()))
+	}
+	<-thread.Ready()
+	if events, err := thread.Recv(); len(events) != 5 || err != nil {
+		t.Errorf("took %+v (%v)", events, err)
+	}
+	c.dispatch([]byte(lines[0]))
+	if len(thread.Ready()) != 0 {
+		t.Error("woken by the begin of a turn that is known")
 	}
 }
 

@@ -70,7 +70,7 @@ func TestHungProcessGoesOn(t *testing.T) {
 		}
 		d.last().completed(1)
 		synctest.Wait()
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil || len(events) != 1 || events[0].Kind != codexrpc.EventTurnCompleted {
 			t.Errorf("of its turn came %+v (%v)", events, err)
 		}

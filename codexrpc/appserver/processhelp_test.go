@@ -137,7 +137,7 @@ func takeToEnd(t *testing.T, thread *codexrpc.Thread) error {
 	t.Helper()
 	deadline := time.After(patience)
 	for {
-		if _, err := thread.Recv(nil); err != nil {
+		if _, err := thread.Recv(); err != nil {
 			return err
 		}
 		select {

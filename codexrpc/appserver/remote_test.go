@@ -222,7 +222,7 @@ func TestRemoteTurnsEnd(t *testing.T) {
 	p.Start()
 	one, two := open(t, conn(t, p)), open(t, conn(t, p))
 	e.complete(0, two)
-	for events := []codexrpc.Event(nil); len(events) == 0; events, _ = two.Recv(nil) {
+	for events := []codexrpc.Event(nil); len(events) == 0; events, _ = two.Recv() {
 		<-two.Ready()
 	}
 	if err := p.Restart(); err != nil {

@@ -81,7 +81,7 @@ func TestReplacedForMemory(t *testing.T) {
 	four := open(t, fresh)
 	closed(one)
 	closed(two)
-	if _, err := three.Recv(nil); err != nil || p.Status().Threads != 2 {
+	if _, err := three.Recv(); err != nil || p.Status().Threads != 2 {
 		t.Errorf("a turn of the old one ended with %v; %+v", err, p.Status())
 	}
 	closed(three)

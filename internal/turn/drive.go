@@ -16,8 +16,9 @@ type Source interface {
 	Ready() <-chan struct{}
 	// Wake adds an element to Ready unless it has one.
 	Wake()
-	// Recv returns the new events, or why no more will come. It may reuse spent.
-	Recv(spent []codexrpc.Event) ([]codexrpc.Event, error)
+	// Recv returns the new events, which are valid until the next call, or why no more will
+	// come.
+	Recv() ([]codexrpc.Event, error)
 	// RefuseCalls answers the calls of the turn with a failure.
 	RefuseCalls()
 }
@@ -50,10 +51,9 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 		source.Wake()
 	})()
 	d := driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
-	var events []codexrpc.Event
 	for {
-		var err error
-		if events, err = source.Recv(events); len(events) > 0 {
+		events, err := source.Recv()
+		if len(events) > 0 {
 			d.heard = d.heard || alive(events)
 			if err := consume(consumer, m.Feed(events)); err != nil || m.Done() {
 				return err

@@ -33,7 +33,7 @@ func (s *script) Wake() {
 	}
 }
 
-func (s *script) Recv([]codexrpc.Event) ([]codexrpc.Event, error) {
+func (s *script) Recv() ([]codexrpc.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.batches) == 0 {

@@ -174,7 +174,7 @@ func take(t *testing.T, thread *codexrpc.Thread) heardTurn {
 	var h heardTurn
 	var events []codexrpc.Event
 	for {
-		if events, h.err = thread.Recv(events); h.err != nil {
+		if events, h.err = thread.Recv(); h.err != nil {
 			return h
 		}
 		for _, e := range events {
@@ -207,7 +207,7 @@ func untilText(t *testing.T, thread *codexrpc.Thread) string {
 	t.Helper()
 	ctx := patient(t)
 	for text := ""; ; {
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,7 @@ func (a *appServer) follow(ctx context.Context, thread *codexrpc.Thread, plan *p
 	}
 	var all []codexrpc.Event
 	for {
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func finish(l *e2e.Site, thread *codexrpc.Thread) (text string, err error) {
 	}()
 	end := time.After(e2e.Deadline)
 	for {
-		events, err := thread.Recv(nil)
+		events, err := thread.Recv()
 		if err != nil {
 			return text, err
 		}
