@@ -199,7 +199,7 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 			continue
 		}
 		usage := keyUsage{Key: k.ID, User: k.User, Expires: unixOrNil(k.Expires), Limits: []limitUsage{}}
-		for _, s := range ledger.Forecasts(&k.Key) {
+		for _, s := range ledger.States(&k.Key, true) {
 			usage.Limits = append(usage.Limits, limitUsage{
 				s.Unit, s.Window.String(), s.Max, s.Used, s.Remaining(), unixOrNil(s.Resets), unixOrNil(s.Exhausted),
 			})
@@ -229,7 +229,7 @@ func collectKeys(to chan<- prometheus.Metric) {
 				continue
 			}
 			seen[k.ID] = true
-			for _, s := range ledger.Forecasts(&k.Key) {
+			for _, s := range ledger.States(&k.Key, true) {
 				labels := []string{k.ID, strings.ToValidUTF8(k.User, ""), string(s.Unit), s.Window.String()}
 				send(to, keyLimitReading, s.Max, labels...)
 				send(to, keyUsedReading, s.Used, labels...)

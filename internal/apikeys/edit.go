@@ -138,16 +138,10 @@ func format(id string, options []Option) (string, error) {
 }
 
 // quote returns an argument with quotes if it needs them. It returns false if the argument
-// cannot be written: it has more than one line, or would need both kinds of quotes.
+// cannot be written: it has more than one line, or a backtick.
 func quote(arg string) (quoted string, ok bool) {
-	escapes := strings.ContainsAny(arg, `"\`)
-	switch {
-	case strings.ContainsFunc(arg, unicode.IsControl), escapes && strings.Contains(arg, "`"):
-		return "", false
-	case plain.MatchString(arg):
+	if plain.MatchString(arg) {
 		return arg, true
-	case escapes:
-		return "`" + arg + "`", true
 	}
-	return `"` + arg + `"`, true
+	return "`" + arg + "`", !strings.Contains(arg, "`") && !strings.ContainsFunc(arg, unicode.IsControl)
 }

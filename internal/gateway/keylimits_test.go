@@ -50,7 +50,7 @@ func TestKeyLimitsHold(t *testing.T) {
 		})
 	}
 	all.Wait()
-	states := g.opts.Ledger.States(key)
+	states := g.opts.Ledger.States(key, false)
 	if states[0].Used > requests || states[1].Used > limit || states[1].Used == 0 {
 		t.Errorf("%+v", states)
 	}

@@ -128,7 +128,7 @@ func (g *Gateway) showKeyLimits(x *exchange) bool {
 		return false
 	}
 	tightest := make(map[quota.Unit]quota.State)
-	for _, s := range g.opts.Ledger.States(x.key) {
+	for _, s := range g.opts.Ledger.States(x.key, false) {
 		if other, ok := tightest[s.Unit]; !ok || s.Remaining() < other.Remaining() {
 			tightest[s.Unit] = s
 		}

@@ -44,7 +44,6 @@ type Fetcher struct {
 	transport *http.Transport
 	anyPort   bool
 	limits    limits
-	closed    atomic.Bool
 }
 
 // limits bound the cost of the URLs in one request.
@@ -73,11 +72,8 @@ func New(opts Options) *Fetcher {
 	return f
 }
 
-// Close closes idle connections. A running Fetch closes its own when it returns.
-func (f *Fetcher) Close() {
-	f.closed.Store(true)
-	f.client.CloseIdleConnections()
-}
+// Close closes idle connections. A Fetch under way goes on; its connections close by themselves.
+func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
 // Fetch fetches the images at urls, each once, and returns them by URL as data URLs
 // (data:image/png;base64,…), at most 43 MiB of them. The first image that cannot be fetched cancels
@@ -95,11 +91,6 @@ func (f *Fetcher) Fetch(ctx context.Context, urls []string) (map[string]string, 
 		images[url] = ""
 		wanted = append(wanted, url)
 	}
-	defer func() {
-		if f.closed.Load() {
-			f.client.CloseIdleConnections()
-		}
-	}()
 	group, run := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.atOnce)
 	run, stop := context.WithTimeoutCause(run, f.limits.totalTime,

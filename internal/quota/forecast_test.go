@@ -39,7 +39,7 @@ func TestForecast(t *testing.T) {
 			}
 			begin := k.now
 			use(func() bool { return k.now.Sub(begin) >= c.warm })
-			now, state := k.now, l.Forecasts(key)[0]
+			now, state := k.now, l.States(key, true)[0]
 			horizon := now.Add(2 * c.window.length)
 			if c.window.period != "" {
 				horizon = state.Resets
@@ -58,11 +58,11 @@ func TestForecast(t *testing.T) {
 	}
 	l := New(time.Now)
 	key := &Key{Account: "k", Limits: []Limit{{Requests, 1, sliding(t, time.Hour)}}}
-	if s := l.Forecasts(key)[0]; !s.Exhausted.IsZero() {
+	if s := l.States(key, true)[0]; !s.Exhausted.IsZero() {
 		t.Errorf("nothing is used: %+v", s)
 	}
 	_ = l.Request(key)
-	if s := l.Forecasts(key)[0]; s.Exhausted.IsZero() || s.Exhausted.After(time.Now()) {
+	if s := l.States(key, true)[0]; s.Exhausted.IsZero() || s.Exhausted.After(time.Now()) {
 		t.Errorf("all is used: %+v", s)
 	}
 }

@@ -87,7 +87,7 @@ func TestRequests(t *testing.T) {
 	if exceeded, _ := errors.AsType[*ExceededError](l.Request(k)); !exceeded.Resets.Equal(time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", exceeded)
 	}
-	states := l.States(k)
+	states := l.States(k, false)
 	if states[0].Used != 5 || states[1].Used != 25 || states[1].Remaining() != 0 {
 		t.Errorf("%+v", states)
 	}
@@ -238,7 +238,7 @@ func TestGrants(t *testing.T) {
 	}
 	first.Close(50)
 	first.Close(50)
-	if used := l.States(k)[0].Used; used != 50+30 || l.States(k)[1].Used != used {
+	if used := l.States(k, false)[0].Used; used != 50+30 || l.States(k, false)[1].Used != used {
 		t.Errorf("%d are used", used)
 	}
 	if got := second.Take(30); got != leastShare || second.Spent() {
@@ -248,14 +248,14 @@ func TestGrants(t *testing.T) {
 		t.Errorf("took %d of the rest of that", got)
 	}
 	second.Close(120) // the model has used more than was counted here
-	if s := l.States(k); s[0].Used != 170 || s[0].Remaining() != 0 || s[1].Remaining() != 830 {
+	if s := l.States(k, false); s[0].Used != 170 || s[0].Remaining() != 0 || s[1].Remaining() != 830 {
 		t.Errorf("%+v", s)
 	}
 	if got := second.Take(1); got != 0 {
 		t.Error("took tokens after the end")
 	}
 	c.move(12 * time.Hour) // the next day and month
-	if s := l.States(k); s[0].Used != 0 || s[1].Used != 0 {
+	if s := l.States(k, false); s[0].Used != 0 || s[1].Used != 0 {
 		t.Errorf("%+v", s)
 	}
 	grants, err := l.Acquire(k, 2)
@@ -277,10 +277,10 @@ func TestClockJumps(t *testing.T) {
 				t.Errorf("%s: set back by %s, the limit is free", w, back)
 			}
 		}
-		if s := l.States(k)[0]; s.Used != 10 || s.Resets.After(c.now.Add(32*24*time.Hour)) {
+		if s := l.States(k, false)[0]; s.Used != 10 || s.Resets.After(c.now.Add(32*24*time.Hour)) {
 			t.Errorf("%s: %d used until %s, now %s", w, s.Used, s.Resets, c.now)
 		}
-		c.now = l.States(k)[0].Resets
+		c.now = l.States(k, false)[0].Resets
 		if got := admitted(l, k, 20); got != 10 {
 			t.Errorf("%s: %d after the reset", w, got)
 		}
@@ -425,6 +425,6 @@ func BenchmarkStates(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		l.States(k)
+		l.States(k, false)
 	}
 }

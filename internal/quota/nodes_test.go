@@ -102,7 +102,7 @@ func TestRestart(t *testing.T) {
 		n.stop()
 
 		n = startNode(m, "a")
-		if s := n.States(k); s[0].Used != 4 || s[1].Used != 20 {
+		if s := n.States(k, false); s[0].Used != 4 || s[1].Used != 20 {
 			t.Fatalf("after an exit: %+v", s)
 		}
 		if got := admitted(n.Ledger, k, 10); got != 6 {
@@ -119,7 +119,7 @@ func TestRestart(t *testing.T) {
 
 		n = startNode(killed, "a")
 		defer n.stop()
-		if s := n.States(k); s[0].Used != 10 || s[1].Used != 50 {
+		if s := n.States(k, false); s[0].Used != 10 || s[1].Used != 50 {
 			t.Errorf("after a kill: %+v", s)
 		}
 	})
@@ -141,7 +141,7 @@ func TestNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2*SyncInterval + time.Millisecond)
-		if s := b.States(k); s[0].Used != 6 || s[1].Used != 60 {
+		if s := b.States(k, false); s[0].Used != 6 || s[1].Used != 60 {
 			t.Errorf("after two intervals the other node knows %+v", s)
 		}
 		if got := admitted(b.Ledger, k, 10); got != 4 {
@@ -154,8 +154,8 @@ func TestNodes(t *testing.T) {
 		}
 		g.Close(30)
 		time.Sleep(2*SyncInterval + time.Millisecond)
-		if admitted(a.Ledger, k, 1) != 0 || a.States(k)[0].Used != 10 || b.States(k)[1].Used != 30 {
-			t.Errorf("%+v, %+v", a.States(k), b.States(k))
+		if admitted(a.Ledger, k, 1) != 0 || a.States(k, false)[0].Used != 10 || b.States(k, false)[1].Used != 30 {
+			t.Errorf("%+v, %+v", a.States(k, false), b.States(k, false))
 		}
 		a.stop()
 		for _, key := range []string{"codex/keys/broken.json", "codex/keys/a.json.broken"} {
@@ -220,7 +220,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		k := &Key{Account: "k", Limits: []Limit{{Requests, 1, sliding(t, time.Minute)}, {Tokens, 1, calendar(t, day)}}}
 		_ = l.Request(k)
-		l.States(k)
+		l.States(k, false)
 		d, _ := l.Document(0)
 		again, err := json.Marshal(d)
 		if err != nil {

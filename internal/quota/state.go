@@ -18,13 +18,8 @@ type State struct {
 // Remaining returns what is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
-// States returns the states of the limits of a key, in their order.
-func (l *Ledger) States(k *Key) []State { return l.states(k, false) }
-
-// Forecasts returns the states of the limits of a key with Exhausted.
-func (l *Ledger) Forecasts(k *Key) []State { return l.states(k, true) }
-
-func (l *Ledger) states(k *Key, forecasts bool) []State {
+// States returns the states of the limits of a key, in their order, for forecasts with Exhausted.
+func (l *Ledger) States(k *Key, forecasts bool) []State {
 	if k == nil {
 		return nil
 	}

@@ -20,10 +20,10 @@ import (
 func TestSweepsOverReloads(t *testing.T) {
 	storage := &certmagic.FileStorage{Path: t.TempDir()}
 	synctest.Test(t, func(t *testing.T) {
-		schedule := newSchedule()
-		open := func() *Shared {
-			return newSharedAt(storage, Limits{time.Minute, 100}, slog.New(slog.DiscardHandler), schedule)
-		}
+		before := sweepDue.Load()
+		defer sweepDue.Store(before)
+		dueIn(sweepEvery) // by the clock of the test
+		open := func() *Shared { return NewShared(storage, Limits{time.Minute, 100}, slog.New(slog.DiscardHandler)) }
 		old := fmt.Sprintf("%s/%s%s%019d%s", folder, responseid.Prefix, responseid.NewSuffix(time.Now())[:7], 1, extension)
 		if err := storage.Store(t.Context(), old, []byte("{}")); err != nil {
 			t.Fatal(err)

@@ -57,10 +57,6 @@ var transfers = semaphore.NewWeighted(transferMemory)
 
 // NewShared returns a store in a storage, and a goroutine that sweeps it until Close.
 func NewShared(storage certmagic.Storage, limits Limits, logger *slog.Logger) *Shared {
-	return newSharedAt(storage, limits, logger, sweeps)
-}
-
-func newSharedAt(storage certmagic.Storage, limits Limits, logger *slog.Logger, sweeps *schedule) *Shared {
 	s := &Shared{
 		storage: storage,
 		limits:  limits,
@@ -72,7 +68,7 @@ func newSharedAt(storage certmagic.Storage, limits Limits, logger *slog.Logger, 
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.swept.Go(func() { s.sweepUntil(ctx, sweeps) })
+	s.swept.Go(func() { s.sweepUntil(ctx) })
 	return s
 }
 

@@ -19,30 +19,15 @@ const (
 	sweepTime  = 10 * time.Minute
 )
 
-// schedule holds when the next sweep is due. All stores in Caddy's storage share one,
-// since they share a folder and live only as long as their configurations. Reloads
-// must not postpone sweeps again and again.
-type schedule struct{ due atomic.Pointer[time.Time] }
+// sweepDue is when the next sweep is due. All stores in Caddy's storage share it, since they
+// share a folder and live only as long as their configurations. Reloads must not postpone sweeps
+// again and again.
+var sweepDue atomic.Pointer[time.Time]
 
-var sweeps = newSchedule()
-
-func newSchedule() *schedule {
-	s := new(schedule)
-	s.dueIn(sweepEvery)
-	return s
-}
+func init() { dueIn(sweepEvery) }
 
 // dueIn makes a sweep due in a time.
-func (s *schedule) dueIn(d time.Duration) {
-	due := time.Now().Add(d)
-	s.due.Store(&due)
-}
-
-// take starts the sweep that is due. It returns false if another store has.
-func (s *schedule) take() bool {
-	due, next := s.due.Load(), time.Now().Add(sweepEvery)
-	return time.Until(*due) <= 0 && s.due.CompareAndSwap(due, &next)
-}
+func dueIn(d time.Duration) { sweepDue.Store(new(time.Now().Add(d))) }
 
 // countPut counts a new entry, and starts a sweep after more than a tenth of MaxCount.
 func (s *Shared) countPut() {
@@ -56,15 +41,16 @@ func (s *Shared) countPut() {
 }
 
 // sweepUntil deletes old entries when that is due and after many new entries, until ctx ends.
-func (s *Shared) sweepUntil(ctx context.Context, sweeps *schedule) {
+func (s *Shared) sweepUntil(ctx context.Context) {
 	for {
+		due := sweepDue.Load()
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.wake:
-		case <-time.After(time.Until(*sweeps.due.Load())):
-			if !sweeps.take() {
-				continue
+		case <-time.After(time.Until(*due)):
+			if !sweepDue.CompareAndSwap(due, new(time.Now().Add(sweepEvery))) {
+				continue // another store sweeps
 			}
 		}
 		s.puts.Store(0)
@@ -72,7 +58,7 @@ func (s *Shared) sweepUntil(ctx context.Context, sweeps *schedule) {
 		deleted, err := s.sweep(limited)
 		cancel()
 		if ctx.Err() != nil {
-			sweeps.dueIn(0) // it was interrupted
+			dueIn(0) // it was interrupted
 			return
 		}
 		if err != nil {

@@ -32,8 +32,8 @@ type Book struct {
 	mu       sync.Mutex
 	since    time.Time // when counting began
 	accounts map[string]*account
-	ring     ring
-	changes  uint64 // how often the book has changed
+	entries  []Entry // the last turns, the newest last
+	changes  uint64  // how often the book has changed
 }
 
 // New returns an empty book.
@@ -49,7 +49,7 @@ func (b *Book) TurnEnded(r gateway.Record) {
 	r.User = UserName(r.User)
 	b.changes++
 	b.account(r.User).enter(r)
-	b.ring.put(newEntry(r))
+	b.put(newEntry(r))
 }
 
 // account returns a user's account, and opens it if there is none yet.
@@ -111,7 +111,7 @@ func (b *Book) Raw(user string) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wanted := func(other string) bool { return user == Everybody || user == other }
-	raw := Raw{Object: "list", Data: b.ring.newest(func(e *Entry) bool { return wanted(e.User) })}
+	raw := Raw{Object: "list", Data: b.newest(func(e *Entry) bool { return wanted(e.User) })}
 	for other, a := range b.accounts {
 		if wanted(other) {
 			raw.ToolBufferMetrics.add(a.Buffers)

@@ -92,8 +92,8 @@ func TestBounds(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(b.accounts) > maxUsers+1 || len(b.ring.entries) != maxEntries {
-		t.Errorf("%d accounts, %d entries", len(b.accounts), len(b.ring.entries))
+	if len(b.accounts) > maxUsers+1 || len(b.entries) > 2*maxEntries || len(b.Raw(Everybody).Data) != maxEntries {
+		t.Errorf("%d accounts, %d entries", len(b.accounts), len(b.entries))
 	}
 	var requests int64
 	for _, a := range b.accounts {
@@ -102,7 +102,7 @@ func TestBounds(t *testing.T) {
 	if requests != 4*maxUsers {
 		t.Errorf("%d requests were counted", requests)
 	}
-	if name := b.ring.entries[0].Model; len(name) > maxName {
+	if name := b.entries[0].Model; len(name) > maxName {
 		t.Errorf("a name of %d bytes is kept", len(name))
 	}
 }

@@ -54,7 +54,7 @@ func (b *Book) Document(since uint64) (storedbook.Document, uint64) {
 	d := &document{
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
-		Entries:  b.ring.newest(func(*Entry) bool { return true }),
+		Entries:  b.newest(func(*Entry) bool { return true }),
 	}
 	for user, a := range b.accounts {
 		d.Accounts[user] = a.clone()
@@ -78,9 +78,9 @@ func (b *Book) Restore(content []byte) error {
 	for user, a := range d.Accounts {
 		b.account(user).add(a, now)
 	}
-	older := append(b.ring.newest(func(*Entry) bool { return true }), d.Entries...)
+	older := append(b.newest(func(*Entry) bool { return true }), d.Entries...)
 	older = older[:min(len(older), maxEntries)]
 	slices.Reverse(older)
-	b.ring = ring{entries: older}
+	b.entries = older
 	return nil
 }

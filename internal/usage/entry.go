@@ -53,29 +53,22 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// ring holds the last maxEntries entries.
-type ring struct {
-	entries []Entry
-	next    int // index for the next entry once the ring is full
-}
-
-func (r *ring) put(e Entry) {
-	if len(r.entries) < maxEntries {
-		r.entries = append(r.entries, e)
-		return
+// put adds an entry. The last maxEntries are kept, and up to as many before them.
+func (b *Book) put(e Entry) {
+	if len(b.entries) == 2*maxEntries {
+		clear(b.entries[copy(b.entries, b.entries[maxEntries:]):])
+		b.entries = b.entries[:maxEntries]
 	}
-	r.entries[r.next] = e
-	r.next = (r.next + 1) % maxEntries
+	b.entries = append(b.entries, e)
 }
 
-// newest returns the wanted entries, newest first.
-func (r *ring) newest(wanted func(*Entry) bool) []Entry {
+// newest returns the wanted of the last maxEntries entries, newest first.
+func (b *Book) newest(wanted func(*Entry) bool) []Entry {
 	found := []Entry{}
-	for i := range r.entries {
-		if e := &r.entries[(r.next+i)%len(r.entries)]; wanted(e) {
-			found = append(found, *e)
+	for _, e := range slices.Backward(b.entries[max(0, len(b.entries)-maxEntries):]) {
+		if wanted(&e) {
+			found = append(found, e)
 		}
 	}
-	slices.Reverse(found)
 	return found
 }
