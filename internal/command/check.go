@@ -77,14 +77,15 @@ func (configured Configured) check(ctx context.Context, cmd *cobra.Command, fl c
 func (a *AppServer) check(ctx context.Context, to io.Writer, model string) error {
 	process := appserver.New(a.Config, nil)
 	defer process.Stop()
-	if err := startOnce(ctx, process); err != nil {
-		return err
+	process.Start()
+	conn, err := process.Conn(ctx) // fails after some starts that have failed
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("the app-server was not ready in time; see --timeout")
+	case err != nil:
+		return errors.New(process.Status().Reason)
 	}
 	fmt.Fprintf(to, "  ok: Codex %s runs\n", process.Status().Version)
-	conn, err := process.Conn(ctx)
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(to, "  ok: %s\n", loginOf(ctx, conn))
 	begin := time.Now()
 	if err := a.askModel(ctx, process, model); err != nil {
@@ -92,32 +93,6 @@ func (a *AppServer) check(ctx context.Context, to io.Writer, model string) error
 	}
 	fmt.Fprintf(to, "  ok: the model %s has answered after %s\n", model, time.Since(begin).Round(10*time.Millisecond))
 	return nil
-}
-
-// startOnce starts a process, and waits for the end of its first start.
-func startOnce(ctx context.Context, process *appserver.Process) error {
-	started := make(chan error, 1)
-	process.SetObserver(func(s appserver.Status) {
-		var err error
-		switch s.State {
-		case appserver.StateReady:
-		case appserver.StateBackoff, appserver.StateStopped:
-			err = errors.New(s.Reason)
-		default:
-			return
-		}
-		select {
-		case started <- err:
-		default: // it is not the first
-		}
-	})
-	process.Start()
-	select {
-	case err := <-started:
-		return err
-	case <-ctx.Done():
-		return errors.New("the app-server was not ready in time; see --timeout")
-	}
 }
 
 // loginOf describes the login of an app-server, and its plan as far as it is known.
