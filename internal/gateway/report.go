@@ -161,6 +161,7 @@ func (g *Gateway) refuseLost(x *exchange, lost error) requestOutcome {
 // answer answers a request that needs no turn: with the body, or with apiErr if that
 // is not nil.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, body []byte, apiErr *apierror.Error) {
+	w.Header().Set("Cache-Control", "no-store") // a proxy does not know that x-api-key chooses the answer
 	if apiErr != nil {
 		g.report(r, g.refuse(w, r, apiErr))
 		return

@@ -95,6 +95,23 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
+// TestNotCached checks that no cache may keep a stored response, nor that there is none.
+func TestNotCached(t *testing.T) {
+	store := responsestore.NewMemory(1<<20, time.Hour)
+	g, _ := storeGateway(store)
+	id := responseid.Prefix + responseid.NewSuffix(time.Now())
+	for _, status := range []int{http.StatusNotFound, http.StatusOK} {
+		w := httptest.NewRecorder()
+		g.Response(w, httptest.NewRequest(http.MethodGet, "/v1/responses/"+id, nil), id)
+		if w.Code != status || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+		if err := store.Put(t.Context(), id, &responsestore.Entry{User: "ann", Response: json.RawMessage(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // decodeResponse decodes the body of a request and returns it with its exchange.
 func decodeResponse(t *testing.T, g *Gateway, body string) (decodedRequest, *exchange) {
 	t.Helper()
