@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,8 @@ const (
 	maxParts = 64
 	// maxCount bounds a count in a document, so that sums cannot overflow.
 	maxCount = 1 << 50
+	// maxNodes bounds the nodes whose counts are kept although their documents are missing.
+	maxNodes = 256
 	// left is the age at which a document in which nothing counts any more is deleted.
 	left = time.Hour
 )
@@ -139,41 +142,56 @@ func decode(content []byte) (*document, error) {
 }
 
 // Share implements [storedbook.Sharer]. The documents to delete are old ones in which nothing
-// counts any more. The error is of documents that cannot be read; the others still count.
+// counts any more. The error is of documents that cannot be read. What a node has counted
+// still counts if its document cannot be read, or is missing.
 func (l *Ledger) Share(documents map[string][]byte) (over []string, failed error) {
-	var all []map[string]map[measure]counts
-	now := l.now()
+	nodes, now := make(map[string]*document), l.now()
 	for key, content := range documents {
 		d, err := decode(content)
 		switch {
 		case err != nil:
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", key, err))
 		case d.counts(now):
-			all = append(all, d.Accounts)
-		case now.Sub(time.Unix(d.At, 0)) > left:
-			over = append(over, key)
+			nodes[key] = d
+		default:
+			nodes[key] = nil
+			if now.Sub(time.Unix(d.At, 0)) > left {
+				over = append(over, key)
+			}
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for key, d := range l.nodes {
+		if _, read := nodes[key]; !read && len(nodes) < maxNodes && d.counts(now) {
+			nodes[key] = d
+		}
+	}
+	maps.DeleteFunc(nodes, func(_ string, d *document) bool { return d == nil })
+	l.nodes = nodes
 	for _, a := range l.accounts {
 		a.others = nil
 	}
-	for _, accounts := range all {
-		for name, used := range accounts {
-			for m, c := range used {
-				if c = counts(nil).plus(c).update(m.window, now); len(c) == 0 {
-					continue
-				}
-				a := l.account(name)
-				if a.others == nil {
-					a.others = make(map[measure]counts)
-				}
-				a.others[m] = a.others[m].plus(c)
-			}
-		}
+	for _, d := range nodes {
+		l.addOthers(d, now)
 	}
 	return over, failed
+}
+
+// addOthers adds what another node has counted.
+func (l *Ledger) addOthers(d *document, now time.Time) {
+	for name, used := range d.Accounts {
+		for m, c := range used {
+			if c = counts(nil).plus(c).update(m.window, now); len(c) == 0 {
+				continue
+			}
+			a := l.account(name)
+			if a.others == nil {
+				a.others = make(map[measure]counts)
+			}
+			a.others[m] = a.others[m].plus(c)
+		}
+	}
 }
 
 // counts reports whether anything in the document still counts.

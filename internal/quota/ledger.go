@@ -54,7 +54,8 @@ type Ledger struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	accounts map[string]*account // by their names, see Key.Account
+	accounts map[string]*account  // by their names, see Key.Account
+	nodes    map[string]*document // of other nodes, as they were last read
 	changes  uint64
 }
 

@@ -173,6 +173,23 @@ func TestNodes(t *testing.T) {
 			t.Error("what a node has counted is forgotten when the storage fails")
 		}
 		m.fail(nil)
+		document, err := m.Load(t.Context(), "codex/keys/a.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bad := range []string{"", string(document[:len(document)/2]), `{"version":1,"accounts":{"k":{"odd 1h":[]}}}`, "gone"} {
+			err := m.Store(t.Context(), "codex/keys/a.json", []byte(bad))
+			if err == nil && bad == "gone" {
+				err = m.Delete(t.Context(), "codex/keys/a.json")
+			}
+			time.Sleep(2*SyncInterval + time.Millisecond)
+			if err != nil || admitted(b.Ledger, k, 1) != 0 {
+				t.Errorf("what a node has counted is forgotten with its document %q, %v", bad, err)
+			}
+		}
+		if err := m.Store(t.Context(), "codex/keys/a.json", document); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(3 * time.Hour) // all windows are over
 		if got := admitted(b.Ledger, k, 20); got != 10 {
 			t.Errorf("%d requests in the next window", got)
