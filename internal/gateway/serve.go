@@ -92,6 +92,7 @@ func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	// The lease comes first: from here on, a reload cannot take the processes away.
 	if err := g.takeLease(x); err != nil {
+		reqbody.LimitDiscard(x.w)
 		return g.refuse(x.w, x.r, apierror.From(err))
 	}
 	req, apiErr := g.accept(x, c)

@@ -2,11 +2,15 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
+	"io"
 	"net"
 	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // TestSilentBodyIsAnswered: over HTTP/1 the end of the reading ends the context
@@ -34,6 +38,33 @@ func TestSilentBodyIsAnswered(t *testing.T) {
 		serving.Wait()
 	})
 }
+
+// TestSilentBodyAtExit: a request that comes when the server exits is refused at once, and its
+// connection ends although the body does not come.
+func TestSilentBodyAtExit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(exitingUpstream{}, Options{MaxConcurrent: 1})
+		client, conn := net.Pipe()
+		server := &http.Server{Handler: http.HandlerFunc(g.Chat)}
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = server.Serve(&oneConn{conn: conn}) })
+		go func() {
+			_, _ = client.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"))
+		}()
+		answer, err := io.ReadAll(client)
+		if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 503 ")) || !bytes.Contains(answer, []byte(`"server_shutting_down"`)) {
+			t.Errorf("%v %s", err, answer)
+		}
+		_ = client.Close()
+		_ = server.Close()
+		serving.Wait()
+	})
+}
+
+// exitingUpstream leases nothing any more.
+type exitingUpstream struct{}
+
+func (exitingUpstream) Lease() (Lease, error) { return nil, turn.ErrShutdown }
 
 // noUpstream has app-servers that nobody may ask for.
 type noUpstream struct{}
