@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -17,13 +18,14 @@ import (
 // answer is the answer to a request over a WebSocket: each event of a stream is a
 // message, and so is an error.
 type answer struct {
-	ctx    context.Context
-	conn   *websocket.Conn
-	header http.Header
-	status int
-	buf    []byte      // the line under way, or the body
-	cut    *time.Timer // ends the reading of the request; nil: nothing does
-	err    error       // of the connection
+	ctx     context.Context
+	conn    *websocket.Conn
+	message *message // the request
+	header  http.Header
+	status  int
+	buf     []byte      // the line under way, or the body
+	cut     *time.Timer // ends the reading of the request; nil: nothing does
+	err     error       // of the connection
 }
 
 // Header implements [http.ResponseWriter].
@@ -64,12 +66,12 @@ func (a *answer) send(message []byte) {
 // FlushError implements what [http.ResponseController] looks for.
 func (a *answer) FlushError() error { return a.err }
 
-// SetReadDeadline implements what [http.ResponseController] looks for. The connection ends at the
-// deadline, since a message that was not read to its end cannot be followed by another.
+// SetReadDeadline implements what [http.ResponseController] looks for. After the deadline an
+// answer can be sent, but no other request can follow.
 func (a *answer) SetReadDeadline(at time.Time) error {
 	a.close()
 	if !at.IsZero() {
-		a.cut = time.AfterFunc(time.Until(at), func() { _ = a.conn.CloseNow() })
+		a.cut = time.AfterFunc(time.Until(at), func() { _ = a.message.to.CloseWithError(os.ErrDeadlineExceeded) })
 	}
 	return nil
 }

@@ -81,22 +81,11 @@ type conn struct {
 	blocked  atomic.Bool // a message waits for its turn, so that nobody reads pongs
 }
 
-// message is the body of a request. over is closed when it has been read.
+// message is the body of a request. Its reader may be given up before its end, so it comes
+// through a pipe: the connection itself would end with a reading that is given up.
 type message struct {
-	from io.Reader
-	err  error // the end; what from reads afterwards is of the next message
-	over chan struct{}
-}
-
-// Read implements [io.Reader].
-func (m *message) Read(p []byte) (n int, err error) {
-	if m.err != nil {
-		return 0, m.err
-	}
-	if n, m.err = m.from.Read(p); m.err != nil {
-		close(m.over)
-	}
-	return n, m.err
+	*io.PipeReader
+	to *io.PipeWriter
 }
 
 // serve answers requests until one side ends the connection, or end ends and no request
@@ -140,16 +129,18 @@ func (c *conn) read(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		m := &message{from: from, over: make(chan struct{})}
+		m := new(message)
+		m.PipeReader, m.to = io.Pipe()
 		c.blocked.Store(true)
 		select {
 		case c.messages <- m:
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-m.over:
-		case <-ctx.Done():
+		_, err = io.Copy(m.to, from)
+		_ = m.to.CloseWithError(err) // always nil; without an error it is the end
+		if err != nil {
+			<-ctx.Done() // until the answer, which may be an error, is sent
 			return
 		}
 		c.blocked.Store(false)
@@ -177,8 +168,9 @@ func (c *conn) ping(ctx context.Context) {
 func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	to := &answer{ctx: ctx, conn: c.ws, header: make(http.Header)}
+	to := &answer{ctx: ctx, conn: c.ws, message: m, header: make(http.Header)}
 	defer to.close()
+	defer func() { _ = m.Close() }() // lets read go on
 	if time.Since(c.opened) >= maxAge {
 		_ = apierror.SocketTooOld().Respond(to)
 		_ = to.finish()

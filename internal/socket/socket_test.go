@@ -2,9 +2,11 @@ package socket
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -141,5 +143,43 @@ func TestLongMessage(t *testing.T) {
 	}
 	if _, _, err := client.Read(ctx); err == nil {
 		t.Error("the message is answered")
+	}
+}
+
+// TestLateMessage: a message that does not come to its end in time is refused with an error
+// that the client can read. Then the WebSocket ends.
+func TestLateMessage(t *testing.T) {
+	for name, rest := range map[string]string{"silent": "", "at its own pace": "more"} {
+		server := NewServer(1 << 20)
+		ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+			if apiErr := server.Serve(w, r, func(w http.ResponseWriter, r *http.Request) (usable bool) {
+				if _, err := io.ReadFull(r.Body, make([]byte, 4)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+				if _, err := io.ReadAll(r.Body); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("%s: %v", name, err)
+				}
+				return apierror.BodyTimeout(1, time.Minute).Respond(w) == nil
+			}); apiErr != nil {
+				t.Error(apiErr)
+			}
+		})
+		message, err := client.Writer(ctx, websocket.MessageText)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{strings.Repeat("x", 1<<16), rest} { // more than is buffered
+			if _, err := io.WriteString(message, part); err != nil {
+				t.Log(err) // the server may have ended the connection
+			}
+		}
+		_, answer, err := client.Read(ctx)
+		if err != nil || !strings.Contains(string(answer), `"status":408`) {
+			t.Errorf("%s: %s %v", name, answer, err)
+		}
+		if _, _, err := client.Read(ctx); err == nil {
+			t.Errorf("%s: the connection goes on", name)
+		}
 	}
 }
