@@ -53,17 +53,21 @@ func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	traceTurns(ctx, turns)
 }
 
-// requestOutcome is the result of a request. Only the goroutine of the request uses it.
+// requestOutcome is the context of a request with its result. Only the goroutine of the
+// request uses that.
 type requestOutcome struct {
+	context.Context
 	failure *apierror.Error // nil: the request succeeded
 }
 
 type outcomeKey struct{}
 
-// withOutcome returns the context of a request with an outcome.
-func withOutcome(r *http.Request) (context.Context, *requestOutcome) {
-	outcome := new(requestOutcome)
-	return context.WithValue(r.Context(), outcomeKey{}, outcome), outcome
+// Value returns the outcome itself for its key.
+func (o *requestOutcome) Value(key any) any {
+	if key == (outcomeKey{}) {
+		return o
+	}
+	return o.Context.Value(key)
 }
 
 // setFailure records the failure of a request. The first one is what the client receives.

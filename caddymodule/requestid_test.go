@@ -5,6 +5,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/google/uuid"
 )
 
 func TestSetRequestID(t *testing.T) {
@@ -54,5 +58,39 @@ func TestRequestIDsDiffer(t *testing.T) {
 	}
 	if len(seen) != 10 {
 		t.Errorf("%d ids for ten requests", len(seen))
+	}
+}
+
+// TestRequestIDOfLog: a request has one uuid, that of its id: also in the access log if
+// there is one, and if another handler has asked for it before.
+func TestRequestIDOfLog(t *testing.T) {
+	for name, test := range map[string]struct {
+		logs  *caddyhttp.ServerLogConfig
+		asked bool // before
+	}{
+		"no log":       {nil, false},
+		"access log":   {new(caddyhttp.ServerLogConfig), false},
+		"asked before": {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			repl := caddy.NewReplacer()
+			r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
+			r = caddyhttp.PrepareRequest(r, repl, nil, &caddyhttp.Server{Logs: test.logs})
+			before := ""
+			if test.asked {
+				before, _ = repl.GetString(requestUUID)
+			}
+			w := httptest.NewRecorder()
+			setRequestID(w, r)
+			id := w.Header().Get(requestIDHeader)
+			after, _ := repl.GetString(requestUUID)
+			if _, err := uuid.Parse(id); err != nil || after != id || test.asked && before != id {
+				t.Errorf("the id is %q, the uuid %q, and before %q: %v", id, after, before, err)
+			}
+			logged := caddyhttp.GetVar(r.Context(), "uuid") != nil
+			if want := test.logs != nil || test.asked; logged != want {
+				t.Errorf("Caddy knows the uuid for its log: %t, want %t", logged, want)
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/google/uuid"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
@@ -125,8 +126,8 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		rt = responsesSocket
 	}
 	if rt.name != "" {
-		ctx, outcome := withOutcome(r)
-		*r = *r.WithContext(ctx) // a copy would be held as long as the answer takes
+		outcome := &requestOutcome{Context: r.Context()}
+		*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes
 		defer func() {
 			countRequest(rt.name, outcome)
 			h.logWrongKey(r, outcome)
@@ -169,12 +170,30 @@ var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 // setRequestID sets the request's id on the answer and on the request. It is the
 // client's own id if that is valid, else the uuid of Caddy's access log.
 func setRequestID(w http.ResponseWriter, r *http.Request) {
-	id := r.Header.Get(requestIDHeader)
-	if !validRequestID.MatchString(id) {
-		id, _ = replacerOf(r).GetString("http.request.uuid")
-		r.Header.Set(requestIDHeader, id)
+	ids := make([]string, 2)
+	if ids[0] = r.Header.Get(requestIDHeader); !validRequestID.MatchString(ids[0]) {
+		ids[0] = newRequestID(r)
+		r.Header[requestIDHeader] = ids[:1:1]
 	}
-	w.Header().Set(requestIDHeader, id)
+	ids[1] = ids[0]
+	w.Header()[requestIDHeader] = ids[1:]
+}
+
+// requestUUID is the placeholder with the uuid of a request.
+const requestUUID = "http.request.uuid"
+
+// newRequestID returns the uuid of a request. The first use of Caddy's placeholder makes one
+// and prepares it for the access log, which is half a microsecond for nothing without a log.
+func newRequestID(r *http.Request) string {
+	repl := replacerOf(r)
+	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if server == nil || server.Logs != nil || caddyhttp.GetVar(r.Context(), "uuid") != nil {
+		id, _ := repl.GetString(requestUUID)
+		return id
+	}
+	id := uuid.NewString()
+	repl.Set(requestUUID, id)
+	return id
 }
 
 // responsesSocket is the route of WebSockets at /v1/responses. It counts their requests.
@@ -184,9 +203,9 @@ var responsesSocket = route{serve: func(h *Handler, w http.ResponseWriter, r *ht
 		return
 	}
 	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
-		ctx, outcome := withOutcome(r)
+		outcome := &requestOutcome{Context: r.Context()}
 		defer func() { countRequest("responses", outcome) }()
-		serve(r.WithContext(ctx))
+		serve(r.WithContext(outcome))
 	})
 }}
 
@@ -291,7 +310,7 @@ func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	if d := idle.Deadline; d.Timeout < gateway.WriteTimeout || d.MinRate > 0 || !d.HardDeadline.IsZero() {
 		return w
 	}
-	idle.Ctrl = http.NewResponseController(noDeadlines{})
+	idle.Ctrl = withoutDeadlines
 	if w == http.ResponseWriter(idle) {
 		return idle.ResponseWriter
 	}
@@ -300,3 +319,5 @@ func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 
 // noDeadlines is a response writer that has no deadlines. It is not written to.
 type noDeadlines struct{ http.ResponseWriter }
+
+var withoutDeadlines = http.NewResponseController(noDeadlines{})

@@ -21,8 +21,15 @@ import (
 type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option
 
-	once  sync.Once
-	sites []*caddyhttp.MatchHost // the matchers of the routes that lead to the handler
+	once    sync.Once
+	sites   []ledSite // the matchers of the routes that lead to the handler
+	address string    // of the handler's server, as the name of a realm
+}
+
+// ledSite is a matcher of hosts, with its first name as the name of a realm.
+type ledSite struct {
+	*caddyhttp.MatchHost
+	realm string
 }
 
 // newHosts resolves and checks the configured names.
@@ -58,7 +65,7 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 		return false // the matchers need a request from Caddy
 	}
 	h.find(handler, r)
-	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(m *caddyhttp.MatchHost) bool { return m.Match(r) })
+	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(s ledSite) bool { return s.Match(r) })
 }
 
 // find returns the server of a request, and finds its routes that lead to the handler, which
@@ -69,7 +76,16 @@ func (h *hosts) find(handler *Handler, r *http.Request) *caddyhttp.Server {
 		h.once.Do(func() {
 			s := &siteSearch{server: server, handler: handler, invoked: make(map[string]bool)}
 			s.search(server.Routes, server.Errors)
-			h.sites = s.found
+			if len(server.Listen) > 0 {
+				h.address = server.Listen[0]
+			}
+			port := unusualPort(h.address)
+			for _, m := range s.found {
+				if len(*m) > 0 {
+					h.sites = append(h.sites, ledSite{m, realmName((*m)[0] + port)})
+				}
+			}
+			h.address = realmName(h.address)
 		})
 	}
 	return server
@@ -175,20 +191,15 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 // the handler, of several the outermost, and its port unless that is HTTP's or HTTPS'; or
 // else by the server's address. It returns "" for a request that does not come from Caddy.
 func (h *hosts) site(handler *Handler, r *http.Request) string {
-	server := h.find(handler, r)
-	if server == nil {
+	if h.find(handler, r) == nil {
 		return ""
 	}
-	address := ""
-	if len(server.Listen) > 0 {
-		address = server.Listen[0]
-	}
-	for _, m := range slices.Backward(h.sites) {
-		if len(*m) > 0 && m.Match(r) {
-			return realmName((*m)[0] + unusualPort(address))
+	for _, s := range slices.Backward(h.sites) {
+		if s.Match(r) {
+			return s.realm
 		}
 	}
-	return realmName(address)
+	return h.address
 }
 
 // unusualPort returns the port of a server's address after a colon, or "" for HTTP and HTTPS.

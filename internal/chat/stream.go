@@ -35,6 +35,7 @@ type Stream struct {
 
 	buf     scratch.Buffer // the chunk under way
 	choices []streamChoice
+	only    [1]streamChoice // the memory of one choice
 }
 
 // streamChoice is the state of a choice.
@@ -53,7 +54,10 @@ const noReason = `,"finish_reason":null`
 // of emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
-	s := &Stream{Emitter: NewEmitter(choices, emit), meta: meta, tail: noReason + "}]}", choices: make([]streamChoice, choices)}
+	s := &Stream{Emitter: NewEmitter(choices, emit), meta: meta, tail: noReason + "}]}"}
+	if s.choices = s.only[:]; choices > 1 {
+		s.choices = make([]streamChoice, choices)
+	}
 	if meta.IncludeUsage {
 		s.tail = noReason + `}],"usage":null}`
 	}

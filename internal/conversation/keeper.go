@@ -93,7 +93,8 @@ func (k *Keeper[T]) dropAll(all []T) {
 // Put keeps a thread. One that has too large a history is dropped at once.
 func (k *Keeper[T]) Put(one Kept[T]) {
 	k.mu.Lock()
-	var out []T
+	var room [1]T // usually enough
+	out := room[:0]
 	switch {
 	case k.closed:
 		out = append(out, one.Thread)
@@ -101,14 +102,15 @@ func (k *Keeper[T]) Put(one Kept[T]) {
 		k.lose(one.Hash, Evicted)
 		out = append(out, one.Thread)
 	default:
-		out = k.put(&one)
+		out = k.put(&one, out)
 	}
 	k.mu.Unlock()
 	k.dropAll(out)
 }
 
-// put makes room for a thread and keeps it. The lock is held.
-func (k *Keeper[T]) put(one *Kept[T]) (out []T) {
+// put makes room for a thread and keeps it. It appends what it lets go of to out. The lock is
+// held.
+func (k *Keeper[T]) put(one *Kept[T], out []T) []T {
 	if old := k.byHash[one.Hash]; old != nil {
 		out = append(out, k.take(old)) // it holds the same
 	}

@@ -17,16 +17,16 @@ import (
 
 // detach lets a response be made in the background, on a goroutine of its own, and answers
 // its client: with the response as it is now, or with the stream of its events.
-func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestOutcome {
+func (g *Gateway) detach(x *exchange, form *responseForm) requestOutcome {
 	w, r := x.w, x.r
 	if err := g.objects.Claim(r.Context(), form.underWay()); err != nil {
 		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
 	}
-	setHeaders(w.Header(), req)
+	setHeaders(w.Header(), &x.req)
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	own := &exchange{
 		w: &nobody{header: make(http.Header)}, user: x.user, key: x.key, grants: x.grants, input: x.input, arrived: x.arrived,
-		live: x.live, lease: x.lease, body: x.body, copied: x.copied, held: append(x.held, releaseFunc(end)),
+		live: x.live, req: x.req, lease: x.lease, body: x.body, copied: x.copied, held: append(x.held, releaseFunc(end)),
 	}
 	x.held = nil // the goroutine releases it
 	own.ctx, own.cancel = context.WithCancelCause(ctx)
@@ -37,9 +37,9 @@ func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestO
 	own.holds(releaseFunc(g.objects.KeepClaim(form.meta.ID, own.log.log, own.cancel)))
 	own.accepted.Store(true)
 	g.watchExit(own)
-	g.enter(own, req)
-	begun, streamed := form.meta.InProgress(), req.stream
-	go g.runBackground(own, req)
+	own.enter()
+	begun, streamed := form.meta.InProgress(), own.req.stream
+	go g.runBackground(own)
 	if streamed {
 		return g.follow(w, r, own.log.log, 0)
 	}
@@ -47,13 +47,13 @@ func (g *Gateway) detach(x *exchange, req *request, form *responseForm) requestO
 }
 
 // runBackground runs the turn of a background response to its end.
-func (g *Gateway) runBackground(x *exchange, req *request) {
+func (g *Gateway) runBackground(x *exchange) {
 	defer x.close()
 	defer x.log.log.End()
 	defer g.recoverBackground(x)
-	err := g.start(x, req)
+	err := g.start(x)
 	if err == nil {
-		g.report(x.r, g.respond(x, req))
+		g.report(x.r, g.respond(x))
 		return
 	}
 	if cause, ok := errors.AsType[*apierror.Error](context.Cause(x.ctx)); ok {
@@ -61,7 +61,7 @@ func (g *Gateway) runBackground(x *exchange, req *request) {
 	}
 	defer x.log.close()
 	x.settleAll(err)
-	g.report(x.r, x.log.finish(req.form.apiError(err)))
+	g.report(x.r, x.log.finish(x.req.form.apiError(err)))
 }
 
 // recoverBackground ends a background response whose goroutine has panicked: nobody else

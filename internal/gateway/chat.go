@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -39,7 +38,7 @@ const idSuffixLength = 8
 // form returns the form of the completion.
 func (q *chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options) form {
 	id := rand.Text()
-	options.IDSuffix = strings.ToLower(id[:idSuffixLength])
+	options.IDSuffix = id[:idSuffixLength]
 	return &chatForm{x: x, conversation: q.ConversationField(), meta: chat.Meta{
 		Settings:    plan.Settings,
 		ID:          "chatcmpl-" + id,
@@ -55,10 +54,12 @@ type chatForm struct {
 	x            *exchange
 	meta         chat.Meta // without the fingerprint
 	conversation string    // the field of the request with the conversation
+	chunks       chunkStream
 }
 
 func (f *chatForm) stream(w *sse.Writer) streamEncoder {
-	return &chunkStream{chat.NewStream(f.started(), w.WriteData), w}
+	f.chunks = chunkStream{chat.NewStream(f.started(), w.WriteData), w}
+	return &f.chunks
 }
 
 func (f *chatForm) body() bodyEncoder { return chat.NewBody(f.started()) }

@@ -210,14 +210,13 @@ func (c *costs) serve(route, body string) {
 	x := c.g.newExchange(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
 	defer x.close()
 	x.lease = c.lease
-	req, apiErr := c.g.accept(x, codecs[route])
-	if apiErr != nil {
+	if apiErr := c.g.accept(x, codecs[route]); apiErr != nil {
 		c.g.refuse(w, x.r, apiErr)
 		return
 	}
-	req.plan.Choices = 1 // each is the same work
-	if err := c.g.start(x, req); err != nil {
-		c.g.refuse(w, x.r, req.form.apiError(err))
+	x.req.plan.Choices = 1 // each is the same work
+	if err := c.g.start(x); err != nil {
+		c.g.refuse(w, x.r, x.req.form.apiError(err))
 	}
 }
 

@@ -10,20 +10,20 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
-// prepare makes all that the turns of a request need. It is called once they may
+// prepare makes all that the turns of a request need, x.req. It is called once they may
 // run, since what it fetches takes memory.
-func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) (*request, *apierror.Error) {
+func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) *apierror.Error {
 	if apiErr := decoded.resolve(x); apiErr != nil {
-		return nil, apiErr
+		return apiErr
 	}
 	if apiErr := g.fetchImages(x.ctx, decoded); apiErr != nil {
-		return nil, apiErr
+		return apiErr
 	}
 	if apiErr := g.reserveInput(x, decoded); apiErr != nil {
-		return nil, apiErr
+		return apiErr
 	}
 	if apiErr := g.waitToCopy(x); apiErr != nil {
-		return nil, apiErr
+		return apiErr
 	}
 	var plan *prompt.Plan
 	var apiErr *apierror.Error
@@ -31,15 +31,15 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) (*re
 		plan, apiErr = decoded.Plan(g.planning)
 	})
 	if apiErr != nil {
-		return nil, apiErr
+		return apiErr
 	}
-	options, apiErr := g.opts.turnOptions(x.r, decoded, plan)
-	if apiErr != nil {
-		return nil, apiErr
+	req := &x.req
+	*req = request{route: route, plan: plan, model: plan.Model, stream: plan.Stream, toolOverrides: g.opts.toolOverrides(x.r, plan)}
+	if req.options, apiErr = g.opts.turnOptions(x.r, decoded, plan); apiErr != nil {
+		return apiErr
 	}
-	form := decoded.form(x, plan, &options)
-	overrides := g.opts.toolOverrides(x.r, plan)
-	return &request{route: route, plan: plan, model: plan.Model, stream: plan.Stream, options: options, form: form, toolOverrides: overrides}, nil
+	req.form = decoded.form(x, plan, &req.options)
+	return nil
 }
 
 // waitToCopy waits until the body of a request may be copied.

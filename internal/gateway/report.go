@@ -83,8 +83,8 @@ func (o *requestOutcome) cut() bool { return o.streamed && o.lost != nil }
 
 // newRecord returns the record of a turn that has ended. apiErr is why its request
 // failed, or nil.
-func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Record {
-	now := time.Now()
+func newRecord(x *exchange, c *choice, apiErr *apierror.Error) Record {
+	now, req := time.Now(), &x.req
 	record := Record{
 		Time:       now,
 		Duration:   now.Sub(x.arrived),

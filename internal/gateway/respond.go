@@ -32,23 +32,25 @@ type responder interface {
 }
 
 // respond runs the turns of a request and gives the client what they say.
-func (g *Gateway) respond(x *exchange, req *request) requestOutcome {
+func (g *Gateway) respond(x *exchange) requestOutcome {
+	req := &x.req
 	x.live.Enter(live.Running)
 	setHeaders(x.w.Header(), req)
 	g.showLimits(x)
-	to := g.newResponder(x, req)
+	to := g.newResponder(x)
 	defer to.close()
-	turns := newTurnGroup(g, x, req, to)
+	x.group.begin(g, x, to)
 	defer g.opts.Observer.AnswerBegan(req.stream)()
-	err := turns.run(x.ctx)
+	err := g.sideBySide(x, (*Gateway).runChoice)
 	x.settleAll(err)
 	g.showLimits(x) // for an answer that has not begun yet
 	if x.budgetSpent() {
 		x.w.Header().Set(budgetHeader, "spent")
 	}
 	outcome := to.finish(err)
+	outcome.turns = x.record[:0]
 	for _, c := range x.choices {
-		outcome.turns = append(outcome.turns, newRecord(x, req, c, outcome.apiErr))
+		outcome.turns = append(outcome.turns, newRecord(x, c, outcome.apiErr))
 		if outcome.apiErr == nil && outcome.lost == nil {
 			c.keep(x.user)
 		}
@@ -62,21 +64,21 @@ const budgetHeader = "X-Codex-Key-Budget"
 
 // setHeaders sets the headers that say how a request is served.
 func setHeaders(header http.Header, req *request) {
-	header.Set(modeHeader, string(req.options.OutputMode))
-	header.Set(stopHeader, string(req.options.StopAfterTools))
+	values := []string{string(req.options.OutputMode), string(req.options.StopAfterTools)}
+	header[modeHeader], header[stopHeader] = values[:1:1], values[1:]
 	if len(req.plan.Ignored) > 0 {
 		header.Set(ignoredHeader, ignoredParams(req.plan.Ignored))
 	}
 }
 
-func (g *Gateway) newResponder(x *exchange, req *request) responder {
+func (g *Gateway) newResponder(x *exchange) responder {
 	if x.log != nil {
 		return x.log
 	}
-	if req.stream {
-		return g.newStreamResponder(x, req.form)
+	if x.req.stream {
+		return g.newStreamResponder(x)
 	}
-	return &bufferedResponder{g: g, x: x, encoder: req.form.body(), held: g.hold()}
+	return &bufferedResponder{g: g, x: x, encoder: x.req.form.body(), held: g.hold()}
 }
 
 // ignoredHeader names the parameters of a request that changed nothing.

@@ -17,7 +17,8 @@ import (
 )
 
 // exchange is an HTTP request that wants turns of the model, and what it holds
-// until its answer has ended.
+// until its answer has ended. What nearly every exchange needs is a part of it, so that
+// it is allocated at once.
 type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request   // its context ends when the client leaves
@@ -30,15 +31,26 @@ type exchange struct {
 	arrived time.Time
 	live    *live.Entry // nil until the request is decoded
 
+	req     request // once it is accepted
 	lease   Lease
 	body    *budget.Claim // of the body and of what the request refers to
 	copied  func()        // lets another large body be copied; may be called more than once
 	choices []*choice
+	group   turnGroup     // of the choices
 	log     *logResponder // of a background response; nil: it is none
 	held    []releaser    // released by close, the last first
 
 	accepted  atomic.Bool // its turns may start
 	stopWatch func() bool // ends the watch of the server's exit
+
+	// These are what the fields above refer to.
+	ownLive  live.Entry
+	ownBody  budget.Claim
+	ownSlots queue.Slots
+	first    choice
+	only     [1]*choice
+	record   [1]Record
+	ownHeld  [8]releaser
 }
 
 // releaser is what an exchange holds until its end.
@@ -51,7 +63,8 @@ type releaseFunc func()
 func (f releaseFunc) Release() { f() }
 
 func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now(), held: make([]releaser, 0, 8)}
+	x := &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now()}
+	x.held = x.ownHeld[:0]
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())
 	g.watchExit(x)
 	return x
@@ -64,10 +77,18 @@ func (x *exchange) holds(what releaser) { x.held = append(x.held, what) }
 func (x *exchange) close() {
 	defer x.cancel(nil)
 	defer x.stopWatch()
-	for _, what := range x.held {
-		defer what.Release()
-	}
+	defer x.release()
 	closeThreads(x.choices)
+}
+
+// release releases what is held. A loop with defer would allocate.
+func (x *exchange) release() {
+	if last := len(x.held) - 1; last >= 0 {
+		what := x.held[last]
+		x.held = x.held[:last]
+		defer x.release()
+		what.Release()
+	}
 }
 
 // serve serves a request for turns of the model.
@@ -95,30 +116,29 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 		reqbody.LimitDiscard(x.w)
 		return g.refuse(x.w, x.r, apierror.From(err))
 	}
-	req, apiErr := g.accept(x, c)
-	if apiErr != nil {
+	if apiErr := g.accept(x, c); apiErr != nil {
 		x.closeGrants()
 		return g.refuse(x.w, x.r, apiErr)
 	}
-	if form, ok := req.form.(*responseForm); ok && form.q.Background {
-		return g.detach(x, req, form)
+	if form, ok := x.req.form.(*responseForm); ok && form.q.Background {
+		return g.detach(x, form)
 	}
-	if form, ok := req.form.(*responseForm); ok && form.q.Warmup {
+	if form, ok := x.req.form.(*responseForm); ok && form.q.Warmup {
 		x.closeGrants()
-		return g.newStreamResponder(x, form).warmUp()
+		return g.newStreamResponder(x).warmUp()
 	}
-	g.enter(x, req)
-	if err := g.start(x, req); err != nil {
+	x.enter()
+	if err := g.start(x); err != nil {
 		x.settleAll(context.Cause(x.ctx))
-		return g.refuse(x.w, x.r, req.form.apiError(err))
+		return g.refuse(x.w, x.r, x.req.form.apiError(err))
 	}
-	return g.respond(x, req)
+	return g.respond(x)
 }
 
 // enter lets others end the turns of a request.
-func (g *Gateway) enter(x *exchange, req *request) {
+func (x *exchange) enter() {
 	var end func()
-	x.ctx, end = req.form.track(x.ctx)
+	x.ctx, end = x.req.form.track(x.ctx)
 	x.holds(releaseFunc(end))
 }
 
@@ -149,17 +169,16 @@ func (g *Gateway) takeLease(x *exchange) (err error) {
 
 // accept receives a request and prepares its turns, unless the server is exiting or begins
 // to exit.
-func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
+func (g *Gateway) accept(x *exchange, c codec) *apierror.Error {
 	defer x.accepted.Store(true)
 	decoded, apiErr := g.receive(x, c)
-	var req *request
 	if apiErr == nil {
-		req, apiErr = g.prepare(x, c.route, decoded)
+		apiErr = g.prepare(x, c.route, decoded)
 	}
 	if apiErr != nil && errors.Is(context.Cause(x.ctx), turn.ErrShutdown) {
 		apiErr = apierror.From(turn.ErrShutdown) // it caused whatever failed
 	}
-	return req, apiErr
+	return apiErr
 }
 
 // receive reads and decodes a request and waits until its turns may run. It does not read
@@ -204,7 +223,8 @@ func (g *Gateway) receive(x *exchange, c codec) (decodedRequest, *apierror.Error
 
 // show lists the request among those that are under way, until its end.
 func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) {
-	x.live = g.opts.Live.Begin(live.Request{
+	x.live = &x.ownLive
+	g.opts.Live.Begin(x.live, live.Request{
 		ID: requestID(x.r), User: x.user, Route: string(route), Model: decoded.ModelID(),
 		Choices: decoded.Choices(), Since: x.arrived,
 	})
@@ -214,7 +234,8 @@ func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) {
 // readBody reads the body of a request. Caddy's own limit (request_body) may be lower than
 // the gateway's.
 func (g *Gateway) readBody(x *exchange) ([]byte, *apierror.Error) {
-	x.body = g.bodies.Claim()
+	x.ownBody = *g.bodies.Claim()
+	x.body = &x.ownBody
 	x.holds(x.body)
 	body, err := g.bodies.Read(x.ctx, x.w, x.r, x.body)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -249,7 +270,8 @@ func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
 	case err != nil:
 		return apierror.From(err)
 	}
-	x.holds(slots)
+	x.ownSlots = slots
+	x.holds(&x.ownSlots)
 	return nil
 }
 

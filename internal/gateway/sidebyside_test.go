@@ -21,23 +21,26 @@ func TestSideBySide(t *testing.T) {
 			for i := range choices {
 				choices[i] = &choice{index: i}
 			}
-			if err := g.sideBySide(t.Context(), choices, func(context.Context, *choice) error { return nil }); err != nil {
+			if err := g.sideBySide(&exchange{ctx: t.Context(), choices: choices}, func(*Gateway, context.Context, *exchange, *choice) error { return nil }); err != nil {
 				t.Errorf("%d choices end well: %v", n, err)
 			}
-			fail := func(ctx context.Context, c *choice) error {
+			fail := func(_ *Gateway, ctx context.Context, _ *exchange, c *choice) error {
 				if c.index == n-1 {
 					return broken
 				}
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			if err := g.sideBySide(t.Context(), choices, fail); !errors.Is(err, broken) {
+			if err := g.sideBySide(&exchange{ctx: t.Context(), choices: choices}, fail); !errors.Is(err, broken) {
 				t.Errorf("one of %d fails: %v", n, err)
 			}
 			gone, leave := context.WithCancelCause(t.Context())
 			leave(broken)
-			wait := func(ctx context.Context, _ *choice) error { <-ctx.Done(); return context.Cause(ctx) }
-			if err := g.sideBySide(gone, choices, wait); !errors.Is(err, broken) {
+			wait := func(_ *Gateway, ctx context.Context, _ *exchange, _ *choice) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			if err := g.sideBySide(&exchange{ctx: gone, choices: choices}, wait); !errors.Is(err, broken) {
 				t.Errorf("the caller of %d has gone: %v", n, err)
 			}
 			defer func() {
@@ -45,7 +48,7 @@ func TestSideBySide(t *testing.T) {
 					t.Errorf("one of %d panics: %v", n, p)
 				}
 			}()
-			_ = g.sideBySide(t.Context(), choices, func(ctx context.Context, c *choice) error {
+			_ = g.sideBySide(&exchange{ctx: t.Context(), choices: choices}, func(_ *Gateway, ctx context.Context, _ *exchange, c *choice) error {
 				if c.index == 0 {
 					panic(http.ErrAbortHandler)
 				}

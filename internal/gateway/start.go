@@ -44,40 +44,34 @@ type choice struct {
 
 // start starts the turns of a request, all of them side by side. If it fails, some
 // may have started.
-func (g *Gateway) start(x *exchange, req *request) error {
-	x.choices = newChoices(x, req)
-	err := g.sideBySide(x.ctx, x.choices, func(ctx context.Context, c *choice) error {
-		c.kept = keeping{schema: string(req.plan.Turn.OutputSchema), tools: req.plan.Tools, forkable: forkable(req)}
-		if len(x.choices) == 1 {
-			c.kept.chain = requestChain{g: g, x: x, plan: req.plan}
-		}
-		if g.resume(ctx, x.lease, req.plan, c) {
-			return nil
-		}
-		return g.startChoice(ctx, x.lease, req.plan, c)
-	})
+func (g *Gateway) start(x *exchange) error {
+	x.newChoices()
+	err := g.sideBySide(x, (*Gateway).startChoice)
 	x.lease.Release() // each turn holds its own process now
 	x.copied()
 	return err
 }
 
-// newChoices returns the choices of a request, none of them started.
-func newChoices(x *exchange, req *request) []*choice {
-	choices := make([]*choice, req.plan.Choices)
-	for i := range choices {
-		options := &req.options // those of the request are held anyway
+// newChoices makes the choices of a request, none of them started.
+func (x *exchange) newChoices() {
+	req := &x.req
+	if x.choices = x.only[:]; req.plan.Choices != 1 {
+		x.choices = make([]*choice, req.plan.Choices)
+	}
+	for i := range x.choices {
+		c, options := &x.first, &req.options
 		if i > 0 {
-			options = new(req.options)
+			c, options = new(choice), new(req.options)
 		}
 		options.Choice = i
-		choices[i] = &choice{index: i, plan: req.plan, options: options, input: x.input, live: x.live}
+		*c = choice{index: i, plan: req.plan, options: options, input: x.input, live: x.live}
 		if len(x.grants) > 0 {
-			if choices[i].grant = x.grants[i]; x.grants[i].LimitsTokens() {
-				options.Budget = x.grants[i]
+			if c.grant = x.grants[i]; c.grant.LimitsTokens() {
+				options.Budget = c.grant
 			}
 		}
+		x.choices[i] = c
 	}
-	return choices
 }
 
 // newMachine gives a choice the machine for a turn on its thread, which had cost so much
@@ -98,9 +92,17 @@ func closeThreads(choices []*choice) {
 	}
 }
 
-// startChoice starts the thread and the turn of one choice.
-func (g *Gateway) startChoice(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) error {
-	if err := g.pick(ctx, lease, plan, c); err != nil {
+// startChoice starts the turn of one choice, in a kept thread or on a new one.
+func (g *Gateway) startChoice(ctx context.Context, x *exchange, c *choice) error {
+	plan := x.req.plan
+	c.kept = keeping{schema: string(plan.Turn.OutputSchema), tools: plan.Tools, forkable: forkable(&x.req)}
+	if len(x.choices) == 1 {
+		c.kept.chain = requestChain{g: g, x: x, plan: plan}
+	}
+	if g.resume(ctx, x.lease, plan, c) {
+		return nil
+	}
+	if err := g.pick(ctx, x.lease, plan, c); err != nil {
 		return err
 	}
 	return c.startTurn(ctx, plan)

@@ -167,7 +167,7 @@ func TestChainAtExit(t *testing.T) {
 		defer leave()
 		store.end = func() { end(leave, exit) }
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
-		_, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), g.responsesCodec(responses.Decode, nil))
+		apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), g.responsesCodec(responses.Decode, nil))
 		if apiErr == nil || apiErr.Code != code || store.reads != 3 {
 			t.Errorf("%+v after %d reads, want %s", apiErr, store.reads, code)
 		}

@@ -37,9 +37,9 @@ func (g *Gateway) newWriter(w http.ResponseWriter, r *http.Request) *sse.Writer 
 	return sse.NewWriter(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }
 
-func (g *Gateway) newStreamResponder(x *exchange, form form) *streamResponder {
+func (g *Gateway) newStreamResponder(x *exchange) *streamResponder {
 	writer := g.newWriter(x.w, x.r)
-	encoder := form.stream(writer)
+	encoder := x.req.form.stream(writer)
 	s := &streamResponder{
 		g:       g,
 		x:       x,

@@ -28,7 +28,8 @@ func newTestResponder(t *testing.T) (*streamResponder, *httptest.ResponseRecorde
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: 10 * time.Second})
 	w := httptest.NewRecorder()
 	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	return g.newStreamResponder(x, &chatForm{x: x, meta: chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}}}), w
+	x.req = request{plan: new(prompt.Plan), form: &chatForm{x: x, meta: chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}}}}
+	return g.newStreamResponder(x), w
 }
 
 var (
@@ -53,7 +54,7 @@ func TestWakeAfterFailure(t *testing.T) {
 		s, w := newTestResponder(t)
 		group := &turnGroup{to: s}
 		newChoice := func() *choice {
-			return &choice{group: group, options: new(turn.Options), login: new(loginstate.Login), machine: turn.New(new(turn.Options)), live: new(live.Set).Begin(live.Request{})}
+			return &choice{group: group, options: new(turn.Options), login: new(loginstate.Login), machine: turn.New(new(turn.Options)), live: new(live.Entry)}
 		}
 		failed, other := newChoice(), newChoice()
 		time.Sleep(headerDelay)
@@ -136,7 +137,8 @@ func TestWrites(t *testing.T) {
 				handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					x := g.newExchange(w, r)
 					defer x.close()
-					s := g.newStreamResponder(x, &chatForm{x: x})
+					x.req.form = &chatForm{x: x}
+					s := g.newStreamResponder(x)
 					defer s.close()
 					for _, outputs := range batches {
 						if err := s.write(0, outputs); err != nil {
@@ -208,13 +210,13 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pi
 func TestLostClient(t *testing.T) {
 	s, w := newTestResponder(t)
 	s.x.w = brokenWriter{w}
-	outcome := s.g.newStreamResponder(s.x, &chatForm{x: s.x}).finish(nil)
+	outcome := s.g.newStreamResponder(s.x).finish(nil)
 	if outcome.apiErr != nil {
 		t.Errorf("nothing was written, and %+v", outcome)
 	}
-	s = s.g.newStreamResponder(s.x, &chatForm{x: s.x})
+	s = s.g.newStreamResponder(s.x)
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(s.x, &request{plan: new(prompt.Plan)}, &choice{machine: turn.New(new(turn.Options))}, outcome.apiErr)
+	r := newRecord(s.x, &choice{machine: turn.New(new(turn.Options))}, outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.cut() {
 		t.Errorf("%+v, cut: %t", r, outcome.cut())
 	}

@@ -24,16 +24,15 @@ type turnGroup struct {
 	to responder
 
 	mu         sync.Mutex
-	err        error // of to, or the failure of a turn; nothing is written after it
-	req        *request
+	err        error        // of to, or the failure of a turn; nothing is written after it
 	plan       *prompt.Plan // nil: no turn will be started once more
 	repeatable int          // turns that may have to be
 }
 
-// newTurnGroup returns the group of the turns that were started.
-func newTurnGroup(g *Gateway, x *exchange, req *request, to responder) *turnGroup {
-	t := &turnGroup{g: g, x: x, req: req, plan: req.plan, to: to}
-	req.plan = nil
+// begin makes the group of the turns that were started.
+func (t *turnGroup) begin(g *Gateway, x *exchange, to responder) {
+	t.g, t.x, t.plan, t.to = g, x, x.req.plan, to
+	x.req.plan = nil
 	for _, c := range x.choices {
 		if c.repeatable {
 			t.repeatable++
@@ -44,26 +43,20 @@ func newTurnGroup(g *Gateway, x *exchange, req *request, to responder) *turnGrou
 	if t.repeatable == 0 {
 		t.forgetRequest()
 	}
-	return t
-}
-
-// run runs the turns until all have ended well or one has failed. The error is an
-// *apierror.Error if the request has failed; else it is why the client could not be
-// given the answer.
-func (t *turnGroup) run(ctx context.Context) error {
-	return t.g.sideBySide(ctx, t.x.choices, t.runChoice)
 }
 
 // maxAttempts bounds how often a turn is started.
 const maxAttempts = 8
 
 // runChoice runs the turn of a choice, and once more where [Gateway.again] finds that it
-// may help.
-func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
+// may help. The error is an *apierror.Error if the request has failed; else it is why the
+// client could not be given the answer.
+func (g *Gateway) runChoice(ctx context.Context, x *exchange, c *choice) error {
+	t := &x.group
 	failure, err := t.drive(ctx, c)
 	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
 		failure = c.explain(ctx, failure) // it may take a moment; the others go on
-		started, failed := t.g.again(ctx, c.plan, c, failure)
+		started, failed := g.again(ctx, c.plan, c, failure)
 		if !started {
 			failure = failed
 			break
@@ -75,7 +68,7 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 			failure = failed
 			break
 		}
-		if !c.movable && !c.kept.restored && !c.kept.forked && !t.g.repeatable(c.place) {
+		if !c.movable && !c.kept.restored && !c.kept.forked && !g.repeatable(c.place) {
 			t.settle(c, false)
 		}
 		failure, err = t.drive(ctx, c)
@@ -84,7 +77,7 @@ func (t *turnGroup) runChoice(ctx context.Context, c *choice) error {
 		return err
 	}
 	t.settle(c, false)
-	return t.fail(t.g.nameModels(ctx, t.x, c, t.req.model, t.req.form.apiError(failure)))
+	return t.fail(g.nameModels(ctx, x, c, x.req.model, x.req.form.apiError(failure)))
 }
 
 // drive runs the turn of a choice. failure is why it failed; err is the error of the
@@ -130,7 +123,7 @@ func (t *turnGroup) forgetRequest() {
 	plan := t.plan
 	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
 	t.plan = nil
-	if t.req.form.forget() {
+	if t.x.req.form.forget() {
 		t.x.body.Release()
 	}
 }
@@ -206,21 +199,21 @@ func (c *choice) Wake() error {
 // errPanicked ends the other choices when one has panicked, and a background response.
 var errPanicked = errors.New("the server has failed while it made the answer")
 
-// sideBySide calls do for all choices at once, and waits for all calls. The first
-// error ends the context of the others, with itself as the cause, and is returned. A
+// sideBySide calls do for all choices of an exchange at once, and waits for all calls. The
+// first error ends the context of the others, with itself as the cause, and is returned. A
 // panic goes on in the caller's goroutine, where the server recovers it.
-func (g *Gateway) sideBySide(ctx context.Context, choices []*choice, do func(context.Context, *choice) error) error {
-	if len(choices) == 1 {
-		return do(ctx, choices[0])
+func (g *Gateway) sideBySide(x *exchange, do func(*Gateway, context.Context, *exchange, *choice) error) error {
+	if len(x.choices) == 1 {
+		return do(g, x.ctx, x, x.choices[0])
 	}
-	return g.allAtOnce(ctx, choices, do)
+	return g.allAtOnce(x, do)
 }
 
 // allAtOnce is sideBySide for several choices.
-func (g *Gateway) allAtOnce(ctx context.Context, choices []*choice, do func(context.Context, *choice) error) error {
-	panics := make(chan any, len(choices))
-	all, ctx := errgroup.WithContext(ctx)
-	for _, c := range choices {
+func (g *Gateway) allAtOnce(x *exchange, do func(*Gateway, context.Context, *exchange, *choice) error) error {
+	panics := make(chan any, len(x.choices))
+	all, ctx := errgroup.WithContext(x.ctx)
+	for _, c := range x.choices {
 		all.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
@@ -230,7 +223,7 @@ func (g *Gateway) allAtOnce(ctx context.Context, choices []*choice, do func(cont
 					err = errPanicked
 				}
 			}()
-			return do(ctx, c)
+			return do(g, ctx, x, c)
 		})
 	}
 	err := all.Wait()

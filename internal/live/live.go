@@ -2,7 +2,7 @@
 package live
 
 import (
-	"container/list"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -54,35 +54,36 @@ const maxModel = 100
 // their turns allow.
 type Set struct {
 	mu  sync.Mutex
-	all list.List // of *Entry, the oldest first
+	all map[*Entry]struct{}
 }
 
 // Entry is a request in a set. The methods are safe for concurrent use.
 type Entry struct {
 	set        *Set
-	at         *list.Element
 	fixed      Request
 	state      atomic.Int32 // index in states
 	process    atomic.Pointer[appserver.Process]
 	characters atomic.Int64
 }
 
-// Begin adds a request that waits for its turns. The caller calls [Entry.Release].
-func (s *Set) Begin(r Request) *Entry {
+// Begin adds a request that waits for its turns as e. The caller calls [Entry.Release].
+func (s *Set) Begin(e *Entry, r Request) {
 	r.Model = strings.ToValidUTF8(strings.Clone(r.Model[:min(len(r.Model), maxModel)]), "")
-	e := &Entry{set: s, fixed: r}
+	e.set, e.fixed = s, r
 	e.Enter(Waiting)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.at = s.all.PushBack(e)
-	return e
+	if s.all == nil {
+		s.all = make(map[*Entry]struct{})
+	}
+	s.all[e] = struct{}{}
 }
 
 // Release removes the request. It may be called more than once.
 func (e *Entry) Release() {
 	e.set.mu.Lock()
 	defer e.set.mu.Unlock()
-	e.set.all.Remove(e.at)
+	delete(e.set.all, e)
 }
 
 // Enter changes the state.
@@ -112,13 +113,14 @@ func (e *Entry) Request() Request {
 // List returns the oldest requests of the users for which wanted returns true, most of them at
 // the most.
 func (s *Set) List(wanted func(user string) bool, most int) []Request {
-	found := []Request{}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for at := s.all.Front(); at != nil && len(found) < most; at = at.Next() {
-		if e := at.Value.(*Entry); wanted(e.fixed.User) {
-			found = append(found, e.Request())
-		}
+	all := slices.Collect(maps.Keys(s.all))
+	s.mu.Unlock()
+	all = slices.DeleteFunc(all, func(e *Entry) bool { return !wanted(e.fixed.User) })
+	slices.SortFunc(all, func(a, b *Entry) int { return a.fixed.Since.Compare(b.fixed.Since) })
+	found := []Request{}
+	for _, e := range all[:min(len(all), most)] {
+		found = append(found, e.Request())
 	}
 	return found
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
@@ -14,9 +15,9 @@ func everyone(string) bool { return true }
 // TestList checks whose requests are listed, how many, and in which order.
 func TestList(t *testing.T) {
 	var s Set
-	var all []*Entry
+	all := make([]Entry, 9)
 	for i, user := range strings.Split("abcabcabc", "") {
-		all = append(all, s.Begin(Request{ID: string(rune('0' + i)), User: user}))
+		s.Begin(&all[i], Request{ID: string(rune('0' + i)), User: user, Since: time.Unix(int64(i), 0)})
 	}
 	ids := func(wanted func(string) bool, most int) (ids string) {
 		for _, r := range s.List(wanted, most) {
@@ -47,7 +48,8 @@ func TestList(t *testing.T) {
 // TestEntry checks how a request is shown from its begin to its end.
 func TestEntry(t *testing.T) {
 	var s Set
-	e := s.Begin(Request{Model: strings.Repeat("ä", maxModel)})
+	var e Entry
+	s.Begin(&e, Request{Model: strings.Repeat("ä", maxModel)})
 	now := func() Request { return s.List(everyone, 1)[0] }
 	if r := now(); r.State != Waiting || r.Model != strings.Repeat("ä", maxModel/2) || r.Process != nil || r.Characters != 0 {
 		t.Errorf("%+v", r)
@@ -82,7 +84,8 @@ func TestRace(t *testing.T) {
 	for range 4 {
 		running.Go(func() {
 			for range 200 {
-				e := s.Begin(Request{Model: "m"})
+				var e Entry
+				s.Begin(&e, Request{Model: "m"})
 				e.Enter(Running)
 				e.Use(new(appserver.Process))
 				e.Add(1)

@@ -76,7 +76,7 @@ func New(opts Options) *Queue {
 	return &Queue{opts: opts, users: make(map[string]*member), turns: list.New()}
 }
 
-// Slots are the slots of a request.
+// Slots are the slots of a request. They must not be copied once they may be released.
 type Slots struct {
 	queue  *Queue
 	member *member // nil: they were given back; the queue's lock guards it
@@ -86,13 +86,13 @@ type Slots struct {
 // Acquire takes weight slots, at least one, for a request of a user, and waits for them
 // if necessary. The caller releases them. The error is ErrFull, ErrTimeout, ErrTooHeavy, or
 // the cause of the end of ctx.
-func (q *Queue) Acquire(ctx context.Context, user string, weight int) (*Slots, error) {
+func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
-		return nil, ErrTooHeavy
+		return Slots{}, ErrTooHeavy
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return Slots{}, context.Cause(ctx)
 	}
 	q.mu.Lock()
 	q.recent.note(user)
@@ -100,17 +100,17 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (*Slots, e
 	if q.admits(m, weight) {
 		q.take(m, weight)
 		q.mu.Unlock()
-		return &Slots{q, m, weight}, nil
+		return Slots{q, m, weight}, nil
 	}
 	w, err := q.join(m, weight)
 	q.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return Slots{}, err
 	}
 	if err := q.wait(ctx, w); err != nil {
-		return nil, err
+		return Slots{}, err
 	}
-	return &Slots{q, m, weight}, nil
+	return Slots{q, m, weight}, nil
 }
 
 // Full reports whether Acquire would now refuse any request of the user with ErrFull.

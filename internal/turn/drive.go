@@ -43,14 +43,10 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	defer m.Abandon() // once the turn is done this does nothing
 	// All that Drive waits for comes by one channel: to wait for several costs more than
 	// to process a small delta.
-	clock := newClock(source.Wake)
-	defer clock.timer.Stop()
-	var gone atomic.Bool
-	defer context.AfterFunc(ctx, func() {
-		gone.Store(true)
-		source.Wake()
-	})()
-	d := driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
+	d := &driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
+	d.clock = newClock(source.Wake)
+	defer d.clock.timer.Stop()
+	defer context.AfterFunc(ctx, d.leave)()
 	for {
 		events, err := source.Recv()
 		if len(events) > 0 {
@@ -64,18 +60,18 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 			return consume(consumer, m.Fail(err))
 		}
 		// All events that have arrived are processed.
-		now := clock.now()
+		now := d.clock.now()
 		next, err := d.due(now)
 		if err != nil || m.Done() {
 			return err
 		}
-		if gone.Load() {
+		if d.gone.Load() {
 			if err := context.Cause(ctx); !errors.Is(err, ErrShutdown) {
 				return err
 			}
 			return consume(consumer, m.Fail(ErrShutdown))
 		}
-		clock.ringBy(next, now)
+		d.clock.ringBy(next, now)
 		<-source.Ready()
 	}
 }
@@ -86,13 +82,21 @@ type driver struct {
 	source   Source
 	consumer Consumer
 	idle     time.Duration
-	heard    bool // the model was not silent since the last call of due
+	clock    clock
+	gone     atomic.Bool // the context has ended
+	heard    bool        // the model was not silent since the last call of due
 
 	silence    time.Duration // when the silence of the model ends the turn
 	doubt      time.Duration // when the model is silent for too long after calls
 	wake       time.Duration // when the consumer is woken
 	grace      time.Duration // when the grace of the machine is over
 	generation int           // of the machine's grace
+}
+
+// leave records that the context has ended.
+func (d *driver) leave() {
+	d.gone.Store(true)
+	d.source.Wake()
 }
 
 // due does what is due at a time, and returns when it has to be called again.
@@ -170,8 +174,8 @@ type clock struct {
 }
 
 // newClock returns a clock that calls ring.
-func newClock(ring func()) *clock {
-	return &clock{start: time.Now(), timer: time.AfterFunc(never, ring), set: never}
+func newClock(ring func()) clock {
+	return clock{start: time.Now(), timer: time.AfterFunc(never, ring), set: never}
 }
 
 func (c *clock) now() time.Duration { return time.Since(c.start) }

@@ -26,7 +26,7 @@ type Machine struct {
 	limit   *tokens.Limit       // nil: the text has no limit
 	funded  int                 // tokens taken from the budget
 	scanner *aggregator.Scanner // nil: the text is not searched for blocks
-	calls   *calls
+	calls   calls
 	policy  policy
 	report  Report
 	usage   usage
@@ -36,7 +36,8 @@ type Machine struct {
 	search  webSearch
 
 	out              []Output
-	pendingReasoning []Output // ends of reasoning items, held until the next output
+	short            [2]Output // the memory of out for the batches of most turns
+	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	segments         []usetool.Segment
 	gap              string     // between the last message and the text that comes next
 	lastError        string     // of an attempt that Codex repeats, to explain a silence
@@ -51,14 +52,15 @@ type Machine struct {
 
 // New returns a machine at the start of a turn. It reads the options until the turn ends.
 func New(opts *Options) *Machine {
-	m := &Machine{opts: opts, calls: &calls{opts: opts}, stops: newStopFilter(opts.StopSequences)}
+	m := &Machine{opts: opts, calls: calls{opts: opts}, stops: newStopFilter(opts.StopSequences)}
+	m.out = m.short[:0]
 	switch {
 	case opts.Budget != nil:
 		m.limit = tokens.NewLimit(0) // fund raises it
 	case opts.MaxTokens > 0:
 		m.limit = tokens.NewLimit(opts.MaxTokens)
 	}
-	m.policy = policy{opts: opts, calls: m.calls, report: &m.report, emit: m.emit}
+	m.policy = policy{opts: opts, calls: &m.calls, report: &m.report, to: m}
 	if opts.textual() {
 		scanner := aggregator.ScannerOptions{Patterns: opts.Patterns}
 		scanner.SkipFenced = !opts.xml() // an Obsidian client runs blocks in code fences as well

@@ -111,7 +111,7 @@ type Options struct {
 	// Choice is the choice's index, which call ids carry.
 	Choice int
 	// IDSuffix makes the call ids of this turn differ from those of other turns
-	// of the same conversation. Empty: none.
+	// of the same conversation, in lower case. Empty: none.
 	IDSuffix string
 	// Spent is what the thread had cost before this turn, or before this part of a
 	// turn that goes on.

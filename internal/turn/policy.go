@@ -19,7 +19,7 @@ type policy struct {
 	opts   *Options
 	calls  *calls
 	report *Report
-	emit   func(Output)
+	to     *Machine // emits what the client gets
 
 	tail   strings.Builder // text that is held
 	flows  bool            // no text is held until the next call: the tail exceeded its bound, or has a block in it
@@ -56,14 +56,14 @@ func (p *policy) gap(text string) {
 	case !p.opts.Items || p.tail.Len() > 0:
 		p.text(text)
 	case !p.suppressing():
-		p.emit(Output{Kind: OutputText, Gap: true})
+		p.to.emit(Output{Kind: OutputText, Gap: true})
 	}
 }
 
 // phase ends a message for a client of items with its phase, unless its text is held.
 func (p *policy) phase(phase string) {
 	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() && !p.closed() {
-		p.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
+		p.to.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
 	}
 }
 
@@ -80,7 +80,7 @@ func (p *policy) holdsBlank() bool {
 
 func (p *policy) speak(text string) {
 	p.spoken = p.spoken || !isBlank(text)
-	p.emit(Output{Kind: OutputText, Text: text})
+	p.to.emit(Output{Kind: OutputText, Text: text})
 }
 
 // release sends the text that is held.
@@ -132,17 +132,17 @@ func (p *policy) call(call *candidate) bool {
 		return false
 	}
 	index := p.calls.count
-	id := aggregator.CallID(p.opts.Choice, index, p.opts.IDSuffix)
+	id := aggregator.CallID(p.opts.Choice, index, strings.ToLower(p.opts.IDSuffix))
 	p.beforeCall(index == 0)
 	p.calls.count++
 	if p.opts.xml() {
 		p.emitBlock(call)
 	}
-	p.emit(Output{Kind: OutputCallStart, Call: index, ID: id, Name: call.name})
+	p.to.emit(Output{Kind: OutputCallStart, Call: index, ID: id, Name: call.name})
 	if call.arguments != "" {
-		p.emit(Output{Kind: OutputCallArguments, Call: index, ID: id, Text: call.arguments})
+		p.to.emit(Output{Kind: OutputCallArguments, Call: index, ID: id, Text: call.arguments})
 	}
-	p.emit(Output{Kind: OutputCallEnd, Call: index, ID: id})
+	p.to.emit(Output{Kind: OutputCallEnd, Call: index, ID: id})
 	p.report.Calls = p.calls.count
 	p.spoken, p.flows, p.open = false, false, false
 	return true
@@ -156,7 +156,7 @@ func (p *policy) beforeCall(first bool) {
 	}
 	p.release()
 	if blank && p.opts.xml() && !first && p.opts.ToolBlockDelimiter != "" {
-		p.emit(Output{Kind: OutputText, Text: p.opts.ToolBlockDelimiter})
+		p.to.emit(Output{Kind: OutputText, Text: p.opts.ToolBlockDelimiter})
 	}
 }
 
@@ -164,9 +164,9 @@ func (p *policy) beforeCall(first bool) {
 // the next block, so an end is sent before a block that is made here.
 func (p *policy) emitBlock(call *candidate) {
 	if p.open && call.block == "" {
-		p.emit(Output{Kind: OutputText, Text: "</use_tool>"})
+		p.to.emit(Output{Kind: OutputText, Text: "</use_tool>"})
 	}
-	p.emit(Output{Kind: OutputText, Text: p.block(call)})
+	p.to.emit(Output{Kind: OutputText, Text: p.block(call)})
 }
 
 // block returns a call as text: the model's own block, else one made of the call. A call

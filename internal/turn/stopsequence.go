@@ -16,16 +16,15 @@ type stopFilter struct {
 }
 
 // newStopFilter returns nil if there is nothing to look for.
-func newStopFilter(sequences []string) *stopFilter {
-	f := &stopFilter{}
+func newStopFilter(sequences []string) (f *stopFilter) {
 	for _, s := range sequences {
 		if s != "" {
+			if f == nil {
+				f = new(stopFilter)
+			}
 			f.sequences = append(f.sequences, s)
 			f.first[s[0]] = true
 		}
-	}
-	if len(f.sequences) == 0 {
-		return nil
 	}
 	return f
 }

@@ -5,9 +5,10 @@ import "github.com/caddy-codex/caddy-codex/codexrpc"
 // webSearch is what a turn with web searches needs besides.
 type webSearch struct {
 	chars int // of the text so far
-	// ended is the phase of a message that has ended, until its annotations have come,
-	// which are the next event if there are any; nil: there is no such message.
-	ended *string
+	// ended says that a message has ended, with this phase. Its annotations are the next
+	// event, if there are any.
+	ended bool
+	phase string
 }
 
 // searched emits the begin or the end of a web search. The history that a client sends back
@@ -31,10 +32,10 @@ func (m *Machine) annotated(e *codexrpc.Event) {
 
 // endMessage emits the end of the last message, which waits for its annotations.
 func (m *Machine) endMessage() {
-	if phase := m.search.ended; phase != nil {
-		m.search.ended = nil
+	if m.search.ended {
+		m.search.ended = false
 		if !m.stopped() {
-			m.policy.phase(*phase)
+			m.policy.phase(m.search.phase)
 		}
 	}
 }
@@ -42,7 +43,7 @@ func (m *Machine) endMessage() {
 // messageEnded emits the end of a message, or lets it wait for annotations.
 func (m *Machine) messageEnded(phase string) {
 	if m.opts.WebSearch {
-		m.search.ended = &phase
+		m.search.ended, m.search.phase = true, phase
 		return
 	}
 	m.policy.phase(phase)
