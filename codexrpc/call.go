@@ -273,15 +273,15 @@ func (c *Conn) watchCalls(at time.Time) {
 // expireCalls ends the wait for the calls whose time has passed, and writes what waits for
 // another write.
 func (c *Conn) expireCalls() {
-	var over []*pendingCall
+	var started []*pendingCall
 	c.mu.Lock()
 	now, next := time.Now(), time.Time{}
 	for id, p := range c.calls {
 		switch {
 		case p.expires.IsZero():
 		case !now.Before(p.expires):
-			if p.over != nil {
-				over = append(over, p)
+			if p.over != nil && !p.gone {
+				started = append(started, p)
 			}
 			c.expire(id, p)
 		case next.IsZero() || p.expires.Before(next):
@@ -294,7 +294,7 @@ func (c *Conn) expireCalls() {
 	}
 	c.mu.Unlock()
 	c.flushLate()
-	for _, p := range over {
+	for _, p := range started {
 		p.over.onOutcome(timeoutError(p.method))
 	}
 }

@@ -185,7 +185,6 @@ func (c *Conn) readLoop() {
 			return
 		default:
 			c.dispatch(line)
-			spoil(line)
 			c.wakes.lineRead()
 		}
 	}
@@ -239,22 +238,8 @@ func (c *Conn) handleNotification(m message) {
 	case e.Kind == 0:
 		return
 	}
-	t := c.thread(e.threadID)
-	if t == nil {
+	if t := c.thread(e.threadID); t == nil || !t.accept(e) {
 		c.count(&c.stats.Unrouted)
-		return
-	}
-	c.countRefused(t.accept(e))
-}
-
-// countRefused counts an event that a thread did not accept. err may be nil.
-func (c *Conn) countRefused(err error) {
-	switch {
-	case err == nil:
-	case errors.Is(err, errUnrouted):
-		c.count(&c.stats.Unrouted)
-	case errors.Is(err, ErrTooSlow):
-		c.count(&c.stats.Overflowed)
 	}
 }
 

@@ -42,30 +42,24 @@ func parseDelta(line []byte) (d delta, ok bool) {
 
 // handleDelta passes a delta to its thread.
 func (c *Conn) handleDelta(d *delta) {
-	c.mu.Lock()
-	t := c.threads[d.threadID]
-	c.mu.Unlock()
-	if t == nil {
+	t := c.thread(d.threadID)
+	if t == nil || !t.acceptDelta(d) {
 		c.count(&c.stats.Unrouted)
-		return
 	}
-	c.countRefused(t.acceptDelta(d))
 }
 
 // acceptDelta queues a delta of the thread, as accept does.
-func (t *Thread) acceptDelta(d *delta) error {
+func (t *Thread) acceptDelta(d *delta) bool {
 	turnID := t.turn()
-	switch {
-	case turnID == "":
+	if turnID == "" {
 		return t.accept(&Event{
 			Kind: d.kind, Index: d.index, ItemID: d.itemID, Text: d.text, threadID: t.id, turnID: d.turnID, size: len(d.text),
 		})
-	case d.turnID != turnID:
-		return errUnrouted
+	}
+	if d.turnID != turnID {
+		return false
 	}
 	d.threadID, d.turnID, d.itemID = t.id, turnID, t.ownItem(d.itemID)
-	if !t.queue.pushDelta(d) {
-		return ErrTooSlow
-	}
-	return nil
+	t.countOverflow(t.queue.pushDelta(d))
+	return true
 }

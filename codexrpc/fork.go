@@ -36,18 +36,14 @@ func SessionFile(id, client, version string) ([]byte, error) {
 
 // forkParams are the parameters of thread/fork.
 type forkParams struct {
-	ThreadID              string  `json:"threadId"` // empty: Path counts
-	Path                  string  `json:"path"`
-	Ephemeral             bool    `json:"ephemeral"`
-	ExcludeTurns          bool    `json:"excludeTurns"`
-	Model                 string  `json:"model,omitempty"`
-	ServiceTier           string  `json:"serviceTier,omitempty"`
-	BaseInstructions      *string `json:"baseInstructions,omitempty"`
-	DeveloperInstructions string  `json:"developerInstructions,omitempty"`
-	Cwd                   string  `json:"cwd,omitempty"`
-	ApprovalPolicy        string  `json:"approvalPolicy,omitempty"`
-	Sandbox               string  `json:"sandbox,omitempty"`
-	Config                Config  `json:"config,omitzero"`
+	ThreadStartParams
+	ThreadID     string `json:"threadId"` // empty: Path counts
+	Path         string `json:"path"`
+	ExcludeTurns bool   `json:"excludeTurns"`
+	// These are not sent: forks have none of them.
+	RawEvents    *bool `json:"experimentalRawEvents,omitempty"`
+	Environments *bool `json:"environments,omitempty"`
+	Tools        *bool `json:"dynamicTools,omitempty"`
 }
 
 // errNoForks means that the app-server has refused to fork a thread before.
@@ -63,13 +59,9 @@ func (c *Conn) ForkThread(ctx context.Context, path, session string, params Thre
 	if c.noForks.Load() {
 		return nil, errNoForks
 	}
-	t, err := c.openThread(ctx, methodThreadFork, forkParams{
-		Path: path, Ephemeral: true, ExcludeTurns: true,
-		Model: params.Model, ServiceTier: params.ServiceTier,
-		BaseInstructions: params.BaseInstructions, DeveloperInstructions: params.DeveloperInstructions,
-		Cwd: params.Cwd, ApprovalPolicy: params.ApprovalPolicy, Sandbox: params.Sandbox,
-		Config: params.Config,
-	}, func(thread gjson.Result) bool {
+	params.Ephemeral = true
+	fork := forkParams{ThreadStartParams: params, Path: path, ExcludeTurns: true}
+	t, err := c.openThread(ctx, methodThreadFork, fork, func(thread gjson.Result) bool {
 		ours := thread.Get("forkedFromId").Str == session && thread.Get("ephemeral").Bool()
 		c.noForks.Store(!ours)
 		return ours

@@ -29,8 +29,8 @@ func TestForkOnTheWire(t *testing.T) {
 		for _, step := range []struct{ method, params, result string }{
 			{
 				methodThreadFork,
-				`{"threadId":"","path":"/tmp/session.jsonl","ephemeral":true,"excludeTurns":true,"model":"gpt-5","baseInstructions":"Be brief.",` +
-					`"cwd":"/workspace","approvalPolicy":"never","sandbox":"read-only","config":{"a":1}}`,
+				`{"model":"gpt-5","baseInstructions":"Be brief.","cwd":"/workspace","approvalPolicy":"never","sandbox":"read-only",` +
+					`"ephemeral":true,"config":{"a":1},"threadId":"","path":"/tmp/session.jsonl","excludeTurns":true}`,
 				`{"thread":{"id":"thr-1","forkedFromId":"key-1","ephemeral":true}}`,
 			},
 			{methodTurnStart, `{"threadId":"thr-1","input":[],"environments":[]}`, `{"turn":{"id":"trn-1"}}`},

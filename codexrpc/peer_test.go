@@ -17,19 +17,25 @@ import (
 // hanging test.
 type peer struct {
 	t          *testing.T
+	last       []byte // the line that Read has returned last
 	toClient   chan []byte
 	fromClient chan []byte
 	closed     chan struct{}
 	once       sync.Once
 }
 
-// Read returns the next line that the test sends.
+// Read returns the next line that the test sends. It overwrites the line before, so that
+// nothing that has kept a part of it stays unnoticed.
 func (p *peer) Read() ([]byte, error) {
+	for i := range p.last {
+		p.last[i] = '!'
+	}
 	select {
 	case line, ok := <-p.toClient:
 		if !ok {
 			return nil, io.EOF
 		}
+		p.last = line
 		return line, nil
 	case <-p.closed:
 		return nil, os.ErrClosed

@@ -187,16 +187,13 @@ func (t *Thread) Interrupt(ctx context.Context) error {
 	return t.conn.interrupt(ctx, t.id, t.turn())
 }
 
-// errUnrouted is the error for an event that does not belong to the thread's turn.
-var errUnrouted = errors.New("not an event of the turn")
-
-// accept queues an event of the thread for its consumer. It is called by the reader.
-// Errors: errUnrouted and ErrTooSlow.
-func (t *Thread) accept(e *Event) error {
+// accept queues an event of the thread for its consumer. It reports false if the event does
+// not belong to the turn. It is called by the reader.
+func (t *Thread) accept(e *Event) bool {
 	switch e.Kind {
 	case eventTurnStarted:
 		t.begin(e.turnID)
-		return nil
+		return true
 	case EventTurnCompleted:
 		t.begin(e.turnID) // it may be the first event of the turn
 	case EventError:
@@ -205,17 +202,22 @@ func (t *Thread) accept(e *Event) error {
 		}
 	}
 	if !t.mayBelong(e) {
-		return errUnrouted
+		return false
 	}
 	if e.Kind == EventTurnCompleted {
 		t.conn.completed.Store(true)
 		t.end(e.Status == StatusCompleted) // before the event can be taken: NextTurn may follow at once
 	}
 	e.own(t)
-	if !t.queue.push(e) {
-		return ErrTooSlow
+	t.countOverflow(t.queue.push(e))
+	return true
+}
+
+// countOverflow counts an event that did not fit into the queue.
+func (t *Thread) countOverflow(fits bool) {
+	if !fits {
+		t.conn.count(&t.conn.stats.Overflowed)
 	}
-	return nil
 }
 
 // mayBelong reports whether an event may belong to the turn. Before the turn's id is
