@@ -50,12 +50,12 @@ func readCalled(c *prompt.Call, v jsontext.Value, member string) *field.Error {
 // wrapTexts makes the arguments of those calls of custom tools that came back as calls
 // of functions, with the text as their arguments, what the model had written.
 func (r *Request) wrapTexts() {
-	if len(r.forms) == 0 {
+	if len(r.Forms) == 0 {
 		return
 	}
 	for i := range r.Messages {
 		for k := range r.Messages[i].Calls {
-			if call := &r.Messages[i].Calls[k]; r.forms[call.Name] != 0 {
+			if call := &r.Messages[i].Calls[k]; r.Forms[call.Name] != 0 {
 				call.WrapCustomInput()
 			}
 		}

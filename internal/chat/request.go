@@ -22,9 +22,9 @@ type Request struct {
 	oldMaxTokens int           // max_tokens, which max_completion_tokens has replaced
 	functions    []prompt.Tool // what came before tools
 	functionCall prompt.ToolChoice
-	hasOptions   bool // stream_options are given
-	forms        map[string]ToolForm
-	body         *responses.Request // what a body of the Responses API has; nil: it is one of chat
+	hasOptions   bool                // stream_options are given
+	Forms        map[string]ToolForm // of the calls of those tools that are more than functions, by their names
+	body         *responses.Request  // what a body of the Responses API has; nil: it is one of chat
 }
 
 // Decode reads and checks the body of a request. The error is always an
@@ -38,12 +38,7 @@ type Request struct {
 // [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped. Images at
 // an https URL are left to the caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
-	root, apiErr := field.Body(body)
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	r := new(Request)
-	return r, r.read(root).APIError()
+	return field.Body(body, new(Request), (*Request).read)
 }
 
 func (r *Request) read(root jsontext.Value) *field.Error {

@@ -60,8 +60,8 @@ func TestDecodeResponsesBody(t *testing.T) {
 	if len(p.Turn.Input) != 1 || p.Turn.Input[0].Text != "again" {
 		t.Errorf("%+v", p.Turn.Input)
 	}
-	if r.Forms()["patch"] != textForm || r.Forms()["read"] != 0 {
-		t.Errorf("%v", r.Forms())
+	if r.Forms["patch"] != textForm || r.Forms["read"] != 0 {
+		t.Errorf("%v", r.Forms)
 	}
 }
 

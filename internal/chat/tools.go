@@ -12,13 +12,9 @@ import (
 func (r *Request) readTools(v jsontext.Value) *field.Error {
 	var list toolList
 	f := field.Elements(v, prompt.MaxTools, "tools", list.readTool)
-	r.Tools, r.forms = list.tools, list.forms
+	r.Tools, r.Forms = list.tools, list.forms
 	return f
 }
-
-// Forms returns the forms of the calls of those tools that are more than functions, by
-// their names.
-func (r *Request) Forms() map[string]ToolForm { return r.forms }
 
 // toolList is a list of tools with different names.
 type toolList struct {

@@ -28,18 +28,17 @@ var instruction = jsontext.Value(jsontext.Quote("You complete texts. The message
 // Decode reads and checks the body of a request. The error is always an
 // invalid_request_error with status 400. Settings are read as those of chat completions.
 func Decode(body []byte) (*Request, *apierror.Error) {
-	root, apiErr := field.Body(body)
-	if apiErr != nil {
-		return nil, apiErr
+	return field.Body(body, new(Request), (*Request).read)
+}
+
+func (r *Request) read(root jsontext.Value) *field.Error {
+	f := field.Members(root, r, readers)
+	if f == nil && r.prompt == nil {
+		f = field.Missing().In("prompt")
 	}
-	r := new(Request)
-	if f := field.Members(root, r, readers); f != nil {
-		return nil, f.APIError()
+	if f != nil {
+		return f
 	}
-	if r.prompt == nil {
-		return nil, field.Missing().In("prompt").APIError()
-	}
-	var f *field.Error
 	r.Request, f = chat.DecodeSettings(root, []prompt.Message{
 		{Role: prompt.RoleSystem, Text: instruction, Size: len(instruction)},
 		{Role: prompt.RoleUser, Text: r.prompt, Size: len(r.prompt)},
@@ -47,7 +46,7 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	if f == nil && r.bestOf > r.Choices() {
 		f = field.Unsupported("is not supported above 'n': Codex gives no log probabilities to choose by").In("best_of")
 	}
-	return r, f.APIError()
+	return f
 }
 
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{

@@ -170,20 +170,17 @@ func NonEmpty(v jsontext.Value) *Error {
 	return nil
 }
 
-// Body parses a request's body and returns the object that it is.
-func Body(body []byte) (jsontext.Value, *apierror.Error) {
+// Body reads a request's body, which must be an object, into r.
+func Body[R any](body []byte, r *R, read func(*R, jsontext.Value) *Error) (*R, *apierror.Error) {
 	root, syntax := jsontext.Parse(body)
+	if syntax == nil && root.Kind() == jsontext.KindObject {
+		return r, read(r, root).APIError()
+	}
+	problem := "it is " + string(root.Kind()) + ", not an object"
 	if syntax != nil {
-		return nil, notJSON(syntax.Error())
+		problem = syntax.Error()
 	}
-	if root.Kind() != jsontext.KindObject {
-		return nil, notJSON("it is " + string(root.Kind()) + ", not an object")
-	}
-	return root, nil
-}
-
-func notJSON(problem string) *apierror.Error {
-	return &apierror.Error{
+	return nil, &apierror.Error{
 		Status: http.StatusBadRequest, Type: apierror.TypeInvalidRequest, Code: apierror.CodeInvalidJSON,
 		Message: "The request body could not be read as a JSON object: " + problem + ".",
 	}
@@ -200,10 +197,10 @@ func Object(v jsontext.Value, wanted ...jsontext.Member) *Error {
 
 // Typed is [Object] for an object with a type, a string.
 func Typed(kind *jsontext.Value, v jsontext.Value, wanted ...jsontext.Member) *Error {
-	if f := Expect(jsontext.KindObject, v); f != nil {
+	all := append(make([]jsontext.Member, 0, 8), jsontext.Into("type", kind))
+	if f := Object(v, append(all, wanted...)...); f != nil {
 		return f
 	}
-	v.PickTyped(kind, wanted...)
 	return Expect(jsontext.KindString, *kind).In("type")
 }
 

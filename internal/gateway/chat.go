@@ -44,7 +44,7 @@ func (q *chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options
 		ID:          "chatcmpl-" + id,
 		ServiceTier: plan.ServiceTier,
 		Created:     time.Now().Unix(),
-		Forms:       q.Forms(),
+		Forms:       q.Forms,
 	}}
 }
 

@@ -50,7 +50,7 @@ func (*responsesRequest) Choices() int { return 1 }
 
 // form returns the form of the response.
 func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options) form {
-	options.Items, options.Encrypted = true, q.Encrypted()
+	options.Items, options.Encrypted = true, q.Encrypted
 	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
 	f := &responseForm{
 		q: q, x: x,

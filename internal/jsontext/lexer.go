@@ -19,10 +19,9 @@ const (
 type lexerToken uint8
 
 const (
-	tokenOpening   lexerToken = iota // { or [
-	tokenSeparator                   // , or :
-	tokenValue                       // a string, } or ]
-	tokenBare                        // a part of a number, true, false or null
+	tokenBefore lexerToken = iota // { [ , or :
+	tokenValue                    // a string, } or ]
+	tokenBare                     // a part of a number, true, false or null
 )
 
 // Verdict is what a byte tells a [Lexer] about the value.
@@ -97,7 +96,7 @@ func (l *Lexer) before(b byte) {
 	switch b {
 	case ' ', '\t', '\n', '\r':
 	case '{', '[':
-		l.state, l.last, l.depth = lexerTokens, tokenOpening, 1
+		l.state, l.last, l.depth = lexerTokens, tokenBefore, 1
 	case '"':
 		l.state = lexerString
 	default:
@@ -110,18 +109,18 @@ func (l *Lexer) token(b byte) Verdict {
 	switch b {
 	case ' ', '\t', '\n', '\r':
 	case '"':
-		if l.last == tokenValue || l.last == tokenBare {
+		if l.last != tokenBefore {
 			return l.stop(BrokenJSON)
 		}
 		l.state = lexerString
 	case '{', '[':
 		l.depth++
-		l.last = tokenOpening
+		l.last = tokenBefore
 	case '}', ']':
 		l.depth--
 		return l.valueEnded()
 	case ',', ':':
-		l.last = tokenSeparator
+		l.last = tokenBefore
 	default:
 		if l.last == tokenValue || strings.IndexByte("0123456789+-.Eaeflnrstu", b) < 0 {
 			return l.stop(BrokenJSON)

@@ -33,14 +33,13 @@ const maxWindow = 8 << 20
 
 // encodingOf returns the encoding of a body, "" for none. The error is ErrEncoding.
 func encodingOf(r *http.Request) (string, error) {
-	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
-	switch encoding {
+	switch strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))) {
 	case "", "identity":
 		return "", nil
 	case "gzip", "x-gzip":
 		return "gzip", nil
 	case "zstd":
-		return encoding, nil
+		return "zstd", nil
 	}
 	return "", ErrEncoding
 }
@@ -68,10 +67,6 @@ func (s *source) Read(to []byte) (int, error) {
 		s.err = err
 	}
 	return n, err
-}
-
-func newDecoder(encoding string, raw io.Reader, limit int64) *decoder {
-	return &decoder{encoding: encoding, raw: &source{Reader: raw}, left: limit + 1, limit: limit, close: func() {}}
 }
 
 // Read decodes. Its error is that of the body, a *CorruptError, or a *http.MaxBytesError.

@@ -59,12 +59,7 @@ func ValidConversation(id string) bool {
 }
 
 func isSuffix(s string) bool {
-	for _, b := range []byte(s) {
-		if (b < 'a' || b > 'z') && (b < '0' || b > '9') {
-			return false
-		}
-	}
-	return len(s) == suffixLength
+	return len(s) == suffixLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
 // Item returns the id of an item: KIND_SUFFIX_PLACE. It names the item's response, by

@@ -12,28 +12,26 @@ import (
 
 // readCall reads a call of any kind. For the model each is a call of a function, see [toolForm].
 func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
-	var call prompt.Call
 	f := field.NonEmpty(fields.callID).In("call_id")
-	switch {
-	case f != nil:
-	case i.kind == itemCall:
+	if f != nil {
+		return f
+	}
+	call := prompt.Call{ID: fields.callID}
+	switch i.kind {
+	case itemCall:
 		f = cmp.Or(field.Expect(jsontext.KindString, fields.arguments).In("arguments"), readCalled(&call.Name, fields))
 		call.Arguments = fields.arguments
-	case i.kind == itemCustom:
+	case itemCustom:
 		f = cmp.Or(field.Expect(jsontext.KindString, fields.input).In("input"), readCalled(&call.Name, fields))
 		call.Arguments = prompt.CustomArguments(fields.input)
-	case i.kind == itemSearch:
+	case itemSearch:
 		f = field.Expect(jsontext.KindObject, fields.arguments).In("arguments")
 		call.Name, call.Arguments = searchTool, quoted(fields.arguments)
 	default:
 		f = i.readClientCall(&call, fields)
 	}
-	if f != nil {
-		return f
-	}
-	call.ID, i.call = fields.callID, fields.callID.Text()
-	i.message.Role, i.message.Calls = prompt.RoleAssistant, []prompt.Call{call}
-	return nil
+	i.call, i.message.Role, i.message.Calls = fields.callID.Text(), prompt.RoleAssistant, []prompt.Call{call}
+	return f
 }
 
 // readCalled reads the name of a tool that is called, with its namespace.
@@ -83,16 +81,14 @@ func checkOutputs(before, input []inputItem) *field.Error {
 			return f.At(i).In("input")
 		}
 	}
-	for i := range input {
-		if open[input[i].call] {
-			return field.Invalid("there is no output for the call %.64q", input[i].call).In("call_id").At(i).In("input")
-		}
+	if len(open) == 0 {
+		return nil
 	}
-	if len(open) > 0 {
-		first := slices.Min(slices.Collect(maps.Keys(open)))
-		return field.Invalid("there is no output for the call %.64q of the previous response", first).In("input")
+	if i := slices.IndexFunc(input, func(i inputItem) bool { return open[i.call] }); i >= 0 {
+		return field.Invalid("there is no output for the call %.64q", input[i].call).In("call_id").At(i).In("input")
 	}
-	return nil
+	first := slices.Min(slices.Collect(maps.Keys(open)))
+	return field.Invalid("there is no output for the call %.64q of the previous response", first).In("input")
 }
 
 func checkOutput(item *inputItem, open map[string]bool) *field.Error {

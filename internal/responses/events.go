@@ -111,9 +111,9 @@ func (i *outputItem) event(name string) event {
 	return e
 }
 
-// sendItem sends an event with the whole item.
+// sendItem sends an event with the whole item, unless the client sees nothing of that.
 func (s *Stream) sendItem(name string, i *outputItem) {
-	if !s.silent() {
+	if !s.silent() && i.index != hidden {
 		item := i.wire(s.meta.encrypted)
 		s.send(event{Type: name, OutputIndex: i.index, Item: &item})
 	}

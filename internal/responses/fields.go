@@ -63,14 +63,14 @@ const (
 )
 
 func (r *Request) readInclude(v jsontext.Value) *field.Error {
-	r.encrypted = false
+	r.Encrypted = false
 	return field.Elements(v, math.MaxInt, "", func(_ int, v jsontext.Value) *field.Error {
 		var name string
 		f := cmp.Or(field.Expect(jsontext.KindString, v), field.OneOf(&name, includable, v))
 		if name == includeLogprobs {
 			return prompt.NoLogprobs()
 		}
-		r.encrypted = r.encrypted || name == includeEncrypted
+		r.Encrypted = r.Encrypted || name == includeEncrypted
 		return f
 	})
 }

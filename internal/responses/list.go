@@ -175,15 +175,14 @@ func DecodeConversation(body []byte, required string) (*ConversationRequest, *ap
 	if len(body) == 0 && required == "" {
 		return (*ConversationRequest)(r), nil
 	}
-	root, apiErr := field.Body(body)
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	f := field.Members(root, r, conversationReaders)
-	if f == nil && (required == "items" && !r.hasInput || required == "metadata" && r.echo.Metadata == nil) {
-		f = field.Missing().In(required)
-	}
-	return (*ConversationRequest)(r), f.APIError()
+	r, apiErr := field.Body(body, r, func(r *Request, root jsontext.Value) *field.Error {
+		f := field.Members(root, r, conversationReaders)
+		if f == nil && (required == "items" && !r.hasInput || required == "metadata" && r.echo.Metadata == nil) {
+			f = field.Missing().In(required)
+		}
+		return f
+	})
+	return (*ConversationRequest)(r), apiErr
 }
 
 var conversationReaders = map[string]func(*Request, jsontext.Value) *field.Error{

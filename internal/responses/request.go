@@ -32,7 +32,7 @@ type Request struct {
 	instructions jsontext.Value
 	input        []inputItem
 	hasInput     bool
-	encrypted    bool // include names the reasoning's encrypted content
+	Encrypted    bool // include names the reasoning's encrypted content
 	codex        bool // the client is a Codex
 	echo         settings
 
@@ -51,33 +51,28 @@ type Request struct {
 // accepted; [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped. Images at an https URL are left to the
 // caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
-	root, apiErr := field.Body(body)
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	r := new(Request)
-	return r, r.read(root).APIError()
+	return field.Body(body, new(Request), (*Request).read)
 }
 
 // DecodeCreate is [Decode] for a message of a WebSocket, which asks for a response. The
 // answer is always a stream. It may be a warm-up (generate is false): no output is wanted.
 func DecodeCreate(message []byte) (*Request, *apierror.Error) {
-	root, apiErr := field.Body(message)
-	if apiErr != nil {
-		return nil, apiErr
-	}
+	return field.Body(message, new(Request), (*Request).readCreate)
+}
+
+func (r *Request) readCreate(root jsontext.Value) *field.Error {
 	var kind, generate jsontext.Value
 	root.Pick(jsontext.Into("type", &kind), jsontext.Into("generate", &generate))
 	if !kind.Is("response.create") {
-		return nil, field.Invalid("must be response.create").In("type").APIError()
+		return field.Invalid("must be response.create").In("type")
 	}
-	r := &Request{Warmup: generate.Given() && !generate.IsTrue()}
+	r.Warmup = generate.Given() && !generate.IsTrue()
 	f := cmp.Or(field.Optional(jsontext.KindBool, generate).In("generate"), r.read(root))
 	if f == nil && r.Background {
 		f = field.Unsupported("is not supported over a WebSocket").In("background")
 	}
 	r.Stream = true
-	return r, f.APIError()
+	return f
 }
 
 func (r *Request) read(root jsontext.Value) *field.Error {

@@ -132,11 +132,11 @@ func (s *Stream) Fail(e *apierror.Error) error {
 	}
 	s.close(statusIncomplete)
 	s.state.Error = &responseError{cmp.Or(responseCodes[e.Type], "server_error"), e.Message}
-	status := statusFailed
 	if e == ErrCancelled {
-		status = statusCancelled
+		s.end(statusCancelled, eventFailed)
+	} else {
+		s.end(statusFailed, eventFailed)
 	}
-	s.end(status, eventFailed)
 	return s.err
 }
 
@@ -229,21 +229,15 @@ func (s *Stream) begin(kind string, item *outputItem) {
 		s.shown++
 	}
 	s.items, s.open = append(s.items, item), item
-	if item.index != hidden {
-		s.added(item)
-	}
+	s.added(item)
 }
 
 // close ends the current item, if there is one.
 func (s *Stream) close(status string) {
-	i := s.open
-	if i == nil {
-		return
-	}
-	s.open = nil
-	s.endPart(i)
-	i.Status = status
-	if i.index != hidden {
+	if i := s.open; i != nil {
+		s.open = nil
+		s.endPart(i)
+		i.Status = status
 		s.ended(i)
 	}
 }

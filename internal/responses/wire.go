@@ -175,43 +175,25 @@ type Meta struct {
 	settings  []byte // the members that never change, as an object
 }
 
-// Encrypted reports whether the client wants the encrypted content of the reasoning.
-func (r *Request) Encrypted() bool { return r.encrypted }
-
 // Meta returns the Meta of the response. The caller sets the other fields. suffix is of
 // letters and digits, for the ids of the response and its items.
 func (r *Request) Meta(suffix string) Meta {
-	return Meta{
-		ID:        responseid.Prefix + suffix,
-		encrypted: r.encrypted,
-		forms:     r.forms,
-		settings:  r.settingsJSON(),
-	}
+	return Meta{ID: responseid.Prefix + suffix, encrypted: r.Encrypted, forms: r.forms, settings: r.settingsJSON()}
 }
 
 // settingsJSON returns the members of a Response that repeat the request, as an object.
 // Those that the request does not have get OpenAI's defaults.
 func (r *Request) settingsJSON() []byte {
 	e := r.echo
-	e.Model = r.Model
-	e.Instructions = r.instructions
-	e.PreviousResponseID = jsontext.OrNull(r.PreviousID)
-	e.ToolChoice = orElse(e.ToolChoice, `"auto"`)
-	e.ParallelToolCalls = !r.SerialTools
-	e.Text.Format = orElse(e.Text.Format, `{"type":"text"}`)
-	e.Text.Verbosity = cmp.Or(r.Verbosity, "medium")
+	e.Model, e.Instructions, e.PreviousResponseID = r.Model, r.instructions, jsontext.OrNull(r.PreviousID)
+	e.Store, e.Background, e.ServiceTier, e.ParallelToolCalls = r.Store, r.Background, r.ServiceTier(), !r.SerialTools
+	e.Text.Verbosity, e.Truncation = cmp.Or(r.Verbosity, "medium"), cmp.Or(e.Truncation, "disabled")
 	e.Reasoning.Effort, e.Reasoning.Summary = jsontext.OrNull(r.Effort), jsontext.OrNull(r.Summary)
-	e.Metadata = orElse(e.Metadata, "{}")
-	e.Temperature = orElse(e.Temperature, "1")
-	e.TopP = orElse(e.TopP, "1")
-	e.Truncation = cmp.Or(e.Truncation, "disabled")
+	e.ToolChoice, e.Text.Format = orElse(e.ToolChoice, `"auto"`), orElse(e.Text.Format, `{"type":"text"}`)
+	e.Metadata, e.Temperature, e.TopP = orElse(e.Metadata, "{}"), orElse(e.Temperature, "1"), orElse(e.TopP, "1")
+	e.Tools = append([]jsontext.Value{}, e.Tools...)
 	if r.ConversationID != "" {
 		e.Conversation = &conversation{r.ConversationID}
-	}
-	e.Store, e.Background = r.Store, r.Background
-	e.ServiceTier = r.ServiceTier()
-	if e.Tools == nil {
-		e.Tools = []jsontext.Value{}
 	}
 	return jsontext.Append(nil, e)
 }
