@@ -190,16 +190,23 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// slowStore is a store whose writes wait for a value from goOn each, after they have sent their name to begun.
+// slowStore is a store whose writes wait for a value from goOn each.
 type slowStore struct {
 	responsestore.Store
-	begun chan string
+	begun chan writing
 	goOn  chan struct{}
+}
+
+// writing is a write that waits.
+type writing struct {
+	name string
+	ends time.Time // its deadline
 }
 
 // wait waits until the test lets a write go on, or the write takes too long.
 func (s *slowStore) wait(ctx context.Context, name string) {
-	s.begun <- name
+	ends, _ := ctx.Deadline()
+	s.begun <- writing{name, ends}
 	select {
 	case <-s.goOn:
 	case <-ctx.Done():
@@ -217,23 +224,26 @@ func (s *slowStore) Update(ctx context.Context, user, id string, change func(res
 }
 
 // TestBackgroundInConversation checks that a response is not read as completed before its
-// items are in its conversation, and is not cancelled once it is.
+// items are in its conversation, is not cancelled once it is, and that both have a time of
+// their own to be stored.
 func TestBackgroundInConversation(t *testing.T) {
 	memory := responsestore.NewMemory(1<<24, time.Hour)
 	conversation := responseid.ConversationPrefix + responseid.NewSuffix(time.Now())
 	if err := memory.Put(t.Context(), conversation, &responsestore.Entry{Response: json.RawMessage(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
-	store := &slowStore{memory, make(chan string, 1), make(chan struct{})}
+	store := &slowStore{memory, make(chan writing, 1), make(chan struct{})}
 	url, _ := backgroundServer(t, Options{Responses: store}, fakecodex.Faults{})
 	_, begun := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true,"conversation":"`+conversation+`"}`, -1)
 	one := url + "/" + idIn(t, begun)
+	var ends time.Time
 	for _, want := range []struct{ writing, status string }{{"update", "in_progress"}, {"put", "completed"}} {
 		select {
 		case got := <-store.begun:
-			if got != want.writing {
-				t.Fatalf("%s comes before %s", got, want.writing)
+			if got.name != want.writing || !got.ends.After(ends) {
+				t.Fatalf("%v comes before %s, after %s", got, want.writing, ends)
 			}
+			ends = got.ends
 		case <-time.After(patience):
 			t.Fatal("no", want.writing)
 		}

@@ -102,10 +102,10 @@ func (f *responseForm) forget() bool {
 // fails.
 func (f *responseForm) keep(record responses.Record) {
 	f.entry.Response, f.entry.Output = record.Response, record.Output
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), objects.StoreTimeout)
-	defer cancel()
 	if id := f.q.ConversationID; id != "" && record.Well {
-		f.logKept(ctx, "a response could not be added to its conversation", f.q.g.objects.AppendResponse(ctx, id, f.entry))
+		f.write("a response could not be added to its conversation", func(ctx context.Context) error {
+			return f.q.g.objects.AppendResponse(ctx, id, f.entry)
+		})
 	}
 	// Whoever reads that it has ended may continue in its conversation.
 	f.q.g.objects.Running.Ended(f.meta.ID, record.Response)
@@ -115,13 +115,17 @@ func (f *responseForm) keep(record responses.Record) {
 		}
 		return
 	}
-	f.logKept(ctx, "a response could not be kept", f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry))
+	f.write("a response could not be kept", func(ctx context.Context) error {
+		return f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry)
+	})
 }
 
-// logKept logs why a response could not be kept; err may be nil.
-func (f *responseForm) logKept(ctx context.Context, what string, err error) {
-	if err != nil {
-		f.q.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, what,
+// write writes to the store, also if the client has gone, and logs what has failed.
+func (f *responseForm) write(failure string, write func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), objects.StoreTimeout)
+	defer cancel()
+	if err := write(ctx); err != nil {
+		f.q.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, failure,
 			slog.String("request_id", requestID(f.x.r)),
 			slog.String("response", f.meta.ID),
 			slog.String("error", err.Error()))
