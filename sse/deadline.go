@@ -36,19 +36,17 @@ func (w *watch) begin(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.since, w.used = now, true
-	if w.set {
-		return
-	}
-	w.set = true
-	if w.timer == nil {
+	switch {
+	case w.timer == nil:
 		w.timer = time.AfterFunc(w.limit, w.look)
-	} else {
+	case !w.set:
 		w.timer.Reset(w.limit)
 	}
+	w.set = true
 }
 
 // end is called after a write. It reports whether the write took too long: then the
-// connection cannot be used any more, even if the write was complete just before.
+// connection cannot be used any more, even if the write was complete.
 func (w *watch) end() (cut bool) {
 	if w.limit <= 0 {
 		return false

@@ -3,19 +3,15 @@ package sse
 import (
 	"bytes"
 	"strings"
-)
 
-// doneMark is the data of the last frame of a stream in the OpenAI API.
-const doneMark = "[DONE]"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
 
 // WriteData writes an event without a type: "data: …" and an empty line. Each line
 // of data (ended by LF, CR or both) becomes a data line, so the client gets every
 // line break as LF. The error is that of an earlier write, or of one that was
 // needed because the buffer was full.
-func (w *Writer) WriteData(data []byte) error {
-	w.dataLines(data)
-	return w.endFrame()
-}
+func (w *Writer) WriteData(data []byte) error { return w.frame("data: ", data) }
 
 // WriteEvent writes an event with a type: "event: TYPE" and then the same as
 // [Writer.WriteData]. An empty type writes no event line.
@@ -24,59 +20,36 @@ func (w *Writer) WriteEvent(event string, data []byte) error {
 		return ErrEventType
 	}
 	if event != "" {
-		w.text("event: ")
-		w.text(event)
-		w.text("\n")
+		put(w, "event: ")
+		put(w, event)
+		put(w, "\n")
 	}
-	w.dataLines(data)
-	return w.endFrame()
+	return w.WriteData(data)
 }
 
 // WriteComment writes ": TEXT" and an empty line, which clients ignore. Each line
 // of text becomes a comment line.
-func (w *Writer) WriteComment(text string) error {
+func (w *Writer) WriteComment(text string) error { return w.frame(": ", jsontext.View(text)) }
+
+// WriteDone writes "data: [DONE]", the last frame of a stream in the OpenAI API.
+func (w *Writer) WriteDone() error { return w.frame("data: ", jsontext.View("[DONE]")) }
+
+// frame writes each line of a content with a prefix, and then an empty line.
+func (w *Writer) frame(prefix string, content []byte) error {
 	for {
-		end := strings.IndexAny(text, "\r\n")
+		put(w, prefix)
+		end := lineBreak(content)
 		if end < 0 {
-			break
+			put(w, content)
+			put(w, "\n\n")
+			return w.err
 		}
-		w.commentLine(text[:end])
-		text = strings.TrimPrefix(text[end:], "\r")
-		text = strings.TrimPrefix(text, "\n")
-	}
-	w.commentLine(text)
-	return w.endFrame()
-}
-
-// WriteDone writes "data: [DONE]".
-func (w *Writer) WriteDone() error {
-	w.text("data: " + doneMark + "\n")
-	return w.endFrame()
-}
-
-func (w *Writer) commentLine(line string) {
-	w.text(": ")
-	w.text(line)
-	w.text("\n")
-}
-
-// dataLines writes data as data lines, without the empty line at the end of the
-// event.
-func (w *Writer) dataLines(data []byte) {
-	for {
-		end := lineBreak(data)
-		w.text("data: ")
-		if end < 0 {
-			w.bytes(data)
-			w.text("\n")
-			return
-		}
-		w.bytes(data[:end])
-		w.text("\n")
-		if data[end] == '\r' && end+1 < len(data) && data[end+1] == '\n' {
+		put(w, content[:end])
+		put(w, "\n")
+		if bytes.HasPrefix(content[end:], []byte("\r\n")) {
 			end++
 		}
-		data = data[end+1:]
+		content = content[end+1:]
 	}
 }
 
@@ -93,21 +66,8 @@ func lineBreak(data []byte) int {
 	return lf
 }
 
-// endFrame writes the empty line after a frame.
-func (w *Writer) endFrame() error {
-	w.text("\n")
-	return w.err
-}
-
-func (w *Writer) bytes(p []byte) {
-	for len(p) > 0 && w.room() {
-		n := min(len(p), bufferSize-len(w.buf))
-		w.buf = append(w.buf, p[:n]...)
-		p = p[n:]
-	}
-}
-
-func (w *Writer) text(s string) {
+// put writes to the buffer.
+func put[T string | []byte](w *Writer, s T) {
 	for len(s) > 0 && w.room() {
 		n := min(len(s), bufferSize-len(w.buf))
 		w.buf = append(w.buf, s[:n]...)

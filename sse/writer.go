@@ -3,11 +3,25 @@ package sse
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/scratch"
+)
+
+var (
+	// ErrStalled is matched by the error of a [Writer] whose client did not take
+	// the bytes within the write timeout. The connection cannot be used any more.
+	ErrStalled = errors.New("sse: the client stopped reading")
+
+	// ErrClosed is returned by the methods of a [Writer] after Close.
+	ErrClosed = errors.New("sse: the stream is closed")
+
+	// ErrEventType is returned by [Writer.WriteEvent] for an event type that
+	// contains a line break. Nothing was written.
+	ErrEventType = errors.New("sse: the event type holds a line break")
 )
 
 // ContentType is the media type of a stream of server-sent events.
@@ -160,6 +174,59 @@ func (w *Writer) Close() error {
 // Release frees the timer of the Writer, which otherwise ends by itself after twice the
 // write timeout. It is for streams that are given up; Close includes it.
 func (w *Writer) Release() { w.watch.stop() }
+
+// Never is the time until a keepalive that is not due at all. It is valid for a
+// timer.
+const Never = time.Duration(math.MaxInt64)
+
+// NextKeepalive returns the time until a keepalive is due if nothing else is sent.
+// It is zero if one is due already, and [Never] if keepalives are off or the
+// stream has failed or is closed.
+func (w *Writer) NextKeepalive() time.Duration {
+	if w.opts.Keepalive <= 0 || w.err != nil {
+		return Never
+	}
+	return max(0, w.opts.Keepalive-time.Since(w.lastSent))
+}
+
+// Keepalive sends the comment ": keepalive" if nothing has been sent for the
+// interval of the options, and returns the time until it should be called again.
+// Buffered frames are sent instead of the comment. The error is that of
+// [Writer.Flush].
+//
+// It is meant for a loop with a timer beside its source of events:
+//
+//	timer := time.NewTimer(w.NextKeepalive())
+//	defer timer.Stop()
+//	for {
+//		select {
+//		case e := <-events:
+//			// write e and flush; the timer may run on
+//		case <-timer.C:
+//			next, err := w.Keepalive()
+//			if err != nil {
+//				return err
+//			}
+//			timer.Reset(next)
+//		}
+//	}
+func (w *Writer) Keepalive() (next time.Duration, err error) {
+	if w.err != nil {
+		return Never, w.err
+	}
+	if wait := w.NextKeepalive(); wait > 0 {
+		return wait, nil
+	}
+	if len(w.buf) == 0 {
+		if err := w.WriteComment("keepalive"); err != nil {
+			return Never, err
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return Never, err
+	}
+	return w.NextKeepalive(), nil
+}
 
 // writeBuffer writes the buffer to the response writer, and the header before it
 // the first time.
