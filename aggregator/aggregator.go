@@ -5,10 +5,8 @@ import "sync"
 // Aggregator assembles the tool calls of one turn. The zero value is not usable;
 // New makes one.
 //
-// All methods may be called from several goroutines at once. Each call of a
-// method is one step, so what a goroutine ingests is never mixed into an event of
-// another; the order of events is the order of the calls. Two Aggregators share
-// nothing.
+// All methods may be called from several goroutines at once. Each call of a method is one
+// step; the order of events is the order of the calls.
 type Aggregator struct {
 	mu       sync.Mutex
 	cfg      config
@@ -34,11 +32,8 @@ func New(opts ...Option) *Aggregator {
 
 // Ingest takes one event of a choice, as JSON, and returns what it changed. The
 // package documentation lists the shapes. Events without a call, and broken ones,
-// change nothing and are counted in Stats.
-//
-// choice is the index of the choice; a chat.completion.chunk, and an element of
-// its choices that has an index, name their choice themselves, and choice is not
-// used. The event is not kept.
+// change nothing and are counted in Stats. An element of the choices of a
+// chat.completion.chunk that has an index names its choice itself, and choice is not used.
 func (a *Aggregator) Ingest(choice int, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,9 +75,8 @@ func (a *Aggregator) IngestMessage(choice int, message []byte, opts ...MessageOp
 	return a.ingest(choice, message, o)
 }
 
-// Snapshot returns the calls of a choice in the order in which their names became
-// known, the order of their indexes. Calls without a name
-// are not in it. It is a value of the caller; nil if there are none.
+// Snapshot returns the calls of a choice in the order of their indexes, in which their names
+// became known. Calls without a name are not in it; nil if there are none.
 func (a *Aggregator) Snapshot(choice int) []Record {
 	a.mu.Lock()
 	defer a.mu.Unlock()

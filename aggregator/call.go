@@ -45,11 +45,8 @@ type call struct {
 	replaced bool // args was replaced since the last delta
 }
 
-// fits reports whether an event that has a name, or none, can be about the call.
+// fits reports whether an event with this name, or none, can be about the call.
 func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.name == name }
-
-// announced reports whether a delta has announced the call.
-func (c *call) announced() bool { return c.ordinal >= 0 }
 
 // delta returns the changes since the last delta. Arguments and Fragment are views of
 // the buffer. Its bytes do not change: text is only appended, and a replacement uses a
@@ -118,14 +115,9 @@ func (c *call) replace(s *choiceState) {
 	c.emitted, c.head, c.truncated = 0, callHead{}, false
 }
 
-// callHead records the heads of a call: the chat deltas that have its name.
-//
-// Most backends send one head for each call. Some repeat it with every fragment.
-// Chat deltas have no identity, so a head that equals the first one is either the
-// same event again or the next fragment of such a backend. It counts as a fragment
-// if the caller gave its position, or if another head differed from the first one,
-// which only such a backend does. Until then equal heads right behind the first
-// one are counted, and what they brought is added when a head differs. A fragment
+// callHead records the heads of a call: the chat deltas that have its name. The package
+// documentation says which are fragments. Until that is known, equal heads right behind the
+// first one are counted, and what they brought is added when a head differs. A fragment
 // without a head, or the end of the call, shows that they were repetitions.
 type callHead struct {
 	seen     bool
@@ -163,4 +155,65 @@ func (in *ingestion) newHead(s *choiceState, c *call, text jsontext.String) bool
 		c.grow(jsontext.Plain(first), s)
 	}
 	return true
+}
+
+// keyKind is the kind of identity that a backend gives a call.
+type keyKind uint8
+
+const (
+	keyCallID keyKind = iota // call_id, callId, a chat tool call's id
+	keyItemID                // id of a Responses item
+	keyOutput                // output_index of a Responses item
+	keyOwnID                 // the id that this package gave out
+	keySlot                  // place in a chat delta: index, or legacySlot
+	keyHead                  // place and name in a chat delta without id
+	keyBlock                 // place and name of a block in a message's text, and the message's id
+)
+
+// key is one way to name a call.
+type key struct {
+	kind  keyKind
+	text  string
+	place int
+}
+
+// namedKey is the key of a call that shares its id with one of another name.
+func namedKey(kind keyKind, id, name string) key {
+	return key{kind: kind, text: id + "\x00" + name, place: 1}
+}
+
+// choiceState holds the calls of one choice.
+type choiceState struct {
+	index   int
+	calls   []*call // those with a name, in the order in which it became known
+	created int     // calls with and without a name
+	keys    map[key]*call
+	last    *call // the one created last
+	room    int   // bytes of arguments that may still be kept
+
+	structured int    // calls that are not textual
+	position   uint64 // highest position given to IngestEvent
+}
+
+// byID finds the call of an id and a name. Without a name the id stands for the
+// call that was named last.
+func (s *choiceState) byID(kind keyKind, id, name string) *call {
+	if id == "" {
+		return nil
+	}
+	c := s.keys[key{kind: kind, text: id}]
+	if c == nil || c.fits(name) {
+		return c
+	}
+	return s.keys[namedKey(kind, id, name)]
+}
+
+// placed returns the call at a place in the order of creation, for events that identify
+// their call by nothing else. Such an event never means a call made from text.
+func (s *choiceState) placed(slot int) *call {
+	place := max(slot, 0)
+	if place >= len(s.calls) || s.calls[place].textual {
+		return nil
+	}
+	return s.calls[place]
 }

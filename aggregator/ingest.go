@@ -19,8 +19,6 @@ type ingestion struct {
 	opts   ingestOptions
 	deltas []Delta
 	calls  bool // a call was found in the input, whatever became of it
-
-	chat [1]update // room for what nearly every chat delta holds: one entry
 }
 
 // choice is Aggregator.choice with the refusals counted.
@@ -158,7 +156,7 @@ func (in *ingestion) emit(s *choiceState, c *call) {
 	if c.name == "" {
 		return
 	}
-	first := !c.announced()
+	first := c.ordinal < 0
 	if !first && !c.replaced && c.emitted == c.args.Len() {
 		return
 	}

@@ -24,10 +24,20 @@ func (in *ingestion) chatChoice(choice int, id string, m members) {
 	}
 }
 
-// chatCalls reads the calls of a delta or a message. function_call beside tool_calls is the
-// same call again, in the older form, and not read.
-func (in *ingestion) chatCalls(m members, from source) []update {
-	calls := in.chat[:0]
+// readFunction reads the function of a tool call, or a function_call.
+func (in *ingestion) readFunction(object string, from source) update {
+	m := readMembers(object)
+	u := noPlace
+	u.name, u.done = in.identifier(m.name), from == sourceMessage
+	u.text, u.from = in.argumentText(m.arguments, from)
+	return u
+}
+
+// takeChat takes the calls of a delta, or of a message, whose calls are complete. function_call
+// beside tool_calls is the same call again, in the older form, and not read. It reports whether
+// there is room for the choice.
+func (in *ingestion) takeChat(choice int, m members, from source) bool {
+	n, room := 0, true
 	for w := jsontext.Walk(m.toolCalls); w.Next(); {
 		if !jsontext.IsObject(w.Value) {
 			in.calls = true
@@ -35,52 +45,35 @@ func (in *ingestion) chatCalls(m members, from source) []update {
 			continue
 		}
 		entry := readMembers(w.Value)
-		c := in.readFunction(entry.function, from)
-		c.callID = in.identifier(entry.id)
-		if c.slot = int(in.number(entry.index)); c.slot < 0 {
-			c.slot = len(calls)
+		u := in.readFunction(entry.function, from)
+		u.callID = in.identifier(entry.id)
+		if u.slot = int(in.number(entry.index)); u.slot < 0 {
+			u.slot = n
 		}
-		calls = append(calls, c)
+		n++
+		room = room && in.takeEntry(choice, &u)
 	}
-	if len(calls) == 0 && jsontext.IsObject(m.functionCall) {
-		c := in.readFunction(m.functionCall, from)
-		c.slot = legacySlot
-		calls = append(calls, c)
+	if n > 0 || !jsontext.IsObject(m.functionCall) {
+		return room
 	}
-	return calls
+	u := in.readFunction(m.functionCall, from)
+	u.slot = legacySlot
+	return in.takeEntry(choice, &u)
 }
 
-// readFunction reads the function of a tool call, or a function_call.
-func (in *ingestion) readFunction(object string, from source) update {
-	m := readMembers(object)
-	u := noPlace
-	u.name = in.identifier(m.name)
-	u.text, u.from = in.argumentText(m.arguments, from)
-	return u
-}
-
-// takeChat takes the calls of a delta, or of a message, whose calls are complete. An entry
-// with a name is the head of its call, an entry without one the next fragment of the call at
-// its index. Neither has an identity; see callHead for what that means for a head that comes
-// again. It reports whether there is room for the choice.
-func (in *ingestion) takeChat(choice int, m members, from source) bool {
-	for _, u := range in.chatCalls(m, from) {
-		s := in.choice(choice)
-		if s == nil {
-			return false
-		}
-		if in.echo(s, u.callID) {
-			continue
-		}
-		u.done = from == sourceMessage
-		c := in.chatCall(s, &u)
-		if c == nil {
-			continue
-		}
+// takeEntry takes a call of a delta or of a message. One with a name is the head of its call,
+// one without it the next fragment of the call at its index. Neither has an identity; see
+// callHead for what that means for a head that comes again.
+func (in *ingestion) takeEntry(choice int, u *update) (room bool) {
+	s := in.choice(choice)
+	if s == nil || in.echo(s, u.callID) {
+		return s != nil
+	}
+	if c := in.chatCall(s, u); c != nil {
 		if u.name != "" && u.from == sourceStream && !in.newHead(s, c, u.text) {
 			u.from = sourceNone
 		}
-		in.apply(s, c, &u)
+		in.apply(s, c, u)
 	}
 	return true
 }

@@ -99,7 +99,7 @@ func (in *ingestion) dispatch(choice int, m members) {
 		in.notification(choice, in.tag(m.method), readMembers(m.params))
 	case strings.HasPrefix(kind, "response."):
 		in.responsesEvent(choice, kind, m)
-	case kind != "" && kind != itemMessage:
+	case kind != "" && kind != "message":
 		in.takeItem(choice, m, noPlace, true)
 	case jsontext.IsObject(m.item):
 		in.takeItem(choice, readMembers(m.item), noPlace, true)

@@ -6,35 +6,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// The streaming events of OpenAI's Responses API that carry calls.
-const (
-	eventItemAdded      = "response.output_item.added"
-	eventItemDone       = "response.output_item.done"
-	eventArgumentsDelta = "response.function_call_arguments.delta"
-	eventArgumentsDone  = "response.function_call_arguments.done"
-)
-
-// The kinds of items that matter here, in the Responses API and, in camel case, in
-// the app-server's protocol v2.
-const (
-	itemFunctionCall    = "function_call"
-	itemMessage         = "message"
-	itemDynamicToolCall = "dynamicToolCall"
-	itemAgentMessage    = "agentMessage"
-)
-
 // responsesEvent reads one event of a Responses stream.
 func (in *ingestion) responsesEvent(choice int, kind string, m members) {
 	u := noPlace
 	u.output, u.sequence = int(in.number(m.outputIndex)), in.number(m.sequence)
 	switch kind {
-	case eventItemAdded:
+	case "response.output_item.added":
 		in.takeItem(choice, readMembers(m.item), u, false)
-	case eventItemDone:
+	case "response.output_item.done":
 		in.takeItem(choice, readMembers(m.item), u, true)
-	case eventArgumentsDelta:
+	case "response.function_call_arguments.delta":
 		in.argumentsEvent(choice, m, u, m.delta, sourceStream)
-	case eventArgumentsDone:
+	case "response.function_call_arguments.done":
 		in.argumentsEvent(choice, m, u, m.arguments, sourceMessage)
 	default: // response.completed and its like hold all items
 		in.outputItems(choice, readMembers(m.response).output)
@@ -62,17 +45,19 @@ func (in *ingestion) outputItems(choice int, items string) {
 	}
 }
 
-// takeItem passes an item, with the place that its event gives it, to the reader of its kind.
-// An item that is not settled is announced: more of it is to come. Items of other kinds have
-// no call.
+// takeItem reads an item of the Responses API, or, with a kind in camel case, of the
+// app-server, at the place that its event gives it. An item that is not settled is announced:
+// more of it is to come. Items of other kinds have no call.
 func (in *ingestion) takeItem(choice int, m members, u update, settled bool) {
 	u.callID, u.name = in.identifier(m.callID), in.identifier(m.name)
 	switch in.tag(m.kind) {
-	case itemFunctionCall:
+	case "function_call":
 		in.functionCall(choice, m, u, settled)
-	case itemDynamicToolCall:
-		in.dynamicToolCall(choice, m, u, settled)
-	case itemAgentMessage, itemMessage:
+	case "dynamicToolCall":
+		// Codex makes it from a call of a client's tool. Its id is the call_id of the raw item.
+		u.callID = in.looseID(m.id)
+		in.parsedCall(choice, m, u, settled && in.tag(m.status) != "inProgress")
+	case "agentMessage", "message":
 		if in.opts.message {
 			in.chatMessage(choice, in.looseID(m.id), m)
 		}
@@ -94,11 +79,44 @@ func (in *ingestion) functionCall(choice int, m members, u update, settled bool)
 	}
 	u.text, u.from = in.argumentText(m.arguments, sourceStream)
 	if s := in.agg.choices[choice]; s != nil {
-		if c := s.find(&u); c != nil && (c.announced() || c.begun) {
+		if c := s.find(&u); c != nil && (c.ordinal >= 0 || c.begun) {
 			u.text, u.from = jsontext.String{}, sourceNone
 		}
 	}
 	u.begun = true
+	in.takeUpdate(choice, &u)
+}
+
+// notification reads a message of the app-server's protocol v2, as codex 0.150 to 0.169 send
+// them, with its params. The caller must leave out those of other turns: Codex replays injected
+// items as rawResponseItem/completed.
+func (in *ingestion) notification(choice int, method string, params members) {
+	switch method {
+	case "rawResponseItem/completed", "item/completed":
+		in.takeItem(choice, readMembers(params.item), noPlace, true)
+	case "item/started":
+		in.takeItem(choice, readMembers(params.item), noPlace, false)
+	case "item/tool/call":
+		in.toolCall(choice, params)
+	}
+}
+
+// toolCall reads the params of item/tool/call, the request to run a tool, which Codex sends
+// for complete calls only.
+func (in *ingestion) toolCall(choice int, m members) {
+	u := noPlace
+	u.callID = in.identifier(m.callID)
+	in.parsedCall(choice, m, u, true)
+}
+
+// parsedCall takes a call of a tool whose arguments Codex has parsed, so that they are not the
+// text of the model. Until the call is done they only announce it.
+func (in *ingestion) parsedCall(choice int, m members, u update, done bool) {
+	in.calls = true
+	u.name, u.done = in.identifier(m.tool), done
+	if m.arguments != "" && m.arguments != "null" {
+		u.text, u.from = jsontext.Plain(m.arguments), sourceParsed
+	}
 	in.takeUpdate(choice, &u)
 }
 

@@ -29,31 +29,27 @@ type config struct {
 	suffix   string
 }
 
-// WithIDSuffix adds "_" and the suffix to every call id, so that the ids of the
-// turns of one conversation differ. The caller makes the suffix random. An empty
-// suffix adds nothing. Default: none.
+// WithIDSuffix sets the suffix of every [CallID], which the caller makes random so that the
+// ids of the turns of one conversation differ. Default: none.
 func WithIDSuffix(suffix string) Option {
 	return func(c *config) { c.suffix = suffix }
 }
 
-// WithMaxCalls limits the calls of a choice. Further ones are ignored with all
-// their fragments and counted in Stats.OverLimit. Values below 1 mean the
-// default, DefaultMaxCalls.
+// WithMaxCalls limits the calls of a choice. Further ones are ignored with all their
+// fragments and counted in Stats.OverLimit. Values below 1 mean DefaultMaxCalls.
 func WithMaxCalls(n int) Option {
 	return func(c *config) { c.maxCalls = n }
 }
 
 // WithMaxArgumentBytes limits the bytes of arguments that a choice holds, over all its
-// calls, written by the model or rendered by Codex. A call that meets the limit keeps the
-// bytes that had room, gets no more, and is marked Truncated. Values below 1 mean the
-// default, DefaultMaxArgumentBytes.
+// calls. A call that meets the limit keeps the bytes that had room, gets no more, and is
+// marked Truncated. Values below 1 mean DefaultMaxArgumentBytes.
 func WithMaxArgumentBytes(n int) Option {
 	return func(c *config) { c.maxBytes = n }
 }
 
 // CallID builds the id of a call: tool_<choice>_<ordinal>, and _<suffix> if there is
-// one. It is for callers whose calls need no assembly but ids like those of an
-// Aggregator.
+// one.
 func CallID(choice, ordinal int, suffix string) string {
 	id := "tool_" + strconv.Itoa(choice) + "_" + strconv.Itoa(ordinal)
 	if suffix != "" {

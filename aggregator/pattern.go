@@ -60,7 +60,8 @@ const (
 	BlockOpen BlockState = iota
 	// BlockComplete: the byte is the last one of the block.
 	BlockComplete
-	// BlockBroken: with this byte the text cannot be a block. What was read is text. It is not searched again, but for the beginning of an opener at its end.
+	// BlockBroken: with this byte the text cannot be a block. What was read is text. It is not
+	// searched again, but for the beginning of an opener at its end.
 	BlockBroken
 )
 
@@ -68,14 +69,6 @@ const (
 type NamedPattern struct {
 	Name    string
 	Pattern Pattern
-}
-
-// form returns the pattern as a form of blocks.
-func (p NamedPattern) form() form {
-	return form{
-		name: p.Name, start: p.Pattern.Opener(), parse: p.Pattern.Parse,
-		begin: func(*layer, []byte) (blockReader, error) { return patternReader{p.Pattern.Begin()}, nil },
-	}
 }
 
 // patternReader is the blockReader of a pattern.
@@ -136,16 +129,10 @@ func CheckPatterns(patterns []NamedPattern) error {
 
 // Block is a call found in text.
 type Block struct {
-	// Start and End are byte offsets: text[Start:End] is the block. What follows
-	// End is the tail that a handler may suppress. A call that was made of a block
-	// is known by Start if the message comes again.
-	Start, End int
-	// Name is the name of the tool.
-	Name string
-	// Arguments is the JSON text of the arguments.
-	Arguments string
-	// Pattern is the name of the pattern that found the block.
-	Pattern string
+	Start, End int    // byte offsets: text[Start:End] is the block
+	Name       string // of the tool
+	Arguments  string // JSON text
+	Pattern    string // the name of the pattern that found the block
 }
 
 // RegisterTextPattern adds a textual form of calls, or replaces the one of that

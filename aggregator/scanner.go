@@ -79,7 +79,7 @@ func NewScanner(opts ScannerOptions) *Scanner {
 	if len(opts.Patterns) > 0 {
 		s.patterns = &layer{opts: &opts}
 		for _, p := range opts.Patterns {
-			s.patterns.forms = append(s.patterns.forms, p.form())
+			s.patterns.forms = append(s.patterns.forms, form{p, p.Pattern.Opener()})
 		}
 	}
 	return s

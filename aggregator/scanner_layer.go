@@ -17,18 +17,10 @@ var (
 	errSelfClosed = errors.New("aggregator: the <use_tool/> tag holds no call")
 )
 
-// form is a textual form of calls, as a layer reads it.
+// form is a textual form of calls. Without a Pattern it is <use_tool>.
 type form struct {
-	name  string // of the pattern; empty: <use_tool>
+	NamedPattern
 	start string // the beginning of every opener
-	// opener is nil if start is the whole opener. Else it returns the size of the opener
-	// with which a text begins, and without one whether the text may yet become one.
-	opener func(text []byte) (size int, more bool)
-	// begin returns a reader for a block with this opener. An error says that the opener
-	// is the whole block, and malformed.
-	begin func(l *layer, opener []byte) (blockReader, error)
-	// parse is that of Pattern.
-	parse func(block string) (name, arguments string, err error)
 }
 
 // match returns the size of the opener with which a text begins, and without one whether
@@ -40,8 +32,8 @@ func (f *form) match(text []byte) (size int, more bool) {
 		return 0, false
 	case n < len(f.start):
 		return 0, true
-	case f.opener != nil:
-		return f.opener(text)
+	case f.Pattern == nil:
+		return usetool.Opener(text)
 	}
 	return n, false
 }
@@ -96,11 +88,17 @@ type layer struct {
 // feed takes the next piece, appends the segments that are certain now to out and returns
 // it.
 func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
-	l.out, l.piece, l.window = out, text, jsontext.View(text)
+	l.window = jsontext.View(text)
 	if len(l.held) > 0 {
 		l.held = append(l.held, text...)
 		l.window = l.held
+	} else if l.isPlain() {
+		l.looks += int64(len(text))
+		l.step(len(text))
+		l.window, l.pos, l.offset = nil, 0, l.offset+int64(len(text))
+		return append(out, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: l.offset - int64(len(text))})
 	}
+	l.out, l.piece = out, text
 	l.scan()
 	if l.reader == nil {
 		l.give(min(l.pos, len(l.window)-begunRune(l.window)))
@@ -111,6 +109,12 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	l.pos, l.given, l.window, l.piece = l.pos-l.given, 0, nil, ""
 	out, l.out = l.out, nil
 	return out
+}
+
+// isPlain reports whether the window has no beginning of an opener and ends with a whole
+// character, as nearly all pieces do.
+func (l *layer) isPlain() bool {
+	return len(l.forms) == 1 && len(l.window) > 0 && begunRune(l.window) == 0 && bytes.IndexByte(l.window, l.forms[0].start[0]) < 0
 }
 
 // finish ends the text: it appends everything pending to out and returns it. An open block
@@ -232,12 +236,16 @@ func (l *layer) begin(f *form, start, end int) {
 	l.step(start)
 	l.form, l.pos = f, end
 	l.notice(usetool.Segment{Kind: usetool.SegmentStarted})
-	var err error
-	switch l.reader, err = f.begin(l, l.window[start:end]); {
-	case err != nil:
-		l.abort(usetool.AbortMalformed, err, end-start)
+	switch {
+	case f.Pattern == nil && isSelfClosed(l.window[start:end]):
+		l.abort(usetool.AbortMalformed, errSelfClosed, end-start)
 	case end-start > l.opts.MaxBlock:
 		l.abort(usetool.AbortTooLarge, nil, end-start)
+	case f.Pattern == nil:
+		l.tags = useToolReader{}
+		l.reader = &l.tags
+	default:
+		l.reader = patternReader{f.Pattern.Begin()}
 	}
 }
 
@@ -290,10 +298,13 @@ func (l *layer) begun(from, size int) int {
 // complete returns the first bytes of the open block: as a block if they are one, else as
 // text.
 func (l *layer) complete(size int) {
-	s := usetool.Segment{Pattern: l.form.name, Offset: l.offset}
+	s := usetool.Segment{Pattern: l.form.Name, Offset: l.offset}
 	l.leave(size)
-	text := l.take(size)
-	name, arguments, err := l.form.parse(text)
+	text, parse := l.take(size), usetool.Parse
+	if l.form.Pattern != nil {
+		parse = l.form.Pattern.Parse
+	}
+	name, arguments, err := parse(text)
 	if err == nil && (name == "" || len(name) > maxNameBytes) {
 		err = errName
 	}
@@ -326,7 +337,7 @@ func (l *layer) leave(size int) {
 
 // notice returns a segment without text, of the open block.
 func (l *layer) notice(s usetool.Segment) {
-	s.Pattern, s.Offset = l.form.name, l.offset
+	s.Pattern, s.Offset = l.form.Name, l.offset
 	l.out = append(l.out, s)
 }
 
@@ -338,9 +349,8 @@ func (l *layer) give(end int) {
 		if held := len(l.window) - len(l.piece); l.given < held && held < end && utf8.RuneStart(l.window[held]) {
 			n = held
 		}
-		s := usetool.Segment{Kind: usetool.SegmentText, Offset: l.offset}
-		s.Text = l.take(n - l.given)
-		l.out = append(l.out, s)
+		offset := l.offset
+		l.out = append(l.out, usetool.Segment{Kind: usetool.SegmentText, Text: l.take(n - l.given), Offset: offset})
 	}
 }
 

@@ -8,18 +8,7 @@ import (
 )
 
 // useToolForms is the form of <use_tool> blocks.
-var useToolForms = []form{{
-	start:  "<use_tool",
-	opener: usetool.Opener,
-	begin: func(l *layer, opener []byte) (blockReader, error) {
-		if isSelfClosed(opener) {
-			return nil, errSelfClosed
-		}
-		l.tags = useToolReader{}
-		return &l.tags, nil
-	},
-	parse: usetool.Parse,
-}}
+var useToolForms = []form{{start: "<use_tool"}}
 
 func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 

@@ -13,6 +13,19 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
+// The events and messages that carry calls.
+const (
+	eventItemAdded      = "response.output_item.added"
+	eventItemDone       = "response.output_item.done"
+	eventArgumentsDelta = "response.function_call_arguments.delta"
+	eventArgumentsDone  = "response.function_call_arguments.done"
+
+	methodRawItem       = "rawResponseItem/completed"
+	methodItemStarted   = "item/started"
+	methodItemCompleted = "item/completed"
+	methodToolCall      = "item/tool/call"
+)
+
 // recording returns the messages of a recorded turn, one JSON object each.
 func recording(t testing.TB, name string) [][]byte {
 	t.Helper()

@@ -16,11 +16,7 @@ const (
 	toolCallCloser = "</tool_call>"
 )
 
-var (
-	errNotJSON      = errors.New("aggregator: the <tool_call> block is not JSON")
-	errToolCallName = errors.New("aggregator: the <tool_call> block has no name")
-	errArguments    = errors.New("aggregator: the arguments of the <tool_call> block are no object")
-)
+var errToolCallName = errors.New("aggregator: the <tool_call> block has no name")
 
 // ToolCall is the Pattern of the <tool_call> blocks that many models write (Hermes,
 // Qwen and others):
@@ -82,7 +78,7 @@ func (ToolCall) Parse(block string) (name, arguments string, err error) {
 	block = strings.TrimSuffix(strings.TrimPrefix(block, toolCallOpener), toolCallCloser)
 	object, ok := jsontext.Valid([]byte(block))
 	if !ok || !jsontext.IsObject(object) {
-		return "", "", errNotJSON
+		return "", "", errors.New("aggregator: the <tool_call> block is not JSON")
 	}
 	arguments = "{}"
 	for w := jsontext.Walk(object); w.Next(); {
@@ -109,7 +105,7 @@ func (ToolCall) Parse(block string) (name, arguments string, err error) {
 	case arguments == "null" || arguments == "":
 		arguments = "{}"
 	case !jsontext.IsObject(arguments):
-		return "", "", errArguments
+		return "", "", errors.New("aggregator: the arguments of the <tool_call> block are no object")
 	}
 	return name, arguments, nil
 }

@@ -4,22 +4,15 @@ import "slices"
 
 // Tool is a tool of Obsidian Copilot, as the client's own schemas describe it.
 type Tool struct {
-	// Name is the name of the tool.
-	Name string
-	// Params holds its parameters in the canonical order. Nil: it takes none, and
-	// the client refuses any.
-	Params []ToolParam
+	Name   string
+	Params []ToolParam // in the canonical order; nil: it takes none, and the client refuses any
 }
 
 // ToolParam is a parameter of a Tool.
 type ToolParam struct {
-	// Name is the tag that the client reads.
-	Name string
-	// Required says that the client refuses a call without it.
-	Required bool
-	// Alias is another name that a model may give it, and that is read as this
-	// one. Empty: there is none.
-	Alias string
+	Name     string // the tag that the client reads
+	Required bool   // the client refuses a call without it
+	Alias    string // another name that a model may give it; empty: there is none
 }
 
 // canon are the tools that Obsidian Copilot 3.0.0 to 3.1.5 reads from text.

@@ -14,10 +14,7 @@ const (
 	nameOpener  = "<name>"
 	nameCloser  = "</name>"
 	argsCloser  = "</args>"
-)
 
-// The other tags by which the end of a block is found.
-const (
 	// Closer is the closing tag of a block.
 	Closer = "</" + blockTag + ">"
 	// ArgsOpener is the tag before arguments in JSON.
@@ -47,11 +44,12 @@ var (
 // as it stands, or a JSON object made of one member per parameter tag. A block
 // without parameters has the arguments {}.
 func Parse(block string) (name, argsJSON string, err error) {
-	body, ok := blockBody(block)
-	if !ok {
+	block = strings.TrimSpace(block)
+	size, _ := Opener(jsontext.View(block))
+	if size == 0 || block[size-2] == '/' || !strings.HasSuffix(block[size:], Closer) {
 		return "", "", errNoBlock
 	}
-	name, rest, err := cutName(body)
+	name, rest, err := cutName(block[size : len(block)-len(Closer)])
 	if err != nil {
 		return "", "", err
 	}
@@ -69,16 +67,6 @@ func Parse(block string) (name, argsJSON string, err error) {
 		}
 	}
 	return name, parameterObject(rest), nil
-}
-
-// blockBody cuts the opener and the closer off a block.
-func blockBody(block string) (body string, ok bool) {
-	block = strings.TrimSpace(block)
-	size, _ := Opener(jsontext.View(block))
-	if size == 0 || block[size-2] == '/' || !strings.HasSuffix(block[size:], Closer) {
-		return "", false
-	}
-	return block[size : len(block)-len(Closer)], true
 }
 
 // Opener returns the size of the opening tag with which a text begins: <use_tool>, or

@@ -9,22 +9,15 @@ type SegmentKind string
 const (
 	// SegmentText is text outside of blocks, or of a block that was given up.
 	SegmentText SegmentKind = "text"
-
-	// SegmentStarted is a notice: an opening tag is complete, and text is held
-	// from now on.
+	// SegmentStarted says that an opening tag is complete, and text is held from now on.
 	SegmentStarted SegmentKind = "started"
-
-	// SegmentBlock is one whole block, which has a name, arguments and the text
-	// as the model wrote it. It also is the notice that a buffer was flushed.
+	// SegmentBlock is a whole block, with a name, arguments and the text as the model wrote it.
 	SegmentBlock SegmentKind = "block"
-
-	// SegmentAborted is a notice: the begun block is given up for Reason. The
-	// text of it follows as SegmentText.
-	SegmentAborted SegmentKind = "aborted"
-
-	// SegmentUndeclared is a notice: the block is complete and well-formed, but
-	// Accept, an option of the scanner, refused Name. The text of it follows as
+	// SegmentAborted says that the begun block is given up for Reason. Its text follows as
 	// SegmentText.
+	SegmentAborted SegmentKind = "aborted"
+	// SegmentUndeclared says that the block is complete and well-formed, but that Accept, an
+	// option of the scanner, refused Name. Its text follows as SegmentText.
 	SegmentUndeclared SegmentKind = "undeclared"
 )
 
@@ -55,28 +48,15 @@ const (
 type Segment struct {
 	// Kind determines which of the other fields are set.
 	Kind SegmentKind
-
 	// Text is the text of a SegmentText or SegmentBlock, byte for byte; never
 	// empty there and always empty elsewhere. It may share memory with the piece
 	// of text that was fed.
-	Text string
-
-	// Name is the tool's name, of a SegmentBlock or SegmentUndeclared.
-	Name string
-
-	// Arguments is the JSON object with the arguments, of a SegmentBlock.
-	Arguments string
-
-	// Reason is that of a SegmentAborted.
-	Reason AbortReason
-
-	// Err is the fault of a block, if the reason is AbortMalformed.
-	Err error
-
-	// Pattern is the name of the textual form of a block. Empty: it is a <use_tool>
-	// block, or text outside of blocks.
-	Pattern string
-
+	Text      string
+	Name      string      // of the tool, of a SegmentBlock or SegmentUndeclared
+	Arguments string      // the JSON object of a SegmentBlock
+	Reason    AbortReason // of a SegmentAborted
+	Err       error       // the fault of a block, if the reason is AbortMalformed
+	Pattern   string      // the textual form of a block; empty: <use_tool>, or text outside of blocks
 	// Offset is the position of Text in the whole text that was fed, in bytes
 	// from 0; for a notice that of the opening tag.
 	Offset int64
