@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -130,28 +131,26 @@ type counts []count
 // counts for longer than a window.
 func (c counts) update(w Window, now time.Time) counts {
 	current, ahead := w.at(now), int64(0)
-	for len(c) > 0 && c[len(c)-1].part > current {
-		ahead += c[len(c)-1].n
-		c = c[:len(c)-1]
+	first, _ := c.find(w.oldest(now))
+	end, _ := c.find(current + 1)
+	for _, later := range c[end:] {
+		ahead += later.n
 	}
-	oldest := w.oldest(now)
-	first := 0
-	for first < len(c) && c[first].part < oldest {
-		first++
-	}
-	return c[first:].add(current, ahead)
+	return c[first:end].add(current, ahead)
+}
+
+// find returns the index of a part, or where it would be.
+func (c counts) find(part int64) (i int, found bool) {
+	return slices.BinarySearchFunc(c, part, func(c count, part int64) int { return cmp.Compare(c.part, part) })
 }
 
 // add counts n in a part.
 func (c counts) add(part, n int64) counts {
-	if n == 0 {
+	i, found := c.find(part)
+	switch {
+	case n == 0:
 		return c
-	}
-	i := len(c)
-	for i > 0 && c[i-1].part >= part {
-		i--
-	}
-	if i < len(c) && c[i].part == part {
+	case found:
 		c[i].n += n
 		return c
 	}

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -33,38 +34,34 @@ type series []TimeTotals
 // add adds t to the part that contains at, unless that is too old to be kept.
 func (s series) add(by span, at int64, t Totals) series {
 	start := by.begin(at)
-	i := len(s)
-	for i > 0 && s[i-1].Start >= start { // almost always the last one
-		i--
-	}
-	switch {
-	case i < len(s) && s[i].Start == start:
+	switch i, found := s.find(start); {
+	case found:
 		s[i].add(t)
 		return s
 	case len(s) > 0 && start < by.oldest(s[len(s)-1].Start):
 		return s
+	default:
+		s = slices.Insert(s, i, TimeTotals{start, t})
 	}
-	s = slices.Insert(s, i, TimeTotals{start, t})
-	return s[s.before(by.oldest(s[len(s)-1].Start)):]
+	first, _ := s.find(by.oldest(s[len(s)-1].Start))
+	return s[first:]
 }
 
 // upTo drops parts that are later than now by more than a part. They come from a
 // clock that was ahead, and would make every new part too old to be kept.
 func (s series) upTo(by span, now int64) series {
-	return s[:s.before(by.begin(now)+by.width+1)]
+	end, _ := s.find(by.begin(now) + by.width + 1)
+	return s[:end]
 }
 
-// before returns the number of parts that begin before start.
-func (s series) before(start int64) int {
-	n := 0
-	for n < len(s) && s[n].Start < start {
-		n++
-	}
-	return n
+// find returns the index of the part that begins at start, or where it would be.
+func (s series) find(start int64) (i int, found bool) {
+	return slices.BinarySearchFunc(s, start, func(t TimeTotals, start int64) int { return cmp.Compare(t.Start, start) })
 }
 
 // recent returns a copy of the parts that are not too old at now.
 func (s series) recent(by span, now int64) []TimeTotals {
 	s = s.upTo(by, now)
-	return append([]TimeTotals{}, s[s.before(by.oldest(now)):]...)
+	first, _ := s.find(by.oldest(now))
+	return append([]TimeTotals{}, s[first:]...)
 }
