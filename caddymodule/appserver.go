@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -195,16 +196,18 @@ func (a *AppServer) conflict() error {
 	case len(a.Command) > 0:
 		return errors.New("either a command is run or connect is used, not both")
 	}
-	for name, set := range map[string]bool{
-		"processes": a.Processes != 0, "home": a.Home != "", "dir": a.Dir != "", "env": len(a.Env) > 0,
-		"stop_timeout": a.StopTimeout != 0, "max_memory": a.MaxMemory != 0,
-	} {
-		if set {
-			return fmt.Errorf("%s is for a process that is started here, not for connect", name)
-		}
+	given := slices.DeleteFunc(optionsOf(a), func(o option) bool { return o.field.IsZero() || slices.Contains(remoteOptions, o.name) })
+	if len(a.Env) > 0 {
+		given = append(given, option{name: "env"})
+	}
+	if len(given) > 0 {
+		return fmt.Errorf("%s is for a process that is started here, not for connect", given[0].name)
 	}
 	return nil
 }
+
+// remoteOptions are the options that an app-server elsewhere has, too.
+var remoteOptions = []string{"connect", "weight", "start_timeout"}
 
 // resolveRemote is resolve for a remote app-server. The errors do not contain the token.
 func (a *AppServer) resolveRemote(cfg *appserver.Config, repl *caddy.Replacer) (err error) {
@@ -269,7 +272,7 @@ const (
 // parse reads on, off, or a block.
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
-		if err := isOneOf(d.Val(), []string{"on", "off"}); err != nil {
+		if err := isOneOf(d.Val(), "on|off"); err != nil {
 			return d.WrapErr(err)
 		}
 		c.Off = d.Val() == "off"

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -29,28 +30,12 @@ func TestDirectiveErrors(t *testing.T) {
 		"text behind the inner block":  {"codex {\napp_server {\nhome /srv\n} x\n}", 4, `"x"`},
 		"text behind an empty block":   {"codex {\napp_server {\n} x\n}", 3, wrongCount + "'x'"},
 
-		"output_mode twice":       {"codex {\noutput_mode openai-json\noutput_mode openai-json\n}", 3, "output_mode is given twice"},
-		"max_body twice":          {"codex {\nmax_body 1MB\nmax_body 1MB\n}", 3, "max_body is given twice"},
-		"body memory twice":       {"codex {\nmax_body_memory 1GB\nmax_body_memory 1GB\n}", 3, "max_body_memory is given twice"},
-		"max_concurrent twice":    {"codex {\nmax_concurrent 1\nmax_concurrent 1\n}", 3, "max_concurrent is given twice"},
-		"max_per_user twice":      {"codex {\nmax_per_user 1\nmax_per_user 1\n}", 3, "max_per_user is given twice"},
-		"max_queue twice":         {"codex {\nmax_queue 1\nmax_queue 1\n}", 3, "max_queue is given twice"},
-		"idle_timeout twice":      {"codex {\nidle_timeout 1s\nidle_timeout 1s\n}", 3, "idle_timeout is given twice"},
-		"keepalive twice":         {"codex {\nkeepalive off\nkeepalive 1s\n}", 3, "keepalive is given twice"},
 		"command twice":           {"codex {\napp_server {\ncommand a\ncommand b\n}\n}", 4, "command is given twice"},
-		"connect twice":           {"codex {\napp_server {\nconnect ws://a\nconnect ws://b\n}\n}", 4, "connect is given twice"},
 		"token twice":             {"codex {\napp_server {\ntoken a\ntoken b\n}\n}", 4, "token is given twice"},
-		"processes twice":         {"codex {\napp_server {\nprocesses 1\nprocesses 1\n}\n}", 4, "processes is given twice"},
 		"conversations maybe":     {"codex {\napp_server {\nconversations maybe\n}\n}", 3, `"maybe" must be one of on, off`},
 		"conversations of none":   {"codex {\napp_server {\nconversations {\nmax 0\n}\n}\n}", 4, `"0" is not a number above zero`},
 		"conversations for ever":  {"codex {\napp_server {\nconversations {\nidle off\n}\n}\n}", 4, `"off" is not a duration`},
 		"conversations of a kind": {"codex {\napp_server {\nconversations {\nkind x\n}\n}\n}", 4, `unknown option "kind"`},
-		"max_memory twice":        {"codex {\napp_server {\nmax_memory off\nmax_memory 1GiB\n}\n}", 4, "max_memory is given twice"},
-		"drain_timeout twice":     {"codex {\ndrain_timeout 1s\ndrain_timeout 1s\n}", 3, "drain_timeout is given twice"},
-		"home twice":              {"codex {\napp_server {\nhome a\nhome b\n}\n}", 4, "home is given twice"},
-		"dir twice":               {"codex {\napp_server {\ndir a\ndir b\n}\n}", 4, "dir is given twice"},
-		"start_timeout twice":     {"codex {\napp_server {\nstart_timeout 1s\nstart_timeout 1s\n}\n}", 4, "start_timeout is given twice"},
-		"stop_timeout twice":      {"codex {\napp_server {\nstop_timeout 1s\nstop_timeout 1s\n}\n}", 4, "stop_timeout is given twice"},
 		"variable twice":          {"codex {\napp_server {\nenv A 1\nenv B 1\nenv A 2\n}\n}", 5, "env A is given twice"},
 		"two commands":            {"codex {\napp_server a {\ncommand b\n}\n}", 3, "the command is given twice: beside app_server and in its block"},
 
@@ -80,40 +65,13 @@ func TestDirectiveErrors(t *testing.T) {
 		"response_store, too much":   {"codex {\nresponse_store memory 1MiB 1h 1h\n}", 2, wrongCount + "'1h'"},
 
 		"command without a program": {"codex {\napp_server {\ncommand\n}\n}", 3, wrongCount + "'command'"},
-		"home without a value":      {"codex {\napp_server {\nhome\n}\n}", 3, wrongCount + "'home'"},
-		"dir without a value":       {"codex {\napp_server {\ndir\n}\n}", 3, wrongCount + "'dir'"},
-		"connect without a value":   {"codex {\napp_server {\nconnect\n}\n}", 3, wrongCount + "'connect'"},
 		"token without a value":     {"codex {\napp_server {\ntoken\n}\n}", 3, "token takes one token"},
-		"processes without a value": {"codex {\napp_server {\nprocesses\n}\n}", 3, wrongCount + "'processes'"},
-		"max_memory without a size": {"codex {\napp_server {\nmax_memory\n}\n}", 3, wrongCount + "'max_memory'"},
-		"drain_timeout without":     {"codex {\ndrain_timeout\n}", 2, wrongCount + "'drain_timeout'"},
 		"env without a value":       {"codex {\napp_server {\nenv A\n}\n}", 3, "env takes a name and a value"},
 		"env without anything":      {"codex {\napp_server {\nenv\n}\n}", 3, "env takes a name and a value"},
 		"api_key without a key":     {"codex {\napi_key\n}", 2, "api_key takes a key"},
-		"output_mode without one":   {"codex {\noutput_mode\n}", 2, wrongCount + "'output_mode'"},
-		"max_body without a size":   {"codex {\nmax_body\n}", 2, wrongCount + "'max_body'"},
-		"max_body_memory without":   {"codex {\nmax_body_memory\n}", 2, wrongCount + "'max_body_memory'"},
-		"max_concurrent without":    {"codex {\nmax_concurrent\n}", 2, wrongCount + "'max_concurrent'"},
-		"max_per_user without":      {"codex {\nmax_per_user\n}", 2, wrongCount + "'max_per_user'"},
-		"max_queue without":         {"codex {\nmax_queue\n}", 2, wrongCount + "'max_queue'"},
-		"idle_timeout without":      {"codex {\nidle_timeout\n}", 2, wrongCount + "'idle_timeout'"},
-		"keepalive without":         {"codex {\nkeepalive\n}", 2, wrongCount + "'keepalive'"},
 
-		"home and more":           {"codex {\napp_server {\nhome a b\n}\n}", 3, wrongCount + "'b'"},
-		"connect and more":        {"codex {\napp_server {\nconnect ws://a b\n}\n}", 3, wrongCount + "'b'"},
-		"processes and more":      {"codex {\napp_server {\nprocesses 1 2\n}\n}", 3, wrongCount + "'2'"},
-		"max_memory and more":     {"codex {\napp_server {\nmax_memory 1 GiB\n}\n}", 3, wrongCount + "'GiB'"},
-		"drain_timeout and more":  {"codex {\ndrain_timeout 1s 2s\n}", 2, wrongCount + "'2s'"},
-		"env and more":            {"codex {\napp_server {\nenv A b c\n}\n}", 3, "env takes a name and a value"},
-		"api_key and more":        {"codex {\napi_key a b c\n}", 2, "api_key takes a key"},
-		"output_mode and more":    {"codex {\noutput_mode openai-json b\n}", 2, wrongCount + "'b'"},
-		"max_body and more":       {"codex {\nmax_body 1 MB\n}", 2, wrongCount + "'MB'"},
-		"body memory and more":    {"codex {\nmax_body_memory 1 GB\n}", 2, wrongCount + "'GB'"},
-		"max_concurrent and more": {"codex {\nmax_concurrent 1 2\n}", 2, wrongCount + "'2'"},
-		"max_per_user and more":   {"codex {\nmax_per_user 1 2\n}", 2, wrongCount + "'2'"},
-		"max_queue and more":      {"codex {\nmax_queue 1 1s 2\n}", 2, wrongCount + "'2'"},
-		"idle_timeout and more":   {"codex {\nidle_timeout 1 s\n}", 2, wrongCount + "'s'"},
-		"keepalive and more":      {"codex {\nkeepalive off 1s\n}", 2, wrongCount + "'1s'"},
+		"env and more":     {"codex {\napp_server {\nenv A b c\n}\n}", 3, "env takes a name and a value"},
+		"api_key and more": {"codex {\napi_key a b c\n}", 2, "api_key takes a key"},
 
 		"cors twice":             {"codex {\ncors *\ncors off\n}", 3, "cors is given twice"},
 		"cors without an origin": {"codex {\ncors\n}", 2, wrongCount + "'cors'"},
@@ -158,6 +116,49 @@ func TestDirectiveErrors(t *testing.T) {
 			_, _, err = caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": adaptFile})
 			wantError(t, err, test.want, adaptFile, test.line+1)
 		})
+	}
+}
+
+// TestErrorsOfEachOption checks that each option may be given once, with as many values as it
+// has, and has one of each kind of number above zero, or from zero up.
+func TestErrorsOfEachOption(t *testing.T) {
+	values := map[string]string{"<n>": "1", "<size>": "1MiB", "<duration>": "1s", "<text>": "x", "<name>": "x"}
+	for around, block := range map[string]any{"%s": new(Handler), "app_server {\n%s\n}": new(AppServer), "app_server {\nconversations {\n%s\n}\n}": new(Conversations)} {
+		options := optionsOf(block)
+		for _, o := range options {
+			if o.line != o.name {
+				continue
+			}
+			word, _, _ := strings.Cut(o.syntax, "|")
+			full := o.name + " " + cmp.Or(values[word], word)
+			for _, further := range options {
+				if further.line == o.name && further.name != o.name {
+					full += " " + values[further.syntax]
+				}
+			}
+			if o.name == "stop_after_tools" {
+				full = o.name + " burst 1s"
+			}
+			errors := map[string]string{
+				o.name:               "after '" + o.name + "'",
+				full + " more":       "after 'more'",
+				full + "\n" + o.name: o.name + " is given twice",
+			}
+			switch _, least, number := o.quantity(); {
+			case o.syntax == "<name>":
+				errors[o.name+` ""`] = o.name + " must not be empty"
+			case number && least > 0:
+				errors[o.name+" 0"] = `"0" is not a`
+				fallthrough
+			case number:
+				errors[o.name+" -1"] = `"-1" is not a`
+				errors[o.name+" x"] = `"x" is not a`
+			}
+			for line, want := range errors {
+				err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + fmt.Sprintf(around, line) + "\n}"))
+				wantError(t, err, want, "Testfile", 2+strings.Count(around, "{")+strings.Count(line, "\n"))
+			}
+		}
 	}
 }
 

@@ -178,20 +178,13 @@ func (o *option) set(arg string) error {
 	} else {
 		field.SetString(arg)
 	}
-	return o.checkWord(arg)
+	return isOneOf(arg, o.syntax)
 }
 
-// checkWord refuses a word that the option does not have.
-func (o *option) checkWord(word string) error {
-	if strings.HasPrefix(o.syntax, "<") {
-		return nil
-	}
-	return isOneOf(word, strings.Split(o.syntax, "|"))
-}
-
-// isOneOf refuses a word that is not allowed.
-func isOneOf(word string, allowed []string) error {
-	if slices.Contains(allowed, word) {
+// isOneOf refuses a word that the syntax does not have. It takes any text for <text> and <name>.
+func isOneOf(word, syntax string) error {
+	allowed := strings.Split(syntax, "|")
+	if strings.HasPrefix(syntax, "<") || slices.Contains(allowed, word) {
 		return nil
 	}
 	return fmt.Errorf("%q must be one of %s", word, strings.Join(allowed, ", "))
@@ -208,7 +201,7 @@ func (o *option) complete() error {
 	case ok && field.Int() < 0 && !strings.HasSuffix(o.syntax, "|off"):
 		return fmt.Errorf("must be %s", q.what)
 	case field.Kind() == reflect.String && !field.IsZero():
-		return o.checkWord(field.String())
+		return isOneOf(field.String(), o.syntax)
 	}
 	return nil
 }

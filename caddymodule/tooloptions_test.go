@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
 // Each option of tool calls gives the expected JSON.
@@ -68,14 +66,6 @@ func TestToolDirectiveErrors(t *testing.T) {
 		"parallel_tool_calls no":           `"no" must be one of on, off`,
 		"xml_escape html":                  `"html" must be one of literal, entities`,
 	})
-	for option, arg := range map[string]string{
-		"output_mode": "auto", "stop_after_tools": "off", "suppress_tail_after_tools": "on", "textual_tools": "on", "tool_block_max": "0",
-		"tool_block_dedup": "off", "tool_block_delimiter": "x", "parallel_tool_calls": "on", "xml_escape": "literal",
-	} {
-		line := option + " " + arg + "\n"
-		err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + line + line + "}"))
-		wantError(t, err, option+" is given twice", "Testfile", 3)
-	}
 }
 
 func TestToolDefaults(t *testing.T) {
