@@ -83,34 +83,31 @@ func NewKeeper[T any](limits Limits, drop func(T)) *Keeper[T] {
 	return k
 }
 
-// dropAll drops what was taken out. The lock is not held.
-func (k *Keeper[T]) dropAll(all []T) {
-	for _, one := range all {
+// change calls f with the lock held, and then drops what f has taken out.
+func (k *Keeper[T]) change(f func() (out []T)) {
+	k.mu.Lock()
+	out := f()
+	k.mu.Unlock()
+	for _, one := range out {
 		k.drop(one)
 	}
 }
 
 // Put keeps a thread. One that has too large a history is dropped at once.
 func (k *Keeper[T]) Put(one Kept[T]) {
-	k.mu.Lock()
-	var room [1]T // usually enough
-	out := room[:0]
-	switch {
-	case k.closed:
-		out = append(out, one.Thread)
-	case k.limits.Max == 0 || one.Bytes > k.limits.MaxBytes:
-		k.lose(one.Hash, Evicted)
-		out = append(out, one.Thread)
-	default:
-		out = k.put(&one, out)
-	}
-	k.mu.Unlock()
-	k.dropAll(out)
+	k.change(func() []T {
+		if !k.closed && k.limits.Max > 0 && one.Bytes <= k.limits.MaxBytes {
+			return k.put(&one)
+		}
+		if !k.closed {
+			k.lose(one.Hash, Evicted)
+		}
+		return []T{one.Thread}
+	})
 }
 
-// put makes room for a thread and keeps it. It appends what it lets go of to out. The lock is
-// held.
-func (k *Keeper[T]) put(one *Kept[T], out []T) []T {
+// put makes room for a thread and keeps it. The lock is held.
+func (k *Keeper[T]) put(one *Kept[T]) (out []T) {
 	if old := k.byHash[one.Hash]; old != nil {
 		out = append(out, k.take(old)) // it holds the same
 	}
@@ -232,62 +229,52 @@ func (k *Keeper[T]) Each(f func(T)) {
 // SetLimits changes the limits, for what is kept already as well. It keeps as long
 // as it was to be kept.
 func (k *Keeper[T]) SetLimits(limits Limits) {
-	k.mu.Lock()
-	k.limits = limits
-	out := k.evict(nil, limits.Max, limits.MaxBytes)
-	k.mu.Unlock()
-	k.dropAll(out)
+	k.change(func() []T {
+		k.limits = limits
+		return k.evict(nil, limits.Max, limits.MaxBytes)
+	})
 }
 
 // Shrink lets go of half of the threads, for want of memory.
 func (k *Keeper[T]) Shrink() {
-	k.mu.Lock()
-	out := k.evict(nil, k.order.Len()/2, k.limits.MaxBytes)
-	k.mu.Unlock()
-	k.dropAll(out)
+	k.change(func() []T { return k.evict(nil, k.order.Len()/2, k.limits.MaxBytes) })
 }
 
 // DropIf lets go of the threads of which it holds, since they cannot go on.
 func (k *Keeper[T]) DropIf(holds func(T) bool) {
-	k.mu.Lock()
-	var out []T
-	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
-		next = e.Next()
-		if holds(e.Value.(*Kept[T]).Thread) {
-			out = append(out, k.letGo(e, Unusable))
-		}
-	}
-	k.mu.Unlock()
-	k.dropAll(out)
+	k.change(func() []T { return k.letGoIf(Unusable, func(one *Kept[T]) bool { return holds(one.Thread) }) })
 }
 
 // Close lets go of all, and of what will still be put.
 func (k *Keeper[T]) Close() {
-	k.mu.Lock()
-	k.closed = true
-	k.timer.Stop()
-	var out []T
-	for k.order.Len() > 0 {
-		out = append(out, k.take(k.order.Front()))
-	}
-	k.mu.Unlock()
-	k.dropAll(out)
+	k.change(func() (out []T) {
+		k.closed = true
+		k.timer.Stop()
+		for k.order.Len() > 0 {
+			out = append(out, k.take(k.order.Front()))
+		}
+		return out
+	})
 }
 
 // expire lets go of the threads whose time is over.
 func (k *Keeper[T]) expire() {
-	k.mu.Lock()
-	now := time.Now()
-	var out []T
+	k.change(func() []T {
+		now := time.Now()
+		defer k.schedule()
+		return k.letGoIf(Expired, func(one *Kept[T]) bool { return !one.until.After(now) })
+	})
+}
+
+// letGoIf takes out the threads of which it holds. The lock is held.
+func (k *Keeper[T]) letGoIf(why Reason, holds func(*Kept[T]) bool) (out []T) {
 	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
 		next = e.Next()
-		if !e.Value.(*Kept[T]).until.After(now) {
-			out = append(out, k.letGo(e, Expired))
+		if holds(e.Value.(*Kept[T])) {
+			out = append(out, k.letGo(e, why))
 		}
 	}
-	k.schedule()
-	k.mu.Unlock()
-	k.dropAll(out)
+	return out
 }
 
 // schedule sets the timer to the next end. The lock is held.
