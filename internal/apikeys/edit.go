@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // keyPrefix begins the keys that are made here. Some clients want a key to begin with sk-.
@@ -138,10 +139,10 @@ func format(id string, options []Option) (string, error) {
 }
 
 // quote returns an argument with quotes if it needs them. It returns false if the argument
-// cannot be written: it has more than one line, or a backtick.
+// cannot be written: it has more than one line, is no UTF-8, or has a backtick.
 func quote(arg string) (quoted string, ok bool) {
 	if plain.MatchString(arg) {
 		return arg, true
 	}
-	return "`" + arg + "`", !strings.Contains(arg, "`") && !strings.ContainsFunc(arg, unicode.IsControl)
+	return "`" + arg + "`", !strings.Contains(arg, "`") && utf8.ValidString(arg) && !strings.ContainsFunc(arg, unicode.IsControl)
 }

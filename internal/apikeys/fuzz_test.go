@@ -10,7 +10,7 @@ import (
 
 // FuzzFormat: an argument that can be written in a file of keys is read as it was.
 func FuzzFormat(f *testing.F) {
-	for _, arg := range []string{"ann", "a b", "a\"b", "a`b", `a\`, "#", "{$HOME}", "{", "import", "\u00a0", "", "<<X"} {
+	for _, arg := range []string{"ann", "a b", "a\"b", "a`b", `a\`, "#", "{$HOME}", "{", "import", "\u00a0", "", "<<X", "\xd4"} {
 		f.Add(arg)
 	}
 	f.Fuzz(func(t *testing.T, arg string) {
