@@ -144,35 +144,32 @@ const modulePath = "github.com/caddy-codex/caddy-codex"
 // version returns the version of this module, for the admin API and for Codex, which
 // sends it to the model's provider in its User-Agent.
 var version = sync.OnceValue(func() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return versionIn(info)
-	}
-	return unknownVersion
+	info, _ := debug.ReadBuildInfo()
+	return versionIn(info)
 })
-
-const (
-	unknownVersion = "unknown"
-	develVersion   = "(devel)" // Go's name for a module that is built from a directory
-)
 
 // versionIn returns the version of this module in a build, of which it is the main module or
 // a dependency. The version of a replacement takes precedence. A directory has no version;
 // then it is the one that the build requires, which the Makefile takes from the git tag.
 func versionIn(info *debug.BuildInfo) string {
+	const fromDirectory = "(devel)" // as Go calls it
+	if info == nil {
+		return "unknown"
+	}
 	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
 		if m.Path != modulePath {
 			continue
 		}
-		if r := m.Replace; r != nil && r.Version != "" && r.Version != develVersion {
+		if r := m.Replace; r != nil && r.Version != "" && r.Version != fromDirectory {
 			return r.Version
 		}
 		// go.mod requires a version. The second one is what the go command writes for a directory.
 		if m.Version == "" || m.Version == "v0.0.0" || strings.HasPrefix(m.Version, "v0.0.0-00010101000000-") {
-			return develVersion
+			return fromDirectory
 		}
 		return m.Version
 	}
-	return unknownVersion
+	return "unknown"
 }
 
 // Interface guard
