@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Each option of tool calls gives the expected JSON.
@@ -74,7 +76,7 @@ func TestToolDefaults(t *testing.T) {
 		"output_mode": "auto", "stop_after_tools": "burst", "suppress_tail_after_tools": true,
 		"textual_tools": "auto", "parallel_tool_calls": true, "xml_escape": "literal"
 	}`)
-	if grace := time.Duration(*h.StopAfterToolsGrace); grace != 300*time.Millisecond {
+	if grace := time.Duration(*h.StopAfterToolsGrace); grace != turn.DefaultGrace {
 		t.Errorf("stop_after_tools_grace is %s", grace)
 	}
 }
