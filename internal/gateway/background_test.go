@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -262,6 +263,31 @@ func TestBackgroundInConversation(t *testing.T) {
 		}
 	}
 	if how, stored := ended(t, one); how != "completed" {
+		t.Error(stored)
+	}
+}
+
+// downStore is a store that fails some times before it works.
+type downStore struct {
+	responsestore.Store
+	fails atomic.Int32
+}
+
+func (s *downStore) Put(ctx context.Context, id string, e *responsestore.Entry) error {
+	if s.fails.Add(-1) >= 0 {
+		return fmt.Errorf("%w: for a moment", responsestore.ErrUnavailable)
+	}
+	return s.Store.Put(ctx, id, e)
+}
+
+// TestBackgroundStoreDown checks that a store which fails for a moment loses no response.
+func TestBackgroundStoreDown(t *testing.T) {
+	store := &downStore{Store: responsestore.NewMemory(1<<24, time.Hour)}
+	store.fails.Store(2)
+	url, g := backgroundServer(t, Options{Responses: store}, fakecodex.Faults{})
+	_, begun := call(t, http.MethodPost, url, fmt.Sprintf(inBackground, false), -1)
+	waitForAll(t, g)
+	if how, stored := ended(t, url+"/"+idIn(t, begun)); how != "completed" {
 		t.Error(stored)
 	}
 }

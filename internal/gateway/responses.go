@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -115,9 +116,26 @@ func (f *responseForm) keep(record responses.Record) {
 		}
 		return
 	}
-	f.write("a response could not be kept", func(ctx context.Context) error {
-		return f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry)
-	})
+	f.write("a response could not be kept", f.put)
+}
+
+// putPause is the pause before a response is stored again, if the store has failed.
+const putPause = 500 * time.Millisecond
+
+// put stores the response. The end of a background response is only in the store, so that it
+// is tried until ctx ends.
+func (f *responseForm) put(ctx context.Context) error {
+	for {
+		err := f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry)
+		if !f.q.Background || !errors.Is(err, responsestore.ErrUnavailable) {
+			return err
+		}
+		select {
+		case <-time.After(putPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // write writes to the store, also if the client has gone, and logs what has failed.
