@@ -12,7 +12,7 @@ import (
 const (
 	manyFragments = 117_000
 	largeArgument = 10 << 20
-	testFragments = manyFragments / 6
+	testFragments = manyFragments / 12
 	testArgument  = largeArgument / 10
 )
 
@@ -50,9 +50,9 @@ func feeds(n int) map[string]func(a *Aggregator) string {
 	}
 }
 
-// TestFragmentCost: each of 19,500 fragments of one character costs at most two
+// TestFragmentCost: each of 9,750 fragments of one character costs at most two
 // allocations and a bounded number of bytes, though its delta has all of the
-// arguments. Copies of them would be some 9,750 bytes a fragment.
+// arguments. Copies of them would be some 4,900 bytes a fragment.
 func TestFragmentCost(t *testing.T) {
 	for shape, feed := range feeds(testFragments) {
 		var got string
@@ -97,10 +97,10 @@ func TestLargeArgumentCost(t *testing.T) {
 	}
 }
 
-// TestManyCalls: of 100,000 calls those within the limit are kept, and the rest
+// TestManyCalls: of 10,000 calls those within the limit are kept, and the rest
 // costs nothing that stays.
 func TestManyCalls(t *testing.T) {
-	const calls = 100_000
+	const calls = 10_000
 	a := New()
 	for i := range calls {
 		a.Ingest(0, []byte(rawItem(fmt.Sprint("call_", i), "f", "{}")))
@@ -119,8 +119,8 @@ func TestManyCalls(t *testing.T) {
 	// One message with as many, fragments of calls that were never named, and one
 	// call under ever new names for itself.
 	b := New(WithMaxCalls(10))
-	b.IngestMessage(0, []byte(`{"tool_calls":[`+strings.Repeat(`{"function":{"name":"f"}},`, 99_999)+`{"function":{"name":"f"}}]}`))
-	for i := range 10_000 {
+	b.IngestMessage(0, []byte(`{"tool_calls":[`+strings.Repeat(`{"function":{"name":"f"}},`, 9_999)+`{"function":{"name":"f"}}]}`))
+	for i := range 1_000 {
 		feed(b, 1, argumentsDelta(i, i, fmt.Sprint("fc_", i), "x"))
 		feed(b, 2, itemAdded(i, i, fmt.Sprint("fc_", i), "call_1", "f"))
 	}
