@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
 // anyOrigin allows the pages of every origin.
@@ -101,6 +102,7 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 		header.Set("Access-Control-Expose-Headers", exposedHeaders)
 		return false
 	}
+	_ = reqbody.Skip(w, r) // browsers send none
 	answerPreflight(header, r.Header)
 	w.WriteHeader(http.StatusNoContent)
 	return true

@@ -22,6 +22,7 @@ type route struct {
 	methods []string // the first one is the canonical method; nil: any
 	open    bool     // needs neither a key nor an allowed host: probes have none
 	socket  bool     // WebSockets are served as well
+	noBody  bool     // also a POST needs no body
 	serve   func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args    []string // the parts of the path that stand for * in the pattern
 }
@@ -37,10 +38,10 @@ var (
 
 		"/v1/responses":               {name: "responses", methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
 		"/v1/responses/input_tokens":  {name: "responses", methods: writeMethods, serve: plain((*gateway.Gateway).InputTokens)},
-		"/v1/responses/compact":       {name: "responses", methods: writeMethods, serve: plain((*gateway.Gateway).Compact)},
+		"/v1/responses/compact":       {name: "responses", methods: writeMethods, noBody: true, serve: plain((*gateway.Gateway).Compact)},
 		"/v1/responses/*":             {name: "responses", methods: readAnd(http.MethodDelete), serve: withID((*gateway.Gateway).Response)},
 		"/v1/responses/*/input_items": {name: "responses", methods: readMethods, serve: withID((*gateway.Gateway).InputItems)},
-		"/v1/responses/*/cancel":      {name: "responses", methods: writeMethods, serve: withID((*gateway.Gateway).CancelResponse)},
+		"/v1/responses/*/cancel":      {name: "responses", methods: writeMethods, noBody: true, serve: withID((*gateway.Gateway).CancelResponse)},
 
 		"/v1/conversations":         {name: "conversations", methods: writeMethods, serve: plain((*gateway.Gateway).CreateConversation)},
 		"/v1/conversations/*":       {name: "conversations", methods: readAnd(http.MethodPost, http.MethodDelete), serve: withID((*gateway.Gateway).Conversation)},
@@ -148,6 +149,8 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, apierror.HostNotAllowed(r.Host))
 	case len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method):
 		refuse(w, r, apierror.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
+	case (rt.noBody || r.Method != http.MethodPost) && !reqbody.Skip(w, r):
+		refuse(w, r, apierror.BodyTimeout(reqbody.MinRate, reqbody.MaxTime))
 	default:
 		rt.serve(h, w, r, rt.args)
 	}

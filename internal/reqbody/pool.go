@@ -140,6 +140,25 @@ func (p *Pool) WaitToCopy(ctx context.Context, size int64) (done func(), err err
 	}
 }
 
+// maxSkipped is how much of a body is skipped. The server closes the connection if there is more.
+const maxSkipped = 256 << 10
+
+// Skip reads the body of a request that has no use for one, and reports whether it came in time.
+// Over HTTP/1 the server would read it before the answer is written, however long that takes.
+func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
+	if r.ContentLength == 0 || r.ProtoMajor > 1 {
+		return true
+	}
+	LimitDiscard(w)
+	_, err := io.CopyN(io.Discard, r.Body, maxSkipped)
+	if errors.Is(err, io.EOF) {
+		// The answer may take longer.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		return true
+	}
+	return err == nil
+}
+
 // LimitDiscard limits how long the server reads the rest of a body, before it is refused. Over
 // HTTP/1 it reads a part, since many clients look for an answer only at the end of their body.
 func LimitDiscard(w http.ResponseWriter) {
