@@ -23,16 +23,9 @@ const (
 // growing of buffers leaves behind, that takes some five times as much memory. A nil
 // *held counts nothing.
 type held struct {
-	claim     *budget.Claim
-	most      int64
-	size      int64
-	reasoning summaryPart // the last one
-}
-
-// summaryPart is a part of a reasoning's summary.
-type summaryPart struct {
-	id    string
-	index int
+	claim *budget.Claim
+	most  int64
+	size  int64
 }
 
 // hold returns the count of a new answer.
@@ -54,14 +47,9 @@ func (h *held) add(o *turn.Output) error {
 	switch o.Kind {
 	case turn.OutputCallStart, turn.OutputReasoningEnd, turn.OutputSearchStart, turn.OutputSearchEnd, turn.OutputAnnotations:
 		h.size += itemCost + int64(len(o.ID)+len(o.Name))
-	case turn.OutputReasoning:
-		if now := (summaryPart{o.ID, o.Part}); now != h.reasoning {
-			h.reasoning = now
+	case turn.OutputReasoning, turn.OutputText:
+		if o.Gap { // another part of a summary, or another message
 			h.size += itemCost + int64(len(o.ID))
-		}
-	case turn.OutputText:
-		if o.Gap {
-			h.size += itemCost
 		}
 	}
 	if h.size > h.most {

@@ -95,7 +95,7 @@ func TestHeldItems(t *testing.T) {
 		"calls":              func(i int) turn.Output { return turn.Output{Kind: turn.OutputCallStart, Call: i} },
 		"messages":           func(int) turn.Output { return turn.Output{Kind: turn.OutputText, Gap: true} },
 		"reasoning":          func(int) turn.Output { return turn.Output{Kind: turn.OutputReasoningEnd} },
-		"parts of a summary": func(i int) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Part: i + 1} },
+		"parts of a summary": func(i int) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Part: i, Gap: true} },
 	} {
 		h := &held{claim: budget.New(1 << 30).Claim(), most: items * itemCost}
 		for i := range items {

@@ -206,11 +206,6 @@ func (g *Gateway) sideBySide(x *exchange, do func(*Gateway, context.Context, *ex
 	if len(x.choices) == 1 {
 		return do(g, x.ctx, x, x.choices[0])
 	}
-	return g.allAtOnce(x, do)
-}
-
-// allAtOnce is sideBySide for several choices.
-func (g *Gateway) allAtOnce(x *exchange, do func(*Gateway, context.Context, *exchange, *choice) error) error {
 	panics := make(chan any, len(x.choices))
 	all, ctx := errgroup.WithContext(x.ctx)
 	for _, c := range x.choices {
