@@ -24,7 +24,7 @@ func (r *Request) readStreamOptions(v jsontext.Value) *field.Error {
 
 func (r *Request) readLogprobs(v jsontext.Value) *field.Error {
 	if v.IsTrue() {
-		return prompt.NoLogprobs()
+		return field.Refuse(v, prompt.NoLogprobs)
 	}
 	return field.Optional(jsontext.KindBool, v)
 }

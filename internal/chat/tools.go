@@ -40,16 +40,18 @@ const (
 type typedTool struct {
 	kind    jsontext.Value
 	members jsontext.Value
-	flat    bool // the members are beside the type
+	in      string // the member that has them; empty: they are beside the type
 }
 
 func (t *typedTool) read(v jsontext.Value) *field.Error {
 	var function, custom, name jsontext.Value
 	f := field.Typed(&t.kind, v, jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &name))
-	if t.members = function; t.kind.Is("custom") {
-		t.members = custom
+	if t.members, t.in = function, "function"; t.kind.Is("custom") {
+		t.members, t.in = custom, "custom"
 	}
-	t.flat = !t.members.Given() && name.Given()
+	if !t.members.Given() && name.Given() {
+		t.members, t.in = v, ""
+	}
 	return f
 }
 
@@ -59,14 +61,12 @@ func (l *toolList) readTool(at int, v jsontext.Value) *field.Error {
 	switch {
 	case f != nil:
 		return f
-	case t.kind.Is("function") && t.flat:
-		return l.readFunction(at, v)
 	case t.kind.Is("function"):
-		return l.readFunction(at, t.members).In("function")
-	case t.kind.Is("custom") && t.flat:
+		return l.readFunction(at, t.members).In(t.in)
+	case t.kind.Is("custom") && t.in == "":
 		return l.readCustom(v, textForm)
 	case t.kind.Is("custom"):
-		return l.readCustom(t.members, customForm).In("custom")
+		return l.readCustom(t.members, customForm).In(t.in)
 	}
 	return field.Unsupported("must be 'function' or 'custom': tools of other types are not supported here").In("type")
 }
@@ -126,11 +126,8 @@ func readChosenTool(v jsontext.Value, types string) (string, *field.Error) {
 	if !t.kind.Is("function") && !t.kind.Is("custom") {
 		return "", field.Unsupported("must be %s", types).In("type")
 	}
-	if t.flat {
-		return readChosenName(v)
-	}
 	name, f := readChosenName(t.members)
-	return name, f.In(t.kind.Text())
+	return name, f.In(t.in)
 }
 
 // readChosenName reads {"name":…}.

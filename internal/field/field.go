@@ -56,10 +56,10 @@ func Refuse(v jsontext.Value, why string) *Error {
 // Missing returns the error of a value that is absent.
 func Missing() *Error { return &Error{Problem: "is required", Code: apierror.CodeMissingParameter} }
 
-// In puts the name of a member before the path.
+// In puts the name of a member, if it has one, before the path.
 func (f *Error) In(name string) *Error {
-	if f == nil {
-		return nil
+	if f == nil || name == "" {
+		return f
 	}
 	if f.Path != "" && !strings.HasPrefix(f.Path, "[") {
 		name += "."

@@ -77,7 +77,7 @@ func (f *responseForm) stream(w *sse.Writer) streamEncoder {
 	return &responseStream{responses.NewStream(f.meta, w.WriteEvent), w}
 }
 
-func (f *responseForm) body() bodyEncoder { return responses.NewBody(f.meta) }
+func (f *responseForm) body() bodyEncoder { return responses.NewStream(f.meta, nil) }
 
 func (f *responseForm) apiError(failure error) *apierror.Error { return f.q.APIError(failure) }
 

@@ -150,16 +150,11 @@ func (c *Conversation) ReadStream(v jsontext.Value) *field.Error { return field.
 
 // ReadTopLogprobs refuses a number of log probabilities.
 func (c *Conversation) ReadTopLogprobs(v jsontext.Value) *field.Error {
-	if f := field.Optional(jsontext.KindNumber, v); f != nil || !v.Given() {
-		return f
-	}
-	return NoLogprobs()
+	return cmp.Or(field.Optional(jsontext.KindNumber, v), field.Refuse(v, NoLogprobs))
 }
 
-// NoLogprobs returns the error of a request for log probabilities.
-func NoLogprobs() *field.Error {
-	return field.Unsupported("is not supported: Codex gives no log probabilities")
-}
+// NoLogprobs is why a request for log probabilities is refused.
+const NoLogprobs = "Codex gives no log probabilities"
 
 const (
 	messageTokens = 4        // about what the frame of a message or of a call costs

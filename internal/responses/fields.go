@@ -68,7 +68,7 @@ func (r *Request) readInclude(v jsontext.Value) *field.Error {
 		var name string
 		f := cmp.Or(field.Expect(jsontext.KindString, v), field.OneOf(&name, includable, v))
 		if name == includeLogprobs {
-			return prompt.NoLogprobs()
+			return field.Refuse(v, prompt.NoLogprobs)
 		}
 		r.Encrypted = r.Encrypted || name == includeEncrypted
 		return f

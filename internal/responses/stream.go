@@ -49,23 +49,17 @@ type Stream struct {
 }
 
 // NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
-// framing. The slice is valid during the call only. The stream ends at the first error of emit.
+// framing; nil: only the whole Response is wanted. The slice is valid during the call only. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
 	return &Stream{meta: meta, state: state, emit: emit, head: deltaHead{index: hidden}}
 }
 
-// Body folds the outputs of a turn into a Response, the same with which [Stream] ends.
-type Body struct{ *Stream }
+// Add is [Stream.Write] for a stream without events, which cannot fail.
+func (s *Stream) Add(choice int, out turn.Output) { _ = s.Write(choice, out) }
 
-// NewBody returns an empty response.
-func NewBody(meta Meta) Body { return Body{NewStream(meta, nil)} }
-
-// Add adds the next output of the turn, see [Stream.Write].
-func (b Body) Add(choice int, out turn.Output) { _ = b.Write(choice, out) } // nothing is emitted
-
-// JSON returns the Response, once the turn has ended.
-func (b Body) JSON() []byte { return b.last }
+// JSON returns the whole Response, once the turn has ended.
+func (s *Stream) JSON() []byte { return s.last }
 
 // ErrCancelled is the error of a response that was cancelled. It must not be changed.
 var ErrCancelled = &apierror.Error{

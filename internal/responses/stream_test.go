@@ -121,8 +121,8 @@ func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output
 	return s
 }
 
-func bodyOfResponse(meta Meta, outs []turn.Output) Body {
-	b := NewBody(meta)
+func bodyOfResponse(meta Meta, outs []turn.Output) *Stream {
+	b := NewStream(meta, nil)
 	for _, o := range outs {
 		if o.Kind == turn.OutputFailure {
 			_ = b.Fail(apierror.From(o.Err)) // no client gets the body then
@@ -172,7 +172,7 @@ func checkResponseFold(t *testing.T, meta Meta, outs []turn.Output) {
 	if err := apischema.Check("Response", body.JSON()); err != nil {
 		t.Errorf("%s\n%v", body.JSON(), err)
 	}
-	if got, want := fmt.Sprintf("%s", keptItems(t, s)), fmt.Sprintf("%s", keptItems(t, body.Stream)); got != want {
+	if got, want := fmt.Sprintf("%s", keptItems(t, s)), fmt.Sprintf("%s", keptItems(t, body)); got != want {
 		t.Errorf("kept %s and %s", got, want)
 	}
 	checkDeltas(t, events, body.JSON())
@@ -287,7 +287,7 @@ func TestResponseHidesReasoning(t *testing.T) {
 	if text := string(body.JSON()); strings.Contains(text, "encrypted") || strings.Contains(text, "rs_1") || !strings.Contains(text, "rs_2") {
 		t.Error(text)
 	}
-	kept := keptItems(t, body.Stream)
+	kept := keptItems(t, body)
 	if len(kept) != 3 || !strings.Contains(kept[0], `"encrypted_content":"E"`) || !strings.Contains(kept[2], `"encrypted_content":"F"`) {
 		t.Errorf("%s", kept)
 	}
@@ -444,7 +444,7 @@ func BenchmarkResponseTextDelta(b *testing.B) {
 // TestEstimatedUsage: usage that was counted here says so.
 func TestEstimatedUsage(t *testing.T) {
 	for _, estimated := range []bool{false, true} {
-		body := NewBody(Meta{settings: []byte(`{"model":"m"}`)})
+		body := NewStream(Meta{settings: []byte(`{"model":"m"}`)}, nil)
 		body.Add(0, turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop, Estimated: estimated})
 		if strings.Contains(string(body.JSON()), `"estimated":true`) != estimated {
 			t.Errorf("estimated %t: %s", estimated, body.JSON())
