@@ -197,10 +197,10 @@ func Object(v jsontext.Value, wanted ...jsontext.Member) *Error {
 
 // Typed is [Object] for an object with a type, a string.
 func Typed(kind *jsontext.Value, v jsontext.Value, wanted ...jsontext.Member) *Error {
-	all := append(make([]jsontext.Member, 0, 8), jsontext.Into("type", kind))
-	if f := Object(v, append(all, wanted...)...); f != nil {
+	if f := Expect(jsontext.KindObject, v); f != nil {
 		return f
 	}
+	v.PickTyped(kind, wanted...)
 	return Expect(jsontext.KindString, *kind).In("type")
 }
 

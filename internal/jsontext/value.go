@@ -173,9 +173,19 @@ func Into(name string, v *Value) Member { return Member{name, v} }
 
 // Pick looks for members of an object. Those that are absent leave their target as it is.
 func (v Value) Pick(wanted ...Member) {
+	var kind Value
+	v.PickTyped(&kind, wanted...)
+}
+
+// PickTyped is Pick for the member type and others. Joining both would move what they point at to
+// the heap.
+func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c := NewCursor(v)
 	for c.Enter(); c.Next(); {
 		name, v := c.Name().Bytes(), c.Skip()
+		if string(name) == "type" {
+			*kind = v
+		}
 		for _, w := range wanted {
 			if string(name) == w.name {
 				*w.into = v

@@ -102,11 +102,11 @@ func (s *Stream) setHead(i *outputItem) {
 // event returns an event about an item, or about its part under way if it has parts.
 func (i *outputItem) event(name string) event {
 	e := event{Type: name, ItemID: i.ID, OutputIndex: i.index}
-	switch part := len(i.parts); i.Type {
+	switch i.Type {
 	case itemMessageType:
-		e.ContentIndex = &part
+		e.ContentIndex = new(int)
 	case itemReasoningType:
-		e.SummaryIndex = &part
+		e.SummaryIndex = new(len(i.parts))
 	}
 	return e
 }
