@@ -155,6 +155,20 @@ func RefusesInstructions(failure error) bool {
 	return detail == "instructions are not valid" && fromTurn(e).Status == http.StatusBadRequest
 }
 
+// FailedProvider reports whether a turn failed because the model's provider is down, out of
+// reach or overloaded, or limits or refuses the account. Another one may answer the request.
+func FailedProvider(failure error) bool {
+	e, ok := errors.AsType[*codexrpc.TurnError](failure)
+	if !ok {
+		return false
+	}
+	switch fromTurn(e).Code {
+	case rateLimited.Code, overloaded.Code, upstreamError.Code, disconnected.Code, timedOut.Code:
+		return true
+	}
+	return e.HTTPStatus == http.StatusForbidden
+}
+
 // deniesModel reports whether a text says that this account has no such model.
 // Providers have no common code for that.
 func deniesModel(text string) bool {

@@ -19,8 +19,8 @@ import (
 // again starts the turn of a choice once more after it has failed before its first output,
 // if that may help: on a fresh thread if it went on in a kept one or in a fork, without the reasoning
 // that the thread was given or with the instructions behind Codex's own prompt if the
-// provider refuses these, or with another login if this one is spent or signed out. It
-// reports false if the failure stands; then the error is the failure, or that of another
+// provider refuses these, or with another login if this one is spent or signed out, or, once,
+// if its provider has failed. It reports false if the failure stands; then the error is the failure, or that of another
 // login which ends sooner. Otherwise the error is why the turn could not be started.
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
 	// What they record matters to later requests, also if this one cannot be repeated.
@@ -43,6 +43,11 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		// A failure of the turn is the provider's: on another thread it would say the same.
 		c.kept.forkable = false
 		return true, g.startFresh(ctx, plan, c)
+	case !c.moved && apierror.FailedProvider(failure):
+		c.moved = true
+		if started, err = g.move(ctx, plan, c, failure); started {
+			return true, err
+		}
 	}
 	return false, failure
 }
@@ -104,6 +109,11 @@ func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.P
 		if failure := picked.Login.Failure(); failure != nil || slices.Contains(avoid, picked.Process) || picked.Process.Status().Final {
 			done()
 			return false, cmp.Or(other, failure)
+		}
+		if picked.Login == c.login { // another process of the same login
+			done()
+			avoid = append(avoid, picked.Process)
+			continue
 		}
 		err := g.openThread(ctx, picked, plan, c)
 		if err == nil {

@@ -23,6 +23,7 @@ type choice struct {
 	place      threads.Place
 	repeatable bool // the turn may have to be started once more
 	movable    bool // there are other logins
+	moved      bool // a failing provider has made it move, which happens once
 	login      *loginstate.Login
 	thread     *codexrpc.Thread
 	machine    *turn.Machine // nil: its turn was not started

@@ -198,6 +198,9 @@ func (r *run) expect(user string, q *request, given string) {
 	if q.FollowUp != "" || q.Follow {
 		r.allowed[q.Token]++ // if the thread that was kept does not go on, there is another
 	}
+	if q.Script.End == endFailed {
+		r.allowed[q.Token] += q.Choices // a turn moves once to another login
+	}
 }
 
 // words returns a conversation without the white space that clients may change, and with

@@ -91,6 +91,59 @@ func TestLogins(t *testing.T) {
 	}
 }
 
+// TestFailedProvider checks that a turn whose provider fails before there is any output moves
+// to another login, once, and what the client gets if that fails as well.
+func TestFailedProvider(t *testing.T) {
+	limited := scriptedmodel.HTTPError{Status: http.StatusTooManyRequests}
+	broken := scriptedmodel.HTTPError{Status: http.StatusInternalServerError}
+	for name, c := range map[string]struct {
+		end, other scriptedmodel.End
+		status     int
+		asked      [2]int
+	}{
+		"a limit":          {limited, nil, 200, [2]int{1, 1}},
+		"an error":         {broken, nil, 200, [2]int{1, 1}},
+		"forbidden":        {scriptedmodel.HTTPError{Status: http.StatusForbidden}, nil, 200, [2]int{1, 1}},
+		"overloaded":       {scriptedmodel.HTTPError{Status: http.StatusServiceUnavailable}, nil, 200, [2]int{1, 1}},
+		"cut off":          {scriptedmodel.Cut{}, nil, 200, [2]int{1, 1}},
+		"both fail":        {limited, broken, 500, [2]int{1, 1}},
+		"the other spent":  {broken, spentPlan, 500, [2]int{2, 1}}, // a spent login makes a turn move at any time
+		"a wrong request":  {scriptedmodel.HTTPError{Status: http.StatusBadRequest}, nil, 400, [2]int{1, 0}},
+		"a policy":         {scriptedmodel.Failed{Code: "cyber_policy"}, nil, 400, [2]int{1, 0}},
+		"the context":      {scriptedmodel.Failed{Code: "context_length_exceeded"}, nil, 400, [2]int{1, 0}},
+		"an unknown model": {scriptedmodel.HTTPError{Status: http.StatusNotFound}, nil, 404, [2]int{1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, second := newAccount(t, c.end), newAccount(t, c.other)
+			s := e2e.NewSite(t, first.block+second.block+"pool fill_first")
+			s.WaitMembers(2)
+			response, text := s.Post(e2e.ChatBody("say:ok", nil), nil)
+			if response.StatusCode != c.status || c.status == http.StatusOK && !strings.Contains(text, "ok") {
+				t.Errorf("%s %s, want %d", response.Status, text, c.status)
+			}
+			if got := [2]int{first.asked(), second.asked()}; got != c.asked {
+				t.Errorf("the providers got %v requests, want %v", got, c.asked)
+			}
+		})
+	}
+	t.Run("one login", func(t *testing.T) {
+		only := newAccount(t, limited)
+		s := e2e.NewSite(t, strings.Replace(only.block, "conversations", "processes 2\nconversations", 1))
+		s.WaitMembers(2)
+		if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusTooManyRequests || only.asked() != 1 {
+			t.Errorf("%s %s after %d requests of the provider", response.Status, text, only.asked())
+		}
+	})
+	t.Run("with output", func(t *testing.T) {
+		first, second := newAccount(t, nil), newAccount(t, nil)
+		s := e2e.NewSite(t, first.block+second.block+"pool fill_first")
+		s.WaitMembers(2)
+		if _, text := s.Post(e2e.ChatBody("say:begun;cutoff", map[string]any{"stream": true}), nil); !strings.Contains(text, "upstream_disconnected") || second.asked() != 0 {
+			t.Errorf("%s, and %d requests of the other provider", text, second.asked())
+		}
+	})
+}
+
 // TestSignInAgain checks that a login which the provider refuses is used again when the
 // operator signs in, without a restart by hand, and that a turn which runs goes on.
 func TestSignInAgain(t *testing.T) {
