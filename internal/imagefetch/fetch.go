@@ -14,7 +14,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -48,7 +47,6 @@ type Fetcher struct {
 
 // limits bound the cost of the URLs in one request.
 type limits struct {
-	images     int           // different URLs
 	atOnce     int           // fetched at the same time
 	imageBytes int64         // of one image
 	totalBytes int64         // of all images
@@ -57,7 +55,6 @@ type limits struct {
 }
 
 var standardLimits = limits{
-	images:     prompt.MaxRemoteImages,
 	atOnce:     4,
 	imageBytes: 20 << 20,
 	totalBytes: 32 << 20,
@@ -75,22 +72,11 @@ func New(opts Options) *Fetcher {
 // Close closes idle connections. A Fetch under way goes on; its connections close by themselves.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
-// Fetch fetches the images at urls, each once, and returns them by URL as data URLs
-// (data:image/png;base64,…), at most 43 MiB of them. The first image that cannot be fetched cancels
-// the others and is returned as a [*Failure]. If ctx has ended, the error is that of ctx.
+// Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different ones, and
+// returns them by URL as data URLs (data:image/png;base64,…), at most 43 MiB of them. The first
+// image that cannot be fetched cancels the others and is returned as a [*Failure]. If ctx has ended,
+// the error is that of ctx.
 func (f *Fetcher) Fetch(ctx context.Context, urls []string) (map[string]string, error) {
-	images := make(map[string]string)
-	var wanted []string
-	for _, url := range urls {
-		if _, again := images[url]; again {
-			continue
-		}
-		if len(wanted) == f.limits.images {
-			return nil, &Failure{URL: url, Reason: fmt.Sprintf("a request may name at most %d images by URL", f.limits.images)}
-		}
-		images[url] = ""
-		wanted = append(wanted, url)
-	}
 	group, run := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.atOnce)
 	run, stop := context.WithTimeoutCause(run, f.limits.totalTime,
@@ -99,7 +85,8 @@ func (f *Fetcher) Fetch(ctx context.Context, urls []string) (map[string]string, 
 	left := new(atomic.Int64)
 	left.Store(f.limits.totalBytes)
 	var mu sync.Mutex // guards images
-	for _, url := range wanted {
+	images := make(map[string]string, len(urls))
+	for _, url := range urls {
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeoutCause(run, f.limits.imageTime, reasonf("it took longer than %s", f.limits.imageTime))
 			defer cancel()

@@ -159,21 +159,6 @@ func TestTotalBytes(t *testing.T) {
 	}
 }
 
-// TestTooMany checks that the first URL above the limit is named and nothing is
-// fetched.
-func TestTooMany(t *testing.T) {
-	server, f := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("an image was fetched") })
-	var urls []string
-	for i := range 17 {
-		url := fmt.Sprint(server.URL, "/", 100-i)
-		urls = append(urls, url, url)
-	}
-	_, err := f.Fetch(testContext(t), urls)
-	if failure, ok := err.(*Failure); !ok || failure.URL != urls[32] || failure.Reason != "a request may name at most 16 images by URL" {
-		t.Error(err)
-	}
-}
-
 // TestAtOnce checks that four images are fetched at once and never more.
 func TestAtOnce(t *testing.T) {
 	var now atomic.Int32

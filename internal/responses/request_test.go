@@ -27,7 +27,12 @@ func withMember(member string) string { return `{"model":"m","input":"q",` + mem
 
 func TestDecodeResponseRefuses(t *testing.T) {
 	const call = `{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`
+	images := "" // one more than are fetched
+	for i := range prompt.MaxRemoteImages + 1 {
+		images += fmt.Sprintf(`,{"type":"input_image","image_url":"https://example.com/%d.png"}`, i)
+	}
 	for body, want := range map[string]string{ // the param and the code
+		withInput(`{"role":"user","content":[` + images[1:] + `]}`): "input invalid_value",
 		``:                                " invalid_json",
 		`[]`:                              " invalid_json",
 		`{"input":"q"}`:                   "model missing_required_parameter",
