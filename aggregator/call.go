@@ -6,9 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// source is where the argument text of a call comes from, the most trusted source
-// last. A complete text replaces text from a lesser source only, so the result does not
-// depend on the order in which the versions of a call arrive, nor on repetitions.
+// source is where the argument text of a call comes from, the most trusted source last. A
+// complete text replaces text from a lesser source only.
 type source uint8
 
 const (
@@ -48,9 +47,8 @@ type call struct {
 // fits reports whether an event with this name, or none, can be about the call.
 func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.name == name }
 
-// delta returns the changes since the last delta. Arguments and Fragment are views of
-// the buffer. Its bytes do not change: text is only appended, and a replacement uses a
-// new buffer.
+// delta returns the changes since the last delta. Arguments and Fragment are views of the
+// buffer, whose bytes do not change.
 func (c *call) delta(choice int, first bool) Delta {
 	text := c.args.String()
 	d := Delta{

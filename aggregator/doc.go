@@ -34,15 +34,14 @@
 //
 // An event that comes again changes nothing. It is recognised by
 //
-//   - a number: sequence_number, or the position of [Aggregator.IngestEvent], of which
-//     numbers that are not above the highest one
-//     seen are repetitions;
+//   - a number, sequence_number or the position of [Aggregator.IngestEvent], that is not
+//     above the highest one seen;
 //   - its kind, if a call has one such event only: its announcement, its end, its
 //     complete item.
 //
-// Equal text is no sign of a repetition: the fragments "a" and "a" are two fragments. So
-// a fragment without a number, such as that of a chat delta, always counts. A caller that
-// may ingest one twice, for example after a reconnect, gives positions.
+// Equal text is no sign of a repetition: a fragment without a number, such as that of a chat
+// delta, always counts. A caller that may ingest one twice, for example after a reconnect,
+// gives positions.
 //
 // A chat delta with a name is the head of its call. Some backends send the head with
 // every fragment. A head equal to the first one counts as a repetition until another head

@@ -16,9 +16,8 @@ const UseToolPattern = "use_tool"
 // MaxOpener is the size of the longest opener of a Pattern, in bytes.
 const MaxOpener = 64
 
-// ErrPattern is the error for a text pattern that cannot be used: it has no name, the name of
-// the built-in one or of another one, or its opener is empty, longer than MaxOpener
-// or no UTF-8.
+// ErrPattern is the error for a text pattern that cannot be used, because of its name or its
+// opener.
 var ErrPattern = errors.New("aggregator: invalid text pattern")
 
 // Pattern is a textual form of tool calls: text that a model writes instead of
@@ -135,9 +134,8 @@ type Block struct {
 	Pattern    string // the name of the pattern that found the block
 }
 
-// RegisterTextPattern adds a textual form of calls, or replaces the one of that
-// name. It holds for ExtractBlocks and for SynthesizeCalls, from now on and over
-// ResetTurn. <use_tool> blocks are found as without it. The error wraps ErrPattern.
+// RegisterTextPattern adds a textual form of calls for ExtractBlocks and SynthesizeCalls, or
+// replaces the one of that name. The error wraps ErrPattern.
 func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 	added := NamedPattern{Name: name, Pattern: pattern}
 	if err := added.check(nil); err != nil {
@@ -155,9 +153,8 @@ func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 	return nil
 }
 
-// ExtractBlocks returns the complete blocks in a text, by every registered
-// pattern, in order: those that a Scanner finds in it, however long they are. It
-// changes no calls: only IngestMessage with SynthesizeCalls does.
+// ExtractBlocks returns the complete blocks in a text, by every registered pattern, in order:
+// those that a Scanner finds in it, however long they are. It changes no calls.
 func (a *Aggregator) ExtractBlocks(text string) []Block {
 	a.mu.Lock()
 	patterns := a.patterns

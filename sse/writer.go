@@ -45,10 +45,9 @@ type WriterOptions struct {
 
 // Writer writes server-sent events onto an HTTP response.
 //
-// Frames are buffered until the next [Writer.Flush], or until there are 4096
-// bytes: a caller with several events writes all of them and flushes once. Writing
-// a frame allocates nothing. The first flush also writes the status 200 and the
-// headers of an event stream.
+// Frames are buffered until the next [Writer.Flush], or until there are 4096 bytes. Writing a
+// frame allocates nothing. The first flush also writes the status 200 and the headers of an
+// event stream.
 //
 // The connection gets a write deadline only when a write or a flush takes too long, so
 // that no deadline affects an idle HTTP/2 stream or the next request on a kept-alive
@@ -116,10 +115,9 @@ func (w *Writer) Started() bool {
 	return w.started
 }
 
-// Flush sends the buffered frames to the client. Its error matches [ErrStalled] if
-// the client did not take them in time, and [http.ErrNotSupported] if the response
-// writer cannot flush, which makes it useless for events. Other errors are those
-// of the connection.
+// Flush sends the buffered frames to the client. Its error matches [ErrStalled] if the client
+// did not take them in time, and [http.ErrNotSupported] if the response writer cannot flush.
+// Other errors are those of the connection.
 func (w *Writer) Flush() error {
 	if w.err != nil {
 		return w.err

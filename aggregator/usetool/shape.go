@@ -80,13 +80,11 @@ func readArguments(arguments string) ([]Param, error) {
 // ActionKey names what a call does; see [Action].
 type ActionKey [sha256.Size]byte
 
-// Action returns a key that is equal for two calls if they do the same: they
-// call the same tool with the same arguments, whatever form the calls came in.
-// A model that writes a <use_tool> block and makes the same call as a
-// structured one means one action. The order of the arguments, their white
-// space and null ones do not count, and neither do aliases of the canon, nor
-// whether a number stands as a number or, as in every block, as text.
-// Arguments that are not a JSON object are compared as they are.
+// Action returns a key that is equal for two calls of the same tool with the same arguments,
+// whatever form the calls came in: a <use_tool> block or a structured call. The order of the
+// arguments, their white space and null ones do not count, and neither do aliases of the canon,
+// nor whether a number stands as a number or, as in every block, as text. Arguments that are
+// not a JSON object are compared as they are.
 func Action(name, arguments string) ActionKey {
 	hash := sha256.New()
 	field := func(text string) {
