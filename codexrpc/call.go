@@ -32,6 +32,8 @@ type call struct {
 	params any
 	result any    // the answer is decoded into it, unless it is nil
 	by     caller // nil: nothing has to be done beside
+	// over, if not nil, gets the outcome once, by a goroutine that it must not block.
+	over interface{ onOutcome(error) }
 	// urgent calls do not wait for a free slot and are not retried.
 	urgent bool
 }
@@ -49,13 +51,9 @@ type caller interface {
 // pendingCall is a call that waits for its answer. The connection's lock guards
 // it.
 type pendingCall struct {
-	method string
-	by     caller
-	// over, if not nil, gets the outcome once, in place of ready: nobody waits.
-	over    interface{ onOutcome(error) }
-	ready   chan error // capacity 1: nil if the answer has come, else why none will
-	wanted  bool       // the caller reads the result
-	result  string     // of the answer, as JSON, if it is wanted
+	call               // without params, once they are encoded
+	ready   chan error // capacity 1: nil if the answer has come, else why none will; unused if nobody waits
+	answer  string     // its result as JSON, if that is wanted
 	refused *CallError // the error of the answer
 	expires time.Time  // when it is not waited for any longer; zero: that has passed
 	slot    bool       // it holds a slot
@@ -96,10 +94,7 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 			return err
 		}
 	}
-	p := c.pending()
-	p.method, p.by, p.wanted, p.expires, p.slot = do.method, do.by, do.result != nil, deadline, !do.urgent
-	id := c.lastID.Add(1)
-	line, err := c.begin(id, p, do.params)
+	id, p, line, err := c.begin(do, deadline)
 	if line != nil {
 		if err = c.sendUntil(ctx, deadline, line, do.method); err != nil {
 			c.unregister(id, p)
@@ -120,7 +115,7 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 		err = <-p.ready
 	}
 	if err == nil {
-		err = p.read(do.result)
+		err = p.read()
 		c.reuse(p)
 	}
 	return err
@@ -129,36 +124,38 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 // begin registers a call that has its slot, and writes it if that needs no waiting. Otherwise
 // it returns the line. That is not made before, so that calls which wait for a slot hold none,
 // and not kept for another attempt.
-func (c *Conn) begin(id int64, p *pendingCall, params any) (line []byte, err error) {
+func (c *Conn) begin(do *call, deadline time.Time) (id int64, p *pendingCall, line []byte, err error) {
+	id, p = c.lastID.Add(1), c.pending()
+	p.call, p.params, p.expires, p.slot = *do, nil, deadline, !do.urgent
 	var buffer scratch.Buffer
 	var room []byte
 	if c.quick != nil { // else the writer gets the line
 		room = buffer.Take()
 	}
-	line, err = encodeCall(room, id, p.method, params)
+	line, err = encodeCall(room, id, do.method, do.params)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("encoding %s: %w", p.method, err)
+		err = fmt.Errorf("encoding %s: %w", do.method, err)
 	case c.maxWrite > 0 && len(line) > c.maxWrite:
-		err = tooLargeCall(p.method, len(line), c.maxWrite)
+		err = tooLargeCall(do.method, len(line), c.maxWrite)
 	}
 	if err != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.freeSlot(p)
-		return nil, err
+		return id, p, nil, err
 	}
-	nobodyWaits := p.over != nil
 	if err := c.register(id, p); err != nil {
-		return nil, err // the connection has ended and needs no slots
+		return id, p, nil, err // the connection has ended and needs no slots
 	}
-	// From here on p may be another call: the answer may come before the call is written.
-	if (!nobodyWaits || !c.writeLater(line)) && !c.writeNow(line) {
-		return line, nil
+	// From here on p may be another call if nobody waits: its answer may come before it is
+	// written.
+	if (do.over == nil || !c.writeLater(line)) && !c.writeNow(line) {
+		return id, p, line, nil
 	}
 	buffer.Keep(line)
 	buffer.Release()
-	return nil, nil
+	return id, p, nil, nil
 }
 
 // pending returns a call that is not used.
@@ -195,21 +192,15 @@ func (c *Conn) sendUntil(ctx context.Context, deadline time.Time, line []byte, m
 }
 
 // start makes a call with a timeout and waits for nothing. It reports false if it cannot be
-// written at once, or soon, together with the next one. over gets the outcome, by a goroutine
-// that it must not block.
-func (c *Conn) start(method string, params any, timeout time.Duration, over interface{ onOutcome(error) }) bool {
+// written at once, or soon, together with the next one.
+func (c *Conn) start(do call, timeout time.Duration) bool {
 	select {
 	case c.slots <- struct{}{}:
 	default:
 		return false
 	}
-	id, p := c.lastID.Add(1), c.pending()
-	p.method, p.over, p.expires, p.slot = method, over, time.Now().Add(timeout), true
-	line, err := c.begin(id, p, params)
-	if err != nil {
-		return false
-	}
-	return line == nil || !c.unregister(id, p)
+	id, p, line, err := c.begin(&do, time.Now().Add(timeout))
+	return err == nil && (line == nil || !c.unregister(id, p))
 }
 
 // register routes the answer to id to p.
@@ -377,8 +368,7 @@ func (c *Conn) handleAnswer(m message) {
 	case p.over == nil:
 		c.wakes.add(p)
 	default:
-		err := p.read(nil)
-		p.over.onOutcome(err)
+		p.over.onOutcome(p.read())
 		c.reuse(p)
 	}
 }
@@ -391,20 +381,20 @@ func (p *pendingCall) keep(answer message) {
 	switch {
 	case answer.err.Type != gjson.Null:
 		p.refused = callError(p.method, answer.err)
-	case p.wanted:
-		p.result = strings.Clone(answer.result.Raw)
+	case p.result != nil:
+		p.answer = strings.Clone(answer.result.Raw)
 	}
 }
 
-// read returns the error of the answer, or decodes its result unless that is nil.
-func (p *pendingCall) read(result any) error {
+// read returns the error of the answer, or decodes its result if that is wanted.
+func (p *pendingCall) read() error {
 	if p.refused != nil {
 		return p.refused
 	}
-	if result == nil {
+	if p.result == nil {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(p.result), result); err != nil {
+	if err := json.Unmarshal([]byte(p.answer), p.result); err != nil {
 		return fmt.Errorf("reading the answer to %s: %w", p.method, err)
 	}
 	return nil

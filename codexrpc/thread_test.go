@@ -223,7 +223,7 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range maxAbandoned + 100 {
-			pending := &pendingCall{by: new(opening), ready: make(chan error, 1)}
+			pending := &pendingCall{call: call{by: new(opening)}, ready: make(chan error, 1)}
 			id := c.lastID.Add(1)
 			if err := c.register(id, pending); err != nil {
 				t.Fatal(err)

@@ -38,7 +38,7 @@ func (t *Thread) closeNow(released func()) bool {
 	}
 	t.queue.drop(errClosedThread)
 	t.released = released
-	started := c.start(methodThreadUnsubscribe, threadParams{t.id}, closeTimeout, (*unloading)(t))
+	started := c.start(call{method: methodThreadUnsubscribe, params: threadParams{t.id}, over: (*unloading)(t)}, closeTimeout)
 	if !started {
 		c.closers.Done()
 	}
