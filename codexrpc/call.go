@@ -366,15 +366,12 @@ func (c *Conn) handleAnswer(m message) {
 	switch {
 	case late:
 	case p.over == nil:
-		c.wakes.add(p)
+		p.ready <- nil // never blocks: it gets one element
 	default:
 		p.over.onOutcome(p.read())
 		c.reuse(p)
 	}
 }
-
-// wakeUp wakes the caller, who gets the answer.
-func (p *pendingCall) wakeUp() { p.ready <- nil } // never blocks: it gets one element
 
 // keep keeps what the caller needs of an answer.
 func (p *pendingCall) keep(answer message) {

@@ -64,22 +64,13 @@ func (q *queue) init(reader *wakes) {
 // maxHeld is how many lines are read before the consumer of the first one is woken.
 const maxHeld = 32
 
-// wakes are those that the reader wakes once it has read all lines that have arrived
-// together: to wake one for each line costs more than to read it, and makes small chunks of
-// what could be one. It is used by the reader alone.
+// wakes are the queues whose consumers the reader wakes once it has read all lines that have
+// arrived together: to wake one for each line costs more than to read it, and makes small
+// chunks of what could be one. It is used by the reader alone.
 type wakes struct {
 	from    readingAhead // nil: all are woken at once
-	waiting []interface{ wakeUp() }
+	waiting []*queue
 	lines   int // that were read since the first of them was added
-}
-
-// add wakes who waits for something that was read, at the end of the lines that have arrived.
-func (w *wakes) add(who interface{ wakeUp() }) {
-	if w == nil || w.from == nil {
-		who.wakeUp()
-		return
-	}
-	w.waiting = append(w.waiting, who)
 }
 
 // lineRead wakes all after a line, unless another one has arrived.
@@ -90,8 +81,9 @@ func (w *wakes) lineRead() {
 	if w.lines++; w.lines < maxHeld && w.from.HasNext() {
 		return
 	}
-	for _, who := range w.waiting {
-		who.wakeUp()
+	for _, q := range w.waiting {
+		q.noted = false
+		q.signal()
 	}
 	clear(w.waiting)
 	w.waiting, w.lines = w.waiting[:0], 0
@@ -100,15 +92,13 @@ func (w *wakes) lineRead() {
 // note wakes the consumer, at the end of the lines that have arrived. It is called by the
 // reader.
 func (q *queue) note() {
-	if !q.noted {
+	switch {
+	case q.reader == nil || q.reader.from == nil:
+		q.signal()
+	case !q.noted:
 		q.noted = true
-		q.reader.add(q)
+		q.reader.waiting = append(q.reader.waiting, q)
 	}
-}
-
-func (q *queue) wakeUp() {
-	q.noted = false
-	q.signal()
 }
 
 // push appends an event. It reports false, once, when that overflows the queue.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -156,4 +158,34 @@ func BenchmarkTurn(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// countedWrites counts the quick writes of a connection.
+type countedWrites struct {
+	immediate
+	n atomic.Int64
+}
+
+func (w *countedWrites) TryWrite(message []byte) (written bool, err error) {
+	w.n.Add(1)
+	return w.immediate.TryWrite(message)
+}
+
+// BenchmarkTurnsTogether measures short turns of eight callers, with the writes of each.
+func BenchmarkTurnsTogether(b *testing.B) {
+	c := dialFast(b)
+	params := shortTurnParams()
+	writes := &countedWrites{immediate: c.quick}
+	c.quick = writes
+	b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := runShortTurn(b.Context(), c, params, nil); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(writes.n.Load())/float64(b.N), "writes/op")
 }

@@ -59,10 +59,10 @@ func TestWakesOfLinesTogether(t *testing.T) {
 	}
 }
 
-// TestCallersWakeOnce checks that the caller of turn/start is woken when all lines are read
-// that have arrived with the answer, so that it finds the events; and that the begin of the
-// turn, which is known then, wakes nobody.
-func TestCallersWakeOnce(t *testing.T) {
+// TestBeginWakesOnce checks that the caller of turn/start is woken at once, the consumer when
+// all lines are read that have arrived with the answer, and nobody by the begin of a turn that
+// is known.
+func TestBeginWakesOnce(t *testing.T) {
 	c := newTestConn()
 	c.wakes.from = hasNext(true)
 	thread := openTestThread(c, benchThread)
@@ -73,16 +73,16 @@ func TestCallersWakeOnce(t *testing.T) {
 	}
 	lines := benchTurnLines()
 	for _, line := range append([]string{`{"id":1,"result":{"turn":{"id":"` + benchTurn + `"}}}`}, lines...) {
-		if len(p.ready)+len(thread.Ready()) > 0 {
-			t.Error("woken before all lines are read")
-		}
 		c.dispatch([]byte(line))
 		c.wakes.lineRead()
+		if len(p.ready) != 1 || len(thread.Ready()) != 0 {
+			t.Errorf("after %s the caller is woken %d times, the consumer %d times", line, len(p.ready), len(thread.Ready()))
+		}
 	}
 	c.wakes.from = hasNext(false)
 	c.wakes.lineRead()
-	if len(p.ready) != 1 || len(thread.Ready()) != 1 {
-		t.Errorf("the caller is woken %d times, the consumer %d times", len(p.ready), len(thread.Ready()))
+	if len(thread.Ready()) != 1 {
+		t.Error("the consumer is not woken")
 	}
 	<-thread.Ready()
 	if events, err := thread.Recv(); len(events) != 5 || err != nil {
