@@ -202,6 +202,10 @@ func TestUnloadsGoWithOtherCalls(t *testing.T) {
 		if took := time.Since(begin); took != lateness {
 			t.Errorf("it took %s", took)
 		}
+		if err := c.enqueue(t.Context(), []byte(`{"method":"nothing before it"}`)); err != nil {
+			t.Error(err)
+		}
+		p.expect("nothing before it")
 
 		full := next()
 		for range cap(p.fromClient) {

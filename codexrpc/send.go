@@ -173,7 +173,7 @@ func (c *Conn) writeLoop() {
 			return
 		}
 		for _, m := range [][]byte{c.takeLate(), message} {
-			if m == nil {
+			if len(m) == 0 {
 				continue
 			}
 			if err := c.transport.Write(m, writeTimeout); err != nil {
