@@ -47,7 +47,7 @@ func FuzzRoute(f *testing.F) {
 		if meant, ok := misspelt(path); ok && (meant.serve == nil || slices.Contains(meant.args, "")) {
 			t.Fatalf("%q leads to %+v", path, meant)
 		}
-		if any, ok := routeOf(path); ok && any.serve == nil || strings.HasPrefix(path, "/v1/") && !ok {
+		if meant, ok := routeOf(path); ok && meant.serve == nil || strings.HasPrefix(path, "/v1/") && !ok {
 			t.Fatalf("%q leads nowhere", path)
 		}
 	})
