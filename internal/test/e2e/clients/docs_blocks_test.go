@@ -196,7 +196,7 @@ func (b block) checkCaddyfile(t *testing.T) {
 	switch {
 	case slices.Contains([]string{"app_server", "cors", "hosts"}, word):
 		text = ":8080 {\ncodex {\n" + text + "}\n}\n"
-	case slices.Contains([]string{"codex", "route"}, word):
+	case slices.Contains([]string{"codex", "route", "log"}, word):
 		text = ":8080 {\n" + text + "}\n"
 	case strings.HasPrefix(word, "@"):
 		text = ":8080 {\n" + text + "codex\n}\n"
