@@ -50,6 +50,10 @@ func (c *Conn) writeNow(message []byte) (written bool) {
 		return true
 	}
 	if before > 0 {
+		if before+len(message) >= atomicWrite { // TryWrite would refuse both together
+			c.writing.Unlock()
+			return false
+		}
 		c.late = appendLine(c.late, message)
 		message = c.late
 	}
