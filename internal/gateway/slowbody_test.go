@@ -17,14 +17,8 @@ import (
 // of the request, and its client is still told why.
 func TestSilentBodyIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(noUpstream{}, Options{MaxConcurrent: 1})
-		client, conn := net.Pipe()
-		server := &http.Server{Handler: http.HandlerFunc(g.Chat)}
-		var serving sync.WaitGroup
-		serving.Go(func() { _ = server.Serve(&oneConn{conn: conn}) })
-		go func() {
-			_, _ = client.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"))
-		}()
+		client, end := sendSilentBody(noUpstream{})
+		defer end()
 		response, err := http.ReadResponse(bufio.NewReader(client), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -33,9 +27,6 @@ func TestSilentBodyIsAnswered(t *testing.T) {
 		if response.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("it is answered with %s", response.Status)
 		}
-		_ = client.Close()
-		_ = server.Close()
-		serving.Wait()
 	})
 }
 
@@ -43,22 +34,31 @@ func TestSilentBodyIsAnswered(t *testing.T) {
 // connection ends although the body does not come.
 func TestSilentBodyAtExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(exitingUpstream{}, Options{MaxConcurrent: 1})
-		client, conn := net.Pipe()
-		server := &http.Server{Handler: http.HandlerFunc(g.Chat)}
-		var serving sync.WaitGroup
-		serving.Go(func() { _ = server.Serve(&oneConn{conn: conn}) })
-		go func() {
-			_, _ = client.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"))
-		}()
+		client, end := sendSilentBody(exitingUpstream{})
+		defer end()
 		answer, err := io.ReadAll(client)
 		if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 503 ")) || !bytes.Contains(answer, []byte(`"server_shutting_down"`)) {
 			t.Errorf("%v %s", err, answer)
 		}
+	})
+}
+
+// sendSilentBody sends a request whose body does not come to its end. end ends the connection
+// and the server.
+func sendSilentBody(upstream Upstream) (client net.Conn, end func()) {
+	g := newGateway(upstream, Options{MaxConcurrent: 1})
+	client, conn := net.Pipe()
+	server := &http.Server{Handler: http.HandlerFunc(g.Chat)}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(&oneConn{conn: conn}) })
+	go func() {
+		_, _ = client.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"))
+	}()
+	return client, func() {
 		_ = client.Close()
 		_ = server.Close()
 		serving.Wait()
-	})
+	}
 }
 
 // exitingUpstream leases nothing any more.
