@@ -120,8 +120,8 @@ func match(pattern, path string) (args []string, ok bool) {
 	return append([]string{part}, args...), true
 }
 
-// serve checks the origin, the key, the host and the method, in this order and before
-// the body is read. Then it serves the route and counts the result in the metrics.
+// serve checks the origin, the key, the host, the method and the handshake, in this order and
+// before the body is read. Then it serves the route and counts the result in the metrics.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	if rt.socket && isHandshake(r) {
 		rt = responsesSocket
@@ -149,11 +149,20 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, apierror.HostNotAllowed(r.Host))
 	case len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method):
 		refuse(w, r, apierror.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
+	case r.Method != http.MethodGet && r.Method != http.MethodHead && inEarlyData(r):
+		refuse(w, r, apierror.TooEarly())
 	case (rt.noBody || r.Method != http.MethodPost) && !reqbody.Skip(w, r):
 		refuse(w, r, apierror.BodyTimeout(reqbody.MinRate, reqbody.MaxTime))
 	default:
 		rt.serve(h, w, r, rt.args)
 	}
+}
+
+// inEarlyData reports whether a request may have come before the end of its TLS handshake, here
+// or at a proxy that says so. Whoever records such a request can send it again, to run its turn
+// once more. HTTP/3 takes them unless 0rtt is off.
+func inEarlyData(r *http.Request) bool {
+	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
 }
 
 // refuse answers with an error before the body was read. Writing fails if the client has gone.

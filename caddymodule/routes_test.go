@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -182,6 +183,38 @@ func TestKeysOfRoutes(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if w, err := ask(h, "GET", path, "", nil); err != nil || w.Code != 200 {
 			t.Errorf("%s: %v, %d %s", path, err, w.Code, w.Body)
+		}
+	}
+}
+
+// TestEarlyData: what changes something is not taken from early data, which others can repeat.
+func TestEarlyData(t *testing.T) {
+	rt := route{open: true, noBody: true, serve: func(_ *Handler, w http.ResponseWriter, _ *http.Request, _ []string) {
+		w.WriteHeader(http.StatusNoContent)
+	}}
+	for _, c := range []struct {
+		method  string
+		tls     *tls.ConnectionState
+		header  string // Early-Data, of a proxy
+		refused bool
+	}{
+		{http.MethodPost, &tls.ConnectionState{}, "", true},
+		{http.MethodDelete, &tls.ConnectionState{}, "", true},
+		{http.MethodPost, &tls.ConnectionState{HandshakeComplete: true}, "1", true},
+		{http.MethodPost, nil, "1", true},
+		{http.MethodPost, &tls.ConnectionState{HandshakeComplete: true}, "", false},
+		{http.MethodPost, nil, "", false},
+		{http.MethodGet, &tls.ConnectionState{}, "1", false},
+		{http.MethodHead, &tls.ConnectionState{}, "1", false},
+	} {
+		r := httptest.NewRequest(c.method, "/v1/chat/completions", nil)
+		if r.TLS = c.tls; c.header != "" {
+			r.Header.Set("Early-Data", c.header)
+		}
+		w := httptest.NewRecorder()
+		(&Handler{}).serve(rt, w, r)
+		if want := map[bool]int{true: http.StatusTooEarly, false: http.StatusNoContent}[c.refused]; w.Code != want {
+			t.Errorf("%s, TLS %+v, Early-Data %q: %d %s", c.method, c.tls, c.header, w.Code, w.Body)
 		}
 	}
 }

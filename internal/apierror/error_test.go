@@ -108,6 +108,7 @@ func TestLocalErrors(t *testing.T) {
 		"large answer": {AnswerTooLarge(1 << 20), 502, "", "answer_too_large"},
 		"body":         {BodyMemory(), 503, "", "codex_body_memory"},
 		"slow body":    {BodyTimeout(1024, time.Minute), 408, "", "request_timeout"},
+		"early data":   {TooEarly(), 425, "", "too_early"},
 		"choices":      {TooManyChoices(65, 64), 400, "n", ""},
 		"too large":    {PayloadTooLarge(1 << 20), 413, "", "request_too_large"},
 		"unauthorized": {Unauthorized(), 401, "", "invalid_api_key"},

@@ -13,6 +13,8 @@ var (
 	BodyTimeout = about2[int, time.Duration](newClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	// PayloadTooLarge is the 413 of a body of more than limit bytes.
 	PayloadTooLarge = about[int64](newClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
+	// TooEarly is the 425 of a request that changes something and that somebody may have repeated.
+	TooEarly = plain(newClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
 	// UnsupportedEncoding is the 415 of a body in a Content-Encoding that is not read.
 	UnsupportedEncoding = about[string](newClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
 	// CorruptBody is the 400 of a body that is not what its Content-Encoding says.
