@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -35,7 +38,7 @@ var (
 // It waits a moment until the latter two are restored. Without an instance id, which
 // distinguishes the nodes that share the storage, all is lost when Caddy exits.
 func (a *App) keepBooks() {
-	id, err := caddy.InstanceID()
+	id, err := instanceID()
 	if err != nil {
 		a.logger.Error("usage is not stored: the id of this instance of Caddy cannot be read", "error", err)
 		return
@@ -58,6 +61,20 @@ func (a *App) keepBooks() {
 	for keeper := range kept {
 		keeper.WaitRestored(time.Until(deadline))
 	}
+}
+
+// instanceID returns the id of this Caddy. A full disk may have left an empty file of it, which
+// Caddy can neither read nor would ever replace: that is done here.
+func instanceID() (uuid.UUID, error) {
+	id, err := caddy.InstanceID()
+	if err == nil {
+		return id, nil
+	}
+	path := filepath.Join(caddy.AppDataDir(), "instance.uuid")
+	if info, statErr := os.Stat(path); statErr != nil || info.Size() > 0 || os.Remove(path) != nil {
+		return id, err
+	}
+	return caddy.InstanceID()
 }
 
 // userOf returns the authenticated user in a form that can be stored, or "" if there is none.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/google/uuid"
 	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
@@ -40,6 +41,30 @@ func TestUsageFileMode(t *testing.T) {
 			if got := info.Mode().Perm(); got != want {
 				t.Errorf("%s has the mode %o, want %o (loosened: %t)", path, got, want, loosened)
 			}
+		}
+	}
+}
+
+// TestInstanceID: what a full disk has left of the file is replaced, and nothing else.
+func TestInstanceID(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	path := filepath.Join(caddy.AppDataDir(), "instance.uuid")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for content, replaced := range map[string]bool{"": true, "not an id": false} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := provision(t, fakeHandler(t, t.Name()))
+		c.start(t)
+		c.cleanup()
+		left, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := uuid.ParseBytes(left); (err == nil) != replaced || !replaced && string(left) != content {
+			t.Errorf("%q became %q", content, left)
 		}
 	}
 }

@@ -22,6 +22,7 @@ func TestRemedies(t *testing.T) {
 		"it is tried again":             codexrpc.ErrTimeout,
 		"install a newer one":           fmt.Errorf("codex 0.1.0 %w", codexrpc.ErrTooOld),
 		"check its address and its tok": codexrpc.ErrRefused,
+		"raise its limit of open files": fmt.Errorf("%w: open config.toml: %w", errConfig, syscall.EMFILE),
 	} {
 		if got, _ := remedy(err); !strings.Contains(got, want) {
 			t.Errorf("%v: %q, want %q", err, got, want)

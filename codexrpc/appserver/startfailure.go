@@ -66,6 +66,7 @@ var remedies = []struct {
 	final  bool
 }{
 	{errStopped, "", false},
+	{syscall.EMFILE, "the server has as many files open as it may; raise its limit of open files", false},
 	{codexrpc.ErrNotLoggedIn, "Codex is not logged in; run `codex login` for its user and CODEX_HOME", true},
 	{codexrpc.ErrTooOld, "this release of Codex is too old; install a newer one with `npm install -g @openai/codex`", true},
 	{codexrpc.ErrMisconfigured, "Codex cannot use its config.toml; mend what the server's log names", true},
