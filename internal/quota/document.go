@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +39,9 @@ type document struct {
 	storedbook.Header
 	At       int64                         `json:"at"`       // when it was stored, in Unix seconds
 	Accounts map[string]map[measure]counts `json:"accounts"` // by account
+
+	sum   [sha256.Size]byte // of the content of another node's
+	since time.Time         // when that was first read
 }
 
 // String returns the measure as it is stored, such as "tokens 5h".
@@ -147,7 +151,7 @@ func decode(content []byte) (*document, error) {
 func (l *Ledger) Share(documents map[string][]byte) (over []string, failed error) {
 	nodes, now := make(map[string]*document), l.now()
 	for key, content := range documents {
-		d, err := decode(content)
+		d, err := l.readNode(key, content, now)
 		switch {
 		case err != nil:
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", key, err))
@@ -178,11 +182,29 @@ func (l *Ledger) Share(documents map[string][]byte) (over []string, failed error
 	return over, failed
 }
 
-// addOthers adds what another node has counted.
+// readNode returns the document of another node, the one of before if it has not changed. Only
+// Share calls it.
+func (l *Ledger) readNode(key string, content []byte, now time.Time) (*document, error) {
+	sum := sha256.Sum256(content)
+	if d := l.nodes[key]; d != nil && d.sum == sum {
+		return d, nil
+	}
+	d, err := decode(content)
+	if err == nil {
+		d.sum, d.since = sum, now.Round(0)
+	}
+	return d, err
+}
+
+// addOthers adds what another node has counted. What lies ahead, since the clock of one of the
+// two is wrong, counts as of the first time that it was read: else it would count until then.
 func (l *Ledger) addOthers(d *document, now time.Time) {
+	if now.Before(d.since) {
+		d.since = now.Round(0)
+	}
 	for name, used := range d.Accounts {
 		for m, c := range used {
-			if c = counts(nil).plus(c).update(m.window, now); len(c) == 0 {
+			if c = counts(nil).plus(c).update(m.window, d.since).update(m.window, now); len(c) == 0 {
 				continue
 			}
 			a := l.account(name)

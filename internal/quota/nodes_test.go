@@ -224,6 +224,55 @@ func TestNodesOvershoot(t *testing.T) {
 	})
 }
 
+// TestNodeAhead: what a node has counted while its clock was wrong counts elsewhere for a window
+// from then on, also if the node never stores anything again. So does it if the reader's clock
+// is set back.
+func TestNodeAhead(t *testing.T) {
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 2, sliding(t, time.Minute)}}}
+	for name, move := range map[string]func(ahead, reader *clock){
+		"the node is ahead":           func(ahead, _ *clock) { ahead.move(1000 * time.Hour) },
+		"the reader's clock set back": func(_, reader *clock) { reader.move(-1000 * time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clocks := [2]*clock{newClock(), newClock()}
+			node, reader := New(clocks[0].Now), New(clocks[1].Now)
+			read := func(content []byte) {
+				t.Helper()
+				if _, err := reader.Share(map[string][]byte{"node": content}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			store := func() []byte {
+				t.Helper()
+				d, _ := node.Document(0)
+				content, err := json.Marshal(d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return content
+			}
+			read(store())
+			for range 2 { // also what is counted later, ahead of what was
+				move(clocks[0], clocks[1])
+				for range 2 {
+					if err := node.Request(k); err != nil {
+						t.Fatal(err)
+					}
+				}
+				content := store()
+				for second := range 70 {
+					read(content)
+					if used := reader.States(k, false)[0].Used; second <= 60 && used != 2 || second > 63 && used != 0 {
+						t.Fatalf("%d requests count after %d s", used, second)
+					}
+					clocks[0].move(time.Second)
+					clocks[1].move(time.Second)
+				}
+			}
+		})
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"version":1,"id":"x","at":1,"accounts":{"k":{"requests 1m":[[1,2]],"tokens day":[[-5,7],[9223372036854775807,1]]}}}`))
 	f.Add([]byte(`{"version":1,"accounts":{"k":null,"":{"tokens month":null}}}`))
