@@ -186,7 +186,7 @@ func (h *privateHome) copyVariables() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading codex's variables: %w", err)
+		return fmt.Errorf("%w: %w", errConfig, err)
 	}
 	var kept []byte
 	named := h.config.variables()

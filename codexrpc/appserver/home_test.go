@@ -106,12 +106,14 @@ func TestPrivateHomeOfNothing(t *testing.T) {
 	}
 }
 
-// TestPrivateHomeFails checks that nothing is left of a home that cannot be made.
+// TestPrivateHomeFails checks that nothing is left of a home that cannot be made, and what a
+// file of the operator's that cannot be used is said to be.
 func TestPrivateHomeFails(t *testing.T) {
 	operator, dir := t.TempDir(), t.TempDir()
 	writeNested(t, filepath.Join(operator, variablesFile, "x"), "it is a directory")
-	if _, err := (&Config{Home: operator}).newPrivateHome(dir, false); err == nil || !strings.Contains(err.Error(), "codex's variables") {
-		t.Errorf("got %v", err)
+	_, err := (&Config{Home: operator}).newPrivateHome(dir, false)
+	if what, _ := remedy(err); err == nil || !strings.Contains(err.Error(), variablesFile) || !strings.Contains(what, variablesFile) {
+		t.Errorf("got %v: %s", err, what)
 	}
 	if got := entries(t, dir); got != nil {
 		t.Errorf("left behind: %q", got)

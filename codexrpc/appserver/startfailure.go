@@ -20,7 +20,7 @@ var (
 	errNoArgument = errors.New("has no argument " + appServerCommand)
 	// errLoginFiles is matched by that of a login that Codex could not store again.
 	errLoginFiles = errors.New("codex cannot store its login")
-	// errConfig is matched by that of a config.toml that cannot be used.
+	// errConfig is matched by that of a config.toml or an .env that cannot be used.
 	errConfig = errors.New("codex's configuration cannot be used")
 	// errNoDir is matched if there is no private directory or home.
 	errNoDir = errors.New("cannot make a directory for codex")
@@ -71,7 +71,7 @@ var remedies = []struct {
 	{codexrpc.ErrTooOld, "this release of Codex is too old; install a newer one with `npm install -g @openai/codex`", true},
 	{codexrpc.ErrMisconfigured, "Codex cannot use its config.toml; mend what the server's log names", true},
 	{errLoginFiles, "Codex cannot store its login when it renews it; make its CODEX_HOME writable for the server's user", true},
-	{errConfig, "Codex's config.toml cannot be used; mend what the server's log names", true},
+	{errConfig, "Codex's config.toml or .env cannot be used; mend what the server's log names", true},
 	{codexrpc.ErrRefused, "it runs elsewhere and refuses the connection; check its address and its token", true},
 	{codexrpc.ErrUnreachable, "it runs elsewhere and cannot be reached; start it there, and check its address", false},
 	{exec.ErrNotFound, "Codex is not installed here, or not on the server's PATH; run `npm install -g @openai/codex`, or set the command to its path", true},
