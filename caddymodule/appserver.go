@@ -258,6 +258,11 @@ type Conversations struct {
 	// does not wait, and the request with the results gets a fresh thread. On an app-server
 	// that runs elsewhere, turns never wait. Default: `30m`.
 	Parked caddy.Duration `json:"parked,omitempty" option:"<duration>|off" default:"30m"`
+
+	// The most threads that each process starts before the requests that need them, for
+	// requests that begin a conversation with the settings of others before. Each takes about
+	// 1 MB of the process's memory. Default: 8.
+	Spares *int `json:"spares,omitempty" option:"<n>" default:"8"`
 }
 
 const (
@@ -286,7 +291,7 @@ func (c *Conversations) limits(remote bool) conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}
 	}
-	limits := conversation.Limits{Max: c.Max, MaxBytes: maxKeptBytes, Idle: time.Duration(c.Idle), Parked: max(0, time.Duration(c.Parked))}
+	limits := conversation.Limits{Max: c.Max, MaxBytes: maxKeptBytes, Idle: time.Duration(c.Idle), Parked: max(0, time.Duration(c.Parked)), Spares: *c.Spares}
 	if remote {
 		limits.Parked = 0
 	}

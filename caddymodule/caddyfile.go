@@ -48,6 +48,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	            max    <n>
 //	            idle   <duration>
 //	            parked <duration>|off
+//	            spares <n>
 //	        }]
 //	    }
 //	    pool            spread|fill_first|reserve [<n>]

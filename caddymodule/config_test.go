@@ -18,7 +18,7 @@ import (
 
 func TestDefaults(t *testing.T) {
 	h := provision(t, new(Handler)).handlers[0]
-	kept := Conversations{Max: 128, Idle: caddy.Duration(10 * time.Minute), Parked: caddy.Duration(30 * time.Minute)}
+	kept := Conversations{Max: 128, Idle: caddy.Duration(10 * time.Minute), Parked: caddy.Duration(30 * time.Minute), Spares: new(8)}
 	if len(h.AppServers) != 1 || !reflect.DeepEqual(*h.AppServers[0], AppServer{Conversations: kept}) {
 		t.Errorf("app_servers: %+v", h.AppServers)
 	}

@@ -28,6 +28,11 @@ func startedPool(t *testing.T, h *Handler) (*configuration, *pool) {
 // poolOf returns the pool of a handler.
 func poolOf(t *testing.T, app *App, h *Handler) *pool {
 	t.Helper()
+	for _, server := range h.AppServers {
+		if err := completeOptions(&server.Conversations); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p, err := newPool(app, h.AppServers, h.Pool, caddy.NewReplacer())
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,9 @@ type Limits struct {
 	Idle time.Duration
 	// Parked is how long a turn waits for the results of its calls.
 	Parked time.Duration
+	// Spares is the most threads without a history that wait for a conversation. They are
+	// not a [Keeper]'s.
+	Spares int
 }
 
 // Kept is a thread with the history that it holds.

@@ -39,7 +39,7 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		at := c.place
 		at.Instructions.Append = true
 		return true, g.startAt(ctx, at, plan, c)
-	case c.kept.forked && !errors.Is(failure, turn.ErrShutdown) && !errors.As(failure, new(*codexrpc.TurnError)):
+	case (c.kept.forked || c.kept.spare) && !errors.Is(failure, turn.ErrShutdown) && !errors.As(failure, new(*codexrpc.TurnError)):
 		// A failure of the turn is the provider's: on another thread it would say the same.
 		c.kept.forkable = false
 		return true, g.startFresh(ctx, plan, c)

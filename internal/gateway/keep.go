@@ -23,6 +23,9 @@ type keeping struct {
 	tools   prompt.ToolNames
 	resumed bool // the turn went on in a kept thread
 	parked  bool // and had waited there for results
+	spare   bool // the thread was started before the request
+
+	settings *threads.Settings // of a thread that may be followed by a spare one; nil: of none
 
 	forkable bool   // the request has nothing for which the raw events of a thread are needed
 	key      string // of the thread in the provider's cache
@@ -153,9 +156,32 @@ func (k *keeping) began(thread *codexrpc.Thread, key string) {
 	}
 }
 
+// takeSpare returns a spare thread with the settings of the choice's, unless that is to have
+// a cache key or a spare one has failed. It returns nil if there is none.
+func (k *keeping) takeSpare(key string, settings *threads.Settings) *codexrpc.Thread {
+	if k.in == nil || key != "" || k.spare {
+		return nil
+	}
+	k.settings = settings
+	thread := k.in.Spare(settings)
+	if k.spare = thread != nil; k.spare {
+		k.began(thread, "")
+	}
+	return thread
+}
+
+// prepareNext starts a spare thread for a later request, now that the turn has begun.
+func (k *keeping) prepareNext() {
+	if k.settings != nil {
+		k.in.Prepare(k.settings)
+		k.settings = nil
+	}
+}
+
 // reset forgets the thread: the turn starts on a fresh one.
 func (k *keeping) reset() {
 	k.withdraw()
+	k.spare = false
 	k.resumed, k.restored, k.answer, k.after, k.name = false, false, conversation.Answer{}, conversation.Hash{}, ""
 	k.arguments.Reset()
 }
@@ -167,6 +193,8 @@ func (k *keeping) threadIs() string {
 		return "forked"
 	case k.restored:
 		return "restored"
+	case k.spare:
+		return "prepared"
 	case !k.resumed:
 		return "new"
 	case k.parked:

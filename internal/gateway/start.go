@@ -106,6 +106,17 @@ func (g *Gateway) startChoice(ctx context.Context, x *exchange, c *choice) error
 	if err := g.pick(ctx, x.lease, plan, c); err != nil {
 		return err
 	}
+	err := c.startTurn(ctx, plan)
+	if err == nil || !c.kept.spare || ctx.Err() != nil {
+		return err
+	}
+	// What became of the thread or its process while it waited shows only now.
+	c.thread.Close(c.closed)
+	c.thread = nil
+	if err := g.pick(ctx, x.lease, plan, c); err != nil {
+		return err
+	}
+	c.kept.reset()
 	return c.startTurn(ctx, plan)
 }
 
@@ -121,7 +132,11 @@ func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
 		return err
 	}
 	c.rememberKey()
-	return c.thread.StartTurn(ctx, plan.Turn)
+	if err := c.thread.StartTurn(ctx, plan.Turn); err != nil {
+		return err
+	}
+	c.kept.prepareNext()
+	return nil
 }
 
 // inject puts the history into the thread of a choice.
@@ -161,7 +176,7 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 		return err
 	}
 	c.use(lease, picked.Login, done)
-	c.repeatable = g.repeatable(c.place) || c.movable || c.kept.forked
+	c.repeatable = g.repeatable(c.place) || c.movable || c.kept.forked || c.kept.spare
 	return nil
 }
 
@@ -195,8 +210,11 @@ func (g *Gateway) openThread(ctx context.Context, on Member, plan *prompt.Plan, 
 // startThread starts a thread for a choice at a place. It is a fork if an earlier thread has
 // answered a part of the conversation.
 func (g *Gateway) startThread(ctx context.Context, at threads.Place, plan *prompt.Plan, c *choice) (*codexrpc.Thread, error) {
-	key := c.kept.earlierKey(plan)
-	thread, err := at.Start(ctx, plan, key, g.opts.Logger)
+	key, settings := c.kept.earlierKey(plan), at.Settings(ctx, plan)
+	if thread := c.kept.takeSpare(key, settings); thread != nil {
+		return thread, nil
+	}
+	thread, err := settings.Start(ctx, key, g.opts.Logger)
 	if err != nil {
 		return nil, err
 	}

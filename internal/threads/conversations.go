@@ -23,6 +23,7 @@ type Conversations struct {
 	conversation.Coming
 
 	keeper *conversation.Keeper[*Kept]
+	spares spares
 	scarce func() bool    // reports whether the app-server's memory is scarce
 	ending sync.WaitGroup // turns that are about to end
 
@@ -50,25 +51,30 @@ func (c *Conversations) SetLimits(limits conversation.Limits) {
 		c.Memory.Clear()
 	}
 	c.keeper.SetLimits(limits)
+	c.spares.setMost(limits.Spares)
 }
 
 // Stats are counts of conversations.
 type Stats struct {
 	Kept      int            `json:"kept"`      // threads that wait for the next request, parked ones included
+	Spare     int            `json:"spare"`     // threads that wait for the first request of a conversation
 	Parked    int            `json:"parked"`    // turns that wait for the results of their calls
 	Continued int            `json:"continued"` // requests that went on in a kept thread
 	Resumed   int            `json:"resumed"`   // requests that brought the results for a parked turn
 	Forked    int            `json:"forked"`    // requests that got a fork, with the cache key of an earlier thread
+	Prepared  int            `json:"prepared"`  // requests that got a spare thread
 	Fallbacks map[string]int `json:"fallbacks"` // requests whose thread was gone or could not go on, by reason
 }
 
 // Stats returns the counts so far.
 func (c *Conversations) Stats() Stats {
 	kept, parked := c.keeper.Counts()
+	spare, prepared := c.spares.counts()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stats := c.stats
 	stats.Kept, stats.Parked, stats.Fallbacks = kept, parked, maps.Clone(stats.Fallbacks)
+	stats.Spare, stats.Prepared = spare, prepared
 	return stats
 }
 
@@ -90,13 +96,14 @@ func (c *Conversations) Parked() []live.Request {
 // app-server that was replaced ends when its last thread has gone.
 func (c *Conversations) Follow(serving *codexrpc.Conn) {
 	c.keeper.DropIf(func(kept *Kept) bool { return kept.Place.Conn != serving })
+	c.spares.follow(serving)
 }
 
 // shrinkPause is how long the app-server has to free memory before more is taken from
 // it.
 const shrinkPause = 10 * time.Second
 
-// shrink drops half of the threads if memory is scarce.
+// shrink drops half of the threads, and all spare ones, if memory is scarce.
 func (c *Conversations) shrink() {
 	if !c.scarce() {
 		return
@@ -108,6 +115,7 @@ func (c *Conversations) shrink() {
 	}
 	c.mu.Unlock()
 	if again {
+		c.spares.dropIf(func(*spare) bool { return true })
 		c.keeper.Shrink()
 	}
 }
@@ -115,6 +123,7 @@ func (c *Conversations) shrink() {
 // Close drops all threads.
 func (c *Conversations) Close() {
 	c.keeper.Close()
+	c.spares.close()
 	c.ending.Wait()
 }
 
@@ -160,6 +169,30 @@ func (c *Conversations) Put(kept conversation.Kept[*Kept], announced *conversati
 func (c *Conversations) Claim(ctx context.Context, links []conversation.Link) (conversation.Kept[*Kept], conversation.Link, bool) {
 	c.Wait(ctx, links)
 	return c.keeper.Claim(links)
+}
+
+// Spare takes out a spare thread with these settings, or returns nil.
+func (c *Conversations) Spare(s *Settings) *codexrpc.Thread {
+	hash, err := conversation.HashThread(&s.params)
+	if err != nil {
+		return nil // what starts the thread says it
+	}
+	s.hash = hash
+	return c.spares.claim(hash, s.at.Conn)
+}
+
+// Prepare starts a spare thread with settings for which Spare was called, if one is wanted. It
+// waits for nothing.
+func (c *Conversations) Prepare(s *Settings) {
+	k, wanted := c.spares.wanted(s.hash)
+	if !wanted {
+		return
+	}
+	on := s.at.Conn
+	arrive := func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }
+	if c.scarce() || !on.PrepareThread(s.params, arrive) {
+		arrive(nil)
+	}
 }
 
 // store keeps a thread whose turn has ended or waits for results.

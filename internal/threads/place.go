@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
@@ -29,29 +30,43 @@ type Place struct {
 	Instructions prompt.Placement
 }
 
-// Start starts the thread of a plan in the process's directory, with a catalogue of models
-// if there is one for the model. Codex reads the catalogue for each thread; a file that is
-// gone or broken must not fail the turn. If key is not empty, the thread is a fork with this
-// cache key, unless that is not possible.
-func (at Place) Start(ctx context.Context, plan *prompt.Plan, key string, logger *slog.Logger) (*codexrpc.Thread, error) {
+// Settings are what a thread is started with.
+type Settings struct {
+	at        Place
+	params    codexrpc.ThreadStartParams
+	catalogue string          // of models; empty: none
+	plain     codexrpc.Config // without the catalogue
+	hash      conversation.Hash
+}
+
+// Settings returns what the thread of a plan is started with: in the process's directory,
+// with a catalogue of models if there is one for the model.
+func (at Place) Settings(ctx context.Context, plan *prompt.Plan) *Settings {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
-	catalogue := at.catalogueFor(ctx, plan)
-	if catalogue != "" {
-		params.Config.Own = maps.Clone(plan.Thread.Config.Own) // other choices share the plan
-		params.Config.Own[catalogueKey] = catalogue
+	s := &Settings{at: at, params: params, catalogue: at.catalogueFor(ctx, plan), plain: params.Config}
+	if s.catalogue != "" {
+		s.params.Config.Own = maps.Clone(params.Config.Own) // other choices share the plan
+		s.params.Config.Own[catalogueKey] = s.catalogue
 	}
-	if thread := at.fork(ctx, params, key, logger); thread != nil {
+	return s
+}
+
+// Start starts a thread. Codex reads the catalogue for each thread; a file that is gone or
+// broken must not fail the turn. If key is not empty, the thread is a fork with this cache
+// key, unless that is not possible.
+func (s *Settings) Start(ctx context.Context, key string, logger *slog.Logger) (*codexrpc.Thread, error) {
+	if thread := s.at.fork(ctx, s.params, key, logger); thread != nil {
 		return thread, nil
 	}
-	thread, err := at.Conn.StartThread(ctx, params)
+	thread, err := s.at.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
-	if catalogue == "" || !ok || !strings.Contains(refused.Message, "failed to load configuration") {
+	if s.catalogue == "" || !ok || !strings.Contains(refused.Message, "failed to load configuration") {
 		return thread, err
 	}
 	logger.Warn("codex does not take its catalogue of models; the model may be offered tools of codex's own, and long conversations refused", "error", err)
-	params.Config = plan.Thread.Config
-	return at.Conn.StartThread(ctx, params)
+	s.params.Config = s.plain
+	return s.at.Conn.StartThread(ctx, s.params)
 }
 
 // forkTimeout bounds the start of a fork. Starting a fresh thread is the way out.

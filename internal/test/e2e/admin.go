@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // AdminStatus is the body of GET /codex/status, with the members that tests read.
@@ -16,6 +17,7 @@ type AdminStatus struct {
 		Login                                     status.Login
 		PID                                       int
 		Restarts                                  int
+		Conversations                             threads.Stats
 	} `json:"app_servers"`
 	Turns    struct{ Running, Waiting int }
 	Requests []live.Request

@@ -45,6 +45,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		stats.Sockets++
 		sock.number = stats.Sockets
 	})
+	defer s.sockets.add(sock)()
 	sock.serve()
 }
 

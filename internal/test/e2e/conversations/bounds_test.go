@@ -19,7 +19,7 @@ func TestKeptThreadsAreBounded(t *testing.T) {
 	s := e2e.NewSite(t, "api_key ann-key ann\napi_key bob-key bob")
 	address, _ := s.Listen("unix://" + filepath.Join(t.TempDir(), "codex.sock"))
 	limit := func(limits string) {
-		s.Load(s.Caddyfile("api_key ann-key ann\napi_key bob-key bob\napp_server {\nconnect " + address + "\nconversations {\n" + limits + "\n}\n}"))
+		s.Load(s.Caddyfile("api_key ann-key ann\napi_key bob-key bob\napp_server {\nconnect " + address + "\nconversations {\nspares 0\n" + limits + "\n}\n}"))
 		s.WaitReadyAs(e2e.Bearer("ann-key"))
 	}
 	limit("max 3")

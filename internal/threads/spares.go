@@ -1,0 +1,205 @@
+package threads
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+)
+
+const (
+	// maxKinds bounds the settings that are remembered.
+	maxKinds = 64
+	// recent is how long settings are remembered after a request with them.
+	recent = 10 * time.Minute
+	// spareLife is how long a spare thread waits. Over a WebSocket it has a connection to the
+	// model's provider, of which some load balancers forget without a word after 4 minutes.
+	spareLife = 3 * time.Minute
+)
+
+// spares are threads that were started before the requests that need them, with the settings
+// of requests before: a spare thread has no history, and the parameters of thread/start are
+// exactly those that it would be started with. Starting a thread, connecting to the provider
+// and sending it the tools is then done when a request comes.
+//
+// There are none for settings that came once. Each further request that finds none makes one
+// more of them be kept, each one that is not used in time one less.
+type spares struct {
+	mu     sync.Mutex
+	most   int // of all kinds together
+	count  int // that wait or are being started
+	used   int
+	kinds  map[conversation.Hash]*kind
+	closed bool
+
+	serving *codexrpc.Conn // that new threads get; nil: not known
+}
+
+// kind are the spares with the same settings.
+type kind struct {
+	seen  time.Time // when a request had these settings
+	want  int       // how many are to wait
+	count int       // that wait or are being started
+	ready []*spare  // that wait, the oldest first
+}
+
+// spare is one thread that waits.
+type spare struct {
+	thread *codexrpc.Thread
+	on     *codexrpc.Conn
+	expiry *time.Timer
+}
+
+// claim takes out a spare thread of a connection. Without one, more of the kind are wanted if
+// its settings are not new.
+func (s *spares) claim(hash conversation.Hash, on *codexrpc.Conn) *codexrpc.Thread {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.most == 0 || s.closed {
+		return nil
+	}
+	now, k := time.Now(), s.kinds[hash]
+	if k == nil {
+		k = s.newKind(hash)
+	}
+	fresh := now.Sub(k.seen) > recent
+	k.seen = now
+	for i := len(k.ready) - 1; i >= 0; i-- {
+		if k.ready[i].on == on {
+			s.used++
+			return s.take(k, i)
+		}
+	}
+	if k.want = min(k.want+1, s.most); fresh {
+		k.want = 0
+	}
+	return nil
+}
+
+// newKind adds a kind in the place of the one that was seen least recently. The lock is held.
+func (s *spares) newKind(hash conversation.Hash) *kind {
+	if s.kinds == nil {
+		s.kinds = make(map[conversation.Hash]*kind)
+	}
+	if len(s.kinds) >= maxKinds {
+		var oldest conversation.Hash
+		for h, k := range s.kinds {
+			if o := s.kinds[oldest]; k.count == 0 && (o == nil || k.seen.Before(o.seen)) {
+				oldest = h
+			}
+		}
+		delete(s.kinds, oldest)
+	}
+	k := new(kind)
+	s.kinds[hash] = k
+	return k
+}
+
+// wanted counts one more spare thread of a kind, which the caller starts, if more are wanted.
+func (s *spares) wanted(hash conversation.Hash) (k *kind, wanted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k = s.kinds[hash]
+	if wanted = k != nil && !s.closed && k.count < k.want && s.count < s.most; wanted {
+		k.count++
+		s.count++
+	}
+	return k, wanted
+}
+
+// arrive lets a thread wait for which wanted was called. If it is nil, since that could not be
+// started, one less is wanted.
+func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if thread != nil && !s.closed && s.most > 0 && (s.serving == nil || s.serving == on) {
+		one := &spare{thread: thread, on: on}
+		one.expiry = time.AfterFunc(spareLife, func() { s.expire(k, one) })
+		k.ready = append(k.ready, one)
+		return
+	}
+	k.count--
+	s.count--
+	if thread == nil {
+		k.want = max(k.want-1, 0)
+	} else {
+		thread.Close(nil)
+	}
+}
+
+// expire unloads a thread that nobody has used in time.
+func (s *spares) expire(k *kind, one *spare) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(k.ready, one); i >= 0 {
+		s.take(k, i).Close(nil)
+		k.want = max(k.want-1, 0)
+	}
+}
+
+// take takes out a thread that waits. The lock is held.
+func (s *spares) take(k *kind, i int) *codexrpc.Thread {
+	one := k.ready[i]
+	one.expiry.Stop()
+	k.ready = slices.Delete(k.ready, i, i+1)
+	k.count--
+	s.count--
+	return one.thread
+}
+
+// follow unloads the threads that are not on a connection.
+func (s *spares) follow(serving *codexrpc.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serving = serving
+	s.drop(func(one *spare) bool { return one.on != serving })
+}
+
+// setMost changes how many may wait. With 0, what waits is unloaded.
+func (s *spares) setMost(most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.most = most; most == 0 {
+		s.drop(func(*spare) bool { return true })
+		clear(s.kinds)
+	}
+}
+
+// close unloads all, and what still arrives.
+func (s *spares) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.drop(func(*spare) bool { return true })
+}
+
+// dropIf unloads the threads of which it holds.
+func (s *spares) dropIf(holds func(*spare) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(holds)
+}
+
+// drop is dropIf with the lock held. No more of these kinds are wanted for now.
+func (s *spares) drop(holds func(*spare) bool) {
+	for _, k := range s.kinds {
+		for i := len(k.ready) - 1; i >= 0; i-- {
+			if holds(k.ready[i]) {
+				s.take(k, i).Close(nil)
+				k.want = 0
+			}
+		}
+	}
+}
+
+// counts is how many wait, and how many were used.
+func (s *spares) counts() (waiting, used int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.kinds {
+		waiting += len(k.ready)
+	}
+	return waiting, s.used
+}

@@ -1,0 +1,275 @@
+package threads
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+)
+
+// appServer is an app-server that starts and unloads threads.
+type appServer struct {
+	lines chan []byte
+	ended sync.Once
+
+	mu      sync.Mutex
+	started int
+	loaded  map[string]bool
+	refuses bool // thread/start
+}
+
+func newAppServer(t *testing.T) (*appServer, *codexrpc.Conn) {
+	a := &appServer{lines: make(chan []byte, 1000), loaded: make(map[string]bool)}
+	c := codexrpc.NewConn(a, nil)
+	t.Cleanup(func() { _ = c.Close() })
+	return a, c
+}
+
+func (a *appServer) Read() ([]byte, error) {
+	line, open := <-a.lines
+	if !open {
+		return nil, io.EOF
+	}
+	return line, nil
+}
+
+func (a *appServer) Write(message []byte, _ time.Duration) error {
+	var call struct {
+		ID     json.RawMessage
+		Method string
+		Params struct{ ThreadID string }
+	}
+	if err := json.Unmarshal(message, &call); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	answer := `"result":{}`
+	switch {
+	case call.Method == "thread/start" && a.refuses:
+		answer = `"error":{"code":-32600,"message":"no"}`
+	case call.Method == "thread/start":
+		a.started++
+		id := fmt.Sprint("thr-", a.started)
+		a.loaded[id] = true
+		answer = fmt.Sprintf(`"result":{"thread":{"id":%q}}`, id)
+	case call.Method == "thread/unsubscribe":
+		delete(a.loaded, call.Params.ThreadID)
+	}
+	a.lines <- fmt.Appendf(nil, `{"id":%s,%s}`, call.ID, answer)
+	return nil
+}
+
+func (a *appServer) Close() error {
+	a.ended.Do(func() { close(a.lines) })
+	return nil
+}
+
+// counts is how many threads were started, and how many are loaded.
+func (a *appServer) counts() (started, loaded int) {
+	synctest.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.started, len(a.loaded)
+}
+
+// newTestConversations returns conversations with so many spare threads.
+func newTestConversations(t *testing.T, spares int) *Conversations {
+	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: spares}
+	c := NewConversations(limits, conversation.NewMemory(1<<10), func() bool { return false })
+	t.Cleanup(c.Close)
+	return c
+}
+
+// request does what a request with instructions does: it takes a spare thread, or starts one,
+// and lets another be prepared. It returns the thread and whether that was a spare one.
+func request(t *testing.T, c *Conversations, on *codexrpc.Conn, instructions string) (thread *codexrpc.Thread, spare bool) {
+	t.Helper()
+	s := &Settings{at: Place{Conn: on}, params: codexrpc.ThreadStartParams{Model: "m", BaseInstructions: &instructions}}
+	thread = c.Spare(s)
+	if spare = thread != nil; !spare {
+		var err error
+		if thread, err = on.StartThread(t.Context(), s.params); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Prepare(s)
+	synctest.Wait()
+	return thread, spare
+}
+
+// TestSpareThreads checks when threads are started before the requests that need them.
+func TestSpareThreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, on := newAppServer(t)
+		c := newTestConversations(t, 3)
+		given := make(map[*codexrpc.Thread]bool)
+		expect := func(instructions string, wantSpare bool, wantWaiting int) {
+			t.Helper()
+			thread, spare := request(t, c, on, instructions)
+			if given[thread] {
+				t.Fatal("a thread was given twice")
+			}
+			given[thread] = true
+			if got := c.Stats().Spare; spare != wantSpare || got != wantWaiting {
+				t.Fatalf("a spare one: %t, %d wait; want %t, %d", spare, got, wantSpare, wantWaiting)
+			}
+		}
+		expect("a", false, 0) // it may come once
+		expect("b", false, 0)
+		expect("a", false, 1)
+		expect("a", true, 1)
+		expect("a", true, 1)
+		expect("b", false, 2)
+		expect("b", true, 2)
+		time.Sleep(spareLife + time.Second)
+		if _, loaded := a.counts(); c.Stats().Spare != 0 || loaded != len(given) {
+			t.Fatalf("%d wait, %d are loaded, %d were given", c.Stats().Spare, loaded, len(given))
+		}
+		expect("a", false, 1)
+		time.Sleep(recent + time.Second)
+		expect("a", false, 0) // it was long ago
+		if got := c.Stats().Prepared; got != 3 {
+			t.Errorf("%d requests got a spare thread", got)
+		}
+	})
+}
+
+// TestSpareThreadsAtOnce checks that requests which come at once are awaited at once, up to
+// the limit, and that fewer are when fewer come.
+func TestSpareThreadsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, on := newAppServer(t)
+		c := newTestConversations(t, 4)
+		together := func(n int) (spares int) {
+			var settings []*Settings
+			for range n {
+				s := &Settings{at: Place{Conn: on}}
+				if c.Spare(s) != nil {
+					spares++
+				}
+				settings = append(settings, s)
+			}
+			for _, s := range settings {
+				c.Prepare(s)
+			}
+			synctest.Wait()
+			return spares
+		}
+		together(6)
+		if got := together(6); got != 4 {
+			t.Errorf("%d of 6 requests got a spare thread", got)
+		}
+		for range 4 {
+			time.Sleep(spareLife * 2 / 3)
+			together(1)
+		}
+		if got := c.Stats().Spare; got != 1 {
+			t.Errorf("%d threads wait for one request at a time", got)
+		}
+		c.SetLimits(conversation.Limits{})
+		together(6)
+		if started, loaded := a.counts(); c.Stats().Spare != 0 || started-loaded == 0 {
+			t.Errorf("%d threads wait without conversations", c.Stats().Spare)
+		}
+	})
+}
+
+// TestSpareThreadsAreDropped checks that spare threads end with their connection, with the
+// conversations, and if there is little memory, and that those that arrive later are unloaded.
+func TestSpareThreadsAreDropped(t *testing.T) {
+	for name, drop := range map[string]func(*Conversations, *codexrpc.Conn){
+		"replaced": func(c *Conversations, other *codexrpc.Conn) { c.Follow(other) },
+		"closed":   func(c *Conversations, _ *codexrpc.Conn) { c.Close() },
+		"off":      func(c *Conversations, _ *codexrpc.Conn) { c.SetLimits(conversation.Limits{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, on := newAppServer(t)
+				_, other := newAppServer(t)
+				c := newTestConversations(t, 2)
+				request(t, c, on, "a")
+				request(t, c, on, "a")
+				s := &Settings{at: Place{Conn: on}}
+				c.Spare(s)
+				c.Spare(s)
+				k, wanted := c.spares.wanted(s.hash)
+				if !wanted {
+					t.Fatal("no thread is wanted")
+				}
+				drop(c, other)
+				if !on.PrepareThread(s.params, func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }) {
+					t.Fatal("the call was not written")
+				}
+				if started, loaded := a.counts(); c.Stats().Spare != 0 || started != 4 || loaded != 2 {
+					t.Errorf("%d wait; of %d threads that were started, %d are loaded", c.Stats().Spare, started, loaded)
+				}
+				if c.spares.count != 0 {
+					t.Errorf("%d are counted", c.spares.count)
+				}
+			})
+		})
+	}
+}
+
+// TestSpareThreadRefused checks that threads which are refused are not asked for again and
+// again, and do not count.
+func TestSpareThreadRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, on := newAppServer(t)
+		c := newTestConversations(t, 2)
+		request(t, c, on, "a")
+		a.refuses = true
+		s := &Settings{at: Place{Conn: on}}
+		for range 2 {
+			c.Spare(s)
+		}
+		for range 10 {
+			c.Prepare(s)
+			synctest.Wait()
+		}
+		if c.spares.count != 0 || c.spares.kinds[s.hash].want != 0 {
+			t.Errorf("%d are counted, %d are wanted", c.spares.count, c.spares.kinds[s.hash].want)
+		}
+	})
+}
+
+// TestSpareThreadsAreBounded sends requests with random settings at random times, and checks
+// that no more threads wait, and no more settings are remembered, than may, and that nothing
+// is left in the end.
+func TestSpareThreadsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 5
+		a, on := newAppServer(t)
+		c := newTestConversations(t, most)
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 3000 {
+			settings := random.IntN(6)
+			if random.IntN(4) == 0 {
+				settings = random.IntN(1000)
+			}
+			thread, _ := request(t, c, on, fmt.Sprint(settings))
+			thread.Close(nil)
+			if random.IntN(10) == 0 {
+				time.Sleep(time.Duration(random.Int64N(int64(2 * spareLife))))
+			}
+			if got := c.Stats().Spare; got > most || len(c.spares.kinds) > maxKinds || c.spares.count != got {
+				t.Fatalf("%d threads wait, %d are counted, for %d settings", got, c.spares.count, len(c.spares.kinds))
+			}
+		}
+		if c.Stats().Prepared == 0 {
+			t.Error("no request got a spare thread")
+		}
+		time.Sleep(spareLife)
+		if _, loaded := a.counts(); c.Stats().Spare != 0 || loaded != 0 {
+			t.Errorf("%d threads wait, %d are loaded", c.Stats().Spare, loaded)
+		}
+	})
+}
