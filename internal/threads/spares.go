@@ -157,13 +157,12 @@ func (s *spares) follow(serving *codexrpc.Conn) {
 	s.drop(func(one *spare) bool { return one.on != serving })
 }
 
-// setMost changes how many may wait. With 0, what waits is unloaded.
+// setMost changes how many may wait. If more do, all are unloaded.
 func (s *spares) setMost(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.most = most; most == 0 {
+	if s.most = most; s.count > most {
 		s.drop(func(*spare) bool { return true })
-		clear(s.kinds)
 	}
 }
 

@@ -219,6 +219,27 @@ func TestSpareThreadsAreDropped(t *testing.T) {
 	}
 }
 
+// TestFewerSpareThreads checks that no more threads wait than may from now on.
+func TestFewerSpareThreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, on := newAppServer(t)
+		c := newTestConversations(t, 3)
+		for _, settings := range []string{"a", "a", "b", "b"} {
+			request(t, c, on, settings)
+		}
+		for spares, want := range map[int]int{3: 2, 2: 2} {
+			c.SetLimits(conversation.Limits{Max: 10, Spares: spares})
+			if got := c.Stats().Spare; got != want {
+				t.Errorf("%d wait, of %d that may", got, spares)
+			}
+		}
+		c.SetLimits(conversation.Limits{Max: 10, Spares: 1})
+		if got := c.Stats().Spare; got > 1 {
+			t.Errorf("%d wait, of 1 that may", got)
+		}
+	})
+}
+
 // TestSpareThreadRefused checks that threads which are refused are not asked for again and
 // again, and do not count.
 func TestSpareThreadRefused(t *testing.T) {
