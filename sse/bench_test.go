@@ -48,6 +48,31 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
+// counted counts the deadlines that are set.
+type counted struct {
+	discard
+	deadlines *int
+}
+
+func (c counted) SetWriteDeadline(time.Time) error { *c.deadlines++; return nil }
+
+// TestShortStreamAllocations checks that a stream that ends with its first write allocates the
+// writer and the values of the header alone, and sets one deadline.
+func TestShortStreamAllocations(t *testing.T) {
+	deadlines, streams := 0, 0
+	var to http.ResponseWriter = counted{discard{http.Header{}}, &deadlines}
+	n := testing.AllocsPerRun(1000, func() {
+		streams++
+		w := sse.NewWriter(to, options())
+		if err := errors.Join(w.WriteData(chunk), w.End(), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 2 || deadlines != streams {
+		t.Errorf("%v allocations and %d deadlines in %d streams", n, deadlines, streams)
+	}
+}
+
 func BenchmarkWriteFlush(b *testing.B) {
 	w := discarded(options())
 	b.ReportAllocs()

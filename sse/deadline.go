@@ -102,12 +102,9 @@ func (w *Writer) end() {
 	}
 }
 
-// liftDeadline clears the deadline that the server may have set.
-func (w *Writer) liftDeadline() {
-	if w.opts.WriteTimeout <= 0 {
-		return
-	}
-	if err := w.watch.rc.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		w.fail("clear the write deadline", err)
+// setDeadline sets the deadline of the next writes, or clears it if at is zero.
+func (w *Writer) setDeadline(at time.Time) {
+	if err := w.watch.rc.SetWriteDeadline(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		w.fail("set the write deadline", err)
 	}
 }

@@ -58,7 +58,7 @@ type WriterOptions struct {
 // for concurrent use.
 type Writer struct {
 	w     http.ResponseWriter
-	flush func() error // of the response
+	flush interface{ FlushError() error } // of the response
 	opts  WriterOptions
 
 	buf      []byte         // frames not yet written, at most bufferSize bytes; nil: none
@@ -82,20 +82,26 @@ func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
 
 // flusher returns what flushes a response, as [http.ResponseController] would find it for
 // each flush.
-func flusher(w http.ResponseWriter) func() error {
+func flusher(w http.ResponseWriter) interface{ FlushError() error } {
 	for {
 		switch t := w.(type) {
 		case interface{ FlushError() error }:
-			return t.FlushError
+			return t
 		case http.Flusher:
-			return func() error { t.Flush(); return nil }
+			return flushFunc(func() error { t.Flush(); return nil })
 		case interface{ Unwrap() http.ResponseWriter }:
 			w = t.Unwrap()
 		default:
-			return func() error { return http.ErrNotSupported }
+			return flushFunc(func() error { return http.ErrNotSupported })
 		}
 	}
 }
+
+// flushFunc is a function that flushes a response.
+type flushFunc func() error
+
+// FlushError calls f.
+func (f flushFunc) FlushError() error { return f() }
 
 // innermost returns the response writer of the server. Those around it may not expect a
 // deadline while they write.
@@ -126,7 +132,7 @@ func (w *Writer) Flush() error {
 	w.writeBuffer()
 	w.idle()
 	if w.err == nil {
-		if err := w.flush(); err != nil {
+		if err := w.flush.FlushError(); err != nil {
 			w.fail("flush", err)
 		}
 	}
@@ -143,11 +149,12 @@ func (w *Writer) End() error {
 	if w.err != nil {
 		return w.err
 	}
-	w.writeHeader()
-	if w.err == nil && w.opts.WriteTimeout > 0 {
-		// A stricter one of the server's is set by the write.
-		_ = w.watch.rc.SetWriteDeadline(time.Now().Add(w.opts.WriteTimeout))
+	if w.opts.WriteTimeout > 0 {
+		// It replaces the one that the header would clear. A stricter one of the server's is
+		// set by the write.
+		w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 	}
+	w.writeHead()
 	w.writeBuffer()
 	w.idle()
 	return w.err
@@ -243,16 +250,27 @@ func (w *Writer) writeHeader() {
 	if w.err != nil || w.started {
 		return
 	}
-	if w.liftDeadline(); w.err != nil {
+	if w.opts.WriteTimeout > 0 {
+		w.setDeadline(time.Time{}) // the server may have set one
+	}
+	w.writeHead()
+}
+
+// writeHead writes the status and the headers, unless they are written. The deadline stays.
+func (w *Writer) writeHead() {
+	if w.err != nil || w.started {
 		return
 	}
 	w.started = true
+	values := []string{
+		ContentType,
+		// no-transform keeps intermediaries from compressing, and so from buffering.
+		"no-cache, no-transform",
+		// nginx buffers proxied responses unless told not to.
+		"no",
+	}
 	h := w.w.Header()
-	h.Set("Content-Type", ContentType)
-	// no-transform keeps intermediaries from compressing, and so from buffering.
-	h.Set("Cache-Control", "no-cache, no-transform")
-	// nginx buffers proxied responses unless told not to.
-	h.Set("X-Accel-Buffering", "no")
+	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = values[0:1:1], values[1:2:2], values[2:]
 	w.w.WriteHeader(http.StatusOK)
 }
 

@@ -175,7 +175,7 @@ func TestEnd(t *testing.T) {
 		}
 		want := []string{"flush", "deadline", "write"}
 		if !started {
-			want = []string{"no deadline", "header", "deadline", "write"}
+			want = []string{"deadline", "header", "write"}
 		}
 		wantLog(t, r, want...)
 	}
