@@ -68,7 +68,10 @@ type Entry struct {
 
 // Begin adds a request that waits for its turns as e. The caller calls [Entry.Release].
 func (s *Set) Begin(e *Entry, r Request) {
-	r.Model = strings.ToValidUTF8(strings.Clone(r.Model[:min(len(r.Model), maxModel)]), "")
+	if len(r.Model) > maxModel {
+		r.Model = strings.Clone(r.Model[:maxModel])
+	}
+	r.Model = strings.ToValidUTF8(r.Model, "")
 	e.set, e.fixed = s, r
 	e.Enter(Waiting)
 	s.mu.Lock()

@@ -31,7 +31,7 @@ func (a *account) enter(r gateway.Record) {
 	a.Totals.add(t)
 	a.Calls.add(toolCallsOf(r))
 	a.Buffers.add(toolBuffersOf(r))
-	a.addModel(name(r.Model), t)
+	a.addModel(bounded(r.Model), t)
 	now := r.Time.Unix()
 	a.Hours = a.Hours.upTo(hours, now).add(hours, now, t)
 	a.Days = a.Days.upTo(days, now).add(days, now, t)
@@ -122,8 +122,8 @@ func UserName(user string) string {
 	return strings.TrimLeft(strings.ToValidUTF8(begin, ""), "\x00") + mark
 }
 
-// name returns a model or code as valid UTF-8 of at most maxName bytes. Clients
+// bounded returns a model or code as valid UTF-8 of at most maxName bytes. Clients
 // and providers may send any.
-func name(model string) string {
-	return strings.ToValidUTF8(strings.Clone(model[:min(len(model), maxName)]), "")
+func bounded(model string) string {
+	return strings.ToValidUTF8(model[:min(len(model), maxName)], "")
 }
