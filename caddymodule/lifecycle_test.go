@@ -77,11 +77,11 @@ func TestRefusedLeavesNothing(t *testing.T) {
 	c := provision(t, h)
 	c.cleanup()
 	if now := nowRegistered(known); now != before || modelLabels.of("dropped") != otherModel {
-		t.Errorf("%+v became %+v; its model is labelled %s", before, now, modelLabels.of("dropped"))
+		t.Errorf("%+v became %+v; its model is labelled %s", before, now, modelLabels.of("dropped").label)
 	}
 	h.Models[0].ID = "started"
 	provision(t, h).start(t)
-	if got := modelLabels.of("started"); got != "started" {
+	if got := modelLabels.of("started").label; got != "started" {
 		t.Errorf("the model is labelled %s", got)
 	}
 }

@@ -103,8 +103,37 @@ func registerMetrics(ctx caddy.Context) error {
 // configured aliases, not a name that a client made up.
 var modelLabels = labels{limit: 50}
 
-// otherModel is the label of all other models.
-const otherModel = "other"
+// otherModel has the label of all other models.
+var otherModel = newModelMetrics("other")
+
+// modelMetrics are the metrics of the turns of a model, which are looked up by their labels
+// once: that costs more than to count. Those that have counted nothing do not exist yet.
+type modelMetrics struct {
+	label                                string
+	duration, firstOutput, input, output func() prometheus.Observer // duration is that of requests that succeed
+	cached, reasoning                    func() prometheus.Counter
+}
+
+// newModelMetrics returns the metrics of the models with a label.
+func newModelMetrics(label string) *modelMetrics {
+	observer := func(of *prometheus.HistogramVec, more ...string) func() prometheus.Observer {
+		return sync.OnceValue(func() prometheus.Observer {
+			return of.WithLabelValues(append([]string{operation, provider, label}, more...)...)
+		})
+	}
+	counter := func(of *prometheus.CounterVec) func() prometheus.Counter {
+		return sync.OnceValue(func() prometheus.Counter { return of.WithLabelValues(label) })
+	}
+	return &modelMetrics{
+		label:       label,
+		duration:    observer(durationMetric, ""),
+		firstOutput: observer(firstOutputMetric),
+		input:       observer(tokensMetric, "input"),
+		output:      observer(tokensMetric, "output"),
+		cached:      counter(cachedMetric),
+		reasoning:   counter(reasoningMetric),
+	}
+}
 
 // learnModels gives the models that Codex lists their labels. If it fails, they are "other".
 func (p *process) learnModels() {
@@ -118,11 +147,11 @@ func (p *process) learnModels() {
 	}
 }
 
-// labels is a bounded set of values of a label. The metrics keep values, so none is removed.
+// labels is a bounded set of values of the label of models. The metrics keep values, so none is removed.
 type labels struct {
 	limit int
 	mu    sync.RWMutex
-	known map[string]bool
+	known map[string]*modelMetrics
 }
 
 // add adds values while there is room.
@@ -134,20 +163,22 @@ func (l *labels) add(values ...string) {
 			return
 		}
 		if l.known == nil {
-			l.known = make(map[string]bool)
+			l.known = make(map[string]*modelMetrics)
 		}
-		l.known[strings.ToValidUTF8(value, "")] = true
+		if value = strings.ToValidUTF8(value, ""); l.known[value] == nil {
+			l.known[value] = newModelMetrics(value)
+		}
 	}
 }
 
-// of returns the label of a value: the value itself, or "other".
-func (l *labels) of(value string) string {
+// of returns the metrics with the label of a value: the value itself, or "other".
+func (l *labels) of(value string) *modelMetrics {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if !l.known[value] {
-		return otherModel
+	if known := l.known[value]; known != nil {
+		return known
 	}
-	return value
+	return otherModel
 }
 
 // states are the states of a process in the pool.

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -9,12 +10,12 @@ import (
 func TestLabelsAreBounded(t *testing.T) {
 	l := labels{limit: 3}
 	if got := l.of("a"); got != otherModel {
-		t.Errorf("nothing is known, and a is %q", got)
+		t.Errorf("nothing is known, and a is %q", got.label)
 	}
 	l.add("a", "a", "b")
 	l.add("c", "d")
-	for value, want := range map[string]string{"a": "a", "b": "b", "c": "c", "d": otherModel, "": otherModel} {
-		if got := l.of(value); got != want {
+	for value, want := range map[string]string{"a": "a", "b": "b", "c": "c", "d": "other", "": "other"} {
+		if got := l.of(value).label; got != want {
 			t.Errorf("%q is %q, want %q", value, got, want)
 		}
 	}
@@ -28,5 +29,21 @@ func TestLabelsAreBounded(t *testing.T) {
 	wg.Wait()
 	if len(l.known) != 3 {
 		t.Errorf("%d are known", len(l.known))
+	}
+}
+
+// TestModelsWithoutTurns: the metrics of a model exist from its first turn on, and are looked up
+// once.
+func TestModelsWithoutTurns(t *testing.T) {
+	c := provision(t, new(Handler))
+	modelLabels.add("silent")
+	for name := range histograms(t, c) {
+		if strings.Contains(name, "=silent") {
+			t.Error("before the first turn there is", name)
+		}
+	}
+	m := modelLabels.of("silent")
+	if modelLabels.add("silent"); modelLabels.of("silent") != m || m.duration() != m.duration() {
+		t.Error("the metrics are looked up again")
 	}
 }

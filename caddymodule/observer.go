@@ -90,21 +90,21 @@ func countRequest(route string, outcome *requestOutcome) {
 // countTurn counts a turn in the metrics.
 func countTurn(r *gateway.Record) {
 	model := modelLabels.of(r.Model)
-	if r.Choice == 0 { // the first choice represents the request
-		failure := ""
-		if r.Status >= http.StatusBadRequest {
-			failure = r.Code.Label()
-		}
-		durationMetric.WithLabelValues(operation, provider, model, failure).Observe(r.Duration.Seconds())
+	switch {
+	case r.Choice > 0: // the first choice represents the request
+	case r.Status >= http.StatusBadRequest:
+		durationMetric.WithLabelValues(operation, provider, model.label, r.Code.Label()).Observe(r.Duration.Seconds())
+	default:
+		model.duration().Observe(r.Duration.Seconds())
 	}
 	if r.FirstOutput > 0 {
-		firstOutputMetric.WithLabelValues(operation, provider, model).Observe(r.FirstOutput.Seconds())
+		model.firstOutput().Observe(r.FirstOutput.Seconds())
 	}
 	if r.Usage.TotalTokens > 0 {
-		tokensMetric.WithLabelValues(operation, provider, model, "input").Observe(float64(r.Usage.InputTokens))
-		tokensMetric.WithLabelValues(operation, provider, model, "output").Observe(float64(r.Usage.OutputTokens))
-		cachedMetric.WithLabelValues(model).Add(float64(r.Usage.CachedInputTokens))
-		reasoningMetric.WithLabelValues(model).Add(float64(r.Usage.ReasoningOutputTokens))
+		model.input().Observe(float64(r.Usage.InputTokens))
+		model.output().Observe(float64(r.Usage.OutputTokens))
+		model.cached().Add(float64(r.Usage.CachedInputTokens))
+		model.reasoning().Add(float64(r.Usage.ReasoningOutputTokens))
 	}
 	bufferStartedMetric.Add(float64(r.Tools.Started))
 	bufferFlushedMetric.Add(float64(r.Tools.Flushed))

@@ -183,7 +183,7 @@ var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 // client's own id if that is valid, else the uuid of Caddy's access log.
 func setRequestID(w http.ResponseWriter, r *http.Request) {
 	ids := make([]string, 2)
-	if ids[0] = r.Header.Get(requestIDHeader); !validRequestID.MatchString(ids[0]) {
+	if ids[0] = r.Header.Get(requestIDHeader); ids[0] == "" || !validRequestID.MatchString(ids[0]) {
 		ids[0] = newRequestID(r)
 		r.Header[requestIDHeader] = ids[:1:1]
 	}
