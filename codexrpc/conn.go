@@ -229,13 +229,10 @@ func (c *Conn) handleNotification(m message) {
 		return
 	}
 	e := &c.scratch
-	switch {
-	case kinds[m.method] == 0:
-		if !expected[m.method] {
+	if e.Kind == 0 {
+		if kindOf(m.method) == 0 && !expected[m.method] {
 			c.count(&c.stats.UnknownNotifications)
 		}
-		return
-	case e.Kind == 0:
 		return
 	}
 	if t := c.thread(e.threadID); t == nil || !t.accept(e) {

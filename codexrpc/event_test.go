@@ -196,7 +196,7 @@ func TestUsageAdds(t *testing.T) {
 // TestNothingUsedIsOptedOut checks that no notification is both used and opted out of.
 func TestNothingUsedIsOptedOut(t *testing.T) {
 	for _, method := range unused {
-		if kinds[method] != 0 || expected[method] {
+		if kindOf(method) != 0 || expected[method] {
 			t.Errorf("%s is used", method)
 		}
 	}

@@ -58,25 +58,40 @@ var expected = map[string]bool{
 	"thread/compacted":  true, // item/started contextCompaction says the same, earlier
 }
 
-// kinds are what the notifications of turns become.
-var kinds = map[string]EventKind{
-	methodTextDelta:         EventTextDelta, // if parseDelta leaves it
-	methodReasoningDelta:    EventReasoningDelta,
-	methodItemStarted:       EventItemStarted,
-	methodItemCompleted:     EventItemCompleted,
-	methodRawItemCompleted:  eventRawItem,
-	methodResponseCompleted: EventResponseCompleted,
-	methodTokenUsage:        EventTokenUsage,
-	methodError:             EventError,
-	methodWarning:           eventWarning,
-	methodTurnStarted:       eventTurnStarted,
-	methodTurnCompleted:     EventTurnCompleted,
+// kindOf returns what a notification of a turn becomes, or 0 if it is none. It is no map:
+// it runs for every line but those of parseDelta.
+func kindOf(method string) EventKind {
+	switch method {
+	case methodTextDelta: // if parseDelta leaves it
+		return EventTextDelta
+	case methodReasoningDelta:
+		return EventReasoningDelta
+	case methodItemStarted:
+		return EventItemStarted
+	case methodItemCompleted:
+		return EventItemCompleted
+	case methodRawItemCompleted:
+		return eventRawItem
+	case methodResponseCompleted:
+		return EventResponseCompleted
+	case methodTokenUsage:
+		return EventTokenUsage
+	case methodError:
+		return EventError
+	case methodWarning:
+		return eventWarning
+	case methodTurnStarted:
+		return eventTurnStarted
+	case methodTurnCompleted:
+		return EventTurnCompleted
+	}
+	return 0
 }
 
 // params reads the params of a notification into an event. Its Kind stays 0 if it is of no
 // use, such as the echo of an input item.
 func (s *scanner) params(method string, e *Event) gjson.Result {
-	e.Kind = kinds[method]
+	e.Kind = kindOf(method)
 	if e.Kind == 0 {
 		return s.result()
 	}
@@ -230,17 +245,19 @@ func (s *scanner) usage() (u *Usage) {
 	}
 	s.members(func(name string) {
 		count := min(max(s.integer(), 0), maxTokens)
-		for _, known := range [...]struct {
-			name string
-			into *int64
-		}{
-			{"totalTokens", &u.TotalTokens}, {"inputTokens", &u.InputTokens},
-			{"cachedInputTokens", &u.CachedInputTokens}, {"cacheWriteInputTokens", &u.CacheWriteInputTokens},
-			{"outputTokens", &u.OutputTokens}, {"reasoningOutputTokens", &u.ReasoningOutputTokens},
-		} {
-			if name == known.name {
-				*known.into = count
-			}
+		switch name {
+		case "totalTokens":
+			u.TotalTokens = count
+		case "inputTokens":
+			u.InputTokens = count
+		case "cachedInputTokens":
+			u.CachedInputTokens = count
+		case "cacheWriteInputTokens":
+			u.CacheWriteInputTokens = count
+		case "outputTokens":
+			u.OutputTokens = count
+		case "reasoningOutputTokens":
+			u.ReasoningOutputTokens = count
 		}
 	})
 	return u
