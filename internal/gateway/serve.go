@@ -246,7 +246,7 @@ func (g *Gateway) readBody(x *exchange) ([]byte, *apierror.Error) {
 	}
 	switch {
 	case errors.Is(err, reqbody.ErrEncoding):
-		return nil, apierror.UnsupportedEncoding(x.r.Header.Get("Content-Encoding"))
+		return nil, apierror.UnsupportedEncoding(reqbody.Encoding(x.r))
 	case errors.Is(err, reqbody.ErrNoMemory):
 		return nil, apierror.BodyMemory()
 	case errors.Is(err, reqbody.ErrTooSlow):

@@ -31,9 +31,14 @@ func (e *CorruptError) Unwrap() error { return e.cause }
 // maxWindow bounds the bytes on which a decoder looks back, as RFC 8878 recommends.
 const maxWindow = 8 << 20
 
+// Encoding returns the Content-Encoding of a request. Several headers are one list.
+func Encoding(r *http.Request) string {
+	return strings.Join(r.Header.Values("Content-Encoding"), ", ")
+}
+
 // encodingOf returns the encoding of a body, "" for none. The error is ErrEncoding.
 func encodingOf(r *http.Request) (string, error) {
-	switch strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))) {
+	switch strings.ToLower(strings.TrimSpace(Encoding(r))) {
 	case "", "identity":
 		return "", nil
 	case "gzip", "x-gzip":

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -59,6 +60,8 @@ func TestEncodings(t *testing.T) {
 		"a bomb in zstd":   {"zstd", zstandard(t, bomb), nil, isTooLarge},
 		"deflate":          {"deflate", text, nil, isEncoding},
 		"two encodings":    {"gzip, zstd", text, nil, isEncoding},
+		"in two headers":   {"gzip\ngzip", zipped(t, zipped(t, text)), nil, isEncoding},
+		"one and none":     {"identity\ngzip", zipped(t, text), nil, isEncoding},
 		"no gzip":          {"gzip", text, nil, isCorrupt},
 		"no zstd":          {"zstd", text, nil, isCorrupt},
 		"no body":          {"gzip", nil, nil, isCorrupt},
@@ -68,7 +71,7 @@ func TestEncodings(t *testing.T) {
 	} {
 		p := NewPool(64<<20, 4<<20)
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(c.body))
-		r.Header.Set("Content-Encoding", c.encoding)
+		r.Header["Content-Encoding"] = strings.Split(c.encoding, "\n")
 		claim := p.Claim()
 		got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
 		switch {
