@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
@@ -208,7 +206,7 @@ func (p injectParams) appendJSON(to []byte) ([]byte, error) {
 			to = append(to, ',')
 		}
 		// Invalid JSON would break the stream for all other callers.
-		if !gjson.ValidBytes(item) {
+		if !isJSON(item) {
 			return nil, fmt.Errorf("item %d: %w", i, errGarbage)
 		}
 		if bytes.IndexByte(item, '\n') >= 0 || bytes.IndexByte(item, '\r') >= 0 {

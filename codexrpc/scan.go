@@ -23,6 +23,14 @@ type scanner struct {
 	ok    bool
 }
 
+// isJSON reports whether a text is one JSON value, nested no deeper than maxNesting.
+func isJSON(text []byte) bool {
+	s := scanner{line: text, ok: true}
+	s.value()
+	s.peek() // skips what may follow
+	return s.ok && s.pos == len(text)
+}
+
 func (s *scanner) fail() { s.ok, s.pos = false, len(s.line) }
 
 // peek skips white space and returns the next byte, or 0 at the end.
@@ -202,8 +210,9 @@ func (s *scanner) quoted() (raw []byte, escaped bool) {
 		case c < ' ':
 			s.fail()
 			return nil, false
-		default:
-			i++
+		default: // DEL, or a part of a character that is not ASCII
+			for i++; i < len(s.line) && s.line[i] >= 0x7f; i++ {
+			}
 		}
 	}
 	s.fail()

@@ -6,13 +6,6 @@ import (
 	"testing"
 )
 
-// readsAll reports whether a scanner reads a text as one value.
-func readsAll(text string) bool {
-	s := scanner{line: []byte(text), ok: true}
-	s.value()
-	return s.peek() == 0 && s.pos == len(text) && s.ok
-}
-
 var jsonTexts = []string{
 	`{"id":1,"result":{"thread":{"id":"thr-2","x":[]}}} `,
 	` [ 1 , -0.5e+7 , 1E-2 , true,false,null , {} , [ ] , "" ]`,
@@ -25,7 +18,7 @@ var jsonTexts = []string{
 func TestScanner(t *testing.T) {
 	check := func(text string) {
 		t.Helper()
-		if got, want := readsAll(text), json.Valid([]byte(text)); got != want {
+		if got, want := isJSON([]byte(text)), json.Valid([]byte(text)); got != want {
 			t.Errorf("%q is JSON: %t, it was read: %t", text, want, got)
 		}
 	}
@@ -48,7 +41,7 @@ func FuzzScanner(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got, want := readsAll(text), json.Valid([]byte(text)); got != want && len(text) <= maxNesting {
+		if got, want := isJSON([]byte(text)), json.Valid([]byte(text)); got != want && len(text) <= maxNesting {
 			t.Errorf("%q is JSON: %t, it was read: %t", text, want, got)
 		}
 	})
