@@ -17,10 +17,12 @@ func (r *Request) readMessages(v jsontext.Value) *field.Error {
 		return f
 	}
 	r.Messages, r.Elements = []prompt.Message{}, 0
-	for i, v := range v.Elements() {
+	c := jsontext.NewCursor(v)
+	c.Enter()
+	for i := 0; c.Next(); i++ {
 		r.Messages = append(r.Messages, prompt.Message{})
 		m := &r.Messages[i]
-		f := readMessage(m, v, i)
+		f := readMessage(m, c, i)
 		if f == nil && m.Role == prompt.RoleFunction {
 			f = answerFunction(m, r.Messages[:i]).In("name")
 		}
@@ -38,13 +40,15 @@ type messageFields struct {
 	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio jsontext.Value
 }
 
-// readMessage reads the message at an index of the conversation into m, which is empty.
-func readMessage(m *prompt.Message, v jsontext.Value, index int) *field.Error {
+// readMessage reads the message at the cursor, which has an index in the conversation, into m,
+// which is empty.
+func readMessage(m *prompt.Message, c *jsontext.Cursor, index int) *field.Error {
 	var fields messageFields
-	f := field.Object(v, jsontext.Into("role", &fields.role), jsontext.Into("content", &fields.content),
+	v := c.Pick(jsontext.Into("role", &fields.role), jsontext.Into("content", &fields.content),
 		jsontext.Into("refusal", &fields.refusal), jsontext.Into("name", &fields.name),
 		jsontext.Into("tool_calls", &fields.toolCalls), jsontext.Into("tool_call_id", &fields.toolCallID),
 		jsontext.Into("function_call", &fields.functionCall), jsontext.Into("audio", &fields.audio))
+	f := field.Expect(jsontext.KindObject, v)
 	if f == nil {
 		f = cmp.Or(field.Expect(jsontext.KindString, fields.role).In("role"), field.Optional(jsontext.KindString, fields.name).In("name"))
 	}

@@ -42,14 +42,16 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 }
 
 func (r *Request) read(root jsontext.Value) *field.Error {
-	if hasInput(root) {
+	var messages, input jsontext.Value
+	root.Pick(jsontext.Into("messages", &messages), jsontext.Into("input", &input))
+	if input.Given() && (!messages.Given() || messages.IsEmptyArray()) { // a body of the Responses API
 		body, f := responses.DecodeInput(root)
 		if f != nil {
 			return f
 		}
 		r.body, r.Conversation = body, body.Conversation
 	}
-	if f := field.Members(root, r, readers); f != nil {
+	if f := field.MembersKnowing(messages, root, r, readers); f != nil {
 		return f
 	}
 	return r.check()
@@ -71,14 +73,6 @@ func DecodeSettings(root jsontext.Value, messages []prompt.Message) (*Request, *
 		return nil, f
 	}
 	return r, r.check()
-}
-
-// hasInput reports whether a body is one of the Responses API: it has an input, and no
-// messages or an empty list of them.
-func hasInput(root jsontext.Value) bool {
-	var messages, input jsontext.Value
-	root.Pick(jsontext.Into("messages", &messages), jsontext.Into("input", &input))
-	return input.Given() && (!messages.Given() || messages.IsEmptyArray())
 }
 
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{

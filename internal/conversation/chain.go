@@ -158,11 +158,10 @@ func parts(content jsontext.Value) iter.Seq[part] {
 		if content.Kind() != jsontext.KindArray {
 			return
 		}
-		for _, v := range content.Elements() {
-			p := part{raw: v}
-			if v.Kind() == jsontext.KindObject {
-				v.Pick(jsontext.Into("text", &p.text), jsontext.Into("image_url", &p.url), jsontext.Into("detail", &p.detail))
-			}
+		c := jsontext.NewCursor(content)
+		for c.Enter(); c.Next(); {
+			var p part
+			p.raw = c.Pick(jsontext.Into("text", &p.text), jsontext.Into("image_url", &p.url), jsontext.Into("detail", &p.detail))
 			if !yield(p) {
 				return
 			}

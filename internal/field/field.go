@@ -207,10 +207,16 @@ func Typed(kind *jsontext.Value, v jsontext.Value, wanted ...jsontext.Member) *E
 // Members reads the members of an object, which may be absent or null, into r, each with the
 // reader of its name, in the order of the object. Members without a reader are skipped.
 func Members[R any](object jsontext.Value, r R, readers map[string]func(R, jsontext.Value) *Error) *Error {
+	return MembersKnowing(nil, object, r, readers)
+}
+
+// MembersKnowing is [Members] where the value of one member is known already, see
+// [jsontext.Value.MembersKnowing].
+func MembersKnowing[R any](known, object jsontext.Value, r R, readers map[string]func(R, jsontext.Value) *Error) *Error {
 	if f := Optional(jsontext.KindObject, object); f != nil || !object.Given() {
 		return f
 	}
-	for name, v := range object.Members() {
+	for name, v := range object.MembersKnowing(known) {
 		if read, known := readers[string(name)]; known {
 			if f := read(r, v); f != nil {
 				return f.In(string(name))

@@ -50,3 +50,54 @@ func TestCursor(t *testing.T) {
 		}
 	}
 }
+
+// TestCursorPick: a cursor that picks members goes where one that skips the value goes, and
+// finds what the value's own Pick finds.
+func TestCursorPick(t *testing.T) {
+	list := Value(`[{"a":"x]}","type":"t","b":[{"a":1}],"a":"last"} , {}, "a", -7,null, [{"a":1}],{"b":{"b":2}}]`)
+	picking, skipping := NewCursor(list), NewCursor(list)
+	picking.Enter()
+	skipping.Enter()
+	for skipping.Next() {
+		if !picking.Next() {
+			t.Fatal("the cursor has come to the end")
+		}
+		var got, want [3]Value
+		v := skipping.Skip()
+		if v.Kind() == KindObject {
+			v.PickTyped(&want[0], Into("a", &want[1]), Into("b", &want[2]))
+		}
+		read := picking.PickTyped(&got[0], Into("a", &got[1]), Into("b", &got[2]))
+		if string(read) != string(v) || cap(read) != len(read) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: picked %s of %s, want %s", v, got, read, want)
+		}
+	}
+	if picking.Next() {
+		t.Error("the cursor is not at the end")
+	}
+}
+
+// TestMembersKnowing: a value that is known already is not read again, and changes nothing.
+func TestMembersKnowing(t *testing.T) {
+	object := Value(`{"a":["x"],"long":[1,"2"],"a":["y"],"b":3}`)
+	var known Value
+	object.Pick(Into("a", &known)) // the second one
+	for _, known := range []Value{nil, known, Value(`["y"]`)} {
+		var got []string
+		for name, v := range object.MembersKnowing(known) {
+			got = append(got, string(name)+string(v))
+		}
+		if want := []string{`a["x"]`, `long[1,"2"]`, `a["y"]`, `b3`}; !reflect.DeepEqual(got, want) {
+			t.Errorf("with %s: %q, want %q", known, got, want)
+		}
+	}
+	// Text that is known is not looked at: it may even be changed.
+	copy(known, `]]]]]`)
+	n := 0
+	for range object.MembersKnowing(known) {
+		n++
+	}
+	if n != 4 {
+		t.Errorf("%d members, want 4", n)
+	}
+}

@@ -151,9 +151,13 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 
 // Members iterates over the members of an object in the order of the text. A name may occur twice;
 // most parsers use the last one. Names are bytes, so that looking one up allocates nothing.
-func (v Value) Members() iter.Seq2[[]byte, Value] {
+func (v Value) Members() iter.Seq2[[]byte, Value] { return v.MembersKnowing(nil) }
+
+// MembersKnowing is [Value.Members] where the value of one member is known already, such as a
+// long one from [Value.Pick]: its text is not read again. An absent one is no value.
+func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
-		c := NewCursor(v)
+		c := Cursor{text: v, known: known}
 		for c.Enter(); c.Next(); {
 			if name := c.Name(); !yield(name.Bytes(), c.Skip()) {
 				return
@@ -181,18 +185,7 @@ func (v Value) Pick(wanted ...Member) {
 // the heap.
 func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c := NewCursor(v)
-	for c.Enter(); c.Next(); {
-		name, v := c.Name().Bytes(), c.Skip()
-		if string(name) == "type" {
-			*kind = v
-		}
-		for _, w := range wanted {
-			if string(name) == w.name {
-				*w.into = v
-				break
-			}
-		}
-	}
+	c.PickTyped(kind, wanted...)
 }
 
 // unescaped returns the decoded text of raw, the inside of a JSON string.

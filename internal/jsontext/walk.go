@@ -96,8 +96,9 @@ func IsObject(value string) bool { return value != "" && value[0] == '{' }
 //		c.Skip()         // or Enter again
 //	}
 type Cursor struct {
-	text Value
-	pos  int
+	text  Value
+	pos   int
+	known Value // a value in the text whose end is known
 }
 
 // NewCursor returns a cursor at the beginning of v.
@@ -132,7 +133,39 @@ func (c *Cursor) Name() Value {
 // Skip goes behind the value at the cursor and returns it.
 func (c *Cursor) Skip() Value {
 	start := c.pos
-	c.pos = valueEnd(c.text, start)
+	if len(c.known) > 0 && &c.known[0] == &c.text[start] {
+		c.pos += len(c.known)
+	} else {
+		c.pos = valueEnd(c.text, start)
+	}
+	return c.text[start:c.pos:c.pos]
+}
+
+// Pick goes behind the value at the cursor and returns it. If it is an object its members are
+// picked on the way, see [Value.Pick].
+func (c *Cursor) Pick(wanted ...Member) Value {
+	var kind Value
+	return c.PickTyped(&kind, wanted...)
+}
+
+// PickTyped is to Pick what [Value.PickTyped] is to [Value.Pick].
+func (c *Cursor) PickTyped(kind *Value, wanted ...Member) Value {
+	if c.Kind() != KindObject {
+		return c.Skip()
+	}
+	start := c.pos
+	for c.Enter(); c.Next(); {
+		name, v := c.Name().Bytes(), c.Skip()
+		if string(name) == "type" {
+			*kind = v
+		}
+		for _, w := range wanted {
+			if string(name) == w.name {
+				*w.into = v
+				break
+			}
+		}
+	}
 	return c.text[start:c.pos:c.pos]
 }
 
@@ -164,7 +197,7 @@ func Walk(value string) Walker {
 	if value == "" || value[0] != '{' && value[0] != '[' {
 		value = "[]"
 	}
-	return Walker{text: value, cursor: Cursor{View(value), 1}, object: value[0] == '{'}
+	return Walker{text: value, cursor: Cursor{text: View(value), pos: 1}, object: value[0] == '{'}
 }
 
 // Next moves to the next member or element, and reports whether there is one.

@@ -82,10 +82,12 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 		}}
 		return nil
 	case jsontext.KindArray:
-		for i, v := range v.Elements() {
+		c := jsontext.NewCursor(v)
+		c.Enter()
+		for i := 0; c.Next(); i++ {
 			r.input = append(r.input, inputItem{})
 			item := &r.input[i]
-			if f := cmp.Or(item.read(r, v).At(i), r.Count(&item.message)); f != nil {
+			if f := cmp.Or(item.read(r, c).At(i), r.Count(&item.message)); f != nil {
 				return f
 			}
 		}
@@ -101,10 +103,10 @@ type itemFields struct {
 	action, actions, operation, status         jsontext.Value
 }
 
-// read reads an item into i, which is empty.
-func (i *inputItem) read(r *Request, v jsontext.Value) *field.Error {
+// read reads the item at the cursor into i, which is empty.
+func (i *inputItem) read(r *Request, c *jsontext.Cursor) *field.Error {
 	var in itemFields
-	f := field.Object(v, jsontext.Into("type", &in.kind), jsontext.Into("id", &in.id),
+	v := c.Pick(jsontext.Into("type", &in.kind), jsontext.Into("id", &in.id),
 		jsontext.Into("role", &in.role), jsontext.Into("content", &in.content), jsontext.Into("call_id", &in.callID),
 		jsontext.Into("name", &in.name), jsontext.Into("namespace", &in.namespace),
 		jsontext.Into("arguments", &in.arguments), jsontext.Into("output", &in.output),
@@ -112,6 +114,7 @@ func (i *inputItem) read(r *Request, v jsontext.Value) *field.Error {
 		jsontext.Into("encrypted_content", &in.encrypted), jsontext.Into("summary", &in.summary),
 		jsontext.Into("phase", &in.phase), jsontext.Into("action", &in.action), jsontext.Into("actions", &in.actions),
 		jsontext.Into("operation", &in.operation), jsontext.Into("status", &in.status))
+	f := field.Expect(jsontext.KindObject, v)
 	if f = cmp.Or(f, field.Text(&i.kind, in.kind).In("type"), field.Text(&i.id, in.id).In("id")); f != nil {
 		return f
 	}
@@ -192,7 +195,7 @@ func (i *inputItem) resolve(r *Request, at int, found map[string]json.RawMessage
 		return itemNotFound(i.id, at)
 	}
 	*i = inputItem{}
-	return i.read(r, jsontext.Value(raw)).In("id").At(at).In("input").APIError()
+	return i.read(r, jsontext.NewCursor(jsontext.Value(raw))).In("id").At(at).In("input").APIError()
 }
 
 func itemNotFound(id string, at int) *apierror.Error {

@@ -34,7 +34,7 @@ func (r *Request) ItemNotFound(id string) *apierror.Error {
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	before := make([]inputItem, len(earlier))
 	for i, raw := range earlier {
-		if f := cmp.Or(before[i].read(r, jsontext.Value(raw)), r.Count(&before[i].message)); f != nil {
+		if f := cmp.Or(before[i].read(r, jsontext.NewCursor(jsontext.Value(raw))), r.Count(&before[i].message)); f != nil {
 			return f.In(r.earlierParam()).APIError()
 		}
 	}

@@ -356,7 +356,7 @@ func TestInputItems(t *testing.T) {
 		}
 		again := &Request{}
 		for _, item := range items {
-			if f := new(inputItem).read(again, jsontext.Value(item)); f != nil {
+			if f := new(inputItem).read(again, jsontext.NewCursor(jsontext.Value(item))); f != nil {
 				t.Errorf("%s cannot be read again: %+v", item, f)
 			}
 		}
@@ -405,7 +405,7 @@ func FuzzResponse(f *testing.F) {
 				t.Fatalf("item %q: %v", item, err)
 			}
 			ids[ItemID(item)] = true
-			if f := new(inputItem).read(new(Request), jsontext.Value(item)); f != nil {
+			if f := new(inputItem).read(new(Request), jsontext.NewCursor(jsontext.Value(item))); f != nil {
 				t.Fatalf("item %s cannot be read again: %+v", item, f)
 			}
 		}
