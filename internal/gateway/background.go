@@ -36,7 +36,7 @@ func (g *Gateway) detach(x *exchange, form *responseForm) requestOutcome {
 	own.log = g.newLogResponder(own, form)
 	own.holds(releaseFunc(g.objects.KeepClaim(form.meta.ID, own.log.log, own.cancel)))
 	own.accepted.Store(true)
-	g.watchExit(own)
+	g.exits.add(own)
 	own.enter()
 	begun, streamed := form.meta.InProgress(), own.req.stream
 	go g.runBackground(own)

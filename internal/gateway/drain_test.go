@@ -35,6 +35,7 @@ func TestExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, exit := exitingGateway(t, Options{MaxConcurrent: 1, DrainTimeout: 7 * time.Second})
 		begin := func() *exchange { return g.newExchange(httptest.NewRecorder(), requestOf("a")) }
+		begin().close() // the watch of the exit begins again
 		running, coming, ended := begin(), begin(), begin()
 		defer running.close()
 		defer coming.close()
@@ -62,6 +63,15 @@ func TestExit(t *testing.T) {
 		}
 		if err := context.Cause(ended.ctx); errors.Is(err, turn.ErrShutdown) {
 			t.Error("a request that was over:", err)
+		}
+		late := begin()
+		defer late.close()
+		<-late.ctx.Done()
+		if err := context.Cause(late.ctx); !errors.Is(err, turn.ErrShutdown) {
+			t.Error("a request that came later:", err)
+		}
+		if len(g.exits.all) > 0 {
+			t.Errorf("%d requests are kept", len(g.exits.all))
 		}
 	})
 }
@@ -133,6 +143,7 @@ func TestExchangeAllocations(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1})
 	r := requestOf("a")
 	w := httptest.NewRecorder()
+	defer g.newExchange(w, r).close() // others are under way, too
 	if n := testing.AllocsPerRun(100, func() {
 		x := g.newExchange(w, r)
 		if apiErr := g.admit(x, 1); apiErr != nil {
@@ -140,7 +151,7 @@ func TestExchangeAllocations(t *testing.T) {
 		}
 		g.show(x, RouteChat, &chatRequest{Request: new(chat.Request)})
 		x.close()
-	}); n > 10 {
+	}); n > 7 {
 		t.Errorf("%v allocations", n)
 	}
 }

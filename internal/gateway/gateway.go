@@ -90,6 +90,7 @@ type Gateway struct {
 	maxAnswer int64          // of one of them, in bytes
 	objects   *objects.Objects
 	sockets   *socket.Server
+	exits     *exitWatch
 }
 
 // New returns a gateway.
@@ -122,6 +123,7 @@ func New(upstream Upstream, opts Options) *Gateway {
 		bodies:    reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody),
 		objects:   &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
 		sockets:   socket.NewServer(opts.MaxBody),
+		exits:     newExitWatch(opts.Exit, opts.DrainTimeout),
 	}
 	g.planning = prompt.Options{NoReasoning: opts.NoReasoning, Resolve: g.resolve}
 	return g

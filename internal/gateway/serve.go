@@ -40,8 +40,9 @@ type exchange struct {
 	log     *logResponder // of a background response; nil: it is none
 	held    []releaser    // released by close, the last first
 
-	accepted  atomic.Bool // its turns may start
-	stopWatch func() bool // ends the watch of the server's exit
+	accepted atomic.Bool     // its turns may start
+	gone     <-chan struct{} // the context that cancel ends has ended
+	watch    *exitWatch      // of the server's exit
 
 	// These are what the fields above refer to.
 	ownLive  live.Entry
@@ -66,7 +67,7 @@ func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 	x := &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now()}
 	x.held = x.ownHeld[:0]
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())
-	g.watchExit(x)
+	g.exits.add(x)
 	return x
 }
 
@@ -76,7 +77,7 @@ func (x *exchange) holds(what releaser) { x.held = append(x.held, what) }
 // close releases all that the exchange holds, even if a part of that panics.
 func (x *exchange) close() {
 	defer x.cancel(nil)
-	defer x.stopWatch()
+	defer x.watch.remove(x)
 	defer x.release()
 	closeThreads(x.choices)
 }
@@ -140,23 +141,6 @@ func (x *exchange) enter() {
 	var end func()
 	x.ctx, end = x.req.form.track(x.ctx)
 	x.holds(releaseFunc(end))
-}
-
-// watchExit ends an exchange with turn.ErrShutdown: as soon as the server begins to exit, if
-// no turn will start then, or else when it has been exiting for the drain timeout.
-func (g *Gateway) watchExit(x *exchange) {
-	gone := x.ctx.Done()
-	x.stopWatch = context.AfterFunc(g.opts.Exit, func() {
-		if x.accepted.Load() {
-			timer := time.NewTimer(g.opts.DrainTimeout)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-gone:
-			}
-		}
-		x.cancel(turn.ErrShutdown)
-	})
 }
 
 // takeLease takes the lease of the app-servers.
