@@ -65,6 +65,8 @@ func (p *pool) Lease() (gateway.Lease, error) {
 type leased struct {
 	*pool
 	released atomic.Bool
+	picked   atomic.Bool
+	first    use // the memory of the first use
 }
 
 // Pick takes a reference to the member that is best for one more turn. It chooses and
@@ -76,7 +78,7 @@ func (l *leased) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
 		m.candidate(&l.candidates[i], avoid)
 	}
 	at := l.choose(l.candidates)
-	process, done := l.members[at].use()
+	process, done := l.use(l.members[at])
 	return l.describe(at, process), done
 }
 
@@ -98,7 +100,7 @@ func (l *leased) Resume(claim func(*threads.Conversations) bool) (resumed gatewa
 		}
 		_, rests := p.login.Rests()
 		if alone := len(l.members) == 1; (alone || !rests) && claim(p.conversations) {
-			p, done := m.use()
+			p, done := l.use(m)
 			return l.describe(i, p), done, true
 		}
 	}
@@ -126,10 +128,13 @@ func (l *leased) Release() {
 }
 
 // use takes a reference to the process for one turn.
-func (m *member) use() (*process, func()) {
-	process := m.acquire()
+func (l *leased) use(m *member) (*process, func()) {
+	process, u := m.acquire(), &l.first
 	process.turns.Add(1)
-	u := &use{member: m, process: process}
+	if l.picked.Swap(true) {
+		u = new(use)
+	}
+	u.member, u.process = m, process
 	return process, u.end
 }
 
