@@ -114,7 +114,7 @@ func (s *spares) wanted(hash conversation.Hash) (k *kind, wanted bool) {
 func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if thread != nil && !s.closed && s.most > 0 && (s.serving == nil || s.serving == on) {
+	if thread != nil && !s.closed && s.count <= s.most && (s.serving == nil || s.serving == on) {
 		one := &spare{thread: thread, on: on}
 		one.expiry = time.AfterFunc(spareLife, func() { s.expire(k, one) })
 		k.ready = append(k.ready, one)

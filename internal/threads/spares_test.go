@@ -240,6 +240,32 @@ func TestFewerSpareThreads(t *testing.T) {
 	})
 }
 
+// TestFewerSpareThreadsThanStarted checks that threads which are being started when fewer may
+// wait are unloaded.
+func TestFewerSpareThreadsThanStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, on := newAppServer(t)
+		c := newTestConversations(t, 3)
+		s := &Settings{at: Place{Conn: on}}
+		for range 4 {
+			c.Spare(s)
+		}
+		var k *kind
+		for range 3 {
+			k, _ = c.spares.wanted(s.hash)
+		}
+		c.SetLimits(conversation.Limits{Max: 10, Spares: 1})
+		for range 3 {
+			if !on.PrepareThread(s.params, func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }) {
+				t.Fatal("the call was not written")
+			}
+		}
+		if _, loaded := a.counts(); loaded != 1 || c.Stats().Spare != 1 || c.spares.count != 1 {
+			t.Errorf("%d wait, %d are counted, %d are loaded; 1 may", c.Stats().Spare, c.spares.count, loaded)
+		}
+	})
+}
+
 // TestSpareThreadRefused checks that threads which are refused are not asked for again and
 // again, and do not count.
 func TestSpareThreadRefused(t *testing.T) {
