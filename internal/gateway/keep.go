@@ -157,9 +157,9 @@ func (k *keeping) began(thread *codexrpc.Thread, key string) {
 }
 
 // takeSpare returns a spare thread with the settings of the choice's, unless that is to have
-// a cache key or a spare one has failed. It returns nil if there is none.
+// a cache key. It returns nil if there is none.
 func (k *keeping) takeSpare(key string, settings *threads.Settings) *codexrpc.Thread {
-	if k.in == nil || key != "" || k.spare {
+	if k.in == nil || key != "" {
 		return nil
 	}
 	k.settings = settings

@@ -11,27 +11,45 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
-// refusing plays recordings, but refuses the first call of a method in each thread that was
-// started before its request: after the first two threads.
-func refusing(t *testing.T, method string) func(in io.Reader, out io.Writer) {
+const notFound = `{"id":%s,"error":{"code":-32600,"message":"thread not found"}}` + "\n"
+
+// refusing returns what refuses the third call of a method: the first in a thread that was
+// started before its request.
+func refusing(method string) func(id, called, line string) string {
+	calls := 0
+	return func(id, called, _ string) string {
+		if called == method {
+			if calls++; calls == 3 {
+				return fmt.Sprintf(notFound, id)
+			}
+		}
+		return ""
+	}
+}
+
+// answering plays recordings, but answers a call with what instead returns, unless that is
+// empty.
+func answering(t *testing.T, instead func(id, method, line string) string) func(in io.Reader, out io.Writer) {
 	play := playing(transcripts(t), fakecodex.Options{Default: "text"})
 	return func(in io.Reader, out io.Writer) {
 		passed, pass := io.Pipe()
 		var writing sync.Mutex
 		var filter sync.WaitGroup
 		filter.Go(func() {
-			lines, calls := bufio.NewScanner(in), 0
+			lines := bufio.NewScanner(in)
 			for lines.Scan() {
 				call := callHead.FindStringSubmatch(lines.Text())
-				if call != nil && call[2] == method {
-					if calls++; calls == 3 {
+				if call != nil {
+					if answer := instead(call[1], call[2], lines.Text()); answer != "" {
 						writing.Lock()
-						fmt.Fprintf(out, `{"id":%s,"error":{"code":-32600,"message":"thread not found"}}`+"\n", call[1])
+						_, _ = io.WriteString(out, answer)
 						writing.Unlock()
 						continue
 					}
@@ -65,7 +83,7 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 func TestSpareThreadThatIsRefused(t *testing.T) {
 	for _, method := range []string{"turn/start", "thread/inject_items"} {
 		t.Run(method, func(t *testing.T) {
-			u := newServedUpstream(t, refusing(t, method))
+			u := newServedUpstream(t, answering(t, refusing(method)))
 			limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
 			u.conversations = threads.NewConversations(limits, conversation.NewMemory(1<<10), func() bool { return false })
 			t.Cleanup(u.conversations.Close)
@@ -87,5 +105,53 @@ func TestSpareThreadThatIsRefused(t *testing.T) {
 				t.Errorf("%d requests got a spare thread", got.Prepared)
 			}
 		})
+	}
+}
+
+// TestNoSpareThreadAgain checks that a turn which has failed in a kept thread gets a fresh one:
+// a spare one may be of no use either, and there is no third.
+func TestNoSpareThreadAgain(t *testing.T) {
+	started, turns := 0, 0
+	u := newServedUpstream(t, answering(t, func(id, method, line string) string {
+		if method == "thread/start" {
+			started++
+		}
+		if method != "turn/start" {
+			return ""
+		}
+		switch turns++; {
+		case turns == 3: // in the kept thread
+			return fmt.Sprintf(`{"id":%s,"result":{"turn":{"id":"failed"}}}`+"\n"+
+				`{"method":"turn/completed","params":{"threadId":%s,"turn":{"id":"failed","status":"failed","items":[],"error":{"message":"gone"}}}}`+"\n",
+				id, gjson.Get(line, "params.threadId").Raw)
+		case turns == 4 && started == 3: // in the spare one
+			return fmt.Sprintf(notFound, id)
+		}
+		return ""
+	}))
+	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
+	u.conversations = threads.NewConversations(limits, conversation.NewMemory(1<<10), func() bool { return false })
+	t.Cleanup(u.conversations.Close)
+	g := newGateway(u, Options{MaxConcurrent: 1})
+	ask := func(messages string) string {
+		t.Helper()
+		answer := httptest.NewRecorder()
+		g.Chat(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[`+messages+`]}`)))
+		if answer.Code != http.StatusOK {
+			t.Fatalf("%d %s", answer.Code, answer.Body)
+		}
+		return gjson.Get(answer.Body.String(), "choices.0.message").Raw
+	}
+	const question = `{"role":"user","content":"x"}`
+	ask(question)
+	message := ask(question)
+	for until := time.Now().Add(patience); u.conversations.Stats().Spare == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("no thread is prepared")
+		}
+	}
+	ask(question + "," + message + "," + question)
+	if got := u.conversations.Stats(); got.Continued != 1 || got.Prepared != 0 {
+		t.Errorf("the turn did not fail in a kept thread: %+v", got)
 	}
 }

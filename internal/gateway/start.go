@@ -211,8 +211,10 @@ func (g *Gateway) openThread(ctx context.Context, on Member, plan *prompt.Plan, 
 // answered a part of the conversation.
 func (g *Gateway) startThread(ctx context.Context, at threads.Place, plan *prompt.Plan, c *choice) (*codexrpc.Thread, error) {
 	key, settings := c.kept.earlierKey(plan), at.Settings(ctx, plan)
-	if thread := c.kept.takeSpare(key, settings); thread != nil {
-		return thread, nil
+	if c.machine == nil { // else a turn has been tried before: what waits may fail as well
+		if thread := c.kept.takeSpare(key, settings); thread != nil {
+			return thread, nil
+		}
 	}
 	thread, err := settings.Start(ctx, key, g.opts.Logger)
 	if err != nil {
