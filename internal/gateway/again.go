@@ -39,8 +39,9 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		at := c.place
 		at.Instructions.Append = true
 		return true, g.startAt(ctx, at, plan, c)
-	case (c.kept.forked || c.kept.spare) && !errors.Is(failure, turn.ErrShutdown) && !errors.As(failure, new(*codexrpc.TurnError)):
-		// A failure of the turn is the provider's: on another thread it would say the same.
+	case (c.kept.forked || c.kept.spare) && !errors.Is(failure, turn.ErrShutdown) && !errors.Is(failure, turn.ErrIdle) && !errors.As(failure, new(*codexrpc.TurnError)):
+		// A failure of the turn is the provider's, as is its silence: on another thread it
+		// would say the same.
 		c.kept.forkable = false
 		return true, g.startFresh(ctx, plan, c)
 	case !c.moved && apierror.FailedProvider(failure):

@@ -155,3 +155,39 @@ func TestNoSpareThreadAgain(t *testing.T) {
 		t.Errorf("the turn did not fail in a kept thread: %+v", got)
 	}
 }
+
+// TestSilenceInASpareThread checks that a turn which is silent for the idle timeout is not
+// started again since its thread was started before the request.
+func TestSilenceInASpareThread(t *testing.T) {
+	turns := 0
+	u := newServedUpstream(t, answering(t, func(id, method, _ string) string {
+		if method == "turn/start" {
+			if turns++; turns == 3 {
+				return fmt.Sprintf(`{"id":%s,"result":{"turn":{"id":"silent"}}}`+"\n", id)
+			}
+		}
+		return ""
+	}))
+	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: 1}
+	u.conversations = threads.NewConversations(limits, conversation.NewMemory(1<<10), func() bool { return false })
+	t.Cleanup(u.conversations.Close)
+	g := newGateway(u, Options{MaxConcurrent: 1})
+	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusGatewayTimeout} {
+		if i == 2 {
+			for until := time.Now().Add(patience); u.conversations.Stats().Spare == 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(until) {
+					t.Fatal("no thread is prepared")
+				}
+			}
+			g.opts.IdleTimeout = 10 * time.Millisecond
+		}
+		answer := httptest.NewRecorder()
+		g.Chat(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)))
+		if answer.Code != want {
+			t.Errorf("%d: %d %s, want %d", i, answer.Code, answer.Body, want)
+		}
+	}
+	if got := u.conversations.Stats(); got.Prepared != 1 {
+		t.Errorf("%d requests got a spare thread", got.Prepared)
+	}
+}
