@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,8 +33,10 @@ func scenarios() []scenario {
 		{name: "paced1", run: pacedStreams(1, 10*time.Millisecond)},
 		{name: "paced64", run: pacedStreams(64, 40*time.Millisecond)},
 		{name: "paced500", run: pacedStreams(500, 200*time.Millisecond)},
-		{name: "requests", run: shortRequests("request", (*client).do)},
-		{name: "bare", run: shortRequests("bare request", (*client).bare)},
+		{name: "requests", run: shortAnswers},
+		{name: "bare", run: func(ctx context.Context, o options, s *server) (figures, error) {
+			return shortRequests(ctx, o, s, "bare request", (*client).bare, order{})
+		}},
 		{name: "prompts", run: prompts},
 		{name: "growth", run: growth},
 		{name: "memory", run: memory, fresh: true},
@@ -80,42 +83,53 @@ func blast(ctx context.Context, o options, s *server) (figures, error) {
 	}, err
 }
 
-// shortRequests sends short requests, one after another on some connections.
-func shortRequests(name string, do func(*client, request) (result, error)) func(context.Context, options, *server) (figures, error) {
-	return func(ctx context.Context, o options, s *server) (figures, error) {
-		const at, deltas = 8, 3
-		q := newRequest(order{deltas: deltas, size: minSize}, nil, "Say something. ")
-		var mu sync.Mutex
-		var firsts []time.Duration
-		load := func(window time.Duration) error {
-			firsts = nil
-			until := time.Now().Add(window)
-			return clients(ctx, s, at, func(_ int, c *client) error {
-				for time.Now().Before(until) {
-					got, err := do(c, q)
-					if err != nil {
-						return err
-					}
-					mu.Lock()
-					firsts = append(firsts, got.first)
-					mu.Unlock()
-				}
-				return nil
-			})
-		}
-		if err := load(o.window / 5); err != nil { // warm up
+// shortAnswers sends requests whose answers are a word, a sentence and a paragraph. The
+// deltas of each come as fast as the app-server can write them.
+func shortAnswers(ctx context.Context, o options, s *server) (all figures, err error) {
+	for _, deltas := range []int{3, 8, 30} {
+		some, err := shortRequests(ctx, o, s, fmt.Sprintf("request of %d deltas", deltas), (*client).do, order{deltas: deltas, size: minSize})
+		if err != nil {
 			return nil, err
 		}
-		spent, err := s.spend(ctx, func() error { return load(o.window) })
-		n := float64(len(firsts))
-		return figures{
-			{name: name + "s a second", value: n / spent.took.Seconds()},
-			{name: name + ": CPU, us", value: us(spent.cpu) / n},
-			{name: name + ": allocations", value: spent.objects / n},
-			{name: name + ": first chunk, median ms", value: rig.MS(rig.Percentile(firsts, 50))},
-			{name: name + ": first chunk, p99 ms", value: rig.MS(rig.Percentile(firsts, 99))},
-		}, err
+		all = append(all, some...)
 	}
+	return all, nil
+}
+
+// shortRequests sends short requests, one after another on some connections.
+func shortRequests(ctx context.Context, o options, s *server, name string, do func(*client, request) (result, error), ask order) (figures, error) {
+	const at = 8
+	q := newRequest(ask, nil, "Say something. ")
+	var mu sync.Mutex
+	var firsts []time.Duration
+	load := func(window time.Duration) error {
+		firsts = nil
+		until := time.Now().Add(window)
+		return clients(ctx, s, at, func(_ int, c *client) error {
+			for time.Now().Before(until) {
+				got, err := do(c, q)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				firsts = append(firsts, got.first)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	if err := load(o.window / 5); err != nil { // warm up
+		return nil, err
+	}
+	spent, err := s.spend(ctx, func() error { return load(o.window) })
+	n := float64(len(firsts))
+	return figures{
+		{name: name + ": a second", value: n / spent.took.Seconds()},
+		{name: name + ": CPU, us", value: us(spent.cpu) / n},
+		{name: name + ": allocations", value: spent.objects / n},
+		{name: name + ": first chunk, median ms", value: rig.MS(rig.Percentile(firsts, 50))},
+		{name: name + ": first chunk, p99 ms", value: rig.MS(rig.Percentile(firsts, 99))},
+	}, err
 }
 
 // prompts sends long prompts, many at once.
