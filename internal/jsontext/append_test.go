@@ -107,3 +107,22 @@ func TestAppend(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainEnd checks all pairs of bytes, at the end of eight bytes and in their middle.
+func TestPlainEnd(t *testing.T) {
+	plain := func(b byte) bool { return b >= ' ' && b < 0x7f && b != '"' && b != '\\' }
+	const around = "plain 8 bytes and more"
+	for pair := range 1 << 16 {
+		for _, at := range []int{2, 7, len(around) - 2} {
+			text := []byte(around)
+			text[at], text[at+1] = byte(pair>>8), byte(pair)
+			want := 0
+			for want < len(text) && plain(text[want]) {
+				want++
+			}
+			if got := PlainEnd(text, 0); got != want {
+				t.Fatalf("%q: %d, want %d", text, got, want)
+			}
+		}
+	}
+}

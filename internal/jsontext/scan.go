@@ -109,13 +109,13 @@ func codeUnit[T text](s T) (unit rune, ok bool) {
 // escape in a string. It looks at eight bytes at once.
 func PlainEnd(s []byte, start int) int {
 	const each, top = 0x0101010101010101, 0x8080808080808080
-	i := start
-	for ; i+8 <= len(s); i += 8 {
-		w := binary.LittleEndian.Uint64(s[i:])
-		quote, slash, del := w^each*'"', w^each*'\\', w^each*0x7f
-		// The lowest bit that is set is that of the first byte that is not plain: above it
-		// the subtractions borrow.
-		found := w | (w-each*' ')&^w | (quote-each)&^quote | (slash-each)&^slash | (del-each)&^del
+	i := max(start, 0) // it is not negative, and the compiler now knows: no bounds are checked below
+	for ; i <= len(s)-8; i += 8 {
+		w := binary.LittleEndian.Uint64(s[i : i+8])
+		quote, slash := w^each*'"', w^each*'\\'
+		// The lowest bit that is set is that of the first byte that is not plain: only such
+		// bytes change the ones above them, by a carry or a borrow.
+		found := w | (w + each) | (w - each*' ') | (quote - each) | (slash - each)
 		if found &= top; found != 0 {
 			return i + bits.TrailingZeros64(found)/8
 		}
