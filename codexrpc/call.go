@@ -376,10 +376,10 @@ func (c *Conn) handleAnswer(m message) {
 // keep keeps what the caller needs of an answer.
 func (p *pendingCall) keep(answer message) {
 	switch {
-	case answer.err.Type != gjson.Null:
-		p.refused = callError(p.method, answer.err)
+	case answer.refused():
+		p.refused = callError(p.method, gjson.Parse(answer.err))
 	case p.result != nil:
-		p.answer = strings.Clone(answer.result.Raw)
+		p.answer = strings.Clone(answer.result)
 	}
 }
 

@@ -219,13 +219,13 @@ func (c *Conn) dispatch(line []byte) {
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
-		c.limits.update(gjson.Parse(strings.Clone(m.params.Get("rateLimits").Raw)), nil)
+		c.limits.update(gjson.Parse(strings.Clone(get(m.params, "rateLimits").Raw)), nil)
 		return
 	case methodAccountUpdated:
 		c.instructions.forget()
 		return
 	case methodConfigWarning:
-		c.noteConfigWarning(m.params)
+		c.noteConfigWarning(gjson.Parse(m.params))
 		return
 	}
 	e := &c.scratch
@@ -295,7 +295,7 @@ const methodToolCall = "item/tool/call"
 func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {
-		if t := c.thread(m.params.Get("threadId").Str); t == nil || !t.park(m.params.Get("callId").Str, id) {
+		if t := c.thread(get(m.params, "threadId").Str); t == nil || !t.park(get(m.params, "callId").Str, id) {
 			c.answer(outgoing{ID: id, Result: toolCallFailed})
 		}
 		return

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // message is one parsed line of the app-server's. Its strings share the line's memory: they
@@ -15,9 +17,9 @@ import (
 type message struct {
 	id     string // the raw JSON of the id: a number or a string
 	method string
-	params gjson.Result
-	result gjson.Result
-	err    gjson.Result
+	params string // as JSON, as the other two
+	result string
+	err    string
 	size   int
 }
 
@@ -37,11 +39,11 @@ func parseMessage(line []byte, e *Event) (message, error) {
 	if s.peek() != '{' {
 		return message{}, errGarbage
 	}
-	s.members(func(name string) {
-		switch name {
+	for more := s.object(); more; more = s.more('}') {
+		switch s.name() {
 		case "id":
-			if id := s.result(); (id.Type == gjson.Number || id.Type == gjson.String) && len(id.Raw) <= maxID {
-				m.id = id.Raw
+			if id := s.id(); len(id) <= maxID && id != "" {
+				m.id = id
 			}
 		case "method":
 			m.method = s.text()
@@ -49,22 +51,46 @@ func parseMessage(line []byte, e *Event) (message, error) {
 			early = m.method == ""
 			m.params = s.params(m.method, e)
 		case "result":
-			m.result = s.result()
+			m.result = view(s.value())
 		case "error":
-			m.err = s.result()
+			m.err = view(s.value())
 		default:
 			s.value()
 		}
-	})
+	}
 	if s.peek(); !s.ok || s.pos < len(line) || m.method == "" && m.id == "" {
 		return message{}, errGarbage
 	}
 	if early {
-		params := scanner{line: []byte(m.params.Raw), ok: true}
+		params := scanner{line: []byte(m.params), ok: true}
 		params.params(m.method, e)
 	}
 	return m, nil
 }
+
+// id reads the id of a message as JSON. It is empty if that is neither a number nor a string.
+func (s *scanner) id() string {
+	switch next, id := s.peek(), view(s.value()); {
+	case next == '"', next == '-', '0' <= next && next <= '9':
+		return id
+	}
+	return ""
+}
+
+// get returns the value at a path of a member that a message has.
+func get(member, path string) gjson.Result { return gjson.Parse(member).Get(path) }
+
+// textAt returns the string in an object that is a member of another one, or "".
+func textAt(object, member, name string) string {
+	s := scanner{line: jsontext.View(object), ok: true}
+	if s.member(member) && s.member(name) {
+		return s.text()
+	}
+	return ""
+}
+
+// refused reports whether an answer is an error.
+func (m *message) refused() bool { return m.err != "" && m.err != "null" }
 
 // callError parses the error member of an answer.
 func callError(method string, v gjson.Result) *CallError {

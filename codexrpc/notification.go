@@ -88,20 +88,22 @@ func kindOf(method string) EventKind {
 	return 0
 }
 
-// params reads the params of a notification into an event. Its Kind stays 0 if it is of no
-// use, such as the echo of an input item.
-func (s *scanner) params(method string, e *Event) gjson.Result {
-	e.Kind = kindOf(method)
-	if e.Kind == 0 {
-		return s.result()
-	}
+// params reads the params of a notification into an event, and returns them. Its Kind stays 0
+// if it is of no use, such as the echo of an input item.
+func (s *scanner) params(method string, e *Event) string {
 	s.peek()
 	start := s.pos
-	s.members(func(name string) { s.param(name, e) })
+	if e.Kind = kindOf(method); e.Kind == 0 {
+		s.value()
+	} else {
+		for more := s.object(); more; more = s.more('}') {
+			s.param(s.name(), e)
+		}
+	}
 	if e.Kind == eventRawItem || e.Kind == eventWarning {
 		e.Kind = 0
 	}
-	return gjson.Parse(view(s.line[start:s.pos]))
+	return view(s.line[start:s.pos])
 }
 
 // param reads a member of the params.
@@ -130,17 +132,17 @@ func (s *scanner) param(name string, e *Event) {
 	case "usage":
 		e.Usage = s.usage()
 	case "tokenUsage":
-		s.members(func(name string) {
-			if name == "total" {
+		for more := s.object(); more; more = s.more('}') {
+			if s.name() == "total" {
 				e.Usage = s.usage()
 			} else {
 				s.value()
 			}
-		})
+		}
 	case "willRetry":
-		e.WillRetry = s.result().Bool()
+		e.WillRetry = gjson.Parse(view(s.value())).Bool()
 	case "error":
-		e.Err = parseTurnError(s.result())
+		e.Err = s.turnError()
 	case "message":
 		s.warning(e)
 	default:
@@ -163,14 +165,45 @@ func (s *scanner) warning(e *Event) {
 
 // turn reads a turn.
 func (s *scanner) turn(e *Event) {
-	failure := ""
-	s.fields(field{"id", &e.turnID, nil}, field{"status", &e.Status, nil}, field{"error", nil, &failure})
-	e.Err = parseTurnError(gjson.Parse(failure))
+	for more := s.object(); more; more = s.more('}') {
+		switch s.name() {
+		case "id":
+			e.turnID = s.text()
+		case "status":
+			e.Status = s.text()
+		case "error":
+			e.Err = s.turnError()
+		default:
+			s.value()
+		}
+	}
+}
+
+// turnError reads a TurnError, nil if it is no object.
+func (s *scanner) turnError() *TurnError {
+	if s.peek() != '{' {
+		s.value()
+		return nil
+	}
+	return parseTurnError(gjson.Parse(view(s.value())))
 }
 
 // item reads an item. Only a message that is completed has a text.
 func (s *scanner) item(e *Event) {
-	s.fields(field{"type", &e.ItemType, nil}, field{"id", &e.ItemID, nil}, field{"text", &e.Text, nil}, field{"phase", &e.Phase, nil})
+	for more := s.object(); more; more = s.more('}') {
+		switch s.name() {
+		case "type":
+			e.ItemType = s.text()
+		case "id":
+			e.ItemID = s.text()
+		case "text":
+			e.Text = s.text()
+		case "phase":
+			e.Phase = s.text()
+		default:
+			s.value()
+		}
+	}
 	if e.Kind != EventItemCompleted || e.ItemType != ItemAgentMessage {
 		e.Text, e.Phase = "", ""
 	}
@@ -192,46 +225,92 @@ const encryptedContent = "encrypted_content"
 // arguments as the model wrote them, the encrypted content and the status. All other raw
 // items come as items, too.
 func (s *scanner) rawItem(e *Event) {
-	var kind, role, encrypted, action, content string
+	var item struct{ kind, status, callID, name, arguments, encrypted, action, role, text, annotations string }
 	s.peek()
 	start := s.pos
-	s.fields(
-		field{"type", &kind, nil}, field{"id", &e.ItemID, nil}, field{"status", &e.Status, nil},
-		field{"call_id", &e.CallID, nil}, field{"name", &e.Name, nil}, field{"arguments", &e.Text, nil}, // of a call
-		field{encryptedContent, &encrypted, nil}, field{"action", nil, &action}, // of a reasoning and a search
-		field{"role", &role, nil}, field{"content", nil, &content}, // of a message
-	)
-	read := *e
-	*e = Event{Kind: eventRawItem, ItemID: read.ItemID, threadID: read.threadID, turnID: read.turnID, size: read.size}
-	switch kind {
+	for more := s.object(); more; more = s.more('}') {
+		switch s.name() {
+		case "type":
+			item.kind = s.text()
+		case "id":
+			e.ItemID = s.text()
+		case "status":
+			item.status = s.text()
+		case "call_id":
+			item.callID = s.text()
+		case "name":
+			item.name = s.text()
+		case "arguments":
+			item.arguments = s.text()
+		case encryptedContent:
+			item.encrypted = s.text()
+		case "action":
+			item.action = view(s.value())
+		case "role":
+			item.role = s.text()
+		case "content":
+			item.text, item.annotations = s.annotations()
+		default:
+			s.value()
+		}
+	}
+	switch item.kind {
 	case itemFunctionCall:
-		e.Kind, e.CallID, e.Name, e.Text = EventFunctionCall, read.CallID, read.Name, read.Text
-		if read.Status == StatusIncomplete {
+		e.Kind, e.CallID, e.Name, e.Text = EventFunctionCall, item.callID, item.name, item.arguments
+		if item.status == StatusIncomplete {
 			e.Status = StatusIncomplete
 		}
 	case itemCallOutput:
 		e.Kind, e.ItemID, e.size = EventCallOutput, "", 0 // small, however long the result
 	case ItemReasoning:
-		e.Kind, e.Text, e.Raw = EventReasoningItem, encrypted, view(s.line[start:s.pos])
+		e.Kind, e.Text, e.Raw = EventReasoningItem, item.encrypted, view(s.line[start:s.pos])
 	case itemWebSearch:
-		e.Kind, e.Text = EventWebSearch, action
+		e.Kind, e.Text = EventWebSearch, item.action
 	case itemMessage:
-		if read.Status == StatusIncomplete {
+		if item.status == StatusIncomplete {
 			e.Kind = EventItemCut
-		} else if role == "assistant" {
-			e.annotations(gjson.Parse(content))
+		} else if item.role == "assistant" && item.annotations != "" {
+			e.Kind, e.Text = EventAnnotations, item.annotations
+			e.Index = utf8.RuneCountInString(item.text)
 		}
 	}
 }
 
-// annotations makes e the event of a message's text, which is its only part, if that has
-// annotations.
-func (e *Event) annotations(content gjson.Result) {
-	list := content.Get("0.annotations")
-	if list.IsArray() && list.Get("0").Exists() && !content.Get("1").Exists() {
-		e.Kind, e.Text = EventAnnotations, list.Raw
-		e.Index = utf8.RuneCountInString(content.Get("0.text").Str)
+// annotations reads the content of a message: its text, which is its only part, and the
+// annotations of that as a JSON array. They are empty if it has none, or other parts.
+func (s *scanner) annotations() (text, annotations string) {
+	if s.peek() != '[' {
+		s.value()
+		return "", ""
 	}
+	parts := 0
+	for more := s.enter(']'); more; more = s.more(']') {
+		parts++
+		for more := s.object(); more; more = s.more('}') {
+			switch s.name() {
+			case "text":
+				text = s.text()
+			case "annotations":
+				annotations = s.list()
+			default:
+				s.value()
+			}
+		}
+	}
+	if parts > 1 {
+		return "", ""
+	}
+	return text, annotations
+}
+
+// list skips a value and returns its JSON if it is an array with an element.
+func (s *scanner) list() string {
+	array := s.peek() == '['
+	list := scanner{line: s.value(), ok: true}
+	if array && len(list.line) > 0 && list.enter(']') {
+		return view(list.line)
+	}
+	return ""
 }
 
 // maxTokens bounds a count of tokens, so that sums of them do not overflow. The largest
@@ -243,7 +322,8 @@ func (s *scanner) usage() (u *Usage) {
 	if s.peek() == '{' {
 		u = new(Usage)
 	}
-	s.members(func(name string) {
+	for more := s.object(); more; more = s.more('}') {
+		name := s.name()
 		count := min(max(s.integer(), 0), maxTokens)
 		switch name {
 		case "totalTokens":
@@ -259,6 +339,6 @@ func (s *scanner) usage() (u *Usage) {
 		case "reasoningOutputTokens":
 			u.ReasoningOutputTokens = count
 		}
-	})
+	}
 	return u
 }

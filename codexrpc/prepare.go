@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/tidwall/gjson"
 )
 
 // PrepareThread starts a thread like StartThread and waits for nothing. While other calls are
@@ -18,7 +16,7 @@ func (c *Conn) PrepareThread(params ThreadStartParams, ready func(*Thread)) bool
 	default:
 		return false
 	}
-	t := &Thread{conn: c, suits: func(gjson.Result) bool { return true }}
+	t := &Thread{conn: c}
 	t.queue.init(&c.wakes)
 	over := &preparing{t, ready}
 	do := call{method: methodThreadStart, params: &params, by: (*opening)(t), over: over}

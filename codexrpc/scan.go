@@ -35,6 +35,14 @@ func (s *scanner) fail() { s.ok, s.pos = false, len(s.line) }
 
 // peek skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) peek() byte {
+	if s.pos < len(s.line) && s.line[s.pos] > ' ' { // nearly always
+		return s.line[s.pos]
+	}
+	return s.space()
+}
+
+// space skips white space and returns the next byte, or 0 at the end.
+func (s *scanner) space() byte {
 	for ; s.pos < len(s.line); s.pos++ {
 		switch c := s.line[s.pos]; c {
 		case ' ', '\t', '\r', '\n':
@@ -61,90 +69,94 @@ func (s *scanner) literal(text string) {
 	}
 }
 
-// container reads an array or an object if one comes next. read is called at each element,
-// or at the name of each member, and reads it.
-func (s *scanner) container(begin, end byte, read func()) bool {
-	if s.peek() != begin {
+// object enters an object and reports whether it has a member. Any other value is skipped. All
+// members are read by
+//
+//	for more := s.object(); more; more = s.more('}') {
+//
+// in which [scanner.name] reads the name and one more call the value.
+func (s *scanner) object() bool {
+	if s.peek() != '{' {
+		s.value()
 		return false
 	}
+	return s.enter('}')
+}
+
+// enter enters the array or object that comes next and reports whether it has an element.
+func (s *scanner) enter(end byte) bool {
 	s.pos++
 	if s.depth++; s.depth > maxNesting {
 		s.fail()
-		return true
+		return false
 	}
 	if s.peek() != end {
-		for read(); s.peek() == ','; read() {
-			s.pos++
-		}
-	}
-	if s.peek() != end {
-		s.fail()
 		return true
 	}
 	s.pos++
 	s.depth--
-	return true
+	return false
 }
 
-// members reads an object: member is called with each name and reads the value. Any other
-// value is skipped.
-func (s *scanner) members(member func(name string)) {
-	read := func() {
+// more goes to the next element of an array or an object, or behind its end. It reports
+// whether there is one.
+func (s *scanner) more(end byte) bool {
+	switch s.peek() {
+	case ',':
+		s.pos++
+		return true
+	case end:
+		s.pos++
+		s.depth--
+	default:
+		s.fail()
+	}
+	return false
+}
+
+// name reads the name of a member, and the colon behind it.
+func (s *scanner) name() string {
+	name, ok := s.plain()
+	if !ok {
 		if s.peek() != '"' {
 			s.fail()
-			return
+			return ""
 		}
-		name := s.name()
-		if s.peek() == ':' {
-			s.pos++
-			member(name)
-		} else {
-			s.fail()
-		}
+		name = s.text()
 	}
-	if !s.container('{', '}', read) {
+	if s.peek() != ':' {
+		s.fail()
+		return ""
+	}
+	s.pos++
+	return name
+}
+
+// plain reads a string if one of ASCII characters without escapes comes next. Nearly all
+// strings are such.
+func (s *scanner) plain() (text string, ok bool) {
+	line, start := s.line, s.pos+1
+	if start >= len(line) || line[start-1] != '"' {
+		return "", false
+	}
+	end := jsontext.PlainEnd(line, start)
+	if end >= len(line) || line[end] != '"' {
+		return "", false
+	}
+	s.pos = end + 1
+	return view(line[start:end]), true
+}
+
+// member goes to the value of the first member of an object with a name. It reports false if
+// there is none.
+func (s *scanner) member(name string) bool {
+	for more := s.object(); more; more = s.more('}') {
+		if s.name() == name {
+			return s.ok
+		}
 		s.value()
 	}
-}
-
-// name reads the name of a member. A loop over its bytes takes less time than quoted, since
-// most names are short.
-func (s *scanner) name() string {
-	for i := s.pos + 1; i < len(s.line); i++ {
-		switch c := s.line[i]; {
-		case c == '"':
-			name := s.line[s.pos+1 : i]
-			s.pos = i + 1
-			return view(name)
-		case c == '\\' || c < ' ':
-			return s.text()
-		}
-	}
-	return s.text()
-}
-
-// field says where a member goes: the text of a string, or the JSON of any value.
-type field struct {
-	name      string
-	text, raw *string
-}
-
-// fields reads an object. Other members are skipped.
-func (s *scanner) fields(wanted ...field) {
-	s.members(func(name string) {
-		for i := range wanted {
-			switch f := &wanted[i]; {
-			case f.name != name:
-			case f.text != nil:
-				*f.text = s.text()
-				return
-			default:
-				*f.raw = view(s.value())
-				return
-			}
-		}
-		s.value()
-	})
+	return false
 }
 
 // value skips a value and returns its JSON.
@@ -153,9 +165,14 @@ func (s *scanner) value() []byte {
 	start := s.pos
 	switch next {
 	case '{':
-		s.members(func(string) { s.value() })
+		for more := s.enter('}'); more; more = s.more('}') {
+			s.name()
+			s.value()
+		}
 	case '[':
-		s.container('[', ']', func() { s.value() })
+		for more := s.enter(']'); more; more = s.more(']') {
+			s.value()
+		}
 	case '"':
 		s.quoted()
 	case 't':
@@ -170,11 +187,11 @@ func (s *scanner) value() []byte {
 	return s.line[start:s.pos]
 }
 
-// result skips a value and returns it.
-func (s *scanner) result() gjson.Result { return gjson.Parse(view(s.value())) }
-
 // text reads a string. Any other value is skipped, and read as an empty string.
 func (s *scanner) text() string {
+	if text, ok := s.plain(); ok {
+		return text
+	}
 	if s.peek() != '"' {
 		s.value()
 		return ""
@@ -238,6 +255,10 @@ func escapeSize(text []byte) int {
 
 // integer reads an integer. Other numbers are rounded, and other values are 0.
 func (s *scanner) integer() int64 {
+	s.peek()
+	if n, ok := s.natural(); ok {
+		return n
+	}
 	raw := view(s.value())
 	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
 		return n
@@ -245,8 +266,26 @@ func (s *scanner) integer() int64 {
 	return gjson.Parse(raw).Int()
 }
 
+// natural reads a number if one of digits alone comes next, 18 at most, and then the next
+// member or the end of what holds it. Nearly all numbers are such.
+func (s *scanner) natural() (n int64, ok bool) {
+	line, start, end := s.line, s.pos, s.pos
+	for ; end < len(line) && line[end]-'0' <= 9; end++ {
+		n = n*10 + int64(line[end]-'0')
+	}
+	if digits := end - start; digits == 0 || digits > 18 || digits > 1 && line[start] == '0' ||
+		end == len(line) || line[end] != ',' && line[end] != '}' {
+		return 0, false
+	}
+	s.pos = end
+	return n, true
+}
+
 // number skips a number.
 func (s *scanner) number() {
+	if _, ok := s.natural(); ok {
+		return
+	}
 	s.skip("-")
 	if !s.skip("0") {
 		s.digits()
@@ -264,13 +303,15 @@ func (s *scanner) number() {
 
 // digits skips one digit or more.
 func (s *scanner) digits() {
-	start := s.pos
-	for s.pos < len(s.line) && '0' <= s.line[s.pos] && s.line[s.pos] <= '9' {
-		s.pos++
+	end := s.pos
+	for end < len(s.line) && '0' <= s.line[end] && s.line[end] <= '9' {
+		end++
 	}
-	if s.pos == start {
+	if end == s.pos {
 		s.fail()
+		return
 	}
+	s.pos = end
 }
 
 // view returns bytes as a string that shares their memory.

@@ -2,6 +2,7 @@ package codexrpc
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 )
@@ -12,6 +13,7 @@ var jsonTexts = []string{
 	`{"a\"b\\\/\b\f\n\r\t\u00e9\uD83d":"\u0000","é":"Grüße, 你👋","long":"` + strings.Repeat("plain text ", 9) + `"}`,
 	`{"":{"":[[[]],{"a":{}}]}}`,
 	`-7`,
+	`{"a":123456789012345678,"b":[1234567890123456789,10,9],"c":0,"d":10 }`,
 }
 
 // TestScanner cuts and changes texts at every byte: the scanner reads those that are JSON.
@@ -30,6 +32,21 @@ func TestScanner(t *testing.T) {
 			for _, c := range "\"\\{}[],:x0-.eu \x00\x1f\xff\n" {
 				check(text[:at] + string(c) + text[at+1:])
 				check(text[:at] + string(c) + text[at:])
+			}
+		}
+	}
+}
+
+// TestIntegers checks how numbers are read as integers.
+func TestIntegers(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "7": 7, "-7": -7, "1.9": 1, "1e3": 1000, "10": 10, `"12"`: 12, "null": 0, "{}": 0,
+		"999999999999999999": 999999999999999999, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64,
+	} {
+		for _, behind := range []string{",", "}", " ,", "\n}", "]"} {
+			s := scanner{line: []byte(" " + text + behind), ok: true}
+			if got := s.integer(); got != want || !s.ok || string(s.line[s.pos:]) != behind {
+				t.Errorf("%s is read as %d, want %d; behind it is %q", text, got, want, s.line[s.pos:])
 			}
 		}
 	}

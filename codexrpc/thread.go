@@ -49,11 +49,11 @@ type Thread struct {
 // StartThread starts a thread. If ctx ends before the answer comes, the thread is
 // unloaded in the background.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
-	return c.openThread(ctx, methodThreadStart, &params, func(gjson.Result) bool { return true })
+	return c.openThread(ctx, methodThreadStart, &params, nil)
 }
 
-// openThread makes a call whose answer has a new thread, which is used if it suits. A
-// thread that is not used is unloaded in the background.
+// openThread makes a call whose answer has a new thread, which is used if it suits; suits may
+// be nil. A thread that is not used is unloaded in the background.
 func (c *Conn) openThread(ctx context.Context, method string, params any, suits func(thread gjson.Result) bool) (*Thread, error) {
 	t := &Thread{conn: c, suits: suits}
 	t.queue.init(&c.wakes)
@@ -73,10 +73,10 @@ func (*opening) onSent() {}
 
 // onAnswer registers the thread, before the reader reads its first event.
 func (o *opening) onAnswer(answer message, late bool) {
-	t, thread := (*Thread)(o), answer.result.Get("thread")
-	switch t.id = strings.Clone(thread.Get("id").Str); {
+	t := (*Thread)(o)
+	switch t.id = strings.Clone(textAt(answer.result, "thread", "id")); {
 	case t.id == "":
-	case late || !t.suits(thread):
+	case late, t.suits != nil && !t.suits(get(answer.result, "thread")):
 		t.conn.background(t.unsubscribe, nil)
 	default:
 		t.usable = t.conn.addThread(t)
@@ -140,7 +140,7 @@ func (s *starting) onSent() {
 
 // onAnswer records the id of the turn.
 func (s *starting) onAnswer(answer message, late bool) {
-	switch id := answer.result.Get("turn.id").Str; {
+	switch id := textAt(answer.result, "turn", "id"); {
 	case id != "":
 		(*Thread)(s).begin(id)
 	case late:
