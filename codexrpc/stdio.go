@@ -157,7 +157,13 @@ func (s *Stdio) Close() error {
 
 // trimSpace drops white space and control characters around a line.
 func trimSpace(line []byte) []byte {
-	return bytes.TrimFunc(line, func(r rune) bool { return r <= ' ' })
+	for len(line) > 0 && line[0] <= ' ' {
+		line = line[1:]
+	}
+	for len(line) > 0 && line[len(line)-1] <= ' ' {
+		line = line[:len(line)-1]
+	}
+	return line
 }
 
 // bounded is a Transport that writes messages of MaxWrite bytes at most. Larger
