@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,17 +134,24 @@ func (c Config) MarshalJSON() ([]byte, error) { return appendMap(nil, c.Fixed, c
 
 // appendMap appends an object that begins with fixed members.
 func appendMap(to []byte, fixed Constant, members map[string]any) ([]byte, error) {
-	var room [8]string // a thread's configuration has no more of its own
-	names := slices.AppendSeq(room[:0], maps.Keys(members))
-	slices.Sort(names)
+	type member struct {
+		name  string
+		value any
+	}
+	var room [8]member // a thread's configuration has no more of its own
+	own := room[:0]
+	for name, value := range members {
+		own = append(own, member{name, value})
+	}
+	slices.SortFunc(own, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	to = append(append(to, '{'), fixed...)
-	for i, name := range names {
+	for i, m := range own {
 		if i > 0 || fixed != "" {
 			to = append(to, ',')
 		}
-		to = append(jsontext.AppendString(to, name), ':')
+		to = append(jsontext.AppendString(to, m.name), ':')
 		var err error
-		if to, err = appendValue(to, members[name]); err != nil {
+		if to, err = appendValue(to, m.value); err != nil {
 			return nil, err
 		}
 	}
