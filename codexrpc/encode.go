@@ -172,6 +172,8 @@ func encodeCall(buffer []byte, id int64, method string, params any) ([]byte, err
 		line, err = p.appendJSON(callHead(buffer, id, method, p.size()))
 	case threadParams:
 		line = p.appendJSON(callHead(buffer, id, method, 0))
+	case Constant:
+		line = append(callHead(buffer, id, method, len(p)), p...)
 	default:
 		line, err = appendValue(callHead(buffer, id, method, 0), params)
 	}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// PrepareThread starts a thread like StartThread and waits for nothing. While other calls are
-// in flight it is written with the next one. It reports false if too many are. Otherwise
-// ready is called once with the thread, or with nil if it could not be started. It must not
-// block.
-func (c *Conn) PrepareThread(params ThreadStartParams, ready func(*Thread)) bool {
+// PrepareThread starts a thread like StartThread and waits for nothing. params are as
+// [ThreadStartParams.AppendJSON] writes them. While other calls are in flight it is written
+// with the next one. It reports false if too many are. Otherwise ready is called once with the
+// thread, or with nil if it could not be started. It must not block.
+func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -19,7 +19,7 @@ func (c *Conn) PrepareThread(params ThreadStartParams, ready func(*Thread)) bool
 	t := &Thread{conn: c}
 	t.queue.init(&c.wakes)
 	over := &preparing{t, ready}
-	do := call{method: methodThreadStart, params: &params, by: (*opening)(t), over: over}
+	do := call{method: methodThreadStart, params: params, by: (*opening)(t), over: over}
 	id, p, line, err := c.begin(&do, time.Now().Add(callTimeout))
 	switch {
 	case err != nil:

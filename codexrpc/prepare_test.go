@@ -41,7 +41,7 @@ func TestPrepareThread(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, p := dial(t)
 				var got prepared
-				if !c.PrepareThread(ThreadStartParams{Model: "m"}, got.ready) {
+				if !c.PrepareThread(`{"model":"m"}`, got.ready) {
 					t.Fatal("the call was not written")
 				}
 				test.play(p, p.expect(methodThreadStart))
@@ -72,9 +72,9 @@ func TestPrepareThreadAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dial(t)
 		var got prepared
-		c.PrepareThread(ThreadStartParams{}, got.ready) // nobody reads it
+		c.PrepareThread("{}", got.ready) // nobody reads it
 		_ = c.Close()
-		c.PrepareThread(ThreadStartParams{}, got.ready)
+		c.PrepareThread("{}", got.ready)
 		if got.calls != 2 || len(got.threads) > 0 {
 			t.Errorf("it was told %d times, of %d threads", got.calls, len(got.threads))
 		}
@@ -89,12 +89,12 @@ func TestPrepareThreadTakesNoCallersPlace(t *testing.T) {
 		var got prepared
 		var starts []heard
 		for range cap(c.slots) {
-			if !c.PrepareThread(ThreadStartParams{}, got.ready) {
+			if !c.PrepareThread("{}", got.ready) {
 				t.Fatal("there was no slot")
 			}
 			starts = append(starts, p.expect(methodThreadStart))
 		}
-		if c.PrepareThread(ThreadStartParams{}, got.ready) {
+		if c.PrepareThread("{}", got.ready) {
 			t.Error("a thread is prepared without a slot")
 		}
 		for _, start := range starts {

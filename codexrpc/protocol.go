@@ -87,8 +87,7 @@ type Config struct {
 // IsZero reports whether there are no settings.
 func (c Config) IsZero() bool { return c.Fixed == "" && len(c.Own) == 0 }
 
-// Constant is a value of a configuration that never changes, as JSON on one line. It is
-// written as it is.
+// Constant is a value that never changes, as JSON on one line. It is written as it is.
 type Constant string
 
 // DynamicTool declares a tool of the client's. Description and InputSchema must be

@@ -25,16 +25,9 @@ const maxParameters = 64 << 10
 
 // hash is where the chain of the conversation begins. The error is that the
 // parameters cannot be written as JSON.
-func (id *Identity) hash() (Hash, error) { return hashThread(&id.Thread, id.Site, id.User) }
-
-// HashThread names the parameters of a thread. The error is that they cannot be written as
-// JSON.
-func HashThread(params *codexrpc.ThreadStartParams) (Hash, error) { return hashThread(params) }
-
-// hashThread names the parameters of a thread, and what else is told.
-func hashThread(params *codexrpc.ThreadStartParams, of ...string) (Hash, error) {
+func (id *Identity) hash() (Hash, error) {
 	buffer := parameters.Get().(*[]byte)
-	thread, err := params.AppendJSON((*buffer)[:0])
+	thread, err := id.Thread.AppendJSON((*buffer)[:0])
 	if err != nil {
 		return Hash{}, fmt.Errorf("writing the parameters of a thread: %w", err)
 	}
@@ -43,9 +36,8 @@ func hashThread(params *codexrpc.ThreadStartParams, of ...string) (Hash, error) 
 		defer parameters.Put(buffer)
 	}
 	d := newDigest()
-	for _, field := range of {
-		d.field(field)
-	}
+	d.field(id.Site)
+	d.field(id.User)
 	d.bytes(thread)
 	return d.sum(), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/live"
+	"github.com/caddy-codex/caddy-codex/internal/scratch"
 )
 
 // Conversations keeps threads of one app-server after their turns, so that the next
@@ -173,26 +174,42 @@ func (c *Conversations) Claim(ctx context.Context, links []conversation.Link) (c
 
 // Spare takes out a spare thread with these settings, or returns nil.
 func (c *Conversations) Spare(s *Settings) *codexrpc.Thread {
-	hash, err := conversation.HashThread(&s.params)
+	var buffer scratch.Buffer
+	defer buffer.Release()
+	params, err := s.params.AppendJSON(buffer.Take())
 	if err != nil {
 		return nil // what starts the thread says it
 	}
-	s.hash = hash
-	return c.spares.claim(hash, s.at.Conn)
+	buffer.Keep(params)
+	thread, kind := c.spares.claim(kindName(params), s.at.Conn)
+	if s.kind = kind; len(params) <= maxKindName {
+		s.encoded = codexrpc.Constant(kind)
+	}
+	return thread
 }
 
 // Prepare starts a spare thread with settings for which Spare was called, if one is wanted. It
 // waits for nothing.
 func (c *Conversations) Prepare(s *Settings) {
-	k, wanted := c.spares.wanted(s.hash)
+	k, wanted := c.spares.wanted(s.kind)
 	if !wanted {
 		return
 	}
 	on := s.at.Conn
 	arrive := func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }
-	if c.scarce() || !on.PrepareThread(s.params, arrive) {
+	params, err := s.encode()
+	if err != nil || c.scarce() || !on.PrepareThread(params, arrive) {
 		arrive(nil)
 	}
+}
+
+// encode returns the parameters of thread/start.
+func (s *Settings) encode() (codexrpc.Constant, error) {
+	if s.encoded != "" {
+		return s.encoded, nil
+	}
+	params, err := s.params.AppendJSON(nil)
+	return codexrpc.Constant(params), err
 }
 
 // store keeps a thread whose turn has ended or waits for results.

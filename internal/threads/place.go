@@ -14,7 +14,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
@@ -34,9 +33,10 @@ type Place struct {
 type Settings struct {
 	at        Place
 	params    codexrpc.ThreadStartParams
-	catalogue string          // of models; empty: none
-	plain     codexrpc.Config // without the catalogue
-	hash      conversation.Hash
+	catalogue string            // of models; empty: none
+	plain     codexrpc.Config   // without the catalogue
+	kind      string            // the name of the spare ones with the same settings; empty: there are none
+	encoded   codexrpc.Constant // params as JSON; empty: they are to be encoded
 }
 
 // Settings returns what the thread of a plan is started with: in the process's directory,
@@ -65,7 +65,7 @@ func (s *Settings) Start(ctx context.Context, key string, logger *slog.Logger) (
 		return thread, err
 	}
 	logger.Warn("codex does not take its catalogue of models; the model may be offered tools of codex's own, and long conversations refused", "error", err)
-	s.params.Config = s.plain
+	s.params.Config, s.encoded = s.plain, ""
 	return s.at.Conn.StartThread(ctx, s.params)
 }
 

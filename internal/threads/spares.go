@@ -1,17 +1,20 @@
 package threads
 
 import (
+	"crypto/sha256"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 )
 
 const (
 	// maxKinds bounds the settings that are remembered.
 	maxKinds = 64
+	// maxKindName bounds the parameters that are kept of settings, in bytes. Most have one or
+	// two kilobytes.
+	maxKindName = 16 << 10
 	// recent is how long settings are remembered after a request with them.
 	recent = 10 * time.Minute
 	// spareLife is how long a spare thread waits. Over a WebSocket it has a connection to the
@@ -31,14 +34,25 @@ type spares struct {
 	most   int // of all kinds together
 	count  int // that wait or are being started
 	used   int
-	kinds  map[conversation.Hash]*kind
+	kinds  map[string]*kind // by their names, see kindName
 	closed bool
 
 	serving *codexrpc.Conn // that new threads get; nil: not known
 }
 
+// kindName returns the name of the settings with these parameters of thread/start. It is the
+// parameters themselves, so that they are encoded once, or the hash of long ones.
+func kindName(params []byte) []byte {
+	if len(params) <= maxKindName {
+		return params
+	}
+	hash := sha256.Sum256(params)
+	return hash[:]
+}
+
 // kind are the spares with the same settings.
 type kind struct {
+	name  string
 	seen  time.Time // when a request had these settings
 	want  int       // how many are to wait
 	count int       // that wait or are being started
@@ -53,55 +67,55 @@ type spare struct {
 }
 
 // claim takes out a spare thread of a connection. Without one, more of the kind are wanted if
-// its settings are not new.
-func (s *spares) claim(hash conversation.Hash, on *codexrpc.Conn) *codexrpc.Thread {
+// its settings are not new. It returns the name of the kind as well; empty: there are no spares.
+func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.most == 0 || s.closed {
-		return nil
+		return nil, ""
 	}
-	now, k := time.Now(), s.kinds[hash]
+	now, k := time.Now(), s.kinds[string(name)]
 	if k == nil {
-		k = s.newKind(hash)
+		k = s.newKind(string(name))
 	}
 	fresh := now.Sub(k.seen) > recent
 	k.seen = now
 	for i := len(k.ready) - 1; i >= 0; i-- {
 		if k.ready[i].on == on {
 			s.used++
-			return s.take(k, i)
+			return s.take(k, i), k.name
 		}
 	}
 	if k.want = min(k.want+1, s.most); fresh {
 		k.want = 0
 	}
-	return nil
+	return nil, k.name
 }
 
 // newKind adds a kind in the place of the one that was seen least recently. The lock is held.
-func (s *spares) newKind(hash conversation.Hash) *kind {
+func (s *spares) newKind(name string) *kind {
 	if s.kinds == nil {
-		s.kinds = make(map[conversation.Hash]*kind)
+		s.kinds = make(map[string]*kind)
 	}
 	if len(s.kinds) >= maxKinds {
-		var oldest conversation.Hash
-		for h, k := range s.kinds {
+		var oldest string
+		for n, k := range s.kinds {
 			if o := s.kinds[oldest]; k.count == 0 && (o == nil || k.seen.Before(o.seen)) {
-				oldest = h
+				oldest = n
 			}
 		}
 		delete(s.kinds, oldest)
 	}
-	k := new(kind)
-	s.kinds[hash] = k
+	k := &kind{name: name}
+	s.kinds[name] = k
 	return k
 }
 
 // wanted counts one more spare thread of a kind, which the caller starts, if more are wanted.
-func (s *spares) wanted(hash conversation.Hash) (k *kind, wanted bool) {
+func (s *spares) wanted(name string) (k *kind, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k = s.kinds[hash]
+	k = s.kinds[name]
 	if wanted = k != nil && !s.closed && k.count < k.want && s.count < s.most; wanted {
 		k.count++
 		s.count++

@@ -2,13 +2,19 @@ package threads
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
@@ -22,7 +28,8 @@ type appServer struct {
 	mu      sync.Mutex
 	started int
 	loaded  map[string]bool
-	refuses bool // thread/start
+	params  []string // of thread/start
+	refuses bool     // thread/start
 }
 
 func newAppServer(t *testing.T) (*appServer, *codexrpc.Conn) {
@@ -44,9 +51,10 @@ func (a *appServer) Write(message []byte, _ time.Duration) error {
 	var call struct {
 		ID     json.RawMessage
 		Method string
-		Params struct{ ThreadID string }
+		Params json.RawMessage
 	}
-	if err := json.Unmarshal(message, &call); err != nil {
+	var params struct{ ThreadID string }
+	if err := errors.Join(json.Unmarshal(message, &call), json.Unmarshal(call.Params, &params)); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -55,13 +63,16 @@ func (a *appServer) Write(message []byte, _ time.Duration) error {
 	switch {
 	case call.Method == "thread/start" && a.refuses:
 		answer = `"error":{"code":-32600,"message":"no"}`
+	case call.Method == "thread/start" && gjson.GetBytes(call.Params, "config."+catalogueKey).Exists():
+		answer = `"error":{"code":-32600,"message":"failed to load configuration: it is broken"}`
 	case call.Method == "thread/start":
 		a.started++
+		a.params = append(a.params, string(call.Params))
 		id := fmt.Sprint("thr-", a.started)
 		a.loaded[id] = true
 		answer = fmt.Sprintf(`"result":{"thread":{"id":%q}}`, id)
 	case call.Method == "thread/unsubscribe":
-		delete(a.loaded, call.Params.ThreadID)
+		delete(a.loaded, params.ThreadID)
 	}
 	a.lines <- fmt.Appendf(nil, `{"id":%s,%s}`, call.ID, answer)
 	return nil
@@ -142,6 +153,54 @@ func TestSpareThreads(t *testing.T) {
 	})
 }
 
+// TestSpareParameters checks that a spare thread is started with the parameters of the one
+// before it, also if they are long.
+func TestSpareParameters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, on := newAppServer(t)
+		c := newTestConversations(t, 3)
+		for _, instructions := range []string{"a \"short\" one", strings.Repeat("a long one\n", maxKindName), strings.Repeat("another one", maxKindName)} {
+			a.params = nil
+			for i, want := range []bool{false, false, true} {
+				if _, spare := request(t, c, on, instructions); spare != want {
+					t.Errorf("request %d got a spare thread: %t", i, spare)
+				}
+			}
+			params := slices.Compact(a.params)
+			if len(params) != 1 || gjson.Get(params[0], "baseInstructions").Str != instructions {
+				t.Errorf("threads were started with %d different parameters, of which the first are %.200s", len(params), params[0])
+			}
+		}
+	})
+}
+
+// TestSpareWithoutCatalogue checks that no spare thread gets a catalogue that the app-server
+// does not take.
+func TestSpareWithoutCatalogue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, on := newAppServer(t)
+		c := newTestConversations(t, 3)
+		for i, want := range []bool{false, false, true} {
+			s := &Settings{at: Place{Conn: on}, catalogue: "broken.json"}
+			s.params.Config.Own = map[string]any{catalogueKey: s.catalogue}
+			spare := c.Spare(s) != nil
+			if !spare {
+				if _, err := s.Start(t.Context(), "", slog.New(slog.DiscardHandler)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Prepare(s)
+			synctest.Wait()
+			if spare != want {
+				t.Errorf("request %d got a spare thread: %t", i, spare)
+			}
+			if i == 1 && a.started != 3 {
+				t.Errorf("%d threads were started for two requests, want 2 and a spare one", a.started)
+			}
+		}
+	})
+}
+
 // TestSpareThreadsAtOnce checks that requests which come at once are awaited at once, up to
 // the limit, and that fewer are when fewer come.
 func TestSpareThreadsAtOnce(t *testing.T) {
@@ -200,12 +259,12 @@ func TestSpareThreadsAreDropped(t *testing.T) {
 				s := &Settings{at: Place{Conn: on}}
 				c.Spare(s)
 				c.Spare(s)
-				k, wanted := c.spares.wanted(s.hash)
+				k, wanted := c.spares.wanted(s.kind)
 				if !wanted {
 					t.Fatal("no thread is wanted")
 				}
 				drop(c, other)
-				if !on.PrepareThread(s.params, func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }) {
+				if !on.PrepareThread(s.encoded, func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }) {
 					t.Fatal("the call was not written")
 				}
 				if started, loaded := a.counts(); c.Stats().Spare != 0 || started != 4 || loaded != 2 {
@@ -252,11 +311,11 @@ func TestFewerSpareThreadsThanStarted(t *testing.T) {
 		}
 		var k *kind
 		for range 3 {
-			k, _ = c.spares.wanted(s.hash)
+			k, _ = c.spares.wanted(s.kind)
 		}
 		c.SetLimits(conversation.Limits{Max: 10, Spares: 1})
 		for range 3 {
-			if !on.PrepareThread(s.params, func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }) {
+			if !on.PrepareThread(s.encoded, func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }) {
 				t.Fatal("the call was not written")
 			}
 		}
@@ -282,8 +341,8 @@ func TestSpareThreadRefused(t *testing.T) {
 			c.Prepare(s)
 			synctest.Wait()
 		}
-		if c.spares.count != 0 || c.spares.kinds[s.hash].want != 0 {
-			t.Errorf("%d are counted, %d are wanted", c.spares.count, c.spares.kinds[s.hash].want)
+		if c.spares.count != 0 || c.spares.kinds[s.kind].want != 0 {
+			t.Errorf("%d are counted, %d are wanted", c.spares.count, c.spares.kinds[s.kind].want)
 		}
 	})
 }
