@@ -79,7 +79,11 @@ func (l *leased) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
 	}
 	at := l.choose(l.candidates)
 	process, done := l.use(l.members[at])
-	return l.describe(at, process), done
+	picked := l.describe(at, process)
+	if l.candidates[at].state >= isResting {
+		picked.Rests = picked.Login.Failure()
+	}
+	return picked, done
 }
 
 // describe returns what a turn needs of the process of a member.

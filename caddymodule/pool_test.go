@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -178,6 +179,24 @@ func TestPickAvoids(t *testing.T) {
 	defer done()
 	if again != failed {
 		t.Error("there is another")
+	}
+}
+
+// TestPickRests checks that a member says why its login rested when it was picked.
+func TestPickRests(t *testing.T) {
+	_, p := startedPool(t, poolHandler(t, "resting", 2))
+	l := leaseOf(t, p)
+	picked, done := l.Pick()
+	done()
+	if picked.Rests != nil {
+		t.Errorf("a login that was not used rests: %v", picked.Rests)
+	}
+	spent := &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}
+	picked.Login.Fail(spent)
+	again, done := l.Pick()
+	done()
+	if !errors.Is(again.Rests, spent) {
+		t.Errorf("the login of both, which is spent, rests because of %v", again.Rests)
 	}
 }
 

@@ -107,9 +107,9 @@ func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.P
 	avoid := []*appserver.Process{c.place.Process}
 	for range lease.Len() {
 		picked, done := lease.Pick(avoid...)
-		if failure := picked.Login.Failure(); failure != nil || slices.Contains(avoid, picked.Process) || picked.Process.Status().Final {
+		if picked.Rests != nil || slices.Contains(avoid, picked.Process) || picked.Process.Status().Final {
 			done()
-			return false, cmp.Or(other, failure)
+			return false, cmp.Or(other, picked.Rests)
 		}
 		if picked.Login == c.login { // another process of the same login
 			done()

@@ -154,9 +154,9 @@ func (c *choice) inject(ctx context.Context, plan *prompt.Plan) error {
 // next start. From then on a turn does not move.
 func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) error {
 	picked, done := lease.Pick()
-	if failure := picked.Login.Failure(); failure != nil && lease.Len() > 1 {
+	if picked.Rests != nil && lease.Len() > 1 {
 		done()
-		return failure // no other is better
+		return picked.Rests // no other is better
 	}
 	err := g.openThread(ctx, picked, plan, c)
 	if err != nil && isGone(err) && ctx.Err() == nil {

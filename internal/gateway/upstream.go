@@ -17,6 +17,9 @@ type Member struct {
 	Process       *appserver.Process
 	Login         *loginstate.Login      // several members may have the same
 	Conversations *threads.Conversations // nil: it keeps none
+	// Rests is why the login rested when [Lease].Pick compared it with the others; nil: it did
+	// not. One that begins to rest later says nothing of the others, which may be fine.
+	Rests error
 }
 
 // Lease is a request's hold on the app-servers until it has picked: a reload stops
