@@ -312,7 +312,8 @@ func (c *Conn) giveUp(id int64, p *pendingCall) {
 	}
 }
 
-// freeSlot gives back the slot of a call. The lock is held.
+// freeSlot gives back the slot of a call. The lock is held, or the call is not registered any
+// more.
 func (c *Conn) freeSlot(p *pendingCall) {
 	if p.slot {
 		p.slot = false
@@ -360,9 +361,7 @@ func (c *Conn) handleAnswer(m message) {
 		p.by.onAnswer(m, late) // before the slot is free: it may add a thread, see Busy
 	}
 	p.keep(m)
-	c.mu.Lock()
 	c.freeSlot(p)
-	c.mu.Unlock()
 	switch {
 	case late:
 	case p.over == nil:
