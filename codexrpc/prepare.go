@@ -16,9 +16,9 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	default:
 		return false
 	}
-	t := &Thread{conn: c}
+	t := &Thread{conn: c, prepared: ready}
 	t.queue.init(&c.wakes)
-	over := &preparing{t, ready}
+	over := (*preparing)(t)
 	do := call{method: methodThreadStart, params: params, by: (*opening)(t), over: over}
 	id, p, line, err := c.begin(&do, time.Now().Add(callTimeout))
 	switch {
@@ -35,19 +35,18 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 }
 
 // preparing is a thread that is being prepared.
-type preparing struct {
-	thread *Thread
-	ready  func(*Thread)
-}
+type preparing Thread
 
 // onOutcome passes the thread on.
 func (p *preparing) onOutcome(err error) {
-	if err == nil && !p.thread.usable {
+	t, ready := (*Thread)(p), p.prepared
+	t.prepared = nil
+	if err == nil && !t.usable {
 		err = fmt.Errorf("%s was answered without a new thread that can be used", methodThreadStart)
 	}
 	if err != nil {
-		p.thread.conn.logger().Debug("preparing a thread", "error", err)
-		p.thread = nil
+		t.conn.logger().Debug("preparing a thread", "error", err)
+		t = nil
 	}
-	p.ready(p.thread)
+	ready(t)
 }

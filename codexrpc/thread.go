@@ -32,18 +32,19 @@ type Thread struct {
 	usable bool                           // it suits, and is registered
 	fork   bool                           // see Fork
 
-	released func() // see Close
+	prepared func(*Thread) // see PrepareThread
+	released func()        // see Close
 
 	mu        sync.Mutex
 	sent      bool          // turn/start has been sent
 	over      bool          // the turn has ended
 	completed bool          // over, and neither failed nor interrupted
+	answered  bool          // the parked calls have been answered for good
 	ended     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
 	turnID    string        // empty: not known yet
 	previous  []string      // the ids of the turns before, the last maxPrevious
 	parked    []parkedCall  // unanswered item/tool/call requests
 	arrived   chan struct{} // closed when the next one arrives; nil: nobody waits
-	answered  bool          // the parked calls have been answered for good
 }
 
 // StartThread starts a thread. If ctx ends before the answer comes, the thread is
@@ -222,14 +223,20 @@ func (t *Thread) countOverflow(fits bool) {
 
 // mayBelong reports whether an event may belong to the turn. Before the turn's id is
 // known function calls and outputs do not: they are the echoes of injected items, which have
-// another turn's id. Other events are queued, and sorted out by Recv.
+// another turn's id. Other events are queued, and sorted out by Recv. The turn's id in the event
+// does not share the memory of the line any more.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turnID == "" {
+		e.turnID = strings.Clone(e.turnID)
 		return e.Kind != EventFunctionCall && e.Kind != EventCallOutput && !slices.Contains(t.previous, e.turnID)
 	}
-	return e.turnID == t.turnID
+	if e.turnID != t.turnID {
+		return false
+	}
+	e.turnID = t.turnID
+	return true
 }
 
 // turn returns the id of the thread's turn; empty: not known yet.
@@ -237,15 +244,6 @@ func (t *Thread) turn() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.turnID
-}
-
-// sameTurn returns turnID in the thread's memory if it is the thread's, and a copy of it
-// otherwise.
-func (t *Thread) sameTurn(turnID string) string {
-	if own := t.turn(); own == turnID {
-		return own
-	}
-	return strings.Clone(turnID)
 }
 
 // begin sets the id of the thread's turn, if it is not known yet. It is called by the
