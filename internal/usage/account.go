@@ -26,7 +26,7 @@ type account struct {
 func newAccount() *account { return &account{Models: make(map[string]*Totals)} }
 
 // enter counts a turn.
-func (a *account) enter(r gateway.Record) {
+func (a *account) enter(r *gateway.Record) {
 	t := totalsOf(r)
 	a.Totals.add(t)
 	a.Calls.add(toolCallsOf(r))

@@ -48,8 +48,8 @@ func (b *Book) TurnEnded(r gateway.Record) {
 	defer b.mu.Unlock()
 	r.User = UserName(r.User)
 	b.changes++
-	b.account(r.User).enter(r)
-	b.put(newEntry(r))
+	b.account(r.User).enter(&r)
+	b.put(&r)
 }
 
 // account returns a user's account, and opens it if there is none yet.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -104,6 +105,24 @@ func TestBounds(t *testing.T) {
 	}
 	if name := b.entries[0].Model; len(name) > maxName {
 		t.Errorf("a name of %d bytes is kept", len(name))
+	}
+}
+
+// TestTurnAllocations checks that a turn of the user and the model of the turn before it takes
+// no memory, and that no entry keeps the body that its model is a part of.
+func TestTurnAllocations(t *testing.T) {
+	b, body := New(), []byte(`{"model":"gpt-5"}`)
+	r := record("alice", "id")
+	r.Tools = turn.Report{}
+	for range 2 * maxEntries { // as many as are kept
+		r.Model = string(body)[len(`{"model":"`):][:len("gpt-5")]
+		b.TurnEnded(r)
+	}
+	if n := testing.AllocsPerRun(100, func() { b.TurnEnded(r) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if last := b.entries[len(b.entries)-1]; last.Model != r.Model || unsafe.StringData(last.Model) == unsafe.StringData(r.Model) {
+		t.Errorf("the entry has the model %q of the request", last.Model)
 	}
 }
 

@@ -26,14 +26,16 @@ type Entry struct {
 	Truncated   bool    `json:"tool_call_truncated"`
 }
 
-func newEntry(r gateway.Record) Entry {
+// newEntry returns the entry of a turn after the one of last. Most turns have the user and the
+// model of the turn before them, whose copies it shares.
+func newEntry(r *gateway.Record, last *Entry) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),
-		RequestID:   strings.Clone(r.RequestID),
-		User:        strings.Clone(r.User),
+		RequestID:   r.RequestID, // of a header: it is a part of no other text
+		User:        cloneUnless(last.User, r.User),
 		Choice:      r.Choice,
 		Route:       string(r.Route),
-		Model:       strings.Clone(bounded(r.Model)),
+		Model:       cloneUnless(last.Model, bounded(r.Model)),
 		Mode:        string(r.Mode),
 		Stream:      r.Stream,
 		Status:      r.Status,
@@ -46,6 +48,15 @@ func newEntry(r gateway.Record) Entry {
 	}
 }
 
+// cloneUnless returns a copy of text: known, if that is one. The text may be a part of a
+// request's body, which an entry must not keep.
+func cloneUnless(known, text string) string {
+	if known == text {
+		return known
+	}
+	return strings.Clone(text)
+}
+
 // Raw is the body of GET /v1/usage/raw.
 type Raw struct {
 	Object            string      `json:"object"` // "list"
@@ -53,13 +64,17 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// put adds an entry. The last maxEntries are kept, and up to as many before them.
-func (b *Book) put(e Entry) {
+// put adds the entry of a turn. The last maxEntries are kept, and up to as many before them.
+func (b *Book) put(r *gateway.Record) {
 	if len(b.entries) == 2*maxEntries {
 		clear(b.entries[copy(b.entries, b.entries[maxEntries:]):])
 		b.entries = b.entries[:maxEntries]
 	}
-	b.entries = append(b.entries, e)
+	last := new(Entry)
+	if n := len(b.entries); n > 0 {
+		last = &b.entries[n-1]
+	}
+	b.entries = append(b.entries, newEntry(r, last))
 }
 
 // newest returns the wanted of the last maxEntries entries, newest first.

@@ -54,8 +54,15 @@ func (s series) upTo(by span, now int64) series {
 	return s[:end]
 }
 
-// find returns the index of the part that begins at start, or where it would be.
+// find returns the index of the part that begins at start, or where it would be. Turns are
+// looked for in the last part, and what is newer after it.
 func (s series) find(start int64) (i int, found bool) {
+	if last := len(s) - 1; last >= 0 && s[last].Start <= start {
+		if s[last].Start == start {
+			return last, true
+		}
+		return last + 1, false
+	}
 	return slices.BinarySearchFunc(s, start, func(t TimeTotals, start int64) int { return cmp.Compare(t.Start, start) })
 }
 
