@@ -71,7 +71,7 @@ func (a *App) register(cfg appserver.Config, ordinal int, limits conversation.Li
 	defer a.mu.Unlock()
 	m, ok := a.members[key]
 	if !ok {
-		m = &member{key: key, cfg: cfg, logger: a.logger, app: a}
+		m = &member{key: key, pooled: key, cfg: cfg, logger: a.logger, app: a}
 		a.members[key] = m
 	}
 	if limits.Max > 0 { // else this handler keeps nothing, which is its pool's affair

@@ -155,8 +155,8 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 // A process writes to the log of its configuration until its end.
 func TestLogOfTheConfiguration(t *testing.T) {
 	log := new(logBook)
-	u := &member{app: bareApp(), key: "logging", cfg: resolved(t, fakeServer(t, "logging")), logger: slog.New(slog.NewTextHandler(log, nil))}
-	_, release := lease(t, &member{app: bareApp(), key: u.key, cfg: u.cfg, logger: slog.New(slog.DiscardHandler)})
+	u := &member{app: bareApp(), key: "logging", pooled: "logging", cfg: resolved(t, fakeServer(t, "logging")), logger: slog.New(slog.NewTextHandler(log, nil))}
+	_, release := lease(t, &member{app: bareApp(), key: u.key, pooled: u.pooled, cfg: u.cfg, logger: slog.New(slog.DiscardHandler)})
 	u.hold()
 	pid(t, u) // when it is ready it is about to read
 	release()

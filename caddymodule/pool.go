@@ -72,18 +72,26 @@ type leased struct {
 // Pick takes a reference to the member that is best for one more turn. It chooses and
 // counts in one step, so that turns that start at the same time spread over the members.
 func (l *leased) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
+	if len(l.members) == 1 {
+		return l.take(0)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, m := range l.members {
 		m.candidate(&l.candidates[i], avoid)
 	}
 	at := l.choose(l.candidates)
-	process, done := l.use(l.members[at])
-	picked := l.describe(at, process)
+	picked, done := l.take(at)
 	if l.candidates[at].state >= isResting {
 		picked.Rests = picked.Login.Failure()
 	}
 	return picked, done
+}
+
+// take takes a reference to the process of a member for one turn.
+func (l *leased) take(at int) (gateway.Member, func()) {
+	process, done := l.use(l.members[at])
+	return l.describe(at, process), done
 }
 
 // describe returns what a turn needs of the process of a member.
@@ -104,8 +112,8 @@ func (l *leased) Resume(claim func(*threads.Conversations) bool) (resumed gatewa
 		}
 		_, rests := p.login.Rests()
 		if alone := len(l.members) == 1; (alone || !rests) && claim(p.conversations) {
-			p, done := l.use(m)
-			return l.describe(i, p), done, true
+			resumed, done = l.take(i)
+			return resumed, done, true
 		}
 	}
 	return gateway.Member{}, nil, false

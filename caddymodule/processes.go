@@ -169,6 +169,7 @@ func (p *process) Destruct() error {
 // member is one process of a configuration's app-servers.
 type member struct {
 	key    string
+	pooled any // key, as the pool keeps it: to convert it for each turn would allocate
 	cfg    appserver.Config
 	logger *slog.Logger
 	app    *App
@@ -181,7 +182,7 @@ type member struct {
 // acquire takes a reference to the process, and starts it if there is none yet.
 func (m *member) acquire() *process {
 	// LoadOrNew fails only if the constructor does.
-	value, _, _ := processes.LoadOrNew(m.key, func() (caddy.Destructor, error) {
+	value, _, _ := processes.LoadOrNew(m.pooled, func() (caddy.Destructor, error) {
 		p := newProcess(m)
 		p.start()
 		return p, nil
@@ -205,7 +206,7 @@ func (m *member) storedAs() string {
 
 // letGo releases a reference that acquire took.
 func (m *member) letGo() {
-	if _, err := processes.Delete(m.key); err != nil {
+	if _, err := processes.Delete(m.pooled); err != nil {
 		m.logger.Error("stopping the codex app-server", "error", err)
 	}
 }
