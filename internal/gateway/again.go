@@ -136,11 +136,12 @@ func (g *Gateway) openElsewhere(ctx context.Context, lease Lease, plan *prompt.P
 // use records the login of a choice's process, which the choice holds until done.
 func (c *choice) use(lease Lease, login *loginstate.Login, done func()) {
 	c.live.Use(c.place.Process)
-	tried := login.Try()
-	c.login, c.movable = login, lease.Len() > 1
-	c.closed = func() {
-		tried()
-		done()
+	c.login, c.movable, c.closed = login, lease.Len() > 1, done
+	if tried := login.Try(); tried != nil {
+		c.closed = func() {
+			tried()
+			done()
+		}
 	}
 }
 

@@ -94,12 +94,13 @@ func (l *Login) Failure() error {
 	return l.failed
 }
 
-// Try begins a turn. Other turns leave a login that has rested alone until done is called.
+// Try begins a turn. If that tries a login that has rested, other turns leave the login alone
+// until done is called, else done is nil.
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed == nil || l.tried {
-		return func() {}
+		return nil
 	}
 	l.tried = true
 	return func() {

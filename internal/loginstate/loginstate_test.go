@@ -40,7 +40,9 @@ func TestLogin(t *testing.T) {
 		rests(false)
 		done := l.Try()
 		rests(true) // for all others
-		l.Try()()   // which try in vain, and change nothing
+		if l.Try() != nil {
+			t.Error("another turn tries it, too")
+		}
 		rests(true)
 		done() // the turn has found out nothing
 		rests(false)
@@ -48,6 +50,9 @@ func TestLogin(t *testing.T) {
 		l.Worked()
 		rests(false)
 		state(Fine)
+		if l.Try() != nil {
+			t.Error("a turn tries a login that works")
+		}
 		l.Fail(&codexrpc.TurnError{Code: "usageLimitExceeded", ResetsAt: time.Now().Add(time.Second)})
 		time.Sleep(time.Second)
 		rests(false)
