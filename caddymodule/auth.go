@@ -37,6 +37,9 @@ type keyring map[apikeys.Hash]any
 // {http.auth.user.id}, its type distinguishes it from a user who was given that name.
 type unnamedKey string
 
+// unnamedPrefix precedes the number of a key in its name.
+const unnamedPrefix = "key-"
+
 // newKeyring resolves the keys. It refuses an empty key and an empty placeholder: the rest of
 // the key would be easy to guess. The errors do not contain a key.
 func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
@@ -56,7 +59,7 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 		var user any = name
 		if name == "" {
 			// The holders of two keys must not share an account.
-			user = unnamedKey(fmt.Sprintf("key-%d", i+1))
+			user = unnamedKey(fmt.Sprintf(unnamedPrefix+"%d", i+1))
 		}
 		hash := sha256.Sum256([]byte(key))
 		if first := ordinals[hash]; first > 0 {

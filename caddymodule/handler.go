@@ -159,7 +159,7 @@ type Handler struct {
 	releases  []func() // what Cleanup does
 	cors      *cors
 	hosts     *hosts
-	realm     string // empty: the site's
+	realm     string // after an @; empty: the site's
 	pool      *pool
 }
 
@@ -321,11 +321,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			route = signpost
 		}
 	}
-	setRequestID(w, r)
+	outcome := new(requestOutcome)
+	setRequestID(w, r, &outcome.ids)
 	if h.cors.serve(w, r) {
 		return nil
 	}
-	h.serve(route, w, r)
+	h.serve(route, w, r, outcome)
 	return nil // an error would make Caddy append an error page to the answer
 }
 

@@ -190,8 +190,8 @@ func chatWithoutBody(t *testing.T, h *Handler) string {
 // Each route that is not for probes is counted.
 func TestRoutesHaveNames(t *testing.T) {
 	for path, r := range routes {
-		if (r.name == "") != r.open {
-			t.Errorf("%s is named %q, and open: %t", path, r.name, r.open)
+		if (r.counts == nil) != r.open || r.counts != nil && r.counts.route == "" {
+			t.Errorf("%s is named %+v, and open: %t", path, r.counts, r.open)
 		}
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -47,17 +50,60 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	for i := range turns {
 		book.TurnEnded(turns[i])
-		logTurn(o.turns, &turns[i])
+		logTurn(o.turns, &turns[i], fieldsOf(ctx, i))
 		countTurn(&turns[i])
 	}
 	traceTurns(ctx, turns)
 }
 
-// requestOutcome is the context of a request with its result. Only the goroutine of the
-// request uses that.
+// requestOutcome is the context of a request with its result, with what is looked up for it
+// once, and with what else is allocated for it. Only the goroutine of the request uses that.
 type requestOutcome struct {
 	context.Context
-	failure *apierror.Error // nil: the request succeeded
+	failure    *apierror.Error // nil: the request succeeded
+	user       string          // what userOf returns, once the user is identified
+	identified bool
+	ids        [2]string    // its id, as the value of two headers
+	fields     [1]zap.Field // of the log line of its first turn
+
+	// Both are wanted after the model has answered. A walk through the contexts that Caddy has
+	// put around each other takes several times as long then as at the begin, where they are in
+	// the processor's cache.
+	span trace.Span
+	idle *caddyhttp.IdleTimeoutWriter
+}
+
+// begin makes the outcome the context of a request that had ctx.
+func (o *requestOutcome) begin(ctx context.Context) {
+	o.Context = ctx
+	o.span = trace.SpanFromContext(ctx)
+	_, o.idle = caddyhttp.IdleTimeoutsFromContext(ctx)
+}
+
+// spanOf returns the span of a request with this context, or one that records nothing.
+func spanOf(ctx context.Context) trace.Span {
+	if outcome, ok := ctx.(*requestOutcome); ok {
+		return outcome.span
+	}
+	return trace.SpanFromContext(ctx)
+}
+
+// idleWriterOf returns the writer by which Caddy sets the deadlines of a request with this
+// context, or nil.
+func idleWriterOf(ctx context.Context) *caddyhttp.IdleTimeoutWriter {
+	if outcome, ok := ctx.(*requestOutcome); ok {
+		return outcome.idle
+	}
+	_, idle := caddyhttp.IdleTimeoutsFromContext(ctx)
+	return idle
+}
+
+// fieldsOf returns memory for the log line of a turn of a request with this context.
+func fieldsOf(ctx context.Context, choice int) *[1]zap.Field {
+	if outcome, ok := ctx.(*requestOutcome); ok && choice == 0 {
+		return &outcome.fields
+	}
+	return new([1]zap.Field)
 }
 
 type outcomeKey struct{}
@@ -77,14 +123,27 @@ func setFailure(r *http.Request, e *apierror.Error) {
 	}
 }
 
-// countRequest counts a request in the metrics.
-func countRequest(route string, outcome *requestOutcome) {
-	status := http.StatusOK
-	if outcome.failure != nil {
-		status = outcome.failure.Status
-		errorsMetric.WithLabelValues(outcome.failure.Code.Label()).Inc()
+// routeCounts counts the requests of a route in the metrics.
+type routeCounts struct {
+	route     string                    // its name
+	succeeded func() prometheus.Counter // is looked up by its labels once, when a request succeeds
+}
+
+// countsOf returns the counts of a route, which others may have as well.
+func countsOf(route string) *routeCounts {
+	return &routeCounts{route, sync.OnceValue(func() prometheus.Counter {
+		return requestsMetric.WithLabelValues(route, strconv.Itoa(http.StatusOK))
+	})}
+}
+
+// count counts a request. A nil failure means that it has succeeded.
+func (c *routeCounts) count(failure *apierror.Error) {
+	if failure == nil {
+		c.succeeded().Inc()
+		return
 	}
-	requestsMetric.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	errorsMetric.WithLabelValues(failure.Code.Label()).Inc()
+	requestsMetric.WithLabelValues(c.route, strconv.Itoa(failure.Status)).Inc()
 }
 
 // countTurn counts a turn in the metrics.
@@ -128,13 +187,15 @@ func logged(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
 }
 
-// logTurn logs a turn in one line, without any text of the conversation and without keys.
-func logTurn(log *zap.Logger, r *gateway.Record) {
+// logTurn logs a turn in one line, without any text of the conversation and without keys. The
+// log takes fields, whose memory belongs to it from now on.
+func logTurn(log *zap.Logger, r *gateway.Record, fields *[1]zap.Field) {
 	entry := log.Check(zap.InfoLevel, "turn")
 	if entry == nil {
 		return
 	}
-	entry.Write(zap.Inline(turnLine{r}))
+	fields[0] = zap.Inline(turnLine{r})
+	entry.Write(fields[:]...)
 }
 
 // turnLine writes the fields of the log line of a turn, without a slice of them.
@@ -198,7 +259,7 @@ func (r turnLine) addTools(to zapcore.ObjectEncoder) {
 // traceTurns describes the turns of a request in its span, by OpenTelemetry's conventions for
 // generative AI, without what was said. That of a background response has ended before.
 func traceTurns(ctx context.Context, turns []gateway.Record) {
-	span := trace.SpanFromContext(ctx)
+	span := spanOf(ctx)
 	if !span.IsRecording() || len(turns) == 0 {
 		return
 	}
@@ -228,7 +289,7 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 // traceFailure names the error of a request in its span. That of the server also fails the
 // span, which the status of a stream that has begun would not.
 func traceFailure(ctx context.Context, e *apierror.Error) {
-	span := trace.SpanFromContext(ctx)
+	span := spanOf(ctx)
 	if !span.IsRecording() {
 		return
 	}

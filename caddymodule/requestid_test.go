@@ -34,7 +34,7 @@ func TestSetRequestID(t *testing.T) {
 			w := httptest.NewRecorder()
 			r, repl := prepared(http.MethodGet, "/healthz")
 			r.Header.Set(requestIDHeader, test.sent)
-			setRequestID(w, r)
+			setRequestID(w, r, new([2]string))
 			uuid, _ := repl.GetString("http.request.uuid")
 			want := map[bool]string{true: test.sent, false: uuid}[test.kept]
 			if got := w.Header().Values(requestIDHeader); len(got) != 1 || got[0] != want || want == "" {
@@ -48,12 +48,33 @@ func TestSetRequestID(t *testing.T) {
 	}
 }
 
+// TestRandomUUID checks that ids have the form of random UUIDs, and that each of the random bits
+// has both values.
+func TestRandomUUID(t *testing.T) {
+	ones, zeros := uuid.UUID{}, uuid.UUID{}
+	for range 1000 {
+		id, err := uuid.Parse(randomUUID())
+		if err != nil || id.Version() != 4 || id.Variant() != uuid.RFC4122 {
+			t.Fatalf("%s: %v, version %d, variant %s", id, err, id.Version(), id.Variant())
+		}
+		for i, b := range id {
+			ones[i], zeros[i] = ones[i]|b, zeros[i]|^b
+		}
+	}
+	fixed := uuid.UUID{6: 0xf0, 8: 0xc0}
+	for i := range ones {
+		if ones[i]&zeros[i] != ^fixed[i] {
+			t.Errorf("the bits %08b of byte %d are always the same", ^(ones[i] & zeros[i]), i)
+		}
+	}
+}
+
 func TestRequestIDsDiffer(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 10 {
 		w := httptest.NewRecorder()
 		r, _ := prepared(http.MethodGet, "/healthz")
-		setRequestID(w, r)
+		setRequestID(w, r, new([2]string))
 		seen[w.Header().Get(requestIDHeader)] = true
 	}
 	if len(seen) != 10 {
@@ -81,7 +102,7 @@ func TestRequestIDOfLog(t *testing.T) {
 				before, _ = repl.GetString(requestUUID)
 			}
 			w := httptest.NewRecorder()
-			setRequestID(w, r)
+			setRequestID(w, r, new([2]string))
 			id := w.Header().Get(requestIDHeader)
 			after, _ := repl.GetString(requestUUID)
 			if _, err := uuid.Parse(id); err != nil || after != id || test.asked && before != id {

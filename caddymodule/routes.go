@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"crypto/rand"
 	"net/http"
 	"regexp"
 	"slices"
@@ -18,11 +19,11 @@ import (
 
 // route is one entry of the API.
 type route struct {
-	name    string   // in the metrics; empty: requests are not counted
-	methods []string // the first one is the canonical method; nil: any
-	open    bool     // needs neither a key nor an allowed host: probes have none
-	socket  bool     // WebSockets are served as well
-	noBody  bool     // also a POST needs no body
+	counts  *routeCounts // nil: requests are not counted
+	methods []string     // the first one is the canonical method; nil: any
+	open    bool         // needs neither a key nor an allowed host: probes have none
+	socket  bool         // WebSockets are served as well
+	noBody  bool         // also a POST needs no body
 	serve   func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args    []string // the parts of the path that stand for * in the pattern
 }
@@ -33,31 +34,31 @@ var (
 
 	// routes are the routes by their paths, in which * stands for a part that is not empty.
 	routes = map[string]route{
-		"/v1/chat/completions": {name: "chat", methods: writeMethods, serve: plain((*gateway.Gateway).Chat)},
-		"/v1/completions":      {name: "completions", methods: writeMethods, serve: plain((*gateway.Gateway).Completions)},
+		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: plain((*gateway.Gateway).Chat)},
+		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: plain((*gateway.Gateway).Completions)},
 
-		"/v1/responses":               {name: "responses", methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
-		"/v1/responses/input_tokens":  {name: "responses", methods: writeMethods, serve: plain((*gateway.Gateway).InputTokens)},
-		"/v1/responses/compact":       {name: "responses", methods: writeMethods, noBody: true, serve: plain((*gateway.Gateway).Compact)},
-		"/v1/responses/*":             {name: "responses", methods: readAnd(http.MethodDelete), serve: withID((*gateway.Gateway).Response)},
-		"/v1/responses/*/input_items": {name: "responses", methods: readMethods, serve: withID((*gateway.Gateway).InputItems)},
-		"/v1/responses/*/cancel":      {name: "responses", methods: writeMethods, noBody: true, serve: withID((*gateway.Gateway).CancelResponse)},
+		"/v1/responses":               {counts: countsOf("responses"), methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
+		"/v1/responses/input_tokens":  {counts: countsOf("responses"), methods: writeMethods, serve: plain((*gateway.Gateway).InputTokens)},
+		"/v1/responses/compact":       {counts: countsOf("responses"), methods: writeMethods, noBody: true, serve: plain((*gateway.Gateway).Compact)},
+		"/v1/responses/*":             {counts: countsOf("responses"), methods: readAnd(http.MethodDelete), serve: withID((*gateway.Gateway).Response)},
+		"/v1/responses/*/input_items": {counts: countsOf("responses"), methods: readMethods, serve: withID((*gateway.Gateway).InputItems)},
+		"/v1/responses/*/cancel":      {counts: countsOf("responses"), methods: writeMethods, noBody: true, serve: withID((*gateway.Gateway).CancelResponse)},
 
-		"/v1/conversations":         {name: "conversations", methods: writeMethods, serve: plain((*gateway.Gateway).CreateConversation)},
-		"/v1/conversations/*":       {name: "conversations", methods: readAnd(http.MethodPost, http.MethodDelete), serve: withID((*gateway.Gateway).Conversation)},
-		"/v1/conversations/*/items": {name: "conversations", methods: readAnd(http.MethodPost), serve: withID((*gateway.Gateway).ConversationItems)},
-		"/v1/conversations/*/items/*": {name: "conversations", methods: readAnd(http.MethodDelete), serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
+		"/v1/conversations":         {counts: countsOf("conversations"), methods: writeMethods, serve: plain((*gateway.Gateway).CreateConversation)},
+		"/v1/conversations/*":       {counts: countsOf("conversations"), methods: readAnd(http.MethodPost, http.MethodDelete), serve: withID((*gateway.Gateway).Conversation)},
+		"/v1/conversations/*/items": {counts: countsOf("conversations"), methods: readAnd(http.MethodPost), serve: withID((*gateway.Gateway).ConversationItems)},
+		"/v1/conversations/*/items/*": {counts: countsOf("conversations"), methods: readAnd(http.MethodDelete), serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 			h.gateway.ConversationItem(w, r, args[0], args[1])
 		}},
 
-		"/v1/models":    {name: "models", methods: readMethods, serve: plain((*gateway.Gateway).Models)},
-		"/v1/usage":     {name: "usage", methods: readMethods, serve: (*Handler).serveUsage},
-		"/v1/usage/raw": {name: "usage", methods: readMethods, serve: (*Handler).serveRawUsage},
+		"/v1/models":    {counts: countsOf("models"), methods: readMethods, serve: plain((*gateway.Gateway).Models)},
+		"/v1/usage":     {counts: countsOf("usage"), methods: readMethods, serve: (*Handler).serveUsage},
+		"/v1/usage/raw": {counts: countsOf("usage"), methods: readMethods, serve: (*Handler).serveRawUsage},
 		"/healthz":      {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Health)},
 		"/readyz":       {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Ready)},
 	}
-	modelRoute   = route{name: "models", methods: readMethods, serve: withID((*gateway.Gateway).Model)}
-	unknownRoute = route{name: "unknown", serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+	modelRoute   = route{counts: countsOf("models"), methods: readMethods, serve: withID((*gateway.Gateway).Model)}
+	unknownRoute = route{counts: countsOf("unknown"), serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 		refuse(w, r, apierror.NotFound(r.Method, r.URL.Path))
 	}}
 )
@@ -122,15 +123,15 @@ func match(pattern, path string) (args []string, ok bool) {
 
 // serve checks the origin, the key, the host, the method and the handshake, in this order and
 // before the body is read. Then it serves the route and counts the result in the metrics.
-func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
+func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcome *requestOutcome) {
 	if rt.socket && isHandshake(r) {
 		rt = responsesSocket
 	}
-	if rt.name != "" {
-		outcome := &requestOutcome{Context: r.Context()}
+	if rt.counts != nil {
+		outcome.begin(r.Context())
 		*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes
 		defer func() {
-			countRequest(rt.name, outcome)
+			rt.counts.count(outcome.failure)
 			h.logWrongKey(r, outcome)
 		}()
 	}
@@ -143,9 +144,10 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request) {
 			refuse(w, r, apiErr)
 			return
 		}
+		outcome.user, outcome.identified = userOf(r), true
 	}
 	switch {
-	case !rt.open && userOf(r) == "" && !h.hosts.allow(h, r):
+	case !rt.open && outcome.user == "" && !h.hosts.allow(h, r):
 		refuse(w, r, apierror.HostNotAllowed(r.Host))
 	case len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method):
 		refuse(w, r, apierror.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
@@ -179,10 +181,9 @@ const requestIDHeader = "X-Request-Id"
 // validRequestID matches the ids that are accepted from clients, for headers and logs.
 var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
-// setRequestID sets the request's id on the answer and on the request. It is the
-// client's own id if that is valid, else the uuid of Caddy's access log.
-func setRequestID(w http.ResponseWriter, r *http.Request) {
-	ids := make([]string, 2)
+// setRequestID sets the request's id on the answer and on the request, with ids as the values
+// of the headers. It is the client's own id if that is valid, else the uuid of Caddy's access log.
+func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 	if ids[0] = r.Header.Get(requestIDHeader); ids[0] == "" || !validRequestID.MatchString(ids[0]) {
 		ids[0] = newRequestID(r)
 		r.Header[requestIDHeader] = ids[:1:1]
@@ -203,9 +204,18 @@ func newRequestID(r *http.Request) string {
 		id, _ := repl.GetString(requestUUID)
 		return id
 	}
-	id := uuid.NewString()
+	id := randomUUID()
 	repl.Set(requestUUID, id)
 	return id
+}
+
+// randomUUID returns what uuid.NewString does, which also allocates the random bytes.
+func randomUUID() string {
+	var id uuid.UUID
+	_, _ = rand.Read(id[:])      // never fails
+	id[6] = id[6]&0x0f | 4<<4    // the version: random
+	id[8] = id[8]&0x3f | 0b10<<6 // the variant: that of RFC 9562
+	return id.String()
 }
 
 // responsesSocket is the route of WebSockets at /v1/responses. It counts their requests.
@@ -214,9 +224,11 @@ var responsesSocket = route{serve: func(h *Handler, w http.ResponseWriter, r *ht
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
 		return
 	}
+	counts := routes["/v1/responses"].counts
 	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
-		outcome := &requestOutcome{Context: r.Context()}
-		defer func() { countRequest("responses", outcome) }()
+		outcome := new(requestOutcome)
+		outcome.begin(r.Context())
+		defer func() { counts.count(outcome.failure) }()
 		serve(r.WithContext(outcome))
 	})
 }}
@@ -297,7 +309,7 @@ func misspelt(path string) (route, bool) {
 }
 
 // signpost answers the paths that nobody answers, without a key: it has nothing secret.
-var signpost = route{name: "unknown", open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+var signpost = route{counts: countsOf("unknown"), open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
 
@@ -315,7 +327,7 @@ func baseURL(r *http.Request) string {
 // without the one of Caddy that sets the deadlines if that is the outermost. A stream bounds
 // its writes itself, by less than Caddy's default; a stricter setting of the operator's stays.
 func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
+	idle := idleWriterOf(r.Context())
 	if idle == nil {
 		return w
 	}

@@ -23,10 +23,10 @@ type hosts struct {
 
 	once    sync.Once
 	sites   []ledSite // the matchers of the routes that lead to the handler
-	address string    // of the handler's server, as the name of a realm
+	address string    // of the handler's server, as a realm
 }
 
-// ledSite is a matcher of hosts, with its first name as the name of a realm.
+// ledSite is a matcher of hosts, with its first name as a realm.
 type ledSite struct {
 	*caddyhttp.MatchHost
 	realm string
@@ -82,10 +82,10 @@ func (h *hosts) find(handler *Handler, r *http.Request) *caddyhttp.Server {
 			port := unusualPort(h.address)
 			for _, m := range s.found {
 				if len(*m) > 0 {
-					h.sites = append(h.sites, ledSite{m, realmName((*m)[0] + port)})
+					h.sites = append(h.sites, ledSite{m, inRealm(realmName((*m)[0] + port))})
 				}
 			}
-			h.address = realmName(h.address)
+			h.address = inRealm(realmName(h.address))
 		})
 	}
 	return server
@@ -159,11 +159,16 @@ func (h *Handler) accountOf(r *http.Request) string {
 	if realm == "" {
 		realm = h.hosts.site(h, r)
 	}
-	user := userOf(r)
-	if realm == "" { // not a request from Caddy
-		return user
+	return usage.UserName(userOf(r) + realm)
+}
+
+// inRealm returns what follows the name of a user in a realm: the realm after an @, or nothing
+// without one. It is made once, so that a user without a name costs no memory.
+func inRealm(realm string) string {
+	if realm == "" {
+		return ""
 	}
-	return usage.UserName(user + "@" + realm)
+	return "@" + realm
 }
 
 // checkRealm refuses names with which two users could get one account, or that harm logs.
@@ -183,11 +188,11 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 	if err != nil {
 		return fmt.Errorf("realm: %w", err)
 	}
-	h.realm = realm
+	h.realm = inRealm(realm)
 	return checkRealm(realm)
 }
 
-// site names the site of a request: by the first name of the host matcher that has led it to
+// site returns the realm of the site of a request: by the first name of the host matcher that has led it to
 // the handler, of several the outermost, and its port unless that is HTTP's or HTTPS'; or
 // else by the server's address. It returns "" for a request that does not come from Caddy.
 func (h *hosts) site(handler *Handler, r *http.Request) string {

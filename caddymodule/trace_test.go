@@ -24,7 +24,9 @@ func TestTrace(t *testing.T) {
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("")
 	ctx, span := tracer.Start(t.Context(), "request")
 	usage := codexrpc.Usage{InputTokens: 10, OutputTokens: 5, CachedInputTokens: 3, ReasoningOutputTokens: 2, TotalTokens: 15}
-	traceTurns(ctx, []gateway.Record{
+	outcome := new(requestOutcome)
+	outcome.begin(ctx)
+	traceTurns(outcome, []gateway.Record{
 		{Model: "fast" + strings.Repeat("!", 500), CodexModel: "gpt-5", Finish: turn.FinishToolCalls, Usage: usage},
 		{Model: "fast", CodexModel: "gpt-5", Usage: usage},
 	})

@@ -79,9 +79,12 @@ func instanceID() (uuid.UUID, error) {
 
 // userOf returns the authenticated user in a form that can be stored, or "" if there is none.
 func userOf(r *http.Request) string {
+	if outcome, ok := r.Context().(*requestOutcome); ok && outcome.identified {
+		return outcome.user
+	}
 	user, _ := replacerOf(r).Get(userVariable)
 	name := caddy.ToString(user)
-	if _, unnamed := user.(unnamedKey); !unnamed && likeUnnamed.MatchString(name) {
+	if _, unnamed := user.(unnamedKey); !unnamed && strings.Contains(name, unnamedPrefix) && likeUnnamed.MatchString(name) {
 		name = "user:" + name
 	}
 	return usage.UserName(name)
@@ -89,7 +92,7 @@ func userOf(r *http.Request) string {
 
 // likeUnnamed matches the names of unnamed keys, with any number of the prefixes that
 // userOf adds to other users with such a name. Two users never get the same name.
-var likeUnnamed = regexp.MustCompile(`^(?:user:)*key-[0-9]+$`)
+var likeUnnamed = regexp.MustCompile(`^(?:user:)*` + unnamedPrefix + `[0-9]+$`)
 
 // The values of the option usage.
 const (

@@ -29,6 +29,7 @@ var stages = []stage{
 	{"internal/responses", "ResponseTextDelta", 50_000},
 	{"sse", "WriteFlush", 20_000},
 	{"sse", "WriteBatch", 50_000},
+	{"caddymodule", "Request", 2000},
 	{"internal/gateway", "Request/chat", 200},
 	{"internal/gateway", "Request/chat_stream", 200},
 	{"internal/gateway", "Request/response_stream", 200},
