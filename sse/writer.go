@@ -64,6 +64,7 @@ type Writer struct {
 	buf      []byte         // frames not yet written, at most bufferSize bytes; nil: none
 	memory   scratch.Buffer // of buf
 	started  bool           // the header has been written
+	headers  [3]string      // the values of the headers
 	lastSent time.Time      // time of the last write or flush
 	watch    watch
 	err      error // the first failure, or ErrClosed
@@ -71,13 +72,16 @@ type Writer struct {
 
 // NewWriter returns a Writer for the response w. Nothing is written yet.
 func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
-	return &Writer{
-		w:        w,
-		flush:    flusher(w),
-		opts:     opts,
-		lastSent: time.Now(),
-		watch:    watch{limit: opts.WriteTimeout, rc: *http.NewResponseController(innermost(w))},
-	}
+	to := new(Writer)
+	to.Reset(w, opts)
+	return to
+}
+
+// Reset makes a Writer that is not in use, such as the zero value, one for the response w, as
+// [NewWriter] does. It is for a Writer that is a part of something larger.
+func (w *Writer) Reset(response http.ResponseWriter, opts WriterOptions) {
+	*w = Writer{w: response, flush: flusher(response), opts: opts, lastSent: time.Now()}
+	w.watch.limit, w.watch.rc = opts.WriteTimeout, *http.NewResponseController(innermost(response))
 }
 
 // flusher returns what flushes a response, as [http.ResponseController] would find it for
@@ -262,15 +266,15 @@ func (w *Writer) writeHead() {
 		return
 	}
 	w.started = true
-	values := []string{
+	w.headers = [...]string{
 		ContentType,
 		// no-transform keeps intermediaries from compressing, and so from buffering.
 		"no-cache, no-transform",
 		// nginx buffers proxied responses unless told not to.
 		"no",
 	}
-	h := w.w.Header()
-	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = values[0:1:1], values[1:2:2], values[2:]
+	h, values := w.w.Header(), &w.headers
+	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = values[0:1:1], values[1:2:2], values[2:3:3]
 	w.w.WriteHeader(http.StatusOK)
 }
 

@@ -38,7 +38,17 @@ type Request struct {
 // [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped. Images at
 // an https URL are left to the caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
-	return field.Body(body, new(Request), (*Request).read)
+	r := new(Request)
+	if apiErr := r.Decode(body); apiErr != nil {
+		return nil, apiErr
+	}
+	return r, nil
+}
+
+// Decode is [Decode] into an empty request, which may be a part of something larger.
+func (r *Request) Decode(body []byte) *apierror.Error {
+	_, apiErr := field.Body(body, r, (*Request).read)
+	return apiErr
 }
 
 func (r *Request) read(root jsontext.Value) *field.Error {

@@ -35,7 +35,10 @@ type Stream struct {
 
 	buf     scratch.Buffer // the chunk under way
 	choices []streamChoice
-	only    [1]streamChoice // the memory of one choice
+
+	// These are the memory of one choice.
+	only  [1]streamChoice
+	first [256]byte // of its head
 }
 
 // streamChoice is the state of a choice.
@@ -62,7 +65,11 @@ func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 		s.tail = noReason + `}],"usage":null}`
 	}
 	for i := range s.choices {
-		head := append(s.appendHead(make([]byte, 0, 256)), `,"choices":[{"index":`...)
+		memory := s.first[:0]
+		if i > 0 {
+			memory = make([]byte, 0, len(s.first))
+		}
+		head := append(s.appendHead(memory), `,"choices":[{"index":`...)
 		s.choices[i].head = append(strconv.AppendInt(head, int64(i), 10), `,"delta":`...)
 	}
 	return s

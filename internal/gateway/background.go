@@ -22,7 +22,7 @@ func (g *Gateway) detach(x *exchange, form *responseForm) requestOutcome {
 	if err := g.objects.Claim(r.Context(), form.underWay()); err != nil {
 		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
 	}
-	setHeaders(w.Header(), &x.req)
+	x.setHeaders()
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	own := &exchange{
 		w: &nobody{header: make(http.Header)}, user: x.user, key: x.key, grants: x.grants, input: x.input, arrived: x.arrived,

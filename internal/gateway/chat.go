@@ -19,16 +19,16 @@ import (
 func (g *Gateway) Chat(w http.ResponseWriter, r *http.Request) { g.serve(w, r, chatCodec) }
 
 var chatCodec = codec{RouteChat, func(body []byte) (decodedRequest, *apierror.Error) {
-	decoded, apiErr := chat.Decode(body)
-	if apiErr != nil {
+	q := new(chatRequest)
+	if apiErr := q.Decode(body); apiErr != nil {
 		return nil, apiErr
 	}
-	return &chatRequest{Request: decoded}, nil
+	return q, nil
 }}
 
 // chatRequest is a decoded request for a chat completion.
 type chatRequest struct {
-	*chat.Request
+	chat.Request
 	whole
 }
 

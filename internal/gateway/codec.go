@@ -130,5 +130,5 @@ type request struct {
 	options turn.Options // of every choice
 	form    form
 
-	toolOverrides []string // see [Options.toolOverrides]
+	toolOverrides []string // see [Gateway.toolOverrides]
 }

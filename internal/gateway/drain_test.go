@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -149,7 +148,7 @@ func TestExchangeAllocations(t *testing.T) {
 		if apiErr := g.admit(x, 1); apiErr != nil {
 			t.Fatal(apiErr)
 		}
-		g.show(x, RouteChat, &chatRequest{Request: new(chat.Request)})
+		g.show(x, RouteChat, &chatRequest{})
 		x.close()
 	}); n > 7 {
 		t.Errorf("%v allocations", n)

@@ -14,7 +14,8 @@ import (
 // follow streams the events of a background response, from a number on, to the end of the
 // response or until the client leaves. The response does not depend on that.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
-	writer := g.newWriter(w, r)
+	writer := new(sse.Writer)
+	g.resetWriter(writer, w, r)
 	defer writer.Release()
 	wake := time.NewTimer(writer.NextKeepalive())
 	defer wake.Stop()

@@ -85,6 +85,7 @@ type Gateway struct {
 
 	processors *queue.Order // of large requests, see [Gateway.compute]
 	planning   prompt.Options
+	overrides  []string // see [Options.toolOverrides]
 
 	answers   *budget.Budget // of answers until their ends
 	maxAnswer int64          // of one of them, in bytes
@@ -124,6 +125,7 @@ func New(upstream Upstream, opts Options) *Gateway {
 		objects:   &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
 		sockets:   socket.NewServer(opts.MaxBody),
 		exits:     newExitWatch(opts.Exit, opts.DrainTimeout),
+		overrides: opts.toolOverrides(),
 	}
 	g.planning = prompt.Options{NoReasoning: opts.NoReasoning, Resolve: g.resolve}
 	return g

@@ -22,7 +22,7 @@ func TestImagesTooLarge(t *testing.T) {
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
-	if apiErr := g.fetchImages(t.Context(), &chatRequest{Request: chat}); apiErr == nil || apiErr.Code != "invalid_image_url" || apiErr.Param != "messages[0].content[0].image_url.url" {
+	if apiErr := g.fetchImages(t.Context(), &chatRequest{Request: *chat}); apiErr == nil || apiErr.Code != "invalid_image_url" || apiErr.Param != "messages[0].content[0].image_url.url" {
 		t.Errorf("%+v", apiErr)
 	}
 }

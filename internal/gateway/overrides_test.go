@@ -20,7 +20,7 @@ func TestToolOverrides(t *testing.T) {
 		ParallelToolCalls: new(true), XMLEscape: usetool.EscapeLiteral,
 	}}
 	plain := httptest.NewRequest(http.MethodPost, "/", nil)
-	if set := defaults.toolOverrides(plain, &prompt.Plan{}); len(set) != 0 {
+	if set := (&Gateway{overrides: defaults.toolOverrides()}).toolOverrides(plain, &prompt.Plan{}); len(set) != 0 {
 		t.Errorf("the defaults are overrides: %q", set)
 	}
 	chosen := httptest.NewRequest(http.MethodPost, "/", nil)
@@ -37,7 +37,13 @@ func TestToolOverrides(t *testing.T) {
 		"textual_pattern=tool_call", "tool_block_max=2", "tool_block_dedup=on", `tool_block_delimiter="\n--"`, "parallel_tool_calls=off",
 		"xml_escape=entities", "x-proxy-output-mode=openai-json", "request.parallel_tool_calls=false",
 	}
-	if set := all.toolOverrides(chosen, &prompt.Plan{Settings: prompt.Settings{SerialTools: true}}); !slices.Equal(set, want) {
-		t.Errorf("%q\nwant\n%q", set, want)
+	g := &Gateway{overrides: all.toolOverrides()}
+	for range 2 { // what one request has chosen is not in the next one's
+		if set := g.toolOverrides(chosen, &prompt.Plan{Settings: prompt.Settings{SerialTools: true}}); !slices.Equal(set, want) {
+			t.Errorf("%q\nwant\n%q", set, want)
+		}
+	}
+	if set := g.toolOverrides(plain, &prompt.Plan{}); !slices.Equal(set, want[:len(want)-2]) {
+		t.Errorf("%q\nwant\n%q", set, want[:len(want)-2])
 	}
 }

@@ -34,7 +34,7 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) *api
 		return apiErr
 	}
 	req := &x.req
-	*req = request{route: route, plan: plan, model: plan.Model, stream: plan.Stream, toolOverrides: g.opts.toolOverrides(x.r, plan)}
+	*req = request{route: route, plan: plan, model: plan.Model, stream: plan.Stream, toolOverrides: g.toolOverrides(x.r, plan)}
 	if req.options, apiErr = g.opts.turnOptions(x.r, decoded, plan); apiErr != nil {
 		return apiErr
 	}

@@ -35,7 +35,7 @@ type responder interface {
 func (g *Gateway) respond(x *exchange) requestOutcome {
 	req := &x.req
 	x.live.Enter(live.Running)
-	setHeaders(x.w.Header(), req)
+	x.setHeaders()
 	g.showLimits(x)
 	to := g.newResponder(x)
 	defer to.close()
@@ -63,9 +63,10 @@ func (g *Gateway) respond(x *exchange) requestOutcome {
 const budgetHeader = "X-Codex-Key-Budget"
 
 // setHeaders sets the headers that say how a request is served.
-func setHeaders(header http.Header, req *request) {
-	values := []string{string(req.options.OutputMode), string(req.options.StopAfterTools)}
-	header[modeHeader], header[stopHeader] = values[:1:1], values[1:]
+func (x *exchange) setHeaders() {
+	req, header, values := &x.req, x.w.Header(), &x.headers
+	values[0], values[1] = string(req.options.OutputMode), string(req.options.StopAfterTools)
+	header[modeHeader], header[stopHeader] = values[0:1:1], values[1:2:2]
 	if len(req.plan.Ignored) > 0 {
 		header.Set(ignoredHeader, ignoredParams(req.plan.Ignored))
 	}

@@ -52,6 +52,7 @@ type exchange struct {
 	only     [1]*choice
 	record   [1]Record
 	ownHeld  [8]releaser
+	headers  [3]string // values of headers of the answer
 }
 
 // releaser is what an exchange holds until its end.

@@ -23,32 +23,26 @@ const (
 type streamResponder struct {
 	g       *Gateway
 	x       *exchange
-	writer  *sse.Writer
+	writer  sse.Writer
 	encoder streamEncoder
 	events
 	header time.Time // when the header goes out at the latest
 }
 
-// newWriter returns a writer for a stream of events.
-func (g *Gateway) newWriter(w http.ResponseWriter, r *http.Request) *sse.Writer {
+// resetWriter makes to a writer for a stream of events.
+func (g *Gateway) resetWriter(to *sse.Writer, w http.ResponseWriter, r *http.Request) {
 	if g.opts.OwnDeadlines != nil {
 		w = g.opts.OwnDeadlines(w, r)
 	}
-	return sse.NewWriter(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
+	to.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }
 
 func (g *Gateway) newStreamResponder(x *exchange) *streamResponder {
-	writer := g.newWriter(x.w, x.r)
-	encoder := x.req.form.stream(writer)
-	s := &streamResponder{
-		g:       g,
-		x:       x,
-		writer:  writer,
-		encoder: encoder,
-		events:  events{to: encoder},
-		header:  time.Now().Add(headerDelay),
-	}
-	if encoder.Holds() {
+	s := &streamResponder{g: g, x: x, header: time.Now().Add(headerDelay)}
+	g.resetWriter(&s.writer, x.w, x.r)
+	s.encoder = x.req.form.stream(&s.writer)
+	s.events.to = s.encoder
+	if s.encoder.Holds() {
 		s.held = g.hold()
 	}
 	return s
@@ -94,7 +88,9 @@ func (s *streamResponder) end() error {
 		if s.x.r.ProtoMajor > 1 {
 			return s.writer.Flush()
 		}
-		s.x.w.Header().Set("Transfer-Encoding", "chunked")
+		values := &s.x.headers
+		values[2] = "chunked"
+		s.x.w.Header()["Transfer-Encoding"] = values[2:3:3]
 	}
 	return s.writer.End()
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
@@ -28,7 +29,7 @@ const opener = "<use_tool"
 func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *prompt.Plan) (turn.Options, *apierror.Error) {
 	options := turn.Options{
 		ToolOptions:   o.Tools,
-		ClientName:    plan.Tools.ClientName,
+		ClientName:    plan.Tools.Lookup(),
 		Patterns:      o.Patterns,
 		Grace:         o.StopGrace,
 		NoReasoning:   o.NoReasoning,
@@ -90,7 +91,20 @@ func offered(plan *prompt.Plan) func(string) bool {
 // toolOverrides returns the settings of tool calls that differ from the defaults, as
 // name=value for the log: those of the configuration, and behind them those that a
 // request has chosen itself, with the names that they have there.
-func (o *Options) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
+func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
+	set := g.overrides // has no room behind it, so that all requests may share it
+	if mode := r.Header.Get(modeHeader); mode != "" {
+		set = append(set, "x-proxy-output-mode="+mode)
+	}
+	if plan.SerialTools {
+		set = append(set, "request.parallel_tool_calls=false")
+	}
+	return set
+}
+
+// toolOverrides returns the settings of tool calls in the configuration that differ from the
+// defaults, as name=value.
+func (o *Options) toolOverrides() []string {
 	var set []string
 	add := func(differs bool, name, value string) {
 		if differs {
@@ -112,7 +126,5 @@ func (o *Options) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
 	add(tools.ToolBlockDelimiter != "", "tool_block_delimiter", strconv.Quote(tools.ToolBlockDelimiter))
 	add(off(tools.ParallelToolCalls), "parallel_tool_calls", "off")
 	add(tools.XMLEscape != "" && tools.XMLEscape != usetool.EscapeLiteral, "xml_escape", string(tools.XMLEscape))
-	add(r.Header.Get(modeHeader) != "", "x-proxy-output-mode", r.Header.Get(modeHeader))
-	add(plan.SerialTools, "request.parallel_tool_calls", "false")
-	return set
+	return slices.Clip(set)
 }

@@ -41,7 +41,7 @@ func decodeChat(t *testing.T, system string, more map[string]any) (*chatRequest,
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
-	return &chatRequest{Request: request}, plan
+	return &chatRequest{Request: *request}, plan
 }
 
 func withTools(names ...string) map[string]any {

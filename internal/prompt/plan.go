@@ -32,6 +32,8 @@ type Plan struct {
 
 	WebSearch   bool   // the model may search the web
 	ServiceTier string // of the answer
+
+	instructions string // that Thread refers to
 }
 
 // HistorySize returns the size of the history in bytes.
@@ -73,7 +75,6 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		Thread: codexrpc.ThreadStartParams{
 			Model:                 model,
 			ServiceTier:           c.tier,
-			BaseInstructions:      &instructions,
 			DeveloperInstructions: joinParagraphs(c.Choice.instruction(names), c.Format.instruction),
 			Cwd:                   opts.Cwd,
 			ApprovalPolicy:        "never",
@@ -94,7 +95,8 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		WebSearch:   c.searches(),
 		ServiceTier: c.ServiceTier(),
 	}
-	p.Choices = max(1, p.Choices)
+	p.instructions, p.Choices = instructions, max(1, p.Choices)
+	p.Thread.BaseInstructions = &p.instructions
 	if opts.NoReasoning {
 		p.SetSummary("none")
 	}

@@ -211,7 +211,10 @@ type ToolNames struct {
 }
 
 func newToolNames(tools, offered []Tool) ToolNames {
-	names := ToolNames{client: make(map[string]string, len(offered))}
+	var names ToolNames
+	if len(offered) > 0 {
+		names.client = make(map[string]string, len(offered))
+	}
 	var taken map[string]bool
 	next := 2
 	for _, t := range tools {
@@ -241,6 +244,16 @@ func (n ToolNames) ClientName(codexName string) (string, bool) {
 	name, ok := n.client[codexName]
 	return name, ok
 }
+
+// Lookup returns ClientName as a function.
+func (n ToolNames) Lookup() func(codexName string) (string, bool) {
+	if len(n.client) == 0 {
+		return noTool // most requests have none, and need no function of their own
+	}
+	return n.ClientName
+}
+
+func noTool(string) (string, bool) { return "", false }
 
 // Codex returns the name by which Codex knows a tool of the client's, which may be declared no
 // more but be called in the history.
