@@ -26,8 +26,12 @@ const maxParameters = 64 << 10
 // hash is where the chain of the conversation begins. The error is that the
 // parameters cannot be written as JSON.
 func (id *Identity) hash() (Hash, error) {
+	// The settings that all threads have tell none from another, and are longer than the rest
+	// of most.
+	own := id.Thread
+	own.Config.Fixed = ""
 	buffer := parameters.Get().(*[]byte)
-	thread, err := id.Thread.AppendJSON((*buffer)[:0])
+	thread, err := own.AppendJSON((*buffer)[:0])
 	if err != nil {
 		return Hash{}, fmt.Errorf("writing the parameters of a thread: %w", err)
 	}

@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"container/list"
 	"sync"
 	"time"
 )
@@ -45,8 +44,8 @@ type Keeper[T any] struct {
 
 	mu      sync.Mutex
 	limits  Limits
-	byHash  map[Hash]*list.Element
-	order   *list.List // of *Kept[T], the oldest first
+	byHash  map[Hash]*element[Kept[T]]
+	order   list[Kept[T]] // the oldest first
 	perUser map[string]int
 	bytes   int
 	parked  int
@@ -76,8 +75,7 @@ func NewKeeper[T any](limits Limits, drop func(T)) *Keeper[T] {
 	k := &Keeper[T]{
 		drop:    drop,
 		limits:  limits,
-		byHash:  make(map[Hash]*list.Element),
-		order:   list.New(),
+		byHash:  make(map[Hash]*element[Kept[T]]),
 		perUser: make(map[string]int),
 		lost:    make(map[Hash]Reason),
 	}
@@ -100,7 +98,7 @@ func (k *Keeper[T]) change(f func() (out []T)) {
 func (k *Keeper[T]) Put(one Kept[T]) {
 	k.change(func() []T {
 		if !k.closed && k.limits.Max > 0 && one.Bytes <= k.limits.MaxBytes {
-			return k.put(&one)
+			return k.put(one)
 		}
 		if !k.closed {
 			k.lose(one.Hash, Evicted)
@@ -110,7 +108,7 @@ func (k *Keeper[T]) Put(one Kept[T]) {
 }
 
 // put makes room for a thread and keeps it. The lock is held.
-func (k *Keeper[T]) put(one *Kept[T]) (out []T) {
+func (k *Keeper[T]) put(one Kept[T]) (out []T) {
 	if old := k.byHash[one.Hash]; old != nil {
 		out = append(out, k.take(old)) // it holds the same
 	}
@@ -122,7 +120,9 @@ func (k *Keeper[T]) put(one *Kept[T]) (out []T) {
 	}
 	one.until = time.Now().Add(wait)
 	delete(k.lost, one.Hash)
-	k.byHash[one.Hash] = k.order.PushBack(one)
+	e := &element[Kept[T]]{value: one}
+	k.byHash[one.Hash] = e
+	k.order.pushBack(e)
 	k.perUser[one.User]++
 	k.bytes += one.Bytes
 	k.schedule()
@@ -132,7 +132,7 @@ func (k *Keeper[T]) put(one *Kept[T]) (out []T) {
 // evict lets go of threads until there are no more than so many, with histories of
 // no more than so many bytes, and appends them to out. The lock is held.
 func (k *Keeper[T]) evict(out []T, most, bytes int) []T {
-	for k.order.Len() > 0 && (k.order.Len() > most || k.bytes > bytes) {
+	for k.order.length > 0 && (k.order.length > most || k.bytes > bytes) {
 		out = append(out, k.letGo(k.victim(), Evicted))
 	}
 	return out
@@ -140,21 +140,22 @@ func (k *Keeper[T]) evict(out []T, most, bytes int) []T {
 
 // victim is the oldest thread of the user who has the most. The lock is held, and
 // there is a thread.
-func (k *Keeper[T]) victim() *list.Element {
+func (k *Keeper[T]) victim() *element[Kept[T]] {
 	most := 0
 	for _, n := range k.perUser {
 		most = max(most, n)
 	}
-	e := k.order.Front()
-	for k.perUser[e.Value.(*Kept[T]).User] < most {
-		e = e.Next()
+	e := k.order.first
+	for k.perUser[e.value.User] < most {
+		e = e.after
 	}
 	return e
 }
 
 // take takes a thread out. The lock is held.
-func (k *Keeper[T]) take(e *list.Element) T {
-	one := k.order.Remove(e).(*Kept[T])
+func (k *Keeper[T]) take(e *element[Kept[T]]) T {
+	k.order.remove(e)
+	one := &e.value
 	delete(k.byHash, one.Hash)
 	if k.perUser[one.User]--; k.perUser[one.User] == 0 {
 		delete(k.perUser, one.User)
@@ -167,8 +168,8 @@ func (k *Keeper[T]) take(e *list.Element) T {
 }
 
 // letGo takes a thread out that nobody has claimed. The lock is held.
-func (k *Keeper[T]) letGo(e *list.Element, why Reason) T {
-	k.lose(e.Value.(*Kept[T]).Hash, why)
+func (k *Keeper[T]) letGo(e *element[Kept[T]], why Reason) T {
+	k.lose(e.value.Hash, why)
 	return k.take(e)
 }
 
@@ -205,9 +206,8 @@ func (k *Keeper[T]) Claim(links []Link) (one Kept[T], at Link, found bool) {
 	defer k.mu.Unlock()
 	for i := len(links) - 1; i >= 0; i-- {
 		if e := k.byHash[links[i].Hash]; e != nil {
-			one = *e.Value.(*Kept[T])
 			k.take(e)
-			return one, links[i], true
+			return e.value, links[i], true
 		}
 	}
 	return Kept[T]{}, Link{}, false
@@ -217,15 +217,15 @@ func (k *Keeper[T]) Claim(links []Link) (one Kept[T], at Link, found bool) {
 func (k *Keeper[T]) Counts() (kept, parked int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.order.Len(), k.parked
+	return k.order.length, k.parked
 }
 
 // Each calls f with each thread, the oldest first. f must be quick and must not call back.
 func (k *Keeper[T]) Each(f func(T)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for e := k.order.Front(); e != nil; e = e.Next() {
-		f(e.Value.(*Kept[T]).Thread)
+	for e := k.order.first; e != nil; e = e.after {
+		f(e.value.Thread)
 	}
 }
 
@@ -240,7 +240,7 @@ func (k *Keeper[T]) SetLimits(limits Limits) {
 
 // Shrink lets go of half of the threads, for want of memory.
 func (k *Keeper[T]) Shrink() {
-	k.change(func() []T { return k.evict(nil, k.order.Len()/2, k.limits.MaxBytes) })
+	k.change(func() []T { return k.evict(nil, k.order.length/2, k.limits.MaxBytes) })
 }
 
 // DropIf lets go of the threads of which it holds, since they cannot go on.
@@ -253,8 +253,8 @@ func (k *Keeper[T]) Close() {
 	k.change(func() (out []T) {
 		k.closed = true
 		k.timer.Stop()
-		for k.order.Len() > 0 {
-			out = append(out, k.take(k.order.Front()))
+		for k.order.length > 0 {
+			out = append(out, k.take(k.order.first))
 		}
 		return out
 	})
@@ -271,9 +271,9 @@ func (k *Keeper[T]) expire() {
 
 // letGoIf takes out the threads of which it holds. The lock is held.
 func (k *Keeper[T]) letGoIf(why Reason, holds func(*Kept[T]) bool) (out []T) {
-	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
-		next = e.Next()
-		if holds(e.Value.(*Kept[T])) {
+	for e, next := k.order.first, (*element[Kept[T]])(nil); e != nil; e = next {
+		next = e.after
+		if holds(&e.value) {
 			out = append(out, k.letGo(e, why))
 		}
 	}
@@ -282,13 +282,13 @@ func (k *Keeper[T]) letGoIf(why Reason, holds func(*Kept[T]) bool) (out []T) {
 
 // schedule sets the timer to the next end. The lock is held.
 func (k *Keeper[T]) schedule() {
-	if k.closed || k.order.Len() == 0 {
+	if k.closed || k.order.length == 0 {
 		k.timer.Stop()
 		return
 	}
 	var next time.Time
-	for e := k.order.Front(); e != nil; e = e.Next() {
-		if until := e.Value.(*Kept[T]).until; next.IsZero() || until.Before(next) {
+	for e := k.order.first; e != nil; e = e.after {
+		if until := e.value.until; next.IsZero() || until.Before(next) {
 			next = until
 		}
 	}

@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"container/list"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -17,8 +16,8 @@ type Memory struct {
 	limit int
 
 	mu     sync.Mutex
-	byHash map[Hash]*list.Element
-	order  *list.List // of *memory, the one used least recently first
+	byHash map[Hash]*element[memory]
+	order  list[memory] // the one used least recently first
 	bytes  int
 
 	keyChanges uint64 // of the keys
@@ -38,7 +37,7 @@ const memorySize = 256
 
 // NewMemory returns an empty memory for so many bytes.
 func NewMemory(limit int) *Memory {
-	return &Memory{limit: limit, byHash: make(map[Hash]*list.Element), order: list.New()}
+	return &Memory{limit: limit, byHash: make(map[Hash]*element[memory])}
 }
 
 // Remember keeps the reasoning of the answer with which the history of this hash ends.
@@ -46,7 +45,7 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	if len(reasoning) == 0 {
 		return
 	}
-	one := &memory{hash: hash, reasoning: reasoning, size: memorySize}
+	one := memory{hash: hash, reasoning: reasoning, size: memorySize}
 	for _, item := range reasoning {
 		one.size += len(item.Item)
 	}
@@ -59,10 +58,10 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 func (m *Memory) RememberKey(chain *Chain, key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.byHash[chain.state]; e == nil || e.Value.(*memory).key != key {
+	if e := m.byHash[chain.state]; e == nil || e.value.key != key {
 		m.keyChanges++
 	}
-	m.remember(&memory{hash: chain.state, key: key, size: memorySize + len(key)})
+	m.remember(memory{hash: chain.state, key: key, size: memorySize + len(key)})
 }
 
 // Key returns the cache key of the thread that has answered the longest part of a chain:
@@ -77,20 +76,22 @@ func (m *Memory) Key(chain *Chain) string {
 	if e == nil {
 		return ""
 	}
-	m.order.MoveToBack(e)
-	return e.Value.(*memory).key
+	m.order.moveToBack(e)
+	return e.value.key
 }
 
 // remember adds an entry, in place of the one with the same hash. The lock is held.
-func (m *Memory) remember(one *memory) {
+func (m *Memory) remember(one memory) {
 	m.forget(one.hash)
 	if one.size > m.limit {
 		return
 	}
 	for m.bytes+one.size > m.limit {
-		m.forget(m.order.Front().Value.(*memory).hash)
+		m.forget(m.order.first.value.hash)
 	}
-	m.byHash[one.hash] = m.order.PushBack(one)
+	e := &element[memory]{value: one}
+	m.byHash[one.hash] = e
+	m.order.pushBack(e)
 	m.bytes += one.size
 }
 
@@ -108,7 +109,7 @@ func (m *Memory) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.byHash)
-	m.order.Init()
+	m.order = list[memory]{}
 	m.bytes = 0
 	m.keyChanges++
 	m.cleared = true
@@ -118,7 +119,8 @@ func (m *Memory) Clear() {
 func (m *Memory) forget(hash Hash) {
 	if e := m.byHash[hash]; e != nil {
 		delete(m.byHash, hash)
-		m.bytes -= m.order.Remove(e).(*memory).size
+		m.order.remove(e)
+		m.bytes -= e.value.size
 	}
 }
 
@@ -134,10 +136,10 @@ func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []js
 		if e == nil || links[i].Reasoned {
 			continue
 		}
-		m.order.MoveToBack(e)
+		m.order.moveToBack(e)
 		begin, end := links[i].First, links[i].Items
 		restored = append(restored, history[from:begin]...)
-		for _, item := range e.Value.(*memory).reasoning {
+		for _, item := range e.value.reasoning {
 			// The client may have joined messages. The provider wants something behind
 			// each item of reasoning.
 			at := max(begin, min(links[i].First+item.Before, end-1))
