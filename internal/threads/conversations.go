@@ -116,7 +116,7 @@ func (c *Conversations) shrink() {
 	}
 	c.mu.Unlock()
 	if again {
-		c.spares.dropIf(func(*spare) bool { return true })
+		c.spares.dropIf(func(spare) bool { return true })
 		c.keeper.Shrink()
 	}
 }

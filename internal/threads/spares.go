@@ -38,6 +38,9 @@ type spares struct {
 	closed bool
 
 	serving *codexrpc.Conn // that new threads get; nil: not known
+
+	timer *time.Timer // for all that wait; nil: none has waited yet
+	set   bool        // it will ring, when the first of them expires or before
 }
 
 // kindName returns the name of the settings with these parameters of thread/start. It is the
@@ -56,14 +59,14 @@ type kind struct {
 	seen  time.Time // when a request had these settings
 	want  int       // how many are to wait
 	count int       // that wait or are being started
-	ready []*spare  // that wait, the oldest first
+	ready []spare   // that wait, the oldest first
 }
 
 // spare is one thread that waits.
 type spare struct {
 	thread *codexrpc.Thread
 	on     *codexrpc.Conn
-	expiry *time.Timer
+	expiry time.Time
 }
 
 // claim takes out a spare thread of a connection. Without one, more of the kind are wanted if
@@ -129,9 +132,8 @@ func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if thread != nil && !s.closed && s.count <= s.most && (s.serving == nil || s.serving == on) {
-		one := &spare{thread: thread, on: on}
-		one.expiry = time.AfterFunc(spareLife, func() { s.expire(k, one) })
-		k.ready = append(k.ready, one)
+		k.ready = append(k.ready, spare{thread, on, time.Now().Add(spareLife)})
+		s.ringIn(spareLife) // those before expire earlier
 		return
 	}
 	k.count--
@@ -143,24 +145,46 @@ func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
 	}
 }
 
-// expire unloads a thread that nobody has used in time.
-func (s *spares) expire(k *kind, one *spare) {
+// ringIn makes the timer ring after a time, unless it is set. The lock is held.
+func (s *spares) ringIn(after time.Duration) {
+	switch {
+	case s.set:
+		return
+	case s.timer == nil:
+		s.timer = time.AfterFunc(after, s.expire)
+	default:
+		s.timer.Reset(after)
+	}
+	s.set = true
+}
+
+// expire unloads the threads that nobody has used in time.
+func (s *spares) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(k.ready, one); i >= 0 {
-		s.take(k, i).Close(nil)
-		k.want = max(k.want-1, 0)
+	s.set = false
+	now, next := time.Now(), time.Time{}
+	for _, k := range s.kinds {
+		for len(k.ready) > 0 && !k.ready[0].expiry.After(now) {
+			s.take(k, 0).Close(nil)
+			k.want = max(k.want-1, 0)
+		}
+		if len(k.ready) > 0 && (next.IsZero() || k.ready[0].expiry.Before(next)) {
+			next = k.ready[0].expiry
+		}
+	}
+	if !next.IsZero() {
+		s.ringIn(next.Sub(now))
 	}
 }
 
 // take takes out a thread that waits. The lock is held.
 func (s *spares) take(k *kind, i int) *codexrpc.Thread {
-	one := k.ready[i]
-	one.expiry.Stop()
+	thread := k.ready[i].thread
 	k.ready = slices.Delete(k.ready, i, i+1)
 	k.count--
 	s.count--
-	return one.thread
+	return thread
 }
 
 // follow unloads the threads that are not on a connection.
@@ -168,7 +192,7 @@ func (s *spares) follow(serving *codexrpc.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving = serving
-	s.drop(func(one *spare) bool { return one.on != serving })
+	s.drop(func(one spare) bool { return one.on != serving })
 }
 
 // setMost changes how many may wait. If more do, all are unloaded.
@@ -176,7 +200,7 @@ func (s *spares) setMost(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.most = most; s.count > most {
-		s.drop(func(*spare) bool { return true })
+		s.drop(func(spare) bool { return true })
 	}
 }
 
@@ -185,18 +209,21 @@ func (s *spares) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.drop(func(*spare) bool { return true })
+	if s.set {
+		s.timer.Stop()
+	}
+	s.drop(func(spare) bool { return true })
 }
 
 // dropIf unloads the threads of which it holds.
-func (s *spares) dropIf(holds func(*spare) bool) {
+func (s *spares) dropIf(holds func(spare) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(holds)
 }
 
 // drop is dropIf with the lock held. No more of these kinds are wanted for now.
-func (s *spares) drop(holds func(*spare) bool) {
+func (s *spares) drop(holds func(spare) bool) {
 	for _, k := range s.kinds {
 		for i := len(k.ready) - 1; i >= 0; i-- {
 			if holds(k.ready[i]) {

@@ -201,6 +201,30 @@ func TestSpareWithoutCatalogue(t *testing.T) {
 	})
 }
 
+// TestSpareThreadsExpire checks that each spare thread waits as long as the others, whenever
+// these have come or were used.
+func TestSpareThreadsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, on := newAppServer(t)
+		c := newTestConversations(t, 3)
+		for _, instructions := range []string{"a", "a", "b"} {
+			request(t, c, on, instructions)
+		}
+		time.Sleep(time.Minute)
+		request(t, c, on, "b") // there are one of a and, a minute later, one of b
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{spareLife - time.Minute - 1, 2}, {1, 1}, {time.Minute - 1, 1}, {1, 0}} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			if got := c.Stats().Spare; got != step.want {
+				t.Errorf("%d threads wait, want %d", got, step.want)
+			}
+		}
+	})
+}
+
 // TestSpareThreadsAtOnce checks that requests which come at once are awaited at once, up to
 // the limit, and that fewer are when fewer come.
 func TestSpareThreadsAtOnce(t *testing.T) {
