@@ -41,6 +41,8 @@ type choice struct {
 	grant *quota.Grant // nil: the key has no limits
 	input int64        // estimated tokens of the input, if they are limited
 	cut   bool         // the answer ends at a limit of tokens
+
+	ownMachine turn.Machine // that machine refers to
 }
 
 // start starts the turns of a request, all of them side by side. If it fails, some
@@ -79,7 +81,8 @@ func (x *exchange) newChoices() {
 // before.
 func (c *choice) newMachine(spent codexrpc.Usage) {
 	c.options.Spent, c.options.NoRaw = spent, c.thread.Fork()
-	c.machine = turn.New(c.options)
+	c.machine = &c.ownMachine
+	c.machine.Reset(c.options)
 }
 
 // closeThreads lets the app-server unload the threads, in the background. A turn

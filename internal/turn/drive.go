@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -43,10 +42,11 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	defer m.Abandon() // once the turn is done this does nothing
 	// All that Drive waits for comes by one channel: to wait for several costs more than
 	// to process a small delta.
-	d := &driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
-	d.clock = newClock(source.Wake)
+	wake := source.Wake
+	d := driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
+	d.clock = newClock(wake)
 	defer d.clock.timer.Stop()
-	defer context.AfterFunc(ctx, d.leave)()
+	defer context.AfterFunc(ctx, wake)()
 	for {
 		events, err := source.Recv()
 		if len(events) > 0 {
@@ -65,7 +65,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 		if err != nil || m.Done() {
 			return err
 		}
-		if d.gone.Load() {
+		if ctx.Err() != nil {
 			if err := context.Cause(ctx); !errors.Is(err, ErrShutdown) {
 				return err
 			}
@@ -83,20 +83,13 @@ type driver struct {
 	consumer Consumer
 	idle     time.Duration
 	clock    clock
-	gone     atomic.Bool // the context has ended
-	heard    bool        // the model was not silent since the last call of due
+	heard    bool // the model was not silent since the last call of due
 
 	silence    time.Duration // when the silence of the model ends the turn
 	doubt      time.Duration // when the model is silent for too long after calls
 	wake       time.Duration // when the consumer is woken
 	grace      time.Duration // when the grace of the machine is over
 	generation int           // of the machine's grace
-}
-
-// leave records that the context has ended.
-func (d *driver) leave() {
-	d.gone.Store(true)
-	d.source.Wake()
 }
 
 // due does what is due at a time, and returns when it has to be called again.

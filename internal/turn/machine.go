@@ -52,7 +52,15 @@ type Machine struct {
 
 // New returns a machine at the start of a turn. It reads the options until the turn ends.
 func New(opts *Options) *Machine {
-	m := &Machine{opts: opts, calls: calls{opts: opts}, stops: newStopFilter(opts.StopSequences)}
+	m := new(Machine)
+	m.Reset(opts)
+	return m
+}
+
+// Reset puts a machine at the start of a turn, as [New] does. It is for a machine that is a
+// part of something larger; the turn that it had before is forgotten.
+func (m *Machine) Reset(opts *Options) {
+	*m = Machine{opts: opts, calls: calls{opts: opts}, stops: newStopFilter(opts.StopSequences)}
 	m.out = m.short[:0]
 	switch {
 	case opts.Budget != nil:
@@ -67,7 +75,6 @@ func New(opts *Options) *Machine {
 		scanner.Accept = opts.AcceptTextual
 		m.scanner = aggregator.NewScanner(scanner)
 	}
-	return m
 }
 
 // Done reports whether the last output, a finish or a failure, was returned. Later
