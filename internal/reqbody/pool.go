@@ -37,6 +37,7 @@ type Pool struct {
 	joining sync.Mutex    // held while the memory of one body more is used
 	chunks  sync.Pool     // of *chunk
 	copying chan struct{} // one element for each large body that is being copied
+	pace    *pace         // of the bodies that are being read
 }
 
 // NewPool returns a pool of bodies of at most maxSize bytes each, which take at most
@@ -46,6 +47,7 @@ func NewPool(memory, maxSize int64) *Pool {
 		budget:  budget.New(memory - maxSize),
 		maxSize: maxSize,
 		copying: make(chan struct{}, bigCopies),
+		pace:    newPace(),
 		chunks:  sync.Pool{New: func() any { return new(chunk) }},
 	}
 }
@@ -78,7 +80,7 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 		LimitDiscard(w)
 		return nil, ErrNoMemory
 	}
-	reading := newReading(w, http.MaxBytesReader(w, r.Body, p.maxSize))
+	reading := newReading(w, http.MaxBytesReader(w, r.Body, p.maxSize), p.pace)
 	defer reading.close() // also if a Read panics
 	defer context.AfterFunc(ctx, reading.cut)()
 	body, err := p.decode(encoding, reading, r.ContentLength, claim)

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,24 +25,23 @@ const (
 // next request of the connection. So the writer is used under the lock only, and never after
 // close.
 type reading struct {
-	body  io.Reader
-	timer *time.Timer
-	last  time.Time // no byte adds time beyond this
+	body io.Reader
+	pace *pace
+	due  atomic.Int64  // when the time of the client has passed, on the clock of pace
+	last time.Duration // no byte adds time beyond this
 
 	mu         sync.Mutex
-	due        time.Time               // when the time of the client has passed
 	controller http.ResponseController // not used after close
 	closed     bool
 	wasCut     bool // before close
 }
 
 // newReading starts the time of the client.
-func newReading(w http.ResponseWriter, body io.Reader) *reading {
-	now := time.Now()
-	r := &reading{body: body, last: now.Add(MaxTime), due: now.Add(paceGrace), controller: *http.NewResponseController(w)}
-	r.mu.Lock() // until there is a timer
-	defer r.mu.Unlock()
-	r.timer = time.AfterFunc(paceGrace, r.ring)
+func newReading(w http.ResponseWriter, body io.Reader, p *pace) *reading {
+	now := p.now()
+	r := &reading{body: body, pace: p, last: now + MaxTime, controller: *http.NewResponseController(w)}
+	r.due.Store(int64(now + paceGrace))
+	p.add(r)
 	return r
 }
 
@@ -49,27 +49,10 @@ func newReading(w http.ResponseWriter, body io.Reader) *reading {
 func (r *reading) Read(to []byte) (int, error) {
 	n, err := r.body.Read(to)
 	if n > 0 {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.due = r.due.Add(time.Duration(n) * time.Second / MinRate)
-		for _, most := range []time.Time{time.Now().Add(paceGrace), r.last} {
-			if r.due.After(most) {
-				r.due = most
-			}
-		}
+		added := time.Duration(r.due.Load()) + time.Duration(n)*time.Second/MinRate
+		r.due.Store(int64(min(added, r.pace.now()+paceGrace, r.last)))
 	}
 	return n, err
-}
-
-// ring cuts the reading if its time has passed, or waits for what bytes have added to it.
-func (r *reading) ring() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if left := time.Until(r.due); left > 0 && !r.closed {
-		r.timer.Reset(left)
-		return
-	}
-	r.cutLocked()
 }
 
 // cut ends the reading, unless close was called.
@@ -90,9 +73,74 @@ func (r *reading) cutLocked() {
 // close waits for a running cut and makes later ones do nothing. It reports whether there
 // was one: then the connection is of no more use, even if the body was complete just before.
 func (r *reading) close() (wasCut bool) {
-	r.timer.Stop()
+	r.pace.remove(r)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
 	return r.wasCut
+}
+
+// pace cuts the readings whose clients are too slow. One timer is enough for all: it rings
+// when the first of them may have to be cut, or before, and then is set again. A body that
+// has come with its request costs no work on timers.
+type pace struct {
+	start time.Time
+
+	mu    sync.Mutex
+	all   map[*reading]struct{}
+	timer *time.Timer // nil: there was no reading yet
+	set   bool        // the timer will ring
+}
+
+func newPace() *pace { return &pace{start: time.Now(), all: make(map[*reading]struct{})} }
+
+// now returns the time on the clock that due is on.
+func (p *pace) now() time.Duration { return time.Since(p.start) }
+
+// add begins to watch a reading, whose client has paceGrace at least.
+func (p *pace) add(r *reading) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[r] = struct{}{}
+	p.ringIn(paceGrace)
+}
+
+// remove ends the watch of a reading.
+func (p *pace) remove(r *reading) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, r)
+}
+
+// ringIn makes the timer ring after a time, unless it is set. The lock is held.
+func (p *pace) ringIn(after time.Duration) {
+	switch {
+	case p.set:
+		return
+	case p.timer == nil:
+		p.timer = time.AfterFunc(after, p.ring)
+	default:
+		p.timer.Reset(after)
+	}
+	p.set = true
+}
+
+// ring cuts the readings whose time has passed, and waits for the next that may have to be.
+func (p *pace) ring() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.set = false
+	now, next := p.now(), MaxTime
+	for r := range p.all {
+		left := time.Duration(r.due.Load()) - now
+		if left > 0 {
+			next = min(next, left)
+			continue
+		}
+		delete(p.all, r)
+		go r.cut() // which may wait for its connection; close waits for it
+	}
+	if len(p.all) > 0 {
+		p.ringIn(next)
+	}
 }

@@ -15,7 +15,7 @@ import (
 // TestCut: the writer is not touched any more once close has returned.
 func TestCut(t *testing.T) {
 	w := &slowDeadlines{httptest.NewRecorder(), make(chan struct{}), make(chan struct{}), 0}
-	c := newReading(w, http.NoBody)
+	c := newReading(w, http.NoBody, newPace())
 	go c.cut()
 	<-w.entered
 	go close(w.leave)
@@ -26,7 +26,7 @@ func TestCut(t *testing.T) {
 	if w.set != 1 {
 		t.Errorf("the deadline was set %d times", w.set)
 	}
-	if newReading(w, http.NoBody).close() {
+	if newReading(w, http.NoBody, newPace()).close() {
 		t.Error("nothing was cut")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -61,6 +62,37 @@ func TestSlowBody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSlowBodies: each of several slow clients is cut at its own time, whatever the others do.
+func TestSlowBodies(t *testing.T) {
+	const second = time.Second
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(16<<20, 4<<20)
+		var all sync.WaitGroup
+		read := func(after, took time.Duration, pieces ...piece) {
+			all.Go(func() {
+				time.Sleep(after)
+				body, memory := &slowBody{pieces: pieces, expired: make(chan struct{})}, p.Claim()
+				defer memory.Release()
+				start := time.Now()
+				_, err := p.Read(t.Context(), body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory)
+				if time.Since(start) != took || !errors.Is(err, ErrTooSlow) {
+					t.Errorf("the one after %s: %v after %s, not %s", after, err, time.Since(start), took)
+				}
+			})
+		}
+		silent := piece{time.Hour, 1}
+		read(0, 15*second, silent)
+		read(10*second, 15*second, silent)
+		read(11*second, 27*second, piece{12 * second, 20 << 10}, silent)
+		read(12*second, 16*second, piece{second, 2 << 10}, silent)
+		read(time.Minute, 15*second, silent)
+		all.Wait()
+		if len(p.pace.all) != 0 {
+			t.Errorf("%d are watched still", len(p.pace.all))
+		}
+	})
 }
 
 // piece is a part of a body after a pause.
