@@ -50,6 +50,7 @@ type Keeper[T any] struct {
 	bytes   int
 	parked  int
 	timer   *time.Timer
+	rings   time.Time // when the timer rings; zero: it is not set
 	closed  bool
 
 	lost  map[Hash]Reason // threads that were let go of
@@ -125,7 +126,7 @@ func (k *Keeper[T]) put(one Kept[T]) (out []T) {
 	k.order.pushBack(e)
 	k.perUser[one.User]++
 	k.bytes += one.Bytes
-	k.schedule()
+	k.ringBy(one.until)
 	return out
 }
 
@@ -263,9 +264,13 @@ func (k *Keeper[T]) Close() {
 // expire lets go of the threads whose time is over.
 func (k *Keeper[T]) expire() {
 	k.change(func() []T {
+		k.rings = time.Time{}
 		now := time.Now()
-		defer k.schedule()
-		return k.letGoIf(Expired, func(one *Kept[T]) bool { return !one.until.After(now) })
+		out := k.letGoIf(Expired, func(one *Kept[T]) bool { return !one.until.After(now) })
+		for e := k.order.first; e != nil; e = e.after {
+			k.ringBy(e.value.until)
+		}
+		return out
 	})
 }
 
@@ -280,17 +285,11 @@ func (k *Keeper[T]) letGoIf(why Reason, holds func(*Kept[T]) bool) (out []T) {
 	return out
 }
 
-// schedule sets the timer to the next end. The lock is held.
-func (k *Keeper[T]) schedule() {
-	if k.closed || k.order.length == 0 {
-		k.timer.Stop()
-		return
+// ringBy makes the timer ring at a time or before. Nothing is done for a thread that is
+// claimed: the timer finds then that nothing is due. The lock is held.
+func (k *Keeper[T]) ringBy(at time.Time) {
+	if !k.closed && (k.rings.IsZero() || at.Before(k.rings)) {
+		k.rings = at
+		k.timer.Reset(max(0, time.Until(at)))
 	}
-	var next time.Time
-	for e := k.order.first; e != nil; e = e.after {
-		if until := e.value.until; next.IsZero() || until.Before(next) {
-			next = until
-		}
-	}
-	k.timer.Reset(max(0, time.Until(next)))
 }
