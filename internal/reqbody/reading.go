@@ -15,6 +15,9 @@ const (
 	paceGrace = 15 * time.Second
 	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
+	// paceStep is the least time between two looks at the bodies that are being read, however
+	// little time each byte adds to theirs.
+	paceStep = 100 * time.Millisecond
 )
 
 // reading reads a body that must come at a rate. A client begins with paceGrace; each byte
@@ -81,8 +84,8 @@ func (r *reading) close() (wasCut bool) {
 }
 
 // pace cuts the readings whose clients are too slow. One timer is enough for all: it rings
-// when the first of them may have to be cut, or before, and then is set again. A body that
-// has come with its request costs no work on timers.
+// when the first of them may have to be cut, at most paceStep later, or before, and then is set
+// again. A body that has come with its request costs no work on timers.
 type pace struct {
 	start time.Time
 
@@ -141,6 +144,6 @@ func (p *pace) ring() {
 		go r.cut() // which may wait for its connection; close waits for it
 	}
 	if len(p.all) > 0 {
-		p.ringIn(next)
+		p.ringIn(max(next, paceStep))
 	}
 }

@@ -95,6 +95,31 @@ func TestSlowBodies(t *testing.T) {
 	})
 }
 
+// TestPaceStep checks that bodies whose times end one soon after another are looked at together:
+// a client that adds a millisecond at a time must not have all bodies looked at each time.
+func TestPaceStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		for i := range 50 {
+			r := &reading{pace: p, controller: *http.NewResponseController(httptest.NewRecorder())}
+			r.due.Store(int64(paceGrace + time.Duration(i)*time.Millisecond))
+			p.add(r)
+		}
+		for _, want := range []struct {
+			after time.Duration
+			left  int
+		}{{paceGrace - time.Millisecond, 50}, {2 * time.Millisecond, 49}, {paceStep - 2*time.Millisecond, 49}, {2 * time.Millisecond, 0}} {
+			time.Sleep(want.after)
+			synctest.Wait()
+			p.mu.Lock()
+			if len(p.all) != want.left {
+				t.Errorf("%d bodies are left at %s, not %d", len(p.all), p.now(), want.left)
+			}
+			p.mu.Unlock()
+		}
+	})
+}
+
 // piece is a part of a body after a pause.
 type piece struct {
 	after time.Duration
