@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"container/list"
 	"sync"
 	"time"
 )
@@ -44,8 +45,8 @@ type Keeper[T any] struct {
 
 	mu      sync.Mutex
 	limits  Limits
-	byHash  map[Hash]*element[Kept[T]]
-	order   list[Kept[T]] // the oldest first
+	byHash  map[Hash]*list.Element
+	order   *list.List // of *Kept[T], the oldest first
 	perUser map[string]int
 	bytes   int
 	parked  int
@@ -76,7 +77,8 @@ func NewKeeper[T any](limits Limits, drop func(T)) *Keeper[T] {
 	k := &Keeper[T]{
 		drop:    drop,
 		limits:  limits,
-		byHash:  make(map[Hash]*element[Kept[T]]),
+		byHash:  make(map[Hash]*list.Element),
+		order:   list.New(),
 		perUser: make(map[string]int),
 		lost:    make(map[Hash]Reason),
 	}
@@ -99,7 +101,7 @@ func (k *Keeper[T]) change(f func() (out []T)) {
 func (k *Keeper[T]) Put(one Kept[T]) {
 	k.change(func() []T {
 		if !k.closed && k.limits.Max > 0 && one.Bytes <= k.limits.MaxBytes {
-			return k.put(one)
+			return k.put(&one)
 		}
 		if !k.closed {
 			k.lose(one.Hash, Evicted)
@@ -109,7 +111,7 @@ func (k *Keeper[T]) Put(one Kept[T]) {
 }
 
 // put makes room for a thread and keeps it. The lock is held.
-func (k *Keeper[T]) put(one Kept[T]) (out []T) {
+func (k *Keeper[T]) put(one *Kept[T]) (out []T) {
 	if old := k.byHash[one.Hash]; old != nil {
 		out = append(out, k.take(old)) // it holds the same
 	}
@@ -121,9 +123,7 @@ func (k *Keeper[T]) put(one Kept[T]) (out []T) {
 	}
 	one.until = time.Now().Add(wait)
 	delete(k.lost, one.Hash)
-	e := &element[Kept[T]]{value: one}
-	k.byHash[one.Hash] = e
-	k.order.pushBack(e)
+	k.byHash[one.Hash] = k.order.PushBack(one)
 	k.perUser[one.User]++
 	k.bytes += one.Bytes
 	k.ringBy(one.until)
@@ -133,7 +133,7 @@ func (k *Keeper[T]) put(one Kept[T]) (out []T) {
 // evict lets go of threads until there are no more than so many, with histories of
 // no more than so many bytes, and appends them to out. The lock is held.
 func (k *Keeper[T]) evict(out []T, most, bytes int) []T {
-	for k.order.length > 0 && (k.order.length > most || k.bytes > bytes) {
+	for k.order.Len() > 0 && (k.order.Len() > most || k.bytes > bytes) {
 		out = append(out, k.letGo(k.victim(), Evicted))
 	}
 	return out
@@ -141,22 +141,21 @@ func (k *Keeper[T]) evict(out []T, most, bytes int) []T {
 
 // victim is the oldest thread of the user who has the most. The lock is held, and
 // there is a thread.
-func (k *Keeper[T]) victim() *element[Kept[T]] {
+func (k *Keeper[T]) victim() *list.Element {
 	most := 0
 	for _, n := range k.perUser {
 		most = max(most, n)
 	}
-	e := k.order.first
-	for k.perUser[e.value.User] < most {
-		e = e.after
+	e := k.order.Front()
+	for k.perUser[e.Value.(*Kept[T]).User] < most {
+		e = e.Next()
 	}
 	return e
 }
 
 // take takes a thread out. The lock is held.
-func (k *Keeper[T]) take(e *element[Kept[T]]) T {
-	k.order.remove(e)
-	one := &e.value
+func (k *Keeper[T]) take(e *list.Element) T {
+	one := k.order.Remove(e).(*Kept[T])
 	delete(k.byHash, one.Hash)
 	if k.perUser[one.User]--; k.perUser[one.User] == 0 {
 		delete(k.perUser, one.User)
@@ -169,8 +168,8 @@ func (k *Keeper[T]) take(e *element[Kept[T]]) T {
 }
 
 // letGo takes a thread out that nobody has claimed. The lock is held.
-func (k *Keeper[T]) letGo(e *element[Kept[T]], why Reason) T {
-	k.lose(e.value.Hash, why)
+func (k *Keeper[T]) letGo(e *list.Element, why Reason) T {
+	k.lose(e.Value.(*Kept[T]).Hash, why)
 	return k.take(e)
 }
 
@@ -207,8 +206,9 @@ func (k *Keeper[T]) Claim(links []Link) (one Kept[T], at Link, found bool) {
 	defer k.mu.Unlock()
 	for i := len(links) - 1; i >= 0; i-- {
 		if e := k.byHash[links[i].Hash]; e != nil {
+			one = *e.Value.(*Kept[T])
 			k.take(e)
-			return e.value, links[i], true
+			return one, links[i], true
 		}
 	}
 	return Kept[T]{}, Link{}, false
@@ -218,15 +218,15 @@ func (k *Keeper[T]) Claim(links []Link) (one Kept[T], at Link, found bool) {
 func (k *Keeper[T]) Counts() (kept, parked int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.order.length, k.parked
+	return k.order.Len(), k.parked
 }
 
 // Each calls f with each thread, the oldest first. f must be quick and must not call back.
 func (k *Keeper[T]) Each(f func(T)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for e := k.order.first; e != nil; e = e.after {
-		f(e.value.Thread)
+	for e := k.order.Front(); e != nil; e = e.Next() {
+		f(e.Value.(*Kept[T]).Thread)
 	}
 }
 
@@ -241,7 +241,7 @@ func (k *Keeper[T]) SetLimits(limits Limits) {
 
 // Shrink lets go of half of the threads, for want of memory.
 func (k *Keeper[T]) Shrink() {
-	k.change(func() []T { return k.evict(nil, k.order.length/2, k.limits.MaxBytes) })
+	k.change(func() []T { return k.evict(nil, k.order.Len()/2, k.limits.MaxBytes) })
 }
 
 // DropIf lets go of the threads of which it holds, since they cannot go on.
@@ -254,8 +254,8 @@ func (k *Keeper[T]) Close() {
 	k.change(func() (out []T) {
 		k.closed = true
 		k.timer.Stop()
-		for k.order.length > 0 {
-			out = append(out, k.take(k.order.first))
+		for k.order.Len() > 0 {
+			out = append(out, k.take(k.order.Front()))
 		}
 		return out
 	})
@@ -267,8 +267,8 @@ func (k *Keeper[T]) expire() {
 		k.rings = time.Time{}
 		now := time.Now()
 		out := k.letGoIf(Expired, func(one *Kept[T]) bool { return !one.until.After(now) })
-		for e := k.order.first; e != nil; e = e.after {
-			k.ringBy(e.value.until)
+		for e := k.order.Front(); e != nil; e = e.Next() {
+			k.ringBy(e.Value.(*Kept[T]).until)
 		}
 		return out
 	})
@@ -276,9 +276,9 @@ func (k *Keeper[T]) expire() {
 
 // letGoIf takes out the threads of which it holds. The lock is held.
 func (k *Keeper[T]) letGoIf(why Reason, holds func(*Kept[T]) bool) (out []T) {
-	for e, next := k.order.first, (*element[Kept[T]])(nil); e != nil; e = next {
-		next = e.after
-		if holds(&e.value) {
+	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
+		next = e.Next()
+		if holds(e.Value.(*Kept[T])) {
 			out = append(out, k.letGo(e, why))
 		}
 	}

@@ -45,8 +45,8 @@ func (k *Keys) Document(since uint64) (storedbook.Document, uint64) {
 		return nil, since
 	}
 	d := new(keysDocument)
-	for e := m.order.last; e != nil && len(d.Keys) < maxStoredKeys*storedKeySize; e = e.before {
-		one := &e.value
+	for e := m.order.Back(); e != nil && len(d.Keys) < maxStoredKeys*storedKeySize; e = e.Prev() {
+		one := e.Value.(*memory)
 		// Reasoning has no key.
 		if id, err := uuid.Parse(one.key); err == nil && id.String() == one.key {
 			d.Keys = append(append(d.Keys, one.hash[:]...), id[:]...)
@@ -73,11 +73,10 @@ func (k *Keys) Restore(content []byte) error {
 	}
 	for one := range slices.Chunk(d.Keys, storedKeySize) {
 		hash, key := Hash(one[:sha256.Size]), uuid.UUID(one[sha256.Size:]).String()
-		older := &element[memory]{value: memory{hash: hash, key: key, size: memorySize + len(key)}}
-		if m.byHash[hash] == nil && m.bytes+older.value.size <= m.limit {
-			m.byHash[hash] = older
-			m.order.pushFront(older)
-			m.bytes += older.value.size
+		older := &memory{hash: hash, key: key, size: memorySize + len(key)}
+		if m.byHash[hash] == nil && m.bytes+older.size <= m.limit {
+			m.byHash[hash] = m.order.PushFront(older)
+			m.bytes += older.size
 		}
 	}
 	return nil

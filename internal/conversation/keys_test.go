@@ -135,7 +135,7 @@ func TestNewerKeysStay(t *testing.T) {
 			for number := range want {
 				got := ""
 				if e := m.byHash[question(t, number).state]; e != nil { // Key would count as a use
-					got = e.value.key
+					got = e.Value.(*memory).key
 				}
 				if got != want[number] {
 					t.Errorf("%d has the key %q, not %q", number, got, want[number])

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"container/list"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -16,8 +17,8 @@ type Memory struct {
 	limit int
 
 	mu     sync.Mutex
-	byHash map[Hash]*element[memory]
-	order  list[memory] // the one used least recently first
+	byHash map[Hash]*list.Element
+	order  *list.List // of *memory, the one used least recently first
 	bytes  int
 
 	keyChanges uint64 // of the keys
@@ -37,7 +38,7 @@ const memorySize = 256
 
 // NewMemory returns an empty memory for so many bytes.
 func NewMemory(limit int) *Memory {
-	return &Memory{limit: limit, byHash: make(map[Hash]*element[memory])}
+	return &Memory{limit: limit, byHash: make(map[Hash]*list.Element), order: list.New()}
 }
 
 // Remember keeps the reasoning of the answer with which the history of this hash ends.
@@ -45,7 +46,7 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	if len(reasoning) == 0 {
 		return
 	}
-	one := memory{hash: hash, reasoning: reasoning, size: memorySize}
+	one := &memory{hash: hash, reasoning: reasoning, size: memorySize}
 	for _, item := range reasoning {
 		one.size += len(item.Item)
 	}
@@ -58,10 +59,10 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 func (m *Memory) RememberKey(chain *Chain, key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.byHash[chain.state]; e == nil || e.value.key != key {
+	if e := m.byHash[chain.state]; e == nil || e.Value.(*memory).key != key {
 		m.keyChanges++
 	}
-	m.remember(memory{hash: chain.state, key: key, size: memorySize + len(key)})
+	m.remember(&memory{hash: chain.state, key: key, size: memorySize + len(key)})
 }
 
 // Key returns the cache key of the thread that has answered the longest part of a chain:
@@ -76,22 +77,20 @@ func (m *Memory) Key(chain *Chain) string {
 	if e == nil {
 		return ""
 	}
-	m.order.moveToBack(e)
-	return e.value.key
+	m.order.MoveToBack(e)
+	return e.Value.(*memory).key
 }
 
 // remember adds an entry, in place of the one with the same hash. The lock is held.
-func (m *Memory) remember(one memory) {
+func (m *Memory) remember(one *memory) {
 	m.forget(one.hash)
 	if one.size > m.limit {
 		return
 	}
 	for m.bytes+one.size > m.limit {
-		m.forget(m.order.first.value.hash)
+		m.forget(m.order.Front().Value.(*memory).hash)
 	}
-	e := &element[memory]{value: one}
-	m.byHash[one.hash] = e
-	m.order.pushBack(e)
+	m.byHash[one.hash] = m.order.PushBack(one)
 	m.bytes += one.size
 }
 
@@ -109,7 +108,7 @@ func (m *Memory) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.byHash)
-	m.order = list[memory]{}
+	m.order.Init()
 	m.bytes = 0
 	m.keyChanges++
 	m.cleared = true
@@ -119,8 +118,7 @@ func (m *Memory) Clear() {
 func (m *Memory) forget(hash Hash) {
 	if e := m.byHash[hash]; e != nil {
 		delete(m.byHash, hash)
-		m.order.remove(e)
-		m.bytes -= e.value.size
+		m.bytes -= m.order.Remove(e).(*memory).size
 	}
 }
 
@@ -136,10 +134,10 @@ func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []js
 		if e == nil || links[i].Reasoned {
 			continue
 		}
-		m.order.moveToBack(e)
+		m.order.MoveToBack(e)
 		begin, end := links[i].First, links[i].Items
 		restored = append(restored, history[from:begin]...)
-		for _, item := range e.value.reasoning {
+		for _, item := range e.Value.(*memory).reasoning {
 			// The client may have joined messages. The provider wants something behind
 			// each item of reasoning.
 			at := max(begin, min(links[i].First+item.Before, end-1))

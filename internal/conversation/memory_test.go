@@ -115,12 +115,12 @@ func TestMemoryIsBounded(t *testing.T) {
 	m.Remember(named("d"), one) // once more
 	m.Remember(named("nothing"), nil)
 	m.Remember(named("too large"), []turn.Reasoning{{Item: strings.Repeat("x", 4*size)}})
-	if m.bytes != 3*size || m.order.length != 3 || m.byHash[named("b")] != nil || m.byHash[link.Hash] == nil {
-		t.Errorf("%d entries with %d bytes: %v", m.order.length, m.bytes, m.byHash)
+	if m.bytes != 3*size || m.order.Len() != 3 || m.byHash[named("b")] != nil || m.byHash[link.Hash] == nil {
+		t.Errorf("%d entries with %d bytes: %v", m.order.Len(), m.bytes, m.byHash)
 	}
 	m.Clear()
-	if _, added := m.Restore([]Link{link}, history); added != 0 || m.bytes+m.order.length != 0 {
-		t.Errorf("%d entries with %d bytes are left", m.order.length, m.bytes)
+	if _, added := m.Restore([]Link{link}, history); added != 0 || m.bytes+m.order.Len() != 0 {
+		t.Errorf("%d entries with %d bytes are left", m.order.Len(), m.bytes)
 	}
 }
 
