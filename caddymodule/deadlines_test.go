@@ -48,9 +48,6 @@ func TestOwnDeadlines(t *testing.T) {
 			if got := ownDeadlines(outer, r); got != http.ResponseWriter(outer) {
 				t.Errorf("a writer around Caddy's is left out: %T", got)
 			}
-			outcome := new(requestOutcome)
-			outcome.begin(r.Context())
-			r = r.WithContext(outcome)
 			if got := ownDeadlines(w, r); (got == http.ResponseWriter(response)) != (test.want == 0) {
 				t.Errorf("the answer is written to %T", got)
 			}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -50,60 +49,20 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	for i := range turns {
 		book.TurnEnded(turns[i])
-		logTurn(o.turns, &turns[i], fieldsOf(ctx, i))
+		logTurn(o.turns, &turns[i])
 		countTurn(&turns[i])
 	}
 	traceTurns(ctx, turns)
 }
 
-// requestOutcome is the context of a request with its result, with what is looked up for it
-// once, and with what else is allocated for it. Only the goroutine of the request uses that.
+// requestOutcome is the context of a request with its result, and with what is looked up or
+// allocated for it once. Only the goroutine of the request uses that.
 type requestOutcome struct {
 	context.Context
 	failure    *apierror.Error // nil: the request succeeded
 	user       string          // what userOf returns, once the user is identified
 	identified bool
-	ids        [2]string    // its id, as the value of two headers
-	fields     [1]zap.Field // of the log line of its first turn
-
-	// Both are wanted after the model has answered. A walk through the contexts that Caddy has
-	// put around each other takes several times as long then as at the begin, where they are in
-	// the processor's cache.
-	span trace.Span
-	idle *caddyhttp.IdleTimeoutWriter
-}
-
-// begin makes the outcome the context of a request that had ctx.
-func (o *requestOutcome) begin(ctx context.Context) {
-	o.Context = ctx
-	o.span = trace.SpanFromContext(ctx)
-	_, o.idle = caddyhttp.IdleTimeoutsFromContext(ctx)
-}
-
-// spanOf returns the span of a request with this context, or one that records nothing.
-func spanOf(ctx context.Context) trace.Span {
-	if outcome, ok := ctx.(*requestOutcome); ok {
-		return outcome.span
-	}
-	return trace.SpanFromContext(ctx)
-}
-
-// idleWriterOf returns the writer by which Caddy sets the deadlines of a request with this
-// context, or nil.
-func idleWriterOf(ctx context.Context) *caddyhttp.IdleTimeoutWriter {
-	if outcome, ok := ctx.(*requestOutcome); ok {
-		return outcome.idle
-	}
-	_, idle := caddyhttp.IdleTimeoutsFromContext(ctx)
-	return idle
-}
-
-// fieldsOf returns memory for the log line of a turn of a request with this context.
-func fieldsOf(ctx context.Context, choice int) *[1]zap.Field {
-	if outcome, ok := ctx.(*requestOutcome); ok && choice == 0 {
-		return &outcome.fields
-	}
-	return new([1]zap.Field)
+	ids        [2]string // its id, as the value of two headers
 }
 
 type outcomeKey struct{}
@@ -187,15 +146,13 @@ func logged(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
 }
 
-// logTurn logs a turn in one line, without any text of the conversation and without keys. The
-// log takes fields, whose memory belongs to it from now on.
-func logTurn(log *zap.Logger, r *gateway.Record, fields *[1]zap.Field) {
+// logTurn logs a turn in one line, without any text of the conversation and without keys.
+func logTurn(log *zap.Logger, r *gateway.Record) {
 	entry := log.Check(zap.InfoLevel, "turn")
 	if entry == nil {
 		return
 	}
-	fields[0] = zap.Inline(turnLine{r})
-	entry.Write(fields[:]...)
+	entry.Write(zap.Inline(turnLine{r}))
 }
 
 // turnLine writes the fields of the log line of a turn, without a slice of them.
@@ -259,7 +216,7 @@ func (r turnLine) addTools(to zapcore.ObjectEncoder) {
 // traceTurns describes the turns of a request in its span, by OpenTelemetry's conventions for
 // generative AI, without what was said. That of a background response has ended before.
 func traceTurns(ctx context.Context, turns []gateway.Record) {
-	span := spanOf(ctx)
+	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() || len(turns) == 0 {
 		return
 	}
@@ -289,7 +246,7 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 // traceFailure names the error of a request in its span. That of the server also fails the
 // span, which the status of a stream that has begun would not.
 func traceFailure(ctx context.Context, e *apierror.Error) {
-	span := spanOf(ctx)
+	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
 	}

@@ -48,27 +48,6 @@ func TestSetRequestID(t *testing.T) {
 	}
 }
 
-// TestRandomUUID checks that ids have the form of random UUIDs, and that each of the random bits
-// has both values.
-func TestRandomUUID(t *testing.T) {
-	ones, zeros := uuid.UUID{}, uuid.UUID{}
-	for range 1000 {
-		id, err := uuid.Parse(randomUUID())
-		if err != nil || id.Version() != 4 || id.Variant() != uuid.RFC4122 {
-			t.Fatalf("%s: %v, version %d, variant %s", id, err, id.Version(), id.Variant())
-		}
-		for i, b := range id {
-			ones[i], zeros[i] = ones[i]|b, zeros[i]|^b
-		}
-	}
-	fixed := uuid.UUID{6: 0xf0, 8: 0xc0}
-	for i := range ones {
-		if ones[i]&zeros[i] != ^fixed[i] {
-			t.Errorf("the bits %08b of byte %d are always the same", ^(ones[i] & zeros[i]), i)
-		}
-	}
-}
-
 func TestRequestIDsDiffer(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 10 {

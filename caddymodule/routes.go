@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"crypto/rand"
 	"net/http"
 	"regexp"
 	"slices"
@@ -128,7 +127,7 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 		rt = responsesSocket
 	}
 	if rt.counts != nil {
-		outcome.begin(r.Context())
+		outcome.Context = r.Context()
 		*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes
 		defer func() {
 			rt.counts.count(outcome.failure)
@@ -204,18 +203,9 @@ func newRequestID(r *http.Request) string {
 		id, _ := repl.GetString(requestUUID)
 		return id
 	}
-	id := randomUUID()
+	id := uuid.NewString()
 	repl.Set(requestUUID, id)
 	return id
-}
-
-// randomUUID returns what uuid.NewString does, which also allocates the random bytes.
-func randomUUID() string {
-	var id uuid.UUID
-	_, _ = rand.Read(id[:])      // never fails
-	id[6] = id[6]&0x0f | 4<<4    // the version: random
-	id[8] = id[8]&0x3f | 0b10<<6 // the variant: that of RFC 9562
-	return id.String()
 }
 
 // responsesSocket is the route of WebSockets at /v1/responses. It counts their requests.
@@ -226,8 +216,7 @@ var responsesSocket = route{serve: func(h *Handler, w http.ResponseWriter, r *ht
 	}
 	counts := routes["/v1/responses"].counts
 	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
-		outcome := new(requestOutcome)
-		outcome.begin(r.Context())
+		outcome := &requestOutcome{Context: r.Context()}
 		defer func() { counts.count(outcome.failure) }()
 		serve(r.WithContext(outcome))
 	})
@@ -327,7 +316,7 @@ func baseURL(r *http.Request) string {
 // without the one of Caddy that sets the deadlines if that is the outermost. A stream bounds
 // its writes itself, by less than Caddy's default; a stricter setting of the operator's stays.
 func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	idle := idleWriterOf(r.Context())
+	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {
 		return w
 	}

@@ -192,9 +192,10 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 	return checkRealm(realm)
 }
 
-// site returns the realm of the site of a request: by the first name of the host matcher that has led it to
-// the handler, of several the outermost, and its port unless that is HTTP's or HTTPS'; or
-// else by the server's address. It returns "" for a request that does not come from Caddy.
+// site returns the realm of the site of a request: by the first name of the host matcher that
+// has led it to the handler, of several the outermost, and its port unless that is HTTP's or
+// HTTPS'; or else by the server's address. It returns "" for a request that does not come from
+// Caddy.
 func (h *hosts) site(handler *Handler, r *http.Request) string {
 	if h.find(handler, r) == nil {
 		return ""

@@ -24,9 +24,7 @@ func TestTrace(t *testing.T) {
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("")
 	ctx, span := tracer.Start(t.Context(), "request")
 	usage := codexrpc.Usage{InputTokens: 10, OutputTokens: 5, CachedInputTokens: 3, ReasoningOutputTokens: 2, TotalTokens: 15}
-	outcome := new(requestOutcome)
-	outcome.begin(ctx)
-	traceTurns(outcome, []gateway.Record{
+	traceTurns(ctx, []gateway.Record{
 		{Model: "fast" + strings.Repeat("!", 500), CodexModel: "gpt-5", Finish: turn.FinishToolCalls, Usage: usage},
 		{Model: "fast", CodexModel: "gpt-5", Usage: usage},
 	})

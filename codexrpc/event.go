@@ -98,9 +98,10 @@ type Event struct {
 	size     int // of the message, in bytes, for the queue's bound
 }
 
-// own gives the event strings of its own; [Thread.mayBelong] has done so with the turn's id. Until then they share the memory of the line,
-// which the next one replaces. Those that are constants or belong to the thread are not
-// copied, and a long message is not kept for a short text.
+// own gives the event strings of its own, as [Thread.mayBelong] has done with the turn's id.
+// Until then they share the memory of the line, which the next one replaces. Those that are
+// constants or belong to the thread are not copied, and a long message is not kept for a short
+// text.
 func (e *Event) own(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.ownItem(e.ItemID)
 	e.ItemType, e.Status = known(e.ItemType), known(e.Status)
