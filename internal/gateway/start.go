@@ -157,7 +157,7 @@ func (c *choice) inject(ctx context.Context, plan *prompt.Plan) error {
 // next start. From then on a turn does not move.
 func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *choice) error {
 	picked, done := lease.Pick()
-	if picked.Rests != nil && lease.Len() > 1 {
+	if picked.Rests != nil {
 		done()
 		return picked.Rests // no other is better
 	}

@@ -18,7 +18,8 @@ type Member struct {
 	Login         *loginstate.Login      // several members may have the same
 	Conversations *threads.Conversations // nil: it keeps none
 	// Rests is why the login rested when [Lease].Pick compared it with the others; nil: it did
-	// not. One that begins to rest later says nothing of the others, which may be fine.
+	// not, or there is no other. One that begins to rest later says nothing of the others, which
+	// may be fine.
 	Rests error
 }
 
