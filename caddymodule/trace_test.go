@@ -74,10 +74,21 @@ func TestTraceOfAWrongRequest(t *testing.T) {
 // TestUntraced checks that a request that is not traced costs no memory.
 func TestUntraced(t *testing.T) {
 	turns := []gateway.Record{{Model: "gpt-5"}}
-	if n := testing.AllocsPerRun(100, func() {
+	failure := apierror.ModelNotFound("x")
+	if n := leastAllocations(func() {
 		traceTurns(context.Background(), turns)
-		traceFailure(context.Background(), apierror.ModelNotFound("x"))
-	}); n > testing.AllocsPerRun(100, func() { _ = apierror.ModelNotFound("x") }) {
+		traceFailure(context.Background(), failure)
+	}); n > 0 {
 		t.Errorf("%f allocations", n)
 	}
+}
+
+// leastAllocations returns how many objects f allocates. What other tests have left running
+// allocates at times as well, so that of several counts the least one is right.
+func leastAllocations(f func()) float64 {
+	least := testing.AllocsPerRun(100, f)
+	for range 9 {
+		least = min(least, testing.AllocsPerRun(100, f))
+	}
+	return least
 }
