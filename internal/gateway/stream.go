@@ -41,7 +41,7 @@ func (g *Gateway) newStreamResponder(x *exchange) *streamResponder {
 	s := &streamResponder{g: g, x: x, header: time.Now().Add(headerDelay)}
 	g.resetWriter(&s.writer, x.w, x.r)
 	s.encoder = x.req.form.stream(&s.writer)
-	s.events.to = s.encoder
+	s.to = s.encoder
 	if s.encoder.Holds() {
 		s.held = g.hold()
 	}

@@ -22,8 +22,9 @@ import (
 
 // appServer is an app-server that starts and unloads threads.
 type appServer struct {
-	lines chan []byte
-	ended sync.Once
+	lines  chan []byte
+	closed chan struct{}
+	ended  sync.Once
 
 	mu      sync.Mutex
 	started int
@@ -33,18 +34,19 @@ type appServer struct {
 }
 
 func newAppServer(t *testing.T) (*appServer, *codexrpc.Conn) {
-	a := &appServer{lines: make(chan []byte, 1000), loaded: make(map[string]bool)}
+	a := &appServer{lines: make(chan []byte, 1000), closed: make(chan struct{}), loaded: make(map[string]bool)}
 	c := codexrpc.NewConn(a, nil)
 	t.Cleanup(func() { _ = c.Close() })
 	return a, c
 }
 
 func (a *appServer) Read() ([]byte, error) {
-	line, open := <-a.lines
-	if !open {
+	select {
+	case line := <-a.lines:
+		return line, nil
+	case <-a.closed:
 		return nil, io.EOF
 	}
-	return line, nil
 }
 
 func (a *appServer) Write(message []byte, _ time.Duration) error {
@@ -74,12 +76,16 @@ func (a *appServer) Write(message []byte, _ time.Duration) error {
 	case call.Method == "thread/unsubscribe":
 		delete(a.loaded, params.ThreadID)
 	}
-	a.lines <- fmt.Appendf(nil, `{"id":%s,%s}`, call.ID, answer)
-	return nil
+	select {
+	case a.lines <- fmt.Appendf(nil, `{"id":%s,%s}`, call.ID, answer):
+		return nil
+	case <-a.closed: // while the last calls are written
+		return io.ErrClosedPipe
+	}
 }
 
 func (a *appServer) Close() error {
-	a.ended.Do(func() { close(a.lines) })
+	a.ended.Do(func() { close(a.closed) })
 	return nil
 }
 
