@@ -44,6 +44,7 @@ type pipeReader struct {
 	into []byte
 	n    int
 	err  error
+	once func(fd uintptr) (done bool) // poll; to name the method again would allocate
 
 	mu     sync.Mutex // guards changes of what follows; only Read changes file and raw
 	file   *os.File
@@ -54,7 +55,9 @@ type pipeReader struct {
 // newPipeReader returns a reader from r, which is r itself if that is no pipe.
 func newPipeReader(r io.ReadCloser) io.ReadCloser {
 	if file := pipeFile(r); file != nil {
-		return &pipeReader{file: file, since: time.Now()}
+		p := &pipeReader{file: file, since: time.Now()}
+		p.once = p.poll
+		return p
 	}
 	return r
 }
@@ -76,7 +79,7 @@ func (r *pipeReader) Read(p []byte) (int, error) {
 	for r.raw != nil {
 		runtime.Gosched() // what the last messages have woken would wait for another thread
 		r.into = p
-		if err := r.raw.Read(r.poll); err != nil {
+		if err := r.raw.Read(r.once); err != nil {
 			return 0, os.ErrClosed
 		}
 		switch {

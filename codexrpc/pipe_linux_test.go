@@ -118,3 +118,20 @@ func TestBusyPipeLimit(t *testing.T) {
 	}
 	passByte(t, r, to)
 }
+
+// TestBusyPipeCost checks that a busy reader allocates nothing.
+func TestBusyPipeCost(t *testing.T) {
+	r, to := makeBusy(t)
+	got, x := make([]byte, 8), []byte("x")
+	n := testing.AllocsPerRun(100, func() {
+		if _, err := to.Write(x); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Read(got); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 0 {
+		t.Errorf("%v allocations a read", n)
+	}
+}
