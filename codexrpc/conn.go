@@ -175,17 +175,17 @@ func (c *Conn) readLoop() {
 	for {
 		line, err := c.transport.Read()
 		switch {
+		case err == nil:
+			c.dispatch(line)
+			c.wakes.lineRead()
 		case errors.Is(err, ErrMessageTooLarge):
 			c.handleTooLarge(err)
-		case err != nil:
+		default:
 			if errors.Is(err, io.EOF) {
 				err = errors.New("the app-server closed its output")
 			}
 			c.Fail(err)
 			return
-		default:
-			c.dispatch(line)
-			c.wakes.lineRead()
 		}
 	}
 }
@@ -243,8 +243,9 @@ func (c *Conn) handleNotification(m message) {
 // thread returns the open thread with an id, or nil.
 func (c *Conn) thread(id string) *Thread {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.threads[id]
+	t := c.threads[id]
+	c.mu.Unlock()
+	return t
 }
 
 // Stats counts what a connection received and did not use, since it began.

@@ -81,11 +81,10 @@ func (w *wakes) lineRead() {
 	if w.lines++; w.lines < maxHeld && w.from.HasNext() {
 		return
 	}
-	for _, q := range w.waiting {
-		q.noted = false
+	for i, q := range w.waiting {
+		w.waiting[i], q.noted = nil, false
 		q.signal()
 	}
-	clear(w.waiting)
 	w.waiting, w.lines = w.waiting[:0], 0
 }
 

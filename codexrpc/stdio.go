@@ -111,6 +111,9 @@ func (s *Stdio) readLine() ([]byte, error) {
 // HasNext reports whether the next Read will return a line without waiting. It may be
 // wrong in not doing so.
 func (s *Stdio) HasNext() bool {
+	if s.br.Buffered() == 0 {
+		return false
+	}
 	buffered, _ := s.br.Peek(s.br.Buffered())
 	end := bytes.IndexByte(buffered, '\n')
 	return end > 0 && len(trimSpace(buffered[:end])) > 0

@@ -179,6 +179,9 @@ func (t *Thread) Recv() ([]Event, error) {
 // ofTurn keeps the events of one turn. Events of others may have been queued before
 // the id of the turn was known.
 func ofTurn(events []Event, turnID string) []Event {
+	if len(events) == 1 && events[0].turnID == turnID {
+		return events // as nearly always
+	}
 	return slices.DeleteFunc(events, func(e Event) bool { return e.turnID != turnID })
 }
 
@@ -242,8 +245,9 @@ func (t *Thread) mayBelong(e *Event) bool {
 // turn returns the id of the thread's turn; empty: not known yet.
 func (t *Thread) turn() string {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.turnID
+	turnID := t.turnID
+	t.mu.Unlock()
+	return turnID
 }
 
 // begin sets the id of the thread's turn, if it is not known yet. It is called by the
