@@ -37,13 +37,12 @@ func (w *Writer) WriteDone() error { return w.frame("data: ", jsontext.View("[DO
 // frame writes each line of a content with a prefix, and then an empty line.
 func (w *Writer) frame(prefix string, content []byte) error {
 	for {
-		put(w, prefix)
 		end := lineBreak(content)
 		if end < 0 {
-			put(w, content)
-			put(w, "\n\n")
+			w.last(prefix, content)
 			return w.err
 		}
+		put(w, prefix)
 		put(w, content[:end])
 		put(w, "\n")
 		if bytes.HasPrefix(content[end:], []byte("\r\n")) {
@@ -51,6 +50,17 @@ func (w *Writer) frame(prefix string, content []byte) error {
 		}
 		content = content[end+1:]
 	}
+}
+
+// last writes the last line of a frame. Nearly all frames are one line, which fits.
+func (w *Writer) last(prefix string, line []byte) {
+	if len(w.buf)+len(prefix)+len(line)+len("\n\n") <= bufferSize && w.room() {
+		w.buf = append(append(append(w.buf, prefix...), line...), "\n\n"...)
+		return
+	}
+	put(w, prefix)
+	put(w, line)
+	put(w, "\n\n")
 }
 
 // lineBreak returns the index of the first LF or CR, or -1. Two calls of IndexByte

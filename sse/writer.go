@@ -134,13 +134,13 @@ func (w *Writer) Flush() error {
 	}
 	w.begin()
 	w.writeBuffer()
-	w.idle()
 	if w.err == nil {
 		if err := w.flush.FlushError(); err != nil {
 			w.fail("flush", err)
 		}
 	}
 	w.end()
+	w.idle() // the client has its event already
 	return w.err
 }
 

@@ -67,8 +67,9 @@ func (s *streamResponder) flush() error {
 	if s.encoder.Done() {
 		return s.end()
 	}
-	s.encoder.Idle()
-	return s.writer.Flush()
+	err := s.writer.Flush()
+	s.encoder.Idle() // the client has its event already
+	return err
 }
 
 // end writes the end of the stream. The server sends it with the end of the body. If it has
