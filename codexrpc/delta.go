@@ -34,7 +34,7 @@ func parseDelta(line []byte) (d delta, ok bool) {
 	}
 	s.literal(`}`)
 	if s.skip(`,"emittedAtMs":`) {
-		s.value()
+		s.integer()
 	}
 	s.literal(`}`)
 	return d, s.ok && s.pos == len(line)
