@@ -2,9 +2,10 @@ package e2e
 
 import (
 	"context"
-	"net"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 )
 
 // ContextWithCancel returns a context with the deadline of tests, which the test can cancel.
@@ -26,12 +27,11 @@ func WaitFor(t testing.TB, what string, done func() bool) {
 // FreeAddr returns an address with a free port.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := ports.Free()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // Context returns a context with the deadline of tests.

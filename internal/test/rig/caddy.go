@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -59,16 +58,6 @@ func (c *Caddy) Stop(limit time.Duration) error {
 	_ = c.cmd.Process.Kill()
 	<-c.exited
 	return fmt.Errorf("Caddy did not end within %s", limit)
-}
-
-// FreeAddr returns a loopback address with a free port.
-func FreeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
-	}
-	addr := l.Addr().String()
-	return addr, l.Close()
 }
 
 // readyWait bounds the start of Caddy and codex.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -81,11 +82,11 @@ type SiteOptions struct {
 
 // StartSite starts a Caddy program and waits until it is ready. The caller stops it.
 func StartSite(ctx context.Context, program string, opts SiteOptions) (*Site, error) {
-	addr, err := FreeAddr()
+	addr, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}
-	admin, err := FreeAddr()
+	admin, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
 
@@ -29,7 +30,7 @@ func startFloor(ctx context.Context, name, role string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr, err := rig.FreeAddr()
+	addr, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 // exits after its last stream. With a limit that is too low, codex is not replaced again
 // and again.
 func TestMaxMemory(t *testing.T) {
+	e2e.WaitFor(t, "the app-servers of other tests to end", func() bool { return len(e2e.AppServers()) == 0 })
 	place := e2e.NewUnstarted(t)
 	r := place.RunFile(place.Caddyfile(place.Pool("max_memory 1MiB")))
 	r.WaitUp()
