@@ -10,6 +10,9 @@ TIME          := 30s
 # the module shows as (devel).
 VERSION := $(or $(shell git describe --tags --exact-match --match 'v[0-9]*' --dirty 2>/dev/null),v0.0.0)
 
+# xcaddy's own flags, so that the checks find compiled what it has compiled for Caddy.
+export GOFLAGS := $(shell go env GOFLAGS) -trimpath -tags=nobadger,nomysql,nopgx
+
 CACHE    := .cache
 CADDY    := build/caddy
 XCADDY   := $(CACHE)/xcaddy
