@@ -33,7 +33,7 @@ func (t *tree) program(ctx context.Context, pkg string) (string, error) {
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./"+pkg)
+	build := exec.CommandContext(ctx, "go", "test", "-race=false", "-c", "-o", program, "./"+pkg)
 	build.Dir = t.dir
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the tests of %s: %w\n%s", pkg, err, out)
