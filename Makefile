@@ -39,7 +39,8 @@ run:
 build: $(CADDY)
 
 # test runs the checks and all tests. CI runs it and lint.
-test: deps $(CADDY)
+test:
+	@$(MAKE) --jobs 2 deps $(CADDY) # downloads beside builds
 	@./scripts/check
 
 # lint runs golangci-lint. Building it for the first time takes some minutes.
