@@ -26,7 +26,7 @@ var stages = []stage{
 	{"internal/chat", "RequestLong", 10},
 	{"internal/chat", "StreamDelta", 100_000},
 	{"internal/responses", "Request", 20},
-	{"internal/responses", "ResponseTextDelta", 50_000},
+	{"internal/responses", "ResponseTextDelta", 500_000},
 	{"sse", "WriteFlush", 20_000},
 	{"sse", "WriteBatch", 50_000},
 	{"caddymodule", "Request", 2000},
