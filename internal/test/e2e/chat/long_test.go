@@ -66,7 +66,7 @@ func sameText(t *testing.T, got, want string) {
 func TestLongToolResults(t *testing.T) {
 	s := longSite(t, "")
 	for model, sizes := range map[string][]int{
-		"gpt-5":              {1e3, 13e3, 60e3, 500e3, 4e6}, // not in Codex's catalogue
+		"gpt-5":              {1e3, 13e3, 60e3, 500e3, 1e6, 10e6}, // not in Codex's catalogue
 		"gpt-6-astra":        {1e3, 13e3, 60e3, 500e3, 1e6, 2e6},
 		"gpt-5.5-2026-01-01": {1e6},
 		"other/model":        {1e6},
