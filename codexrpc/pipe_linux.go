@@ -39,12 +39,12 @@ type pipeReader struct {
 	reads int // since the time of since
 	since time.Time
 
-	// Used by poll, which must not allocate.
+	// Used by waitAndRead, which must not allocate.
 	fds  [1]unix.PollFd
 	into []byte
 	n    int
 	err  error
-	once func(fd uintptr) (done bool) // poll; to name the method again would allocate
+	poll func(fd uintptr) (done bool) // waitAndRead, as one value: each new one would be allocated
 
 	mu     sync.Mutex // guards changes of what follows; only Read changes file and raw
 	file   *os.File
@@ -56,7 +56,7 @@ type pipeReader struct {
 func newPipeReader(r io.ReadCloser) io.ReadCloser {
 	if file := pipeFile(r); file != nil {
 		p := &pipeReader{file: file, since: time.Now()}
-		p.once = p.poll
+		p.poll = p.waitAndRead
 		return p
 	}
 	return r
@@ -79,7 +79,7 @@ func (r *pipeReader) Read(p []byte) (int, error) {
 	for r.raw != nil {
 		runtime.Gosched() // what the last messages have woken would wait for another thread
 		r.into = p
-		if err := r.raw.Read(r.once); err != nil {
+		if err := r.raw.Read(r.poll); err != nil {
 			return 0, os.ErrClosed
 		}
 		switch {
@@ -105,8 +105,8 @@ func (r *pipeReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// poll waits for data and reads it. Its result is in n and err.
-func (r *pipeReader) poll(fd uintptr) (done bool) {
+// waitAndRead waits for data and reads it. Its result is in n and err.
+func (r *pipeReader) waitAndRead(fd uintptr) (done bool) {
 	r.n = 0
 	r.fds[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	ready, err := unix.Poll(r.fds[:], busyWait)

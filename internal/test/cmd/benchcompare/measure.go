@@ -33,6 +33,7 @@ func (t *tree) program(ctx context.Context, pkg string) (string, error) {
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
+	// What the race detector does is not to be counted, should GOFLAGS ask for it.
 	build := exec.CommandContext(ctx, "go", "test", "-race=false", "-c", "-o", program, "./"+pkg)
 	build.Dir = t.dir
 	if out, err := build.CombinedOutput(); err != nil {
