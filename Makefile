@@ -10,11 +10,6 @@ TIME          := 30s
 # the module shows as (devel).
 VERSION := $(or $(shell git describe --tags --exact-match --match 'v[0-9]*' --dirty 2>/dev/null),v0.0.0)
 
-# Caddy without the databases that xcaddy leaves out as well, and less work on the client
-# library of the tests, which takes longer to compile than all of Caddy.
-export GOFLAGS := $(shell go env GOFLAGS) -tags=nobadger,nomysql,nopgx \
-	'-gcflags=github.com/openai/openai-go/v3/...=-l -race=false'
-
 CACHE    := .cache
 CADDY    := build/caddy
 XCADDY   := $(CACHE)/xcaddy
