@@ -59,16 +59,16 @@ type catalogue struct {
 
 // Model is a model of Codex's catalogue. The zero Model is one that is not in it.
 type Model struct {
-	Slug   string `json:"slug"`
-	Prompt string `json:"base_instructions"` // Codex's own; empty: not known
-	// Lite models may get the base prompt of a thread twice if the thread has no tools, and
-	// get none if it is empty.
-	Lite bool `json:"use_responses_lite"`
+	Slug   string // its name
+	Prompt string // "base_instructions", Codex's own; empty: not known
+	// Lite models ("use_responses_lite") may get the base prompt of a thread twice if the
+	// thread has no tools, and get none if it is empty.
+	Lite bool
 	// Catalogue is the file for model_catalog_json of a thread with this model, by which
 	// Codex offers no tools of its own and gets the whole history. It has this model alone,
 	// since each thread holds its catalogue: that of all models takes another MB. Empty:
 	// there is none.
-	Catalogue string `json:"-"`
+	Catalogue string
 }
 
 // find returns the entry of a model, which is named by its slug or is a dated
@@ -131,15 +131,21 @@ func changeCatalogue(printed []byte) (models []Model, contents [][]byte, err err
 		if err != nil {
 			return nil, nil, err
 		}
-		var entry Model
-		_ = json.Unmarshal(changed, &entry) // leaves out a member of another type
-		if entry.Slug == "" {
-			continue
+		if entry := entryOf(model); entry.Slug != "" {
+			models = append(models, entry)
+			contents = append(contents, slices.Concat([]byte(`{"models":[`), changed, []byte(`]}`)))
 		}
-		models = append(models, entry)
-		contents = append(contents, slices.Concat([]byte(`{"models":[`), changed, []byte(`]}`)))
 	}
 	return models, contents, nil
+}
+
+// entryOf returns what is known of a model in Codex's catalogue. Members of another type are
+// left out.
+func entryOf(model map[string]json.RawMessage) (entry Model) {
+	_ = json.Unmarshal(model["slug"], &entry.Slug)
+	_ = json.Unmarshal(model["base_instructions"], &entry.Prompt)
+	_ = json.Unmarshal(model["use_responses_lite"], &entry.Lite)
+	return entry
 }
 
 // liteRelease is the minor version of the first release of Codex that is known to
