@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // itemOverhead is about how many bytes an item has besides the message's own.
@@ -86,8 +87,8 @@ func (m *Message) appendResult(dst []byte) []byte {
 // append appends a function_call item with Codex's name of the tool. Models read
 // arguments as JSON, so that empty ones become an empty object.
 func (c *Call) append(dst []byte, name string) []byte {
-	dst = append(append(append(dst, `{"type":"function_call","call_id":`...), c.ID...), `,"name":"`...)
-	dst = append(append(dst, name...), `","arguments":`...) // a name needs no escapes, see isToolName
+	dst = append(append(append(dst, `{"type":"function_call","call_id":`...), c.ID...), `,"name":`...)
+	dst = append(jsontext.AppendString(dst, name), `,"arguments":`...)
 	if len(c.Arguments.RawText()) == 0 {
 		return append(dst, `"{}"}`...)
 	}

@@ -38,6 +38,9 @@ func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 func readCalled(name *string, fields itemFields) *field.Error {
 	var namespace string
 	f := cmp.Or(prompt.ReadCalledName(name, fields.name).In("name"), field.Text(&namespace, fields.namespace).In("namespace"))
+	if f == nil && namespace != "" {
+		f = prompt.ReadCalledName(&namespace, fields.namespace)
+	}
 	*name = joinName(namespace, *name)
 	return f
 }

@@ -153,6 +153,13 @@ func TestResponsePlan(t *testing.T) {
 				`{"type":"function_call","call_id":"c","name":"my_t__l_x","arguments":"{}"}`,
 				`{"type":"function_call_output","call_id":"c","output":""}`,
 			}, `[]`, "You are a helpful assistant."},
+		"odd namespace": {withInput(`{"type":"function_call","call_id":"c","name":"f","namespace":"a\",\"call_id\":\"d\\","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":""},{"type":"custom_tool_call","call_id":"c","name":"f","namespace":"\u0000","input":""},{"type":"custom_tool_call_output","call_id":"c","output":""}`),
+			[]string{
+				`{"type":"function_call","call_id":"c","name":"a___call_id___d___f","arguments":"{}"}`,
+				`{"type":"function_call_output","call_id":"c","output":""}`,
+				`{"type":"function_call","call_id":"c","name":"___f","arguments":"{\"input\":\"\"}"}`,
+				`{"type":"function_call_output","call_id":"c","output":""}`,
+			}, `[]`, "You are a helpful assistant."},
 		"phase": {withInput(`{"role":"assistant","phase":"commentary","content":"a"},{"role":"assistant","phase":null,"content":"b"}`),
 			[]string{
 				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}],"phase":"commentary"}`,
