@@ -75,6 +75,7 @@ func (t *Thread) NextTurn() error {
 	t.previous = append(t.previous[max(0, len(t.previous)-maxPrevious+1):], t.turnID)
 	t.turnID = ""
 	t.sent, t.over, t.completed, t.ended = false, false, false, nil
+	t.answers, t.outputs = 0, 0
 	return nil
 }
 
@@ -88,8 +89,15 @@ func (t *Thread) Steer(ctx context.Context, input []UserInput) error {
 	return t.conn.call(ctx, call{method: methodTurnSteer, params: params})
 }
 
+// HasParked reports whether the turn waits for the results of exactly these calls.
+func (t *Thread) HasParked(callIDs []string) bool {
+	arrived, err := t.compare(callIDs)
+	return arrived == nil && err == nil
+}
+
 // Parked waits until exactly these calls are parked: their requests may follow a
-// moment after the model response. It fails if others are parked, or with ctx.
+// moment after the model response. It fails if others are parked, if Codex has answered one
+// itself, as it does if it cannot read the arguments, or with ctx.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	for {
 		arrived, err := t.compare(callIDs)
@@ -113,6 +121,9 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.outputs > t.answers {
+		return nil, errWentOn
+	}
 	for _, call := range t.parked {
 		if !slices.Contains(callIDs, call.callID) {
 			return nil, errOtherCalls
@@ -169,6 +180,7 @@ func (t *Thread) claim(callID string) (request []byte, err error) {
 	for i, call := range t.parked {
 		if call.callID == callID {
 			t.parked = slices.Delete(t.parked, i, i+1)
+			t.answers++
 			return call.request, nil
 		}
 	}

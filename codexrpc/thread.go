@@ -44,7 +44,9 @@ type Thread struct {
 	turnID    string        // empty: not known yet
 	previous  []string      // the ids of the turns before, the last maxPrevious
 	parked    []parkedCall  // unanswered item/tool/call requests
-	arrived   chan struct{} // closed when the next one arrives; nil: nobody waits
+	answers   int           // to requests that were parked
+	outputs   int           // of calls that Codex has; more than answers: it has answered some itself
+	arrived   chan struct{} // closed when these change; nil: nobody waits
 }
 
 // StartThread starts a thread. If ctx ends before the answer comes, the thread is
@@ -208,9 +210,12 @@ func (t *Thread) accept(e *Event) bool {
 	if !t.mayBelong(e) {
 		return false
 	}
-	if e.Kind == EventTurnCompleted {
+	switch e.Kind {
+	case EventTurnCompleted:
 		t.conn.completed.Store(true)
 		t.end(e.Status == StatusCompleted) // before the event can be taken: NextTurn may follow at once
+	case EventCallOutput:
+		t.noteOutput()
 	}
 	e.own(t)
 	t.countOverflow(t.queue.push(e))
@@ -298,11 +303,24 @@ func (t *Thread) park(callID string, request json.RawMessage) bool {
 		return false
 	}
 	t.parked = append(t.parked, parkedCall{strings.Clone(callID), request})
+	t.callsChanged()
+	return true
+}
+
+// noteOutput counts the output of a call.
+func (t *Thread) noteOutput() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.outputs++
+	t.callsChanged()
+}
+
+// callsChanged wakes who waits for the calls of the turn. The lock is held.
+func (t *Thread) callsChanged() {
 	if t.arrived != nil {
 		close(t.arrived)
 		t.arrived = nil
 	}
-	return true
 }
 
 // parksNothing lets park refuse later requests if no request is parked. It reports false
@@ -320,5 +338,6 @@ func (t *Thread) unpark() []parkedCall {
 	defer t.mu.Unlock()
 	parked := t.parked
 	t.parked, t.answered = nil, true
+	t.answers += len(parked)
 	return parked
 }

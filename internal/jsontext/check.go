@@ -40,6 +40,12 @@ func ValidWithin(depth int, text []byte) bool {
 	return err == nil
 }
 
+// Readable reports whether Codex can read a text as one JSON value.
+func Readable(text []byte) bool {
+	lone, err := check(text, maxDepth)
+	return err == nil && len(lone) == 0
+}
+
 // check checks data and returns the offsets of lone surrogate escapes in it.
 func check(data []byte, depth int) (lone []int, err *SyntaxError) {
 	c := checker{data: data, limit: depth}

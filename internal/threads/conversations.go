@@ -140,27 +140,45 @@ type Kept struct {
 	Request live.Request
 }
 
+// rests reports whether the thread does nothing until the next request: its turn has
+// completed, or waits for results.
+func (k *Kept) rests() bool {
+	if len(k.Waits) > 0 {
+		return k.Thread.HasParked(k.Waits)
+	}
+	return k.Thread.Completed()
+}
+
 // endTimeout bounds the end of a turn whose model response is complete.
 const endTimeout = 5 * time.Second
 
-// Put keeps a thread, and then ends its announcement. One whose turn has calls waits for
-// their results; another is kept once its turn has completed.
+// awaitRest waits until the thread rests, or will not.
+func (k *Kept) awaitRest() {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	if len(k.Waits) > 0 {
+		_ = k.Thread.Parked(ctx, k.Waits) // rests tells
+		return
+	}
+	select {
+	case <-k.Thread.Ended():
+	case <-k.Place.Conn.Done():
+	case <-ctx.Done():
+	}
+}
+
+// Put keeps a thread, and then ends its announcement. One whose turn has calls is kept once
+// Codex waits for all of their results, another once its turn has completed.
 func (c *Conversations) Put(kept conversation.Kept[*Kept], announced *conversation.Announcement) {
 	kept.Parked = len(kept.Thread.Waits) > 0
-	if kept.Parked || kept.Thread.Thread.Completed() {
+	if kept.Thread.rests() {
 		c.store(kept)
 		announced.End()
 		return
 	}
 	c.ending.Go(func() {
 		defer announced.End()
-		timer := time.NewTimer(endTimeout)
-		defer timer.Stop()
-		select {
-		case <-kept.Thread.Thread.Ended():
-		case <-kept.Thread.Place.Conn.Done():
-		case <-timer.C:
-		}
+		kept.Thread.awaitRest()
 		c.store(kept)
 	})
 }
@@ -218,8 +236,8 @@ func (c *Conversations) store(kept conversation.Kept[*Kept]) {
 	parks := c.parks
 	c.mu.Unlock()
 	at := kept.Thread.Place
-	if kept.Parked && !parks || !kept.Parked && !kept.Thread.Thread.Completed() {
-		kept.Thread.Thread.Close(nil)
+	if kept.Parked && !parks || !kept.Thread.rests() {
+		kept.Thread.Thread.Close(nil) // which interrupts a turn that goes on
 		return
 	}
 	c.shrink()

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // Rest is the state of a thread after a turn that has ended for its client.
@@ -51,9 +52,10 @@ func (r *rest) reason(e *codexrpc.Event) {
 // again forgets the items of a response that broke off.
 func (r *rest) again() { r.items, r.reasoning, r.thought = 0, nil, 0 }
 
-// call records a structured call. Calls that share an id cannot be answered.
+// call records a structured call. Calls that share an id cannot be answered, and one whose
+// arguments Codex cannot read it answers itself, and goes on.
 func (r *rest) call(e *codexrpc.Event, theirs bool) {
-	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) {
+	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) || !jsontext.Readable(jsontext.View(e.Text)) {
 		r.differs = true
 		return
 	}

@@ -1,0 +1,75 @@
+package conversations
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
+)
+
+// TestCallsThatCodexCannotRead lets the model make calls whose arguments Codex cannot read.
+// Codex answers these itself and asks the model again. The client has the end of its answer by
+// then, so the turn has to end, and the conversation goes on at once in another thread.
+func TestCallsThatCodexCannotRead(t *testing.T) { e2e.OverBoth(t, testCallsThatCodexCannotRead) }
+
+func testCallsThatCodexCannotRead(t *testing.T) {
+	s, stats := spareSite(t, "conversations {\nspares 0\n}")
+	for name, arguments := range map[string]string{
+		"nothing":          ``,
+		"no JSON":          `not json`,
+		"a comma too many": `{"q":1,}`,
+		"half a character": `{"q":"\ud800"}`,
+		"too deep":         `{"q":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
+		"a huge number":    `{"q":1e999}`, // which it can
+	} {
+		for _, beside := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: " beside a call"}[beside], func(t *testing.T) {
+				s := s.At(t)
+				defer s.Model.On(insist(arguments, beside))()
+				before, resumed := s.Model.Stats().Requests, stats().Resumed
+				one := talk{user: "ann", system: "You call.", messages: []chatMessage{{"role": "user", "content": name}}}
+				message := sayIn(t, s, &one, true)
+				one.messages = append(one.messages, message)
+				for i, call := range message["tool_calls"].([]any) {
+					call := call.(map[string]any)
+					if got := call["function"].(map[string]any)["arguments"]; i == 0 && got != arguments {
+						t.Errorf("the client got the arguments %.100q", got)
+					}
+					one.messages = append(one.messages, chatMessage{"role": "tool", "tool_call_id": call["id"], "content": "result"})
+				}
+				time.Sleep(100 * time.Millisecond) // for a turn that goes on
+				began := time.Now()
+				if got := sayIn(t, s, &one, false)["content"]; got != "done" {
+					t.Errorf("the model was not given the results: %q", got)
+				}
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("the conversation went on after %s", took)
+				}
+				// Codex may ask once before it reads that the turn is over.
+				if asked := s.Model.Stats().Requests - before; asked > 3 {
+					t.Errorf("the model was asked %d times for two answers", asked)
+				}
+				if got, want := stats().Resumed > resumed, name == "a huge number"; got != want {
+					t.Errorf("the turn had waited: %t", got)
+				}
+			})
+		}
+	}
+}
+
+// insist makes a model that makes the same call, perhaps beside another one, until it gets
+// a result.
+func insist(arguments string, beside bool) func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+	calls := []scriptedmodel.Output{scriptedmodel.Call{Name: "find", Arguments: arguments}}
+	if beside {
+		calls = append(calls, scriptedmodel.Call{Name: "find", Arguments: `{"q":2}`})
+	}
+	return func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if request.Input[len(request.Input)-1].Output.String() == "result" {
+			return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("done")}}, true
+		}
+		return scriptedmodel.Script{Output: calls}, true
+	}
+}
