@@ -66,7 +66,7 @@ func (h *history) add(m *Message) {
 // appendMessage appends a message item whose text parts are of the given type.
 func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 	dst = append(append(append(dst, `{"type":"message","role":"`...), role...), `","content":`...)
-	dst = m.AppendParts(dst, textType, "", "")
+	dst = m.AppendParts(dst, textType, "", defaultDetail)
 	if m.Phase != "" {
 		dst = append(append(append(dst, `,"phase":"`...), m.Phase...), '"')
 	}
@@ -127,7 +127,7 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 	}
 	for p := range messages[last].Parts() {
 		if p.URL != nil {
-			input = append(input, codexrpc.UserInput{Type: "image", URL: p.URL.Text(), Detail: p.Detail})
+			input = append(input, codexrpc.UserInput{Type: "image", URL: p.URL.Text(), Detail: cmp.Or(p.Detail, defaultDetail)})
 		} else {
 			input = append(input, codexrpc.UserInput{Type: "text", Text: p.Text.Text()})
 		}

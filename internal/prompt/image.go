@@ -14,6 +14,10 @@ import (
 // ImageTypes are the media types that models read.
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
+// defaultDetail is the detail of an image of a message that has none, as in OpenAI's API. Codex
+// would give it another one in a turn's input, and none in a history.
+const defaultDetail = "auto"
+
 // readDetail reads the detail of an image. Codex replaces an image of low detail by a
 // sentence, so low becomes auto.
 func (p *Part) readDetail(v jsontext.Value) *field.Error {

@@ -64,7 +64,7 @@ func TestRemoteImages(t *testing.T) {
 			t.Errorf("item %d: %s, want %s", i, got, want)
 		}
 	}
-	want := []codexrpc.UserInput{{Type: "image", URL: pngURL}, {Type: "image", URL: "data:image/gif;base64,AAAA"}}
+	want := []codexrpc.UserInput{{Type: "image", URL: pngURL, Detail: "auto"}, {Type: "image", URL: "data:image/gif;base64,AAAA", Detail: "auto"}}
 	if !reflect.DeepEqual(p.Turn.Input, want) {
 		t.Errorf("input %+v", p.Turn.Input)
 	}
