@@ -38,8 +38,9 @@ func TestCommandKey(t *testing.T) {
 	if left := time.Until(k.Expires); left < 89*24*time.Hour || left > 90*24*time.Hour {
 		t.Error("it expires in", left)
 	}
-	if output, err := runCommand(t, "key", "add", "old", "--file", file, "--expires", "2020-01-31"); err != nil {
-		t.Fatal(err, output)
+	old := "\nkey old {\n\thash sha256:" + strings.Repeat("01", 32) + "\n\texpires 2020-01-31\n}\n"
+	if err := os.WriteFile(file, append(content, old...), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	output, err = runCommand(t, "key", "list", "--file", file)
 	for _, want := range []string{"ann-1", "gpt-5.5 fast", "4 at once, 60 requests/1m, 1000 requests/day, 500000 tokens/5h", "2020-01-31T00:00:00Z (expired)", "none"} {
@@ -65,6 +66,11 @@ func TestCommandKeyErrors(t *testing.T) {
 		"requests has a wrong window":         {"add", "a", "--file", file, "--requests", "60/minute"},
 		"expires takes a date":                {"add", "a", "--file", file, "--expires", "soon"},
 		"max_concurrent takes a number above": {"add", "a", "--file", file, "--max-concurrent", "0"},
+		"would have expired already":          {"add", "a", "--file", file, "--expires", "2020-01-31"},
+		"have expired already":                {"add", "a", "--file", file, "--expires", "-1d"},
+		"--expires is empty":                  {"add", "a", "--file", file, "--expires", ""},
+		"--models is empty":                   {"add", "a", "--file", file, "--models", ""},
+		"--user is empty":                     {"add", "a", "--file", file, "--user="},
 		"one id":                              {"add", "a b", "--file", file},
 		"accepts 1 arg":                       {"add", "--file", file},
 		"no such file":                        {"list", "--file", file},

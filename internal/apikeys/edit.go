@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -33,8 +34,12 @@ func Add(path, id string, options []Option) (key string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := parse([]byte(added), "the new key"); err != nil {
+	set, err := parse([]byte(added), "the new key")
+	if err != nil {
 		return "", err
+	}
+	if set.Keys[0].Expired(time.Now()) {
+		return "", errors.New("the new key would have expired already")
 	}
 	err = edit(path, true, func(content string, set *Set) (string, error) {
 		if slices.ContainsFunc(set.Keys, func(k *Key) bool { return k.ID == id }) {

@@ -97,9 +97,15 @@ nowhere. A Caddy that runs takes the change by itself.`,
 	})
 }
 
-// keyOptions returns the options of an entry that the flags ask for.
+// keyOptions returns the options of an entry that the flags ask for. An empty flag is an error:
+// a variable of the shell that is not set would make a key for all models, or for ever.
 func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 	flags := cmd.Flags()
+	for _, name := range []string{"user", "expires", "models", "max-concurrent"} {
+		if flag := flags.Lookup(name); flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "[]") {
+			return nil, fmt.Errorf("--%s is empty; leave it out for its default", name)
+		}
+	}
 	for _, name := range []string{"user", "expires", "max-concurrent"} {
 		value, _ := flags.GetString(name)
 		if length, err := caddy.ParseDuration(value); err == nil && name == "expires" {
