@@ -35,6 +35,7 @@ var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_stor
 // called.
 type catalogueRun struct {
 	cmd            *exec.Cmd
+	exit           func() error // waits for it
 	ctx            context.Context
 	end            context.CancelFunc
 	output, stderr boundedBuffer
@@ -63,7 +64,7 @@ func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string,
 	r.cmd.Dir, r.cmd.Env = dir, env
 	r.cmd.Stdout, r.cmd.Stderr = &r.output, &r.stderr
 	killedAsGroup(r.cmd)
-	if err = r.cmd.Start(); err != nil {
+	if r.exit, err = startOwned(r.cmd); err != nil {
 		r.end()
 		return nil, r.failure(err)
 	}
@@ -84,7 +85,7 @@ func killedAsGroup(cmd *exec.Cmd) {
 // wait waits for the end of the run and returns its output.
 func (r *catalogueRun) wait() ([]byte, error) {
 	defer r.end()
-	err := r.cmd.Wait()
+	err := r.exit()
 	killGroup(r.cmd) // children may still run
 	switch {
 	case r.output.full:

@@ -48,6 +48,9 @@ func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	}
 	s.checkResponsive(in, probe.Missed)
 	s.checkMemory(in, probe)
+	if in.home.lost() {
+		s.replaceForHealth("its private directory was removed", false)
+	}
 	if probe.Unanswered != "" {
 		s.replaceForHealth(fmt.Sprintf("it left %d calls of %s in a row unanswered", codexrpc.MaxUnanswered, probe.Unanswered), false)
 	}

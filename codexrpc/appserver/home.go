@@ -167,6 +167,15 @@ func (h *privateHome) linkUser(home string) error {
 	return nil
 }
 
+// lost reports whether there was a home and its CODEX_HOME was removed.
+func (h *privateHome) lost() bool {
+	if h == nil {
+		return false
+	}
+	_, err := os.Lstat(h.codex())
+	return errors.Is(err, os.ErrNotExist)
+}
+
 // remove removes the home, if there is one.
 func (h *privateHome) remove() error {
 	if h == nil || h.path == "" {

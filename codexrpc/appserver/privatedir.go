@@ -32,7 +32,8 @@ const (
 // the directory of one that was killed.
 type privateDir struct {
 	path string
-	lock *os.File // nil where there are no locks
+	lock *os.File    // nil where there are no locks
+	made os.FileInfo // of path
 }
 
 func (d *privateDir) work() string { return filepath.Join(d.path, "work") }
@@ -52,10 +53,11 @@ func newPrivateDir() (*privateDir, error) {
 			d.path = named
 		}
 	}
-	for _, dir := range []string{d.work(), d.temp()} {
-		if err == nil {
-			err = os.Mkdir(dir, 0o700)
-		}
+	if err == nil {
+		d.made, err = os.Lstat(d.path)
+	}
+	if err == nil {
+		err = d.fill()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoDir, err), d.remove())
@@ -63,13 +65,30 @@ func newPrivateDir() (*privateDir, error) {
 	return d, nil
 }
 
-// remove removes the directory, and then its lock.
-func (d *privateDir) remove() error {
-	err := os.RemoveAll(d.path)
-	if d.lock != nil {
-		err = errors.Join(err, d.lock.Close())
+// fill makes the directories that are missing.
+func (d *privateDir) fill() error {
+	for _, dir := range []string{d.work(), d.temp()} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// lost reports whether the directory was removed. Another one may have its name.
+func (d *privateDir) lost() bool {
+	now, err := os.Lstat(d.path)
+	return err != nil || !os.SameFile(d.made, now)
+}
+
+// remove removes the directory, and then its lock.
+func (d *privateDir) remove() error { return errors.Join(os.RemoveAll(d.path), d.unlock()) }
+
+func (d *privateDir) unlock() error {
+	if d.lock == nil {
+		return nil
+	}
+	return d.lock.Close()
 }
 
 // sweepPrivateDirs removes the private directories of killed programs of this user,
@@ -110,12 +129,21 @@ func (p *Process) prepare(in *instance) (env []string, err error) {
 }
 
 // privateDir returns the private directory of the process, and makes it if there is
-// none.
+// none. What somebody has removed, such as a cleaner of temporary files, is made again.
 func (p *Process) privateDir() (*privateDir, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.private != nil {
-		return p.private, nil
+	if old := p.private; old != nil {
+		if !old.lost() {
+			if err := old.fill(); err != nil {
+				return nil, fmt.Errorf("%w: %w", errNoDir, err)
+			}
+			return old, nil
+		}
+		_ = old.unlock()
+		if p.private = nil; p.dir == old.work() {
+			p.dir = ""
+		}
 	}
 	private, err := newPrivateDir()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // ownsPrivateDir is the mode in which the test binary runs ownPrivateDir.
@@ -104,6 +105,44 @@ func TestNoPrivateDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitState(t, p, StateReady)
+}
+
+// TestRemovedPrivateDir removes what a process that runs has in the temporary directory. What
+// an app-server needs to live is noticed, the rest is made again for the next one.
+func TestRemovedPrivateDir(t *testing.T) {
+	for name, c := range map[string]struct {
+		path   func(p *Process) string
+		exit   bool // the app-server has to exit
+		living bool // the directory itself stays
+	}{
+		"the working directory": {func(p *Process) string { return p.private.work() }, true, true},
+		"all":                   {func(p *Process) string { return p.private.path }, false, false},
+		"the home": {func(p *Process) string {
+			homes, _ := filepath.Glob(filepath.Join(p.private.path, "home-*"))
+			return homes[0]
+		}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			p := newTestProcess(t, "", nil)
+			p.heartbeat.Every = 10 * time.Millisecond
+			p.Start()
+			before, path := awaitState(t, p, StateReady), p.private.path
+			if err := os.RemoveAll(c.path(p)); err != nil {
+				t.Fatal(err)
+			}
+			if c.exit {
+				kill(t, before.PID)
+			}
+			await(t, p, "another app-server", func(s Status) bool { return s.State == StateReady && s.PID != before.PID })
+			if _, err := os.Stat(p.Dir()); err != nil {
+				t.Error("it has no working directory:", err)
+			}
+			if same := p.private.path == path; same != c.living {
+				t.Errorf("it has the same directory: %t", same)
+			}
+		})
+	}
 }
 
 // TestPrivateDirThatIsTaken checks that a locked directory can neither be locked again

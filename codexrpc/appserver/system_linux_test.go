@@ -1,10 +1,12 @@
 package appserver
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 )
 
 // ownsProgram is the mode in which the test binary runs ownProgram.
@@ -12,25 +14,30 @@ const ownsProgram = "owns a program"
 
 func init() { parents[ownsProgram] = ownProgram }
 
-// ownProgram is the test binary as a parent of an app-server that only a kill ends. It
-// prints the process id of the app-server and runs until it is killed.
+// ownProgram is the test binary as a parent of an app-server, and of a program that prints its
+// catalogue, that only a kill ends. It prints their process ids and runs until it is killed.
 func ownProgram() int {
 	self, err := os.Executable()
 	if err != nil {
 		return 1
 	}
-	cfg := &Config{Command: []string{self}}
-	program, err := cfg.startProgram(os.TempDir(), append(os.Environ(), childEnv+"=stubborn"))
+	cfg, env := &Config{Command: []string{self, appServerCommand}}, append(os.Environ(), childEnv+"=stubborn")
+	program, err := cfg.startProgram(os.TempDir(), env)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println(program.PID)
+	printing, err := cfg.startCatalogue(context.Background(), os.TempDir(), env, time.Hour)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(program.PID, printing.cmd.Process.Pid)
 	select {}
 }
 
-// TestKilledParent checks that a program that does not read the end of its input ends when
-// its parent is killed.
+// TestKilledParent checks that programs that do not read the end of their input end when their
+// parent is killed.
 func TestKilledParent(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -50,13 +57,17 @@ func TestKilledParent(t *testing.T) {
 		_ = parent.Process.Kill()
 		_ = parent.Wait()
 	})
-	var pid int
-	if _, err := fmt.Fscan(out, &pid); err != nil {
+	var pids [2]int
+	if _, err := fmt.Fscan(out, &pids[0], &pids[1]); err != nil {
 		t.Fatal(err)
 	}
-	if !alive(pid) {
-		t.Fatalf("the program %d does not run", pid)
+	for _, pid := range pids {
+		if !alive(pid) {
+			t.Fatalf("the program %d does not run", pid)
+		}
 	}
 	kill(t, parent.Process.Pid)
-	awaitGone(t, pid)
+	for _, pid := range pids {
+		awaitGone(t, pid)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -54,7 +55,7 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 	cmd.Flags().StringP("config", "c", "", "Configuration file (default: the Caddyfile of this directory)")
 	cmd.Flags().StringP("adapter", "a", "", "Name of the config adapter to apply")
 	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		return caddy.ExitCodeSuccess, run(ctx, cmd, fl) // an error is another code
 	})
