@@ -48,6 +48,7 @@ func TestHungProcess(t *testing.T) {
 		if s := p.Status(); s.Restarts != 1 || s.State != StateReady {
 			t.Errorf("it became %+v", s)
 		}
+		synctest.Wait() // for the observer
 		if want := []State{StateUnresponsive, StateStopping, StateStarting, StateReady}; !slices.Equal(seen, want) {
 			t.Errorf("it was %v, want %v", seen, want)
 		}

@@ -86,6 +86,7 @@ func TestFallbacks(t *testing.T) {
 	first, _ := calling(t, s, "ann")
 	second := talk{user: "ann", system: "Another.", messages: []chatMessage{{"role": "user", "content": twoCalls}}}
 	second.answerResults(sayIn(t, s, &second, false))
+	sayIn(t, s, &second, false) // which waits until its thread is kept
 	for range 2 {
 		sayIn(t, s, &first, false) // its thread is gone
 	}
@@ -93,6 +94,7 @@ func TestFallbacks(t *testing.T) {
 		t.Errorf("the fallbacks are %v, want %v", got, want)
 	}
 	first, _ = calling(t, s, "ann")
+	e2e.WaitFor(t, "the thread to be kept", func() bool { return admin.Status().AppServers[0].Conversations.Parked == 1 })
 	old := e2e.Codexes(0)
 	e2e.Kill(t, "codex")
 	e2e.WaitFor(t, "the old codex to end", e2e.AllGone(old))
