@@ -190,6 +190,9 @@ func (r turnLine) MarshalLogObject(to zapcore.ObjectEncoder) error {
 	if r.Tools.TextDiffers {
 		to.AddBool("text_differs", true)
 	}
+	if r.Tools.Unoffered > 0 {
+		to.AddInt64("tool_calls_unoffered", int64(r.Tools.Unoffered))
+	}
 	if r.FirstOutput > 0 {
 		to.AddFloat64("first_output", r.FirstOutput.Seconds())
 	}

@@ -279,6 +279,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	call := &candidate{backendID: e.CallID, name: name, arguments: e.Text}
 	m.rest.call(e, ok)
 	if !ok {
+		m.report.Unoffered++
 		return
 	}
 	if m.calls.repeated(call) {

@@ -102,6 +102,7 @@ type Report struct {
 	Calls      int  // calls that the client got
 	Truncated  bool // there were more calls than the limit allows
 	Duplicates int  // calls dropped because they repeat another
+	Unoffered  int  // calls of tools that are not the client's, which Codex has answered
 	Unwritable int  // calls that the client got without a block, since their arguments cannot be written as one
 	TailBytes  int  // bytes of text after the last call that were dropped
 
