@@ -117,7 +117,7 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 }
 
 // compare compares the parked calls with the expected ones. If some are missing it
-// returns a channel that is closed when the next one arrives.
+// returns a channel that is closed when that has changed.
 func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

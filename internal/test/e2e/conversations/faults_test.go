@@ -2,7 +2,6 @@ package conversations
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,10 +18,7 @@ func calling(t *testing.T, s *e2e.Site, user string) (one talk, message chatMess
 	t.Helper()
 	one = talk{user: user, system: "You call.", messages: []chatMessage{{"role": "user", "content": twoCalls}}}
 	message = sayIn(t, s, &one, true)
-	one.messages = append(one.messages, message)
-	for i, call := range message["tool_calls"].([]any) {
-		one.messages = append(one.messages, chatMessage{"role": "tool", "tool_call_id": call.(map[string]any)["id"], "content": fmt.Sprint("result ", i)})
-	}
+	one.answerResults(message)
 	return one, message
 }
 
