@@ -12,6 +12,8 @@ VERSION := $(or $(shell git describe --tags --exact-match --match 'v[0-9]*' --di
 
 CACHE    := .cache
 CADDY    := build/caddy
+# What the tests run: it looks for races, and shares with them what takes minutes to compile.
+RACE_CADDY := build/race/caddy
 XCADDY   := $(CACHE)/xcaddy
 LINT     := $(CACHE)/staticcheck
 GOLANGCI := $(CACHE)/golangci-lint
@@ -35,7 +37,7 @@ build: $(CADDY)
 
 # test runs the checks and all tests. CI runs it and lint.
 test:
-	@$(MAKE) --jobs 2 deps $(CADDY) # downloads beside builds
+	@$(MAKE) --jobs 2 deps $(RACE_CADDY) # downloads beside builds
 	@./scripts/check
 
 # lint runs golangci-lint. Building it for the first time takes some minutes.
@@ -105,7 +107,9 @@ screenshots: deps
 	go test -count 1 -run TestScreenshots ./internal/test/e2e/clients -args -screenshots
 
 # Caddy is built in the same way as its users build it.
-$(CADDY): $(XCADDY) $(SOURCES) build/version
+$(RACE_CADDY): export XCADDY_RACE_DETECTOR := 1
+$(RACE_CADDY): export XCADDY_GO_BUILD_FLAGS := -tags=nobadger,nomysql,nopgx
+$(CADDY) $(RACE_CADDY): $(XCADDY) $(SOURCES) build/version
 	$(XCADDY) build $(CADDY_VERSION) --output $@ --with github.com/caddy-codex/caddy-codex@$(VERSION)=.
 
 # This file changes with the version, so that Caddy is built again.

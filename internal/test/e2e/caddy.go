@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -14,10 +15,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 )
 
-// BuiltCaddy is the Caddy that xcaddy has built with this module.
+// CaddyBinary is the Caddy that xcaddy has built with this module: that of `make test`, which
+// looks for races, or else that of `make build`.
+var CaddyBinary = cmp.Or(os.Getenv("BUILT_CADDY"), "../../../../build/caddy")
+
+// BuiltCaddy returns the whole path of CaddyBinary.
 func BuiltCaddy(t testing.TB) string {
 	t.Helper()
-	path, err := filepath.Abs("../../../../build/caddy")
+	path, err := filepath.Abs(CaddyBinary)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +80,9 @@ func (r *Running) launch() {
 	r.T.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // fails if it was waited for already
+		if log := r.Log.String(); strings.Contains(log, "DATA RACE") {
+			r.T.Errorf("Caddy's race detector found:\n%s", log)
+		}
 	})
 	r.Cmd = cmd
 }

@@ -382,7 +382,7 @@ var helpTexts = make(map[string]string)
 func checkHelp(_ block, words []string) error {
 	program := e2e.CodexBinary
 	if words[0] == "caddy" {
-		program = "../../../../build/caddy"
+		program = e2e.CaddyBinary
 	}
 	var subcommands []string
 	for _, word := range words[1:] {
