@@ -147,7 +147,7 @@ func TestChoiceReserve(t *testing.T) {
 // logins are spared as the policy says, and that no member that can take turns is forgotten.
 func TestChoiceProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
+	for range 300 {
 		members := idleMembers()
 		servers := 2 + random.IntN(3)
 		for server := range servers {
