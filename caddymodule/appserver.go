@@ -278,7 +278,7 @@ const (
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		if err := isOneOf(d.Val(), "on|off"); err != nil {
-			return d.WrapErr(err)
+			return d.WrapErr(fmt.Errorf("conversations: %w", err))
 		}
 		c.Off = d.Val() == "off"
 	}

@@ -32,18 +32,18 @@ func TestDirectiveErrors(t *testing.T) {
 
 		"command twice":           {"codex {\napp_server {\ncommand a\ncommand b\n}\n}", 4, "command is given twice"},
 		"token twice":             {"codex {\napp_server {\ntoken a\ntoken b\n}\n}", 4, "token is given twice"},
-		"conversations maybe":     {"codex {\napp_server {\nconversations maybe\n}\n}", 3, `"maybe" must be one of on, off`},
+		"conversations maybe":     {"codex {\napp_server {\nconversations maybe\n}\n}", 3, `conversations: "maybe" must be one of on, off`},
 		"conversations of none":   {"codex {\napp_server {\nconversations {\nmax 0\n}\n}\n}", 4, `"0" is not a number above zero`},
 		"conversations for ever":  {"codex {\napp_server {\nconversations {\nidle off\n}\n}\n}", 4, `"off" is not a duration`},
 		"conversations of a kind": {"codex {\napp_server {\nconversations {\nkind x\n}\n}\n}", 4, `unknown option "kind"`},
 		"variable twice":          {"codex {\napp_server {\nenv A 1\nenv B 1\nenv A 2\n}\n}", 5, "env A is given twice"},
 		"two commands":            {"codex {\napp_server a {\ncommand b\n}\n}", 3, "the command is given twice: beside app_server and in its block"},
 
-		"no file of keys":             {"codex {\napi_keys_file \"\"\n}", 2, "api_keys_file must not be empty"},
-		"an empty address":            {"codex {\napp_server {\nconnect \"\"\n}\n}", 3, "connect must not be empty"},
+		"no file of keys":             {"codex {\napi_keys_file \"\"\n}", 2, "api_keys_file: must not be empty"},
+		"an empty address":            {"codex {\napp_server {\nconnect \"\"\n}\n}", 3, "connect: must not be empty"},
 		"an empty token":              {"codex {\napp_server {\nconnect ws://a\ntoken \"\"\n}\n}", 4, "must not be empty"},
-		"an empty home":               {"codex {\napp_server {\nhome \"\"\n}\n}", 3, "home must not be empty"},
-		"an empty directory":          {"codex {\napp_server {\ndir \"\"\n}\n}", 3, "dir must not be empty"},
+		"an empty home":               {"codex {\napp_server {\nhome \"\"\n}\n}", 3, "home: must not be empty"},
+		"an empty directory":          {"codex {\napp_server {\ndir \"\"\n}\n}", 3, "dir: must not be empty"},
 		"a command and connect":       {"codex {\napp_server codex {\nconnect ws://a\n}\n}", 4, "either a command is run or connect is used, not both"},
 		"a token without connect":     {"codex {\napp_server {\ntoken x\n}\n}", 4, "token is for connect"},
 		"processes and connect":       {"codex {\napp_server {\nconnect ws://a\nprocesses 2\n}\n}", 5, "processes is for a process that is started here"},
@@ -56,7 +56,7 @@ func TestDirectiveErrors(t *testing.T) {
 
 		"response_store twice":       {"codex {\nresponse_store off\nresponse_store off\n}", 3, "response_store is given twice"},
 		"response_store of no kind":  {"codex {\nresponse_store\n}", 2, wrongCount + "'response_store'"},
-		"response_store elsewhere":   {"codex {\nresponse_store disk\n}", 2, `"disk" must be one of memory, storage, off`},
+		"response_store elsewhere":   {"codex {\nresponse_store disk\n}", 2, `response_store: "disk" must be one of memory, storage, off`},
 		"response_store of no size":  {"codex {\nresponse_store memory 0\n}", 2, `"0" is not a size above zero`},
 		"response_store of no age":   {"codex {\nresponse_store storage never\n}", 2, `"never" is not a duration above zero`},
 		"response_store of no count": {"codex {\nresponse_store storage 1h none\n}", 2, `"none" is not a number above zero`},
@@ -146,13 +146,13 @@ func TestErrorsOfEachOption(t *testing.T) {
 			}
 			switch _, least, number := o.quantity(); {
 			case o.syntax == "<name>":
-				errors[o.name+` ""`] = o.name + " must not be empty"
+				errors[o.name+` ""`] = o.name + ": must not be empty"
 			case number && least > 0:
-				errors[o.name+" 0"] = `"0" is not a`
+				errors[o.name+" 0"] = o.name + `: "0" is not a`
 				fallthrough
 			case number:
-				errors[o.name+" -1"] = `"-1" is not a`
-				errors[o.name+" x"] = `"x" is not a`
+				errors[o.name+" -1"] = o.name + `: "-1" is not a`
+				errors[o.name+" x"] = o.name + `: "x" is not a`
 			}
 			for line, want := range errors {
 				err := new(Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + fmt.Sprintf(around, line) + "\n}"))

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -91,13 +92,13 @@ func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) 
 
 // parseLine reads the values of a line, at least the first. check may be nil.
 func parseLine(d *caddyfile.Dispenser, line []option, check func() error) error {
-	args := d.RemainingArgs()
+	name, args := d.Val(), d.RemainingArgs()
 	if len(args) == 0 || len(args) > len(line) {
 		return d.ArgErr()
 	}
 	for i, arg := range args {
 		if err := line[i].set(arg); err != nil {
-			return d.WrapErr(err)
+			return d.WrapErr(fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	if check != nil {
@@ -171,7 +172,7 @@ func (o *option) set(arg string) error {
 		return nil
 	}
 	if o.syntax == "<name>" && arg == "" {
-		return fmt.Errorf("%s must not be empty", o.name)
+		return errors.New("must not be empty")
 	}
 	if field.Kind() == reflect.Bool {
 		field.SetBool(arg != "off")
