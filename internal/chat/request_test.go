@@ -246,6 +246,7 @@ func TestDecodeChatRefuses(t *testing.T) {
 
 		"no model":             {`{"messages":[` + hi + `]}`, "model", apierror.CodeMissingParameter, "is required"},
 		"empty model":          {`{"model":"","messages":[` + hi + `]}`, "model", apierror.CodeInvalidValue, "must not be empty"},
+		"model of white space": {`{"model":" \n","messages":[` + hi + `]}`, "model", apierror.CodeInvalidValue, "must not be empty"},
 		"long model":           {`{"model":"` + strings.Repeat("m", 1025) + `","messages":[` + hi + `]}`, "model", apierror.CodeInvalidValue, "at most 1024 bytes"},
 		"no messages":          {`{"model":"m"}`, "messages", apierror.CodeMissingParameter, "is required"},
 		"empty messages":       {withMessages(``), "messages", apierror.CodeInvalidValue, "at least one message"},

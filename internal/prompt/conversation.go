@@ -88,10 +88,13 @@ func (c *Conversation) Ignore(name string) {
 
 // ReadModel reads the field model.
 func (c *Conversation) ReadModel(v jsontext.Value) *field.Error {
-	if f := field.NonEmpty(v); f != nil {
+	if f := field.String(&c.Model, v); f != nil {
 		return f
 	}
-	if c.Model = v.Text(); len(c.Model) > maxModel {
+	switch {
+	case strings.TrimSpace(c.Model) == "":
+		return field.Invalid("must not be empty")
+	case len(c.Model) > maxModel:
 		return field.Invalid("must be at most %d bytes long", maxModel)
 	}
 	return nil
