@@ -68,12 +68,7 @@ func (g *Grant) Take(n int) (got int) {
 	if g.closed {
 		return 0
 	}
-	rest, now := int64(math.MaxInt64), g.l.now()
-	for _, limit := range g.k.Limits {
-		if limit.Unit == Tokens {
-			rest = min(rest, limit.Max-g.a.usedOf(limit, now))
-		}
-	}
+	rest := g.rest()
 	share := max(leastShare, rest/int64(2*g.a.running))
 	taken := max(0, min(int64(n), rest, share))
 	g.spent = taken == 0
@@ -81,6 +76,34 @@ func (g *Grant) Take(n int) (got int) {
 	g.held += taken
 	g.a.held += taken
 	return int(taken)
+}
+
+// Raise makes the turn hold n tokens at least, for what it has used and will certainly use,
+// even beyond a limit. It reports whether any are left.
+func (g *Grant) Raise(n int64) bool {
+	g.l.mu.Lock()
+	defer g.l.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	if more := n - g.held; more > 0 {
+		g.l.changes++
+		g.held += more
+		g.a.held += more
+	}
+	g.spent = g.rest() <= 0
+	return !g.spent
+}
+
+// rest returns how many tokens are left of the tightest limit; none if it is negative.
+func (g *Grant) rest() int64 {
+	rest, now := int64(math.MaxInt64), g.l.now()
+	for _, limit := range g.k.Limits {
+		if limit.Unit == Tokens {
+			rest = min(rest, limit.Max-g.a.usedOf(limit, now))
+		}
+	}
+	return rest
 }
 
 // Spent reports whether the last Take has reached a limit.

@@ -21,6 +21,13 @@ func (p *purse) Take(n int) int {
 	return n
 }
 
+func (p *purse) Raise(n int64) bool {
+	more := max(0, int(n)-p.taken)
+	p.taken += more
+	p.left -= more
+	return p.left > 0
+}
+
 // answer is the text of a turn's outputs, and its end.
 type answer struct {
 	text   strings.Builder
@@ -158,6 +165,28 @@ func TestBudgetOfCalls(t *testing.T) {
 	got.add(New(&Options{Budget: &purse{}}).Feed([]codexrpc.Event{call("1", "f", "{}")}))
 	if got.calls != 0 || got.finish != FinishLength {
 		t.Errorf("without a budget: %d calls, %s", got.calls, got.finish)
+	}
+}
+
+// TestStrayCalls checks that a model that calls other tools than the client's is not asked again
+// for ever, nor beyond the budget.
+func TestStrayCalls(t *testing.T) {
+	for left, want := range map[int]int{0: maxStrays, 10_000: maxStrays, 4001: 8, 1470: 2, 980: 1} {
+		opts := &Options{ClientName: func(name string) (string, bool) { return name, name == "f" }}
+		if left > 0 {
+			opts.Budget = &purse{left: left}
+		}
+		m, rounds := New(opts), 0
+		var got answer
+		for !m.Done() && rounds < 2*maxStrays {
+			rounds++
+			completed := response(10)
+			completed.Usage.InputTokens = 490
+			got.add(m.Feed([]codexrpc.Event{delta("m", "text "), call("1", "stray", "{}"), completed}))
+		}
+		if text := strings.Repeat("text ", rounds); rounds != want || got.finish != FinishLength || strings.ReplaceAll(got.text.String(), "\n", "") != text {
+			t.Errorf("%d tokens: %d responses, want %d; %s %q", left, rounds, want, got.finish, got.text.String())
+		}
 	}
 }
 

@@ -46,6 +46,8 @@ type Machine struct {
 	begun            bool       // there was an output
 	asked            bool       // Codex waits for the client's answer to a structured call
 	refused          bool       // such calls were answered with a failure
+	strayed          bool       // this response has called a tool that is not the client's
+	strays           int        // responses in a row that did
 	cut              bool       // the text ends with a block without an end
 	done             bool       // the last output was returned
 }
@@ -280,6 +282,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	m.rest.call(e, ok)
 	if !ok {
 		m.report.Unoffered++
+		m.strayed = true
 		return
 	}
 	if m.calls.repeated(call) {
@@ -335,5 +338,27 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	if m.asked || m.report.Truncated || (m.calls.count > 0 && m.opts.StopAfterTools != StopOff) {
 		m.rest.natural = !m.done
 		m.finish(m.reason())
+	} else if m.strayed && !m.done {
+		m.goOn(e.Usage)
+	}
+}
+
+// maxStrays is how many responses of a turn may call tools that are not the client's. A model
+// that has not understood by then what Codex tells it will not until its context is full.
+const maxStrays = 16
+
+// goOn is called when Codex asks the model again, since only tools were called that are not the
+// client's. The turn ends if that is once too often, or beyond the budget: the next response has
+// at least the input of this one.
+func (m *Machine) goOn(u *codexrpc.Usage) {
+	m.strayed = false
+	m.strays++
+	within := m.strays < maxStrays
+	if u != nil && m.opts.Budget != nil {
+		used, _ := m.usage.total()
+		within = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+u.InputTokens) && within
+	}
+	if !within {
+		m.finishCut(FinishLength)
 	}
 }

@@ -176,6 +176,9 @@ type Options struct {
 type Budget interface {
 	// Take takes up to n tokens and returns how many it got. 0 means that none are left.
 	Take(n int) int
+	// Raise takes as many more tokens as the turn lacks to have n, even if fewer are left, and
+	// reports whether there are still some.
+	Raise(n int64) bool
 }
 
 // limit returns the most calls of the turn.
