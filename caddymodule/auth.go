@@ -154,6 +154,22 @@ func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return &k.Key, nil
 }
 
+// keyStill is keyOf for a request whose user is known, maybe for long: it may have come over a
+// WebSocket. A key that is another user's by now is refused, so that its client connects again.
+func (h *Handler) keyStill(r *http.Request) (*quota.Key, *apierror.Error) {
+	repl := replacerOf(r)
+	before, _ := repl.Get(userVariable)
+	k, apiErr := h.keyOf(r)
+	if k != nil {
+		repl.Set(userVariable, k.User)
+	}
+	if now, _ := repl.Get(userVariable); now != before {
+		repl.Set(userVariable, before) // so that it stays refused
+		return nil, apierror.Unauthorized()
+	}
+	return k, apiErr
+}
+
 // wrongKeyLines is how many log lines about wrong keys are written within a minute.
 const wrongKeyLines = 20
 

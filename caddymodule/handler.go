@@ -214,7 +214,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	if h.keyFile != nil {
 		app.hasKeyFile = true
-		options.Key, options.Ledger = h.keyOf, ledger
+		options.Key, options.Ledger = h.keyStill, ledger
 	}
 	store, release := h.ResponseStore.open(ctx)
 	options.Responses = store

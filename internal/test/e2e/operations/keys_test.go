@@ -98,6 +98,18 @@ func TestKeyFile(t *testing.T) {
 	if _, refused := socket.Ask(e2e.Fields{"model": "gpt-5.5", "input": "say:ok"}); refused == nil || *refused.Error.Code != "invalid_api_key" {
 		t.Errorf("the WebSocket of the revoked key: %+v", refused)
 	}
+
+	socket = s.DialResponses(e2e.Bearer("sk-new"))
+	secret := socket.Respond(e2e.Fields{"model": "gpt-5.5", "input": "say:secret", "store": false})
+	keys["sk-new"], keys["sk-later"] = "user eve", ""
+	file.write(keys)
+	e2e.WaitFor(t, "the key of another user", func() bool { status, _ := statusOf(s, "sk-later", nil); return status == http.StatusOK })
+	for range 2 {
+		_, refused := socket.Ask(e2e.Fields{"model": "gpt-5.5", "input": "say:ok", "previous_response_id": secret.ID})
+		if refused == nil || *refused.Error.Code != "invalid_api_key" {
+			t.Errorf("the WebSocket of a key that is another user's: %+v", refused)
+		}
+	}
 }
 
 // TestKeyRequests sends many requests at once with one key, and then by every route.
