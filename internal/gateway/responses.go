@@ -108,7 +108,6 @@ func (f *responseForm) keep(record responses.Record) {
 			return f.q.g.objects.AppendResponse(ctx, id, f.entry)
 		})
 	}
-	// Whoever reads that it has ended may continue in its conversation.
 	f.q.g.objects.Running.Ended(f.meta.ID, record.Response)
 	if !f.q.Store {
 		if f.q.session != nil && record.Well {

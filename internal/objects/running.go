@@ -89,20 +89,15 @@ func (r *Running) find(user, id string) *running {
 	return nil
 }
 
-// entry returns a response of a user as it is now: without an output as long as it
-// goes on. It returns nil if the response does not run, or is not to be stored.
+// entry returns a response of a user that goes on, without an output, also while its end is
+// being stored: whoever reads that it has ended may follow it. It returns nil if the response
+// does not run, or is not to be stored.
 func (r *Running) entry(user, id string) *responsestore.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {
 		return nil
 	}
-	r.mu.Lock()
-	response := one.last
-	r.mu.Unlock()
-	if response == nil {
-		response = one.InProgress()
-	}
-	return &responsestore.Entry{User: user, Response: response, Input: one.Entry.Input}
+	return &responsestore.Entry{User: user, Response: one.InProgress(), Input: one.Entry.Input}
 }
 
 // stop cancels a response and returns it as it ended; nil if it had not begun.
