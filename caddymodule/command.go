@@ -20,7 +20,7 @@ func init() {
 		Usage: "<command>",
 		Short: "Shows, checks and signs in the app-servers of the codex handlers, and makes API keys",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(
+			command.Group(cmd,
 				command.Status(configuredAppServers),
 				command.Login(configuredAppServers),
 				command.Check(configuredAppServers),

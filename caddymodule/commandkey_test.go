@@ -58,6 +58,14 @@ func TestCommandKey(t *testing.T) {
 
 // TestCommandKeyErrors checks what the command refuses.
 func TestCommandKeyErrors(t *testing.T) {
+	for _, args := range [][]string{{"revok"}, {"key", "revok"}} {
+		if output, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), `unknown command "revok"`) {
+			t.Errorf("%q: %v %s", args, err, output)
+		}
+		if output, err := runCommand(t, args[:len(args)-1]...); err != nil || !strings.Contains(output, "Usage:") {
+			t.Errorf("%q: %v %s", args[:len(args)-1], err, output)
+		}
+	}
 	file := filepath.Join(t.TempDir(), "keys")
 	without := writeConfig(t, unanswered(), "")
 	for want, args := range map[string][]string{

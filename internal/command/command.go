@@ -50,6 +50,13 @@ func (a *AppServer) is() string {
 	return program + ", CODEX_HOME " + home
 }
 
+// Group gives a command its subcommands. Without one it shows its help.
+func Group(cmd *cobra.Command, subcommands ...*cobra.Command) {
+	cmd.AddCommand(subcommands...)
+	cmd.Args = cobra.NoArgs // else a mistyped one shows the help and succeeds
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
 // withConfig adds flags for a configuration to a command, and what it runs until Ctrl-C.
 func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, caddycmd.Flags) error) *cobra.Command {
 	cmd.Flags().StringP("config", "c", "", "Configuration file (default: the Caddyfile of this directory)")

@@ -28,7 +28,7 @@ func Key(configured KeyFiles) *cobra.Command {
 		Use:   "key <command>",
 		Short: "Makes, lists and revokes API keys in a file (api_keys_file)",
 	}
-	cmd.AddCommand(configured.add(), configured.list(), configured.revoke())
+	Group(cmd, configured.add(), configured.list(), configured.revoke())
 	return cmd
 }
 
