@@ -183,8 +183,7 @@ func (s *Shared) remove(ctx context.Context, key string) error {
 
 // list returns the keys in a folder, which may be absent.
 func (s *Shared) list(ctx context.Context, folder string) ([]string, error) {
-	keys, err := call(ctx, s, nil, func(ctx context.Context) ([]string, error) { return s.storage.List(ctx, folder, false) })
-	return keys, unlessMissing(err)
+	return call(ctx, s, nil, func(ctx context.Context) ([]string, error) { return storagecall.List(ctx, s.storage, folder) })
 }
 
 // maxCalls bounds the calls to the storage in progress.

@@ -113,6 +113,7 @@ func (b *brokenStorage) Stat(context.Context, string) (certmagic.KeyInfo, error)
 }
 func (b *brokenStorage) Delete(context.Context, string) error                 { return b.fail() }
 func (b *brokenStorage) List(context.Context, string, bool) ([]string, error) { return nil, b.fail() }
+func (b *brokenStorage) Exists(context.Context, string) bool                  { return false }
 
 // checkUnavailable checks the errors of a store that does not work.
 func checkUnavailable(t *testing.T, s *Shared, ctx context.Context) {

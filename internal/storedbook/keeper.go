@@ -304,8 +304,8 @@ func (k *Keeper) readOthers(at *hold) {
 // others returns the documents of the other nodes, by their keys.
 func (h *hold) others(ctx context.Context) (map[string][]byte, error) {
 	folder, documents := path.Dir(h.key), make(map[string][]byte)
-	keys, err := h.storage.List(ctx, folder, false)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	keys, err := storagecall.List(ctx, h.storage, folder)
+	if err != nil {
 		return nil, err
 	}
 	for _, key := range keys {
