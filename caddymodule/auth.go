@@ -130,14 +130,12 @@ func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 
 // authenticate checks the key of a request, if there are keys, and sets the user.
 func (h *Handler) authenticate(r *http.Request) *apierror.Error {
-	k, apiErr := h.keyOf(r)
-	if k != nil {
-		replacerOf(r).Set(userVariable, k.User)
-	}
+	_, apiErr := h.keyOf(r)
 	return apiErr
 }
 
-// keyOf returns a request's key in the file, nil for one of the configuration, without limits.
+// keyOf returns a request's key in the file, nil for one of the configuration, without limits. It
+// sets the user.
 func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil
@@ -151,6 +149,7 @@ func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	case k.Expired(time.Now()):
 		return nil, apierror.KeyExpired(k.Expires)
 	}
+	replacerOf(r).Set(userVariable, k.User)
 	return &k.Key, nil
 }
 
@@ -160,9 +159,6 @@ func (h *Handler) keyStill(r *http.Request) (*quota.Key, *apierror.Error) {
 	repl := replacerOf(r)
 	before, _ := repl.Get(userVariable)
 	k, apiErr := h.keyOf(r)
-	if k != nil {
-		repl.Set(userVariable, k.User)
-	}
 	if now, _ := repl.Get(userVariable); now != before {
 		repl.Set(userVariable, before) // so that it stays refused
 		return nil, apierror.Unauthorized()
