@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 )
@@ -73,6 +74,7 @@ func (r *Running) launch() {
 	r.T.Helper()
 	cmd := exec.Command(BuiltCaddy(r.T), "run", "--adapter", "caddyfile", "--config", r.config)
 	cmd.Stderr = r.Log
+	cmd.WaitDelay = Deadline // for what is left of a Codex that has its standard error
 	cmd.Env = append(append(os.Environ(), "HOME="+r.Dir, "XDG_DATA_HOME="+r.Dir), r.env...)
 	if err := cmd.Start(); err != nil {
 		r.T.Fatal(err)
@@ -145,7 +147,18 @@ func (r *Running) End() {
 	if err := r.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		r.T.Fatal(err)
 	}
-	if err := r.Cmd.Wait(); err != nil {
+	if err := r.Wait(); err != nil {
 		r.T.Fatal("Caddy's exit:", err)
 	}
+}
+
+// Wait waits until the process has ended, and returns what [exec.Cmd.Wait] does. After
+// [Deadline] it kills the process, and the test fails.
+func (r *Running) Wait() error {
+	end := time.AfterFunc(Deadline, func() {
+		r.T.Error("Caddy does not exit")
+		_ = r.Cmd.Process.Kill()
+	})
+	defer end.Stop()
+	return r.Cmd.Wait()
 }

@@ -59,6 +59,7 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	http.DefaultClient.Timeout = 2 * Deadline // requests without a context of their own
 	code := m.Run()
 	if code == 0 {
 		code = checkLeaks()

@@ -102,13 +102,13 @@ func (s *Site) Catalogue() (path string) {
 	if err != nil {
 		needs.Missing(s.T, "the command of docs/remote.md needs jq: run `make deps`, or install it")
 	}
-	list := exec.Command(CodexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
+	list := exec.CommandContext(Context(s.T), CodexBinary, "debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`)
 	list.Env = append(os.Environ(), "CODEX_HOME="+s.Home)
 	printed, err := list.Output()
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	change := exec.Command(jq, documented(s.T, "../../../../docs/remote.md", "jq '", "'"))
+	change := exec.CommandContext(Context(s.T), jq, documented(s.T, "../../../../docs/remote.md", "jq '", "'"))
 	change.Stdin = strings.NewReader(string(printed))
 	changed, err := change.Output()
 	if err != nil {

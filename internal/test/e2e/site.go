@@ -119,7 +119,7 @@ func (s *Site) Load(caddyfile string) {
 	}
 	// The old server closes its connections, and a request on one would fail.
 	http.DefaultClient.CloseIdleConnections()
-	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	fresh := &http.Client{Timeout: Deadline, Transport: &http.Transport{DisableKeepAlives: true}}
 	inARow := 0
 	WaitFor(s.T, "the new configuration", func() bool {
 		inARow++

@@ -24,6 +24,19 @@ func WaitFor(t testing.TB, what string, done func() bool) {
 	}
 }
 
+// Receive receives what a goroutine sends, which it does not if it ends with a failure. It waits
+// at most for [Deadline], and names what was waited for if that does not come.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-time.After(Deadline):
+		t.Fatal("waited in vain for ", what)
+		panic("unreachable")
+	}
+}
+
 // FreeAddr returns an address with a free port.
 func FreeAddr(t testing.TB) string {
 	t.Helper()

@@ -397,7 +397,9 @@ func checkHelp(_ block, words []string) error {
 		args := append(slices.Clone(subcommands[:n]), "--help")
 		key := words[0] + strings.Join(args, " ")
 		if _, ok := helpTexts[key]; !ok {
-			output, err := exec.Command(program, args...).CombinedOutput()
+			ctx, cancel := context.WithTimeout(context.Background(), e2e.Deadline)
+			output, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+			cancel()
 			if err != nil || !bytes.Contains(output, []byte("Usage:")) && !bytes.Contains(output, []byte("Flags:")) {
 				output = nil
 			}

@@ -120,7 +120,7 @@ func runSnippet(t *testing.T, s *e2e.Site, b block) {
 // goEnv returns a setting of the go command.
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
-	value, err := exec.Command("go", "env", name).Output()
+	value, err := exec.CommandContext(e2e.Context(t), "go", "env", name).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -329,7 +329,7 @@ func testForksOverRestarts(t *testing.T) {
 	if err := r.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = r.Cmd.Wait() // the error is that it was killed
+	_ = r.Wait() // the error is that it was killed
 	e2e.WaitFor(t, "codex to end", e2e.AllGone(pids))
 	for _, change := range []struct {
 		name   string

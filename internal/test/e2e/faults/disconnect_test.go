@@ -63,7 +63,7 @@ func testDisconnect(t *testing.T) {
 				t.Fatal("the turn was not interrupted:", err)
 			}
 			t.Logf("interrupted after %s", time.Since(start).Round(time.Millisecond))
-			<-gone
+			e2e.Receive(t, "the client to leave", gone)
 		})
 	}
 }

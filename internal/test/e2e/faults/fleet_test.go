@@ -164,7 +164,7 @@ func TestRemoteOverTLS(t *testing.T) {
 		return strings.Contains(stranger.Log.String(), "certificate signed by unknown authority")
 	})
 	_ = stranger.Cmd.Process.Kill()
-	_ = stranger.Cmd.Wait()
+	_ = stranger.Wait()
 	friend := s.RunFile(s.Caddyfile(options), "SSL_CERT_FILE="+authority)
 	friend.WaitUp()
 	if got, err := s.Stream(e2e.UserSays("chunk=3; say:over TLS")); err != nil || got.Content != "over TLS" {
@@ -294,7 +294,7 @@ func TestRemoteReload(t *testing.T) {
 	if err := os.WriteFile(config, []byte(s.Caddyfile(other)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(e2e.BuiltCaddy(t), "validate", "--adapter", "caddyfile", "--config", config).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(e2e.Context(t), e2e.BuiltCaddy(t), "validate", "--adapter", "caddyfile", "--config", config).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if err := e2e.LoadCaddyfile(s.Caddyfile(other + "\n" + e2e.Remote(first, "{env.NO_SUCH_VARIABLE}"))); err == nil {

@@ -34,7 +34,7 @@ func TestPool(t *testing.T) {
 		})
 	}
 	for range 4 {
-		<-begun
+		e2e.Receive(t, "a stream to begin", begun)
 	}
 	before := e2e.AppServers()
 	if len(before) != 2 {
@@ -50,7 +50,7 @@ func TestPool(t *testing.T) {
 	wg.Wait()
 	whole, cut := 0, 0
 	for range 4 {
-		switch text := <-ends; {
+		switch text := e2e.Receive(t, "a stream to end", ends); {
 		case strings.Contains(text, `"finish_reason":"stop"`):
 			whole++
 		case strings.Contains(text, "codex_exited") && strings.HasSuffix(text, "data: [DONE]\n\n"):
@@ -147,7 +147,7 @@ func TestQueueIsFair(t *testing.T) {
 	}
 	full := func(want string) {
 		t.Helper()
-		a := <-answers
+		a := e2e.Receive(t, "an answer", answers)
 		if a.response.StatusCode != http.StatusTooManyRequests || a.response.Header.Get("Retry-After") == "" || !strings.Contains(a.text, `"code":"codex_queue_full"`) || a.key != want {
 			t.Errorf("%s: %s %v %s", a.key, a.response.Status, a.response.Header, a.text)
 		}
@@ -160,7 +160,7 @@ func TestQueueIsFair(t *testing.T) {
 	full("k-greedy") // the newest is dropped
 	release()
 	for place := 1; place <= 6; place++ {
-		a := <-answers
+		a := e2e.Receive(t, "an answer", answers)
 		if a.response.StatusCode != 200 {
 			t.Errorf("%s: %s %s", a.key, a.response.Status, a.text)
 		}

@@ -64,7 +64,7 @@ func finish(l *e2e.Site, thread *codexrpc.Thread) (text string, err error) {
 	released := make(chan struct{})
 	defer func() {
 		thread.Close(func() { close(released) })
-		<-released
+		e2e.Receive(l.T, "the end of the thread", released)
 	}()
 	end := time.After(e2e.Deadline)
 	for {
@@ -371,7 +371,7 @@ func TestMemoryIsRight(t *testing.T) {
 // residentMemory returns the resident memory of a process, in bytes.
 func residentMemory(t *testing.T, pid int) int64 {
 	t.Helper()
-	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
+	out, err := exec.CommandContext(e2e.Context(t), "ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
 		needs.Missing(t, "ps tells the memory: install it (procps) to run this test")
 	}

@@ -49,7 +49,7 @@ func TestBuiltCaddyStops(t *testing.T) {
 		t.Error("the stream was cut")
 	}
 	leave()
-	if err := r.Cmd.Wait(); err != nil {
+	if err := r.Wait(); err != nil {
 		t.Error("Caddy's exit:", err)
 	}
 	e2e.WaitFor(t, "codex to end", e2e.AllGone(pids))
@@ -81,7 +81,7 @@ func TestBuiltCaddyKilled(t *testing.T) {
 	}
 	e2e.WaitFor(t, "codex to end", e2e.AllGone(pids))
 	left := privateDirs(t)
-	_ = r.Cmd.Wait() // fails because it was killed
+	_ = r.Wait() // fails because it was killed
 	r.Start()
 	e2e.WaitFor(t, "the directory of the one before to be removed", func() bool {
 		now := privateDirs(t)
@@ -103,7 +103,7 @@ func TestBuiltCaddyValidates(t *testing.T) {
 	if err := os.WriteFile(config, []byte(fmt.Sprintf("http://%s {\n\tcodex {\n\t\tapp_server %s app-server\n\t}\n}\n", e2e.FreeAddr(t), program)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	validate := exec.Command(e2e.BuiltCaddy(t), "validate", "--adapter", "caddyfile", "--config", config)
+	validate := exec.CommandContext(e2e.Context(t), e2e.BuiltCaddy(t), "validate", "--adapter", "caddyfile", "--config", config)
 	if out, err := validate.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -113,7 +113,7 @@ func TestBuiltCaddyValidates(t *testing.T) {
 	if dirs := privateDirs(t); len(dirs) != 0 {
 		t.Errorf("validate has made %q", dirs)
 	}
-	modules, err := exec.Command(e2e.BuiltCaddy(t), "list-modules").Output()
+	modules, err := exec.CommandContext(e2e.Context(t), e2e.BuiltCaddy(t), "list-modules").Output()
 	if err != nil || !strings.Contains(string(modules), "http.handlers.codex\n") {
 		t.Errorf("%v\n%s", err, modules)
 	}

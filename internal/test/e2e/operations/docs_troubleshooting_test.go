@@ -100,6 +100,7 @@ func (p *trouble) busy(options string) string {
 	p.t.Helper()
 	p.Load(p.Caddyfile("max_concurrent 1\n" + options))
 	p.WaitReady()
+	p.WaitOpen(0) // earlier streams have ended
 	ctx, leave := e2e.ContextWithCancel(p.t)
 	defer leave()
 	var wg sync.WaitGroup
@@ -250,16 +251,15 @@ var troubles = map[string]func(p *trouble) string{
 	"codex_exited": func(p *trouble) string {
 		p.Load(p.Caddyfile(""))
 		p.WaitReady()
-		failed := make(chan string, 1)
-		go func() {
-			_, text := p.Post(e2e.ChatBody("hang", nil), nil)
-			failed <- errorMessage(text)
-		}()
-		p.WaitOpen(1)
+		stream, err := p.Chat(e2e.Context(p.t), e2e.ChatBody("say:Half; hang", e2e.Fields{"stream": true}), nil)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		e2e.ReadUntil(p.t, stream.Body, "Half")
 		for _, pid := range e2e.Codexes(0) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		return <-failed
+		return p.Read(stream)
 	},
 	"upstream_disconnected": func(p *trouble) string { return p.ask("", e2e.ChatBody("say:a; cutoff", nil), nil) },
 	"the model's provider cannot be reached": func(p *trouble) string {

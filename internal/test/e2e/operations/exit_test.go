@@ -20,7 +20,7 @@ const drainTimeout = 6 * time.Second
 // wait waits until the process and its children have exited.
 func wait(r *e2e.Running, pids []int) {
 	r.T.Helper()
-	if err := r.Cmd.Wait(); err != nil {
+	if err := r.Wait(); err != nil {
 		r.T.Error("Caddy's exit:", err)
 	}
 	if !e2e.AllGone(pids)() {
@@ -149,7 +149,7 @@ func TestExitByGracePeriod(t *testing.T) {
 		t.Fatal("no codex is running")
 	}
 	r.Signal(syscall.SIGTERM, "SIGTERM")
-	_ = r.Cmd.Wait() // may fail because of the timeout
+	_ = r.Wait() // may fail because of the timeout
 	if !e2e.AllGone(pids)() {
 		t.Error("codex outlives Caddy")
 	}

@@ -110,7 +110,7 @@ func TestKeysOverRestarts(t *testing.T) {
 	if err := r.Cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = r.Cmd.Wait()
+	_ = r.Wait()
 	r.Start()
 	e2e.WaitFor(t, "what was used before the kill", func() bool {
 		return used(r, "sk-k", "requests") == 3 && used(r, "sk-k", "tokens") >= tokens+800

@@ -368,7 +368,7 @@ func TestKeyTokensUsed(t *testing.T) {
 	}()
 	s.WaitOpen(1)
 	leave()
-	<-done
+	e2e.Receive(t, "the client to leave", done)
 	// The input has as many tokens as the output, of which some may not have come.
 	e2e.WaitFor(t, "the turn is counted", func() bool { got := tokensLeft(s, "sk-used"); return got < left-1000 && got > left-2500 })
 }

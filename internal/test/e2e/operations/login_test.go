@@ -53,7 +53,7 @@ func withAdminAt(s *e2e.Site, caddyfile string) *e2e.Site {
 // logIn logs the operator in with codex login.
 func logIn(s *e2e.Site, key string) {
 	s.T.Helper()
-	cmd := exec.Command(e2e.CodexBinary, "login", "--with-api-key")
+	cmd := exec.CommandContext(e2e.Context(s.T), e2e.CodexBinary, "login", "--with-api-key")
 	cmd.Stdin = strings.NewReader(key)
 	cmd.Env = append(os.Environ(), "CODEX_HOME="+s.Home)
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -139,7 +139,7 @@ func TestRefreshedTokens(t *testing.T) {
 		content, err := os.ReadFile(auth)
 		return err == nil && json.Unmarshal(content, &kept) == nil && kept.Tokens["refresh_token"] == "refresh-two" && kept.Tokens["access_token"] == fresh
 	})
-	if got := <-refreshes; got != "refresh-one" {
+	if got := e2e.Receive(t, "the renewal", refreshes); got != "refresh-one" {
 		t.Errorf("%q was renewed", got)
 	}
 	starts := admin.Status().AppServers[0].Restarts
