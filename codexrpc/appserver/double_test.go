@@ -103,6 +103,7 @@ func (d *double) serve(stdin io.Reader) {
 			}
 		}
 	}
+	d.wait() // a frozen one does not notice the end either
 }
 
 func (d *double) result(method string) string {
