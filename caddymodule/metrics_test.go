@@ -141,11 +141,12 @@ func TestRequestMetrics(t *testing.T) {
 	c.start(t)
 	pid(t, sole(t, c.app))
 	h = c.handlers[0]
+	h.Page = true
 	before := counters(t, c)
 	for _, request := range []struct{ method, target, key string }{
 		{"GET", "/v1/models", "k"}, {"GET", "/v1/models/plain", "k"}, {"GET", "/v1/models/made-up", "k"}, {"GET", "/v1/models", ""},
 		{"POST", "/v1/chat/completions", "k"}, {"DELETE", "/v1/usage", "k"}, {"GET", "/v1/usage/raw", "k"}, {"GET", "/v1/made-up", "k"},
-		{"GET", "/healthz", ""}, {"POST", "/readyz", ""},
+		{"GET", "/healthz", ""}, {"POST", "/readyz", ""}, {"GET", "/codex/status", "k"}, {"GET", "/codex/status", ""},
 	} {
 		if _, err := ask(h, request.method, request.target, request.key, nil); err != nil {
 			t.Fatal(err)
@@ -165,8 +166,9 @@ func TestRequestMetrics(t *testing.T) {
 		"codex_requests_total route=usage status=405":              1,
 		"codex_requests_total route=usage status=200":              1,
 		"codex_requests_total route=unknown status=404":            1,
+		"codex_requests_total route=page status=401":               1,
 		"codex_request_errors_total code=model_not_found":          1,
-		"codex_request_errors_total code=invalid_api_key":          1,
+		"codex_request_errors_total code=invalid_api_key":          2,
 		"codex_request_errors_total code=" + chatWithoutBody(t, h): 1,
 		"codex_request_errors_total code=method_not_allowed":       1,
 		"codex_request_errors_total code=unknown_url":              1,

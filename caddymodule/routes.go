@@ -19,6 +19,7 @@ import (
 // route is one entry of the API.
 type route struct {
 	counts  *routeCounts // nil: requests are not counted
+	refused bool         // of the requests only those that are refused are counted
 	methods []string     // the first one is the canonical method; nil: any
 	open    bool         // needs neither a key nor an allowed host: probes have none
 	socket  bool         // WebSockets are served as well
@@ -31,17 +32,19 @@ var (
 	readMethods  = []string{http.MethodGet, http.MethodHead}
 	writeMethods = []string{http.MethodPost}
 
+	responsesCounts = countsOf("responses")
+
 	// routes are the routes by their paths, in which * stands for a part that is not empty.
 	routes = map[string]route{
 		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: plain((*gateway.Gateway).Chat)},
 		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: plain((*gateway.Gateway).Completions)},
 
-		"/v1/responses":               {counts: countsOf("responses"), methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
-		"/v1/responses/input_tokens":  {counts: countsOf("responses"), methods: writeMethods, serve: plain((*gateway.Gateway).InputTokens)},
-		"/v1/responses/compact":       {counts: countsOf("responses"), methods: writeMethods, noBody: true, serve: plain((*gateway.Gateway).Compact)},
-		"/v1/responses/*":             {counts: countsOf("responses"), methods: readAnd(http.MethodDelete), serve: withID((*gateway.Gateway).Response)},
-		"/v1/responses/*/input_items": {counts: countsOf("responses"), methods: readMethods, serve: withID((*gateway.Gateway).InputItems)},
-		"/v1/responses/*/cancel":      {counts: countsOf("responses"), methods: writeMethods, noBody: true, serve: withID((*gateway.Gateway).CancelResponse)},
+		"/v1/responses":               {counts: responsesCounts, methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
+		"/v1/responses/input_tokens":  {counts: responsesCounts, methods: writeMethods, serve: plain((*gateway.Gateway).InputTokens)},
+		"/v1/responses/compact":       {counts: responsesCounts, methods: writeMethods, noBody: true, serve: plain((*gateway.Gateway).Compact)},
+		"/v1/responses/*":             {counts: responsesCounts, methods: readAnd(http.MethodDelete), serve: withID((*gateway.Gateway).Response)},
+		"/v1/responses/*/input_items": {counts: responsesCounts, methods: readMethods, serve: withID((*gateway.Gateway).InputItems)},
+		"/v1/responses/*/cancel":      {counts: responsesCounts, methods: writeMethods, noBody: true, serve: withID((*gateway.Gateway).CancelResponse)},
 
 		"/v1/conversations":         {counts: countsOf("conversations"), methods: writeMethods, serve: plain((*gateway.Gateway).CreateConversation)},
 		"/v1/conversations/*":       {counts: countsOf("conversations"), methods: readAnd(http.MethodPost, http.MethodDelete), serve: withID((*gateway.Gateway).Conversation)},
@@ -130,7 +133,9 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 		outcome.Context = r.Context()
 		*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes
 		defer func() {
-			rt.counts.count(outcome.failure)
+			if outcome.failure != nil || !rt.refused {
+				rt.counts.count(outcome.failure)
+			}
 			h.logWrongKey(r, outcome)
 		}()
 	}
@@ -208,16 +213,15 @@ func newRequestID(r *http.Request) string {
 	return id
 }
 
-// responsesSocket is the route of WebSockets at /v1/responses. It counts their requests.
-var responsesSocket = route{serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+// responsesSocket is the route of WebSockets at /v1/responses. It counts their requests itself.
+var responsesSocket = route{counts: responsesCounts, refused: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	if h.forgedHandshake(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
 		return
 	}
-	counts := routes["/v1/responses"].counts
 	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
 		outcome := &requestOutcome{Context: r.Context()}
-		defer func() { counts.count(outcome.failure) }()
+		defer func() { responsesCounts.count(outcome.failure) }()
 		serve(r.WithContext(outcome))
 	})
 }}
@@ -239,11 +243,14 @@ func (h *Handler) forgedHandshake(r *http.Request) bool {
 // pagePrefix precedes the names of the page's files.
 const pagePrefix = "/codex/"
 
+// pageStatus is the route of what the page shows.
+var pageStatus = route{counts: countsOf("page"), refused: true, methods: readMethods, serve: (*Handler).servePageStatus}
+
 // pageRouteOf returns the route of a path of the page. The page itself needs no key: it
 // has nothing but the files of this module. What it shows does.
 func pageRouteOf(path string) (route, bool) {
 	if path == pagePrefix+"status" {
-		return route{methods: readMethods, serve: (*Handler).servePageStatus}, true
+		return pageStatus, true
 	}
 	name, ok := strings.CutPrefix(path, pagePrefix)
 	toPage := path+"/" == pagePrefix

@@ -38,6 +38,13 @@ func TestWrongKeyLog(t *testing.T) {
 	if line := refused(""); line["missing"] != true {
 		t.Errorf("the line has %v", line)
 	}
+	h.Page = true
+	for path, handshake := range map[string]string{"/codex/status": "", "/v1/responses": "websocket"} {
+		w := askWith(h, http.MethodGet, path, "", http.Header{"Authorization": {"Bearer s3cret"}, "Upgrade": {handshake}}, nobody)
+		if lines := logs.TakeAll(); w.Code != http.StatusUnauthorized || len(lines) != 1 || lines[0].ContextMap()["path"] != path {
+			t.Errorf("%s: %d, %v", path, w.Code, lines)
+		}
+	}
 	for range 5 * wrongKeyLines {
 		if _, err := ask(h, http.MethodGet, "/v1/models", "s3cret", nil); err != nil {
 			t.Fatal(err)
