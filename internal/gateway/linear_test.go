@@ -178,7 +178,7 @@ func newCosts(t testing.TB, size int) *costs {
 // onePixel is the image at every URL.
 type onePixel struct{}
 
-func (onePixel) Fetch(_ context.Context, urls []string) (map[string]string, error) {
+func (onePixel) Fetch(_ context.Context, urls []string, _ func(int64) bool) (map[string]string, error) {
 	images := make(map[string]string, len(urls))
 	for _, url := range urls {
 		images[url] = aPixel

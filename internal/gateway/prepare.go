@@ -16,7 +16,7 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) *api
 	if apiErr := decoded.resolve(x); apiErr != nil {
 		return apiErr
 	}
-	if apiErr := g.fetchImages(x.ctx, decoded); apiErr != nil {
+	if apiErr := g.fetchImages(x, decoded); apiErr != nil {
 		return apiErr
 	}
 	if apiErr := g.reserveInput(x, decoded); apiErr != nil {
@@ -59,12 +59,12 @@ func (g *Gateway) waitToCopy(x *exchange) *apierror.Error {
 // Images fetches what requests name by an https URL instead of sending it. An
 // *imagefetch.Fetcher is one.
 type Images interface {
-	Fetch(ctx context.Context, urls []string) (map[string]string, error)
+	Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error)
 }
 
 // fetchImages replaces the URLs of images by the images. Without a fetcher they
 // stay, and Plan refuses them.
-func (g *Gateway) fetchImages(ctx context.Context, request decodedRequest) *apierror.Error {
+func (g *Gateway) fetchImages(x *exchange, request decodedRequest) *apierror.Error {
 	if g.opts.Images == nil {
 		return nil
 	}
@@ -72,9 +72,12 @@ func (g *Gateway) fetchImages(ctx context.Context, request decodedRequest) *apie
 	if len(urls) == 0 {
 		return nil
 	}
-	images, err := g.opts.Images.Fetch(ctx, urls)
+	images, err := g.opts.Images.Fetch(x.ctx, urls, x.body.Grow)
 	if failed, ok := errors.AsType[*imagefetch.Failure](err); ok {
 		return apierror.InvalidImageURL(request.ImageParam(failed.URL), failed.Error())
+	}
+	if errors.Is(err, imagefetch.ErrNoMemory) {
+		return apierror.BodyMemory()
 	}
 	if err != nil {
 		return apierror.From(err)

@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -75,22 +74,25 @@ func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 // Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different ones, and
 // returns them by URL as data URLs (data:image/png;base64,…), at most 43 MiB of them. The first
 // image that cannot be fetched cancels the others and is returned as a [*Failure]. If ctx has ended,
-// the error is that of ctx.
-func (f *Fetcher) Fetch(ctx context.Context, urls []string) (map[string]string, error) {
+// the error is that of ctx. grow is called one at a time, with the bytes that the data URLs take
+// more; if it refuses them, the error is [ErrNoMemory].
+func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error) {
 	group, run := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.atOnce)
 	run, stop := context.WithTimeoutCause(run, f.limits.totalTime,
 		reasonf("the images of the request took longer than %s together", f.limits.totalTime))
 	defer stop()
-	left := new(atomic.Int64)
-	left.Store(f.limits.totalBytes)
+	all := &allowance{left: f.limits.totalBytes, grow: grow}
 	var mu sync.Mutex // guards images
 	images := make(map[string]string, len(urls))
 	for _, url := range urls {
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeoutCause(run, f.limits.imageTime, reasonf("it took longer than %s", f.limits.imageTime))
 			defer cancel()
-			image, err := f.image(ctx, url, left)
+			image, err := f.image(ctx, url, all)
+			if errors.Is(err, ErrNoMemory) {
+				return err
+			}
 			if err != nil {
 				return &Failure{URL: url, Reason: string(explain(ctx, err))}
 			}
@@ -110,8 +112,8 @@ func (f *Fetcher) Fetch(ctx context.Context, urls []string) (map[string]string, 
 	return images, nil
 }
 
-// image fetches one image and returns it as a data URL. All images may have left bytes more.
-func (f *Fetcher) image(ctx context.Context, url string, left *atomic.Int64) (string, error) {
+// image fetches one image and returns it as a data URL.
+func (f *Fetcher) image(ctx context.Context, url string, all *allowance) (string, error) {
 	u, err := f.checkURL(url)
 	if err != nil {
 		return "", err
@@ -132,7 +134,7 @@ func (f *Fetcher) image(ctx context.Context, url string, left *atomic.Int64) (st
 		text := cmp.Or(http.StatusText(response.StatusCode), "an unknown status")
 		return "", reasonf("its server answered %d (%s)", response.StatusCode, text)
 	}
-	return f.read(response, left)
+	return f.read(response, all)
 }
 
 const (
@@ -141,8 +143,8 @@ const (
 )
 
 // read reads an image into a data URL, with the type of its content: headers are often wrong.
-func (f *Fetcher) read(response *http.Response, left *atomic.Int64) (string, error) {
-	body := &meter{from: response.Body, limits: f.limits, left: left}
+func (f *Fetcher) read(response *http.Response, all *allowance) (string, error) {
+	body := &meter{from: response.Body, limits: f.limits, all: all}
 	if response.ContentLength > body.imageBytes {
 		return "", body.tooLarge()
 	}
@@ -174,8 +176,8 @@ func (f *Fetcher) read(response *http.Response, left *atomic.Int64) (string, err
 type meter struct {
 	from io.Reader
 	limits
-	read int64         // of the image, in bytes
-	left *atomic.Int64 // what all images may still have
+	read int64 // of the image, in bytes
+	all  *allowance
 }
 
 func (m *meter) Read(p []byte) (int, error) {
@@ -183,10 +185,38 @@ func (m *meter) Read(p []byte) (int, error) {
 	if m.read += int64(n); m.read > m.imageBytes {
 		return 0, m.tooLarge()
 	}
-	if m.left.Add(-int64(n)) < 0 {
+	switch err := m.all.take(n); {
+	case errors.Is(err, errAllTooLarge):
 		return 0, reasonf("the images of the request are larger than %s together", humanize.IBytes(uint64(m.totalBytes)))
+	case err != nil:
+		return 0, err
 	}
 	return n, err
+}
+
+// ErrNoMemory means that an image has no room in memory.
+var ErrNoMemory = errors.New("no memory for the images")
+
+var errAllTooLarge = errors.New("all images together are too large")
+
+// allowance is what all images of a request may still have. It is safe for concurrent use.
+type allowance struct {
+	mu   sync.Mutex
+	left int64              // bytes of images
+	grow func(n int64) bool // takes the memory of their data URLs
+}
+
+// take takes n bytes of an image.
+func (a *allowance) take(n int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.left -= int64(n); a.left < 0 {
+		return errAllTooLarge
+	}
+	if !a.grow(int64(base64.StdEncoding.EncodedLen(n))) {
+		return ErrNoMemory
+	}
+	return nil
 }
 
 func (m *meter) tooLarge() error {

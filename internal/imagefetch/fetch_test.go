@@ -48,7 +48,7 @@ func TestFetch(t *testing.T) {
 		for path := range kinds {
 			urls = append(urls, server.URL+path+"?signature=x#part", server.URL+path+"?signature=x#part")
 		}
-		images, err := f.Fetch(testContext(t), urls)
+		images, err := f.Fetch(testContext(t), urls, unbounded)
 		if err != nil || len(images) != len(kinds) {
 			t.Fatalf("%s: %d images, %v", version, len(images), err)
 		}
@@ -67,11 +67,10 @@ func TestAnyReads(t *testing.T) {
 	f := New(Options{})
 	for name, how := range map[string]func(io.Reader) io.Reader{"bytes": iotest.OneByteReader, "halves": iotest.HalfReader, "with the end": iotest.DataErrReader} {
 		for path, kind := range kinds {
-			left := new(atomic.Int64)
-			left.Store(int64(len(kind.content)))
-			got, err := f.read(&http.Response{Body: io.NopCloser(how(strings.NewReader(kind.content))), ContentLength: -1}, left)
-			if want := "data:" + kind.media + ";base64," + base64.StdEncoding.EncodeToString([]byte(kind.content)); err != nil || got != want || left.Load() != 0 {
-				t.Errorf("%s in %s: %d bytes, %v, %d left", path, name, len(got), err, left.Load())
+			all := &allowance{left: int64(len(kind.content)), grow: unbounded}
+			got, err := f.read(&http.Response{Body: io.NopCloser(how(strings.NewReader(kind.content))), ContentLength: -1}, all)
+			if want := "data:" + kind.media + ";base64," + base64.StdEncoding.EncodeToString([]byte(kind.content)); err != nil || got != want || all.left != 0 {
+				t.Errorf("%s in %s: %d bytes, %v, %d left", path, name, len(got), err, all.left)
 			}
 		}
 	}
@@ -80,7 +79,7 @@ func TestAnyReads(t *testing.T) {
 func TestNothingToFetch(t *testing.T) {
 	f := New(Options{})
 	defer f.Close()
-	if images, err := f.Fetch(testContext(t), nil); err != nil || len(images) != 0 {
+	if images, err := f.Fetch(testContext(t), nil, unbounded); err != nil || len(images) != 0 {
 		t.Error(images, err)
 	}
 }
@@ -150,12 +149,35 @@ func TestTotalBytes(t *testing.T) {
 		_, _ = io.WriteString(w, png+strings.Repeat("x", 1000))
 	})
 	f.limits.totalBytes = 3000
-	if _, err := f.Fetch(testContext(t), []string{server.URL + "/1", server.URL + "/2"}); err != nil {
+	if _, err := f.Fetch(testContext(t), []string{server.URL + "/1", server.URL + "/2"}, unbounded); err != nil {
 		t.Error(err)
 	}
-	_, err := f.Fetch(testContext(t), []string{server.URL + "/1", server.URL + "/2", server.URL + "/3"})
+	_, err := f.Fetch(testContext(t), []string{server.URL + "/1", server.URL + "/2", server.URL + "/3"}, unbounded)
 	if failure, ok := err.(*Failure); !ok || failure.Reason != "the images of the request are larger than 2.9 KiB together" {
 		t.Error(err)
+	}
+}
+
+// TestMemory checks that images take the memory of their data URLs, and end where there is none.
+func TestMemory(t *testing.T) {
+	content := png + strings.Repeat("x", 1000)
+	server, f := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, content) })
+	urls := []string{server.URL + "/1", server.URL + "/2"}
+	taken, most := int64(0), int64(1<<20)
+	grow := func(n int64) bool {
+		if taken+n > most {
+			return false
+		}
+		taken += n
+		return true
+	}
+	images, err := f.Fetch(testContext(t), urls, grow)
+	if size := int64(len(images[urls[0]]) + len(images[urls[1]])); err != nil || taken < 2*int64(len(content))*4/3 || taken > size+100 {
+		t.Errorf("%d bytes of %d, %v", taken, size, err)
+	}
+	taken, most = 0, int64(len(content))
+	if images, err := f.Fetch(testContext(t), urls, grow); err != ErrNoMemory || images != nil {
+		t.Errorf("%d images, %v", len(images), err)
 	}
 }
 
@@ -182,7 +204,7 @@ func TestAtOnce(t *testing.T) {
 	for i := range 12 {
 		urls = append(urls, fmt.Sprint(server.URL, "/", i))
 	}
-	if _, err := f.Fetch(testContext(t), urls); err != nil {
+	if _, err := f.Fetch(testContext(t), urls, unbounded); err != nil {
 		t.Error(err)
 	}
 }
@@ -219,7 +241,7 @@ func TestFirstFailureEnds(t *testing.T) {
 		http.NotFound(w, r)
 	})
 	f.limits.imageTime, f.limits.totalTime = deadline, deadline
-	_, err := f.Fetch(testContext(t), []string{server.URL + "/hangs", server.URL + "/missing"})
+	_, err := f.Fetch(testContext(t), []string{server.URL + "/hangs", server.URL + "/missing"}, unbounded)
 	if failure, ok := err.(*Failure); !ok || failure.URL != server.URL+"/missing" || failure.Reason != "its server answered 404 (Not Found)" {
 		t.Error(err)
 	}
@@ -232,7 +254,7 @@ func TestClientLeaves(t *testing.T) {
 		leave()
 		<-r.Context().Done()
 	})
-	if images, err := f.Fetch(ctx, []string{server.URL}); err != context.Canceled || images != nil {
+	if images, err := f.Fetch(ctx, []string{server.URL}, unbounded); err != context.Canceled || images != nil {
 		t.Error(images, err)
 	}
 }
@@ -244,7 +266,7 @@ func TestCloseWithin(t *testing.T) {
 		f.Close()
 		_, _ = io.WriteString(w, png)
 	})
-	if images, err := f.Fetch(testContext(t), []string{server.URL}); err != nil || len(images) != 1 {
+	if images, err := f.Fetch(testContext(t), []string{server.URL}, unbounded); err != nil || len(images) != 1 {
 		t.Error(images, err)
 	}
 }
@@ -257,9 +279,7 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(int64(len(content)))
 	for b.Loop() {
 		response := &http.Response{Body: io.NopCloser(bytes.NewReader(content)), ContentLength: int64(len(content))}
-		left := new(atomic.Int64)
-		left.Store(standardLimits.totalBytes)
-		if _, err := f.read(response, left); err != nil {
+		if _, err := f.read(response, &allowance{left: standardLimits.totalBytes, grow: unbounded}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -112,7 +112,7 @@ func TestInnerHosts(t *testing.T) {
 	} {
 		address := "https://" + host + "/i.png"
 		refused(t, f, address, errAddress)
-		_, err := f.Fetch(testContext(t), []string{address})
+		_, err := f.Fetch(testContext(t), []string{address}, unbounded)
 		if general := strings.Replace(err.Error(), address, "X", 1); message == "" {
 			message = general
 		} else if general != message {
@@ -147,7 +147,7 @@ func TestRebinding(t *testing.T) {
 	z := &zone{names: map[string][]netip.Addr{"example.com": addrs("127.0.0.1", "10.0.0.1")}}
 	z.in(f, func(to netip.AddrPort) bool { return to.Addr() == netip.MustParseAddr("127.0.0.1") })
 	address := "https://example.com:" + port + "/"
-	if _, err := f.Fetch(testContext(t), []string{address}); err != nil {
+	if _, err := f.Fetch(testContext(t), []string{address}, unbounded); err != nil {
 		t.Fatal(err)
 	}
 	f.client.CloseIdleConnections()

@@ -69,10 +69,13 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
+// unbounded lets images take any memory.
+func unbounded(int64) bool { return true }
+
 // refused fetches a URL and expects it to fail with the reason want.
 func refused(t *testing.T, f *Fetcher, address string, want reason) {
 	t.Helper()
-	images, err := f.Fetch(testContext(t), []string{address})
+	images, err := f.Fetch(testContext(t), []string{address}, unbounded)
 	failure, ok := err.(*Failure)
 	if !ok || images != nil {
 		t.Fatalf("%s: got %v and the error %v", address, images, err)

@@ -30,7 +30,7 @@ func TestRedirects(t *testing.T) {
 		w.Header().Set("Location", to)
 		w.WriteHeader(http.StatusFound)
 	})
-	if _, err := f.Fetch(testContext(t), []string{server.URL + "/?to=5"}); err != nil {
+	if _, err := f.Fetch(testContext(t), []string{server.URL + "/?to=5"}, unbounded); err != nil {
 		t.Error(err)
 	}
 	refused(t, f, server.URL+"/?to=6", errRedirects)
