@@ -122,18 +122,24 @@ func (s *Shared) Update(ctx context.Context, user, id string, change func(Entry)
 		return err
 	}
 	defer unlock()
-	e, err := s.Get(ctx, user, id)
-	if err != nil {
-		return err
-	}
-	defer e.Release()
-	copied := *e
-	copied.release = nil
-	changed, err := change(copied)
+	changed, err := s.changed(ctx, user, id, change)
 	if err != nil {
 		return err
 	}
 	return s.Put(ctx, id, changed)
+}
+
+// changed returns an entry with a change. It holds no memory any more: many that each waited for
+// the memory to be stored would wait for each other.
+func (s *Shared) changed(ctx context.Context, user, id string, change func(Entry) (*Entry, error)) (*Entry, error) {
+	e, err := s.Get(ctx, user, id)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Release()
+	copied := *e
+	copied.release = nil
+	return change(copied)
 }
 
 // unlockTime bounds how long a lock is released.

@@ -1,6 +1,7 @@
 package responsestore
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,4 +70,27 @@ func TestUpdate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUpdatesShareMemory checks that updates which were all read before the first is stored do
+// not wait for each other's memory.
+func TestUpdatesShareMemory(t *testing.T) {
+	const size, count = 1 << 16, 3
+	s, _ := newLarge(t, size, count, count)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var all, read sync.WaitGroup
+	read.Add(count)
+	for i := range count {
+		all.Go(func() {
+			if err := s.Update(ctx, "u", id(i), func(e Entry) (*Entry, error) {
+				read.Done()
+				read.Wait()
+				return &e, nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
