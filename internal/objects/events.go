@@ -55,35 +55,51 @@ type eventWriter struct {
 	nodes *responsestore.Shared
 	id    string
 	log   *eventlog.Log
-	next  int64 // the number of the first event that is not stored
+	next  int64 // the number of the first event that is in no block
 	block int   // the number of the next block
 	over  bool  // all are stored, or some were dropped before
+
+	// pending is the next block, until the storage has it: one that it still stores, though
+	// nobody waits for that any more, must not replace another of this number.
+	pending []byte
 }
 
 // write stores the events that there are now.
 func (w *eventWriter) write(ctx context.Context) error {
-	for !w.over {
-		events, changed, err := w.log.Next(w.next)
-		if err != nil {
-			w.over = true // readers see that the end is missing
-			return nil
-		}
-		if len(events) == 0 && changed != nil {
-			return nil
-		}
-		var block []byte
-		for _, e := range events {
-			block = append(append(append(append(block, e.Name...), ' '), e.Data...), '\n')
-		}
-		if len(events) == 0 {
-			block = []byte{'\n'}
-		}
-		if err := w.nodes.PutEvents(ctx, w.id, w.block, block); err != nil {
+	for !w.over && w.fill() {
+		if err := w.nodes.PutEvents(ctx, w.id, w.block, w.pending); err != nil {
 			return err
 		}
-		w.block, w.next, w.over = w.block+1, w.next+int64(len(events)), len(events) == 0
+		w.over = string(w.pending) == endBlock
+		w.block, w.pending = w.block+1, nil
 	}
 	return nil
+}
+
+// endBlock is the last block.
+const endBlock = "\n"
+
+// fill makes the next block, if there is anything to store.
+func (w *eventWriter) fill() bool {
+	if w.pending != nil {
+		return true
+	}
+	events, changed, err := w.log.Next(w.next)
+	switch {
+	case err != nil:
+		w.over = true // readers see that the end is missing
+		return false
+	case len(events) > 0:
+	case changed != nil:
+		return false
+	default:
+		w.pending = []byte(endBlock)
+	}
+	for _, e := range events {
+		w.pending = append(append(append(append(w.pending, e.Name...), ' '), e.Data...), '\n')
+	}
+	w.next += int64(len(events))
+	return true
 }
 
 // storedEvents are the events of a response of another node or of an earlier process.

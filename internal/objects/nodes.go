@@ -14,8 +14,8 @@ import (
 const (
 	// cancelLag is how often a node looks whether another one wants its response cancelled.
 	cancelLag = 2 * time.Second
-	// claimEvery is after how many of these times it renews its claim.
-	claimEvery = 5
+	// claimEvery is after which time it renews its claim.
+	claimEvery = 10 * time.Second
 	// endLag is how often a node looks whether another one has cancelled a response.
 	endLag = 250 * time.Millisecond
 )
@@ -53,27 +53,38 @@ func (o *Objects) KeepClaim(id string, events *eventlog.Log, stop context.Cancel
 	ctx, cancel := context.WithCancel(context.Background())
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
-		for n := 1; ; n++ {
+		for claimed := time.Now(); ; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(cancelLag):
 			}
-			o.renew(ctx, nodes, id, n%claimEvery == 0, stop)
-			o.logClaim(ctx, id, writer.write(ctx))
+			due := time.Since(claimed) >= claimEvery
+			o.renew(ctx, nodes, id, due, stop)
+			if due {
+				claimed = time.Now()
+			}
+			o.store(ctx, writer)
 		}
 	})
 	return func() {
 		cancel()
 		keeper.Wait()
+		o.store(context.Background(), writer)
 		ctx, cancel := timed(context.Background())
 		defer cancel()
-		o.logClaim(ctx, id, writer.write(ctx))
 		if stored, err := nodes.Stored(ctx, id); !stored && err == nil { // it was deleted meanwhile
 			o.logClaim(ctx, id, nodes.ForgetEvents(ctx, id))
 		}
 		o.logClaim(ctx, id, nodes.Unclaim(ctx, id))
 	}
+}
+
+// store stores the events that there are now.
+func (o *Objects) store(ctx context.Context, w *eventWriter) {
+	ctx, cancel := timed(ctx)
+	defer cancel()
+	o.logClaim(ctx, w.id, w.write(ctx))
 }
 
 // renew looks whether a response is to be cancelled, and renews its claim if that is due.
