@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -115,6 +117,46 @@ func TestLostResponse(t *testing.T) {
 	}
 	if status, answer := call(t, http.MethodDelete, urls[1]+"/"+id, "", -1); status != http.StatusOK {
 		t.Errorf("deleted: %d %s", status, answer)
+	}
+}
+
+// TestFollowAtExit: a node that exits cuts the stream of a response that another one makes, after
+// the drain timeout. Its client can go on elsewhere.
+func TestFollowAtExit(t *testing.T) {
+	dir := t.TempDir()
+	newStore := func() *responsestore.Shared {
+		store := responsestore.NewShared(&certmagic.FileStorage{Path: dir}, responsestore.Limits{MaxAge: time.Hour, MaxCount: 100}, slog.New(slog.DiscardHandler))
+		t.Cleanup(store.Close)
+		return store
+	}
+	maker, _ := backgroundServer(t, Options{Responses: newStore()}, fakecodex.Faults{Delay: time.Minute})
+	ctx, exit := context.WithCancel(t.Context())
+	defer exit()
+	other, _ := backgroundServer(t, Options{Responses: newStore(), Exit: ctx, DrainTimeout: 10 * time.Millisecond}, fakecodex.Faults{})
+	_, begun := call(t, http.MethodPost, maker, fmt.Sprintf(inBackground, false), -1)
+	id := idIn(t, begun)
+	limited, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(limited, http.MethodGet, other+"/"+id+"?stream=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var response *http.Response
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) { // until the first events are stored
+		if response, err = http.DefaultClient.Do(request); err != nil || time.Now().After(end) {
+			t.Fatal("no events:", err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode == http.StatusOK {
+			break
+		}
+	}
+	exit()
+	if body, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%s, %v", body, err)
+	}
+	if status, answer := call(t, http.MethodPost, maker+"/"+id+"/cancel", "", -1); status != http.StatusOK {
+		t.Errorf("%d %s", status, answer)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -107,12 +108,26 @@ func (s *readSignal) Read(p []byte) (int, error) {
 
 // A client that sends its body slowly does not hold the exit up, and is told.
 func TestSlowBodyAtExit(t *testing.T) {
-	g, exit := exitingGateway(t, Options{MaxBody: 100, MaxBodyMemory: 1 << 20, MaxConcurrent: 1, Logger: discard()})
+	for name, serve := range map[string]func(*Gateway, http.ResponseWriter, *http.Request){
+		"a turn": func(g *Gateway, w http.ResponseWriter, r *http.Request) {
+			apiErr := g.accept(g.newExchange(w, r), chatCodec)
+			g.refuse(w, r, apiErr)
+		},
+		"a count":        (*Gateway).InputTokens,
+		"a conversation": (*Gateway).CreateConversation,
+	} {
+		t.Run(name, func(t *testing.T) { testSlowBodyAtExit(t, serve) })
+	}
+}
+
+func testSlowBodyAtExit(t *testing.T, serve func(*Gateway, http.ResponseWriter, *http.Request)) {
+	g, exit := exitingGateway(t, Options{
+		MaxBody: 100, MaxBodyMemory: 1 << 20, MaxConcurrent: 1, Logger: discard(), Responses: responsestore.NewMemory(1<<20, time.Hour),
+	})
 	reading := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = &readSignal{ReadCloser: r.Body, reading: reading}
-		apiErr := g.accept(g.newExchange(w, r), chatCodec)
-		g.refuse(w, r, apiErr)
+		serve(g, w, r)
 	}))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

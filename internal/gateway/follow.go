@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -47,7 +49,11 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 
 // lostStream is the outcome of a stream whose client did not get all of it.
 func lostStream(err error) requestOutcome {
-	return requestOutcome{apiErr: apierror.ClientGone(), lost: err, streamed: true}
+	apiErr := apierror.ClientGone()
+	if errors.Is(err, turn.ErrShutdown) {
+		apiErr = apierror.From(err)
+	}
+	return requestOutcome{apiErr: apiErr, lost: err, streamed: true}
 }
 
 // awaitEvents waits for more events and sends keepalives.
@@ -89,8 +95,13 @@ func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Err
 	return n + 1, true, nil
 }
 
-// streamResponse streams the events of a background response of the caller.
+// streamResponse streams the events of a background response of the caller. When the server
+// exits, it goes on for the drain timeout, as the response does if it is made here.
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
+	x := g.newExchange(w, r)
+	defer x.close()
+	x.accepted.Store(true)
+	r = r.WithContext(x.ctx)
 	events, apiErr := g.objects.Events(r, id, from)
 	if apiErr != nil {
 		return g.refuse(w, r, apiErr)

@@ -63,7 +63,7 @@ func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, requi
 	defer x.close()
 	body, apiErr := g.readBody(x)
 	if apiErr != nil {
-		return nil, apiErr
+		return nil, x.unlessExit(apiErr)
 	}
 	decoded, apiErr := responses.DecodeConversation(body, required)
 	if apiErr != nil {

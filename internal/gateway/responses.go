@@ -165,7 +165,7 @@ func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
 	defer x.close()
 	body, apiErr := g.countInput(x)
 	x.closeGrants()
-	g.answer(w, r, body, apiErr)
+	g.answer(w, r, body, x.unlessExit(apiErr))
 }
 
 // countInput counts the tokens of a request for a response.

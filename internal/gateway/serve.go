@@ -160,8 +160,14 @@ func (g *Gateway) accept(x *exchange, c codec) *apierror.Error {
 	if apiErr == nil {
 		apiErr = g.prepare(x, c.route, decoded)
 	}
+	return x.unlessExit(apiErr)
+}
+
+// unlessExit returns the error of a request. Once the server's exit has ended the request, that
+// has caused whatever failed.
+func (x *exchange) unlessExit(apiErr *apierror.Error) *apierror.Error {
 	if apiErr != nil && errors.Is(context.Cause(x.ctx), turn.ErrShutdown) {
-		apiErr = apierror.From(turn.ErrShutdown) // it caused whatever failed
+		return apierror.From(turn.ErrShutdown)
 	}
 	return apiErr
 }
