@@ -115,11 +115,12 @@ func (a *App) Stop() error { return nil }
 // Cleanup releases the processes once no request is about to pick one, and stores the books.
 func (a *App) Cleanup() error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	startedApps.remove(a)
 	a.releaseUnused()
+	books := a.releaseBooks
+	a.mu.Unlock() // requests of this configuration go on
 	var stored sync.WaitGroup
-	for _, release := range a.releaseBooks {
+	for _, release := range books {
 		stored.Go(release) // at once: a storage may hang
 	}
 	stored.Wait()

@@ -34,10 +34,11 @@ func (g *Gateway) detach(x *exchange, form *responseForm) requestOutcome {
 	own.r.Body = http.NoBody
 	form.x = own
 	own.log = g.newLogResponder(own, form)
-	own.holds(releaseFunc(g.objects.KeepClaim(form.meta.ID, own.log.log, own.cancel)))
 	own.accepted.Store(true)
 	g.exits.add(own)
 	own.enter()
+	// It is released before the response counts as over: the exit waits for its last events.
+	own.holds(releaseFunc(g.objects.KeepClaim(form.meta.ID, own.log.log, own.cancel)))
 	begun, streamed := form.meta.InProgress(), own.req.stream
 	go g.runBackground(own)
 	if streamed {
