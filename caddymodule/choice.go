@@ -85,8 +85,16 @@ type chooser struct {
 // markUnit is the mark of a turn on a member of weight 1. Weights up to maxWeight divide it.
 const markUnit = 1 << 20
 
-// choose returns the index of the best of members, which are the same at each call.
+// choose returns the index of the best of members, which gets a turn.
 func (c *chooser) choose(members []candidate) int {
+	best := c.best(members)
+	c.low = c.mark(best)
+	c.marks[best] = c.low + markUnit/members[best].weight
+	return best
+}
+
+// best returns the index of the best of members, which are the same at each call.
+func (c *chooser) best(members []candidate) int {
 	if c.marks == nil {
 		c.marks = make([]int64, len(members))
 	}
@@ -97,8 +105,6 @@ func (c *chooser) choose(members []candidate) int {
 			best = i
 		}
 	}
-	c.low = c.mark(best)
-	c.marks[best] = c.low + markUnit/members[best].weight
 	return best
 }
 

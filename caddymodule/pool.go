@@ -77,15 +77,27 @@ func (l *leased) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, m := range l.members {
-		m.candidate(&l.candidates[i], avoid)
-	}
-	at := l.choose(l.candidates)
+	at := l.choose(l.compared(avoid))
 	picked, done := l.take(at)
 	if l.candidates[at].state >= isResting {
 		picked.Rests = picked.Login.Failure()
 	}
 	return picked, done
+}
+
+// Peek takes a reference to the member that Pick would choose, and does not count a turn.
+func (l *leased) Peek() (gateway.Member, func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.take(l.best(l.compared(nil)))
+}
+
+// compared returns the members as they are now. The caller holds the lock.
+func (l *leased) compared(avoid []*appserver.Process) []candidate {
+	for i, m := range l.members {
+		m.candidate(&l.candidates[i], avoid)
+	}
+	return l.candidates
 }
 
 // take takes a reference to the process of a member for one turn.

@@ -96,9 +96,14 @@ func TestLeastBusy(t *testing.T) {
 	// One after the other they go round, rather than all to the first.
 	seen := make(map[*appserver.Process]bool)
 	for range 3 {
+		best, gone := l.Peek()
+		gone()
 		process, end := l.Pick()
 		seen[process.Process] = true
 		end()
+		if best.Process != process.Process {
+			t.Error("another one is picked than it said")
+		}
 	}
 	if len(seen) != 3 {
 		t.Errorf("turns one after the other went to %d processes", len(seen))

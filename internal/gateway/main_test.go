@@ -53,6 +53,8 @@ func (l *fakeLease) Pick(...*appserver.Process) (Member, func()) {
 	return l.Members()[0], func() { l.u.turns.Add(-1) }
 }
 
+func (l *fakeLease) Peek() (Member, func()) { return l.Pick() }
+
 func (l *fakeLease) Resume(claim func(*threads.Conversations) bool) (Member, func(), bool) {
 	if l.u.conversations == nil || !claim(l.u.conversations) {
 		return Member{}, nil, false

@@ -77,7 +77,7 @@ func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, 
 		return nil, 0, nil, apierror.From(err)
 	}
 	defer lease.Release()
-	picked, done := lease.Pick()
+	picked, done := lease.Peek()
 	defer done()
 	conn, err := g.conn(r.Context(), picked.Process)
 	if err == nil {

@@ -31,6 +31,9 @@ type Lease interface {
 	// returned only if there is no other. The turn holds the process, also after
 	// Release, until it calls done once its thread is gone.
 	Pick(avoid ...*appserver.Process) (picked Member, done func())
+	// Peek returns the member that Pick would return, which is not given a turn. The caller
+	// calls done.
+	Peek() (best Member, done func())
 	// Resume calls claim with the conversations of each member until it returns true.
 	// That member is then the turn's, as with Pick.
 	Resume(claim func(*threads.Conversations) bool) (resumed Member, done func(), found bool)
@@ -87,6 +90,8 @@ type sole struct {
 func (s *sole) Lease() (Lease, error) { return s, nil }
 
 func (s *sole) Pick(...*appserver.Process) (Member, func()) { return s.Members()[0], func() {} }
+
+func (s *sole) Peek() (Member, func()) { return s.Pick() }
 
 func (*sole) Resume(func(*threads.Conversations) bool) (Member, func(), bool) {
 	return Member{}, nil, false

@@ -171,6 +171,9 @@ func (p *pool) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
 	return p.use(best)
 }
 
+// Peek implements gateway.Lease.
+func (p *pool) Peek() (gateway.Member, func()) { return p.Pick() }
+
 // use takes a reference to a process for one turn.
 func (p *pool) use(at int) (gateway.Member, func()) {
 	f := p.fleet
