@@ -175,7 +175,7 @@ func sampled(core zapcore.Core) zapcore.Core {
 }
 
 // logWrongKey logs a request that was refused for its key, without the key.
-func (h *Handler) logWrongKey(r *http.Request, outcome *requestOutcome) {
+func (h *Handler) logWrongKey(r *http.Request, outcome *requestContext) {
 	if outcome.failure == nil || outcome.failure.Code != apierror.CodeInvalidAPIKey {
 		return
 	}

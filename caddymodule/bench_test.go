@@ -53,7 +53,7 @@ func BenchmarkRequest(b *testing.B) {
 		w := httptest.NewRecorder()
 		bare.Header.Del(requestIDHeader)
 		r := caddyhttp.PrepareRequest(bare, caddy.NewReplacer(), w, server)
-		outcome := new(requestOutcome)
+		outcome := new(requestContext)
 		setRequestID(w, r, &outcome.ids)
 		h.serve(route, w, r, outcome)
 	}

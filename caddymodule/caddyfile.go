@@ -61,7 +61,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    max_queue       <n> [<wait>]
 //	    idle_timeout    <duration>
 //	    keepalive       <duration>|off
-//	    response_store  memory [<size> [<age>]]|storage [<age>]|off
+//	    response_store  memory [<size> [<age>]]|storage [<age> [<count>]]|off
 //	    drain_timeout   <duration>
 //	    cors            <origin>...|off
 //	    hosts           <name>...

@@ -49,7 +49,7 @@ func TestForged(t *testing.T) {
 			continue
 		}
 		w := httptest.NewRecorder()
-		(&Handler{cors: c.cors}).serve(routes["/v1/chat/completions"], w, r, new(requestOutcome))
+		(&Handler{cors: c.cors}).serve(routes["/v1/chat/completions"], w, r, new(requestContext))
 		if w.Code != http.StatusForbidden {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}

@@ -321,7 +321,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			route = signpost
 		}
 	}
-	outcome := new(requestOutcome)
+	outcome := new(requestContext)
 	setRequestID(w, r, &outcome.ids)
 	if h.cors.serve(w, r) {
 		return nil

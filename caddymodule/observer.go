@@ -55,9 +55,9 @@ func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	traceTurns(ctx, turns)
 }
 
-// requestOutcome is the context of a request with its result, and with what is looked up or
+// requestContext is the context of a request with its result, and with what is looked up or
 // allocated for it once. Only the goroutine of the request uses that.
-type requestOutcome struct {
+type requestContext struct {
 	context.Context
 	failure    *apierror.Error // nil: the request succeeded
 	user       string          // what userOf returns, once the user is identified
@@ -68,7 +68,7 @@ type requestOutcome struct {
 type outcomeKey struct{}
 
 // Value returns the outcome itself for its key.
-func (o *requestOutcome) Value(key any) any {
+func (o *requestContext) Value(key any) any {
 	if key == (outcomeKey{}) {
 		return o
 	}
@@ -77,7 +77,7 @@ func (o *requestOutcome) Value(key any) any {
 
 // setFailure records the failure of a request. The first one is what the client receives.
 func setFailure(r *http.Request, e *apierror.Error) {
-	if outcome, ok := r.Context().Value(outcomeKey{}).(*requestOutcome); ok && outcome.failure == nil {
+	if outcome, ok := r.Context().Value(outcomeKey{}).(*requestContext); ok && outcome.failure == nil {
 		outcome.failure = e
 	}
 }

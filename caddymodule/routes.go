@@ -125,7 +125,7 @@ func match(pattern, path string) (args []string, ok bool) {
 
 // serve checks the origin, the key, the host, the method and the handshake, in this order and
 // before the body is read. Then it serves the route and counts the result in the metrics.
-func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcome *requestOutcome) {
+func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcome *requestContext) {
 	if rt.socket && isHandshake(r) {
 		rt = responsesSocket
 	}
@@ -220,7 +220,7 @@ var responsesSocket = route{counts: responsesCounts, refused: true, serve: func(
 		return
 	}
 	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
-		outcome := &requestOutcome{Context: r.Context()}
+		outcome := &requestContext{Context: r.Context()}
 		defer func() { responsesCounts.count(outcome.failure) }()
 		serve(r.WithContext(outcome))
 	})

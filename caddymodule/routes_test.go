@@ -212,7 +212,7 @@ func TestEarlyData(t *testing.T) {
 			r.Header.Set("Early-Data", c.header)
 		}
 		w := httptest.NewRecorder()
-		(&Handler{}).serve(rt, w, r, new(requestOutcome))
+		(&Handler{}).serve(rt, w, r, new(requestContext))
 		if want := map[bool]int{true: http.StatusTooEarly, false: http.StatusNoContent}[c.refused]; w.Code != want {
 			t.Errorf("%s, TLS %+v, Early-Data %q: %d %s", c.method, c.tls, c.header, w.Code, w.Body)
 		}

@@ -79,7 +79,7 @@ func instanceID() (uuid.UUID, error) {
 
 // userOf returns the authenticated user in a form that can be stored, or "" if there is none.
 func userOf(r *http.Request) string {
-	if outcome, ok := r.Context().(*requestOutcome); ok && outcome.identified {
+	if outcome, ok := r.Context().(*requestContext); ok && outcome.identified {
 		return outcome.user
 	}
 	user, _ := replacerOf(r).Get(userVariable)

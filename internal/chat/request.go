@@ -72,18 +72,23 @@ func (r *Request) read(root jsontext.Value) *field.Error {
 func DecodeSettings(root jsontext.Value, messages []prompt.Message) (*Request, *field.Error) {
 	r := new(Request)
 	r.Messages = messages
-	settings := make(map[string]func(*Request, jsontext.Value) *field.Error)
-	for _, name := range []string{
-		"model", "n", "stop", "max_tokens", "stream", "stream_options", "temperature", "top_p", "seed",
-		"presence_penalty", "frequency_penalty", "logit_bias", "user",
-	} {
-		settings[name] = readers[name]
-	}
 	if f := field.Members(root, r, settings); f != nil {
 		return nil, f
 	}
 	return r, r.check()
 }
+
+// settings are the readers of the members that legacy completions have as well.
+var settings = func() map[string]func(*Request, jsontext.Value) *field.Error {
+	some := make(map[string]func(*Request, jsontext.Value) *field.Error)
+	for _, name := range []string{
+		"model", "n", "stop", "max_tokens", "stream", "stream_options", "temperature", "top_p", "seed",
+		"presence_penalty", "frequency_penalty", "logit_bias", "user",
+	} {
+		some[name] = readers[name]
+	}
+	return some
+}()
 
 var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"model":               (*Request).ReadModel,

@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// exitWatch ends exchanges when the server exits. All exchanges share one watch of the exit,
+// drainer ends exchanges when the server exits. All exchanges share one watch of the exit,
 // which lasts while there are any, so that a gateway that a reload has replaced is not kept.
-type exitWatch struct {
+type drainer struct {
 	exit  context.Context // see [Options.Exit]
 	drain time.Duration
 
@@ -20,12 +20,12 @@ type exitWatch struct {
 	stop func() bool            // ends the watch of the exit; nil: there is none
 }
 
-func newExitWatch(exit context.Context, drain time.Duration) *exitWatch {
-	return &exitWatch{exit: exit, drain: drain, all: make(map[*exchange]struct{})}
+func newDrainer(exit context.Context, drain time.Duration) *drainer {
+	return &drainer{exit: exit, drain: drain, all: make(map[*exchange]struct{})}
 }
 
 // add begins to watch an exchange, until remove.
-func (e *exitWatch) add(x *exchange) {
+func (e *drainer) add(x *exchange) {
 	x.watch, x.gone = e, x.ctx.Done() // x.ctx may be replaced later
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,7 +40,7 @@ func (e *exitWatch) add(x *exchange) {
 }
 
 // remove ends the watch of an exchange.
-func (e *exitWatch) remove(x *exchange) {
+func (e *drainer) remove(x *exchange) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.all, x)
@@ -51,7 +51,7 @@ func (e *exitWatch) remove(x *exchange) {
 }
 
 // begin ends all exchanges, since the server exits.
-func (e *exitWatch) begin() {
+func (e *drainer) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.over = true
@@ -63,7 +63,7 @@ func (e *exitWatch) begin() {
 
 // end ends an exchange with turn.ErrShutdown: at once if no turn of it will start, or else when
 // the server has been exiting for the drain timeout.
-func (e *exitWatch) end(x *exchange) {
+func (e *drainer) end(x *exchange) {
 	if x.accepted.Load() {
 		timer := time.NewTimer(e.drain)
 		defer timer.Stop()

@@ -91,7 +91,7 @@ type Gateway struct {
 	maxAnswer int64          // of one of them, in bytes
 	objects   *objects.Objects
 	sockets   *socket.Server
-	exits     *exitWatch
+	exits     *drainer
 }
 
 // New returns a gateway.
@@ -124,7 +124,7 @@ func New(upstream Upstream, opts Options) *Gateway {
 		bodies:    reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody),
 		objects:   &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
 		sockets:   socket.NewServer(opts.MaxBody),
-		exits:     newExitWatch(opts.Exit, opts.DrainTimeout),
+		exits:     newDrainer(opts.Exit, opts.DrainTimeout),
 		overrides: opts.toolOverrides(),
 	}
 	g.planning = prompt.Options{NoReasoning: opts.NoReasoning, Resolve: g.resolve}

@@ -24,8 +24,7 @@ type responder interface {
 	nextWake() time.Duration
 	// wake does what is due: a header, a keepalive.
 	wake() error
-	// finish ends the answer once the turns have ended. err is that of
-	// [turnGroup.run].
+	// finish ends the answer once the turns have ended. err is why they failed, or nil.
 	finish(err error) requestOutcome
 	// close releases the memory of the answer.
 	close()

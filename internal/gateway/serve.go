@@ -42,7 +42,7 @@ type exchange struct {
 
 	accepted atomic.Bool     // its turns may start
 	gone     <-chan struct{} // the context that cancel ends has ended
-	watch    *exitWatch      // of the server's exit
+	watch    *drainer        // of the server's exit
 
 	// These are what the fields above refer to.
 	ownLive  live.Entry

@@ -13,8 +13,7 @@ import (
 
 // Options are what a plan depends on besides the request.
 type Options struct {
-	Cwd         string // the working directory of the thread, an absolute path; empty: the app-server's own
-	NoReasoning bool   // no summaries of the model's reasoning
+	NoReasoning bool // no summaries of the model's reasoning
 	// Resolve returns Codex's name of a client's model, and the effort of requests that
 	// ask for none; an empty effort is the model's own. Nil: clients use Codex's names.
 	Resolve func(model string) (codexModel, effort string, forced bool)
@@ -76,7 +75,6 @@ func (c *Conversation) Plan(opts Options) *Plan {
 			Model:                 model,
 			ServiceTier:           c.tier,
 			DeveloperInstructions: joinParagraphs(c.Choice.instruction(names), c.Format.instruction),
-			Cwd:                   opts.Cwd,
 			ApprovalPolicy:        "never",
 			Sandbox:               "read-only",
 			Ephemeral:             true,

@@ -207,7 +207,7 @@ func TestPlanLongInput(t *testing.T) {
 
 func TestPlanThread(t *testing.T) {
 	r := mustDecode(t, withFields(`"stream":true,"stream_options":{"include_usage":true}`))
-	p, apiErr := r.Plan(prompt.Options{Cwd: "/empty"})
+	p, apiErr := r.Plan(prompt.Options{})
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
@@ -215,7 +215,7 @@ func TestPlanThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"model":"m","baseInstructions":"You are a helpful assistant.","cwd":"/empty","approvalPolicy":"never","sandbox":"read-only",` +
+	want := `{"model":"m","baseInstructions":"You are a helpful assistant.","approvalPolicy":"never","sandbox":"read-only",` +
 		`"ephemeral":true,"experimentalRawEvents":true,"environments":[],"config":{` +
 		`"agents":{"enabled":false},` +
 		`"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},"goals":false,"hooks":false,` +

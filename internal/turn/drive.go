@@ -50,7 +50,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	for {
 		events, err := source.Recv()
 		if len(events) > 0 {
-			d.heard = d.heard || alive(events)
+			d.active = d.active || alive(events)
 			if err := consume(consumer, m.Feed(events)); err != nil || m.Done() {
 				return err
 			}
@@ -83,10 +83,10 @@ type driver struct {
 	consumer Consumer
 	idle     time.Duration
 	clock    clock
-	heard    bool // the model was not silent since the last call of due
+	active   bool // the model was not silent since the last call of due
 
 	silence    time.Duration // when the silence of the model ends the turn
-	doubt      time.Duration // when the model is silent for too long after calls
+	refusal    time.Duration // when calls are refused, since the model is silent for too long after them
 	wake       time.Duration // when the consumer is woken
 	grace      time.Duration // when the grace of the machine is over
 	generation int           // of the machine's grace
@@ -94,9 +94,9 @@ type driver struct {
 
 // due does what is due at a time, and returns when it has to be called again.
 func (d *driver) due(now time.Duration) (next time.Duration, err error) {
-	if d.heard {
-		d.heard, d.silence = false, later(now, d.idle)
-		d.doubt = later(now, min(d.idle/2, patience))
+	if d.active {
+		d.active, d.silence = false, later(now, d.idle)
+		d.refusal = later(now, min(d.idle/2, patience))
 	}
 	d.watchGrace(now)
 	if now >= d.grace {
@@ -130,8 +130,8 @@ func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	switch {
 	case !waits:
 		return never
-	case !brokeOff && now < d.doubt:
-		return d.doubt
+	case !brokeOff && now < d.refusal:
+		return d.refusal
 	}
 	d.m.CallsRefused()
 	d.source.RefuseCalls()

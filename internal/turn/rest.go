@@ -32,25 +32,25 @@ type rest struct {
 	differs bool // there is such a difference
 	natural bool // the model had finished its response
 
-	items     int // messages and calls of the model's response
-	reasoning []Reasoning
-	thought   int // bytes of it
+	items          int // messages and calls of the model's response
+	reasoning      []Reasoning
+	reasoningBytes int
 }
 
 const (
-	maxThoughts = 64      // items of reasoning that are kept of a turn
-	maxThought  = 1 << 20 // bytes that they may have together
+	maxReasoningItems = 64      // items of reasoning that are kept of a turn
+	maxReasoningBytes = 1 << 20 // bytes that they may have together
 )
 
 // reason records an item of reasoning.
 func (r *rest) reason(e *codexrpc.Event) {
-	if r.thought += len(e.Raw); e.Text != "" && len(r.reasoning) < maxThoughts && r.thought <= maxThought {
+	if r.reasoningBytes += len(e.Raw); e.Text != "" && len(r.reasoning) < maxReasoningItems && r.reasoningBytes <= maxReasoningBytes {
 		r.reasoning = append(r.reasoning, Reasoning{Before: r.items, Item: e.Raw})
 	}
 }
 
 // again forgets the items of a response that broke off.
-func (r *rest) again() { r.items, r.reasoning, r.thought = 0, nil, 0 }
+func (r *rest) again() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
 
 // call records a structured call. Calls that share an id cannot be answered, and one whose
 // arguments Codex cannot read it answers itself, and goes on.

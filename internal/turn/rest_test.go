@@ -104,7 +104,7 @@ func TestRestOfReasoning(t *testing.T) {
 	}
 	m = New(&Options{})
 	long := thought("r")
-	long.Raw = strings.Repeat("x", maxThought/2)
+	long.Raw = strings.Repeat("x", maxReasoningBytes/2)
 	for range 3 {
 		m.Feed([]codexrpc.Event{long})
 	}

@@ -98,10 +98,11 @@ func (a *appServer) play(ctx context.Context, s scenario) ([]entry, error) {
 	if refusal != nil {
 		return nil, fmt.Errorf("decoding the request: %s", refusal.Message)
 	}
-	plan, refusal := request.Plan(prompt.Options{Cwd: a.cwd})
+	plan, refusal := request.Plan(prompt.Options{})
 	if refusal != nil {
 		return nil, fmt.Errorf("planning the request: %s", refusal.Message)
 	}
+	plan.Thread.Cwd = a.cwd
 	a.tape.answerCalls(s.answer)
 	thread, err := a.conn.StartThread(ctx, plan.Thread)
 	if err != nil {

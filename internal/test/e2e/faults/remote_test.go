@@ -40,10 +40,11 @@ func begin(l *e2e.Site, p *appserver.Process, model, question string) (*codexrpc
 	if refusal != nil {
 		l.T.Fatal(refusal)
 	}
-	plan, refusal := request.Plan(prompt.Options{Cwd: p.Dir()})
+	plan, refusal := request.Plan(prompt.Options{})
 	if refusal != nil {
 		l.T.Fatal(refusal)
 	}
+	plan.Thread.Cwd = p.Dir()
 	conn, err := p.Conn(ctx)
 	if err != nil {
 		return nil, err
